@@ -58,9 +58,9 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 		}
 		others.Wait()
 		do("COMMIT")
-		if got := r.admin("GET", "/-/ready"); got.status != 200 { // it writes to the store after all waiting writers
-			t.Fatal(got.body)
-		}
+		r.waitFor("ready store", func() bool { // it writes after all waiting writers
+			return r.admin("GET", "/-/ready").status == 200
+		})
 		if err := db.QueryRowContext(t.Context(), "SELECT count(*), count(*) FILTER (WHERE url <> $1 OR bill <> $2) FROM billbridge_addresses",
 			theirs, demoBill).Scan(&kept, &spoilt); err != nil {
 			t.Fatal(err)
