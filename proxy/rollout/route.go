@@ -131,9 +131,9 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	}
 	for range 2 {
 		generation := r.store.Generation()
-		if r.decided.Load().generation != generation {
-			if err := r.follow(ctx); err != nil {
-				s, d := r.current.Load(), r.decided.Load()
+		if d := r.decided.Load(); d.generation != generation {
+			if err := r.followTo(ctx, generation); err != nil {
+				s := r.current.Load()
 				return r.withoutLedger(s, situation{position: r.position(s, d, c.Partner), stopped: d.stopped, settled: true}, c, err)
 			}
 		}

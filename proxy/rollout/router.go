@@ -320,6 +320,21 @@ func (r *Router) follow(ctx context.Context) error {
 	}
 	r.following.Lock()
 	defer r.following.Unlock()
+	return r.readDecisions(ctx)
+}
+
+// followTo is follow, unless the decisions are of this generation of the store: of many calls that wait for them one reads them.
+func (r *Router) followTo(ctx context.Context, generation int64) error {
+	r.following.Lock()
+	defer r.following.Unlock()
+	if r.decided.Load().generation == generation {
+		return nil
+	}
+	return r.readDecisions(ctx)
+}
+
+// readDecisions reads the decisions, if their revision or the generation of the store has changed.
+func (r *Router) readDecisions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	pending := r.stopping.Load()
