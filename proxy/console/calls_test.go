@@ -223,9 +223,7 @@ func TestCallShowsItsFieldsAndItsLine(t *testing.T) {
 func TestLiveCalls(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{})
-	server := httptest.NewUnstartedServer(c)
-	server.Config.ReadTimeout = 50 * time.Millisecond // must not end the page
-	server.Start()
+	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	c.Finished(finished("seen"))
 	seen := keyOf(c.ring.newest())
