@@ -160,6 +160,10 @@ func (c *Config) checkUpstreams() {
 			forms := c.Table.Forms()
 			if !slices.Contains(forms[:], u.Form) {
 				s.addProblem(fmt.Sprintf("must be %s or %s, but is %q", forms[0], forms[1], u.Form), at("form")...)
+			} else if u.Success != "" && !code.MatchString(u.Success) {
+				s.addProblem("must be a code of up to 16 letters, digits and _, such as \"00\"", at("success")...)
+			} else if err := c.Table.CheckSuccess(u.Form, u.Success); u.Success != "" && err != nil {
+				s.addProblem(err.Error(), at("success")...)
 			}
 		}
 		if u.Address.URL == nil {
@@ -187,6 +191,8 @@ func (c *Config) checkUpstreams() {
 		s.addProblem(c.Upstreams.unknown(c.Route.Default), "route", "default")
 	}
 }
+
+var code = regexp.MustCompile(`^[A-Za-z0-9_]{1,16}$`)
 
 // unknown returns the text of a problem with a name that no upstream has.
 func (u Upstreams) unknown(name string) string {

@@ -70,6 +70,7 @@ type Upstream struct {
 	Wait        Duration       `yaml:"wait"`                   // the maximum wait for a connection; after that nothing is sent
 	TLS         *UpstreamTLS   `yaml:"tls"`
 	Local       LocalAddress   `yaml:"local_address"` // the source address of connections
+	Success     string         `yaml:"success"`       // the code by which this backend reports a success; "" for that of the table
 
 	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a quarter.
 	PartnerConnections int `yaml:"partner_connections"`
@@ -351,7 +352,9 @@ func (c *Config) compile() {
 	if errors.As(err, &problems) {
 		c.source.problems = append(c.source.problems, problems...)
 	}
-	c.Table = table
+	if c.Table = table; table != nil {
+		c.warnAboutTable()
+	}
 }
 
 // resolvePath returns the path for a path in the config file, which is relative to the folder of that file.

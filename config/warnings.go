@@ -1,12 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
 	"strings"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // Warnings returns what is allowed and probably a mistake, with positions. The address of the admin listener may be changed before.
@@ -53,4 +55,25 @@ func isRemote(host string) bool {
 	}
 	host = strings.Trim(host, "[]")
 	return host != "" && !strings.HasPrefix(host, "/") && !Loopback(host)
+}
+
+// warnAboutTable warns about what the overlay takes from the table, and about operations whose requests do not name the partner.
+func (c *Config) warnAboutTable() {
+	for _, change := range c.Table.Changes() {
+		if len(change.Lost) > 0 {
+			text := fmt.Sprintf("table.overlay: a row of %s loses %s: %s", change.Message, strings.Join(change.Lost, ", "), change.Before)
+			c.warnings = append(c.warnings, translate.Problem{File: change.File, Line: change.Line, Column: 1, Text: text})
+		}
+	}
+	var anonymous []string
+	for _, o := range c.Table.Operations() {
+		if !o.HasRole(translate.Request, billing.Partner) {
+			anonymous = append(anonymous, o.Name)
+		}
+	}
+	if len(anonymous) > 0 {
+		text := fmt.Sprintf("table: the request of %s has no row with role: %s: limits.partner and partner_connections do not apply to its calls",
+			strings.Join(anonymous, ", "), billing.Partner)
+		c.warnings = append(c.warnings, translate.Problem{File: c.source.file, Line: 1, Column: 1, Text: text})
+	}
 }

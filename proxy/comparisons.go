@@ -90,7 +90,7 @@ func (x *exchange) paidBill(request []byte, status int, reply []byte) {
 func (t *routeTarget) fetch(ctx context.Context, c *config.Config, id string, span *tracing.Span, request []byte, most int64) (evidence.Answer, error) {
 	body := new(bytes.Buffer)
 	r := &upstreamRequest{head: t.head, path: t.path, id: id, span: span, body: request, noPartnerLimit: true}
-	reply, err := t.upstream.post(ctx, r, body, most)
+	reply, err := t.post(ctx, r, body, most)
 	if err != nil {
 		return evidence.Answer{}, err
 	}

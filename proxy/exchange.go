@@ -248,13 +248,18 @@ func (x *exchange) forward(request []byte, body *bytes.Buffer) (reply httpconn.R
 	}
 	r := &upstreamRequest{
 		head: x.target.head, path: x.target.path, id: x.id, span: x.span, body: request, partner: x.call.Value(billing.Partner), sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
+		noPartnerLimit: x.route.anonymous,
 	}
 	if x.route.passThrough {
 		r.head, r.path = x.passHead(), strings.TrimPrefix(x.route.path, strings.TrimSuffix(x.state.config.BasePath, "/"))
 	}
+	post := x.target.post
+	if x.route.passThrough {
+		post = x.target.upstream.post
+	}
 	began := time.Now()
 	x.sent = forwarded{called: true, unknown: true} // if anything below panics
-	reply, err := x.target.upstream.post(ctx, r, body, int64(x.state.config.Limits.Reply))
+	reply, err := post(ctx, r, body, int64(x.state.config.Limits.Reply))
 	if !r.connected.IsZero() {
 		began = r.connected
 	}

@@ -71,7 +71,7 @@ func (x *exchange) readBill(ctx context.Context, span *tracing.Span, upstream st
 	}
 	buffer := new(bytes.Buffer)
 	r := &upstreamRequest{head: target.head, path: target.path, id: x.id, span: span, body: body, partner: identity.Partner}
-	reply, err := target.upstream.post(ctx, r, buffer, int64(s.config.Limits.Reply))
+	reply, err := target.post(ctx, r, buffer, int64(s.config.Limits.Reply))
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}

@@ -155,8 +155,11 @@ func (p *partnerLimits) removeUnused(now time.Time) {
 	p.removeAt = max(1024, 2*len(p.partners))
 }
 
-// enterPartner counts the call for the limits of its partner. ok is false if the exchange has been answered.
+// enterPartner counts the call for the limits of its partner, if requests of its operation name it. ok is false if the exchange has been answered.
 func (x *exchange) enterPartner(key string) (ok bool) {
+	if x.route.anonymous {
+		return true
+	}
 	calls, over := x.gateway.partnerLimits.enter(key, x.state.config.Limits.Partner, time.Now())
 	if over != nil {
 		x.w.Header().Set("Retry-After", wholeSeconds(over.after))

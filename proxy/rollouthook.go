@@ -188,6 +188,9 @@ func (x *exchange) complete() {
 	if readResult != nil {
 		err = x.gateway.rollout.RecordRead(ctx, call, route, *readResult)
 	}
+	if succeeded && call.Writes && !call.Creates && !call.Until.IsZero() {
+		err = errors.Join(err, x.gateway.rollout.RecordEnd(ctx, call))
+	}
 	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown outcome if the reply
 	// does not prove that nothing was created.
 	if call.Writes && x.sent.called && (x.sent.unknown || call.Creates && x.outcome() == store.Unknown) {

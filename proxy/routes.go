@@ -38,6 +38,7 @@ type route struct {
 	client      translate.Form
 	target      *routeTarget // nil if no upstream has the operation
 	passThrough bool         // a path of route.pass: bytes and path are not changed, and the head of the target has no path
+	anonymous   bool         // its requests do not name the partner: limits of a partner would limit all callers together
 
 	// targets are the two targets between which the rollout decides, by upstream. Nil if it does not decide on the operation.
 	targets map[string]*routeTarget
@@ -86,7 +87,7 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 		}
 		o := c.Table.Operation(r.Operation)
 		s.router.Path(r.Path).Name(name)
-		s.routes[name] = &route{operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client}
+		s.routes[name] = &route{operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client, anonymous: !o.HasRole(translate.Request, billing.Partner, r.Client)}
 		if s.byPath[r.Path] == nil {
 			s.byPath[r.Path] = s.routes[name]
 		}
@@ -112,7 +113,7 @@ func (s *state) addPassRoute(r Route, name string, m *metrics) {
 	}
 	if s.routes[name] == nil {
 		o := s.config.Table.PassThrough(passOperation, r.Client, billing.Partner)
-		s.routes[name] = &route{operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client, passThrough: true, target: s.newTarget(o, r.Client, r.Upstream, m)}
+		s.routes[name] = &route{operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client, passThrough: true, target: s.newTarget(o, r.Client, r.Upstream, m), anonymous: !o.HasRole(translate.Request, billing.Partner, r.Client)}
 	}
 }
 
@@ -173,9 +174,9 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 }
 
 // backendsFor returns the backends of the rollout, old first, or nil if the rollout does not decide on the operation. It decides on
-// operations about a bill that both backends have.
+// operations that both backends have, and that are about a bill or have route: stage.
 func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (backends []*config.Upstream) {
-	if c.Rollout == nil || !billing.AboutBill(o) {
+	if c.Rollout == nil || !billing.AboutBill(o) && !o.ByStage() {
 		return nil
 	}
 	for _, name := range []string{c.Rollout.Old, c.Rollout.New} {

@@ -71,9 +71,11 @@ func (p *process) admin(method, path string, headers ...string) answer {
 	return got
 }
 
-func (p *process) send(q call) answer {
+func (p *process) send(q call) answer { return p.post(q.path(), q.body()) }
+
+func (p *process) post(path, body string) answer {
 	p.t.Helper()
-	got, err := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
+	got, err := doRequest(p.client, http.MethodPost, "http://"+p.Address()+path, body)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ type upstreamRequest struct {
 	span           *tracing.Span // of the call; post replaces it by its own
 	body           []byte
 	partner        string          // the partner's key, for the connection limit of the partner
-	noPartnerLimit bool            // the gateway makes this call for itself
+	noPartnerLimit bool            // the gateway makes this call for itself, or nothing in its request names the partner
 	write          bool            // the call is a write
 	sendCtx        context.Context // the call is not sent if this ends before it has a connection; if nil, only the call's context counts
 
@@ -128,6 +128,23 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buff
 	if reply, failure = u.send(ctx, r, partner, buf, limit); failure != nil {
 		return httpconn.Reply{}, u.count(failure)
 	}
+	return reply, nil
+}
+
+// post makes a call of the target's operation, see [upstream.post]. If the upstream has a code of its own for a success, the reply in buf has
+// the one of its form in its place.
+func (t *routeTarget) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (httpconn.Reply, error) {
+	reply, err := t.upstream.post(ctx, r, buf, limit)
+	c := t.upstream.config
+	if err != nil || c.Success == "" {
+		return reply, err
+	}
+	normal, err := t.translation.Operation().Table().NormaliseSuccess(c.Form, c.Success, buf.Bytes())
+	if err != nil {
+		return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
+	}
+	buf.Reset()
+	buf.Write(normal)
 	return reply, nil
 }
 

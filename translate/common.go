@@ -73,7 +73,7 @@ func (s *source) applyCommon(overlay *yaml.Node, forms []string) {
 		}
 		s.applyRows(known, rows, forms, nil, "common "+name.Value)
 		for _, list := range s.commonIn[name.Value] {
-			s.replaceRows(list, s.deepCopy(rows), forms, false)
+			s.changeRows(list, s.deepCopy(rows), forms, "")
 		}
 	})
 }

@@ -14,6 +14,7 @@ forms:
   plain: {code: st, text: txt, digits: string}
 success: {code: OK}
 invalid: WRONG
+unknown: {request: drop} # a field without a row is dropped and counted
 operations:
   parcel.send:
     boxed: /parcels

@@ -118,15 +118,16 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// A row of an overlay stands in the place of the first row that it replaces, and at the end if nothing is left to replace.
+// A row of an overlay stands in the place of the row that it changes, and at the end if it is new.
 func TestPlaceOfAReplacedRow(t *testing.T) {
 	t.Parallel()
 	table := compileMany(t, translate.File{Name: "o.yaml", Data: []byte(`
 operations:
   bill.destroy:
     request:
-      - {v2: apiKey, legacy: merchant}
-      - {v2: merchant, legacy: apikey}
+      - {v2: apiKey, legacy: merchant, replaces: v2}
+      - {v2: merchant, legacy: apikey, replaces: v2}
+      - {v2: bill.memo, legacy: memo, new: true}
 `)})
 	var got []string
 	for _, f := range table.Operation("bill.destroy").Fields() {
@@ -134,7 +135,7 @@ operations:
 			got = append(got, f.Source+"="+f.Target)
 		}
 	}
-	if joined := strings.Join(got, " "); !strings.HasPrefix(joined, "apiKey=merchant member=member bill.billId=") || !strings.HasSuffix(joined, " merchant=apikey") {
+	if joined := strings.Join(got, " "); !strings.HasPrefix(joined, "apiKey=merchant member=member merchant=apikey bill.billId=") || !strings.HasSuffix(joined, " bill.memo=memo") {
 		t.Errorf("got %s", joined)
 	}
 }

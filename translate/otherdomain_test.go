@@ -15,6 +15,7 @@ forms:
   phone: {code: rc, text: rt, digits: string, prefix: /tel/}
 success: {code: FINE, text: fine}
 invalid: UNREADABLE
+unknown: {request: drop}
 roles:
   reader: {about: who asks, secret: true}
   book:   {about: the book}

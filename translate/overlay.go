@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -9,7 +8,7 @@ import (
 )
 
 // applyOverlay applies an overlay to the table. Texts are replaced, mappings are merged, codes and pairs of codes are added. A row
-// replaces every row with one of its paths, and keeps their role. Additions need new: true, so that a misspelled name is not added.
+// changes the row with one of its paths. Additions need new: true, so that a misspelled name is not added.
 func (s *source) applyOverlay(overlay *yaml.Node) {
 	if s.root.Kind != yaml.MappingNode {
 		return // reported when the table is read
@@ -34,7 +33,7 @@ func (s *source) applyOverlay(overlay *yaml.Node) {
 			s.applyCatalogue(sequence(s.root, key), value)
 		case "common":
 		case "codes":
-			s.applyRows(sequence(s.root, key), value, forms, nil, "")
+			s.changeRows(sequence(s.root, key), value, forms, codesMessage)
 		default:
 			merge := key.Value == "options" || key.Value == "forms" || key.Value == "unknown" || key.Value == "success" || key.Value == "roles"
 			set(s.root, key, value, merge)
@@ -121,50 +120,48 @@ func (s *source) applyOperation(name, base, op *yaml.Node, forms []string) {
 		case "request", "reply":
 			message := sequence(base, key)
 			s.expandCommon(value, message)
-			reused := s.reusedRows(op)
-			if reused == nil {
-				reused = s.reusedRows(base)
-			}
-			s.applyRows(message, value, forms, reused, name.Value+" "+key.Value)
+			s.applyRows(message, value, forms, s.reusedRows(op, base), name.Value+" "+key.Value)
 		default:
 			set(base, key, value, key.Value == "answer" || key.Value == "under")
 		}
 	})
 }
 
-// reusedRows returns the list of rows that a callback reuses by fields: OPERATION, or nil if it has no such key.
-func (s *source) reusedRows(callback *yaml.Node) *yaml.Node {
-	fields := child(callback, "fields")
-	if fields == nil {
-		return nil
+// reusedRows returns the rows that a callback, or the overlay of one, reuses by fields: OPERATION, or nil if it has no such key.
+func (s *source) reusedRows(callbacks ...*yaml.Node) *yaml.Node {
+	for _, callback := range callbacks {
+		fields := child(callback, "fields")
+		if fields == nil {
+			continue
+		}
+		if reply := child(child(child(s.root, "operations"), fields.Value), "reply"); reply != nil {
+			return reply
+		}
+		return &yaml.Node{Kind: yaml.SequenceNode} // the operation does not exist
 	}
-	if reply := child(child(child(s.root, "operations"), fields.Value), "reply"); reply != nil {
-		return reply
-	}
-	return &yaml.Node{Kind: yaml.SequenceNode} // the operation does not exist
+	return nil
 }
 
-// applyRows applies rows, or pairs of codes, to the list base. If base belongs to a callback that reuses rows, a removal also applies
-// to those. message is the name of the message in errors; it is "" for pairs, which need no new: true.
+// applyRows applies rows to the list base of a message. If base belongs to a callback that reuses rows, they are applied when the callback
+// is read, since a later overlay can change the reused rows.
 func (s *source) applyRows(base, overlay *yaml.Node, forms []string, reused *yaml.Node, message string) {
-	var reusable knownPaths
 	rows := base.Content
 	if reused != nil {
-		reusable = pathsOf(reused.Content, forms)
 		rows = slices.Concat(rows, reused.Content)
+		for _, layer := range s.layers[base] {
+			rows = slices.Concat(rows, layer.Content)
+		}
 	}
-	known := pathsOf(rows, forms)
-	if message != "" && overlay.Kind == yaml.SequenceNode {
+	if known := pathsOf(rows, forms); overlay.Kind == yaml.SequenceNode {
 		for _, row := range overlay.Content {
 			s.checkNew(row, known, forms, message)
 		}
 	}
-	for _, row := range s.replaceRows(base, overlay, forms, reused != nil) {
-		if !reusable.hasAny(pathKeys(row, forms)) {
-			hint, _ := s.similarPath(row, known, forms)
-			s.errorf(row, "remove: no row has this path%s", hint)
-		}
+	if reused != nil {
+		s.layers[base] = append(s.layers[base], overlay)
+		return
 	}
+	s.changeRows(base, overlay, forms, message)
 }
 
 // checkNew adds a problem for a row without new: true if no known row has one of its paths, or if a path is similar to that of a
@@ -216,118 +213,6 @@ func (s *source) takeNew(n *yaml.Node, forms []string) bool {
 	i := slices.Index(n.Content, value)
 	n.Content = slices.Delete(n.Content, i-1, i+1)
 	return s.boolean(value, newKey)
-}
-
-// replaceRows applies the rows of an overlay to the list base. A row replaces all rows of base with one of its paths, in the place of
-// the first of them, or is added at the end. Rows of the overlay do not replace each other, so that two rows can exchange paths.
-//
-// With keep, rows with remove: true are put into base too, and one more for each other path of a row that was replaced: base is
-// itself an overlay then. unused are the rows with remove: true that match no row.
-func (s *source) replaceRows(base, overlay *yaml.Node, forms []string, keep bool) (unused []*yaml.Node) {
-	s.inherit(base, overlay, forms)
-	list := newRowList(base.Content, overlay.Content, forms)
-	s.items(overlay, "rows", func(row *yaml.Node) {
-		if row.Kind != yaml.MappingNode {
-			s.errorf(row, "a row must be a mapping")
-			return
-		}
-		remove := child(row, "remove")
-		removes := remove != nil && s.boolean(remove, "remove")
-		found := list.replace(row, func(removed *yaml.Node, first bool) (with []*yaml.Node) {
-			if first && (!removes || keep) {
-				with = append(with, row)
-			}
-			if keep {
-				with = append(with, s.removalRows(removed, row, forms)...)
-			}
-			return with
-		})
-		if !found && removes {
-			unused = append(unused, row)
-		}
-		if !found && (!removes || keep) {
-			list.add(row)
-		}
-	})
-	base.Content = list.rows()
-	return unused
-}
-
-// inherit adds the keys about, role, means and empty to a row of an overlay that replaces a row of base and does not have them. The
-// name of a field may change, but not its role: otherwise the gateway would not find the bill of a call, or compare an amount as
-// text.
-//
-// A row with the same path in the first form comes before one with the same path in the other form. A role that another row of the
-// overlay has is not inherited.
-func (s *source) inherit(base, overlay *yaml.Node, forms []string) {
-	given := map[string]bool{} // roles in the overlay
-	for _, row := range overlay.Content {
-		if role := child(row, "role"); role != nil && !s.allowsMany(role.Value) {
-			given[role.Value] = true
-		}
-	}
-	done := map[*yaml.Node]bool{} // rows of both lists that matched by an earlier form
-	for _, form := range forms {
-		byPath, matched := map[string][]*yaml.Node{}, map[*yaml.Node]bool{}
-		for _, b := range base.Content {
-			if p := child(b, form); p != nil && !done[b] {
-				byPath[p.Value] = append(byPath[p.Value], b)
-			}
-		}
-		for _, row := range overlay.Content {
-			path := child(row, form)
-			if path == nil || done[row] || child(row, "remove") != nil {
-				continue
-			}
-			for _, b := range byPath[path.Value] {
-				matched[row], matched[b] = true, true
-				inheritKey(row, b, "about")
-				if role := child(b, "role"); role != nil && !given[role.Value] {
-					inheritKey(row, b, "role")
-				}
-				if sameText(child(row, "role"), child(b, "role")) {
-					inheritKey(row, b, "means")
-				}
-				if as := child(row, "as"); as != nil && as.Value == "digits" && child(row, "values") == nil {
-					inheritKey(row, b, "empty")
-				}
-			}
-		}
-		maps.Copy(done, matched)
-	}
-}
-
-// inheritKey adds a key of b to row, unless row has it.
-func inheritKey(row, b *yaml.Node, key string) {
-	if value := child(b, key); value != nil && child(row, key) == nil {
-		row.Content = append(row.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: row.Line, Column: row.Column}, value)
-	}
-}
-
-// allowsMany reports whether several rows of a reply may have the role.
-func (s *source) allowsMany(role string) bool {
-	many := child(child(child(s.root, "roles"), role), "many")
-	return many != nil && many.Value == "true"
-}
-
-// removalRows returns rows with remove: true for the paths of b that row does not have.
-func (s *source) removalRows(b, row *yaml.Node, forms []string) []*yaml.Node {
-	var list []*yaml.Node
-	for _, form := range forms {
-		path, replacement := child(b, form), child(row, form)
-		if path == nil || replacement != nil && replacement.Value == path.Value {
-			continue
-		}
-		node := func(tag, value string) *yaml.Node {
-			return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value, Line: row.Line, Column: row.Column}
-		}
-		removal := node("!!map", "")
-		removal.Kind, removal.Style = yaml.MappingNode, yaml.FlowStyle
-		removal.Content = []*yaml.Node{node("!!str", form), path, node("!!str", "remove"), node("!!bool", "true")}
-		s.overlayOf[removal] = s.overlayOf[row]
-		list = append(list, removal)
-	}
-	return list
 }
 
 // keys returns the keys of a mapping.

@@ -9,11 +9,11 @@ import (
 )
 
 // operationKeys are the keys of an operation besides the forms.
-var operationKeys = []string{"effect", "creates", "sets", "no_envelope", "explain", "state_returns", "result", "request", "reply"}
+var operationKeys = []string{"effect", "creates", "sets", "no_envelope", "explain", "state_returns", "route", "result", "request", "reply"}
 
 // readTable reads the tree into t.
 func (s *source) readTable(t *Table) {
-	t.unknown = map[Message][2]string{Request: {"drop", "drop"}, Reply: {"drop", "drop"}}
+	t.unknown = map[Message][2]string{Request: {"refuse", "refuse"}, Reply: {"drop", "drop"}}
 	t.bounds = "upstream"
 	t.options, t.roles, t.interned = map[string]bool{}, map[string]*role{}, map[string]string{}
 	if s.readNames(t); len(s.problems) > 0 {
@@ -85,8 +85,10 @@ func (s *source) readRules(t *Table) {
 		}
 	})
 	t.unknown[callbackMessage] = t.unknown[Reply]
-	if t.success.code == "" {
-		s.errorf(s.root, "success: the code is missing; write success: {code: …}")
+	for f, code := range t.success.code {
+		if code == "" {
+			s.errorf(s.root, "success: the code for %s is missing; write success: {code: …}", t.forms[f].name)
+		}
 	}
 	if t.invalid == "" {
 		s.errorf(s.root, "invalid: the code is missing; it is for refusals whose row names none")
@@ -103,8 +105,7 @@ func (s *source) readSuccess(t *Table, n *yaml.Node) {
 	s.fields(n, "success", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "code":
-			t.success.code = s.code(t, v)
-			t.success.codeJSON = string(appendString(nil, t.success.code))
+			s.readSuccessCode(t, v)
 		case "text":
 			if c, ok := s.constant(v); ok {
 				t.success.text, t.success.textJSON = c.text, string(appendString(nil, c.text))
@@ -115,10 +116,30 @@ func (s *source) readSuccess(t *Table, n *yaml.Node) {
 	})
 }
 
+// readSuccessCode reads the code of a success: one for both forms, or one for each.
+func (s *source) readSuccessCode(t *Table, n *yaml.Node) {
+	codes := [2]*yaml.Node{n, n}
+	if n.Kind == yaml.MappingNode {
+		codes = [2]*yaml.Node{}
+		s.eachForm(t, n, "success.code", func(f int, v *yaml.Node) { codes[f] = v })
+	}
+	for f, v := range codes {
+		switch {
+		case v == nil:
+			continue
+		case f == 0: // the catalogue lists the codes of this form only
+			t.success.code[f] = s.code(t, v)
+		default:
+			t.success.code[f] = s.str(v, "a code")
+		}
+		t.success.codeJSON[f] = string(appendString(nil, t.success.code[f]))
+	}
+}
+
 // checkReferences checks what can be checked only when the whole table has been read.
 func (s *source) checkReferences(t *Table, operations *yaml.Node) {
 	for _, n := range s.refusalCodes {
-		if n.Value == t.success.code {
+		if slices.Contains(t.success.code[:], n.Value) {
 			s.errorf(n, "a refusal cannot have %q, the code of a success", n.Value)
 		}
 	}
@@ -151,8 +172,8 @@ func (s *source) readCodePairs(t *Table, n *yaml.Node) {
 			switch {
 			case c.kind != text || c.text == "":
 				s.errorf(n.Content[i], "codes: a code must be non-empty text in quotes, but is %s", c.json)
-			case c.text == t.success.code:
-				s.errorf(n.Content[i], "codes: %q is the code of a success in both forms and cannot have a pair", c.text)
+			case slices.Contains(t.success.code[:], c.text):
+				s.errorf(n.Content[i], "codes: %q is the code of a success and cannot have a pair", c.text)
 			case form == 0: // the catalogue lists the codes of this form only
 				s.code(t, child(n.Content[i], string(t.forms[0].name)))
 			}
@@ -275,6 +296,8 @@ func (s *source) readOperationKey(t *Table, o *Operation, key, value *yaml.Node)
 		o.Explain = s.boolean(value, "explain")
 	case "state_returns":
 		o.StateReturns = s.boolean(value, "state_returns")
+	case "route":
+		o.route = s.oneOf(value, "route", "stage", "default")
 	case "result":
 		o.list = s.oneOf(value, "result", "list") == "list"
 	case "request", "reply":

@@ -44,6 +44,11 @@ func (s *source) readCallback(t *Table, name, n, operations *yaml.Node) *Callbac
 	if rows == nil || len(s.problems) > before {
 		return rd.callback
 	}
+	if len(s.layers[rd.request]) > 0 { // so that the table can be written and read again
+		n.Content = slices.DeleteFunc(slices.Clone(n.Content), func(part *yaml.Node) bool { return part == rd.reused || part == rd.request })
+		n.Content = slices.DeleteFunc(n.Content, func(key *yaml.Node) bool { return key.Value == "fields" || key.Value == "request" })
+		set(n, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "request"}, rows, false)
+	}
 	s.readRows(t, o, callbackMessage, rows)
 	if len(s.problems) > before {
 		return rd.callback
@@ -97,7 +102,7 @@ func (rd *callbackReader) checkKeys(name, n *yaml.Node) {
 func (rd *callbackReader) rows(name, operations *yaml.Node) *yaml.Node {
 	switch {
 	case rd.reused != nil:
-		return rd.reuseRows(rd.reused, rd.request, operations)
+		return rd.reuseRows(name.Value, rd.reused, rd.request, operations)
 	case rd.request == nil:
 		rd.errorf(name, "%s: request is missing; write its rows, or fields: with an operation whose reply has the same fields", name.Value)
 	}
@@ -138,7 +143,7 @@ func (s *source) eachForm(t *Table, n *yaml.Node, what string, f func(form int, 
 
 // reuseRows returns the rows of a reply for use in a callback, with the callback's own rows applied as an overlay. fields names the
 // operation. If the operation has problems, reuseRows returns nil, so that each of them is reported only once.
-func (s *source) reuseRows(fields, own, operations *yaml.Node) *yaml.Node {
+func (s *source) reuseRows(name string, fields, own, operations *yaml.Node) *yaml.Node {
 	operation := s.str(fields, "fields")
 	reply := child(child(operations, operation), "reply")
 	switch {
@@ -155,16 +160,9 @@ func (s *source) reuseRows(fields, own, operations *yaml.Node) *yaml.Node {
 	if own == nil {
 		return list
 	}
-	removals := map[*yaml.Node]bool{}
-	for _, row := range s.replaceRows(list, own, s.formNames(), false) {
-		if _, ofOverlay := s.overlayOf[row]; !ofOverlay {
-			s.errorf(row, "remove: no row has this path")
-			continue
-		}
-		// It removed a row when the overlay was applied. Without it the table can be written and read again.
-		removals[row] = true
+	for _, rows := range append([]*yaml.Node{own}, s.layers[own]...) {
+		s.changeRows(list, rows, s.formNames(), name+" request")
 	}
-	own.Content = slices.DeleteFunc(own.Content, func(n *yaml.Node) bool { return removals[n] })
 	return list
 }
 

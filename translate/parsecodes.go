@@ -60,7 +60,7 @@ func (s *source) readMeanings(t *Table, n *yaml.Node) {
 			continue
 		}
 		code := s.str(child(item, "code"), "a code")
-		if code == t.success.code && means != nil {
+		if means != nil && slices.Contains(t.success.code[:], code) {
 			s.errorf(means, "%q is the code of a success and cannot have a meaning", code)
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 // rowKeys are the keys of a row besides the forms.
 var rowKeys = []string{
-	"about", "as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "means", "when", "unless", "remove",
+	"about", "as", "empty", "values", "default", "echo", "loss", "loss_code", "optional", "role", "means", "when", "unless", "remove", replacesKey,
 	"required", "min", "max", "exact_digits", "one_of", "refuse", "malformed", "must_equal_request", "repeats_request", "exact",
 }
 
@@ -28,7 +28,7 @@ func (s *source) readRows(t *Table, o *Operation, m Message, n *yaml.Node) {
 			return
 		}
 		s.checkPaths(t, m, r, item, &used)
-		if r.role != nil && m != Reply { // a reply can have a role several times
+		if r.role != nil && !r.role.many {
 			s.checkRole(r, item, byRole[r.role])
 			byRole[r.role] = append(byRole[r.role], placedRow{r, item})
 		}
@@ -174,7 +174,7 @@ func (rd *rowReader) readKey(key, v *yaml.Node) {
 	case "about":
 		r.about = rd.str(v, "about")
 	case "as":
-		r.digits = rd.oneOf(v, "as", "digits") != ""
+		_, r.digits = rd.oneOf(v, "as", "digits"), true
 	case "empty":
 		if c, ok := rd.constant(v); ok && c.kind == number {
 			r.empty = c.text
@@ -214,6 +214,8 @@ func (rd *rowReader) readKey(key, v *yaml.Node) {
 		r.repeats = rd.str(v, "repeats_request")
 	case "remove", newKey:
 		rd.errorf(key, "%s is allowed in overlays only, and only as %[1]s: true", key.Value)
+	case replacesKey:
+		rd.errorf(key, "replaces is allowed in overlays only, and only in a row that changes rows of the table")
 	case "common":
 		rd.errorf(key, "common: only a request or a reply can include common rows")
 	default:
@@ -245,7 +247,11 @@ func (rd *rowReader) checkForms() {
 		rd.errorf(rd.node, "a row needs a path in at least one form")
 	case r.path == [2]string{}: // has been reported
 	case only < 0 && saysWhatHappens:
-		rd.errorf(rd.node, "default, echo and loss are for a field of one form, but this row has a path in both")
+		hint := ""
+		if _, ofOverlay := rd.overlayOf[rd.node]; ofOverlay || rd.message == callbackMessage {
+			hint = "; the row keeps the keys of the row that it changes: write FORM: null or KEY: null to remove one"
+		}
+		rd.errorf(rd.node, "default, echo and loss are for a field of one form, but this row has a path in both%s", hint)
 	case only >= 0 && rd.operation.paths[1-only] != "" && !saysWhatHappens:
 		rd.errorf(rd.node, "%s is in %s only: add default, echo or loss", r.path[only], rd.table.forms[only].name)
 	}

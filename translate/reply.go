@@ -40,7 +40,13 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	if unusable := c.readCode(status); unusable != nil {
 		return unusable
 	}
-	c.success = c.code == p.table.success.code
+	codes := &p.table.success.code
+	switch c.success = c.code == codes[p.from]; {
+	case c.success:
+		c.code = codes[0]
+	case c.code == codes[p.to] || c.code == codes[0]: // the client would take it for a success
+		return &UnusableReply{Reason: "the code " + c.code + " is that of a success in another form"}
+	}
 	if path := c.unequalField(); c.success && path != "" {
 		return &UnusableReply{"a success, but its " + path + " is not that of the request", path}
 	}
@@ -55,7 +61,7 @@ func (c *Call) readCode(status int) *UnusableReply {
 	case code.kind == text && code.raw != `""`:
 		c.code = p.table.intern(code.text())
 	case code.kind == absent && c.isSuccessWithoutEnvelope(status):
-		c.code = p.table.success.code
+		c.code = p.table.success.code[p.from]
 	case code.kind == absent && c.translation.operation.noEnvelope == p.from:
 		return &UnusableReply{Reason: name + " is missing, and the fields are not those of a success without an envelope"}
 	case code.kind == absent:
@@ -119,8 +125,8 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	dst = append(append(append(dst, '"'), to.code...), `":`...)
 	code := c.reply[p.codeSlot()]
 	switch paired, ok := p.table.codes.find(p.from, c.code); {
-	case c.success: // the same code in both forms
-		dst = append(dst, p.table.success.codeJSON...)
+	case c.success:
+		dst = append(dst, p.table.success.codeJSON[p.to]...)
 	case ok:
 		dst = append(dst, paired.json...)
 	default:

@@ -12,7 +12,7 @@ type pathKey struct{ form, path string }
 // pathKeys returns the paths of a row. Rows with one in common have the same path in a form.
 func pathKeys(row *yaml.Node, forms []string) (keys []pathKey) {
 	for _, form := range forms {
-		if path := child(row, form); path != nil {
+		if path := child(row, form); path != nil && path.Tag != "!!null" {
 			keys = append(keys, pathKey{form, path.Value})
 		}
 	}
@@ -41,57 +41,49 @@ func (k knownPaths) hasAny(keys []pathKey) bool {
 	return slices.ContainsFunc(keys, func(key pathKey) bool { return k.has[key] })
 }
 
-// A rowList is a list of rows in which rows are replaced by their paths.
+// A rowList is a list of rows, some of which are replaced.
 type rowList struct {
-	forms []string
-	slots [][]*yaml.Node    // a row, or what replaced it
-	at    map[pathKey][]int // the slots that have, or had, a row with the path
-	fixed map[*yaml.Node]bool
+	rows     []*yaml.Node      // nil for a row that was removed
+	original []bool            // false for a row that was replaced
+	at       map[pathKey][]int // by path: the first rows that had it
 }
 
-// newRowList returns a list of rows. The fixed rows are never replaced.
-func newRowList(rows, fixed []*yaml.Node, forms []string) *rowList {
-	l := &rowList{forms: forms, at: map[pathKey][]int{}, fixed: map[*yaml.Node]bool{}}
-	for _, row := range fixed {
-		l.fixed[row] = true
-	}
+// maxSamePath limits the rows with one path that an overlay can change. More are a mistake, which is found when the table is read.
+const maxSamePath = 16
+
+func newRowList(rows []*yaml.Node, forms []string) *rowList {
+	l := &rowList{rows: slices.Clone(rows), original: slices.Repeat([]bool{true}, len(rows)), at: map[pathKey][]int{}}
 	for i, row := range rows {
-		l.slots = append(l.slots, []*yaml.Node{row})
 		for _, key := range pathKeys(row, forms) {
-			l.at[key] = append(l.at[key], i)
+			if len(l.at[key]) < maxSamePath {
+				l.at[key] = append(l.at[key], i)
+			}
 		}
 	}
 	return l
 }
 
-// replace removes all rows with one of the paths of row. with returns what stands in the place of a removed row; first is true for the
-// first of them. found reports whether there was one.
-func (l *rowList) replace(row *yaml.Node, with func(removed *yaml.Node, first bool) []*yaml.Node) (found bool) {
-	var slots []int
-	keys := pathKeys(row, l.forms)
-	for _, key := range keys {
+// find returns where the rows are that had one of the paths when the list was made, without those that were removed.
+func (l *rowList) find(paths []pathKey) (slots []int) {
+	for _, key := range paths {
 		slots = append(slots, l.at[key]...)
-		delete(l.at, key) // no row with this path remains
 	}
 	slices.Sort(slots)
-	for _, slot := range slices.Compact(slots) {
-		var kept []*yaml.Node
-		for _, old := range l.slots[slot] {
-			if l.fixed[old] || !slices.ContainsFunc(pathKeys(old, l.forms), func(key pathKey) bool { return slices.Contains(keys, key) }) {
-				kept = append(kept, old)
-				continue
-			}
-			kept = append(kept, with(old, !found)...)
-			found = true
-		}
-		l.slots[slot] = kept
-	}
-	return found
+	return slices.DeleteFunc(slices.Compact(slots), func(slot int) bool { return l.rows[slot] == nil })
 }
 
-func (l *rowList) add(row *yaml.Node) { l.slots = append(l.slots, []*yaml.Node{row}) }
-
-func (l *rowList) rows() []*yaml.Node { return slices.Concat(l.slots...) }
+// replace puts a row, or nothing, in the place of the first of the rows that are still there, and removes the others. If none is there any
+// more, the row is added.
+func (l *rowList) replace(slots []int, row *yaml.Node) {
+	for _, slot := range slots {
+		if l.original[slot] {
+			l.rows[slot], l.original[slot], row = row, false, nil
+		}
+	}
+	if row != nil {
+		l.rows = append(l.rows, row)
+	}
+}
 
 // A pathLine is a path, and the line of its row.
 type pathLine struct {

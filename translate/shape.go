@@ -174,7 +174,7 @@ func (p *plan) example(e entry) string {
 	case e.node != nil:
 		return ""
 	case e.slot == p.codeSlot():
-		return p.table.success.codeJSON
+		return p.table.success.codeJSON[p.from]
 	case e.slot == p.textSlot():
 		return `"ok"`
 	}

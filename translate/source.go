@@ -53,20 +53,22 @@ func (p Problems) Sorted() Problems {
 type source struct {
 	root         *yaml.Node
 	file         string
-	overlayOf    map[*yaml.Node]string   // by node of an overlay: the overlay's name
-	commonIn     map[string][]*yaml.Node // by name of common rows: the messages that include them
-	usedOptions  map[string]bool         // options in the when or unless of a row
-	refusalCodes []*yaml.Node            // codes that a refusal of the gateway can have
-	hasProblems  map[string]bool         // by name of an operation
-	codeItems    map[codeKey]*yaml.Node  // the items of the catalogue
-	compared     int                     // the names that were compared for suggestions
+	overlayOf    map[*yaml.Node]string       // by node of an overlay: the overlay's name
+	commonIn     map[string][]*yaml.Node     // by name of common rows: the messages that include them
+	layers       map[*yaml.Node][]*yaml.Node // by the rows of a callback that reuses rows: those of each overlay
+	changes      []RowChange
+	usedOptions  map[string]bool        // options in the when or unless of a row
+	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
+	hasProblems  map[string]bool        // by name of an operation
+	codeItems    map[codeKey]*yaml.Node // the items of the catalogue
+	compared     int                    // the names that were compared for suggestions
 	problems     Problems
 	missingNew   Problems // additions of an overlay without new: true; they do not keep other mistakes from being found
 }
 
 // load parses the base table and applies the overlays to it.
 func load(base File, overlays ...File) (*source, error) {
-	s := &source{file: base.Name, overlayOf: map[*yaml.Node]string{}, commonIn: map[string][]*yaml.Node{}, usedOptions: map[string]bool{}, hasProblems: map[string]bool{}}
+	s := &source{file: base.Name, overlayOf: map[*yaml.Node]string{}, commonIn: map[string][]*yaml.Node{}, layers: map[*yaml.Node][]*yaml.Node{}, usedOptions: map[string]bool{}, hasProblems: map[string]bool{}}
 	root, err := ParseYAML(base)
 	if err != nil {
 		return nil, err

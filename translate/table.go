@@ -43,6 +43,7 @@ type Table struct {
 	callback     *Callback
 	depth        int    // the deepest nesting of a message
 	files        []File // the base table, then the overlays
+	changes      []RowChange
 	yaml         func() ([]byte, error)
 }
 
@@ -55,8 +56,11 @@ type form struct {
 	prefix     string // of the paths of the form's calls; "" for none
 }
 
-// success is the code of a success, and the text for a success that came without an envelope. Both also as JSON.
-type success struct{ code, codeJSON, text, textJSON string }
+// success is the code of a success in each form, and the text for a success that came without an envelope. Both also as JSON.
+type success struct {
+	code, codeJSON [2]string
+	text, textJSON string
+}
 
 // A Message is the kind of a message: the request or the reply of an operation.
 type Message string
@@ -78,6 +82,7 @@ type Operation struct {
 	// StateReturns reports whether what the request is about can come back to an earlier state, so that an equal callback can be news.
 	StateReturns bool
 
+	route        string            // `route`: "stage" or "default"; "" for the default of the operation
 	paths        [2]string         // by form; "" if the form lacks the operation
 	noEnvelope   int               // the form whose successful reply has no envelope; -1 for none
 	sets         map[string]string // by role: the value of the field after a success
@@ -136,6 +141,7 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	}
 	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays), yaml: sync.OnceValues(func() ([]byte, error) { return render(s.root) })}
 	s.readTable(t)
+	t.changes = s.changes
 	if s.problems = append(s.problems, s.missingNew...); len(s.problems) == 0 {
 		for _, o := range t.operations {
 			o.compile()
@@ -274,6 +280,10 @@ func (t *Table) intern(code string) string {
 	}
 	return strings.Clone(code)
 }
+
+// ByStage reports whether a rollout sends calls of the operation to the backend of the partner's stage, though they name no bill. Otherwise they
+// go to the default upstream.
+func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" && o.Effect == Read }
 
 // TextName returns the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].text }

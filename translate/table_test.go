@@ -72,7 +72,7 @@ func TestOverlaysInOrder(t *testing.T) {
 	}
 }
 
-// A row of an overlay without a role has the role of the row that it replaces.
+// A row of an overlay without a role has the role of the row that it changes.
 func TestOverlayKeepsRoles(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -85,14 +85,14 @@ func TestOverlayKeepsRoles(t *testing.T) {
 		"one after another": {[]string{
 			"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}]}}", "operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}]}}",
 		}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"exchanged in legacy":               {[]string{"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_price}, {v2: apprPrice, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"exchanged with a row without role": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}, {v2: apprPrice, legacy: appr_num}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"exchanged in legacy":               {[]string{"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_price, replaces: v2}, {v2: apprPrice, legacy: appr_state, replaces: v2}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"exchanged with a row without role": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price, replaces: v2}, {v2: apprPrice, legacy: appr_num, replaces: v2}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
 		"by the path in legacy":             {[]string{"operations: {bill.read: {reply: [{v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "paidPrice", "apprState"},
-		"by the path in legacy, of another": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "", "apprState"},
-		"beside its replacement":            {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}, {v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
+		"by the path in legacy, of another": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price, replaces: v2}, {v2: apprPrice, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprState"},
+		"beside its replacement":            {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}, {v2: paidPrice, legacy: appr_price, role: null}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
 		"another role, its row removed":     {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}, {v2: apprState, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprPrice"},
-		"the role is given to another row":  {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}, {v2: sum, legacy: sum, role: amount, new: true}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
-		"two roles exchanged":               {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}, {v2: apprState, legacy: appr_state, role: amount}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
+		"the role is given to another row":  {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: null}, {v2: sum, legacy: sum, role: amount, new: true}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
+		"two roles exchanged":               {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}, {v2: apprState, legacy: appr_state, role: amount, means: null}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -55,8 +57,20 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 		return err
 	}
 	printGateway(w, checked, fmt.Sprintf("%d series at the start, at most %d if every route answers with every code and HTTP status", atStart, maximum))
+	printChanges(w, checked.Table)
 	printFields(w, checked.Table)
 	return w.Flush()
+}
+
+// printChanges prints what the overlay changes, row by row.
+func printChanges(w io.Writer, t *translate.Table) {
+	for i, c := range t.Changes() {
+		if i == 0 {
+			printf(w, "\nchanged by the overlay\n")
+		}
+		printf(w, "  %s, line %d\n    before\t%s\n    after\t%s\n", c.Message, c.Line,
+			cmp.Or(strings.ReplaceAll(c.Before, "\n", "\n    and\t"), "no such row"), cmp.Or(c.After, "removed"))
+	}
 }
 
 // probeStore returns an error if the store cannot be used. It does not change the store.
@@ -101,6 +115,10 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 		printf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
 			u.Name, u.Form, u.Address, u.Timeout, u.Connections, u.PartnerConnections, u.Wait)
 	}
+	printf(w, "\ncodes that end a write; after any other code its outcome is unknown\n")
+	for _, u := range c.Upstreams {
+		printEndingCodes(w, c.Table, u)
+	}
 	if b := c.Callbacks; b != nil {
 		printf(w, "\ncallbacks\n  upstreams call\t%s\n", b.PublicURL.JoinPath("callback", "ID"))
 		printf(w, "  success\t%s\n  attempts\tat most %d\n", map[config.Success]string{
@@ -129,6 +147,26 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 			target = routeTarget(r.Upstream, r.Client)
 		}
 		printf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, target)
+	}
+}
+
+// printEndingCodes prints the codes by which an upstream ends a write for certain.
+func printEndingCodes(w io.Writer, t *translate.Table, u config.Upstream) {
+	codes := map[string][]string{"done": {cmp.Or(u.Success, t.SuccessCode(u.Form))}}
+	for _, m := range t.Meanings() {
+		if m.Form != "" && m.Form != u.Form || m.Means == translate.Unavailable {
+			continue
+		}
+		kind := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}[m.Means]
+		kind = cmp.Or(kind, "refused")
+		if own := t.Code(m.Code, t.Forms()[0], u.Form); !slices.Contains(codes[kind], own) {
+			codes[kind] = append(codes[kind], own)
+		}
+	}
+	name := u.Name
+	for _, kind := range []string{"done", "the bill exists", "no such bill", "refused"} {
+		printf(w, "  %s\t%s\t%s\n", name, kind, strings.Join(codes[kind], " "))
+		name = ""
 	}
 }
 

@@ -187,7 +187,11 @@ func (p *tab) open(address string) {
 // wait waits until an expression is true.
 func (p *tab) wait(what, expression string) {
 	p.t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience))); err != nil {
+	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	for err != nil && strings.Contains(err.Error(), "Cannot find context") && p.ctx.Err() == nil { // another page has come
+		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	}
+	if err != nil {
 		p.t.Fatalf("%s: %v; the page has %s", what, err, run(p, chromedp.Evaluate[string](`document.querySelector("main").innerText`)))
 	}
 }

@@ -262,6 +262,25 @@ func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream st
 	return r.owner, err
 }
 
+// MoveEnd records that an operation other than a create has moved the end of a bill to until. As in Own, an end that is not after now is
+// estimated. The callback addresses of the bill stay as long. A bill that the ledger does not know is left out.
+func (s *Store) MoveEnd(ctx context.Context, partner partner.ID, bill string, now, until time.Time) error {
+	estimated := !until.After(now)
+	if estimated {
+		until = s.estimatedEnd(now)
+	}
+	_, err := write(ctx, s, "recording the end of a bill", func(ctx context.Context, q queries) (none struct{}, err error) {
+		if _, err = q.ExecContext(ctx, "UPDATE billbridge_owners SET ends = $3, estimated = $4 WHERE partner = $1 AND bill = $2 AND state <> 'released'",
+			partner, bill, until.UnixMilli(), bit(estimated)); err != nil {
+			return none, err
+		}
+		_, err = q.ExecContext(ctx, "UPDATE billbridge_addresses SET until = $3, ends = $3 WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3",
+			partner, bill, until.UnixMilli())
+		return none, err
+	})
+	return err
+}
+
 // A ruling is a row and why it was not changed. The refusal is a value, as an error would roll back the writes of others in the
 // same transaction.
 type ruling struct {

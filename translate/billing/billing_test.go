@@ -24,7 +24,7 @@ func TestReadOperation(t *testing.T) {
 		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "", none},
 		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
 		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
-		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: amount}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {C: cancelled, D: destroyed}}]}}", "bill.check", ""},
+		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: null, means: null}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {C: cancelled, D: destroyed}}]}}", "bill.check", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

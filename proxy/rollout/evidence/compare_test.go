@@ -257,7 +257,7 @@ func TestExamplesShowNoPersonalData(t *testing.T) {
 		}
 	}
 	// An overlay says which of its own fields have no personal data.
-	overlaid := compileTable(t, `operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num, role: code}, {v2: apprResCd, legacy: appr_res_cd}]}}`).Operation("bill.read")
+	overlaid := compileTable(t, `operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num, role: code, exact: null}, {v2: apprResCd, legacy: appr_res_cd}]}}`).Operation("bill.read")
 	got := evidence.CompareAnswers(overlaid, v2(`,"apprNum":"123456","apprResCd":"1"`), legacy(`,"appr_num":"123457","appr_res_cd":"2"`), nil)
 	if shownDifferences(got) != "apprNum other 123456 123457, apprResCd other 1 2" && shownDifferences(got) != "apprResCd other 1 2, apprNum other 123456 123457" {
 		t.Errorf("%+v", got)

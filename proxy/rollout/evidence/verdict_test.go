@@ -274,9 +274,9 @@ func TestExchangedFieldsFail(t *testing.T) {
 		reason  string
 	}{
 		"none":  {`{}`, evidence.Pass, "at most 2.47 % differ"},
-		"money": {`operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_num, role: amount}, {v2: apprNum, legacy: appr_price}]}}`, evidence.Fail, "differs: apprPrice (money) in 120"},
+		"money": {`operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_num, replaces: v2}, {v2: apprNum, legacy: appr_price, replaces: v2}]}}`, evidence.Fail, "differs: apprNum (exact) in 120, apprPrice (money) in 120"},
 		"others": {
-			`operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_acquirer_nm}, {v2: apprAcquirerNm, legacy: appr_issuer}]}}`,
+			`operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_acquirer_nm, replaces: v2}, {v2: apprAcquirerNm, legacy: appr_issuer, replaces: v2}]}}`,
 			evidence.Fail, "120 of 120 differ: certainly more than 3.00 %",
 		},
 	} {

@@ -1,0 +1,156 @@
+package translate
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A RowChange is what an overlay changes in one row of the table.
+type RowChange struct {
+	File    string // the overlay
+	Line    int    // of its row
+	Message string // such as "bill.read reply"
+	Before  string // the row before; "" if it was added. Several rows, if one row replaces them, have a line each
+	After   string // the row with the keys that it keeps; "" if it was removed
+	Lost    []string
+}
+
+// Changes returns what the overlays change in the rows of the table, in their order. The caller must not modify it.
+func (t *Table) Changes() []RowChange { return t.changes }
+
+// safetyKeys are the keys of a row without which a wrong message passes. RowChange.Lost has those that a row has lost.
+var safetyKeys = slices.Concat([]string{"must_equal_request", "as", "role", "loss"}, boundKeys)
+
+// codesMessage stands for the pairs of codes. A pair replaces those with one of its codes as a whole.
+const codesMessage = "codes"
+
+// replacesKey is the key by which a row of an overlay says which rows it changes: those with its path in this form.
+const replacesKey = "replaces"
+
+// changeRows applies the rows of an overlay to the list base of a message. A row changes the row of base with one of its paths, in its
+// place: it keeps every key that the new row does not have, and loses those that are null. Without such a row it is added at the end.
+//
+// Rows of an overlay do not change each other, so that two rows can exchange paths. message is "" for rows that were already applied to the
+// common rows that the message includes.
+func (s *source) changeRows(base, overlay *yaml.Node, forms []string, message string) {
+	list := newRowList(base.Content, forms)
+	s.items(overlay, "rows", func(row *yaml.Node) {
+		if row.Kind != yaml.MappingNode {
+			s.errorf(row, "a row must be a mapping")
+			return
+		}
+		slots := list.find(s.matchedPaths(row, forms))
+		var before []*yaml.Node
+		for _, slot := range slots {
+			before = append(before, base.Content[slot])
+		}
+		remove := child(row, "remove")
+		switch {
+		case remove != nil && s.boolean(remove, "remove"):
+			if len(before) == 0 && message != "" {
+				hint, _ := s.similarPath(row, pathsOf(base.Content, forms), forms)
+				s.errorf(row, "remove: no row has this path%s", hint)
+			}
+			list.replace(slots, nil)
+			s.recordChange(message, row, before, nil)
+		case len(before) == 0:
+			list.rows = append(list.rows, row)
+			s.recordChange(message, row, nil, row)
+		case message == codesMessage:
+			list.replace(slots, row)
+			s.recordChange(message, row, before, row)
+		case len(before) > 1 && child(row, replacesKey) == nil:
+			s.errorf(row, "the row has a path of %d rows, on %s: write replaces: %s or replaces: %s to say which it changes", len(before), linesOf(before), forms[0], forms[1])
+		default:
+			after := s.changedRow(row, before, forms)
+			list.replace(slots, after)
+			s.recordChange(message, row, before, after)
+		}
+	})
+	base.Content = slices.DeleteFunc(list.rows, func(row *yaml.Node) bool { return row == nil })
+}
+
+// matchedPaths returns the paths by which a row of an overlay finds the rows that it changes.
+func (s *source) matchedPaths(row *yaml.Node, forms []string) []pathKey {
+	form := child(row, replacesKey)
+	if form == nil {
+		return pathKeys(row, forms)
+	}
+	paths := pathKeys(row, []string{s.oneOf(form, replacesKey, forms...)})
+	if len(paths) == 0 && slices.Contains(forms, form.Value) {
+		s.errorf(form, "replaces: the row has no path in %s", form.Value)
+	}
+	return paths
+}
+
+// changedRow returns row with the keys that it does not have and that all rows before have with the same value.
+func (s *source) changedRow(row *yaml.Node, before []*yaml.Node, forms []string) *yaml.Node {
+	after := *row
+	after.Content = nil
+	add := func(key, value *yaml.Node) {
+		if value.Tag != "!!null" && key.Value != replacesKey {
+			after.Content = append(after.Content, key, value)
+		}
+	}
+	for i := 0; i+1 < len(row.Content); i += 2 {
+		key, value := row.Content[i], row.Content[i+1]
+		if value.Tag == "!!null" && !slices.ContainsFunc(before, func(b *yaml.Node) bool { return child(b, key.Value) != nil }) {
+			s.errorf(key, "%s: null removes a key, but the row on %s has no %[1]s", key.Value, linesOf(before))
+		}
+		add(key, value)
+	}
+	for i := 0; i+1 < len(before[0].Content); i += 2 {
+		key, value := before[0].Content[i], before[0].Content[i+1]
+		if child(row, key.Value) == nil && !slices.ContainsFunc(before[1:], func(b *yaml.Node) bool { return !sameNode(child(b, key.Value), value) }) {
+			add(key, value)
+		}
+	}
+	if name, ok := s.overlayOf[row]; ok {
+		s.overlayOf[&after] = name
+	}
+	return &after
+}
+
+// sameNode reports whether two nodes have the same content.
+func sameNode(a, b *yaml.Node) bool {
+	return a != nil && b != nil && a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, sameNode)
+}
+
+// recordChange records what a row of an overlay changes. The rows of a callback in the base table change those that it reuses, and are
+// not recorded.
+func (s *source) recordChange(message string, row *yaml.Node, before []*yaml.Node, after *yaml.Node) {
+	file, ofOverlay := s.overlayOf[row]
+	if !ofOverlay || message == "" {
+		return
+	}
+	change := RowChange{File: file, Line: row.Line, Message: message}
+	var lines []string
+	for _, b := range before {
+		lines = append(lines, showRow(b))
+		for _, key := range safetyKeys {
+			if child(b, key) != nil && (after == nil || child(after, key) == nil) && !slices.Contains(change.Lost, key) {
+				change.Lost = append(change.Lost, key)
+			}
+		}
+	}
+	change.Before = strings.Join(lines, "\n")
+	if after != nil {
+		change.After = showRow(after)
+	}
+	s.changes = append(s.changes, change)
+}
+
+// linesOf returns the lines of rows, for an error.
+func linesOf(rows []*yaml.Node) string {
+	var lines []string
+	for _, row := range rows {
+		lines = append(lines, strconv.Itoa(row.Line))
+	}
+	if len(lines) == 1 {
+		return "line " + lines[0]
+	}
+	return "lines " + strings.Join(lines[:len(lines)-1], ", ") + " and " + lines[len(lines)-1]
+}

@@ -1,0 +1,89 @@
+package translate_test
+
+import (
+	"testing"
+
+	"billbridge/translate"
+	"billbridge/translate/billing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func withOverlay(t *testing.T, rows string) *translate.Table {
+	t.Helper()
+	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "mine.yaml", Data: []byte(rows)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// A row of an overlay that gives a field another name keeps every key of the row that it changes.
+func TestOverlayRowKeepsTheKeysThatItDoesNotHave(t *testing.T) {
+	t.Parallel()
+	renamed := withOverlay(t, "operations: {bill.read: {reply: [{v2: billId, legacy: invoice_id}]}, bill.create: {request: [{v2: bill.price, legacy: bill.bill_price}]}}")
+	for body, usable := range map[string]bool{
+		`{"apikey":"k","invoice_id":"1","appr_state":"F"}`:   true,
+		`{"apikey":"k","invoice_id":"999","appr_state":"F"}`: false,
+		`{"apikey":"k","bill_id":"1","appr_state":"F"}`:      false, // the name of before
+	} {
+		call := renamed.Operation("bill.read").Translation("v2", "legacy").Start()
+		if _, err := call.Request(nil, []byte(`{"apiKey":"k","bill":{"billId":"1"}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := call.Reply(nil, 200, []byte(body)); (err == nil) != usable {
+			t.Errorf("%s became %s, %v", body, out, err)
+		}
+		call.Release()
+	}
+	call := renamed.Operation("bill.create").Translation("legacy", "v2").Start()
+	defer call.Release()
+	for price, want := range map[string]string{`"20000"`: `{"bill":{"sendType":"TALK","price":20000}}`, `"020000"`: ""} {
+		if out, err := call.Request(nil, []byte(`{"bill":{"bill_price":`+price+`}}`)); string(out) != want || (err == nil) != (want != "") {
+			t.Errorf("%s became %s, %v", price, out, err)
+		}
+	}
+}
+
+// Changes has each row that overlays change, in their order, with the safety keys that it loses.
+func TestChangesOfOverlays(t *testing.T) {
+	t.Parallel()
+	table, err := translate.Compile(32, translate.File{Name: "library.yaml", Data: []byte(library)},
+		translate.File{Name: "one.yaml", Data: []byte(`
+common: {who: [{desk: reader.id, phone: card}]}
+operations:
+  book.find:
+    request:
+      - {desk: isbn, phone: null, loss: drop}
+      - {desk: shelf, phone: sh, new: true}
+`)},
+		translate.File{Name: "two.yaml", Data: []byte("operations: {book.find: {request: [{desk: reader.id, remove: true}]}}\ncodes: [{desk: NO_BOOK, phone: \"405\"}]")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const who = "{desk: reader.id, phone: rd, required: true, role: reader, about: card number}"
+	const card = "{desk: reader.id, phone: card, required: true, role: reader, about: card number}"
+	want := []translate.RowChange{
+		{File: "one.yaml", Line: 2, Message: "common who", Before: who, After: card},
+		{File: "one.yaml", Line: 6, Message: "book.find request", Before: "{desk: isbn, phone: no, role: book, about: number of the book}", After: "{desk: isbn, loss: drop, role: book, about: number of the book}"},
+		{File: "one.yaml", Line: 7, Message: "book.find request", After: "{desk: shelf, phone: sh}"},
+		{File: "two.yaml", Line: 1, Message: "book.find request", Before: card, Lost: []string{"role", "required"}},
+		{File: "two.yaml", Line: 2, Message: "codes", After: `{desk: NO_BOOK, phone: "405"}`},
+	}
+	if diff := cmp.Diff(want, table.Changes()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if changes := shipped().Changes(); len(changes) > 0 {
+		t.Errorf("without an overlay: %v", changes)
+	}
+}
+
+// Of several rows that one row replaces, the keys that are equal in all of them are kept.
+func TestOneRowForTheRowsOfAnOption(t *testing.T) {
+	t.Parallel()
+	table := withOverlay(t, "operations: {bill.create: {reply: [{v2: member, legacy: mbr, replaces: v2}]}}")
+	change := table.Changes()[0]
+	if want := "{v2: member, legacy: mbr, repeats_request: member, about: user inside the partner}"; change.After != want {
+		t.Errorf("%s, want %s", change.After, want)
+	}
+}

@@ -1,0 +1,55 @@
+package translate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/gjson"
+)
+
+// SuccessCode returns the code of a success in a form.
+func (t *Table) SuccessCode(f Form) string { return t.success.code[t.formIndex(f)] }
+
+// CheckSuccess returns an error if code cannot be the code by which an upstream of the form reports a success: a code with a meaning, or with a
+// pair, is a refusal.
+func (t *Table) CheckSuccess(f Form, code string) error {
+	form := t.formIndex(f)
+	_, paired := t.codes.find(form, code)
+	switch {
+	case code == t.success.code[form]:
+		return nil
+	case paired || t.hasMeaning(f, code) || t.InCatalogue(code):
+		return fmt.Errorf("%q is a code of the table, and does not report a success", code)
+	}
+	return nil
+}
+
+func (t *Table) hasMeaning(f Form, code string) bool {
+	return slices.ContainsFunc(t.Meanings(), func(m CodeMeaning) bool { return m.Code == code && (m.Form == "" || m.Form == f) })
+}
+
+// NormaliseSuccess returns a reply in which own, the code by which this upstream reports a success, is replaced by that of the form. All other
+// bytes are unchanged. A reply that has the code of the form, though own is another one, is an [*UnusableReply]: nobody knows what it says.
+func (t *Table) NormaliseSuccess(f Form, own string, reply []byte) ([]byte, error) {
+	form := t.forms[t.formIndex(f)]
+	if checkJSON(reply, t.depth) != nil {
+		return reply, nil // found again when the reply is read
+	}
+	var code gjson.Result
+	gjson.ParseBytes(reply).ForEach(func(key, v gjson.Result) bool {
+		if key.Str == form.code {
+			code = v
+		}
+		return key.Str != form.code
+	})
+	switch standard := t.SuccessCode(f); {
+	case code.Type != gjson.String || own == standard:
+		return reply, nil
+	case code.Str == own:
+		out := append(make([]byte, 0, len(reply)+len(standard)), reply[:code.Index]...)
+		return append(appendString(out, standard), reply[code.Index+len(code.Raw):]...), nil
+	case code.Str == standard:
+		return nil, &UnusableReply{Reason: fmt.Sprintf("the code is %s, but a success of this upstream has %s", standard, own)}
+	}
+	return reply, nil
+}
