@@ -96,7 +96,8 @@ var keySchemas = map[string]schema{
 	"upstreams": {"minProperties": 1, "propertyNames": schema{
 		"pattern": upstreamName.String(), "patternErrorMessage": "must be 1 to 32 lower-case letters, digits, '-' and '_'", "not": schema{"const": "none"},
 	}},
-	"partners": {"propertyNames": pattern(partnerHash.String(), "must be 12 to 64 lower-case hex digits, as billbridge hash prints them")},
+	"upstreams.NAME.success": pattern(code.String(), "must be a code of up to 16 letters, digits and _"),
+	"partners":               {"propertyNames": pattern(partnerHash.String(), "must be 12 to 64 lower-case hex digits, as billbridge hash prints them")},
 	"partners.HASH.name": {
 		"pattern": `^\S(.*\S)?$`, "patternErrorMessage": "must be 1 to 60 printable characters without a space at the beginning or end", "maxLength": 60,
 	},
