@@ -46,7 +46,7 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 		printf(s.err, "%s\n", warning)
 	}
 	if !c.Offline {
-		if err := probeStore(ctx, checked); err != nil {
+		if err := probeStore(ctx, checked, s); err != nil {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func printChanges(w io.Writer, t *translate.Table) {
 }
 
 // probeStore returns an error if the store cannot be used. It does not change the store.
-func probeStore(ctx context.Context, c *config.Config) error {
+func probeStore(ctx context.Context, c *config.Config, s system) error {
 	if !c.Store.URL.IsSet() {
 		return nil
 	}
@@ -82,10 +82,17 @@ func probeStore(ctx context.Context, c *config.Config) error {
 	defer cancel()
 	var keys store.Keys
 	keys.Key, keys.Old = c.Store.Keys()
-	if err := store.Probe(ctx, c.Store.URL.Reveal(), keys); err != nil {
-		at := c.Store.Position
+	url, at := c.Store.URL.Reveal(), c.Store.Position
+	if err := store.Probe(ctx, url, keys); err != nil {
 		at.Text = "store.url: " + err.Error()
 		return translate.Problems{at}
+	}
+	if c.Store.Failover == config.Lossless && !strings.HasPrefix(url, "sqlite:") {
+		if synchronous, err := store.SynchronousAt(ctx, url); err == nil && !synchronous { // no mistake for some seconds after a fail-over
+			at.Text = "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now: set synchronous_standby_names, and " +
+				"synchronous_commit to on or remote_apply"
+			printf(s.err, "%s\n", at)
+		}
 	}
 	return nil
 }

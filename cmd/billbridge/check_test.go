@@ -186,3 +186,19 @@ func (w *stopWhenServing) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// check warns if the claim that a standby is synchronous is not true now. It does not refuse it: for some seconds after a fail-over it is not.
+func TestCheckWarnsAboutALosslessStoreWithoutAStandby(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "billbridge.yaml")
+	text := fmt.Sprintf("upstreams: {up: {form: v2, url: \"http://127.0.0.1:9\"}}\nstore: {url: %q, failover: lossless}\n", proxytest.Postgres(t))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var written bytes.Buffer
+	code := run(t.Context(), []string{"check", "--config", file}, system{out: &written, err: &written, env: noEnvironment})
+	out := written.String()
+	if code != exitOK || !strings.Contains(out, "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now") {
+		t.Errorf("%d %s", code, out)
+	}
+}

@@ -21,10 +21,9 @@ import (
 // were killed and started again.
 func TestNoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 	t.Parallel()
-	const key = "demo-partner-key"
 	stage := func(name string, percent int) func(*testing.T, *store.Store) error {
 		return func(t *testing.T, s *store.Store) error {
-			return s.SetStage(t.Context(), store.Stage{Partner: partner.Of(key), Stage: name, Percent: percent, By: "anna", At: time.Now(), Forced: true})
+			return s.SetStage(t.Context(), store.Stage{Partner: partner.Of(trialKey), Stage: name, Percent: percent, By: "anna", At: time.Now(), Forced: true})
 		}
 	}
 	stop := func(t *testing.T, s *store.Store) error { return s.Stop(t.Context(), "anna", time.Now()) }
@@ -47,71 +46,18 @@ func TestNoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s, old is %s, restart %t", c.name, c.old, c.restart), func(t *testing.T) {
 			t.Parallel()
-			pair, b := proxytest.NewPair(t), newCluster(t)
-			forms := []string{c.old, map[string]string{"legacy": "v2", "v2": "legacy"}[c.old]}
-			var services []*sandbox.Service
-			var urls []any
-			for n, name := range backendNames {
-				s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: key, Name: "a"}}, Transport: noCallbacks{}})
-				server := httptest.NewServer(s)
-				t.Cleanup(func() { server.Close(); _ = s.Close() })
-				services, urls = append(services, s), append(urls, name, forms[n], server.URL)
-			}
-			decide := func(do ...func(*testing.T, *store.Store) error) {
-				t.Helper()
-				s, err := store.Open(t.Context(), pair.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, f := range do {
-					if err := f(t, s); err != nil {
-						t.Error(err)
-					}
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			}
-			decide(func(t *testing.T, s *store.Store) error { return s.Begin(t.Context(), "test", time.Now()) },
-				func(t *testing.T, s *store.Store) error {
-					return s.Seen(t.Context(), partner.Of(key), time.Now().Add(-time.Hour))
-				}, c.before)
-			config := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n"+
-				"  %s: {form: %s, url: %q}\n  %s: {form: %s, url: %q}\nroute: {default: old}\nrollout: {old: old, new: new}\nstore: {url: %q}\n",
-				append(urls, pair.URL)...)
-			gateways := []*gateway{b.start(t, config), b.start(t, config)}
-
-			at := func(bill string) (n int, where int) { // at how many backends it is, and at which
-				for i, s := range services {
-					if _, err := s.Bill(key, bill); err == nil {
-						n, where = n+1, i
-					}
-				}
-				return n, where
-			}
-			calls := 0
-			call := func(operation, bill string) (int, string) {
-				t.Helper()
-				calls++
-				form := []string{"v2", "legacy"}[calls/2%2]
-				g := gateways[calls%2]
-				return httpCall(t, http.MethodPost, "http://"+g.partners+operationPath(form, operation), operationBody(form, operation, billRef{key, bill}, "m", false))
-			}
-			created := func(bill string) {
-				t.Helper()
-				if status, answer := call("create", bill); status != 200 || gjson.Get(answer, "code").String() != "0000" {
-					t.Fatalf("creating %s: %d %s", bill, status, answer)
-				}
-			}
-			created("kept-1")
-			created("kept-2")
-			pair.Stall()
-			decide(c.after)
+			b := newFailOverTrial(t, c.old, "")
+			b.decide(t, c.before)
+			b.startBoth(t)
+			b.created(t, "kept-1")
+			b.created(t, "kept-2")
+			b.pair.Stall()
+			b.decide(t, c.after)
 			var bills []string
 			for follow := 0; follow < 2; { // one after the other at both gateways, until both have the decision
 				bills = append(bills, fmt.Sprint("seen-", len(bills)))
-				created(bills[len(bills)-1])
-				if _, where := at(bills[len(bills)-1]); where == c.goesTo {
+				b.created(t, bills[len(bills)-1])
+				if _, where := b.at(bills[len(bills)-1]); where == c.goesTo {
 					follow++
 				} else {
 					follow = 0
@@ -119,19 +65,19 @@ func TestNoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 			}
 			for n := range 20 {
 				bills = append(bills, fmt.Sprint("lost-", n))
-				created(bills[len(bills)-1])
+				b.created(t, bills[len(bills)-1])
 			}
-			pair.FailOver()
+			b.pair.FailOver()
 			if c.restart {
-				for _, g := range gateways {
+				for _, g := range b.gateways {
 					b.kill(t, g)
 				}
-				gateways = []*gateway{b.start(t, config), b.start(t, config)}
+				b.startBoth(t)
 			}
 			answers := map[string]int{}
 			for _, operation := range []string{"create", "read", "create", "destroy", "create"} {
 				for _, bill := range append(bills, "kept-1", "kept-2") {
-					status, answer := call(operation, bill)
+					status, answer := b.call(t, operation, bill)
 					code := gjson.Get(answer, "code").String()
 					answers[fmt.Sprint(operation, " ", status, " ", code)]++
 					if operation == "create" && code == "0000" {
@@ -140,23 +86,147 @@ func TestNoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 				}
 			}
 			for _, bill := range bills {
-				if n, _ := at(bill); n != 1 {
+				if n, _ := b.at(bill); n != 1 {
 					t.Errorf("%s is at %d backends", bill, n)
 				}
 			}
 			t.Logf("%d bills that the new primary lacks: %v", len(bills), answers)
-			_, status := httpCall(t, http.MethodGet, "http://"+gateways[0].operator+"/rollout?limit=1", "")
+			_, status := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/rollout?limit=1", "")
 			if gjson.Get(status, "restored.by").String() != store.ByFailOver {
 				t.Errorf("the status does not say what happened: %s", status)
 			}
-			log := gateways[0].process.all("stderr")
+			log := b.gateways[0].process.all("stderr")
 			if !strings.Contains(log, "the store lacks acknowledged writes") {
 				t.Errorf("the log does not say what happened: %s", log)
 			}
-			_, metrics := httpCall(t, http.MethodGet, "http://"+gateways[0].operator+"/metrics", "")
+			_, metrics := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/metrics", "")
 			if !c.restart && !strings.Contains(metrics, `billbridge_store_failovers_total{outcome="lost"} 1`) {
 				t.Error("no metric has the fail-over")
 			}
 		})
+	}
+}
+
+// A synchronous standby has all that was acknowledged. While no standby is there, creates return 503 and are not sent. After its promotion they
+// are created once, at once: nothing counts as restored.
+func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
+	t.Parallel()
+	b := newFailOverTrial(t, "legacy", ", failover: lossless")
+	b.decide(t, func(t *testing.T, s *store.Store) error {
+		return s.SetStage(t.Context(), store.Stage{Partner: partner.Of(trialKey), Stage: "new", By: "anna", At: time.Now(), Forced: true})
+	})
+	b.pair.Synchronous()
+	b.startBoth(t)
+	b.created(t, "kept-1")
+	b.created(t, "kept-2")
+	b.pair.Stall()
+	for _, bill := range []string{"refused-1", "refused-2"} {
+		if status, answer := b.call(t, "create", bill); status != http.StatusServiceUnavailable {
+			t.Errorf("without a standby: %d %s", status, answer)
+		}
+		if n, _ := b.at(bill); n > 0 {
+			t.Errorf("%s was sent", bill)
+		}
+	}
+	b.pair.FailOver()
+	for _, bill := range []string{"refused-1", "refused-2", "later"} {
+		proxytest.Eventually(t, func() bool { status, _ := b.call(t, "create", bill); return status == http.StatusOK },
+			func() string { return "the create of " + bill + " is refused after the fail-over" })
+	}
+	for _, bill := range []string{"kept-1", "kept-2", "refused-1", "refused-2", "later"} {
+		if _, answer := b.call(t, "create", bill); gjson.Get(answer, "code").String() != "BILL_001" {
+			t.Errorf("%s again: %s", bill, answer)
+		}
+		if n, _ := b.at(bill); n != 1 {
+			t.Errorf("%s is at %d backends", bill, n)
+		}
+	}
+	_, status := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/rollout?limit=1", "")
+	if gjson.Get(status, "restored.by").Exists() {
+		t.Errorf("the store counts as restored: %s", status)
+	}
+	_, metrics := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/metrics", "")
+	if !strings.Contains(metrics, `billbridge_store_failovers_total{outcome="proven"} 1`) {
+		t.Error("no metric has the fail-over")
+	}
+}
+
+const trialKey = "demo-partner-key"
+
+// A failOverTrial is two gateways on a pair of PostgreSQL servers, between two backends. The partner was first seen long ago.
+type failOverTrial struct {
+	*cluster
+	pair     *proxytest.Pair
+	services []*sandbox.Service
+	config   string
+	gateways []*gateway
+	calls    int
+}
+
+func newFailOverTrial(t *testing.T, old, settings string) *failOverTrial {
+	b := &failOverTrial{pair: proxytest.NewPair(t), cluster: newCluster(t)}
+	forms := []string{old, map[string]string{"legacy": "v2", "v2": "legacy"}[old]}
+	var urls []any
+	for n, name := range backendNames {
+		s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: trialKey, Name: "a"}}, Transport: noCallbacks{}})
+		server := httptest.NewServer(s)
+		t.Cleanup(func() { server.Close(); _ = s.Close() })
+		b.services, urls = append(b.services, s), append(urls, name, forms[n], server.URL)
+	}
+	b.config = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n"+
+		"  %s: {form: %s, url: %q}\n  %s: {form: %s, url: %q}\nroute: {default: old}\nrollout: {old: old, new: new}\nstore: {url: %q%s}\n",
+		append(urls, b.pair.URL, settings)...)
+	b.decide(t, func(t *testing.T, s *store.Store) error { return s.Begin(t.Context(), "test", time.Now()) },
+		func(t *testing.T, s *store.Store) error {
+			return s.Seen(t.Context(), partner.Of(trialKey), time.Now().Add(-time.Hour))
+		})
+	return b
+}
+
+// decide makes decisions of an operator, past the gateways.
+func (b *failOverTrial) decide(t *testing.T, do ...func(*testing.T, *store.Store) error) {
+	t.Helper()
+	s, err := store.Open(t.Context(), b.pair.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range do {
+		if err := f(t, s); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (b *failOverTrial) startBoth(t *testing.T) {
+	t.Helper()
+	b.gateways = []*gateway{b.start(t, b.config), b.start(t, b.config)}
+}
+
+// at returns at how many backends a bill is, and at which.
+func (b *failOverTrial) at(bill string) (n int, where int) {
+	for i, s := range b.services {
+		if _, err := s.Bill(trialKey, bill); err == nil {
+			n, where = n+1, i
+		}
+	}
+	return n, where
+}
+
+// call makes a call, by turns at both gateways and in both forms.
+func (b *failOverTrial) call(t *testing.T, operation, bill string) (int, string) {
+	t.Helper()
+	b.calls++
+	form := []string{"v2", "legacy"}[b.calls/2%2]
+	g := b.gateways[b.calls%2]
+	return httpCall(t, http.MethodPost, "http://"+g.partners+operationPath(form, operation), operationBody(form, operation, billRef{trialKey, bill}, "m", false))
+}
+
+func (b *failOverTrial) created(t *testing.T, bill string) {
+	t.Helper()
+	if status, answer := b.call(t, "create", bill); status != 200 || gjson.Get(answer, "code").String() != "0000" {
+		t.Fatalf("creating %s: %d %s", bill, status, answer)
 	}
 }

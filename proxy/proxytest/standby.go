@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A Pair is a primary of PostgreSQL and its asynchronous standby, behind an address that leads to the primary.
+// A Pair is a primary of PostgreSQL and its standby, asynchronous at first, behind an address that leads to the primary.
 type Pair struct {
 	URL string
 
@@ -111,6 +111,22 @@ func (p *Pair) query(at *server, statement string) (answer string) {
 		p.t.Fatalf("%s: %v", statement, err)
 	}
 	return answer
+}
+
+// Synchronous makes the primary wait for the standby at each commit.
+func (p *Pair) Synchronous() {
+	p.t.Helper()
+	db, err := sql.Open("pgx", p.primary.url("public"))
+	if err == nil {
+		_, err = db.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'")
+		_ = db.Close()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.query(p.primary, "SELECT pg_reload_conf()::text")
+	Eventually(p.t, func() bool { return p.query(p.primary, "SELECT sync_state FROM pg_stat_replication") == "sync" },
+		func() string { return "the standby is not synchronous" })
 }
 
 // Stall makes the standby receive nothing more, after it has all that was written until now.

@@ -63,7 +63,7 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 		ends, registration = nil, a.registration()
 	}
 	var unproven any
-	if _, known := s.proven.Load(a.Partner); !known {
+	if !s.KnownProven(a.Partner) {
 		unproven = a.Partner
 	}
 	url := s.keys.sealText(a.URL, urlOfAddress(a.ID))

@@ -221,6 +221,16 @@ func (g *guard) leave(ctx context.Context, q queries) error {
 // Lossless reports whether the store was opened with [Options].Lossless, and can have a standby.
 func (s *Store) Lossless() bool { return s.lossless && s.postgres }
 
+// SynchronousAt reports whether PostgreSQL at a URL waits for a standby at each commit. After a fail-over it may not, for some seconds.
+func SynchronousAt(ctx context.Context, url string) (bool, error) {
+	db, err := pool(url, 1, nil)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = db.Close() }()
+	return synchronous(ctx, db)
+}
+
 // Synchronous reports whether PostgreSQL waits for a standby at each commit.
 func (s *Store) Synchronous(ctx context.Context) (bool, error) {
 	return read(ctx, s, "reading whether there is a synchronous standby", synchronous)

@@ -18,20 +18,21 @@ func (s *Store) Prove(ctx context.Context, partner partner.ID) error {
 	if s.KnownProven(partner) {
 		return nil
 	}
+	generation := s.Generation()
 	_, err := write(ctx, s, "recording a valid key", func(ctx context.Context, q queries) (none struct{}, err error) {
 		_, err = q.ExecContext(ctx, "INSERT INTO billbridge_proven (partner) VALUES ($1) ON CONFLICT (partner) DO NOTHING", partner)
 		return none, err
 	})
 	if err == nil {
-		s.proven.Store(partner, nil)
+		s.proven.Store(partner, generation)
 	}
 	return err
 }
 
 // KnownProven reports whether this process knows that Prove was called for a partner. It reads no database.
 func (s *Store) KnownProven(partner partner.ID) bool {
-	_, known := s.proven.Load(partner)
-	return known
+	generation, known := s.proven.Load(partner)
+	return known && generation == s.Generation() // another server can lack the row
 }
 
 // MayHold reports whether a call of a partner may add rows. Before the first success of its key, a partner can hold UnprovenRows of
@@ -41,6 +42,7 @@ func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
 	if s.KnownProven(partner) {
 		return true, nil
 	}
+	generation := s.Generation()
 	return read(ctx, s, "counting the rows of a key", func(ctx context.Context, q queries) (bool, error) {
 		var proven bool
 		var rows int
@@ -51,7 +53,7 @@ func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
 				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_unknown WHERE partner = $1 LIMIT $2) AS writes)`,
 			partner, UnprovenRows).Scan(&proven, &rows)
 		if proven {
-			s.proven.Store(partner, nil)
+			s.proven.Store(partner, generation)
 		}
 		return proven || rows < UnprovenRows, err
 	})

@@ -78,7 +78,7 @@ type Store struct {
 	lossless bool // as in Options
 	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
-	proven   sync.Map                // partners whose key is known to be valid: partner.ID
+	proven   sync.Map                // partners whose key is known to be valid, each with the Generation of that time: partner.ID
 	stages   atomic.Pointer[Rollout] // as last read; only revision and stages
 	keys     keyring
 	walked   atomic.Bool // Recrypt has seen all rows
