@@ -38,6 +38,7 @@ func (c *Config) check() {
 	c.checkPartners()
 	if c.Table != nil {
 		c.checkReadOperation()
+		c.warnAboutTable()
 	}
 	c.checkStoreTLS()
 }

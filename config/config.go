@@ -213,6 +213,8 @@ type Failures struct {
 	Status    Status `yaml:"status"`
 	MaskHosts bool   `yaml:"mask_hosts"` // replace hosts and addresses in an upstream's failure text by …
 
+	CannotCarry CannotCarry `yaml:"cannot_carry"`
+
 	Explain DurationOrZero `yaml:"explain"` // the timeout of the read after a write without a reply; 0s for no read
 }
 
@@ -225,6 +227,21 @@ const (
 	Own       Status = "own"
 	Always200 Status = "always-200"
 )
+
+// A CannotCarry says how a request is answered that the upstream's form cannot carry, such as a v2 request for a URL bill to a legacy
+// backend. Nothing was sent.
+type CannotCarry string
+
+// CarryRefuse is HTTP 400. CarryNotFound is HTTP 404, whatever Status is, for clients that then use the other form.
+const (
+	CarryRefuse   CannotCarry = "refuse"
+	CarryNotFound CannotCarry = "not_found"
+)
+
+func (CannotCarry) words() []string { return texts(CarryRefuse, CarryNotFound) }
+
+// UnmarshalYAML reads refuse or not_found.
+func (c *CannotCarry) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, c) }
 
 // TableFiles are the files of the translation table. Both may be empty.
 type TableFiles struct {
@@ -247,7 +264,7 @@ func defaults() *Config {
 		Admin:    Admin{Listen: "127.0.0.1:9090", Console: true},
 		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: PartnerLimit{InFlight: 64}, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
-		Failures: Failures{Status: Own, MaskHosts: true, Explain: DurationOrZero(3 * time.Second)},
+		Failures: Failures{Status: Own, MaskHosts: true, CannotCarry: CarryRefuse, Explain: DurationOrZero(3 * time.Second)},
 		Store:    Store{Wait: DurationOrZero(time.Minute), Failover: Lossy},
 		Ready:    Ready{Store: Required},
 		Log:      Log{Flush: DurationOrZero(100 * time.Millisecond), Buffer: 64 << 10, Level: "info", Sample: Sample{OK: 1}},
@@ -352,9 +369,7 @@ func (c *Config) compile() {
 	if errors.As(err, &problems) {
 		c.source.problems = append(c.source.problems, problems...)
 	}
-	if c.Table = table; table != nil {
-		c.warnAboutTable()
-	}
+	c.Table = table
 }
 
 // resolvePath returns the path for a path in the config file, which is relative to the folder of that file.

@@ -65,6 +65,7 @@ func (c *Config) warnAboutTable() {
 			c.warnings = append(c.warnings, translate.Problem{File: change.File, Line: change.Line, Column: 1, Text: text})
 		}
 	}
+	c.warnAboutCodes()
 	var anonymous []string
 	for _, o := range c.Table.Operations() {
 		if !o.HasRole(translate.Request, billing.Partner) {
@@ -75,5 +76,27 @@ func (c *Config) warnAboutTable() {
 		text := fmt.Sprintf("table: the request of %s has no row with role: %s: limits.partner and partner_connections do not apply to its calls",
 			strings.Join(anonymous, ", "), billing.Partner)
 		c.warnings = append(c.warnings, translate.Problem{File: c.source.file, Line: 1, Column: 1, Text: text})
+	}
+}
+
+// warnAboutCodes warns about codes of a form that have a meaning and no pair: clients of the other form do not know them, and can take a
+// duplicate after an unknown outcome for a refusal.
+func (c *Config) warnAboutCodes() {
+	codes := map[translate.Form][]string{}
+	for _, m := range c.Table.Meanings() {
+		if m.Form != "" && c.Table.Unpaired(m.Form, m.Code) {
+			codes[m.Form] = append(codes[m.Form], m.Code)
+		}
+	}
+	for i := range c.Upstreams {
+		u := &c.Upstreams[i]
+		if list := codes[u.Form]; len(list) > 0 && upstreamName.MatchString(u.Name) { // another name may be a secret in the wrong place
+			text := fmt.Sprintf("upstreams.%s: the code %s of %s has no pair: partners in the other form get it as it is, and do not know it. If the backend uses it, "+
+				"add a pair, such as codes: [{v2: BILL_003, legacy: \"9980\"}]; if not, list it without a meaning: catalogue: [{code: \"9980\", form: legacy}]",
+				u.Name, strings.Join(list, ", "), u.Form)
+			w := c.source.position("upstreams", u.Name)
+			w.Text = text
+			c.warnings = append(c.warnings, w)
+		}
 	}
 }

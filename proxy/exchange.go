@@ -295,6 +295,9 @@ func (x *exchange) translateReply(status int, body, buffer *bytes.Buffer) (answe
 	}
 	table := x.state.config.Table
 	x.out.code = table.Code(x.call.Code(), x.target.upstream.config.Form, table.Forms()[0])
+	if !x.route.passThrough && table.Unpaired(x.target.upstream.config.Form, x.call.Code()) {
+		x.target.upstream.unpaired.count(x.call.Code())
+	}
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passThrough {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
@@ -369,6 +372,11 @@ func (x *exchange) refuseRequest(translation *translate.Translation, err error) 
 		if translation.HasRequestField(refusal.Field) {
 			x.out.field = refusal.Field
 		}
+	}
+	if refusal.CannotCarry && x.state.config.Failures.CannotCarry == config.CarryNotFound {
+		x.out.code, x.out.reason = refusal.Code, "refused"
+		_ = x.write(http.StatusNotFound, x.state.config.Table.AppendFailure(nil, x.client, refusal.Code, text))
+		return
 	}
 	x.refuse(http.StatusBadRequest, refusal.Code, text, "refused")
 }

@@ -23,6 +23,7 @@ type metrics struct {
 	upstreamDuration *prometheus.HistogramVec
 	dropped          *prometheus.CounterVec
 	mismatches       *prometheus.CounterVec
+	unpaired         *prometheus.CounterVec
 	inFlight         *prometheus.GaugeVec
 	waiting          *prometheus.GaugeVec
 	waitTime         *prometheus.HistogramVec
@@ -57,6 +58,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			"operation", "message", "client", "field"),
 		mismatches: counter("reply_mismatches_total", "Reply fields that were missing or did not have their documented type.",
 			"operation", "upstream", "field"),
+		unpaired: counter("unpaired_codes_total", "Replies with a code that clients of the other form do not know: without a pair, and not in the catalogue.",
+			"upstream", "code"),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "billbridge_requests_in_flight",
 			Help: "Calls to an upstream that have no reply yet.",
@@ -90,7 +93,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.inFlight, m.waiting, m.waitTime, m.upstreamErrors, m.unknownOutcomes, m.held, m.limited, m.breakerState, m.breakerChanges} {
+	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.unpaired, m.inFlight, m.waiting, m.waitTime, m.upstreamErrors, m.unknownOutcomes, m.held, m.limited, m.breakerState, m.breakerChanges} {
 		errs = append(errs, r.Register(c))
 	}
 	return m, errors.Join(errs...)
@@ -103,6 +106,7 @@ func (m *metrics) deleteUpstream(upstream string) {
 	m.requestDuration.DeletePartialMatch(label)
 	m.upstreamDuration.DeletePartialMatch(label)
 	m.mismatches.DeletePartialMatch(label)
+	m.unpaired.DeletePartialMatch(label)
 	m.inFlight.DeletePartialMatch(label)
 	m.waiting.DeletePartialMatch(label)
 	m.waitTime.DeletePartialMatch(label)

@@ -14,6 +14,9 @@ type UpstreamStatus struct {
 	*config.Upstream
 	Breaker string     // closed, half-open or open
 	Opened  *time.Time // when the breaker opened; nil while it is closed
+
+	// Unpaired are the codes in its replies that clients of the other form do not know.
+	Unpaired []string
 }
 
 // Upstreams returns the state of the upstreams, in the order of the config.
@@ -23,7 +26,7 @@ func (g *Gateway) Upstreams() []UpstreamStatus {
 	for i := range list {
 		u := &s.config.Upstreams[i]
 		b := s.upstreams[u.Name].breaker
-		list[i] = UpstreamStatus{Upstream: u, Breaker: breakerStates[b.circuit.State()]}
+		list[i] = UpstreamStatus{Upstream: u, Breaker: breakerStates[b.circuit.State()], Unpaired: s.upstreams[u.Name].unpaired.codes()}
 		if !b.circuit.IsClosed() {
 			list[i].Opened = b.opened.Load()
 		}

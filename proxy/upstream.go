@@ -36,6 +36,7 @@ type upstream struct {
 
 	connections *connections
 	breaker     *breaker
+	unpaired    *unpairedCodes
 
 	attempt func(context.Context, *upstreamRequest, *bytes.Buffer, int64) (httpconn.Reply, *callError) // try, unless a test replaces it
 }
@@ -68,6 +69,7 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	u := &upstream{
 		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
+		unpaired: &unpairedCodes{counter: m.unpaired, upstream: c.Name, seen: map[string]prometheus.Counter{}},
 		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate reach the upstream. So the
 		// hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not decompress: readReply does, and applies the limit to the
 		// decompressed bytes.

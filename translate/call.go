@@ -156,10 +156,10 @@ func (c *Call) parse(src []byte) *Refusal {
 	isObject, fault := c.scan(p, src, c.request)
 	if fault != nil {
 		c.rejected, c.refusal = nil, nil
-		return &Refusal{p.table.invalid, fault.field, fault.reason}
+		return &Refusal{p.table.invalid, fault.field, fault.reason, false}
 	}
 	if !isObject {
-		return &Refusal{p.table.invalid, "", wrongType("an object", valueOf(gjson.ParseBytes(src)).typeName())}
+		return &Refusal{p.table.invalid, "", wrongType("an object", valueOf(gjson.ParseBytes(src)).typeName()), false}
 	}
 	if c.rejected != nil {
 		return c.rejected
@@ -211,7 +211,7 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 		if !r.digits || len(r.pairs.list) > 0 && v.kind != composite {
 			reason = "has a value without a counterpart in " + string(p.table.forms[p.to].name)
 		}
-		return nil, &Refusal{r.malformed, r.path[p.from], reason}
+		return nil, &Refusal{r.malformed, r.path[p.from], reason, false}
 	}
 	c.translated = true
 	return append(dst, '}'), nil
@@ -239,7 +239,7 @@ func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 	if r.defaultValue != nil {
 		reason = string(p.table.forms[p.to].name) + " has no place for it: there it is always " + r.defaultValue.text
 	}
-	return &Refusal{r.lossCode, path, reason}
+	return &Refusal{Code: r.lossCode, Field: path, Reason: reason, CannotCarry: true}
 }
 
 // unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.

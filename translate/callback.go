@@ -113,7 +113,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 		if tooDeepAt(src, t.depth) < 0 && !isJSONGrammar(src) {
 			return src, Notice{Recognised: Unrecognised}, nil
 		}
-		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason}
+		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason, false}
 	}
 	recognised, n := c.recognise(gjson.Parse(unsafeString(src)), t.formIndex(from), t.formIndex(to))
 	if n.Recognised != Translated {
@@ -159,17 +159,17 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	t := c.operation.table
 	values, err := url.ParseQuery(unsafeString(src))
 	if err != nil {
-		return Notice{}, &Refusal{t.invalid, "", "cannot be read as application/x-www-form-urlencoded"}
+		return Notice{}, &Refusal{t.invalid, "", "cannot be read as application/x-www-form-urlencoded", false}
 	}
 	n := Notice{Recognised: FormEncoded, Values: map[string][]string{}}
 	for _, names := range c.rolePaths {
 		for _, role := range c.identifiedBy {
 			for i, v := range values[names[role]] {
 				if i > 0 {
-					return Notice{}, &Refusal{t.invalid, names[role], duplicateName}
+					return Notice{}, &Refusal{t.invalid, names[role], duplicateName, false}
 				}
 				if !utf8.ValidString(v) {
-					return Notice{}, &Refusal{t.invalid, names[role], "is not UTF-8"}
+					return Notice{}, &Refusal{t.invalid, names[role], "is not UTF-8", false}
 				}
 				addValue(n.Values, role, v)
 			}

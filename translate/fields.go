@@ -24,6 +24,8 @@ type Field struct {
 	Detail   wording.Text // how the value is translated, or why it is lossy
 	About    string       // what the field holds
 	Exact    bool         // in a comparison of two backends one difference is too many
+	Refused  string       // the code of the refusal of a request that the form To cannot carry; "" if it carries every value
+	Carried  string       // the only value that To can carry, as JSON; "" for none
 }
 
 // Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms of the
@@ -37,7 +39,7 @@ func (o *Operation) Fields() []Field {
 			case o.paths[from] == "":
 			case o.paths[to] == "":
 				for _, r := range o.rows[m] {
-					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, nil, r.about, r.exact})
+					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, nil, r.about, r.exact, "", ""})
 				}
 			default:
 				for _, r := range o.rows[m] {
@@ -83,9 +85,10 @@ func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 		detail = append(detail, wording.Of("dropped and counted"))
 	case r.defaultValue != nil:
 		f.Class = Lossy
+		f.Refused, f.Carried = r.lossCode, r.defaultValue.json
 		detail = append(detail, wording.Of("only %v can be carried, else refused with %v", r.defaultValue.json, r.lossCode))
 	default:
-		f.Class = Lossy
+		f.Class, f.Refused = Lossy, r.lossCode
 		detail = append(detail, wording.Of("refused with %v", r.lossCode))
 	}
 	f.Detail = wording.Join(detail, "; ")

@@ -42,6 +42,13 @@ func (t *Table) Meanings() (list []CodeMeaning) {
 	return list
 }
 
+// Unpaired reports whether a code that an upstream of the form sends is unknown to clients of the other form: it is neither in the catalogue nor
+// paired, nor is it listed with form: and without a meaning, which says that nothing corresponds to it.
+func (t *Table) Unpaired(f Form, code string) bool {
+	i := t.formIndex(f)
+	return i >= 0 && code != "" && !t.InCatalogue(t.Code(code, f, t.forms[0].name)) && !t.uncounted[i][code]
+}
+
 // RefusalCode returns the code of a permanent refusal. For a create it is the first code of the catalogue that means exists, so that no
 // client takes the create for one without an effect.
 func (t *Table) RefusalCode(creates bool) string {

@@ -31,6 +31,7 @@ func keyOfCode(item *yaml.Node) codeKey {
 // readMeanings reads the meanings of codes. The codes of the catalogue have been read before.
 func (s *source) readMeanings(t *Table, n *yaml.Node) {
 	t.meanings, t.formMeanings = map[string]Meaning{}, [2]map[string]Meaning{{}, {}}
+	t.uncounted = [2]map[string]bool{{}, {}}
 	var later []func() // reads codes of one form, which are checked against the catalogue
 	s.codeItems = map[codeKey]*yaml.Node{}
 	for _, item := range n.Content {
@@ -84,8 +85,9 @@ func (s *source) readFormCode(t *Table, code string, form, means *yaml.Node) {
 	case f < 0:
 		s.unknownForm(t, form, "form")
 		return
-	case means == nil:
-		return // an overlay removes the meaning of the code
+	case means == nil: // perhaps an overlay removes the meaning of the code
+		t.uncounted[f][code] = true
+		return
 	}
 	m := Meaning(s.oneOf(means, "means", allMeanings...))
 	catalogued := s.codeItems[codeKey{code: code}]

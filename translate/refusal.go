@@ -7,6 +7,9 @@ type Refusal struct {
 	Code   string // a code of the catalogue
 	Field  string // path in the client's form; "" for the whole document
 	Reason string // never has the value of a field; it can have names of the client
+
+	// CannotCarry reports that the request is well-formed, and the upstream's form has no place for the field.
+	CannotCarry bool
 }
 
 func (r *Refusal) Error() string {

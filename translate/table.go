@@ -38,6 +38,7 @@ type Table struct {
 	interned     map[string]string     // by code of the catalogue: the code itself
 	meanings     map[string]Meaning    // by code of the catalogue
 	formMeanings [2]map[string]Meaning // by form and code of this form
+	uncounted    [2]map[string]bool    // by form and code of this form: listed without a meaning
 	codes        pairs
 	operations   []*Operation
 	callback     *Callback

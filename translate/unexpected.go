@@ -69,7 +69,7 @@ func appendFold(dst []byte, name string) []byte {
 // reject refuses a request in every translation.
 func (c *Call) reject(code, field, reason string) {
 	if c.rejected == nil {
-		c.rejected = &Refusal{code, strings.Clone(field), reason}
+		c.rejected = &Refusal{code, strings.Clone(field), reason, false}
 	}
 }
 
@@ -100,6 +100,6 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 // keepRefusal keeps the first refusal for Translate.
 func (c *Call) keepRefusal(code, field, reason string) {
 	if c.refusal == nil {
-		c.refusal = &Refusal{code, strings.Clone(field), reason}
+		c.refusal = &Refusal{code, strings.Clone(field), reason, false}
 	}
 }

@@ -144,6 +144,7 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 			printf(w, "  settling period\t%s\n", r.Settle)
 		}
 	}
+	printCannotCarry(w, c)
 	printf(w, "\nroutes\n")
 	for _, r := range proxy.Routes(c) {
 		target := "refused: no upstream has this operation"
@@ -154,6 +155,30 @@ func printGateway(w io.Writer, c *config.Config, metrics string) {
 			target = routeTarget(r.Upstream, r.Client)
 		}
 		printf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, target)
+	}
+}
+
+// printCannotCarry prints the requests that an upstream's form has no place for.
+func printCannotCarry(w io.Writer, c *config.Config) {
+	first := true
+	for _, u := range c.Upstreams {
+		for _, o := range c.Table.Operations() {
+			for _, f := range o.Fields() {
+				if f.Message != string(translate.Request) || f.To != u.Form || f.Refused == "" {
+					continue
+				}
+				with := "with " + f.Source
+				if f.Carried != "" {
+					with += " other than " + f.Carried
+				}
+				if first {
+					status := map[config.CannotCarry]int{config.CarryRefuse: 400, config.CarryNotFound: 404}[c.Failures.CannotCarry]
+					printf(w, "\nrequests that cannot be carried: nothing is sent, and the answer is HTTP %d with this code\n", status)
+				}
+				printf(w, "  %s to %s\t%s\t%s\t%s\n", f.From, u.Name, o.Name, with, f.Refused)
+				first = false
+			}
+		}
 	}
 }
 

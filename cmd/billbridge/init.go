@@ -17,6 +17,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 type initCommand struct {
@@ -26,6 +27,9 @@ type initCommand struct {
 	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
 	PublicURL string `name:"public-url" placeholder:"URL" help:"With callbacks and migration: the URL at which backends reach the gateway."`
 	Store     string `placeholder:"STORE" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
+	UsedCode  string `name:"used-code" placeholder:"CODE" help:"With migration: the code with which the old backend says that a bill id is used, such as 9800 (BILL_001)."`
+	NoBill    string `name:"no-bill-code" placeholder:"CODE" help:"With migration: the code with which the old backend says that there is no such bill, such as 9980 (BILL_003)."`
+	PayTypes  string `name:"pay-types" placeholder:"WORD=N,…" help:"With migration: the words of the old backend in appr_pay_type, with the numbers of the new one in apprPayType, such as SIMPLE_PAY=0,CARD_VAN=1 (none)."`
 	Listen    string `placeholder:"ADDR" help:"The address for partners (127.0.0.1:8080)."`
 	Output    string `default:"billbridge.yaml" placeholder:"FILE" help:"The file to create (${default}); - is stdout. It must not exist."`
 }
@@ -61,6 +65,9 @@ func (c *initCommand) questions() (asked []question, unused []question) {
 		{question{"--form", &c.Form, "Form of the backend, v2 or legacy", "legacy", "v2", forms}, []string{"pass-through"}},
 		{question{"--public-url", &c.PublicURL, "URL at which backends reach this gateway", "https://bridge.example.com", "", nil}, withStore},
 		{question{"--store", &c.Store, "Store for callbacks and bill ownership", "${env:BILLBRIDGE_STORE_URL}", "sqlite:billbridge.db", nil}, withStore},
+		{question{"--used-code", &c.UsedCode, "Code of the old backend if a bill id is used", "9800", usedCode, nil}, []string{"migration"}},
+		{question{"--no-bill-code", &c.NoBill, "Code of the old backend if there is no such bill", "9980", noBillCode, nil}, []string{"migration"}},
+		{question{"--pay-types", &c.PayTypes, "Words in appr_pay_type of the old backend, with the numbers of the new one", "SIMPLE_PAY=0,CARD_VAN=1", "none", nil}, []string{"migration"}},
 		{question{"--listen", &c.Listen, "Address and port for partners", "0.0.0.0:8080", "127.0.0.1:8080", nil}, nil},
 	} {
 		if q.flag == "--new" && c.Case == "migration" {
@@ -73,6 +80,45 @@ func (c *initCommand) questions() (asked []question, unused []question) {
 		}
 	}
 	return asked, unused
+}
+
+// The codes of the interface document for a used bill id and for no such bill.
+const usedCode, noBillCode = "BILL_001", "BILL_003"
+
+// overlay returns the overlay for what the old backend answers, or nil if that is what the interface document says.
+func (c *initCommand) overlay() ([]byte, error) {
+	var pairs, values []string
+	for _, p := range []struct{ v2, legacy, says string }{{usedCode, c.UsedCode, "the bill id is used"}, {noBillCode, c.NoBill, "there is no such bill"}} {
+		if p.legacy != "" && p.legacy != p.v2 {
+			pairs = append(pairs, fmt.Sprintf("  - {v2: %s, legacy: %q} # %s\n", p.v2, p.legacy, p.says))
+		}
+	}
+	if c.PayTypes != "" && c.PayTypes != "none" {
+		for pair := range strings.SplitSeq(c.PayTypes, ",") {
+			word, n, _ := strings.Cut(strings.TrimSpace(pair), "=")
+			if _, err := strconv.ParseUint(n, 10, 31); err != nil || word == "" {
+				return nil, fmt.Errorf("the pay types must be WORD=N,WORD=N or none, such as SIMPLE_PAY=0,CARD_VAN=1, but one is %q", pair)
+			}
+			values = append(values, fmt.Sprintf("{v2: %s, legacy: %q}", n, word))
+		}
+	}
+	if len(pairs)+len(values) == 0 {
+		return nil, nil
+	}
+	text := "# What the old backend answers: an overlay of the billing table. billbridge check shows what it changes.\n"
+	if len(pairs) > 0 {
+		text += "codes:\n" + strings.Join(pairs, "")
+	}
+	if len(values) > 0 {
+		text += "operations:\n  bill.read:\n    reply:\n      - {v2: apprPayType, legacy: appr_pay_type, values: [" + strings.Join(values, ", ") + "]}\n"
+	}
+	_, err := translate.Compile(32, billing.Table(), translate.File{Name: c.overlayFile(), Data: []byte(text)})
+	return []byte(text), err
+}
+
+// overlayFile is the name of the overlay, in the folder of the config.
+func (c *initCommand) overlayFile() string {
+	return strings.TrimSuffix(c.Output, filepath.Ext(c.Output)) + "-table.yaml"
 }
 
 // Run asks for what is missing, and writes the config.
@@ -201,8 +247,9 @@ var initTemplate string
 // plainYAML matches texts that need no quotes in YAML.
 var plainYAML = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./:@+-]*[A-Za-z0-9_/]$|^[0-9.]+:[0-9]+$|^\$\{[A-Za-z0-9_./:-]+\}$`)
 
-// text returns the config. A valid value stands for each value that was not given yet.
-func (c *initCommand) text() ([]byte, error) {
+// text returns the config, and with named with the name of the overlay if there is one. A valid value stands for each value that was not
+// given yet.
+func (c *initCommand) text(named bool) ([]byte, error) {
 	values := *c
 	asked, _ := values.questions()
 	for _, q := range asked {
@@ -230,10 +277,14 @@ func (c *initCommand) text() ([]byte, error) {
 		"pass-through": "calls pass unchanged to one backend", "translate": "partners in legacy or v2, one backend in v2",
 		"callbacks": "one backend in v2, with callbacks", "migration": "partners move from one backend to another",
 	}[values.Case]
+	table := ""
+	if overlay, _ := c.overlay(); overlay != nil && named {
+		table = filepath.Base(c.overlayFile())
+	}
 	err = parsed.Execute(&out, struct {
 		initCommand
-		Title string
-	}{values, title})
+		Title, Table string
+	}{values, title, table})
 	return []byte(out.String()), err
 }
 
@@ -242,7 +293,17 @@ func (c *initCommand) check(s system) error {
 	if strings.HasPrefix(c.Store, "postgres") {
 		return errors.New("a PostgreSQL URL has a password, which must not be in the config: put the URL into an environment variable or a file, and use ${env:NAME} or ${file:PATH}")
 	}
-	text, err := c.text()
+	overlay, err := c.overlay()
+	var problems translate.Problems
+	switch {
+	case errors.As(err, &problems):
+		return errors.New(problems[0].Text)
+	case err != nil:
+		return err
+	case overlay != nil && c.Output == "-":
+		return errors.New("codes and pay types are written to a second file beside the config: name a file with --output")
+	}
+	text, err := c.text(false)
 	if err != nil {
 		return err
 	}
@@ -253,7 +314,6 @@ func (c *initCommand) check(s system) error {
 		}
 		return "postgres://127.0.0.1/billbridge", true // the variable may be set only where the gateway runs
 	})
-	var problems translate.Problems
 	if !errors.As(err, &problems) {
 		return err
 	}
@@ -269,7 +329,7 @@ func (c *initCommand) write(s system) error {
 	if err := c.check(s); err != nil {
 		return err
 	}
-	text, err := c.text()
+	text, err := c.text(true)
 	if err != nil {
 		return err
 	}
@@ -277,18 +337,36 @@ func (c *initCommand) write(s system) error {
 		_, err := s.documents.Write(text)
 		return err
 	}
-	file, err := os.OpenFile(c.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	overlay, err := c.overlay()
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(text)
-	if err := errors.Join(err, file.Close()); err != nil {
+	if overlay != nil {
+		if err := createFile(c.overlayFile(), overlay); err != nil {
+			return err
+		}
+		printf(s.out, "%s was written: what the old backend answers.\n", c.overlayFile())
+	}
+	if err := createFile(c.Output, text); err != nil {
 		return err
 	}
 	printf(s.out, "%s was written. Next:\n\n  billbridge check --config %s\n  billbridge serve --config %s\n", c.Output, c.Output, c.Output)
 	if c.Case == "migration" {
 		printf(s.out, "  billbridge rollout begin    # once, while the gateway runs; otherwise new bills are refused during the settling period\n")
 	}
+	if c.Case == "migration" {
+		printf(s.out, "\nThe legacy form has no URL bills: partners in v2 that ask the old backend for one are refused (failures.cannot_carry).\n")
+	}
 	printf(s.out, "\nFor an editor that completes keys and shows mistakes:\n\n  billbridge assets schema > %s\n", filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json"))
 	return nil
+}
+
+// createFile writes a new file.
+func createFile(name string, data []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "b.yaml")
 	code, out, errs := answering(t, "everything\nmigration\n\nlegacy.example.com\nhttps://legacy.example.com\nhttps://u:pass-word@v2.example.com\nhttps://v2.example.com\n"+
-		"https://bridge.example.com\npostgres://u:pass-word@db/x\nsqlite:\n\n8080\n[::]:8080\n", "--output", file)
+		"https://bridge.example.com\npostgres://u:pass-word@db/x\nsqlite:\n\n0000\n\n9980\nCARD\nnone\n8080\n[::]:8080\n", "--output", file)
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
@@ -74,6 +75,8 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 		"URL of the new backend", "URL at which backends reach this gateway", "Store for callbacks", "[sqlite:billbridge.db]: ",
 		"a PostgreSQL URL has a password, which must not be in the config",
 		"Store for callbacks", "store.url: must be sqlite:PATH", "Store for callbacks",
+		"if a bill id is used", "[BILL_001]: ", "cannot have a pair", "if a bill id is used", "if there is no such bill", "Words in appr_pay_type", "the pay types must be WORD=N",
+		"Words in appr_pay_type",
 		"Address and port for partners", "listen: must be HOST:PORT", "Address and port for partners",
 	} {
 		_, after, found := strings.Cut(rest, want)
@@ -178,6 +181,40 @@ func TestInitOnATerminal(t *testing.T) {
 		_, err = os.Stat(filepath.Join(cmd.Dir, "billbridge.yaml"))
 		if written := err == nil; written != (c.code == exitOK) {
 			t.Errorf("after %q there is a file: %v", c.last, written)
+		}
+	}
+}
+
+// What the old backend answers goes into an overlay beside the config: with it, partners in v2 get the codes and numbers of their form.
+func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	migration := []string{"init", "--case", "migration", "--old", "https://legacy.example.com", "--new", "https://v2.example.com", "--public-url", "https://bridge.example.com"}
+	said := runIn(t, dir, append(slices.Clone(migration), "--used-code", "9800", "--no-bill-code", "9980", "--pay-types", "SIMPLE_PAY=0,CARD_VAN=1")...)
+	if !strings.Contains(said, "billbridge-table.yaml was written") {
+		t.Errorf("init says %s", said)
+	}
+	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Table.Code("9800", "legacy", "v2") + c.Table.Code("9980", "legacy", "v2"); got != "BILL_001BILL_003" {
+		t.Errorf("the codes become %s", got)
+	}
+	if warnings := c.Warnings(); len(warnings) > 0 {
+		t.Errorf("warnings: %v", warnings)
+	}
+	call := c.Table.Operation("bill.read").Translation("v2", "legacy").Start()
+	defer call.Release()
+	if _, err := call.Request(nil, []byte(`{"bill":{"billId":"1"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_pay_type":"SIMPLE_PAY","appr_state":"F"}`)); err != nil || !strings.Contains(string(out), `"apprPayType":0`) {
+		t.Errorf("the pay type becomes %s, %v", out, err)
+	}
+	for _, bad := range [][]string{{"--used-code", "0000"}, {"--pay-types", "CARD_VAN"}, {"--pay-types", "CARD_VAN=-1"}, {"--no-bill-code", "9980", "--output", "-"}} {
+		if code, _, errs := runCommand(t, false, append(append(slices.Clone(migration), "--output", filepath.Join(dir, "x.yaml")), bad...)...); code == exitOK || !strings.Contains(errs, bad[0]) {
+			t.Errorf("%q: %d %s", bad, code, errs)
 		}
 	}
 }

@@ -60,6 +60,7 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 	}{
 		"nothing":         {Options{Ready: api{"/-/ready": "ready\nserving: ok\nstore: ok\n"}, Callbacks: dead(0, false), Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}}}}, nil, finished("x"), nil},
 		"not ready":       {Options{Ready: api{"/-/ready": "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to\n"}}, nil, nil, []string{"problem  Not ready: store: the store cannot be written to"}},
+		"unpaired codes":  {Options{Gateway: unpaired{}}, nil, nil, []string{"notice /calls?upstream=old The upstream old answered with codes that partners of the other form do not know: 9800, 9980. Add pairs to the table."}},
 		"breaker":         {Options{Gateway: openBreaker{at}}, nil, nil, []string{"problem /calls?outcome=failed&upstream=old The breaker of the upstream old is open since " + when}},
 		"callbacks":       {Options{Callbacks: dead(3, false)}, nil, nil, []string{"problem /deliveries?state=dead Failed callbacks that wait for a decision: 3"}},
 		"many callbacks":  {Options{Callbacks: dead(1000, true)}, nil, nil, []string{"problem /deliveries?state=dead Failed callbacks that wait for a decision: 1,000+"}},
@@ -100,6 +101,14 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unpaired is a gateway whose upstream answered with codes without a pair.
+type unpaired struct{}
+
+func (unpaired) Upstreams() []proxy.UpstreamStatus {
+	up := &config.Upstream{Name: "old", Form: "legacy", Address: config.Address{URL: &url.URL{Host: "127.0.0.1"}}}
+	return []proxy.UpstreamStatus{{Upstream: up, Breaker: "closed", Unpaired: []string{"9800", "9980"}}}
 }
 
 // openBreaker is a gateway whose upstream has an open breaker.

@@ -1,0 +1,57 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Codes of a backend that clients of the other form do not know are counted, and named for the console. What the backend writes there
+// cannot fill the metrics.
+func TestCodesWithoutAPairAreCounted(t *testing.T) {
+	t.Parallel()
+	code := ""
+	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code) }))
+	b := newGateway(t, oneUpstream("legacy", back.url, overlayFile(t, `codes: [{v2: BILL_001, legacy: "9800"}]`)))
+	read := newCall("v2", "destroy")
+	for _, code = range []string{"9980", "9980", "9800", "9999", "BILL_006", "0000", "010-0000-0000"} {
+		b.post(read.path(), read.body())
+	}
+	b.checkMetrics(`billbridge_unpaired_codes_total{code="9980",upstream="up"} 2`, `billbridge_unpaired_codes_total{code="other",upstream="up"} 1`)
+	if got := b.Upstreams()[0].Unpaired; !slices.Equal(got, []string{"9980", "other"}) {
+		t.Errorf("%v", got)
+	}
+	for n := range 100 {
+		code = fmt.Sprint("E", n)
+		b.post(read.path(), read.body())
+	}
+	if got := len(b.Upstreams()[0].Unpaired); got != 32 {
+		t.Errorf("%d codes have a series", got)
+	}
+}
+
+// A request that the upstream's form cannot carry is refused with the code of the table. An operator can choose a status by which clients
+// turn to the other form. Nothing is sent.
+func TestRequestThatCannotBeCarried(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]int{
+		"": 400, "failures: {cannot_carry: refuse}": 400, "failures: {cannot_carry: not_found}": 404,
+		"failures: {status: always-200}": 200, "failures: {status: always-200, cannot_carry: not_found}": 404,
+	} {
+		back := newBackend(t, replyWith(200, `{"code":"0000","msg":"ok"}`))
+		b := newGateway(t, oneUpstream("legacy", back.url, config))
+		url := newCall("v2", "create").with("sendType", "URL")
+		if got := b.post(url.path(), url.body()); got.status != want || !strings.Contains(got.body, `"code":"BILL_010"`) {
+			t.Errorf("%s: %d %s", config, got.status, got.body)
+		}
+		wrong := newCall("v2", "create").with("phone", []int{1})
+		if got := b.post(wrong.path(), wrong.body()); got.status == 404 {
+			t.Errorf("%s: a mistake in a request: %d %s", config, got.status, got.body)
+		}
+		if got := back.received(); len(got) > 0 {
+			t.Errorf("%s: the backend got %+v", config, got)
+		}
+	}
+}
