@@ -34,16 +34,16 @@ const (
 type modelCounts struct {
 	runs, calls, directCalls, acknowledged, refused, unknown, aborted, faults, bills, stages, stops, crashes, outages, backups, restores, pays atomic.Int64
 	firstFailure                                                                                                                               string // of the first run that failed; rapid may not be able to repeat it
-	gaveUp, notSent, noSuchBill, lostStores, swaps, clocks, sweeps                                                                             atomic.Int64
+	gaveUp, notSent, noSuchBill, failOvers, noticed, lostStores, swaps, clocks, sweeps                                                                  atomic.Int64
 }
 
 func (n *modelCounts) String() string {
 	return fmt.Sprintf("%d runs: %d calls (%d acknowledged, %d refused, %d of unknown outcome, %d cut off by a crash), %d direct calls, %d bills, %d faults, "+
 		"%d stage changes, %d stops and resumes, %d crashes, %d store outages, %d backups, %d restores, %d payments, "+
-		"%d callers that gave up, %d writes not sent after send_within, %d calls answered with no such bill, %d lost stores, %d swapped addresses, %d wrong clocks, %d sweeps",
+		"%d callers that gave up, %d writes not sent after send_within, %d calls answered with no such bill, %d losses of the last writes, %d of them noticed, %d lost stores, %d swapped addresses, %d wrong clocks, %d sweeps",
 		n.runs.Load(), n.calls.Load(), n.acknowledged.Load(), n.refused.Load(), n.unknown.Load(), n.aborted.Load(), n.directCalls.Load(), n.bills.Load(), n.faults.Load(),
 		n.stages.Load(), n.stops.Load(), n.crashes.Load(), n.outages.Load(), n.backups.Load(), n.restores.Load(), n.pays.Load(),
-		n.gaveUp.Load(), n.notSent.Load(), n.noSuchBill.Load(), n.lostStores.Load(), n.swaps.Load(), n.clocks.Load(), n.sweeps.Load())
+		n.gaveUp.Load(), n.notSent.Load(), n.noSuchBill.Load(), n.failOvers.Load(), n.noticed.Load(), n.lostStores.Load(), n.swaps.Load(), n.clocks.Load(), n.sweeps.Load())
 }
 
 // A modelCall is one call of a partner and its result.
@@ -293,7 +293,7 @@ func TestRolloutModel(t *testing.T) {
 		w.stage(t)
 		w.stage(t)
 		events := slices.Concat(slices.Repeat([]func(*rapid.T){w.calls}, 12),
-			[]func(*rapid.T){w.stage, w.stage, w.stage, w.stage, w.stop, w.pay, w.pay, w.callDirectly, w.restart, w.backUp, w.restore, w.loseStore, w.swapAddresses, w.wrongClock, w.sweep, w.passSettlingPeriod})
+			[]func(*rapid.T){w.stage, w.stage, w.stage, w.stage, w.stop, w.pay, w.pay, w.callDirectly, w.restart, w.backUp, w.restore, w.loseLastWrites, w.loseLastWrites, w.loseStore, w.swapAddresses, w.wrongClock, w.sweep, w.passSettlingPeriod})
 		t.Repeat(map[string]func(*rapid.T){"": w.checkOneBackend, "event": func(t *rapid.T) { pick(t, "event", events...)(t) }})
 		w.stopReplicas()
 		w.readAll(t)

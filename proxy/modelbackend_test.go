@@ -33,21 +33,22 @@ type fault string
 
 const (
 	noFault     fault = ""
-	unreachable fault = "unreachable"     // no connection, nothing was sent
-	lost        fault = "lost"            // not executed, and the connection is closed
-	dropped     fault = "dropped"         // executed, and the connection is closed
-	cut         fault = "cut"             // executed, and half of the reply is sent
-	failed      fault = "ERROR"           // not executed
-	maintenance fault = "maintenance"     // not executed
-	htmlPage    fault = "page"            // executed, and HTTP 500 with a page of HTML
-	oddStatus   fault = "odd status"      // executed, and the correct body with HTTP 500
-	late        fault = "late"            // executed, and the reply comes after the timeout
-	later       fault = "done later"      // executed after the timeout
-	slow        fault = "slow"            // executed, and the reply comes shortly before the timeout
-	otherBill   fault = "of another bill" // not executed, and a success that names another bill
+	unreachable fault = "unreachable"      // no connection, nothing was sent
+	lost        fault = "lost"             // not executed, and the connection is closed
+	dropped     fault = "dropped"          // executed, and the connection is closed
+	cut         fault = "cut"              // executed, and half of the reply is sent
+	failed      fault = "ERROR"            // not executed
+	maintenance fault = "maintenance"      // not executed
+	htmlPage    fault = "page"             // executed, and HTTP 500 with a page of HTML
+	oddStatus   fault = "odd status"       // executed, and the correct body with HTTP 500
+	late        fault = "late"             // executed, and the reply comes after the timeout
+	later       fault = "done later"       // executed after the timeout
+	slow        fault = "slow"             // executed, and the reply comes shortly before the timeout
+	otherBill   fault = "of another bill"  // not executed, and a success that names another bill
+	otherKey    fault = "with another key" // not executed, and a success with the key of another partner
 )
 
-var faults = []fault{unreachable, lost, dropped, cut, failed, maintenance, htmlPage, oddStatus, late, later, slow, slow, otherBill}
+var faults = []fault{unreachable, lost, dropped, cut, failed, maintenance, htmlPage, oddStatus, late, later, slow, slow, otherBill, otherKey}
 
 // A modelBackend is a sandbox behind a socket.
 type modelBackend struct {
@@ -100,7 +101,7 @@ func (s *modelBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch f {
 	case lost:
 		panic(http.ErrAbortHandler)
-	case failed, maintenance, otherBill:
+	case failed, maintenance, otherBill, otherKey:
 		s.replyInstead(w, f, op, at)
 		return
 	case slow:
@@ -146,17 +147,26 @@ func (s *modelBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // replyInstead answers a call that the sandbox does not get.
 func (s *modelBackend) replyInstead(w http.ResponseWriter, f fault, op string, at billAt) {
-	code, text := map[fault]string{failed: "ERROR", maintenance: "MAINTAINED_METHOD", otherBill: "0000"}[f], "a fault"
+	code, text := map[fault]string{failed: "ERROR", maintenance: "MAINTAINED_METHOD", otherBill: "0000", otherKey: "0000"}[f], "a fault"
 	var answer any = map[string]any{"code": code, "msg": text}
+	foreign := f == otherBill || f == otherKey
+	switch f {
+	case otherBill:
+		at.id = "ANOTHER"
+	case otherKey:
+		at.partner = "another"
+	}
 	switch {
-	case s.form == "v2" && f == otherBill:
-		answer = map[string]any{"code": code, "message": text, "data": map[string]any{"apiKey": at.partner, "billId": "ANOTHER", "apprState": "F"}}
+	case s.form == "v2" && foreign:
+		answer = map[string]any{"code": code, "message": text, "data": map[string]any{"apiKey": at.partner, "billId": at.id, "apprState": "F"}}
 	case s.form == "v2":
 		answer = map[string]any{"code": code, "message": text, "data": nil}
-	case f == otherBill && op == "read":
-		answer = map[string]any{"apikey": at.partner, "bill_id": "ANOTHER", "appr_state": "F"}
-	case f == otherBill: // the success of a legacy resend names no bill, so it would be a real success
+	case foreign && op == "read":
+		answer = map[string]any{"apikey": at.partner, "bill_id": at.id, "appr_state": "F"}
+	case foreign && op == "resend": // its success in legacy names neither, so it would be a real success
 		answer = map[string]any{"code": "ERROR", "msg": text}
+	case foreign:
+		answer = map[string]any{"code": code, "msg": text, "apikey": at.partner, "bill_id": at.id}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)

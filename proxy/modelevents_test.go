@@ -17,6 +17,7 @@ import (
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
+	"modernc.org/sqlite"
 	"pgregory.net/rapid"
 )
 
@@ -273,8 +274,73 @@ func (w *model) restore(t *rapid.T) {
 	w.ledgerLost(t)
 }
 
+// loseLastWrites replaces the file of the store by the backup under the running replicas, and nobody declares anything: each replica must notice
+// by itself. The calls after it go to replicas that have seen the writes: a process that starts later cannot know of them.
+func (w *model) loseLastWrites(t *rapid.T) {
+	w.storeFile.Lock()
+	none := !w.backup
+	w.storeFile.Unlock()
+	if none || w.restored || w.stopped {
+		t.Skip()
+	}
+	w.inFlight.waitForZero()
+	w.storeFile.Lock()
+	must(t, w.operator.Close())
+	db, err := sql.Open("sqlite", "file:"+w.file()+"?_pragma=busy_timeout(20000)")
+	must(t, err)
+	c, err := db.Conn(context.Background())
+	must(t, err)
+	must(t, c.Raw(func(driver any) error {
+		restore, err := driver.(interface {
+			NewRestore(string) (*sqlite.Backup, error)
+		}).NewRestore(w.file() + ".backup")
+		if err == nil {
+			_, err = restore.Step(-1)
+		}
+		return errors.Join(err, restore.Finish())
+	}))
+	must(t, errors.Join(c.Close(), db.Close()))
+	w.storeFile.Unlock()
+	w.restored = true
+	w.run.failOvers.Add(1)
+	w.logEvent("the last writes are lost")
+	w.forgetLedger()
+	var batch []*modelCall
+	for _, r := range w.replicas {
+		for range 3 {
+			key, n := drawBill(t)
+			call := w.newCall(pick(t, "form", forms...), pick(t, "operation", "create", "create", "read", "destroy"), key, n)
+			call.replica = r
+			batch = append(batch, call)
+		}
+	}
+	w.send(t, batch...)
+	for _, c := range batch {
+		w.checkAnswer(t, c, false)
+	}
+	for _, r := range w.replicas { // a replica whose calls wrote nothing has not noticed yet
+		_, _ = r.store.Tick(context.Background(), w.now())
+		_ = r.store.SetConfigDefault(context.Background(), "old")
+	}
+	w.open(t)
+	if err := w.operator.Resume(context.Background(), "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
+		t.Fatal(err)
+	}
+	status, err := w.operator.Rollout(context.Background())
+	must(t, err)
+	if status.Restored.By == store.ByFailOver { // otherwise nothing was written since the backup
+		w.run.noticed.Add(1)
+	}
+	w.replicate(t)
+}
+
 // ledgerLost resets the expectations of the model after the ledger has lost its rows. No call is in progress.
 func (w *model) ledgerLost(t *rapid.T) {
+	w.forgetLedger()
+	w.replicate(t)
+}
+
+func (w *model) forgetLedger() {
 	w.epoch++
 	w.mu.Lock()
 	// The ledger has no rows of these creates. None is in progress, so a probe finds the bills that they created.
@@ -283,7 +349,6 @@ func (w *model) ledgerLost(t *rapid.T) {
 		w.unresolvedCreates[at] = map[*modelBackend]bool{}
 	}
 	w.mu.Unlock()
-	w.replicate(t)
 }
 
 // loseStore removes the store. The next start creates an empty one, without stages.
