@@ -270,6 +270,7 @@ func (g *Gateway) MaxMoreSeries() int {
 	answers := (len(s.config.Table.Catalogue()) + 2) * statuses // plus the codes none and other
 	withoutUpstream := answers + len(seconds) + 3
 	n := len(s.config.Table.Forms()) * withoutUpstream // calls of unknown paths
+	n += len(s.upstreams) * (maxUnpaired + 1)
 	for _, r := range s.routes {
 		atStart := 0
 		if r.operation.Effect == translate.Write {
