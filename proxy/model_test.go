@@ -34,7 +34,7 @@ const (
 type modelCounts struct {
 	runs, calls, directCalls, acknowledged, refused, unknown, aborted, faults, bills, stages, stops, crashes, outages, backups, restores, pays atomic.Int64
 	firstFailure                                                                                                                               string // of the first run that failed; rapid may not be able to repeat it
-	gaveUp, notSent, noSuchBill, failOvers, noticed, lostStores, swaps, clocks, sweeps                                                                  atomic.Int64
+	gaveUp, notSent, noSuchBill, failOvers, noticed, lostStores, swaps, clocks, sweeps                                                         atomic.Int64
 }
 
 func (n *modelCounts) String() string {

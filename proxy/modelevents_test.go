@@ -153,18 +153,24 @@ func (w *model) send(t *rapid.T, batch ...*modelCall) {
 	}
 }
 
-// stage changes the stage of a partner, or the default one, and starts a replica that knows it.
+// stage changes the stage of a partner, or the default one.
 func (w *model) stage(t *rapid.T) {
 	key, stages := pick(t, "whose stage", existingPartner, newPartner, "", newPartner, directCaller), rollout.Stages
 	if key != newPartner || w.lost { // the ledger does not have its bills at the old backend
 		stages = stages[:4]
 	}
-	s := store.Stage{Stage: string(pick(t, "stage", stages...)), By: "test", At: time.Now()}
-	if key != "" {
-		s.Partner = partner.Of(key)
-	}
+	s := store.Stage{Stage: string(pick(t, "stage", stages...))}
 	if s.Stage == "canary" {
 		s.Percent = pick(t, "percent", 0, 30, 60, 100)
+	}
+	w.setStage(t, key, s)
+}
+
+// setStage starts a replica that knows the new stage.
+func (w *model) setStage(t *rapid.T, key string, s store.Stage) {
+	s.By, s.At = "test", time.Now()
+	if key != "" {
+		s.Partner = partner.Of(key)
 	}
 	must(t, w.operator.SetStage(context.Background(), s))
 	w.logEvent("stage of %q: %s %d", key, s.Stage, s.Percent)
@@ -275,14 +281,28 @@ func (w *model) restore(t *rapid.T) {
 }
 
 // loseLastWrites replaces the file of the store by the backup under the running replicas, and nobody declares anything: each replica must notice
-// by itself. The calls after it go to replicas that have seen the writes: a process that starts later cannot know of them.
+// by itself. The calls after it go to a replica that has seen the writes: a process that starts later cannot know of them.
 func (w *model) loseLastWrites(t *rapid.T) {
-	w.storeFile.Lock()
-	none := !w.backup
-	w.storeFile.Unlock()
-	if none || w.restored || w.stopped {
+	if w.restored || w.stopped {
 		t.Skip()
 	}
+	stages := []store.Stage{{Stage: "old"}, {Stage: "canary"}, {Stage: "new"}, {Stage: "canary", Percent: 100}}
+	w.setStage(t, newPartner, pick(t, "stage before", stages...))
+	w.makeBackup(t)
+	w.setStage(t, newPartner, pick(t, "stage after", stages...))
+	create := func() {
+		var batch []*modelCall
+		for n := range billsPerPartner {
+			c := w.newCall(pick(t, "form", forms...), pick(t, "operation", "create", "create", "create", "read", "destroy"), newPartner, n)
+			c.replica = w.replicas[len(w.replicas)-1] // it knows the last stage
+			batch = append(batch, c)
+		}
+		w.send(t, batch...)
+		for _, c := range batch {
+			w.checkAnswer(t, c, false)
+		}
+	}
+	create()
 	w.inFlight.waitForZero()
 	w.storeFile.Lock()
 	must(t, w.operator.Close())
@@ -305,19 +325,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	w.run.failOvers.Add(1)
 	w.logEvent("the last writes are lost")
 	w.forgetLedger()
-	var batch []*modelCall
-	for _, r := range w.replicas {
-		for range 3 {
-			key, n := drawBill(t)
-			call := w.newCall(pick(t, "form", forms...), pick(t, "operation", "create", "create", "read", "destroy"), key, n)
-			call.replica = r
-			batch = append(batch, call)
-		}
-	}
-	w.send(t, batch...)
-	for _, c := range batch {
-		w.checkAnswer(t, c, false)
-	}
+	create()
 	for _, r := range w.replicas { // a replica whose calls wrote nothing has not noticed yet
 		_, _ = r.store.Tick(context.Background(), w.now())
 		_ = r.store.SetConfigDefault(context.Background(), "old")
