@@ -79,8 +79,8 @@ func (c *Config) warnAboutTable() {
 	}
 }
 
-// warnAboutCodes warns about codes of a form that have a meaning and no pair: clients of the other form do not know them, and can take a
-// duplicate after an unknown outcome for a refusal.
+// warnAboutCodes warns about codes of a form that have a meaning and no pair, since clients of the other form do not know them and can take a
+// duplicate after an unknown outcome for a refusal, and about words that such clients expect to be numbers.
 func (c *Config) warnAboutCodes() {
 	codes := map[translate.Form][]string{}
 	for _, m := range c.Table.Meanings() {
@@ -90,13 +90,22 @@ func (c *Config) warnAboutCodes() {
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
-		if list := codes[u.Form]; len(list) > 0 && upstreamName.MatchString(u.Name) { // another name may be a secret in the wrong place
-			text := fmt.Sprintf("upstreams.%s: the code %s of %s has no pair: partners in the other form get it as it is, and do not know it. If the backend uses it, "+
-				"add a pair, such as codes: [{v2: BILL_003, legacy: \"9980\"}]; if not, list it without a meaning: catalogue: [{code: \"9980\", form: legacy}]",
-				u.Name, strings.Join(list, ", "), u.Form)
+		if !upstreamName.MatchString(u.Name) || c.Table.Forms()[0] != u.Form && c.Table.Forms()[1] != u.Form { // the name may be a secret in the wrong place
+			continue
+		}
+		warn := func(text string) {
 			w := c.source.position("upstreams", u.Name)
-			w.Text = text
+			w.Text = "upstreams." + u.Name + ": " + text
 			c.warnings = append(c.warnings, w)
+		}
+		if words := c.Table.WordsWithoutPairs(u.Form); len(words) > 0 {
+			warn(fmt.Sprintf("words in %s have no pairs: partners in the other form get text where they expect a number. Ask for the numbers, and add values to the row",
+				strings.Join(words, ", ")))
+		}
+		if list := codes[u.Form]; len(list) > 0 {
+			warn(fmt.Sprintf("the code %s of %s has no pair: partners in the other form get it as it is, and do not know it. If the backend uses it, add a pair, "+
+				"such as codes: [{v2: BILL_003, legacy: \"9980\"}]; if not, list it without a meaning: catalogue: [{code: \"9980\", form: legacy}]",
+				strings.Join(list, ", "), u.Form))
 		}
 	}
 }

@@ -290,9 +290,12 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	w.setStage(t, newPartner, pick(t, "stage before", stages...))
 	w.makeBackup(t)
 	w.setStage(t, newPartner, pick(t, "stage after", stages...))
-	create := func() {
+	create := func(oneIn int) {
 		var batch []*modelCall
 		for n := range billsPerPartner {
+			if drawInt(t, "again", oneIn) > 0 {
+				continue
+			}
 			c := w.newCall(pick(t, "form", forms...), pick(t, "operation", "create", "create", "create", "read", "destroy"), newPartner, n)
 			c.replica = w.replicas[len(w.replicas)-1] // it knows the last stage
 			batch = append(batch, c)
@@ -302,7 +305,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 			w.checkAnswer(t, c, false)
 		}
 	}
-	create()
+	create(1)
 	w.inFlight.waitForZero()
 	w.storeFile.Lock()
 	must(t, w.operator.Close())
@@ -325,7 +328,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	w.run.failOvers.Add(1)
 	w.logEvent("the last writes are lost")
 	w.forgetLedger()
-	create()
+	create(3)
 	for _, r := range w.replicas { // a replica whose calls wrote nothing has not noticed yet
 		_, _ = r.store.Tick(context.Background(), w.now())
 		_ = r.store.SetConfigDefault(context.Background(), "old")
@@ -340,6 +343,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 		w.run.noticed.Add(1)
 	}
 	w.replicate(t)
+	create(1) // by a gateway that has read the decision of before
 }
 
 // ledgerLost resets the expectations of the model after the ledger has lost its rows. No call is in progress.

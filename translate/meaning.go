@@ -49,6 +49,21 @@ func (t *Table) Unpaired(f Form, code string) bool {
 	return i >= 0 && code != "" && !t.InCatalogue(t.Code(code, f, t.forms[0].name)) && !t.uncounted[i][code]
 }
 
+// WordsWithoutPairs returns the paths, in a form, of reply fields with role: code that this form may write as words, that the other form has as
+// whole numbers, and that have no pairs: a word passes unchanged.
+func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
+	form := t.formIndex(f)
+	for _, o := range t.operations {
+		for _, r := range o.rows[Reply] {
+			words := r.digits && r.role != nil && r.role.many && len(r.pairs.list) == 0
+			if words && r.onlyForm() < 0 && t.forms[form].digits == text && !slices.Contains(paths, r.path[form]) {
+				paths = append(paths, r.path[form])
+			}
+		}
+	}
+	return paths
+}
+
 // RefusalCode returns the code of a permanent refusal. For a create it is the first code of the catalogue that means exists, so that no
 // client takes the create for one without an effect.
 func (t *Table) RefusalCode(creates bool) string {

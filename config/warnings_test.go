@@ -1,0 +1,62 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"billbridge/config"
+)
+
+// A backend with codes or words that partners of the other form do not know is a warning until the table has pairs for them.
+func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"billbridge.yaml": "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\ntable: {overlay: mine.yaml}\n",
+		"mine.yaml":       "codes: [{v2: BILL_003, legacy: \"9980\"}]\n",
+	})
+	load := func() string {
+		c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Warnings().Error()
+	}
+	if got := load(); strings.Contains(got, "9980") || !strings.Contains(got, "words in appr_pay_type have no pairs") {
+		t.Errorf("with a pair of codes: %s", got)
+	}
+	if got := parse(t, "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\n").Warnings().Error(); !strings.Contains(got, "the code 9980 of legacy has no pair") {
+		t.Errorf("without an overlay: %s", got)
+	}
+	if got := parse(t, "upstreams: {new: {form: v2, url: \"http://127.0.0.1:1\"}}\n").Warnings(); len(got) > 0 {
+		t.Errorf("a v2 backend: %v", got)
+	}
+	overlay := "catalogue: [{code: \"9980\", form: legacy}]\noperations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}]}]}}\n"
+	if err := os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(); got != "" {
+		t.Errorf("with all pairs: %s", got)
+	}
+}
+
+// What a row of an overlay takes from the table is a warning by name, and so is an operation whose request names no partner.
+func TestWarningsAboutAnOverlay(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"billbridge.yaml": "upstreams: {new: {form: v2, url: \"http://127.0.0.1:1\"}}\ntable: {overlay: mine.yaml}\n",
+		"mine.yaml": "operations:\n  bill.read: {reply: [{v2: billId, legacy: bill_id, must_equal_request: null}]}\n" +
+			"  points.left: {new: true, v2: /points, effect: read, request: [], reply: []}\n",
+	})
+	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.Warnings().Error()
+	for _, want := range []string{"mine.yaml:2:1: table.overlay: a row of bill.read reply loses must_equal_request: {v2: billId,", "the request of points.left has no row with role: partner"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nwithout %q", got, want)
+		}
+	}
+}
