@@ -141,6 +141,9 @@ func (x *exchange) refuseUnowned(refused *rollout.Refused, note string) {
 	if refused.Cause != nil && x.r.Context().Err() == nil {
 		x.gateway.log.Error("the ledger is unreachable", "id", x.id, "error", refused.Cause.Error())
 	}
+	if refused.Reason == "store" {
+		x.w.Header().Set("Retry-After", "1")
+	}
 	f := unowned
 	if refused.Permanent { // clients send a call again for ever if its code looks like maintenance
 		f.status, f.code = http.StatusConflict, x.state.config.Table.RefusalCode(x.route.operation.Created != "")

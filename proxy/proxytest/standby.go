@@ -8,8 +8,12 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -149,14 +153,57 @@ func (p *Pair) Stall() {
 		func() string { return "the standby still receives" })
 }
 
+// Hosts is a URL that names both servers, the standby first, without the address between.
+func (p *Pair) Hosts() string {
+	return "postgres://postgres@/postgres?" + url.Values{"host": {p.standby.folder + "," + p.primary.folder}}.Encode()
+}
+
+// Freeze stops the primary in the middle of whatever it does: it accepts connections, and never answers. The test ends it.
+func (p *Pair) Freeze() {
+	p.t.Helper()
+	// Its processes are one group, which the postmaster leads.
+	pid, err := os.ReadFile(filepath.Join(p.primary.folder, "data", "postmaster.pid"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(pid), "\n")
+	postmaster, err := strconv.Atoi(first)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	processes := []int{postmaster}
+	children, err := exec.Command("ps", "-o", "pid=", "--ppid", first).Output()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, child := range strings.Fields(string(children)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			processes = append(processes, n)
+		}
+	}
+	signal := func(s syscall.Signal) {
+		for _, n := range processes {
+			_ = syscall.Kill(n, s)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	p.t.Cleanup(func() { signal(syscall.SIGCONT) }) // before the server is told to end
+}
+
+// Promote makes the standby a primary, and leaves all connections as they are.
+func (p *Pair) Promote() {
+	p.t.Helper()
+	if p.query(p.standby, "SELECT pg_promote()::text") != "true" {
+		p.t.Fatal("the standby was not promoted")
+	}
+}
+
 // FailOver promotes the standby, and ends the connections to the primary. The address leads to the standby from then on.
 func (p *Pair) FailOver() {
 	p.t.Helper()
 	p.mu.Lock()
 	p.to = p.standby.folder
 	p.mu.Unlock()
-	if p.query(p.standby, "SELECT pg_promote()::text") != "true" {
-		p.t.Fatal("the standby was not promoted")
-	}
+	p.Promote()
 	p.cut()
 }

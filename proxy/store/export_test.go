@@ -47,7 +47,7 @@ func (s *Store) Ask(ctx context.Context, question string) (string, error) {
 
 // AskBatches is Ask on a connection of PostgreSQL that applies batches.
 func (s *Store) AskBatches(ctx context.Context, question string) (answer string, err error) {
-	err = s.engine.(*postgresEngine).batches.QueryRowContext(ctx, question).Scan(&answer)
+	err = s.engine.(*outageEngine).engine.(*postgresEngine).batches.QueryRowContext(ctx, question).Scan(&answer)
 	return answer, err
 }
 
@@ -98,7 +98,7 @@ func (s *Store) Together(n int) {
 		e.n = n
 		return
 	}
-	s.engine = &together{postgresEngine: s.engine.(*postgresEngine), n: n}
+	s.engine = &together{postgresEngine: s.engine.(*outageEngine).engine.(*postgresEngine), n: n}
 }
 
 type together struct {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -225,4 +226,25 @@ func TestNothingIsWrittenWithoutAChange(t *testing.T) {
 			t.Error("a create was not counted")
 		}
 	})
+}
+
+// Of several hosts the primary is used, and a frozen one stops nothing: a new primary takes the writes, though the old one still accepts
+// connections and never answers.
+func TestFrozenPrimaryStopsNothing(t *testing.T) {
+	t.Parallel()
+	pair := proxytest.NewPair(t)
+	s := open(t, pair.Hosts()) // the standby is the first of the hosts
+	settle(t, s, own(t, s, "before", "new"), store.Succeeded)
+	pair.Stall()
+	pair.Freeze()
+	pair.Promote()
+	proxytest.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := s.Own(ctx, partner.Of("one"), "after", "new", time.Now(), time.Time{})
+		return err == nil
+	}, func() string { return "no write succeeds though there is a new primary" })
+	if o := ownerOf(t, s, "before"); o.Upstream != "new" {
+		t.Errorf("%+v", o)
+	}
 }

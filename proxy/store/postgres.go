@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,19 +106,27 @@ func parse(url string) (*pgx.ConnConfig, error) {
 		return nil, errors.New("the URL cannot be read: it must be like postgres://user:password@host:5432/database?sslmode=verify-full, " +
 			"special characters percent-encoded, and the files that it names must be readable")
 	}
+	if config.ConnectTimeout == 0 { // the pool opens connections one after the other: one frozen host would stop all calls
+		config.ConnectTimeout = connectTimeout
+	}
+	// A standby takes no writes. With one host, too: behind it can be any server of a cluster.
+	if config.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs=") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
+		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	return config, nil
 }
+
+// connectTimeout is how long one host can take to accept a connection, unless the URL has connect_timeout.
+const connectTimeout = 2 * time.Second
+
+// readOnlyServer is the code of a write at a standby: another server is or will be the primary.
+const readOnlyServer = "25006"
 
 // Unreachable reports whether an error of Open may be temporary: PostgreSQL does not answer, is starting, is read-only, or has no free
 // connection.
 func Unreachable(err error) bool {
 	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		// 25006: it is a standby, and another server is or will be the primary.
-		return strings.HasPrefix(refused.Code, "57P") || strings.HasPrefix(refused.Code, "53") || refused.Code == "25006"
-	}
-	var unconnected *pgconn.ConnectError
-	return errors.As(err, &unconnected)
+	return unreachableServer(err) || errors.As(err, &refused) && strings.HasPrefix(refused.Code, "53")
 }
 
 func (e *postgresEngine) prepare(ctx context.Context) error {

@@ -164,7 +164,10 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 		return nil, p.failed(err)
 	}
 	if p.postgres {
-		s.engine, err = openPostgres(ctx, url, o)
+		var e *postgresEngine
+		if e, err = openPostgres(ctx, url, o); err == nil {
+			s.engine = &outageEngine{engine: e}
+		}
 	} else {
 		s.engine, err = openSQLite(ctx, p.file, o)
 	}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// While PostgreSQL is known to be down, one call a second tries it, and all others fail at once: a call that waited for its deadline would use up
+// a place of its partner, and reads that need no store would be refused.
+const (
+	trialAfter   = time.Second
+	lateInOutage = 3 // statements in a row that did not end in time
+)
+
+// An outageEngine is an engine whose calls fail at once while the database is known to be down.
+type outageEngine struct {
+	engine
+
+	mu    sync.Mutex
+	cause error     // nil while the database is up
+	since time.Time // when it was found to be down
+	tried time.Time
+	late  int // statements in a row that did not end in time
+}
+
+func (e *outageEngine) read(ctx context.Context, f func(context.Context, queries) error) error {
+	return e.try(func() error { return e.engine.read(ctx, f) })
+}
+
+func (e *outageEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
+	return e.try(func() error { return e.engine.write(ctx, f) })
+}
+
+func (e *outageEngine) record(ctx context.Context, n *entry) error {
+	return e.try(func() error { return e.engine.record(ctx, n) })
+}
+
+func (e *outageEngine) try(do func() error) error {
+	if err := e.down(); err != nil {
+		return err
+	}
+	err := do()
+	e.observe(err)
+	return err
+}
+
+// down returns why the database is down, or nil if this call can try it.
+func (e *outageEngine) down() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cause == nil || time.Since(e.tried) >= trialAfter {
+		e.tried = time.Now()
+		return nil
+	}
+	return fmt.Errorf("PostgreSQL is down since %s: %w", e.since.UTC().Format(time.RFC3339), e.cause)
+}
+
+// observe learns from the result of a call. An error of a statement that the server has answered shows that it is up.
+func (e *outageEngine) observe(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, context.DeadlineExceeded):
+		if e.late++; e.late < lateInOutage && e.cause == nil {
+			return
+		}
+	case !unreachableServer(err):
+		e.cause, e.late = nil, 0
+		return
+	}
+	if e.cause == nil {
+		e.since = time.Now()
+	}
+	e.cause = err
+}
+
+// unreachableServer reports whether an error says that no server takes writes now. That a server has no free connection does not: those of the
+// pool may work.
+func unreachableServer(err error) bool {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return strings.HasPrefix(refused.Code, "57P") || refused.Code == readOnlyServer
+	}
+	var unconnected *pgconn.ConnectError
+	return errors.As(err, &unconnected)
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A fakeEngine answers each call with err.
+type fakeEngine struct {
+	engine
+	err   error
+	calls int
+}
+
+func (f *fakeEngine) read(context.Context, func(context.Context, queries) error) error {
+	f.calls++
+	return f.err
+}
+
+// While the database is known to be down, one call a second tries it, and the others fail at once with the reason.
+func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	refused := func(code string) error { return &pgconn.PgError{Code: code} }
+	for name, row := range map[string]struct {
+		err   error
+		calls int // of ten at the same moment that reach the database
+	}{
+		"no connection":          {&pgconn.ConnectError{Config: &pgconn.Config{}}, 1},
+		"a standby":              {refused("25006"), 1},
+		"shutting down":          {refused("57P01"), 1},
+		"late":                   {context.DeadlineExceeded, 3},
+		"the caller has gone":    {context.Canceled, 10},
+		"no free connection":     {refused("53300"), 10},
+		"the server has refused": {refused("23505"), 10},
+		"no such row":            {ErrNotFound, 10},
+		"up":                     {nil, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := &fakeEngine{err: row.err}
+				e := &outageEngine{engine: below}
+				var last error
+				for range 10 {
+					last = e.read(t.Context(), nil)
+				}
+				if below.calls != row.calls || !errors.Is(last, row.err) {
+					t.Errorf("%d of 10 calls reached the database; %v", below.calls, last)
+				}
+				if row.calls == 10 {
+					return
+				}
+				if !strings.Contains(last.Error(), "PostgreSQL is down since ") {
+					t.Errorf("the reason is %v", last)
+				}
+				time.Sleep(trialAfter)
+				_, _ = e.read(t.Context(), nil), e.read(t.Context(), nil)
+				if below.calls != row.calls+1 {
+					t.Errorf("%d trials after a second", below.calls-row.calls)
+				}
+				time.Sleep(trialAfter)
+				below.err = nil
+				for range 5 {
+					if err := e.read(t.Context(), nil); err != nil {
+						t.Errorf("after a trial that succeeded: %v", err)
+					}
+				}
+			})
+		})
+	}
+}
