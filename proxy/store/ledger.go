@@ -145,6 +145,7 @@ const deniedFor = 10 * time.Minute
 // After a success the bill is owned, even if its row does not have the create any more. If the row names another upstream by
 // then, the error is ErrOtherOwner, and the bill is at both.
 func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now time.Time) (Owner, error) {
+	ctx = patient(ctx)
 	if c.token == "" || now.IsZero() {
 		return Owner{}, errors.New("store: only a create that came from Own can be settled, at a time")
 	}

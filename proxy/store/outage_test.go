@@ -59,6 +59,11 @@ func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
 				if !strings.Contains(last.Error(), "PostgreSQL is down since ") {
 					t.Errorf("the reason is %v", last)
 				}
+				_ = e.read(patient(t.Context()), nil)
+				if below.calls != row.calls+1 {
+					t.Error("the result of what has happened did not wait")
+				}
+				below.calls = row.calls
 				time.Sleep(trialAfter)
 				_, _ = e.read(t.Context(), nil), e.read(t.Context(), nil)
 				if below.calls != row.calls+1 {

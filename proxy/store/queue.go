@@ -146,6 +146,7 @@ const attemptsKept = 100
 // Finish records how an attempt at a claimed callback ended, and ends the claim. If the claim expired and the callback was claimed
 // again, it records nothing and returns an error. If it expired and was not claimed again, it is still good.
 func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
+	ctx = patient(ctx)
 	var done time.Time
 	switch r.State {
 	case Delivered, Dropped:

@@ -234,6 +234,9 @@ func (p place) failed(err error) error {
 	if err == nil {
 		return nil
 	}
+	if strings.Contains(err.Error(), "read only connection") { // what target_session_attrs reports
+		err = fmt.Errorf("PostgreSQL is read-only: %w", err)
+	}
 	return &openError{p.name, err}
 }
 

@@ -30,6 +30,7 @@ type Reading struct {
 // RecordUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its place.
 // It stays until RecordRead resolves it.
 func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
+	ctx = patient(ctx)
 	if err := ownable(w.Partner, w.Bill, w.Upstream, w.At); err != nil {
 		return err
 	}
