@@ -14,7 +14,11 @@ type entry struct {
 
 // record applies an entry, and reports whether the row was as expected.
 func (s *Store) record(ctx context.Context, n *entry) (applied bool, err error) {
-	if err := s.engine.record(ctx, n); err != nil {
+	err = s.engine.record(ctx, n)
+	if err != nil || n.applied { // else a transaction of its own follows
+		s.recent.observe(err)
+	}
+	if err != nil {
 		doing := "recording the owner of a bill"
 		if n.completes {
 			doing = "recording how a create ended"

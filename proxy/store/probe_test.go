@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -336,5 +338,30 @@ func TestProbeOfPostgres(t *testing.T) {
 	run(t, db, fmt.Sprintf("GRANT CREATE ON SCHEMA %s TO %s", empty, guest))
 	if err := store.Probe(t.Context(), inEmpty(asGuest)); err != nil {
 		t.Errorf("with the right to make tables: %v", err)
+	}
+}
+
+// A store that takes the write of a ping and refuses most others, as on a disk that is nearly full, is not ready.
+func TestPingFollowsTheWritesOfCalls(t *testing.T) {
+	t.Parallel()
+	url := proxytest.Postgres(t)
+	s := open(t, url)
+	own(t, s, "before", "new")
+	run(t, raw(t, url), `CREATE FUNCTION full_disk() RETURNS trigger AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$ LANGUAGE plpgsql`,
+		"CREATE TRIGGER full_disk BEFORE INSERT ON billbridge_owners FOR EACH ROW WHEN (NEW.partner <> '') EXECUTE FUNCTION full_disk()")
+	for n := range 4 {
+		if _, err := s.Own(t.Context(), partner.Of("one"), fmt.Sprint("full-", n), "new", time.Now(), time.Time{}); err == nil {
+			t.Error("a create was recorded")
+		}
+	}
+	if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("Ping: %v", err)
+	}
+	run(t, raw(t, url), "DROP TRIGGER full_disk ON billbridge_owners")
+	for n := range 6 {
+		own(t, s, fmt.Sprint("room-", n), "new")
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("with room again: %v", err)
 	}
 }

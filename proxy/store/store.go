@@ -83,6 +83,7 @@ type Store struct {
 	keys     keyring
 	walked   atomic.Bool // Recrypt has seen all rows
 	narrowed os.FileMode
+	recent   recentWrites
 }
 
 // Keys encrypt what the store must keep in full, because it is sent later: callback addresses and bodies. With no key it is not
@@ -259,10 +260,14 @@ func (s *Store) Close() error { return s.close() }
 // pingRoom is the number of bytes that Ping needs free space for.
 const pingRoom = 32 << 10
 
+// pinging is what Ping does, in errors.
+const pinging = "writing to the database"
+
 // Ping returns nil if the store can be written to now: it writes, waits for the disk as every write does, and touches each
-// table that a call needs. For SQLite the file must be the one that was opened.
+// table that a call needs. For SQLite the file must be the one that was opened. Most of the writes of the last seconds must have succeeded,
+// too.
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := write(ctx, s, "writing to the database", func(ctx context.Context, q queries) (none struct{}, err error) {
+	_, err := write(ctx, s, pinging, func(ctx context.Context, q queries) (none struct{}, err error) {
 		for _, step := range []struct {
 			statement string
 			args      []any
@@ -282,6 +287,9 @@ func (s *Store) Ping(ctx context.Context) error {
 		}
 		return none, nil
 	})
+	if err == nil {
+		err = s.recent.problem()
+	}
 	return err
 }
 
@@ -302,6 +310,9 @@ func write[T any](ctx context.Context, s *Store, doing string, f func(context.Co
 		result, err = f(ctx, q)
 		return err
 	})
+	if doing != pinging {
+		s.recent.observe(err)
+	}
 	if err != nil {
 		return none, failed(doing, err)
 	}
