@@ -63,6 +63,10 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer cancel()
 	address, err := r.store.Address(ctx, id)
 	switch {
+	case errors.Is(err, store.ErrNotFound) && r.mayLackAddresses(ctx):
+		r.lost.count(r)
+		in.fail(http.StatusServiceUnavailable, "lost_address", "this callback cannot be taken now. Send it again later")
+		return
 	case errors.Is(err, store.ErrNotFound):
 		in.fail(http.StatusNotFound, "unknown_address", "there is no such callback address")
 		return

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"billbridge/proxy/proxytest"
 	"billbridge/translate"
@@ -164,6 +165,32 @@ func TestUnknownAddress(t *testing.T) {
 	s := newStation(t, setup{form: "legacy"})
 	w := s.post("/callback/00112233445566778899aabbccddeeff", inLegacy)
 	s.holds(w, "v2", 404, "none", "unknown_address")
+}
+
+// For a day after the store was restored or lacks writes, an unknown address may be a lost one: the backend is asked to come again, and the
+// log says so once.
+func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{form: "legacy"})
+	if err := s.store.Restored(t.Context(), "test", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/callback/00112233445566778899aabbccddeeff"
+	s.holds(s.post(path, inLegacy), "v2", 503, "none", "lost_address")
+	if w := s.post(path, inLegacy); w.Code != 503 {
+		t.Errorf("%d", w.Code)
+	}
+	if got := strings.Count(s.logs.String(), "callbacks came to addresses that the store does not have"); got != 1 {
+		t.Errorf("%d log lines", got)
+	}
+	if w := s.post("/callback/not-an-address", inLegacy); w.Code != 404 {
+		t.Errorf("a path that is no address: %d", w.Code)
+	}
+	later := newStation(t, setup{form: "legacy"})
+	if err := later.store.Restored(t.Context(), "test", time.Now().Add(-25*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	later.holds(later.post(path, inLegacy), "v2", 404, "none", "unknown_address")
 }
 
 func TestOtherMethods(t *testing.T) {

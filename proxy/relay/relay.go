@@ -46,6 +46,8 @@ type Options struct {
 
 // A Relay receives callbacks, stores them and delivers them. It is safe for concurrent use.
 type Relay struct {
+	lost lostAddresses
+
 	store     *store.Store
 	log       *slog.Logger
 	userAgent string
