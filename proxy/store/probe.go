@@ -34,21 +34,25 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	// A running process has the lock nearly all the time. SQLite itself would ask for it less and less often, and might never
-	// get it.
+	return explained(o.patiently(ctx, func() error { return tryToWrite(ctx, db, o) }))
+}
+
+// patiently repeats f while another process has the lock, for as long as o.busy. SQLite itself would ask for the lock less and less often,
+// and might never get it from a running process, which has it nearly all the time; for some steps it does not wait at all.
+func (o options) patiently(ctx context.Context, f func() error) error {
 	patience, cancel := context.WithTimeout(ctx, o.busy)
 	defer cancel()
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for {
-		err := tryToWrite(ctx, db, o)
+		err := f()
 		if code(err) != sqlite3.SQLITE_BUSY {
-			return explained(err)
+			return err
 		}
 		select {
 		case <-again.C:
 		case <-patience.Done():
-			return explained(err)
+			return err
 		}
 	}
 }

@@ -115,7 +115,8 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err er
 	if e.writer, err = connect(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": pragmas}, 1); err != nil {
 		return err
 	}
-	if err := e.prepare(ctx, false); err != nil {
+	// Another process may be starting or stopping: SQLite does not wait for the lock before it changes the journal mode.
+	if err := o.patiently(ctx, func() error { return e.prepare(ctx, false) }); err != nil {
 		return err
 	}
 	const reading = 4
