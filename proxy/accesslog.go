@@ -2,77 +2,41 @@ package proxy
 
 import (
 	"cmp"
-	"log/slog"
-	"math/rand/v2"
 	"strings"
-	"time"
 
 	"billbridge/proxy/accesslog"
-	"billbridge/proxy/partner"
 	"billbridge/translate/billing"
 )
 
-// observe updates the metrics, writes a line of the access log and calls Options.Finished when an exchange has ended.
+// observe reports an exchange that has ended: to metrics, span and access log, and to Options.Finished.
 func (g *Gateway) observe(x *exchange) {
-	g.metrics.observe(x)
-	x.endSpan()
 	if !x.isReported() {
 		var f Finished // on the stack
-		g.writeLine(x, &f)
+		g.report(x, &f, x.describe(&f))
 		return
 	}
 	k := x.keptOrNew()
-	g.writeLine(x, &k.Finished)
-	x.describeMore(&k.Finished)
-	g.finished(&k.Finished)
+	f := &k.Finished
+	g.report(x, f, x.describe(f))
+	x.describeMore(f)
+	g.finished(f)
 	keptPool.Put(k)
 }
 
-// writeLine describes the exchange in f, and writes its line unless log.sample leaves it out.
-func (g *Gateway) writeLine(x *exchange, f *Finished) {
-	sample, succeeded := float64(x.state.config.Log.Sample.OK), x.succeeded()
-	sampled := sample < 1 && succeeded
-	leaveOut := sampled && rand.Float64() >= sample
-	if leaveOut && !x.isReported() {
+// report counts an exchange, ends its span, and writes its line if it is wanted.
+func (g *Gateway) report(x *exchange, f *Finished, line bool) {
+	g.metrics.observe(f, x.to.target, x.span)
+	if x.span.Sampled() {
+		f.endSpan(x.span, x.r.Method, x.state.config.TLS != nil, x.route)
+	}
+	if !line {
 		return
 	}
-	level, now := slog.LevelInfo, time.Now()
-	if x.sent.called && x.out.reason != "" {
-		level = slog.LevelWarn
+	l := accesslog.Start(g.log, f.At, f.Level)
+	if f.Logged = l != nil; f.Logged {
+		f.log(l)
+		l.End()
 	}
-	var line *accesslog.Line
-	if !leaveOut {
-		line = accesslog.Start(g.log, now, level)
-	}
-	if line == nil && !x.isReported() {
-		return
-	}
-	x.describe(f, now)
-	f.Level, f.Succeeded, f.Logged = level, succeeded, line != nil
-	if sampled {
-		f.Sample = sample
-	}
-	if line != nil {
-		f.log(line)
-		line.End()
-	}
-}
-
-// succeeded reports whether the upstream replied with HTTP 2xx and the code of a success, and the caller got it. Only the lines of
-// these requests are sampled.
-func (x *exchange) succeeded() bool {
-	return x.sent.called && x.out.status/100 == 2 && x.out.reason == "" && !x.out.gone && x.call != nil && x.call.Succeeded()
-}
-
-// shortPartner returns the short hash of the caller's key, or "" if the key is not known.
-func (x *exchange) shortPartner() string {
-	switch {
-	case x.decided.call.Partner != "":
-		return x.decided.call.Partner.Short()
-	case x.call != nil && x.call.Value(billing.Partner) != "":
-		return partner.ShortOf(x.call.Value(billing.Partner))
-	}
-	return ""
 }
 
 // maxBill is the most bytes of a bill id in the log: ids of any length can occur.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/rollout"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -36,7 +37,7 @@ var (
 	tooManyRows = failure{http.StatusTooManyRequests, "MAINTAINED_METHOD", "too many rows"}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
-	unowned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"} // the owning backend is not known for certain
+	notOwned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"} // the owning backend is not known for certain
 
 	wrongAddress = failure{http.StatusBadRequest, "VALIDATION_001", "callback address"}
 
@@ -45,78 +46,151 @@ var (
 	internal  = failure{http.StatusInternalServerError, "ERROR", "internal error"}
 )
 
+// because returns the failure with another reason for the log.
+func (f failure) because(reason string) failure {
+	f.reason = reason
+	return f
+}
+
+// with returns the failure of a call, with a text for its caller.
+func (f failure) with(text string) *refusal { return &refusal{failure: f, text: text} }
+
+// A refusal is the failure of one call: it had no effect.
+type refusal struct {
+	failure
+	text  string
+	field string // for the log
+	after string // Retry-After; "" for none
+}
+
+func (r *refusal) Error() string { return r.reason + ": " + r.text }
+
+// callerGone is the reason for the log if the caller disconnected before the answer.
+const callerGone = "the caller went away"
+
 // statusGone is the status in the log and the metrics if the caller disconnected before the answer. It is never sent.
 const statusGone = 499
 
-// fail answers with a failure.
-func (x *exchange) fail(f failure, text string) { x.refuse(f.status, f.code, text, f.reason) }
-
-// failUnread answers a request whose body is not read to its end, so that its connection cannot be used again.
-func (x *exchange) failUnread(f failure, text string) {
+// unread returns a refusal of a request whose body is not read to its end, so that its connection cannot be used again.
+func (x *exchange) unread(r *refusal) error {
 	x.w.Header().Set("Connection", "close")
-	if f.status == http.StatusServiceUnavailable {
-		x.w.Header().Set("Retry-After", "1")
+	if r.status == http.StatusServiceUnavailable {
+		r.after = "1"
 	}
-	x.fail(f, text)
+	return r
 }
 
-// refuse answers, in the caller's form, that the call had no effect.
-func (x *exchange) refuse(status int, code, text, reason string) {
-	x.out.code, x.out.reason = code, reason
+// failure returns the answer to a call that ended with an error of a step.
+func (x *exchange) failure(err error) outcome {
+	var (
+		ours      *refusal
+		untaken   *translate.Refusal
+		unowned   *rollout.Refused
+		forwarded *callError
+	)
+	switch {
+	case errors.As(err, &ours):
+		return x.refused(ours)
+	case errors.As(err, &untaken):
+		return x.untranslatable(untaken)
+	case errors.As(err, &unowned):
+		return x.refused(x.unowned(unowned))
+	case errors.As(err, &forwarded):
+		x.sent.failed = forwarded
+		return x.unanswered(forwarded)
+	}
+	x.gateway.log.Error("a call failed", "id", x.id, "error", err.Error())
+	return x.internalError()
+}
+
+// internalError returns the answer to a call that a mistake of the gateway has ended. It makes no call to explain an unknown outcome.
+func (x *exchange) internalError() outcome {
+	const text = "an internal error occurred"
+	if x.route != nil && x.route.operation.Effect == translate.Write && x.sent.unknown() {
+		return x.unknownOutcome(http.StatusBadGateway, text, internal.reason, "")
+	}
+	return x.refused(internal.with(text))
+}
+
+// refused returns the answer, in the caller's form, to a call that had no effect.
+func (x *exchange) refused(r *refusal) outcome {
 	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look like one.
-	unanswered := x.route != nil && x.route.operation.Effect == translate.Read && (status >= http.StatusInternalServerError || status == http.StatusTooManyRequests)
+	unanswered := x.route != nil && x.route.operation.Effect == translate.Read &&
+		(r.status >= http.StatusInternalServerError || r.status == http.StatusTooManyRequests)
+	out := outcome{status: r.status, code: r.code, after: r.after, reason: r.reason, field: r.field}
 	if x.state.config.Failures.Status == config.Always200 && !unanswered {
-		status = http.StatusOK
+		out.status = http.StatusOK
 	}
-	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, code, text)) // an error means that the caller has disconnected
+	out.body = x.state.config.Table.AppendFailure(nil, x.client, r.code, r.text)
+	return out
 }
 
-// answerCallError answers a call that the upstream has not answered.
-func (x *exchange) answerCallError(err error) {
-	failed := &callError{reason: "reset", text: "the call was interrupted", sent: true}
-	errors.As(err, &failed)
-	x.sent.unknown = failed.sent
+// untranslatable returns the answer to a request that cannot be translated.
+func (x *exchange) untranslatable(r *translate.Refusal) outcome {
+	text, field := r.Reason, ""
+	if r.Field != "" {
+		text, field = r.Field+": "+text, other // the sender chose the name, which must not be logged
+		if x.readBy().HasRequestField(r.Field) {
+			field = r.Field
+		}
+	}
+	out := x.refused(&refusal{failure{http.StatusBadRequest, r.Code, "refused"}, text, field, ""})
+	if r.CannotCarry && x.state.config.Failures.CannotCarry == config.CarryNotFound {
+		out.status = http.StatusNotFound
+	}
+	return out
+}
+
+// readBy returns the translation by which the request was read.
+func (x *exchange) readBy() *translate.Translation {
+	if x.to.target == nil {
+		return x.route.readTranslation
+	}
+	return x.to.target.translation
+}
+
+// unanswered returns the answer to a call that the upstream has not answered.
+func (x *exchange) unanswered(failed *callError) outcome {
 	reason := failed.reason
 	if failed.detail != "" {
 		reason += ": " + failed.detail
 	}
+	late := failed.reason == "timeout"
 	write := x.route.operation.Effect == translate.Write
 	switch {
 	case write && !failed.sent && x.in.sendCtx.Err() != nil:
-		x.failNotSent()
+		return x.failure(x.notSent())
 	case write && failed.sent:
 		status := http.StatusBadGateway
-		if failed.reason == "timeout" {
+		if late {
 			status = http.StatusGatewayTimeout
 		}
-		x.answerUnknownOutcome(status, failed.text, reason, x.explainUnknownOutcome())
+		var shown string
+		shown, x.sent.shown = x.explainUnknownOutcome()
+		return x.unknownOutcome(status, failed.text, reason, shown)
 	case x.r.Context().Err() != nil:
 		// The caller may have closed its sending direction only: without an answer it would get an empty 200.
-		x.refuse(readBroke.status, readBroke.code, "the caller went away", "the caller went away")
-		x.out.status = statusGone
+		return x.refused(readBroke.because(callerGone).with(callerGone))
 	case !failed.sent:
+		r := notSent.because(reason).with("nothing was sent: " + failed.text)
 		if failed.after > 0 {
-			x.w.Header().Set("Retry-After", wholeSeconds(failed.after))
+			r.after = wholeSeconds(failed.after)
 		}
-		x.refuse(notSent.status, notSent.code, "nothing was sent: "+failed.text, reason)
-	default:
-		f := readBroke
-		if failed.reason == "timeout" {
-			f = readLate
-		}
-		x.refuse(f.status, f.code, "no valid answer: "+failed.text, reason)
+		return x.refused(r)
+	case late:
+		return x.refused(readLate.because(reason).with("no valid answer: " + failed.text))
 	}
+	return x.refused(readBroke.because(reason).with("no valid answer: " + failed.text))
 }
 
-// answerUnknownOutcome answers a write that may have taken effect. The code is null, so that no client can read it as a refusal, and the
+// unknownOutcome returns the answer to a write that may have taken effect. The code is null, so that no client can read it as a refusal, and the
 // status is never 200, whatever failures.status is.
-func (x *exchange) answerUnknownOutcome(status int, text, reason, explanation string) {
-	x.out.code, x.out.reason = "", reason
+func (x *exchange) unknownOutcome(status int, text, reason, explanation string) outcome {
 	if billing.Creates(x.route.operation) { // a read does not show the link
 		explanation += " If you need the link of a URL bill: when a read shows the bill, destroy it, and use a new id when a read shows it destroyed."
 	}
-	_ = x.write(status, x.state.config.Table.AppendFailure(nil, x.client, "",
-		"outcome unknown: "+text+". The call may have taken effect: read the bill (or the mapping) before you send it again."+explanation))
+	text = "outcome unknown: " + text + ". The call may have taken effect: read the bill (or the mapping) before you send it again." + explanation
+	return outcome{status: status, reason: reason, body: x.state.config.Table.AppendFailure(nil, x.client, "", text)}
 }
 
 // longestRetryAfter is the longest time of an upstream's Retry-After that is passed on.
@@ -139,29 +213,41 @@ func retryAfter(given string) string {
 // jsonUTF8 is a header value that all answers share. It must not be modified.
 var jsonUTF8 = []string{"application/json; charset=utf-8"}
 
-// write sends the answer of the exchange. After an error net/http may still be reading body.
-func (x *exchange) write(status int, body []byte) error {
-	x.out.status = status
+// write sends the answer to the caller. After an error the caller may not have got it, and net/http may still be reading its body.
+func (x *exchange) write(out outcome) error {
 	h := x.w.Header()
-	if len(h["Content-Type"]) == 0 {
+	switch {
+	case out.contentType != "":
+		h.Set("Content-Type", out.contentType)
+	default:
 		h["Content-Type"] = jsonUTF8
 	}
-	x.values = [...]string{x.id, strconv.Itoa(len(body))} // one allocation, with that of x
+	if out.after != "" {
+		h.Set("Retry-After", out.after)
+	}
+	x.values = [...]string{x.id, strconv.Itoa(len(out.body))} // one allocation, with that of x
 	h["X-Request-Id"], h["Content-Length"] = x.values[:1:1], x.values[1:]
 	if x.gateway.noKeepAlives.Load() {
 		h["Connection"] = []string{"close"}
 	}
 	// Checked before the first byte is written: a caller may disconnect as soon as it has its answer.
 	gone := x.r.Context().Err() != nil
-	x.w.WriteHeader(status)
-	_, err := x.w.Write(body)
+	if x.out = out; out.passedOn {
+		x.sent.says = out.says
+	}
+	x.w.WriteHeader(out.status)
+	_, err := x.w.Write(out.body)
 	var flushErr error
-	if x.bound != "" || x.route != nil && x.route.targets != nil {
+	if x.sent.address != "" || x.route != nil && x.route.targets != nil {
 		// The store records the outcome of a create after the answer, so that the partner does not wait for it. Until then
 		// the ledger holds the create as pending, which is safe. (HTTP/2 completes an answer only when its handler returns.)
 		flushErr = http.NewResponseController(x.w).Flush()
 	}
 	x.out.gone = gone || err != nil || flushErr != nil && !errors.Is(flushErr, http.ErrNotSupported)
+	if out.reason == callerGone {
+		x.out.status = statusGone
+	}
+	x.out.body = nil // the buffer of the answer is used again
 	return err
 }
 
@@ -194,16 +280,13 @@ func (x *exchange) finish() {
 	x.in.body.release(true)
 }
 
-// answerPanic answers a request whose handler panicked. It logs the type of the panic value and the stack, but not the
+// answerPanic answers a request whose handler panicked, unless its answer has begun. It logs the type of the panic value and the stack, but not the
 // value, which may contain a part of a body.
 func (x *exchange) answerPanic(panicked any, begun bool) {
 	x.gateway.log.Error("panic", "id", x.id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
-	switch {
-	case begun:
+	if begun {
 		x.out.reason = internal.reason
-	case x.route != nil && x.route.operation.Effect == translate.Write && x.sent.unknown:
-		x.answerUnknownOutcome(http.StatusBadGateway, "an internal error occurred", internal.reason, "") // explainUnknownOutcome could panic as well
-	default:
-		x.fail(internal, "an internal error occurred")
+		return
 	}
+	_ = x.write(x.internalError()) // an error means that the caller has disconnected
 }

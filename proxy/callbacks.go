@@ -18,23 +18,25 @@ import (
 
 // swapCallbackURL replaces the partner's callback address in the request by one of the gateway, so that the callback comes to the
 // gateway and is delivered in the partner's form. A request without an address is not changed. If the new address cannot be stored,
-// nothing is sent, since the callback would be lost. ok is false if the exchange has been answered.
-func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
+// nothing is sent, since the callback would be lost.
+func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	if x.gateway.relay == nil {
-		return body, true
+		return body, nil
 	}
 	partnerURL, field, ok := x.call.StringValue(billing.Callback)
 	if !ok {
-		return body, true
+		return body, nil
 	}
-	if x.route.targets == nil && x.state.config.Callbacks != nil && !x.mayHoldRows(partner.Of(x.call.Value(billing.Partner))) {
-		return nil, false
+	if x.route.targets == nil && x.state.config.Callbacks != nil {
+		if err := x.mayHoldRows(partner.Of(x.call.Value(billing.Partner))); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
 	// Clones: the store may write these strings after a timeout, when another call uses the buffer of the request.
 	asked := relay.Binding{
-		Upstream: x.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
+		Upstream: x.to.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
 		Key: x.call.Value(billing.Partner), OfBill: billing.AboutBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
 		Expiry: x.call.Value(billing.Expiry), Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
 		URL: strings.Clone(partnerURL),
@@ -45,35 +47,34 @@ func (x *exchange) swapCallbackURL(body []byte) (_ []byte, ok bool) {
 	var wrong *relay.Wrong
 	switch {
 	case errors.As(err, &wrong):
-		x.out.field = field
-		x.fail(wrongAddress, field+": "+wrong.Text)
-		return nil, false
+		r := wrongAddress.with(field + ": " + wrong.Text)
+		r.field = field
+		return nil, r
 	case err != nil:
 		if x.r.Context().Err() == nil { // otherwise the caller has gone, which is not an error of the store
 			x.gateway.log.Error("a callback address cannot be stored", "id", x.id, "error", err.Error())
 		}
-		x.fail(notStored, "the callback address cannot be stored now, nothing was sent")
-		return nil, false
+		return nil, notStored.with("the callback address cannot be stored now, nothing was sent")
 	case gatewayURL == partnerURL:
-		return body, true
+		return body, nil
 	}
-	x.bound = gatewayURL
-	return x.call.Replace(nil, billing.Callback, gatewayURL), true
+	x.sent.address = gatewayURL
+	return x.call.Replace(nil, billing.Callback, gatewayURL), nil
 }
 
-// mayHoldRows answers a call of a partner that has no success yet and holds as many rows of the store as it can. ok is false if it did.
-func (x *exchange) mayHoldRows(id partner.ID) (ok bool) {
+// mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store as it can.
+func (x *exchange) mayHoldRows(id partner.ID) error {
 	if x.gateway.relay == nil {
-		return true
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
 	if x.gateway.relay.MayHold(ctx, id) {
-		return true
+		return nil
 	}
-	x.w.Header().Set("Retry-After", "60")
-	x.fail(tooManyRows, "no call with this key has succeeded yet, and too many were made; nothing was sent. A call that succeeds, such as a read of a bill, ends this")
-	return false
+	r := tooManyRows.with("no call with this key has succeeded yet, and too many were made; nothing was sent. A call that succeeds, such as a read of a bill, ends this")
+	r.after = "60"
+	return r
 }
 
 // keepRows removes the callback address of a call that certainly had no effect, and records that the key of a successful call is valid.
@@ -81,8 +82,9 @@ func (x *exchange) keepRows() {
 	if x.gateway.relay == nil || x.call == nil {
 		return
 	}
-	if x.sent.says == billing.Done && !x.sent.unknown {
-		id := x.decided.call.Partner
+	switch x.effect() {
+	case store.Succeeded:
+		id := x.in.call.Partner
 		if key := x.call.Value(billing.Partner); id == "" && key != "" {
 			id = partner.Of(key)
 		}
@@ -90,18 +92,16 @@ func (x *exchange) keepRows() {
 			x.gateway.relay.Prove(id)
 		}
 		return
-	}
-	if x.bound == "" {
-		return
-	}
-	switch x.outcome() {
 	case store.NotSent, store.Refused:
 	default:
 		return
 	}
+	if x.sent.address == "" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
-	if err := x.gateway.relay.Unbind(ctx, x.bound); err != nil {
+	if err := x.gateway.relay.Unbind(ctx, x.sent.address); err != nil {
 		x.gateway.log.Error("the callback address of a call without an effect cannot be removed", "id", x.id, "error", err.Error())
 	}
 }

@@ -11,15 +11,24 @@ import (
 	"billbridge/translate/billing"
 )
 
+// compareReply has the reply compared: with that of the other backend, or, of a bill that was read back, with what its create asked for.
+func (x *exchange) compareReply() {
+	if x.sent.awaited {
+		x.paidBill(x.sent.compared, x.out.status, x.sent.reply.Bytes())
+	} else {
+		x.compare(x.sent.compared, x.out.status, x.sent.reply.Bytes())
+	}
+}
+
 // compare offers a read for a comparison with the other backend. request and reply are those of the backend that has answered.
 func (x *exchange) compare(request []byte, status int, reply []byte) {
-	c, first, id, span := x.state.config, x.target, x.id, x.span // the closures must not refer to x, which holds the whole call
-	second := x.route.targets[x.decided.route.Compare]
+	c, first, id, span := x.state.config, x.to.target, x.id, x.span // the closures must not refer to x, which holds the whole call
+	second := x.route.targets[x.to.route.Compare]
 	otherRequest, err := x.requestFor(second, request)
 	limit := int64(c.Limits.Reply)
 	backend := map[string]evidence.Backend{c.Rollout.Old: evidence.Old, c.Rollout.New: evidence.New}[first.upstream.config.Name]
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
-		ID: id, At: x.start, Partner: x.decided.call.Partner, Operation: x.route.operation, Backend: backend,
+		ID: id, At: x.start, Partner: x.in.call.Partner, Operation: x.route.operation, Backend: backend,
 		First: evidence.Answer{Form: first.upstream.config.Form, Request: request, Status: status, Body: reply},
 		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			if err != nil {
@@ -36,7 +45,7 @@ func (x *exchange) compare(request []byte, status int, reply []byte) {
 // requestFor returns the request for another target. sent is the request as it was sent. The result stays valid after the exchange.
 func (x *exchange) requestFor(target *routeTarget, sent []byte) ([]byte, error) {
 	switch {
-	case target.translation == x.target.translation:
+	case target.translation == x.to.target.translation:
 		return sent, nil
 	case target.translation.SameForm():
 		return bytes.Clone(x.in.body.Bytes()), nil // the buffer is reused after the exchange
@@ -46,7 +55,7 @@ func (x *exchange) requestFor(target *routeTarget, sent []byte) ([]byte, error) 
 
 // readBack has a bill that was created in stage canary read at its backend, and compared with the request of the create.
 func (x *exchange) readBack() {
-	c, call, target := x.state.config, x.decided.call, x.state.readTargets[x.client][x.decided.route.Upstream]
+	c, call, target := x.state.config, x.in.call, x.state.readTargets[x.client][x.to.route.Upstream]
 	if target == nil {
 		return
 	}
@@ -73,7 +82,7 @@ func (x *exchange) readBack() {
 // paidBill has a bill that was read back after its create, and that the partner's read shows paid, compared. request and reply are those of
 // the backend.
 func (x *exchange) paidBill(request []byte, status int, reply []byte) {
-	c, call, target, id, span := x.state.config, x.decided.call, x.target, x.id, x.span
+	c, call, target, id, span := x.state.config, x.in.call, x.to.target, x.id, x.span
 	if x.route.operation != x.state.readOperation || !x.call.Succeeded() || x.call.ReplyMeaning(billing.State) != billing.Paid {
 		return
 	}

@@ -180,9 +180,7 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	forward(t, postgres, target)
 	back := newBackend(t, newService())
 	p := newProcess(t, strings.Replace(anyPort, "admin: {", `admin: {token: "letmein", `, 1)+fmt.Sprintf("upstreams: {only: {form: v2, url: %q}}\nstore: {url: %q}\n", back.url, u))
-	if got := p.admin("GET", "/-/ready"); got.status != 200 {
-		t.Fatalf("%d %s", got.status, got.body)
-	}
+	proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 200 }, func() string { return "not ready" })
 	postgres.closeAll()
 	proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 503 }, func() string { return "no outage" })
 	for _, path := range []string{"/-/ready", "/-/ready?verbose", "/metrics", "/callbacks", "/store/clock", "/"} {

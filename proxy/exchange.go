@@ -21,7 +21,8 @@ import (
 	"billbridge/translate/billing"
 )
 
-// An exchange handles one request of a caller, up to its answer.
+// An exchange handles one request of a caller, up to its answer: received, routed, sent, answered. Each step returns an error if the
+// call ends there, and failure makes the answer of it.
 type exchange struct {
 	gateway *Gateway
 	state   *state
@@ -31,16 +32,14 @@ type exchange struct {
 	start   time.Time
 	span    *tracing.Span // nil if the call has no trace
 
-	client  translate.Form
-	route   *route // nil if the path is unknown
-	in      received
-	decided decision
-	target  *routeTarget    // where the call goes; nil if no upstream can take it
-	call    *translate.Call // nil until the request is translated
-	bound   string          // the callback address of the gateway that the upstream gets; "" if there is none
-	sent    forwarded
-	out     outcome
-	values  [2]string // of headers of the answer
+	client translate.Form
+	route  *route // nil if the path is unknown
+	in     received
+	to     routed
+	call   *translate.Call // nil until the request is translated
+	sent   forwarded
+	out    outcome
+	values [2]string // of headers of the answer
 }
 
 // received is the request of the caller.
@@ -50,40 +49,61 @@ type received struct {
 	waited   bool            // the request arrived before its connection was accepted
 	sendCtx  context.Context // of a write: it is sent only until this context ends
 	readCall *translate.Call // the request, read before its target is known; nil if no rollout decides
+	call     rollout.Call    // what the rollout needs of the request; zero if no rollout decides
 	partner  *partnerCalls   // the partner's calls, this one included; nil if it has not been counted
 }
 
-// A decision is the rollout's decision on a call. It is zero if no rollout decides.
-type decision struct {
-	call       rollout.Call
-	route      rollout.Route
-	readResult *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
+// routed is where the call goes.
+type routed struct {
+	target *routeTarget  // nil until it is known
+	route  rollout.Route // the rollout's decision; zero if no rollout decides
 }
 
 // forwarded is what is known of the call to the upstream.
 type forwarded struct {
-	called  bool          // the upstream was called
-	unknown bool          // a byte of the call may have left, and there is no reply
-	says    billing.Says  // what the reply says
-	took    time.Duration // from getting a connection to the end of the reply
+	called  bool                // the upstream was called
+	failed  *callError          // nil if there is a reply that can be used, or none yet
+	says    billing.Says        // what the reply says; NoReply until the answer begins: a panic before is an unknown outcome
+	shown   *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
+	took    time.Duration       // from getting a connection to the end of the reply
+	address string              // the callback address of the gateway in the request; "" if there is none
 
-	kept *kept // the messages, for Options.Finished; nil without it
+	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
+	compared          []byte        // the request, if the reply will be compared; else nil
+	awaited           bool          // the reply is compared only if it shows a bill paid whose create was read back
+	kept              *kept         // the messages, for Options.Finished; nil without it
 }
 
-// An outcome is how the caller was answered, for metrics and log.
+// unknown reports whether a byte of the call may have left, and no reply says what became of it.
+func (s *forwarded) unknown() bool {
+	if s.failed != nil {
+		return s.failed.sent
+	}
+	return s.called && s.says == billing.NoReply // the call is under way, or a panic has ended it
+}
+
+// An outcome is how the caller is answered, with what metrics and log say about it.
 type outcome struct {
-	status int
-	code   string // in the form of the catalogue; "" for no code
-	gone   bool   // the caller had gone when the answer was due, or while it was written
-	reason string // for the log; never a value of a body
-	field  string // for the log: the path in a refusal, if the table has it
+	status      int
+	body        []byte
+	code        string // in the form of the catalogue; "" for no code
+	after       string // Retry-After; "" for none
+	contentType string // "" for JSON
+	passedOn    bool   // the answer is the reply of the upstream, which says:
+	says        billing.Says
+	gone        bool   // the caller had gone when the answer was due, or while it was written
+	reason      string // for the log; never a value of a body
+	field       string // for the log: the path in a refusal, if the table has it
 }
 
 func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	s := g.current.Load()
 	x := &exchange{gateway: g, state: s, w: w, r: r, start: time.Now(), id: requestID(r.Header["X-Request-Id"])}
 	if x.route = s.match(r); x.route != nil {
-		x.client, x.target = x.route.client, x.route.target
+		x.client = x.route.client
+		if x.route.targets == nil {
+			x.to.target = x.route.target
+		}
 		x.span = g.tracing.Call(r.Header, x.route.spanName)
 	} else {
 		x.client = s.formOf(r.URL) // without a span: calls of unknown paths could use up the calls that are sampled
@@ -91,34 +111,49 @@ func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// serve answers the request.
+// serve answers the request. What became of the call is recorded also after a panic.
 func (x *exchange) serve() {
 	// The listener set its write deadline by the config of its start. A reload may have extended the timeouts.
 	if deadline := x.gateway.answerWithin; deadline > 0 && x.state.answerWithin > deadline {
 		_ = http.NewResponseController(x.w).SetWriteDeadline(x.start.Add(x.state.answerWithin))
 	}
-	switch {
-	case x.route == nil:
-		x.fail(noSuchPath, "there is no operation at this path; the operations are below "+cmp.Or(x.state.config.BasePath, "/"))
-		return
-	case x.r.Method != http.MethodPost:
-		x.w.Header().Set("Allow", http.MethodPost)
-		x.fail(wrongMethod, "every operation is a POST")
-		return
-	case !isJSON(x.r.Header):
-		x.fail(wrongType, "the body must be application/json, without a content coding")
-		return
-	case !x.read():
-		return
-	case x.target == nil:
-		x.fail(noUpstream, x.route.operation.Name+" exists in one form only, and no upstream of this gateway speaks it")
-		return
+	defer x.record()
+	err := x.write(x.handle())
+	if x.out.passedOn && x.sent.compared != nil {
+		x.compareReply()
 	}
-	x.handleCall()
+	if err == nil && x.sent.failed == nil {
+		// After an error the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the stream, and must not
+		// send the bytes of another partner.
+		putBuffer(x.sent.translated)
+		putBuffer(x.sent.reply)
+	}
 }
 
-// read reads the body, up to the limit.
-func (x *exchange) read() bool {
+// handle returns the answer to the request.
+func (x *exchange) handle() outcome {
+	if err := x.read(); err != nil {
+		return x.failure(err)
+	}
+	defer x.limitSending()() // after failure, which asks whether the time is over
+	out, err := x.forward()
+	if err != nil {
+		return x.failure(err)
+	}
+	return out
+}
+
+// read checks the head of the request, and reads its body, up to the limit.
+func (x *exchange) read() error {
+	switch {
+	case x.route == nil:
+		return noSuchPath.with("there is no operation at this path; the operations are below " + cmp.Or(x.state.config.BasePath, "/"))
+	case x.r.Method != http.MethodPost:
+		x.w.Header().Set("Allow", http.MethodPost)
+		return wrongMethod.with("every operation is a POST")
+	case !isJSON(x.r.Header):
+		return wrongType.with("the body must be application/json, without a content coding")
+	}
 	limit := int64(x.state.config.Limits.Body)
 	err := errTooLong
 	switch {
@@ -130,103 +165,72 @@ func (x *exchange) read() bool {
 		defer body.end()
 		x.in.body, err = x.gateway.memory.read(body, limit)
 	}
-	if err != nil {
-		switch {
-		case errors.Is(err, errTooLong):
-			x.failUnread(tooLarge, "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
-		case errors.Is(err, errNoMemory):
-			x.failUnread(noMemory, "too many bodies are held just now, nothing was sent")
-		case isTimeout(err):
-			x.failUnread(lateBody, "the body timed out, nothing was sent")
-		default:
-			x.failUnread(badBody, "the body broke off, nothing was sent")
-		}
-		return false
+	switch {
+	case errors.Is(err, errTooLong):
+		return x.unread(tooLarge.with("the body is larger than " + strconv.FormatInt(limit, 10) + " bytes"))
+	case errors.Is(err, errNoMemory):
+		return x.unread(noMemory.with("too many bodies are held just now, nothing was sent"))
+	case err != nil && isTimeout(err):
+		return x.unread(lateBody.with("the body timed out, nothing was sent"))
+	case err != nil:
+		return x.unread(badBody.with("the body broke off, nothing was sent"))
+	case x.route.target == nil:
+		return noUpstream.with(x.route.operation.Name + " exists in one form only, and no upstream of this gateway speaks it")
 	}
 	x.in.at = time.Now()
 	if waited, ok := x.r.Context().Value(queueTimeKey{}).(time.Duration); ok {
 		x.in.at, x.in.waited = x.in.at.Add(-waited), true
 	}
-	return true
+	return nil
 }
 
-// handleCall chooses the upstream, sends the request in its form and answers with its reply.
-func (x *exchange) handleCall() {
-	defer x.limitSending()()
-	if x.route.targets != nil {
-		if !x.decide() {
-			return
-		}
-		defer x.complete()
+// forward chooses the upstream, sends the request in its form and returns its reply in the form of the caller.
+func (x *exchange) forward() (outcome, error) {
+	if probed, err := x.decide(); err != nil || probed.status != 0 {
+		return probed, err
 	}
-	if x.target == nil { // a reload has changed the backends of the rollout since newExchange
-		x.fail(unowned, "the call cannot be processed now; nothing was sent")
-		return
+	request, err := x.translateRequest()
+	if err != nil {
+		return outcome{}, err
 	}
-	defer x.keepRows()
-	request, buffer, ok := x.translateRequest()
-	if !ok {
-		return
+	route, call := x.to.route, x.in.call
+	x.sent.awaited = route.ReadBack && !call.Writes && x.gateway.rollout.Shadow().AwaitsPaid(call.Partner, call.Bill)
+	if route.Compare != "" || x.sent.awaited {
+		x.sent.compared = bytes.Clone(request) // the answer uses the same buffer
 	}
-	var compared []byte // a clone, since the answer uses the same buffer
-	route, call := x.decided.route, x.decided.call
-	awaited := route.ReadBack && !call.Writes && x.gateway.rollout.Shadow().AwaitsPaid(call.Partner, call.Bill)
-	if route.Compare != "" || awaited {
-		compared = bytes.Clone(request)
+	reply, err := x.post(request)
+	if err != nil {
+		return outcome{}, err
 	}
-	body := bufferPool.Get().(*bytes.Buffer)
-	reply, ok := x.forward(request, body)
-	if !ok {
-		return
-	}
-	x.keep(reply.Status, body.Bytes())
-	answer, ok := x.translateReply(reply.Status, body, buffer)
-	if !ok {
-		return
-	}
-	err := x.answer(&reply, answer)
-	switch {
-	case awaited:
-		x.paidBill(compared, reply.Status, body.Bytes())
-	case compared != nil:
-		x.compare(compared, reply.Status, body.Bytes())
-	}
-	if err == nil {
-		// After an error the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the stream, and must not
-		// send the bytes of another partner.
-		putBuffer(buffer)
-		putBuffer(body)
-	}
+	x.keep(reply.Status, x.sent.reply.Bytes())
+	return x.translateReply(&reply)
 }
 
-// translateRequest translates the request to the upstream's form, with a callback address of the gateway. It also returns the buffer
-// of the request. ok is false if the exchange has been answered.
-func (x *exchange) translateRequest() (request []byte, buffer *bytes.Buffer, ok bool) {
-	buffer = bufferPool.Get().(*bytes.Buffer)
-	buffer.Grow(2 * x.in.body.Len())
+// translateRequest translates the request to the upstream's form, with a callback address of the gateway.
+func (x *exchange) translateRequest() (request []byte, err error) {
+	x.sent.translated = bufferPool.Get().(*bytes.Buffer)
+	x.sent.translated.Grow(2 * x.in.body.Len())
 	span := x.span.Internal("translate request")
-	request, err := x.startCall(buffer.AvailableBuffer())
+	request, err = x.startCall(x.sent.translated.AvailableBuffer())
 	span.EndWith(err, "refused")
 	if err != nil {
-		putBuffer(buffer)
-		x.refuseRequest(x.target.translation, err)
-		return nil, nil, false
+		return nil, err
 	}
-	x.target.metrics.report("request", &x.call.Report)
-	if x.in.partner == nil && !x.enterPartner(x.call.Value(billing.Partner)) {
-		putBuffer(buffer)
-		return nil, nil, false
+	x.to.target.metrics.report("request", &x.call.Report)
+	if x.in.partner == nil {
+		if err := x.enterPartner(x.call.Value(billing.Partner)); err != nil {
+			return nil, err
+		}
 	}
-	if request, ok = x.swapCallbackURL(request); !ok || x.tooLate() {
-		putBuffer(buffer)
-		return nil, nil, false
+	if request, err = x.swapCallbackURL(request); err != nil {
+		return nil, err
 	}
-	return request, buffer, true
+	return request, x.tooLate()
 }
 
 // startCall starts the call with the translation of its target. If the rollout has already read the request, it is not read again.
 func (x *exchange) startCall(dst []byte) ([]byte, error) {
-	read, translation := x.in.readCall, x.target.translation
+	read, translation := x.in.readCall, x.to.target.translation
 	switch {
 	case read == nil:
 		x.call = translation.Start()
@@ -239,82 +243,75 @@ func (x *exchange) startCall(dst []byte) ([]byte, error) {
 	return x.call.Translate(dst)
 }
 
-// forward sends the request to the upstream and reads its reply, with the body into body. ok is false if the exchange has been answered.
-func (x *exchange) forward(request []byte, body *bytes.Buffer) (reply httpconn.Reply, ok bool) {
+// post sends the request to the upstream and reads its reply.
+func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 	// A read ends when the caller goes away. A write that was sent continues, and its outcome is logged.
 	ctx := x.r.Context()
 	if x.route.operation.Effect == translate.Write {
 		ctx = context.WithoutCancel(ctx)
 	}
+	target := x.to.target
 	r := &upstreamRequest{
-		head: x.target.head, path: x.target.path, id: x.id, span: x.span, body: request, partner: x.call.Value(billing.Partner), sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
-		noPartnerLimit: x.route.anonymous,
+		head: target.head, path: target.path, id: x.id, span: x.span, body: request,
+		partner: x.call.Value(billing.Partner), noPartnerLimit: x.route.anonymous,
+		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
 	}
+	post := target.post
 	if x.route.passThrough {
 		r.head, r.path = x.passHead(), strings.TrimPrefix(x.route.path, strings.TrimSuffix(x.state.config.BasePath, "/"))
+		post = target.upstream.post
 	}
-	post := x.target.post
-	if x.route.passThrough {
-		post = x.target.upstream.post
-	}
+	x.sent.reply = bufferPool.Get().(*bytes.Buffer)
 	began := time.Now()
-	x.sent = forwarded{called: true, unknown: true} // if anything below panics
-	reply, err := post(ctx, r, body, int64(x.state.config.Limits.Reply))
+	x.sent.called = true
+	reply, err = post(ctx, r, x.sent.reply, int64(x.state.config.Limits.Reply))
 	if !r.connected.IsZero() {
 		began = r.connected
 	}
 	x.sent.took = time.Since(began)
-	if err != nil {
-		x.answerCallError(err)
-		return httpconn.Reply{}, false
-	}
-	return reply, true
+	return reply, err
 }
 
-// translateReply translates the reply to the caller's form, in buffer. ok is false if the exchange has been answered, because the reply
-// is unusable or must not be passed on.
-func (x *exchange) translateReply(status int, body, buffer *bytes.Buffer) (answer []byte, ok bool) {
-	buffer.Grow(2 * body.Len())
+// translateReply returns the reply in the form of the caller. The reply may be unusable, or must not be passed on.
+func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error) {
+	target, body, pass := x.to.target, x.sent.reply, x.route.passThrough
+	x.sent.translated.Grow(2 * body.Len())
 	span := x.span.Internal("translate reply")
-	answer, err := x.call.Reply(buffer.AvailableBuffer(), status, body.Bytes())
-	if x.route.passThrough {
+	answer, err := x.call.Reply(x.sent.translated.AvailableBuffer(), reply.Status, body.Bytes())
+	if pass {
 		answer, err = body.Bytes(), nil // also if it is not JSON
 	}
 	span.EndWith(err, "not_json")
 	if err != nil {
-		x.answerCallError(x.target.upstream.noAnswer(status, err))
-		return nil, false
+		return out, target.upstream.noAnswer(reply.Status, err)
 	}
-	if x.sent.says = billing.SaysOf(x.call, status); x.route.passThrough {
-		x.sent.says = max(x.sent.says, billing.Nothing) // there is a reply, though it may have no code
+	says := billing.SaysOf(x.call, reply.Status)
+	if pass {
+		says = max(says, billing.Nothing) // there is a reply, though it may have no code
 	}
-	x.target.metrics.report("reply", &x.call.Report)
-	x.keepReadResult() // also of a reply that is not passed on
-	if x.route.targets != nil && !x.mayPassOn() {
-		return nil, false
+	target.metrics.report("reply", &x.call.Report)
+	if x.route.targets != nil {
+		x.sent.shown = x.shownBy(says) // also by a reply that is not passed on
+		if err := x.withhold(says); err != nil {
+			x.sent.says = says
+			return out, err
+		}
 	}
-	table := x.state.config.Table
-	x.out.code = table.Code(x.call.Code(), x.target.upstream.config.Form, table.Forms()[0])
-	if !x.route.passThrough && table.Unpaired(x.target.upstream.config.Form, x.call.Code()) {
-		x.target.upstream.unpaired.count(x.call.Code())
+	table, form := x.state.config.Table, target.upstream.config.Form
+	if !pass && table.Unpaired(form, x.call.Code()) {
+		target.upstream.unpaired.count(x.call.Code())
 	}
-	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !x.route.passThrough {
+	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !pass {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
-	return answer, true
-}
-
-// answer writes the answer to the caller. After an error the caller may not have got it.
-func (x *exchange) answer(reply *httpconn.Reply, answer []byte) error {
-	if after := retryAfter(reply.RetryAfter); after != "" {
-		x.w.Header().Set("Retry-After", after)
+	out = outcome{
+		status: reply.Status, body: answer, code: table.Code(x.call.Code(), form, table.Forms()[0]),
+		after: retryAfter(reply.RetryAfter), passedOn: true, says: says,
 	}
-	// Not earlier: until here a failure of the gateway must be answered as an unknown outcome, not as a refusal.
-	x.sent.unknown = false
-	if x.route.passThrough && reply.ContentType != "" {
-		x.w.Header().Set("Content-Type", reply.ContentType)
+	if pass {
+		out.contentType = reply.ContentType
 	}
-	return x.write(reply.Status, answer)
+	return out, nil
 }
 
 // limitSending sets until when a write may be sent: while its caller is connected and, during a rollout or if it waited in the socket, for
@@ -338,55 +335,32 @@ func (x *exchange) sendWithin() time.Duration {
 	return config.DefaultSendWithin
 }
 
-// tooLate answers a write that must not be sent any more, and reports whether it did.
-func (x *exchange) tooLate() bool {
+// tooLate returns why a write must not be sent any more, or nil.
+func (x *exchange) tooLate() error {
 	if x.in.sendCtx == nil || x.in.sendCtx.Err() == nil {
-		return false
+		return nil
 	}
-	x.failNotSent()
-	return true
+	return x.notSent()
 }
 
-// failNotSent answers a write that was not sent because its caller has gone or it arrived too long ago.
-func (x *exchange) failNotSent() {
+// notSent returns why a write was not sent: its caller has gone, or it arrived too long ago.
+func (x *exchange) notSent() error {
 	if x.r.Context().Err() != nil {
-		x.fail(notSent, "the caller went away, nothing was sent")
-		x.out.status, x.out.reason = statusGone, "the caller went away"
-		return
+		return notSent.because(callerGone).with("the caller went away, nothing was sent")
 	}
-	x.fail(notSent, "it could not be sent within "+x.sendWithin().String()+", nothing was sent")
-	x.out.reason = "rollout: too late"
+	reason := "rollout: too late"
 	if x.route.targets == nil {
-		x.out.reason = "too late"
+		reason = "too late"
 	}
-}
-
-// refuseRequest answers a request that cannot be translated.
-func (x *exchange) refuseRequest(translation *translate.Translation, err error) {
-	var refusal *translate.Refusal
-	errors.As(err, &refusal)
-	text := refusal.Reason
-	if refusal.Field != "" {
-		text = refusal.Field + ": " + text
-		x.out.field = other // the sender chose the name, which must not be logged
-		if translation.HasRequestField(refusal.Field) {
-			x.out.field = refusal.Field
-		}
-	}
-	if refusal.CannotCarry && x.state.config.Failures.CannotCarry == config.CarryNotFound {
-		x.out.code, x.out.reason = refusal.Code, "refused"
-		_ = x.write(http.StatusNotFound, x.state.config.Table.AppendFailure(nil, x.client, refusal.Code, text))
-		return
-	}
-	x.refuse(http.StatusBadRequest, refusal.Code, text, "refused")
+	return notSent.because(reason).with("it could not be sent within " + x.sendWithin().String() + ", nothing was sent")
 }
 
 // bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.
 var bufferPool = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// putBuffer returns a buffer to the pool, unless it is too large to keep.
+// putBuffer returns a buffer to the pool, unless it is nil or too large to keep.
 func putBuffer(b *bytes.Buffer) {
-	if b.Cap() <= 64<<10 {
+	if b != nil && b.Cap() <= 64<<10 {
 		b.Reset()
 		bufferPool.Put(b)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/tracing"
+	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
@@ -21,47 +22,58 @@ type probeReply struct {
 	amount string // of a bill that was found
 }
 
-// explainUnknownOutcome reads the bill after a write without a reply and returns a sentence about it for the answer. The sentence never says that
-// the bill does not exist: the write may still take effect.
-func (x *exchange) explainUnknownOutcome() string {
+// explainUnknownOutcome reads the bill after a write without a reply and returns a sentence about it for the answer, and what the read
+// shows. The sentence never says that the bill does not exist: the write may still take effect.
+func (x *exchange) explainUnknownOutcome() (string, *rollout.ReadResult) {
 	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
 	if !billing.AboutBill(operation) || x.call == nil {
-		return ""
+		return "", nil
 	}
 	count := func(label string) { x.gateway.metrics.unknownOutcomes.WithLabelValues(operation.Name, label).Inc() }
 	identity := billing.IdentityOf(x.call)
 	if identity.Partner == "" || identity.Bill == "" || timeout == 0 || x.state.readOperation == nil || !operation.Explain {
 		count(notRead)
-		return ""
+		return "", nil
 	}
 	// The result is logged even if the caller has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
-	found, reply := x.readBill(ctx, x.span, x.target.upstream.config.Name, identity)
+	found, reply := x.state.readBill(ctx, x.probe(x.span, identity), x.to.target.upstream.config.Name)
 	count(explanationLabels[found])
-	x.decided.readResult = &rollout.ReadResult{Result: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount}
+	shown := &rollout.ReadResult{Result: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount}
 	switch {
 	case found == rollout.Present:
 		if reply.amount != "" && len(reply.amount) <= 20 && strings.Trim(reply.amount, "0123456789") == "" {
-			return " A read just now shows the bill in state " + reply.state + ", amount " + reply.amount + "."
+			return " A read just now shows the bill in state " + reply.state + ", amount " + reply.amount + ".", shown
 		}
-		return " A read just now shows the bill in state " + reply.state + "."
+		return " A read just now shows the bill in state " + reply.state + ".", shown
 	case found == rollout.Absent:
-		return " A read just now does not show the bill yet."
+		return " A read just now does not show the bill yet.", shown
 	}
-	return " A read just now gave no clear answer."
+	return " A read just now gave no clear answer.", shown
 }
 
-// readBill reads a bill at an upstream with the identity of a partner. span is the one above that of the read.
-func (x *exchange) readBill(ctx context.Context, span *tracing.Span, upstream string, identity billing.Identity) (rollout.ProbeResult, probeReply) {
-	s := x.state
-	target := s.readTargets[x.client][upstream]
+// A probe is a read of a bill by the gateway itself, with the identity of a partner.
+type probe struct {
+	id       string // of the call for which it is made
+	client   translate.Form
+	span     *tracing.Span // the one above that of the read
+	identity billing.Identity
+}
+
+func (x *exchange) probe(span *tracing.Span, identity billing.Identity) probe {
+	return probe{x.id, x.client, span, identity}
+}
+
+// readBill reads a bill at an upstream.
+func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout.ProbeResult, probeReply) {
+	target := s.readTargets[p.client][upstream]
 	if target == nil {
 		return rollout.Unclear, probeReply{}
 	}
 	call := target.translation.Start()
 	defer call.Release()
-	request, err := s.readOperation.Compose(nil, x.client, identity.Values())
+	request, err := s.readOperation.Compose(nil, p.client, p.identity.Values())
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}
@@ -70,7 +82,7 @@ func (x *exchange) readBill(ctx context.Context, span *tracing.Span, upstream st
 		return rollout.Unclear, probeReply{}
 	}
 	buffer := new(bytes.Buffer)
-	r := &upstreamRequest{head: target.head, path: target.path, id: x.id, span: span, body: body, partner: identity.Partner}
+	r := &upstreamRequest{head: target.head, path: target.path, id: p.id, span: p.span, body: body, partner: p.identity.Partner}
 	reply, err := target.post(ctx, r, buffer, int64(s.config.Limits.Reply))
 	if err != nil {
 		return rollout.Unclear, probeReply{}

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/partner"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // A Finished describes an exchange that has ended, for the access log and [Options.Finished]. It has no secrets but in Request and
@@ -55,25 +57,50 @@ type Finished struct {
 // MaxKept is the size of the largest message that a [Finished] has.
 const MaxKept = 8 << 10
 
-// describe sets the fields that the access log has. The strings are valid until the end of the exchange.
-func (x *exchange) describe(f *Finished, now time.Time) {
-	f.At, f.Took, f.ID, f.Partner, f.Operation, f.Client, f.Upstream = now, now.Sub(x.start), x.id, partner.ID(x.shortPartner()), none, x.client, none
-	f.TraceID = x.span.TraceID()
-	f.Route, f.Status, f.Code = string(x.decided.route.Reason), x.out.status, x.codeLabel()
+// describe sets the fields of which metrics, span and access log have some. The strings are valid until the end of the exchange. line reports
+// whether log.sample leaves in the line of the log; without a line and other readers, Partner is left out.
+func (x *exchange) describe(f *Finished) (line bool) {
+	f.At, f.ID, f.Operation, f.Client, f.Upstream = time.Now(), x.id, none, x.client, none
+	f.Took, f.TraceID = f.At.Sub(x.start), x.span.TraceID()
+	f.Route, f.Status, f.Code = string(x.to.route.Reason), x.out.status, x.codeLabel()
 	f.Called, f.CallerGone, f.Reason, f.Field = x.sent.called, x.sent.called && x.out.gone, x.out.reason, x.out.field
 	if x.route != nil {
 		f.Operation = x.route.operation.Name
-		if x.target != nil {
-			f.Upstream, f.Form = x.target.upstream.config.Name, x.target.upstream.config.Form
-		}
+	}
+	if x.to.target != nil {
+		f.Upstream, f.Form = x.to.target.upstream.config.Name, x.to.target.upstream.config.Form
 	}
 	if f.Called {
 		f.UpstreamTook = x.sent.took
-		f.Unknown = x.sent.unknown && x.route.operation.Effect == translate.Write
+		f.Unknown = x.sent.unknown() && x.route.operation.Effect == translate.Write
+		f.Succeeded = f.Status/100 == 2 && f.Reason == "" && !f.CallerGone && x.call.Succeeded()
 	}
 	if f.Unknown {
 		f.Bill = x.bill()
 	}
+	f.Level = slog.LevelInfo
+	if f.Called && f.Reason != "" {
+		f.Level = slog.LevelWarn
+	}
+	line = true
+	if sample := float64(x.state.config.Log.Sample.OK); sample < 1 && f.Succeeded {
+		f.Sample, line = sample, rand.Float64() < sample
+	}
+	if line || x.isReported() || x.span.Sampled() {
+		f.Partner = partner.ID(x.shortPartner())
+	}
+	return line
+}
+
+// shortPartner returns the short hash of the caller's key, or "" if the key is not known.
+func (x *exchange) shortPartner() string {
+	switch {
+	case x.in.call.Partner != "":
+		return x.in.call.Partner.Short()
+	case x.call != nil && x.call.Value(billing.Partner) != "":
+		return partner.ShortOf(x.call.Value(billing.Partner))
+	}
+	return ""
 }
 
 // A kept is what is kept of an exchange for Options.Finished.
@@ -134,8 +161,8 @@ func (x *exchange) describeMore(f *Finished) {
 		f.BodyTook = max(x.in.at.Sub(x.start), 0)
 	}
 	switch {
-	case x.target != nil:
-		f.Translation = x.target.translation
+	case x.to.target != nil:
+		f.Translation = x.to.target.translation
 	case x.route != nil:
 		f.Translation = x.route.readTranslation
 	}

@@ -138,7 +138,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.finish()
 	from, ok := g.inFlight.enter(r)
 	if !ok {
-		x.failUnread(busy, "too many requests are in progress, nothing was sent")
+		_ = x.write(x.failure(x.unread(busy.with("too many requests are in progress, nothing was sent"))))
 		return
 	}
 	defer g.inFlight.leave(from)

@@ -155,19 +155,19 @@ func (p *partnerLimits) removeUnused(now time.Time) {
 	p.removeAt = max(1024, 2*len(p.partners))
 }
 
-// enterPartner counts the call for the limits of its partner, if requests of its operation name it. ok is false if the exchange has been answered.
-func (x *exchange) enterPartner(key string) (ok bool) {
+// enterPartner counts the call for the limits of its partner, if requests of its operation name it.
+func (x *exchange) enterPartner(key string) error {
 	if x.route.anonymous {
-		return true
+		return nil
 	}
 	calls, over := x.gateway.partnerLimits.enter(key, x.state.config.Limits.Partner, time.Now())
 	if over != nil {
-		x.w.Header().Set("Retry-After", wholeSeconds(over.after))
-		x.fail(tooMany, over.text+"; nothing was sent")
-		return false
+		r := tooMany.with(over.text + "; nothing was sent")
+		r.after = wholeSeconds(over.after)
+		return r
 	}
 	x.in.partner = calls
-	return true
+	return nil
 }
 
 // wholeSeconds returns a time as a value of Retry-After: rounded up to seconds, at least 1.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"billbridge/proxy/tracing"
 	"billbridge/translate"
@@ -203,24 +202,19 @@ func (l *targetMetrics) report(message string, r *translate.Report) {
 	}
 }
 
-// observe counts an exchange that has ended.
-func (m *metrics) observe(x *exchange) {
-	duration := time.Since(x.start).Seconds()
-	if x.target != nil {
-		target := x.target.metrics
-		observeWithTrace(target.duration, duration, x.span)
-		if x.sent.called {
-			observeWithTrace(target.upstreamDuration, x.sent.took.Seconds(), x.span)
+// observe counts an exchange that has ended. target is where its call went, nil if no upstream was chosen.
+func (m *metrics) observe(f *Finished, target *routeTarget, span *tracing.Span) {
+	duration := f.Took.Seconds()
+	if target != nil {
+		observeWithTrace(target.metrics.duration, duration, span)
+		if f.Called {
+			observeWithTrace(target.metrics.upstreamDuration, f.UpstreamTook.Seconds(), span)
 		}
-		target.answered(x.codeLabel(), x.out.status).Inc()
+		target.metrics.answered(f.Code, f.Status).Inc()
 		return
 	}
-	operation := none
-	if x.route != nil {
-		operation = x.route.operation.Name
-	}
-	observeWithTrace(m.requestDuration.WithLabelValues(operation, string(x.client), none), duration, x.span)
-	m.requests.WithLabelValues(operation, string(x.client), none, x.codeLabel(), statusLabel(x.out.status)).Inc()
+	observeWithTrace(m.requestDuration.WithLabelValues(f.Operation, string(f.Client), none), duration, span)
+	m.requests.WithLabelValues(f.Operation, string(f.Client), none, f.Code, statusLabel(f.Status)).Inc()
 }
 
 // observeWithTrace observes a duration. If the call is sampled, its trace is the exemplar of the bucket.

@@ -63,8 +63,10 @@ func (g *Gateway) readForOperator(ctx context.Context, upstream string, asker ro
 	s := g.current.Load()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.Ask))
 	defer cancel()
-	x := &exchange{gateway: g, state: s, id: requestID(nil), client: s.config.Table.Forms()[0]} // both forms have the read
-	found, reply := x.readBill(ctx, nil, upstream, billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill})
+	found, reply := s.readBill(ctx, probe{
+		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
+		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill},
+	}, upstream)
 	result.Result, result.State, result.Amount, result.Code = rollout.ResultTexts[found], reply.state, reply.amount, reply.code
 	result.Ended = billing.Final(reply.means)
 	return result, asker

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -19,79 +20,84 @@ import (
 	"billbridge/translate/billing"
 )
 
-// decide chooses the target by the rollout. ok is false if the exchange has been answered.
-func (x *exchange) decide() (ok bool) {
-	identity, ok := x.readForRollout()
-	if !ok {
-		return false
+// record records what became of the call, in the ledger and for the callbacks.
+func (x *exchange) record() {
+	x.keepRows()
+	if x.to.route.Upstream != "" {
+		x.complete()
 	}
-	if call := x.decided.call; call.Writes && call.Partner != "" && !x.mayHoldRows(call.Partner) {
-		x.target = nil
-		return false
+}
+
+// decide chooses the target by the rollout, if it decides on the operation. If a backend has answered the call already, as a probe, decide
+// returns the answer.
+func (x *exchange) decide() (probed outcome, err error) {
+	if x.route.targets == nil {
+		return probed, nil
+	}
+	identity, err := x.readForRollout()
+	if err != nil {
+		return probed, err
+	}
+	if call := x.in.call; call.Writes && call.Partner != "" {
+		if err := x.mayHoldRows(call.Partner); err != nil {
+			return probed, err
+		}
 	}
 	replies := &probeReplies{byUpstream: map[string]probeReply{}}
 	ctx := x.r.Context()
-	if x.decided.call.Writes {
+	if x.in.call.Writes {
 		ctx = context.WithoutCancel(ctx) // a create that is recorded but not completed would bind its bill to the backend for good
 	}
 	wait := time.Duration(x.state.config.Rollout.Ask)
 	ctx, cancel := context.WithTimeout(ctx, config.StoreTimeout+wait)
 	defer cancel()
 	span := x.span.Internal("ledger route")
-	route, err := x.gateway.rollout.Route(ctx, x.decided.call, func(ctx context.Context, upstream string) rollout.ProbeResult {
+	// A probe may end after the exchange: it must not refer to x, which holds the whole call.
+	s, sendCtx, p := x.state, x.in.sendCtx, x.probe(span, identity)
+	route, err := x.gateway.rollout.Route(ctx, x.in.call, func(ctx context.Context, upstream string) rollout.ProbeResult {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		if x.in.sendCtx != nil { // after its end a result has no use
-			defer context.AfterFunc(x.in.sendCtx, cancel)()
+		if sendCtx != nil { // after its end a result has no use
+			defer context.AfterFunc(sendCtx, cancel)()
 		}
-		result, reply := x.readBill(ctx, span, upstream, identity)
+		result, reply := s.readBill(ctx, p, upstream)
 		replies.set(upstream, reply)
 		return result
 	})
 	span.EndWith(err, "refused")
-	x.target = nil // metrics and log name an upstream only if the call goes there
-	var refused *rollout.Refused
 	switch {
-	case errors.As(err, &refused) && x.tooLate():
-		return false
-	case errors.As(err, &refused):
-		x.refuseUnowned(refused, "; nothing was sent")
-		return false
+	case err != nil:
+		return probed, cmp.Or(x.tooLate(), err)
 	case route.Answered:
 		reply := replies.get(route.Upstream)
-		x.out.code = reply.code
 		if x.state.config.Failures.MaskHosts { // not in the probe: most replies are not passed on
 			reply.body = maskHosts(reply.body, x.state.config.Table.TextName(x.client))
 		}
-		_ = x.write(reply.status, reply.body) // it fails if the caller has gone
-		return false
+		return outcome{status: reply.status, body: reply.body, code: reply.code}, nil
 	}
-	x.decided.route, x.target = route, x.route.targets[route.Upstream]
-	return true
+	x.to = routed{x.route.targets[route.Upstream], route}
+	if x.to.target == nil { // a reload has changed the backends of the rollout since newExchange
+		return probed, notOwned.with("the call cannot be processed now; nothing was sent")
+	}
+	return probed, nil
 }
 
-// readForRollout reads from the request what the rollout needs. ok is false if the exchange has been answered.
-func (x *exchange) readForRollout() (identity billing.Identity, ok bool) {
+// readForRollout reads from the request what the rollout needs.
+func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 	x.in.readCall = x.route.readTranslation.Start()
 	if err := x.in.readCall.Read(x.in.body.Bytes()); err != nil {
-		x.target = nil
-		x.refuseRequest(x.route.readTranslation, err)
-		return identity, false
+		return identity, err
 	}
 	identity = billing.IdentityOf(x.in.readCall) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
-	x.decided.call = rollout.Call{
+	x.in.call = rollout.Call{
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
 		Until: relay.Until(x.in.readCall.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	if identity.Partner != "" {
-		x.decided.call.Partner = partner.Of(identity.Partner)
+		x.in.call.Partner = partner.Of(identity.Partner)
 	}
-	if !x.enterPartner(identity.Partner) {
-		x.target = nil
-		return identity, false
-	}
-	return identity, true
+	return identity, x.enterPartner(identity.Partner)
 }
 
 // probeReplies holds the replies of the backends to the probes of one call. It is safe for concurrent use: a probe may end after the
@@ -113,53 +119,45 @@ func (p *probeReplies) get(upstream string) probeReply {
 	return p.byUpstream[upstream]
 }
 
-// mayPassOn reports whether the caller may get the upstream's reply. If not, the exchange has been answered.
-func (x *exchange) mayPassOn() bool {
-	route := x.decided.route
-	if x.sent.says == billing.Done {
-		return true
+// withhold returns why the caller must not get the upstream's reply, or nil.
+func (x *exchange) withhold(says billing.Says) error {
+	route := x.to.route
+	switch {
+	case says == billing.Done:
+		return nil
+	case route.OnlyIfFound:
+		return &rollout.Refused{Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it"}
+	case route.Deniable && x.call.Means(translate.NotFound):
+		// The code alone counts here: the caller may take it for an answer whatever the status is.
+		return x.recordDenied()
 	}
-	if route.OnlyIfFound {
-		// This backend has not found the bill, and the other one may own it.
-		x.sent.unknown = false
-		x.refuseUnowned(&rollout.Refused{Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it"}, "")
-		return false
-	}
-	// The code alone counts here: the caller may take it for an answer whatever the status is.
-	if route.Deniable && x.call.Means(translate.NotFound) {
-		if refused := x.recordDenied(); refused != nil {
-			x.sent.unknown = false
-			x.refuseUnowned(refused, "")
-			return false
-		}
-	}
-	return true
+	return nil
 }
 
-// refuseUnowned answers a call that the rollout has refused. note is appended to the text.
-func (x *exchange) refuseUnowned(refused *rollout.Refused, note string) {
+// unowned returns the refusal of a call that the rollout has refused.
+func (x *exchange) unowned(refused *rollout.Refused) *refusal {
 	if refused.Cause != nil && x.r.Context().Err() == nil {
 		x.gateway.log.Error("the ledger is unreachable", "id", x.id, "error", refused.Cause.Error())
 	}
-	if refused.Reason == "store" {
-		x.w.Header().Set("Retry-After", "1")
-	}
-	f := unowned
+	f := notOwned.because(notOwned.reason + ": " + refused.Error())
 	if refused.Permanent { // clients send a call again for ever if its code looks like maintenance
 		f.status, f.code = http.StatusConflict, x.state.config.Table.RefusalCode(x.route.operation.Created != "")
 	}
-	f.reason += ": " + refused.Error()
-	x.fail(f, refused.Text()+note)
+	r := f.with(refused.Text())
+	if !x.sent.called {
+		r.text += "; nothing was sent"
+	}
+	if refused.Reason == "store" {
+		r.after = "1"
+	}
+	return r
 }
 
-// recordDenied records that the caller gets "no such bill". If it returns a refusal, the caller must get that
-// one instead.
-func (x *exchange) recordDenied() *rollout.Refused {
+// recordDenied records that the caller gets "no such bill". If it returns an error, the caller must get that one instead.
+func (x *exchange) recordDenied() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
-	var refused *rollout.Refused
-	errors.As(x.gateway.rollout.Deny(ctx, x.decided.call), &refused)
-	return refused
+	return x.gateway.rollout.Deny(ctx, x.in.call)
 }
 
 // notRead is the metric's label if no read was made.
@@ -170,34 +168,35 @@ var explanationLabels = map[rollout.ProbeResult]string{
 	rollout.Unclear: "unclear", rollout.Absent: "not visible yet", rollout.Present: "visible", rollout.Refusing: "unclear",
 }
 
-// complete records how a call ended.
+// complete records in the ledger how a call ended.
 func (x *exchange) complete() {
 	span := x.span.Internal("ledger complete")
 	defer span.End()
-	call, route, readResult := x.decided.call, x.decided.route, x.decided.readResult
+	call, route, shown, effect := x.in.call, x.to.route, x.sent.shown, x.effect()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
-	if err := x.gateway.rollout.Complete(ctx, route, x.outcome()); err != nil {
+	if err := x.gateway.rollout.Complete(ctx, route, effect); err != nil {
 		x.gateway.log.Error("the ledger cannot record the outcome of a create: the bill counts as possibly created", "id", x.id, "error", err.Error())
 	}
-	succeeded := x.sent.says == billing.Done && !x.sent.unknown
-	if readResult != nil && readResult.Result == rollout.Present || succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
+	succeeded := effect == store.Succeeded
+	if shown != nil && shown.Result == rollout.Present ||
+		succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
 		if err := x.gateway.rollout.RecordFound(ctx, call, route); err != nil {
 			x.gateway.log.Error("the ledger cannot record where a bill was found: the bill counts as possibly created", "id", x.id, "error", err.Error())
 		}
 	}
 	// After RecordFound: the ledger must know first that the bill exists.
 	var err error
-	if readResult != nil {
-		err = x.gateway.rollout.RecordRead(ctx, call, route, *readResult)
+	if shown != nil {
+		err = x.gateway.rollout.RecordRead(ctx, call, route, *shown)
 	}
 	if succeeded && call.Writes && !call.Creates && !call.Until.IsZero() {
 		err = errors.Join(err, x.gateway.rollout.RecordEnd(ctx, call))
 	}
 	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown outcome if the reply
 	// does not prove that nothing was created.
-	if call.Writes && x.sent.called && (x.sent.unknown || call.Creates && x.outcome() == store.Unknown) {
-		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, readResult))
+	if call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == store.Unknown) {
+		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, shown))
 	}
 	if err != nil {
 		x.gateway.log.Error("the ledger cannot record the outcome of a call: billbridge bills list does not show it", "id", x.id, "error", err.Error())
@@ -211,39 +210,39 @@ func (x *exchange) complete() {
 	x.countCall(succeeded)
 }
 
-// keepReadResult copies what the reply shows of the bill, if the ledger must record it. The ledger does so after the answer, when another
-// call may use the buffer of the reply.
-func (x *exchange) keepReadResult() {
-	if x.route.targets == nil {
-		return
-	}
+// shownBy returns a copy of what the reply shows of the bill, or nil if the ledger need not record it. The ledger does so after the answer,
+// when another call may use the buffer of the reply.
+func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 	var shown rollout.ReadResult
 	operation := x.route.operation
 	set, setMeans := operation.Sets(billing.State)
-	switch succeeded := x.sent.says == billing.Done; {
+	switch succeeded := says == billing.Done; {
 	case succeeded && operation == x.state.readOperation && x.call.ReplyValue(billing.State) != "":
 		shown = rollout.ReadResult{
-			Result: rollout.Present, State: x.call.ReplyValue(billing.State), Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
+			Result: rollout.Present, State: x.call.ReplyValue(billing.State),
+			Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
 		}
 	case succeeded && set != "":
 		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(setMeans)}
-	case operation == x.state.readOperation && x.sent.says == billing.NotFound:
+	case operation == x.state.readOperation && says == billing.NotFound:
 		shown = rollout.ReadResult{Result: rollout.Absent}
 	default:
-		return
+		return nil
 	}
-	if x.decided.route.Relevant(shown) {
-		shown.State, shown.Amount = strings.Clone(shown.State), strings.Clone(shown.Amount)
-		x.decided.readResult = &shown
+	if !x.to.route.Relevant(shown) {
+		return nil
 	}
+	shown.State, shown.Amount = strings.Clone(shown.State), strings.Clone(shown.Amount)
+	return &shown
 }
 
 // countCall adds the call to the evidence of the rollout. It has a bill of canary read back.
 func (x *exchange) countCall(succeeded bool) {
-	call, route := x.decided.call, x.decided.route
+	call, route := x.in.call, x.to.route
 	end := evidence.End{Succeeded: succeeded}
-	// The code counts only if it is the backend's: not if the gateway refused to pass on the reply, or if the caller had gone.
-	if x.sent.called && !strings.HasPrefix(x.out.reason, unowned.reason) && x.out.status != statusGone {
+	// The code counts only if it is the backend's, or says that there was no answer: not if the gateway refused to pass on the reply, or if
+	// the caller had gone.
+	if x.sent.called && (x.out.passedOn || x.sent.failed != nil) && x.out.status != statusGone {
 		end.Code = x.codeLabel()
 	}
 	if succeeded {
@@ -286,9 +285,9 @@ func (x *exchange) refusalAt(upstream string) string {
 	return refusal.Code
 }
 
-// outcome returns the outcome of a write, for the ledger.
-func (x *exchange) outcome() store.Outcome {
-	if x.sent.unknown {
+// effect returns what became of the call at the upstream, for the ledger.
+func (x *exchange) effect() store.Outcome {
+	if x.sent.unknown() {
 		return store.Unknown
 	}
 	switch x.sent.says {

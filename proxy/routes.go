@@ -251,7 +251,7 @@ func (s *state) formOf(u *url.URL) translate.Form {
 
 // passHead returns the beginning of a request of route.pass: its path is that of the caller, below the upstream's base address.
 func (x *exchange) passHead() []byte {
-	return x.target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
+	return x.to.target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
 }
 
 // sameUpstream reports whether two configs of an upstream can use the same connections.

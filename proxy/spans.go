@@ -8,7 +8,6 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/tracing"
-	"billbridge/translate"
 )
 
 // spanMethods are the methods that a span shows. Others are shown as _OTHER, as in the conventions of OpenTelemetry.
@@ -19,40 +18,36 @@ var spanMethods = map[string]bool{
 
 // endSpan sets the attributes of the span of a call and ends it. No attribute is a value that a caller can choose freely, such as X-Request-Id
 // (R35).
-func (x *exchange) endSpan() {
-	span := x.span
-	if !span.Sampled() {
-		return
+func (f *Finished) endSpan(span *tracing.Span, method string, tls bool, route *route) {
+	if !spanMethods[method] {
+		method = "_OTHER"
 	}
-	method, scheme := "_OTHER", "http"
-	if spanMethods[x.r.Method] {
-		method = x.r.Method
-	}
-	if x.state.config.TLS != nil {
+	scheme := "http"
+	if tls {
 		scheme = "https"
 	}
 	span.String(tracing.Method, method)
 	span.String(tracing.Scheme, scheme)
-	span.Int(tracing.Status, x.out.status)
-	span.String(tracing.Client, string(x.client))
-	span.String(tracing.Partner, x.shortPartner())
-	span.String(tracing.Reason, string(x.decided.route.Reason))
-	if x.route != nil {
-		span.String(tracing.Path, x.route.path)
-		span.String(tracing.Route, x.route.path)
-		span.String(tracing.Operation, x.route.operation.Name)
-		if x.target != nil {
-			span.String(tracing.Upstream, x.target.upstream.config.Name)
-		}
+	span.Int(tracing.Status, f.Status)
+	span.String(tracing.Client, string(f.Client))
+	span.String(tracing.Partner, string(f.Partner))
+	span.String(tracing.Reason, f.Route)
+	if route != nil { // otherwise the call has no span
+		span.String(tracing.Path, route.path)
+		span.String(tracing.Route, route.path)
+		span.String(tracing.Operation, f.Operation)
 	}
-	if code := x.codeLabel(); code != none {
-		span.String(tracing.Code, code)
+	if f.Upstream != none {
+		span.String(tracing.Upstream, f.Upstream)
 	}
-	if x.sent.called && x.sent.unknown && x.route.operation.Effect == translate.Write {
+	if f.Code != none {
+		span.String(tracing.Code, f.Code)
+	}
+	if f.Unknown {
 		span.String(tracing.Outcome, "unknown")
 	}
-	if x.out.status >= http.StatusInternalServerError {
-		span.Fail(strconv.Itoa(x.out.status))
+	if f.Status >= http.StatusInternalServerError {
+		span.Fail(strconv.Itoa(f.Status))
 	}
 	span.End()
 }
