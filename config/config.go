@@ -150,7 +150,6 @@ type Limits struct {
 	AddressConnections int       `yaml:"address_connections" range:"1,1000000"` // of these, from one source address; also its most requests in progress
 	Trusted            []Network `yaml:"trusted"`                               // source addresses without that limit, such as a load balancer's
 
-	Framing Framing `yaml:"framing"` // of requests in HTTP/1
 }
 
 // PartnerLimit is the limit of each partner's calls. All calls without a key count as those of one partner.
@@ -159,20 +158,6 @@ type PartnerLimit struct {
 	Rate     float64 `yaml:"rate"`                        // calls per second; 0 for no limit
 	Burst    int     `yaml:"burst" range:"0,1000000"`     // calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
 }
-
-// Framing says which requests are refused because two servers could disagree about where they end.
-type Framing string
-
-// Lenient takes lines that end with LF alone, and Content-Length twice if both are equal.
-const (
-	Strict  Framing = "strict"
-	Lenient Framing = "lenient"
-)
-
-func (Framing) words() []string { return texts(Strict, Lenient) }
-
-// UnmarshalYAML reads strict or lenient.
-func (f *Framing) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, f) }
 
 // Timeouts are those of a partner's connection.
 type Timeouts struct {
@@ -262,7 +247,7 @@ func defaults() *Config {
 	return &Config{
 		Listen:   "127.0.0.1:8080",
 		Admin:    Admin{Listen: "127.0.0.1:9090", Console: true},
-		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: PartnerLimit{InFlight: 64}, Connections: 10_000, AddressConnections: 1000, Framing: Strict},
+		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: PartnerLimit{InFlight: 64}, Connections: 10_000, AddressConnections: 1000},
 		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
 		Failures: Failures{Status: Own, MaskHosts: true, CannotCarry: CarryRefuse, Explain: DurationOrZero(3 * time.Second)},
 		Store:    Store{Wait: DurationOrZero(time.Minute), Failover: Lossy},

@@ -23,7 +23,6 @@ type Rollout struct {
 	Default string   `yaml:"default"` // the stage of partners without a stage of their own: old, shadow, canary, new or drained
 	Settle  Duration `yaml:"settle"`  // the settling period: how long a partner must have called through the gateway before it leaves the old backend
 	Split   Split    `yaml:"split"`   // what the percentage of stage canary is of
-	Salt    string   `yaml:"salt"`    // of the hash that splits bills or merchants in stage canary; another salt selects others
 
 	Ask Duration `yaml:"ask"` // the timeout of a probe, a read that finds the owner of a bill
 
@@ -91,7 +90,7 @@ const DefaultSendWithin = 3 * time.Second
 func (r *Rollout) UnmarshalYAML(n *yaml.Node) error {
 	type plain Rollout // without this method
 	filled := plain{
-		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Split: ByBill, Salt: "billbridge", Ask: Duration(3 * time.Second),
+		Bills: Separate, Default: "old", Settle: Duration(15 * time.Minute), Split: ByBill, Ask: Duration(3 * time.Second),
 		SendWithin: Duration(DefaultSendWithin),
 		Shadow:     Shadow{Rate: 1, InFlight: 32, Bytes: 16 << 20},
 		Verdict:    Verdict{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05},

@@ -47,26 +47,6 @@ func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 	}
 }
 
-// limits.framing: lenient accepts what harmless old clients send, from the next connection after a reload.
-func TestLimitsFramingLenient(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	strict := anyPort + oneUpstream("legacy", back.url)
-	p := newProcess(t, strict)
-	b := &gateway{t: t, url: "http://" + p.Address()}
-	q := newCall("legacy", "read")
-	old := strings.ReplaceAll(head(q.path(), strings.Repeat(fmt.Sprintf("Content-Length: %d\r\n", len(q.body())), 2)+"Connection: close\r\n"), "\r\n", "\n") + q.body()
-	if got := b.raw(false, old); len(got) != 1 || got[0].status != 400 {
-		t.Errorf("strict: %+v", got)
-	}
-	lenient := strict + "limits: {framing: lenient}\n"
-	p.text.Store(&lenient)
-	p.admin("POST", "/-/reload")
-	if got := b.raw(false, old); len(got) != 1 || got[0].status != 200 {
-		t.Errorf("lenient: %+v", got)
-	}
-}
-
 // In total, and for each source address that is not trusted. A connection that ends makes room for another.
 func TestR15_ConnectionsAreLimited(t *testing.T) {
 	t.Parallel()

@@ -187,21 +187,6 @@ func TestR11_EdgesOfFraming(t *testing.T) {
 	})
 }
 
-// TestR11_EdgesOfLenientFraming: limits.framing lenient takes more first requests, and the upstream still gets exactly those that are
-// answered with 200.
-func TestR11_EdgesOfLenientFraming(t *testing.T) {
-	onWireStagesWith(t, "lenient", func(s *wireStage) {
-		words := edgeWords(s.path, s.body, s.smuggled())
-		taken := map[string]bool{"two equal lengths": true, "LF ends the lines": true, "LF ends one line": true, "LF ends the head": true}
-		for _, edge := range wireEdges {
-			answers, _ := s.send(edge.name, edge.halfClose, words.Replace(edge.text)+s.second())
-			if goesOn := edge.goesOn || taken[edge.name]; !strings.Contains(edge.text, "chunked") && isLast(answers) != goesOn {
-				s.t.Errorf("%s: %+v", edge.name, answers)
-			}
-		}
-	})
-}
-
 // TestR11_EdgesBehindARequest: whatever stands behind a good request in the same write, the good request is answered, and first.
 func TestR11_EdgesBehindARequest(t *testing.T) {
 	onWireStages(t, func(s *wireStage) {

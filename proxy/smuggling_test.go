@@ -20,17 +20,14 @@ type wireStage struct {
 }
 
 // onWireStages runs a test for each pair of forms, with a body limit of 512 KiB, and prints the counts.
-func onWireStages(t *testing.T, run func(*wireStage)) { onWireStagesWith(t, "strict", run) }
-
-// onWireStagesWith is onWireStages with a value of limits.framing.
-func onWireStagesWith(t *testing.T, framing string, run func(*wireStage)) {
+func onWireStages(t *testing.T, run func(*wireStage)) {
 	t.Parallel()
 	for _, client := range []string{"v2", "legacy"} {
 		for _, upstream := range []string{"v2", "legacy"} {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
 				u := newWireUpstream(t, upstream)
-				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nlimits: {body: 512KiB, framing: %s}\nfailures: {explain: 0s}\n", upstream, u.url, framing)
+				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nlimits: {body: 512KiB}\nfailures: {explain: 0s}\n", upstream, u.url)
 				s := &wireStage{t: t, gateway: startWireGateway(t, wireListen+text, nil), upstream: u}
 				s.path, s.body = "/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`
 				if client == "legacy" {

@@ -35,10 +35,7 @@ var assets = []asset{
 	{"runbook", "RUNBOOK.md", "what to do when an alert fires", embedded("RUNBOOK.md")},
 	{"dashboard", "dashboard.json", "Grafana: dashboard", embedded("dashboard.json")},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
-	{"man", "billbridge.1", "manual page", manPage},
 	{"completion-bash", "billbridge", "bash: completion of commands and flags", bashCompletion},
-	{"completion-zsh", "_billbridge", "zsh: completion of commands and flags", zshCompletion},
-	{"completion-fish", "billbridge.fish", "fish: completion of commands and flags", fishCompletion},
 }
 
 type assetsCommand struct {
@@ -48,8 +45,7 @@ type assetsCommand struct {
 // Help implements kong's detailed help.
 func (assetsCommand) Help() string {
 	return examples("billbridge assets list", "billbridge assets service > /etc/systemd/system/billbridge.service",
-		"billbridge assets schema > billbridge.schema.json", "billbridge assets completion-bash > /usr/share/bash-completion/completions/billbridge",
-		"billbridge assets man > /usr/local/share/man/man1/billbridge.1")
+		"billbridge assets schema > billbridge.schema.json", "billbridge assets completion-bash > /usr/share/bash-completion/completions/billbridge")
 }
 
 // arguments returns the values of Name, for the completion.

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// model returns the commands and flags of this program, for the manual page and the completions.
+// model returns the commands and flags of this program, for the completion.
 func model() *kong.Application { return kong.Must(&commands{}, parserOptions...).Model }
 
 // eachCommand calls f for n and each command below it, with the words that select the command.
@@ -71,12 +71,6 @@ func commandCase(m *kong.Application) string {
 
 func quoteShell(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// firstSentence shortens the help of a flag for a list.
-func firstSentence(help string) string {
-	sentence, _, _ := strings.Cut(help, ". ")
-	return strings.TrimSuffix(sentence, ".")
-}
-
 // bashCompletion returns the completion of bash.
 func bashCompletion() ([]byte, error) {
 	m := model()
@@ -133,112 +127,5 @@ _%[1]s() {
 }
 complete -F _%[1]s %[1]s
 `, m.Name, commandCase(m), values, words)
-	return out, nil
-}
-
-// zshCompletion returns the completion of zsh.
-func zshCompletion() ([]byte, error) {
-	m := model()
-	escape := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, ":", `\:`)
-	var out []byte
-	out = fmt.Appendf(out, `#compdef %[1]s
-# zsh completion of %[1]s. Save it as _%[1]s in a folder of $fpath, or load it after compinit: source <(%[1]s assets completion-zsh)
-_%[1]s() {
-	local command=%[1]s i
-	for ((i = 2; i < CURRENT; i++)); do
-		case "$command $words[i]" in
-		(%[2]s) command+=" $words[i]" ;;
-		esac
-	done
-	case $command in
-`, m.Name, commandCase(m))
-	eachCommand(m.Node, m.Name, func(n *kong.Node, command string) {
-		out = fmt.Appendf(out, "\t(%s) _arguments", quoteShell(command))
-		for _, f := range flagsOf(n) {
-			spec := "--" + f.Name
-			if !f.IsBool() {
-				spec += "="
-			}
-			spec += "[" + escape.Replace(firstSentence(f.Help)) + "]"
-			if list := choice(f.Value); list != nil {
-				spec += ":value:(" + strings.Join(list, " ") + ")"
-			} else if f.PlaceHolder == "FILE" {
-				spec += ":file:_files"
-			} else if !f.IsBool() {
-				spec += ":value: "
-			}
-			out = append(out, " \\\n\t\t"+quoteShell(spec)...)
-		}
-		action := " "
-		if words, file := argumentsOf(n); file {
-			action = "_files"
-		} else if len(n.Children) > 0 {
-			var list []string
-			for _, child := range n.Children {
-				if !child.Hidden {
-					list = append(list, child.Name+`\:"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`, ":", `\:`).Replace(firstSentence(child.Help))+`"`)
-				}
-			}
-			action = "((" + strings.Join(list, " ") + "))"
-		} else if words != nil {
-			action = "(" + strings.Join(words, " ") + ")"
-		}
-		out = append(out, " \\\n\t\t"+quoteShell("*: :"+action)+" ;;\n"...)
-	})
-	out = fmt.Appendf(out, `	esac
-}
-if [[ $funcstack[1] == _%[1]s ]]; then
-	_%[1]s "$@"
-else
-	compdef _%[1]s %[1]s
-fi
-`, m.Name)
-	return out, nil
-}
-
-// fishCompletion returns the completion of fish.
-func fishCompletion() ([]byte, error) {
-	m := model()
-	quote := func(text string) string {
-		return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
-	}
-	var out []byte
-	out = fmt.Appendf(out, `# fish completion of %[1]s. Save it as ~/.config/fish/completions/%[1]s.fish
-function __%[1]s_at --description 'whether the words so far select this command'
-	set -l command %[1]s
-	for word in (commandline -opc)[2..-1]
-		switch "$command $word"
-			case %[2]s
-				set command "$command $word"
-		end
-	end
-	test "$command" = "$argv"
-end
-complete -c %[1]s -f
-`, m.Name, strings.ReplaceAll(commandCase(m), "|", " "))
-	eachCommand(m.Node, m.Name, func(n *kong.Node, command string) {
-		at := fmt.Sprintf("complete -c %s -n %s", m.Name, quote("__"+m.Name+"_at "+command))
-		for _, child := range n.Children {
-			if !child.Hidden {
-				out = fmt.Appendf(out, "%s -a %s -d %s\n", at, child.Name, quote(firstSentence(child.Help)))
-			}
-		}
-		if words, file := argumentsOf(n); file {
-			out = fmt.Appendf(out, "%s -F\n", at)
-		} else if len(n.Children) == 0 && words != nil {
-			out = fmt.Appendf(out, "%s -a %s\n", at, quote(strings.Join(words, " ")))
-		}
-		for _, f := range flagsOf(n) {
-			value := ""
-			if list := choice(f.Value); list != nil {
-				value = " -x -a " + quote(strings.Join(list, " "))
-			} else if f.PlaceHolder == "FILE" {
-				value = " -r -F"
-			} else if !f.IsBool() {
-				value = " -x"
-			}
-			out = fmt.Appendf(out, "%s -l %s%s -d %s\n", at, f.Name, value, quote(firstSentence(f.Help)))
-		}
-	})
 	return out, nil
 }

@@ -2,15 +2,12 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 )
 
 // assetFile writes an asset to a file and returns its path. A second call of its function must give the same text.
@@ -62,7 +59,7 @@ var completions = []struct {
 	{"billbridge serve ONL", nil},
 	{"billbridge store backup ONL", []string{"ONLY.FILE"}},
 	{"billbridge assets sch", []string{"schema"}},
-	{"billbridge assets completion-", []string{"completion-bash", "completion-fish", "completion-zsh"}},
+	{"billbridge assets comp", []string{"completion-bash", "compose"}},
 	{"billbridge --ver", []string{"--version"}},
 	{"billbridge bills list --admin-", []string{"--admin-ca"}},
 }
@@ -96,84 +93,5 @@ func TestBashCompletes(t *testing.T) {
 	for _, words := range [][]string{{"--stage", "=", "dr"}, {"--partner", "abc", "--stage", "=", "dr"}} { // bash splits at =
 		args := slices.Concat([]string{"-c", script, file, "billbridge", "rollout", "set"}, words)
 		wantCompletions(t, strings.Join(words, " "), outputOf(t, dir, "bash", args...), []string{"drained"})
-	}
-}
-
-func TestFishCompletes(t *testing.T) {
-	t.Parallel()
-	file, dir := assetFile(t, "completion-fish"), folderWithFile(t)
-	for _, c := range completions {
-		var words strings.Builder // without descriptions
-		for line := range strings.Lines(outputOf(t, dir, "fish", "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", file, c.line)) {
-			word, _, _ := strings.Cut(line, "\t")
-			_, _ = io.WriteString(&words, word+"\n")
-		}
-		wantCompletions(t, c.line, words.String(), c.want)
-	}
-}
-
-// zsh completes only in a terminal. So the test sees what the script passes to _arguments, the function of zsh.
-func TestZshCompletes(t *testing.T) {
-	t.Parallel()
-	file := assetFile(t, "completion-zsh")
-	const script = `compdef() {}; _arguments() { print -rl -- "$@" }; file=$1; shift; source $file; words=("$@"); CURRENT=$#; _billbridge`
-	for line, wants := range map[string][]string{
-		"billbridge ":                  {`--version[`, `*: :((serve\:"Run the gateway"`},
-		"billbridge rollout ":          {`*: :((status\:"`},
-		"billbridge rollout set ":      {`--stage=[The stage\: `, `]:value:(old shadow canary new drained)`, `--force=[`, `--partner=[`},
-		"billbridge store backup ":     {`*: :_files`, `]:file:_files`},
-		"billbridge assets ":           {`*: :(list service socket `},
-		"billbridge check --config x ": {`--offline[`},
-	} {
-		words := append(strings.Fields(line), "")
-		got := outputOf(t, ".", "zsh", slices.Concat([]string{"-f", "-c", script, "zsh", file}, words)...)
-		for _, want := range wants {
-			if !strings.Contains(got, want) {
-				t.Errorf("%q: no %s in\n%s", line, want, got)
-			}
-		}
-	}
-}
-
-// Characters that have a meaning in a manual page are escaped.
-func TestManualPageEscapes(t *testing.T) {
-	t.Parallel()
-	const want = `\&.x` + "\n" + `\(aqy \-z \e \(ga\(ha\(ti \[u2026]\[uD55C]`
-	if got := roff(".x\n'y -z \\ `^~ …한"); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-// The manual page has no mistake for groff, and describes each command and each flag.
-func TestManualPage(t *testing.T) {
-	t.Parallel()
-	file := assetFile(t, "man")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eachFlag := 0
-	m := model()
-	eachCommand(m.Node, m.Name, func(n *kong.Node, words string) {
-		if !n.Leaf() {
-			return
-		}
-		_, section, found := strings.Cut(string(data), "\n.SS "+roff(words)+"\n")
-		if !found {
-			t.Errorf("no section for %s", words)
-			return
-		}
-		section, _, _ = strings.Cut(section, "\n.SS ")
-		for _, f := range n.Flags {
-			if eachFlag++; !strings.Contains(section, "\n.B "+roff("--"+f.Name)) {
-				t.Errorf("%s has no --%s", words, f.Name)
-			}
-		}
-	})
-	if eachFlag < 50 {
-		t.Errorf("only %d flags", eachFlag)
-	}
-	if got := outputOf(t, ".", "groff", "-man", "-ww", "-z", file); got != "" {
-		t.Errorf("groff: %s", got)
 	}
 }

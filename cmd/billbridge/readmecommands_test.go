@@ -115,7 +115,6 @@ type session struct {
 	serving [2]*process       // one of each kind of server; may be nil
 	at      map[string]string // the actual address of a listener, by its documented address
 	printed string            // the output of the last command that no block has shown yet
-	loose   bool              // the numbers in the output differ in every run
 }
 
 // A serverCommand is a command that runs until it is killed.
@@ -132,7 +131,7 @@ var servers = [2]serverCommand{
 	{"billbridge serve", [2]listener{
 		{"--listen", "127.0.0.1:8080", `(?:  partners +http://|Listening for partners on )([0-9.:]+)`},
 		{"--admin", "127.0.0.1:9090", `(?:  metrics +http://|, admin on )([0-9.]+:[0-9]+)`},
-	}, `^(curl -s|billbridge rollout try|billbridge rollout status|Listening for) `},
+	}, `^(curl -s|billbridge rollout status|Listening for) `},
 	{"billbridge sandbox", [2]listener{
 		{"--listen", "127.0.0.1:8081", `  partners +http://([0-9.:]+)`},
 		{"--control", "127.0.0.1:8082", `  control +http://([0-9.:]+)`},
@@ -142,15 +141,13 @@ var servers = [2]serverCommand{
 // adminCommand matches commands that call the admin listener.
 var adminCommand = regexp.MustCompile(`^billbridge (rollout|bills|callbacks|store clock)\b`)
 
-// run runs a command and compares its output. In the output of rollout try the numbers are not compared: every run has
-// other bills.
+// run runs a command and compares its output.
 func (s *session) run(c shellCommand) {
 	s.t.Helper()
 	command := bare(c.command)
 	if notRun[command] != "" || elsewhere(c.file, command) {
 		return
 	}
-	s.loose = command == "billbridge rollout try"
 	kind := slices.IndexFunc(servers[:], func(k serverCommand) bool { return strings.HasPrefix(command, k.command) })
 	switch {
 	case kind >= 0:
@@ -164,7 +161,7 @@ func (s *session) run(c shellCommand) {
 	if output := strings.Trim(c.output, "\n"); output != "" {
 		s.shows(c.file, c.line+1, strings.Split(output, "\n"))
 	}
-	if kind < 0 && !s.loose && strings.TrimSpace(s.printed) != "" && !strings.HasSuffix(c.output, "…\n") {
+	if kind < 0 && strings.TrimSpace(s.printed) != "" && !strings.HasSuffix(c.output, "…\n") {
 		s.t.Errorf("%s:%d: %s\nprints more than the README has:\n%s", c.file, c.line, c.command, s.printed)
 	}
 }
@@ -208,9 +205,6 @@ func (s *session) shell(c shellCommand, command string) {
 	if adminCommand.MatchString(command) {
 		command += " --admin http://127.0.0.1:9090"
 	}
-	if s.loose {
-		command += " --partners http://127.0.0.1:8080"
-	}
 	for documented, is := range s.at {
 		command = strings.ReplaceAll(command, documented, is)
 	}
@@ -236,7 +230,7 @@ func (s *session) shows(file string, line int, lines []string) {
 		if l == "…" {
 			pattern += `(?:.*\n)*?`
 		} else {
-			pattern += expression(l, s.loose) + `\s*\n`
+			pattern += expression(l) + `\s*\n`
 		}
 	}
 	at := regexp.MustCompile(pattern).FindStringIndex(s.printed + "\n")
@@ -244,7 +238,7 @@ func (s *session) shows(file string, line int, lines []string) {
 		s.t.Errorf("%s:%d: the README has\n%s\nbut the output is\n%s", file, line, strings.Join(lines, "\n"), s.printed)
 		return
 	}
-	if !s.loose && strings.TrimSpace(s.printed[:at[0]]) != "" && lines[0] != "…" {
+	if strings.TrimSpace(s.printed[:at[0]]) != "" && lines[0] != "…" {
 		s.t.Errorf("%s:%d: the output has before this line\n%s", file, line, s.printed[:at[0]])
 	}
 	s.printed = (s.printed + "\n")[at[1]:]
@@ -255,7 +249,7 @@ func (s *session) shows(file string, line int, lines []string) {
 var varying = regexp.MustCompile(`…|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|127\.0\.0\.1:\d+|/b/[0-9a-f]{16}|  +|\b\d[\d.,]*\b`)
 
 // expression returns a regular expression for a line of a README.
-func expression(line string, loose bool) string {
+func expression(line string) string {
 	pattern, end := "", 0
 	for _, at := range varying.FindAllStringIndex(line, -1) {
 		part := line[at[0]:at[1]]
@@ -272,8 +266,6 @@ func expression(line string, loose bool) string {
 			pattern += ` +`
 		case strings.Contains(part, "T"):
 			pattern += `[-0-9T:.]+(?:Z|[+-]\d\d:\d\d)`
-		case loose:
-			pattern += `[\d.,]+`
 		default:
 			pattern += regexp.QuoteMeta(part)
 		}

@@ -30,7 +30,6 @@ type rolloutCommand struct {
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
 	Reset    rolloutReset    `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
 	Audit    rolloutAudit    `cmd:"" help:"List who changed what, the last change first."`
-	Try      rolloutTry      `cmd:"" help:"Move the demo partner from old to new, at a gateway started with billbridge serve --rollout."`
 }
 
 // partnerFlags name a partner.

@@ -19,17 +19,16 @@ import (
 )
 
 type serveCommand struct {
-	Config  string `placeholder:"FILE" help:"YAML config. If omitted, a sandbox runs in the same process as a v2 upstream."`
-	Rollout bool   `help:"Without a config: run the sandbox as two backends, old in legacy and new in v2, for billbridge rollout try."`
-	Demo    bool   `help:"Without a config: run two backends and invented partners that bill, pay and cancel, so that each page of the console shows something."`
-	Rate    *int   `placeholder:"N" help:"With --demo: calls and payments per second, 1 to 1000 (5)."`
-	Listen  string `placeholder:"ADDR" help:"The address for partners, instead of listen in the config."`
-	Admin   string `placeholder:"ADDR" help:"The address of the admin listener, instead of admin.listen in the config."`
+	Config string `placeholder:"FILE" help:"YAML config. If omitted, a sandbox runs in the same process as a v2 upstream."`
+	Demo   bool   `help:"Without a config: run two backends and invented partners that bill, pay and cancel, so that each page of the console shows something."`
+	Rate   *int   `placeholder:"N" help:"With --demo: calls and payments per second, 1 to 1000 (5)."`
+	Listen string `placeholder:"ADDR" help:"The address for partners, instead of listen in the config."`
+	Admin  string `placeholder:"ADDR" help:"The address of the admin listener, instead of admin.listen in the config."`
 }
 
 // Help implements kong's detailed help.
 func (serveCommand) Help() string {
-	return examples("billbridge serve", "billbridge serve --demo", "billbridge serve --rollout", "billbridge serve --config billbridge.yaml") +
+	return examples("billbridge serve", "billbridge serve --demo", "billbridge serve --config billbridge.yaml") +
 		"\n\nSIGHUP, or POST /-/reload on the admin listener, reloads the config. SIGTERM drains and exits."
 }
 
@@ -144,12 +143,8 @@ func (c *serveCommand) build() server.Build {
 // checkFlags refuses combinations of flags.
 func (c *serveCommand) checkFlags() error {
 	switch {
-	case c.Rollout && c.Config != "":
-		return usageError("--rollout and --config cannot be combined: to configure a rollout, add a rollout section to the config")
 	case c.Demo && c.Config != "":
 		return usageError("--demo and --config cannot be combined: the demo has a config of its own")
-	case c.Demo && c.Rollout:
-		return usageError("--demo and --rollout cannot be combined: the demo has a rollout")
 	case c.Rate != nil && !c.Demo:
 		return usageError("--rate needs --demo")
 	case c.Rate != nil && (*c.Rate < 1 || *c.Rate > 1000):

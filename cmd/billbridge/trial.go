@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -53,33 +52,21 @@ func (c *serveCommand) startTrial(s system) (*trial, error) {
 	}, nil
 }
 
-// startSandbox starts the sandbox on a free port, or on two for a rollout.
+// startSandbox starts the sandbox on a free port.
 func (c *serveCommand) startSandbox(s system) (*trial, error) {
 	service := sandbox.New(sandbox.Options{Log: slog.New(s.log)})
 	httpServer := &http.Server{Handler: service, ReadHeaderTimeout: 5 * time.Second}
-	urls := make([]string, map[bool]int{false: 1, true: 2}[c.Rollout])
-	for i := range urls {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, errors.Join(err, httpServer.Close(), service.Close())
-		}
-		urls[i] = "http://" + listener.Addr().String()
-		go func() { _ = httpServer.Serve(listener) }()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, service.Close())
 	}
+	go func() { _ = httpServer.Serve(listener) }()
 	return &trial{
 		load: func() (*config.Config, error) {
-			text := builtInConfig(urls[0])
-			if c.Rollout {
-				text = fmt.Sprintf(builtInRollout, urls[0], urls[1])
-			}
+			text := builtInConfig("http://" + listener.Addr().String())
 			checked, err := config.Parse(translate.File{Name: "built-in", Data: []byte(text)}, s.env)
 			if err != nil {
 				return nil, err
-			}
-			if c.Rollout {
-				if checked.Table, err = sandboxTable(checked.Limits.Depth); err != nil {
-					return nil, err
-				}
 			}
 			relayInMemory(checked)
 			return c.applyFlags(checked)
@@ -102,15 +89,6 @@ func sandboxTable(depth int) (*translate.Table, error) {
 func builtInConfig(sandboxURL string) string {
 	return "upstreams: {sandbox: {form: v2, url: \"" + sandboxURL + "\"}}\n"
 }
-
-// builtInRollout is the config of serve --rollout. The two backends are one sandbox, so they have the same bills.
-const builtInRollout = `
-upstreams:
-  old: {form: legacy, url: %q}
-  new: {form: v2, url: %q}
-route: {default: old}
-rollout: {old: old, new: new, bills: shared}
-`
 
 // sandboxOverlay pairs the sandbox's legacy words with its v2 values, which the interface document does not pair.
 const sandboxOverlay = `operations:
@@ -142,19 +120,6 @@ func addressList(server *server.Server) string {
 
 // trialGreeting describes the trial, and has a command to run next.
 func trialGreeting(server *server.Server, c *config.Config) string {
-	if c.Rollout != nil {
-		return strings.Join([]string{
-			"Trial of a rollout, without a config. A sandbox runs in this process as two backends with the same bills: old in the legacy",
-			"form (" + c.Upstreams[0].Address.String() + ") and new in v2 (" + c.Upstreams[1].Address.String() + "). All data is in memory.",
-			"",
-			addressList(server),
-			"To move the demo partner from old to new, run in a second terminal:",
-			"",
-			"billbridge rollout try --partners http://" + server.Address() + " --admin http://" + server.AdminAddress(),
-			"",
-			"",
-		}, "\n")
-	}
 	first := c.Upstreams[0]
 	return strings.Join([]string{
 		"Trial without a config. A sandbox runs in this process as a " + string(first.Form) + " upstream (" + first.Address.String() + ").",

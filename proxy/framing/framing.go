@@ -41,7 +41,6 @@ const (
 // Options say how a listener checks its connections. Its functions are called concurrently.
 type Options struct {
 	TLS     *tls.Config                        // nil: no TLS. NextProtos is set by Listen
-	Lenient func() bool                        // whether bare LF and equal lengths are taken, as of now for a new connection; nil: no
 	Refused func(peer net.Addr, reason string) // is called once for a connection that is refused; nil: nothing is
 
 	// IdleAfter is how long a connection waits for its next request in a goroutine of the server, before it waits in one that needs less
@@ -114,9 +113,7 @@ func (l *listener) acceptNew() {
 }
 
 func (l *listener) newConn(below net.Conn, tls *tls.Conn, release func()) *conn {
-	c := &conn{Conn: below, tls: tls, listener: l, release: release}
-	c.scanner.lenient = l.options.Lenient != nil && l.options.Lenient()
-	return c
+	return &conn{Conn: below, tls: tls, listener: l, release: release}
 }
 
 // admitted is the next connection that may be opened.

@@ -127,52 +127,51 @@ var streams = map[string]struct {
 	sent    string
 	body    string
 	refused string // "" if it is taken
-	lenient bool   // taken with lenient
 }{
-	"length":                    {post + "Content-Length: 5\r\n\r\nhello", "hello", "", true},
-	"length zero":               {post + "Content-Length: 0\r\n\r\n", "", "", true},
-	"no body":                   {post + "\r\n", "", "", true},
-	"chunked":                   {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "hello", "", true},
-	"chunked in capitals":       {post + "TRANSFER-encoding:\tCHUNKED \r\n\r\n00A\r\n0123456789\r\n0\r\n\r\n", "0123456789", "", true},
-	"chunked with trailers":     {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\nContent-Length: 7\r\n\r\n", "hello", "", true},
-	"chunk extension":           {post + "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\n\r\n", "hello", "", true},
-	"body that looks like one":  {post + "Content-Length: 27\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "", true},
-	"length, then encoding":     {post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", lengthAndEncoding, false},
-	"encoding, then length":     {post + "Transfer-Encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n", "", lengthAndEncoding, false},
-	"two lengths":               {post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", "", twoLengths, false},
-	"two equal lengths":         {post + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", "hello", twoLengths, true},
-	"two lengths in one line":   {post + "Content-Length: 5, 5\r\n\r\nhello", "", malformedLine, false},
-	"length with a sign":        {post + "Content-Length: +5\r\n\r\nhello", "", malformedLine, false},
-	"long length":               {post + "Content-Length: 0000000000000000000000005\r\n\r\nhello", "", malformedLine, false},
-	"empty length":              {post + "Content-Length: \r\n\r\nhello", "", malformedLine, false},
-	"folded":                    {post + "X: a\r\n b\r\nContent-Length: 5\r\n\r\nhello", "", foldedLine, false},
-	"folded by a tab":           {post + "X: a\r\n\tTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", foldedLine, false},
-	"bare LF":                   {"POST /a HTTP/1.1\r\nHost: x\nContent-Length: 5\r\n\r\nhello", "hello", bareLF, true},
-	"bare LF ends the head":     {post + "Content-Length: 5\r\n\nhello", "hello", bareLF, true},
-	"bare CR":                   {post + "X: a\rContent-Length: 5\r\n\r\nhello", "", bareCR, false},
-	"bare CR in the first line": {"POST /a\r HTTP/1.1\r\nHost: x\r\n\r\n", "", bareCR, false},
-	"space before the colon":    {post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "", malformedLine, false},
-	"no colon":                  {post + "Transfer-Encoding chunked\r\n\r\n0\r\n\r\n", "", malformedLine, false},
-	"space before a chunk size": {post + "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
-	"space behind a chunk size": {post + "Transfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
-	"tab behind a chunk size":   {post + "Transfer-Encoding: chunked\r\n\r\n5\t;a\r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
-	"chunk size with 0x":        {post + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
-	"chunk size that overflows": {post + "Transfer-Encoding: chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n", "", chunkSize, false},
-	"longer chunk":              {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello!\r\n0\r\n\r\n", "", chunkSize, false},
-	"bare LF in a chunk size":   {post + "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n", "", bareLF, false},
-	"bare LF in an extension":   {post + "Transfer-Encoding: chunked\r\n\r\n5;a\nb\r\nhello\r\n0\r\n\r\n", "", bareLF, false},
-	"folded trailer":            {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: 1\r\n 2\r\n\r\n", "", foldedLine, false},
-	"encoding twice":            {post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", otherEncoding, false},
-	"two encodings":             {post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "", otherEncoding, false},
-	"identity":                  {post + "Transfer-Encoding: identity\r\n\r\n", "", otherEncoding, false},
-	"encoding in HTTP/1.0":      {"POST /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", encodingIn10, false},
-	"HTTP/1.0":                  {"POST /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello", "hello", "", true},
-	"HTTP/1.2":                  {"POST /a HTTP/1.2\r\nHost: x\r\n\r\n", "", version, false},
-	"HTTP/2 in the clear":       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", version, false},
-	"HTTP/0.9":                  {"GET /a\r\n\r\n", "", version, false},
-	"CONNECT":                   {"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", "", connect, false},
-	"an empty line before":      {"\r\nPOST /a HTTP/1.1\r\nHost: x\r\n\r\n", "", malformedLine, false},
-	"upgrade to h2c":            {post + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 5\r\n\r\nhello", "hello", "", true},
+	"length":                    {post + "Content-Length: 5\r\n\r\nhello", "hello", ""},
+	"length zero":               {post + "Content-Length: 0\r\n\r\n", "", ""},
+	"no body":                   {post + "\r\n", "", ""},
+	"chunked":                   {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "hello", ""},
+	"chunked in capitals":       {post + "TRANSFER-encoding:\tCHUNKED \r\n\r\n00A\r\n0123456789\r\n0\r\n\r\n", "0123456789", ""},
+	"chunked with trailers":     {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\nContent-Length: 7\r\n\r\n", "hello", ""},
+	"chunk extension":           {post + "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\n\r\n", "hello", ""},
+	"body that looks like one":  {post + "Content-Length: 27\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", ""},
+	"length, then encoding":     {post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", lengthAndEncoding},
+	"encoding, then length":     {post + "Transfer-Encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n", "", lengthAndEncoding},
+	"two lengths":               {post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", "", twoLengths},
+	"two equal lengths":         {post + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", "hello", twoLengths},
+	"two lengths in one line":   {post + "Content-Length: 5, 5\r\n\r\nhello", "", malformedLine},
+	"length with a sign":        {post + "Content-Length: +5\r\n\r\nhello", "", malformedLine},
+	"long length":               {post + "Content-Length: 0000000000000000000000005\r\n\r\nhello", "", malformedLine},
+	"empty length":              {post + "Content-Length: \r\n\r\nhello", "", malformedLine},
+	"folded":                    {post + "X: a\r\n b\r\nContent-Length: 5\r\n\r\nhello", "", foldedLine},
+	"folded by a tab":           {post + "X: a\r\n\tTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", foldedLine},
+	"bare LF":                   {"POST /a HTTP/1.1\r\nHost: x\nContent-Length: 5\r\n\r\nhello", "hello", bareLF},
+	"bare LF ends the head":     {post + "Content-Length: 5\r\n\nhello", "hello", bareLF},
+	"bare CR":                   {post + "X: a\rContent-Length: 5\r\n\r\nhello", "", bareCR},
+	"bare CR in the first line": {"POST /a\r HTTP/1.1\r\nHost: x\r\n\r\n", "", bareCR},
+	"space before the colon":    {post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", "", malformedLine},
+	"no colon":                  {post + "Transfer-Encoding chunked\r\n\r\n0\r\n\r\n", "", malformedLine},
+	"space before a chunk size": {post + "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n", "", chunkSize},
+	"space behind a chunk size": {post + "Transfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n", "", chunkSize},
+	"tab behind a chunk size":   {post + "Transfer-Encoding: chunked\r\n\r\n5\t;a\r\nhello\r\n0\r\n\r\n", "", chunkSize},
+	"chunk size with 0x":        {post + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n", "", chunkSize},
+	"chunk size that overflows": {post + "Transfer-Encoding: chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n", "", chunkSize},
+	"longer chunk":              {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello!\r\n0\r\n\r\n", "", chunkSize},
+	"bare LF in a chunk size":   {post + "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n", "", bareLF},
+	"bare LF in an extension":   {post + "Transfer-Encoding: chunked\r\n\r\n5;a\nb\r\nhello\r\n0\r\n\r\n", "", bareLF},
+	"folded trailer":            {post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: 1\r\n 2\r\n\r\n", "", foldedLine},
+	"encoding twice":            {post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", otherEncoding},
+	"two encodings":             {post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "", otherEncoding},
+	"identity":                  {post + "Transfer-Encoding: identity\r\n\r\n", "", otherEncoding},
+	"encoding in HTTP/1.0":      {"POST /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "", encodingIn10},
+	"HTTP/1.0":                  {"POST /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello", "hello", ""},
+	"HTTP/1.2":                  {"POST /a HTTP/1.2\r\nHost: x\r\n\r\n", "", version},
+	"HTTP/2 in the clear":       {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", version},
+	"HTTP/0.9":                  {"GET /a\r\n\r\n", "", version},
+	"CONNECT":                   {"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", "", connect},
+	"an empty line before":      {"\r\nPOST /a HTTP/1.1\r\nHost: x\r\n\r\n", "", malformedLine},
+	"upgrade to h2c":            {post + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nContent-Length: 5\r\n\r\nhello", "hello", ""},
 }
 
 // TestR09_AmbiguousFramingIsRefused over real sockets, with and without TLS: what is refused gets one 400, the connection is closed,
@@ -180,19 +179,18 @@ var streams = map[string]struct {
 func TestR09_AmbiguousFramingIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, row := range streams {
-		for _, kind := range []string{"strict", "lenient", "tls"} {
+		for _, kind := range []string{"plain", "tls"} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				o := Options{Lenient: func() bool { return kind == "lenient" }}
+				var o Options
 				if kind == "tls" {
 					o.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
 				}
 				s := serve(t, o)
-				taken := row.refused == "" || kind == "lenient" && row.lenient
 				c := dial(t, s.address, kind == "tls", "http/1.1")
 				statuses := exchange(t, c, row.sent+next)
 				requests, refused := s.saw()
-				if taken {
+				if row.refused == "" {
 					if !slices.Equal(statuses, []int{200, 200}) || len(refused) != 0 || len(requests) != 2 || !strings.HasSuffix(requests[0], " "+row.body) || requests[1] != "POST /smuggled end" {
 						t.Errorf("%v %q %q", statuses, requests, refused)
 					}
@@ -201,7 +199,7 @@ func TestR09_AmbiguousFramingIsRefused(t *testing.T) {
 				if !slices.Equal(statuses, []int{400}) || len(requests) != 0 {
 					t.Errorf("%v %q", statuses, requests)
 				}
-				if want := row.refused; kind != "lenient" && !slices.Equal(refused, []string{want}) || !slices.Contains(Reasons, want) {
+				if want := row.refused; !slices.Equal(refused, []string{want}) || !slices.Contains(Reasons, want) {
 					t.Errorf("refused by %q, want %s", refused, want)
 				}
 			})
@@ -225,19 +223,17 @@ func TestScannerInPieces(t *testing.T) {
 	t.Parallel()
 	for name, row := range streams {
 		sent := []byte(row.sent + next)
-		for _, lenient := range []bool{false, true} {
-			whole := scanner{lenient: lenient}
-			_, want := whole.scan(sent)
-			for size := 1; size <= 40; size++ {
-				s, got := scanner{lenient: lenient}, ""
-				for piece := range slices.Chunk(sent, size) {
-					if _, got = s.scan(piece); got != "" {
-						break
-					}
+		var whole scanner
+		_, want := whole.scan(sent)
+		for size := 1; size <= 40; size++ {
+			s, got := scanner{}, ""
+			for piece := range slices.Chunk(sent, size) {
+				if _, got = s.scan(piece); got != "" {
+					break
 				}
-				if got != want {
-					t.Errorf("%s in pieces of %d: %q, want %q", name, size, got, want)
-				}
+			}
+			if got != want {
+				t.Errorf("%s in pieces of %d: %q, want %q", name, size, got, want)
 			}
 		}
 	}
@@ -272,12 +268,12 @@ func TestHTTP2(t *testing.T) {
 // before. Otherwise bytes of one request could be taken for the next unseen.
 func FuzzScannerAgreesWithNetHTTP(f *testing.F) {
 	for _, row := range streams {
-		f.Add([]byte(row.sent+next), false)
-		f.Add([]byte(row.sent+row.sent+next), true)
+		f.Add([]byte(row.sent + next))
+		f.Add([]byte(row.sent + row.sent + next))
 	}
-	f.Fuzz(func(t *testing.T, sent []byte, lenient bool) {
+	f.Fuzz(func(t *testing.T, sent []byte) {
 		ends := map[int]bool{}
-		s, refusedAt := scanner{lenient: lenient}, len(sent)
+		s, refusedAt := scanner{}, len(sent)
 		for i := range sent {
 			if _, reason := s.scan(sent[i : i+1]); reason != "" {
 				refusedAt = i

@@ -8,8 +8,6 @@ import (
 // A scanner follows the requests of one connection and finds what is framed ambiguously. It reads each byte of a head, a chunk
 // size and a trailer once, and counts those of a body.
 type scanner struct {
-	lenient bool
-
 	state   state
 	line    []byte // the beginning of a line, of which the rest has not come
 	left    uint64 // bytes of the body, or of the chunk
@@ -77,13 +75,12 @@ func (s *scanner) scan(p []byte) (passed int, reason string) {
 // take takes a line without its LF.
 func (s *scanner) take(line []byte) (reason string) {
 	switch at := bytes.IndexByte(line, '\r'); {
-	case at < 0 && !s.lenient:
+	case at < 0:
 		return bareLF
-	case at >= 0 && at < len(line)-1:
+	case at < len(line)-1:
 		return bareCR
-	case at >= 0:
-		line = line[:at]
 	}
+	line = line[:len(line)-1]
 	switch s.state {
 	case requestLine:
 		return s.request(line)
@@ -159,7 +156,7 @@ func (s *scanner) contentLength(value []byte) (reason string) {
 	switch {
 	case s.chunked:
 		return lengthAndEncoding
-	case s.sized && (s.length != length || !s.lenient):
+	case s.sized:
 		return twoLengths
 	}
 	s.sized, s.length = true, length

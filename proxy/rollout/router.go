@@ -198,9 +198,9 @@ func (r *Router) Use(c *config.Config) {
 	}
 	r.metrics.know(section)
 	was := r.current.Swap(s)
-	if d := r.decided.Load(); was != nil && d.canaries() && (was.config.Split != section.Split || was.config.Salt != section.Salt) {
+	if d := r.decided.Load(); was != nil && d.canaries() && was.config.Split != section.Split {
 		r.log.Warn("canary draws otherwise from now on: bills that have an owner stay there, only those without one are drawn anew",
-			"split", string(section.Split), "was", string(was.config.Split), "another_salt", was.config.Salt != section.Salt)
+			"split", string(section.Split), "was", string(was.config.Split))
 	}
 	r.settled.Clear() // the settling period may be another
 	r.shadow.Use(c.Rollout.Shadow)

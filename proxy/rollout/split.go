@@ -21,7 +21,7 @@ func (s *settings) chosen(c Call, percent int) bool {
 	if s.config.Split == config.ByMerchant {
 		drawn = c.Merchant
 	}
-	return inPercentage(s.config.Salt, c.Partner, drawn, percent)
+	return inPercentage(c.Partner, drawn, percent)
 }
 
 // An Effect is what a percentage of canary means in numbers, estimated from the bills of the last day.

@@ -70,10 +70,10 @@ func (p position) next(shadow bool) (to position, ok bool) {
 	return to, true
 }
 
-// inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. With one salt the result is the same
-// on every replica. What is selected at a percentage is selected at every higher one: raising the percentage moves nothing back.
-func inPercentage(salt string, partner partner.ID, drawn string, percent int) bool {
+// inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. The result is the same on
+// every replica. What is selected at a percentage is selected at every higher one: raising the percentage moves nothing back.
+func inPercentage(partner partner.ID, drawn string, percent int) bool {
 	// With the lengths, different parts cannot be joined to the same text.
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%d:%s%d:%s", len(salt), salt, len(partner), partner, len(drawn), drawn))
+	sum := sha256.Sum256(fmt.Appendf(nil, "10:billbridge%d:%s%d:%s", len(partner), partner, len(drawn), drawn))
 	return binary.BigEndian.Uint64(sum[:8])%100 < uint64(max(percent, 0))
 }

@@ -178,8 +178,7 @@ func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin 
 // framed wraps a listener. It limits the connections, and checks the framing of their requests.
 func (s *Server) framed(l net.Listener) net.Listener {
 	o := framing.Options{
-		Lenient: func() bool { return s.open.limits.Load().Framing == config.Lenient },
-		Admit:   s.open.admit,
+		Admit: s.open.admit,
 		// Long enough for a client that makes one call after the other.
 		IdleAfter: 5 * time.Second,
 		Refused: func(peer net.Addr, reason string) {
