@@ -2,7 +2,6 @@
 //
 //	go run ./proxy/bench            CPU time of a read, and the ratios
 //	go run ./proxy/bench -ledger    the same of creates and callbacks, with SQLite and PostgreSQL
-//	go run ./proxy/bench -scale     throughput, p99 and CPU time by the number of connections
 //	go run ./proxy/bench -idle 10000
 //	go run ./proxy/bench -half-sent 2000
 //
@@ -21,9 +20,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -47,12 +43,10 @@ func main() {
 
 // options are the flags.
 type options struct {
-	rounds, seconds int
-	connections     []int
-	compare         string
-	scale, ledger   bool
-	svg             string
-	idle, halfSent  int
+	rounds, seconds, connections int
+	compare                      string
+	ledger                       bool
+	idle, halfSent               int
 }
 
 // parse reads the flags. It prints the help to the writer.
@@ -65,39 +59,23 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	}
 	flags.IntVar(&o.rounds, "rounds", 5, "`number` of measurements of each process")
 	flags.IntVar(&o.seconds, "seconds", 5, "duration of one measurement, in `seconds`")
-	connections := flags.String("connections", "", "`number` of connections that wrk opens; with -scale a list of numbers\n"+
-		"(default 64, with -ledger 32, with -scale 1,16,64,256,1024)")
+	flags.IntVar(&o.connections, "connections", 0, "`number` of connections that wrk opens (default 64, with -ledger 32)")
 	flags.StringVar(&o.compare, "compare", "", "`path` of another binary of billbridge, to measure it as well")
 	flags.BoolVar(&o.ledger, "ledger", false, "measure creates, with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
-	flags.BoolVar(&o.scale, "scale", false, "measure reads, creates and callbacks by the number of connections")
-	flags.StringVar(&o.svg, "svg", "", "with -scale: draw a plot of the reads into this `file`")
 	flags.IntVar(&o.idle, "idle", 0, "measure memory: open this `number` of connections, make one call on each, and keep them open")
 	flags.IntVar(&o.halfSent, "half-sent", 0, "measure memory: open this `number` of connections, and send half of a body of 1 MiB on each")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	list := *connections
-	switch {
-	case list != "":
-	case o.scale:
-		list = "1,16,64,256,1024"
-	case o.ledger:
-		list = "32"
-	default:
-		list = "64"
-	}
-	if o.connections, err = counts(list); err != nil {
-		return o, err
-	}
 	switch {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("there are no arguments, but %q was given; -h lists the flags", flags.Arg(0))
-	case o.rounds < 1 || o.seconds < 1:
-		return o, fmt.Errorf("-rounds and -seconds must be at least 1, but are %d and %d", o.rounds, o.seconds)
-	case o.svg != "" && !o.scale:
-		return o, errors.New("-svg needs -scale")
-	case len(o.connections) > 1 && !o.scale:
-		return o, fmt.Errorf("only -scale takes a list of connections, but -connections is %s", list)
+	case o.rounds < 1 || o.seconds < 1 || o.connections < 0:
+		return o, fmt.Errorf("-rounds, -seconds and -connections must be at least 1, but are %d, %d and %d", o.rounds, o.seconds, o.connections)
+	case o.connections == 0 && o.ledger:
+		o.connections = 32
+	case o.connections == 0:
+		o.connections = 64
 	}
 	return o, nil
 }
@@ -115,20 +93,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	return measureCalls(ctx, o, out, progress)
 }
 
-// counts reads a list such as 1,16,64.
-func counts(list string) ([]int, error) {
-	var numbers []int
-	for text := range strings.SplitSeq(list, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("-connections must be numbers such as 64 or 1,16,64, but is %q", list)
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers, nil
-}
-
-// measureCalls prints the tables of calls, and draws the plot.
+// measureCalls prints the table of calls.
 func measureCalls(ctx context.Context, o options, out, progress io.Writer) error {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		return errors.New("wrk is not installed: install the Debian package wrk")
@@ -138,43 +103,19 @@ func measureCalls(ctx context.Context, o options, out, progress io.Writer) error
 		return err
 	}
 	defer l.stop()
-	reads, writes, err := l.subjects(o)
+	subjects, yardsticks := l.reads, []string{nginxLua, tunedProxy}
+	if o.ledger {
+		subjects, yardsticks = l.writes, []string{tunedCreate, plainCreate}
+	}
+	list, err := subjects(o.compare)
 	if err != nil {
 		return err
 	}
-	m, err := l.measure(slices.Concat(reads, writes), o)
+	m, err := l.measure(list, o)
 	if err != nil {
 		return err
 	}
 	conditions(out, o)
-	switch {
-	case o.scale:
-		m.write(out, m.byConnections())
-	case o.ledger:
-		m.write(out, m.compared(0, tunedCreate, plainCreate))
-	default:
-		m.write(out, m.compared(0, nginxLua, tunedProxy))
-	}
-	if o.svg == "" {
-		return nil
-	}
-	plot := m.first(len(reads)).plot("Reads of a bill by the number of connections")
-	return os.WriteFile(o.svg, []byte(plot), 0o644)
-}
-
-// subjects starts the processes that the options ask for.
-func (l *lab) subjects(o options) (reads, writes []*subject, err error) {
-	if !o.ledger {
-		if reads, err = l.reads(o.compare); err != nil {
-			return nil, nil, err
-		}
-	}
-	if o.ledger || o.scale {
-		writes, err = l.writes(o.compare)
-	} else {
-		var standard *subject
-		standard, err = l.defaultProxy()
-		reads = append(reads, standard)
-	}
-	return reads, writes, err
+	m.write(out, m.compared(yardsticks...))
+	return nil
 }

@@ -28,20 +28,14 @@ func TestMain(m *testing.M) {
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string][]int{
-		"": {64}, "-ledger": {32}, "-scale": {1, 16, 64, 256, 1024}, "-scale -connections 2,8 -svg f": {2, 8}, "-connections 5": {5},
-	} {
-		if o, err := parse(strings.Fields(args), io.Discard); err != nil || !slices.Equal(o.connections, want) {
-			t.Errorf("%q: connections %v, %v, want %v", args, o.connections, err, want)
+	for args, want := range map[string]int{"": 64, "-ledger": 32, "-connections 5": 5} {
+		if o, err := parse(strings.Fields(args), io.Discard); err != nil || o.connections != want {
+			t.Errorf("%q: connections %d, %v, want %d", args, o.connections, err, want)
 		}
 	}
 	for args, want := range map[string]string{
-		"-connections 0":          `-connections must be numbers such as 64 or 1,16,64, but is "0"`,
-		"-scale -connections 1,x": `-connections must be numbers such as 64 or 1,16,64, but is "1,x"`,
-		"-connections 1,2":        "only -scale takes a list of connections, but -connections is 1,2",
-		"-rounds 0":               "-rounds and -seconds must be at least 1, but are 0 and 5",
-		"-svg f":                  "-svg needs -scale",
-		"more":                    `there are no arguments, but "more" was given; -h lists the flags`,
+		"-rounds 0": "-rounds, -seconds and -connections must be at least 1, but are 0, 5 and 0",
+		"more":      `there are no arguments, but "more" was given; -h lists the flags`,
 	} {
 		if _, err := parse(strings.Fields(args), io.Discard); err == nil || err.Error() != want {
 			t.Errorf("%q: error %v, want %s", args, err, want)
@@ -115,7 +109,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	interrupt()
-	if _, err := l.measure(reads, options{rounds: 1, seconds: 60, connections: []int{1}}); err == nil {
+	if _, err := l.measure(reads, options{rounds: 1, seconds: 60, connections: 1}); err == nil {
 		t.Error("the run went on")
 	}
 	l.stop()

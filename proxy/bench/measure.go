@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -28,29 +27,24 @@ type sample struct {
 
 // measurements are the samples of a run.
 type measurements struct {
-	subjects    []*subject
-	connections []int
-	samples     [][][]sample // by subject, number of connections, round
+	subjects []*subject
+	samples  [][]sample // by subject and round
 }
 
-// measure measures all subjects in turn, in each round, with each number of connections.
+// measure measures all subjects in turn, in each round.
 func (l *lab) measure(subjects []*subject, o options) (*measurements, error) {
-	m := &measurements{subjects, o.connections, make([][][]sample, len(subjects))}
-	for i := range subjects {
-		m.samples[i] = make([][]sample, len(o.connections))
-	}
+	m := &measurements{subjects, make([][]sample, len(subjects))}
 	if err := l.prepare(subjects); err != nil {
 		return nil, err
 	}
 	// The warm-up is short, and with 1,024 connections a slow machine would answer nothing in a second.
-	if err := l.round(0, m, 1, min(slices.Max(o.connections), 64), func(int, sample) {}); err != nil {
+	if err := l.round(0, m, 1, min(o.connections, 64), func(int, sample) {}); err != nil {
 		return nil, err
 	}
 	for round := range o.rounds {
-		for c, n := range o.connections {
-			if err := l.round(round+1, m, o.seconds, n, func(i int, r sample) { m.samples[i][c] = append(m.samples[i][c], r) }); err != nil {
-				return nil, err
-			}
+		keep := func(i int, r sample) { m.samples[i] = append(m.samples[i], r) }
+		if err := l.round(round+1, m, o.seconds, o.connections, keep); err != nil {
+			return nil, err
 		}
 	}
 	return m, nil

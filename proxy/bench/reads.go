@@ -28,13 +28,6 @@ func (s subject) of(name string, p *process) *subject {
 	return &s
 }
 
-// defaultProxy is ReverseProxy without settings. It keeps two idle connections and opens one for nearly every call, so that it would
-// run out of ports with more connections.
-func (l *lab) defaultProxy() (*subject, error) {
-	p, err := l.role("default", l.backend)
-	return pass.of("ReverseProxy, default: passed through", p), err
-}
-
 // reads are the subjects that read a bill. compare is another binary of billbridge, or "".
 func (l *lab) reads(compare string) ([]*subject, error) {
 	plain, noPlain, err := l.nginx(false)
@@ -49,6 +42,10 @@ func (l *lab) reads(compare string) ([]*subject, error) {
 	if err != nil {
 		return nil, err
 	}
+	standard, err := l.role("default", l.backend)
+	if err != nil {
+		return nil, err
+	}
 	ours, err := l.gateway(l.billbridge, l.readConfig())
 	if err != nil {
 		return nil, err
@@ -59,6 +56,7 @@ func (l *lab) reads(compare string) ([]*subject, error) {
 	subjects := []*subject{
 		translated.of("billbridge: translated, logged, counted", ours), yardstick, pass.of(tunedProxy, tuned),
 		pass.of("billbridge: passed through, logged, counted", ours), floor,
+		pass.of("ReverseProxy, default: passed through", standard),
 	}
 	if compare == "" {
 		return subjects, nil

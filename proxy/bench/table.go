@@ -50,9 +50,8 @@ func (t table) write(out io.Writer) {
 	}
 }
 
-// compared returns the table of all subjects with one of the numbers of connections, and the ratio of their CPU time to that of each
-// yardstick. A ratio is formed in each round.
-func (m *measurements) compared(connections int, yardsticks ...string) table {
+// compared returns the table of all subjects, and the ratio of their CPU time to that of each yardstick. A ratio is formed in each round.
+func (m *measurements) compared(yardsticks ...string) table {
 	t := table{head: []string{"process", "calls/s", "p99", "CPU µs/call"}}
 	var bases [][]sample
 	for _, name := range yardsticks {
@@ -61,13 +60,13 @@ func (m *measurements) compared(connections int, yardsticks ...string) table {
 		var base []sample
 		for i, s := range m.subjects {
 			if s.name == name {
-				base = m.samples[i][connections]
+				base = m.samples[i]
 			}
 		}
 		bases = append(bases, base)
 	}
 	for i, s := range m.subjects {
-		samples := m.samples[i][connections]
+		samples := m.samples[i]
 		if s.process == nil {
 			t.rows = append(t.rows, s.missingRow(len(t.head)))
 			continue
@@ -184,9 +183,8 @@ func shortTime(d time.Duration) string {
 
 // conditions prints under which conditions the figures below were measured.
 func conditions(out io.Writer, o options) {
-	list := strings.Trim(fmt.Sprint(o.connections), "[]")
-	fmt.Fprintf(out, "%s, %s. %s connections. Medians (and ranges) of %d rounds of %d s.\n\n",
-		time.Now().UTC().Format(time.RFC3339), machine(), strings.ReplaceAll(list, " ", ", "), o.rounds, o.seconds)
+	fmt.Fprintf(out, "%s, %s. %d connections. Medians (and ranges) of %d rounds of %d s.\n\n",
+		time.Now().UTC().Format(time.RFC3339), machine(), o.connections, o.rounds, o.seconds)
 }
 
 // machine names the processor, the kernel and the version of Go.

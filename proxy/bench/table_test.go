@@ -49,27 +49,25 @@ func TestTableOfRatios(t *testing.T) {
 			{name: tunedProxy, process: running},
 			{name: "nginx: passed through", missing: "nginx is not installed"},
 		},
-		connections: []int{64},
-		samples: [][][]sample{
-			{of(12345, 9*time.Millisecond, 120, 90, 100)},
-			{of(999.6, 250*time.Microsecond, 60, 60, 100)},
-			{of(56, 1234*time.Millisecond, 240, 180, 200)},
-			{nil},
+		samples: [][]sample{
+			of(12345, 9*time.Millisecond, 120, 90, 100),
+			of(999.6, 250*time.Microsecond, 60, 60, 100),
+			of(56, 1234*time.Millisecond, 240, 180, 200),
+			nil,
 		},
 	}
 	var text strings.Builder
-	m.write(&text, m.compared(0, nginxLua, tunedProxy))
+	m.write(&text, m.compared(nginxLua, tunedProxy))
 	golden(t, "ratios.md", text.String())
 }
 
 func TestRatiosNeedTheirYardstick(t *testing.T) {
 	t.Parallel()
 	m := &measurements{
-		subjects:    []*subject{{name: "billbridge", process: &process{}}, {name: nginxLua, missing: errNoNginx.Error()}},
-		connections: []int{64},
-		samples:     [][][]sample{{of(1000, time.Millisecond, 100)}, {nil}},
+		subjects: []*subject{{name: "billbridge", process: &process{}}, {name: nginxLua, missing: errNoNginx.Error()}},
+		samples:  [][]sample{of(1000, time.Millisecond, 100), nil},
 	}
-	if got := m.compared(0, nginxLua).rows[0]; got[len(got)-1] != "–" {
+	if got := m.compared(nginxLua).rows[0]; got[len(got)-1] != "–" {
 		t.Errorf("the ratio to a process that was not measured is %q, want –", got[len(got)-1])
 	}
 }
@@ -84,18 +82,6 @@ func TestNumbersInTables(t *testing.T) {
 	for d, want := range map[time.Duration]string{236 * time.Microsecond: "0.24 ms", 7410 * time.Microsecond: "7.4 ms", 1090 * time.Millisecond: "1090 ms"} {
 		if got := shortTime(d); got != want {
 			t.Errorf("shortTime(%s) is %q, want %q", d, got, want)
-		}
-	}
-}
-
-func TestCounts(t *testing.T) {
-	t.Parallel()
-	if got, err := counts("1,16,1024"); err != nil || len(got) != 3 || got[2] != 1024 {
-		t.Errorf("got %v, %v", got, err)
-	}
-	for _, wrong := range []string{"", "0", "1,", "many"} {
-		if _, err := counts(wrong); err == nil || !strings.Contains(err.Error(), "-connections") {
-			t.Errorf("%q: the error is %v", wrong, err)
 		}
 	}
 }
