@@ -124,14 +124,14 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 			return err
 		}
 	}
-	// Before the clock is set: afterwards a sweep may remove these rows.
-	if _, err := s.sweep(ctx, `
+	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
+	if _, err := s.sweep(ctx, 0, `
 		UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
 			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2)`,
 		now.Add(estimatedLife).UnixMilli()); err != nil {
 		return err
 	}
-	if _, err := s.sweep(ctx, `
+	if _, err := s.sweep(ctx, 0, `
 		UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
 			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`, now.UnixMilli()); err != nil {
 		return err

@@ -172,7 +172,7 @@ func (s *Store) SweepCounts(ctx context.Context, versions []string, before time.
 		args = append(args, version)
 		fmt.Fprintf(&others, "version <> $%d AND ", len(args))
 	}
-	return s.sweep(ctx, fmt.Sprintf(`
+	return s.sweep(ctx, pause, fmt.Sprintf(`
 		DELETE FROM billbridge_counts WHERE (version, partner, operation) IN (
 			SELECT version, partner, operation FROM billbridge_counts
 			WHERE %s added < $1 ORDER BY added LIMIT $%d %s)`, others.String(), len(args)+1, s.passOver()), args...)

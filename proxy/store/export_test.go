@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Pause is the pause between two batches.
+const Pause = pause
+
 // These errors are exported for tests only.
 var (
 	ErrClosed    = errClosed

@@ -186,7 +186,7 @@ func TestMigratesTheFirstVersion(t *testing.T) {
 func backToVersion5(t *testing.T, db *sql.DB) {
 	t.Helper()
 	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_owners_open", "billbridge_counts_marked"} {
-		run(t, db, "DROP INDEX "+index)
+		run(t, db, "DROP INDEX IF EXISTS "+index)
 	}
 	run(t, db, "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN repeats", "ALTER TABLE billbridge_callbacks DROP COLUMN repeated",

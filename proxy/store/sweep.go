@@ -11,18 +11,18 @@ import (
 //   - addresses of bills without a callback, from the end of the bill, or from when the address was made if that is later or the
 //     end is not known. Addresses of registrations stay: the upstream may use them for years.
 //
-// It works in batches, so that other writes do not wait long: after an error, n rows have been removed. Replicas may sweep at
-// the same time.
+// It works in batches with pauses, so that other writes do not wait long: after an error, n rows have been removed.
+// Replicas may sweep at the same time.
 func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
 	before := now.Add(-retention).UnixMilli()
-	n, err = s.sweep(ctx, `
+	n, err = s.sweep(ctx, pause, `
 		DELETE FROM billbridge_callbacks WHERE seq IN (
 			SELECT seq FROM billbridge_callbacks WHERE done < $1 ORDER BY done LIMIT $2 `+s.passOver()+`)`, before)
 	if err != nil {
 		return n, err
 	}
 	// Callbacks that are left are waiting or dead, or have been over for less than retention.
-	addresses, err := s.sweep(ctx, `
+	addresses, err := s.sweep(ctx, pause, `
 		DELETE FROM billbridge_addresses WHERE id IN (
 			SELECT a.id FROM billbridge_addresses a WHERE a.ends < $1
 			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks c WHERE c.address = a.id)
@@ -33,7 +33,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 // SweepBodies deletes the bodies of callbacks that were delivered or dropped more than keep ago, and returns their number. The rows
 // stay until Sweep removes them. Dead callbacks keep their bodies until an operator decides.
 func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
-	return s.sweep(ctx, `
+	return s.sweep(ctx, pause, `
 		UPDATE billbridge_callbacks SET body = $1, erased = $2 WHERE seq IN (
 			SELECT seq FROM billbridge_callbacks WHERE done < $3 AND erased IS NULL ORDER BY done LIMIT $4 `+s.passOver()+`)`,
 		[]byte{}, now.UnixMilli(), now.Add(-keep).UnixMilli())
@@ -43,15 +43,19 @@ func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Durati
 // batches as Sweep does, and returns their number. The owner of a removed bill is not known any more, so retention must be longer
 // than calls about a bill can come. Rows with a denial stay for deniedFor, by the machine's clock.
 func (s *Store) SweepOwners(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
-	return s.sweep(ctx, `
+	return s.sweep(ctx, pause, `
 		DELETE FROM billbridge_owners WHERE (partner, bill) IN (
 			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 AND (denied IS NULL OR denied < $2 OR denied > $3)
 			ORDER BY ends LIMIT $4 `+s.passOver()+`)`,
 		storeTime.Add(-retention).UnixMilli(), s.stamp(now).Add(-deniedFor).UnixMilli(), s.stamp(now).Add(deniedFor).UnixMilli())
 }
 
-// sweep runs a statement, whose last argument is the most rows to change at once, until it finds fewer.
-func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int, err error) {
+// pause is how long a removal of old rows leaves the disk to other writes, and to standbys, after each batch.
+const pause = 100 * time.Millisecond
+
+// sweep runs a statement, whose last argument is the most rows to change at once, until it finds fewer. It pauses after
+// each batch.
+func (s *Store) sweep(ctx context.Context, pause time.Duration, statement string, args ...any) (n int, err error) {
 	args = append(args, s.batch)
 	for {
 		removed, err := write(ctx, s, "sweeping", func(ctx context.Context, q queries) (int64, error) {
@@ -68,6 +72,11 @@ func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int
 		n += int(removed)
 		if err != nil || removed < int64(s.batch) {
 			return n, err
+		}
+		select {
+		case <-ctx.Done():
+			return n, ctx.Err()
+		case <-time.After(pause):
 		}
 	}
 }

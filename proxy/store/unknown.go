@@ -127,7 +127,7 @@ func (s *Store) DoubledBills(ctx context.Context, f BillFilter) (list []ListedBi
 
 // SweepUnknown removes writes with an unknown outcome that ended before a time, and returns their number.
 func (s *Store) SweepUnknown(ctx context.Context, before time.Time) (n int, err error) {
-	return s.sweep(ctx, `
+	return s.sweep(ctx, pause, `
 		DELETE FROM billbridge_unknown WHERE (partner, bill, operation) IN (
 			SELECT partner, bill, operation FROM billbridge_unknown WHERE at < $1 ORDER BY at LIMIT $2 `+s.passOver()+`)`, before.UnixMilli())
 }
@@ -162,6 +162,7 @@ func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill,
 
 // UnknownOutcomes returns the writes that have an unknown outcome, the last first, and the number of all that the filter selects:
 // those of RecordUnknown, and creates recorded before cutOff that were never completed because their process ended.
+// With PostgreSQL it reads the ledger as ListBills does: with an index on open creates, each completion would write to all indexes.
 func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.Time) (list []ListedBill, all int, err error) {
 	const rows = `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state, coalesce(length(o.creates), 0) AS creates,
@@ -172,7 +173,10 @@ func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.T
 		SELECT partner, bill, upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended,
 			'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
 		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> '' AND coalesce(tried, changed) < $7`
-	return s.listBills(ctx, f, func(context.Context, queries) (string, error) { return rows, nil }, "at DESC, partner, bill, operation", []any{s.stamp(cutOff).UnixMilli()})
+	return s.listBills(ctx, f, func(ctx context.Context, q queries) (string, error) {
+		ofBill, err := holdersOf(ctx, q, f)
+		return rows + " AND " + ofBill, err
+	}, "at DESC, partner, bill, operation", []any{s.stamp(cutOff).UnixMilli()})
 }
 
 // listBills lists the rows of a query.
