@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,14 +121,18 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	b.created(t, "kept-1")
 	b.created(t, "kept-2")
 	b.pair.Stall()
-	for _, bill := range []string{"refused-1", "refused-2"} {
-		if status, answer := b.call(t, "create", bill); status != http.StatusServiceUnavailable {
-			t.Errorf("without a standby: %d %s", status, answer)
-		}
-		if n, _ := b.at(bill); n > 0 {
-			t.Errorf("%s was sent", bill)
-		}
+	var refusing sync.WaitGroup // both wait for the standby, for as long as a call waits for the store
+	for n, bill := range []string{"refused-1", "refused-2"} {
+		refusing.Go(func() {
+			if status, answer := b.callAt(t, n, "create", bill); status != http.StatusServiceUnavailable {
+				t.Errorf("without a standby: %d %s", status, answer)
+			}
+			if n, _ := b.at(bill); n > 0 {
+				t.Errorf("%s was sent", bill)
+			}
+		})
 	}
+	refusing.Wait()
 	b.pair.FailOver()
 	for _, bill := range []string{"refused-1", "refused-2", "later"} {
 		proxytest.Eventually(t, func() bool { status, _ := b.call(t, "create", bill); return status == http.StatusOK },
@@ -219,8 +224,14 @@ func (b *failOverTrial) at(bill string) (n int, where int) {
 func (b *failOverTrial) call(t *testing.T, operation, bill string) (int, string) {
 	t.Helper()
 	b.calls++
-	form := []string{"v2", "legacy"}[b.calls/2%2]
-	g := b.gateways[b.calls%2]
+	return b.callAt(t, b.calls, operation, bill)
+}
+
+// callAt makes the call of a number.
+func (b *failOverTrial) callAt(t *testing.T, number int, operation, bill string) (int, string) {
+	t.Helper()
+	form := []string{"v2", "legacy"}[number/2%2]
+	g := b.gateways[number%2]
 	return httpCall(t, http.MethodPost, "http://"+g.partners+operationPath(form, operation), operationBody(form, operation, billRef{trialKey, bill}, "m", false))
 }
 

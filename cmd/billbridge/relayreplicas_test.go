@@ -87,6 +87,10 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 		b.kill(t, replicas[0])
 		close(p.released)
 	})
+	p.await(t, "all that the killed one has not claimed are delivered", func() bool {
+		return len(p.accepted) >= len(quiet)+len(killed)-atOnce && p.underWay == 0
+	})
+	expireClaims(t, "pgx", url)
 	p.await(t, "all are delivered", func() bool { return len(p.accepted) == len(quiet)+len(killed) })
 	awaitNoneWaiting(t, replicas[1], len(quiet)+len(killed))
 	sums[1] = callbackCounters(t, replicas[1])

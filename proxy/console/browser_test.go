@@ -17,6 +17,7 @@ import (
 	"billbridge/proxy/proxytest"
 
 	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -83,22 +84,45 @@ type tab struct {
 	errors []string // of the console
 }
 
-// newTab starts a browser that can reach this machine only.
-func newTab(t *testing.T) *tab {
-	t.Helper()
-	// The test's context ends too early for the browser to close.
-	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(findBrowser(t)),
+// The tests share a browser, which the first of them starts and TestMain ends.
+var (
+	browser struct {
+		sync.Once
+		ctx context.Context
+		err error
+	}
+	endBrowser = func() error { return nil }
+)
+
+// startBrowser starts a browser that can reach this machine only.
+func startBrowser(path string) (context.Context, error) {
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path),
 		chromedp.NoSandbox, // root cannot use it; the browser opens no page but ours
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 		chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("disable-component-update", true),
 	)...)
-	t.Cleanup(cancel)
 	quiet := func(string, ...any) {} // chromedp logs events of newer browsers that it does not support
-	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
+	ctx, _ = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
+	endBrowser = func() error {
+		defer cancel()
+		return chromedp.Cancel(ctx) // removes the files of the browser
+	}
+	return ctx, chromedp.Do(ctx)
+}
+
+// newTab opens a tab with cookies of its own.
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	path := findBrowser(t)
+	browser.Do(func() { browser.ctx, browser.err = startBrowser(path) })
+	if browser.err != nil {
+		t.Fatal("starting the browser: ", browser.err)
+	}
+	ctx, cancel := context.WithTimeout(browser.ctx, 4*patience)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	p := &tab{t: t, ctx: ctx}
 	messages := chromedp.Console(ctx)
@@ -116,7 +140,7 @@ func newTab(t *testing.T) *tab {
 		}
 	})
 	t.Cleanup(func() {
-		if err := chromedp.Cancel(ctx); err != nil { // removes the files of the browser
+		if err := chromedp.Cancel(ctx); err != nil {
 			t.Error(err)
 		}
 		reading.Wait()
@@ -175,6 +199,16 @@ func (p *tab) use(l look) {
 	p.do("the size", chromedp.EmulateViewport(l.width, 800, options...))
 	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}
 	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// hurry makes pages that ask for news every 5 seconds ask every half second. It must be called before they are opened.
+func (p *tab) hurry() {
+	p.t.Helper()
+	script := `((timeout) => { window.setTimeout = (f, wait, ...args) => timeout(f, wait === 5000 ? 500 : wait, ...args) })(window.setTimeout)`
+	_, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	if err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -348,6 +382,7 @@ func TestOverviewInABrowser(t *testing.T) {
 	s.post("/rollout/begin?by=test")
 	s.send("legacy", "create", clinicKey, "FIRST")
 	p.use(looks[0])
+	p.hurry()
 	s.await("/", "<b>1</b>")
 	p.open(s.admin + "/")
 	p.do("a mark and the focus", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true, document.getElementById("row-0").focus())`))
@@ -372,6 +407,7 @@ func TestListsInABrowser(t *testing.T) {
 		}
 	}
 	p.use(looks[0])
+	p.hurry()
 	has := func(text string) string {
 		return fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text)
 	}

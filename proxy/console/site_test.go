@@ -244,4 +244,11 @@ func TestLivePagesEndWithTheGateway(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { os.Exit(proxytest.Tests{M: m}.Run()) }
+func TestMain(m *testing.M) {
+	code := proxytest.Tests{M: m}.Run()
+	if err := endBrowser(); err != nil {
+		fmt.Fprintln(os.Stderr, "ending the browser:", err)
+		code = 1
+	}
+	os.Exit(code)
+}

@@ -33,8 +33,12 @@ type Pair struct {
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
 	p := &Pair{t: t, conns: map[net.Conn]bool{}}
-	begin := func(data, from string) *server {
-		s, err := start("off", data, from)
+	begin := func(data string, primary ...string) *server {
+		from, err := template()
+		var s *server
+		if err == nil {
+			s, err = start("off", data, append([]string{from.folder}, primary...)...)
+		}
 		if errors.Is(err, errMissing) && os.Getenv("CI") != "true" {
 			t.Skip(err)
 		}
@@ -44,8 +48,8 @@ func NewPair(t testing.TB) *Pair {
 		t.Cleanup(func() { _ = s.leash.Close() })
 		return s
 	}
-	p.primary = begin(newData, "")
-	p.standby = begin(copyData, p.primary.folder)
+	p.primary = begin(copyData)
+	p.standby = begin(standbyData, p.primary.folder)
 	p.to = p.primary.folder
 	folder, err := os.MkdirTemp("", "pg") // a short name: it is part of a socket's
 	if err != nil {

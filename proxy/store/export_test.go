@@ -35,6 +35,11 @@ func OpenSmall(ctx context.Context, url string, pages int) (*Store, error) {
 	return open(ctx, url, options{busy: 50 * time.Millisecond, batch: 10, pages: pages})
 }
 
+// OpenHasty is Open, except that after a fail-over the other gateways have a moment to confirm the new server, not eight seconds.
+func OpenHasty(ctx context.Context, url string, lossless bool) (*Store, error) {
+	return open(ctx, url, options{batch: 1000, lossless: lossless, confirm: 300 * time.Millisecond})
+}
+
 // ProbeSmall is Probe with the same short wait.
 func ProbeSmall(ctx context.Context, url string) error {
 	return probe(ctx, url, options{busy: 50 * time.Millisecond})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -54,6 +55,7 @@ type guard struct {
 	gateway string
 	slots   chan *slot
 	all     []*slot
+	confirm time.Duration // as confirmWithin
 
 	mu       sync.Mutex // of what follows, and of the numbers
 	server   string     // on which the numbers were found; "" if that must be looked for
@@ -70,8 +72,8 @@ type slot struct {
 	tried int64 // of the last transaction, which may have been committed
 }
 
-func newGuard(slots int) *guard {
-	g := &guard{gateway: rand.Text(), slots: make(chan *slot, slots), outcomes: map[FailOver]*atomic.Int64{}}
+func newGuard(slots int, confirm time.Duration) *guard {
+	g := &guard{gateway: rand.Text(), confirm: cmp.Or(confirm, confirmWithin), slots: make(chan *slot, slots), outcomes: map[FailOver]*atomic.Int64{}}
 	for id := range slots {
 		s := &slot{id: id}
 		g.slots <- s
@@ -152,7 +154,7 @@ func (g *guard) deadline(server string) time.Time {
 	if g.meeting != server {
 		g.meeting, g.since = server, time.Now()
 	}
-	return g.since.Add(confirmWithin)
+	return g.since.Add(g.confirm)
 }
 
 // find looks for the numbers of this gateway, and reports whether one of them is lower than the last that was acknowledged. Then the

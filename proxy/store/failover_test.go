@@ -110,7 +110,7 @@ func TestFailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := proxytest.NewPair(t)
-			a, err := store.Open(t.Context(), p.URL, store.Options{Lossless: name == "killed, lossless"})
+			a, err := store.OpenHasty(t.Context(), p.URL, name == "killed, lossless")
 			closed(t, a, err)
 			b, err := store.Open(t.Context(), p.URL)
 			if err != nil {
@@ -129,7 +129,7 @@ func TestFailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 			p.FailOver()
 			reconnect(t, a)
 			equal(t, "outcomes", outcomes(a), []string{want})
-			after, err := store.Open(t.Context(), p.URL, store.Options{Lossless: name == "killed, lossless"})
+			after, err := store.OpenHasty(t.Context(), p.URL, name == "killed, lossless")
 			closed(t, after, err)
 			equal(t, "of a gateway that starts later", outcomes(after), []string{""})
 			r, err := after.Rollout(t.Context())
@@ -153,7 +153,9 @@ func TestFailOverIsNotProvenAfterARestart(t *testing.T) {
 	p.Stall()
 	own(t, a, "lost", "new")
 	p.FailOver()
-	r, err := open(t, p.URL).Rollout(t.Context())
+	b, err := store.OpenHasty(t.Context(), p.URL, false)
+	closed(t, b, err)
+	r, err := b.Rollout(t.Context())
 	if err != nil || r.Restored.By != store.ByFailOver {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -239,7 +241,7 @@ func TestFrozenPrimaryStopsNothing(t *testing.T) {
 	pair.Freeze()
 	pair.Promote()
 	proxytest.Eventually(t, func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err := s.Own(ctx, partner.Of("one"), "after", "new", time.Now(), time.Time{})
 		return err == nil

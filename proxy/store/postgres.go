@@ -39,7 +39,7 @@ type postgresEngine struct {
 }
 
 func openPostgres(ctx context.Context, url string, o options) (*postgresEngine, error) {
-	e := &postgresEngine{queue: newQueue(), url: url, guard: newGuard(connections), checking: make(chan struct{}, 1), lossless: o.lossless}
+	e := &postgresEngine{queue: newQueue(), url: url, guard: newGuard(connections, o.confirm), checking: make(chan struct{}, 1), lossless: o.lossless}
 	var err error
 	if e.db, err = pool(url, connections-batchesAtOnce, e.reused, e.connected); err != nil {
 		return nil, err

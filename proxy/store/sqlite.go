@@ -44,7 +44,7 @@ type pinned struct {
 }
 
 func openSQLite(ctx context.Context, file string, o options) (*sqliteEngine, error) {
-	e := &sqliteEngine{statements: stmtCache{}, queue: newQueue(), guard: newGuard(1)}
+	e := &sqliteEngine{statements: stmtCache{}, queue: newQueue(), guard: newGuard(1, 0)}
 	err := e.open(ctx, file, o)
 	if err == nil {
 		err = e.begun(ctx)

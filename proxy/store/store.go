@@ -152,6 +152,8 @@ type options struct {
 	batch int           // as in Store
 	keys  Keys
 
+	confirm time.Duration // instead of confirmWithin; 0 for that
+
 	lossless bool // as in Options
 }
 
