@@ -26,7 +26,7 @@ type demoProcess struct {
 
 func startDemoProcess(t *testing.T) *demoProcess {
 	t.Helper()
-	p := launchInTempDir(t, "serve", "--demo", "--rate", "200", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	p := launchInTempDir(t, "serve", "--demo", "--rate", "400", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	at, err := p.await("stdout", `^  console +(?P<admin>http://\S+)/$`)
 	if err != nil {
 		t.Fatal(err)
