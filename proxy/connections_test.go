@@ -137,7 +137,7 @@ func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 func TestR15_SlowReaders(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000","message":"`+strings.Repeat("x", 8<<20)+`","data":{"apiKey":"`+demoKey+`","billId":"1"}}`))
-	p := newProcess(t, anyPort+strings.ReplaceAll(oneUpstream("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "20s", "10s"))
+	p := newProcess(t, anyPort+strings.ReplaceAll(oneUpstream("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "20s", "4s"))
 	q := newCall("v2", "resend").with("billId", "1")
 	c, err := net.Dial("tcp", p.Address())
 	if err != nil {
