@@ -243,7 +243,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s]}
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // for all calls
 	defer cancel()
 
 	// does runs a command. Its output must have no canary, and the text shows.

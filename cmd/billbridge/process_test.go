@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -28,7 +30,7 @@ type process struct {
 }
 
 // patience bounds every wait. No test waits for the whole time.
-const patience = time.Minute
+const patience = proxytest.Patience
 
 func launch(dir, program string, args ...string) (*process, error) {
 	cmd := exec.Command(program, args...)

@@ -149,7 +149,7 @@ func (m *rolloutRun) run(t *testing.T, replicas int) {
 	for range replicas {
 		gateways = append(gateways, m.cluster.start(t, m.config))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // for the whole run
 	var clients sync.WaitGroup
 	t.Cleanup(func() { cancel(); clients.Wait() })
 	var began atomic.Int64
