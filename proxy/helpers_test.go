@@ -25,7 +25,7 @@ import (
 )
 
 // testTimeout ends a test that would hang. No test sleeps.
-const testTimeout = 30 * time.Second
+const testTimeout = 2 * time.Minute
 
 // refusedURL is an address at which nothing listens: it refuses every connection.
 const refusedURL = "http://127.0.0.2:9"

@@ -139,6 +139,11 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 	}
 
 	p := newPrometheus(t, on.AdminAddress())
+	check := exec.Command("promtool", "check", "metrics")
+	check.Stdin = strings.NewReader(on.admin("GET", "/metrics").body)
+	if said, err := check.CombinedOutput(); err != nil {
+		t.Errorf("promtool check metrics: %v\n%s", err, said)
+	}
 	query := p.url + "/api/v1/query_exemplars?" + url.Values{
 		"query": {"billbridge_request_duration_seconds_bucket"}, "start": {fmt.Sprint(time.Now().Add(-time.Hour).Unix())}, "end": {fmt.Sprint(time.Now().Add(time.Hour).Unix())},
 	}.Encode()

@@ -20,7 +20,7 @@ import (
 )
 
 // testTimeout is longer than anything that a test waits for.
-const testTimeout = 20 * time.Second
+const testTimeout = 2 * time.Minute
 
 // A testServer reads requests and answers each with what answer writes. It counts its connections and their ends.
 type testServer struct {

@@ -8,7 +8,7 @@ import (
 )
 
 // What the flags -parallel and -rapid.checks are unless they are given. Most tests wait for processes, sockets and browsers, so more of
-// them can run at the same time than there are processors. The models have 60 runs in .ci/run and 1,000 in .ci/long.
+// them can run at the same time than there are processors. The models have 40 runs more in .ci/run, and 1,000 in .ci/long.
 const (
 	atOnce = 8
 	checks = 20
