@@ -52,7 +52,7 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 		return nil, r
 	case err != nil:
 		if x.r.Context().Err() == nil { // otherwise the caller has gone, which is not an error of the store
-			x.gateway.log.Error("a callback address cannot be stored", "id", x.id, "error", err.Error())
+			x.gateway.storeLog.Error("a callback address cannot be stored", "id", x.id, "error", err.Error())
 		}
 		return nil, notStored.with("the callback address cannot be stored now, nothing was sent")
 	case gatewayURL == partnerURL:
@@ -102,7 +102,7 @@ func (x *exchange) keepRows() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
 	if err := x.gateway.relay.Unbind(ctx, x.sent.address); err != nil {
-		x.gateway.log.Error("the callback address of a call without an effect cannot be removed", "id", x.id, "error", err.Error())
+		x.gateway.storeLog.Error("the callback address of a call without an effect cannot be removed", "id", x.id, "error", err.Error())
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/tracing"
@@ -52,6 +53,7 @@ type Gateway struct {
 	using     sync.Mutex // serializes Use
 	metrics   *metrics
 	log       *slog.Logger
+	storeLog  *slog.Logger // for errors of the store, which each call can repeat
 	userAgent string
 	rollout   *rollout.Router  // may be nil
 	partners  knownPartners    // the partners whose calls the rollout has routed
@@ -89,7 +91,10 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		return nil, errors.New("the config has a rollout section, but Options.Rollout is nil")
 	}
 	draining, drain := context.WithCancel(context.Background())
-	g := &Gateway{draining: draining, drain: drain, metrics: m, log: o.Logger, userAgent: o.UserAgent, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing, answerWithin: o.AnswerWithin}
+	g := &Gateway{
+		draining: draining, drain: drain, metrics: m, log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second), userAgent: o.UserAgent,
+		relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing, answerWithin: o.AnswerWithin,
+	}
 	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Addr]int{}
 	g.inFlight.refused, g.partnerLimits = m.limited.WithLabelValues("in_flight"), partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}

@@ -137,7 +137,7 @@ func (x *exchange) withhold(says billing.Says) error {
 // unowned returns the refusal of a call that the rollout has refused.
 func (x *exchange) unowned(refused *rollout.Refused) *refusal {
 	if refused.Cause != nil && x.r.Context().Err() == nil {
-		x.gateway.log.Error("the ledger is unreachable", "id", x.id, "error", refused.Cause.Error())
+		x.gateway.storeLog.Error("the ledger is unreachable", "id", x.id, "error", refused.Cause.Error())
 	}
 	f := notOwned.because(notOwned.reason + ": " + refused.Error())
 	if refused.Permanent { // clients send a call again for ever if its code looks like maintenance
@@ -176,13 +176,13 @@ func (x *exchange) complete() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
 	if err := x.gateway.rollout.Complete(ctx, route, effect); err != nil {
-		x.gateway.log.Error("the ledger cannot record the outcome of a create: the bill counts as possibly created", "id", x.id, "error", err.Error())
+		x.gateway.storeLog.Error("the ledger cannot record the outcome of a create: the bill counts as possibly created", "id", x.id, "error", err.Error())
 	}
 	succeeded := effect == store.Succeeded
 	if shown != nil && shown.Result == rollout.Present ||
 		succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
 		if err := x.gateway.rollout.RecordFound(ctx, call, route); err != nil {
-			x.gateway.log.Error("the ledger cannot record where a bill was found: the bill counts as possibly created", "id", x.id, "error", err.Error())
+			x.gateway.storeLog.Error("the ledger cannot record where a bill was found: the bill counts as possibly created", "id", x.id, "error", err.Error())
 		}
 	}
 	// After RecordFound: the ledger must know first that the bill exists.
@@ -199,12 +199,12 @@ func (x *exchange) complete() {
 		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, shown))
 	}
 	if err != nil {
-		x.gateway.log.Error("the ledger cannot record the outcome of a call: billbridge bills list does not show it", "id", x.id, "error", err.Error())
+		x.gateway.storeLog.Error("the ledger cannot record the outcome of a call: billbridge bills list does not show it", "id", x.id, "error", err.Error())
 	}
 	if succeeded {
 		x.gateway.partners.remember(call.Partner, x.call)
 		if err := x.gateway.rollout.RecordSeen(ctx, call.Partner); err != nil {
-			x.gateway.log.Error("the store cannot record that a partner was seen: its settling period becomes longer", "id", x.id, "error", err.Error())
+			x.gateway.storeLog.Error("the store cannot record that a partner was seen: its settling period becomes longer", "id", x.id, "error", err.Error())
 		}
 	}
 	x.countCall(succeeded)

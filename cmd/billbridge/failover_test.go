@@ -173,7 +173,7 @@ func newFailOverTrial(t *testing.T, old, settings string) *failOverTrial {
 	forms := []string{old, map[string]string{"legacy": "v2", "v2": "legacy"}[old]}
 	var urls []any
 	for n, name := range backendNames {
-		s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: trialKey, Name: "a"}}, Transport: noCallbacks{}})
+		s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: trialKey, Name: "a"}}})
 		server := httptest.NewServer(s)
 		t.Cleanup(func() { server.Close(); _ = s.Close() })
 		b.services, urls = append(b.services, s), append(urls, name, forms[n], server.URL)

@@ -42,7 +42,7 @@ var layers = map[string]layer{
 	"proxy/proxytest":        {never: webServing},
 	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
 	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store"}},
-	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store", "proxy/tracing"}},
+	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/partner", "proxy/store", "proxy/tracing"}},
 	"proxy/sandbox":          {},
 	"proxy": {
 		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},

@@ -160,6 +160,9 @@ func noticeLines(s rollout.Status) (lines [][2]string) {
 	if s.RefusedUntil != nil {
 		lines = append(lines, [2]string{"new bills", "refused until " + formatTime(*s.RefusedUntil) + ": a create that is not in the ledger may still be under way"})
 	}
+	if s.Store != "" {
+		lines = append(lines, [2]string{"store", "it cannot be written to: " + s.Store})
+	}
 	if s.Unstored {
 		lines = append(lines, [2]string{"not stored", "only this gateway is stopped, because the store did not record it; the gateway retries every second"})
 	}

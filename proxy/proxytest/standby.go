@@ -194,6 +194,21 @@ func (p *Pair) Freeze() {
 	p.t.Cleanup(func() { signal(syscall.SIGCONT) }) // before the server is told to end
 }
 
+// Away makes the address lead nowhere until FailOver or Back: it accepts no connection, and those that it had are gone.
+func (p *Pair) Away() {
+	p.lead("")
+	p.cut()
+}
+
+// Back makes the address lead to the primary again.
+func (p *Pair) Back() { p.lead(p.primary.folder) }
+
+func (p *Pair) lead(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = to
+}
+
 // Promote makes the standby a primary, and leaves all connections as they are.
 func (p *Pair) Promote() {
 	p.t.Helper()
@@ -205,9 +220,7 @@ func (p *Pair) Promote() {
 // FailOver promotes the standby, and ends the connections to the primary. The address leads to the standby from then on.
 func (p *Pair) FailOver() {
 	p.t.Helper()
-	p.mu.Lock()
-	p.to = p.standby.folder
-	p.mu.Unlock()
+	p.lead(p.standby.folder)
 	p.Promote()
 	p.cut()
 }

@@ -48,7 +48,7 @@ func (r *Relay) Run(ctx context.Context) {
 		now := r.now() // the same for Claim and NextDue, so that nothing becomes due between them
 		began, err := r.round(ctx, now, &attempts)
 		if err != nil && ctx.Err() == nil {
-			r.log.Error("callbacks cannot be read from the store", "error", err.Error())
+			r.storeLog.Error("callbacks cannot be read from the store", "error", err.Error())
 		}
 		if began > 0 {
 			continue
@@ -173,7 +173,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	defer stop()
 	if err := r.store.Finish(done, c, result); err != nil {
 		// When the lease has expired, the callback is attempted again (at least once).
-		r.log.Error("the result of an attempt could not be stored", "callback", c.ID, "error", err.Error())
+		r.storeLog.Error("the result of an attempt could not be stored", "callback", c.ID, "error", err.Error())
 		return
 	}
 	switch result.State {

@@ -64,7 +64,8 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	address, err := r.store.Address(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound) && r.mayLackAddresses(ctx):
-		r.lost.count(r)
+		r.lostLog.Error("callbacks came to addresses that the store does not have, and it lacks writes since a fail-over or a restore: they get 503, " +
+			"so that the backend sends them again. Find their bills with billbridge bills read")
 		in.fail(http.StatusServiceUnavailable, "lost_address", "this callback cannot be taken now. Send it again later")
 		return
 	case errors.Is(err, store.ErrNotFound):
@@ -267,7 +268,7 @@ func merchant(id partner.ID, names string) string {
 
 // fault answers that the gateway cannot take the callback now, so that the upstream tries again.
 func (in *inbound) fault(err error) {
-	in.relay.log.Error("a callback cannot be taken", "error", err.Error())
+	in.relay.storeLog.Error("a callback cannot be taken", "error", err.Error())
 	in.w.Header().Set("Retry-After", "60")
 	in.fail(http.StatusServiceUnavailable, "store", "the callback cannot be taken just now")
 }
@@ -279,7 +280,7 @@ func (in *inbound) fail(status int, reason, text string) {
 		upstream = "none"
 	}
 	in.relay.metrics.refused.WithLabelValues(upstream, reason).Inc()
-	if in.address.ID != "" { // calls to unknown addresses are counted but not logged: anybody can make them
+	if in.address.ID != "" && reason != "store" { // calls to unknown addresses are counted but not logged: anybody can make them
 		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", in.address.Partner.Short(), "operation", in.address.Operation, "reason", reason)
 	}
 	in.write(status, in.s.config.Table.AppendFailure(nil, in.form, "ERROR", text))

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/tracing"
@@ -46,10 +47,10 @@ type Options struct {
 
 // A Relay receives callbacks, stores them and delivers them. It is safe for concurrent use.
 type Relay struct {
-	lost lostAddresses
-
 	store     *store.Store
 	log       *slog.Logger
+	storeLog  *slog.Logger // for errors of the store, which each callback can repeat
+	lostLog   *slog.Logger // for addresses that may be lost: anybody can call one that does not exist
 	userAgent string
 	tracing   *tracing.Tracing // may be nil
 	now       func() time.Time
@@ -88,6 +89,7 @@ func New(c *config.Config, o Options) (*Relay, error) {
 	}
 	r := &Relay{
 		store: o.Store, log: o.Logger, userAgent: o.UserAgent, tracing: o.Tracing, now: o.Now,
+		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
 		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{}, claimWithin: claimWithin,
 	}
 	var err error
@@ -252,7 +254,7 @@ func (r *Relay) Prove(partner partner.ID) {
 		ctx, cancel := context.WithTimeout(context.Background(), provedWithin)
 		defer cancel()
 		if err := r.store.Prove(ctx, partner); err != nil {
-			r.log.Warn("the store cannot record that a partner's key is valid: its rows stay limited", "partner", partner.Short(), "error", err.Error())
+			r.storeLog.Warn("the store cannot record that a partner's key is valid: its rows stay limited", "partner", partner.Short(), "error", err.Error())
 		}
 	}()
 }

@@ -32,6 +32,7 @@ type Status struct {
 
 	Backends []Backend     `json:"backends,omitempty"` // all upstreams that the store knows
 	Clock    *Clock        `json:"clock,omitempty"`
+	Store    string        `json:"store,omitempty"`  // why it cannot be written to
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
 	Failing   int             `json:"failing_partners,omitempty"` // partners with a verdict FAIL, when the metrics were last computed
@@ -231,6 +232,9 @@ func (r *Router) certainty(ctx context.Context, s *settings, decided store.Rollo
 	}
 	clock := ClockOf(r.store.Clock(r.now()))
 	answer.Clock = &clock
+	if err := r.store.Ping(ctx); err != nil {
+		answer.Store = err.Error()
+	}
 	return nil
 }
 

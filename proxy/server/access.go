@@ -112,15 +112,19 @@ func withName(r *http.Request, who identity) (*http.Request, error) {
 // listener is on loopback. Checking the Host header prevents DNS rebinding: a page under another name that resolves to 127.0.0.1 has the
 // same origin as this listener.
 func allowedHost(w http.ResponseWriter, r *http.Request) bool {
+	host, ok := loopbackHost(r)
+	if !ok {
+		writeText(w, http.StatusForbidden, fmt.Sprintf("the host %q is not allowed: use 127.0.0.1, [::1] or localhost, or set admin.token or admin.tokens in the config", host))
+	}
+	return ok
+}
+
+func loopbackHost(r *http.Request) (host string, ok bool) {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil { // no port
 		host = strings.Trim(r.Host, "[]")
 	}
-	if config.Loopback(host) {
-		return true
-	}
-	writeText(w, http.StatusForbidden, fmt.Sprintf("the host %q is not allowed: use 127.0.0.1, [::1] or localhost, or set admin.token or admin.tokens in the config", host))
-	return false
+	return host, config.Loopback(host)
 }
 
 func refuseToken(w http.ResponseWriter, status int) {

@@ -344,7 +344,7 @@ func TestPostgresReadOnly(t *testing.T) {
 	if err == nil {
 		_ = s.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), "PostgreSQL is read-only") || !store.Unreachable(err) {
+	if err == nil || !strings.Contains(err.Error(), "is read-only: a standby") || !store.Unreachable(err) {
 		t.Errorf("%v", err)
 	}
 }

@@ -51,7 +51,7 @@ func (e *outageEngine) try(ctx context.Context, do func() error) error {
 	if err := e.down(); err != nil && ctx.Value(patientKey{}) == nil {
 		return err
 	}
-	err := do()
+	err := named(do())
 	e.observe(err)
 	return err
 }
@@ -64,7 +64,7 @@ func (e *outageEngine) down() error {
 		e.tried = time.Now()
 		return nil
 	}
-	return fmt.Errorf("PostgreSQL is down since %s: %w", e.since.UTC().Format(time.RFC3339), e.cause)
+	return fmt.Errorf("%w; PostgreSQL is down since %s", e.cause, e.since.UTC().Format(time.RFC3339))
 }
 
 // observe learns from the result of a call. An error of a statement that the server has answered shows that it is up.

@@ -26,12 +26,13 @@ func (f *fakeEngine) read(context.Context, func(context.Context, queries) error)
 // While the database is known to be down, one call a second tries it, and the others fail at once with the reason.
 func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
 	t.Parallel()
+	_, unreachable := pgconn.Connect(t.Context(), "postgres://user:secret@127.0.0.1:1/db?sslmode=disable")
 	refused := func(code string) error { return &pgconn.PgError{Code: code} }
 	for name, row := range map[string]struct {
 		err   error
 		calls int // of ten at the same moment that reach the database
 	}{
-		"no connection":          {&pgconn.ConnectError{Config: &pgconn.Config{}}, 1},
+		"no connection":          {unreachable, 1},
 		"a standby":              {refused("25006"), 1},
 		"shutting down":          {refused("57P01"), 1},
 		"late":                   {context.DeadlineExceeded, 3},

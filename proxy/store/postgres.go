@@ -113,6 +113,7 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	if config.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs=") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	config.OnPgError = atServer
 	return config, nil
 }
 

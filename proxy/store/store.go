@@ -237,10 +237,7 @@ func (p place) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	if strings.Contains(err.Error(), "read only connection") { // what target_session_attrs reports
-		err = fmt.Errorf("PostgreSQL is read-only: %w", err)
-	}
-	return &openError{p.name, err}
+	return &openError{p.name, named(err)}
 }
 
 // An openError names the store, on one line. The error of a server that cannot be reached has one line for each address
@@ -251,6 +248,9 @@ type openError struct {
 }
 
 func (e *openError) Error() string {
+	if at := (*serverError)(nil); errors.As(e.err, &at) {
+		return e.err.Error() + " (store " + e.name + ")"
+	}
 	return "store " + e.name + ": " + strings.Join(strings.Fields(e.err.Error()), " ")
 }
 
@@ -332,6 +332,9 @@ func failed(doing string, err error) error {
 		if errors.Is(err, sentinel) {
 			return err
 		}
+	}
+	if at := (*serverError)(nil); errors.As(err, &at) {
+		return fmt.Errorf("%w (%s)", err, doing)
 	}
 	return fmt.Errorf("store: %s: %w", doing, err)
 }
