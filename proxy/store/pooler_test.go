@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"net"
 	"net/url"
@@ -8,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +19,7 @@ import (
 )
 
 // pgbouncer starts a pooler before PostgreSQL, and returns the URL of a store through it.
-func pgbouncer(t *testing.T, mode string, port int) string {
+func pgbouncer(t *testing.T, mode string, port int, settings string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -41,7 +44,8 @@ auth_type = any
 pool_mode = %s
 default_pool_size = 16
 server_reset_query = DEALLOCATE ALL
-`, folder, schema, port, folder, mode), 0o600); err != nil {
+%s
+`, folder, schema, port, folder, mode, settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command(program, file)
@@ -80,9 +84,9 @@ server_reset_query = DEALLOCATE ALL
 func TestPoolerMustNotShareSessions(t *testing.T) {
 	t.Parallel()
 	for port, mode := range map[int]string{6433: "transaction", 6434: "statement"} {
-		refused(t, pgbouncer(t, mode, port), "PgBouncer: pool_mode = session")
+		refused(t, pgbouncer(t, mode, port, ""), "PgBouncer: pool_mode = session")
 	}
-	address := pgbouncer(t, "session", 6435)
+	address := pgbouncer(t, "session", 6435, "")
 	s := open(t, address)
 	accept(t, s, callback("c1", "b"))
 	if c := claim(t, s, time.Now()); len(c) != 1 {
@@ -91,5 +95,46 @@ func TestPoolerMustNotShareSessions(t *testing.T) {
 	own(t, s, "b", "old")
 	if err := store.Probe(t.Context(), address); err != nil {
 		t.Error(err)
+	}
+}
+
+// Calls of others through the pooler hide nothing: without sessions it is refused each time, and with them never.
+func TestBusyPoolerIsRecognisedEachTime(t *testing.T) {
+	t.Parallel()
+	for port, mode := range map[int]string{6436: "transaction", 6437: "session"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			address := pgbouncer(t, mode, port, "")
+			ctx, cancel := context.WithCancel(t.Context())
+			var others sync.WaitGroup
+			defer others.Wait()
+			defer cancel()
+			for range 2 {
+				db, err := sql.Open("pgx", address+"&default_query_exec_mode=simple_protocol")
+				if err != nil {
+					t.Fatal(err)
+				}
+				others.Go(func() {
+					for ctx.Err() == nil {
+						_, _ = db.ExecContext(ctx, "SELECT 1")
+					}
+					_ = db.Close()
+				})
+			}
+			const times = 240
+			refused := 0
+			for range times {
+				err := store.Probe(t.Context(), address)
+				if err != nil && !strings.Contains(err.Error(), "PgBouncer: pool_mode = session") {
+					t.Fatal(err)
+				}
+				if err != nil {
+					refused++
+				}
+			}
+			if want := map[string]int{"transaction": times, "session": 0}[mode]; refused != want {
+				t.Errorf("%d of %d were refused", refused, times)
+			}
+		})
 	}
 }
