@@ -31,9 +31,9 @@ var alertCases = []alertCase{
 		`billbridge_config_last_reload_successful{job="a",instance="1"} 1x9 0x9`,
 		`billbridge_config_last_reload_successful{job="a",instance="2"} 1x19`,
 	}},
-	{"BillbridgeStoreDown", "job=a instance=1", "10m", "12m", "Gateway 1 of job a cannot write to its store.", []string{
+	{"BillbridgeStoreDown", "job=a instance=1", "11m", "13m", "Gateway 1 of job a cannot write to its store.", []string{
 		`billbridge_store_up{job="a",instance="1"} 1x9 0x9`,
-		`billbridge_store_up{job="a",instance="2"} 1x9 0 1x9`, // for less than a minute
+		`billbridge_store_up{job="a",instance="2"} 1x9 0x1 1x9`, // for less than two minutes
 	}},
 	{"BillbridgeStoreClock", "job=a instance=1", "14m", "16m", "The clock of gateway 1 of job a differs from the clock of the store by 2d 0h 0m 0s.", []string{
 		`billbridge_store_clock_offset_seconds{job="a",instance="1"} 0x9 -172800x9`,
@@ -43,8 +43,9 @@ var alertCases = []alertCase{
 		`billbridge_log_lines_lost_total{job="a",instance="1"} 0x9 3x9`,
 		`billbridge_log_lines_lost_total{job="a",instance="2"} 7x19`,
 	}},
-	{"BillbridgeOverloaded", "job=a limit=memory", "11m", "13m", "Gateways of job a refuse requests, because limits.memory is reached.", []string{
-		`billbridge_requests_limited_total{job="a",instance="1",limit="memory"} 0x9 1x9`,
+	{"BillbridgeOverloaded", "job=a limit=memory", "12m", "14m", "Gateways of job a refuse requests, because limits.memory is reached.", []string{
+		`billbridge_requests_limited_total{job="a",instance="1",limit="memory"} 0x9 0+1x9`,
+		`billbridge_requests_limited_total{job="b",instance="2",limit="memory"} 0x9 90x9`, // once,
 		`billbridge_requests_limited_total{job="a",instance="1",limit="in_flight"} 5x19`,
 		`billbridge_requests_limited_total{job="a",instance="1",limit="partner_rate"} 0+9x19`,
 	}},
@@ -118,8 +119,9 @@ var alertCases = []alertCase{
 		`billbridge_rollout_doubled_total{job="a",instance="1"} 0x9 1x9`,
 		`billbridge_rollout_doubled_total{job="b",instance="2"} 2x19`,
 	}},
-	{"BillbridgeLedgerUnreachable", "job=a", "10m", "12m", "Gateways of job a refuse calls, because they cannot reach the ledger.", []string{
-		`billbridge_rollout_refused_total{job="a",instance="1",reason="store"} 0x9 1x9`,
+	{"BillbridgeLedgerUnreachable", "job=a", "12m", "14m", "Gateways of job a refuse calls, because they cannot reach the ledger.", []string{
+		`billbridge_rollout_refused_total{job="a",instance="1",reason="store"} 0x9 0+1x9`,
+		`billbridge_rollout_refused_total{job="c",instance="3",reason="store"} 0x9 90x9`, // once,
 		`billbridge_rollout_refused_total{job="b",instance="2",reason="unclear"} 0+1x19`,
 	}},
 	{"BillbridgePartnerBarred", "job=a", "9m", "10m", "The old backend refuses a partner whose new bills go to the new backend (job a).", []string{
@@ -162,8 +164,9 @@ var alertCases = []alertCase{
 		`billbridge_callbacks_dead{job="a",instance="2",upstream="new"} 0x9 3x9`,
 		`billbridge_callbacks_dead{job="a",instance="1",upstream="old"} 0x19`,
 	}},
-	{"BillbridgeCallbacksNotStored", "job=a upstream=new", "10m", "12m", "Gateways of job a cannot store callbacks (upstream new).", []string{
-		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="store"} 0x9 1x9`,
+	{"BillbridgeCallbacksNotStored", "job=a upstream=new", "12m", "14m", "Gateways of job a cannot store callbacks (upstream new).", []string{
+		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="store"} 0x9 0+1x9`,
+		`billbridge_callbacks_refused_total{job="b",instance="2",upstream="new",reason="store"} 0x9 90x9`, // once,
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="old",reason="path"} 0+1x19`,
 	}},
 	{"BillbridgeCallbackOfAnother", "job=a upstream=new reason=another_partner", "9m", "10m", "Callbacks to an address of upstream new (job a) were refused (another_partner).", []string{

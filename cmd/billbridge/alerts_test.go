@@ -73,13 +73,24 @@ func lookPath(t *testing.T, program string) string {
 type (
 	promtoolFile struct {
 		RuleFiles []string        `yaml:"rule_files"`
+		Interval  string          `yaml:"evaluation_interval,omitempty"`
 		Tests     []promtoolGroup `yaml:"tests"`
 	}
 	promtoolGroup struct {
 		Name     string           `yaml:"name"`
 		Interval string           `yaml:"interval"`
 		Input    []promtoolSeries `yaml:"input_series"`
-		Rules    []promtoolAlert  `yaml:"alert_rule_test"`
+		Rules    []promtoolAlert  `yaml:"alert_rule_test,omitempty"`
+		Queries  []promtoolQuery  `yaml:"promql_expr_test,omitempty"`
+	}
+	promtoolQuery struct {
+		Expr string           `yaml:"expr"`
+		Time string           `yaml:"eval_time"`
+		Want []promtoolSample `yaml:"exp_samples"`
+	}
+	promtoolSample struct {
+		Labels string `yaml:"labels"`
+		Value  int    `yaml:"value"`
 	}
 	promtoolSeries struct {
 		Series string `yaml:"series"`

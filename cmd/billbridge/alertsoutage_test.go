@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A fail-over that ends by itself calls nobody: a switchover raises at most an info, a killed node at most a warning that ends. An outage of
+// minutes is critical. It is so for scrapes every 5 s to 60 s, wherever they fall.
+func TestFailOverIsNotCriticalAndOutageIs(t *testing.T) {
+	t.Parallel()
+	promtool := lookPath(t, "promtool")
+	text, err := os.ReadFile(outages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded map[string]outage
+	if err := yaml.Load(text, &recorded, yaml.WithKnownFields()); err != nil {
+		t.Fatal(err)
+	}
+	const began, end = 20 * time.Second, 18 * time.Minute // of the fault, in the recordings, and of the test
+	firing := func(which string, at time.Duration, alerts ...string) promtoolQuery {
+		q := promtoolQuery{Expr: `group by (alertname) (last_over_time(ALERTS{alertstate="firing",` + which + `}[20m]))`, Time: at.String()}
+		for _, name := range alerts {
+			q.Want = append(q.Want, promtoolSample{fmt.Sprintf("{alertname=%q}", "Billbridge"+name), 1})
+		}
+		return q
+	}
+	file := promtoolFile{RuleFiles: []string{"alerts.yaml"}, Interval: "15s"}
+	for name, want := range map[string][]promtoolQuery{
+		"switchover":  {firing(`severity=~"critical|warning"`, end)},
+		"killed node": {firing(`severity="critical"`, end), {Expr: `ALERTS{severity="warning"}`, Time: end.String()}},
+		"outage": {
+			firing(`alertname="BillbridgeStoreDown"`, began+200*time.Second, "StoreDown"),
+			firing(`severity="critical"`, began+5*time.Minute, "StoreDown", "LedgerUnreachable", "CallbacksNotStored"),
+		},
+	} {
+		if len(recorded[name].Series) < 5 {
+			t.Fatalf("%s: too few series were recorded", name)
+		}
+		for _, every := range []int{1, 3, 12} {
+			for first := range every {
+				// A value of before the recording begins each series, so that it has one without the fault.
+				shift := scrapeEvery * time.Duration(every-first-1)
+				g := promtoolGroup{Name: fmt.Sprintf("%s, every %d, from %d", name, every, first), Interval: (scrapeEvery * time.Duration(every)).String()}
+				for _, q := range want {
+					at, err := time.ParseDuration(q.Time)
+					if err != nil {
+						t.Fatal(err)
+					}
+					q.Time = (at + shift).String()
+					g.Queries = append(g.Queries, q)
+				}
+				for i := 1; i <= 2; i++ { // both gateways answered each scrape
+					g.Input = append(g.Input, promtoolSeries{fmt.Sprintf(`up{job="a",instance="%d"}`, i), "1x800"},
+						promtoolSeries{fmt.Sprintf(`billbridge_build_info{job="a",instance="%d"}`, i), "1x800"})
+				}
+				for series, values := range recorded[name].Series {
+					all := strings.Fields(values)
+					some := all[0]
+					for i := first; i < len(all); i += every {
+						some += " " + all[i]
+					}
+					g.Input = append(g.Input, promtoolSeries{series, some + " " + all[len(all)-1] + "x800"})
+				}
+				file.Tests = append(file.Tests, g)
+			}
+		}
+	}
+	dir := t.TempDir()
+	dumped, err := yaml.Dump(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"alerts.yaml": []byte(printedAsset(t, "alerts")), "tests.yaml": dumped} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command(promtool, "test", "rules", filepath.Join(dir, "tests.yaml")).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
