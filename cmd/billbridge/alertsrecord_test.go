@@ -46,6 +46,7 @@ func TestRecordOutages(t *testing.T) {
 	if os.Getenv("BILLBRIDGE_RECORD") == "" {
 		t.Skip("it takes seven minutes and replaces " + outages + ": only with BILLBRIDGE_RECORD=1")
 	}
+	away := func(p *proxytest.Pair) { p.Away(true) }
 	var mu sync.Mutex
 	recorded := map[string]outage{}
 	t.Cleanup(func() {
@@ -62,9 +63,9 @@ func TestRecordOutages(t *testing.T) {
 		down      time.Duration
 		begin, to func(*proxytest.Pair)
 	}{
-		"switchover":  {"no server for 14 s, then the standby is the primary", 14 * time.Second, (*proxytest.Pair).Away, (*proxytest.Pair).FailOver},
+		"switchover":  {"no server for 14 s, then the standby is the primary", 14 * time.Second, away, (*proxytest.Pair).FailOver},
 		"killed node": {"the primary is frozen for 40 s, then the standby is the primary", 40 * time.Second, (*proxytest.Pair).Freeze, (*proxytest.Pair).FailOver},
-		"outage":      {"no server for 5 minutes, then the primary again", 5 * time.Minute, (*proxytest.Pair).Away, (*proxytest.Pair).Back},
+		"outage":      {"no server for 5 minutes, then the primary again", 5 * time.Minute, away, func(p *proxytest.Pair) { p.Away(false) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -56,6 +56,7 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
+	printServers(w, checked, s)
 	printGateway(w, checked, fmt.Sprintf("%d series at the start, at most %d if every route answers with every code and HTTP status", atStart, maximum))
 	printChanges(w, checked.Table)
 	printFields(w, checked.Table)
@@ -95,6 +96,22 @@ func probeStore(ctx context.Context, c *config.Config, s system) error {
 		}
 	}
 	return nil
+}
+
+// printServers prints how PostgreSQL is reached, and warns about what several hosts do not protect from.
+func printServers(w io.Writer, c *config.Config, s system) {
+	url, at := c.Store.URL.Reveal(), c.Store.Position
+	servers, filled, err := store.Servers(url)
+	if err != nil { // SQLite, or no store
+		return
+	}
+	printf(w, "store\tPostgreSQL at %s; added to store.url: %s\n", strings.Join(servers, ", "), cmp.Or(strings.Join(filled, ", "), "nothing"))
+	if len(servers) > 1 {
+		at.Text = "warning: store.url names several servers. If the cluster manager of the primary fails and its PostgreSQL does not, gateways write to " +
+			"it although there is a new primary, and these writes are lost. Use a watchdog on each server; or name a proxy instead that checks which " +
+			"server is the primary and ends connections to the others (HAProxy: on-marked-down shutdown-sessions)"
+		printf(s.err, "%s\n", at)
+	}
 }
 
 func loadOrBuiltIn(path string, s system) (*config.Config, error) {

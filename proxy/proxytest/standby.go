@@ -194,19 +194,12 @@ func (p *Pair) Freeze() {
 	p.t.Cleanup(func() { signal(syscall.SIGCONT) }) // before the server is told to end
 }
 
-// Away makes the address lead nowhere until FailOver or Back: it accepts no connection, and those that it had are gone.
-func (p *Pair) Away() {
-	p.lead("")
-	p.cut()
-}
-
-// Back makes the address lead to the primary again.
-func (p *Pair) Back() { p.lead(p.primary.folder) }
-
-func (p *Pair) lead(to string) {
+// Away makes the address accept no connection, and ends those that it has. With false it leads to the primary again.
+func (p *Pair) Away(away bool) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.to = to
+	p.to = map[bool]string{false: p.primary.folder}[away]
+	p.mu.Unlock()
+	p.cut()
 }
 
 // Promote makes the standby a primary, and leaves all connections as they are.
@@ -220,7 +213,9 @@ func (p *Pair) Promote() {
 // FailOver promotes the standby, and ends the connections to the primary. The address leads to the standby from then on.
 func (p *Pair) FailOver() {
 	p.t.Helper()
-	p.lead(p.standby.folder)
+	p.mu.Lock()
+	p.to = p.standby.folder
+	p.mu.Unlock()
 	p.Promote()
 	p.cut()
 }

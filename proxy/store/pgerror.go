@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"regexp"
 	"slices"
@@ -50,6 +51,14 @@ func named(err error) error {
 		return &serverError{"PostgreSQL did not answer in time", err}
 	}
 	return err
+}
+
+// about says what an error is about: after the server, which comes first, or else before it.
+func about(what string, err error) error {
+	if at := (*serverError)(nil); errors.As(err, &at) {
+		return fmt.Errorf("%w (%s)", err, what)
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // perHost matches what pgx says of one host: its address, its name, and what it did.

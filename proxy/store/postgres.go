@@ -1,13 +1,17 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,7 +63,7 @@ func openPostgres(ctx context.Context, url string, o options) (*postgresEngine, 
 
 // pool prepares connections that stay open. reuse, if it is not nil, can refuse one that was used before.
 func pool(url string, most int, reuse func(context.Context, *pgx.Conn) error, prepare ...func(context.Context, *pgx.Conn) error) (*sql.DB, error) {
-	config, err := parse(url)
+	config, _, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
@@ -89,31 +93,45 @@ func pool(url string, most int, reuse func(context.Context, *pgx.Conn) error, pr
 	return db, nil
 }
 
-// parse reads a URL. Its errors are fixed texts: of a malformed URL nobody can say which part is the password.
-func parse(url string) (*pgx.ConnConfig, error) {
+// parse reads a URL, and fills in what it does not say. Its errors are fixed texts: of a malformed URL nobody can say which part is the password.
+func parse(url string) (config *pgx.ConnConfig, filled []string, err error) {
 	_, rest, ok := strings.Cut(url, "://")
 	if !ok {
-		return nil, errors.New("the URL must begin with postgres://")
+		return nil, nil, errors.New("the URL must begin with postgres://")
 	}
 	// An @ after the first / or ? ends a password that contains one of them. Its beginning would be taken for the host and
 	// shown.
 	if end := strings.IndexAny(rest, "@/?#"); strings.Count(rest, "@") > 1 || end >= 0 && rest[end] != '@' && strings.Contains(rest, "@") {
-		return nil, errors.New("the URL cannot be read: @, /, ? and # in its password must be percent-encoded")
+		return nil, nil, errors.New("the URL cannot be read: @, /, ? and # in its password must be percent-encoded")
 	}
-	config, err := pgx.ParseConfig(url)
+	config, err = pgx.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("the URL cannot be read: it must be like postgres://user:password@host:5432/database?sslmode=verify-full, " +
+		return nil, nil, errors.New("the URL cannot be read: it must be like postgres://user:password@host:5432/database?sslmode=verify-full, " +
 			"special characters percent-encoded, and the files that it names must be readable")
 	}
 	if config.ConnectTimeout == 0 { // the pool opens connections one after the other: one frozen host would stop all calls
 		config.ConnectTimeout = connectTimeout
+		filled = append(filled, fmt.Sprintf("connect_timeout=%.0f", connectTimeout.Seconds()))
 	}
 	// A standby takes no writes. With one host, too: behind it can be any server of a cluster.
 	if config.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs=") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+		filled = append(filled, "target_session_attrs=read-write")
 	}
 	config.OnPgError = atServer
-	return config, nil
+	return config, filled, nil
+}
+
+// Servers returns the servers that a URL of PostgreSQL names, and the settings that are added to it.
+func Servers(url string) (servers, filled []string, err error) {
+	config, filled, err := parse(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port}}, config.Fallbacks...) {
+		servers = append(servers, net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))))
+	}
+	return slices.Compact(servers), filled, nil // a server can be there with TLS and without
 }
 
 // connectTimeout is how long one host can take to accept a connection, unless the URL has connect_timeout.
@@ -166,15 +184,14 @@ func hasSessions(ctx context.Context, db *sql.DB) error {
 		defer func() { _ = c.Close() }()
 		connections[i] = c
 	}
-	owners := map[string]int{} // the connection, by process
+	var own [2]string
 	for n := range 3 * sessionRounds {
 		i := n % 3 / 2 // twice the first, once the second
 		var process string
 		if err := connections[i].QueryRowContext(ctx, "SELECT pg_backend_pid() || ' ' || pg_postmaster_start_time()", pgx.QueryExecModeExec).Scan(&process); err != nil {
 			return err
 		}
-		owner, known := owners[process]
-		if owners[process] = i; known && owner != i || len(owners) > len(connections) {
+		if own[i] = cmp.Or(own[i], process); own[i] != process || own[0] == own[1] {
 			return errors.New("a connection does not have a session of its own: connect to PostgreSQL directly, or set the pooler to sessions (PgBouncer: pool_mode = session)")
 		}
 	}

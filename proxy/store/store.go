@@ -237,24 +237,8 @@ func (p place) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &openError{p.name, named(err)}
+	return about("store "+p.name, named(err))
 }
-
-// An openError names the store, on one line. The error of a server that cannot be reached has one line for each address
-// that was tried.
-type openError struct {
-	name string
-	err  error
-}
-
-func (e *openError) Error() string {
-	if at := (*serverError)(nil); errors.As(e.err, &at) {
-		return e.err.Error() + " (store " + e.name + ")"
-	}
-	return "store " + e.name + ": " + strings.Join(strings.Fields(e.err.Error()), " ")
-}
-
-func (e *openError) Unwrap() error { return e.err }
 
 // Close waits for the writes under way and closes the database. From then on all methods return an error.
 func (s *Store) Close() error { return s.close() }
@@ -333,10 +317,7 @@ func failed(doing string, err error) error {
 			return err
 		}
 	}
-	if at := (*serverError)(nil); errors.As(err, &at) {
-		return fmt.Errorf("%w (%s)", err, doing)
-	}
-	return fmt.Errorf("store: %s: %w", doing, err)
+	return about("store: "+doing, err)
 }
 
 // millis is a time as a column holds it: milliseconds since 1970, NULL for the zero time.
