@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // Limited returns a logger for what every call can repeat, such as an error of a store that is down. It writes a message at most once per
@@ -22,19 +20,17 @@ type limited struct {
 	lines sync.Map // *limitedLine, by message
 }
 
-type limitedLine struct {
-	rate.Sometimes
-	count atomic.Int64
-}
+type limitedLine struct{ last, count atomic.Int64 }
 
-// Handle implements [slog.Handler].
-func (h *limited) Handle(ctx context.Context, r slog.Record) (err error) {
-	found, _ := h.lines.LoadOrStore(r.Message, &limitedLine{Sometimes: rate.Sometimes{Interval: h.every}})
+// Handle implements [slog.Handler]. Only the caller whose line is written waits for it.
+func (h *limited) Handle(ctx context.Context, r slog.Record) error {
+	found, _ := h.lines.LoadOrStore(r.Message, new(limitedLine))
 	line := found.(*limitedLine)
 	line.count.Add(1)
-	line.Do(func() {
-		r.AddAttrs(slog.Int64("count", line.count.Swap(0)))
-		err = h.Handler.Handle(ctx, r)
-	})
-	return err
+	now, last := r.Time.UnixNano(), line.last.Load()
+	if now-last < int64(h.every) || !line.last.CompareAndSwap(last, now) {
+		return nil
+	}
+	r.AddAttrs(slog.Int64("count", line.count.Swap(0)))
+	return h.Handler.Handle(ctx, r)
 }
