@@ -3,12 +3,16 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A fakeEngine answers each call with err.
@@ -79,5 +83,41 @@ func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An error of a server that cannot be used begins with the server and the cause, on one line, without user and password.
+func TestErrorsBeginWithTheServer(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), proxytest.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	e := s.engine.(*outageEngine).engine.(*postgresEngine)
+	statement := func(statement string) error {
+		c, err := e.db.Conn(t.Context())
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		_, err = c.ExecContext(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
+		if c.PingContext(t.Context()) == nil {
+			t.Errorf("%s: the connection stays open", statement)
+		}
+		return named(err)
+	}
+	_, refused := pgconn.Connect(t.Context(), "postgres://user:secret@127.0.0.1:1,localhost:2/db?sslmode=prefer")
+	for want, err := range map[string]error{
+		"127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused; localhost:2: dial tcp ": named(refused),
+		".s.PGSQL.5432 is read-only: a standby, or configured so":                                statement("SET TRANSACTION READ ONLY; CREATE TABLE t ()"),
+		".s.PGSQL.5432: terminating connection due to":                                           statement("SELECT pg_terminate_backend(pg_backend_pid())"),
+		"PostgreSQL did not answer in time":                                                      named(fmt.Errorf("timeout: %w", context.DeadlineExceeded)),
+	} {
+		about := fmt.Sprint(failed("reading", err))
+		before, _, found := strings.Cut(about, want)
+		if !found || strings.Contains(before, " ") || strings.ContainsAny(about, "\n`") || strings.Contains(about, "user") || !strings.HasSuffix(about, " (store: reading)") {
+			t.Errorf("%s, want %s", about, want)
+		}
 	}
 }
