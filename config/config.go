@@ -149,7 +149,6 @@ type Limits struct {
 	Connections        int       `yaml:"connections" range:"1,1000000"`         // open at the same time, of partners and of upstreams that call back
 	AddressConnections int       `yaml:"address_connections" range:"1,1000000"` // of these, from one source address; also its most requests in progress
 	Trusted            []Network `yaml:"trusted"`                               // source addresses without that limit, such as a load balancer's
-
 }
 
 // PartnerLimit is the limit of each partner's calls. All calls without a key count as those of one partner.

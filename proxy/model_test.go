@@ -59,7 +59,8 @@ type modelCall struct {
 	err           error
 	timeout       time.Duration // of the caller; 0: none
 	delay         time.Duration // after which it is sent
-	arrived       time.Time     // when a replica has read it
+	arrived       time.Time     // when a replica has read it, or soon before the replica takes note of that
+	calledAt      time.Time     // when a replica first called a backend for it: it had arrived then, by the replica's time, too
 	answered      time.Time
 	effectAt      time.Time // when it took effect at a backend, if it did
 	epoch         int       // of the store: each restore or loss begins a new one
@@ -420,7 +421,7 @@ func (w *model) checkWrites() {
 		}
 		w.run.noSuchBill.Add(1)
 		for _, c := range w.all {
-			if c.q.op == "create" && c.at == denied.at && c.replica != nil && c.epoch == denied.epoch && denied.arrived.Sub(c.arrived) > sameTime && c.effectAt.After(denied.answered) {
+			if c.q.op == "create" && c.at == denied.at && c.replica != nil && c.epoch == denied.epoch && denied.arrived.Sub(c.calledAt) > sameTime && c.effectAt.After(denied.answered) {
 				w.violation("%s: the create took effect after %s, which arrived later, was answered with no such bill", c.id, denied.id)
 			}
 		}

@@ -270,10 +270,19 @@ func (b *modelBackend) call(r *replica, c proxy.UpstreamCall, next func()) error
 	if r.model.faultOf(c.ID, b, op) == unreachable {
 		return errors.New("no connection")
 	}
+	r.model.recordCall(c.ID)
 	r.model.inFlight.add(1)
 	defer r.model.inFlight.add(-1)
 	next()
 	return r.step()
+}
+
+func (w *model) recordCall(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.byID[id]; c != nil && c.calledAt.IsZero() {
+		c.calledAt = time.Now()
+	}
 }
 
 // replicate starts another replica, which knows all decisions so far. A running replica learns of a change later, as
