@@ -1,13 +1,8 @@
 package config_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,39 +11,21 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 )
 
-// pemPair is a certificate and its key, made for the test that uses it.
-type pemPair struct{ cert, key []byte }
+// A pemPair is a certificate and its key.
+type pemPair proxytest.Certificate
 
 func newPair(t *testing.T, name string) pemPair {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{"gateway.example.com"},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pemPair{
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
-	}
+	return pemPair(proxytest.NewCertificate(t, name, nil))
 }
 
 func (p pemPair) write(t *testing.T, cert, key string) {
 	t.Helper()
-	put(t, cert, p.cert, 0)
-	put(t, key, p.key, 0)
+	put(t, cert, p.Cert, 0)
+	put(t, key, p.Key, 0)
 }
 
 // put writes a file with a later modification time. Without it, several writes of a test could get the same time.
@@ -94,18 +71,18 @@ func TestKeyPairIsReadAgainWhenItChanges(t *testing.T) {
 		}
 	}
 	step("at the start", "first")
-	put(t, cert, second.cert[:len(second.cert)/2], time.Second)
+	put(t, cert, second.Cert[:len(second.Cert)/2], time.Second)
 	step("half a new certificate", "first")
-	put(t, cert, second.cert, 2*time.Second)
+	put(t, cert, second.Cert, 2*time.Second)
 	step("a new certificate with the old key", "first")
-	put(t, key, second.key, 3*time.Second)
+	put(t, key, second.Key, 3*time.Second)
 	step("both new", "second")
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
 	step("no key", "second")
-	put(t, key, first.key, 4*time.Second)
-	put(t, cert, first.cert, 4*time.Second)
+	put(t, key, first.Key, 4*time.Second)
+	put(t, cert, first.Cert, 4*time.Second)
 	step("back to the first", "first")
 }
 
@@ -118,8 +95,8 @@ func TestKeyPairFollowsSwappedLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := newPair(t, name)
-		put(t, filepath.Join(dir, name, "cert.pem"), p.cert, time.Duration(-i)*time.Hour) // the second has older files
-		put(t, filepath.Join(dir, name, "key.pem"), p.key, time.Duration(-i)*time.Hour)
+		put(t, filepath.Join(dir, name, "cert.pem"), p.Cert, time.Duration(-i)*time.Hour) // the second has older files
+		put(t, filepath.Join(dir, name, "key.pem"), p.Key, time.Duration(-i)*time.Hour)
 	}
 	current := filepath.Join(dir, "current")
 	pair := &config.KeyPair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
@@ -168,8 +145,8 @@ func TestKeyThatDoesNotMatchItsCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	put(t, cert, newPair(t, "first").cert, 0)
-	put(t, key, newPair(t, "second").key, 0)
+	put(t, cert, newPair(t, "first").Cert, 0)
+	put(t, key, newPair(t, "second").Key, 0)
 	_, err := (&config.KeyPair{Cert: cert, Key: key}).Certificate()
 	if err == nil || !strings.Contains(err.Error(), "private key does not match public key") {
 		t.Errorf("got %v", err)
@@ -181,7 +158,7 @@ func TestUpstreamTLS(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"billbridge.yaml": "upstreams: {new: {form: v2, url: https://new.example.com, tls: {ca: ca.pem, client: {cert: cert.pem, key: key.pem}}}}\n"})
 	ca := newPair(t, "a private authority")
-	put(t, filepath.Join(dir, "ca.pem"), ca.cert, 0)
+	put(t, filepath.Join(dir, "ca.pem"), ca.Cert, 0)
 	newPair(t, "billbridge").write(t, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
 	if err != nil {
@@ -191,7 +168,7 @@ func TestUpstreamTLS(t *testing.T) {
 	if got := commonName(t, upstream.Client); got != "billbridge" {
 		t.Errorf("the client certificate is that of %s", got)
 	}
-	block, _ := pem.Decode(ca.cert)
+	block, _ := pem.Decode(ca.Cert)
 	leaf, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 			row.method = http.MethodPost
 		}
 		b.do(row.method, row.path, row.body, "X-Request-Id", row.name)
-		got := lineValues.ReplaceAllStringFunc(b.logs.next(t), func(value string) string {
+		got := lineValues.ReplaceAllStringFunc(b.logs.Next(t), func(value string) string {
 			name, _, _ := strings.Cut(value, ":")
 			return name + ":N"
 		})
@@ -97,7 +97,7 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 				if row.logged == "" { // the next line is one of the next call
 					continue
 				}
-				if line := b.logs.next(t); !strings.Contains(line, `"id":"`+id+`"`) || !strings.Contains(line, row.logged) {
+				if line := b.logs.Next(t); !strings.Contains(line, `"id":"`+id+`"`) || !strings.Contains(line, row.logged) {
 					t.Errorf("%s from %s, %s: %s", client, upstream, row.name, line)
 				}
 			}
@@ -106,7 +106,7 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, q.path(), strings.NewReader(q.body()))
 		r.Header.Set("X-Request-Id", "caller-gone")
 		b.ServeHTTP(httptest.NewRecorder(), r)
-		if line := b.logs.next(t); !strings.Contains(line, `"code":"0000"`) || !strings.Contains(line, `"caller_gone":true`) {
+		if line := b.logs.Next(t); !strings.Contains(line, `"code":"0000"`) || !strings.Contains(line, `"caller_gone":true`) {
 			t.Errorf("from %s, a caller that has gone: %s", upstream, line)
 		}
 		func() {
@@ -117,11 +117,11 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 			}()
 			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
 		}()
-		if line := b.logs.next(t) + b.logs.next(t); !strings.Contains(line, `"msg":"panic"`) || !strings.Contains(line, `"status":200,"code":"0000"`) {
+		if line := b.logs.Next(t) + b.logs.Next(t); !strings.Contains(line, `"msg":"panic"`) || !strings.Contains(line, `"status":200,"code":"0000"`) {
 			t.Errorf("from %s, a panic: %s", upstream, line)
 		}
-		if left := len(b.logs.lines); left > 0 {
-			t.Errorf("%d more lines", left)
+		if left := b.logs.Take(); left != "" {
+			t.Errorf("more lines: %s", left)
 		}
 	}
 }

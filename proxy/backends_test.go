@@ -37,13 +37,9 @@ func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := proxytest.SQLite(t)
-			s, err := store.Open(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = s.Close() }()
+			s := proxytest.Open(t, url)
 			now := time.Now()
-			err = errors.Join(
+			err := errors.Join(
 				s.SetBackends(t.Context(), store.Backends{Old: "a", New: "b", Staying: staying}, now),
 				s.SetStage(t.Context(), store.Stage{Stage: row.stage, By: "anna", At: now}),
 			)

@@ -8,13 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,40 +57,6 @@ func BenchmarkExchange(b *testing.B) {
 			}
 		}
 	}
-}
-
-// A cannedUpstream answers every request with the same reply, and allocates nothing for it.
-func cannedUpstream(b *testing.B, body string) (url string) {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	reply := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Sun, 22 Nov 2026 09:00:00 GMT\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
-	serve := func(c net.Conn) {
-		defer c.Close()
-		request := make([]byte, 64<<10)
-		for {
-			if n, err := c.Read(request); err != nil || n == len(request) { // a small request arrives in one piece
-				return
-			}
-			if _, err := c.Write(reply); err != nil {
-				return
-			}
-		}
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { serve(c) })
-		}
-	})
-	b.Cleanup(func() { _ = l.Close(); serving.Wait() })
-	return "http://" + l.Addr().String()
 }
 
 // A emptyWriter is a ResponseWriter that keeps nothing but the status.
@@ -156,7 +121,7 @@ func benchmarkRead(b *testing.B, client string, traces *tracing.Tracing) {
 	direct := httptest.NewRecorder()
 	q := newCall("v2", "read")
 	service.ServeHTTP(direct, httptest.NewRequest("POST", q.path(), strings.NewReader(q.body())))
-	gateway, err := proxy.New(parse(b, oneUpstream("v2", cannedUpstream(b, direct.Body.String()))), proxy.Options{
+	gateway, err := proxy.New(parse(b, oneUpstream("v2", proxytest.Canned(b, direct.Body.String()))), proxy.Options{
 		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Tracing: traces,
 	})
 	if err != nil {

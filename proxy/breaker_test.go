@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/translate"
+	"billbridge/proxy/proxytest"
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -212,8 +212,8 @@ func TestReplacedBreakerDoesNotReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	before := newState(parseConfig(t, "10s"), nil, m, "", log)
-	newState(parseConfig(t, "20s"), before, m, "", log)
+	before := newState(breakerConfig(t, "10s"), nil, m, "", log)
+	newState(breakerConfig(t, "20s"), before, m, "", log)
 	replaced := before.upstreams["up"].breaker
 	replaced.calls(t, breakerFailures, true, refused)
 	if got := testutil.ToFloat64(replaced.state); got != 0 {
@@ -221,14 +221,8 @@ func TestReplacedBreakerDoesNotReport(t *testing.T) {
 	}
 }
 
-func parseConfig(t *testing.T, timeout string) *config.Config {
-	t.Helper()
-	text := "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: " + timeout + "}}\n"
-	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+func breakerConfig(t *testing.T, timeout string) *config.Config {
+	return proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n")
 }
 
 // Calls of one partner that hang do not stop the others: they count as half of the failures that open the breaker. If nobody gets an answer, or

@@ -51,12 +51,19 @@ func newCallbackGateway(t *testing.T, upstream string) *callbackGateway {
 // newCallbackGatewayWith has further keys at the end of the section callbacks.
 func newCallbackGatewayWith(t *testing.T, upstream, more string) *callbackGateway {
 	t.Helper()
+	r := newCallbackParties(t)
+	r.process = newProcess(t, anyPort+oneUpstream(upstream, r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+strings.TrimSuffix(callbacksOn, "}\n")+more)
+	return r
+}
+
+// newCallbackParties is a callbackGateway whose gateway does not run yet.
+func newCallbackParties(t *testing.T) *callbackGateway {
+	t.Helper()
 	r := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}
 	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: r, AnyCallbackURL: true})
 	t.Cleanup(func() { _ = r.service.Close() })
 	r.back = newBackend(t, r.service)
 	r.partner = newBackend(t, replyWith(200, `{"code":"0000","msg":"성공하였습니다."}`))
-	r.process = newProcess(t, anyPort+oneUpstream(upstream, r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+strings.TrimSuffix(callbacksOn, "}\n")+more)
 	return r
 }
 
@@ -92,11 +99,7 @@ func (r *callbackGateway) addressAtUpstream(t *testing.T, n int) string {
 // checkStoredAddress compares the row of an address in the store.
 func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want store.Address) {
 	t.Helper()
-	s, err := store.Open(t.Context(), "sqlite:"+r.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := proxytest.Open(t, "sqlite:"+r.file)
 	got, err := s.Address(t.Context(), ours[strings.LastIndex(ours, "/")+1:])
 	if err != nil {
 		t.Fatal(err)
@@ -426,7 +429,7 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	}
 	receive(t, reached, "attempt")
 	r.stop()
-	for !strings.Contains(r.logs.next(t), `"draining"`) {
+	for !strings.Contains(r.logs.Next(t), `"draining"`) {
 	}
 	select {
 	case err := <-r.ended:
@@ -437,11 +440,7 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	if err := receive(t, r.ended, "end of the server"); err != nil {
 		t.Error(err)
 	}
-	s, err := store.Open(t.Context(), "sqlite:"+r.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := proxytest.Open(t, "sqlite:"+r.file)
 	if list, err := s.List(t.Context(), store.Filter{}); err != nil || len(list) != 1 || list[0].State != store.Delivered {
 		t.Errorf("%+v, %v", list, err)
 	}

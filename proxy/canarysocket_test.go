@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -105,7 +104,7 @@ func (b *wireBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A secretRun is a gateway with a rollout and callbacks whose calls all carry secrets, and the texts that must not show them.
 type secretRun struct {
 	t         *testing.T
-	gateway   *wireGateway
+	gateway   *process
 	backends  []*wireBackend
 	partner   *httptest.Server
 	shown     map[string]*strings.Builder // by where it is shown
@@ -124,20 +123,16 @@ func (s *secretRun) show(where, text string) {
 
 // post sends a body and keeps the answer, unless it is one of the backend itself: a success or a refusal with its text.
 func (s *secretRun) post(target, body string) (status int) {
-	response, err := http.Post(target, "application/json", strings.NewReader(body))
+	got, err := doRequest(s.gateway.client, http.MethodPost, target, body)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer response.Body.Close()
-	text, _ := io.ReadAll(response.Body)
-	if own := bytes.Contains(text, []byte(wireSecrets["message"])) || bytes.Contains(text, []byte("is wrong")); response.StatusCode == 200 || own && response.StatusCode == 400 {
-		return response.StatusCode
+	if own := strings.Contains(got.body, wireSecrets["message"]) || strings.Contains(got.body, "is wrong"); got.status == 200 || own && got.status == 400 {
+		return got.status
 	}
 	s.failures++
-	var header strings.Builder
-	_ = response.Header.Write(&header)
-	s.show("answers", fmt.Sprintf("%d %s %s", response.StatusCode, header.String(), text))
-	return response.StatusCode
+	s.show("answers", fmt.Sprintf("%d %s %s", got.status, got.header, got.body))
+	return got.status
 }
 
 // calls makes all operations of a bill in both forms, whole and in ways that are refused.
@@ -184,19 +179,10 @@ func (s *secretRun) notify(b *wireBackend, bill, address string) {
 // admin asks the admin listener for everything that it shows, also with a key where the name of a partner belongs.
 func (s *secretRun) admin(bills []string) {
 	id := partner.Of(wireSecrets["key"]).Short()
-	ask := func(method, path string) []byte {
-		r, err := http.NewRequest(method, "http://"+s.gateway.AdminAddress()+path, nil)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		defer response.Body.Close()
-		text, _ := io.ReadAll(response.Body)
-		s.show("admin listener", fmt.Sprintf("%s %s: %d %s", method, strings.ReplaceAll(path, wireSecrets["key"], "KEY"), response.StatusCode, text))
-		return text
+	ask := func(method, path string) string {
+		got := s.gateway.admin(method, path)
+		s.show("admin listener", fmt.Sprintf("%s %s: %d %s", method, strings.ReplaceAll(path, wireSecrets["key"], "KEY"), got.status, got.body))
+		return got.body
 	}
 	paths := []string{"/", "/metrics", "/-/ready?verbose", "/callbacks", "/callbacks/audit", "/rollout", "/rollout/report", "/rollout/report?partner=" + id, "/rollout/audit", "/rollout/bills", "/rollout/bills?outcome=unknown", "/store/clock"}
 	for _, path := range []string{"/rollout/report?partner=", "/rollout/bills?partner=", "/callbacks?partner=", "/rollout/bill?bill=good-0&partner="} {
@@ -215,7 +201,7 @@ func (s *secretRun) admin(bills []string) {
 		ask("POST", "/rollout/read?by=a&partner="+id+"&bill="+bill)
 	}
 	var listed []struct{ ID string }
-	if err := json.Unmarshal(ask("GET", "/callbacks"), &listed); err != nil || len(listed) == 0 {
+	if err := json.Unmarshal([]byte(ask("GET", "/callbacks")), &listed); err != nil || len(listed) == 0 {
 		s.t.Errorf("%d callbacks are listed: %v", len(listed), err)
 	}
 	for _, c := range listed {
@@ -257,12 +243,9 @@ func (s *secretRun) dump() {
 
 // held is a call whose answer comes after the dump.
 func (s *secretRun) held(target, body string) {
-	response, err := http.Post(target, "application/json", strings.NewReader(body))
-	if err != nil {
+	if _, err := doRequest(s.gateway.client, http.MethodPost, target, body); err != nil {
 		s.t.Error(err)
-		return
 	}
-	_ = response.Body.Close()
 }
 
 // TestR35_SecretsOfARollout: good, refused and unknown calls, callbacks and every question of an operator, in each stage of a rollout.
@@ -283,11 +266,8 @@ func TestR35_SecretsOfARollout(t *testing.T) {
 		_, _ = io.WriteString(w, []string{`{"code":"0000"}`, wireSecrets["key"], wireSecrets["name"], `{"code":"9999","` + wireSecrets["phone"] + `":1}`}[n])
 	}))
 	t.Cleanup(s.partner.Close)
-	callbacks, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.gateway = startWireGateway(t, wireListen+fmt.Sprintf(`upstreams:
+	callbacks := newSocket(t)
+	s.gateway = newProcessOnSockets(t, anyPort+fmt.Sprintf(`upstreams:
   old: {form: legacy, url: %q, timeout: 10s}
   new: {form: v2, url: %q, timeout: 10s}
 route: {default: old}
@@ -298,14 +278,8 @@ store: {url: "sqlite:%s"}
 `, s.backends[0].server.URL, s.backends[1].server.URL, callbacks.Addr(), callbacks.Addr(), filepath.Join(t.TempDir(), "store.db")), map[string]net.Listener{"callbacks.listen": callbacks})
 	operator := func(path string) {
 		t.Helper()
-		response, err := http.Post("http://"+s.gateway.AdminAddress()+path, "", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if response.StatusCode != 200 {
-			t.Fatalf("%s: %d %s", path, response.StatusCode, text)
+		if got := s.gateway.admin(http.MethodPost, path); got.status != 200 {
+			t.Fatalf("%s: %d %s", path, got.status, got.body)
 		}
 	}
 	operator("/rollout/begin?by=a")
@@ -333,7 +307,7 @@ store: {url: "sqlite:%s"}
 	}
 	s.dump()
 	s.admin(bills)
-	s.show("log", s.gateway.log.String())
+	s.show("log", s.gateway.logs.String())
 	for where, text := range s.shown {
 		for name, secret := range wireSecrets {
 			for _, at := range regexp.MustCompile(regexp.QuoteMeta(secret)).FindAllStringIndex(text.String(), 3) {
@@ -343,7 +317,7 @@ store: {url: "sqlite:%s"}
 		t.Logf("%d bytes of %s have none of the %d secrets", text.Len(), where, len(wireSecrets))
 	}
 	t.Logf("%d failures were answered by the gateway itself; callbacks by the status of their answer: %v", s.failures, s.callbacks)
-	log := s.gateway.log.String()
+	log := s.gateway.logs.String()
 	for _, shown := range []string{`"outcome":"unknown"`, "no more attempts are made", "a callback is refused", partner.Of(wireSecrets["key"]).Short()} {
 		if !strings.Contains(log, shown) {
 			t.Errorf("the log has no %s", shown)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func onCutStages(t *testing.T, run func(t *testing.T, r wireRequest, upstream st
 }
 
 func cutConfig(form, url string) string {
-	return wireListen + fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nfailures: {explain: 0s}\n", form, url)
+	return anyPort + fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nfailures: {explain: 0s}\n", form, url)
 }
 
 func (r wireRequest) isRead() bool {
@@ -53,7 +52,7 @@ func TestR10_RequestsAreCutAtEveryByteForBothUpstreams(t *testing.T) {
 	t.Cleanup(func() { t.Logf("%d cuts", cuts.Load()) })
 	onCutStages(t, func(t *testing.T, r wireRequest, form string) {
 		u := newWireUpstream(t, form)
-		g := startWireGateway(t, cutConfig(form, u.url), nil)
+		g := newProcess(t, cutConfig(form, u.url))
 		before := strings.Replace(r.inLength(), "Host: a\r\n", "Host: a\r\nX-Request-Id: before\r\n", 1) // so that the connection is accepted
 		for _, whole := range []string{r.inLength(), r.inChunks()} {
 			head := strings.Index(whole, "\r\n\r\n") + 4
@@ -82,27 +81,12 @@ type cutUpstream struct {
 }
 
 func newCutUpstream(t *testing.T) *cutUpstream {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &cutUpstream{url: "http://" + l.Addr().String()}
-	var serving sync.WaitGroup
-	t.Cleanup(func() { _ = l.Close(); serving.Wait() })
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() {
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(wireTimeout))
-				n, _ := io.ReadFull(c, make([]byte, u.at.Load()))
-				u.begun.Add(1)
-				u.bytes.Add(int64(n))
-			})
-		}
+	u := &cutUpstream{}
+	u.url = "http://" + proxytest.Listen(t, func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(wireTimeout))
+		n, _ := io.ReadFull(c, make([]byte, u.at.Load()))
+		u.begun.Add(1)
+		u.bytes.Add(int64(n))
 	})
 	return u
 }
@@ -114,17 +98,17 @@ func TestR23_R26_CallsAreCutAtEveryByteThatTheUpstreamReads(t *testing.T) {
 	t.Cleanup(func() { t.Logf("%d cuts", cuts.Load()) })
 	onCutStages(t, func(t *testing.T, r wireRequest, form string) {
 		measure := newWireUpstream(t, form) // of the call, which has the same length at each upstream of the form
-		g := startWireGateway(t, cutConfig(form, measure.url), nil)
+		g := newProcess(t, cutConfig(form, measure.url))
 		request := strings.Replace(r.inLength(), "Host: a\r\n", "Host: a\r\nX-Request-Id: first\r\nConnection: close\r\n", 1)
 		wireExchange(t, g.Address(), false, request)
 		calls, _ := measure.seen()
 		if len(calls) != 1 {
 			t.Fatal(calls)
 		}
-		length := len(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: billbridge/1\r\nContent-Length: %d\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nContent-Type: application/json\r\nX-Request-Id: first\r\n\r\n",
+		length := len(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: billbridge/1.2.3\r\nContent-Length: %d\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nContent-Type: application/json\r\nX-Request-Id: first\r\n\r\n",
 			calls[0].path, measure.host, len(calls[0].body))) + len(calls[0].body)
 		u := newCutUpstream(t)
-		g = startWireGateway(t, cutConfig(form, u.url), nil)
+		g = newProcess(t, cutConfig(form, u.url))
 		for cut := range proxytest.Places(length + 1) {
 			cuts.Add(1)
 			u.at.Store(int64(cut))
@@ -150,7 +134,7 @@ func TestR27_AnswersAreCutAtEveryByteThatTheCallerReads(t *testing.T) {
 	t.Cleanup(func() { t.Logf("%d cuts", cuts.Load()) })
 	onCutStages(t, func(t *testing.T, r wireRequest, form string) {
 		u := newWireUpstream(t, form)
-		g := startWireGateway(t, cutConfig(form, u.url), nil)
+		g := newProcess(t, cutConfig(form, u.url))
 		request := strings.Replace(r.inLength(), "Host: a\r\n", "Host: a\r\nX-Request-Id: first\r\n", 1)
 		whole := wireExchange(t, g.Address(), false, strings.Replace(request, "Host: a\r\n", "Host: a\r\nConnection: close\r\n", 1))
 		if calls, violations := u.seen(); len(calls) != 1 || len(violations) > 0 {
@@ -173,8 +157,8 @@ func TestR27_AnswersAreCutAtEveryByteThatTheCallerReads(t *testing.T) {
 			}
 		}
 		answers, _ := wireAnswers(wireExchange(t, g.Address(), false, strings.Replace(request, "Host: a\r\n", "Host: a\r\nConnection: close\r\n", 1)))
-		if len(answers) != 1 || answers[0].status != 200 || strings.Contains(g.log.String(), `"msg":"panic"`) {
-			t.Errorf("%+v\n%s", answers, g.log)
+		if len(answers) != 1 || answers[0].status != 200 || strings.Contains(g.logs.String(), `"msg":"panic"`) {
+			t.Errorf("%+v\n%s", answers, g.logs)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 )
 
@@ -62,7 +63,7 @@ func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			log := newLogs()
+			log := &proxytest.Log{}
 			g, err := proxy.New(c, proxy.Options{Logger: slog.New(slog.NewJSONHandler(log, nil)), Rollout: router})
 			if err != nil {
 				t.Fatal(err)
@@ -71,7 +72,7 @@ func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 			q := newCall("v2", "create") // a write, which continues without its caller
 			w := callerWriter{httptest.NewRecorder(), func() error { return row.write(leave) }, func() error { return row.flush(leave) }}
 			g.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())).WithContext(ctx))
-			if got := fields(t, log.next(t)); (got["caller_gone"] == true) != row.gone || got["code"] != "0000" {
+			if got := fields(t, log.Next(t)); (got["caller_gone"] == true) != row.gone || got["code"] != "0000" {
 				t.Errorf("%v", got)
 			}
 		})

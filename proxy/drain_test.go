@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 	t.Parallel()
 	p := newProcess(t, anyPort+oneUpstream("v2", newBackend(t, newService()).url)+"drain: {delay: 5s}\n")
 	p.stop()
-	if line := p.logs.next(t); !strings.Contains(line, `"msg":"not ready, serving until the drain begins","delay":"5s"`) {
+	if line := p.logs.Next(t); !strings.Contains(line, `"msg":"not ready, serving until the drain begins","delay":"5s"`) {
 		t.Error(line)
 	}
 	if got := p.admin("GET", "/-/ready"); got.status != 503 {
@@ -39,10 +38,10 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 	if got[0].header.Get("Connection") != "close" {
 		t.Error("the answer has no Connection: close")
 	}
-	if line := p.logs.next(t); !strings.Contains(line, `"operation":"bill.create"`) {
+	if line := p.logs.Next(t); !strings.Contains(line, `"operation":"bill.create"`) {
 		t.Error(line)
 	}
-	if line := p.logs.next(t); !strings.Contains(line, `"msg":"draining","at_most":`) {
+	if line := p.logs.Next(t); !strings.Contains(line, `"msg":"draining","at_most":`) {
 		t.Error(line)
 	}
 }
@@ -134,32 +133,6 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 	}
 }
 
-// A closableListener can close all connections that it accepted.
-type closableListener struct {
-	net.Listener
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func (l *closableListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.conns = append(l.conns, c)
-	return c, err
-}
-
-func (l *closableListener) closeAll() {
-	_ = l.Close()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.conns {
-		if c != nil {
-			_ = c.Close()
-		}
-	}
-}
-
 // While PostgreSQL is down, the errors of its driver name the user, the database and the host.
 func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	t.Parallel()
@@ -176,12 +149,12 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	postgres := &closableListener{Listener: l}
-	forward(t, postgres, target)
+	cut := proxytest.Forward(t, l, func() (net.Conn, error) { return net.Dial("unix", target) })
 	back := newBackend(t, newService())
 	p := newProcess(t, strings.Replace(anyPort, "admin: {", `admin: {token: "letmein", `, 1)+fmt.Sprintf("upstreams: {only: {form: v2, url: %q}}\nstore: {url: %q}\n", back.url, u))
 	proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 200 }, func() string { return "not ready" })
-	postgres.closeAll()
+	_ = l.Close()
+	cut()
 	proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 503 }, func() string { return "no outage" })
 	for _, path := range []string{"/-/ready", "/-/ready?verbose", "/metrics", "/callbacks", "/store/clock", "/"} {
 		got := p.admin("GET", path)
@@ -207,7 +180,7 @@ func TestR38_DrainOutlivesAReload(t *testing.T) {
 		return "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {up: {form: v2, url: " + refusedURL + ", timeout: " + timeout + "}}\n"
 	}
 	load := func() (*config.Config, error) { return parse(t, text("1s")), nil }
-	logs := newLogs()
+	logs := &proxytest.Log{}
 	s, err := server.Listen(t.Context(), parse(t, text("60s")), load, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
 	if err != nil {
 		t.Fatal(err)

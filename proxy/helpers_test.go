@@ -17,8 +17,8 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
-	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -38,18 +38,11 @@ var forms = []string{"v2", "legacy"}
 
 func parse(t testing.TB, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse(configFile(text), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
+	c := proxytest.Config(t, text)
 	if !strings.Contains(text, "explain:") { // the read after an unknown outcome would change the number of calls
 		c.Failures.Explain = 0
 	}
 	return c
-}
-
-func configFile(text string) translate.File {
-	return translate.File{Name: "billbridge.yaml", Data: []byte(text)}
 }
 
 // oneUpstream returns the config of a gateway with one upstream, and the given further lines.
@@ -63,13 +56,13 @@ type gateway struct {
 	t        testing.TB
 	url      string
 	client   *http.Client
-	logs     *logs
+	logs     *proxytest.Log
 	registry *prometheus.Registry
 }
 
 func newGateway(t testing.TB, text string) *gateway {
 	t.Helper()
-	b := &gateway{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
+	b := &gateway{t: t, logs: &proxytest.Log{}, registry: prometheus.NewRegistry()}
 	var err error
 	b.Gateway, err = proxy.New(parse(t, text), proxy.Options{
 		Registerer: b.registry, Logger: slog.New(accesslog.New(b.logs, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })),
@@ -169,36 +162,6 @@ func filterMetrics(text string, names ...string) string {
 		}
 	}
 	return kept.String()
-}
-
-// logs keeps the lines of the log.
-type logs struct {
-	mu    sync.Mutex
-	all   bytes.Buffer
-	lines chan string
-}
-
-func newLogs() *logs { return &logs{lines: make(chan string, 1<<16)} }
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(string(p)) {
-		l.lines <- line
-	}
-	return l.all.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
-
-// next waits for the next line.
-func (l *logs) next(t testing.TB) string {
-	t.Helper()
-	return receive(t, l.lines, "a line of the log")
 }
 
 // receive waits for a value, at most testTimeout.

@@ -217,7 +217,7 @@ func TestRequestIDs(t *testing.T) {
 		if at := calls[len(calls)-1].header["X-Request-Id"]; len(at) != 1 || at[0] != id {
 			t.Errorf("the upstream got %q, the caller %q", at, id)
 		}
-		if line := fields(t, b.logs.next(t)); line["id"] != id {
+		if line := fields(t, b.logs.Next(t)); line["id"] != id {
 			t.Errorf("the log has %v, the caller %q", line["id"], id)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
@@ -293,7 +293,7 @@ func (w *model) replicate(t rapid.TB) {
 	var err error
 	r.store, err = store.Open(context.Background(), "sqlite:"+w.file())
 	must(t, err)
-	c, err := config.Parse(configFile(w.config), func(string) (string, bool) { return "", false })
+	c, err := proxytest.ParseConfig(w.config)
 	must(t, err)
 	ahead := w.clock
 	now := func() time.Time { return time.Now().Add(ahead) }

@@ -164,23 +164,12 @@ func TestRequestsInProgressAreLimited(t *testing.T) {
 // sameReplyUpstream answers each connection's first call with the same bytes.
 func sameReplyUpstream(t *testing.T, reply string) (url string) {
 	t.Helper()
-	l := newSocket(t)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func(c net.Conn) {
-				defer c.Close()
-				if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-					_, _ = io.Copy(io.Discard, r.Body)
-					_, _ = io.WriteString(c, reply)
-				}
-			}(c)
+	return "http://" + proxytest.Listen(t, func(c net.Conn) {
+		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			_, _ = io.WriteString(c, reply)
 		}
-	}()
-	return "http://" + l.Addr().String()
+	})
 }
 
 // TestR24_R26_StatusesThatAreNoReply: 205 has no body, and statuses from 600 have no meaning. A success with one of them is none.

@@ -116,11 +116,7 @@ func TestCreateFromATimeWithoutTheRolloutIsNotRepeated(t *testing.T) {
 func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
-	s, err := store.Open(t.Context(), "sqlite:"+file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := proxytest.Open(t, "sqlite:"+file)
 	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
 	if err := s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek); err != nil {
 		t.Fatal(err)

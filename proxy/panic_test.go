@@ -100,8 +100,8 @@ func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	if got, err := doRequest(b.client, http.MethodPost, server.URL+q.path(), q.body()); err == nil {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	b.logs.next(t) // the panic
-	if line := fields(t, b.logs.next(t)); line["msg"] != "request" || line["reason"] != "internal error" {
+	b.logs.Next(t) // the panic
+	if line := fields(t, b.logs.Next(t)); line["msg"] != "request" || line["reason"] != "internal error" {
 		t.Errorf("%v", line)
 	}
 	b.checkMetrics(`billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1`)

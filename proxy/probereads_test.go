@@ -13,6 +13,7 @@ import (
 
 	"billbridge/proxy"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
@@ -62,23 +63,13 @@ func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 func TestPanicInAProbeSendsNothing(t *testing.T) {
 	t.Parallel()
 	old, fresh := newBackend(t, newService()), newBackend(t, newService())
-	opened, err := store.Open(t.Context(), "memory:")
-	if err != nil {
+	opened := proxytest.BeginRollout(t, "memory:", partner.Of(demoKey))
+	if err := opened.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}); err != nil {
 		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = opened.Close() })
-	for _, err := range []error{
-		opened.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}),
-		opened.Begin(t.Context(), "test", time.Now()),
-		opened.Seen(t.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	c := parse(t, fmt.Sprintf("upstreams: {old: {form: legacy, url: %q}, new: {form: v2, url: %q}}\nroute: {default: old}\n"+
 		"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new}\n", old.url, fresh.url))
-	b := &gateway{t: t, logs: newLogs(), registry: prometheus.NewRegistry()}
+	b := &gateway{t: t, logs: &proxytest.Log{}, registry: prometheus.NewRegistry()}
 	logger := slog.New(slog.NewJSONHandler(b.logs, nil))
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: opened, Registerer: b.registry, Logger: logger})
 	if err != nil {

@@ -136,7 +136,7 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 				want = store.Pending
 			}
 			for n := 0; n < 1+min(1, len(row.shows)); { // the ledger has it by then
-				if strings.Contains(m.logs.next(t), `"msg":"request"`) {
+				if strings.Contains(m.logs.Next(t), `"msg":"request"`) {
 					n++
 				}
 			}

@@ -3,94 +3,24 @@ package proxy_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"billbridge/config"
-	"billbridge/proxy/server"
-	"billbridge/translate"
+	"billbridge/proxy/proxytest"
 )
 
 // wireTimeout ends a test that would hang.
 const wireTimeout = 60 * time.Second
-
-// A wireGateway is a whole server on real listeners, started from the text of a config.
-type wireGateway struct {
-	*server.Server
-	log  *wireLog
-	text atomic.Pointer[string] // a reload reads it
-}
-
-// startWireGateway starts a server, which ends with the test. sockets may be nil.
-func startWireGateway(t testing.TB, text string, sockets map[string]net.Listener) *wireGateway {
-	t.Helper()
-	g := &wireGateway{log: &wireLog{}}
-	g.text.Store(&text)
-	c, err := g.load()
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	if g.Server, err = server.Listen(context.Background(), c, g.load, sockets, server.Build{Version: "1"}, slog.New(slog.NewJSONHandler(g.log, nil))); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- g.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return g
-}
-
-// load reads the config.
-func (g *wireGateway) load() (*config.Config, error) {
-	return config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(*g.text.Load())}, func(string) (string, bool) { return "", false })
-}
-
-const wireListen = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
-
-// A wireLog keeps what was logged.
-type wireLog struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *wireLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *wireLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
-
-// take returns what was logged since the last take.
-func (l *wireLog) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	text := l.all.String()
-	l.all.Reset()
-	return text
-}
 
 // A wireCall is one call as an upstream read it from its connection.
 type wireCall struct{ path, id, body string }
@@ -109,31 +39,19 @@ type wireUpstream struct {
 
 func newWireUpstream(t testing.TB, form string) *wireUpstream {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &wireUpstream{url: "http://" + l.Addr().String(), host: l.Addr().String(), form: form}
-	var serving sync.WaitGroup
-	t.Cleanup(func() { _ = l.Close(); serving.Wait() })
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			u.mu.Lock()
-			u.connections++
-			u.mu.Unlock()
-			serving.Go(func() { u.serve(c) })
-		}
+	u := &wireUpstream{form: form}
+	u.host = proxytest.Listen(t, func(c net.Conn) {
+		u.mu.Lock()
+		u.connections++
+		u.mu.Unlock()
+		u.serve(c)
 	})
+	u.url = "http://" + u.host
 	return u
 }
 
 // serve reads calls until the gateway closes the connection.
 func (u *wireUpstream) serve(c net.Conn) {
-	defer c.Close()
 	in := bufio.NewReader(c)
 	for {
 		call, violation := readWireCall(in, u.host, u.form)
@@ -227,7 +145,7 @@ func readWireCall(in *bufio.Reader, host, form string) (call wireCall, violation
 	}
 	length, _ = strconv.Atoi(size)
 	want := map[string]string{
-		"Host": host, "User-Agent": "billbridge/1", "Content-Length": size, "Accept": "application/json",
+		"Host": host, "User-Agent": "billbridge/1.2.3", "Content-Length": size, "Accept": "application/json",
 		"Accept-Encoding": "identity", "Content-Type": "application/json", "X-Request-Id": call.id,
 	}
 	for name, value := range got {

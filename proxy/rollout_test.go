@@ -54,19 +54,8 @@ func newRolloutWith(t *testing.T, old, fresh, stage string, front func(backendNa
 			}
 		}
 	})
-	var err error
-	if m.store, err = store.Open(t.Context(), "sqlite:"+file); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.store.Close() })
+	m.store = proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(demoKey))
 	if err := m.store.SetStage(t.Context(), store.Stage{Stage: stage, By: "test", At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.store.Begin(t.Context(), "test", time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	// First seen long ago, so that the settling period of the partner is over.
-	if err := m.store.Seen(t.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	m.process = newProcess(t, strings.Replace(anyPort, "0}", strings.Join(append([]string{"0"}, admin...), ", ")+"}", 1)+fmt.Sprintf(`
@@ -168,7 +157,7 @@ func TestUsedBillIDIsNotReleased(t *testing.T) {
 			prepareBill(t, m.old, "W", demoBill) // not through the gateway
 			m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
 			id := partner.Of(demoKey)
-			for !strings.Contains(m.logs.next(t), `"msg":"request"`) { // logged after the ledger has the create
+			for !strings.Contains(m.logs.Next(t), `"msg":"request"`) { // logged after the ledger has the create
 			}
 			row, err := m.store.Owner(t.Context(), id, demoBill)
 			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {

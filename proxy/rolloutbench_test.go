@@ -15,7 +15,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/store"
 )
 
 // A flushed is a ResponseWriter that records when the answer was sent.
@@ -53,17 +52,8 @@ func BenchmarkLedgered(b *testing.B) {
 				var o proxy.Options
 				if row.stage != "" {
 					config += "rollout: {old: old, new: new, default: " + row.stage + "}\nstore: {url: \"sqlite:unused.db\"}\n"
-					s, err := store.Open(b.Context(), row.url(b))
-					if err != nil {
-						b.Fatal(err)
-					}
-					defer s.Close()
-					if err := s.Seen(b.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)); err != nil {
-						b.Fatal(err)
-					}
-					if err := s.Begin(b.Context(), "bench", time.Now()); err != nil {
-						b.Fatal(err)
-					}
+					s := proxytest.BeginRollout(b, row.url(b), partner.Of(demoKey))
+					var err error
 					if o.Rollout, err = rollout.New(b.Context(), parse(b, config), rollout.Options{Store: s}); err != nil {
 						b.Fatal(err)
 					}

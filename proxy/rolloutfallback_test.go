@@ -143,7 +143,7 @@ func (f *twoFormPartner) checkRequestCount() {
 	f.t.Helper()
 	const request = `"msg":"request"`
 	for n := 0; n < f.requests; {
-		if strings.Contains(f.logs.next(f.t), request) {
+		if strings.Contains(f.logs.Next(f.t), request) {
 			n++
 		}
 	}

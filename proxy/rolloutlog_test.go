@@ -12,7 +12,7 @@ import (
 func (m *rolloutGateway) nextRequestLog() map[string]any {
 	m.t.Helper()
 	for {
-		if line := fields(m.t, m.logs.next(m.t)); line["msg"] == "request" {
+		if line := fields(m.t, m.logs.Next(m.t)); line["msg"] == "request" {
 			return line
 		}
 	}

@@ -46,7 +46,7 @@ func TestPassedPathsAreNotChanged(t *testing.T) {
 			upstream := map[bool]string{true: "old", false: "new"}[key == "apikey"]
 			client := map[bool]string{true: "legacy", false: "v2"}[key == "apikey"]
 			b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="pass",status="%d",upstream=%q} 1`, client, row.code, row.status, upstream))
-			if line := fields(t, b.logs.next(t)); line["operation"] != "pass" || line["partner"] != "5f7b2ed74a97" {
+			if line := fields(t, b.logs.Next(t)); line["operation"] != "pass" || line["partner"] != "5f7b2ed74a97" {
 				t.Errorf("logged %v", line)
 			}
 		})

@@ -38,20 +38,12 @@ func newKept(t *testing.T, url string, back http.Handler) *kept {
 	}
 	upstream := httptest.NewServer(back) // not a backend, which would keep all calls in memory
 	t.Cleanup(upstream.Close)
-	s, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Begin(t.Context(), "test", time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.BeginRollout(t, url)
 	driver, source := "pgx", url
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(20000)"
 	}
+	var err error
 	if k.db, err = sql.Open(driver, source); err != nil {
 		t.Fatal(err)
 	}
@@ -154,11 +146,7 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 		}
 		proxytest.Eventually(t, func() bool { return same() == "" }, func() string { return "rows at once: -before +after\n" + same() })
 		t.Logf("%d calls: %d rows and %d bytes, then %d rows of the ledger and %d bytes", keys, before["owners"], size, owners, k.size())
-		s, err := store.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := proxytest.Open(t, url)
 		removed := 0
 		proxytest.Eventually(t, func() bool { // the last refusals can be recorded after their answers
 			n, err := s.SweepOwners(t.Context(), time.Now(), time.Now(), 2*365*24*time.Hour)
@@ -214,11 +202,7 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
-		s, err := store.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := proxytest.Open(t, url)
 		proxytest.Eventually(t, func() bool { may, err := s.MayHold(t.Context(), partner.Of(demoKey)); return may && err == nil }, func() string { return "no success was recorded" })
 		k.send(q).check(t, "v2", 200, "0000")
 		if after := k.rows(); after["addresses"] != before["addresses"]+1 {

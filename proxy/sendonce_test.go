@@ -9,9 +9,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A rawUpstream counts the complete requests that it reads and closes connections as a test wants. end gets the number
@@ -25,17 +26,9 @@ type rawUpstream struct {
 
 func newRawUpstream(t testing.TB, end func(n int) (answer, closes bool)) *rawUpstream {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &rawUpstream{url: "http://" + listener.Addr().String(), closed: make(chan struct{}, 1000)}
-	var serving sync.WaitGroup
-	done, stop := context.WithCancel(context.Background())
-	serve := func(conn net.Conn) {
+	u := &rawUpstream{closed: make(chan struct{}, 1000)}
+	u.url = "http://" + proxytest.Listen(t, func(conn net.Conn) {
 		defer func() { _ = conn.Close(); u.closed <- struct{}{} }()
-		release := context.AfterFunc(done, func() { _ = conn.Close() })
-		defer release()
 		reader := bufio.NewReader(conn)
 		for n := 1; ; n++ {
 			r, err := http.ReadRequest(reader)
@@ -55,17 +48,7 @@ func newRawUpstream(t testing.TB, end func(n int) (answer, closes bool)) *rawUps
 				return
 			}
 		}
-	}
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { serve(conn) })
-		}
 	})
-	t.Cleanup(func() { stop(); _ = listener.Close(); serving.Wait() })
 	return u
 }
 
@@ -242,7 +225,7 @@ func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 			} else {
 				receive(t, ended, "end of the read at the upstream")
 			}
-			line := fields(t, b.logs.next(t))
+			line := fields(t, b.logs.Next(t))
 			want := "200 0000 <nil> <nil>"
 			if !isWrite(op) {
 				want = "499 ERROR the caller went away <nil>"

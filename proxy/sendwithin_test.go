@@ -76,7 +76,7 @@ func (m *rolloutGateway) sendAndLeave(q call) (leave context.CancelFunc, ended c
 func (m *rolloutGateway) waitForLog(words ...string) {
 	m.t.Helper()
 	for {
-		line, missing := m.logs.next(m.t), false
+		line, missing := m.logs.Next(m.t), false
 		for _, word := range words {
 			missing = missing || !strings.Contains(line, word)
 		}

@@ -21,7 +21,7 @@ import (
 type process struct {
 	*server.Server
 	t      testing.TB
-	logs   *logs
+	logs   *proxytest.Log
 	client *http.Client
 	text   atomic.Pointer[string] // the config file
 	stop   context.CancelFunc
@@ -39,10 +39,9 @@ func newProcess(t testing.TB, text string) *process {
 // newProcessOnSockets is newProcess with listeners that are already open, as systemd passes them.
 func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Listener) *process {
 	t.Helper()
-	p := &process{t: t, logs: newLogs(), client: newClient(t, nil), ended: make(chan error, 1)}
+	p := &process{t: t, logs: &proxytest.Log{}, client: newClient(t, nil), ended: make(chan error, 1)}
 	p.text.Store(&text)
-	lookup := func(string) (string, bool) { return "", false }
-	load := func() (*config.Config, error) { return config.Parse(configFile(*p.text.Load()), lookup) }
+	load := func() (*config.Config, error) { return proxytest.ParseConfig(*p.text.Load()) }
 	var err error
 	p.Server, err = server.Listen(t.Context(), parse(t, text), load, sockets, server.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
 		slog.New(slog.NewJSONHandler(p.logs, nil)))
@@ -251,7 +250,7 @@ func TestR38_Drain(t *testing.T) {
 		receive(t, arrived, "call at the upstream")
 	}
 	p.stop()
-	if line := p.logs.next(t); !strings.Contains(line, "draining") {
+	if line := p.logs.Next(t); !strings.Contains(line, "draining") {
 		t.Error(line)
 	}
 	if got := p.admin("GET", "/-/ready"); got.status != 503 {

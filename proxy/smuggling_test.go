@@ -12,7 +12,7 @@ import (
 // A wireStage is a gateway between a caller of one form and an upstream of one form, over real sockets, and what was counted.
 type wireStage struct {
 	t              *testing.T
-	gateway        *wireGateway
+	gateway        *process
 	upstream       *wireUpstream
 	path, body     string // of a harmless request
 	streams, calls int
@@ -28,14 +28,14 @@ func onWireStages(t *testing.T, run func(*wireStage)) {
 				t.Parallel()
 				u := newWireUpstream(t, upstream)
 				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nlimits: {body: 512KiB}\nfailures: {explain: 0s}\n", upstream, u.url)
-				s := &wireStage{t: t, gateway: startWireGateway(t, wireListen+text, nil), upstream: u}
+				s := &wireStage{t: t, gateway: newProcess(t, anyPort+text), upstream: u}
 				s.path, s.body = "/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`
 				if client == "legacy" {
 					s.path, s.body = "/if/bill/destroy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`
 				}
 				run(s)
-				if strings.Contains(s.gateway.log.String(), `"msg":"panic"`) {
-					t.Error(s.gateway.log)
+				if strings.Contains(s.gateway.logs.String(), `"msg":"panic"`) {
+					t.Error(s.gateway.logs)
 				}
 				if s.upstream.connections > s.streams/2 {
 					t.Errorf("%d connections to the upstream for %d calls: they are not kept open", s.upstream.connections, s.calls)

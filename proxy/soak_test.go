@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
@@ -31,7 +33,7 @@ type soakCall struct{ op, id, answer string }
 // A soak is a gateway with callbacks and a rollout between two backends, its callers and its operator.
 type soak struct {
 	t         *testing.T
-	gateway   *wireGateway
+	gateway   *process
 	old, next *soakBook
 	partner   *soakPartner
 	quiet     string // a config that is never used under load: a change to it closes idle connections
@@ -51,31 +53,16 @@ var soakStages = []store.Stage{{Stage: "old"}, {Stage: "shadow"}, {Stage: "canar
 func newSoak(t *testing.T) *soak {
 	s := &soak{t: t, old: newSoakBook(t, "legacy"), next: newSoakBook(t, "v2"), partner: newSoakPartner(t), counts: map[string]int{}, errors: map[string]int{}}
 	url := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
-	opened, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := proxytest.BeginRollout(t, url)
 	for n, stage := range soakStages {
 		stage.Partner, stage.By, stage.At = partner.Of(soakKey(fmt.Sprint(n))), "soak", time.Now()
-		if err := opened.SetStage(t.Context(), stage); err != nil {
-			t.Fatal(err)
-		}
-		if err := opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour)); err != nil {
+		if err := errors.Join(opened.SetStage(t.Context(), stage), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := opened.Begin(t.Context(), "soak", time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if err := opened.Close(); err != nil {
-		t.Fatal(err)
-	}
-	callbacks, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	callbacks := newSocket(t)
 	text := func(timeout, more string) string {
-		return wireListen + fmt.Sprintf(`upstreams:
+		return anyPort + fmt.Sprintf(`upstreams:
   old: {form: legacy, url: %q, timeout: %s}
   new: {form: v2, url: %q, timeout: %s}
 %s
@@ -92,7 +79,7 @@ store: {url: %q}
 		text("500ms", `  extra: {form: v2, url: "http://127.0.0.1:1"}`),
 		text("550ms", "limits: {body: 64KiB}"),
 	}
-	s.gateway = startWireGateway(t, s.quiet, map[string]net.Listener{"callbacks.listen": callbacks})
+	s.gateway = newProcessOnSockets(t, s.quiet, map[string]net.Listener{"callbacks.listen": callbacks})
 	return s
 }
 
@@ -263,7 +250,7 @@ func (s *soak) operator(path string) {
 
 // readLog counts the errors of the log, by their text, and forgets it.
 func (s *soak) readLog() {
-	for line := range strings.Lines(s.gateway.log.take()) {
+	for line := range strings.Lines(s.gateway.logs.Take()) {
 		if strings.Contains(line, `"level":"ERROR"`) {
 			_, text, _ := strings.Cut(line, `"msg":"`)
 			text, _, _ = strings.Cut(text, `"`)
@@ -341,11 +328,7 @@ func TestR39_Soak(t *testing.T) {
 	if after.heap > before.heap+8<<20 {
 		t.Errorf("%d KiB of heap became %d KiB", before.heap>>10, after.heap>>10)
 	}
-	quiet, err := s.gateway.load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, most, err := server.Series(t.Context(), quiet, server.Build{}); err != nil || after.series > most {
+	if _, most, err := server.Series(t.Context(), proxytest.Config(t, *s.gateway.text.Load()), server.Build{}); err != nil || after.series > most {
 		t.Errorf("%d series, at most %d are possible: %v", after.series, most, err)
 	}
 	if bills == 0 || faults == 0 || callbacks == 0 || reloads < enoughReloads {

@@ -17,14 +17,14 @@ var wireEnd = []byte(strings.Repeat("\x00\r\n", 400))
 // exactly the calls that are answered with HTTP 200, in their order and well-formed, no request panics, and the connection ends.
 func FuzzSocket(f *testing.F) {
 	type stage struct {
-		gateway  *wireGateway
+		gateway  *process
 		upstream *wireUpstream
 	}
 	stages := map[bool]stage{}
 	for legacy, form := range map[bool]string{false: "v2", true: "legacy"} {
 		u := newWireUpstream(f, form)
 		text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nlimits: {body: 1KiB, connections: 100000, address_connections: 100000}\nfailures: {explain: 0s}\n", form, u.url)
-		stages[legacy] = stage{startWireGateway(f, wireListen+text, nil), u}
+		stages[legacy] = stage{newProcess(f, anyPort+text), u}
 	}
 	for _, seed := range wireSeeds() {
 		f.Add([]byte(seed), false)
@@ -44,7 +44,7 @@ func FuzzSocket(f *testing.F) {
 		if len(calls) > len(answers) || len(violations) > 0 {
 			t.Fatalf("%d calls, %d answers, %q\n%q", len(calls), len(answers), violations, got)
 		}
-		if log := s.gateway.log.take(); strings.Contains(log, `"msg":"panic"`) {
+		if log := s.gateway.logs.Take(); strings.Contains(log, `"msg":"panic"`) {
 			t.Fatal(log)
 		}
 	})

@@ -124,7 +124,7 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	go func() { got <- b.raw(false, nextCall(newCall("legacy", "create"))) }()
 	receive(t, held.got, "connection")
 	p.stop()
-	for !strings.Contains(p.logs.next(t), `"draining"`) {
+	for !strings.Contains(p.logs.Next(t), `"draining"`) {
 	}
 	close(held.release)
 	answers := receive(t, got, "answer")
@@ -151,7 +151,7 @@ func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	go func() { got <- b.raw(false, nextCall(newCall("legacy", "read"))) }()
 	receive(t, g.reached, "call at the upstream")
 	p.stop()
-	for !strings.Contains(p.logs.next(t), `"draining"`) {
+	for !strings.Contains(p.logs.Next(t), `"draining"`) {
 	}
 	g.open()
 	answers := receive(t, got, "answer")

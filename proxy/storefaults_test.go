@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -96,30 +95,6 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 	}
 }
 
-// forward copies connections from a listener to a socket.
-func forward(t *testing.T, from net.Listener, to string) {
-	t.Helper()
-	go func() {
-		for {
-			in, err := from.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer in.Close()
-				out, err := net.Dial("unix", to)
-				if err != nil {
-					return
-				}
-				defer out.Close()
-				go func() { _, _ = io.Copy(out, in); _ = out.(*net.UnixConn).CloseWrite() }()
-				_, _ = io.Copy(in, out)
-			}()
-		}
-	}()
-	t.Cleanup(func() { _ = from.Close() })
-}
-
 // A gateway that starts while PostgreSQL is down is not ready and takes no calls. It serves as soon as PostgreSQL is
 // up.
 func TestStartWaitsForPostgres(t *testing.T) {
@@ -148,7 +123,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 		err error
 	}
 	listening := make(chan started, 1)
-	logs := newLogs()
+	logs := &proxytest.Log{}
 	go func() {
 		s, err := server.Listen(context.Background(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
 		listening <- started{s, err}
@@ -158,7 +133,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 		got, err := doRequest(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
 		return err == nil && got.status == 503 && strings.Contains(got.body, "waiting for its store")
 	}, func() string { return "the admin listener does not answer" })
-	for line := logs.next(t); !strings.Contains(line, "the store is unreachable: the gateway is not ready and retries"); line = logs.next(t) {
+	for line := logs.Next(t); !strings.Contains(line, "the store is unreachable: the gateway is not ready and retries"); line = logs.Next(t) {
 	}
 	select {
 	case s := <-listening:
@@ -169,7 +144,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forward(t, there, target)
+	proxytest.Forward(t, there, func() (net.Conn, error) { return net.Dial("unix", target) })
 	s := receive(t, listening, "the start")
 	if s.err != nil {
 		t.Fatal(s.err)

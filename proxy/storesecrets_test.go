@@ -5,13 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"billbridge/proxy/sandbox"
 )
 
 // TestR35_StoreWithAKeyShowsNoSecret: after bills were made, paid and notified, or could not be notified, the files of the store have no
@@ -21,11 +17,8 @@ func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 	for name, store := range map[string]string{"without a key": "", "with a key": ", key: " + strings.Repeat("5a", 32)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}
+			r := newCallbackParties(t)
 			const name, phone, token = "김카나리아", "01098765432", "canary-0451-token"
-			r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: r, AnyCallbackURL: true})
-			t.Cleanup(func() { _ = r.service.Close() })
-			r.back = newBackend(t, r.service)
 			var down atomic.Bool
 			r.partner = newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if down.Load() {

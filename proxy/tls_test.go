@@ -1,18 +1,11 @@
 package proxy_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,38 +13,24 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // An authority issues certificates for 127.0.0.1 and keeps the files of a test.
 type authority struct {
 	t      testing.TB
 	dir    string
-	cert   *x509.Certificate
-	key    *ecdsa.PrivateKey
+	ca     proxytest.Certificate
 	pool   *x509.CertPool
-	serial int64
+	writes int
 }
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir(), pool: x509.NewCertPool(), serial: 1}
-	var err error
-	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.pool.AddCert(a.cert)
-	a.write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	a := &authority{t: t, dir: t.TempDir(), pool: x509.NewCertPool(), ca: proxytest.NewCertificate(t, "test", nil)}
+	a.pool.AppendCertsFromPEM(a.ca.Cert)
+	a.write("ca.pem", a.ca.Cert)
 	return a
 }
 
@@ -63,8 +42,8 @@ func (a *authority) write(name string, data []byte) {
 	if err := os.WriteFile(a.path(name+".new"), data, 0o600); err != nil {
 		a.t.Fatal(err)
 	}
-	a.serial++
-	stamp := time.Now().Add(time.Duration(a.serial) * time.Second)
+	a.writes++
+	stamp := time.Now().Add(time.Duration(a.writes) * time.Second)
 	if err := os.Chtimes(a.path(name+".new"), stamp, stamp); err != nil {
 		a.t.Fatal(err)
 	}
@@ -76,27 +55,10 @@ func (a *authority) write(name string, data []byte) {
 // issue writes name.crt and name.key and returns the serial number.
 func (a *authority) issue(name string) int64 {
 	a.t.Helper()
-	a.serial++
-	serial := a.serial
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	bytes, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	a.write(name+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	a.write(name+".key", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: bytes}))
-	return serial
+	c := proxytest.NewCertificate(a.t, name, &a.ca)
+	a.write(name+".crt", c.Cert)
+	a.write(name+".key", c.Key)
+	return c.Serial
 }
 
 func (a *authority) pair(name string) string {

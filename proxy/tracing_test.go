@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
 	"github.com/google/go-cmp/cmp"
@@ -136,22 +134,10 @@ const (
 // newTracedGateway is a gateway with a rollout in stage new between two sandboxes, callbacks, and a receiver of spans.
 func newTracedGateway(t *testing.T) (*callbackGateway, *otlpReceiver) {
 	t.Helper()
-	r, spans := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}, newOTLPReceiver(t)
-	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: r, AnyCallbackURL: true})
-	t.Cleanup(func() { _ = r.service.Close() })
-	r.back = newBackend(t, r.service)
-	r.partner = newBackend(t, replyWith(200, `{"code":"0000","msg":"성공하였습니다."}`))
-	s, err := store.Open(t.Context(), "sqlite:"+r.file)
-	if err != nil {
+	r, spans := newCallbackParties(t), newOTLPReceiver(t)
+	s := proxytest.BeginRollout(t, "sqlite:"+r.file, partner.Of(demoKey))
+	if err := s.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}); err != nil {
 		t.Fatal(err)
-	}
-	for _, err := range []error{
-		s.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}), s.Begin(t.Context(), "test", time.Now()),
-		s.Seen(t.Context(), partner.Of(demoKey), time.Now().Add(-time.Hour)), s.Close(),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	r.process = newProcess(t, anyPort+fmt.Sprintf(`
 upstreams:
@@ -323,7 +309,7 @@ func TestTraceIsPassedOnWithoutTracing(t *testing.T) {
 		if got := sent.Values("Tracestate"); strings.Join(got, "|") != row.state {
 			t.Errorf("%v: the upstream got %q", row.headers, got)
 		}
-		line := fields(t, b.logs.next(t))
+		line := fields(t, b.logs.Next(t))
 		if want := map[bool]any{true: callerTrace}[row.parent != ""]; line["trace_id"] != want {
 			t.Errorf("%v: the log has %v", row.headers, line)
 		}

@@ -64,33 +64,18 @@ func truncatingUpstream(t *testing.T, reply string, chunked bool) (url string, w
 	}
 	bytes := head + body
 	at, calls = new(atomic.Int64), new(atomic.Int64)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(testTimeout))
-				r, err := http.ReadRequest(bufio.NewReader(c))
-				if err != nil {
-					return
-				}
-				if _, err := io.Copy(io.Discard, r.Body); err != nil {
-					return
-				}
-				calls.Add(1)
-				_, _ = io.WriteString(c, bytes[:at.Load()])
-			}()
+	return "http://" + proxytest.Listen(t, func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(testTimeout))
+		r, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
+			return
 		}
-	}()
-	return "http://" + l.Addr().String(), len(bytes), at, calls
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		calls.Add(1)
+		_, _ = io.WriteString(c, bytes[:at.Load()])
+	}), len(bytes), at, calls
 }
 
 // The replies of all operations are cut at every byte, with a length and in chunks. No part of a reply is passed on: a

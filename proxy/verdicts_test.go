@@ -105,7 +105,7 @@ func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 		if err := receive(t, left, "the caller"); err == nil {
 			t.Fatal("the call was answered")
 		}
-		for !strings.Contains(m.logs.next(t), `"status":499`) {
+		for !strings.Contains(m.logs.Next(t), `"status":499`) {
 		}
 	}
 	m.checkNoFail(t)

@@ -15,7 +15,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
-	"billbridge/proxy/store"
 )
 
 // rolloutFaults are faults of a rollout, of its store, and of callbacks.
@@ -41,13 +40,7 @@ func newRolloutFaults(t *testing.T) *rolloutFaults {
 	}))
 	t.Cleanup(partners.Close)
 	f.partner = partners.URL
-	s, err := store.Open(t.Context(), "sqlite:"+f.storeFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.Open(t, "sqlite:"+f.storeFile)
 	execSQL(t, f.storeFile, "UPDATE billbridge_clock SET vouched = "+fmt.Sprint(time.Now().Add(48*time.Hour).UnixMilli()))
 	f.alertGateway = startAlertGateway(t, nil, fmt.Sprintf(`upstreams:
   old: {form: legacy, url: %q}

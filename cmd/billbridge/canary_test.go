@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,11 +16,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
-	"billbridge/proxy/store"
 
 	"github.com/tidwall/gjson"
 )
@@ -212,13 +210,7 @@ func TestR35_CommandsShowNoSecrets(t *testing.T) {
 	t.Parallel()
 	b, backends, callback := newCluster(t), []*canaryBackend{newCanaryBackend(t, "legacy"), newCanaryBackend(t, "v2")}, newCanaryPartner(t)
 	file := filepath.Join(b.folder, "bridge.db")
-	s, err := store.Open(t.Context(), "sqlite:"+file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.Begin(t.Context(), "test", time.Now())
-	err = errors.Join(err, s.Seen(t.Context(), partner.Of(canaries["KEY"]), time.Now().Add(-time.Hour))) // for the settling period
-	if err = errors.Join(err, s.Close()); err != nil {
+	if err := proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(canaries["KEY"])).Close(); err != nil {
 		t.Fatal(err)
 	}
 	g := b.start(t, withCanaries(fmt.Sprintf(`

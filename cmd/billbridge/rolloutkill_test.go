@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -20,7 +19,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
-	"billbridge/proxy/store"
 )
 
 // Partners move between stages while calls fail and the gateway is killed with kill -9 during calls. In the end every
@@ -119,15 +117,11 @@ failures: {explain: 300ms}
 rollout: {old: old, new: new, ask: 300ms}
 store: {url: %q}
 `, old, m.backends[0].url, fresh, m.backends[1].url, storeURL)
-	s, err := store.Open(t.Context(), storeURL)
-	if err != nil {
-		t.Fatal(err)
+	var ids []partner.ID
+	for _, key := range partnerNames {
+		ids = append(ids, partner.Of(key))
 	}
-	err = s.Begin(t.Context(), "test", time.Now())
-	for _, key := range partnerNames { // seen for the settling period
-		err = errors.Join(err, s.Seen(t.Context(), partner.Of(key), time.Now().Add(-time.Hour)))
-	}
-	if err = errors.Join(err, s.Close()); err != nil {
+	if err := proxytest.BeginRollout(t, storeURL, ids...).Close(); err != nil {
 		t.Fatal(err)
 	}
 	for n := range oldBills {

@@ -4,18 +4,16 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -25,10 +23,10 @@ import (
 // medians.
 func BenchmarkFinished(b *testing.B) {
 	const batch = 200
-	upstream := cannedUpstream(b, `{"code":"0000","message":"SUCCESS","data":{"apiKey":"demo-partner-key","member":"m","merchant":"s","billId":"B1","apprState":"F","apprPrice":30000,"apprNum":"30000001","apprIssuer":"카드","apprMonthly":"00","apprDt":"20261122101112"}}`)
+	upstream := proxytest.Canned(b, `{"code":"0000","message":"SUCCESS","data":{"apiKey":"demo-partner-key","member":"m","merchant":"s","billId":"B1","apprState":"F","apprPrice":30000,"apprNum":"30000001","apprIssuer":"카드","apprMonthly":"00","apprDt":"20261122101112"}}`)
 	var call [2]func()
 	for i := range call {
-		console, err := New(Options{Config: configOf(parseConfig(b, `upstreams: {up: {form: v2, url: "`+upstream+`"}}`))})
+		console, err := New(Options{Config: configOf(proxytest.Config(b, `upstreams: {up: {form: v2, url: "`+upstream+`"}}`))})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -97,43 +95,9 @@ func (w *emptyWriter) Header() http.Header         { return w.header }
 func (w *emptyWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (w *emptyWriter) WriteHeader(status int)      { w.status = status }
 
-// cannedUpstream answers every request with the same reply, with little work.
-func cannedUpstream(b *testing.B, body string) (url string) {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	reply := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
-	serve := func(c net.Conn) {
-		defer c.Close()
-		request := make([]byte, 64<<10)
-		for {
-			if n, err := c.Read(request); err != nil || n == len(request) { // a small request arrives in one piece
-				return
-			}
-			if _, err := c.Write(reply); err != nil {
-				return
-			}
-		}
-	}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { serve(c) })
-		}
-	})
-	b.Cleanup(func() { _ = l.Close(); serving.Wait() })
-	return "http://" + l.Addr().String()
-}
-
 // BenchmarkRing measures the console's part alone.
 func BenchmarkRing(b *testing.B) {
-	c, err := New(Options{Config: configOf(parseConfig(b, testConfig))})
+	c, err := New(Options{Config: configOf(proxytest.Config(b, testConfig))})
 	if err != nil {
 		b.Fatal(err)
 	}

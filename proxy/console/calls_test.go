@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate/billing"
 )
 
@@ -38,7 +39,7 @@ func shownIDs(c *Console, body string) string {
 // Calls are found by each of their columns.
 func TestCallsAreFiltered(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t, Options{Config: configOf(parseConfig(t, namesConfig))})
+	c := newConsole(t, Options{Config: configOf(proxytest.Config(t, namesConfig))})
 	noon, trace := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), "0af7651916cd43dd8448eb211c80319c"
 	for i, change := range []func(*proxy.Finished){
 		func(f *proxy.Finished) {},
@@ -114,7 +115,7 @@ func TestCallsHaveOlderPages(t *testing.T) {
 // A filter that is not valid is refused, and its values, which may be keys, are not on the page.
 func TestWrongFiltersAreNotShown(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t, Options{Config: configOf(parseConfig(t, namesConfig))})
+	c := newConsole(t, Options{Config: configOf(proxytest.Config(t, namesConfig))})
 	c.Finished(finished("1"))
 	for query, want := range map[string]string{
 		"bill=" + strings.Repeat("x", longestFilter+1): "longer than any value",
@@ -180,7 +181,7 @@ func TestHostileValuesAreEscaped(t *testing.T) {
 // One call shows what became of its fields, with the values that may be shown, and its line of the log.
 func TestCallShowsItsFieldsAndItsLine(t *testing.T) {
 	t.Parallel()
-	c := newConsole(t, Options{Config: configOf(parseConfig(t, namesConfig))})
+	c := newConsole(t, Options{Config: configOf(proxytest.Config(t, namesConfig))})
 	f := finished("the-id")
 	f.Request = []byte(`{"apikey":"canary-key","member":"m","merchant":"s","bill_id":"BILL-1"}`)
 	f.Reply = []byte(`{"code":"0000","message":"OK","data":{"apiKey":"canary-key","billId":"BILL-1","apprState":"F","apprPrice":30000,"apprIssuer":"canary-name","extra":1}}`)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 )
 
@@ -34,7 +35,7 @@ partners:
 // The page has every key of config/README.md that has a value without a section of its own, and no secret.
 func TestConfigShowsEveryValueAndNoSecret(t *testing.T) {
 	t.Parallel()
-	c := parseConfig(t, fullConfig)
+	c := proxytest.Config(t, fullConfig)
 	_, body := get(t, newConsole(t, Options{Config: func() *config.Config { return c }}), "/config", "")
 	shown := map[string]string{}
 	for _, m := range regexp.MustCompile(`<dt><code>([^<]*)</code></dt><dd>(.*?)</dd>`).FindAllStringSubmatch(body, -1) {
@@ -84,7 +85,7 @@ func TestConfigDoesNotShowTheLengthOfASecret(t *testing.T) {
 	t.Parallel()
 	var pages []string
 	for _, token := range []string{"short", strings.Repeat("a long token ", 20)} {
-		c := parseConfig(t, testConfig+"admin: {token: \""+token+"\"}\n")
+		c := proxytest.Config(t, testConfig+"admin: {token: \""+token+"\"}\n")
 		_, body := get(t, newConsole(t, Options{Config: func() *config.Config { return c }, Now: func() time.Time { return time.Unix(0, 0) }}), "/config", "")
 		pages = append(pages, body)
 	}
@@ -142,7 +143,7 @@ func second[A, B any](_ A, b B) B { return b }
 func TestConfigKeysAreShownOnce(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, s := range configSections(parseConfig(t, fullConfig)) {
+	for _, s := range configSections(proxytest.Config(t, fullConfig)) {
 		for _, k := range s.Keys {
 			if seen[k.Key] {
 				t.Errorf("%s is shown twice", k.Key)

@@ -8,7 +8,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
-	"billbridge/translate"
+	"billbridge/proxy/proxytest"
 )
 
 // testConfig is the config of a gateway with two upstreams.
@@ -19,22 +19,13 @@ upstreams:
 route: {default: old}
 `
 
-func parseConfig(t testing.TB, text string) *config.Config {
-	t.Helper()
-	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
 func configOf(c *config.Config) func() *config.Config { return func() *config.Config { return c } }
 
 // newConsole returns a console with these options. If they have no config, it is testConfig.
 func newConsole(t *testing.T, o Options) *Console {
 	t.Helper()
 	if o.Config == nil {
-		o.Config = configOf(parseConfig(t, testConfig))
+		o.Config = configOf(proxytest.Config(t, testConfig))
 	}
 	if o.Gateway == nil {
 		o.Gateway = stubGateway{o.Config()}

@@ -12,7 +12,6 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/store"
 )
 
 var largeStore = flag.Int("callbacks", 20_000, "how many callbacks the store of TestPagesOfALargeStore has")
@@ -55,13 +54,7 @@ func addCallbacks(t *testing.T, address string, n int, now time.Time) {
 func TestPagesOfALargeStore(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, address string) {
-		s, err := store.Open(t.Context(), address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.Open(t, address)
 		addCallbacks(t, address, *largeStore, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 		pages := newStored(t, address, nil)
 		newest := func(each, rest int) string { return fmt.Sprint("/deliveries/cb_", (*largeStore-rest)/each*each+rest) }

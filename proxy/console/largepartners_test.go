@@ -12,7 +12,6 @@ import (
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/store"
 )
 
 var (
@@ -26,7 +25,7 @@ func manyPartners(t *testing.T, address string, now time.Time) (first, last stri
 	t.Helper()
 	hash := func(n int) string { return fmt.Sprintf("%012x%052d", 0xabcdef000000+n, 0) }
 	db, numbers, hashOf, text := openRaw(t, address)
-	table := parseConfig(t, storedConfig).Table
+	table := proxytest.Config(t, storedConfig).Table
 	run := func(format string, args ...any) {
 		t.Helper()
 		if _, err := db.Exec(fmt.Sprintf(format, args...)); err != nil {
@@ -98,13 +97,7 @@ func openRaw(t *testing.T, address string) (db *sql.DB, numbers func(n int, term
 func TestPagesOfManyPartners(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, address string) {
-		s, err := store.Open(t.Context(), address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.Open(t, address)
 		now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 		first, last := manyPartners(t, address, now)
 		pages := newStored(t, address, nil)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 )
@@ -26,12 +27,8 @@ type rolloutDesk struct {
 
 func newRolloutDesk(t testing.TB) *rolloutDesk {
 	t.Helper()
-	s, err := store.Open(t.Context(), "memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	c := parseConfig(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
+	s := proxytest.Open(t, "memory:")
+	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
 	if err != nil {
 		t.Fatal(err)

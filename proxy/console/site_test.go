@@ -22,7 +22,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
-	"billbridge/translate"
 )
 
 // patience bounds every wait on a slow machine.
@@ -86,13 +85,9 @@ partners:
 `, admin, backends[0].URL, backends[1].URL, filepath.Join(t.TempDir(), "bridge.db"), s.partners,
 		partner.Of(clinicKey).Short(), clinicName, partner.Of(academyKey).Short(), academyName) + strings.Join(more, "\n")
 	load := func() (*config.Config, error) {
-		return config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
+		return proxytest.ParseConfig(text)
 	}
-	c, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.server, err = server.Listen(t.Context(), c, load, map[string]net.Listener{"listen": listener}, server.Build{Version: "1.2.3"}, slog.New(slog.DiscardHandler))
+	s.server, err = server.Listen(t.Context(), proxytest.Config(t, text), load, map[string]net.Listener{"listen": listener}, server.Build{Version: "1.2.3"}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -41,14 +42,11 @@ type stored struct {
 
 func newStored(t *testing.T, url string, visitor *Visitor) *stored {
 	t.Helper()
-	opened, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = opened.Close() })
+	opened := proxytest.Open(t, url)
 	s := &stored{t: t, store: opened, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return s.now }
-	c := parseConfig(t, storedConfig)
+	c := proxytest.Config(t, storedConfig)
+	var err error
 	if s.relay, err = relay.New(c, relay.Options{Store: opened, Now: clock}); err != nil {
 		t.Fatal(err)
 	}

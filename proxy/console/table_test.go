@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 	"billbridge/translate/wording"
 )
@@ -105,7 +106,7 @@ func TestTableWithManyRows(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(&overlay, "      - {v2: many.f%dq, loss: drop, new: true}\n", i)
 	}
-	c := parseConfig(t, testConfig)
+	c := proxytest.Config(t, testConfig)
 	table, err := c.Table.With(translate.File{Name: "many.yaml", Data: []byte(overlay.String())})
 	if err != nil {
 		t.Fatal(strings.SplitN(err.Error(), "\n", 2)[0])

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 	"billbridge/translate/wording"
 )
@@ -160,7 +161,7 @@ func TestTranslated(t *testing.T) {
 func TestMeaningsOfTheTableInKorean(t *testing.T) {
 	t.Parallel()
 	const overlay = `{operations: {bill.read: {reply: [{v2: apprExtra, legacy: appr_extra, new: true, about: extra of the overlay}]}}}`
-	own := *parseConfig(t, testConfig)
+	own := *proxytest.Config(t, testConfig)
 	if failed := (&playgroundPage{}).applyOverlay(&own.Table, overlay); failed != nil {
 		t.Fatal(failed.Problems)
 	}

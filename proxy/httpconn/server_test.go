@@ -3,20 +3,17 @@ package httpconn
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // testTimeout is longer than anything that a test waits for.
@@ -34,34 +31,35 @@ type testServer struct {
 // newTestServer starts a server, with TLS or without. If answer returns false, the server closes the connection.
 func newTestServer(t testing.TB, secure bool, answer func(c net.Conn, body string) (keep bool)) *testServer {
 	t.Helper()
+	l := listenLocal(t)
+	s := &testServer{pool: &Pool{Address: l.Addr().String()}, ended: make(chan struct{}, 10_000)}
+	if secure {
+		made, roots := proxytest.NewCertificate(t, "test", nil), x509.NewCertPool()
+		roots.AppendCertsFromPEM(made.Cert)
+		certificate, err := tls.X509KeyPair(made.Cert, made.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.tls = &tls.Config{Certificates: []tls.Certificate{certificate}}
+		l = tls.NewListener(l, s.tls)
+		s.pool.TLS = &tls.Config{RootCAs: roots, ServerName: "gateway.example.com"}
+	}
+	proxytest.Serve(t, l, func(c net.Conn) {
+		s.connections.Add(1)
+		s.serve(c, answer)
+	})
+	t.Cleanup(s.pool.CloseIdle)
+	return s
+}
+
+func listenLocal(t testing.TB) net.Listener {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{pool: &Pool{Address: l.Addr().String()}, ended: make(chan struct{}, 10_000)}
-	if secure {
-		certificate, roots := newCertificate(t)
-		s.tls = &tls.Config{Certificates: []tls.Certificate{certificate}}
-		l = tls.NewListener(l, s.tls)
-		s.pool.TLS = &tls.Config{RootCAs: roots, ServerName: "example.com"}
-	}
-	done, stop := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.connections.Add(1)
-			serving.Go(func() {
-				defer context.AfterFunc(done, func() { _ = c.Close() })()
-				s.serve(c, answer)
-			})
-		}
-	})
-	t.Cleanup(func() { s.pool.CloseIdle(); stop(); _ = l.Close(); serving.Wait() })
-	return s
+	t.Cleanup(func() { _ = l.Close() })
+	return l
 }
 
 func (s *testServer) serve(c net.Conn, answer func(net.Conn, string) bool) {
@@ -146,38 +144,10 @@ func isTimeout(err error) bool {
 // listenFor has a pool connect to a new listener, with the TLS of its server.
 func (s *testServer) listenFor(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
+	l := listenLocal(t)
 	s.pool.Address = l.Addr().String()
 	if s.tls != nil {
 		return tls.NewListener(l, s.tls)
 	}
 	return l
-}
-
-// newCertificate returns a certificate for example.com.
-func newCertificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"example.com"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
 }

@@ -1,8 +1,8 @@
-// Package proxytest has what the tests of several packages share: databases of their own to open a store on, and how
-// much a test does.
+// Package proxytest has what the tests of several packages share: databases of their own to open a store on, configs, logs,
+// certificates, servers that tests break, and how much a test does.
 //
 //	proxytest.Each(t, func(t *testing.T, url string) {
-//		s, err := store.Open(t.Context(), url)
+//		s := proxytest.Open(t, url)
 //		…
 //	})
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io"
 	"net"
 	"net/url"
 	"os"
@@ -12,10 +11,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
+
+// socket is the name of PostgreSQL's socket in its folder.
+const socket = ".s.PGSQL.5432"
 
 // A Pair is a primary of PostgreSQL and its standby, asynchronous at first, behind an address that leads to the primary.
 type Pair struct {
@@ -24,15 +26,14 @@ type Pair struct {
 	t                testing.TB
 	primary, standby *server
 
-	mu    sync.Mutex
-	to    string // the folder of the server that the address leads to
-	conns map[net.Conn]bool
+	to  atomic.Pointer[server] // that the address leads to
+	cut func()                 // ends the connections
 }
 
 // NewPair starts both. It is skipped like Postgres. Both end with the test.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
-	p := &Pair{t: t, conns: map[net.Conn]bool{}}
+	p := &Pair{t: t}
 	begin := func(data string, primary ...string) *server {
 		from, err := template()
 		var s *server
@@ -50,60 +51,19 @@ func NewPair(t testing.TB) *Pair {
 	}
 	p.primary = begin(copyData)
 	p.standby = begin(standbyData, p.primary.folder)
-	p.to = p.primary.folder
+	p.to.Store(p.primary)
 	folder, err := os.MkdirTemp("", "pg") // a short name: it is part of a socket's
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("unix", filepath.Join(folder, ".s.PGSQL.5432"))
+	listener, err := net.Listen("unix", filepath.Join(folder, socket))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var serving sync.WaitGroup
-	serving.Go(func() { p.serve(listener, &serving) })
-	t.Cleanup(func() {
-		_ = listener.Close()
-		p.cut()
-		serving.Wait()
-		_ = os.RemoveAll(folder)
-	})
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	p.cut = Forward(t, listener, func() (net.Conn, error) { return net.Dial("unix", filepath.Join(p.to.Load().folder, socket)) })
 	p.URL = "postgres://postgres@/postgres?" + url.Values{"host": {folder}}.Encode()
 	return p
-}
-
-// serve leads connections to the server of now.
-func (p *Pair) serve(l net.Listener, serving *sync.WaitGroup) {
-	for {
-		caller, err := l.Accept()
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		server, err := net.Dial("unix", filepath.Join(p.to, ".s.PGSQL.5432"))
-		if err != nil {
-			p.mu.Unlock()
-			_ = caller.Close()
-			continue
-		}
-		p.conns[caller], p.conns[server] = true, true
-		p.mu.Unlock()
-		for _, way := range [][2]net.Conn{{caller, server}, {server, caller}} {
-			serving.Go(func() {
-				_, _ = io.Copy(way[0], way[1])
-				_, _ = way[0].Close(), way[1].Close()
-			})
-		}
-	}
-}
-
-// cut ends all connections.
-func (p *Pair) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
-	}
-	clear(p.conns)
 }
 
 func (p *Pair) query(at *server, statement string) (answer string) {
@@ -213,9 +173,7 @@ func (p *Pair) Promote() {
 // FailOver promotes the standby, and ends the connections to the primary. The address leads to the standby from then on.
 func (p *Pair) FailOver() {
 	p.t.Helper()
-	p.mu.Lock()
-	p.to = p.standby.folder
-	p.mu.Unlock()
+	p.to.Store(p.standby)
 	p.Promote()
 	p.cut()
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 	"billbridge/translate"
@@ -59,17 +60,8 @@ func (s setup) config(t testing.TB) *config.Config {
 	if s.public == "" {
 		s.public = "https://bridge.example.com"
 	}
-	return parse(t, fmt.Sprintf("upstreams: {up: {form: %s, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: %q%s}\n%s\n",
+	return proxytest.Config(t, fmt.Sprintf("upstreams: {up: {form: %s, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: %q%s}\n%s\n",
 		s.form, s.public, s.callbacks, s.top))
-}
-
-func parse(t testing.TB, text string) *config.Config {
-	t.Helper()
-	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(text)}, func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	return c
 }
 
 // A station is a relay with its store, its clock and its partners.
@@ -78,7 +70,7 @@ type station struct {
 	t        testing.TB
 	store    *store.Store
 	registry *prometheus.Registry
-	logs     *logs
+	logs     *proxytest.Log
 }
 
 func newStation(t testing.TB, s setup) *station {
@@ -86,17 +78,13 @@ func newStation(t testing.TB, s setup) *station {
 	if s.store == "" {
 		s.store = "memory:"
 	}
-	opened, err := store.Open(t.Context(), s.store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = opened.Close() })
+	opened := proxytest.Open(t, s.store)
 	return onStore(t, s, opened)
 }
 
 func onStore(t testing.TB, s setup, opened *store.Store) *station {
 	t.Helper()
-	st := &station{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &logs{}}
+	st := &station{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &proxytest.Log{}}
 	var err error
 	st.Relay, err = relay.New(s.config(t), relay.Options{
 		Store: opened, Registerer: st.registry, Logger: slog.New(slog.NewJSONHandler(st.logs, nil)), UserAgent: "billbridge/test", Now: s.now,
@@ -281,24 +269,6 @@ func always(status int, body string, headers ...string) carrier {
 func hung(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
-}
-
-// logs keep what was logged.
-type logs struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
 }
 
 func receive[T any](t testing.TB, c <-chan T, what string) T {

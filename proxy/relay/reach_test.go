@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -141,7 +142,7 @@ func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], success: any-2xx", now: clock.now})
 	path := s.bind(asked("legacy", "https://partner.example.com/"))
 	s.accept(path, inV2)
-	s.Use(parse(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\n"))
+	s.Use(proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\n"))
 	const theirs = "https://partner.example.com/another"
 	if ours, err := s.Bind(t.Context(), asked("legacy", theirs)); ours != theirs || err != nil {
 		t.Errorf("%s became %s, %v", theirs, ours, err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 
@@ -51,24 +52,7 @@ func (s *station) reasons(outcome, reason string) {
 // answers is a server that does not speak HTTP, and its address.
 func answers(t *testing.T, does func(*net.TCPConn)) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	over := make(chan struct{})
-	t.Cleanup(func() { _ = listener.Close(); <-over })
-	go func() {
-		defer close(over)
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			does(connection.(*net.TCPConn))
-			_ = connection.Close()
-		}
-	}()
-	return listener.Addr().String()
+	return proxytest.Listen(t, func(c net.Conn) { does(c.(*net.TCPConn)) })
 }
 
 // read takes the first bytes of a request: a connection that is closed on what was not read is reset.

@@ -385,7 +385,7 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 		t.Parallel()
 		s := newStation(t, setup{})
 		path := s.bind(asked("v2", "https://partner.example.com/"))
-		s.Use(parse(t, "upstreams: {another: {form: v2, url: \"http://127.0.0.2:9\"}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: \"https://bridge.example.com\"}\n"))
+		s.Use(proxytest.Config(t, "upstreams: {another: {form: v2, url: \"http://127.0.0.2:9\"}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: \"https://bridge.example.com\"}\n"))
 		if w := s.post(path, inV2); w.Code != 503 || len(s.stored()) != 0 {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}

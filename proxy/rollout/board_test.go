@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 
@@ -23,7 +24,7 @@ func (d *desk) created(key string, backend evidence.Backend, bills int) {
 // A card shows what its partner did in the last day, and the verdicts together.
 func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
 	d.seen("k", time.Hour)
 	d.seen("young", time.Minute)
 	d.created("k", evidence.Old, 50)
@@ -67,7 +68,7 @@ func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 func TestBoardHasPages(t *testing.T) {
 	t.Parallel()
 	names := "partners: {" + hash("key3") + ": {name: beta}, " + hash("key4")[:12] + ": {name: Alpha}, " + hash("key5")[:12] + ": {name: 하나}}\n"
-	d := newDesk(t, open(t, "memory:"), separate+names)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate+names)
 	var rest []string
 	for i := range 45 {
 		key := fmt.Sprint("key", i)

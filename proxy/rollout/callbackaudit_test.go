@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 
@@ -14,7 +15,7 @@ import (
 // Decisions about callbacks are in the same audit log as those about the rollout, with their own actions.
 func TestAuditHasDecisionsAboutCallbacks(t *testing.T) {
 	t.Parallel()
-	s := open(t, "memory:")
+	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
 	at := time.Date(2026, 11, 21, 3, 34, 56, 0, time.UTC)
 	c := store.Callback{ID: "cb_1", Address: "a", Upstream: "old", Partner: partner.Of("k"), Order: "a", Received: at}

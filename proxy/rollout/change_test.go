@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 
@@ -35,12 +36,12 @@ func (d *desk) steps(key string) (all []string) {
 // next goes through all stages in their order, and in canary through its percentages. From a percentage in between it goes to the next one.
 func TestNextGoesThroughTheStages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), copied)
+	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
 	want := []string{"shadow", "canary 10%", "canary 25%", "canary 50%", "new", "drained"}
 	if diff := cmp.Diff(want, d.steps("k")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if diff := cmp.Diff(want[1:], newDesk(t, open(t, "memory:"), separate).steps("k")); diff != "" {
+	if diff := cmp.Diff(want[1:], newDesk(t, proxytest.Open(t, "memory:"), separate).steps("k")); diff != "" {
 		t.Errorf("without a copy, -want +got\n%s", diff)
 	}
 	for percent, first := range map[int]string{0: "canary 10%", 9: "canary 10%", 10: "canary 25%", 49: "canary 50%", 50: "new", 100: "new"} {
@@ -58,7 +59,7 @@ func TestNextGoesThroughTheStages(t *testing.T) {
 // A step that an operator has seen is made once: a second request for it is refused, since the partner is a stage further.
 func TestNextIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), copied)
+	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
 	target := "/rollout/next?force=" + rollout.AllReasons() + "&by=anna&partner=" + hash("k")
 	answers[rollout.Changed](d, "POST", target+"&stage=shadow")
 	d.denies(409, "POST", target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10% and not shadow.")
@@ -72,7 +73,7 @@ func TestNextIsMadeOnce(t *testing.T) {
 // next has the preconditions of set.
 func TestNextNeedsThePreconditions(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	answers[rollout.Changed](d, "POST", "/rollout/stage?force="+rollout.AllReasons()+"&by=anna&stage=canary&percent=50&partner="+hash("k"))
 	d.denies(409, "POST", "/rollout/next?by=anna&partner="+hash("k"), "To change it anyway, add --force settling,verdict. Reasons:")
 	d.seen("k", time.Hour)
@@ -85,7 +86,7 @@ func TestNextNeedsThePreconditions(t *testing.T) {
 // A preview says what would change and which reasons there are against it, needs no name, and changes nothing.
 func TestPreviewChangesNothing(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
 	d.owns("k", "legacy", 0, 2, 0)
 	answers[rollout.Changed](d, "POST", "/rollout/stage?force="+rollout.AllReasons()+"&by=anna&stage=canary&percent=50&partner="+hash("k"))
 	for backend := range evidence.Backend(2) {
@@ -143,7 +144,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 // Without reasons a preview has an empty list, so that a program need not tell it from a change.
 func TestPreviewWithoutReasons(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), copied)
+	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
 	for _, target := range []string{"stop", "next?partner=" + hash("k")} {
 		w := d.ask("POST", "/rollout/"+target+map[bool]string{true: "&", false: "?"}[strings.Contains(target, "?")]+"preview=true")
 		if !strings.Contains(w.Body.String(), `"preview":true,"reasons":[]`) {
@@ -165,7 +166,7 @@ func TestPreviewWithoutReasons(t *testing.T) {
 // A stop can be previewed while the store is unreachable, as the stop itself.
 func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 	t.Parallel()
-	s := open(t, "memory:")
+	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -178,7 +179,7 @@ func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 // Every answer that names a partner has its name beside it.
 func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate+"partners: {"+hash("k")[:14]+": {name: 하나 의원}}\n")
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate+"partners: {"+hash("k")[:14]+": {name: 하나 의원}}\n")
 	d.seen("k", time.Hour)
 	d.owns("k", "legacy", 0, 1, 0)
 	d.proves("k")
@@ -204,7 +205,7 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 // The audit log of one partner has its changes alone.
 func TestAuditOfOnePartner(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), copied)
+	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
 	for _, key := range []string{"k", "other", "k"} {
 		d.later.Add(int64(time.Second))
 		answers[rollout.Changed](d, "POST", "/rollout/next?force="+rollout.AllReasons()+"&by=anna&partner="+hash(key))
@@ -225,7 +226,7 @@ func TestAuditOfOnePartner(t *testing.T) {
 // A change overrides only the reasons that the operator has named, and the audit log has their names.
 func TestForceNamesTheReasons(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.seen("k", time.Minute)
 	d.owns("k", "legacy", 0, 1, 0)
 	d.owns("k", "fresh", 0, 1, 0)

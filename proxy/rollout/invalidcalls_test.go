@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 )
 
 // An invalid call is refused and changes nothing.
 func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.seen("k", time.Hour)
 	d.owns("twin", "legacy", 1, 0, 0)
 	twin := hash("twin")[:12] + hash("k")[12:]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 
@@ -15,7 +16,7 @@ import (
 // The gauges count partners by stage, also those that follow the default, and verdicts.
 func TestGauges(t *testing.T) {
 	t.Parallel()
-	s := open(t, "memory:")
+	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
 	registry := prometheus.NewRegistry()
 	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})

@@ -16,10 +16,10 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
-	"billbridge/translate"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -40,16 +40,12 @@ type desk struct {
 
 func parse(t *testing.T, more string) *config.Config {
 	t.Helper()
-	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(`
+	return proxytest.Config(t, `
 listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
 upstreams: {legacy: {form: legacy, url: "http://127.0.0.2:9"}, fresh: {form: v2, url: "http://127.0.0.2:9"}}
 route: {default: legacy}
-` + more)}, func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+`+more)
 }
 
 const separate = "rollout: {old: legacy, new: fresh}\nstore: {url: 'sqlite:bridge.db'}\n" // the store's path is not used: tests open their own
@@ -70,16 +66,6 @@ func newDesk(t *testing.T, s *store.Store, more string) *desk {
 		t.Fatal(err)
 	}
 	return d
-}
-
-func open(t *testing.T, url string) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
 }
 
 // proves adds the counts that give a partner's creates a PASS.
@@ -177,7 +163,7 @@ func (d *desk) createsAt(key, upstream, asked string) {
 // A change is in effect on this replica when it is answered: nothing else reads the store in this test.
 func TestOperatorDecides(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	for _, key := range []string{"k", "other"} {
 		d.seen(key, time.Hour)
 		d.proves(key)
@@ -249,7 +235,7 @@ func TestOperatorDecides(t *testing.T) {
 // A second stop keeps the name and time of the first, and a second resume is refused. Neither is in the audit log.
 func TestStoppedAndResumedTwice(t *testing.T) {
 	t.Parallel()
-	s := open(t, "memory:")
+	s := proxytest.Open(t, "memory:")
 	d, other := newDesk(t, s, separate), newDesk(t, s, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
@@ -295,7 +281,7 @@ const (
 // The status shows stages, bills and times; partners by 12 digits.
 func TestOperatorShows(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	w := d.ask("GET", "/rollout")
 	if want := `{"old":"legacy","new":"fresh","bills":"separate","split":"bill","settle":"15m",` + begun + `"default":{"stage":"old"},` + clock + `"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
@@ -351,7 +337,7 @@ func TestOperatorShows(t *testing.T) {
 // Partners that were seen, that have a stage and that have bills are in one order, each once.
 func TestStatusHasPages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	var want []string
 	for i := range 20 {
 		key := fmt.Sprint("key", i)

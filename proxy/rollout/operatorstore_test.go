@@ -34,7 +34,7 @@ func TestOperatorWithoutStore(t *testing.T) {
 // While the store is unreachable, calls report this and change nothing.
 func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 	t.Parallel()
-	s := open(t, "memory:")
+	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 // A report lists the fields that may differ.
 func TestReportOfIgnoredFields(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
+	d := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
 	if r := answers[rollout.Report](d, "GET", "/rollout/report"); len(r.Ignored) != 1 || r.Ignored[0] != "apprSign" {
 		t.Errorf("%+v", r)
 	}
@@ -60,7 +60,7 @@ func TestReportOfIgnoredFields(t *testing.T) {
 // While one call counts bills, the next one waits for its turn or until its context ends.
 func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.owns("k", "legacy", 1, 0, 0)
 	release := d.CountsBills()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -78,7 +78,7 @@ func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 func TestChangeTakesEffectAtOtherReplicas(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
+		here, there := newDesk(t, proxytest.Open(t, at), separate), newDesk(t, proxytest.Open(t, at), separate)
 		here.seen("k", time.Hour)
 		here.proves("k")
 		ctx, stop := context.WithCancel(t.Context())
@@ -105,7 +105,7 @@ func TestChangeTakesEffectAtOtherReplicas(t *testing.T) {
 func TestChangeSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	at := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
-	s := open(t, at)
+	s := proxytest.Open(t, at)
 	d := newDesk(t, s, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
@@ -121,7 +121,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d = newDesk(t, open(t, at), separate)
+	d = newDesk(t, proxytest.Open(t, at), separate)
 	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String(); is != was {
 		t.Errorf("%s\nwas\n%s", is, was)
 	}

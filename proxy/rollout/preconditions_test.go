@@ -116,7 +116,7 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 		for _, of := range []string{hash("k"), "default"} {
 			t.Run(name+"/"+of[:7], func(t *testing.T) {
 				t.Parallel()
-				d := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
+				d := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
 				d.seen("k", time.Hour)
 				set := "/rollout/stage?by=a&partner=" + of + "&stage="
 				answers[rollout.Changed](d, "POST", set+row.from+"&force="+rollout.AllReasons())
@@ -141,7 +141,7 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 // Recent calls that a backend cannot carry are a reason against sending more calls there.
 func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.seen("k", time.Hour)
 	d.seen("else", time.Hour)
 	d.proves("k")
@@ -176,7 +176,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 // The calls of partners do not depend on the table: those that another version counted are a blocking reason, too.
 func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	t.Parallel()
-	s := open(t, "memory:")
+	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
 	d.seen("k", time.Hour)
 	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
@@ -201,7 +201,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 func TestReplicasCountTogether(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		here, there := newDesk(t, open(t, at), separate), newDesk(t, open(t, at), separate)
+		here, there := newDesk(t, proxytest.Open(t, at), separate), newDesk(t, proxytest.Open(t, at), separate)
 		for range 3 {
 			here.compares("k", 40, evidence.Same)
 			there.compares("k", 40, evidence.Same)
@@ -212,7 +212,7 @@ func TestReplicasCountTogether(t *testing.T) {
 			there.ends("k", "bill.create", evidence.New, 1, fine)
 			answers[rollout.Report](there, "GET", "/rollout/report")
 		}
-		for _, d := range []*desk{here, there, newDesk(t, open(t, at), separate)} {
+		for _, d := range []*desk{here, there, newDesk(t, proxytest.Open(t, at), separate)} {
 			r := answers[rollout.Report](d, "GET", "/rollout/report?partner="+hash("k"))
 			if len(r.Verdicts) != 2 || r.Verdicts[0].CallStats.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != evidence.Pass {
 				t.Errorf("%+v", r)
@@ -243,7 +243,7 @@ func TestReplicasCountTogether(t *testing.T) {
 // A partner with a stage of its own is no reason against a change of the default.
 func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	for _, key := range []string{"k", "own"} {
 		d.seen(key, time.Hour)
 	}
@@ -259,7 +259,7 @@ func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"new", "drained"} {
-		d := newDesk(t, open(t, "memory:"), separate)
+		d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 		set := "/rollout/stage?by=a&partner=default&stage="
 		d.denies(409, "POST", set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
 		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as for one partner
@@ -275,7 +275,7 @@ func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 // Counts that could not be stored are stored later, and unreadable counts do not block the kill switch.
 func TestCountsThatCannotBeStored(t *testing.T) {
 	t.Parallel()
-	s := open(t, "memory:")
+	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
 	d.compares("k", 5, evidence.Same)
 	gone, cancel := context.WithCancel(t.Context())
@@ -305,7 +305,7 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "store.db")
-	s := open(t, "sqlite:"+file)
+	s := proxytest.Open(t, "sqlite:"+file)
 	d := newDesk(t, s, separate)
 	d.ends("k", "bill.create", evidence.New, 100, fine)
 	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
@@ -415,7 +415,7 @@ func hole(t *testing.T, to string) (url string, silence func()) {
 // A reset of a FAIL needs force.
 func TestResetOfAFailNeedsForce(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.seen("k", time.Hour)
 	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
 	for _, who := range []string{hash("k"), "all"} {
@@ -434,7 +434,7 @@ func TestResetOfAFailNeedsForce(t *testing.T) {
 func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []evidence.Kind{evidence.InMoney, evidence.InExact, evidence.InState} {
-		s := open(t, "memory:")
+		s := proxytest.Open(t, "memory:")
 		d := newDesk(t, s, separate)
 		for _, key := range []string{"k", "else"} {
 			d.seen(key, time.Hour)
@@ -474,7 +474,7 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 // A clock that is wrong by years ends no bill and no reason, and blocks drained until somebody confirms it.
 func TestWrongClockBlocksDrained(t *testing.T) {
 	t.Parallel()
-	s := open(t, "memory:")
+	s := proxytest.Open(t, "memory:")
 	if _, err := s.Tick(t.Context(), noon); err != nil {
 		t.Fatal(err)
 	}
@@ -522,7 +522,7 @@ func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
 	} {
 		t.Run(overlay, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, "memory:")
+			s := proxytest.Open(t, "memory:")
 			d := newDesk(t, s, separate)
 			d.seen("k", time.Hour)
 			d.proves("k")
@@ -544,7 +544,7 @@ func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
 // so its codes cannot be compared.
 func TestDrainedIsReachedAfterAReset(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
 	next := "/rollout/next?by=a&partner=" + hash("k")
@@ -568,7 +568,7 @@ func TestDrainedIsReachedAfterAReset(t *testing.T) {
 func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
 	t.Parallel()
 	for config, held := range map[string]bool{separate: true, strings.Replace(separate, "new: fresh", "new: fresh, verdict: {paid: 0}", 1): false} {
-		d := newDesk(t, open(t, "memory:"), config)
+		d := newDesk(t, proxytest.Open(t, "memory:"), config)
 		d.seen("k", time.Hour)
 		d.ends("k", "bill.create", evidence.Old, 100, fine)
 		d.ends("k", "bill.create", evidence.New, 100, fine)

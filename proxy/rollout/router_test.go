@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
-	"billbridge/translate"
 )
 
 const (
@@ -35,22 +34,13 @@ type crossroads struct {
 
 func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroads {
 	t.Helper()
-	opened, err := store.Open(t.Context(), "memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = opened.Close() })
+	opened := proxytest.Open(t, "memory:")
 	d := &crossroads{t: t, store: opened, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), says: map[string]rollout.ProbeResult{"old": rollout.Absent, "new": rollout.Absent}}
-	c, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(
-		"upstreams: {old: {form: legacy, url: \"http://127.0.0.2:9\"}, new: {form: v2, url: \"http://127.0.0.2:9\"}}\nroute: {default: old}\n" +
-			"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new" + strings.Join(more, "") + "}\n")}, func(string) (string, bool) { return "", false })
+	c := proxytest.Config(t, "upstreams: {old: {form: legacy, url: \"http://127.0.0.2:9\"}, new: {form: v2, url: \"http://127.0.0.2:9\"}}\nroute: {default: old}\n"+
+		"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new"+strings.Join(more, "")+"}\n")
+	earlier := d.now.Add(-time.Hour)
+	err := errors.Join(opened.Seen(t.Context(), someone, earlier), opened.Begin(t.Context(), "test", earlier))
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := opened.Seen(t.Context(), someone, d.now.Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	if err := opened.Begin(t.Context(), "test", d.now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if d.Router, err = rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: func() time.Time { return d.now }}); err != nil {

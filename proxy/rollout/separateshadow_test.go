@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
@@ -15,7 +16,7 @@ import (
 // force.
 func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.seen("k", time.Hour)
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	if c := answers[rollout.Changed](d, "POST", set+"shadow"); c.Forced ||
@@ -40,7 +41,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	if c := answers[rollout.Changed](d, "POST", "/rollout/unset?by=a&partner="+hash("k")); !strings.HasPrefix(c.Warning, "with bills: separate") {
 		t.Errorf("%+v", c)
 	}
-	shared := newDesk(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
+	shared := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
 	if c := answers[rollout.Changed](shared, "POST", set+"shadow"); c.Warning != "" {
 		t.Errorf("of shared bills: %+v", c)
 	}

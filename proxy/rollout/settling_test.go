@@ -4,13 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 )
 
 // A partner leaves the old backend after the settling period, or with force.
 func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.seen("young", 3*time.Minute)
 	d.proves("young")
 	d.proves("unseen")
@@ -47,7 +48,7 @@ func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 // For a drained partner the old backend is not probed, so no open bill may be there.
 func TestOpenBillsAreAReasonAgainstDrained(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	for _, key := range []string{"k", "one", "none", "staged"} {
 		d.seen(key, time.Hour)
 		d.proves(key)

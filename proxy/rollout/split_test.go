@@ -9,6 +9,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -51,7 +52,7 @@ func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
 func TestCanarySplitsTheBillsOfOneMerchant(t *testing.T) {
 	t.Parallel()
 	for _, bills := range []config.Bills{config.Separate, config.Shared} {
-		d := inCanary(t, open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+string(bills), 1), 10)
+		d := inCanary(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+string(bills), 1), 10)
 		fresh := 0
 		for i := range 1000 {
 			if d.makes("only", fmt.Sprint("BILL", i), store.Succeeded) == "fresh" {
@@ -69,7 +70,7 @@ func TestCanarySplitsTheBillsOfOneMerchant(t *testing.T) {
 func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{separate, byMerchant} {
-		s := open(t, "memory:")
+		s := proxytest.Open(t, "memory:")
 		one := inCanary(t, s, more, 30)
 		two := newDesk(t, s, more)
 		first, of := map[int]string{}, map[string]map[string]bool{}
@@ -116,7 +117,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 // A reload that changes the split does not move bills. It is logged if a partner is in canary.
 func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	t.Parallel()
-	d := inCanary(t, open(t, "memory:"), separate, 50)
+	d := inCanary(t, proxytest.Open(t, "memory:"), separate, 50)
 	was := map[string]string{}
 	for i := range 100 {
 		bill := fmt.Sprint("BILL", i)
@@ -148,7 +149,7 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	if len(all) != 2 { // or a bill could move in one direction only
 		t.Errorf("all merchants are at %v", all)
 	}
-	quiet := newDesk(t, open(t, "memory:"), separate)
+	quiet := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	if quiet.Use(parse(t, byMerchant)); strings.Contains(quiet.logs.String(), "canary draws otherwise") {
 		t.Error("without a canary, a new split is logged as one that moves something")
 	}
@@ -175,7 +176,7 @@ func TestEffectOfAPercentage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, "memory:")
+			s := proxytest.Open(t, "memory:")
 			one := inCanary(t, s, row.config, 1)
 			two := newDesk(t, s, row.config)
 			n := 0
@@ -209,7 +210,7 @@ func TestEffectOfAPercentage(t *testing.T) {
 // The effect of the default is about partners that follow it, and a bill counts for a day.
 func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, open(t, "memory:"), separate)
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	for _, key := range []string{"k", "follows"} {
 		d.seen(key, time.Hour)
 		d.Counts().Ended(partner.Of(key), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
@@ -240,7 +241,7 @@ func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
 // If the counts cannot be read, the status is shown without the effect.
 func TestStatusWithoutCounts(t *testing.T) {
 	t.Parallel()
-	d := inCanary(t, open(t, "memory:"), separate, 10)
+	d := inCanary(t, proxytest.Open(t, "memory:"), separate, 10)
 	broken := []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON")}}
 	if _, err := d.store.AddCounts(t.Context(), "table", broken, noon, nil); err != nil {
 		t.Fatal(err)
@@ -259,7 +260,7 @@ func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
 	for i := range 20 {
 		where := map[string]string{}
 		for _, id := range []string{fmt.Sprint("DM-abC", i), fmt.Sprint("dm-ABc", i), fmt.Sprint(" DM-ABC", i, " ")} {
-			where[inCanary(t, open(t, "memory:"), separate, 50).makes("m", id, store.Succeeded)] = id
+			where[inCanary(t, proxytest.Open(t, "memory:"), separate, 50).makes("m", id, store.Succeeded)] = id
 		}
 		if len(where) != 1 {
 			t.Fatalf("%v", where)
@@ -278,7 +279,7 @@ func TestRecentBillsSurviveAMerge(t *testing.T) {
 	}
 	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {
-		d := newDesk(t, open(t, "memory:"), separate)
+		d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 		d.seen("k", time.Hour)
 		for _, i := range order {
 			all[i].Table = d.Counts().Table()

@@ -1,39 +1,26 @@
 package tracing
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 func now() time.Time { return time.Now() }
 
-// A text is a buffer that several goroutines write to.
-type text struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *text) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-func newLogged(t *testing.T) (*Tracing, *text) {
+func newLogged(t *testing.T) (*Tracing, *proxytest.Log) {
 	t.Helper()
-	log := &text{}
+	log := &proxytest.Log{}
 	tracing, err := New(Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -82,8 +69,6 @@ func TestReceiverThatDoesNotAnswer(t *testing.T) {
 	if lost := int(testutil.ToFloat64(tracing.queue.lost)); lost != spans {
 		t.Errorf("%d of %d spans are lost", lost, spans)
 	}
-	log.mu.Lock()
-	defer log.mu.Unlock()
 	if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "the receiver is slower than the gateway") {
 		t.Errorf("%d lines:\n%s", lines, log)
 	}
