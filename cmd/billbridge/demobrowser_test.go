@@ -2,73 +2,42 @@ package main
 
 import (
 	"context"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/proxytest/browser"
 
 	"github.com/chromedp/chromedp"
 )
 
-// A browser is a tab of a real browser.
-type browser struct {
+// A tab is a tab of a real browser.
+type tab struct {
 	t   *testing.T
 	ctx context.Context
 }
 
-// newBrowser starts a browser that can reach this machine only. Without one the test is skipped, or fails with CI=true.
-func newBrowser(t *testing.T) browser {
-	t.Helper()
-	program := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"} {
-		if path, err := exec.LookPath(name); err == nil && program == "" {
-			program = path
-		}
-	}
-	if program == "" && os.Getenv("CI") != "true" {
-		t.Skip("there is no browser")
-	}
-	// The test's context ends too early for the browser to close.
-	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.NoSandbox, // root cannot use it; the browser opens no page but ours
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))...)
-	t.Cleanup(cancel)
-	quiet := func(string, ...any) {} // chromedp logs events of newer browsers that it does not support
-	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
-	t.Cleanup(cancel)
-	t.Cleanup(func() { // closing the browser removes its files
-		if err := chromedp.Cancel(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	return browser{t, ctx}
-}
-
-func (b browser) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+func (b tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, actions...); err != nil {
 		b.t.Fatalf("%s: %v", what, err)
 	}
 }
 
-func (b browser) open(page string) {
+func (b tab) open(page string) {
 	b.t.Helper()
 	b.do("opening "+page, chromedp.Navigate(page), chromedp.WaitVisible(chromedp.CSS("main")))
 }
 
 // click clicks, and waits for an element of the next page.
-func (b browser) click(selector, next string) {
+func (b tab) click(selector, next string) {
 	b.t.Helper()
 	b.do("clicking "+selector, chromedp.Click(chromedp.CSS(selector)), chromedp.WaitVisible(chromedp.CSS(next)))
 }
 
-func (b browser) text(selector string) string {
+func (b tab) text(selector string) string {
 	b.t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS(selector)))
 	if err != nil {
@@ -82,7 +51,7 @@ func (b browser) text(selector string) string {
 func TestDemoInABrowser(t *testing.T) {
 	t.Parallel()
 	proxytest.OnlyLong(t)
-	b := newBrowser(t)
+	b := tab{t, browser.New(t)}
 	d := startDemoProcess(t)
 	short := partner.Of("demo-key-05").Short()
 	failed := d.admin + "/deliveries?state=dead&partner=" + short

@@ -38,8 +38,9 @@ var layers = map[string]layer{
 	// It alone knows OpenTelemetry.
 	"proxy/tracing": {of: []string{"config"}, never: []string{"os", "os/", "flag"}},
 	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
-	// It has what tests share. It imports only packages that a test within a package of proxy never needs, so that all of them can use it.
-	"proxy/proxytest":        {of: []string{"config", "translate", "proxy/partner", "proxy/store"}, never: webServing},
+	// They have what tests share. What they import cannot use them in tests of its own package.
+	"proxy/proxytest":         {of: []string{"config", "translate", "proxy/partner", "proxy/store"}, never: webServing},
+	"proxy/proxytest/browser": {of: []string{"proxy/proxytest"}},
 	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
 	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store"}},
 	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/partner", "proxy/store", "proxy/tracing"}},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/proxytest/browser"
 
 	"github.com/chromedp/cdproto/emulation"
 	cdppage "github.com/chromedp/cdproto/page"
@@ -86,7 +86,7 @@ type tab struct {
 
 // The tests share a browser, which the first of them starts and TestMain ends.
 var (
-	browser struct {
+	shared struct {
 		sync.Once
 		ctx context.Context
 		err error
@@ -94,33 +94,15 @@ var (
 	endBrowser = func() error { return nil }
 )
 
-// startBrowser starts a browser that can reach this machine only.
-func startBrowser(path string) (context.Context, error) {
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path),
-		chromedp.NoSandbox, // root cannot use it; the browser opens no page but ours
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
-		chromedp.Flag("no-proxy-server", true),
-		chromedp.Flag("disable-component-update", true),
-	)...)
-	quiet := func(string, ...any) {} // chromedp logs events of newer browsers that it does not support
-	ctx, _ = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
-	endBrowser = func() error {
-		defer cancel()
-		return chromedp.Cancel(ctx) // removes the files of the browser
-	}
-	return ctx, chromedp.Do(ctx)
-}
-
 // newTab opens a tab with cookies of its own.
 func newTab(t *testing.T) *tab {
 	t.Helper()
-	path := findBrowser(t)
-	browser.Do(func() { browser.ctx, browser.err = startBrowser(path) })
-	if browser.err != nil {
-		t.Fatal("starting the browser: ", browser.err)
+	path := browser.Path(t)
+	shared.Do(func() { shared.ctx, endBrowser, shared.err = browser.Start(path) })
+	if shared.err != nil {
+		t.Fatal("starting the browser: ", shared.err)
 	}
-	ctx, cancel := context.WithTimeout(browser.ctx, 4*patience)
+	ctx, cancel := context.WithTimeout(shared.ctx, 4*patience)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
@@ -146,23 +128,6 @@ func newTab(t *testing.T) *tab {
 		reading.Wait()
 	})
 	return p
-}
-
-// findBrowser returns the path of a browser. Without one the test is skipped, or fails with CI=true.
-func findBrowser(t *testing.T) string {
-	t.Helper()
-	names := []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	missing := "no browser: none of " + strings.Join(names, ", ") + " is on the PATH"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-	return ""
 }
 
 func (p *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {

@@ -6,21 +6,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"billbridge/proxy/proxytest/browser"
+	"billbridge/proxy/sandbox"
 
 	"github.com/chromedp/chromedp"
-
-	"billbridge/proxy/sandbox"
 )
 
 var screenshots = flag.String("screenshot", "", "the folder that the browser tests leave pictures of the pages in; none if empty")
-
-// patience bounds the wait for the browser on a slow machine. Alone it takes seconds.
-const patience = 2 * time.Minute
 
 // A phone is a tab of a real browser with the size of a phone.
 type phone struct {
@@ -28,50 +24,11 @@ type phone struct {
 	ctx context.Context
 }
 
-// newPhone starts a browser that can reach this machine only.
 func newPhone(t *testing.T) phone {
 	t.Helper()
-	// The test's context ends too early for the browser to close.
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(findBrowser(t)),
-		chromedp.NoSandbox, // root cannot use it; the browser opens no page but ours
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
-		chromedp.Flag("no-proxy-server", true),
-		chromedp.Flag("disable-component-update", true),
-	)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
-	t.Cleanup(cancel)
-	quiet := func(string, ...any) {} // chromedp logs events of newer browsers that it does not support
-	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(quiet), chromedp.WithLogf(quiet))
-	t.Cleanup(cancel)
-	// Closing the browser removes its files.
-	t.Cleanup(func() {
-		if err := chromedp.Cancel(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	p := phone{t, ctx}
+	p := phone{t, browser.New(t)}
 	p.do("a browser", chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch))
 	return p
-}
-
-// findBrowser returns the path of a browser. Without one the test is skipped, or fails with CI=true.
-func findBrowser(t *testing.T) string {
-	t.Helper()
-	names := []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	missing := "no browser: none of " + strings.Join(names, ", ") + " is on the PATH"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-	return ""
 }
 
 func (p phone) do(what string, actions ...chromedp.Action[chromedp.Void]) {

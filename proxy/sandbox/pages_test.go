@@ -19,8 +19,8 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// browser does not follow redirects, so that a test sees them.
-var browser = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+// pageClient does not follow redirects, so that a test sees them.
+var pageClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // A pageAnswer is the answer of a page.
 type pageAnswer struct {
@@ -44,7 +44,7 @@ func request(t *testing.T, method, address, contentType, body string) pageAnswer
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", contentType)
 	}
-	res, err := browser.Do(req)
+	res, err := pageClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
