@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,14 +34,9 @@ func TestBadConfigs(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			t.Parallel()
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := proxytest.ReadFile(t, file)
 			if *update {
-				if err := os.WriteFile(file, withWants(t, file, string(data)), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				proxytest.WriteFile(t, file, withWants(t, file, string(data)))
 				return
 			}
 			want, _ := splitWants(string(data))

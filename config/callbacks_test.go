@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,9 +55,7 @@ func TestStoreKeysAreReadInEitherForm(t *testing.T) {
 	want := bytes.Repeat([]byte{7}, 32)
 	inHex, in64 := hex.EncodeToString(want), base64.StdEncoding.EncodeToString(want)
 	file := filepath.Join(t.TempDir(), "store.key")
-	if err := os.WriteFile(file, []byte(inHex+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, file, inHex+"\n")
 	c := parse(t, oneUpstream+"store: {url: sqlite:store.db, key: '${file:"+file+"}', old_keys: ["+inHex+", "+in64+"]}\n")
 	key, old := c.Store.Keys()
 	if diff := cmp.Diff([][]byte{want, want, want}, append([][]byte{key}, old...)); diff != "" {

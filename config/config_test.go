@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
@@ -39,9 +40,7 @@ func folder(t *testing.T, files map[string]string) string {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, path, text)
 	}
 	return dir
 }
@@ -49,10 +48,7 @@ func folder(t *testing.T, files map[string]string) string {
 // The example of the contract is accepted. It has own|always-200 as the value of failures.status, which is replaced by each of them.
 func TestContractExample(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/good/contract.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := proxytest.ReadFile(t, "testdata/good/contract.yaml")
 	for _, status := range []config.Status{config.Own, config.Always200} {
 		t.Run(string(status), func(t *testing.T) {
 			t.Parallel()
@@ -264,19 +260,14 @@ func TestLoopback(t *testing.T) {
 func TestReadOperationIsNotNeeded(t *testing.T) {
 	t.Parallel()
 	for _, overlay := range []string{"no-state", "second-reader"} {
-		overlayText, err := os.ReadFile("testdata/bad/files/" + overlay + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		overlayText := proxytest.ReadFile(t, "testdata/bad/files/"+overlay+".yaml")
 		var unexplained strings.Builder // for each write
 		for _, name := range []string{"create", "resend", "destroy", "cancel"} {
 			fmt.Fprintf(&unexplained, "  bill.%s: {explain: false}\n", name)
 		}
 		file := filepath.Join(t.TempDir(), "unexplained.yaml")
 		body := strings.Replace(string(overlayText), "operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "operations:\n  bill.read: {reply: [{v2: apprState, remove: true}]}", 1)
-		if err := os.WriteFile(file, []byte(body+unexplained.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, file, body+unexplained.String())
 		for _, text := range []string{
 			"table: {overlay: testdata/bad/files/" + overlay + ".yaml}\nfailures: {explain: 0s}\n",
 			"table: {overlay: " + file + "}\n",

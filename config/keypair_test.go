@@ -31,9 +31,7 @@ func (p pemPair) write(t *testing.T, cert, key string) {
 // put writes a file with a later modification time. Without it, several writes of a test could get the same time.
 func put(t *testing.T, path string, data []byte, later time.Duration) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, path, data)
 	at := time.Now().Add(later)
 	if err := os.Chtimes(path, at, at); err != nil {
 		t.Fatal(err)

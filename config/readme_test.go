@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 
 	"go.yaml.in/yaml/v4"
@@ -24,10 +24,7 @@ type keyRow struct{ key, fallback, says, changedBy string }
 // readmeKeys are the rows of README.md, by key.
 func readmeKeys(t *testing.T) map[string]keyRow {
 	t.Helper()
-	data, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := proxytest.ReadFile(t, "README.md")
 	rows := map[string]keyRow{}
 	for i, line := range strings.Split(string(data), "\n") {
 		if !strings.HasPrefix(line, "| `") {

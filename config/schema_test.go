@@ -3,7 +3,6 @@ package config_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -147,10 +147,7 @@ func TestSchemaOfBadConfigs(t *testing.T) {
 	}
 	refused := 0
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := proxytest.ReadFile(t, file)
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		reason := reasons[name]
 		delete(reasons, name)
@@ -180,10 +177,7 @@ func TestSchemaOfGoodConfigs(t *testing.T) {
 		t.Fatalf("no good configs: %v", err)
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := proxytest.ReadFile(t, file)
 		if err := inEditor(s, bytes.Replace(data, []byte("own|always-200"), []byte("own"), 1)); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

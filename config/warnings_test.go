@@ -1,12 +1,12 @@
 package config_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 )
 
 // A backend with codes or words that partners of the other form do not know is a warning until the table has pairs for them.
@@ -33,9 +33,7 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 		t.Errorf("a v2 backend: %v", got)
 	}
 	overlay := "catalogue: [{code: \"9980\", form: legacy}]\noperations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}]}]}}\n"
-	if err := os.WriteFile(filepath.Join(dir, "mine.yaml"), []byte(overlay), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, filepath.Join(dir, "mine.yaml"), overlay)
 	if got := load(); got != "" {
 		t.Errorf("with all pairs: %s", got)
 	}

@@ -34,10 +34,12 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 		{"refused-by-the-upstream", "", "/bill/read", newCall("v2", "read").with("billId", "NO_SUCH_BILL_HERE_20").body(), nil, `"level":"INFO","msg":"request","id":"refused-by-the-upstream","operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
 		{"refused-by-a-row", "", "/if/bill/send", newCall("legacy", "create").with("price", "1.5").body(), nil, `"level":"INFO","msg":"request","id":"refused-by-a-row","operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"partner":"5f7b2ed74a97","reason":"refused","field":"bill.price"}`},
 		{"not-json", "", "/bill/read", "{", nil, `"level":"INFO","msg":"request","id":"not-json","operation":"bill.read","client":"v2","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused"}`},
+		{"name-twice", "", "/if/bill/read", `{"x":{"y":1,"y":1}}`, nil, `"level":"INFO","msg":"request","id":"name-twice","operation":"bill.read","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused","field":"other"}`},
 		{"no-such-path", "", "/if/\u202e", "{}", nil, `"level":"INFO","msg":"request","id":"no-such-path","operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}`},
 		{"wrong-method", "GET", "/bill", "", nil, `"level":"INFO","msg":"request","id":"wrong-method","operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}`},
 		{"too-large", "", "/bill", strings.Repeat(" ", 5000), nil, `"level":"INFO","msg":"request","id":"too-large","operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}`},
 		{"read-broke-off", "", "/bill/read", newCall("v2", "read").body(), &dropped, `"level":"WARN","msg":"request","id":"read-broke-off","operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"reason":"reset"}`},
+		{"no-json-reply", "", "/if/bill/read", newCall("legacy", "read").body(), &sandbox.Fault{Body: "x"}, `"level":"WARN","msg":"request","id":"no-json-reply","operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"reason":"not_json: not JSON at byte 0"}`},
 		{"unknown-code", "", "/bill/read", newCall("v2", "read").body(), &sandbox.Fault{Body: `{"code":"X-\"9","message":"x","data":null}`}, `"level":"INFO","msg":"request","id":"unknown-code","operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
 		{"outcome-unknown", "", "/bill/resend", newCall("v2", "resend").with("billId", hostile).body(), &dropped, `"level":"WARN","msg":"request","id":"outcome-unknown","operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}`},
 		{"timeout", "", "/bill/cancel", newCall("v2", "cancel").body(), &sandbox.Fault{Delay: testTimeout}, `"level":"WARN","msg":"request","id":"timeout","operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"outcome":"unknown","bill":"` + demoBill + `","reason":"timeout"}`},
@@ -56,6 +58,9 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 		if want := `{"time":N,` + row.want + "\n"; got != want {
 			t.Errorf("got  %swant %s", got, want)
 		}
+	}
+	if left := b.logs.Take(); left != "" {
+		t.Errorf("more lines: %s", left)
 	}
 }
 

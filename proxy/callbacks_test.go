@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -273,33 +272,14 @@ func TestR32_WrongAddresses(t *testing.T) {
 	}
 }
 
-// With invalid_address: leave the bill is sent with the partner's address unchanged. A valid address is replaced.
-func TestInvalidAddressIsLeft(t *testing.T) {
-	t.Parallel()
-	for _, client := range forms {
-		r := newCallbackGatewayWith(t, "v2", ", invalid_address: leave}\n")
-		for n, address := range []string{"undefined/api/webhook?token=1", "http://169.254.169.254/paid"} {
-			r.send(newCall(client, "create").with("billId", fmt.Sprint("LEFT", n)).with("callbackUrl", address)).check(t, client, 200, "0000")
-			if got := r.addressAtUpstream(t, n+1); got != address {
-				t.Errorf("the upstream got %s, want %s", got, address)
-			}
-		}
-		r.send(newCall(client, "create").with("callbackUrl", "https://학원.example/paid")).check(t, client, 200, "0000")
-		if got := r.addressAtUpstream(t, 3); !strings.HasPrefix(got, "https://bridge.example.com/from-upstreams/callback/") {
-			t.Errorf("the upstream got %s", got)
-		}
-	}
-}
-
 func longText(kib int) string { return strings.Repeat("a", kib<<10) }
 
 // While a callback address cannot be stored, the bill is not created and the gateway is not ready.
 func TestR30_NotStoredNotSent(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
-	if got := r.admin("GET", "/-/ready"); got.status != 200 {
-		t.Fatalf("not ready: %s", got.body)
-	}
+	// On a busy machine the first check of the store may take too long.
+	r.waitFor("readiness", func() bool { return r.admin("GET", "/-/ready").status == 200 })
 	if err := os.Rename(r.file, r.file+".gone"); err != nil {
 		t.Fatal(err)
 	}
@@ -396,20 +376,6 @@ func TestCallbackListener(t *testing.T) {
 		if got.status != row.status || !strings.Contains(got.body, row.says) || got.header.Get("X-Request-Id") == "" {
 			t.Errorf("%s %s: %d %s %v", row.method, row.path, got.status, got.body, got.header)
 		}
-	}
-}
-
-// The listener for callbacks uses TLS if the partners' listener does.
-func TestCallbackListenerHasTLS(t *testing.T) {
-	t.Parallel()
-	a := newAuthority(t)
-	a.issue("front")
-	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", refusedURL)+"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
-		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1))
-	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}})
-	got, err := doRequest(client, "POST", "https://"+p.CallbackAddress()+"/callback/"+strings.Repeat("0f", 16), "{}")
-	if err != nil || got.status != 404 {
-		t.Errorf("%d %s, %v", got.status, got.body, err)
 	}
 }
 

@@ -102,21 +102,6 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 	}
 }
 
-// The wait for a connection ends before a byte of the call was sent: the call is refused with 503, and no outcome is unknown.
-func TestCallWithoutConnectionIsRefused(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers the TLS handshake
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	b := newGateway(t, strings.Replace(oneUpstream("v2", "https://"+listener.Addr().String()), "20s", "20s, wait: 50ms", 1))
-	for _, op := range operations {
-		b.send(newCall("legacy", op)).check(t, "legacy", refused.status, refused.code)
-	}
-	b.checkMetrics(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
-}
-
 // An upstream that allows callers by their address sees upstreams.NAME.local_address.
 func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 	t.Parallel()

@@ -45,9 +45,9 @@ func (r wireRequest) inChunks() string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s", r.path, wireChunks(r.body, 30))
 }
 
-// TestR10_RequestsAreCutAtEveryByteForBothUpstreams: the caller ends its side within the request. In the head it gets no
+// TestR10_RequestsAreCutAtEveryByte: the caller ends its side within the request. In the head it gets no
 // answer or 400, in the body 400, and no upstream of either form gets a byte of it.
-func TestR10_RequestsAreCutAtEveryByteForBothUpstreams(t *testing.T) {
+func TestR10_RequestsAreCutAtEveryByte(t *testing.T) {
 	var cuts atomic.Int64
 	t.Cleanup(func() { t.Logf("%d cuts", cuts.Load()) })
 	onCutStages(t, func(t *testing.T, r wireRequest, form string) {

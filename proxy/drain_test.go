@@ -152,6 +152,7 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	cut := proxytest.Forward(t, l, func() (net.Conn, error) { return net.Dial("unix", target) })
 	back := newBackend(t, newService())
 	p := newProcess(t, strings.Replace(anyPort, "admin: {", `admin: {token: "letmein", `, 1)+fmt.Sprintf("upstreams: {only: {form: v2, url: %q}}\nstore: {url: %q}\n", back.url, u))
+	// On a busy machine the first check of the store may take too long.
 	proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 200 }, func() string { return "not ready" })
 	_ = l.Close()
 	cut()

@@ -3,10 +3,11 @@ package proxy_test
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A wireEdge is a first request at the edges of RFC 9112. In its text, PATH and BODY are those of a harmless request, LEN and HEX the
@@ -221,10 +222,7 @@ func TestR11_MalformedBytesDoNotCancelTheRequestBeforeThem(t *testing.T) {
 // TestR11_R19_R20_HeadersOnKeptConnections sends each header of the corpus, and those by which proxies name the caller, as a header, as
 // a token of Connection and as both, in several spellings. The upstream reads its bytes and accepts the gateway's own headers only.
 func TestR11_R19_R20_HeadersOnKeptConnections(t *testing.T) {
-	corpus, err := os.ReadFile("testdata/headers-hop-by-hop/standard_hop_by_hop.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	corpus := proxytest.ReadFile(t, "testdata/headers-hop-by-hop/standard_hop_by_hop.txt")
 	names := append(strings.Fields(string(corpus)),
 		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-Scheme", "X-Forwarded-Ssl",
 		"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip", "X-Original-Url", "X-Rewrite-Url", "X-Original-Host", "X-Host",

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // ours are all headers that an upstream gets.
@@ -22,10 +23,7 @@ func ours(id string, length int) http.Header {
 // the config. The names are those of RFC 9110 7.6.1 and others that proxies are known to mishandle.
 func TestR19_R20_R21_R28_Headers(t *testing.T) {
 	t.Parallel()
-	corpus, err := os.ReadFile("testdata/headers-hop-by-hop/standard_hop_by_hop.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	corpus := proxytest.ReadFile(t, "testdata/headers-hop-by-hop/standard_hop_by_hop.txt")
 	names := append(strings.Fields(string(corpus)),
 		"X-Request-Id", "Content-Type", "Content-Length", "User-Agent", "Accept", "Accept-Encoding", "Authorization", "Cookie",
 		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X_Forwarded_For", "Forwarded", "X-Real-Ip", "X-Original-Url",

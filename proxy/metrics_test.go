@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 
@@ -195,47 +194,5 @@ func TestCodeLabelsDoNotChangeWithReusedBuffers(t *testing.T) {
 		for _, code := range sandbox.Catalogue()[1:] {
 			b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="bill.read",status="200",upstream="up"} 1`, form, code))
 		}
-	}
-}
-
-// The lines of the access log, except the times.
-func TestAccessLog(t *testing.T) {
-	t.Parallel()
-	service := newService()
-	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
-	partner := partner.Of(demoKey).Short()
-	for _, row := range []struct {
-		do   func()
-		want map[string]any
-	}{
-		{func() { b.send(newCall("legacy", "create")) }, map[string]any{"level": "INFO", "operation": "bill.create", "client": "legacy", "upstream": "up", "status": "200", "code": "0000", "partner": partner}},
-		{func() { b.send(newCall("v2", "create")) }, map[string]any{"level": "INFO", "operation": "bill.create", "client": "v2", "upstream": "up", "status": "200", "code": "BILL_001", "partner": partner}},
-		{func() { b.send(newCall("legacy", "create").with("price", "x")) }, map[string]any{"level": "INFO", "operation": "bill.create", "client": "legacy", "upstream": "up", "status": "400", "code": "VALIDATION_001", "partner": partner, "reason": "refused", "field": "bill.price"}},
-		{func() { b.post("/if/bill/read", `{"x":{"y":1,"y":1}}`) }, map[string]any{"level": "INFO", "operation": "bill.read", "client": "legacy", "upstream": "up", "status": "400", "code": "VALIDATION_001", "reason": "refused", "field": "other"}},
-		{func() { b.post("/a", "") }, map[string]any{"level": "INFO", "operation": "none", "client": "v2", "upstream": "none", "status": "404", "code": "ERROR", "reason": "no such path"}},
-		{func() { b.do("PUT", "/if/bill/read", "") }, map[string]any{"level": "INFO", "operation": "bill.read", "client": "legacy", "upstream": "up", "status": "405", "code": "ERROR", "reason": "wrong method"}},
-		{func() { service.Fault(sandbox.Fault{Drop: true}); b.send(newCall("legacy", "destroy")) }, map[string]any{"level": "WARN", "operation": "bill.destroy", "client": "legacy", "upstream": "up", "status": "502", "code": "none", "partner": partner, "reason": "reset", "outcome": "unknown", "bill": demoBill}},
-		{func() { service.Fault(sandbox.Fault{Body: "x"}); b.send(newCall("legacy", "read")) }, map[string]any{"level": "WARN", "operation": "bill.read", "client": "legacy", "upstream": "up", "status": "502", "code": "ERROR", "partner": partner, "reason": "not_json: not JSON at byte 0"}},
-	} {
-		row.do()
-		got := fields(t, b.logs.Next(t))
-		for name := range map[string]bool{"ms": true, "time": true, "id": true} {
-			if got[name] == nil {
-				t.Errorf("no %s in %v", name, got)
-			}
-			delete(got, name)
-		}
-		if asked := got["level"] == "WARN" || got["reason"] == nil; asked != (got["upstream_ms"] != nil) {
-			t.Errorf("upstream_ms of %v", got)
-		}
-		delete(got, "upstream_ms")
-		got["status"] = fmt.Sprint(got["status"])
-		row.want["msg"] = "request"
-		if diff := cmp.Diff(row.want, got); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
-	}
-	if left := b.logs.Take(); left != "" {
-		t.Errorf("unexpected lines: %s", left)
 	}
 }

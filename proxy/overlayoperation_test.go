@@ -1,26 +1,22 @@
 package proxy_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // The overlay in translate/README.md adds an operation and a field. A gateway with this overlay translates both between
 // all forms.
 func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../translate/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := proxytest.ReadFile(t, "../translate/README.md")
 	_, overlay, _ := strings.Cut(string(readme), "```yaml\n")
 	overlay, _, _ = strings.Cut(overlay, "```")
 	file := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(file, []byte(overlay), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, file, overlay)
 	asked := map[string]string{"v2": `{"apiKey":"k","member":"m","merchant":"s"}`, "legacy": `{"apikey":"k","member":"m","merchant":"s"}`}
 	says200 := map[string]string{"v2": `{"code":"0000","message":"ok","data":{"remainCount":12}}`, "legacy": `{"code":"0000","msg":"ok","remain_count":"12"}`}
 	paths := map[string]string{"v2": "/read/remain_count", "legacy": "/if/read/remain_count"}

@@ -31,9 +31,7 @@ func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			overlay := filepath.Join(t.TempDir(), "mine.yaml")
-			if err := os.WriteFile(overlay, []byte("operations: {bill.check: {new: true, "+second+"}}"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			proxytest.WriteFile(t, overlay, "operations: {bill.check: {new: true, "+second+"}}")
 			m := newRolloutWith(t, "legacy", "v2", "new", func(_ string, service http.Handler) http.Handler { return service },
 				"}\ntable: {overlay: "+overlay) // after the end of the section rollout
 			for _, client := range forms {

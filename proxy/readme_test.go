@@ -2,24 +2,19 @@ package proxy_test
 
 import (
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // README.md has a row with the status and the code of each failure in answer.go.
 func TestReadmeListsTheFailures(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("answer.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := proxytest.ReadFile(t, "README.md")
+	source := proxytest.ReadFile(t, "answer.go")
 	statuses := map[string]int{}
 	for status := 400; status < 600; status++ {
 		statuses["Status"+strings.ReplaceAll(http.StatusText(status), " ", "")] = status

@@ -3,10 +3,11 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // refuseWith refuses every call with a code.
@@ -73,9 +74,7 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 				more := ""
 				if want == 200 {
 					file := filepath.Join(t.TempDir(), "mine.yaml")
-					if err := os.WriteFile(file, []byte("catalogue: [{code: "+code+", form: legacy, means: not_found}]"), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					proxytest.WriteFile(t, file, "catalogue: [{code: "+code+", form: legacy, means: not_found}]")
 					more = "}\ntable: {overlay: " + file // after the end of the section rollout
 				}
 				m := newRolloutWith(t, "legacy", "v2", "new", func(backendName string, service http.Handler) http.Handler {

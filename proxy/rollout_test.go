@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -202,9 +201,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 						service.ServeHTTP(w, r)
 					}))
 					overlay := filepath.Join(t.TempDir(), "mine.yaml")
-					if err := os.WriteFile(overlay, []byte("operations: {bill.create: {explain: false}}"), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					proxytest.WriteFile(t, overlay, "operations: {bill.create: {explain: false}}")
 					b := newGateway(t, oneUpstream(upstream, back.url, "failures: {"+strings.Replace(row.more, "OVERLAY", overlay, 1)+"}"))
 					if row.fault != nil {
 						service.Fault(*row.fault)

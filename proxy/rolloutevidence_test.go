@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,11 +62,7 @@ func newSharedBills(t *testing.T, stage, overlay string) (p *process, service *s
 	old, fresh = newBackend(t, service), newBackend(t, service)
 	table := ""
 	if overlay != "" {
-		file := filepath.Join(t.TempDir(), "mine.yaml")
-		if err := os.WriteFile(file, []byte(overlay), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		table = "table: {overlay: " + file + "}\n"
+		table = overlayFile(t, overlay)
 	}
 	p = newProcess(t, anyPort+fmt.Sprintf(`
 upstreams:

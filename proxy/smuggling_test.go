@@ -2,11 +2,12 @@ package proxy_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A wireStage is a gateway between a caller of one form and an upstream of one form, over real sockets, and what was counted.
@@ -121,10 +122,7 @@ func TestR11_JSONTestSuite(t *testing.T) {
 	}
 	onWireStages(t, func(s *wireStage) {
 		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			data := proxytest.ReadFile(s.t, file)
 			name, text := filepath.Base(file), string(data)
 			inside := strings.TrimSuffix(s.body, "}") + `,"x":` + text + "}"
 			for how, body := range map[string]string{"as the body": text, "as a value": inside} {

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // TestR35_StoreWithAKeyShowsNoSecret: after bills were made, paid and notified, or could not be notified, the files of the store have no
@@ -43,10 +44,7 @@ func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 			}
 			var files []byte
 			for _, suffix := range []string{"", "-wal", "-shm"} {
-				data, err := os.ReadFile(r.file + suffix)
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := proxytest.ReadFile(t, r.file+suffix)
 				files = append(files, data...)
 			}
 			quoted, err := json.Marshal(name)

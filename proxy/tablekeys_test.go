@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,9 +47,7 @@ func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 func overlayFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "mine.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, file, text)
 	return fmt.Sprintf("table: {overlay: %q}\n", file)
 }
 

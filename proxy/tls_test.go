@@ -39,9 +39,7 @@ func (a *authority) path(name string) string { return filepath.Join(a.dir, name)
 // write replaces a file as a renewal does: by a rename, with a newer time.
 func (a *authority) write(name string, data []byte) {
 	a.t.Helper()
-	if err := os.WriteFile(a.path(name+".new"), data, 0o600); err != nil {
-		a.t.Fatal(err)
-	}
+	proxytest.WriteFile(a.t, a.path(name+".new"), data)
 	a.writes++
 	stamp := time.Now().Add(time.Duration(a.writes) * time.Second)
 	if err := os.Chtimes(a.path(name+".new"), stamp, stamp); err != nil {

@@ -114,35 +114,3 @@ func TestR24_R26_RepliesAreCutAtEveryByte(t *testing.T) {
 		}
 	}
 }
-
-// No byte of an incomplete request reaches the upstream.
-func TestR10_RequestsAreCutAtEveryByte(t *testing.T) {
-	t.Parallel()
-	for name, q := range cutCalls() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, whole, at, calls := truncatingUpstream(t, q.replies["v2"], false)
-			at.Store(int64(whole))
-			b := newGateway(t, oneUpstream("v2", url))
-			half := len(q.body) / 2
-			for kind, sent := range map[string]string{
-				"length": head(q.path, fmt.Sprintf("Content-Length: %d\r\n", len(q.body))) + q.body,
-				"chunks": head(q.path, "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", half, q.body[:half], len(q.body)-half, q.body[half:]),
-			} {
-				for cut := range proxytest.Places(len(sent)) {
-					for _, answer := range b.raw(true, sent[:cut]) {
-						if answer.status < 400 {
-							t.Errorf("%s cut at byte %d of %d: %d %s", kind, cut, len(sent), answer.status, answer.body)
-						}
-					}
-				}
-				if n := calls.Swap(0); n != 0 {
-					t.Errorf("%s: %d calls of cut requests reached the upstream", kind, n)
-				}
-				if got := b.raw(false, strings.Replace(sent, "Host: a\r\n", "Host: a\r\nConnection: close\r\n", 1)); len(got) != 1 || got[0].status != 200 || calls.Swap(0) != 1 {
-					t.Errorf("%s, whole: %+v", kind, got)
-				}
-			}
-		})
-	}
-}

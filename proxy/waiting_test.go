@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -151,9 +150,7 @@ func TestHungHandshakesReleaseTheirConnections(t *testing.T) {
 	service := httptest.NewTLSServer(newService())
 	t.Cleanup(service.Close)
 	roots := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: service.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: service.Certificate().Raw}))
 	l := newSocket(t)
 	var hang atomic.Bool
 	hang.Store(true)
@@ -177,9 +174,10 @@ func TestHungHandshakesReleaseTheirConnections(t *testing.T) {
 		}
 	}()
 	b := newGateway(t, fewConnections("https://"+l.Addr().String(), fmt.Sprintf("connections: 2, partner_connections: 2, wait: 200ms, tls: {ca: %q}", roots)))
-	for range 4 {
-		b.send(newCall("legacy", "read")).check(t, "legacy", refused.status, refused.code)
+	for _, op := range operations {
+		b.send(newCall("legacy", op)).check(t, "legacy", refused.status, refused.code)
 	}
+	b.checkMetrics(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
 	hang.Store(false)
 	proxytest.Eventually(t, func() bool { return b.send(newCall("legacy", "read")).status == http.StatusOK }, func() string { return "it is not called again" })
 }

@@ -19,9 +19,7 @@ func folderWithCertificate(t *testing.T) string {
 	t.Helper()
 	c, dir := proxytest.NewCertificate(t, "test", nil), t.TempDir()
 	for name, data := range map[string][]byte{"front.crt": c.Cert, "ca.pem": c.Cert, "front.key": c.Key} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, filepath.Join(dir, name), data)
 	}
 	return dir
 }
@@ -36,19 +34,7 @@ admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.k
 upstreams: {new: {form: v2, url: https://new.example.com}}
 store: {url: "sqlite:billbridge.db"}
 `
-	if err := os.WriteFile(filepath.Join(dir, "billbridge.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	gateway, err := launch(dir, "billbridge", "serve", "--config", "billbridge.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(gateway.kill)
-	found, err := gateway.await("stdout", `, admin on (?P<at>[0-9.:]+)\.$`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := found["at"]
+	at := serve(t, dir, nil, text).operator
 	_, port, _ := net.SplitHostPort(at)
 	ca, wrongCA := filepath.Join(dir, "ca.pem"), filepath.Join(other, "ca.pem")
 	for name, c := range map[string]struct {
@@ -84,27 +70,17 @@ func TestAdminCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	dir, renewed, moved := folderWithCertificate(t), folderWithCertificate(t), folderWithCertificate(t)
 	file := filepath.Join(dir, "billbridge.yaml")
-	config := func(folder string) {
-		text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, tls: {cert: " + folder + "/front.crt, key: " + folder + "/front.key}}\n" +
+	config := func(folder string) (text string) {
+		text = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, tls: {cert: " + folder + "/front.crt, key: " + folder + "/front.key}}\n" +
 			"upstreams: {new: {form: v2, url: https://new.example.com}}\nstore: {url: \"sqlite:billbridge.db\"}\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, file, text)
+		return text
 	}
-	config(dir)
-	gateway, err := launch(dir, "billbridge", "serve", "--config", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(gateway.kill)
-	found, err := gateway.await("stdout", `, admin on (?P<at>[0-9.:]+)\.$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gateway := serve(t, dir, nil, config(dir))
 	reached := func(when, ca string) {
 		t.Helper()
 		var out strings.Builder
-		args := []string{"store", "clock", "--admin", "https://" + found["at"], "--admin-ca", filepath.Join(ca, "ca.pem")}
+		args := []string{"store", "clock", "--admin", "https://" + gateway.operator, "--admin-ca", filepath.Join(ca, "ca.pem")}
 		if code := run(t.Context(), args, system{out: &out, err: &out, env: noEnvironment}); code != exitOK {
 			t.Fatalf("%s: exit code %d: %s", when, code, out.String())
 		}
@@ -112,10 +88,7 @@ func TestAdminCertificateIsRenewed(t *testing.T) {
 	reached("at the start", dir)
 	later := time.Now().Add(time.Minute)
 	for _, name := range []string{"front.crt", "front.key"} {
-		data, err := os.ReadFile(filepath.Join(renewed, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := proxytest.ReadFile(t, filepath.Join(renewed, name))
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), data, 0o600), os.Chtimes(filepath.Join(dir, name), later, later)); err != nil {
 			t.Fatal(err)
 		}

@@ -2,13 +2,14 @@ package main
 
 import (
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
@@ -113,9 +114,7 @@ func TestAlertsFireOnTheirCaseAndAreSilentBesideIt(t *testing.T) {
 	promtool := lookPath(t, "promtool")
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "alerts.yaml")
-	if err := os.WriteFile(rules, []byte(printedAsset(t, "alerts")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, rules, printedAsset(t, "alerts"))
 	if out, err := exec.Command(promtool, "check", "rules", "--lint-fatal", rules).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -150,9 +149,7 @@ func TestAlertsFireOnTheirCaseAndAreSilentBesideIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := filepath.Join(dir, "tests.yaml")
-	if err := os.WriteFile(tests, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, tests, text)
 	if out, err := exec.Command(promtool, "test", "rules", tests).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -91,16 +90,12 @@ const alertToken = "letmein"
 // startAlertGateway starts a gateway. If log is not nil, its log goes there.
 func startAlertGateway(t *testing.T, log *os.File, config string) *alertGateway {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "billbridge.yaml")
 	config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, token: " + alertToken + "}\nroute: {default: up}\nfailures: {explain: 0s}\n" + config
 	if strings.Contains(config, "\nrollout: ") {
 		config = strings.Replace(config, "default: up", "default: old", 1)
 	}
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, at := serveLogging(t, log, file)
-	return &alertGateway{p, t, "http://" + at["partners"], at["admin"], file}
+	g := serve(t, t.TempDir(), log, config)
+	return &alertGateway{g.process, t, "http://" + g.partners, g.operator, g.file}
 }
 
 // billCall makes a call about a bill in v2, at the gateway or at a sandbox.

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -231,9 +230,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s]}
 	token := url.QueryEscape(canaries["TOKEN"])
 	lists := callback + "/a?token=" + token + "\nftp://user:" + token + "@example.com/?token=" + token + "\nhttp://10.0.0.1/?token=" + token + "\nhttp://%zz?token=" + token + "\n"
 	for name, text := range map[string]string{keyFile: canaries["KEY"] + "\n", addresses: lists} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, name, text)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // for all calls
 	defer cancel()
@@ -349,10 +346,7 @@ func checkStoreFiles(t *testing.T, pattern string, atLeast int, bill string) (si
 	}
 	found := false
 	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := proxytest.ReadFile(t, name)
 		checkCanaries(t, name, string(text))
 		found, size = found || bytes.Contains(text, []byte(bill)), size+len(text)
 	}

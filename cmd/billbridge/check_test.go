@@ -78,9 +78,7 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 		t.Fatal(table.String())
 	}
 	for name, data := range map[string]string{"billing.yaml": table.String(), "mine.yaml": "{}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, filepath.Join(dir, name), data)
 	}
 	var root yaml.Node
 	if err := yaml.Load([]byte(everyKey), &root); err != nil {
@@ -127,10 +125,7 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 // checkEveryKey checks that a config has every key that config/README.md documents.
 func checkEveryKey(t *testing.T, root *yaml.Node) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(module, "config", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := proxytest.ReadFile(t, filepath.Join(module, "config", "README.md"))
 	keys := regexp.MustCompile("(?m)^\\| `([A-Za-z_.]+)`").FindAllStringSubmatch(string(text), -1)
 	if len(keys) < 80 {
 		t.Errorf("config/README.md has only %d keys", len(keys))
@@ -153,9 +148,7 @@ func noEnvironment(string) (string, bool) { return "", false }
 // checkConfig runs check for the text of a config, and returns the exit code and the output.
 func checkConfig(t *testing.T, file, text string) (int, string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, file, text)
 	var out bytes.Buffer
 	code := run(t.Context(), []string{"check", "--offline", "--config", file}, system{out: &out, err: &out, env: noEnvironment})
 	return code, out.String()
@@ -192,9 +185,7 @@ func TestCheckWarnsAboutALosslessStoreWithoutAStandby(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "billbridge.yaml")
 	text := fmt.Sprintf("upstreams: {up: {form: v2, url: \"http://127.0.0.1:9\"}}\nstore: {url: %q, failover: lossless}\n", proxytest.Postgres(t))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, file, text)
 	var written bytes.Buffer
 	code := run(t.Context(), []string{"check", "--config", file}, system{out: &written, err: &written, env: noEnvironment})
 	out := written.String()

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -27,12 +25,6 @@ type cluster struct {
 // clusterURL works with a client of the cluster only.
 const clusterURL = "http://bridge.test"
 
-// A gateway is one process of a cluster.
-type gateway struct {
-	process            *process
-	partners, operator string
-}
-
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	return &cluster{folder: t.TempDir(), started: make(chan struct{})}
@@ -41,26 +33,13 @@ func newCluster(t *testing.T) *cluster {
 // start starts a gateway with a config.
 func (b *cluster) start(t *testing.T, config string) *gateway {
 	t.Helper()
-	file := filepath.Join(b.folder, "billbridge.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p, err := launch(b.folder, "billbridge", "serve", "--config", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	at, err := p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<operator>\S+)\.$`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, lines := range p.lines { // the output is larger than the channels
+	g := serve(t, b.folder, nil, config)
+	for _, lines := range g.lines { // the output is larger than the channels
 		go func() {
 			for range lines {
 			}
 		}()
 	}
-	g := &gateway{p, at["partners"], at["operator"]}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alive = append(b.alive, g)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // assetFile writes an asset to a file and returns its path. A second call of its function must give the same text.
@@ -22,9 +24,7 @@ func assetFile(t *testing.T, name string) string {
 		t.Fatalf("two texts of %s differ, or %v, %v", name, err, errAgain)
 	}
 	file := filepath.Join(t.TempDir(), assets[i].file)
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, file, text)
 	return file
 }
 
@@ -68,9 +68,7 @@ var completions = []struct {
 func folderWithFile(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "ONLY.FILE"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, filepath.Join(dir, "ONLY.FILE"), "")
 	return dir
 }
 

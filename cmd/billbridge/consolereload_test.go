@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,21 +16,11 @@ func TestConsoleShowsMistakesInTheConfig(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(upstream.Close)
-	file := filepath.Join(t.TempDir(), "billbridge.yaml")
-	write := func(more string) {
-		text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, token: secret-canary}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + more
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("")
-	gateway := launchInTempDir(t, "serve", "--config", file)
-	at, err := gateway.await("stdout", `partners on \S+, admin on (?P<admin>\S+)\.$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, token: secret-canary}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n"
+	gateway := serve(t, t.TempDir(), nil, config)
+	write := func(more string) { proxytest.WriteFile(t, gateway.file, config+more) }
 	call := func(method, path string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+at["admin"]+path, strings.NewReader(url.Values{}.Encode()))
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+gateway.operator+path, strings.NewReader(url.Values{}.Encode()))
 		if err != nil {
 			t.Fatal(err)
 		}

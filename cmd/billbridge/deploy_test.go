@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 
 	"go.yaml.in/yaml/v4"
@@ -23,9 +24,7 @@ func checkedConfig(t *testing.T, text string) *config.Config {
 	const mounted = "/run/secrets/billbridge"
 	secrets := t.TempDir()
 	for name, value := range map[string]string{"admin-token": "a", "scraper-token": "s", "store-url": "postgres://u@db.example.com/b?sslmode=verify-full"} {
-		if err := os.WriteFile(filepath.Join(secrets, name), []byte(value), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, filepath.Join(secrets, name), value)
 	}
 	env := map[string]string{"BILLBRIDGE_ADMIN_TOKEN": "a", "SCRAPER_TOKEN": "s", "STORE_URL": "postgres://u:p@postgres/b?sslmode=disable"}
 	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(strings.ReplaceAll(text, mounted, secrets))}, func(name string) (string, bool) {

@@ -6,13 +6,13 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -33,8 +33,8 @@ func TestInitOfEachCase(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.kind, c.legacy), func(t *testing.T) {
 			t.Parallel()
-			backend, control := launchSandbox(t)
-			other, _ := launchSandbox(t)
+			_, backend, control := launchSandbox(t)
+			_, other, _ := launchSandbox(t)
 			delivered := make(chan string, 10)
 			partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				delivered <- r.URL.Path
@@ -65,33 +65,19 @@ func TestInitOfEachCase(t *testing.T) {
 			if got := runIn(t, dir, "check", "--config", "billbridge.yaml"); !strings.HasPrefix(got, "billbridge.yaml: ok\n") {
 				t.Errorf("check says %s", got)
 			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := proxytest.ReadFile(t, file)
 			const optional = "# allow: [10.20.0.0/16]" // the partner of this test has a loopback address
 			if c.callbacks != strings.Contains(string(text), optional) {
 				t.Errorf("callbacks in the config: %v", !c.callbacks)
 			}
 			private := strings.Replace(string(text), optional, "allow: [127.0.0.0/8]\n  ports: []", 1)
-			if err := os.WriteFile(file, []byte(private), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			gateway, err := launch(dir, "billbridge", "serve", "--config", "billbridge.yaml", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(gateway.kill)
-			listens, err := gateway.await("stdout", `partners on (?P<partners>\S+), admin on (?P<operator>\S+)\.$`)
-			if err != nil {
-				t.Fatal(err)
-			}
-			admin := []string{"--admin", "http://" + listens["operator"], "--by", "anna"}
+			gateway := serve(t, dir, nil, private, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+			admin := []string{"--admin", "http://" + gateway.operator, "--by", "anna"}
 			if c.kind == "migration" {
 				runIn(t, dir, append([]string{"rollout", "begin"}, admin...)...)
 			}
-			gatewayURL := "http://" + listens["partners"]
-			at.Store(&url.URL{Scheme: "http", Host: listens["partners"]})
+			gatewayURL := "http://" + gateway.partners
+			at.Store(&url.URL{Scheme: "http", Host: gateway.partners})
 
 			for i, create := range []string{
 				`/if/bill/send {"apikey":"demo-partner-key","member":"m","merchant":"s","bill":{"bill_id":"%s","price":"20000","hash":"%s","callbackURL":"%s"}}`,
@@ -127,9 +113,9 @@ func TestInitOfEachCase(t *testing.T) {
 }
 
 // launchSandbox starts a sandbox and returns its URL for partners and that of its control API.
-func launchSandbox(t *testing.T) (partners, control string) {
+func launchSandbox(t *testing.T, args ...string) (p *process, partners, control string) {
 	t.Helper()
-	p := launchInTempDir(t, "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+	p = launchInTempDir(t, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}, args...)...)
 	line, err := p.await("stdout", `^  partners +(?P<url>\S+)$`)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +124,7 @@ func launchSandbox(t *testing.T) (partners, control string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return line["url"], second["url"]
+	return p, line["url"], second["url"]
 }
 
 // runIn runs a command to its end in a folder and returns its output.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
@@ -31,14 +32,9 @@ func TestInitWritesTheExamples(t *testing.T) {
 			t.Fatalf("%q: %d %s", args, code, errs)
 		}
 		if *update {
-			if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			proxytest.WriteFile(t, file, out)
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := proxytest.ReadFile(t, file)
 		if diff := cmp.Diff(string(want), out); diff != "" {
 			t.Errorf("%s: -want +got\n%s", file, diff)
 		}

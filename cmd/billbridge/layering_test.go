@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/proxytest"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -41,10 +43,10 @@ var layers = map[string]layer{
 	// They have what tests share. What they import cannot use them in tests of its own package.
 	"proxy/proxytest":         {of: []string{"config", "translate", "proxy/partner", "proxy/store"}, never: webServing},
 	"proxy/proxytest/browser": {of: []string{"proxy/proxytest"}},
-	"proxy/rollout":          {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
-	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store"}},
-	"proxy/relay":            {of: []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/partner", "proxy/store", "proxy/tracing"}},
-	"proxy/sandbox":          {},
+	"proxy/rollout":           {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
+	"proxy/rollout/evidence":  {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store"}},
+	"proxy/relay":             {of: []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/partner", "proxy/store", "proxy/tracing"}},
+	"proxy/sandbox":           {},
 	"proxy": {
 		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
 		never: []string{"os", "os/", "flag"},
@@ -233,10 +235,7 @@ func TestOnlyMainTouchesTheProcess(t *testing.T) {
 		if name == "main.go" || strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := proxytest.ReadFile(t, name)
 		for _, process := range []string{"os.Stdin", "os.Stdout", "os.Stderr", "os.Args", "os.Exit", "os.Getenv", "os.LookupEnv", "signal."} {
 			if strings.Contains(string(text), process) {
 				t.Errorf("%s uses %s: only main.go may", name, process)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,25 +25,7 @@ type loggedGateway struct {
 	t               *testing.T
 	partners, admin string
 	client          *http.Client
-	configure       func(section string) // writes the config with a log section
-}
-
-// serveLogging starts a gateway whose log goes to a file, or to the process if log is nil. It returns its addresses, too.
-func serveLogging(t *testing.T, log *os.File, config string) (p *process, at map[string]string) {
-	t.Helper()
-	cmd := exec.Command("billbridge", "serve", "--config", config)
-	if log != nil {
-		cmd.Stderr = log
-	}
-	p, err := launchCommand(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	if at, err = p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<admin>\S+)\.$`); err != nil {
-		t.Fatal(err)
-	}
-	return p, at
+	configure       func(section string) (text string) // writes the config with a log section
 }
 
 // startLogged starts a gateway with a log section of its config, whose log goes to a file.
@@ -58,19 +39,17 @@ func startLogged(t *testing.T, log *os.File, section string) *loggedGateway {
 		_, _ = io.WriteString(w, `{"code":"0000","message":"ok","data":{"apiKey":"k-1","billId":"A1"}}`)
 	}))
 	t.Cleanup(upstream.Close)
-	file := filepath.Join(t.TempDir(), "billbridge.yaml")
-	configure := func(section string) {
+	folder := t.TempDir()
+	configure := func(section string) (text string) {
 		t.Helper()
-		text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nfailures: {explain: 0s}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + section
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		text = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nfailures: {explain: 0s}\nupstreams: {new: {form: v2, url: " + upstream.URL + "}}\n" + section
+		proxytest.WriteFile(t, filepath.Join(folder, "billbridge.yaml"), text)
+		return text
 	}
-	configure(section)
-	p, at := serveLogging(t, log, file)
+	g := serve(t, folder, log, configure(section))
 	transport := &http.Transport{MaxIdleConnsPerHost: 16}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &loggedGateway{p, t, "http://" + at["partners"], "http://" + at["admin"], &http.Client{Transport: transport, Timeout: patience}, configure}
+	return &loggedGateway{g.process, t, "http://" + g.partners, "http://" + g.operator, &http.Client{Transport: transport, Timeout: patience}, configure}
 }
 
 // post calls an operation under an id. An error means that there was no answer.
@@ -144,10 +123,7 @@ func (g *loggedGateway) load(n int64, reached func()) (answered []string) {
 // loggedIDs returns how many lines each request has in a log, and the size of the longest. A last line that is not complete is left out.
 func loggedIDs(t *testing.T, log *os.File) (ids map[string]int, longest int) {
 	t.Helper()
-	text, err := os.ReadFile(log.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := proxytest.ReadFile(t, log.Name())
 	ids = map[string]int{}
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasSuffix(line, "\n") {

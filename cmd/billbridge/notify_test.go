@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"billbridge/proxy/proxytest"
 )
 
 // A notifySocket gets the reports of a process, as systemd does.
@@ -66,9 +68,7 @@ func TestStatesAreReportedToSystemd(t *testing.T) {
 		{config, "READY=1\nSTATUS="},
 		{"lisen: 1\n", "READY=1\nSTATUS=The last reload was refused."},
 	} {
-		if err := os.WriteFile(filepath.Join(p.cmd.Dir, "billbridge.yaml"), []byte(row.config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, filepath.Join(p.cmd.Dir, "billbridge.yaml"), row.config)
 		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -165,6 +166,33 @@ func ends(ts *testscript.TestScript, neg bool, args []string) {
 	if fmt.Sprint(code) != args[1] {
 		ts.Fatalf("exit code %d, want %s:\n%s", code, args[1], p.all("stdout", "stderr"))
 	}
+}
+
+// A gateway is the process of a gateway, the file of its config, and its addresses.
+type gateway struct {
+	*process
+	file, partners, operator string
+}
+
+// serve starts a gateway in a folder. If log is not nil, its log goes there.
+func serve(t *testing.T, folder string, log *os.File, config string, args ...string) *gateway {
+	t.Helper()
+	file := filepath.Join(folder, "billbridge.yaml")
+	proxytest.WriteFile(t, file, config)
+	cmd := exec.Command("billbridge", append([]string{"serve", "--config", file}, args...)...)
+	if cmd.Dir = folder; log != nil {
+		cmd.Stderr = log
+	}
+	p, err := launchCommand(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	at, err := p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<operator>\S+)\.$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &gateway{p, file, at["partners"], at["operator"]}
 }
 
 // launchInTempDir starts a process for a test that is not a script.

@@ -5,10 +5,11 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 
 	"github.com/tidwall/gjson"
 )
@@ -33,9 +34,7 @@ func startPrometheus(t *testing.T, rules string, targets map[string]string) *pro
 		config += "rule_files: [alerts.yaml]\n"
 	}
 	for name, text := range map[string]string{"prometheus.yml": config, "alerts.yaml": rules} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	p, err := launch(dir, program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -45,10 +46,7 @@ func readmes(t *testing.T) []string {
 // readme returns the lines and the blocks of a README.
 func readme(t *testing.T, name string) (lines []string, blocks []block) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(module, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := proxytest.ReadFile(t, filepath.Join(module, name))
 	lines = strings.Split(string(data), "\n")
 	var open *block
 	for i, line := range lines {
@@ -168,13 +166,10 @@ func kindOf(b block) string {
 // A comment that cites a rule of translate/README.md must use the name of an existing rule.
 func TestCommentsCiteExistingFacts(t *testing.T) {
 	t.Parallel()
-	facts, err := os.ReadFile(filepath.Join(module, "translate/README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := proxytest.ReadFile(t, filepath.Join(module, "translate/README.md"))
 	cited := regexp.MustCompile(`translate/README\.md, ([A-Z][a-z ]+)`)
 	n := 0
-	err = filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -217,10 +212,7 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	declared, name, named := declaredTests(t), regexp.MustCompile(`\bTest[A-Z]\w*`), 0
 	for _, file := range append(readmes(t), "SECURITY.md") {
-		data, err := os.ReadFile(filepath.Join(module, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := proxytest.ReadFile(t, filepath.Join(module, file))
 		for i, line := range strings.Split(string(data), "\n") {
 			for _, test := range name.FindAllString(line, -1) {
 				if named++; !declared[test] {
@@ -237,10 +229,7 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 // SECURITY.md has one row for each of the first forty promises and rows for later ones, in their order, with tests that have its number.
 func TestSecurityListsEveryPromise(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(module, "SECURITY.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := proxytest.ReadFile(t, filepath.Join(module, "SECURITY.md"))
 	rows := regexp.MustCompile(`(?m)^\| (R\d\d) \| .+ \| (.+) \|$`).FindAllSubmatch(data, -1)
 	if len(rows) < 40 {
 		t.Errorf("there are %d rows", len(rows))

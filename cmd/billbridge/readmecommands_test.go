@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // The commands in READMEs are tested.
@@ -282,9 +284,7 @@ func readmeFolder(t *testing.T, blocks []block) string {
 		if b.language != "yaml" || name == "" {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(b.lines, "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, filepath.Join(dir, name), strings.Join(b.lines, "\n")+"\n")
 	}
 	return dir
 }
@@ -350,10 +350,7 @@ func TestReadmeMentionsAreRun(t *testing.T) {
 	}
 	runs := regexp.MustCompile(`(?m)^(?:exits 0|start \w+) (billbridge .*)$`)
 	for _, script := range scripts {
-		text, err := os.ReadFile(script)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := proxytest.ReadFile(t, script)
 		for _, m := range runs.FindAllStringSubmatch(string(text), -1) {
 			ran = append(ran, parts(m[1]))
 		}

@@ -79,26 +79,9 @@ func TestSandboxLosesNothingUnderKill(t *testing.T) {
 		_, _ = io.WriteString(w, `{"code":"0000"}`)
 	}))
 	defer partner.Close()
-	dir := t.TempDir()
+	data := filepath.Join(t.TempDir(), "data.db")
 	var all []*killedBill
 	made := 0
-	begin := func() (p *process, partners, control string) {
-		t.Helper()
-		p, err := launch(dir, "billbridge", "sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--data", filepath.Join(dir, "data.db"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(p.kill)
-		found, err := p.await("stdout", `^  partners +(?P<at>http.*)$`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		partners = found["at"]
-		if found, err = p.await("stdout", `^  control +(?P<at>http.*)$`); err != nil {
-			t.Fatal(err)
-		}
-		return p, partners, found["at"]
-	}
 	// verify compares the bills of the sandbox with the acknowledged calls.
 	verify := func(control string) {
 		t.Helper()
@@ -126,7 +109,7 @@ func TestSandboxLosesNothingUnderKill(t *testing.T) {
 		}
 	}
 	for range rounds {
-		p, partners, control := begin()
+		p, partners, control := launchSandbox(t, "--data", data)
 		verify(control)
 		acknowledgements := make(chan struct{})
 		var workers sync.WaitGroup
@@ -163,7 +146,7 @@ func TestSandboxLosesNothingUnderKill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, _, control := begin()
+	_, _, control := launchSandbox(t, "--data", data)
 	verify(control)
 	late := time.After(patience)
 	called, payments := map[string]bool{}, 0

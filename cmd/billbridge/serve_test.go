@@ -4,8 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,17 +23,9 @@ func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 	t.Cleanup(backend.Close)
 	release := sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(release) // before Close, which waits for the call
-	file := filepath.Join(t.TempDir(), "billbridge.yaml")
 	text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {new: {form: v2, url: " + backend.URL + "}}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	gateway := launchInTempDir(t, "serve", "--config", file)
-	at, err := gateway.await("stdout", `partners on (?P<partners>\S+), admin on (?P<operator>\S+)\.$`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := httpCall(t, http.MethodGet, "http://"+at["operator"]+"/-/ready", ""); got != http.StatusOK {
+	gateway := serve(t, t.TempDir(), nil, text)
+	if got, _ := httpCall(t, http.MethodGet, "http://"+gateway.operator+"/-/ready", ""); got != http.StatusOK {
 		t.Errorf("before: ready is %d", got)
 	}
 
@@ -45,7 +35,7 @@ func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		status, body := httpCall(t, http.MethodPost, "http://"+at["partners"]+"/if/bill/resend", `{"apikey":"k-1","bill_id":"A1"}`)
+		status, body := httpCall(t, http.MethodPost, "http://"+gateway.partners+"/if/bill/resend", `{"apikey":"k-1","bill_id":"A1"}`)
 		answers <- answer{status, body}
 	}()
 	<-arrived
@@ -55,7 +45,7 @@ func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 	if _, err := gateway.await("stderr", `"msg":"draining"`); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := httpCall(t, http.MethodGet, "http://"+at["operator"]+"/-/ready", ""); got != http.StatusServiceUnavailable {
+	if got, _ := httpCall(t, http.MethodGet, "http://"+gateway.operator+"/-/ready", ""); got != http.StatusServiceUnavailable {
 		t.Errorf("draining: ready is %d", got)
 	}
 	release()
@@ -65,7 +55,7 @@ func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 	if code, err := gateway.end(); err != nil || code != exitOK {
 		t.Errorf("exit code %d, %v:\n%s", code, err, gateway.all("stdout", "stderr"))
 	}
-	if _, err := http.Get("http://" + at["partners"] + "/"); err == nil {
+	if _, err := http.Get("http://" + gateway.partners + "/"); err == nil {
 		t.Error("the gateway still accepts connections")
 	}
 }

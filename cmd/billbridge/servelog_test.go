@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 	"unicode"
 
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/proxytest"
 
 	"pgregory.net/rapid"
 )
@@ -115,9 +115,7 @@ func TestR36_EveryLineOfTheLogIsOneRecord(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "billbridge.yaml")
 			config := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, token: right}\nstore: {url: \"sqlite:billbridge.db\"}\n" +
 				"callbacks: {public_url: http://127.0.0.1:1, allow: [127.0.0.0/8], ports: []}\nupstreams: {new: {form: v2, url: " + hostileUpstream(t) + "}}\n"
-			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			proxytest.WriteFile(t, file, config)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			out, log := &firstLine{line: make(chan string, 1)}, new(bytes.Buffer) // which a handler writes to under its lock

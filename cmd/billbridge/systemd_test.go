@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -28,9 +29,7 @@ func startWithSockets(t *testing.T, name, config string, sockets ...*os.File) *p
 func startWithEnv(t *testing.T, env []string, config string, sockets ...*os.File) *process {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "billbridge.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, file, config)
 	// LISTEN_PID and WATCHDOG_PID must be the id of the gateway: the shell execs it.
 	cmd := exec.Command("sh", "-c", `LISTEN_PID=$$ WATCHDOG_PID=$$ exec billbridge serve --config "$0"`, file)
 	cmd.Dir, cmd.ExtraFiles = filepath.Dir(file), sockets

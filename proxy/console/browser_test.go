@@ -228,9 +228,7 @@ func (p *tab) picture(name string) {
 		return
 	}
 	png := run(p, chromedp.FullScreenshot(100))
-	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	proxytest.WriteFile(p.t, filepath.Join(*screenshots, name+".png"), png)
 }
 
 // axe is the script of axe-core, from the file that BILLBRIDGE_AXE names. ok is false if there is none.
@@ -240,10 +238,7 @@ func axe(t *testing.T) (script string, ok bool) {
 	if name == "" {
 		return "", false
 	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := proxytest.ReadFile(t, name)
 	return string(data), true
 }
 

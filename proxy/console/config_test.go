@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"net/http"
-	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -54,10 +53,7 @@ func TestConfigShowsEveryValueAndNoSecret(t *testing.T) {
 			t.Errorf("%s is shown as %q, want %q", key, shown[key], want)
 		}
 	}
-	readme, err := os.ReadFile("../../config/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := proxytest.ReadFile(t, "../../config/README.md")
 	rows := 0
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\|").FindAllStringSubmatch(string(readme), -1) {
 		rows++

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 var (
@@ -29,10 +31,7 @@ func sourceText(t *testing.T) (templates, code string) {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
-			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := proxytest.ReadFile(t, name)
 			if pattern == "*.go" {
 				code += string(data)
 			} else {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -119,6 +120,7 @@ func Listen(t testing.TB, serve func(net.Conn)) (address string) {
 // Serve is Listen on a listener. It closes each connection when serve returns or the test ends.
 func Serve(t testing.TB, l net.Listener, serve func(net.Conn)) {
 	var serving sync.WaitGroup
+	over := t.Context()
 	serving.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -128,7 +130,7 @@ func Serve(t testing.TB, l net.Listener, serve func(net.Conn)) {
 			serving.Go(func() {
 				end := func() { _ = c.Close() }
 				defer end()
-				defer context.AfterFunc(t.Context(), end)()
+				defer context.AfterFunc(over, end)()
 				serve(c)
 			})
 		}
@@ -182,4 +184,22 @@ func Canned(t testing.TB, body string) (url string) {
 			}
 		}
 	})
+}
+
+// WriteFile writes a file that only its owner can read.
+func WriteFile[Data string | []byte](t testing.TB, name string, data Data) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ReadFile returns what a file has.
+func ReadFile(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

@@ -3,12 +3,12 @@ package relay_test
 import (
 	"errors"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 
@@ -145,10 +145,7 @@ func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 	if err := s.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	hosts, err := os.ReadFile("testdata/ssrf-safeurl/blocked_hosts.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := proxytest.ReadFile(t, "testdata/ssrf-safeurl/blocked_hosts.txt")
 	wrong := []string{
 		"", "nonsense-canary", "/canary", "ftp://canary.example.com/canary", "https://user:canary@partner.example.com/",
 		"https://partner.example.com:8444/canary", "https://127.0.0.1/canary?canary=1", "https://partner.example.com/canary\r\nX: 1",

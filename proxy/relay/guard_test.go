@@ -6,20 +6,17 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 )
 
 func lines(t *testing.T, file string) []string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/ssrf-safeurl/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := proxytest.ReadFile(t, "testdata/ssrf-safeurl/"+file)
 	return strings.Fields(string(data))
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -287,9 +286,7 @@ func TestPaidAfterCancelledIsARepetition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "overlay.yaml")
-			if err := os.WriteFile(file, []byte(row.overlay), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			proxytest.WriteFile(t, file, row.overlay)
 			s := newStation(t, setup{top: "table: {overlay: '" + file + "'}\n"})
 			path := s.bind(row.ask())
 			for _, state := range []string{"F", "C", "F"} {

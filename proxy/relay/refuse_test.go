@@ -208,9 +208,7 @@ func TestOtherMethods(t *testing.T) {
 func TestMethodOfTheTable(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "overlay.yaml")
-	if err := os.WriteFile(overlay, []byte("callbacks: {callback.payment: {method: PUT, answer: {v2: '{\"code\":\"OK\"}'}}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, overlay, "callbacks: {callback.payment: {method: PUT, answer: {v2: '{\"code\":\"OK\"}'}}}")
 	s := newStation(t, setup{top: fmt.Sprintf("table: {overlay: %q}", overlay)})
 	path := s.bind(asked("v2", "https://partner.example.com/"))
 	if w := s.post(path, inV2); w.Code != 405 || w.Header().Get("Allow") != "PUT" {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -500,9 +499,7 @@ func TestWrongClockBlocksDrained(t *testing.T) {
 // overlaid is a config with an overlay.
 func overlaid(t *testing.T, overlay string) string {
 	file := filepath.Join(t.TempDir(), "o.yaml")
-	if err := os.WriteFile(file, []byte(overlay), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, file, overlay)
 	return separate + "\ntable: {overlay: '" + file + "'}\n"
 }
 

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"flag"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 
@@ -72,14 +72,9 @@ func TestReports(t *testing.T) {
 			}
 			file := filepath.Join("testdata", "report", name+"."+ending)
 			if *update {
-				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				proxytest.WriteFile(t, file, got.Bytes())
 			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := proxytest.ReadFile(t, file)
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {
 				t.Errorf("%s: %s", file, diff)
 			}

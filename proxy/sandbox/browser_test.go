@@ -5,11 +5,11 @@ import (
 	"flag"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
 	"billbridge/proxy/sandbox"
 
@@ -97,9 +97,7 @@ func (p phone) picture(name string) {
 		return
 	}
 	png := get(p, chromedp.FullScreenshot(100))
-	if err := os.WriteFile(filepath.Join(*screenshots, name+".png"), png, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	proxytest.WriteFile(p.t, filepath.Join(*screenshots, name+".png"), png)
 }
 
 // partnerSite is the site that pages redirect to.

@@ -4,12 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
 	"github.com/google/go-cmp/cmp"
@@ -220,15 +220,10 @@ func TestCatalogue(t *testing.T) {
 		return // the file must have successful cases only
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		proxytest.WriteFile(t, file, b.String())
 		return
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := proxytest.ReadFile(t, file)
 	if d := cmp.Diff(string(want), b.String()); d != "" {
 		t.Errorf("%s differs (-update rewrites it):\n%s", file, d)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -142,9 +143,7 @@ func TestOtherFilesAreRefusedAndNotChanged(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(at("text"), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proxytest.WriteFile(t, at("text"), strings.Repeat("no database ", 1000))
 	if err := os.Mkdir(at("folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
