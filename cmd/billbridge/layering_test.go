@@ -40,7 +40,7 @@ var layers = map[string]layer{
 	// It alone knows OpenTelemetry.
 	"proxy/tracing": {of: []string{"config"}, never: []string{"os", "os/", "flag"}},
 	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
-	// They have what tests share. What they import cannot use them in tests of its own package.
+	// They have what tests share. A test within a package that they import cannot use them: that would be a cycle.
 	"proxy/proxytest":         {of: []string{"config", "translate", "proxy/partner", "proxy/store"}, never: webServing},
 	"proxy/proxytest/browser": {of: []string{"proxy/proxytest"}},
 	"proxy/rollout":           {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},

@@ -138,7 +138,8 @@ func Serve(t testing.TB, l net.Listener, serve func(net.Conn)) {
 	t.Cleanup(func() { _ = l.Close(); serving.Wait() })
 }
 
-// Forward connects the callers of a listener with what dial returns, until the test ends. cut ends the connections of that moment.
+// Forward connects the callers of a listener with what dial returns, until the test ends. cut ends the connections of
+// that moment.
 func Forward(t testing.TB, l net.Listener, dial func() (net.Conn, error)) (cut func()) {
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}

@@ -1,4 +1,8 @@
-// Package browser starts a real browser for the tests of pages. It is apart from proxytest because of the size of chromedp.
+// Package browser starts a real browser for the tests of pages. It is apart from proxytest because chromedp is large:
+// tests without pages do not link it.
+//
+//	ctx := browser.New(t)
+//	err := chromedp.Do(ctx, chromedp.Navigate(page))
 package browser
 
 import (
