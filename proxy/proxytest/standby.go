@@ -61,7 +61,13 @@ func NewPair(t testing.TB) *Pair {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	p.cut = Forward(t, listener, func() (net.Conn, error) { return net.Dial("unix", filepath.Join(p.to.Load().folder, socket)) })
+	p.cut = Forward(t, listener, func() (net.Conn, error) {
+		to := p.to.Load()
+		if to == nil {
+			return nil, net.ErrClosed
+		}
+		return net.Dial("unix", filepath.Join(to.folder, socket))
+	})
 	p.URL = "postgres://postgres@/postgres?" + url.Values{"host": {folder}}.Encode()
 	return p
 }
@@ -156,9 +162,7 @@ func (p *Pair) Freeze() {
 
 // Away makes the address accept no connection, and ends those that it has. With false it leads to the primary again.
 func (p *Pair) Away(away bool) {
-	p.mu.Lock()
-	p.to = map[bool]string{false: p.primary.folder}[away]
-	p.mu.Unlock()
+	p.to.Store(map[bool]*server{false: p.primary}[away])
 	p.cut()
 }
 

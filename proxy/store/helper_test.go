@@ -18,6 +18,8 @@ import (
 // noon is the first time of the tests' clocks.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.UTC)
 
+func init() { store.NewPostgres = proxytest.Postgres }
+
 // open opens a store that is closed with the test.
 func open(t testing.TB, url string) *store.Store {
 	t.Helper()

@@ -11,9 +11,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"billbridge/proxy/proxytest"
 )
+
+// NewPostgres is proxytest.Postgres, which a test in this package cannot import: it imports this package.
+var NewPostgres func(testing.TB) string
 
 // A fakeEngine answers each call with err.
 type fakeEngine struct {
@@ -89,7 +90,7 @@ func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
 // An error of a server that cannot be used begins with the server and the cause, on one line, without user and password.
 func TestErrorsBeginWithTheServer(t *testing.T) {
 	t.Parallel()
-	s, err := Open(t.Context(), proxytest.Postgres(t))
+	s, err := Open(t.Context(), NewPostgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}
