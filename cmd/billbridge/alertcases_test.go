@@ -169,6 +169,11 @@ var alertCases = []alertCase{
 		`billbridge_callbacks_refused_total{job="b",instance="2",upstream="new",reason="store"} 0x9 90x9`, // once,
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="old",reason="path"} 0+1x19`,
 	}},
+	{"BillbridgeCallbacksLost", "job=a upstream=new", "9m", "10m", "Callbacks of upstream new (job a) come to addresses that the store has lost.", []string{
+		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="lost_address"} 0x9 1x9`,
+		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="old",reason="lost_address"} 3x19`,
+		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="none",reason="unknown_address"} 0+1x19`, // anybody can call
+	}},
 	{"BillbridgeCallbackOfAnother", "job=a upstream=new reason=another_partner", "9m", "10m", "Callbacks to an address of upstream new (job a) were refused (another_partner).", []string{
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="another_partner"} 0x9 1x9`,
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="another_bill"} 1x19`,

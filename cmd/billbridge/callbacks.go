@@ -24,7 +24,8 @@ type callbacksCommand struct {
 	Show   callbackShow   `cmd:"" help:"Show one callback and its attempts."`
 	Replay callbackReplay `cmd:"" help:"Deliver failed callbacks (state dead) again, with the same ids."`
 	Drop   callbackDrop   `cmd:"" help:"Drop failed callbacks (state dead) for good."`
-	Audit  callbackAudit  `cmd:"" help:"List who replayed or dropped callbacks."`
+	Assign callbackAssign `cmd:"" help:"Choose the partner's address for a callback address that the store has lost."`
+	Audit  callbackAudit  `cmd:"" help:"List who replayed or dropped callbacks, or assigned an address."`
 }
 
 // filterFlags select callbacks. An empty value is an error and not "no filter": a script whose variable is not set would
@@ -322,6 +323,39 @@ func (c *selectFlags) changeFailed(ctx context.Context, s system, path string) (
 		err = errors.New("the gateway closed the connection before the end")
 	}
 	return last, err
+}
+
+type callbackAssign struct {
+	decisionFlags
+	Lost string `arg:"" placeholder:"LOST" help:"The lost address, as the log names it."`
+	Like string `required:"" placeholder:"ID" help:"A callback of the same partner: callbacks to LOST go where it went."`
+	URL  string `name:"url" placeholder:"URL" help:"They go to this address of that partner instead."`
+}
+
+// Help implements kong's detailed help.
+func (callbackAssign) Help() string {
+	return examples("billbridge callbacks assign new/8c21f6e0a94b57d3 --like cb_00112233445566778899aabbccddeeff --by kim",
+		"billbridge callbacks assign new/8c21f6e0a94b57d3 --like cb_00112233445566778899aabbccddeeff --url https://partner.example.com/paid") +
+		"\n\nThe callback is accepted and delivered when the backend sends it again, if the key in it is the partner's."
+}
+
+// Run assigns an address.
+func (c *callbackAssign) Run(ctx context.Context, s system) error {
+	if err := checkCallbackID(c.Like); err != nil {
+		return err
+	}
+	q := url.Values{"lost": {c.Lost}, "url": {c.URL}}
+	if err := c.addDecider(ctx, s, q); err != nil {
+		return err
+	}
+	if _, _, named := strings.Cut(c.Lost, "/"); !named {
+		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b57d3, not %q", c.Lost))
+	}
+	err := c.call(ctx, http.MethodPost, "/callbacks/"+c.Like+"/assign?"+q.Encode(), nil, nil)
+	if err == nil {
+		printf(s.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
+	}
+	return err
 }
 
 type callbackAudit struct {

@@ -156,12 +156,22 @@ func TestCallbacksCommands(t *testing.T) {
 	afterwards("ELSE1")
 	lists([]string{"ELSE1", "MINE2", "MINE1", "MINE0"}, "--state", "delivered")
 
+	// The address of a callback for a lost one.
+	does(exitUsage, "", `(?s).*the log names a lost address as new/8c21f6e0a94b57d3, not "8c21".*`, "assign", "8c21", "--like", p.ids["MINE1"])
+	does(exitUsage, "", `(?s).*a callback id is cb_ and 32 hex digits.*`, "assign", "backend/8c21f6e0a94b57d3", "--like", "../counts")
+	does(exitError, "", `billbridge: the gateway refused the request \(400\): .*the address must be .*\n`,
+		"assign", "backend/8c21f6e0a94b57d3", "--like", p.ids["MINE1"], "--url", "ftp://partner.example.com/")
+	does(exitOK, `Callbacks to the lost address backend/8c21f6e0a94b57d3 are accepted when the backend sends them again\.\n`,
+		"", "assign", "backend/8c21f6e0a94b57d3", "--like", p.ids["MINE1"])
+	does(exitOK, `AT +BY +ACTION +PARTNER +STATE BEFORE +CALLBACKS\n\S+  kim  address  `+mine+` +lost backend/8c21f6e0a94b57d3 to `+p.url+`/paid/MINE1\n`,
+		"", "audit", "--limit", "1")
+
 	// A dropped callback cannot be replayed or dropped again.
 	does(exitOK, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"], "--by", "박")
 	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"], "--dry-run")
-	does(exitOK, `AT +BY +ACTION  PARTNER +STATE BEFORE +CALLBACKS\n\S+  박 +drop +[0-9a-f]{12}  dead +`+p.ids["ELSE0"]+`\n`+
-		`\S+  kim +replay  [0-9a-f]{12}  dead +`+p.ids["ELSE1"]+`\n\S+  kim +replay  `+mine+`  delivered +`+p.ids["MINE1"]+`\n`+
-		`\S+  kim +replay  `+mine+`  dead +3 callbacks, since \S+\n`, "", "audit")
+	does(exitOK, `AT +BY +ACTION +PARTNER +STATE BEFORE +CALLBACKS\n\S+  박 +drop +[0-9a-f]{12}  dead +`+p.ids["ELSE0"]+`\n`+
+		`\S+  kim +address  `+mine+` +lost .*\n\S+  kim +replay +[0-9a-f]{12}  dead +`+p.ids["ELSE1"]+`\n\S+  kim +replay +`+mine+`  delivered +`+p.ids["MINE1"]+`\n`+
+		`\S+  kim +replay +`+mine+`  dead +3 callbacks, since \S+\n`, "", "audit")
 	does(exitOK, `\{"at":"[^"]+","by":"박","action":"drop","partner":"[0-9a-f]{12}","what":"`+p.ids["ELSE0"]+`","from":"dead"\}\n`, "", "audit", "--json", "--limit", "1")
 	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"])
 	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is delivered, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE1"])

@@ -42,6 +42,7 @@ var ranElsewhere = map[string]string{
 	"billbridge callbacks show ":         "TestCallbacksCommands",
 	"billbridge callbacks replay ":       "TestCallbacksCommands",
 	"billbridge callbacks drop ":         "TestCallbacksCommands",
+	"billbridge callbacks assign":        "TestCallbacksCommands",
 }
 
 // elsewhere reports whether another test runs a command of a README.

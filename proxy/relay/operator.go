@@ -67,7 +67,7 @@ type Attempted struct {
 type Decided struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
-	Action  string    `json:"action"`            // replay or drop
+	Action  string    `json:"action"`            // replay, drop or address
 	Partner string    `json:"partner,omitempty"` // "" for callbacks of several
 	Name    string    `json:"name,omitempty"`    // of the partner
 	What    string    `json:"what"`              // the id of one callback, or the number and the filter of several
@@ -92,6 +92,7 @@ type Progress struct {
 //	GET  /callbacks/{id}
 //	POST /callbacks/replay?by=&…   failed ones (state dead), by the same filter; the answer has a line of Progress after each batch
 //	POST /callbacks/drop?by=&…
+//	POST /callbacks/{id}/assign?by=&lost=&url=   the address of its partner, or url, for a lost one
 //	POST /callbacks/{id}/replay?by=
 //	POST /callbacks/{id}/drop?by=
 //
@@ -106,6 +107,7 @@ func (r *Relay) Operator() http.Handler {
 	m.Path("/callbacks/counts").Methods(http.MethodGet).HandlerFunc(r.counts)
 	m.Path("/callbacks/audit").Methods(http.MethodGet).HandlerFunc(r.audit)
 	m.Path("/callbacks/{id}").Methods(http.MethodGet).HandlerFunc(r.show)
+	m.Path("/callbacks/{id}/assign").Methods(http.MethodPost).HandlerFunc(r.assign)
 	m.Path("/callbacks/{id}/replay").Methods(http.MethodPost).HandlerFunc(r.decideOne("replayed", r.store.ReplayOne, store.Dead, store.Delivered))
 	m.Path("/callbacks/{id}/drop").Methods(http.MethodPost).HandlerFunc(r.decideOne("dropped", r.store.DropOne, store.Dead))
 	return m

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/proxy/tracing"
@@ -23,8 +22,11 @@ import (
 )
 
 // pathMark precedes the id in the path of an address. The part before it comes from public_url and is ignored, so that addresses stay
-// valid when public_url changes. The 128 random bits of the id are enough.
+// valid when public_url changes.
 const pathMark = "/callback/"
+
+// unsealed is the length of the ids of stores without a key, and of earlier versions ([store.Store.Sealed]).
+const unsealed = 32
 
 // storeWithin is how long a callback waits for the store. After that the upstream has to try again.
 const storeWithin = 5 * time.Second
@@ -38,7 +40,7 @@ func idOf(path string) string {
 		return ""
 	}
 	id := path[at+len(pathMark):]
-	if len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
+	if len(id) != unsealed && len(id) != 48 || strings.Trim(id, "0123456789abcdef") != "" {
 		return ""
 	}
 	return id
@@ -61,12 +63,22 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
+	lost := ""
 	address, err := r.store.Address(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		for _, u := range s.config.Upstreams {
+			if r.store.SealedFor(u.Name, id) {
+				in.address.Upstream, in.form = u.Name, u.Form
+			}
+		}
+		lost = in.address.Upstream + "/" + id[:16]
+		address, err = r.store.Address(ctx, lostMark+lost)
+		address.ID, address.Upstream = id, cmp.Or(in.address.Upstream, address.Upstream)
+	}
 	switch {
-	case errors.Is(err, store.ErrNotFound) && r.mayLackAddresses(ctx):
-		r.lostLog.Error("callbacks came to addresses that the store does not have, and it lacks writes since a fail-over or a restore: they get 503, " +
-			"so that the backend sends them again. Find their bills with billbridge bills read")
-		in.fail(http.StatusServiceUnavailable, "lost_address", "this callback cannot be taken now. Send it again later")
+	case errors.Is(err, store.ErrNotFound) && (in.address.Upstream != "" || len(id) == unsealed) &&
+		r.mayLackAddresses(ctx):
+		in.lost(req, lost)
 		return
 	case errors.Is(err, store.ErrNotFound):
 		in.fail(http.StatusNotFound, "unknown_address", "there is no such callback address")
@@ -86,7 +98,7 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if !ok {
 		return
 	}
-	in.accept(req, upstream, body)
+	in.accept(req, body)
 }
 
 // inbound is one callback that is being received.
@@ -95,7 +107,7 @@ type inbound struct {
 	s       *settings
 	w       http.ResponseWriter
 	begun   time.Time
-	form    translate.Form // of the answer
+	form    translate.Form // the upstream's
 	address store.Address
 }
 
@@ -128,14 +140,14 @@ func (in *inbound) read(req *http.Request) ([]byte, bool) {
 }
 
 // accept translates a callback, checks that it belongs to its address, and stores it.
-func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []byte) {
+func (in *inbound) accept(req *http.Request, body []byte) {
 	r, a := in.relay, in.address
-	notice, translated, contentType, ok := in.translate(req, upstream, body)
+	notice, translated, contentType, ok := in.translate(req, body)
 	if !ok {
 		return
 	}
-	// Whoever knows the address, a secret of 128 bits, is taken for the upstream. A key and a bill in the body must be those of
-	// the address.
+	// Whoever knows the address, which cannot be guessed, is taken for the upstream. A key and a bill in the body must be
+	// those of the address.
 	bill := a.Bill
 	for _, key := range notice.Values[billing.Partner] {
 		if partner.Of(key) != a.Partner {
@@ -188,7 +200,7 @@ func (in *inbound) accept(req *http.Request, upstream *config.Upstream, body []b
 	} else {
 		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
 	}
-	in.write(http.StatusOK, in.s.rows.Answer(upstream.Form))
+	in.write(http.StatusOK, in.s.rows.Answer(in.form))
 }
 
 // trace exports the span of a callback that was stored, with a link to the span of the upstream.
@@ -216,9 +228,9 @@ const callbackOperation = "callback.payment"
 
 // translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by its content type:
 // clients send JSON as text, or with the form type that their library sets by default.
-func (in *inbound) translate(req *http.Request, upstream *config.Upstream, body []byte) (_ translate.Notice, translated []byte, contentType string, ok bool) {
+func (in *inbound) translate(req *http.Request, body []byte) (_ translate.Notice, translated []byte, contentType string, ok bool) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff")) // some libraries send a byte order mark, which is not part of JSON
-	translated, notice, err := in.s.rows.Translate(nil, body, upstream.Form, translate.Form(in.address.Form))
+	translated, notice, err := in.s.rows.Translate(nil, body, in.form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
 	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
 		given := req.Header.Get("Content-Type")

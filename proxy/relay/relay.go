@@ -164,12 +164,13 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 		return "", &Wrong{fmt.Sprintf("can be stored only for a bill, a member and a merchant of at most %d bytes each", longestName)}
 	}
 	row := store.Address{
-		ID: random(), Upstream: a.Upstream, Operation: a.Operation,
+		Upstream: a.Upstream, Operation: a.Operation,
 		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: r.until(s, a.Expiry),
 	}
 	if !a.OfBill {
 		row.Store = merchant(row.Partner, fmt.Sprintf("%q %q", a.Member, a.Merchant))
 	}
+	row.ID = r.store.Sealed(row, random())
 	id, err := r.store.Bind(ctx, row)
 	if err != nil {
 		return "", err

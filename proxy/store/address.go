@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -14,7 +15,7 @@ import (
 
 // An Address is a callback address of the gateway, which an upstream got in place of the partner's own.
 type Address struct {
-	ID        string // the unique part of its path: 32 lower-case hex digits that cannot be guessed
+	ID        string // the unique part of its path: lower-case hex digits that cannot be guessed
 	Upstream  string // that got it
 	Operation string // of the call that carried it
 	Partner   partner.ID
@@ -26,6 +27,25 @@ type Address struct {
 	Until     time.Time // the end of the bill; zero if it is not known, and for a registration
 }
 
+// Sealed makes the id of an address from 32 random digits. Without a key it is these. With one it has three times 16
+// digits: a hash that all addresses with the same upstream, operation, partner, form and url have, so that another one
+// shows what a lost row had; random ones; and a hash of these two and the upstream.
+func (s *Store) Sealed(a Address, random string) string {
+	if s.keys.current == "" {
+		return random
+	}
+	key := s.keys.all[0]
+	id := keyedHash(key, a.Upstream, a.Operation, string(a.Partner), a.Form, a.URL) + random[:16]
+	return id + keyedHash(key, id, a.Upstream)
+}
+
+// SealedFor reports whether a gateway with one of the keys made an id for an upstream.
+func (s *Store) SealedFor(upstream, id string) bool {
+	return len(id) == 48 && slices.ContainsFunc(s.keys.all, func(key []byte) bool {
+		return keyedHash(key, id[:32], upstream) == id[32:]
+	})
+}
+
 // Bind stores an address before the upstream gets it, and returns the id to use: a.ID if the address is new.
 //
 // Addresses of registrations are not removed by Sweep: the upstream may have refused the last registration and still use an earlier one. A
@@ -33,7 +53,9 @@ type Address struct {
 // registrations do not fill the store. Two calls for one bill store two addresses: the upstream may use either.
 //
 // If the call certainly had no effect, Unbind takes it back.
-func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
+//
+// With a change, which is recorded in the audit log, the address replaces one with its id.
+func (s *Store) Bind(ctx context.Context, a Address, change ...Change) (id string, err error) {
 	if a.ID == "" || a.Created.IsZero() {
 		return "", errors.New("store: an address needs an id and the time it was made")
 	}
@@ -68,6 +90,12 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 	}
 	url := s.keys.sealText(a.URL, urlOfAddress(a.ID))
 	return write(ctx, s, "keeping a callback address", func(ctx context.Context, q queries) (id string, err error) {
+		for _, c := range change {
+			_, err = q.ExecContext(ctx, "DELETE FROM billbridge_addresses WHERE id = $1", a.ID)
+			if err = errors.Join(err, audited(ctx, q, c)); err != nil {
+				return "", err
+			}
+		}
 		err = q.QueryRowContext(ctx, `
 			INSERT INTO billbridge_addresses AS was (
 				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds, unproven, key_id)
@@ -102,16 +130,29 @@ func (a Address) registration() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Address returns the address with an id, or ErrNotFound.
+// Address returns the address with an id, or ErrNotFound. If the row was lost and another one shows what it had
+// ([Store.Sealed]), the address has no bill and no store.
 func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 	if storable(map[string]string{"id": id}) != nil { // it comes from a path that anyone can call
 		return Address{}, ErrNotFound
 	}
+	a, err := s.address(ctx, "id = $1", id)
+	if errors.Is(err, ErrNotFound) && len(id) == 48 {
+		a, err = s.address(ctx, "id > $1 AND id < $2 LIMIT 1", id[:16], id[:16]+"g")
+		if err == nil && !s.SealedFor(a.Upstream, id) {
+			err = ErrNotFound
+		}
+		a.ID, a.Bill, a.Store = id, "", ""
+	}
+	return a, err
+}
+
+func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {
 	return read(ctx, s, "reading a callback address", func(ctx context.Context, q queries) (a Address, err error) {
 		var key string
 		err = q.QueryRowContext(ctx, `
 			SELECT id, upstream, operation, partner, bill, store, form, url, created, until, key_id
-			FROM billbridge_addresses WHERE id = $1`, id).Scan(
+			FROM billbridge_addresses WHERE `+where, args...).Scan(
 			&a.ID, &a.Upstream, &a.Operation, &a.Partner, &a.Bill, &a.Store, &a.Form, &a.URL, moment{&a.Created}, moment{&a.Until}, &key)
 		if errors.Is(err, sql.ErrNoRows) {
 			err = ErrNotFound

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -21,6 +22,7 @@ const KeyLength = 32
 type keyring struct {
 	current string // the id of the first key; "" if there is none: then nothing is encrypted
 	ciphers map[string]cipher.AEAD
+	all     [][]byte // the first one and the others
 }
 
 // KeyID is the name of a key in rows and errors. It says nothing of the key.
@@ -48,6 +50,7 @@ func newKeyring(keys Keys) (k keyring, err error) {
 		if i == 0 {
 			k.current = KeyID(key)
 		}
+		k.all = append(k.all, key)
 	}
 	return k, nil
 }
@@ -108,6 +111,13 @@ func (k keyring) openText(id, value, place string) (string, error) {
 	}
 	plain, err := k.open(id, sealed, place)
 	return string(plain), err
+}
+
+// keyedHash is 64 bits in hex that only a holder of the key can make of a text.
+func keyedHash(key []byte, of ...string) string {
+	m := hmac.New(sha256.New, key)
+	fmt.Fprintf(m, "billbridge callback address %q", of)
+	return hex.EncodeToString(m.Sum(nil)[:8])
 }
 
 // The places of the encrypted values.

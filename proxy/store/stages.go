@@ -58,6 +58,7 @@ const (
 
 	CallbackReplayed Action = "replay" // of one callback, or of several
 	CallbackDropped  Action = "drop"
+	AddressAssigned  Action = "address" // the partner's, for a callback address whose row was lost
 )
 
 // A Change is one entry of the audit log. Entries are never removed.
@@ -303,9 +304,9 @@ func (s *Store) AuditOf(ctx context.Context, partner partner.ID, limit int) ([]C
 	return s.audit(ctx, "partner = $2", limit, partner)
 }
 
-// AuditCallbacks returns the last changes that replayed or dropped callbacks, the last one first.
+// AuditCallbacks returns the last changes that replayed or dropped callbacks, or assigned an address, the last one first.
 func (s *Store) AuditCallbacks(ctx context.Context, limit int) ([]Change, error) {
-	return s.audit(ctx, fmt.Sprintf("action IN ('%s', '%s')", CallbackReplayed, CallbackDropped), limit)
+	return s.audit(ctx, fmt.Sprintf("action IN ('%s', '%s', '%s')", CallbackReplayed, CallbackDropped, AddressAssigned), limit)
 }
 
 func (s *Store) audit(ctx context.Context, where string, limit int, args ...any) ([]Change, error) {

@@ -1,0 +1,200 @@
+package relay_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
+)
+
+var storeKey = bytes.Repeat([]byte{7}, store.KeyLength)
+
+// sealing is a station whose store has keys.
+func sealing(t *testing.T, at string, keys store.Keys) *station {
+	t.Helper()
+	opened, err := store.Open(t.Context(), at, store.Options{Keys: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = opened.Close() })
+	return onStore(t, setup{form: "legacy"}, opened)
+}
+
+// lose removes the row of an address, as a fail-over does that loses the last writes.
+func (s *station) lose(paths ...string) {
+	s.t.Helper()
+	for _, path := range paths {
+		if err := s.Unbind(s.t.Context(), path); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.store.Restored(s.t.Context(), store.ByFailOver, time.Now()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// ofBill is asked for another bill of a partner.
+func ofBill(key, id, address string) relay.Binding {
+	a := asked("v2", address)
+	a.Key, a.Bill = key, id
+	return a
+}
+
+// The row of an address was lost, and that of another bill of the partner was not: the callback is delivered to the same address of the
+// partner as that of the other bill. No callback goes to another partner than that whose key it has.
+func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, at string) {
+		s := sealing(t, at, store.Keys{Key: storeKey})
+		const shared, own = "https://partner.example.com/paid?token=1", "https://partner.example.com/paid?order=1"
+		for range 8 {
+			s.bind(ofBill("another-key", "another", shared))
+		}
+		s.bind(ofBill(key, "kept", shared))
+		lost, alone := s.bind(ofBill(key, bill, shared)), s.bind(ofBill(key, bill, own))
+		s.lose(lost, alone)
+		for _, body := range []string{notice("legacy", "another-key", bill), notice("legacy", "stolen", bill), `{"apikey":"demo-key","apiKey":"another-key"}`} {
+			if w := s.post(lost, body); w.Code != 404 || len(s.stored()) != 0 {
+				t.Errorf("%s: %d, %d stored", body, w.Code, len(s.stored()))
+			}
+		}
+		s.accept(lost, inLegacy)
+		s.accept(lost, inLegacy) // a repetition
+		if got := s.only(); got.URL != shared || string(got.Partner) != hash(key) || got.Bill != bill || got.Form != "v2" || got.Upstream != "up" || got.Repeats != 1 {
+			t.Errorf("%+v", got)
+		}
+		if w := s.post(alone, inLegacy); w.Code != 503 {
+			t.Errorf("no other bill has this address: %d", w.Code)
+		}
+		s.counts(refused, `{reason="another_partner",upstream="up"} 3`, `{reason="lost_address",upstream="up"} 1`)
+		s.bind(ofBill(key, bill, own)) // the create is repeated, and the backend answers that it has the bill
+		s.accept(alone, inLegacy)
+		if got := s.stored()[1]; got.URL != own || string(got.Partner) != hash(key) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// Only the store's key makes addresses that are taken for lost ones: nobody else who knows an address of a partner can make another one.
+func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, at string) {
+		s := sealing(t, at, store.Keys{Key: storeKey})
+		kept, path := s.bind(ofBill(key, "kept", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
+		s.lose(path)
+		digits := strings.TrimPrefix(path, "/callback/")
+		for name, forged := range map[string]string{
+			"the digits of no key": digits[:47] + string("10"[strings.Count(digits[47:], "1")]), "other random digits": digits[:16] + strings.Repeat("0", 16) + digits[32:],
+			"the hash of another address": strings.Repeat("0", 16) + digits[16:], "without a seal": digits[:32],
+		} {
+			if w := s.post("/callback/"+forged, inLegacy); w.Code == 200 || w.Code == 503 && len(forged) == 48 {
+				t.Errorf("%s: %d", name, w.Code)
+			}
+		}
+		if len(s.stored()) != 0 {
+			t.Error("it is stored")
+		}
+		rotated := sealing(t, at, store.Keys{Key: bytes.Repeat([]byte{8}, store.KeyLength), Old: [][]byte{storeKey}})
+		if _, err := rotated.store.Recrypt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rotated.accept(path, inLegacy)
+		rotated.accept(kept, notice("legacy", key, "kept"))
+		without := sealing(t, at, store.Keys{Key: bytes.Repeat([]byte{8}, store.KeyLength)})
+		if w := without.post(path, inLegacy); w.Code != 404 {
+			t.Errorf("the key that sealed it was removed: %d", w.Code)
+		}
+		without.accept(kept, notice("legacy", key, "kept"))
+	})
+}
+
+// Addresses of earlier versions, which backends have stored, are received as before.
+func TestAddressesOfEarlierVersionsWork(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, at string) {
+		before := newStation(t, setup{form: "legacy", store: at})
+		path := before.bind(asked("v2", "https://partner.example.com/"))
+		if len(path) != len("/callback/")+32 {
+			t.Fatal(path)
+		}
+		s := sealing(t, at, store.Keys{Key: storeKey})
+		s.accept(path, inLegacy)
+	})
+}
+
+// If nothing shows where callbacks to a lost address belong, an operator decides: the callback is delivered when the backend sends it
+// again, but only one with the key of the chosen partner.
+func TestAnOperatorAssignsALostAddress(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]store.Keys{"sealed": {Key: storeKey}, "without a key": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxytest.Each(t, func(t *testing.T, at string) {
+				s := sealing(t, at, keys)
+				s.accept(s.bind(ofBill(key, "kept", "https://partner.example.com/paid?order=1")), notice("legacy", key, "kept"))
+				like := s.only().ID
+				path := s.bind(asked("v2", "https://partner.example.com/paid?order=2"))
+				s.lose(path)
+				upstream := map[bool]string{true: "up", false: "none"}[keys.Key != nil]
+				if w := s.post(path, inLegacy); w.Code != 503 {
+					t.Fatalf("%d", w.Code)
+				}
+				s.counts(refused, `{reason="lost_address",upstream="`+upstream+`"} 1`)
+				lost := strings.TrimSuffix(upstream, "none") + "/" + strings.TrimPrefix(path, "/callback/")[:16]
+				if got := s.logs.String(); !strings.Contains(got, `"lost":"`+lost+`","of":"bill [\"`+bill+`\"] of partner `+hash(key)[:12]+`"`) || strings.Contains(got, path[len("/callback/"):]) {
+					t.Error(got)
+				}
+				assign := func(more string) *httptest.ResponseRecorder {
+					return s.asks(http.MethodPost, "/callbacks/"+like+"/assign?lost="+lost+more)
+				}
+				for more, status := range map[string]int{
+					"": 400, "&by=anna&url=http://127.0.0.1/": 400, "&by=anna&url=ftp://partner.example.com/": 400, "&dry_run=true": 200,
+				} {
+					if w := assign(more); w.Code != status {
+						t.Errorf("%s: %d %s", more, w.Code, w.Body)
+					}
+				}
+				if w := s.asks(http.MethodPost, "/callbacks/cb_00112233445566778899aabbccddeeff/assign?by=anna&lost="+lost); w.Code != 404 {
+					t.Errorf("like a callback that there is not: %d", w.Code)
+				}
+				if w := s.post(path, inLegacy); w.Code != 503 {
+					t.Errorf("nothing was assigned: %d", w.Code)
+				}
+				for _, more := range []string{"&by=anna", "&by=ben&url=" + url.QueryEscape("https://partner.example.com/all?token=1")} {
+					if w := assign(more); w.Code != 200 || strings.Contains(w.Body.String(), "token") {
+						t.Fatalf("%s: %d %s", more, w.Code, w.Body)
+					}
+				}
+				if w := s.post(path, notice("legacy", "another-key", bill)); w.Code != 404 {
+					t.Errorf("another partner: %d", w.Code)
+				}
+				s.accept(path, inLegacy)
+				if got := s.stored()[1]; got.URL != "https://partner.example.com/all?token=1" || string(got.Partner) != hash(key) || got.Bill != bill || got.Upstream != "up" || got.Form != "v2" {
+					t.Errorf("%+v", got)
+				}
+				log, err := s.store.AuditCallbacks(t.Context(), 10)
+				if err != nil || len(log) != 2 || log[0].By != "ben" || string(log[0].Partner) != hash(key) || log[0].Subject != "lost "+lost+" to https://partner.example.com/all" {
+					t.Errorf("%+v %v", log, err)
+				}
+			})
+		})
+	}
+}
+
+// A bill id can have the partner's key in it, which is never logged.
+func TestLogOfALostAddressShowsNoKey(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, setup{form: "legacy"})
+	s.lose()
+	w := s.post("/callback/"+strings.Repeat("0", 32), notice("legacy", key, strings.Repeat("x", 35)+key))
+	if got := s.logs.String(); w.Code != 503 || strings.Contains(got, key[:5]) || !strings.Contains(got, hash(key)[:12]) {
+		t.Errorf("%d %s", w.Code, got)
+	}
+}
