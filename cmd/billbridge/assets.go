@@ -31,6 +31,8 @@ var assets = []asset{
 	{"socket", "billbridge.socket", "systemd: socket unit; the port for partners stays open during a restart", embedded("billbridge.socket")},
 	{"compose", "compose.yaml", "Compose: two gateways, PostgreSQL, two sandboxes, Prometheus", embedded("compose.yaml")},
 	{"kubernetes", "kubernetes.yaml", "Kubernetes: manifests for two gateways", embedded("kubernetes.yaml")},
+	{"patroni", "patroni.yaml", "Patroni: a node of a highly available PostgreSQL", embedded("patroni.yaml")},
+	{"haproxy", "haproxy.cfg", "HAProxy: the address of the primary of that PostgreSQL", embedded("haproxy.cfg")},
 	{"alerts", "alerts.yaml", "Prometheus: alert rules", embedded("alerts.yaml")},
 	{"runbook", "RUNBOOK.md", "what to do when an alert fires", embedded("RUNBOOK.md")},
 	{"dashboard", "dashboard.json", "Grafana: dashboard", embedded("dashboard.json")},

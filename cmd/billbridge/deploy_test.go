@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +127,19 @@ type manifest struct {
 		Template struct {
 			Metadata struct{ Labels map[string]string }
 			Spec     struct {
-				Grace      int `yaml:"terminationGracePeriodSeconds"`
+				Grace    int `yaml:"terminationGracePeriodSeconds"`
+				Affinity struct {
+					Apart struct {
+						Preferred []struct {
+							Term struct {
+								Key    string `yaml:"topologyKey"`
+								Labels struct {
+									Match map[string]string `yaml:"matchLabels"`
+								} `yaml:"labelSelector"`
+							} `yaml:"podAffinityTerm"`
+						} `yaml:"preferredDuringSchedulingIgnoredDuringExecution"`
+					} `yaml:"podAntiAffinity"`
+				}
 				Containers []struct {
 					Image     string
 					Args      []string
@@ -144,7 +157,7 @@ type manifest struct {
 }
 
 // The config in the manifests passes check. A pod drains after its preStop and before it is killed, and takes connections until its readiness probe has failed. The
-// start is not ended while it waits for the store. A drain of nodes leaves a replica.
+// start is not ended while it waits for the store. A drain of nodes leaves a replica, and the replicas run on different nodes.
 func TestKubernetesManifests(t *testing.T) {
 	t.Parallel()
 	all := map[string]manifest{}
@@ -161,6 +174,10 @@ func TestKubernetesManifests(t *testing.T) {
 	d := all["Deployment billbridge"].Spec
 	if d.Replicas < 2 || all["PodDisruptionBudget billbridge"].Spec.MinAvailable >= d.Replicas || len(d.Template.Spec.Containers) != 1 {
 		t.Fatalf("%+v", d)
+	}
+	if apart := d.Template.Spec.Affinity.Apart.Preferred; len(apart) != 1 || apart[0].Term.Key != "kubernetes.io/hostname" ||
+		!maps.Equal(apart[0].Term.Labels.Match, d.Template.Metadata.Labels) {
+		t.Errorf("the replicas may all run on one node: %+v", apart)
 	}
 	pod := d.Template.Spec.Containers[0]
 	if pod.Lifecycle.PreStop.Sleep.Seconds == 0 {
@@ -190,5 +207,45 @@ func TestKubernetesManifests(t *testing.T) {
 	}
 	if len(all) != 5 {
 		t.Errorf("%d manifests, want 5", len(all))
+	}
+}
+
+// A round of Patroni's loop ends before the lock of the primary does. HAProxy connects to the port of PostgreSQL, checks that of Patroni, and
+// ends the connections to a former primary.
+func TestPatroniAndHAProxyFilesFit(t *testing.T) {
+	t.Parallel()
+	var node struct {
+		Restapi   struct{ Listen string }
+		Bootstrap struct {
+			DCS struct {
+				TTL, Wait, Retry int
+				Synchronous      bool `yaml:"synchronous_mode"`
+			}
+		}
+		Postgresql struct{ Listen string }
+	}
+	text := strings.NewReplacer("loop_wait:", "wait:", "retry_timeout:", "retry:").Replace(string(embeddedText(t, "patroni.yaml")))
+	if err := yaml.Unmarshal([]byte(text), &node); err != nil {
+		t.Fatal(err)
+	}
+	if d := node.Bootstrap.DCS; d.TTL < 20 || d.Wait == 0 || d.Retry == 0 || d.Wait+2*d.Retry > d.TTL || !d.Synchronous {
+		t.Errorf("a primary would lose its lock while etcd is slow, or the cluster can lose writes: %+v", d)
+	}
+	_, database, _ := strings.Cut(node.Postgresql.Listen, ":")
+	_, check, _ := strings.Cut(node.Restapi.Listen, ":")
+	haproxy := string(embeddedText(t, "haproxy.cfg"))
+	for _, server := range []string{"pg1", "pg2", "pg3"} {
+		if line := "server " + server + " " + server + ":" + database + " check port " + check + "\n"; !strings.Contains(haproxy, line) {
+			t.Errorf("haproxy.cfg lacks %q", line)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(module, "proxy/store/HIGH-AVAILABILITY.md"))
+	if _, block, _ := strings.Cut(haproxy, ":5000\n"); err != nil || block == "" || !strings.Contains(string(page), block) {
+		t.Errorf("HIGH-AVAILABILITY.md lacks these lines of haproxy.cfg (%v):\n%s", err, block)
+	}
+	for _, line := range []string{"http-check send meth OPTIONS uri /primary\n", "on-marked-down shutdown-sessions\n"} {
+		if !strings.Contains(haproxy, line) {
+			t.Errorf("haproxy.cfg lacks %q", line)
+		}
 	}
 }

@@ -24,7 +24,7 @@ type block struct {
 	lines    []string
 }
 
-// readmes returns the names of all READMEs, the top-level one first, and of the runbook.
+// readmes returns the names of all READMEs, the top-level one first, and of the other pages for operators.
 func readmes(t *testing.T) []string {
 	t.Helper()
 	files := []string{"README.md"}
@@ -32,7 +32,7 @@ func readmes(t *testing.T) []string {
 		if err == nil && entry.IsDir() && (entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".") && path != module) {
 			return filepath.SkipDir
 		}
-		if name, inside := strings.CutPrefix(filepath.ToSlash(path), module+"/"); err == nil && inside && slices.Contains([]string{"README.md", "RUNBOOK.md"}, entry.Name()) && name != "README.md" {
+		if name, inside := strings.CutPrefix(filepath.ToSlash(path), module+"/"); err == nil && inside && slices.Contains([]string{"README.md", "RUNBOOK.md", "HIGH-AVAILABILITY.md"}, entry.Name()) && name != "README.md" {
 			files = append(files, name)
 		}
 		return err
