@@ -15,8 +15,11 @@ import (
 // a place of its partner, and reads that need no store would be refused.
 const (
 	trialAfter   = time.Second
-	lateInOutage = 3 // statements in a row that did not end in time
+	lateInOutage = 3 // statements in a row that did not end in time, or that wait while none has ended for silence
+	silence      = time.Second
 )
+
+var errSilent = errors.New("PostgreSQL has not answered for a second")
 
 // An outageEngine is an engine whose calls fail at once while the database is known to be down.
 type outageEngine struct {
@@ -27,6 +30,9 @@ type outageEngine struct {
 	since time.Time // when it was found to be down
 	tried time.Time
 	late  int // statements in a row that did not end in time
+
+	waiting int       // calls under way
+	ended   time.Time // when the last one ended, or the first of those under way began
 }
 
 type patientKey struct{}
@@ -48,7 +54,7 @@ func (e *outageEngine) record(ctx context.Context, n *entry) error {
 }
 
 func (e *outageEngine) try(ctx context.Context, do func() error) error {
-	if err := e.down(); err != nil && ctx.Value(patientKey{}) == nil {
+	if err := e.enter(ctx.Value(patientKey{}) != nil); err != nil {
 		return err
 	}
 	err := named(do())
@@ -56,24 +62,36 @@ func (e *outageEngine) try(ctx context.Context, do func() error) error {
 	return err
 }
 
-// down returns why the database is down, or nil if this call can try it.
-func (e *outageEngine) down() error {
+// enter counts a call that can try the database; otherwise it returns why the database is down.
+func (e *outageEngine) enter(patient bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cause == nil || time.Since(e.tried) >= trialAfter {
-		e.tried = time.Now()
-		return nil
+	now := time.Now()
+	if e.cause == nil && e.waiting >= lateInOutage && now.Sub(e.ended) >= silence { // such as a frozen server
+		e.cause, e.since = errSilent, now
 	}
-	return fmt.Errorf("%w; PostgreSQL is down since %s", e.cause, e.since.UTC().Format(time.RFC3339))
+	if e.cause == nil || now.Sub(e.tried) >= trialAfter {
+		e.tried = now
+	} else if !patient {
+		return fmt.Errorf("%w; PostgreSQL is down since %s", e.cause, e.since.UTC().Format(time.RFC3339))
+	}
+	if e.waiting == 0 {
+		e.ended = now
+	}
+	e.waiting++
+	return nil
 }
 
 // observe learns from the result of a call. An error of a statement that the server has answered shows that it is up.
 func (e *outageEngine) observe(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case errors.Is(err, context.Canceled):
+	e.waiting--
+	if errors.Is(err, context.Canceled) { // the caller has ended it, not the database
 		return
+	}
+	e.ended = time.Now()
+	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		if e.late++; e.late < lateInOutage && e.cause == nil {
 			return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,47 @@ func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While calls wait and none has ended for a second, as at a frozen server, the others fail at once. A call that ends shows that it is up.
+func TestSilentStoreFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		frozen := make(chan struct{})
+		e := &outageEngine{engine: &waitingEngine{until: frozen}}
+		var calls sync.WaitGroup
+		for range lateInOutage {
+			calls.Go(func() { _ = e.read(t.Context(), nil) })
+		}
+		time.Sleep(silence - time.Millisecond)
+		synctest.Wait()
+		calls.Go(func() {
+			if err := e.read(t.Context(), nil); err != nil {
+				t.Errorf("before the second is over: %v", err)
+			}
+		})
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if err := e.read(t.Context(), nil); !errors.Is(err, errSilent) {
+			t.Errorf("after a second: %v", err)
+		}
+		close(frozen)
+		calls.Wait()
+		if err := e.read(t.Context(), nil); err != nil {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// A waitingEngine answers calls when until is closed.
+type waitingEngine struct {
+	engine
+	until chan struct{}
+}
+
+func (w *waitingEngine) read(context.Context, func(context.Context, queries) error) error {
+	<-w.until
+	return nil
 }
 
 // An error of a server that cannot be used begins with the server and the cause, on one line, without user and password.
