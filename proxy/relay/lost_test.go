@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
@@ -52,7 +53,7 @@ func ofBill(key, id, address string) relay.Binding {
 func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		s := sealing(t, at, store.Keys{Key: storeKey})
+		s := sealing(t, at, store.Keys{}) // the store has a secret of its own
 		const shared, own = "https://partner.example.com/paid?token=1", "https://partner.example.com/paid?order=1"
 		for range 8 {
 			s.bind(ofBill("another-key", "another", shared))
@@ -65,8 +66,8 @@ func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
 				t.Errorf("%s: %d, %d stored", body, w.Code, len(s.stored()))
 			}
 		}
-		s.accept(lost, inLegacy)
-		s.accept(lost, inLegacy) // a repetition
+		sealing(t, at, store.Keys{}).accept(lost, inLegacy)              // another gateway
+		sealing(t, at, store.Keys{Key: storeKey}).accept(lost, inLegacy) // a repetition, when store.key was set
 		if got := s.only(); got.URL != shared || string(got.Partner) != hash(key) || got.Bill != bill || got.Form != "v2" || got.Upstream != "up" || got.Repeats != 1 {
 			t.Errorf("%+v", got)
 		}
@@ -115,17 +116,21 @@ func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 	})
 }
 
+// ofEarlierVersion is an address without a seal.
+const ofEarlierVersion = "/callback/00112233445566778899aabbccddeeff"
+
 // Addresses of earlier versions, which backends have stored, are received as before.
 func TestAddressesOfEarlierVersionsWork(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		before := newStation(t, setup{form: "legacy", store: at})
-		path := before.bind(asked("v2", "https://partner.example.com/"))
-		if len(path) != len("/callback/")+32 {
-			t.Fatal(path)
-		}
 		s := sealing(t, at, store.Keys{Key: storeKey})
-		s.accept(path, inLegacy)
+		if _, err := s.store.Bind(t.Context(), store.Address{
+			ID: strings.TrimPrefix(ofEarlierVersion, "/callback/"), Upstream: "up", Operation: "bill.create", Partner: partner.Of(key), Bill: bill,
+			Form: "v2", URL: "https://partner.example.com/", Created: time.Now(),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s.accept(ofEarlierVersion, inLegacy)
 	})
 }
 
@@ -133,16 +138,18 @@ func TestAddressesOfEarlierVersionsWork(t *testing.T) {
 // again, but only one with the key of the chosen partner.
 func TestAnOperatorAssignsALostAddress(t *testing.T) {
 	t.Parallel()
-	for name, keys := range map[string]store.Keys{"sealed": {Key: storeKey}, "without a key": {}} {
+	for upstream, name := range map[string]string{"up": "sealed", "none": "of an earlier version"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			proxytest.Each(t, func(t *testing.T, at string) {
-				s := sealing(t, at, keys)
+				s := sealing(t, at, store.Keys{Key: storeKey})
 				s.accept(s.bind(ofBill(key, "kept", "https://partner.example.com/paid?order=1")), notice("legacy", key, "kept"))
 				like := s.only().ID
 				path := s.bind(asked("v2", "https://partner.example.com/paid?order=2"))
 				s.lose(path)
-				upstream := map[bool]string{true: "up", false: "none"}[keys.Key != nil]
+				if upstream == "none" {
+					path = ofEarlierVersion
+				}
 				if w := s.post(path, inLegacy); w.Code != 503 {
 					t.Fatalf("%d", w.Code)
 				}

@@ -25,7 +25,7 @@ import (
 // valid when public_url changes.
 const pathMark = "/callback/"
 
-// unsealed is the length of the ids of stores without a key, and of earlier versions ([store.Store.Sealed]).
+// unsealed is the length of the ids of earlier versions ([store.Store.Sealed]).
 const unsealed = 32
 
 // storeWithin is how long a callback waits for the store. After that the upstream has to try again.

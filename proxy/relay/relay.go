@@ -170,7 +170,7 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	if !a.OfBill {
 		row.Store = merchant(row.Partner, fmt.Sprintf("%q %q", a.Member, a.Merchant))
 	}
-	row.ID = r.store.Sealed(row, random())
+	row.ID = r.store.Sealed(row, random()[:16])
 	id, err := r.store.Bind(ctx, row)
 	if err != nil {
 		return "", err

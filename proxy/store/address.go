@@ -27,21 +27,18 @@ type Address struct {
 	Until     time.Time // the end of the bill; zero if it is not known, and for a registration
 }
 
-// Sealed makes the id of an address from 32 random digits. Without a key it is these. With one it has three times 16
-// digits: a hash that all addresses with the same upstream, operation, partner, form and url have, so that another one
-// shows what a lost row had; random ones; and a hash of these two and the upstream.
+// Sealed makes the id of an address from 16 random digits. It has three times 16 digits: a hash that all addresses with the same upstream,
+// operation, partner, form and url have, so that another one shows what a lost row had; the random ones; and a hash of these two and the
+// upstream.
 func (s *Store) Sealed(a Address, random string) string {
-	if s.keys.current == "" {
-		return random
-	}
-	key := s.keys.all[0]
-	id := keyedHash(key, a.Upstream, a.Operation, string(a.Partner), a.Form, a.URL) + random[:16]
+	key := s.keys.sealing[0]
+	id := keyedHash(key, a.Upstream, a.Operation, string(a.Partner), a.Form, a.URL) + random
 	return id + keyedHash(key, id, a.Upstream)
 }
 
-// SealedFor reports whether a gateway with one of the keys made an id for an upstream.
+// SealedFor reports whether a gateway on this store, or with one of the keys, made an id for an upstream.
 func (s *Store) SealedFor(upstream, id string) bool {
-	return len(id) == 48 && slices.ContainsFunc(s.keys.all, func(key []byte) bool {
+	return len(id) == 48 && slices.ContainsFunc(s.keys.sealing, func(key []byte) bool {
 		return keyedHash(key, id[:32], upstream) == id[32:]
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -22,7 +23,7 @@ const KeyLength = 32
 type keyring struct {
 	current string // the id of the first key; "" if there is none: then nothing is encrypted
 	ciphers map[string]cipher.AEAD
-	all     [][]byte // the first one and the others
+	sealing [][]byte // what seals callback addresses: the first one, the others, and the secret of the store
 }
 
 // KeyID is the name of a key in rows and errors. It says nothing of the key.
@@ -50,7 +51,7 @@ func newKeyring(keys Keys) (k keyring, err error) {
 		if i == 0 {
 			k.current = KeyID(key)
 		}
-		k.all = append(k.all, key)
+		k.sealing = append(k.sealing, key)
 	}
 	return k, nil
 }
@@ -130,6 +131,15 @@ type keyError struct{ id, given string }
 
 func (e *keyError) Error() string {
 	return fmt.Sprintf("rows are encrypted with the key %s, which is neither store.key nor one of store.old_keys (given: %s)", e.id, e.given)
+}
+
+// secret returns the secret of a store, which the first gateway on it makes.
+func secret(ctx context.Context, q queries) (secret string, err error) {
+	if _, err = q.ExecContext(ctx, "INSERT INTO billbridge_secret (one, value) VALUES (1, $1) ON CONFLICT DO NOTHING", rand.Text()); err != nil {
+		return "", err
+	}
+	err = q.QueryRowContext(ctx, "SELECT value FROM billbridge_secret").Scan(&secret)
+	return secret, err
 }
 
 // check refuses a database with rows that no key can decrypt.

@@ -188,7 +188,7 @@ func backToVersion5(t *testing.T, db *sql.DB) {
 	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_owners_open", "billbridge_counts_marked"} {
 		run(t, db, "DROP INDEX IF EXISTS "+index)
 	}
-	run(t, db, "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",
+	run(t, db, "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_secret", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN repeats", "ALTER TABLE billbridge_callbacks DROP COLUMN repeated",
 		"ALTER TABLE billbridge_addresses DROP COLUMN key_id",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN key_id", "ALTER TABLE billbridge_callbacks DROP COLUMN erased", "DROP TABLE billbridge_proven", "DROP INDEX billbridge_addresses_unproven",

@@ -139,8 +139,9 @@ func mayWrite(ctx context.Context, q queries) error {
 	err := q.QueryRowContext(ctx, `
 		SELECT privilege || ' on ' || name
 		FROM unnest(ARRAY['billbridge_upstreams', 'billbridge_addresses', 'billbridge_callbacks', 'billbridge_owners',
-				'billbridge_rollout', 'billbridge_stages', 'billbridge_audit', 'billbridge_seen', 'billbridge_counts', 'billbridge_clock', 'billbridge_unknown',
-				'billbridge_proven', 'billbridge_doubled']) AS name,
+				'billbridge_rollout', 'billbridge_stages', 'billbridge_audit', 'billbridge_seen', 'billbridge_counts',
+				'billbridge_clock', 'billbridge_unknown', 'billbridge_proven', 'billbridge_doubled', 'billbridge_gateways',
+				'billbridge_secret']) AS name,
 			unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
 		WHERE NOT has_table_privilege(name, privilege) LIMIT 1`).Scan(&missing)
 	switch {

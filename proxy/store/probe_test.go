@@ -324,7 +324,7 @@ func TestProbeOfPostgres(t *testing.T) {
 	tables := []string{
 		"billbridge_addresses", "billbridge_callbacks", "billbridge_upstreams", "billbridge_owners", "billbridge_rollout",
 		"billbridge_stages", "billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_clock", "billbridge_unknown",
-		"billbridge_proven", "billbridge_doubled",
+		"billbridge_proven", "billbridge_doubled", "billbridge_gateways", "billbridge_secret",
 	}
 	for i, table := range tables {
 		run(t, db, fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO %s", table, guest))

@@ -177,7 +177,13 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 	if err != nil {
 		return nil, p.failed(err)
 	}
-	if err := s.read(ctx, s.keys.check); err != nil {
+	err = s.read(ctx, s.keys.check)
+	if err == nil {
+		var own string
+		own, err = write(ctx, s, "reading the store's secret", secret)
+		s.keys.sealing = append(s.keys.sealing, []byte(own))
+	}
+	if err != nil {
 		_ = s.Close()
 		return nil, p.failed(err)
 	}
