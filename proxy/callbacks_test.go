@@ -125,7 +125,7 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 				q := newCall(client, "create").with("callbackUrl", theirs)
 				r.send(q).check(t, client, 200, "0000")
 				ours := r.addressAtUpstream(t, 1)
-				if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+32 {
+				if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+48 {
 					t.Fatalf("the upstream was given %s", ours)
 				}
 				r.checkStoredAddress(t, ours, store.Address{
@@ -299,7 +299,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	if log := r.logs.String(); !strings.Contains(log, "no longer the one that was opened") {
 		t.Errorf("the log does not say why: %s", log)
 	}
-	if log := r.logs.String(); strings.Count(log, `"level":"ERROR","msg":"a callback address cannot be stored"`) != 2 {
+	if log := r.logs.String(); !strings.Contains(log, `"level":"ERROR","msg":"a callback address cannot be stored"`) { // one line a second
 		t.Errorf("the log does not say why:\n%s", log)
 	}
 	// Calls without an address still work.
