@@ -11,44 +11,44 @@ import (
 // check: one_of, and required on a row of one form.
 func (r *row) checkBounds(v value, path string, all bool) *Refusal {
 	if v.countsAsAbsent() {
-		if r.required && (all || r.onlyForm() >= 0) {
-			return &Refusal{r.refuse, path, "is missing", false}
+		if r.Required && (all || r.onlyForm() >= 0) {
+			return &Refusal{r.Refuse, path, "is missing", false}
 		}
 		return nil
 	}
 	switch {
-	case r.oneOf == nil:
+	case r.OneOf == nil:
 	case v.kind != text:
-		return &Refusal{r.refuse, path, wrongType(strings.Join(r.oneOf, " or "), v.typeName()), false}
-	case !slices.Contains(r.oneOf, v.text()):
-		return &Refusal{r.refuse, path, "must be " + strings.Join(r.oneOf, " or "), false}
+		return &Refusal{r.Refuse, path, wrongType(strings.Join(r.OneOf, " or "), v.typeName()), false}
+	case !slices.Contains(r.OneOf, v.text()):
+		return &Refusal{r.Refuse, path, "must be " + strings.Join(r.OneOf, " or "), false}
 	}
 	if !all {
 		return nil
 	}
 	if v.kind == composite {
-		return &Refusal{r.malformed, path, wrongType("a single value", v.typeName()), false}
+		return &Refusal{r.Malformed, path, wrongType("a single value", v.typeName()), false}
 	}
 	content := v.text()
 	if r.digits {
 		switch {
 		case !isDigits(content):
-			return &Refusal{r.malformed, path, wrongType(wholeNumber, v.notDigits()), false}
-		case r.min > 0 && less(content, r.min):
-			return &Refusal{r.refuse, path, "must be at least " + strconv.Itoa(r.min), false}
-		case r.max > 0 && !less(content, r.max+1):
-			return &Refusal{r.refuse, path, "must be at most " + strconv.Itoa(r.max), false}
+			return &Refusal{r.Malformed, path, wrongType(wholeNumber, v.notDigits()), false}
+		case r.Min > 0 && less(content, r.Min):
+			return &Refusal{r.Refuse, path, "must be at least " + strconv.Itoa(r.Min), false}
+		case r.Max > 0 && !less(content, r.Max+1):
+			return &Refusal{r.Refuse, path, "must be at most " + strconv.Itoa(r.Max), false}
 		}
 		return nil
 	}
 	length := utf8.RuneCountInString(content)
 	switch {
-	case r.exactDigits > 0 && (length != r.exactDigits || !allDigits(content)):
-		return &Refusal{r.refuse, path, "must have exactly " + strconv.Itoa(r.exactDigits) + " digits", false}
-	case r.max > 0 && length > r.max:
-		return &Refusal{r.refuse, path, "has " + strconv.Itoa(length) + " characters, at most " + strconv.Itoa(r.max) + " are allowed", false}
-	case r.min > 0 && length < r.min:
-		return &Refusal{r.refuse, path, "has " + strconv.Itoa(length) + " characters, at least " + strconv.Itoa(r.min) + " are needed", false}
+	case r.ExactDigits > 0 && (length != r.ExactDigits || !allDigits(content)):
+		return &Refusal{r.Refuse, path, "must have exactly " + strconv.Itoa(r.ExactDigits) + " digits", false}
+	case r.Max > 0 && length > r.Max:
+		return &Refusal{r.Refuse, path, "has " + strconv.Itoa(length) + " characters, at most " + strconv.Itoa(r.Max) + " are allowed", false}
+	case r.Min > 0 && length < r.Min:
+		return &Refusal{r.Refuse, path, "has " + strconv.Itoa(length) + " characters, at least " + strconv.Itoa(r.Min) + " are needed", false}
 	}
 	return nil
 }

@@ -38,14 +38,14 @@ func (t *Translation) link() {
 	for _, r := range t.reply.rows {
 		echo := -1
 		// The reply goes to the client, so it echoes the request in the client's form.
-		if r.echo != "" && r.onlyForm() == t.reply.to {
-			echo = slotOf(r.onlyForm(), r.echo)
+		if r.Echo != "" && r.onlyForm() == t.reply.to {
+			echo = slotOf(r.onlyForm(), r.Echo)
 		}
 		t.echoSlots = append(t.echoSlots, echo)
-		t.equalSlots = append(t.equalSlots, slotOf(0, r.mustEqual))
-		t.repeated = append(t.repeated, slotOf(0, r.repeats))
+		t.equalSlots = append(t.equalSlots, slotOf(0, r.MustEqualRequest))
+		t.repeated = append(t.repeated, slotOf(0, r.RepeatsRequest))
 		requested := slotOf(0, r.path[0])
-		t.secretSlots = append(t.secretSlots, r.isSecret() || requested >= 0 && t.request.rows[requested].isSecret())
+		t.secretSlots = append(t.secretSlots, r.role.Secret || requested >= 0 && t.request.rows[requested].role.Secret)
 	}
 	t.calls.New = func() any {
 		return &Call{translation: t, request: make([]value, t.request.slots()), reply: make([]value, t.reply.slots())}
@@ -211,7 +211,7 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 		if !r.digits || len(r.pairs.list) > 0 && v.kind != composite {
 			reason = "has a value without a counterpart in " + string(p.table.forms[p.to].name)
 		}
-		return nil, &Refusal{r.malformed, r.path[p.from], reason, false}
+		return nil, &Refusal{r.Malformed, r.path[p.from], reason, false}
 	}
 	c.translated = true
 	return append(dst, '}'), nil
@@ -229,9 +229,9 @@ func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 	switch {
 	case r.defaultValue != nil && (v.countsAsAbsent() || v.kind == r.defaultValue.kind && v.text() == r.defaultValue.text):
 		return nil // the upstream's form always means this value
-	case r.loss == "refuse" && v.countsAsAbsent():
+	case r.Loss == "refuse" && v.countsAsAbsent():
 		return nil
-	case r.loss == "drop":
+	case r.Loss == "drop":
 		c.Report.Dropped = append(c.Report.Dropped, path)
 		return nil
 	}
@@ -239,7 +239,7 @@ func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
 	if r.defaultValue != nil {
 		reason = string(p.table.forms[p.to].name) + " has no place for it: there it is always " + r.defaultValue.text
 	}
-	return &Refusal{Code: r.lossCode, Field: path, Reason: reason, CannotCarry: true}
+	return &Refusal{Code: r.LossCode, Field: path, Reason: reason, CannotCarry: true}
 }
 
 // unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.

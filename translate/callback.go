@@ -38,7 +38,7 @@ func (c *Callback) compile() {
 		}
 		c.rolePaths[from] = map[string]string{}
 		for _, r := range rows {
-			if r.role != nil && slices.Contains(c.identifiedBy, r.role.name) {
+			if slices.Contains(c.identifiedBy, r.role.name) {
 				c.rolePaths[from][r.role.name] = r.path[from]
 			}
 			if r.path[from] != "" && !paths[1-from][r.path[from]] {
@@ -248,7 +248,7 @@ func (c *Callback) answerCode(f Form, body []byte) value {
 	if checkJSON(body, t.depth) != nil {
 		return value{}
 	}
-	return lookup(gjson.Parse(unsafeString(body)), t.forms[t.formIndex(f)].code)
+	return lookup(gjson.Parse(unsafeString(body)), t.forms[t.formIndex(f)].Code)
 }
 
 // Fields returns every row in both directions, in the order of the table.

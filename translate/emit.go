@@ -34,7 +34,7 @@ func (c *Call) emit(p *plan, dst []byte, slots []value) (out []byte, refused int
 				}
 			}
 			if v.kind == absent {
-				if lenient && !r.optional && (r.path[p.from] != "" || c.translation.echoSlots[s.slot] >= 0) {
+				if lenient && !r.Optional && (r.path[p.from] != "" || c.translation.echoSlots[s.slot] >= 0) {
 					c.Report.mismatch(reportPath(r, p), Mismatch{})
 				}
 				continue

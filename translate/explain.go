@@ -82,7 +82,7 @@ func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Expl
 	out, err := call.Reply(nil, status, src)
 	x := newExplainer(call, t.reply)
 	for slot, r := range t.request.rows {
-		if r.isSecret() {
+		if r.role.Secret {
 			x.addSecret(call.request[slot])
 		}
 	}
@@ -160,16 +160,16 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 func (x *explainer) describe(l leaf) ExplainedField {
 	f := ExplainedField{Unknown: l.entry == nil, Offset: -1}
 	if r := x.plan.row(l); r != nil {
-		f.Row, f.About, f.Public, f.Secret = &r.source, r.about, r.digits, r.isSecret()
+		f.Row, f.About, f.Secret = &r.source, r.About, r.role.Secret
 		role, t := r.role, x.call.translation
 		if x.plan.message == Reply {
 			f.Secret = t.secretSlots[l.entry.slot]
-			if requested := t.equalSlots[l.entry.slot]; role == nil && requested >= 0 {
+			if requested := t.equalSlots[l.entry.slot]; role == noRole && requested >= 0 {
 				role = t.request.rows[requested].role
 			}
 		}
 		if role != nil {
-			f.Role, f.Public = role.name, r.digits || role.public
+			f.Role, f.Public = role.name, r.digits || role.Public
 		}
 		f.Public = f.Public && !f.Secret
 	}
@@ -224,7 +224,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	p := x.plan
 	r := p.row(l)
-	if r != nil && r.repeats != "" && p.message == Reply && x.call.success && x.call.repeatsAnother(l.entry.slot, l.value) {
+	if r != nil && r.RepeatsRequest != "" && p.message == Reply && x.call.success && x.call.repeatsAnother(l.entry.slot, l.value) {
 		return Mismatch{ofRequest, "another"}, false
 	}
 	digits := p.table.forms[p.to].digits
@@ -264,7 +264,7 @@ func (x *explainer) explainAdded(l leaf) ExplainedField {
 	f := x.describe(l)
 	f.Target, f.After, f.Outcome = l.path, l.raw, OutcomeDefaulted
 	r, t := x.plan.row(l), x.call.translation
-	if r == nil || r.echo == "" {
+	if r == nil || r.Echo == "" {
 		return f
 	}
 	f.Outcome = OutcomeEchoed

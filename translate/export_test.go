@@ -1,6 +1,14 @@
 package translate
 
-import "slices"
+import "reflect"
 
 // Keys are the keys of rows and of operations.
-var Keys = slices.Concat(rowKeys, operationKeys)
+var Keys = func() (keys []string) {
+	s := &source{keys: map[reflect.Type][]keyOfField{}}
+	for _, t := range []reflect.Type{reflect.TypeFor[rowKeys](), reflect.TypeFor[operationKeys]()} {
+		for _, k := range s.keysOf(t) {
+			keys = append(keys, k.key)
+		}
+	}
+	return append(keys, "remove", "replaces")
+}()

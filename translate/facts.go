@@ -54,14 +54,10 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.path[0], Secret: c.translation.secretSlots[slot], Exact: r.exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
-		public := r.digits
-		if r.role != nil {
-			f.Role, public = r.role.name, public || r.role.public
-		}
+		f := Fact{Path: r.path[0], Secret: c.translation.secretSlots[slot], Exact: r.Exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
+		f.Role, f.Public = r.role.name, (r.digits || r.role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
 		f.NoValue = f.NoValue || f.Empty
-		f.Public = public && !f.Secret
 		if v.kind != absent {
 			f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
 			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()
@@ -82,7 +78,7 @@ func (r *row) noValue(v value, from int) (certain, possible bool) {
 	}
 	other, paired := r.pairs.find(from, v.text())
 	certain = paired && other.text == ""
-	return certain, !certain && v.text() == "0" && r.digits && (r.role == nil || !r.role.zeroIsValue)
+	return certain, !certain && v.text() == "0" && r.digits && !r.role.ZeroIsAValue
 }
 
 // inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.

@@ -39,7 +39,7 @@ func (o *Operation) Fields() []Field {
 			case o.paths[from] == "":
 			case o.paths[to] == "":
 				for _, r := range o.rows[m] {
-					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, nil, r.about, r.exact, "", ""})
+					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, nil, r.About, r.Exact, "", ""})
 				}
 			default:
 				for _, r := range o.rows[m] {
@@ -55,7 +55,7 @@ func (o *Operation) Fields() []Field {
 
 // field returns the row in one direction. ok is false if the row has no effect in this direction.
 func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
-	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.about, Exact: r.exact}
+	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.About, Exact: r.Exact}
 	var detail []wording.Text
 	switch only := r.onlyForm(); {
 	case only < 0:
@@ -75,21 +75,21 @@ func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
 	case only == to && r.defaultValue != nil:
 		f.Class = Defaulted
 		detail = append(detail, wording.Of("%v", r.defaultValue.json))
-	case only == to && r.echo != "":
+	case only == to && r.Echo != "":
 		f.Class = Echoed
-		detail = append(detail, wording.Of("from the request's %v", r.echo))
+		detail = append(detail, wording.Of("from the request's %v", r.Echo))
 	case only == to:
 		return f, false // no value can get there
-	case r.loss == "drop", r.echo != "":
+	case r.Loss == "drop", r.Echo != "":
 		f.Class = Lossy
 		detail = append(detail, wording.Of("dropped and counted"))
 	case r.defaultValue != nil:
 		f.Class = Lossy
-		f.Refused, f.Carried = r.lossCode, r.defaultValue.json
-		detail = append(detail, wording.Of("only %v can be carried, else refused with %v", r.defaultValue.json, r.lossCode))
+		f.Refused, f.Carried = r.LossCode, r.defaultValue.json
+		detail = append(detail, wording.Of("only %v can be carried, else refused with %v", r.defaultValue.json, r.LossCode))
 	default:
-		f.Class, f.Refused = Lossy, r.lossCode
-		detail = append(detail, wording.Of("refused with %v", r.lossCode))
+		f.Class, f.Refused = Lossy, r.LossCode
+		detail = append(detail, wording.Of("refused with %v", r.LossCode))
 	}
 	f.Detail = wording.Join(detail, "; ")
 	return f, true

@@ -56,7 +56,7 @@ func pointerOf(path string) string { return "/" + strings.ReplaceAll(path, ".", 
 
 // resultPointer returns the JSON pointer of the object where the paths of the rows begin in the target form.
 func (p *plan) resultPointer() string {
-	if result := p.table.forms[p.to].result; p.message == Reply && result != "" {
+	if result := p.table.forms[p.to].Result; p.message == Reply && result != "" {
 		return "/" + result
 	}
 	return ""
@@ -79,9 +79,9 @@ func (p *plan) targetPointer(l leaf) string {
 	case l.entry == nil || l.entry.node != nil:
 		return ""
 	case l.entry.slot == p.codeSlot():
-		return pointerOf(p.table.forms[p.to].code)
+		return pointerOf(p.table.forms[p.to].Code)
 	case l.entry.slot == p.textSlot():
-		return pointerOf(p.table.forms[p.to].text)
+		return pointerOf(p.table.forms[p.to].Text)
 	case p.rows[l.entry.slot].path[p.to] == "":
 		return ""
 	}

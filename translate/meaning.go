@@ -55,7 +55,7 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	form := t.formIndex(f)
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			words := r.digits && r.role != nil && r.role.many && len(r.pairs.list) == 0
+			words := r.digits && r.role.Many && len(r.pairs.list) == 0
 			if words && r.onlyForm() < 0 && t.forms[form].digits == text && !slices.Contains(paths, r.path[form]) {
 				paths = append(paths, r.path[form])
 			}

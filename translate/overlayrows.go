@@ -35,14 +35,14 @@ const replacesKey = "replaces"
 //
 // Rows of an overlay do not change each other, so that two rows can exchange paths. message is "" for rows that were already applied to the
 // common rows that the message includes.
-func (s *source) changeRows(base, overlay *yaml.Node, forms []string, message string) {
-	list := newRowList(base.Content, forms)
-	s.items(overlay, "rows", func(row *yaml.Node) {
+func (s *source) changeRows(base, overlay *yaml.Node, message string) {
+	list := newRowList(base.Content, s.forms)
+	for _, row := range s.items(overlay, "rows") {
 		if row.Kind != yaml.MappingNode {
 			s.errorf(row, "a row must be a mapping")
-			return
+			continue
 		}
-		slots := list.find(s.matchedPaths(row, forms))
+		slots := list.find(s.matchedPaths(row))
 		var before []*yaml.Node
 		for _, slot := range slots {
 			before = append(before, base.Content[slot])
@@ -51,7 +51,7 @@ func (s *source) changeRows(base, overlay *yaml.Node, forms []string, message st
 		switch {
 		case remove != nil && s.boolean(remove, "remove"):
 			if len(before) == 0 && message != "" {
-				hint, _ := s.similarPath(row, pathsOf(base.Content, forms), forms)
+				hint, _ := list.similarPath(row, s.forms)
 				s.errorf(row, "remove: no row has this path%s", hint)
 			}
 			list.replace(slots, nil)
@@ -63,60 +63,50 @@ func (s *source) changeRows(base, overlay *yaml.Node, forms []string, message st
 			list.replace(slots, row)
 			s.recordChange(message, row, before, row)
 		case len(before) > 1 && child(row, replacesKey) == nil:
-			s.errorf(row, "the row has a path of %d rows, on %s: write replaces: %s or replaces: %s to say which it changes", len(before), linesOf(before), forms[0], forms[1])
+			s.errorf(row, "the row has a path of %d rows, on %s: write replaces: %s or replaces: %s to say which it changes", len(before), linesOf(before), s.forms[0], s.forms[1])
 		default:
-			after := s.changedRow(row, before, forms)
+			after := s.changedRow(row, before)
 			list.replace(slots, after)
 			s.recordChange(message, row, before, after)
 		}
-	})
+	}
 	base.Content = slices.DeleteFunc(list.rows, func(row *yaml.Node) bool { return row == nil })
 }
 
 // matchedPaths returns the paths by which a row of an overlay finds the rows that it changes.
-func (s *source) matchedPaths(row *yaml.Node, forms []string) []pathKey {
+func (s *source) matchedPaths(row *yaml.Node) []pathKey {
 	form := child(row, replacesKey)
 	if form == nil {
-		return pathKeys(row, forms)
+		return pathKeys(row, s.forms)
 	}
-	paths := pathKeys(row, []string{s.oneOf(form, replacesKey, forms...)})
-	if len(paths) == 0 && slices.Contains(forms, form.Value) {
+	paths := pathKeys(row, []string{s.oneOf(form, replacesKey, s.forms...)})
+	if len(paths) == 0 && slices.Contains(s.forms, form.Value) {
 		s.errorf(form, "replaces: the row has no path in %s", form.Value)
 	}
 	return paths
 }
 
 // changedRow returns row with the keys that it does not have and that all rows before have with the same value.
-func (s *source) changedRow(row *yaml.Node, before []*yaml.Node, forms []string) *yaml.Node {
-	after := *row
+func (s *source) changedRow(row *yaml.Node, before []*yaml.Node) *yaml.Node {
+	after := s.copyOf(row)
 	after.Content = nil
 	add := func(key, value *yaml.Node) {
 		if value.Tag != "!!null" && key.Value != replacesKey {
 			after.Content = append(after.Content, key, value)
 		}
 	}
-	for i := 0; i+1 < len(row.Content); i += 2 {
-		key, value := row.Content[i], row.Content[i+1]
+	for key, value := range members(row) {
 		if value.Tag == "!!null" && !slices.ContainsFunc(before, func(b *yaml.Node) bool { return child(b, key.Value) != nil }) {
 			s.errorf(key, "%s: null removes a key, but the row on %s has no %[1]s", key.Value, linesOf(before))
 		}
 		add(key, value)
 	}
-	for i := 0; i+1 < len(before[0].Content); i += 2 {
-		key, value := before[0].Content[i], before[0].Content[i+1]
+	for key, value := range members(before[0]) {
 		if child(row, key.Value) == nil && !slices.ContainsFunc(before[1:], func(b *yaml.Node) bool { return !sameNode(child(b, key.Value), value) }) {
 			add(key, value)
 		}
 	}
-	if name, ok := s.overlayOf[row]; ok {
-		s.overlayOf[&after] = name
-	}
-	return &after
-}
-
-// sameNode reports whether two nodes have the same content.
-func sameNode(a, b *yaml.Node) bool {
-	return a != nil && b != nil && a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, sameNode)
+	return after
 }
 
 // recordChange records what a row of an overlay changes. The rows of a callback in the base table change those that it reuses, and are

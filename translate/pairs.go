@@ -25,53 +25,60 @@ func (p pairs) find(from int, value string) (constant, bool) {
 }
 
 // readPairs reads pairs of values or codes. If several pairs share a value, exactly one of them must have prefer: true.
-func (s *source) readPairs(t *Table, n *yaml.Node) pairs {
+func (s *source) readPairs(n *yaml.Node) pairs {
 	p := pairs{at: [2]map[string]int{{}, {}}}
+	type shared struct{ pairs, preferred int }
 	var nodes []*yaml.Node
-	s.items(n, "pairs", func(item *yaml.Node) {
-		if read, ok := s.readPair(t, item); ok {
-			p.list, nodes = append(p.list, read), append(nodes, item)
+	counts := [2]map[string]shared{{}, {}} // by form and text
+	for _, item := range s.items(n, "pairs") {
+		read, ok := s.readPair(item)
+		if !ok {
+			continue
 		}
-	})
-	same, preferred := [2]map[string]int{{}, {}}, [2]map[string]int{{}, {}} // by form and text: the number of pairs
-	for i, read := range p.list {
 		for f, value := range read.values {
-			if same[f][value.text]++; read.prefer {
-				preferred[f][value.text]++
+			count := counts[f][value.text]
+			if count.pairs++; read.prefer {
+				count.preferred++
 			}
-			if _, ok := p.at[f][value.text]; !ok || read.prefer {
-				p.at[f][value.text] = i
+			if counts[f][value.text] = count; count.pairs == 1 || read.prefer {
+				p.at[f][value.text] = len(p.list)
 			}
 		}
+		p.list, nodes = append(p.list, read), append(nodes, item)
 	}
-	before := [2]map[string]int{{}, {}}
+	seen := [2]map[string]int{{}, {}}
 	for i, read := range p.list {
 		for f, value := range read.values {
 			// One report for all pairs that share a value, at the second.
-			if before[f][value.text]++; before[f][value.text] == 2 && preferred[f][value.text] != 1 {
-				s.errorf(nodes[i], "%q of %s is in %d pairs: add prefer: true to the one that is used towards %s", value.text, t.forms[f].name, same[f][value.text], t.forms[1-f].name)
+			count := counts[f][value.text]
+			if seen[f][value.text]++; seen[f][value.text] == 2 && count.preferred != 1 {
+				s.errorf(nodes[i], "%q of %s is in %d pairs: add prefer: true to the one that is used towards %s",
+					value.text, s.forms[f], count.pairs, s.forms[1-f])
 			}
 		}
 	}
 	return p
 }
 
-func (s *source) readPair(t *Table, item *yaml.Node) (p pair, ok bool) {
-	var valid [2]bool
-	s.fields(item, "a pair", func(key, v *yaml.Node) {
-		switch i := t.formIndex(Form(key.Value)); {
-		case i >= 0:
-			p.values[i], valid[i] = s.constant(v)
-		case key.Value == "prefer":
-			p.prefer = s.boolean(v, "prefer")
-		default:
-			s.unknownKey(key, "a pair", append(t.formNames(), "prefer")...)
-		}
-	})
-	for _, f := range t.forms {
-		if item.Kind == yaml.MappingNode && child(item, string(f.name)) == nil {
-			s.errorf(item, "a pair needs a value for %s", f.name)
+func (s *source) readPair(item *yaml.Node) (p pair, ok bool) {
+	var keys struct {
+		ByForm [2]*yaml.Node
+		Prefer bool
+	}
+	s.decode(item, "a pair", &keys)
+	ok = true
+	for f, v := range keys.ByForm {
+		if v == nil {
+			ok = false
+			if item.Kind == yaml.MappingNode {
+				s.errorf(item, "a pair needs a value for %s", s.forms[f])
+			}
+		} else if c := s.constant(v); c != nil {
+			p.values[f] = *c
+		} else {
+			ok = false
 		}
 	}
-	return p, valid == [2]bool{true, true}
+	p.prefer = keys.Prefer
+	return p, ok
 }

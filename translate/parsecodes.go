@@ -1,10 +1,7 @@
 package translate
 
 import (
-	"cmp"
-	"maps"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -28,13 +25,26 @@ func keyOfCode(item *yaml.Node) codeKey {
 	return key
 }
 
+// readCatalogue reads the codes of the catalogue.
+func (s *source) readCatalogue(n *yaml.Node) {
+	for _, item := range s.items(n, "catalogue") {
+		if child(item, "form") == nil {
+			code := s.str(codeOf(item), "a code")
+			s.table.catalogue, s.table.interned[code] = append(s.table.catalogue, code), code
+		}
+	}
+}
+
+// codeKeys are the keys of an item of the catalogue.
+type codeKeys struct{ Code, Form, Means *yaml.Node }
+
 // readMeanings reads the meanings of codes. The codes of the catalogue have been read before.
-func (s *source) readMeanings(t *Table, n *yaml.Node) {
+func (s *source) readMeanings(n *yaml.Node) {
+	t := s.table
 	t.meanings, t.formMeanings = map[string]Meaning{}, [2]map[string]Meaning{{}, {}}
 	t.uncounted = [2]map[string]bool{{}, {}}
-	var later []func() // reads codes of one form, which are checked against the catalogue
-	s.codeItems = map[codeKey]*yaml.Node{}
-	for _, item := range n.Content {
+	var ofOneForm []codeKeys // checked against the catalogue
+	for _, item := range s.items(n, "catalogue") {
 		key := keyOfCode(item)
 		if s.codeItems[key] != nil {
 			s.errorf(item, "the catalogue has the code %q twice", key.code)
@@ -44,102 +54,87 @@ func (s *source) readMeanings(t *Table, n *yaml.Node) {
 		if item.Kind != yaml.MappingNode {
 			continue
 		}
-		var form, means *yaml.Node
-		s.fields(item, "a code", func(key, v *yaml.Node) {
-			switch key.Value {
-			case "code":
-			case "form":
-				form = v
-			case "means":
-				means = v
-			default:
-				s.unknownKey(key, "a code", "code", "form", "means")
-			}
-		})
-		if child(item, "code") == nil {
+		var k codeKeys
+		s.decode(item, "a code", &k)
+		switch {
+		case k.Code == nil:
 			s.errorf(item, "this item of the catalogue has no code:")
-			continue
-		}
-		code := s.str(child(item, "code"), "a code")
-		if means != nil && slices.Contains(t.success.code[:], code) {
-			s.errorf(means, "%q is the code of a success and cannot have a meaning", code)
-			continue
-		}
-		if form == nil && means != nil {
-			t.meanings[code] = Meaning(s.oneOf(means, "means", allMeanings...))
-		}
-		if form != nil {
-			later = append(later, func() { s.readFormCode(t, code, form, means) })
+		case s.str(k.Code, "a code") == "":
+		case k.Means != nil && slices.Contains(t.success.code[:], key.code):
+			s.errorf(k.Means, "%q is the code of a success and cannot have a meaning", key.code)
+		case k.Form != nil:
+			ofOneForm = append(ofOneForm, k)
+		case k.Means != nil:
+			t.meanings[key.code] = Meaning(s.oneOf(k.Means, "means", allMeanings...))
 		}
 	}
-	for _, read := range later {
-		read()
+	for _, k := range ofOneForm {
+		s.readFormCode(k)
 	}
 }
 
 // readFormCode reads a code with form: FORM. If the code is in the catalogue, its meaning there cannot be changed, with one
 // exception: a backend may answer caller_refused if it has no bill of the caller, which is then not_found.
-func (s *source) readFormCode(t *Table, code string, form, means *yaml.Node) {
-	f := t.formIndex(Form(s.str(form, "form")))
+func (s *source) readFormCode(k codeKeys) {
+	t, code := s.table, k.Code.Value
+	if s.str(k.Form, "form") == "" {
+		return
+	}
+	f := s.form(k.Form, "form")
 	switch {
 	case f < 0:
-		s.unknownForm(t, form, "form")
 		return
-	case means == nil: // perhaps an overlay removes the meaning of the code
+	case k.Means == nil: // perhaps an overlay removes the meaning of the code
 		t.uncounted[f][code] = true
 		return
 	}
-	m := Meaning(s.oneOf(means, "means", allMeanings...))
-	catalogued := s.codeItems[codeKey{code: code}]
-	switch known := catalogued != nil; {
-	case f == 0 && !known:
-		s.errorf(form, "%q is not in the catalogue, which lists the codes of %s%s", code, form.Value, s.suggest(code, t.catalogue))
-	case known && s.overlayOf[catalogued] != "" && t.meanings[code] == "":
-		s.errorf(catalogued, "%q means %s in %s: to add it to the catalogue, write {code: %q, means: %[2]s}", code, m, form.Value, code)
-	case known && t.meanings[code] != m && (m != NotFound || t.meanings[code] != CallerRefused):
-		s.errorf(means, "means: %q is in the catalogue with another meaning, so it cannot mean %s", code, m)
+	m := Meaning(s.oneOf(k.Means, "means", allMeanings...))
+	catalogued, means := s.codeItems[codeKey{code: code}], t.meanings[code]
+	switch {
+	case catalogued == nil && f == 0:
+		s.errorf(k.Form, "%q is not in the catalogue, which lists the codes of %s%s", code, k.Form.Value, s.suggest(code, t.catalogue))
+	case catalogued == nil || means == m || m == NotFound && means == CallerRefused:
+	case s.overlayOf[catalogued] != "" && means == "":
+		s.errorf(catalogued, "%q means %s in %s: to add it to the catalogue, write {code: %q, means: %[2]s}",
+			code, m, k.Form.Value, code)
+	default:
+		s.errorf(k.Means, "means: %q is in the catalogue with another meaning, so it cannot mean %s", code, m)
 	}
 	t.formMeanings[f][code] = m
 }
 
-// readRole reads the declaration of a role.
-func (s *source) readRole(name, n *yaml.Node) *role {
-	r := &role{name: name.Value}
-	s.fields(n, "a role", func(key, v *yaml.Node) {
-		switch key.Value {
-		case "about":
-			s.str(v, "about")
-		case "secret":
-			r.secret = s.boolean(v, "secret")
-		case "public":
-			r.public = s.boolean(v, "public")
-		case "many":
-			r.many = s.boolean(v, "many")
-		case "unconverted":
-			r.unconverted = s.boolean(v, "unconverted")
-		case "zero_is_a_value":
-			r.zeroIsValue = s.boolean(v, "zero_is_a_value")
-		case "exact":
-			r.exact = s.boolean(v, "exact")
-		case "means":
-			r.means = s.texts(v, "means")
-		default:
-			s.unknownKey(key, "a role", "about", "secret", "public", "many", "unconverted", "zero_is_a_value", "exact", "means")
-		}
-	})
-	if r.secret && r.public {
-		s.errorf(n, "role %s cannot be secret and public", name.Value)
+// checkCode returns a code, which must be in the catalogue.
+func (s *source) checkCode(n *yaml.Node) string {
+	code := s.str(n, "a code")
+	if known := s.table.catalogue; code != "" && len(known) > 0 && !s.table.InCatalogue(code) {
+		s.errorf(n, "%q is not in the catalogue%s", code, s.suggest(code, known))
 	}
-	return r
+	return code
 }
 
-// roleName returns the name of a declared role.
-func (s *source) roleName(t *Table, n *yaml.Node, what string) string {
-	name := s.str(n, what)
-	if t.roles[name] == nil && name != "" {
-		roles := slices.Sorted(maps.Keys(t.roles))
-		s.errorf(n, "%s: the table has no role %q; its roles are %s%s", what, name, cmp.Or(strings.Join(roles, ", "), "none"), DidYouMean(name, roles))
-		return ""
+// refusalCode returns the code of a refusal. checkReferences compares it with the code of a success.
+func (s *source) refusalCode(n *yaml.Node) string {
+	s.refusalCodes = append(s.refusalCodes, n)
+	return s.checkCode(n)
+}
+
+// readCodePairs reads the pairs of codes. The code of a success cannot have a pair: it would turn a refusal into a success, or a
+// success into a refusal.
+func (s *source) readCodePairs(n *yaml.Node) {
+	before := len(s.problems)
+	if s.table.codes = s.readPairs(n); len(s.problems) > before {
+		return
 	}
-	return name
+	for i, p := range s.table.codes.list {
+		for form, c := range p.values {
+			switch {
+			case c.kind != text || c.text == "":
+				s.errorf(n.Content[i], "codes: a code must be non-empty text in quotes, but is %s", c.json)
+			case slices.Contains(s.table.success.code[:], c.text):
+				s.errorf(n.Content[i], "codes: %q is the code of a success and cannot have a pair", c.text)
+			case form == 0: // the catalogue lists the codes of this form only
+				s.checkCode(child(n.Content[i], s.forms[0]))
+			}
+		}
+	}
 }

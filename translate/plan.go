@@ -152,12 +152,12 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	}
 	if m == Reply {
 		envelope := t.forms[from]
-		p.root.add(entry{name: envelope.code, slot: p.codeSlot()})
-		p.root.add(entry{name: envelope.text, slot: p.textSlot()})
-		if envelope.result != "" {
+		p.root.add(entry{name: envelope.Code, slot: p.codeSlot()})
+		p.root.add(entry{name: envelope.Text, slot: p.textSlot()})
+		if envelope.Result != "" {
 			// Without a path: paths of the table start at the result.
 			p.result = &node{output: -1}
-			p.root.add(entry{name: envelope.result, node: p.result})
+			p.root.add(entry{name: envelope.Result, node: p.result})
 		}
 	}
 	out := &node{}
@@ -168,14 +168,14 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		if r.path[to] != "" {
 			out.addField(r.path[to], slot)
 		}
-		if r.role != nil && r.path[from] != "" {
+		if r.role != noRole && r.path[from] != "" {
 			p.roles[r.role.name] = slot
 		}
 	}
 	p.placeObjects(p.root)
 	p.flatten(out)
-	if m == Reply && t.forms[to].result == "" {
-		p.objects[0].names[t.forms[to].code], p.objects[0].names[t.forms[to].text] = true, true
+	if m == Reply && t.forms[to].Result == "" {
+		p.objects[0].names[t.forms[to].Code], p.objects[0].names[t.forms[to].Text] = true, true
 	}
 	if p.unknown == "pass" {
 		p.connectObjects()

@@ -56,7 +56,7 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 // readCode reads the code of the reply. A success without an envelope has the code of a success.
 func (c *Call) readCode(status int) *UnusableReply {
 	p := c.translation.reply
-	name := p.table.forms[p.from].code
+	name := p.table.forms[p.from].Code
 	switch code := c.reply[p.codeSlot()]; {
 	case code.kind == text && code.raw != `""`:
 		c.code = p.table.intern(code.text())
@@ -97,7 +97,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 	end := "}"
 	if c.translation.operation.noEnvelope != p.to {
 		dst = c.appendEnvelope(dst)
-		if result := p.table.forms[p.to].result; result != "" {
+		if result := p.table.forms[p.to].Result; result != "" {
 			dst = append(append(append(dst, `,"`...), result...), `":{`...)
 			end = "}}"
 		}
@@ -112,7 +112,7 @@ func (c *Call) appendFailure(dst []byte) []byte {
 	p := c.translation.reply
 	c.Report.reset()
 	dst = c.appendEnvelope(append(dst, '{'))
-	if result := p.table.forms[p.to].result; result != "" {
+	if result := p.table.forms[p.to].Result; result != "" {
 		dst = append(append(append(dst, `,"`...), result...), `":null`...)
 	}
 	return append(dst, '}')
@@ -122,7 +122,7 @@ func (c *Call) appendFailure(dst []byte) []byte {
 func (c *Call) appendEnvelope(dst []byte) []byte {
 	p := c.translation.reply
 	to := p.table.forms[p.to]
-	dst = append(append(append(dst, '"'), to.code...), `":`...)
+	dst = append(append(append(dst, '"'), to.Code...), `":`...)
 	code := c.reply[p.codeSlot()]
 	switch paired, ok := p.table.codes.find(p.from, c.code); {
 	case c.success:
@@ -135,23 +135,23 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	v := c.reply[p.textSlot()]
 	if v.kind == absent {
 		if code.kind != absent || p.table.success.text == "" {
-			c.Report.mismatch(p.table.forms[p.from].text, Mismatch{})
+			c.Report.mismatch(p.table.forms[p.from].Text, Mismatch{})
 			return dst
 		}
-		c.Report.Defaulted = append(c.Report.Defaulted, to.text)
-		dst = append(append(append(dst, `,"`...), to.text...), `":`...)
+		c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
+		dst = append(append(append(dst, `,"`...), to.Text...), `":`...)
 		return append(dst, p.table.success.textJSON...)
 	}
-	dst = append(append(append(dst, `,"`...), to.text...), `":`...)
+	dst = append(append(append(dst, `,"`...), to.Text...), `":`...)
 	dst, fits := unconverted.appendValue(dst, v, p.from, text, true)
 	if !fits {
-		c.Report.mismatch(p.table.forms[p.from].text, unconverted.mismatchOf(v))
+		c.Report.mismatch(p.table.forms[p.from].Text, unconverted.mismatchOf(v))
 	}
 	return dst
 }
 
 // unconverted is a row without a conversion.
-var unconverted = &row{}
+var unconverted = &row{role: noRole}
 
 // reportDropped reports the fields of the reply that the client's form has no place for.
 func (c *Call) reportDropped(p *plan) {
@@ -189,13 +189,13 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	}
 	for slot, r := range p.rows {
 		v := c.reply[slot]
-		if r.mustEqual == "" && r.means == nil || r.path[p.from] == "" || c.translation.equalsSecret(slot) {
+		if r.MustEqualRequest == "" && r.means == nil || r.path[p.from] == "" || c.translation.equalsSecret(slot) {
 			continue // unequalField compares secrets
 		}
 		if v.countsAsAbsent() || v.kind == composite {
 			return false
 		}
-		if r.mustEqual != "" {
+		if r.MustEqualRequest != "" {
 			requested := c.translation.equalSlots[slot]
 			if requested < 0 || c.request[requested].countsAsAbsent() || c.request[requested].text() != v.text() {
 				return false
@@ -211,7 +211,7 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 // hasMustEqualFields reports whether the reply has every field with must_equal_request.
 func (c *Call) hasMustEqualFields() bool {
 	for slot, r := range c.translation.reply.rows {
-		if r.mustEqual != "" && c.reply[slot].countsAsAbsent() && !c.translation.equalsSecret(slot) {
+		if r.MustEqualRequest != "" && c.reply[slot].countsAsAbsent() && !c.translation.equalsSecret(slot) {
 			return false
 		}
 	}
@@ -221,7 +221,7 @@ func (c *Call) hasMustEqualFields() bool {
 // equalsSecret reports whether a field with must_equal_request must equal a secret. Upstreams leave secrets out, or mask them.
 func (t *Translation) equalsSecret(slot int) bool {
 	requested := t.equalSlots[slot]
-	return requested >= 0 && t.request.rows[requested].isSecret()
+	return requested >= 0 && t.request.rows[requested].role.Secret
 }
 
 // unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the reply belongs to

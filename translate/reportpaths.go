@@ -22,16 +22,16 @@ func (c *Callback) ReportPaths(from, to Form) ReportPaths {
 func (p *plan) reportPaths() (paths ReportPaths) {
 	lenient := p.message != Request
 	for _, r := range p.rows {
-		if r.repeats != "" && r.path[p.from] != "" {
+		if r.RepeatsRequest != "" && r.path[p.from] != "" {
 			paths.Mismatched = append(paths.Mismatched, reportPath(r, p))
 		}
 		switch {
 		case p.from == p.to:
 		case r.path[p.to] == "":
-			if lenient || r.loss == "drop" {
+			if lenient || r.Loss == "drop" {
 				paths.Dropped = append(paths.Dropped, r.path[p.from])
 			}
-		case lenient && (r.path[p.from] != "" || r.echo != ""):
+		case lenient && (r.path[p.from] != "" || r.Echo != ""):
 			paths.Mismatched = append(paths.Mismatched, reportPath(r, p))
 		}
 	}
@@ -39,7 +39,7 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 		paths.Mismatched = p.root.appendObjectPaths(paths.Mismatched)
 	}
 	if p.message == Reply && p.from != p.to {
-		paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].text)
+		paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].Text)
 	}
 	slices.Sort(paths.Mismatched)
 	paths.Mismatched = slices.Compact(paths.Mismatched) // the same path can be in both forms

@@ -1,33 +1,40 @@
 package translate
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table.
+// A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table. An exported field
+// is a key of the table.
 type row struct {
-	path   [2]string // "" if the form lacks the field
-	digits bool      // `as: digits`
-	empty  string    // `empty`: the number that the form with text writes as ""; "" for none
-	pairs  pairs     // `values`
+	path    [2]string         // "" if the form lacks the field
+	digits  bool              // from As
+	empty   string            // `empty`: the number that the form with text writes as ""; "" for none
+	pairs   pairs             // `values`
+	role    *role             // noRole for none
+	means   map[string]string // by value: its meaning, in the words of the role; nil for none
+	example string
+
+	About    string
+	As       string `is:"digits"`
+	Echo     string // the path in the request, in the form that has the field
+	Loss     string `is:"drop|refuse"`
+	LossCode string `is:"a code"`
+	Optional bool   // a success without the field is complete
+	Exact    bool   // of the row or of its role: one difference between two backends is too many
 
 	defaultValue *constant // `default`: for the form that has the field, if the message comes from the other form
-	echo         string    // `echo`: the path in the request, in the form that has the field
-	loss         string    // `loss`: "drop", "refuse", or ""
-	lossCode     string    // `loss_code`
-	optional     bool      // a success without the field is complete
-	exact        bool      // `exact`, of the row or of its role: one difference between two backends is too many
-	role         *role
-	means        map[string]string // by value: its meaning, in the words of the role; nil for none
-	about        string
 
-	required    bool
-	min, max    int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
-	exactDigits int
-	oneOf       []string
-	refuse      string // the code of a refusal for a bound
-	malformed   string // the code of a refusal for a value that the other form cannot represent
+	Required    bool
+	Min, Max    int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
+	ExactDigits int
+	OneOf       []string
+	Refuse      string `is:"a code"` // for a bound
+	Malformed   string `is:"a code"` // for a value that the other form cannot represent
 
-	mustEqual string // `must_equal_request`: the path in the request, in the first form
-	repeats   string // `repeats_request`: likewise
+	MustEqualRequest string // the path in the request, in the first form
+	RepeatsRequest   string // likewise
 
 	source Row
 }
@@ -45,15 +52,22 @@ func (r *row) meaning(v value, from int) string {
 
 // A role says what a field is for. The gateway finds fields by their role, not by their name.
 type role struct {
-	name        string
-	secret      bool     // the value is never shown
-	public      bool     // the value is not personal data
-	many        bool     // several rows of a reply may have the role
-	unconverted bool     // the rows have no conversion, since the gateway replaces the value
-	zeroIsValue bool     // 0 is a value, not "no value"
-	exact       bool     // its rows are exact
-	means       []string // the meanings that a row with the role can give
+	name         string
+	About        string
+	Secret       bool     // the value is never shown
+	Public       bool     // the value is not personal data
+	Many         bool     // several rows of a reply may have the role
+	Unconverted  bool     // the rows have no conversion, since the gateway replaces the value
+	ZeroIsAValue bool     // 0 is a value, not "no value"
+	Exact        bool     // its rows are exact
+	Means        []string // the meanings that a row with the role can give
 }
+
+// noRole is the role of rows without one.
+var noRole = &role{}
+
+// A fieldText is what `fields` says of all rows with one name of a field.
+type fieldText struct{ About, Example string }
 
 // A Row is the place where the table declares a field, and the row itself with its keys from all overlays.
 type Row struct {
@@ -63,10 +77,13 @@ type Row struct {
 }
 
 // hasRole reports whether the row has the role.
-func (r *row) hasRole(role string) bool { return r.role != nil && r.role.name == role }
+func (r *row) hasRole(role string) bool { return r.role.name == role }
 
-// isSecret reports whether the value is never shown.
-func (r *row) isSecret() bool { return r.role != nil && r.role.secret }
+// name returns the last name of the path in the first form that has the field. It is the same in a request and its reply.
+func (r *row) name() string {
+	path := cmp.Or(r.path[0], r.path[1])
+	return path[strings.LastIndexByte(path, '.')+1:]
+}
 
 // onlyForm returns the only form that has the field, or -1 if both have it.
 func (r *row) onlyForm() int {

@@ -19,28 +19,6 @@ func pathKeys(row *yaml.Node, forms []string) (keys []pathKey) {
 	return keys
 }
 
-// knownPaths are the paths of a list of rows.
-type knownPaths struct {
-	has    map[pathKey]bool
-	byForm map[string][]string
-}
-
-func pathsOf(rows []*yaml.Node, forms []string) knownPaths {
-	known := knownPaths{map[pathKey]bool{}, map[string][]string{}}
-	for _, row := range rows {
-		for _, key := range pathKeys(row, forms) {
-			known.has[key] = true
-			known.byForm[key.form] = append(known.byForm[key.form], key.path)
-		}
-	}
-	return known
-}
-
-// hasAny reports whether a row has one of the paths.
-func (k knownPaths) hasAny(keys []pathKey) bool {
-	return slices.ContainsFunc(keys, func(key pathKey) bool { return k.has[key] })
-}
-
 // A rowList is a list of rows, some of which are replaced.
 type rowList struct {
 	rows     []*yaml.Node      // nil for a row that was removed
@@ -48,11 +26,12 @@ type rowList struct {
 	at       map[pathKey][]int // by path: the first rows that had it
 }
 
-// maxSamePath limits the rows with one path that an overlay can change. More are a mistake, which is found when the table is read.
+// maxSamePath limits the rows with one path that an overlay can change. More are a mistake, which is found when the table is
+// read.
 const maxSamePath = 16
 
 func newRowList(rows []*yaml.Node, forms []string) *rowList {
-	l := &rowList{rows: slices.Clone(rows), original: slices.Repeat([]bool{true}, len(rows)), at: map[pathKey][]int{}}
+	l := &rowList{slices.Clone(rows), slices.Repeat([]bool{true}, len(rows)), map[pathKey][]int{}}
 	for i, row := range rows {
 		for _, key := range pathKeys(row, forms) {
 			if len(l.at[key]) < maxSamePath {
@@ -61,6 +40,25 @@ func newRowList(rows []*yaml.Node, forms []string) *rowList {
 		}
 	}
 	return l
+}
+
+// similarPath returns DidYouMean for the paths of a row in some forms, and whether any known path is similar. The hint is "" if
+// several known paths are equally similar.
+func (l *rowList) similarPath(row *yaml.Node, forms []string) (hint string, similar bool) {
+	for _, key := range pathKeys(row, forms) {
+		var known []string
+		for other := range l.at {
+			if other.form == key.form {
+				known = append(known, other.path)
+			}
+		}
+		best, found := mostSimilar(key.path, known)
+		similar = similar || found
+		if hint = didYouMean(best); hint != "" {
+			return hint, true
+		}
+	}
+	return "", similar
 }
 
 // find returns where the rows are that had one of the paths when the list was made, without those that were removed.

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -84,7 +83,7 @@ func (s *shaper) value(e *entry, v value) string {
 	}
 	r := p.rows[e.slot]
 	_, paired := r.pairs.find(p.from, v.text())
-	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.oneOf, v.text()) || r.isEmpty(v) {
+	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.OneOf, v.text()) || r.isEmpty(v) {
 		return v.raw
 	}
 	if c := s.call; c != nil {
@@ -96,12 +95,6 @@ func (s *shaper) value(e *entry, v value) string {
 		}
 	}
 	return invented(v, r.name())
-}
-
-// name returns the last name of the path in the first form that has the field. It is the same in a request and its reply.
-func (r *row) name() string {
-	path := cmp.Or(r.path[0], r.path[1])
-	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
 // knowsCode reports whether a code is in the catalogue or in another list of the table.
@@ -181,14 +174,14 @@ func (p *plan) example(e entry) string {
 	r := p.rows[e.slot]
 	word := r.name()
 	switch {
-	case r.path[p.to] == "" && r.loss == "refuse" && r.defaultValue == nil:
+	case r.path[p.to] == "" && r.Loss == "refuse" && r.defaultValue == nil:
 		return ""
 	case len(r.pairs.list) > 0:
 		return r.pairs.list[0].values[p.from].json
 	case len(r.means) > 0:
 		word = slices.Min(slices.Collect(maps.Keys(r.means)))
-	case len(r.oneOf) > 0:
-		word = r.oneOf[0]
+	case len(r.OneOf) > 0:
+		word = r.OneOf[0]
 	case r.digits && p.table.forms[p.from].digits == number:
 		return "1000"
 	case r.digits:

@@ -1,63 +1,32 @@
 package translate
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
+	"iter"
+	"maps"
+	"reflect"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// A File is the content of a YAML file, and its name in errors.
-type File struct {
-	Name string
-	Data []byte
-}
-
-// A Problem is one mistake in a YAML file, with its position. Lines and columns count from 1.
-type Problem struct {
-	File         string
-	Line, Column int
-	Text         string
-}
-
-func (p Problem) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
-}
-
-// Problems are all mistakes that were found, in the order of the files.
-type Problems []Problem
-
-func (p Problems) Error() string {
-	lines := make([]string, len(p))
-	for i, problem := range p {
-		lines[i] = problem.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Sorted sorts the problems by file, line and column, and returns them.
-func (p Problems) Sorted() Problems {
-	slices.SortStableFunc(p, func(a, b Problem) int {
-		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
-	})
-	return p
-}
-
-// source is the tree of a table, with its overlays applied. It collects problems, so that one run reports all of them.
+// source is the tree of a table, with its overlays applied, and the table that is read from it. It collects problems, so that
+// one run reports all of them.
 type source struct {
+	table        *Table
 	root         *yaml.Node
+	forms        []string // the names of the forms in the tree, which may be wrong
 	file         string
 	overlayOf    map[*yaml.Node]string       // by node of an overlay: the overlay's name
 	commonIn     map[string][]*yaml.Node     // by name of common rows: the messages that include them
 	layers       map[*yaml.Node][]*yaml.Node // by the rows of a callback that reuses rows: those of each overlay
 	changes      []RowChange
+	keys         map[reflect.Type][]keyOfField
 	usedOptions  map[string]bool        // options in the when or unless of a row
+	usedFields   map[string]bool        // names of fields in rows
 	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
 	hasProblems  map[string]bool        // by name of an operation
 	codeItems    map[codeKey]*yaml.Node // the items of the catalogue
@@ -67,21 +36,24 @@ type source struct {
 }
 
 // load parses the base table and applies the overlays to it.
-func load(base File, overlays ...File) (*source, error) {
-	s := &source{file: base.Name, overlayOf: map[*yaml.Node]string{}, commonIn: map[string][]*yaml.Node{}, layers: map[*yaml.Node][]*yaml.Node{}, usedOptions: map[string]bool{}, hasProblems: map[string]bool{}}
-	root, err := ParseYAML(base)
-	if err != nil {
-		return nil, err
+func load(t *Table) (*source, error) {
+	s := &source{
+		table: t, overlayOf: map[*yaml.Node]string{}, commonIn: map[string][]*yaml.Node{},
+		layers: map[*yaml.Node][]*yaml.Node{}, usedOptions: map[string]bool{}, usedFields: map[string]bool{}, hasProblems: map[string]bool{},
+		keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
 	}
-	s.root = root
-	s.expandAllCommon()
-	for _, file := range overlays {
-		overlay, err := ParseYAML(file)
-		if err != nil {
+	for i, file := range t.files {
+		root, err := ParseYAML(file)
+		switch {
+		case err != nil:
 			return nil, err
+		case i == 0:
+			s.root, s.file, s.forms = root, file.Name, names(child(root, "forms"))
+			s.expandAllCommon()
+		default:
+			s.setOverlay(root, file.Name)
+			s.applyOverlay(root)
 		}
-		s.setOverlay(overlay, file.Name)
-		s.applyOverlay(overlay)
 	}
 	s.removeCommon()
 	if len(s.problems) > 0 {
@@ -90,98 +62,21 @@ func load(base File, overlays ...File) (*source, error) {
 	return s, nil
 }
 
-// ParseYAML returns the tree of one YAML document. Tags, anchors, aliases and duplicate keys are errors. A file without content is an empty mapping.
-// The error is of type [Problems].
-func ParseYAML(file File) (*yaml.Node, error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(file.Data))
-	if err != nil {
-		return nil, syntaxProblems(file.Name, err)
-	}
-	var doc, more yaml.Node
-	if err := loader.Load(&doc); err != nil && err != io.EOF {
-		return nil, syntaxProblems(file.Name, err)
-	}
-	switch err := loader.Load(&more); {
-	case err == nil:
-		return nil, Problems{{file.Name, max(more.Line, 1), max(more.Column, 1), "a second YAML document begins here, but a file must have only one"}}
-	case err != io.EOF:
-		return nil, syntaxProblems(file.Name, err)
-	}
-	root := &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
-	if len(doc.Content) == 1 && doc.Content[0].Tag != "!!null" {
-		root = doc.Content[0]
-	}
-	var problems Problems
-	inspect(file.Name, root, &problems)
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return root, nil
-}
-
-// syntaxProblems converts the errors of the YAML library.
-func syntaxProblems(file string, err error) Problems {
-	var problems Problems
-	add := func(e *yaml.LoadError) {
-		problems = append(problems, Problem{file, max(e.Mark.Line, 1), max(e.Mark.Column, 1), e.Message})
-	}
-	var many *yaml.LoadErrors
-	var one *yaml.LoadError
-	switch {
-	case errors.As(err, &many):
-		for _, e := range many.Errors {
-			add(e)
-		}
-	case errors.As(err, &one):
-		add(one)
-	default:
-		problems = append(problems, Problem{file, 1, 1, err.Error()})
-	}
-	return problems
-}
-
-// inspect adds a problem for each duplicate key, for each key that is not text, for each tag, which would change the type of a value,
-// and for each anchor and alias, since aliases can expand without limit.
-func inspect(file string, n *yaml.Node, problems *Problems) {
-	add := func(n *yaml.Node, text string, args ...any) {
-		*problems = append(*problems, Problem{file, n.Line, n.Column, fmt.Sprintf(text, args...)})
-	}
-	// The texts have no names: in a config they may be a secret that begins with one of these characters.
-	if n.Style&yaml.TaggedStyle != 0 || n.Tag != "" && !strings.HasPrefix(n.Tag, "!!") {
-		add(n, "a tag is not supported; put a value that begins with ! in quotes")
-	}
-	if n.Anchor != "" {
-		add(n, "an anchor is not supported; put a value that begins with & in quotes")
-	}
-	switch n.Kind {
-	case yaml.AliasNode:
-		add(n, "an alias is not supported: write the value itself, and put a value that begins with * in quotes")
-		return
-	case yaml.MappingNode:
-		seen := map[string]int{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key := n.Content[i]
-			if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
-				add(key, "a key must be plain text")
-				continue
-			}
-			if line, dup := seen[key.Value]; dup {
-				add(key, "%q is already set on line %d", key.Value, line)
-			}
-			seen[key.Value] = key.Line
-		}
-	}
-	for _, child := range n.Content {
-		inspect(file, child, problems)
-	}
-}
-
 // setOverlay records that a node and all nodes in it came from an overlay.
 func (s *source) setOverlay(n *yaml.Node, name string) {
 	s.overlayOf[n] = name
 	for _, child := range n.Content {
 		s.setOverlay(child, name)
 	}
+}
+
+// copyOf returns a copy of a node, from the same file.
+func (s *source) copyOf(n *yaml.Node) *yaml.Node {
+	c := *n
+	if name, ok := s.overlayOf[n]; ok {
+		s.overlayOf[&c] = name
+	}
+	return &c
 }
 
 // errorf adds a problem at the position of n.
@@ -194,33 +89,93 @@ func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
 }
 
 // fileOf returns the name of the file that a node came from.
-func (s *source) fileOf(n *yaml.Node) string {
-	if name, ok := s.overlayOf[n]; ok {
-		return name
-	}
-	return s.file
-}
+func (s *source) fileOf(n *yaml.Node) string { return cmp.Or(s.overlayOf[n], s.file) }
 
-// fields calls f for each key of the mapping n. It is a problem if n is not a mapping.
-func (s *source) fields(n *yaml.Node, what string, f func(key, value *yaml.Node)) {
-	if n.Kind != yaml.MappingNode {
+// members returns the keys and values of the mapping n. It is a problem if n is not a mapping. It returns nothing for nil.
+func (s *source) members(n *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.Node] {
+	if n != nil && n.Kind != yaml.MappingNode {
 		s.errorf(n, "%s must be a mapping", what)
-		return
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		f(n.Content[i], n.Content[i+1])
+	return members(n)
+}
+
+// items returns the items of the list n. It is a problem if n is not a list. It returns nothing for nil.
+func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind != yaml.SequenceNode:
+		s.errorf(n, "%s must be a list", what)
+		return nil
+	}
+	return n.Content
+}
+
+// A keyOfField is the key that a field of a struct has in the table, and how its value is read.
+type keyOfField struct {
+	key, is string
+	index   []int
+}
+
+var capitals = regexp.MustCompile("[A-Z]")
+
+// keysOf returns the keys of a struct: the names of its exported fields in snake_case. It looks into embedded structs.
+func (s *source) keysOf(t reflect.Type) []keyOfField {
+	if known, ok := s.keys[t]; ok {
+		return known
+	}
+	var keys []keyOfField
+	for _, f := range reflect.VisibleFields(t) {
+		if f.IsExported() && !f.Anonymous && f.Name != "ByForm" {
+			key := capitals.ReplaceAllStringFunc(f.Name, func(c string) string { return "_" + strings.ToLower(c) })
+			keys = append(keys, keyOfField{key[1:], f.Tag.Get("is"), f.Index})
+		}
+	}
+	s.keys[t] = keys
+	return keys
+}
+
+// decode sets the fields of a struct from the mapping n. The field ByForm gets the keys that are names of forms. The tag `is`
+// says what a text must be: one of several words, a code, or the name of a field.
+func (s *source) decode(n *yaml.Node, what string, into any) {
+	v := reflect.ValueOf(into).Elem()
+	forms, keys := v.FieldByName("ByForm"), s.keysOf(v.Type())
+	for key, value := range s.members(n, what) {
+		if f := s.table.formIndex(Form(key.Value)); f >= 0 && forms.IsValid() {
+			forms.Index(f).Set(reflect.ValueOf(value))
+			continue
+		}
+		at := slices.IndexFunc(keys, func(k keyOfField) bool { return k.key == key.Value })
+		if at < 0 {
+			s.unknownKey(key, what, keys, forms.IsValid())
+			continue
+		}
+		switch field, is := v.FieldByIndex(keys[at].index), keys[at].is; field.Kind() {
+		case reflect.Bool:
+			field.SetBool(s.boolean(value, key.Value))
+		case reflect.Int:
+			field.SetInt(int64(s.wholeNumber(value, key.Value)))
+		case reflect.Slice:
+			field.Set(reflect.ValueOf(s.texts(value, key.Value)))
+		case reflect.Pointer:
+			field.Set(reflect.ValueOf(value))
+		case reflect.String:
+			field.SetString(s.text(value, key.Value, is))
+		}
 	}
 }
 
-// items calls f for each item of the list n. It is a problem if n is not a list.
-func (s *source) items(n *yaml.Node, what string, f func(item *yaml.Node)) {
-	if n.Kind != yaml.SequenceNode {
-		s.errorf(n, "%s must be a list", what)
-		return
+// text returns the text of a scalar, which must be what is says.
+func (s *source) text(n *yaml.Node, key, is string) string {
+	switch is {
+	case "":
+		return s.str(n, key)
+	case "a code":
+		return s.refusalCode(n)
+	case "a field name":
+		return s.fieldName(n)
 	}
-	for _, item := range n.Content {
-		f(item)
-	}
+	return s.oneOf(n, key, strings.Split(is, "|")...)
 }
 
 // str returns the text of a scalar. It is a problem if n is empty or not a scalar.
@@ -233,11 +188,11 @@ func (s *source) str(n *yaml.Node, what string) string {
 }
 
 func (s *source) boolean(n *yaml.Node, what string) bool {
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+	var v bool
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(&v) != nil {
 		s.errorf(n, "%s must be true or false, but is %s", what, show(n))
-		return false
 	}
-	return n.Value == "true" || n.Value == "True" || n.Value == "TRUE"
+	return v
 }
 
 func (s *source) wholeNumber(n *yaml.Node, what string) int {
@@ -249,6 +204,17 @@ func (s *source) wholeNumber(n *yaml.Node, what string) int {
 	return v
 }
 
+// texts returns the items of a list of texts.
+func (s *source) texts(n *yaml.Node, what string) (list []string) {
+	for _, item := range s.items(n, what) {
+		list = append(list, s.str(item, what))
+	}
+	if len(list) == 0 && n.Kind == yaml.SequenceNode {
+		s.errorf(n, "%s needs at least one value", what)
+	}
+	return list
+}
+
 // oneOf returns the text of a scalar that must be one of the allowed values.
 func (s *source) oneOf(n *yaml.Node, what string, allowed ...string) string {
 	if n.Kind == yaml.ScalarNode && slices.Contains(allowed, n.Value) {
@@ -258,70 +224,79 @@ func (s *source) oneOf(n *yaml.Node, what string, allowed ...string) string {
 	return ""
 }
 
-// show returns a node for an error.
-func show(n *yaml.Node) string {
+// constant returns a scalar of the table: a whole number, true or false, or text. It returns nil if n is another value.
+func (s *source) constant(n *yaml.Node) *constant {
 	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Tag == "!!null":
-		return "null"
+	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
+		return nil
+	case n.Tag == "!!int" && isDigits(n.Value):
+		return &constant{number, n.Value, n.Value}
+	case n.Tag == "!!bool" && (n.Value == "true" || n.Value == "false"):
+		return &constant{boolean, n.Value, n.Value}
+	case n.Tag == "!!str":
+		return &constant{text, n.Value, string(appendString(nil, n.Value))}
 	}
-	return strconv.Quote(n.Value)
-}
-
-// maxShown limits the pairs of a row that are shown. An overlay can have 100,000.
-const maxShown = 20
-
-// showRow returns a row in one line.
-func showRow(n *yaml.Node) string {
-	var parts []string
-	switch n.Kind {
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			parts = append(parts, n.Content[i].Value+": "+showRow(n.Content[i+1]))
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	case yaml.SequenceNode:
-		for i, item := range n.Content {
-			if i == maxShown {
-				parts = append(parts, "…")
-				break
-			}
-			parts = append(parts, showRow(item))
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	}
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		return strconv.Quote(n.Value)
-	}
-	return n.Value
+	s.errorf(n, "write %q in quotes: only digits without a leading zero can be written without quotes", n.Value)
+	return nil
 }
 
 // unknownForm adds a problem for a form that the table does not have.
-func (s *source) unknownForm(t *Table, n *yaml.Node, what string) {
-	s.errorf(n, "%s: the table has no form %s, only %s and %s", what, show(n), t.forms[0].name, t.forms[1].name)
+func (s *source) unknownForm(n *yaml.Node, what string) {
+	forms := s.table.forms
+	s.errorf(n, "%s: the table has no form %s, only %s and %s", what, show(n), forms[0].name, forms[1].name)
+}
+
+// form returns the index of the form that n names, or -1.
+func (s *source) form(n *yaml.Node, what string) int {
+	f := s.table.formIndex(Form(n.Value))
+	if f < 0 {
+		s.unknownForm(n, what)
+	}
+	return f
+}
+
+// eachForm calls f for each form in the mapping n.
+func (s *source) eachForm(n *yaml.Node, what string, f func(form int, v *yaml.Node)) {
+	for key, v := range s.members(n, what) {
+		if form := s.form(key, what); form >= 0 {
+			f(form, v)
+		}
+	}
 }
 
 // unknownKey adds a problem for a key that is not one of the known keys.
-func (s *source) unknownKey(n *yaml.Node, what string, known ...string) {
-	hint := DidYouMean(n.Value, known)
-	if now := renamedKeys[n.Value]; slices.Contains(known, now) {
+func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField, forms bool) {
+	if text := overlayKeys[n.Value]; text != "" && what == "a row" {
+		s.errorf(n, text, n.Value)
+		return
+	}
+	var all []string
+	for _, k := range known {
+		all = append(all, k.key)
+	}
+	if forms {
+		all = append(all, s.forms...)
+	}
+	if what == "a row" {
+		all = append(all, slices.Collect(maps.Keys(overlayKeys))...)
+	}
+	hint := DidYouMean(n.Value, all)
+	if now := renamedKeys[n.Value]; slices.Contains(all, now) {
 		hint = "; it was renamed to " + now
 	}
 	s.errorf(n, "unknown key %q in %s%s", n.Value, what, hint)
 }
 
 // renamedKeys are the keys of earlier versions, with their names now.
-var renamedKeys = map[string]string{"proof": "must_equal_request", "bare": "no_envelope", "makes": "creates", "note": "about"}
+var renamedKeys = map[string]string{
+	"proof": "must_equal_request", "bare": "no_envelope", "makes": "creates", "note": "about",
+}
 
-// child returns the value of a key in the mapping n, or nil.
-func child(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; n != nil && i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
+// overlayKeys are the keys of rows that are used up before rows are read, and what it means if one is still there.
+var overlayKeys = map[string]string{
+	"remove":    "%s is allowed in overlays only, and only as %[1]s: true",
+	newKey:      "%s is allowed in overlays only, and only as %[1]s: true",
+	replacesKey: "%s is allowed in overlays only, and only in a row that changes rows of the table",
+	"common":    "%s: only a request or a reply can include common rows",
 }

@@ -37,10 +37,10 @@ func (t *Table) NormaliseSuccess(f Form, own string, reply []byte) ([]byte, erro
 	}
 	var code gjson.Result
 	gjson.ParseBytes(reply).ForEach(func(key, v gjson.Result) bool {
-		if key.Str == form.code {
+		if key.Str == form.Code {
 			code = v
 		}
-		return key.Str != form.code
+		return key.Str != form.Code
 	})
 	switch standard := t.SuccessCode(f); {
 	case code.Type != gjson.String || own == standard:

@@ -34,6 +34,7 @@ type Table struct {
 	unknown      map[Message][2]string // what happens to a field without a row, by the form of the message
 	options      map[string]bool
 	roles        map[string]*role
+	fields       map[string]*fieldText // by name of the field
 	catalogue    []string
 	interned     map[string]string     // by code of the catalogue: the code itself
 	meanings     map[string]Meaning    // by code of the catalogue
@@ -48,13 +49,14 @@ type Table struct {
 	yaml         func() ([]byte, error)
 }
 
-// A form says how one form writes its envelope.
+// A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
 	name       Form
-	code, text string // the names of code and text in the envelope
-	result     string // the name of the object that holds the result; "" for the top level
 	digits     kind   // how the form writes a field with as: digits: number or text
-	prefix     string // of the paths of the form's calls; "" for none
+	Code, Text string `is:"a field name"` // the names of code and text in the envelope
+	Result     string `is:"a field name"` // the name of the object that holds the result; "" for the top level
+	Digits     string `is:"number|string"`
+	Prefix     string // of the paths of the form's calls; "" for none
 }
 
 // success is the code of a success in each form, and the text for a success that came without an envelope. Both also as JSON.
@@ -101,15 +103,12 @@ func (o *Operation) Version() string {
 	for _, m := range []Message{Request, Reply} {
 		for _, r := range o.rows[m] {
 			plain := *r // the pointers and the text of the row are no part of the version
-			plain.role, plain.defaultValue, plain.about, plain.source = nil, nil, "", Row{}
-			_, _ = fmt.Fprintf(h, "%s %+v", m, plain)
-			if r.role != nil {
-				_, _ = fmt.Fprintf(h, " role %s", r.role.name)
-			}
+			plain.role, plain.defaultValue, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
+			_, _ = fmt.Fprintf(h, "%s %+v role %s", m, plain, r.role.name)
 			if r.defaultValue != nil {
 				_, _ = fmt.Fprintf(h, " default %s", r.defaultValue.json)
 			}
-			_, _ = h.Write([]byte{'\n'})
+			_, _ = fmt.Fprintln(h)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
@@ -136,23 +135,24 @@ func (o *Operation) Translation(client, upstream Form) *Translation {
 // Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than depth are
 // refused. The error is of type [Problems], each with file, line and column.
 func Compile(depth int, base File, overlays ...File) (*Table, error) {
-	s, err := load(base, overlays...)
+	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays)}
+	s, err := load(t)
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays), yaml: sync.OnceValues(func() ([]byte, error) { return render(s.root) })}
-	s.readTable(t)
+	t.yaml = sync.OnceValues(func() ([]byte, error) { return render(s.root) })
+	s.readTable()
 	t.changes = s.changes
-	if s.problems = append(s.problems, s.missingNew...); len(s.problems) == 0 {
-		for _, o := range t.operations {
-			o.compile()
-		}
-		if t.callback != nil {
-			t.callback.compile()
-		}
-		return t, nil
+	if s.problems = append(s.problems, s.missingNew...); len(s.problems) > 0 {
+		return nil, slices.Compact(s.problems.Sorted()) // a mistake in common rows is found in every message that includes them
 	}
-	return nil, slices.Compact(s.problems.Sorted()) // a mistake in common rows is found in every message that includes them
+	for _, o := range t.operations {
+		o.compile()
+	}
+	if t.callback != nil {
+		t.callback.compile()
+	}
+	return t, nil
 }
 
 // With returns the table with one more overlay. The table itself does not change. The error is of type [Problems].
@@ -255,7 +255,7 @@ func (t *Table) Catalogue() []string { return t.catalogue }
 func (t *Table) FormOf(path string) Form {
 	found := t.forms[0]
 	for _, f := range t.forms {
-		if f.prefix != "" && strings.HasPrefix(path, f.prefix) && len(f.prefix) > len(found.prefix) {
+		if f.Prefix != "" && strings.HasPrefix(path, f.Prefix) && len(f.Prefix) > len(found.Prefix) {
 			found = f
 		}
 	}
@@ -287,23 +287,23 @@ func (t *Table) intern(code string) string {
 func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" && o.Effect == Read }
 
 // TextName returns the name of the text in a form's envelope.
-func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].text }
+func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].Text }
 
 // AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue and is
 // translated by the table's pairs. An empty code is written as null, which careful clients do not take for a refusal
 // (translate/README.md, Unknown outcome).
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	to := t.forms[t.formIndex(f)]
-	dst = append(append(append(dst, `{"`...), to.code...), `":`...)
+	dst = append(append(append(dst, `{"`...), to.Code...), `":`...)
 	if code == "" {
 		dst = append(dst, "null"...)
 	} else {
 		dst = appendString(dst, t.Code(code, t.forms[0].name, f))
 	}
-	dst = append(append(append(dst, `,"`...), to.text...), `":`...)
+	dst = append(append(append(dst, `,"`...), to.Text...), `":`...)
 	dst = appendString(dst, text)
-	if to.result != "" {
-		dst = append(append(append(dst, `,"`...), to.result...), `":null`...)
+	if to.Result != "" {
+		dst = append(append(append(dst, `,"`...), to.Result...), `":null`...)
 	}
 	return append(dst, '}')
 }
@@ -325,11 +325,6 @@ func render(root *yaml.Node) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
-}
-
-// formNames returns the names of the forms in a new slice.
-func (t *Table) formNames() []string {
-	return []string{string(t.forms[0].name), string(t.forms[1].name)}
 }
 
 // formIndex returns the index of a form, or -1.

@@ -26,10 +26,10 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 // decides, unless the row has a role.
 func (c *Call) refuseComposite(p *plan, r *row, path string, v value) {
 	switch reason := wrongType("a single value", v.typeName()); {
-	case r.role != nil:
-		c.reject(r.malformed, path, reason)
+	case r.role != noRole:
+		c.reject(r.Malformed, path, reason)
 	case p.from != p.to:
-		c.keepRefusal(r.malformed, path, reason)
+		c.keepRefusal(r.Malformed, path, reason)
 	}
 }
 
@@ -46,7 +46,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	}
 	known, code := n.names[at], p.table.invalid
 	if known.node == nil {
-		code = p.rows[known.slot].malformed
+		code = p.rows[known.slot].Malformed
 	}
 	c.reject(code, quoteName(joinPath(n.path, name)), "differs from "+known.name+" in case only")
 	return true

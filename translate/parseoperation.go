@@ -1,0 +1,120 @@
+package translate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// operationKeys are the keys of an operation.
+type operationKeys struct {
+	ByForm                    [2]*yaml.Node
+	Effect                    Effect `is:"read|write"`
+	Creates, Sets, NoEnvelope *yaml.Node
+	Explain, StateReturns     bool
+	Route                     string `is:"stage|default"`
+	Result                    string `is:"list"`
+	Request, Reply            *yaml.Node
+}
+
+func (s *source) readOperation(name, n *yaml.Node) {
+	k := operationKeys{Explain: true}
+	s.decode(n, "an operation", &k)
+	o := &Operation{
+		Name: name.Value, Effect: k.Effect, Explain: k.Explain, StateReturns: k.StateReturns, route: k.Route, list: k.Result != "",
+		noEnvelope: -1, sets: map[string]string{}, rows: map[Message][]*row{}, table: s.table,
+	}
+	s.table.operations = append(s.table.operations, o)
+	if n.Kind != yaml.MappingNode {
+		return
+	}
+	for f, path := range k.ByForm {
+		if path == nil {
+			continue
+		}
+		p := s.str(path, "a path")
+		if p != "" && p[0] != '/' || strings.ContainsAny(p, "{}?#% ") {
+			s.errorf(path, "a path must start with a slash and have no pattern and no query, but is %s", show(path))
+		}
+		o.paths[f] = p
+	}
+	if k.Creates != nil {
+		o.Created = s.roleName(k.Creates, "creates")
+	}
+	for role, value := range s.members(k.Sets, "sets") {
+		o.sets[s.roleName(role, "sets")] = s.str(value, "a value")
+	}
+	if k.NoEnvelope != nil && s.str(k.NoEnvelope, "no_envelope") != "" {
+		o.noEnvelope = s.form(k.NoEnvelope, "no_envelope")
+	}
+	for i, rows := range []*yaml.Node{k.Request, k.Reply} {
+		m := []Message{Request, Reply}[i]
+		if rows == nil {
+			s.errorf(name, "%s: %s is missing; write %[2]s: [] if it has no fields", o.Name, m)
+		}
+		s.readRows(o, m, rows)
+	}
+	s.checkOperation(o, name, n)
+}
+
+// checkOperation checks how the keys of an operation go together.
+func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
+	forms, bare := s.table.forms, o.noEnvelope
+	if o.paths == [2]string{} {
+		s.errorf(name, "%s: the path is missing; give it one in %s, in %s or in both", o.Name, forms[0].name, forms[1].name)
+	}
+	if child(n, "effect") == nil {
+		s.errorf(name, "%s: effect is missing; write effect: read or effect: write", o.Name)
+	}
+	if o.list && o.paths[0] != "" && o.paths[1] != "" {
+		s.errorf(name, "%s: result: list cannot be translated, so the operation can have a path in one form only", o.Name)
+	}
+	if o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)) {
+		s.errorf(child(n, "creates"), "creates: %s needs effect: write and a row of the request with role: %s", o.Name, o.Created)
+	}
+	if len(o.sets) > 0 && o.Effect != Write {
+		s.errorf(child(n, "sets"), "sets: %s needs effect: write", o.Name)
+	}
+	if !o.Explain && o.Effect != Write {
+		s.errorf(child(n, "explain"), "explain: %s needs effect: write, since only writes are explained", o.Name)
+	}
+	if bare < 0 {
+		return
+	}
+	if result := forms[bare].Result; result != "" {
+		s.errorf(name, "%s: no_envelope cannot be %s, which has its results under %q", o.Name, forms[bare].name, result)
+	}
+	showsSuccess := func(r *row) bool {
+		secret := func(asked *row) bool { return asked.path[0] == r.MustEqualRequest && asked.role.Secret } // it can be missing
+		equal := r.MustEqualRequest != "" && !slices.ContainsFunc(o.rows[Request], secret)
+		return r.path[bare] != "" && (equal || r.means != nil)
+	}
+	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
+		s.errorf(name, "%s: no_envelope needs a row of %s in the reply with must_equal_request or means, to recognise a success",
+			o.Name, forms[bare].name)
+	}
+}
+
+// readRole reads the declaration of a role.
+func (s *source) readRole(name string, n *yaml.Node) *role {
+	r := &role{name: name}
+	if s.decode(n, "a role", r); r.Secret && r.Public {
+		s.errorf(n, "role %s cannot be secret and public", name)
+	}
+	return r
+}
+
+// roleName returns the name of a declared role, or "".
+func (s *source) roleName(n *yaml.Node, what string) string {
+	name := s.str(n, what)
+	if roles := s.table.roles; roles[name] == nil && name != "" {
+		known := slices.Sorted(maps.Keys(roles))
+		list := cmp.Or(strings.Join(known, ", "), "none")
+		s.errorf(n, "%s: the table has no role %q; its roles are %s%s", what, name, list, DidYouMean(name, known))
+		return ""
+	}
+	return name
+}

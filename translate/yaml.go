@@ -1,0 +1,242 @@
+package translate
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A File is the content of a YAML file, and its name in errors.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// A Problem is one mistake in a YAML file, with its position. Lines and columns count from 1.
+type Problem struct {
+	File         string
+	Line, Column int
+	Text         string
+}
+
+func (p Problem) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
+}
+
+// Problems are all mistakes that were found, in the order of the files.
+type Problems []Problem
+
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, problem := range p {
+		lines[i] = problem.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Sorted sorts the problems by file, line and column, and returns them.
+func (p Problems) Sorted() Problems {
+	slices.SortStableFunc(p, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
+	})
+	return p
+}
+
+// ParseYAML returns the tree of one YAML document. Tags, anchors, aliases and duplicate keys are errors. A file without
+// content is an empty mapping. The error is of type [Problems].
+func ParseYAML(file File) (*yaml.Node, error) {
+	loader, err := yaml.NewLoader(bytes.NewReader(file.Data))
+	if err != nil {
+		return nil, syntaxProblems(file.Name, err)
+	}
+	var doc, more yaml.Node
+	if err := loader.Load(&doc); err != nil && err != io.EOF {
+		return nil, syntaxProblems(file.Name, err)
+	}
+	switch err := loader.Load(&more); {
+	case err == nil:
+		text := "a second YAML document begins here, but a file must have only one"
+		return nil, Problems{{file.Name, max(more.Line, 1), max(more.Column, 1), text}}
+	case err != io.EOF:
+		return nil, syntaxProblems(file.Name, err)
+	}
+	root := &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
+	if len(doc.Content) == 1 && doc.Content[0].Tag != "!!null" {
+		root = doc.Content[0]
+	}
+	s := &source{file: file.Name}
+	if s.inspect(root); len(s.problems) > 0 {
+		return nil, s.problems
+	}
+	return root, nil
+}
+
+// syntaxProblems converts the errors of the YAML library.
+func syntaxProblems(file string, err error) (problems Problems) {
+	var many *yaml.LoadErrors
+	var one *yaml.LoadError
+	if errors.As(err, &one) {
+		many = &yaml.LoadErrors{Errors: []*yaml.LoadError{one}}
+	} else if !errors.As(err, &many) {
+		return Problems{{file, 1, 1, err.Error()}}
+	}
+	for _, e := range many.Errors {
+		problems = append(problems, Problem{file, max(e.Mark.Line, 1), max(e.Mark.Column, 1), e.Message})
+	}
+	return problems
+}
+
+// inspect adds a problem for each duplicate key, for each key that is not text, for each tag, which would change the type of
+// a value, and for each anchor and alias, since aliases can expand without limit. The texts have no names: in a config they
+// may be a secret that begins with one of these characters.
+func (s *source) inspect(n *yaml.Node) {
+	if n.Style&yaml.TaggedStyle != 0 || n.Tag != "" && !strings.HasPrefix(n.Tag, "!!") {
+		s.errorf(n, "a tag is not supported; put a value that begins with ! in quotes")
+	}
+	if n.Anchor != "" {
+		s.errorf(n, "an anchor is not supported; put a value that begins with & in quotes")
+	}
+	if n.Kind == yaml.AliasNode {
+		s.errorf(n, "an alias is not supported: write the value itself, and put a value that begins with * in quotes")
+		return
+	}
+	seen := map[string]int{}
+	for key := range members(n) {
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			s.errorf(key, "a key must be plain text")
+			continue
+		}
+		if line, dup := seen[key.Value]; dup {
+			s.errorf(key, "%q is already set on line %d", key.Value, line)
+		}
+		seen[key.Value] = key.Line
+	}
+	for _, child := range n.Content {
+		s.inspect(child)
+	}
+}
+
+// members returns the keys and values of a mapping. It returns nothing for nil and for any other node.
+func members(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if !yield(n.Content[i], n.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// find returns a key of the mapping n and its value, or nil.
+func find(n *yaml.Node, name string) (key, value *yaml.Node) {
+	for key, value := range members(n) {
+		if key.Value == name {
+			return key, value
+		}
+	}
+	return nil, nil
+}
+
+// child returns the value of a key in the mapping n, or nil.
+func child(n *yaml.Node, name string) *yaml.Node {
+	_, value := find(n, name)
+	return value
+}
+
+// names returns the keys of a mapping.
+func names(n *yaml.Node) (list []string) {
+	for key := range members(n) {
+		list = append(list, key.Value)
+	}
+	return list
+}
+
+// set sets a key of n. Two mappings are merged key by key.
+func set(n, key, value *yaml.Node) {
+	switch k, old := find(n, key.Value); {
+	case k == nil:
+		n.Content = append(n.Content, key, value)
+	case old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode:
+		for k, v := range members(value) {
+			set(old, k, v)
+		}
+	default:
+		at := slices.Index(n.Content, k)
+		n.Content[at], n.Content[at+1] = key, value
+	}
+}
+
+// remove removes a key from n and returns its value, or nil.
+func remove(n *yaml.Node, name string) *yaml.Node {
+	key, value := find(n, name)
+	if key != nil {
+		at := slices.Index(n.Content, key)
+		n.Content = slices.Delete(n.Content, at, at+2)
+	}
+	return value
+}
+
+// sequence returns the list under a key of n. It adds an empty one if n does not have the key.
+func sequence(n, key *yaml.Node) *yaml.Node {
+	list := child(n, key.Value)
+	if list == nil {
+		list = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		n.Content = append(n.Content, key, list)
+	}
+	return list
+}
+
+// sameNode reports whether two nodes have the same content.
+func sameNode(a, b *yaml.Node) bool {
+	return a != nil && b != nil && a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value &&
+		slices.EqualFunc(a.Content, b.Content, sameNode)
+}
+
+// show returns a node for an error.
+func show(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "null"
+	}
+	return strconv.Quote(n.Value)
+}
+
+// maxShown limits the pairs of a row that are shown. An overlay can have 100,000.
+const maxShown = 20
+
+// showRow returns a row in one line.
+func showRow(n *yaml.Node) string {
+	var parts []string
+	switch n.Kind {
+	case yaml.MappingNode:
+		for key, value := range members(n) {
+			parts = append(parts, key.Value+": "+showRow(value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			if i == maxShown {
+				parts = append(parts, "…")
+				break
+			}
+			parts = append(parts, showRow(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return strconv.Quote(n.Value)
+	}
+	return n.Value
+}
