@@ -202,7 +202,7 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 	for name, c := range map[string]struct{ first, second, want string }{
 		"removed":                             {`{v2: catId, remove: true}`, ``, ``},
 		"removed by its other name":           {`{legacy: appr_cat_id, remove: true}`, ``, ``},
-		"added again":                         {`{v2: catId, remove: true}`, `{v2: catId, legacy: terminal}`, `catId terminal`},
+		"added again":                         {`{v2: catId, remove: true}`, `{v2: catId, legacy: terminal, new: true}`, `catId terminal`},
 		"replaced twice":                      {`{v2: catId, legacy: terminal}`, `{v2: catId, legacy: cat}`, `catId cat`},
 		"replaced, then removed":              {`{v2: catId, legacy: terminal}`, `{legacy: terminal, remove: true}`, ``},
 		"replaced, then its place taken":      {`{v2: catId, legacy: terminal}`, `{v2: terminal, legacy: terminal}`, ``},

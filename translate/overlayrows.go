@@ -30,17 +30,20 @@ const codesMessage = "codes"
 // replacesKey is the key by which a row of an overlay says which rows it changes: those with its path in this form.
 const replacesKey = "replaces"
 
-// changeRows applies the rows of an overlay to the list base of a message. A row changes the row of base with one of its paths, in its
+// applyRows applies the rows of an overlay to the list base of a message. A row changes the row of base with one of its paths, in its
 // place: it keeps every key that the new row does not have, and loses those that are null. Without such a row it is added at the end.
 //
 // Rows of an overlay do not change each other, so that two rows can exchange paths. message is "" for rows that were already applied to the
 // common rows that the message includes.
-func (s *source) changeRows(base, overlay *yaml.Node, message string) {
+func (s *source) applyRows(base, overlay *yaml.Node, message string) {
 	list := newRowList(base.Content, s.forms)
 	for _, row := range s.items(overlay, "rows") {
 		if row.Kind != yaml.MappingNode {
 			s.errorf(row, "a row must be a mapping")
 			continue
+		}
+		if s.overlayOf[row] != "" && message != "" && message != codesMessage {
+			s.checkNew(row, list, message)
 		}
 		slots := list.find(s.matchedPaths(row))
 		var before []*yaml.Node
@@ -65,12 +68,35 @@ func (s *source) changeRows(base, overlay *yaml.Node, message string) {
 		case len(before) > 1 && child(row, replacesKey) == nil:
 			s.errorf(row, "the row has a path of %d rows, on %s: write replaces: %s or replaces: %s to say which it changes", len(before), linesOf(before), s.forms[0], s.forms[1])
 		default:
-			after := s.changedRow(row, before)
+			after := s.changedRow(row, before, message)
 			list.replace(slots, after)
 			s.recordChange(message, row, before, after)
 		}
 	}
 	base.Content = slices.DeleteFunc(list.rows, func(row *yaml.Node) bool { return row == nil })
+	s.passOn(base, overlay)
+}
+
+// checkNew adds a problem for a row without new: true if no known row has one of its paths, or if a path is similar to that of a
+// known row. A misspelled path would add a field that nobody sends, and the field that was meant would be dropped. A known field
+// may get another name in one form without new: true.
+func (s *source) checkNew(row *yaml.Node, known *rowList, message string) {
+	if s.takeNew(row) || child(row, "remove") != nil || slices.Contains(s.forms, newKey) {
+		return
+	}
+	keys := pathKeys(row, s.forms)
+	isKnown := func(key pathKey) bool { return len(known.at[key]) > 0 }
+	matched := slices.ContainsFunc(keys, isKnown)
+	for _, key := range keys {
+		if key.path == "" || isKnown(key) {
+			continue
+		}
+		if hint, similar := known.similarPath(row, []string{key.form}); similar || !matched {
+			at := child(row, key.form)
+			s.missingNew = append(s.missingNew, s.problem(at, "%s has no path %s%s", message, key.path, addHint(hint)))
+			matched = true // one problem per row is enough, unless the other path is similar to a known one
+		}
+	}
 }
 
 // matchedPaths returns the paths by which a row of an overlay finds the rows that it changes.
@@ -87,7 +113,7 @@ func (s *source) matchedPaths(row *yaml.Node) []pathKey {
 }
 
 // changedRow returns row with the keys that it does not have and that all rows before have with the same value.
-func (s *source) changedRow(row *yaml.Node, before []*yaml.Node) *yaml.Node {
+func (s *source) changedRow(row *yaml.Node, before []*yaml.Node, message string) *yaml.Node {
 	after := s.copyOf(row)
 	after.Content = nil
 	add := func(key, value *yaml.Node) {
@@ -96,7 +122,7 @@ func (s *source) changedRow(row *yaml.Node, before []*yaml.Node) *yaml.Node {
 		}
 	}
 	for key, value := range members(row) {
-		if value.Tag == "!!null" && !slices.ContainsFunc(before, func(b *yaml.Node) bool { return child(b, key.Value) != nil }) {
+		if value.Tag == "!!null" && message != "" && !slices.ContainsFunc(before, func(b *yaml.Node) bool { return child(b, key.Value) != nil }) {
 			s.errorf(key, "%s: null removes a key, but the row on %s has no %[1]s", key.Value, linesOf(before))
 		}
 		add(key, value)

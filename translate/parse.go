@@ -56,9 +56,7 @@ func (s *source) readTable() {
 		return
 	}
 	for name, value := range s.members(keys.Operations, "operations") {
-		before := len(s.problems)
 		s.readOperation(name, value)
-		s.hasProblems[name.Value] = len(s.problems) > before
 	}
 	s.readCallbacks(keys.Callbacks, keys.Operations)
 	s.checkReferences(keys.Operations)

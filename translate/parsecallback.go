@@ -16,12 +16,12 @@ func (s *source) readCallbacks(n, operations *yaml.Node) {
 		case child(operations, name.Value) != nil:
 			s.errorf(name, "callbacks: %s is the name of an operation", name.Value)
 		default:
-			s.readCallback(name, value, operations)
+			s.readCallback(name, value)
 		}
 	}
 }
 
-func (s *source) readCallback(name, n, operations *yaml.Node) {
+func (s *source) readCallback(name, n *yaml.Node) {
 	// Both forms have it. The path has no meaning, since each callback is sent to its own address.
 	o := &Operation{
 		Name: name.Value, paths: [2]string{"/", "/"}, noEnvelope: -1, rows: map[Message][]*row{}, table: s.table,
@@ -56,24 +56,22 @@ func (s *source) readCallback(name, n, operations *yaml.Node) {
 		}
 	}
 	before := len(s.problems)
-	rows := keys.Request
-	if keys.Fields != nil {
-		rows = s.reuseRows(name.Value, keys.Fields, keys.Request, operations)
-	} else if rows == nil {
+	if keys.Request == nil {
 		s.errorf(name, "%s: request is missing; write its rows, or fields: with an operation whose reply has the same fields",
 			name.Value)
 	}
-	if rows == nil || len(s.problems) > before {
+	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return
 	}
-	if len(s.layers[keys.Request]) > 0 { // so that the table can be written and read again
-		n.Content = slices.Clone(n.Content)
-		remove(n, "fields")
-		remove(n, "request")
-		set(n, scalar("request", n), rows)
-	}
-	if s.readRows(o, callbackMessage, rows); len(s.problems) > before {
-		return
+	if own := s.own[keys.Request]; keys.Fields != nil { // so that the table can be written and read again
+		switch {
+		case slices.ContainsFunc(own, func(rows *yaml.Node) bool { return s.overlayOf[rows] != "" }):
+			remove(n, "fields")
+		case len(own) == 0:
+			remove(n, "request")
+		default:
+			set(n, scalar("request", n), own[0])
+		}
 	}
 	for _, role := range c.identifiedBy {
 		hasField := func(r *row) bool { return r.hasRole(role) && r.onlyForm() < 0 }
@@ -88,52 +86,6 @@ func (s *source) readCallback(name, n, operations *yaml.Node) {
 			}
 		}
 	}
-}
-
-// scalar returns a text with the position of another node.
-func scalar(text string, at *yaml.Node) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Line: at.Line, Column: at.Column}
-}
-
-// reuseRows returns the rows of a reply for use in a callback, with the callback's own rows applied as an overlay. fields names
-// the operation. If the operation has problems, reuseRows returns nil, so that each of them is reported only once.
-func (s *source) reuseRows(name string, fields, own, operations *yaml.Node) *yaml.Node {
-	operation := s.str(fields, "fields")
-	reply := child(child(operations, operation), "reply")
-	switch {
-	case operation == "" || s.hasProblems[operation]:
-		return nil
-	case reply == nil:
-		s.errorf(fields, "fields: the table has no operation %q%s", operation, DidYouMean(operation, names(operations)))
-		return nil
-	}
-	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: fields.Line, Column: fields.Column}
-	for _, row := range reply.Content {
-		list.Content = append(list.Content, s.reusedRow(row))
-	}
-	if own == nil {
-		return list
-	}
-	for _, rows := range append([]*yaml.Node{own}, s.layers[own]...) {
-		s.changeRows(list, rows, name+" request")
-	}
-	return list
-}
-
-// reusedRow returns a copy of a row of a reply without the keys that a callback cannot have. echo becomes loss: drop.
-func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
-	row := s.copyOf(n)
-	row.Content = nil
-	for key, value := range members(n) {
-		switch key.Value {
-		case "must_equal_request", "repeats_request", "role", "means", "exact":
-			continue
-		case "echo":
-			key, value = scalar("loss", key), scalar("drop", value)
-		}
-		row.Content = append(row.Content, key, value)
-	}
-	return row
 }
 
 // readAnswer reads the answer with which a receiver acknowledges a callback: a JSON object with a code.

@@ -21,45 +21,45 @@ type source struct {
 	forms        []string // the names of the forms in the tree, which may be wrong
 	file         string
 	overlayOf    map[*yaml.Node]string       // by node of an overlay: the overlay's name
-	commonIn     map[string][]*yaml.Node     // by name of common rows: the messages that include them
-	layers       map[*yaml.Node][]*yaml.Node // by the rows of a callback that reuses rows: those of each overlay
+	includedIn   map[*yaml.Node][]*yaml.Node // by common rows: the lists that include them
+	reuses       map[*yaml.Node]*yaml.Node   // by rows of a callback with fields: the rows of the reply
+	own          map[*yaml.Node][]*yaml.Node // by rows of a message: those of overlays; of a callback with fields also its own
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
 	usedOptions  map[string]bool        // options in the when or unless of a row
 	usedFields   map[string]bool        // names of fields in rows
 	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
-	hasProblems  map[string]bool        // by name of an operation
 	codeItems    map[codeKey]*yaml.Node // the items of the catalogue
 	compared     int                    // the names that were compared for suggestions
 	problems     Problems
 	missingNew   Problems // additions of an overlay without new: true; they do not keep other mistakes from being found
 }
 
-// load parses the base table and applies the overlays to it.
-func load(t *Table) (*source, error) {
+// load parses the base table, applies the overlays to it and reads the result.
+func load(t *Table) (*source, Problems) {
 	s := &source{
-		table: t, overlayOf: map[*yaml.Node]string{}, commonIn: map[string][]*yaml.Node{},
-		layers: map[*yaml.Node][]*yaml.Node{}, usedOptions: map[string]bool{}, usedFields: map[string]bool{}, hasProblems: map[string]bool{},
-		keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
+		table: t, overlayOf: map[*yaml.Node]string{}, includedIn: map[*yaml.Node][]*yaml.Node{},
+		reuses: map[*yaml.Node]*yaml.Node{}, own: map[*yaml.Node][]*yaml.Node{}, usedOptions: map[string]bool{},
+		usedFields: map[string]bool{}, keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
 	}
 	for i, file := range t.files {
 		root, err := ParseYAML(file)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, err.(Problems)
 		case i == 0:
 			s.root, s.file, s.forms = root, file.Name, names(child(root, "forms"))
-			s.expandAllCommon()
+			s.expandAll()
 		default:
 			s.setOverlay(root, file.Name)
 			s.applyOverlay(root)
 		}
 	}
-	s.removeCommon()
-	if len(s.problems) > 0 {
-		return nil, append(s.problems, s.missingNew...).Sorted()
+	if s.removeCommon(); len(s.problems) == 0 {
+		s.readTable()
 	}
-	return s, nil
+	// A mistake in common rows is found in every message that includes them.
+	return s, slices.Compact(append(s.problems, s.missingNew...).Sorted())
 }
 
 // setOverlay records that a node and all nodes in it came from an overlay.

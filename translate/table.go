@@ -136,16 +136,12 @@ func (o *Operation) Translation(client, upstream Form) *Translation {
 // refused. The error is of type [Problems], each with file, line and column.
 func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays)}
-	s, err := load(t)
-	if err != nil {
-		return nil, err
+	s, problems := load(t)
+	if len(problems) > 0 {
+		return nil, problems
 	}
-	t.yaml = sync.OnceValues(func() ([]byte, error) { return render(s.root) })
-	s.readTable()
 	t.changes = s.changes
-	if s.problems = append(s.problems, s.missingNew...); len(s.problems) > 0 {
-		return nil, slices.Compact(s.problems.Sorted()) // a mistake in common rows is found in every message that includes them
-	}
+	t.yaml = sync.OnceValues(func() ([]byte, error) { return render(s.root) })
 	for _, o := range t.operations {
 		o.compile()
 	}

@@ -179,7 +179,7 @@ func remove(n *yaml.Node, name string) *yaml.Node {
 	key, value := find(n, name)
 	if key != nil {
 		at := slices.Index(n.Content, key)
-		n.Content = slices.Delete(n.Content, at, at+2)
+		n.Content = slices.Concat(n.Content[:at], n.Content[at+2:]) // copies of n keep theirs
 	}
 	return value
 }
