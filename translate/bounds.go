@@ -9,7 +9,11 @@ import (
 
 // checkBounds checks a value of a request against the bounds of its row. Without all it checks only those that the upstream cannot
 // check: one_of, and required on a row of one form.
-func (r *row) checkBounds(v value, path string, all bool) *Refusal {
+func (r *mapping) checkBounds(v value, all bool) *Refusal {
+	path := r.source
+	if path == "" {
+		return nil
+	}
 	if v.countsAsAbsent() {
 		if r.Required && (all || r.onlyForm() >= 0) {
 			return &Refusal{r.Refuse, path, "is missing", false}

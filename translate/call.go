@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -15,41 +16,28 @@ type Translation struct {
 	request   *plan
 	reply     *plan
 
-	echoSlots  []int // by slot of the reply: the slot of the request that is echoed there, or -1
-	equalSlots []int // by slot of the reply: the slot of the request that a success must equal, or -1
-	repeated   []int // by slot of the reply: the slot of the request whose value it repeats, or -1
-	// By slot of the reply: the field is secret by its own role, or since the request has a field with the same path and a secret role.
-	secretSlots []bool
-	calls       sync.Pool
+	calls sync.Pool
 }
 
-// link finds the slots of the request that the reply refers to.
-func (t *Translation) link() {
-	slots := [2]map[string]int{{}, {}}
-	for slot, r := range t.request.rows {
-		slots[0][r.path[0]], slots[1][r.path[1]] = slot, slot
-	}
+// newTranslation makes the plans, and finds the slots of the request that the reply refers to.
+func newTranslation(o *Operation, client, upstream int) *Translation {
+	t := &Translation{operation: o, request: o.plan(Request, client, upstream), reply: o.plan(Reply, upstream, client)}
 	slotOf := func(form int, path string) int {
-		if slot, ok := slots[form][path]; ok && path != "" {
-			return slot
-		}
-		return -1
+		return slices.IndexFunc(t.request.fields, func(asked *mapping) bool { return path != "" && asked.path[form] == path })
 	}
-	for _, r := range t.reply.rows {
-		echo := -1
-		// The reply goes to the client, so it echoes the request in the client's form.
-		if r.Echo != "" && r.onlyForm() == t.reply.to {
-			echo = slotOf(r.onlyForm(), r.Echo)
+	for _, f := range t.reply.fields {
+		if f.class == Echoed { // the reply goes to the client, so it echoes the request in the client's form
+			f.echo = slotOf(client, f.Echo)
 		}
-		t.echoSlots = append(t.echoSlots, echo)
-		t.equalSlots = append(t.equalSlots, slotOf(0, r.MustEqualRequest))
-		t.repeated = append(t.repeated, slotOf(0, r.RepeatsRequest))
-		requested := slotOf(0, r.path[0])
-		t.secretSlots = append(t.secretSlots, r.role.Secret || requested >= 0 && t.request.rows[requested].role.Secret)
+		f.equal, f.repeat = slotOf(0, f.MustEqualRequest), slotOf(0, f.RepeatsRequest)
+		f.equalsSecret = f.equal >= 0 && t.request.fields[f.equal].secret
+		requested := func(asked *mapping) bool { return asked.secret && f.path[0] != "" && asked.path[0] == f.path[0] }
+		f.secret = f.secret || slices.ContainsFunc(t.request.fields, requested)
 	}
 	t.calls.New = func() any {
 		return &Call{translation: t, request: make([]value, t.request.slots()), reply: make([]value, t.reply.slots())}
 	}
+	return t
 }
 
 // Operation returns the operation that this translates.
@@ -61,12 +49,9 @@ func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of it. The
 // path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
-	for _, r := range t.request.rows {
-		if known := r.path[t.request.from]; path != "" && (known == path || strings.HasPrefix(known, path+".")) {
-			return true
-		}
-	}
-	return false
+	return path != "" && slices.ContainsFunc(t.request.fields, func(f *mapping) bool {
+		return f.source == path || strings.HasPrefix(f.source, path+".")
+	})
 }
 
 // Start begins one exchange.
@@ -101,7 +86,7 @@ type Call struct {
 
 // passedField is a field without a row that passes into an object of the output.
 type passedField struct {
-	object     int
+	into       *node
 	key, value string // raw JSON
 }
 
@@ -174,11 +159,9 @@ func (c *Call) enforceBounds() *Refusal {
 	if p.table.bounds != "enforce" {
 		return nil
 	}
-	for slot, r := range p.rows {
-		if path := r.path[p.from]; path != "" {
-			if refusal := r.checkBounds(c.request[slot], path, true); refusal != nil {
-				return refusal
-			}
+	for slot, f := range p.fields {
+		if refusal := f.checkBounds(c.request[slot], true); refusal != nil {
+			return refusal
 		}
 	}
 	return nil
@@ -198,48 +181,43 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 		c.translated = true
 		return c.body, nil
 	}
-	for slot, r := range p.rows {
-		if refusal := c.checkLoss(p, r, c.request[slot], p.table.bounds == "enforce"); refusal != nil {
+	for slot, f := range p.fields {
+		if refusal := c.checkLoss(p, f, c.request[slot]); refusal != nil {
 			return nil, refusal
 		}
 	}
-	dst = append(dst, '{')
-	dst, slot := c.emit(p, dst, c.request)
-	if slot >= 0 {
-		r, v := p.rows[slot], c.request[slot]
+	dst, refused := c.emit(p, p.out, append(dst, '{'), c.request)
+	if refused != nil {
+		f, v := refused.field, c.request[refused.slot]
 		reason := wrongType(wholeNumber, v.notDigits())
-		if !r.digits || len(r.pairs.list) > 0 && v.kind != composite {
+		if !f.digits || len(f.pairs.list) > 0 && v.kind != composite {
 			reason = "has a value without a counterpart in " + string(p.table.forms[p.to].name)
 		}
-		return nil, &Refusal{r.Malformed, r.path[p.from], reason, false}
+		return nil, &Refusal{f.Malformed, f.source, reason, false}
 	}
 	c.translated = true
 	return append(dst, '}'), nil
 }
 
 // checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place for it.
-func (c *Call) checkLoss(p *plan, r *row, v value, enforce bool) *Refusal {
-	path := r.path[p.from]
-	if path == "" {
-		return nil
-	}
-	if refusal := r.checkBounds(v, path, enforce); refusal != nil || r.path[p.to] != "" || v.kind == absent {
+func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
+	refusal := f.checkBounds(v, p.table.bounds == "enforce")
+	if refusal != nil || f.class != Lossy || v.kind == absent {
 		return refusal
 	}
-	switch {
-	case r.defaultValue != nil && (v.countsAsAbsent() || v.kind == r.defaultValue.kind && v.text() == r.defaultValue.text):
-		return nil // the upstream's form always means this value
-	case r.Loss == "refuse" && v.countsAsAbsent():
-		return nil
-	case r.Loss == "drop":
-		c.Report.Dropped = append(c.Report.Dropped, path)
-		return nil
-	}
 	reason := string(p.table.forms[p.to].name) + " has no place for it"
-	if r.defaultValue != nil {
-		reason = string(p.table.forms[p.to].name) + " has no place for it: there it is always " + r.defaultValue.text
+	switch always := f.defaultValue; {
+	case always != nil && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
+		return nil // the upstream's form always means this value
+	case f.Loss == "refuse" && v.countsAsAbsent():
+		return nil
+	case f.Loss == "drop":
+		c.Report.Dropped = append(c.Report.Dropped, f.source)
+		return nil
+	case always != nil:
+		reason += ": there it is always " + always.text
 	}
-	return &Refusal{Code: r.LossCode, Field: path, Reason: reason, CannotCarry: true}
+	return &Refusal{Code: f.LossCode, Field: f.source, Reason: reason, CannotCarry: true}
 }
 
 // unsafeString returns src as a string without a copy. The caller must not modify src as long as the string is used.

@@ -57,7 +57,6 @@ func (c *Callback) otherFormPlan(form int) *plan {
 	both.rows = map[Message][]*row{callbackMessage: rows}
 	p := both.plan(callbackMessage, 1-form, form)
 	p.unknown = "pass"
-	p.connectObjects()
 	return p
 }
 
@@ -123,7 +122,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 		p, call = recognised, startCallback(recognised)
 		call.scan(p, src, call.reply) // without a fault, since the JSON is the same
 	}
-	dst, _ = call.emit(p, append(dst, '{'), call.reply)
+	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
 	call.reportDropped(p)
 	n.Report = call.Report
 	return append(dst, '}'), n, nil
@@ -131,7 +130,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 
 // startCallback returns a call that translates one callback by a plan, without a request.
 func startCallback(p *plan) *Call {
-	return &Call{translation: &Translation{reply: p, echoSlots: slices.Repeat([]int{-1}, len(p.rows))}, reply: make([]value, p.slots())}
+	return &Call{translation: &Translation{reply: p}, reply: make([]value, p.slots())}
 }
 
 // recognise returns the plan for a callback, and what it is about. Values are read in both forms, even if upstream and partner
@@ -249,17 +248,4 @@ func (c *Callback) answerCode(f Form, body []byte) value {
 		return value{}
 	}
 	return lookup(gjson.Parse(unsafeString(body)), t.forms[t.formIndex(f)].Code)
-}
-
-// Fields returns every row in both directions, in the order of the table.
-func (c *Callback) Fields() []Field {
-	var fields []Field
-	for from := range c.plans {
-		for _, r := range c.operation.rows[callbackMessage] {
-			if f, ok := r.field(c.operation.table, Request, from, 1-from); ok {
-				fields = append(fields, f)
-			}
-		}
-	}
-	return fields
 }

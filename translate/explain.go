@@ -81,8 +81,8 @@ func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Expl
 	}
 	out, err := call.Reply(nil, status, src)
 	x := newExplainer(call, t.reply)
-	for slot, r := range t.request.rows {
-		if r.role.Secret {
+	for slot, f := range t.request.fields {
+		if f.secret {
 			x.addSecret(call.request[slot])
 		}
 	}
@@ -141,7 +141,7 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 		x.explainRefused(leaves)
 		return x.Explanation
 	}
-	outputs := leavesOf(x.plan.targetRoot(), out)
+	outputs := leavesOf(x.plan.envelope(x.plan.to, x.plan.out), out)
 	for _, l := range outputs {
 		x.outputs[l.pointer] = l
 	}
@@ -159,19 +159,13 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 // describe returns an entry with what the table says about a leaf.
 func (x *explainer) describe(l leaf) ExplainedField {
 	f := ExplainedField{Unknown: l.entry == nil, Offset: -1}
-	if r := x.plan.row(l); r != nil {
-		f.Row, f.About, f.Secret = &r.source, r.About, r.role.Secret
-		role, t := r.role, x.call.translation
-		if x.plan.message == Reply {
-			f.Secret = t.secretSlots[l.entry.slot]
-			if requested := t.equalSlots[l.entry.slot]; role == noRole && requested >= 0 {
-				role = t.request.rows[requested].role
-			}
+	if r := l.field(); r != nil {
+		role := r.role
+		if role == noRole && r.equal >= 0 {
+			role = x.call.translation.request.fields[r.equal].role
 		}
-		if role != nil {
-			f.Role, f.Public = role.name, r.digits || role.Public
-		}
-		f.Public = f.Public && !f.Secret
+		f.Row, f.About, f.Secret = &r.row.source, r.About, r.secret
+		f.Role, f.Public = role.name, (r.digits || role.Public) && !f.Secret
 	}
 	if l.entry != nil && l.entry.node == nil && l.entry.slot == x.plan.codeSlot() {
 		f.Public = true
@@ -223,13 +217,14 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 // fits reports whether a value has its documented type.
 func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	p := x.plan
-	r := p.row(l)
-	if r != nil && r.RepeatsRequest != "" && p.message == Reply && x.call.success && x.call.repeatsAnother(l.entry.slot, l.value) {
+	f, r, digits := l.field(), unconverted, text
+	switch {
+	case f != nil && x.call.success && x.call.repeatsAnother(f, l.value):
 		return Mismatch{ofRequest, "another"}, false
-	}
-	digits := p.table.forms[p.to].digits
-	if r == nil && l.entry != nil && l.entry.node == nil && l.entry.slot == p.textSlot() {
-		r, digits = unconverted, text
+	case f != nil:
+		r, digits = f.row, p.table.forms[p.to].digits
+	case l.entry == nil || l.entry.node != nil || l.entry.slot != p.textSlot():
+		r = nil
 	}
 	if r == nil || p.from == p.to {
 		return Mismatch{}, true
@@ -240,7 +235,7 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 
 // whyAbsent explains why a leaf is not in the output.
 func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
-	p, r := x.plan, x.plan.row(l)
+	p, r := x.plan, l.field()
 	other := string(p.table.forms[p.to].name)
 	switch {
 	case p.message == Reply && !x.call.success:
@@ -249,11 +244,11 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 		return OutcomeDropped, "is not a field of this operation"
 	case r == nil && l.entry.node == nil:
 		return OutcomeOmitted, "a success in " + other + " has no envelope"
-	case r == nil && l.kind == null || r != nil && !slices.Contains(x.Report.Dropped, r.path[p.from]) && l.countsAsAbsent():
+	case r == nil && l.kind == null || r != nil && !slices.Contains(x.Report.Dropped, r.source) && l.countsAsAbsent():
 		return OutcomeOmitted, "an empty value"
 	case r == nil:
 		return OutcomeDropped, wrongType("an object", l.typeName())
-	case !slices.Contains(x.Report.Dropped, r.path[p.from]):
+	case !slices.Contains(x.Report.Dropped, r.source):
 		return OutcomeOmitted, "in " + other + " it is always " + r.defaultValue.text
 	}
 	return OutcomeDropped, other + " has no place for it"
@@ -263,14 +258,12 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 func (x *explainer) explainAdded(l leaf) ExplainedField {
 	f := x.describe(l)
 	f.Target, f.After, f.Outcome = l.path, l.raw, OutcomeDefaulted
-	r, t := x.plan.row(l), x.call.translation
-	if r == nil || r.Echo == "" {
+	r := l.field()
+	if r == nil || r.echo < 0 {
 		return f
 	}
-	f.Outcome = OutcomeEchoed
-	slot := t.echoSlots[l.entry.slot]
-	l.value = x.call.request[slot]
-	f.Request, f.Before = t.request.rows[slot].path[t.request.from], strings.Clone(l.raw)
+	f.Outcome, l.value = OutcomeEchoed, x.call.request[r.echo]
+	f.Request, f.Before = x.call.translation.request.fields[r.echo].source, strings.Clone(l.raw)
 	if mismatch, fits := x.fits(l); !fits {
 		f.Reason = mismatch.String()
 	}
@@ -299,9 +292,9 @@ func (x *explainer) explainRefused(leaves []leaf) {
 		x.Fields[at] = refused
 		return
 	}
-	for i, r := range x.plan.rows { // a field that is missing
-		if refused.Source != "" && r.path[x.plan.from] == refused.Source {
-			missing := x.describe(leaf{entry: &entry{slot: i}})
+	for _, f := range x.plan.fields {
+		if refused.Source != "" && f.source == refused.Source { // the field is missing
+			missing := x.describe(leaf{entry: &entry{field: f}})
 			refused.Row, refused.About, refused.Role = missing.Row, missing.About, missing.Role
 		}
 	}
@@ -323,8 +316,8 @@ func (x *explainer) isCause(l leaf) bool {
 	case *Refusal:
 		return err.Field == l.path && (l.entry == nil) == !(x.call.translation.HasRequestField(err.Field) && err.Reason != notAField)
 	case *UnusableReply:
-		if r := p.row(l); r != nil {
-			return err.Field == r.path[p.from]
+		if r := l.field(); r != nil {
+			return err.Field == r.source
 		}
 		isCode := l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot()
 		return l.pointer == "" || isCode && (l.kind != text || l.countsAsAbsent())

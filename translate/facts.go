@@ -49,12 +49,12 @@ func (c *Call) Facts(shared bool) []Fact {
 	}
 	p := c.translation.reply
 	var facts []Fact
-	for slot, r := range p.rows {
+	for slot, r := range p.fields {
 		if r.path[0] == "" || shared && r.onlyForm() >= 0 {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.path[0], Secret: c.translation.secretSlots[slot], Exact: r.Exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
+		f := Fact{Path: r.path[0], Secret: r.secret, Exact: r.Exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
 		f.Role, f.Public = r.role.name, (r.digits || r.role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
 		f.NoValue = f.NoValue || f.Empty

@@ -30,67 +30,82 @@ type Field struct {
 
 // Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms of the
 // message: a reply goes from the upstream's form to the client's.
-func (o *Operation) Fields() []Field {
-	var fields []Field
+func (o *Operation) Fields() (fields []Field) {
 	for _, m := range []Message{Request, Reply} {
 		for from := range o.paths {
 			to := 1 - from
-			switch {
-			case o.paths[from] == "":
-			case o.paths[to] == "":
-				for _, r := range o.rows[m] {
-					fields = append(fields, Field{string(m), o.table.forms[from].name, o.table.forms[from].name, r.path[from], r.path[from], Passed, nil, r.About, r.Exact, "", ""})
-				}
-			default:
-				for _, r := range o.rows[m] {
-					if f, ok := r.field(o.table, m, from, to); ok {
-						fields = append(fields, f)
-					}
-				}
+			if o.paths[to] == "" {
+				to = from
+			}
+			if o.paths[from] != "" {
+				fields = append(fields, o.fields(m, from, to)...)
 			}
 		}
 	}
 	return fields
 }
 
-// field returns the row in one direction. ok is false if the row has no effect in this direction.
-func (r *row) field(t *Table, m Message, from, to int) (f Field, ok bool) {
-	f = Field{Message: string(m), From: t.forms[from].name, To: t.forms[to].name, Source: r.path[from], Target: r.path[to], Class: Exact, About: r.About, Exact: r.Exact}
-	var detail []wording.Text
-	switch only := r.onlyForm(); {
-	case only < 0:
-		switch as := t.forms[to].digits; {
-		case r.empty != "" && as == number:
-			detail = append(detail, wording.Of(`as a number, "" as %v`, r.empty))
-		case r.empty != "":
-			detail = append(detail, wording.Of(`as text, %v as ""`, r.empty))
-		case r.digits && as == number:
-			detail = append(detail, wording.Of("as a number"))
-		case r.digits:
-			detail = append(detail, wording.Of("as text"))
-		}
-		if len(r.pairs.list) > 0 {
-			detail = append(detail, wording.Of("by value pairs"))
-		}
-	case only == to && r.defaultValue != nil:
-		f.Class = Defaulted
-		detail = append(detail, wording.Of("%v", r.defaultValue.json))
-	case only == to && r.Echo != "":
-		f.Class = Echoed
-		detail = append(detail, wording.Of("from the request's %v", r.Echo))
-	case only == to:
-		return f, false // no value can get there
-	case r.Loss == "drop", r.Echo != "":
-		f.Class = Lossy
-		detail = append(detail, wording.Of("dropped and counted"))
-	case r.defaultValue != nil:
-		f.Class = Lossy
-		f.Refused, f.Carried = r.LossCode, r.defaultValue.json
-		detail = append(detail, wording.Of("only %v can be carried, else refused with %v", r.defaultValue.json, r.LossCode))
-	default:
-		f.Class, f.Refused = Lossy, r.LossCode
-		detail = append(detail, wording.Of("refused with %v", r.LossCode))
+// Fields returns every row in both directions, in the order of the table.
+func (c *Callback) Fields() []Field {
+	fields := append(c.operation.fields(callbackMessage, 0, 1), c.operation.fields(callbackMessage, 1, 0)...)
+	for i := range fields {
+		fields[i].Message = string(Request)
 	}
-	f.Detail = wording.Join(detail, "; ")
-	return f, true
+	return fields
+}
+
+// fields returns the rows of a message in one direction, without those that have no effect.
+func (o *Operation) fields(m Message, from, to int) (fields []Field) {
+	forms := o.table.forms
+	for _, r := range o.mappings(m, from, to) {
+		if r.class == "" {
+			continue
+		}
+		f := Field{
+			Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
+			Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
+		}
+		if r.class == Lossy && r.Loss != "drop" && r.Echo == "" {
+			if f.Refused = r.LossCode; r.defaultValue != nil {
+				f.Carried = r.defaultValue.json
+			}
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// detail says how the value is translated, or why it is lossy. digits is how the target form writes numbers.
+func (r *mapping) detail(digits kind) wording.Text {
+	switch r.class {
+	case Defaulted:
+		return wording.Of("%v", r.defaultValue.json)
+	case Echoed:
+		return wording.Of("from the request's %v", r.Echo)
+	case Lossy:
+		switch {
+		case r.Loss == "drop" || r.Echo != "":
+			return wording.Of("dropped and counted")
+		case r.defaultValue != nil:
+			return wording.Of("only %v can be carried, else refused with %v", r.defaultValue.json, r.LossCode)
+		}
+		return wording.Of("refused with %v", r.LossCode)
+	case Passed:
+		return nil
+	}
+	var detail []wording.Text
+	switch {
+	case r.empty != "" && digits == number:
+		detail = append(detail, wording.Of(`as a number, "" as %v`, r.empty))
+	case r.empty != "":
+		detail = append(detail, wording.Of(`as text, %v as ""`, r.empty))
+	case r.digits && digits == number:
+		detail = append(detail, wording.Of("as a number"))
+	case r.digits:
+		detail = append(detail, wording.Of("as text"))
+	}
+	if len(r.pairs.list) > 0 {
+		detail = append(detail, wording.Of("by value pairs"))
+	}
+	return wording.Join(detail, "; ")
 }

@@ -67,13 +67,13 @@ func (p *plan) targetPointer(l leaf) string {
 	switch {
 	case p.from == p.to:
 		return l.pointer
-	case l.entry == nil && l.node.output >= 0 && p.unknown == "pass":
-		object, pointer := p.objects[l.node.output], p.resultPointer()
-		if object.names[l.name] { // the other form has another field of this name
+	case l.entry == nil && l.node.out != nil && p.unknown == "pass":
+		out, pointer := l.node.out, p.resultPointer()
+		if _, taken := out.index[l.name]; taken { // the other form has another field of this name
 			return ""
 		}
-		if object.path != "" {
-			pointer += pointerOf(object.path)
+		if out.path != "" {
+			pointer += pointerOf(out.path)
 		}
 		return pointer + "/" + escapePointer(l.name)
 	case l.entry == nil || l.entry.node != nil:
@@ -82,24 +82,18 @@ func (p *plan) targetPointer(l leaf) string {
 		return pointerOf(p.table.forms[p.to].Code)
 	case l.entry.slot == p.textSlot():
 		return pointerOf(p.table.forms[p.to].Text)
-	case p.rows[l.entry.slot].path[p.to] == "":
+	case l.entry.field.target == "":
 		return ""
 	}
-	return p.resultPointer() + pointerOf(p.rows[l.entry.slot].path[p.to])
+	return p.resultPointer() + pointerOf(l.entry.field.target)
 }
 
-// row returns the row of a leaf, or nil if it has none.
-func (p *plan) row(l leaf) *row {
-	if l.entry == nil || l.entry.node != nil || l.entry.slot >= len(p.rows) {
+// field returns the field of a leaf, or nil if it has no row.
+func (l leaf) field() *mapping {
+	if l.entry == nil {
 		return nil
 	}
-	return p.rows[l.entry.slot]
-}
-
-// targetRoot returns the objects of the output, with the same slots as those of the input.
-func (p *plan) targetRoot() *node {
-	o := &Operation{table: p.table, rows: map[Message][]*row{p.message: p.rows}}
-	return o.plan(p.message, p.to, p.to).root
+	return l.entry.field
 }
 
 // Position returns the line and the column of a byte of a document. Both count from 1; columns count characters.

@@ -1,26 +1,64 @@
 package translate
 
 // A plan translates one message of an operation from one form to another, in two steps. A scanner reads the input once: it checks
-// the JSON and puts the raw text of each field into the slot of its row. Then the steps append the output from the slots. Between
-// equal forms only the slots are filled.
+// the JSON and puts the raw text of each field into its slot. Then emit appends the output from the slots. Between equal forms
+// only the slots are filled.
 type plan struct {
 	table    *Table
 	message  Message
 	from, to int
-	rows     []*row // slot i holds the value of rows[i]
-	root     *node
-	result   *node // where the paths of the rows begin: the root, or the result in the envelope
-	inner    int   // the number of objects in root
-	steps    []step
-	objects  []object       // of the output; objects[0] is the result
-	roles    map[string]int // by role: the slot of its row
-	unknown  string         // what happens to a field without a row
+	fields   []*mapping // slot i holds the value of fields[i]
+	root     *node      // the input
+	out      *node      // the result of the output
+	inner    int        // the number of objects in root
+	roles    map[string]int
+	unknown  string // what happens to a field without a row
+}
+
+// A mapping is a row in one direction. All that is known of it before a message comes is compiled once.
+type mapping struct {
+	*row
+	source, target string // paths; "" if the form lacks the field
+	class          Class  // "" if no value can get to the other form
+	report         string // the path in reports: that of the source, or of the target for an echo
+
+	// Of a reply: slots of the request, or -1.
+	echo   int // is echoed here
+	equal  int // a success must equal it
+	repeat int // is repeated here
+
+	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
+	secret bool
+	// It must equal a secret. Upstreams leave secrets out, or mask them.
+	equalsSecret bool
+}
+
+// mappings returns the rows of a message in one direction.
+func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
+	for _, r := range o.rows[m] {
+		f := &mapping{row: r, source: r.path[from], target: r.path[to], echo: -1, equal: -1, repeat: -1, secret: r.role.Secret}
+		f.report = f.source
+		switch {
+		case from == to:
+			f.class = Passed
+		case f.source != "" && f.target != "":
+			f.class = Exact
+		case f.source != "":
+			f.class = Lossy
+		case r.defaultValue != nil:
+			f.class, f.report = Defaulted, f.target
+		case r.Echo != "":
+			f.class, f.report = Echoed, f.target
+		}
+		list = append(list, f)
+	}
+	return list
 }
 
 // The slots of the envelope follow those of the rows, then those of the objects of the input.
-func (p *plan) codeSlot() int { return len(p.rows) }
-func (p *plan) textSlot() int { return len(p.rows) + 1 }
-func (p *plan) slots() int    { return len(p.rows) + 2 + p.inner }
+func (p *plan) codeSlot() int { return len(p.fields) }
+func (p *plan) textSlot() int { return len(p.fields) + 1 }
+func (p *plan) slots() int    { return len(p.fields) + 2 + p.inner }
 
 // placeObjects gives each object below n a slot, which shows that it was read.
 func (p *plan) placeObjects(n *node) {
@@ -33,21 +71,30 @@ func (p *plan) placeObjects(n *node) {
 	}
 }
 
-// A node is an object of the input, with the names that the table has for its members.
+// A node is an object of the input or of the output, with the names that the table has for its members.
 type node struct {
-	path   string // in refusals and reports
-	names  []entry
-	index  map[string]int
-	fold   map[string]int // of a request: by the folded name; see fold
-	output int            // the index of the output object that fields without a row pass into; -1 for none
+	path  string // in refusals and reports
+	names []entry
+	index map[string]int // by name: the index in names; -1 for a name of the envelope
+	fold  map[string]int // of a request: by the folded name; see fold
+	out   *node          // the object of the output that fields without a row pass into; nil for none
 }
 
 // An entry is a member of a node: a field or an object.
 type entry struct {
-	name string
-	key  string // `"name":`
-	slot int
-	node *node // nil for a field
+	name  string
+	key   string // `"name":`
+	slot  int
+	field *mapping // nil for an object and for the envelope
+	node  *node    // nil for a field
+}
+
+func newNode(path string, m Message) *node {
+	n := &node{path: path, index: map[string]int{}}
+	if m == Request {
+		n.fold = map[string]int{}
+	}
+	return n
 }
 
 // find returns the entry with a name, or nil. It tries *next first, since fields mostly come in the order of the table.
@@ -65,9 +112,6 @@ func (n *node) find(name string, next *int) *entry {
 }
 
 func (n *node) add(e entry) {
-	if n.index == nil {
-		n.index = map[string]int{}
-	}
 	e.key = `"` + e.name + `":`
 	n.index[e.name] = len(n.names)
 	if n.fold != nil {
@@ -77,63 +121,27 @@ func (n *node) add(e entry) {
 }
 
 // addField adds a field at a path, and the objects around it.
-func (n *node) addField(path string, slot int) {
-	names := segments(path)
-	for _, name := range names[:len(names)-1] {
-		i, ok := n.index[name]
-		if !ok {
-			i = len(n.names)
-			below := &node{path: joinPath(n.path, name), output: -1}
-			if n.fold != nil {
-				below.fold = map[string]int{}
-			}
-			n.add(entry{name: name, node: below})
-		}
-		n = n.names[i].node
+func (p *plan) addField(n *node, path string, slot int) {
+	if path == "" {
+		return
 	}
-	n.add(entry{name: names[len(names)-1], slot: slot})
-}
-
-// A step appends one thing to the output.
-type step struct {
-	do     action
-	key    string // `"name":`, rendered
-	slot   int
-	object int
-}
-
-type action uint8
-
-const (
-	putValue   action = iota // append the value of a slot
-	openObject               // begin an object; endObject removes it if it is empty
-	endObject
-)
-
-// object is an object of the output, with the names that the table has in it.
-type object struct {
-	path  string
-	names map[string]bool
+	names := segments(path)
+	last := len(names) - 1
+	for _, name := range names[:last] {
+		if _, ok := n.index[name]; !ok {
+			n.add(entry{name: name, node: newNode(joinPath(n.path, name), p.message)})
+		}
+		n = n.names[n.index[name]].node
+	}
+	n.add(entry{name: names[last], slot: slot, field: p.fields[slot]})
 }
 
 // compile makes the translations of the operation.
 func (o *Operation) compile() {
 	for client := range o.paths {
 		for upstream := range o.paths {
-			if o.paths[client] == "" || o.paths[upstream] == "" {
-				continue
-			}
-			o.translations[client][upstream] = &Translation{
-				operation: o,
-				request:   o.plan(Request, client, upstream),
-				reply:     o.plan(Reply, upstream, client),
-			}
-		}
-	}
-	for _, ofClient := range o.translations {
-		for _, t := range ofClient {
-			if t != nil {
-				t.link()
+			if o.paths[client] != "" && o.paths[upstream] != "" {
+				o.translations[client][upstream] = newTranslation(o, client, upstream)
 			}
 		}
 	}
@@ -142,83 +150,54 @@ func (o *Operation) compile() {
 // plan makes the plan for a message from one form to another.
 func (o *Operation) plan(m Message, from, to int) *plan {
 	t := o.table
-	p := &plan{table: t, message: m, from: from, to: to, root: &node{output: -1}, roles: map[string]int{}, unknown: t.unknown[m][from]}
+	p := &plan{table: t, message: m, from: from, to: to, roles: map[string]int{}, unknown: t.unknown[m][from]}
 	if !o.list || m == Request {
-		p.rows = o.rows[m]
+		p.fields = o.mappings(m, from, to)
 	}
-	p.result = p.root
-	if m == Request {
-		p.root.fold = map[string]int{}
-	}
-	if m == Reply {
-		envelope := t.forms[from]
-		p.root.add(entry{name: envelope.Code, slot: p.codeSlot()})
-		p.root.add(entry{name: envelope.Text, slot: p.textSlot()})
-		if envelope.Result != "" {
-			// Without a path: paths of the table start at the result.
-			p.result = &node{output: -1}
-			p.root.add(entry{name: envelope.Result, node: p.result})
+	result := newNode("", m)
+	p.out = newNode("", m)
+	for slot, f := range p.fields {
+		p.addField(result, f.source, slot)
+		p.addField(p.out, f.target, slot)
+		if f.role != noRole && f.source != "" {
+			p.roles[f.role.name] = slot
 		}
 	}
-	out := &node{}
-	for slot, r := range p.rows {
-		if r.path[from] != "" {
-			p.result.addField(r.path[from], slot)
-		}
-		if r.path[to] != "" {
-			out.addField(r.path[to], slot)
-		}
-		if r.role != noRole && r.path[from] != "" {
-			p.roles[r.role.name] = slot
-		}
+	p.root = p.envelope(from, result)
+	if p.placeObjects(p.root); m == Reply && t.forms[from].Result == "" {
+		result = p.root
 	}
-	p.placeObjects(p.root)
-	p.flatten(out)
-	if m == Reply && t.forms[to].Result == "" {
-		p.objects[0].names[t.forms[to].Code], p.objects[0].names[t.forms[to].Text] = true, true
+	if to := t.forms[to]; m == Reply && to.Result == "" {
+		p.out.index[to.Code], p.out.index[to.Text] = -1, -1
 	}
-	if p.unknown == "pass" {
-		p.connectObjects()
-	}
+	result.connect(p.out)
 	return p
 }
 
-// flatten turns the tree of the output into steps and returns the index of its object. The steps do not write the brackets of the
-// root.
-func (p *plan) flatten(n *node) int {
-	id := len(p.objects)
-	p.objects = append(p.objects, object{path: n.path, names: map[string]bool{}})
-	for _, e := range n.names {
-		p.objects[id].names[e.name] = true
-		if e.node == nil {
-			p.steps = append(p.steps, step{do: putValue, key: e.key, slot: e.slot})
-			continue
-		}
-		at := len(p.steps)
-		p.steps = append(p.steps, step{do: openObject, key: e.key})
-		p.steps[at].object = p.flatten(e.node)
-		p.steps = append(p.steps, step{do: endObject, key: e.key, object: p.steps[at].object})
+// envelope returns the whole message in a form. Paths of the table start at the result.
+func (p *plan) envelope(form int, result *node) *node {
+	if p.message != Reply {
+		return result
 	}
-	return id
+	f, root := p.table.forms[form], newNode("", p.message)
+	root.add(entry{name: f.Code, slot: p.codeSlot()})
+	root.add(entry{name: f.Text, slot: p.textSlot()})
+	if f.Result != "" {
+		root.add(entry{name: f.Result, node: result})
+		return root
+	}
+	for _, e := range result.names {
+		root.add(e)
+	}
+	return root
 }
 
-// connectObjects sets the output of each object of the input to the object with the same path. A field without a row passes into
-// it.
-func (p *plan) connectObjects() {
-	outputs := map[string]int{}
-	for i, o := range p.objects {
-		outputs[o.path] = i
-	}
-	p.result.connect(outputs)
-}
-
-func (n *node) connect(outputs map[string]int) {
-	if i, ok := outputs[n.path]; ok {
-		n.output = i
-	}
+// connect sets the output of each object of the input to the object with the same path.
+func (n *node) connect(out *node) {
+	n.out = out
 	for _, e := range n.names {
-		if e.node != nil {
-			e.node.connect(outputs)
+		if i, ok := out.index[e.name]; ok && i >= 0 && e.node != nil && out.names[i].node != nil {
+			e.node.connect(out.names[i].node)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 			end = "}}"
 		}
 	}
-	dst, _ = c.emit(p, dst, c.reply)
+	dst, _ = c.emit(p, p.out, dst, c.reply)
 	c.reportDropped(p)
 	return append(dst, end...)
 }
@@ -155,9 +155,9 @@ var unconverted = &row{role: noRole}
 
 // reportDropped reports the fields of the reply that the client's form has no place for.
 func (c *Call) reportDropped(p *plan) {
-	for slot, r := range p.rows {
-		if r.path[p.to] == "" && c.reply[slot].kind != absent {
-			c.Report.Dropped = append(c.Report.Dropped, r.path[p.from])
+	for slot, f := range p.fields {
+		if f.class == Lossy && c.reply[slot].kind != absent {
+			c.Report.Dropped = append(c.Report.Dropped, f.source)
 		}
 	}
 }
@@ -165,19 +165,17 @@ func (c *Call) reportDropped(p *plan) {
 // reportRepeats reports the fields with repeats_request that differ from the request. The reply passes in any case: no public
 // document says what each backend writes there.
 func (c *Call) reportRepeats() {
-	p := c.translation.reply
-	for slot := range p.rows {
-		if c.repeatsAnother(slot, c.reply[slot]) {
-			c.Report.mismatch(reportPath(p.rows[slot], p), Mismatch{ofRequest, "another"})
+	for slot, f := range c.translation.reply.fields {
+		if c.repeatsAnother(f, c.reply[slot]) {
+			c.Report.mismatch(f.report, Mismatch{ofRequest, "another"})
 		}
 	}
 }
 
 // repeatsAnother reports whether the value of a field with repeats_request differs from the request.
-func (c *Call) repeatsAnother(slot int, v value) bool {
-	requested := c.translation.repeated[slot]
+func (c *Call) repeatsAnother(f *mapping, v value) bool {
 	scalar := v.kind == number || v.kind == text && !v.countsAsAbsent() // the others do not have the documented type
-	return requested >= 0 && scalar && !c.request[requested].countsAsAbsent() && v.text() != c.request[requested].text()
+	return f.repeat >= 0 && scalar && !c.request[f.repeat].countsAsAbsent() && v.text() != c.request[f.repeat].text()
 }
 
 // isSuccessWithoutEnvelope reports whether a reply without a code is a success of this call. It must have HTTP 200, the value of
@@ -187,21 +185,16 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	if c.translation.operation.noEnvelope != p.from || status != statusOK {
 		return false
 	}
-	for slot, r := range p.rows {
+	for slot, f := range p.fields {
 		v := c.reply[slot]
-		if r.MustEqualRequest == "" && r.means == nil || r.path[p.from] == "" || c.translation.equalsSecret(slot) {
+		if f.MustEqualRequest == "" && f.means == nil || f.source == "" || f.equalsSecret {
 			continue // unequalField compares secrets
 		}
-		if v.countsAsAbsent() || v.kind == composite {
+		if v.countsAsAbsent() || v.kind == composite || f.means != nil && f.meaning(v, p.from) == "" {
 			return false
 		}
-		if r.MustEqualRequest != "" {
-			requested := c.translation.equalSlots[slot]
-			if requested < 0 || c.request[requested].countsAsAbsent() || c.request[requested].text() != v.text() {
-				return false
-			}
-		}
-		if r.means != nil && r.meaning(v, p.from) == "" {
+		missing := f.equal < 0 || c.request[f.equal].countsAsAbsent()
+		if f.MustEqualRequest != "" && (missing || c.request[f.equal].text() != v.text()) {
 			return false
 		}
 	}
@@ -210,46 +203,39 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 
 // hasMustEqualFields reports whether the reply has every field with must_equal_request.
 func (c *Call) hasMustEqualFields() bool {
-	for slot, r := range c.translation.reply.rows {
-		if r.MustEqualRequest != "" && c.reply[slot].countsAsAbsent() && !c.translation.equalsSecret(slot) {
+	for slot, f := range c.translation.reply.fields {
+		if f.MustEqualRequest != "" && c.reply[slot].countsAsAbsent() && !f.equalsSecret {
 			return false
 		}
 	}
 	return true
 }
 
-// equalsSecret reports whether a field with must_equal_request must equal a secret. Upstreams leave secrets out, or mask them.
-func (t *Translation) equalsSecret(slot int) bool {
-	requested := t.equalSlots[slot]
-	return requested >= 0 && t.request.rows[requested].role.Secret
-}
-
 // unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the reply belongs to
-// another call. A missing field does not differ, and neither does a secret that is masked: it contains *.
+// another call.
 func (c *Call) unequalField() string {
-	p := c.translation.reply
-	for slot, r := range p.rows {
-		if c.differs(slot, c.reply[slot]) {
-			return r.path[p.from]
+	for slot, f := range c.translation.reply.fields {
+		if c.differs(f, c.reply[slot]) {
+			return f.source
 		}
 	}
 	return ""
 }
 
-func (c *Call) differs(slot int, v value) bool {
-	requested := c.translation.equalSlots[slot]
-	if requested < 0 || v.countsAsAbsent() || c.request[requested].countsAsAbsent() || v.text() == c.request[requested].text() {
+// differs reports whether a value is not that of the request. A missing field does not differ, and neither does a secret that is
+// masked: it contains *.
+func (c *Call) differs(f *mapping, v value) bool {
+	if f.equal < 0 || v.countsAsAbsent() || c.request[f.equal].countsAsAbsent() || v.text() == c.request[f.equal].text() {
 		return false
 	}
-	masked := v.kind == text && strings.Contains(v.text(), "*") && c.translation.equalsSecret(slot)
+	masked := v.kind == text && strings.Contains(v.text(), "*") && f.equalsSecret
 	return !masked
 }
 
 // hasResult reports whether the reply has any field that the client's form has a place for.
 func (c *Call) hasResult() bool {
-	p := c.translation.reply
-	for slot, r := range p.rows {
-		if r.path[p.to] != "" && c.reply[slot].kind != absent {
+	for slot, f := range c.translation.reply.fields {
+		if f.target != "" && c.reply[slot].kind != absent {
 			return true
 		}
 	}

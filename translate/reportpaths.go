@@ -21,18 +21,12 @@ func (c *Callback) ReportPaths(from, to Form) ReportPaths {
 
 func (p *plan) reportPaths() (paths ReportPaths) {
 	lenient := p.message != Request
-	for _, r := range p.rows {
-		if r.RepeatsRequest != "" && r.path[p.from] != "" {
-			paths.Mismatched = append(paths.Mismatched, reportPath(r, p))
+	for _, f := range p.fields {
+		if f.class == Lossy && (lenient || f.Loss == "drop") {
+			paths.Dropped = append(paths.Dropped, f.source)
 		}
-		switch {
-		case p.from == p.to:
-		case r.path[p.to] == "":
-			if lenient || r.Loss == "drop" {
-				paths.Dropped = append(paths.Dropped, r.path[p.from])
-			}
-		case lenient && (r.path[p.from] != "" || r.Echo != ""):
-			paths.Mismatched = append(paths.Mismatched, reportPath(r, p))
+		if f.RepeatsRequest != "" && f.source != "" || lenient && (f.class == Exact || f.class == Echoed) {
+			paths.Mismatched = append(paths.Mismatched, f.report)
 		}
 	}
 	if lenient && p.from != p.to {

@@ -24,12 +24,12 @@ func (c *Call) ReplyMeaning(role string) string {
 	if !ok {
 		return ""
 	}
-	return p.rows[slot].meaning(c.reply[slot], p.from)
+	return p.fields[slot].meaning(c.reply[slot], p.from)
 }
 
 func valueAt(p *plan, role string, slots []value) string {
 	slot, ok := p.roles[role]
-	if !ok || slots[slot].countsAsAbsent() || slots[slot].kind == composite || p.rows[slot].means != nil && slots[slot].kind != text {
+	if !ok || slots[slot].countsAsAbsent() || slots[slot].kind == composite || p.fields[slot].means != nil && slots[slot].kind != text {
 		return ""
 	}
 	return slots[slot].text()
@@ -43,7 +43,7 @@ func (c *Call) StringValue(role string) (content, path string, ok bool) {
 		return "", "", false
 	}
 	p := c.translation.request
-	return c.request[slot].text(), p.rows[slot].path[p.from], true
+	return c.request[slot].text(), p.fields[slot].source, true
 }
 
 func (c *Call) stringSlot(role string) (slot int, ok bool) {
@@ -74,7 +74,7 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 		defer func(sent value) { c.request[slot] = sent }(c.request[slot])
 		c.request[slot].raw = string(appendString(nil, content))
 	}
-	dst, _ = c.emit(p, append(dst, '{'), c.request)
+	dst, _ = c.emit(p, p.out, append(dst, '{'), c.request)
 	c.Report = report
 	return append(dst, '}')
 }
@@ -101,6 +101,6 @@ func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byt
 			c.request[slot] = value{string(appendString(nil, content)), text}
 		}
 	}
-	dst, _ = c.emit(p, append(dst, '{'), c.request)
+	dst, _ = c.emit(p, p.out, append(dst, '{'), c.request)
 	return append(dst, '}'), nil
 }

@@ -81,16 +81,16 @@ func (s *shaper) value(e *entry, v value) string {
 		}
 		return invented(v, "CODE")
 	}
-	r := p.rows[e.slot]
+	r := e.field
 	_, paired := r.pairs.find(p.from, v.text())
 	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.OneOf, v.text()) || r.isEmpty(v) {
 		return v.raw
 	}
 	if c := s.call; c != nil {
 		switch {
-		case c.differs(e.slot, v) || c.repeatsAnother(e.slot, v):
+		case c.differs(r, v) || c.repeatsAnother(r, v):
 			return `"other"`
-		case c.translation.equalsSecret(e.slot) && v.kind == text && strings.Contains(v.text(), "*"):
+		case r.equalsSecret && v.kind == text && strings.Contains(v.text(), "*"):
 			return `"***"`
 		}
 	}
@@ -171,10 +171,10 @@ func (p *plan) example(e entry) string {
 	case e.slot == p.textSlot():
 		return `"ok"`
 	}
-	r := p.rows[e.slot]
+	r := e.field
 	word := r.name()
 	switch {
-	case r.path[p.to] == "" && r.Loss == "refuse" && r.defaultValue == nil:
+	case r.target == "" && r.Loss == "refuse" && r.defaultValue == nil:
 		return ""
 	case len(r.pairs.list) > 0:
 		return r.pairs.list[0].values[p.from].json

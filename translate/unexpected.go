@@ -12,7 +12,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	switch {
 	case e.node == nil:
 		if p.message == Request {
-			c.refuseComposite(p, p.rows[e.slot], joinPath(n.path, e.name), v)
+			c.refuseComposite(p, e.field, joinPath(n.path, e.name), v)
 		}
 	case p.from == p.to:
 	case p.message == Request:
@@ -24,7 +24,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 
 // refuseComposite refuses an object or an array where a row of a request has a single value. Between equal forms the upstream
 // decides, unless the row has a role.
-func (c *Call) refuseComposite(p *plan, r *row, path string, v value) {
+func (c *Call) refuseComposite(p *plan, r *mapping, path string, v value) {
 	switch reason := wrongType("a single value", v.typeName()); {
 	case r.role != noRole:
 		c.reject(r.Malformed, path, reason)
@@ -46,7 +46,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	}
 	known, code := n.names[at], p.table.invalid
 	if known.node == nil {
-		code = p.rows[known.slot].Malformed
+		code = known.field.Malformed
 	}
 	c.reject(code, quoteName(joinPath(n.path, name)), "differs from "+known.name+" in case only")
 	return true
@@ -82,11 +82,11 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 	case "refuse":
 		c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), notAField)
 	case "pass":
-		if n.output < 0 {
+		if n.out == nil {
 			break
 		}
-		if !p.objects[n.output].names[name] {
-			c.passed = append(c.passed, passedField{n.output, key, raw})
+		if _, taken := n.out.index[name]; !taken {
+			c.passed = append(c.passed, passedField{n.out, key, raw})
 			return
 		}
 		if p.message == Request {
