@@ -117,12 +117,12 @@ func TestExplanationNamesTheRow(t *testing.T) {
 	created := table.Operation("bill.create").Translation("legacy", "v2").ExplainRequest([]byte(`{"apikey":"k","bill":{"amount":"5","memo":1}}`))
 	callback := table.Callback().Explain([]byte(`{"billId":"1","apprState":"F"}`), "v2", "legacy")
 	want := map[string]string{
-		"apikey":      fmt.Sprintf("billing.yaml:%d {v2: apiKey, legacy: apikey, required: true, max: 32, refuse: PARTNER_002, malformed: PARTNER_002, role: partner, about: partner key}", lineOf(t, "{v2: apiKey, ")),
-		"bill.amount": "over.yaml:5 {v2: bill.price, legacy: bill.amount, as: digits, min: 100, refuse: PAYMENT_003, role: amount, about: amount to charge}",
+		"apikey":      fmt.Sprintf("billing.yaml:%d {v2: apiKey, legacy: apikey, required: true, role: partner, max: 32, refuse: PARTNER_002, malformed: PARTNER_002}", lineOf(t, "{v2: apiKey, ")),
+		"bill.amount": "over.yaml:5 {v2: bill.price, legacy: bill.amount, as: digits, role: amount, min: 100, refuse: PAYMENT_003}",
 		"bill.memo":   "no row",
-		"":            fmt.Sprintf("billing.yaml:%d {v2: bill.sendType, default: TALK, required: true, one_of: [TALK, URL], refuse: BILL_008, malformed: BILL_008, loss: refuse, loss_code: BILL_010, about: how the customer gets the bill}", lineOf(t, "{v2: bill.sendType")),
-		"billId":      fmt.Sprintf("billing.yaml:%d {v2: billId, legacy: bill_id, role: bill, about: bill identifier}", lineOf(t, "{v2: billId,            legacy: bill_id,          role: bill")),
-		"apprState":   fmt.Sprintf("billing.yaml:%d {v2: apprState, legacy: appr_state, about: bill state}", lineOf(t, "{v2: apprState")),
+		"":            fmt.Sprintf("billing.yaml:%d {v2: bill.sendType, default: TALK, loss: refuse, loss_code: BILL_010, required: true, one_of: [TALK, URL], refuse: BILL_008, malformed: BILL_008}", lineOf(t, "{v2: bill.sendType")),
+		"billId":      fmt.Sprintf("billing.yaml:%d {v2: billId, legacy: bill_id, role: bill}", lineOf(t, "{v2: billId,            legacy: bill_id,          role: bill")),
+		"apprState":   fmt.Sprintf("billing.yaml:%d {v2: apprState, legacy: appr_state}", lineOf(t, "{v2: apprState")),
 	}
 	got := map[string]string{}
 	for _, f := range slices.Concat(created.Fields, callback.Fields) {

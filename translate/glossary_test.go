@@ -1,24 +1,23 @@
 package translate_test
 
 import (
+	"os"
 	"regexp"
-	"strings"
 	"testing"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
-// The comment at the top of the table explains every key.
-func TestGlossaryHasEveryKey(t *testing.T) {
+// README.md explains every key.
+func TestReadmeExplainsEveryKey(t *testing.T) {
 	t.Parallel()
-	glossary, _, found := strings.Cut(string(billing.Table().Data), "\nforms:")
-	if !found {
-		t.Fatal("no glossary above forms:")
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, key := range append(translate.Keys, "common", "new", "method", "fields", "under", "identified_by", "answer") {
-		// At the beginning of a line of the comment: alone, in a list of keys, or with a value.
-		if !regexp.MustCompile(`(?m)^#   (?:\w+, )*` + key + `\b`).MatchString(glossary) {
+		// At the beginning of a row of a table: alone, in a list of keys, or with a value.
+		if !regexp.MustCompile("(?m)^\\| (?:`[^`]+`, )*`" + key + "\\b").Match(text) {
 			t.Errorf("%s is not explained", key)
 		}
 	}

@@ -83,7 +83,7 @@ func TestOneRowForTheRowsOfAnOption(t *testing.T) {
 	t.Parallel()
 	table := withOverlay(t, "operations: {bill.create: {reply: [{v2: member, legacy: mbr, replaces: v2}]}}")
 	change := table.Changes()[0]
-	if want := "{v2: member, legacy: mbr, repeats_request: member, about: user inside the partner}"; change.After != want {
+	if want := "{v2: member, legacy: mbr, repeats_request: member}"; change.After != want {
 		t.Errorf("%s, want %s", change.After, want)
 	}
 }

@@ -60,8 +60,12 @@ func (s *source) readTable() {
 	}
 	s.readCallbacks(keys.Callbacks, keys.Operations)
 	s.checkReferences(keys.Operations)
-	s.checkUse(keys.Options, s.usedOptions, "options: no row has when or unless with %q%s")
-	s.checkUse(keys.Fields, s.usedFields, "fields: no row has a field of the name %q%s")
+	for name := range members(keys.Options) {
+		if !s.usedOptions[name.Value] && len(s.problems) == 0 { // a misspelled option would have no effect
+			hint := DidYouMean(name.Value, slices.Collect(maps.Keys(s.usedOptions)))
+			s.errorf(name, "options: no row has when or unless with %q%s", name.Value, hint)
+		}
+	}
 }
 
 func (s *source) readSuccess(n *yaml.Node) {
@@ -149,18 +153,6 @@ func (s *source) checkReferences(operations *yaml.Node) {
 				s.errorf(name, "%s and %s have the same path, %s", other, o.Name, p)
 			}
 			paths[p] = o.Name
-		}
-	}
-}
-
-// checkUse checks that a row uses each name of a section: a misspelled name would have no effect.
-func (s *source) checkUse(section *yaml.Node, used map[string]bool, text string) {
-	if len(s.problems) > 0 {
-		return
-	}
-	for name := range members(section) {
-		if !used[name.Value] {
-			s.errorf(name, text, name.Value, DidYouMean(name.Value, slices.Collect(maps.Keys(used))))
 		}
 	}
 }

@@ -90,7 +90,6 @@ func (rd *rowReader) read() (enabled bool) {
 	rd.readNodes()
 	when, unless := rd.option("when", rd.When, true), rd.option("unless", rd.Unless, false)
 	if f := rd.table.fields[r.name()]; f != nil {
-		rd.usedFields[r.name()] = true
 		r.About, r.example = cmp.Or(r.About, f.About), f.Example
 	}
 	r.digits, r.Exact = child(n, "as") != nil, r.Exact || rd.message == Reply && r.role.Exact

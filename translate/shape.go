@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -172,7 +173,7 @@ func (p *plan) example(e entry) string {
 		return `"ok"`
 	}
 	r := e.field
-	word := r.name()
+	word := cmp.Or(r.example, r.name())
 	switch {
 	case r.target == "" && r.Loss == "refuse" && r.defaultValue == nil:
 		return ""
@@ -182,10 +183,13 @@ func (p *plan) example(e entry) string {
 		word = slices.Min(slices.Collect(maps.Keys(r.means)))
 	case len(r.OneOf) > 0:
 		word = r.OneOf[0]
-	case r.digits && p.table.forms[p.from].digits == number:
-		return "1000"
 	case r.digits:
-		return `"1000"`
+		if !isDigits(word) {
+			word = "1000"
+		}
+		if p.table.forms[p.from].digits == number {
+			return word
+		}
 	}
 	return string(appendString(nil, word))
 }

@@ -27,7 +27,6 @@ type source struct {
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
 	usedOptions  map[string]bool        // options in the when or unless of a row
-	usedFields   map[string]bool        // names of fields in rows
 	refusalCodes []*yaml.Node           // codes that a refusal of the gateway can have
 	codeItems    map[codeKey]*yaml.Node // the items of the catalogue
 	compared     int                    // the names that were compared for suggestions
@@ -40,7 +39,7 @@ func load(t *Table) (*source, Problems) {
 	s := &source{
 		table: t, overlayOf: map[*yaml.Node]string{}, includedIn: map[*yaml.Node][]*yaml.Node{},
 		reuses: map[*yaml.Node]*yaml.Node{}, own: map[*yaml.Node][]*yaml.Node{}, usedOptions: map[string]bool{},
-		usedFields: map[string]bool{}, keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
+		keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
 	}
 	for i, file := range t.files {
 		root, err := ParseYAML(file)

@@ -14,7 +14,7 @@ func TestPlaygroundInABrowser(t *testing.T) {
 	p, s := newTab(t), startSite(t, "")
 	p.use(looks[0])
 	p.open(s.admin + "/playground?operation=bill.create&direction=legacy+v2")
-	p.wait("the example", `document.getElementById("result").innerText.includes('"billId": "billId"')`)
+	p.wait("the example", `document.getElementById("result").innerText.includes('"billId": "12345678900000000001"')`)
 	p.do("a mark that a reload removes", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
 	const has = `document.getElementById("result").innerText.includes(%q)`
 	fill := func(name, text string) {
