@@ -115,11 +115,11 @@ type explainer struct {
 	*Explanation
 	call    *Call
 	plan    *plan
-	outputs map[string]leaf // by JSON pointer: the leaves of the output that no entry explains yet
+	outputs map[place]leaf // the leaves of the output that no entry explains yet
 }
 
 func newExplainer(call *Call, p *plan) *explainer {
-	return &explainer{&Explanation{}, call, p, map[string]leaf{}}
+	return &explainer{&Explanation{}, call, p, map[place]leaf{}}
 }
 
 func (x *explainer) explain(src, out []byte, err error) *Explanation {
@@ -141,15 +141,18 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 		x.explainRefused(leaves)
 		return x.Explanation
 	}
-	outputs := leavesOf(x.plan.envelope(x.plan.to, x.plan.out), out)
+	var outputs []leaf
+	if x.plan.from != x.plan.to {
+		outputs = leavesOf(x.plan.envelope(x.plan.to, x.plan.out), out)
+	}
 	for _, l := range outputs {
-		x.outputs[l.pointer] = l
+		x.outputs[l.place(l.node)] = l
 	}
 	for _, l := range leaves {
 		x.Fields = append(x.Fields, x.explainLeaf(l))
 	}
 	for _, l := range outputs {
-		if _, left := x.outputs[l.pointer]; left {
+		if _, left := x.outputs[l.place(l.node)]; left {
 			x.Fields = append(x.Fields, x.explainAdded(l))
 		}
 	}
@@ -192,13 +195,18 @@ func (x *explainer) addSecret(v value) {
 // explainLeaf explains a leaf of a message that was translated.
 func (x *explainer) explainLeaf(l leaf) ExplainedField {
 	f := x.describeInput(l)
-	pointer := x.plan.targetPointer(l)
-	out, ok := x.outputs[pointer]
-	if !ok {
-		f.Outcome, f.Reason = x.whyAbsent(l)
-		return f
+	out := l // between equal forms
+	if x.plan.from != x.plan.to {
+		at, ok := l.place(nil), false
+		if l.node != nil {
+			at = l.place(l.node.out)
+		}
+		if out, ok = x.outputs[at]; !ok {
+			f.Outcome, f.Reason = x.whyAbsent(l)
+			return f
+		}
+		delete(x.outputs, at)
 	}
-	delete(x.outputs, pointer)
 	f.Target, f.After = out.path, out.raw
 	mismatch, fits := x.fits(l)
 	switch {
@@ -206,7 +214,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 		f.Outcome, f.Reason = OutcomePassed, mismatch.String()
 	case f.Before != f.After:
 		f.Outcome = OutcomeConverted
-	case l.pointer != out.pointer:
+	case f.Source != f.Target:
 		f.Outcome = OutcomeRenamed
 	default:
 		f.Outcome = OutcomeSame
@@ -320,7 +328,7 @@ func (x *explainer) isCause(l leaf) bool {
 			return err.Field == r.source
 		}
 		isCode := l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot()
-		return l.pointer == "" || isCode && (l.kind != text || l.countsAsAbsent())
+		return l.node == nil || isCode && (l.kind != text || l.countsAsAbsent())
 	}
 	return false
 }

@@ -13,8 +13,8 @@ import (
 // Hidden stands for a value that is not shown. It does not tell how long the value is.
 const Hidden = "•••"
 
-// UnknownName stands for the name of a field without a row. The sender chose it, so it can be a value.
-const UnknownName = "(unknown field)"
+// unknownName stands for the name of a field without a row. The sender chose it, so it can be a value.
+const unknownName = "(unknown field)"
 
 // Mask returns the fields of an explanation as people who operate the gateway may see them. Shown are: bill ids, states, codes, amounts and
 // dates, if they look like one, and null, true, false and empty values. Keys, phones, names, hashes, numbers of cards and accounts,
@@ -50,7 +50,7 @@ func maskName(name string) string {
 	if name == "" {
 		return ""
 	}
-	return UnknownName
+	return unknownName
 }
 
 // mask returns a raw JSON value as it may be shown.
