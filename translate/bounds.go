@@ -1,14 +1,15 @@
 package translate
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// checkBounds checks a value of a request against the bounds of its row. Without all it checks only those that the upstream cannot
-// check: one_of, and required on a row of one form.
+// checkBounds checks a value of a request against the bounds of its row. Without all it checks only those that the
+// upstream cannot check: one_of, and required on a row of one form.
 func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	path := r.source
 	if path == "" {
@@ -50,9 +51,9 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	case r.ExactDigits > 0 && (length != r.ExactDigits || !allDigits(content)):
 		return &Refusal{r.Refuse, path, "must have exactly " + strconv.Itoa(r.ExactDigits) + " digits", false}
 	case r.Max > 0 && length > r.Max:
-		return &Refusal{r.Refuse, path, "has " + strconv.Itoa(length) + " characters, at most " + strconv.Itoa(r.Max) + " are allowed", false}
+		return &Refusal{r.Refuse, path, fmt.Sprintf("has %d characters, at most %d are allowed", length, r.Max), false}
 	case r.Min > 0 && length < r.Min:
-		return &Refusal{r.Refuse, path, "has " + strconv.Itoa(length) + " characters, at least " + strconv.Itoa(r.Min) + " are needed", false}
+		return &Refusal{r.Refuse, path, fmt.Sprintf("has %d characters, at least %d are needed", length, r.Min), false}
 	}
 	return nil
 }
@@ -78,8 +79,8 @@ func allDigits(s string) bool {
 	return true
 }
 
-// A reason of a refusal never has the value of a field: it could be a key, a name or a phone, and it ends in logs of the caller.
-// wrongType returns the reason for a value of another type. got is a type or a kind of value.
+// A reason of a refusal never has the value of a field: it could be a key, a name or a phone, and it ends in logs of
+// the caller. wrongType returns the reason for a value of another type. got is a type or a kind of value.
 func wrongType(want, got string) string { return "has the wrong type: want " + want + ", got " + got }
 
 // wholeNumber is what a field with as: digits wants.

@@ -23,7 +23,8 @@ type Translation struct {
 func newTranslation(o *Operation, client, upstream int) *Translation {
 	t := &Translation{operation: o, request: o.plan(Request, client, upstream), reply: o.plan(Reply, upstream, client)}
 	slotOf := func(form int, path string) int {
-		return slices.IndexFunc(t.request.fields, func(asked *mapping) bool { return path != "" && asked.path[form] == path })
+		asks := func(asked *mapping) bool { return path != "" && asked.path[form] == path }
+		return slices.IndexFunc(t.request.fields, asks)
 	}
 	for _, f := range t.reply.fields {
 		if f.class == Echoed { // the reply goes to the client, so it echoes the request in the client's form
@@ -46,8 +47,8 @@ func (t *Translation) Operation() *Operation { return t.operation }
 // SameForm reports whether client and upstream speak the same form. Then bytes pass unchanged.
 func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 
-// HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of it. The
-// path of a [Refusal] that is not in the table was written by the sender and must not be logged.
+// HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
+// it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
 	return path != "" && slices.ContainsFunc(t.request.fields, func(f *mapping) bool {
 		return f.source == path || strings.HasPrefix(f.source, path+".")
@@ -57,9 +58,9 @@ func (t *Translation) HasRequestField(path string) bool {
 // Start begins one exchange.
 func (t *Translation) Start() *Call { return t.calls.Get().(*Call) }
 
-// StartWith begins an exchange with the request that another call has read, so that the request is read only once. Both calls
-// must be of the same operation and the same form of the client, and t must not change the form. The bytes of the request must
-// not be modified until both calls are released.
+// StartWith begins an exchange with the request that another call has read, so that the request is read only once.
+// Both calls must be of the same operation and the same form of the client, and t must not change the form. The bytes
+// of the request must not be modified until both calls are released.
 func (t *Translation) StartWith(other *Call) *Call {
 	call := t.Start()
 	copy(call.request, other.request)
@@ -113,8 +114,9 @@ func (c *Call) Operation() *Operation { return c.translation.operation }
 // Succeeded reports whether the upstream replied with a success.
 func (c *Call) Succeeded() bool { return c.success }
 
-// Request appends the client's request to dst, in the upstream's form. Between equal forms it returns src itself. If the error
-// is a [*Refusal], nothing may be sent. src must not be modified before Release, since the reply may echo from it.
+// Request appends the client's request to dst, in the upstream's form. Between equal forms it returns src itself. If
+// the error is a [*Refusal], nothing may be sent. src must not be modified before Release, since the reply may echo
+// from it.
 func (c *Call) Request(dst, src []byte) ([]byte, error) {
 	if refusal := c.parse(src); refusal != nil {
 		return nil, refusal
@@ -122,8 +124,8 @@ func (c *Call) Request(dst, src []byte) ([]byte, error) {
 	return c.Translate(dst)
 }
 
-// Read is the first part of Request: it reads the request, so that Value can be used, and makes the checks that do not depend on
-// the upstream's form. Translate is the second part. The error is a [*Refusal].
+// Read is the first part of Request: it reads the request, so that Value can be used, and makes the checks that do
+// not depend on the upstream's form. Translate is the second part. The error is a [*Refusal].
 func (c *Call) Read(src []byte) error {
 	if refusal := c.parse(src); refusal != nil {
 		return refusal
@@ -134,7 +136,8 @@ func (c *Call) Read(src []byte) error {
 	return nil
 }
 
-// parse reads a request into the slots. A value that this translation cannot represent is kept as a refusal for Translate.
+// parse reads a request into the slots. A value that this translation cannot represent is kept as a refusal for
+// Translate.
 func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
 	c.translated, c.body, c.rejected, c.refusal = false, nil, nil, nil
@@ -167,8 +170,8 @@ func (c *Call) enforceBounds() *Refusal {
 	return nil
 }
 
-// Translate appends the request that Read has read to dst, in the upstream's form. Between equal forms it returns the bytes that
-// were read. If the error is a [*Refusal], nothing may be sent.
+// Translate appends the request that Read has read to dst, in the upstream's form. Between equal forms it returns the
+// bytes that were read. If the error is a [*Refusal], nothing may be sent.
 func (c *Call) Translate(dst []byte) ([]byte, error) {
 	p := c.translation.request
 	if c.refusal != nil {
@@ -199,7 +202,8 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place for it.
+// checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place
+// for it.
 func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 	refusal := f.checkBounds(v, p.table.bounds == "enforce")
 	if refusal != nil || f.class != Lossy || v.kind == absent {

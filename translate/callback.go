@@ -9,8 +9,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Callback is a message that the upstream sends, without a request, to an address of the partner (translate/README.md, Events). It is in
-// the upstream's form, and the partner's server reads the partner's form. A Callback is immutable and safe for concurrent use.
+// A Callback is a message that the upstream sends, without a request, to an address of the partner
+// (translate/README.md, Events). It is in the upstream's form, and the partner's server reads the partner's form. A
+// Callback is immutable and safe for concurrent use.
 type Callback struct {
 	operation    *Operation
 	method       string
@@ -49,11 +50,13 @@ func (c *Callback) compile() {
 	}
 }
 
-// otherFormPlan returns the plan for a callback in the form that neither upstream nor partner speaks. Without a translation the
-// partner would get all of its fields, so it also keeps the fields that have no row, or a row of one form.
+// otherFormPlan returns the plan for a callback in the form that neither upstream nor partner speaks. Without a
+// translation the partner would get all of its fields, so it also keeps the fields that have no row, or a row of one
+// form.
 func (c *Callback) otherFormPlan(form int) *plan {
 	both := *c.operation
-	rows := slices.DeleteFunc(slices.Clone(c.operation.rows[callbackMessage]), func(r *row) bool { return r.onlyForm() >= 0 })
+	rows := slices.Clone(c.operation.rows[callbackMessage])
+	rows = slices.DeleteFunc(rows, func(r *row) bool { return r.onlyForm() >= 0 })
 	both.rows = map[Message][]*row{callbackMessage: rows}
 	p := both.plan(callbackMessage, 1-form, form)
 	p.unknown = "pass"
@@ -81,8 +84,8 @@ const (
 type Notice struct {
 	Recognised Recognition
 
-	// Values are by role: first the value under the upstream's name, then the value under the other form's name if it differs. Two
-	// values contradict each other.
+	// Values are by role: first the value under the upstream's name, then the value under the other form's name if it
+	// differs. Two values contradict each other.
 	Values map[string][]string
 
 	// OtherForm reports that the callback is in the form that its upstream does not speak.
@@ -93,17 +96,17 @@ type Notice struct {
 
 // Translate appends the upstream's callback to dst in the partner's form. from and to must be forms of the table.
 //
-// Like a reply, a callback is translated leniently: a value that does not fit passes unchanged and is counted. The interface
-// document does not show a callback, and a payment must not get lost because its callback looks different. So Translate returns
-// src itself
+// Like a reply, a callback is translated leniently: a value that does not fit passes unchanged and is counted. The
+// interface document does not show a callback, and a payment must not get lost because its callback looks different.
+// So Translate returns src itself
 //
-//   - between equal forms, unless the callback has only fields of the other form: then it is translated from that form, and fields
-//     without a row stay in it;
+//   - between equal forms, unless the callback has only fields of the other form: then it is translated from that form,
+//     and fields without a row stay in it;
 //   - if it says what it is about in the partner's form only, since it is in that form already;
 //   - if it says that in neither form, or is not a JSON object. The caller decides what to do with it.
 //
-// The error is a [*Refusal] if two readers could read the JSON differently: a duplicate name, invalid UTF-8, or nesting beyond the
-// limit, where even the syntax is not checked.
+// The error is a [*Refusal] if two readers could read the JSON differently: a duplicate name, invalid UTF-8, or
+// nesting beyond the limit, where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
 	t := c.operation.table
 	p := c.plans[t.formIndex(from)][t.formIndex(to)]
@@ -133,8 +136,8 @@ func startCallback(p *plan) *Call {
 	return &Call{translation: &Translation{reply: p}, reply: make([]value, p.slots())}
 }
 
-// recognise returns the plan for a callback, and what it is about. Values are read in both forms, even if upstream and partner
-// speak the same: a partner's server may read either.
+// recognise returns the plan for a callback, and what it is about. Values are read in both forms, even if upstream
+// and partner speak the same: a partner's server may read either.
 func (c *Callback) recognise(doc gjson.Result, from, to int) (*plan, Notice) {
 	n := Notice{Recognised: Unrecognised, Values: map[string][]string{}}
 	inForm, inOther := c.addValues(doc, from, n.Values), c.addValues(doc, 1-from, n.Values)
@@ -152,8 +155,8 @@ func (c *Callback) recognise(doc gjson.Result, from, to int) (*plan, Notice) {
 	return c.plans[from][to], n
 }
 
-// ReadForm reads a form-encoded callback (application/x-www-form-urlencoded) by the names of both forms of the table. Such a
-// callback is not translated. The error is a [*Refusal], as in [Callback.Translate].
+// ReadForm reads a form-encoded callback (application/x-www-form-urlencoded) by the names of both forms of the table.
+// Such a callback is not translated. The error is a [*Refusal], as in [Callback.Translate].
 func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	t := c.operation.table
 	values, err := url.ParseQuery(unsafeString(src))
@@ -177,12 +180,12 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	return n, nil
 }
 
-// IsJSON reports whether src has the syntax of JSON. It allows duplicate names and invalid UTF-8. src must not nest deeper than the
-// limit of the table, which [Callback.Translate] has checked.
+// IsJSON reports whether src has the syntax of JSON. It allows duplicate names and invalid UTF-8. src must not nest
+// deeper than the limit of the table, which [Callback.Translate] has checked.
 func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 
-// addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value is non-empty
-// text or a number.
+// addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value
+// is non-empty text or a number.
 func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
 	for _, role := range c.identifiedBy {
 		if v := lookup(doc, c.rolePaths[form][role]); !v.countsAsAbsent() && (v.kind == text || v.kind == number) {
@@ -227,8 +230,8 @@ func (c *Callback) Answer(f Form) []byte {
 	return []byte(c.answers[c.operation.table.formIndex(f)].json)
 }
 
-// Succeeded reports whether the receiver has acknowledged a callback: with HTTP 200 and the code of [Callback.Answer]. The rest of
-// the body does not matter.
+// Succeeded reports whether the receiver has acknowledged a callback: with HTTP 200 and the code of
+// [Callback.Answer]. The rest of the body does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
 	code := c.answerCode(f, body)
 	return status == statusOK && code.kind == text && code.text() == c.answers[c.operation.table.formIndex(f)].code

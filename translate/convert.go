@@ -42,9 +42,9 @@ func (v value) countsAsAbsent() bool {
 	return v.kind == absent || v.kind == null || v.raw == `""`
 }
 
-// appendValue appends a value, converted from form from to the form that writes digits as the given kind. It takes text and
-// numbers from both forms. If the value does not fit, it is appended unchanged and fits is false: a reply then counts it, and
-// a request is refused.
+// appendValue appends a value, converted from form from to the form that writes digits as the given kind. It takes
+// text and numbers from both forms. If the value does not fit, it is appended unchanged and fits is false: a reply
+// then counts it, and a request is refused.
 func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {
 	if v.kind == null {
 		return append(dst, v.raw...), true
@@ -74,13 +74,14 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 	return append(dst, v.raw...), false
 }
 
-// isEmpty reports whether the row's `empty` says that the value means "no value": "", or the number of `empty`. Both are taken
-// from both forms, since some v2 backends write numbers as text.
+// isEmpty reports whether the row's `empty` says that the value means "no value": "", or the number of `empty`. Both
+// are taken from both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
 	return r.empty != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.empty)
 }
 
-// appendDigits appends a non-negative integer as a JSON number or as text, digit by digit. It takes both from the message.
+// appendDigits appends a non-negative integer as a JSON number or as text, digit by digit. It takes both from the
+// message.
 func appendDigits(dst []byte, v value, as kind) (out []byte, exact bool) {
 	digits := v.raw
 	if v.kind == text {

@@ -1,8 +1,8 @@
 // Package translate translates JSON messages between two forms, in both directions, by one declarative table.
 //
-// A table names two forms and says, per operation, which field of one form is which field of the other. [Compile] compiles it
-// into an immutable [Table]. A [Translation] is one operation between the form of a client and the form of an upstream. A [Call]
-// translates one exchange: first the request, then the reply.
+// A table names two forms and says, per operation, which field of one form is which field of the other. [Compile]
+// compiles it into an immutable [Table]. A [Translation] is one operation between the form of a client and the form
+// of an upstream. A [Call] translates one exchange: first the request, then the reply.
 //
 //	table, err := translate.Compile(32, billing.Table())
 //	translation := table.Operation("bill.read").Translation("legacy", "v2")
@@ -11,15 +11,15 @@
 //	toUpstream, err := call.Request(nil, body)         // *Refusal: send nothing, answer the client with it
 //	toClient, err := call.Reply(nil, 200, replyBody)   // *UnusableReply: the outcome is unknown
 //
-// Requests are strict: a value that the other form cannot represent exactly is refused, with a code and the name of the field.
-// Replies are lenient: a value that does not fit its documented type passes unchanged and is counted in the [Report].
-// Numbers and strings keep their raw text. Nothing is rounded, trimmed, padded or printed anew.
-// The output is built from the table. A field that no row names is dropped, unless the table says unknown: pass.
+// Requests are strict: a value that the other form cannot represent exactly is refused, with a code and the name of
+// the field. Replies are lenient: a value that does not fit its documented type passes unchanged and is counted in
+// the [Report]. Numbers and strings keep their raw text. Nothing is rounded, trimmed, padded or printed anew. The
+// output is built from the table. A field that no row names is dropped, unless the table says unknown: pass.
 //
-// [Translation.ExplainRequest], [Translation.ExplainReply] and [Callback.Explain] translate a message and say what became of each
-// field, and by which row of the table. They are for people who look at one message.
+// [Translation.ExplainRequest], [Translation.ExplainReply] and [Callback.Explain] translate a message and say what
+// became of each field, and by which row of the table. They are for people who look at one message.
 //
-// The package knows nothing of billing and does no I/O. A table declares roles, such as "amount". Callers ask for the value of a
-// role ([Call.Value]) and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). The billing table and the
-// names of its roles are in package billing.
+// The package knows nothing of billing and does no I/O. A table declares roles, such as "amount". Callers ask for the
+// value of a role ([Call.Value]) and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). The
+// billing table and the names of its roles are in package billing.
 package translate

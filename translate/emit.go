@@ -1,6 +1,7 @@
 package translate
 
-// emit appends the members of an object of the output. If a value of a request does not fit, emit stops and refused is its field.
+// emit appends the members of an object of the output. If a value of a request does not fit, emit stops and refused
+// is its field.
 func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *entry) {
 	for i := range n.names {
 		e := &n.names[i]
@@ -67,7 +68,8 @@ func (r *row) mismatchOf(v value) Mismatch {
 	return Mismatch{"text", v.typeName()}
 }
 
-// comma appends a comma, unless the next member is the first of its object. dst ends with '{' only then: no value ends with '{'.
+// comma appends a comma, unless the next member is the first of its object. dst ends with '{' only then: no value
+// ends with '{'.
 func comma(dst []byte) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')

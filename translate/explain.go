@@ -13,7 +13,7 @@ const (
 	OutcomeSame      Outcome = "same"      // the same bytes at the same path
 	OutcomeRenamed   Outcome = "renamed"   // the same bytes at another path
 	OutcomeConverted Outcome = "converted" // written as the other form documents it
-	OutcomePassed    Outcome = "passed"    // unchanged, since it does not have its documented type or has no pair; Reason says which
+	OutcomePassed    Outcome = "passed"    // unchanged: another type than documented, or no pair; Reason says which
 	OutcomeDefaulted Outcome = "defaulted" // the output got the field from the table
 	OutcomeEchoed    Outcome = "echoed"    // the output got the field from the request
 	OutcomeDropped   Outcome = "dropped"   // the other form has no place for it
@@ -31,7 +31,7 @@ type ExplainedField struct {
 	Reason  string // of a passed, dropped, omitted, refused or echoed field; it never has the value
 	Code    string // of a refused field of a request: the code of the refusal
 
-	Before, After string // raw JSON; "" for none. Before is the value in the input, or in the request for an echoed field
+	Before, After string // raw JSON; "" for none. Before is in the input, or in the request for an echoed field
 	Offset        int    // of the value in the input; -1 for none
 
 	Row     *Row   // the row that decided; nil for the envelope and for a field without a row
@@ -44,9 +44,9 @@ type ExplainedField struct {
 
 // An Explanation says what a translation did with each field of one message.
 type Explanation struct {
-	// Fields has an entry for each leaf of the input, in the order of the document, then one for each leaf that the output got from
-	// elsewhere. A leaf is a value that the table does not look into. A message that was refused for no leaf of it, but because a
-	// field is missing or since it is not JSON, has one more entry, the first.
+	// Fields has an entry for each leaf of the input, in the order of the document, then one for each leaf that the
+	// output got from elsewhere. A leaf is a value that the table does not look into. A message that was refused for
+	// no leaf of it, but because a field is missing or since it is not JSON, has one more entry, the first.
 	Fields []ExplainedField
 
 	Output     []byte // nil if the message was refused
@@ -57,8 +57,8 @@ type Explanation struct {
 	secrets []string // the contents of the secret fields of the message and of its request
 }
 
-// HasSecret reports whether a text contains the value of a secret field of the message or of its request. An upstream can write a
-// key into any field.
+// HasSecret reports whether a text contains the value of a secret field of the message or of its request. An upstream
+// can write a key into any field.
 func (e *Explanation) HasSecret(content string) bool {
 	return slices.ContainsFunc(e.secrets, func(secret string) bool { return strings.Contains(content, secret) })
 }
@@ -71,8 +71,8 @@ func (t *Translation) ExplainRequest(src []byte) *Explanation {
 	return newExplainer(call, t.request).explain(src, out, err)
 }
 
-// ExplainReply translates an upstream's reply like [Call.Reply], and says what became of each field. request is the client's request.
-// If it is nil, nothing is echoed, and a success may be about anything.
+// ExplainReply translates an upstream's reply like [Call.Reply], and says what became of each field. request is the
+// client's request. If it is nil, nothing is echoed, and a success may be about anything.
 func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Explanation {
 	call := t.Start()
 	defer call.Release()
@@ -109,8 +109,8 @@ func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
 	return e
 }
 
-// An explainer explains one message. It compares the input with the output of the translation, and uses the plan to find which leaf
-// became which.
+// An explainer explains one message. It compares the input with the output of the translation, and uses the plan to
+// find which leaf became which.
 type explainer struct {
 	*Explanation
 	call    *Call
@@ -128,7 +128,10 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 	switch {
 	case fault != nil && err != nil:
 		known := x.plan.message == Request && x.call.translation.HasRequestField(fault.field)
-		x.Fields = []ExplainedField{{Source: fault.field, Outcome: OutcomeRefused, Reason: fault.reason, Code: x.code(), Offset: fault.at, Unknown: !known}}
+		x.Fields = []ExplainedField{{
+			Source: fault.field, Outcome: OutcomeRefused, Reason: fault.reason, Code: x.code(),
+			Offset: fault.at, Unknown: !known,
+		}}
 		return x.Explanation
 	case len(src) == 0:
 		return x.Explanation
@@ -322,7 +325,8 @@ func (x *explainer) isCause(l leaf) bool {
 	p := x.plan
 	switch err := x.Err.(type) {
 	case *Refusal:
-		return err.Field == l.path && (l.entry == nil) == !(x.call.translation.HasRequestField(err.Field) && err.Reason != notAField)
+		known := x.call.translation.HasRequestField(err.Field) && err.Reason != notAField
+		return err.Field == l.path && known == (l.entry != nil)
 	case *UnusableReply:
 		if r := l.field(); r != nil {
 			return err.Field == r.source

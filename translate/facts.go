@@ -13,16 +13,16 @@ type Fact struct {
 	Paired       bool   // the row has a pair for the value
 	Empty        bool   // missing, null, "", or the number of the row's `empty`
 	NoValue      bool   // the value means "no value": it is Empty, or a pair makes it "" in the other form
-	MaybeNoValue bool   // the value is the 0 of an `as: digits` row, which may mean "no value" unless its role has zero_is_a_value
+	MaybeNoValue bool   // the 0 of an `as: digits` row: it may mean "no value" unless its role has zero_is_a_value
 	Exact        bool   // by the table, one difference is too many
-	Public       bool   // the value is not personal data: its role is public, or its row has `as: digits`, as dates have
+	Public       bool   // not personal data: its role is public, or its row has `as: digits`, as dates have
 }
 
 // Alike reports whether two facts of the same row have the same value. All facts with NoValue are alike.
 //
-// A number and a string with the same characters are alike, since backends use both types. The characters are compared, not the
-// numbers: "030000" and 30000 differ, and so do 30000.0 and 30000. A value with a pair differs from every value without one,
-// because the table does not know what the other value means.
+// A number and a string with the same characters are alike, since backends use both types. The characters are
+// compared, not the numbers: "030000" and 30000 differ, and so do 30000.0 and 30000. A value with a pair differs from
+// every value without one, because the table does not know what the other value means.
 func (f Fact) Alike(g Fact) bool {
 	switch {
 	case f.NoValue || g.NoValue:
@@ -41,8 +41,9 @@ func (f Fact) comparedKind() kind {
 	return text
 }
 
-// Facts returns the fields of the last reply if it was a success, in the order of the table. Rows without a path in the first form
-// are left out, and with shared also those without a path in the other form. The facts stay valid after Release.
+// Facts returns the fields of the last reply if it was a success, in the order of the table. Rows without a path in
+// the first form are left out, and with shared also those without a path in the other form. The facts stay valid
+// after Release.
 func (c *Call) Facts(shared bool) []Fact {
 	if !c.success {
 		return nil

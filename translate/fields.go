@@ -24,12 +24,12 @@ type Field struct {
 	Detail   wording.Text // how the value is translated, or why it is lossy
 	About    string       // what the field holds
 	Exact    bool         // in a comparison of two backends one difference is too many
-	Refused  string       // the code of the refusal of a request that the form To cannot carry; "" if it carries every value
+	Refused  string       // the code of the refusal of a value that To cannot carry; "" if it carries every value
 	Carried  string       // the only value that To can carry, as JSON; "" for none
 }
 
-// Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms of the
-// message: a reply goes from the upstream's form to the client's.
+// Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms
+// of the message: a reply goes from the upstream's form to the client's.
 func (o *Operation) Fields() (fields []Field) {
 	for _, m := range []Message{Request, Reply} {
 		for from := range o.paths {

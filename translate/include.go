@@ -2,9 +2,9 @@ package translate
 
 import "go.yaml.in/yaml/v4"
 
-// A list of rows can include others: {common: NAME} stands for common rows, and the rows of a callback with fields: OPERATION
-// begin with those of a reply. Lists are expanded as soon as they are read. applyRows passes what an overlay changes in a list on
-// to the lists that include it.
+// A list of rows can include others: {common: NAME} stands for common rows, and the rows of a callback with fields:
+// OPERATION begin with those of a reply. Lists are expanded as soon as they are read. applyRows passes what an
+// overlay changes in a list on to the lists that include it.
 
 // expandAll expands the lists of the base table.
 func (s *source) expandAll() {
@@ -35,8 +35,8 @@ func (s *source) expand(name, operation *yaml.Node) {
 	s.reuse(name, operation)
 }
 
-// include replaces each row {common: NAME} of a list by the common rows of that name. message is the list of the message that gets
-// them: list itself, or the one that list is applied to.
+// include replaces each row {common: NAME} of a list by the common rows of that name. message is the list of the
+// message that gets them: list itself, or the one that list is applied to.
 func (s *source) include(list, message *yaml.Node) {
 	if list.Kind != yaml.SequenceNode {
 		return // reported when the message is read
@@ -54,7 +54,8 @@ func (s *source) include(list, message *yaml.Node) {
 		}
 		included := child(common, name.Value)
 		if included == nil {
-			s.errorf(name, "common: the table has no common rows %q%s", name.Value, DidYouMean(name.Value, names(common)))
+			hint := DidYouMean(name.Value, names(common))
+			s.errorf(name, "common: the table has no common rows %q%s", name.Value, hint)
 			continue
 		}
 		s.includedIn[included] = append(s.includedIn[included], message)
@@ -73,8 +74,8 @@ func (s *source) copyRows(list *yaml.Node, copyRow func(*yaml.Node) *yaml.Node) 
 	return c
 }
 
-// reuse puts the rows of a reply in front of the rows of a callback, if it has fields: OPERATION. The callback's own rows, and those
-// of overlays, change them.
+// reuse puts the rows of a reply in front of the rows of a callback, if it has fields: OPERATION. The callback's own
+// rows, and those of overlays, change them.
 func (s *source) reuse(name, callback *yaml.Node) {
 	key, fields := find(callback, "fields")
 	if fields == nil || s.str(fields, "fields") == "" {

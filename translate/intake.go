@@ -13,8 +13,8 @@ import (
 
 // Only this file uses package jsontext, whose API may still change.
 
-// checkJSON checks depth, UTF-8, syntax and duplicate names of a message, before anything is read from it. Depth comes first and
-// is checked without recursion, since all parsers recurse.
+// checkJSON checks depth, UTF-8, syntax and duplicate names of a message, before anything is read from it. Depth
+// comes first and is checked without recursion, since all parsers recurse.
 func checkJSON(doc []byte, depth int) *fault {
 	if fault := checkDepth(doc, depth); fault != nil {
 		return fault
@@ -53,7 +53,8 @@ func findFault(doc []byte) *fault {
 	d := jsontext.NewDecoder(bytes.NewReader(doc))
 	_, err := d.ReadValue()
 	if err == nil {
-		return &fault{reason: fmt.Sprintf("not one JSON document: more follows at byte %d", d.InputOffset()), at: int(d.InputOffset())}
+		at := int(d.InputOffset())
+		return &fault{reason: fmt.Sprintf("not one JSON document: more follows at byte %d", at), at: at}
 	}
 	if len(bytes.TrimSpace(doc)) == 0 {
 		return &fault{reason: "empty, but must be a JSON object"}
@@ -69,7 +70,8 @@ func findFault(doc []byte) *fault {
 	return &fault{field, fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset), int(syntax.ByteOffset)}
 }
 
-// tooDeepAt returns the offset of the first bracket that nests deeper than depth, or -1. doc may be anything, not only JSON.
+// tooDeepAt returns the offset of the first bracket that nests deeper than depth, or -1. doc may be anything, not
+// only JSON.
 func tooDeepAt(doc []byte, depth int) int {
 	// Fast path: nearly all messages have fewer brackets than the allowed levels.
 	if bytes.Count(doc, []byte{'{'})+bytes.Count(doc, []byte{'['}) <= depth {
@@ -100,7 +102,8 @@ func tooDeepAt(doc []byte, depth int) int {
 // maxName is the number of characters of a name of a message in a text.
 const maxName = 64
 
-// quoteName returns a name, or a path, of a message for a text: what is not printable is escaped, and a long name is cut.
+// quoteName returns a name, or a path, of a message for a text: what is not printable is escaped, and a long name is
+// cut.
 func quoteName(name string) string {
 	var out []byte
 	for i, length := 0, 0; i < len(name); {
@@ -145,11 +148,12 @@ func isJSONGrammar(doc []byte) bool {
 // canonicalDepth is the highest value of limits.depth. Canonical does no work on documents that nest deeper.
 const canonicalDepth = 1000
 
-// Canonical appends the canonical form of a JSON document to dst: members in the order of RFC 8785, no white space, one spelling
-// for each string. Documents that differ only in these have the same canonical form, so a repeated callback is recognised by it.
+// Canonical appends the canonical form of a JSON document to dst: members in the order of RFC 8785, no white space,
+// one spelling for each string. Documents that differ only in these have the same canonical form, so a repeated
+// callback is recognised by it.
 //
-// Unlike in RFC 8785 a number keeps its text, since 100 and 1e2 may be two different messages. Canonical returns src itself if it
-// is not JSON, has a duplicate name or invalid UTF-8, or nests deeper than 1000 levels.
+// Unlike in RFC 8785 a number keeps its text, since 100 and 1e2 may be two different messages. Canonical returns src
+// itself if it is not JSON, has a duplicate name or invalid UTF-8, or nests deeper than 1000 levels.
 func Canonical(dst, src []byte) []byte {
 	if tooDeepAt(src, canonicalDepth) >= 0 || !jsontext.Value(src).IsValid() {
 		return src

@@ -18,7 +18,8 @@ type leaf struct {
 	entry  *entry // nil for a field without a row
 }
 
-// leavesOf returns the leaves of a document that has been checked, in its order. A document that is not an object is one leaf.
+// leavesOf returns the leaves of a document that has been checked, in its order. A document that is not an object is
+// one leaf.
 func leavesOf(root *node, doc []byte) []leaf {
 	parsed := gjson.ParseBytes(doc)
 	if !parsed.IsObject() {
@@ -28,7 +29,8 @@ func leavesOf(root *node, doc []byte) []leaf {
 	return appendLeaves(nil, root, "", parsed)
 }
 
-// appendLeaves appends the leaves of an object. It calls itself only for objects of the table, so the nesting is bounded.
+// appendLeaves appends the leaves of an object. It calls itself only for objects of the table, so the nesting is
+// bounded.
 func appendLeaves(list []leaf, n *node, parent string, object gjson.Result) []leaf {
 	next := 0
 	object.ForEach(func(key, v gjson.Result) bool {
@@ -46,7 +48,8 @@ func appendLeaves(list []leaf, n *node, parent string, object gjson.Result) []le
 	return list
 }
 
-// A place is where a leaf is in the output: the slot of its field, or the path of an object and the name of a field without a row.
+// A place is where a leaf is in the output: the slot of its field, or the path of an object and the name of a field
+// without a row.
 type place struct {
 	slot     int
 	in, name string

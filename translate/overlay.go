@@ -7,8 +7,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// applyOverlay applies an overlay to the table. Texts are replaced, mappings are merged, codes and pairs of codes are added. A row
-// changes the row with one of its paths. Additions need new: true, so that a misspelled name is not added.
+// applyOverlay applies an overlay to the table. Texts are replaced, mappings are merged, codes and pairs of codes are
+// added. A row changes the row with one of its paths. Additions need new: true, so that a misspelled name is not
+// added.
 func (s *source) applyOverlay(overlay *yaml.Node) {
 	if s.root.Kind != yaml.MappingNode {
 		return // reported when the table is read
@@ -34,8 +35,8 @@ func (s *source) applyOverlay(overlay *yaml.Node) {
 	slices.SortStableFunc(s.changes[before:], func(a, b RowChange) int { return cmp.Compare(a.Line, b.Line) })
 }
 
-// applyCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the catalogue cannot
-// be changed, since the interface defines it.
+// applyCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the
+// catalogue cannot be changed, since the interface defines it.
 func (s *source) applyCatalogue(catalogue, overlay *yaml.Node) {
 	index := map[codeKey]int{}
 	add := func(item *yaml.Node, at int) {
@@ -55,8 +56,8 @@ func (s *source) applyCatalogue(catalogue, overlay *yaml.Node) {
 		case child(item, "form") != nil:
 			catalogue.Content[at] = item
 		case child(item, "means") != nil && !sameNode(child(item, "means"), child(catalogue.Content[at], "means")):
-			s.errorf(item, "an overlay cannot change the meaning of %s; to add a meaning in one form, write form: FORM",
-				codeOf(item).Value)
+			s.errorf(item, "an overlay cannot change the meaning of %s; "+
+				"to add a meaning in one form, write form: FORM", codeOf(item).Value)
 		}
 	}
 }
@@ -114,8 +115,8 @@ func (s *source) applyOperation(name, base, op *yaml.Node) {
 	}
 }
 
-// newKey is the key by which an overlay adds a row or an operation. If a form of the table has this name, overlays need no such
-// key.
+// newKey is the key by which an overlay adds a row or an operation. If a form of the table has this name, overlays
+// need no such key.
 const newKey = "new"
 
 // takeNew removes new: true from a row or an operation, and reports whether it was there.

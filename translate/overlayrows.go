@@ -30,11 +30,12 @@ const codesMessage = "codes"
 // replacesKey is the key by which a row of an overlay says which rows it changes: those with its path in this form.
 const replacesKey = "replaces"
 
-// applyRows applies the rows of an overlay to the list base of a message. A row changes the row of base with one of its paths, in its
-// place: it keeps every key that the new row does not have, and loses those that are null. Without such a row it is added at the end.
+// applyRows applies the rows of an overlay to the list base of a message. A row changes the row of base with one of
+// its paths, in its place: it keeps every key that the new row does not have, and loses those that are null. Without
+// such a row it is added at the end.
 //
-// Rows of an overlay do not change each other, so that two rows can exchange paths. message is "" for rows that were already applied to the
-// common rows that the message includes.
+// Rows of an overlay do not change each other, so that two rows can exchange paths. message is "" for rows that were
+// already applied to the common rows that the message includes.
 func (s *source) applyRows(base, overlay *yaml.Node, message string) {
 	list := newRowList(base.Content, s.forms)
 	for _, row := range s.items(overlay, "rows") {
@@ -66,7 +67,8 @@ func (s *source) applyRows(base, overlay *yaml.Node, message string) {
 			list.replace(slots, row)
 			s.recordChange(message, row, before, row)
 		case len(before) > 1 && child(row, replacesKey) == nil:
-			s.errorf(row, "the row has a path of %d rows, on %s: write replaces: %s or replaces: %s to say which it changes", len(before), linesOf(before), s.forms[0], s.forms[1])
+			s.errorf(row, "the row has a path of %d rows, on %s: write replaces: %s to say which it changes",
+				len(before), linesOf(before), strings.Join(s.forms, " or replaces: "))
 		default:
 			after := s.changedRow(row, before, message)
 			list.replace(slots, after)
@@ -77,9 +79,9 @@ func (s *source) applyRows(base, overlay *yaml.Node, message string) {
 	s.passOn(base, overlay)
 }
 
-// checkNew adds a problem for a row without new: true if no known row has one of its paths, or if a path is similar to that of a
-// known row. A misspelled path would add a field that nobody sends, and the field that was meant would be dropped. A known field
-// may get another name in one form without new: true.
+// checkNew adds a problem for a row without new: true if no known row has one of its paths, or if a path is similar
+// to that of a known row. A misspelled path would add a field that nobody sends, and the field that was meant would
+// be dropped. A known field may get another name in one form without new: true.
 func (s *source) checkNew(row *yaml.Node, known *rowList, message string) {
 	if s.takeNew(row) || child(row, "remove") != nil || slices.Contains(s.forms, newKey) {
 		return
@@ -105,7 +107,7 @@ func (s *source) matchedPaths(row *yaml.Node) []pathKey {
 	if form == nil {
 		return pathKeys(row, s.forms)
 	}
-	paths := pathKeys(row, []string{s.oneOf(form, replacesKey, s.forms...)})
+	paths := pathKeys(row, []string{oneOf(s, form, replacesKey, s.forms...)})
 	if len(paths) == 0 && slices.Contains(s.forms, form.Value) {
 		s.errorf(form, "replaces: the row has no path in %s", form.Value)
 	}
@@ -122,21 +124,23 @@ func (s *source) changedRow(row *yaml.Node, before []*yaml.Node, message string)
 		}
 	}
 	for key, value := range members(row) {
-		if value.Tag == "!!null" && message != "" && !slices.ContainsFunc(before, func(b *yaml.Node) bool { return child(b, key.Value) != nil }) {
+		has := func(b *yaml.Node) bool { return child(b, key.Value) != nil }
+		if value.Tag == "!!null" && message != "" && !slices.ContainsFunc(before, has) {
 			s.errorf(key, "%s: null removes a key, but the row on %s has no %[1]s", key.Value, linesOf(before))
 		}
 		add(key, value)
 	}
 	for key, value := range members(before[0]) {
-		if child(row, key.Value) == nil && !slices.ContainsFunc(before[1:], func(b *yaml.Node) bool { return !sameNode(child(b, key.Value), value) }) {
+		differs := func(b *yaml.Node) bool { return !sameNode(child(b, key.Value), value) }
+		if child(row, key.Value) == nil && !slices.ContainsFunc(before, differs) {
 			add(key, value)
 		}
 	}
 	return after
 }
 
-// recordChange records what a row of an overlay changes. The rows of a callback in the base table change those that it reuses, and are
-// not recorded.
+// recordChange records what a row of an overlay changes. The rows of a callback in the base table change those that
+// it reuses, and are not recorded.
 func (s *source) recordChange(message string, row *yaml.Node, before []*yaml.Node, after *yaml.Node) {
 	file, ofOverlay := s.overlayOf[row]
 	if !ofOverlay || message == "" {
@@ -147,7 +151,7 @@ func (s *source) recordChange(message string, row *yaml.Node, before []*yaml.Nod
 	for _, b := range before {
 		lines = append(lines, showRow(b))
 		for _, key := range safetyKeys {
-			if child(b, key) != nil && (after == nil || child(after, key) == nil) && !slices.Contains(change.Lost, key) {
+			if child(b, key) != nil && child(after, key) == nil && !slices.Contains(change.Lost, key) {
 				change.Lost = append(change.Lost, key)
 			}
 		}

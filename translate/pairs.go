@@ -14,8 +14,8 @@ type pairs struct {
 	at   [2]map[string]int // by form and text: the index in list
 }
 
-// find returns the other form's value for a value of form from. If several pairs have the value, it uses the preferred one: the
-// table has exactly one.
+// find returns the other form's value for a value of form from. If several pairs have the value, it uses the
+// preferred one: the table has exactly one.
 func (p pairs) find(from int, value string) (constant, bool) {
 	i, ok := p.at[from][value]
 	if !ok {
@@ -24,7 +24,8 @@ func (p pairs) find(from int, value string) (constant, bool) {
 	return p.list[i].values[1-from], true
 }
 
-// readPairs reads pairs of values or codes. If several pairs share a value, exactly one of them must have prefer: true.
+// readPairs reads pairs of values or codes. If several pairs share a value, exactly one of them must have prefer:
+// true.
 func (s *source) readPairs(n *yaml.Node) pairs {
 	p := pairs{at: [2]map[string]int{{}, {}}}
 	type shared struct{ pairs, preferred int }

@@ -15,7 +15,8 @@ func (s *source) readTable() {
 		Forms, Success, Invalid, Unknown, Bounds, Options, Roles, Fields *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks                  *yaml.Node
 	}
-	t.options, t.roles, t.fields, t.interned = map[string]bool{}, map[string]*role{}, map[string]*fieldText{}, map[string]string{}
+	t.options, t.interned = map[string]bool{}, map[string]string{}
+	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	s.decode(s.root, "a table", &keys)
 	s.readForms(keys.Forms)
 	for name, v := range s.members(keys.Options, "options") {
@@ -39,7 +40,7 @@ func (s *source) readTable() {
 	s.forms = []string{string(t.forms[0].name), string(t.forms[1].name)}
 	t.bounds = "upstream"
 	if keys.Bounds != nil {
-		t.bounds = s.oneOf(keys.Bounds, "bounds", "upstream", "enforce")
+		t.bounds = oneOf(s, keys.Bounds, "bounds", "upstream", "enforce")
 	}
 	s.readSuccess(keys.Success)
 	if keys.Invalid != nil {
@@ -108,7 +109,7 @@ func (s *source) oneForEachForm(n *yaml.Node, what string, f func(form int, v *y
 func (s *source) readUnknown(n *yaml.Node) {
 	unknown := map[Message][2]string{Request: {"refuse", "refuse"}, Reply: {"drop", "drop"}}
 	for key, value := range s.members(n, "unknown") {
-		m := Message(s.oneOf(key, "a key of unknown", string(Request), string(Reply)))
+		m := oneOf(s, key, "a key of unknown", Request, Reply)
 		allowed := []string{"drop", "pass", "refuse"}
 		if m != Request {
 			allowed = allowed[:2]
@@ -119,7 +120,7 @@ func (s *source) readUnknown(n *yaml.Node) {
 			if v != value {
 				what += "." + s.forms[f]
 			}
-			words[f] = s.oneOf(v, what, allowed...)
+			words[f] = oneOf(s, v, what, allowed...)
 		})
 		unknown[m] = words
 	}
@@ -177,7 +178,8 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	if f.Digits == "number" {
 		f.digits = number
 	}
-	if v := child(value, "prefix"); v != nil && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
+	slashes := strings.HasPrefix(f.Prefix, "/") && strings.HasSuffix(f.Prefix, "/")
+	if v := child(value, "prefix"); v != nil && !slashes {
 		s.errorf(v, "prefix must begin and end with a slash, but is %s", show(v))
 	}
 	for _, key := range []string{"code", "text", "digits"} {
@@ -200,7 +202,8 @@ func (s *source) fieldName(n *yaml.Node) string {
 	return name
 }
 
-// checkFieldName allows only characters without a meaning in JSON paths: the gateway uses the names of an envelope in them.
+// checkFieldName allows only characters without a meaning in JSON paths: the gateway uses the names of an envelope in
+// them.
 func (s *source) checkFieldName(n *yaml.Node, name string) {
 	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-$", "0123456789"
 	switch {

@@ -57,8 +57,8 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	}
 	before := len(s.problems)
 	if keys.Request == nil {
-		s.errorf(name, "%s: request is missing; write its rows, or fields: with an operation whose reply has the same fields",
-			name.Value)
+		s.errorf(name, "%s: request is missing; write its rows, "+
+			"or fields: with an operation whose reply has the same fields", name.Value)
 	}
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return

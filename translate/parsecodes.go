@@ -65,7 +65,7 @@ func (s *source) readMeanings(n *yaml.Node) {
 		case k.Form != nil:
 			ofOneForm = append(ofOneForm, k)
 		case k.Means != nil:
-			t.meanings[key.code] = Meaning(s.oneOf(k.Means, "means", allMeanings...))
+			t.meanings[key.code] = oneOf(s, k.Means, "means", allMeanings...)
 		}
 	}
 	for _, k := range ofOneForm {
@@ -73,8 +73,8 @@ func (s *source) readMeanings(n *yaml.Node) {
 	}
 }
 
-// readFormCode reads a code with form: FORM. If the code is in the catalogue, its meaning there cannot be changed, with one
-// exception: a backend may answer caller_refused if it has no bill of the caller, which is then not_found.
+// readFormCode reads a code with form: FORM. If the code is in the catalogue, its meaning there cannot be changed,
+// with one exception: a backend may answer caller_refused if it has no bill of the caller, which is then not_found.
 func (s *source) readFormCode(k codeKeys) {
 	t, code := s.table, k.Code.Value
 	if s.str(k.Form, "form") == "" {
@@ -88,11 +88,12 @@ func (s *source) readFormCode(k codeKeys) {
 		t.uncounted[f][code] = true
 		return
 	}
-	m := Meaning(s.oneOf(k.Means, "means", allMeanings...))
+	m := oneOf(s, k.Means, "means", allMeanings...)
 	catalogued, means := s.codeItems[codeKey{code: code}], t.meanings[code]
 	switch {
 	case catalogued == nil && f == 0:
-		s.errorf(k.Form, "%q is not in the catalogue, which lists the codes of %s%s", code, k.Form.Value, s.suggest(code, t.catalogue))
+		hint := s.suggest(code, t.catalogue)
+		s.errorf(k.Form, "%q is not in the catalogue, which lists the codes of %s%s", code, k.Form.Value, hint)
 	case catalogued == nil || means == m || m == NotFound && means == CallerRefused:
 	case s.overlayOf[catalogued] != "" && means == "":
 		s.errorf(catalogued, "%q means %s in %s: to add it to the catalogue, write {code: %q, means: %[2]s}",
@@ -118,8 +119,8 @@ func (s *source) refusalCode(n *yaml.Node) string {
 	return s.checkCode(n)
 }
 
-// readCodePairs reads the pairs of codes. The code of a success cannot have a pair: it would turn a refusal into a success, or a
-// success into a refusal.
+// readCodePairs reads the pairs of codes. The code of a success cannot have a pair: it would turn a refusal into a
+// success, or a success into a refusal.
 func (s *source) readCodePairs(n *yaml.Node) {
 	before := len(s.problems)
 	if s.table.codes = s.readPairs(n); len(s.problems) > before {

@@ -24,8 +24,8 @@ func (s *source) readOperation(name, n *yaml.Node) {
 	k := operationKeys{Explain: true}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: name.Value, Effect: k.Effect, Explain: k.Explain, StateReturns: k.StateReturns, route: k.Route, list: k.Result != "",
-		noEnvelope: -1, sets: map[string]string{}, rows: map[Message][]*row{}, table: s.table,
+		Name: name.Value, Effect: k.Effect, Explain: k.Explain, StateReturns: k.StateReturns, route: k.Route,
+		list: k.Result != "", noEnvelope: -1, sets: map[string]string{}, rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
 	if n.Kind != yaml.MappingNode {
@@ -64,16 +64,18 @@ func (s *source) readOperation(name, n *yaml.Node) {
 func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 	forms, bare := s.table.forms, o.noEnvelope
 	if o.paths == [2]string{} {
-		s.errorf(name, "%s: the path is missing; give it one in %s, in %s or in both", o.Name, forms[0].name, forms[1].name)
+		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms, ", in "))
 	}
 	if child(n, "effect") == nil {
 		s.errorf(name, "%s: effect is missing; write effect: read or effect: write", o.Name)
 	}
 	if o.list && o.paths[0] != "" && o.paths[1] != "" {
-		s.errorf(name, "%s: result: list cannot be translated, so the operation can have a path in one form only", o.Name)
+		s.errorf(name, "%s: result: list cannot be translated, "+
+			"so the operation can have a path in one form only", o.Name)
 	}
 	if o.Created != "" && (o.Effect != Write || !o.HasRole(Request, o.Created)) {
-		s.errorf(child(n, "creates"), "creates: %s needs effect: write and a row of the request with role: %s", o.Name, o.Created)
+		s.errorf(child(n, "creates"), "creates: %s needs effect: write and a row of the request with role: %s",
+			o.Name, o.Created)
 	}
 	if len(o.sets) > 0 && o.Effect != Write {
 		s.errorf(child(n, "sets"), "sets: %s needs effect: write", o.Name)
@@ -85,16 +87,17 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 		return
 	}
 	if result := forms[bare].Result; result != "" {
-		s.errorf(name, "%s: no_envelope cannot be %s, which has its results under %q", o.Name, forms[bare].name, result)
+		s.errorf(name, "%s: no_envelope cannot be %s, which has its results under %q", o.Name, s.forms[bare], result)
 	}
 	showsSuccess := func(r *row) bool {
-		secret := func(asked *row) bool { return asked.path[0] == r.MustEqualRequest && asked.role.Secret } // it can be missing
+		// A secret can be missing.
+		secret := func(asked *row) bool { return asked.path[0] == r.MustEqualRequest && asked.role.Secret }
 		equal := r.MustEqualRequest != "" && !slices.ContainsFunc(o.rows[Request], secret)
 		return r.path[bare] != "" && (equal || r.means != nil)
 	}
 	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
-		s.errorf(name, "%s: no_envelope needs a row of %s in the reply with must_equal_request or means, to recognise a success",
-			o.Name, forms[bare].name)
+		s.errorf(name, "%s: no_envelope needs a row of %s in the reply with must_equal_request or means, "+
+			"to recognise a success", o.Name, s.forms[bare])
 	}
 }
 

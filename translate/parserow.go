@@ -29,8 +29,8 @@ type placedRow struct {
 	node *yaml.Node
 }
 
-// readRows reads the rows of a message, without those that an option switches off, and checks that no two contradict each
-// other.
+// readRows reads the rows of a message, without those that an option switches off, and checks that no two contradict
+// each other.
 func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 	var used [2]usedPaths
 	var rows []placedRow
@@ -56,8 +56,10 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 // checkRequestPaths checks the paths by which rows of a reply refer to the request.
 func (s *source) checkRequestPaths(o *Operation, rows []placedRow) {
 	check := func(r placedRow, key, path string, form int) {
-		if path != "" && !slices.ContainsFunc(o.rows[Request], func(asked *row) bool { return asked.path[form] == path }) {
-			s.errorf(r.node, "%s: the request of %s has no row with the path %s in %s", key, o.Name, path, s.forms[form])
+		has := func(asked *row) bool { return asked.path[form] == path }
+		if path != "" && !slices.ContainsFunc(o.rows[Request], has) {
+			s.errorf(r.node, "%s: the request of %s has no row with the path %s in %s",
+				key, o.Name, path, s.forms[form])
 		}
 	}
 	for _, r := range rows {
@@ -157,7 +159,8 @@ func (rd *rowReader) option(key string, v *yaml.Node, want bool) bool {
 	name := rd.str(v, key)
 	value, known := rd.table.options[name]
 	if !known {
-		rd.errorf(v, "%s: the table has no option %q%s", key, name, DidYouMean(name, slices.Collect(maps.Keys(rd.table.options))))
+		hint := DidYouMean(name, slices.Collect(maps.Keys(rd.table.options)))
+		rd.errorf(v, "%s: the table has no option %q%s", key, name, hint)
 	}
 	rd.usedOptions[name] = true
 	return value == want
@@ -172,14 +175,15 @@ func (rd *rowReader) checkPaths(used *[2]usedPaths) {
 		if other, overlaps := used[f].add(path, rd.node.Line); overlaps {
 			rd.errorf(rd.node, "%s: the row on line %d already has the path %s", path, other.line, other.path)
 		}
-		envelope := rd.table.forms[f]
-		if first := segments(path)[0]; rd.message == Reply && envelope.Result == "" && (first == envelope.Code || first == envelope.Text) {
+		envelope, first := rd.table.forms[f], segments(path)[0]
+		if rd.message == Reply && envelope.Result == "" && (first == envelope.Code || first == envelope.Text) {
 			rd.errorf(rd.node, "%s: the envelope of %s has a field of this name", path, envelope.name)
 		}
 	}
 }
 
-// checkRole checks that no other row of the message has the role in the same form. others are the rows before it with the role.
+// checkRole checks that no other row of the message has the role in the same form. others are the rows before it with
+// the role.
 func (rd *rowReader) checkRole(others []placedRow) {
 	if rd.role == noRole || rd.role.Many {
 		return
@@ -206,7 +210,8 @@ func (rd *rowReader) checkForms() {
 		if rd.overlayOf[rd.node] != "" || rd.message == callbackMessage {
 			hint = "; the row keeps the keys of the row that it changes: write FORM: null or KEY: null to remove one"
 		}
-		rd.errorf(rd.node, "default, echo and loss are for a field of one form, but this row has a path in both%s", hint)
+		rd.errorf(rd.node, "default, echo and loss are for a field of one form, "+
+			"but this row has a path in both%s", hint)
 	case only >= 0 && rd.operation.paths[1-only] != "" && !saysWhatHappens:
 		rd.errorf(rd.node, "%s is in %s only: add default, echo or loss", r.path[only], forms[only].name)
 	}
@@ -244,7 +249,8 @@ func (rd *rowReader) checkMeans() {
 	switch {
 	case missing && rd.message == Reply && r.role.Means != nil:
 		// Without it a rollout could not tell a paid bill, and a reply without an envelope would never be a success.
-		rd.errorf(rd.Role, "role: %s needs means: write what each value means, as in means: {VALUE: %s}", r.role.name, r.role.Means[0])
+		rd.errorf(rd.Role, "role: %s needs means: write what each value means, as in means: {VALUE: %s}",
+			r.role.name, r.role.Means[0])
 		return
 	case r.means == nil:
 		return
@@ -275,9 +281,10 @@ var boundKeys = []string{"required", "min", "max", "exact_digits", "one_of"}
 
 // misplacedKeys are the keys that have no effect in the rows of a message.
 var misplacedKeys = map[Message][]string{
-	Request:         {"echo", "must_equal_request", "repeats_request", "means", "exact"},
-	Reply:           append([]string{"default"}, boundKeys...),
-	callbackMessage: append([]string{"default", "echo", "must_equal_request", "repeats_request", "exact"}, boundKeys...),
+	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact"},
+	Reply:   append([]string{"default"}, boundKeys...),
+	callbackMessage: append(
+		[]string{"default", "echo", "must_equal_request", "repeats_request", "exact"}, boundKeys...),
 }
 
 // checkMessage checks that the keys of the row make sense in its message.

@@ -1,8 +1,8 @@
 package translate
 
-// A plan translates one message of an operation from one form to another, in two steps. A scanner reads the input once: it checks
-// the JSON and puts the raw text of each field into its slot. Then emit appends the output from the slots. Between equal forms
-// only the slots are filled.
+// A plan translates one message of an operation from one form to another, in two steps. A scanner reads the input
+// once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends the output from the
+// slots. Between equal forms only the slots are filled.
 type plan struct {
 	table    *Table
 	message  Message
@@ -36,8 +36,8 @@ type mapping struct {
 // mappings returns the rows of a message in one direction.
 func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
 	for _, r := range o.rows[m] {
-		f := &mapping{row: r, source: r.path[from], target: r.path[to], echo: -1, equal: -1, repeat: -1, secret: r.role.Secret}
-		f.report = f.source
+		f := &mapping{row: r, source: r.path[from], target: r.path[to], report: r.path[from], secret: r.role.Secret}
+		f.echo, f.equal, f.repeat = -1, -1, -1
 		switch {
 		case from == to:
 			f.class = Passed
@@ -97,7 +97,8 @@ func newNode(path string, m Message) *node {
 	return n
 }
 
-// find returns the entry with a name, or nil. It tries *next first, since fields mostly come in the order of the table.
+// find returns the entry with a name, or nil. It tries *next first, since fields mostly come in the order of the
+// table.
 func (n *node) find(name string, next *int) *entry {
 	if *next < len(n.names) && n.names[*next].name == name {
 		*next++

@@ -19,8 +19,8 @@ func (r *Refusal) Error() string {
 	return r.Code + " " + r.Field + ": " + r.Reason
 }
 
-// An UnusableReply is the error of a reply without a readable code, or of a success that belongs to another call. The outcome of
-// the call is unknown.
+// An UnusableReply is the error of a reply without a readable code, or of a success that belongs to another call. The
+// outcome of the call is unknown.
 type UnusableReply struct {
 	Reason string
 	Field  string // of a success that belongs to another call: the path of the field that differs from the request
@@ -39,7 +39,8 @@ type Report struct {
 	// Mismatches has, for each of Mismatched, what is wrong with it.
 	Mismatches []Mismatch
 
-	// UnknownNames are the first names of the Unknown fields. The sender chose them: they must not be logged or become a metric.
+	// UnknownNames are the first names of the Unknown fields. The sender chose them: they must not be logged or
+	// become a metric.
 	UnknownNames []string
 }
 
@@ -70,8 +71,11 @@ func (r *Report) mismatch(path string, m Mismatch) {
 
 // clone returns a copy that does not change when its call is used again.
 func (r *Report) clone() Report {
-	c := Report{Dropped: slices.Clone(r.Dropped), Defaulted: slices.Clone(r.Defaulted), Echoed: slices.Clone(r.Echoed), Mismatched: slices.Clone(r.Mismatched)}
-	c.Unknown, c.Mismatches, c.UnknownNames = r.Unknown, slices.Clone(r.Mismatches), slices.Clone(r.UnknownNames)
+	c := *r
+	for _, list := range []*[]string{&c.Dropped, &c.Defaulted, &c.Echoed, &c.Mismatched, &c.UnknownNames} {
+		*list = slices.Clone(*list)
+	}
+	c.Mismatches = slices.Clone(c.Mismatches)
 	return c
 }
 

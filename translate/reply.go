@@ -2,9 +2,9 @@ package translate
 
 import "strings"
 
-// Reply appends the upstream's reply to dst, in the client's form. Between equal forms it returns src itself. status is the HTTP
-// status of the reply. If the error is an [*UnusableReply], the outcome of the call is unknown. Request must have been called
-// before: a reply may echo from the request, and a success may have to equal it.
+// Reply appends the upstream's reply to dst, in the client's form. Between equal forms it returns src itself. status
+// is the HTTP status of the reply. If the error is an [*UnusableReply], the outcome of the call is unknown. Request
+// must have been called before: a reply may echo from the request, and a success may have to equal it.
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	unusable := c.readReply(status, src)
 	if unusable == nil && c.success && !c.translation.SameForm() {
@@ -63,7 +63,8 @@ func (c *Call) readCode(status int) *UnusableReply {
 	case code.kind == absent && c.isSuccessWithoutEnvelope(status):
 		c.code = p.table.success.code[p.from]
 	case code.kind == absent && c.translation.operation.noEnvelope == p.from:
-		return &UnusableReply{Reason: name + " is missing, and the fields are not those of a success without an envelope"}
+		reason := " is missing, and the fields are not those of a success without an envelope"
+		return &UnusableReply{Reason: name + reason}
 	case code.kind == absent:
 		return &UnusableReply{Reason: name + " is missing"}
 	case code.kind == text:
@@ -162,8 +163,8 @@ func (c *Call) reportDropped(p *plan) {
 	}
 }
 
-// reportRepeats reports the fields with repeats_request that differ from the request. The reply passes in any case: no public
-// document says what each backend writes there.
+// reportRepeats reports the fields with repeats_request that differ from the request. The reply passes in any case:
+// no public document says what each backend writes there.
 func (c *Call) reportRepeats() {
 	for slot, f := range c.translation.reply.fields {
 		if c.repeatsAnother(f, c.reply[slot]) {
@@ -178,8 +179,9 @@ func (c *Call) repeatsAnother(f *mapping, v value) bool {
 	return f.repeat >= 0 && scalar && !c.request[f.repeat].countsAsAbsent() && v.text() != c.request[f.repeat].text()
 }
 
-// isSuccessWithoutEnvelope reports whether a reply without a code is a success of this call. It must have HTTP 200, the value of
-// the request in every field with must_equal_request that is not secret, and a meaning in every field with means.
+// isSuccessWithoutEnvelope reports whether a reply without a code is a success of this call. It must have HTTP 200,
+// the value of the request in every field with must_equal_request that is not secret, and a meaning in every field
+// with means.
 func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	p := c.translation.reply
 	if c.translation.operation.noEnvelope != p.from || status != statusOK {
@@ -211,8 +213,8 @@ func (c *Call) hasMustEqualFields() bool {
 	return true
 }
 
-// unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the reply belongs to
-// another call.
+// unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the
+// reply belongs to another call.
 func (c *Call) unequalField() string {
 	for slot, f := range c.translation.reply.fields {
 		if c.differs(f, c.reply[slot]) {
@@ -222,10 +224,13 @@ func (c *Call) unequalField() string {
 	return ""
 }
 
-// differs reports whether a value is not that of the request. A missing field does not differ, and neither does a secret that is
-// masked: it contains *.
+// differs reports whether a value is not that of the request. A missing field does not differ, and neither does a
+// secret that is masked: it contains *.
 func (c *Call) differs(f *mapping, v value) bool {
-	if f.equal < 0 || v.countsAsAbsent() || c.request[f.equal].countsAsAbsent() || v.text() == c.request[f.equal].text() {
+	if f.equal < 0 || v.countsAsAbsent() {
+		return false
+	}
+	if asked := c.request[f.equal]; asked.countsAsAbsent() || v.text() == asked.text() {
 		return false
 	}
 	masked := v.kind == text && strings.Contains(v.text(), "*") && f.equalsSecret

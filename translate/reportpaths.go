@@ -2,8 +2,8 @@ package translate
 
 import "slices"
 
-// ReportPaths lists the paths that a [Report] of one message can contain, besides fields that no row names. The table fixes them,
-// so a metric can have one series for each.
+// ReportPaths lists the paths that a [Report] of one message can contain, besides fields that no row names. The table
+// fixes them, so a metric can have one series for each.
 type ReportPaths struct {
 	Dropped    []string
 	Mismatched []string

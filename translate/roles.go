@@ -5,14 +5,15 @@ import (
 	"unsafe"
 )
 
-// Value returns the value of the request's field with a role: the content of a string, or the raw text of a number or a boolean.
-// It returns "" if the field is missing, null, an object or an array. The result is valid until Release, and only as long as
-// the bytes of the request are not modified.
+// Value returns the value of the request's field with a role: the content of a string, or the raw text of a number or
+// a boolean. It returns "" if the field is missing, null, an object or an array. The result is valid until Release,
+// and only as long as the bytes of the request are not modified.
 func (c *Call) Value(role string) string {
 	return valueAt(c.translation.request, role, c.request)
 }
 
-// ReplyValue is Value for the last reply. If the values of the field have a meaning, it returns "" for a value that is not text.
+// ReplyValue is Value for the last reply. If the values of the field have a meaning, it returns "" for a value that
+// is not text.
 func (c *Call) ReplyValue(role string) string {
 	return valueAt(c.translation.reply, role, c.reply)
 }
@@ -29,14 +30,18 @@ func (c *Call) ReplyMeaning(role string) string {
 
 func valueAt(p *plan, role string, slots []value) string {
 	slot, ok := p.roles[role]
-	if !ok || slots[slot].countsAsAbsent() || slots[slot].kind == composite || p.fields[slot].means != nil && slots[slot].kind != text {
+	if !ok {
 		return ""
 	}
-	return slots[slot].text()
+	v := slots[slot]
+	if v.countsAsAbsent() || v.kind == composite || v.kind != text && p.fields[slot].means != nil {
+		return ""
+	}
+	return v.text()
 }
 
-// StringValue returns the string in the request's field with a role, and the path of the field. ok is false if the field is
-// missing, null, empty or not a string.
+// StringValue returns the string in the request's field with a role, and the path of the field. ok is false if the
+// field is missing, null, empty or not a string.
 func (c *Call) StringValue(role string) (content, path string, ok bool) {
 	slot, ok := c.stringSlot(role)
 	if !ok {
@@ -51,9 +56,9 @@ func (c *Call) stringSlot(role string) (slot int, ok bool) {
 	return slot, ok && c.request[slot].kind == text && !c.request[slot].countsAsAbsent()
 }
 
-// Replace appends the translated request to dst, with content in place of the string in the field with a role. If the field has no
-// string, nothing is replaced. Between equal forms all other bytes are unchanged. If Request has not succeeded, Replace appends
-// nothing.
+// Replace appends the translated request to dst, with content in place of the string in the field with a role. If the
+// field has no string, nothing is replaced. Between equal forms all other bytes are unchanged. If Request has not
+// succeeded, Replace appends nothing.
 func (c *Call) Replace(dst []byte, role, content string) []byte {
 	if !c.translated {
 		return dst
@@ -79,14 +84,14 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 	return append(dst, '}')
 }
 
-// offset returns where a value begins in the request. It compares addresses, since the raw text of a value is part of the body.
-// A search could find the same text in another place.
+// offset returns where a value begins in the request. It compares addresses, since the raw text of a value is part of
+// the body. A search could find the same text in another place.
 func (c *Call) offset(v value) int {
 	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.body))))
 }
 
-// Compose appends a request of the operation in a form, with the given values by role. Empty values, and roles that the request
-// does not have, are left out. Both forms must have the operation.
+// Compose appends a request of the operation in a form, with the given values by role. Empty values, and roles that
+// the request does not have, are left out. Both forms must have the operation.
 func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byte, error) {
 	to := o.table.formIndex(f)
 	if to < 0 || o.translations[1-to][to] == nil {

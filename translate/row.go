@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table. An exported field
-// is a key of the table.
+// A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table. An
+// exported field is a key of the table.
 type row struct {
 	path    [2]string         // "" if the form lacks the field
 	digits  bool              // from As
@@ -39,7 +39,8 @@ type row struct {
 	source Row
 }
 
-// meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the first form.
+// meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
+// first form.
 func (r *row) meaning(v value, from int) string {
 	if v.kind != text {
 		return ""
@@ -79,7 +80,8 @@ type Row struct {
 // hasRole reports whether the row has the role.
 func (r *row) hasRole(role string) bool { return r.role.name == role }
 
-// name returns the last name of the path in the first form that has the field. It is the same in a request and its reply.
+// name returns the last name of the path in the first form that has the field. It is the same in a request and its
+// reply.
 func (r *row) name() string {
 	path := cmp.Or(r.path[0], r.path[1])
 	return path[strings.LastIndexByte(path, '.')+1:]

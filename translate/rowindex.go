@@ -26,8 +26,8 @@ type rowList struct {
 	at       map[pathKey][]int // by path: the first rows that had it
 }
 
-// maxSamePath limits the rows with one path that an overlay can change. More are a mistake, which is found when the table is
-// read.
+// maxSamePath limits the rows with one path that an overlay can change. More are a mistake, which is found when the
+// table is read.
 const maxSamePath = 16
 
 func newRowList(rows []*yaml.Node, forms []string) *rowList {
@@ -42,8 +42,8 @@ func newRowList(rows []*yaml.Node, forms []string) *rowList {
 	return l
 }
 
-// similarPath returns DidYouMean for the paths of a row in some forms, and whether any known path is similar. The hint is "" if
-// several known paths are equally similar.
+// similarPath returns DidYouMean for the paths of a row in some forms, and whether any known path is similar. The
+// hint is "" if several known paths are equally similar.
 func (l *rowList) similarPath(row *yaml.Node, forms []string) (hint string, similar bool) {
 	for _, key := range pathKeys(row, forms) {
 		var known []string
@@ -70,8 +70,8 @@ func (l *rowList) find(paths []pathKey) (slots []int) {
 	return slices.DeleteFunc(slices.Compact(slots), func(slot int) bool { return l.rows[slot] == nil })
 }
 
-// replace puts a row, or nothing, in the place of the first of the rows that are still there, and removes the others. If none is there any
-// more, the row is added.
+// replace puts a row, or nothing, in the place of the first of the rows that are still there, and removes the others.
+// If none is there any more, the row is added.
 func (l *rowList) replace(slots []int, row *yaml.Node) {
 	for _, slot := range slots {
 		if l.original[slot] {

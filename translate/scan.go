@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// A scanner reads a message in one pass: it checks the JSON and puts the values into the slots of a plan. It accepts exactly what
-// checkJSON accepts, and a test compares the two. It reads the structure, text without escapes and whole numbers itself. All other
-// values go through package jsontext.
+// A scanner reads a message in one pass: it checks the JSON and puts the values into the slots of a plan. It accepts
+// exactly what checkJSON accepts, and a test compares the two. It reads the structure, text without escapes and whole
+// numbers itself. All other values go through package jsontext.
 type scanner struct {
 	call  *Call
 	plan  *plan
@@ -20,14 +20,15 @@ type scanner struct {
 	// unknown has the names without an entry in the objects that are being read, to find duplicates.
 	unknown  [maxUnknown]string
 	unknowns int
-	checked  bool // the whole document is valid: there were too many names without an entry, so jsontext has looked for duplicates
+	// The whole document is valid: there were too many names without an entry, so jsontext has looked for duplicates.
+	checked bool
 }
 
 // maxUnknown limits the comparisons of names.
 const maxUnknown = 16
 
-// scan checks a message and puts its values into the slots. isObject is false if the message is another value. After a fault the
-// slots and the report are empty.
+// scan checks a message and puts its values into the slots. isObject is false if the message is another value. After
+// a fault the slots and the report are empty.
 func (c *Call) scan(p *plan, doc []byte, slots []value) (isObject bool, _ *fault) {
 	c.reset(slots)
 	if fault := checkDepth(doc, p.table.depth); fault != nil {
@@ -136,7 +137,8 @@ func (s *scanner) name() (key, name string, ok bool) {
 	return key, key[1 : len(key)-1], true
 }
 
-// unknownMember reads the value of a member without an entry. outer is the number of unknown names of the objects around it.
+// unknownMember reads the value of a member without an entry. outer is the number of unknown names of the objects
+// around it.
 func (s *scanner) unknownMember(n *node, key, name string, outer int) bool {
 	switch {
 	case s.checked:
@@ -244,8 +246,8 @@ func (s *scanner) string() (escaped, ok bool) {
 	return escaped, ok
 }
 
-// skipString finds the end of a string. It reports whether there are escapes and characters that are not ASCII, and does not check
-// them.
+// skipString finds the end of a string. It reports whether there are escapes and characters that are not ASCII, and
+// does not check them.
 func (s *scanner) skipString() (escaped, wide, ok bool) {
 	for i := s.at + 1; i < len(s.doc); i++ {
 		switch c := s.doc[i]; {

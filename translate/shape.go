@@ -10,15 +10,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// ShapeRequest returns a request with the fields and types of src and with invented values, so that people can try what became of a
-// request without seeing it. Names without a row are invented too; words of the table, such as the values of one_of, stay. It returns nil
-// if src is not a JSON object.
+// ShapeRequest returns a request with the fields and types of src and with invented values, so that people can try
+// what became of a request without seeing it. Names without a row are invented too; words of the table, such as the
+// values of one_of, stay. It returns nil if src is not a JSON object.
 func (t *Translation) ShapeRequest(src []byte) []byte {
 	return (&shaper{plan: t.request}).shape(src)
 }
 
-// ShapeReply is ShapeRequest for the upstream's reply to a request. Codes of the table stay. A field that must equal the request has the
-// value of the request's shape if it does.
+// ShapeReply is ShapeRequest for the upstream's reply to a request. Codes of the table stay. A field that must equal
+// the request has the value of the request's shape if it does.
 func (t *Translation) ShapeReply(request, src []byte) []byte {
 	call := t.Start()
 	defer call.Release()
@@ -60,8 +60,8 @@ func (s *shaper) appendObject(dst []byte, n *node, object gjson.Result) []byte {
 	return append(dst, '}')
 }
 
-// unknownName invents a name for a field without a row. A name that differs from one of the table in case only stays, since it is the
-// reason of a refusal.
+// unknownName invents a name for a field without a row. A name that differs from one of the table in case only stays,
+// since it is the reason of a refusal.
 func (s *shaper) unknownName(n *node, name string) string {
 	if _, ok := n.fold[fold(name)]; ok {
 		return name
@@ -117,7 +117,8 @@ func invented(v value, word string) string {
 		return "[]"
 	}
 	digits := map[string]string{
-		"a number with an exponent": "1e3", "a number with a fraction": "1.5", "a negative number": "-1", "text with a leading zero": "01",
+		"a number with an exponent": "1e3", "a number with a fraction": "1.5", "a negative number": "-1",
+		"text with a leading zero": "01",
 	}[v.notDigits()]
 	switch {
 	case v.kind == text && isDigits(v.text()) && v.raw != `"`+v.text()+`"`:
@@ -133,8 +134,8 @@ func invented(v value, word string) string {
 	return string(appendString(nil, digits))
 }
 
-// Example returns a message of the translation with every field that it can carry, and invented values. A reply is one to the example
-// of the request.
+// Example returns a message of the translation with every field that it can carry, and invented values. A reply is
+// one to the example of the request.
 func (t *Translation) Example(m Message) []byte {
 	if m == Reply {
 		return t.reply.appendExample(nil, t.reply.root)

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// source is the tree of a table, with its overlays applied, and the table that is read from it. It collects problems, so that
-// one run reports all of them.
+// source is the tree of a table, with its overlays applied, and the table that is read from it. It collects problems,
+// so that one run reports all of them.
 type source struct {
 	table        *Table
 	root         *yaml.Node
@@ -23,7 +23,7 @@ type source struct {
 	overlayOf    map[*yaml.Node]string       // by node of an overlay: the overlay's name
 	includedIn   map[*yaml.Node][]*yaml.Node // by common rows: the lists that include them
 	reuses       map[*yaml.Node]*yaml.Node   // by rows of a callback with fields: the rows of the reply
-	own          map[*yaml.Node][]*yaml.Node // by rows of a message: those of overlays; of a callback with fields also its own
+	own          map[*yaml.Node][]*yaml.Node // by rows of a message: those of overlays, and of a callback with fields
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
 	usedOptions  map[string]bool        // options in the when or unless of a row
@@ -31,7 +31,7 @@ type source struct {
 	codeItems    map[codeKey]*yaml.Node // the items of the catalogue
 	compared     int                    // the names that were compared for suggestions
 	problems     Problems
-	missingNew   Problems // additions of an overlay without new: true; they do not keep other mistakes from being found
+	missingNew   Problems // additions without new: true; they do not keep other mistakes from being found
 }
 
 // load parses the base table, applies the overlays to it and reads the result.
@@ -90,7 +90,8 @@ func (s *source) problem(n *yaml.Node, text string, args ...any) Problem {
 // fileOf returns the name of the file that a node came from.
 func (s *source) fileOf(n *yaml.Node) string { return cmp.Or(s.overlayOf[n], s.file) }
 
-// members returns the keys and values of the mapping n. It is a problem if n is not a mapping. It returns nothing for nil.
+// members returns the keys and values of the mapping n. It is a problem if n is not a mapping. It returns nothing for
+// nil.
 func (s *source) members(n *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.Node] {
 	if n != nil && n.Kind != yaml.MappingNode {
 		s.errorf(n, "%s must be a mapping", what)
@@ -134,8 +135,8 @@ func (s *source) keysOf(t reflect.Type) []keyOfField {
 	return keys
 }
 
-// decode sets the fields of a struct from the mapping n. The field ByForm gets the keys that are names of forms. The tag `is`
-// says what a text must be: one of several words, a code, or the name of a field.
+// decode sets the fields of a struct from the mapping n. The field ByForm gets the keys that are names of forms. The
+// tag `is` says what a text must be: one of several words, a code, or the name of a field.
 func (s *source) decode(n *yaml.Node, what string, into any) {
 	v := reflect.ValueOf(into).Elem()
 	forms, keys := v.FieldByName("ByForm"), s.keysOf(v.Type())
@@ -174,7 +175,7 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "a field name":
 		return s.fieldName(n)
 	}
-	return s.oneOf(n, key, strings.Split(is, "|")...)
+	return oneOf(s, n, key, strings.Split(is, "|")...)
 }
 
 // str returns the text of a scalar. It is a problem if n is empty or not a scalar.
@@ -215,15 +216,20 @@ func (s *source) texts(n *yaml.Node, what string) (list []string) {
 }
 
 // oneOf returns the text of a scalar that must be one of the allowed values.
-func (s *source) oneOf(n *yaml.Node, what string, allowed ...string) string {
-	if n.Kind == yaml.ScalarNode && slices.Contains(allowed, n.Value) {
-		return n.Value
+func oneOf[T ~string](s *source, n *yaml.Node, what string, allowed ...T) T {
+	if n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
+		return T(n.Value)
 	}
-	s.errorf(n, "%s must be %s, but is %s", what, strings.Join(allowed, " or "), show(n))
+	var words []string
+	for _, word := range allowed {
+		words = append(words, string(word))
+	}
+	s.errorf(n, "%s must be %s, but is %s", what, strings.Join(words, " or "), show(n))
 	return ""
 }
 
-// constant returns a scalar of the table: a whole number, true or false, or text. It returns nil if n is another value.
+// constant returns a scalar of the table: a whole number, true or false, or text. It returns nil if n is another
+// value.
 func (s *source) constant(n *yaml.Node) *constant {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":

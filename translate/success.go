@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tidwall/gjson"
 )
@@ -10,8 +9,8 @@ import (
 // SuccessCode returns the code of a success in a form.
 func (t *Table) SuccessCode(f Form) string { return t.success.code[t.formIndex(f)] }
 
-// CheckSuccess returns an error if code cannot be the code by which an upstream of the form reports a success: a code with a meaning, or with a
-// pair, is a refusal.
+// CheckSuccess returns an error if code cannot be the code by which an upstream of the form reports a success: a code
+// with a meaning, or with a pair, is a refusal.
 func (t *Table) CheckSuccess(f Form, code string) error {
 	form := t.formIndex(f)
 	_, paired := t.codes.find(form, code)
@@ -25,11 +24,12 @@ func (t *Table) CheckSuccess(f Form, code string) error {
 }
 
 func (t *Table) hasMeaning(f Form, code string) bool {
-	return slices.ContainsFunc(t.Meanings(), func(m CodeMeaning) bool { return m.Code == code && (m.Form == "" || m.Form == f) })
+	return t.meanings[code] != "" || t.formMeanings[t.formIndex(f)][code] != ""
 }
 
-// NormaliseSuccess returns a reply in which own, the code by which this upstream reports a success, is replaced by that of the form. All other
-// bytes are unchanged. A reply that has the code of the form, though own is another one, is an [*UnusableReply]: nobody knows what it says.
+// NormaliseSuccess returns a reply in which own, the code by which this upstream reports a success, is replaced by
+// that of the form. All other bytes are unchanged. A reply that has the code of the form, though own is another one,
+// is an [*UnusableReply]: nobody knows what it says.
 func (t *Table) NormaliseSuccess(f Form, own string, reply []byte) ([]byte, error) {
 	form := t.forms[t.formIndex(f)]
 	if checkJSON(reply, t.depth) != nil {
@@ -49,7 +49,8 @@ func (t *Table) NormaliseSuccess(f Form, own string, reply []byte) ([]byte, erro
 		out := append(make([]byte, 0, len(reply)+len(standard)), reply[:code.Index]...)
 		return append(appendString(out, standard), reply[code.Index+len(code.Raw):]...), nil
 	case code.Str == standard:
-		return nil, &UnusableReply{Reason: fmt.Sprintf("the code is %s, but a success of this upstream has %s", standard, own)}
+		reason := fmt.Sprintf("the code is %s, but a success of this upstream has %s", standard, own)
+		return nil, &UnusableReply{Reason: reason}
 	}
 	return reply, nil
 }

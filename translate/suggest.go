@@ -2,14 +2,15 @@ package translate
 
 import "strings"
 
-// DidYouMean returns `; did you mean X?` for a misspelled name, to be appended to an error that names it. X is the most similar of
-// the known names. It returns "" if no known name is similar, or if several are equally similar.
+// DidYouMean returns `; did you mean X?` for a misspelled name, to be appended to an error that names it. X is the
+// most similar of the known names. It returns "" if no known name is similar, or if several are equally similar.
 func DidYouMean(name string, known []string) string {
 	best, _ := mostSimilar(name, known)
 	return didYouMean(best)
 }
 
-// maxCompared limits the work on suggestions. A table with many mistakes and many names has suggestions for the first mistakes only.
+// maxCompared limits the work on suggestions. A table with many mistakes and many names has suggestions for the first
+// mistakes only.
 const maxCompared = 300_000
 
 // suggest is DidYouMean with a limit.
@@ -27,8 +28,8 @@ func didYouMean(name string) string {
 	return "; did you mean " + name + "?"
 }
 
-// mostSimilar returns the most similar of the known names, or "" if several are equally similar. found reports whether any known
-// name is similar.
+// mostSimilar returns the most similar of the known names, or "" if several are equally similar. found reports
+// whether any known name is similar.
 func mostSimilar(name string, known []string) (best string, found bool) {
 	distance := min(2, (2+len(name))/4) // at most: a short name with more edits is a different name
 	for _, candidate := range known {

@@ -15,8 +15,8 @@ import (
 // A Form is the name of one of the two forms of a table: "v2" or "legacy" in the billing table.
 type Form string
 
-// An Effect says whether an operation changes anything at the upstream. A Write is never sent twice. If its reply is lost, its
-// outcome is unknown.
+// An Effect says whether an operation changes anything at the upstream. A Write is never sent twice. If its reply is
+// lost, its outcome is unknown.
 type Effect string
 
 // The effects of an operation.
@@ -59,7 +59,8 @@ type form struct {
 	Prefix     string // of the paths of the form's calls; "" for none
 }
 
-// success is the code of a success in each form, and the text for a success that came without an envelope. Both also as JSON.
+// success is the code of a success in each form, and the text for a success that came without an envelope. Both also
+// as JSON.
 type success struct {
 	code, codeJSON [2]string
 	text, textJSON string
@@ -73,7 +74,7 @@ const (
 	Request Message = "request"
 	Reply   Message = "reply"
 
-	callbackMessage Message = "callback" // sent by the upstream by itself; its values are treated like those of a reply
+	callbackMessage Message = "callback" // sent by the upstream by itself; its values are like those of a reply
 )
 
 // An Operation is one operation of the interface, in one form or in both.
@@ -82,7 +83,8 @@ type Operation struct {
 	Effect  Effect
 	Created string // the role that names what a success has created; "" if nothing is created
 	Explain bool   // whether a read may explain what became of a write without a reply
-	// StateReturns reports whether what the request is about can come back to an earlier state, so that an equal callback can be news.
+	// StateReturns reports whether what the request is about can come back to an earlier state, so that an equal
+	// callback can be news.
 	StateReturns bool
 
 	route        string            // `route`: "stage" or "default"; "" for the default of the operation
@@ -95,11 +97,12 @@ type Operation struct {
 	translations [2][2]*Translation // by the forms of client and upstream
 }
 
-// Version returns a hash of what the operation is and of its rows, without their descriptions. What was counted of an operation with one
-// version does not count for another.
+// Version returns a hash of what the operation is and of its rows, without their descriptions. What was counted of an
+// operation with one version does not count for another.
 func (o *Operation) Version() string {
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%q %q %q %q %d %v %q %+v\n", o.Name, o.Effect, o.Created, o.paths, o.noEnvelope, o.list, o.sets, o.table.forms)
+	_, _ = fmt.Fprintf(h, "%q %q %q %q ", o.Name, o.Effect, o.Created, o.paths)
+	_, _ = fmt.Fprintf(h, "%d %v %q %+v\n", o.noEnvelope, o.list, o.sets, o.table.forms)
 	for _, m := range []Message{Request, Reply} {
 		for _, r := range o.rows[m] {
 			plain := *r // the pointers and the text of the row are no part of the version
@@ -122,8 +125,8 @@ func (o *Operation) Path(f Form) string {
 	return ""
 }
 
-// Translation returns the translation of the operation between a client's form and an upstream's form, or nil if one of the
-// forms lacks the operation.
+// Translation returns the translation of the operation between a client's form and an upstream's form, or nil if one
+// of the forms lacks the operation.
 func (o *Operation) Translation(client, upstream Form) *Translation {
 	c, u := o.table.formIndex(client), o.table.formIndex(upstream)
 	if c < 0 || u < 0 {
@@ -132,8 +135,8 @@ func (o *Operation) Translation(client, upstream Form) *Translation {
 	return o.translations[c][u]
 }
 
-// Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than depth are
-// refused. The error is of type [Problems], each with file, line and column.
+// Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than
+// depth are refused. The error is of type [Problems], each with file, line and column.
 func Compile(depth int, base File, overlays ...File) (*Table, error) {
 	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays)}
 	s, problems := load(t)
@@ -169,16 +172,17 @@ func (t *Table) Operation(name string) *Operation {
 	return nil
 }
 
-// HasRole reports whether a message of the operation has a field with the role. If forms are given, all of them must have the
-// field.
+// HasRole reports whether a message of the operation has a field with the role. If forms are given, all of them must
+// have the field.
 func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 	return slices.ContainsFunc(o.rows[m], func(r *row) bool {
-		return r.hasRole(role) && !slices.ContainsFunc(forms, func(f Form) bool { i := o.table.formIndex(f); return i < 0 || r.path[i] == "" })
+		lacks := func(f Form) bool { i := o.table.formIndex(f); return i < 0 || r.path[i] == "" }
+		return r.hasRole(role) && !slices.ContainsFunc(forms, lacks)
 	})
 }
 
-// Sets returns the value that the field with a role has after a success of the operation, and what the value means. Both are ""
-// if the operation does not set the field.
+// Sets returns the value that the field with a role has after a success of the operation, and what the value means.
+// Both are "" if the operation does not set the field.
 func (o *Operation) Sets(role string) (value, means string) {
 	if value = o.sets[role]; value == "" {
 		return "", ""
@@ -215,8 +219,8 @@ func (t *Table) hasMeanings(role string) bool {
 	})
 }
 
-// PassThrough returns a write of one form that is not in the table. Its bytes are never changed. If another operation of the form
-// has a field with the role, [Call.Value] finds the role in the same place of its request.
+// PassThrough returns a write of one form that is not in the table. Its bytes are never changed. If another operation
+// of the form has a field with the role, [Call.Value] finds the role in the same place of its request.
 func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	o := &Operation{Name: name, Effect: Write, noEnvelope: -1, rows: map[Message][]*row{}, table: t}
 	form := t.formIndex(f)
@@ -278,16 +282,16 @@ func (t *Table) intern(code string) string {
 	return strings.Clone(code)
 }
 
-// ByStage reports whether a rollout sends calls of the operation to the backend of the partner's stage, though they name no bill. Otherwise they
-// go to the default upstream.
+// ByStage reports whether a rollout sends calls of the operation to the backend of the partner's stage, though they
+// name no bill. Otherwise they go to the default upstream.
 func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" && o.Effect == Read }
 
 // TextName returns the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].Text }
 
-// AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue and is
-// translated by the table's pairs. An empty code is written as null, which careful clients do not take for a refusal
-// (translate/README.md, Unknown outcome).
+// AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
+// and is translated by the table's pairs. An empty code is written as null, which careful clients do not take for a
+// refusal (translate/README.md, Unknown outcome).
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	to := t.forms[t.formIndex(f)]
 	dst = append(append(append(dst, `{"`...), to.Code...), `":`...)

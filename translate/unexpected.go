@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// checkKind checks an object or an array in the place of a field, and another value in the place of an object. The gateway needs the
-// roles of a refused request, so the rest is read also after a refusal.
+// checkKind checks an object or an array in the place of a field, and another value in the place of an object. The
+// gateway needs the roles of a refused request, so the rest is read also after a refusal.
 func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	switch {
 	case e.node == nil:
@@ -22,8 +22,8 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	}
 }
 
-// refuseComposite refuses an object or an array where a row of a request has a single value. Between equal forms the upstream
-// decides, unless the row has a role.
+// refuseComposite refuses an object or an array where a row of a request has a single value. Between equal forms the
+// upstream decides, unless the row has a role.
 func (c *Call) refuseComposite(p *plan, r *mapping, path string, v value) {
 	switch reason := wrongType("a single value", v.typeName()); {
 	case r.role != noRole:
@@ -33,8 +33,8 @@ func (c *Call) refuseComposite(p *plan, r *mapping, path string, v value) {
 	}
 }
 
-// rejectLike refuses a field without a row whose name differs from that of a row in case only, and reports whether it is one. A backend that
-// ignores case could take its value for the one that was checked here.
+// rejectLike refuses a field without a row whose name differs from that of a row in case only, and reports whether it
+// is one. A backend that ignores case could take its value for the one that was checked here.
 func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	if n.fold == nil {
 		return false
@@ -90,7 +90,8 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 			return
 		}
 		if p.message == Request {
-			c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), "cannot pass: "+string(p.table.forms[p.to].name)+" has another field of this name")
+			reason := "cannot pass: " + string(p.table.forms[p.to].name) + " has another field of this name"
+			c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), reason)
 			return
 		}
 	}

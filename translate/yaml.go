@@ -50,8 +50,8 @@ func (p Problems) Sorted() Problems {
 	return p
 }
 
-// ParseYAML returns the tree of one YAML document. Tags, anchors, aliases and duplicate keys are errors. A file without
-// content is an empty mapping. The error is of type [Problems].
+// ParseYAML returns the tree of one YAML document. Tags, anchors, aliases and duplicate keys are errors. A file
+// without content is an empty mapping. The error is of type [Problems].
 func ParseYAML(file File) (*yaml.Node, error) {
 	loader, err := yaml.NewLoader(bytes.NewReader(file.Data))
 	if err != nil {
@@ -94,9 +94,9 @@ func syntaxProblems(file string, err error) (problems Problems) {
 	return problems
 }
 
-// inspect adds a problem for each duplicate key, for each key that is not text, for each tag, which would change the type of
-// a value, and for each anchor and alias, since aliases can expand without limit. The texts have no names: in a config they
-// may be a secret that begins with one of these characters.
+// inspect adds a problem for each duplicate key, for each key that is not text, for each tag, which would change the
+// type of a value, and for each anchor and alias, since aliases can expand without limit. The texts have no names: in
+// a config they may be a secret that begins with one of these characters.
 func (s *source) inspect(n *yaml.Node) {
 	if n.Style&yaml.TaggedStyle != 0 || n.Tag != "" && !strings.HasPrefix(n.Tag, "!!") {
 		s.errorf(n, "a tag is not supported; put a value that begins with ! in quotes")

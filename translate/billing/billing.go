@@ -1,5 +1,5 @@
-// Package billing holds the table of the billing interface and the names of its roles and states. Package translate does not know
-// them.
+// Package billing holds the table of the billing interface and the names of its roles and states. Package translate
+// does not know them.
 package billing
 
 import (
@@ -16,8 +16,8 @@ var table []byte
 // Table returns the table of the billing interface, with every operation and field of the interface document.
 func Table() translate.File { return translate.File{Name: "billing.yaml", Data: table} }
 
-// The roles that the gateway uses; the table describes them. Partner, Member and Merchant identify who bills (translate/README.md,
-// Identity).
+// The roles that the gateway uses; the table describes them. Partner, Member and Merchant identify who bills
+// (translate/README.md, Identity).
 const (
 	Partner  = "partner"
 	Member   = "member"
@@ -56,35 +56,42 @@ func CreateOperation(t *translate.Table) *translate.Operation {
 	return nil
 }
 
-// HasPartnerAndBill reports whether requests of the operation name the partner and the bill, in each form of the operation.
+// HasPartnerAndBill reports whether requests of the operation name the partner and the bill, in each form of the
+// operation.
 func HasPartnerAndBill(o *translate.Operation) bool {
 	for _, form := range o.Table().Forms() {
-		if o.Path(form) != "" && !(o.HasRole(translate.Request, Partner, form) && o.HasRole(translate.Request, Bill, form)) {
+		named := o.HasRole(translate.Request, Partner, form) && o.HasRole(translate.Request, Bill, form)
+		if o.Path(form) != "" && !named {
 			return false
 		}
 	}
 	return true
 }
 
-// ReadOperation returns the operation by which the gateway reads a bill: the only read in both forms whose request names partner
-// and bill, and whose reply has the state of the bill. An overlay may add other reads of a bill without a state.
+// ReadOperation returns the operation by which the gateway reads a bill: the only read in both forms whose request
+// names partner and bill, and whose reply has the state of the bill. An overlay may add other reads of a bill without
+// a state.
 func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 	var names []string
 	var read *translate.Operation
 	forms := t.Forms()
 	for _, o := range t.Operations() {
 		inBothForms := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""
-		if o.Effect == translate.Read && inBothForms && HasPartnerAndBill(o) && o.HasRole(translate.Reply, State, forms[0], forms[1]) {
+		hasState := o.HasRole(translate.Reply, State, forms[0], forms[1])
+		if o.Effect == translate.Read && inBothForms && hasState && HasPartnerAndBill(o) {
 			names, read = append(names, o.Name), o
 		}
 	}
 	switch len(names) {
 	case 0:
-		return nil, errors.New("the table has no operation that reads a bill; it needs one with effect: read and a path in both forms, with role: partner and role: bill in the request and role: state in the reply")
+		return nil, errors.New("the table has no operation that reads a bill; " +
+			"it needs one with effect: read and a path in both forms, " +
+			"with role: partner and role: bill in the request and role: state in the reply")
 	case 1:
 		return read, nil
 	}
-	return nil, errors.New("the table has several operations that read a bill, " + strings.Join(names, " and ") + "; remove role: state from the reply of all but one")
+	return nil, errors.New("the table has several operations that read a bill, " + strings.Join(names, " and ") +
+		"; remove role: state from the reply of all but one")
 }
 
 // An Identity is whom and what a request is about. Empty fields are left out of a composed request.

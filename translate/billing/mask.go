@@ -16,9 +16,10 @@ const Hidden = "•••"
 // unknownName stands for the name of a field without a row. The sender chose it, so it can be a value.
 const unknownName = "(unknown field)"
 
-// Mask returns the fields of an explanation as people who operate the gateway may see them. Shown are: bill ids, states, codes, amounts and
-// dates, if they look like one, and null, true, false and empty values. Keys, phones, names, hashes, numbers of cards and accounts,
-// addresses, texts and the names and values of fields without a row are hidden.
+// Mask returns the fields of an explanation as people who operate the gateway may see them. Shown are: bill ids,
+// states, codes, amounts and dates, if they look like one, and null, true, false and empty values. Keys, phones,
+// names, hashes, numbers of cards and accounts, addresses, texts and the names and values of fields without a row are
+// hidden.
 func Mask(e *translate.Explanation) []translate.ExplainedField {
 	fields := slices.Clone(e.Fields)
 	for i := range fields {
@@ -31,8 +32,8 @@ func Mask(e *translate.Explanation) []translate.ExplainedField {
 	return fields
 }
 
-// StateIn returns the state of the bill in the body of a callback in a form: the field that has the state in the reply of read. It returns "" if
-// the body has no state that the table knows.
+// StateIn returns the state of the bill in the body of a callback in a form: the field that has the state in the
+// reply of read. It returns "" if the body has no state that the table knows.
 func StateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) string {
 	path := read.PathOf(translate.Reply, State, form)
 	for _, f := range e.Fields {
@@ -74,15 +75,16 @@ func mask(e *translate.Explanation, f translate.ExplainedField, raw string) stri
 	return raw
 }
 
-// The longest values that are shown, in characters. Numbers of phones, cards and accounts have more digits than amounts and codes.
+// The longest values that are shown, in characters. Numbers of phones, cards and accounts have more digits than
+// amounts and codes.
 const (
 	longestBill   = 20
 	longestAmount = 9
 	longestCode   = 6
 )
 
-// looksRight reports whether a value may be shown: its field holds such values, and it looks like one. An upstream that writes a
-// phone into the field of a code must not put it on a page.
+// looksRight reports whether a value may be shown: its field holds such values, and it looks like one. An upstream
+// that writes a phone into the field of a code must not put it on a page.
 func looksRight(f translate.ExplainedField, v gjson.Result) bool {
 	content := v.String()
 	switch {
@@ -104,7 +106,8 @@ func looksRight(f translate.ExplainedField, v gjson.Result) bool {
 	return f.Public && (isCode(content) || isNumber(content, longestCode))
 }
 
-// MaskBill returns the id of a bill as people may see it: hidden if it does not look like one, since a caller can write anything there.
+// MaskBill returns the id of a bill as people may see it: hidden if it does not look like one, since a caller can
+// write anything there.
 func MaskBill(id string) string {
 	if id == "" || isBillID(id) {
 		return id
@@ -112,8 +115,8 @@ func MaskBill(id string) string {
 	return Hidden
 }
 
-// isBillID reports whether a text can be the id of a bill. Phones, cards and accounts have only digits, more than a code and fewer than
-// the id of a bill in the interface document.
+// isBillID reports whether a text can be the id of a bill. Phones, cards and accounts have only digits, more than a
+// code and fewer than the id of a bill in the interface document.
 func isBillID(text string) bool {
 	if len(text) > longestBill || strings.Trim(text, letters+digits+"-_") != "" {
 		return false
@@ -127,13 +130,14 @@ const (
 	digits   = "0123456789"
 )
 
-// isCode reports whether a text is a code such as F, CARD_VAN or BILL_002 and not a word, which can be a name: it has at most two
-// letters, or a _ or a digit.
+// isCode reports whether a text is a code such as F, CARD_VAN or BILL_002 and not a word, which can be a name: it has
+// at most two letters, or a _ or a digit.
 func isCode(text string) bool {
-	if text == "" || len(text) > 20 || strings.Trim(text[:1], capitals) != "" || strings.Trim(text, capitals+digits+"_") != "" {
+	if text == "" || len(text) > 20 || !strings.Contains(capitals, text[:1]) {
 		return false
 	}
-	return len(text) <= 2 || strings.ContainsAny(text, digits+"_")
+	plain := strings.Trim(text, capitals+digits+"_") == ""
+	return plain && (len(text) <= 2 || strings.ContainsAny(text, digits+"_"))
 }
 
 func isNumber(text string, longest int) bool {
