@@ -191,7 +191,7 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	}
 	dst, refused := c.emit(p, p.out, append(dst, '{'), c.request)
 	if refused != nil {
-		f, v := refused.field, c.request[refused.slot]
+		f, v := p.fields[refused.slot], c.request[refused.slot]
 		reason := wrongType(wholeNumber, v.notDigits())
 		if !f.digits || len(f.pairs.list) > 0 && v.kind != composite {
 			reason = "has a value without a counterpart in " + string(p.table.forms[p.to].name)

@@ -33,7 +33,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 
 // emitField appends a field of the output. ok is false if the value of a request does not fit.
 func (c *Call) emitField(p *plan, e *entry, dst []byte, v value) (out []byte, ok bool) {
-	f, lenient := e.field, p.message != Request
+	f, lenient := p.fields[e.slot], p.message != Request
 	if v.kind == absent {
 		switch {
 		case f.class == Defaulted:

@@ -165,7 +165,7 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 // describe returns an entry with what the table says about a leaf.
 func (x *explainer) describe(l leaf) ExplainedField {
 	f := ExplainedField{Unknown: l.entry == nil, Offset: -1}
-	if r := l.field(); r != nil {
+	if r := x.plan.field(l.entry); r != nil {
 		role := r.role
 		if role == noRole && r.equal >= 0 {
 			role = x.call.translation.request.fields[r.equal].role
@@ -228,7 +228,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 // fits reports whether a value has its documented type.
 func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	p := x.plan
-	f, r, digits := l.field(), unconverted, text
+	f, r, digits := x.plan.field(l.entry), unconverted, text
 	switch {
 	case f != nil && x.call.success && x.call.repeatsAnother(f, l.value):
 		return Mismatch{ofRequest, "another"}, false
@@ -246,7 +246,7 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 
 // whyAbsent explains why a leaf is not in the output.
 func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
-	p, r := x.plan, l.field()
+	p, r := x.plan, x.plan.field(l.entry)
 	other := string(p.table.forms[p.to].name)
 	switch {
 	case p.message == Reply && !x.call.success:
@@ -269,7 +269,7 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 func (x *explainer) explainAdded(l leaf) ExplainedField {
 	f := x.describe(l)
 	f.Target, f.After, f.Outcome = l.path, l.raw, OutcomeDefaulted
-	r := l.field()
+	r := x.plan.field(l.entry)
 	if r == nil || r.echo < 0 {
 		return f
 	}
@@ -303,9 +303,9 @@ func (x *explainer) explainRefused(leaves []leaf) {
 		x.Fields[at] = refused
 		return
 	}
-	for _, f := range x.plan.fields {
+	for slot, f := range x.plan.fields {
 		if refused.Source != "" && f.source == refused.Source { // the field is missing
-			missing := x.describe(leaf{entry: &entry{field: f}})
+			missing := x.describe(leaf{entry: &entry{slot: slot}})
 			refused.Row, refused.About, refused.Role = missing.Row, missing.About, missing.Role
 		}
 	}
@@ -328,7 +328,7 @@ func (x *explainer) isCause(l leaf) bool {
 		known := x.call.translation.HasRequestField(err.Field) && err.Reason != notAField
 		return err.Field == l.path && known == (l.entry != nil)
 	case *UnusableReply:
-		if r := l.field(); r != nil {
+		if r := x.plan.field(l.entry); r != nil {
 			return err.Field == r.source
 		}
 		isCode := l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot()

@@ -66,14 +66,6 @@ func (l leaf) place(in *node) place {
 	return place{slot: l.entry.slot}
 }
 
-// field returns the field of a leaf, or nil if it has no row.
-func (l leaf) field() *mapping {
-	if l.entry == nil {
-		return nil
-	}
-	return l.entry.field
-}
-
 // Position returns the line and the column of a byte of a document. Both count from 1; columns count characters.
 func Position(doc []byte, offset int) (line, column int) {
 	before := doc[:min(max(offset, 0), len(doc))]

@@ -60,6 +60,14 @@ func (p *plan) codeSlot() int { return len(p.fields) }
 func (p *plan) textSlot() int { return len(p.fields) + 1 }
 func (p *plan) slots() int    { return len(p.fields) + 2 + p.inner }
 
+// field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
+func (p *plan) field(e *entry) *mapping {
+	if e == nil || e.node != nil || e.slot >= len(p.fields) {
+		return nil
+	}
+	return p.fields[e.slot]
+}
+
 // placeObjects gives each object below n a slot, which shows that it was read.
 func (p *plan) placeObjects(n *node) {
 	for i := range n.names {
@@ -82,12 +90,14 @@ type node struct {
 
 // An entry is a member of a node: a field or an object.
 type entry struct {
-	name  string
-	key   string // `"name":`
-	slot  int
-	field *mapping // nil for an object and for the envelope
-	node  *node    // nil for a field
+	key  string // `"name":`
+	slot int
+	node *node // nil for a field
 }
+
+func keyOf(name string) string { return `"` + name + `":` }
+
+func (e *entry) name() string { return e.key[1 : len(e.key)-2] }
 
 func newNode(path string, m Message) *node {
 	n := &node{path: path, index: map[string]int{}}
@@ -100,7 +110,7 @@ func newNode(path string, m Message) *node {
 // find returns the entry with a name, or nil. It tries *next first, since fields mostly come in the order of the
 // table.
 func (n *node) find(name string, next *int) *entry {
-	if *next < len(n.names) && n.names[*next].name == name {
+	if *next < len(n.names) && n.names[*next].name() == name {
 		*next++
 		return &n.names[*next-1]
 	}
@@ -113,10 +123,9 @@ func (n *node) find(name string, next *int) *entry {
 }
 
 func (n *node) add(e entry) {
-	e.key = `"` + e.name + `":`
-	n.index[e.name] = len(n.names)
+	n.index[e.name()] = len(n.names)
 	if n.fold != nil {
-		n.fold[fold(e.name)] = len(n.names)
+		n.fold[fold(e.name())] = len(n.names)
 	}
 	n.names = append(n.names, e)
 }
@@ -130,11 +139,11 @@ func (p *plan) addField(n *node, path string, slot int) {
 	last := len(names) - 1
 	for _, name := range names[:last] {
 		if _, ok := n.index[name]; !ok {
-			n.add(entry{name: name, node: newNode(joinPath(n.path, name), p.message)})
+			n.add(entry{key: keyOf(name), node: newNode(joinPath(n.path, name), p.message)})
 		}
 		n = n.names[n.index[name]].node
 	}
-	n.add(entry{name: names[last], slot: slot, field: p.fields[slot]})
+	n.add(entry{key: keyOf(names[last]), slot: slot})
 }
 
 // compile makes the translations of the operation.
@@ -181,10 +190,10 @@ func (p *plan) envelope(form int, result *node) *node {
 		return result
 	}
 	f, root := p.table.forms[form], newNode("", p.message)
-	root.add(entry{name: f.Code, slot: p.codeSlot()})
-	root.add(entry{name: f.Text, slot: p.textSlot()})
+	root.add(entry{key: keyOf(f.Code), slot: p.codeSlot()})
+	root.add(entry{key: keyOf(f.Text), slot: p.textSlot()})
 	if f.Result != "" {
-		root.add(entry{name: f.Result, node: result})
+		root.add(entry{key: keyOf(f.Result), node: result})
 		return root
 	}
 	for _, e := range result.names {
@@ -197,7 +206,7 @@ func (p *plan) envelope(form int, result *node) *node {
 func (n *node) connect(out *node) {
 	n.out = out
 	for _, e := range n.names {
-		if i, ok := out.index[e.name]; ok && i >= 0 && e.node != nil && out.names[i].node != nil {
+		if i, ok := out.index[e.name()]; ok && i >= 0 && e.node != nil && out.names[i].node != nil {
 			e.node.connect(out.names[i].node)
 		}
 	}

@@ -44,7 +44,7 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 func (n *node) appendObjectPaths(paths []string) []string {
 	for _, e := range n.names {
 		if e.node != nil {
-			paths = e.node.appendObjectPaths(append(paths, joinPath(n.path, e.name)))
+			paths = e.node.appendObjectPaths(append(paths, joinPath(n.path, e.name())))
 		}
 	}
 	return paths

@@ -82,7 +82,7 @@ func (s *shaper) value(e *entry, v value) string {
 		}
 		return invented(v, "CODE")
 	}
-	r := e.field
+	r := p.fields[e.slot]
 	_, paired := r.pairs.find(p.from, v.text())
 	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.OneOf, v.text()) || r.isEmpty(v) {
 		return v.raw
@@ -173,7 +173,7 @@ func (p *plan) example(e entry) string {
 	case e.slot == p.textSlot():
 		return `"ok"`
 	}
-	r := e.field
+	r := p.fields[e.slot]
 	word := cmp.Or(r.example, r.name())
 	switch {
 	case r.target == "" && r.Loss == "refuse" && r.defaultValue == nil:

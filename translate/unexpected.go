@@ -12,13 +12,13 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	switch {
 	case e.node == nil:
 		if p.message == Request {
-			c.refuseComposite(p, e.field, joinPath(n.path, e.name), v)
+			c.refuseComposite(p, p.fields[e.slot], joinPath(n.path, e.name()), v)
 		}
 	case p.from == p.to:
 	case p.message == Request:
 		c.keepRefusal(p.table.invalid, e.node.path, wrongType("an object", v.typeName()))
 	case v.kind != null:
-		c.Report.mismatch(joinPath(n.path, e.name), Mismatch{"an object", v.typeName()})
+		c.Report.mismatch(joinPath(n.path, e.name()), Mismatch{"an object", v.typeName()})
 	}
 }
 
@@ -46,9 +46,9 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	}
 	known, code := n.names[at], p.table.invalid
 	if known.node == nil {
-		code = known.field.Malformed
+		code = p.fields[known.slot].Malformed
 	}
-	c.reject(code, quoteName(joinPath(n.path, name)), "differs from "+known.name+" in case only")
+	c.reject(code, quoteName(joinPath(n.path, name)), "differs from "+known.name()+" in case only")
 	return true
 }
 
