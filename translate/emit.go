@@ -3,25 +3,36 @@ package translate
 // emit appends the members of an object of the output. If a value of a request does not fit, emit stops and refused
 // is its field.
 func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *entry) {
+	lenient, digits := p.message != Request, p.table.forms[p.to].digits
 	for i := range n.names {
 		e := &n.names[i]
-		if e.node == nil {
-			var fits bool
-			if dst, fits = c.emitField(p, e, dst, slots[e.slot]); !fits {
-				return dst, e
+		if e.node != nil {
+			begin := len(dst)
+			dst = append(append(comma(dst), e.key...), '{')
+			if dst, refused = c.emit(p, e.node, dst, slots); refused != nil {
+				return dst, refused
+			}
+			if dst[len(dst)-1] == '{' { // the object is empty
+				dst = dst[:begin]
+			} else {
+				dst = append(dst, '}')
 			}
 			continue
 		}
-		begin := len(dst)
-		dst = append(append(comma(dst), e.key...), '{')
-		if dst, refused = c.emit(p, e.node, dst, slots); refused != nil {
-			return dst, refused
+		f, v := p.fields[e.slot], slots[e.slot]
+		if v.kind == absent {
+			if dst, v = c.emitAbsent(f, e.key, dst, lenient); v.kind == absent {
+				continue
+			}
 		}
-		if dst[len(dst)-1] == '{' { // the object is empty
-			dst = dst[:begin]
-		} else {
-			dst = append(dst, '}')
+		var fits bool
+		if dst, fits = f.appendValue(append(comma(dst), e.key...), v, p.from, digits, lenient); fits {
+			continue
 		}
+		if !lenient {
+			return dst, e
+		}
+		c.Report.mismatch(f.report, f.mismatchOf(v))
 	}
 	for i := range c.passed {
 		if c.passed[i].into == n {
@@ -31,30 +42,20 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 	return dst, nil
 }
 
-// emitField appends a field of the output. ok is false if the value of a request does not fit.
-func (c *Call) emitField(p *plan, e *entry, dst []byte, v value) (out []byte, ok bool) {
-	f, lenient := p.fields[e.slot], p.message != Request
-	if v.kind == absent {
-		switch {
-		case f.class == Defaulted:
-			c.Report.Defaulted = append(c.Report.Defaulted, f.target)
-			return append(append(comma(dst), e.key...), f.defaultValue.json...), true
-		case f.echo >= 0:
-			v = c.request[f.echo]
-		}
-		if v.kind == absent {
-			if lenient && !f.Optional && (f.source != "" || f.echo >= 0) {
-				c.Report.mismatch(f.report, Mismatch{})
-			}
-			return dst, true
-		}
+// emitAbsent appends the default of a field that the input does not have, or returns the value of the request that is
+// echoed.
+func (c *Call) emitAbsent(f *mapping, key string, dst []byte, lenient bool) (out []byte, echoed value) {
+	switch {
+	case f.class == Defaulted:
+		c.Report.Defaulted = append(c.Report.Defaulted, f.target)
+		return append(append(comma(dst), key...), f.defaultValue.json...), value{}
+	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)
+		return dst, c.request[f.echo]
+	case lenient && !f.Optional && (f.source != "" || f.echo >= 0):
+		c.Report.mismatch(f.report, Mismatch{})
 	}
-	dst, fits := f.appendValue(append(comma(dst), e.key...), v, p.from, p.table.forms[p.to].digits, lenient)
-	if !fits && lenient {
-		c.Report.mismatch(f.report, f.mismatchOf(v))
-	}
-	return dst, fits || lenient
+	return dst, value{}
 }
 
 // mismatchOf returns what is wrong with a value that does not fit.
