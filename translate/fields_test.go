@@ -1,0 +1,27 @@
+package translate_test
+
+import (
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+)
+
+// Rows have the text and the example that fields has for their name. The text of a row itself wins.
+func TestFieldsDescribeRows(t *testing.T) {
+	t.Parallel()
+	table := withOverlay(t, "fields: {price: {example: 500}, tax: {example: 7}}\n"+
+		"operations: {bill.create: {request: [{v2: bill.tax, about: ours}]}}")
+	for form, want := range map[translate.Form]string{"v2": `"price":500`, "legacy": `"price":"500"`} {
+		example := table.Operation("bill.create").Translation(form, form).Example(translate.Request)
+		if !strings.Contains(string(example), want) {
+			t.Errorf("the example in %s is %s, without %s", form, example, want)
+		}
+	}
+	for _, f := range table.Operation("bill.create").Fields() {
+		want := map[string]string{"bill.price": "amount to charge", "bill.tax": "ours"}[f.Source]
+		if want != "" && f.About != want {
+			t.Errorf("%s is about %q, want %q", f.Source, f.About, want)
+		}
+	}
+}
