@@ -85,7 +85,7 @@ func TestFrozenStoreTakesNoPlacesOfPartners(t *testing.T) {
 		t.Errorf("%v, want %v", answers, want)
 	}
 	after, slow := b.ledgerCalls(t)
-	if all := after - before; all < creating*each || (slow-slowBefore)*10 > all {
+	if all := after - before; int(all) < creating*each || (slow-slowBefore)*10 > all {
 		t.Errorf("%.0f of %.0f operations of the ledger took longer than a second", slow-slowBefore, all)
 	}
 	lines := 0
