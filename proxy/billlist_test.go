@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
 )
 
 // listBills returns the bills that the ledger lists.
-func (m *rolloutGateway) listBills(query string) (list rollout.BillList) {
+func (m *rolloutGateway) listBills(query string) (list operate.BillList) {
 	m.t.Helper()
 	got := m.admin("GET", "/rollout/bills?"+query)
 	if err := json.Unmarshal([]byte(got.body), &list); got.status != 200 || err != nil || strings.Contains(got.body, demoKey) {
@@ -122,7 +122,7 @@ func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	calls := len(m.oldCalls.received())
 	query := url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode()
 	got := m.admin("POST", "/rollout/read?"+query)
-	var read rollout.Bill
+	var read operate.Bill
 	if err := json.Unmarshal([]byte(got.body), &read); got.status != 200 || err != nil || strings.Contains(got.body, demoKey) {
 		t.Fatalf("%d %s, %v", got.status, got.body, err)
 	}
@@ -243,10 +243,10 @@ func TestBillListRefusesInvalidQueries(t *testing.T) {
 	m := newRolloutGateway(t, "old")
 	for target, want := range map[string]string{
 		"GET /rollout/bills?owner=legacy":                                               "owner must be old or new",
-		"GET /rollout/bills?open=yes":                                                   "open must be true or false",
+		"GET /rollout/bills?open=yes":                                                   `open cannot be "yes"`,
 		"GET /rollout/bills?outcome=known":                                              "outcome must be unknown",
 		"GET /rollout/bills?limit=0":                                                    "limit must be 1 to 10000",
-		"GET /rollout/bills?partner=default":                                            "leave partner out for all",
+		"GET /rollout/bills?partner=default":                                            "leave partner out",
 		"GET /rollout/bills?bill=":                                                      "bill must not be empty",
 		"GET /rollout/bills?partner=" + demoKey:                                         "12 to 64 lower-case hex digits",
 		"GET /rollout/bills?bill=%00":                                                   "bill must be UTF-8 without a zero byte",

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -17,7 +18,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
 	partner := string(partner.Of(demoKey))
-	see := func() (b rollout.Bill) {
+	see := func() (b operate.Bill) {
 		t.Helper()
 		got := m.admin("GET", "/rollout/bill?partner="+partner[:12]+"&bill="+demoBill)
 		if err := json.Unmarshal([]byte(got.body), &b); got.status != 200 || err != nil || strings.Contains(got.body, demoKey) {
@@ -29,7 +30,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 		t.Errorf("before the first call of the partner: %+v", b)
 	}
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
-	var b rollout.Bill
+	var b operate.Bill
 	proxytest.Eventually(t, func() bool { b = see(); return b.ReadAs != nil && b.Ledger.State == "owned" }, func() string { return "the ledger does not have the create" }) // it is recorded after the answer
 	if b.Partner != partner[:12] || b.Ledger == nil || b.Ledger.Owner != "old" || b.Ledger.State != "owned" || b.ReadAs == nil || b.ReadAs.Merchant != "demo-store" {
 		t.Errorf("%+v", b)
@@ -47,8 +48,8 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 		t.Errorf("a bill that only one backend has was assigned: %d %s", got.status, got.body)
 	}
 
-	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the partner's key, or empty"} {
-		got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force="+rollout.AllReasons(), body)
+	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the body must be empty, or a JSON object"} {
+		got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&force="+rollout.JoinKinds(rollout.ReasonKinds), body)
 		if err != nil || got.status != 400 || !strings.Contains(got.body, want) || strings.Contains(got.body, "another-key") {
 			t.Errorf("%s: %d %s, %v", body, got.status, got.body, err)
 		}
@@ -73,7 +74,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 		"POST /rollout/assign?partner=" + partner + "&bill=" + both + "&to=legacy&by=anna": "to must be old or new",
 		"POST /rollout/assign?partner=" + partner + "&to=old&by=anna":                      "partner and bill are required",
 		"GET /rollout/bill?partner=default&bill=" + both:                                   "partner and bill are required",
-		"POST /rollout/bill?bill=" + both:                                                  "the partner's key",
+		"POST /rollout/bill?bill=" + both:                                                  "partner is missing",
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		if got := m.admin(method, path); got.status != 400 || !strings.Contains(got.body, want) {

@@ -194,7 +194,7 @@ func (s *secretRun) admin(bills []string) {
 	for _, path := range paths {
 		ask("GET", path)
 	}
-	for _, path := range []string{"/rollout/stage?stage=new&by=a&partner=", "/rollout/unset?by=a&partner=", "/rollout/reset?by=a&force=" + rollout.AllReasons() + "&partner=", "/callbacks/replay?by=a&partner=", "/rollout/assign?by=a&owner=old&bill=good-0&partner="} {
+	for _, path := range []string{"/rollout/stage?stage=new&by=a&partner=", "/rollout/unset?by=a&partner=", "/rollout/reset?by=a&force=" + rollout.JoinKinds(rollout.ReasonKinds) + "&partner=", "/callbacks/replay?by=a&partner=", "/rollout/assign?by=a&owner=old&bill=good-0&partner="} {
 		ask("POST", path+url.QueryEscape(wireSecrets["key"]))
 	}
 	for _, bill := range bills {
@@ -286,7 +286,7 @@ store: {url: "sqlite:%s"}
 	var bills []string
 	for n, stage := range []string{"old", "shadow", "canary&percent=50", "new", "drained"} {
 		if n > 0 {
-			operator("/rollout/stage?by=a&force=" + rollout.AllReasons() + "&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
+			operator("/rollout/stage?by=a&force=" + rollout.JoinKinds(rollout.ReasonKinds) + "&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
 		}
 		for _, kind := range []string{"good", "differs", "refused", "page", "odd", "twice", "moved", "lost"} {
 			bill := fmt.Sprintf("%s-%d", kind, n)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
 )
 
 // namesOfOurs are words that texts for partners must not have.
@@ -17,7 +17,7 @@ var namesOfOurs = regexp.MustCompile(`(?i)ledger|store|operator|billbridge|rollo
 func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
-	listed := func() (list rollout.BillList) {
+	listed := func() (list operate.BillList) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(m.admin("GET", "/rollout/bills?doubled=true").body), &list); err != nil {
 			t.Fatal(err)

@@ -99,9 +99,6 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g.inFlight.from = map[netip.Addr]int{}
 	g.inFlight.refused, g.partnerLimits = m.limited.WithLabelValues("in_flight"), partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 	g.Use(c)
-	if g.rollout != nil {
-		g.rollout.ReadBillsWith(g.readForOperator)
-	}
 	return g, nil
 }
 

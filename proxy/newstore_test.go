@@ -131,7 +131,7 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	if got := m.admin("POST", "/rollout/begin?by=anna"); got.status != 409 || !strings.Contains(got.body, "the ledger is new and already has 1 bills at new") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := m.mustPost("/rollout/begin?by=anna&force=" + rollout.AllReasons()); !strings.Contains(got, `"forced":true`) {
+	if got := m.mustPost("/rollout/begin?by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds)); !strings.Contains(got, `"forced":true`) {
 		t.Errorf("%s", got)
 	}
 }
@@ -225,7 +225,7 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
-	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=" + rollout.AllReasons())
+	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds))
 	m.text.Store(&next)
 	m.mustPost("/-/reload")
 	shadow := strings.Replace(was, "new: new}", "new: new, default: shadow}", 1)
@@ -283,7 +283,7 @@ func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.mustPost("/rollout/restored?by=anna")
-	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=" + rollout.AllReasons())
+	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds))
 	for _, op := range []string{"create", "destroy", "cancel", "resend", "read"} {
 		got := m.send(newCall("legacy", op))
 		got.check(t, "legacy", 503, "MAINTAINED_METHOD")

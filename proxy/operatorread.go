@@ -53,9 +53,11 @@ func (p *knownPartners) complete(asker rollout.Credentials) rollout.Credentials 
 	return asker
 }
 
-// readForOperator reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it used, which is zero
-// if the partner's key is not known.
-func (g *Gateway) readForOperator(ctx context.Context, upstream string, asker rollout.Credentials, bill string) (result rollout.BackendBill, used rollout.Credentials) {
+// ReadBill reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it used, which is zero if
+// the partner's key is not known.
+func (g *Gateway) ReadBill(
+	ctx context.Context, upstream string, asker rollout.Credentials, bill string,
+) (result rollout.BackendBill, used rollout.Credentials) {
 	result.Upstream = upstream
 	if asker = g.partners.complete(asker); asker.Key == "" {
 		return result, rollout.Credentials{}

@@ -186,7 +186,7 @@ func TestStatusThatContradictsTheCodeIsNoClearAnswer(t *testing.T) {
 	if got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`); err != nil || !strings.Contains(got.body, "no clear answer") {
 		t.Error(got, err)
 	}
-	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&force=" + rollout.AllReasons())
+	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds))
 	m.send(newCall("v2", "create")).check(t, "v2", 500, "0000")
 	proxytest.Eventually(t, func() bool {
 		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)

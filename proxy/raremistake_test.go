@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 )
 
@@ -80,7 +80,7 @@ store: {url: "sqlite:%s"}
 					proxytest.Eventually(t, func() bool { return int(replies.Load()) == reads }, func() string { return "a read was not compared" })
 				}
 			}
-			p.report(t, func(r rollout.Report) bool {
+			p.report(t, func(r operate.Report) bool {
 				compared := 0
 				for _, v := range r.Verdicts {
 					if v.Compared != nil && v.Partner != "" {

@@ -162,7 +162,7 @@ func TestUsedBillIDIsNotReleased(t *testing.T) {
 			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {
 				t.Errorf("the ledger has %+v, %v", row, err)
 			}
-			if got := m.admin("POST", "/rollout/stage?by=test&force="+rollout.AllReasons()+"&stage=drained&partner="+string(id)); got.status != 200 {
+			if got := m.admin("POST", "/rollout/stage?by=test&force="+rollout.JoinKinds(rollout.ReasonKinds)+"&stage=drained&partner="+string(id)); got.status != 200 {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
 			m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")

@@ -16,17 +16,18 @@ import (
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
 
+	"billbridge/proxy/operate"
 	"github.com/google/go-cmp/cmp"
 )
 
 // report returns the report of the rollout as soon as far accepts it.
-func (p *process) report(t *testing.T, far func(rollout.Report) bool) (r rollout.Report) {
+func (p *process) report(t *testing.T, far func(operate.Report) bool) (r operate.Report) {
 	t.Helper()
 	body := ""
 	proxytest.Eventually(t, func() bool {
 		got := p.admin("GET", "/rollout/report")
 		body = got.body
-		r = rollout.Report{}
+		r = operate.Report{}
 		if err := json.Unmarshal([]byte(body), &r); err != nil || got.status != 200 {
 			t.Fatalf("%d %s: %v", got.status, body, err)
 		}
@@ -36,7 +37,7 @@ func (p *process) report(t *testing.T, far func(rollout.Report) bool) (r rollout
 }
 
 // verdictOn returns the verdict on an operation by one kind of evidence.
-func verdictOn(r rollout.Report, operation string, by evidence.Evidence) evidence.Verdict {
+func verdictOn(r operate.Report, operation string, by evidence.Evidence) evidence.Verdict {
 	for _, v := range r.Verdicts {
 		if v.Operation == operation && v.Evidence == by {
 			return v
@@ -92,7 +93,7 @@ func TestShadowComparesReads(t *testing.T) {
 				p, service, old, fresh := newSharedBills(t, "shadow", row.overlay)
 				read := func(bill string, n int) (v evidence.Verdict) { // the next payment must come after the comparison
 					p.send(newCall(client, "read").with("billId", bill)).check(t, client, 200, "0000")
-					p.report(t, func(r rollout.Report) bool {
+					p.report(t, func(r operate.Report) bool {
 						v = verdictOn(r, "bill.read", evidence.ByShadow)
 						return v.Compared != nil && v.Number == n
 					})
@@ -134,7 +135,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			m := newRolloutGateway(t, "old")
-			if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force="+rollout.AllReasons()); got.status != 200 {
+			if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force="+rollout.JoinKinds(rollout.ReasonKinds)); got.status != 200 {
 				t.Fatal(got)
 			}
 			for i := range 5 {
@@ -143,7 +144,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 			if n := len(m.fresh.Bills()); n != 5 {
 				t.Errorf("%d bills at the new backend", n)
 			}
-			r := m.report(t, func(r rollout.Report) bool {
+			r := m.report(t, func(r operate.Report) bool {
 				v := verdictOn(r, "bill.create", evidence.ByReadBack)
 				return v.Compared != nil && v.Number == 5
 			})
@@ -167,7 +168,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 					m.send(newCall(client, "read").with("billId", id)).check(t, client, 200, "0000")
 				}
 				reads += 3
-				r = m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.create", evidence.ByReadBack).Number == 8 })
+				r = m.report(t, func(r operate.Report) bool { return verdictOn(r, "bill.create", evidence.ByReadBack).Number == 8 })
 			}
 			v := verdictOn(r, "bill.create", evidence.ByReadBack)
 			if n := len(m.newCalls.received()) - m.newCalls.writes(); v.Bills != 5 || v.Paid != 3 || v.Differed != 0 || n != reads+3 {
@@ -187,7 +188,7 @@ func TestStopWarnsOfBillsOnlyTheNewBackendCanCarry(t *testing.T) {
 	if got.status != http.StatusConflict || !strings.Contains(got.body, "old cannot carry bill.create: BILL_010 bill.sendType (calls: 1, the last at ") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := m.admin("POST", "/rollout/stop?by=anna&force="+rollout.AllReasons()); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stop?by=anna&force="+rollout.JoinKinds(rollout.ReasonKinds)); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001").with("sendType", "URL")).check(t, "v2", 400, "BILL_010")
@@ -210,7 +211,7 @@ func TestR35_ReportsShowNoPersonalData(t *testing.T) {
 	if err != nil || got.status != 200 {
 		t.Fatal(got, err)
 	}
-	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", evidence.ByShadow).Compared != nil })
+	r := m.report(t, func(r operate.Report) bool { return verdictOn(r, "bill.read", evidence.ByShadow).Compared != nil })
 	var text strings.Builder
 	for _, write := range []func(io.Writer) error{r.WriteText, r.WriteMarkdown, r.WriteJSON} {
 		if err := write(&text); err != nil {
@@ -255,12 +256,12 @@ func TestReportNamesTheBackends(t *testing.T) {
 		})
 	}, "")
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
-	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=shadow&force="+rollout.AllReasons()); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=shadow&force="+rollout.JoinKinds(rollout.ReasonKinds)); got.status != 200 {
 		t.Fatal(got)
 	}
 	has.Store(true)
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
-	r := m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.read", evidence.ByShadow).Compared != nil })
+	r := m.report(t, func(r operate.Report) bool { return verdictOn(r, "bill.read", evidence.ByShadow).Compared != nil })
 	fields := verdictOn(r, "bill.read", evidence.ByShadow).Fields
 	if len(fields) == 0 || fields[0].Old != "111" || fields[0].New != "(empty)" {
 		t.Errorf("%+v", fields)
@@ -292,7 +293,7 @@ func TestCallsWithoutAPartnerAreNoEvidence(t *testing.T) {
 		t.Fatal(err, got)
 	}
 	m.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
-	if r := m.report(t, func(r rollout.Report) bool { return true }); len(r.Verdicts) != 0 {
+	if r := m.report(t, func(r operate.Report) bool { return true }); len(r.Verdicts) != 0 {
 		t.Errorf("%+v", r)
 	}
 	if n := len(m.newCalls.received()); n != 0 {
@@ -307,11 +308,11 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	m := newRolloutBetween(t, "v2", "legacy", "old")
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("tax", "1819").with("price", "50")).check(t, "v2", 200, "PAYMENT_003")
-	if r := m.report(t, func(rollout.Report) bool { return true }); len(r.Verdicts) != 0 {
+	if r := m.report(t, func(operate.Report) bool { return true }); len(r.Verdicts) != 0 {
 		t.Errorf("%+v", r)
 	}
 	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).check(t, "v2", 200, "0000")
-	r := m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
+	r := m.report(t, func(r operate.Report) bool { return len(r.Verdicts) > 0 })
 	if v := verdictOn(r, "bill.create", evidence.ByCalls); v.Ruling != evidence.Fail || v.Reason != "the form of the new backend cannot carry VALIDATION_001 bill.tax (calls: 1)" {
 		t.Errorf("%+v", v)
 	}
@@ -319,12 +320,12 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	m = newRolloutBetween(t, "legacy", "v2", "old")
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
 	m.send(newCall("v2", "create").with("billId", "TAXED000000000000001").with("tax", "1819")).check(t, "v2", 400, "VALIDATION_001")
-	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=new&force="+rollout.AllReasons()); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=new&force="+rollout.JoinKinds(rollout.ReasonKinds)); got.status != 200 {
 		t.Fatal(got)
 	}
 	m.send(newCall("v2", "create").with("billId", "ATTHENEWBACKEND00001")).check(t, "v2", 200, "0000")
 	// The refused create was never sent to the old backend, so it is not one of its calls.
-	r = m.report(t, func(r rollout.Report) bool { return len(r.Verdicts) > 0 })
+	r = m.report(t, func(r operate.Report) bool { return len(r.Verdicts) > 0 })
 	if b := verdictOn(r, "bill.create", evidence.ByCalls).CallStats; b == nil || b.Calls != [2]int{1, 1} || len(b.Codes) != 1 {
 		t.Errorf("%+v", b)
 	}
@@ -337,12 +338,12 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 func TestOnlyCreatedBillsAreReadBack(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force="+rollout.AllReasons()); got.status != 200 {
+	if got := m.admin("POST", "/rollout/stage?by=a&partner=default&stage=canary&percent=100&force="+rollout.JoinKinds(rollout.ReasonKinds)); got.status != 200 {
 		t.Fatal(got)
 	}
 	m.send(newCall("v2", "create").with("billId", "REFUSED0000000000001").with("price", "50")).check(t, "v2", 200, "PAYMENT_003")
 	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
-	m.report(t, func(r rollout.Report) bool { return verdictOn(r, "bill.create", evidence.ByReadBack).Compared != nil })
+	m.report(t, func(r operate.Report) bool { return verdictOn(r, "bill.create", evidence.ByReadBack).Compared != nil })
 	reads := 0
 	for _, got := range m.newCalls.received() {
 		if strings.HasSuffix(got.target, "/read") {

@@ -38,7 +38,7 @@ func (f *twoFormPartner) send(op, bill string) (got answer, form string) {
 func (f *twoFormPartner) stage(stage string) {
 	f.t.Helper()
 	stage, percent, _ := strings.Cut(stage, " ")
-	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(demoKey))}, "stage": {stage}, "force": {rollout.AllReasons()}}
+	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(demoKey))}, "stage": {stage}, "force": {rollout.JoinKinds(rollout.ReasonKinds)}}
 	if percent != "" {
 		q.Set("percent", percent)
 	}

@@ -47,10 +47,10 @@ func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	prepareBill(t, m.old, "W", demoBill) // not through the gateway
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	m.checkNextLog("a read of what the ledger does not know", "upstream", "old", "route", "probe")
-	decide("/rollout/stage?by=anna&force=" + rollout.AllReasons() + "&partner=default&stage=canary&percent=100")
+	decide("/rollout/stage?by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds) + "&partner=default&stage=canary&percent=100")
 	create("B")
 	m.checkNextLog("a create in canary", "upstream", "new", "route", "canary")
-	decide("/rollout/stop?by=anna&force=" + rollout.AllReasons())
+	decide("/rollout/stop?by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds))
 	create("C")
 	m.checkNextLog("a create after the stop", "upstream", "old", "route", "stop")
 	if _, err := doRequest(m.client, "POST", "http://"+m.Address()+"/read/mapping", `{"apiKey":"`+demoKey+`"}`); err != nil {

@@ -99,12 +99,12 @@ func TestAdminListener(t *testing.T) {
 		{"GET", "/-/ready", 200, "ready\n"},
 		{"POST", "/-/reload", 200, "reloaded\n"},
 		{"GET", "/-/reload", 405, ""},
-		{"GET", "/callbacks", 404, "404 page not found\n"},
-		{"GET", "/rollout", 404, "404 page not found\n"},
-		{"POST", "/rollout/stop?by=anna", 404, "404 page not found\n"},
+		{"GET", "/callbacks", 404, "it has no callbacks: its config has no store section\n"},
+		{"GET", "/rollout", 404, "it has no rollout: its config has no rollout section\n"},
+		{"POST", "/rollout/stop?by=anna", 404, "it has no rollout: its config has no rollout section\n"},
 		{"POST", "/metrics", 405, ""},
 		{"GET", "/-/nothing", 404, "404 page not found\n"},
-		{"GET", "/store", 404, "404 page not found\n"},
+		{"GET", "/store", 404, "it has no store: its config has no store section\n"},
 	} {
 		if got := p.admin(row.method, row.path); got.status != row.status || got.body != row.body {
 			t.Errorf("%s %s: %d %q", row.method, row.path, got.status, got.body)

@@ -224,10 +224,10 @@ func (s *soak) load(during, each time.Duration) (reloads int) {
 		s.old.failing.Store(reloads%5 == 2)
 		s.next.failing.Store(reloads%5 == 3)
 		last := partner.Of(soakKey(fmt.Sprint(len(soakStages) - 1)))
-		s.operator(fmt.Sprintf("/rollout/stage?partner=%s&stage=canary&percent=%d&by=soak&force="+rollout.AllReasons(), last, 20+reloads%2*60))
+		s.operator(fmt.Sprintf("/rollout/stage?partner=%s&stage=canary&percent=%d&by=soak&force="+rollout.JoinKinds(rollout.ReasonKinds), last, 20+reloads%2*60))
 		switch reloads % 10 {
 		case 6:
-			s.operator("/rollout/stop?by=soak&force=" + rollout.AllReasons())
+			s.operator("/rollout/stop?by=soak&force=" + rollout.JoinKinds(rollout.ReasonKinds))
 		case 7:
 			s.operator("/rollout/resume?by=soak")
 		}

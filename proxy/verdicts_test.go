@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
 
@@ -19,7 +19,7 @@ import (
 func (m *rolloutGateway) verdicts(t *testing.T) []evidence.Verdict {
 	t.Helper()
 	got := m.admin("GET", "/rollout/report")
-	var r rollout.Report
+	var r operate.Report
 	if err := json.Unmarshal([]byte(got.body), &r); err != nil {
 		t.Fatal(err, got.body)
 	}
@@ -62,7 +62,7 @@ func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.checkNoFail(t)
-	if v := verdictOn(m.report(t, func(rollout.Report) bool { return true }), "bill.read", evidence.ByCalls); v.CallStats == nil || v.Calls != [2]int{110, 1} {
+	if v := verdictOn(m.report(t, func(operate.Report) bool { return true }), "bill.read", evidence.ByCalls); v.CallStats == nil || v.Calls != [2]int{110, 1} {
 		t.Errorf("%+v", v)
 	}
 }

@@ -1,6 +1,9 @@
 package translate
 
-import "billbridge/translate/wording"
+import (
+	"fmt"
+	"strings"
+)
 
 // A Class says what a translation does with a field.
 type Class string
@@ -21,11 +24,41 @@ type Field struct {
 	Source   string // path in From, "" for none
 	Target   string // path in To, "" for none
 	Class    Class
-	Detail   wording.Text // how the value is translated, or why it is lossy
-	About    string       // what the field holds
-	Exact    bool         // in a comparison of two backends one difference is too many
-	Refused  string       // the code of the refusal of a value that To cannot carry; "" if it carries every value
-	Carried  string       // the only value that To can carry, as JSON; "" for none
+	Detail   Details // how the value is translated, or why it is lossy
+	About    string  // what the field holds
+	Exact    bool    // in a comparison of two backends one difference is too many
+	Refused  string  // the code of the refusal of a value that To cannot carry; "" if it carries every value
+	Carried  string  // the only value that To can carry, as JSON; "" for none
+}
+
+// A Detail is one thing that a translation does with a value, as a format of package fmt and its values. The console has the formats in
+// other languages.
+type Detail struct {
+	Format string
+	Values []any
+}
+
+// In returns the detail with the format of a language.
+func (d Detail) In(format string) string {
+	if len(d.Values) == 0 {
+		return format
+	}
+	return fmt.Sprintf(format, d.Values...)
+}
+
+// say returns one detail. The format must be a literal: a test of the console finds it in the source.
+func say(format string, values ...any) Details { return Details{{format, values}} }
+
+// Details are all that a translation does with a value.
+type Details []Detail
+
+// String returns the details in English.
+func (d Details) String() string {
+	texts := make([]string, len(d))
+	for i, one := range d {
+		texts[i] = one.In(one.Format)
+	}
+	return strings.Join(texts, "; ")
 }
 
 // Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms
@@ -76,36 +109,36 @@ func (o *Operation) fields(m Message, from, to int) (fields []Field) {
 }
 
 // detail says how the value is translated, or why it is lossy. digits is how the target form writes numbers.
-func (r *mapping) detail(digits kind) wording.Text {
+func (r *mapping) detail(digits kind) Details {
 	switch r.class {
 	case Defaulted:
-		return wording.Of("%v", r.defaultValue.json)
+		return say("%v", r.defaultValue.json)
 	case Echoed:
-		return wording.Of("from the request's %v", r.Echo)
+		return say("from the request's %v", r.Echo)
 	case Lossy:
 		switch {
 		case r.Loss == "drop" || r.Echo != "":
-			return wording.Of("dropped and counted")
+			return say("dropped and counted")
 		case r.defaultValue != nil:
-			return wording.Of("only %v can be carried, else refused with %v", r.defaultValue.json, r.LossCode)
+			return say("only %v can be carried, else refused with %v", r.defaultValue.json, r.LossCode)
 		}
-		return wording.Of("refused with %v", r.LossCode)
+		return say("refused with %v", r.LossCode)
 	case Passed:
 		return nil
 	}
-	var detail []wording.Text
+	var detail Details
 	switch {
 	case r.empty != "" && digits == number:
-		detail = append(detail, wording.Of(`as a number, "" as %v`, r.empty))
+		detail = append(detail, say(`as a number, "" as %v`, r.empty)...)
 	case r.empty != "":
-		detail = append(detail, wording.Of(`as text, %v as ""`, r.empty))
+		detail = append(detail, say(`as text, %v as ""`, r.empty)...)
 	case r.digits && digits == number:
-		detail = append(detail, wording.Of("as a number"))
+		detail = append(detail, say("as a number")...)
 	case r.digits:
-		detail = append(detail, wording.Of("as text"))
+		detail = append(detail, say("as text")...)
 	}
 	if len(r.pairs.list) > 0 {
-		detail = append(detail, wording.Of("by value pairs"))
+		detail = append(detail, say("by value pairs")...)
 	}
-	return wording.Join(detail, "; ")
+	return detail
 }

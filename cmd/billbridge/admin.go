@@ -13,6 +13,9 @@ import (
 	"net/url"
 	"os"
 	"strings"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout"
 )
 
 // adminFlags name the gateway.
@@ -25,7 +28,7 @@ type adminFlags struct {
 // An adminError is an error response of the admin listener.
 type adminError struct {
 	status int
-	text   string // the body
+	text   string
 }
 
 func (e *adminError) Error() string {
@@ -35,13 +38,26 @@ func (e *adminError) Error() string {
 	return fmt.Sprintf("the gateway refused the request (%d): %s", e.status, e.text)
 }
 
-// get decodes the JSON at a path of the admin listener.
-func (a *adminFlags) get(ctx context.Context, path string, into any) error {
-	return a.call(ctx, http.MethodGet, path, nil, decodeInto(into))
+// get reads what a path of the admin listener has for a value of package operate.
+func (a *adminFlags) get(ctx context.Context, path string, in, into any) error {
+	return a.send(ctx, http.MethodGet, path, in, into)
 }
 
-// call sends a request to the admin listener. body and read may be nil.
-func (a *adminFlags) call(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
+// send sends a value of package operate to a path of the admin listener, and decodes the answer. in and into may be nil.
+func (a *adminFlags) send(ctx context.Context, method, path string, in, into any) error {
+	q, body := operate.Encode(in)
+	return a.call(ctx, method, path, q, body, func(answer io.Reader) error {
+		if into == nil {
+			return nil
+		}
+		return json.NewDecoder(answer).Decode(into)
+	})
+}
+
+// call sends a request to the admin listener. body may be nil.
+func (a *adminFlags) call(
+	ctx context.Context, method, path string, q url.Values, body []byte, read func(io.Reader) error,
+) error {
 	base, err := url.Parse(a.Admin)
 	switch {
 	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
@@ -54,10 +70,14 @@ func (a *adminFlags) call(ctx context.Context, method, path string, body []byte,
 		return err
 	}
 	defer client.CloseIdleConnections()
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.Admin, "/")+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
+	request.Header.Set("Accept", "application/json")
 	if a.Token != "" {
 		request.Header.Set("Authorization", "Bearer "+a.Token)
 	}
@@ -72,16 +92,20 @@ func (a *adminFlags) call(ctx context.Context, method, path string, body []byte,
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 		text = bytes.TrimSpace(text)
-		if response.StatusCode == http.StatusNotFound && bytes.Contains(text, []byte("404 page not found")) {
-			return fmt.Errorf("the gateway at %s has no %s", a.Admin, missingSection(path))
-		}
 		if response.StatusCode == http.StatusBadRequest && bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
 			return fmt.Errorf("the admin listener at %s uses TLS (admin.tls in its config): give an https URL with --admin", a.Admin)
 		}
-		return &adminError{response.StatusCode, string(text)}
-	}
-	if read == nil {
-		return nil
+		refused := operate.Error{Text: string(text)}
+		if strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
+			if err := json.Unmarshal(text, &refused); err != nil {
+				return fmt.Errorf("the answer of the gateway is not valid: %w", err)
+			}
+		}
+		if len(refused.Reasons) > 0 {
+			kinds := rollout.JoinKinds(rollout.KindsOf(refused.Reasons))
+			refused.Text += " To change it anyway, add --force " + kinds + ". Reasons:" + reasonLines(refused.Reasons)
+		}
+		return &adminError{response.StatusCode, refused.Text}
 	}
 	return read(response.Body)
 }
@@ -121,20 +145,4 @@ func (a *adminFlags) advice(err error) string {
 		return "The admin listener has no TLS: give an http URL with --admin, or set admin.tls in its config"
 	}
 	return "Is it running? Give the URL of its admin listener with --admin"
-}
-
-// decodeInto returns a function that decodes JSON into a value.
-func decodeInto(into any) func(io.Reader) error {
-	return func(body io.Reader) error { return json.NewDecoder(body).Decode(into) }
-}
-
-// missingSection explains why a gateway does not have a path.
-func missingSection(path string) string {
-	if strings.HasPrefix(path, "/rollout") {
-		return "rollout: its config has no rollout section"
-	}
-	if strings.HasPrefix(path, "/store") {
-		return "store: its config has no store section"
-	}
-	return "callbacks: its config has no store section"
 }

@@ -55,7 +55,7 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h]}
 func (f *rolloutFaults) provoke() {
 	f.run("rollout", "begin")
 	for key, stage := range map[string]string{"k-shadow": "shadow", "k-new": "new"} {
-		f.run("rollout", "set", "--partner", string(partner.Of(key)), "--stage", stage, "--force", rollout.AllReasons())
+		f.run("rollout", "set", "--partner", string(partner.Of(key)), "--stage", stage, "--force", rollout.JoinKinds(rollout.ReasonKinds))
 	}
 	for _, url := range []string{f.oldURL, f.newURL} { // past the gateway
 		billCall(f.t, url, "create", "k-old", "TWICE", "")

@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net/http"
-	"net/url"
-	"strconv"
 	"text/tabwriter"
 
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
 )
 
 type billsCommand struct {
@@ -40,35 +36,21 @@ func (billsList) Help() string {
 
 // Run lists bills.
 func (c *billsList) Run(ctx context.Context, s system) error {
-	if c.Limit < 1 || c.Limit > 10_000 {
-		return usageError(fmt.Sprintf("--limit must be 1 to 10000, but is %d", c.Limit))
-	}
-	q := url.Values{"limit": {strconv.Itoa(c.Limit)}}
-	for key, value := range map[string]string{"owner": c.Owner, "outcome": c.Outcome} {
-		if value != "" {
-			q.Set(key, value)
-		}
-	}
-	for key, given := range map[string]bool{"open": c.Open, "doubled": c.Doubled} {
-		if given {
-			q.Set(key, "true")
-		}
-	}
-	if c.Bill != nil {
-		if *c.Bill == "" {
-			return usageError("--bill is empty")
-		}
-		q.Set("bill", *c.Bill)
-	}
-	partner, err := c.partner()
-	if err != nil {
+	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
-	if partner != "" {
-		q.Set("partner", partner)
+	f := operate.BillFilter{Owner: c.Owner, Open: c.Open, Outcome: c.Outcome, Doubled: c.Doubled, Limit: operate.AtMost(c.Limit)}
+	if c.Bill != nil {
+		if f.Bill = *c.Bill; f.Bill == "" {
+			return usageError("--bill is empty")
+		}
 	}
-	var list rollout.BillList
-	if err := c.get(ctx, "/rollout/bills?"+q.Encode(), &list); err != nil {
+	var err error
+	if f.PartnerRef, err = c.partnerFlags.ref(); err != nil {
+		return err
+	}
+	var list operate.BillList
+	if err := c.get(ctx, "/rollout/bills", f, &list); err != nil {
 		return err
 	}
 	summary := s.out
@@ -88,7 +70,7 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 	return nil
 }
 
-func printBills(out io.Writer, lines []rollout.BillLine, writes bool) error {
+func printBills(out io.Writer, lines []operate.BillLine, writes bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if writes {
 		printf(w, "AT\tWRITE\tPARTNER\tBILL\tOWNER\tLEDGER\tREAD\tREAD AT\tREQUEST\n")
@@ -104,11 +86,11 @@ func printBills(out io.Writer, lines []rollout.BillLine, writes bool) error {
 			if u.Amount != "" {
 				read += ", amount " + quoted(u.Amount)
 			}
-			printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation, rollout.Label(l.Partner, l.Name), quoted(l.Bill), cmp.Or(l.Owner, "-"),
-				cmp.Or(l.State, "-"), read, formatOptionalTime(u.ReadAt), cmp.Or(u.Request, "not known, the gateway ended"))
+			printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation,
+				operate.Label(l.Partner, l.Name), quoted(l.Bill), cmp.Or(l.Owner, "-"), cmp.Or(l.State, "-"), read, formatOptionalTime(u.ReadAt), cmp.Or(u.Request, "not known, the gateway ended"))
 			continue
 		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", rollout.Label(l.Partner, l.Name), quoted(l.Bill), l.Owner, l.State,
+		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", operate.Label(l.Partner, l.Name), quoted(l.Bill), l.Owner, l.State,
 			formatOptionalTime(l.Since), formatOptionalTime(l.Ends), formatOptionalTime(l.Ended))
 	}
 	return w.Flush()
@@ -134,9 +116,9 @@ func (c *billsRead) Run(ctx context.Context, s system) error {
 	if c.ID == "" {
 		return usageError("the bill id is empty")
 	}
-	q, body, err := c.request(c.ID)
+	ref, err := c.ref(c.ID)
 	if err != nil {
 		return err
 	}
-	return showBill(ctx, s, &c.adminFlags, http.MethodPost, "/rollout/read?"+q.Encode(), body, c.JSON)
+	return showBill(ctx, s, &c.adminFlags, "/rollout/read", ref, c.JSON)
 }

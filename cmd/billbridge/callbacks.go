@@ -9,14 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
 )
 
 type callbacksCommand struct {
@@ -38,32 +36,36 @@ type filterFlags struct {
 	Until    *string `placeholder:"TIME" help:"Only callbacks received before then."`
 }
 
-// query returns the filter as query parameters of the admin listener.
-func (f *filterFlags) query(now time.Time) (url.Values, error) {
-	q := url.Values{}
-	for key, value := range map[string]*string{"partner": f.Partner, "bill": f.Bill, "upstream": f.Upstream} {
-		if value == nil {
+// filter returns the filter for package operate.
+func (f *filterFlags) filter(now time.Time) (filter operate.CallbackFilter, err error) {
+	for key, text := range map[string]struct{ from, to *string }{
+		"partner": {f.Partner, &filter.Partner}, "bill": {f.Bill, &filter.Bill}, "upstream": {f.Upstream, &filter.Upstream},
+	} {
+		if text.from == nil {
 			continue
 		}
-		if *value == "" {
-			return nil, usageError(fmt.Sprintf("--%s is empty", key))
+		if *text.to = *text.from; *text.to == "" {
+			return filter, usageError(fmt.Sprintf("--%s is empty", key))
 		}
-		q.Set(key, *value)
 	}
-	for key, value := range map[string]*string{"since": f.Since, "until": f.Until} {
-		if value == nil {
-			continue
-		}
-		at, err := time.Parse(time.RFC3339, *value)
-		if ago, notDuration := time.ParseDuration(strings.TrimSuffix(*value, " ago")); notDuration == nil && ago >= 0 {
-			at, err = now.Add(-ago), nil
-		}
-		if err != nil {
-			return nil, usageError(fmt.Sprintf("--%s must be a duration such as 2h or a time such as 2026-11-21T09:00:00+09:00, but is %q", key, *value))
-		}
-		q.Set(key, at.Format(time.RFC3339))
+	if filter.Since, err = momentOf("since", f.Since, now); err == nil {
+		filter.Until, err = momentOf("until", f.Until, now)
 	}
-	return q, nil
+	return filter, err
+}
+
+// momentOf returns the time of a flag: a time, or a duration before now.
+func momentOf(key string, text *string, now time.Time) (at time.Time, err error) {
+	if text == nil {
+		return at, nil
+	}
+	if ago, err := time.ParseDuration(strings.TrimSuffix(*text, " ago")); err == nil && ago >= 0 {
+		return now.Add(-ago).Truncate(time.Second), nil
+	}
+	if at, err = time.Parse(time.RFC3339, *text); err != nil {
+		err = usageError(fmt.Sprintf("--%s must be a duration such as 2h or a time such as 2026-11-21T09:00:00+09:00, but is %q", key, *text))
+	}
+	return at, err
 }
 
 type callbackList struct {
@@ -84,16 +86,14 @@ const maxPage = 500
 
 // Run lists callbacks, page by page.
 func (c *callbackList) Run(ctx context.Context, s system) error {
-	q, err := c.query(time.Now())
+	f, err := c.filter(time.Now())
 	if err != nil {
 		return err
 	}
 	if c.Limit < 0 {
 		return usageError(fmt.Sprintf("--limit must not be negative, but is %d", c.Limit))
 	}
-	if c.State != "" {
-		q.Set("state", c.State)
-	}
+	f.State = c.State
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	if !c.JSON {
 		printf(w, "RECEIVED\tSTATE\tATTEMPTS\tLAST\tUPSTREAM\tPARTNER\tBILL\tID\n")
@@ -103,9 +103,9 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 		if c.Limit > 0 {
 			page = min(page, c.Limit-printed)
 		}
-		q.Set("limit", strconv.Itoa(page))
-		var list []relay.Listed
-		if err := c.get(ctx, "/callbacks?"+q.Encode(), &list); err != nil {
+		f.Limit = operate.AtMost(page)
+		var list []operate.Callback
+		if err := c.get(ctx, "/callbacks", f, &list); err != nil {
 			return err
 		}
 		for _, l := range list {
@@ -115,12 +115,13 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 				}
 				continue
 			}
-			printf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream, rollout.Label(l.Partner, l.Name), quoted(cmp.Or(l.Bill, "-")), l.ID)
+			printf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream,
+				operate.Label(l.Partner, l.Name), quoted(cmp.Or(l.Bill, "-")), l.ID)
 		}
 		if printed += len(list); len(list) < page {
 			break
 		}
-		q.Set("after", strconv.FormatInt(list[len(list)-1].Cursor, 10))
+		f.After = list[len(list)-1].Cursor
 		if err := w.Flush(); err != nil {
 			return err
 		}
@@ -129,7 +130,7 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 }
 
 // lastResult describes the result of the last attempt.
-func lastResult(l relay.Listed) string {
+func lastResult(l operate.Callback) string {
 	if l.Status == 0 {
 		return cmp.Or(l.Outcome, "-")
 	}
@@ -153,8 +154,8 @@ func (c *callbackShow) Run(ctx context.Context, s system) error {
 	if err := checkCallbackID(c.ID); err != nil {
 		return err
 	}
-	var l relay.Listed
-	if err := c.get(ctx, "/callbacks/"+url.PathEscape(c.ID), &l); err != nil {
+	var l operate.Callback
+	if err := c.get(ctx, "/callbacks/"+c.ID, nil, &l); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -165,7 +166,7 @@ func (c *callbackShow) Run(ctx context.Context, s system) error {
 	line("id", l.ID)
 	line("received", formatTime(l.Received))
 	line("from", l.Upstream)
-	line("partner", rollout.Label(l.Partner, l.Name)+", in the "+l.Form+" form")
+	line("partner", operate.Label(l.Partner, l.Name)+", in the "+l.Form+" form")
 	line("bill", quoted(cmp.Or(l.Bill, "-")))
 	line("address", l.Address)
 	line("state", l.State)
@@ -244,7 +245,7 @@ func (c *callbackDrop) Run(ctx context.Context, s system) error {
 
 // change replays or drops the selected callbacks. outcome is the participle for the output.
 func (c *selectFlags) change(ctx context.Context, s system, action, outcome string) error {
-	q, err := c.changeQuery(ctx, s)
+	selection, err := c.selection(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -253,13 +254,13 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 		printed = "would be " + outcome
 	}
 	if c.ID != nil {
-		if err := c.call(ctx, http.MethodPost, "/callbacks/"+url.PathEscape(*c.ID)+"/"+action+"?"+q.Encode(), nil, nil); err != nil {
+		if err := c.send(ctx, http.MethodPost, "/callbacks/"+*c.ID+"/"+action, selection.Redelivery, nil); err != nil {
 			return err
 		}
 		printf(s.out, "1 callback %s.\n", printed)
 		return nil
 	}
-	last, err := c.changeFailed(ctx, s, "/callbacks/"+action+"?"+q.Encode())
+	last, err := c.changeFailed(ctx, s, "/callbacks/"+action, selection)
 	if err != nil && last.Done > 0 {
 		return fmt.Errorf("%d of %d failed callbacks %s, then: %w", last.Done, last.Of, outcome, err)
 	}
@@ -278,30 +279,31 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 	return nil
 }
 
-// changeQuery checks the flags and returns them as query parameters.
-func (c *selectFlags) changeQuery(ctx context.Context, s system) (url.Values, error) {
-	q, err := c.query(time.Now())
-	if err != nil {
-		return nil, err
+// selection checks the flags and returns them for package operate.
+func (c *selectFlags) selection(ctx context.Context, s system) (selected operate.Selection, err error) {
+	if selected.CallbackFilter, err = c.filter(time.Now()); err != nil {
+		return selected, err
 	}
-	switch filtered := len(q) > 0; {
+	switch filtered := selected.CallbackFilter != (operate.CallbackFilter{}); {
 	case c.ID != nil && (filtered || c.All), c.All && filtered, c.ID == nil && !filtered && !c.All:
-		return nil, usageError("give one of: an id; filters (--partner, --bill, --upstream, --since, --until); or --all")
+		return selected, usageError("give one of: an id; filters (--partner, --bill, --upstream, --since, --until); or --all")
 	case c.ID != nil:
 		if err := checkCallbackID(*c.ID); err != nil {
-			return nil, err
+			return selected, err
 		}
 	}
-	if c.DryRun {
-		q.Set("dry_run", "true")
-		return q, nil
+	if selected.DryRun = c.DryRun; c.DryRun {
+		return selected, nil
 	}
-	return q, c.addDecider(ctx, s, q)
+	return selected, c.sign(ctx, s, &selected.Author)
 }
 
 // changeFailed sends the change and shows its progress on a terminal. It returns the last state that the gateway reported.
-func (c *selectFlags) changeFailed(ctx context.Context, s system, path string) (last relay.Progress, err error) {
-	err = c.call(ctx, http.MethodPost, path, nil, func(body io.Reader) error {
+func (c *selectFlags) changeFailed(
+	ctx context.Context, s system, path string, selected operate.Selection,
+) (last operate.Progress, err error) {
+	q, _ := operate.Encode(selected)
+	err = c.call(ctx, http.MethodPost, path, q, nil, func(body io.Reader) error {
 		lines := bufio.NewScanner(body)
 		for lines.Scan() {
 			if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
@@ -344,14 +346,14 @@ func (c *callbackAssign) Run(ctx context.Context, s system) error {
 	if err := checkCallbackID(c.Like); err != nil {
 		return err
 	}
-	q := url.Values{"lost": {c.Lost}, "url": {c.URL}}
-	if err := c.addDecider(ctx, s, q); err != nil {
-		return err
-	}
 	if _, _, named := strings.Cut(c.Lost, "/"); !named {
 		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b57d3, not %q", c.Lost))
 	}
-	err := c.call(ctx, http.MethodPost, "/callbacks/"+c.Like+"/assign?"+q.Encode(), nil, nil)
+	a := operate.LostAddress{Lost: c.Lost, URL: c.URL}
+	if err := c.sign(ctx, s, &a.Author); err != nil {
+		return err
+	}
+	err := c.send(ctx, http.MethodPost, "/callbacks/"+c.Like+"/assign", a, nil)
 	if err == nil {
 		printf(s.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
 	}
@@ -367,16 +369,16 @@ type callbackAudit struct {
 // Help implements kong's detailed help.
 func (callbackAudit) Help() string {
 	return examples("billbridge callbacks audit", "billbridge callbacks audit --limit 1000 --json") +
-		"\n\nIf the config has a rollout, billbridge rollout audit lists these changes too."
+		"\n\nbillbridge audit lists these changes too."
 }
 
 // Run lists changes.
 func (c *callbackAudit) Run(ctx context.Context, s system) error {
-	if c.Limit < 1 || c.Limit > 10_000 {
-		return usageError(fmt.Sprintf("--limit must be 1 to 10000, but is %d", c.Limit))
+	if err := checkLimit(c.Limit); err != nil {
+		return err
 	}
-	var log []relay.Decided
-	if err := c.get(ctx, "/callbacks/audit?limit="+strconv.Itoa(c.Limit), &log); err != nil {
+	var log []operate.Redelivered
+	if err := c.get(ctx, "/callbacks/audit", operate.AtMost(c.Limit), &log); err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
@@ -390,7 +392,7 @@ func (c *callbackAudit) Run(ctx context.Context, s system) error {
 			}
 			continue
 		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(d.At), d.By, d.Action, cmp.Or(rollout.Label(d.Partner, d.Name), "-"), d.From, quoted(d.What))
+		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(d.At), d.By, d.Action, cmp.Or(operate.Label(d.Partner, d.Name), "-"), d.From, quoted(d.What))
 	}
 	return w.Flush()
 }

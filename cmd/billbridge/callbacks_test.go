@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/relay"
+	"billbridge/proxy/operate"
 )
 
 // runCommand runs a command as main does.
@@ -69,7 +69,7 @@ func TestCallbacksCommands(t *testing.T) {
 			if line == "" {
 				continue
 			}
-			var l relay.Listed
+			var l operate.Callback
 			if err := json.Unmarshal([]byte(line), &l); err != nil {
 				t.Fatalf("%v: %s", err, line)
 			}

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
+	"slices"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/server"
+
+	"github.com/alecthomas/kong"
 )
 
 // decisionFlags are the flags of every change.
@@ -17,42 +20,34 @@ type decisionFlags struct {
 	By *string `placeholder:"NAME" help:"Your name, for the audit log. If omitted, the name of the token (admin.tokens), or else the environment variable USER. A token with a name allows no other one."`
 }
 
-// decider returns the name for the audit log. "" means the name of the token, which the gateway knows.
-func (f *decisionFlags) decider(ctx context.Context, s system) (string, error) {
+// sign sets the name for the audit log. "" means the name of the token, which the gateway knows.
+func (f *decisionFlags) sign(ctx context.Context, s system, a *operate.Author) error {
 	if f.By != nil {
-		if *f.By == "" {
-			return "", usageError("--by is empty")
+		if a.By = *f.By; a.By == "" {
+			return usageError("--by is empty")
 		}
-		return *f.By, nil
+		return nil
 	}
 	if f.Token != "" {
 		var who server.Identity
-		if err := f.get(ctx, "/-/identity", &who); err != nil || who.Name != "" {
-			return "", err
+		if err := f.get(ctx, "/-/identity", nil, &who); err != nil || who.Name != "" {
+			return err
 		}
 	}
-	by, ok := s.env("USER")
-	if !ok || by == "" {
-		return "", usageError("--by is missing: give your name for the audit log, or set the environment variable USER")
+	if a.By, _ = s.env("USER"); a.By == "" {
+		return usageError("--by is missing: give your name for the audit log, or set the environment variable USER")
 	}
-	return by, nil
+	return nil
 }
 
-// addDecider adds the name for the audit log to a query.
-func (f *decisionFlags) addDecider(ctx context.Context, s system, q url.Values) error {
-	by, err := f.decider(ctx, s)
-	if by != "" {
-		q.Set("by", by)
-	}
-	return err
-}
-
-// change makes a change at the gateway. body may be nil.
-func (f *decisionFlags) change(ctx context.Context, s system, action string, q url.Values, body []byte) (changed rollout.Changed, err error) {
-	if err := f.addDecider(ctx, s, q); err != nil {
+// change makes a change of the rollout at the gateway. author is that of the change.
+func (f *decisionFlags) change(
+	ctx context.Context, s system, action string, in any, author *operate.Author,
+) (changed operate.Change, err error) {
+	if err := f.sign(ctx, s, author); err != nil {
 		return changed, err
 	}
-	err = f.call(ctx, http.MethodPost, "/rollout/"+action+"?"+q.Encode(), body, decodeInto(&changed))
+	err = f.send(ctx, http.MethodPost, "/rollout/"+action, in, &changed)
 	var failed *adminError
 	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
 		// The gateway stopped waiting for the store, which may still make the change.
@@ -63,9 +58,47 @@ func (f *decisionFlags) change(ctx context.Context, s system, action string, q u
 
 // changeOnly makes a change without parameters and prints a message.
 func (f *decisionFlags) changeOnly(ctx context.Context, s system, action, message string) error {
-	if _, err := f.change(ctx, s, action, url.Values{}, nil); err != nil {
+	var a operate.Author
+	if _, err := f.change(ctx, s, action, &a, &a); err != nil {
 		return err
 	}
 	printf(s.out, "%s\n", message)
 	return nil
+}
+
+// A forceFlag names the reasons that a change overrides, separated by commas. --force without names is sent as it is: the gateway
+// refuses it, with the names of the reasons.
+type forceFlag operate.Force
+
+// Decode implements kong.MapperValue. The value can be missing.
+func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
+	names := "true"
+	if next := ctx.Scan.Peek(); !next.IsEOL() && next.IsValue() {
+		if err := ctx.Scan.PopValueInto("names", &names); err != nil {
+			return err
+		}
+	}
+	if names == "" {
+		return errors.New("--force is empty: name the reasons that the change overrides")
+	}
+	return (*operate.Force)(f).UnmarshalText([]byte(names))
+}
+
+// hints are the commands with which an operator sees or clears the reasons of a kind.
+var hints = map[rollout.ReasonKind]string{
+	rollout.Undrained:      "To list them: billbridge bills list --owner old --open",
+	rollout.WrongClock:     "If the clock is right: billbridge store clock --confirm",
+	rollout.MoneyElsewhere: "If the cause is fixed: billbridge rollout reset --partner REF --force verdict",
+}
+
+// reasonLines returns reasons against a change and, after the last one of a kind, what to do, each at the beginning of a line.
+func reasonLines(reasons []rollout.BlockingReason) (lines string) {
+	for i, reason := range reasons {
+		lines += fmt.Sprintf("\n  %s [%s]", printable(reason.Text), reason.Kind)
+		last := !slices.ContainsFunc(reasons[i+1:], func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind })
+		if hint := hints[reason.Kind]; hint != "" && last {
+			lines += "\n    " + hint
+		}
+	}
+	return lines
 }

@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
@@ -113,18 +113,20 @@ func (d *demo) begin(ctx context.Context, server *server.Server) {
 // prepare begins the rollout, and sets the stages that some partners have from the start.
 func (d *demo) prepare(ctx context.Context, admin string) error {
 	a := adminFlags{Admin: admin}
-	if err := a.call(ctx, http.MethodPost, "/rollout/begin?"+url.Values{"by": {demoName}}.Encode(), nil, nil); err != nil {
+	by := operate.Author{By: demoName}
+	if err := a.send(ctx, http.MethodPost, "/rollout/begin", by, nil); err != nil {
 		return err
 	}
 	for _, p := range d.partners {
 		if p.stage == "" {
 			continue
 		}
-		q := url.Values{"by": {demoName}, "partner": {string(partner.Of(p.key))}, "stage": {string(p.stage)}, "force": {rollout.AllReasons()}}
-		if p.stage == rollout.StageCanary {
-			q.Set("percent", "50")
+		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(p.key))}, Stage: p.stage}
+		m.Author, m.Force = by, rollout.ReasonKinds
+		if half := 50; p.stage == rollout.StageCanary {
+			m.Percent = &half
 		}
-		if err := a.call(ctx, http.MethodPost, "/rollout/stage?"+q.Encode(), nil, nil); err != nil {
+		if err := a.send(ctx, http.MethodPost, "/rollout/stage", m, nil); err != nil {
 			return err
 		}
 	}

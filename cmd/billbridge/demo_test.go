@@ -10,10 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
 )
 
 // A demoProcess is a running demo.
@@ -171,7 +170,7 @@ func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
 	}
 	// The new backend has a copy of each bill of the old one; the old backend has no bill of the new one. Each callback comes from the owner.
 	owners, count := map[string]string{}, map[string]int{}
-	for _, b := range lists[rollout.BillLine](d, "bills", "list", "--partner", short) {
+	for _, b := range lists[operate.BillLine](d, "bills", "list", "--partner", short) {
 		if b.State != "owned" {
 			continue
 		}
@@ -182,7 +181,7 @@ func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
 		count[b.Owner]++
 	}
 	called := map[string]string{}
-	for _, c := range lists[relay.Listed](d, "callbacks", "list", "--partner", short) {
+	for _, c := range lists[operate.Callback](d, "callbacks", "list", "--partner", short) {
 		if called[c.Bill] != "" || owners[c.Bill] != "" && owners[c.Bill] != c.Upstream {
 			t.Errorf("%s of %s has a callback of %s, and before of %q", c.Bill, owners[c.Bill], c.Upstream, called[c.Bill])
 		}

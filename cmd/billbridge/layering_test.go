@@ -29,9 +29,8 @@ var webServing = []string{"net/http", "net/http/"}
 
 var layers = map[string]layer{
 	// No I/O: the caller passes all input.
-	"translate":         {of: []string{"translate/wording"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
+	"translate":         {never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
 	"translate/billing": {of: []string{"translate"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
-	"translate/wording": {never: slices.Concat(webServing, []string{"os", "net"})},
 	"config":            {of: []string{"translate", "translate/billing"}, never: webServing},
 	// The writer of the log. It knows neither requests nor files.
 	"proxy/accesslog": {of: []string{"config"}, never: append([]string{"os", "os/", "flag"}, webServing...)},
@@ -43,17 +42,26 @@ var layers = map[string]layer{
 	// They have what tests share. A test within a package that they import cannot use them: that would be a cycle.
 	"proxy/proxytest":         {of: []string{"config", "translate", "proxy/partner", "proxy/store"}, never: webServing},
 	"proxy/proxytest/browser": {of: []string{"proxy/proxytest"}},
-	"proxy/rollout":           {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store", "proxy/rollout/evidence"}},
-	"proxy/rollout/evidence":  {of: []string{"config", "translate", "translate/billing", "translate/wording", "proxy/partner", "proxy/store"}},
-	"proxy/relay":             {of: []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/partner", "proxy/store", "proxy/tracing"}},
-	"proxy/sandbox":           {},
+	// It decides where calls go. It speaks to nobody: no HTTP, and no words for operators.
+	"proxy/rollout": {
+		of:    []string{"config", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/evidence"},
+		never: append([]string{"github.com/gorilla/mux"}, webServing...),
+	},
+	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
+	// What an operator can do, and its one door.
+	"proxy/operate": {
+		of:    []string{"config", "proxy/partner", "proxy/relay", "proxy/rollout", "proxy/rollout/evidence", "proxy/store"},
+		never: []string{"os", "os/", "flag"},
+	},
+	"proxy/relay":   {of: []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/partner", "proxy/store", "proxy/tracing"}},
+	"proxy/sandbox": {},
 	"proxy": {
 		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
 		never: []string{"os", "os/", "flag"},
 	},
 	// It shows the gateway to the operator, and knows neither files nor the sandbox.
 	"proxy/console": {
-		of:    []string{"config", "translate", "translate/billing", "translate/wording", "proxy", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/operate", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/store"},
 		never: []string{"os", "os/", "flag", "net"},
 	},
 	// It makes calls on connections, independent of gateway and config.
@@ -62,12 +70,12 @@ var layers = map[string]layer{
 	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
 	// It wires the other packages.
 	"proxy/server": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/console", "proxy/framing", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
+		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/console", "proxy/framing", "proxy/operate", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
 		never: []string{"os", "os/", "flag"},
 	},
 	// A program for measurements.
 	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox", "proxy/proxytest"}},
-	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/partner", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
+	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/partner", "proxy/operate", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
 }
 
 // A source has the imports of a file. Packages of this module are named by their folder.

@@ -17,9 +17,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
 )
 
 // hostile is a value of a caller that must not reach a terminal as it is: it would change colours and titles, overwrite and forge
@@ -88,14 +87,14 @@ func showsRaw(output string) string {
 // hostileAdmin is an admin listener whose replies have hostile texts in all fields. With status it fails with a hostile text.
 func hostileAdmin(t *testing.T, status int) string {
 	replies := map[string][]byte{
-		"GET /callbacks": filled[[]relay.Listed](t), "GET /callbacks/audit": filled[[]relay.Decided](t), "GET /callbacks/" + hostileID: filled[relay.Listed](t),
-		"POST /callbacks/replay": filled[relay.Progress](t), "POST /callbacks/" + hostileID + "/replay": nil,
-		"GET /rollout": filled[rollout.Status](t), "GET /rollout/report": filled[rollout.Report](t), "GET /rollout/audit": filled[[]rollout.Changed](t),
-		"GET /rollout/bills": filled[rollout.BillList](t), "POST /rollout/read": filled[rollout.Bill](t), "GET /rollout/bill": filled[rollout.Bill](t),
-		"POST /rollout/bill": filled[rollout.Bill](t), "GET /store/clock": filled[rollout.Clock](t), "POST /store/clock": filled[rollout.Clock](t),
+		"GET /callbacks": filled[[]operate.Callback](t), "GET /callbacks/audit": filled[[]operate.Redelivered](t), "GET /callbacks/" + hostileID: filled[operate.Callback](t),
+		"POST /callbacks/replay": filled[operate.Progress](t), "POST /callbacks/" + hostileID + "/replay": nil,
+		"GET /rollout": filled[operate.Status](t), "GET /rollout/report": filled[operate.Report](t), "GET /audit": filled[[]operate.Change](t),
+		"GET /rollout/bills": filled[operate.BillList](t), "POST /rollout/read": filled[operate.Bill](t), "GET /rollout/bill": filled[operate.Bill](t),
+		"POST /rollout/bill": filled[operate.Bill](t), "GET /store/clock": filled[operate.Clock](t), "POST /store/clock": filled[operate.Clock](t),
 	}
 	for _, action := range []string{"stage", "unset", "stop", "resume", "begin", "moved", "restored", "reset", "assign"} {
-		replies["POST /rollout/"+action] = filled[rollout.Changed](t)
+		replies["POST /rollout/"+action] = filled[operate.Change](t)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reply, known := replies[r.Method+" "+r.URL.Path]
@@ -131,7 +130,7 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 		"callbacks list --limit 1", "callbacks list --limit 1 --json", "callbacks show " + hostileID, "callbacks show " + hostileID + " --json", "callbacks audit",
 		"callbacks audit --json", "callbacks replay --all --by x", "bills list", "bills list --json", "bills list --outcome unknown",
 		"bills read A --partner " + ref, "bills read A --json --partner " + ref, "rollout status --limit 1", "rollout status --limit 1 --json", "rollout report", "rollout report --format markdown",
-		"rollout report --format json", "rollout audit", "rollout audit --json", "rollout set --default --stage new --by x", "rollout unset --default --by x",
+		"rollout report --format json", "audit", "rollout audit --json", "rollout set --default --stage new --by x", "rollout unset --default --by x",
 		"rollout stop --by x", "rollout resume --by x", "rollout begin --by x", "rollout moved old --by x", "rollout restored --by x", "rollout reset --all --by x",
 		"rollout bill --bill A --partner " + ref, "rollout bill --json --bill A --partner " + ref, "rollout bill --bill A --assign old --by x --partner " + ref,
 		"store clock", "store clock --confirm --by x",

@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
-
-	"github.com/alecthomas/kong"
 )
 
 type rolloutCommand struct {
@@ -29,7 +26,7 @@ type rolloutCommand struct {
 	Moved    rolloutMoved    `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
 	Reset    rolloutReset    `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
-	Audit    rolloutAudit    `cmd:"" help:"List who changed what, the last change first."`
+	Audit    auditCommand    `cmd:"" help:"List who changed what, the last change first."`
 }
 
 // partnerFlags name a partner.
@@ -56,24 +53,21 @@ func (f *partnerFlags) partner() (string, error) {
 	return *f.Partner, nil
 }
 
-// withPartner adds the partner to a path, if one is named.
-func (f *partnerFlags) withPartner(path string) (string, error) {
+// ref returns the partner for package operate, of all if none is named.
+func (f *partnerFlags) ref() (operate.PartnerRef, error) {
 	partner, err := f.partner()
-	if err == nil && partner != "" {
-		path += "?" + url.Values{"partner": {partner}}.Encode()
-	}
-	return path, err
+	return operate.PartnerRef{Partner: partner}, err
 }
 
 // target returns the one partner that a change is for, or all if the flag --NAME is given, which stands for many.
-func (f *partnerFlags) target(name string, given bool, all string) (string, error) {
+func (f *partnerFlags) target(name string, given bool, all string) (operate.PartnerRef, error) {
 	if named := f.Partner != nil || f.KeyFile != nil; named == given {
-		return "", usageError("give one of --partner, --key-file and --" + name)
+		return operate.PartnerRef{}, usageError("give one of --partner, --key-file and --" + name)
 	}
 	if given {
-		return all, nil
+		return operate.PartnerRef{Partner: all}, nil
 	}
-	return f.partner()
+	return f.ref()
 }
 
 // maxKeyFile bounds the size of a key file, in bytes.
@@ -131,7 +125,7 @@ func (rolloutSet) Help() string {
 
 // Run sets a stage.
 func (c *rolloutSet) Run(ctx context.Context, s system) error {
-	partner, err := c.target("default", c.Default, "default")
+	partner, err := c.target("default", c.Default, operate.Default)
 	switch {
 	case err != nil:
 		return err
@@ -140,11 +134,9 @@ func (c *rolloutSet) Run(ctx context.Context, s system) error {
 	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
-	q := url.Values{"partner": {partner}, "stage": {c.Stage}}
-	if c.Percent != nil {
-		q.Set("percent", strconv.Itoa(*c.Percent))
-	}
-	changed, err := c.change(ctx, s, "stage", c.Force.in(q), nil)
+	m := operate.Move{PartnerRef: partner, Stage: rollout.Stage(c.Stage), Percent: c.Percent}
+	m.Force = operate.Force(c.Force)
+	changed, err := c.change(ctx, s, "stage", &m, &m.Author)
 	if err != nil {
 		return err
 	}
@@ -153,13 +145,14 @@ func (c *rolloutSet) Run(ctx context.Context, s system) error {
 }
 
 // printStage prints a change of a stage.
-func printStage(s system, changed rollout.Changed) {
-	printf(s.out, "%s: %s, was %s%s\n", rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced, changed.Overridden...))
+func printStage(s system, changed operate.Change) {
+	printf(s.out, "%s: %s, was %s%s\n", operate.Label(changed.Partner, changed.Name), changed.New(), changed.Old(),
+		forcedSuffix(changed.Forced, changed.Overridden...))
 	printEffect(s, changed)
 }
 
 // printEffect prints the warning of a change, and its effect on new bills.
-func printEffect(s system, changed rollout.Changed) {
+func printEffect(s system, changed operate.Change) {
 	if changed.Warning != "" {
 		printf(s.err, "Warning: %s.\n", changed.Warning)
 	}
@@ -183,46 +176,20 @@ func (rolloutUnset) Help() string { return examples("billbridge rollout unset --
 
 // Run removes a stage.
 func (c *rolloutUnset) Run(ctx context.Context, s system) error {
-	partner, err := c.target("default", c.Default, "default")
+	partner, err := c.target("default", c.Default, operate.Default)
 	if err != nil {
 		return err
 	}
-	changed, err := c.change(ctx, s, "unset", c.Force.in(url.Values{"partner": {partner}}), nil)
+	u := operate.Unset{PartnerRef: partner}
+	u.Force = operate.Force(c.Force)
+	changed, err := c.change(ctx, s, "unset", &u, &u.Author)
 	if err != nil {
 		return err
 	}
-	printf(s.out, "%s: follows %s, was %s%s\n", rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.To, changed.ToPercent), rollout.InWords(changed.From, changed.FromPercent), forcedSuffix(changed.Forced, changed.Overridden...))
+	printf(s.out, "%s: follows %s, was %s%s\n", operate.Label(changed.Partner, changed.Name), changed.New(), changed.Old(),
+		forcedSuffix(changed.Forced, changed.Overridden...))
 	printEffect(s, changed)
 	return nil
-}
-
-// A forceFlag names the reasons that a change overrides, separated by commas. --force without names is sent as it is: the gateway
-// refuses it, with the names of the reasons.
-type forceFlag string
-
-// Decode implements kong.MapperValue. The value can be missing.
-func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
-	if next := ctx.Scan.Peek(); next.IsEOL() || !next.IsValue() {
-		*f = "true"
-		return nil
-	}
-	var names string
-	if err := ctx.Scan.PopValueInto("names", &names); err != nil {
-		return err
-	}
-	if names == "" {
-		return fmt.Errorf("--force is empty: name the reasons that the change overrides")
-	}
-	*f = forceFlag(names)
-	return nil
-}
-
-// in adds the parameter force, if it is set.
-func (f forceFlag) in(q url.Values) url.Values {
-	if f != "" {
-		q.Set("force", string(f))
-	}
-	return q
 }
 
 type rolloutStop struct {
@@ -239,7 +206,8 @@ func (rolloutStop) Help() string {
 
 // Run turns the kill switch on.
 func (c *rolloutStop) Run(ctx context.Context, s system) error {
-	changed, err := c.change(ctx, s, "stop", c.Force.in(url.Values{}), nil)
+	d := operate.Decision{Force: operate.Force(c.Force)}
+	changed, err := c.change(ctx, s, "stop", &d, &d.Author)
 	switch {
 	case err != nil:
 		return err
@@ -270,7 +238,8 @@ func (rolloutBegin) Help() string {
 
 // Run begins the rollout.
 func (c *rolloutBegin) Run(ctx context.Context, s system) error {
-	changed, err := c.change(ctx, s, "begin", c.Force.in(url.Values{}), nil)
+	d := operate.Decision{Force: operate.Force(c.Force)}
+	changed, err := c.change(ctx, s, "begin", &d, &d.Author)
 	if err != nil {
 		return err
 	}
@@ -292,7 +261,8 @@ func (rolloutMoved) Help() string {
 
 // Run allows the change.
 func (c *rolloutMoved) Run(ctx context.Context, s system) error {
-	changed, err := c.change(ctx, s, "moved", url.Values{"upstream": {c.Upstream}}, nil)
+	m := operate.MovedUpstream{Upstream: c.Upstream}
+	changed, err := c.change(ctx, s, "moved", &m, &m.Author)
 	if err != nil {
 		return err
 	}
@@ -315,15 +285,17 @@ func (rolloutReset) Help() string {
 
 // Run resets counts.
 func (c *rolloutReset) Run(ctx context.Context, s system) error {
-	partner, err := c.target("all", c.All, "all")
+	partner, err := c.target("all", c.All, operate.All)
 	if err != nil {
 		return err
 	}
-	changed, err := c.change(ctx, s, "reset", c.Force.in(url.Values{"partner": {partner}}), nil)
+	r := operate.Reset{PartnerRef: partner}
+	r.Force = operate.Force(c.Force)
+	changed, err := c.change(ctx, s, "reset", &r, &r.Author)
 	if err != nil {
 		return err
 	}
-	printf(s.out, "%s: the counts of the report start again\n", rollout.Label(changed.Partner, changed.Name))
+	printf(s.out, "%s: the counts of the report start again\n", operate.Label(changed.Partner, changed.Name))
 	return nil
 }
 

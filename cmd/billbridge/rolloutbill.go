@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"text/tabwriter"
 
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
 )
 
 // billFlags name the partner of a bill, and the credentials for reading the bill at a backend.
@@ -21,31 +20,23 @@ type billFlags struct {
 	Merchant string  `placeholder:"NAME" help:"The merchant to read the bill with. If omitted, that of the partner's first call."`
 }
 
-// request returns the query parameters for a bill and, with --key-file, a body with the key.
-func (f *billFlags) request(bill string) (q url.Values, body []byte, err error) {
-	q = url.Values{"bill": {bill}}
-	for key, value := range map[string]string{"member": f.Member, "merchant": f.Merchant} {
-		if value != "" {
-			q.Set(key, value)
-		}
-	}
+// ref returns the bill for package operate, with the key if --key-file is given.
+func (f *billFlags) ref(bill string) (ref operate.BillRef, err error) {
+	ref = operate.BillRef{Bill: bill, Member: f.Member, Merchant: f.Merchant}
 	flags := partnerFlags{Partner: f.Partner, KeyFile: f.KeyFile}
 	partner, err := flags.partner()
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return ref, err
 	case partner == "":
-		return nil, nil, usageError("give one of --partner and --key-file")
+		return ref, usageError("give one of --partner and --key-file")
 	case f.KeyFile == nil:
-		q.Set("partner", partner)
-		return q, nil, nil
+		ref.Partner = partner
+		return ref, nil
 	}
 	text, err := os.ReadFile(*f.KeyFile) // partner has checked it
-	if err != nil {
-		return nil, nil, err
-	}
-	body, err = json.Marshal(map[string]string{"key": trimLineEnd(text)})
-	return q, body, err
+	ref.Key = trimLineEnd(text)
+	return ref, err
 }
 
 type rolloutBill struct {
@@ -65,33 +56,31 @@ func (rolloutBill) Help() string {
 
 // Run shows a bill, or sets its owner.
 func (c *rolloutBill) Run(ctx context.Context, s system) error {
-	if c.Force != "" && c.Assign == "" {
+	if len(c.Force) > 0 && c.Assign == "" {
 		return usageError("--force requires --assign")
 	}
-	q, body, err := c.request(c.Bill)
+	ref, err := c.ref(c.Bill)
 	if err != nil {
 		return err
 	}
 	if c.Assign != "" {
-		q.Set("to", c.Assign)
-		changed, err := c.change(ctx, s, "assign", c.Force.in(q), body)
+		a := operate.Assign{BillRef: ref, To: c.Assign}
+		a.Force = operate.Force(c.Force)
+		changed, err := c.change(ctx, s, "assign", &a, &a.Author)
 		if err != nil {
 			return err
 		}
-		printf(s.out, "The owner of bill %s of partner %s is now %s%s.\n", quoted(changed.Subject), rollout.Label(changed.Partner, changed.Name), changed.To, forcedSuffix(changed.Forced, changed.Overridden...))
+		printf(s.out, "The owner of bill %s of partner %s is now %s%s.\n", quoted(changed.Subject),
+			operate.Label(changed.Partner, changed.Name), changed.To, forcedSuffix(changed.Forced, changed.Overridden...))
 		return nil
 	}
-	method := http.MethodGet
-	if body != nil {
-		method = http.MethodPost
-	}
-	return showBill(ctx, s, &c.adminFlags, method, "/rollout/bill?"+q.Encode(), body, c.JSON)
+	return showBill(ctx, s, &c.adminFlags, "/rollout/bill", ref, c.JSON)
 }
 
-// showBill prints the bill at a path of the admin listener.
-func showBill(ctx context.Context, s system, admin *adminFlags, method, path string, body []byte, asJSON bool) error {
-	var b rollout.Bill
-	if err := admin.call(ctx, method, path, body, decodeInto(&b)); err != nil {
+// showBill prints a bill as a path of the admin listener has it. With POST the key of the partner can be in the body.
+func showBill(ctx context.Context, s system, admin *adminFlags, path string, ref operate.BillRef, asJSON bool) error {
+	var b operate.Bill
+	if err := admin.send(ctx, http.MethodPost, path, ref, &b); err != nil {
 		return err
 	}
 	if asJSON {
@@ -100,9 +89,9 @@ func showBill(ctx context.Context, s system, admin *adminFlags, method, path str
 	return printBill(s.out, b)
 }
 
-func printBill(out io.Writer, b rollout.Bill) error {
+func printBill(out io.Writer, b operate.Bill) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	printf(w, "partner\t%s\nbill\t%s\n", rollout.Label(b.Partner, b.Name), quoted(b.Bill))
+	printf(w, "partner\t%s\nbill\t%s\n", operate.Label(b.Partner, b.Name), quoted(b.Bill))
 	printf(w, "ledger\t%s\n", ledgerText(b.Ledger))
 	if l := b.Ledger; l != nil && l.Ended != nil {
 		printf(w, "ended\tseen destroyed or cancelled at %s\n", formatTime(*l.Ended))
@@ -138,7 +127,7 @@ func printBill(out io.Writer, b rollout.Bill) error {
 }
 
 // ledgerText describes the row of a bill in the ledger.
-func ledgerText(l *rollout.LedgerBill) (text string) {
+func ledgerText(l *operate.LedgerBill) (text string) {
 	if l == nil {
 		return "not in the ledger: both backends are probed at the next call"
 	}

@@ -240,7 +240,7 @@ func (m *rolloutRun) move(ctx context.Context, who string) {
 func (m *rolloutRun) set(ctx context.Context, c change) {
 	// With force: the test waits for no verdict, the ledger has the bills of drained partners, and the settling period is
 	// over.
-	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(c.who))}, "stage": {c.stage}, "force": {rollout.AllReasons()}}
+	q := url.Values{"by": {"test"}, "partner": {string(partner.Of(c.who))}, "stage": {c.stage}, "force": {rollout.JoinKinds(rollout.ReasonKinds)}}
 	if c.who == defaultPartner {
 		q.Set("partner", "default")
 	}

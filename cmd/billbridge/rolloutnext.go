@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"net/url"
-	"slices"
-	"strings"
+	"net/http"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
 )
 
@@ -32,11 +31,12 @@ func (c *rolloutNext) Run(ctx context.Context, s system) error {
 	case partner == "":
 		return usageError("give one of --partner and --key-file")
 	}
-	q := url.Values{"partner": {partner}}
+	m := operate.Move{PartnerRef: operate.PartnerRef{Partner: partner}}
 	if c.DryRun {
-		return c.preview(ctx, s, q)
+		return c.preview(ctx, s, m)
 	}
-	changed, err := c.change(ctx, s, "next", c.Force.in(q), nil)
+	m.Force = operate.Force(c.Force)
+	changed, err := c.change(ctx, s, "next", &m, &m.Author)
 	if err != nil {
 		return err
 	}
@@ -45,26 +45,19 @@ func (c *rolloutNext) Run(ctx context.Context, s system) error {
 }
 
 // preview prints what would change.
-func (c *rolloutNext) preview(ctx context.Context, s system, q url.Values) error {
-	var changed rollout.Changed
-	if err := c.call(ctx, "POST", "/rollout/next?preview=true&"+q.Encode(), nil, decodeInto(&changed)); err != nil {
+func (c *rolloutNext) preview(ctx context.Context, s system, m operate.Move) error {
+	var changed operate.Change
+	m.Preview = true
+	if err := c.send(ctx, http.MethodPost, "/rollout/next", m, &changed); err != nil {
 		return err
 	}
 	printf(s.out, "%s: is %s, the next stage is %s. Nothing was changed.\n",
-		rollout.Label(changed.Partner, changed.Name), rollout.InWords(changed.From, changed.FromPercent), rollout.InWords(changed.To, changed.ToPercent))
+		operate.Label(changed.Partner, changed.Name), changed.Old(), changed.New())
 	printEffect(s, changed)
 	if len(changed.Reasons) == 0 {
 		return nil
 	}
-	var kinds []string
-	for _, reason := range changed.Reasons {
-		if kind := string(reason.Kind); !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	printf(s.out, "Reasons against it, so that the change needs --force %s:\n", strings.Join(kinds, ","))
-	for _, reason := range changed.Reasons {
-		printf(s.out, "  %s [%s]\n", reason.Text, reason.Kind)
-	}
+	kinds := rollout.JoinKinds(rollout.KindsOf(changed.Reasons))
+	printf(s.out, "Reasons against it, so that the change needs --force %s:%s\n", kinds, lines(reasonLines(changed.Reasons)))
 	return nil
 }

@@ -5,12 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/store"
 )
 
@@ -32,11 +31,11 @@ func (c *rolloutStatus) Run(ctx context.Context, s system) error {
 	if c.Limit < 0 {
 		return usageError(fmt.Sprintf("--limit must not be negative, but is %d", c.Limit))
 	}
-	path, err := c.withPartner("/rollout")
+	partner, err := c.ref()
 	if err != nil {
 		return err
 	}
-	status, err := c.pages(ctx, path)
+	status, err := c.pages(ctx, partner)
 	if err != nil {
 		return err
 	}
@@ -56,19 +55,16 @@ func (c *rolloutStatus) Run(ctx context.Context, s system) error {
 }
 
 // pages gets the status with the partners of as many pages as are wanted.
-func (c *rolloutStatus) pages(ctx context.Context, path string) (all rollout.Status, err error) {
-	separator := "?"
-	if strings.Contains(path, "?") {
-		separator = "&"
-	}
-	all.Partners = []rollout.PartnerStatus{} // a list in JSON, also when it is empty
-	for after := ""; ; {
+func (c *rolloutStatus) pages(ctx context.Context, partner operate.PartnerRef) (all operate.Status, err error) {
+	all.Partners = []operate.PartnerStatus{} // a list in JSON, also when it is empty
+	for {
 		page := maxPage
 		if c.Limit > 0 {
 			page = min(page, c.Limit-len(all.Partners))
 		}
-		var status rollout.Status
-		if err := c.get(ctx, path+separator+"limit="+strconv.Itoa(page)+after, &status); err != nil {
+		var status operate.Status
+		p := operate.Page{PartnerRef: partner, After: all.Next, Limit: operate.AtMost(page)}
+		if err := c.get(ctx, "/rollout", p, &status); err != nil {
 			return all, err
 		}
 		status.Partners = append(all.Partners, status.Partners...)
@@ -76,12 +72,11 @@ func (c *rolloutStatus) pages(ctx context.Context, path string) (all rollout.Sta
 		if all = status; all.Next == "" || c.Limit > 0 && len(all.Partners) >= c.Limit {
 			return all, nil
 		}
-		after = "&after=" + all.Next
 	}
 }
 
 // printRollout prints what concerns all partners.
-func printRollout(w *tabwriter.Writer, status rollout.Status) {
+func printRollout(w *tabwriter.Writer, status operate.Status) {
 	backend := func(name string) string {
 		for _, b := range status.Backends {
 			if b.Name == name {
@@ -90,7 +85,7 @@ func printRollout(w *tabwriter.Writer, status rollout.Status) {
 		}
 		return name
 	}
-	declared := func(d *rollout.Declared, effect string) string {
+	declared := func(d *operate.Declared, effect string) string {
 		if d == nil {
 			return "-"
 		}
@@ -116,7 +111,7 @@ func printRollout(w *tabwriter.Writer, status rollout.Status) {
 }
 
 // printPartners prints one row per partner.
-func printPartners(w *tabwriter.Writer, status rollout.Status) {
+func printPartners(w *tabwriter.Writer, status operate.Status) {
 	if status.Uncounted != "" {
 		printf(w, "\nThe bills are not counted: %s.\n", status.Uncounted)
 	}
@@ -136,12 +131,12 @@ func printPartners(w *tabwriter.Writer, status rollout.Status) {
 		if p.Effect != nil {
 			effect = p.Effect.String()
 		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\n", rollout.Label(p.Partner, p.Name), stage, seen, billCounts(p.Bills), effect)
+		printf(w, "%s\t%s\t%s\t%s\t%s\n", operate.Label(p.Partner, p.Name), stage, seen, billCounts(p.Bills), effect)
 	}
 }
 
 // begunLines report whether the rollout has begun on this store, and what to do if not.
-func begunLines(s rollout.Status) [][2]string {
+func begunLines(s operate.Status) [][2]string {
 	switch {
 	case s.Begun != nil:
 		return [][2]string{{"begun", formatTime(s.Begun.At) + " by " + s.Begun.By}}
@@ -156,7 +151,7 @@ func begunLines(s rollout.Status) [][2]string {
 }
 
 // noticeLines report what may need an action of the operator.
-func noticeLines(s rollout.Status) (lines [][2]string) {
+func noticeLines(s operate.Status) (lines [][2]string) {
 	if s.RefusedUntil != nil {
 		lines = append(lines, [2]string{"new bills", "refused until " + formatTime(*s.RefusedUntil) + ": a create that is not in the ledger may still be under way"})
 	}
@@ -181,7 +176,7 @@ func noticeLines(s rollout.Status) (lines [][2]string) {
 }
 
 // stageText describes a stage and who set it.
-func stageText(p rollout.StageSetting) string {
+func stageText(p operate.StageSetting) string {
 	if p.At == nil {
 		return p.String() + ", from the config"
 	}
@@ -189,7 +184,7 @@ func stageText(p rollout.StageSetting) string {
 }
 
 // billCounts describes how many bills of each backend may be open.
-func billCounts(held []rollout.BillCounts) string {
+func billCounts(held []operate.BillCounts) string {
 	var parts []string
 	for _, h := range held {
 		if h.Open() == 0 {
@@ -205,7 +200,7 @@ func billCounts(held []rollout.BillCounts) string {
 }
 
 // restoredBy is what happened if no operator has declared the store restored.
-func restoredBy(d *rollout.Declared) string {
+func restoredBy(d *operate.Declared) string {
 	if d != nil && d.By == store.ByFailOver {
 		return "the store lacks acknowledged writes, or may lack some; "
 	}

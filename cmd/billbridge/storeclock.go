@@ -3,9 +3,8 @@ package main
 import (
 	"context"
 	"net/http"
-	"net/url"
 
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
 )
 
 type storeCommand struct {
@@ -28,16 +27,16 @@ func (storeClock) Help() string {
 
 // Run shows the clocks, or confirms the machine's.
 func (c *storeClock) Run(ctx context.Context, s system) error {
-	method, path := http.MethodGet, "/store/clock"
+	method := http.MethodGet
+	var author operate.Author
 	if c.Confirm {
-		q := url.Values{}
-		if err := c.addDecider(ctx, s, q); err != nil {
+		if err := c.sign(ctx, s, &author); err != nil {
 			return err
 		}
-		method, path = http.MethodPost, path+"?"+q.Encode()
+		method = http.MethodPost
 	}
-	var clocks rollout.Clock
-	if err := c.call(ctx, method, path, nil, decodeInto(&clocks)); err != nil {
+	var clocks operate.Clock
+	if err := c.send(ctx, method, "/store/clock", author, &clocks); err != nil {
 		return err
 	}
 	printf(s.out, "store    %s\nmachine  %s\n", formatTime(clocks.Store), formatTime(clocks.Machine()))

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 
 	"billbridge/proxy"
-	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
 )
 
 // A billsPage is the data of the page bills.
@@ -21,17 +20,17 @@ type billsPage struct {
 	Problem       string   // of what was looked for
 	WrongID       bool     // the bill cannot exist
 
-	Ledger    []rollout.BillLine // of the bill
-	Unknown   []rollout.BillLine // writes with an unknown outcome: of the bill, or all
+	Ledger    []operate.BillLine // of the bill
+	Unknown   []operate.BillLine // writes with an unknown outcome: of the bill, or all
 	LeftOut   int                // more unknown outcomes
-	Doubled   []rollout.BillLine // bills that both backends have: the bill, or all
-	Callbacks []relay.Listed     // of the bill
+	Doubled   []operate.BillLine // bills that both backends have: the bill, or all
+	Callbacks []operate.Callback // of the bill
 	States    []knownState       // of the bill, the newest first
 	Calls     []*call            // of the bill, as far as the console keeps them
 	Kept      int                // how many calls the console keeps
 
 	HasCallbacks bool
-	Read         *rollout.Bill // what a read showed just now
+	Read         *operate.Bill // what a read showed just now
 	NotAsked     bool          // the read was not possible: the key of the partner is not known
 }
 
@@ -57,10 +56,11 @@ func (c *Console) bills(w http.ResponseWriter, r *http.Request) {
 // readBill reads a bill at its backend, and shows the result.
 func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 	page := &billsPage{Bill: strings.TrimSpace(r.PostFormValue("bill")), Partner: strings.TrimSpace(r.PostFormValue("partner"))}
-	q := without(url.Values{"bill": {page.Bill}, "partner": {c.partnerID(page.Partner)}, "member": {r.PostFormValue("member")}, "merchant": {r.PostFormValue("merchant")}})
-	var read rollout.Bill
-	err := c.call(r, c.options.Rollout, http.MethodPost, "/rollout/read?"+q.Encode(), nil, &read)
-	if problem, ok := problemOf(err, http.StatusNotFound); ok {
+	read, err := ask(r, c.options.Rollout.Read, operate.BillRef{
+		PartnerRef: operate.PartnerRef{Partner: c.partnerID(page.Partner)}, Bill: page.Bill,
+		Member: r.PostFormValue("member"), Merchant: r.PostFormValue("merchant"),
+	})
+	if problem, ok := problemOf(err, operate.NotFound); ok {
 		page.Problem, err = problem, nil
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 		page.WrongID, page.Bill = true, ""
 	}
 	if err := c.findBills(r, page); err != nil {
-		problem, ok := problemOf(err, http.StatusNotFound)
+		problem, ok := problemOf(err, operate.NotFound)
 		if !ok {
 			c.fail(w, r, err)
 			return
@@ -100,23 +100,22 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 // findBills finds what the ledger, the callbacks and the console have of the bill.
 func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	digits := c.partnerID(page.Partner)
-	of := without(url.Values{"bill": {page.Bill}, "partner": {digits}})
-	get := func(api http.Handler, path, more string, answer any) error {
-		return c.call(r, api, http.MethodGet, path+"?"+of.Encode()+more, nil, answer)
-	}
-	var unknown, doubled, ledger rollout.BillList
-	if err := get(c.options.Rollout, "/rollout/bills", "&doubled=true&limit=200", &doubled); err != nil {
+	of, list := operate.PartnerRef{Partner: digits}, c.options.Rollout.Bills
+	doubled, err := ask(r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Doubled: true, Limit: operate.AtMost(200)})
+	if err != nil {
 		return err
 	}
 	page.Doubled = doubled.Bills
-	if err := get(c.options.Rollout, "/rollout/bills", "&outcome=unknown&limit=200", &unknown); err != nil {
+	unknown, err := ask(r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Outcome: "unknown", Limit: operate.AtMost(200)})
+	if err != nil {
 		return err
 	}
 	page.Unknown, page.LeftOut = unknown.Bills, unknown.LeftOut
 	if page.Bill == "" {
 		return nil
 	}
-	if err := get(c.options.Rollout, "/rollout/bills", "&limit=100", &ledger); err != nil {
+	ledger, err := ask(r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill})
+	if err != nil {
 		return err
 	}
 	page.Ledger = ledger.Bills
@@ -131,15 +130,14 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	if !page.HasCallbacks {
 		return nil
 	}
-	var callbacks relay.Page
-	if err := get(c.options.Callbacks, "/callbacks/page", "&limit=100", &callbacks); err != nil {
+	callbacks, err := ask(r, c.options.Callbacks.CallbackPage, operate.CallbackFilter{PartnerRef: of, Bill: page.Bill, Limit: operate.AtMost(100)})
+	if err != nil {
 		return err
 	}
 	page.Callbacks = callbacks.Callbacks
 	for _, listed := range page.Callbacks[:min(len(page.Callbacks), callbacksRead)] {
-		var one relay.Listed
-		err := c.call(r, c.options.Callbacks, http.MethodGet, "/callbacks/"+url.PathEscape(listed.ID), nil, &one)
-		if _, removed := problemOf(err, http.StatusNotFound); removed { // after it was listed
+		one, err := ask(r, c.options.Callbacks.Callback, operate.CallbackRef{ID: listed.ID})
+		if _, removed := problemOf(err, operate.NotFound); removed { // after it was listed
 			continue
 		}
 		if err != nil {

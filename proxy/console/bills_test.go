@@ -81,10 +81,10 @@ func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 			t.Fatal(fresh, err)
 		}
 	}
-	s.rollout.ReadBillsWith(func(_ context.Context, upstream string, as rollout.Credentials, _ string) (rollout.BackendBill, rollout.Credentials) {
+	s.operator.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, _ string) (rollout.BackendBill, rollout.Credentials) {
 		as.Key = "one"
 		return rollout.BackendBill{Upstream: upstream, Result: "has it", State: "W", Code: "0000"}, as
-	})
+	}
 	_, body = post(t, s, "/bills/read", url.Values{"bill": {"B1"}, "partner": {partner.Of("one").Short()}}.Encode())
 	_, table, _ := strings.Cut(body, `id="states"`)
 	table, _, _ = strings.Cut(table, "</section>")
@@ -119,11 +119,11 @@ func TestBillIsReadNow(t *testing.T) {
 	}
 	s.has("a read without a key", read(), "its key is not known", "no clear answer")
 	var asked string
-	s.rollout.ReadBillsWith(func(_ context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+	s.operator.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
 		asked += upstream + " " + bill + " "
 		as.Key = "one"
 		return rollout.BackendBill{Upstream: upstream, Result: "has it", State: "F", Amount: "20000" + hostile, Code: "0000"}, as
-	})
+	}
 	body := read()
 	s.has("a read", body, "has it", "<code>F</code> (paid)", "20000&#34;&gt;", "There is none.") // the outcome is resolved
 	if asked != "old B1 " {

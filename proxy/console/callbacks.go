@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"billbridge/proxy/relay"
+	"billbridge/proxy/operate"
 )
 
 // A callbacksPage is the data of the page callbacks.
@@ -18,7 +19,7 @@ type callbacksPage struct {
 	Upstreams []string
 	Partners  []string // the names of the config
 	Ages      []string
-	List      []relay.Listed
+	List      []operate.Callback
 	Problem   string // of the filter
 	This      string // the address of the page
 	Next      string // the address of the next page; "" if this is the last one
@@ -66,18 +67,42 @@ func (f callbackFilter) link(path string) string {
 	return path + "?" + q.Encode()
 }
 
-// callbackQuery is the filter in a query of the admin API.
-func (c *Console) callbackQuery(f callbackFilter) url.Values {
-	q := url.Values{"state": {f.State}, "partner": {c.partnerID(f.Partner)}, "bill": {f.Bill}, "upstream": {f.Upstream}, "after": {f.After}}
+// selects returns the filter for package operate.
+func (c *Console) selects(f callbackFilter, limit int) (operate.CallbackFilter, error) {
+	s := operate.CallbackFilter{
+		PartnerRef: operate.PartnerRef{Partner: c.partnerID(f.Partner)}, State: f.State, Bill: f.Bill, Upstream: f.Upstream,
+		Limit: operate.AtMost(limit),
+	}
+	var err error
+	if f.After != "" {
+		s.After, err = strconv.ParseInt(f.After, 10, 64)
+	}
 	if slices.Contains(callbackAges, f.Age) {
 		age, _ := time.ParseDuration(strings.TrimPrefix(f.Age, "-")) // one of callbackAges
-		key := "since"
+		at := c.options.Now().Add(-age).UTC().Truncate(time.Second)
 		if strings.HasPrefix(f.Age, "-") {
-			key = "until"
+			s.Until = at
+		} else {
+			s.Since = at
 		}
-		q.Set(key, c.options.Now().Add(-age).UTC().Format(time.RFC3339))
 	}
-	return without(q)
+	if err != nil {
+		err = &operate.Error{Text: "after is the next of the page before"}
+	}
+	return s, err
+}
+
+// fields returns a filter as the fields of a form, which decideWithProgress reads.
+func fields(s operate.CallbackFilter) url.Values {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Format(time.RFC3339)
+	}
+	return without(url.Values{
+		"partner": {s.Partner}, "bill": {s.Bill}, "upstream": {s.Upstream}, "since": {at(s.Since)}, "until": {at(s.Until)},
+	})
 }
 
 // without removes the keys that have no value.
@@ -128,10 +153,11 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	q := c.callbackQuery(f)
-	q.Set("limit", strconv.Itoa(callbacksOnPage))
-	var found relay.Page
-	err = c.call(r, c.options.Callbacks, http.MethodGet, "/callbacks/page?"+q.Encode(), nil, &found)
+	var found operate.CallbackPage
+	selected, err := c.selects(f, callbacksOnPage)
+	if err == nil {
+		found, err = ask(r, c.options.Callbacks.CallbackPage, selected)
+	}
 	if problem, ok := problemOf(err); ok { // of the filter: the form stays
 		page.Problem, err = problem, nil
 	}
@@ -155,8 +181,8 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 
 // callbackTabs are the states, with the numbers of those that wait or are dead.
 func (c *Console) callbackTabs(r *http.Request, f callbackFilter) ([]callbackTab, error) {
-	var counts relay.Counts
-	if err := c.call(r, c.options.Callbacks, http.MethodGet, "/callbacks/counts?at_most="+strconv.Itoa(countedMost), nil, &counts); err != nil {
+	counts, err := ask(r, c.options.Callbacks.Counts, operate.CountLimit{AtMost: countedMost})
+	if err != nil {
 		return nil, err
 	}
 	var tabs []callbackTab
@@ -174,7 +200,7 @@ func (c *Console) callbackTabs(r *http.Request, f callbackFilter) ([]callbackTab
 
 // A callbackPage is the data of the page callback.
 type callbackPage struct {
-	relay.Listed
+	operate.Callback
 	MayReplay, MayDrop bool // by its state
 	HasBills           bool
 	Done               string // what was decided just now: replay or drop
@@ -183,7 +209,8 @@ type callbackPage struct {
 // callback shows one callback with its attempts.
 func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 	var page callbackPage
-	if err := c.callbackOf(r, http.MethodGet, "", &page.Listed); err != nil {
+	var err error
+	if page.Callback, err = ask(r, c.options.Callbacks.Callback, operate.CallbackRef{ID: r.PathValue("id")}); err != nil {
 		c.fail(w, r, err)
 		return
 	}
@@ -194,15 +221,6 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 		page.Done = done
 	}
 	c.page(w, r, "callback", page)
-}
-
-// callbackOf calls the API for the callback of the address of a page.
-func (c *Console) callbackOf(r *http.Request, method, rest string, answer any) error {
-	id := r.PathValue("id")
-	if !strings.HasPrefix(id, "cb_") || strings.ContainsAny(id, "/.") || len(id) > 100 { // the API would take it for another path
-		return &apiError{http.StatusNotFound, "there is no callback with this id"}
-	}
-	return c.call(r, c.options.Callbacks, method, "/callbacks/"+url.PathEscape(id)+rest, nil, answer)
 }
 
 // decisions are what can be done with dead callbacks.
@@ -219,15 +237,37 @@ type decisionPage struct {
 	Blocked string // why it is not possible; "" if it is
 }
 
+// decision returns what decides about several callbacks.
+func (c *Console) decision(do string) func(context.Context, operate.Selection, func(operate.Progress)) error {
+	if do == "replay" {
+		return c.options.Callbacks.Replay
+	}
+	return c.options.Callbacks.Drop
+}
+
+// known reports whether a decision can be made here, and answers the request if not.
+func (c *Console) known(w http.ResponseWriter, r *http.Request) bool {
+	if !slices.Contains(decisions, r.PathValue("do")) {
+		c.refuse(w, r, http.StatusNotFound, "error.path")
+		return false
+	}
+	return true
+}
+
 // decideCallback shows what a decision about one callback would do, and takes it.
 func (c *Console) decideCallback(w http.ResponseWriter, r *http.Request) {
-	do, id := r.PathValue("do"), r.PathValue("id")
-	if !slices.Contains(decisions, do) {
-		c.refuse(w, r, http.StatusNotFound, "error.path")
+	if !c.known(w, r) {
 		return
 	}
+	do, id := r.PathValue("do"), r.PathValue("id")
+	decide := c.options.Callbacks.DropOne
+	if do == "replay" {
+		decide = c.options.Callbacks.ReplayOne
+	}
+	choice := operate.Choice{CallbackRef: operate.CallbackRef{ID: id}}
 	if r.Method == http.MethodPost {
-		if err := c.callbackOf(r, http.MethodPost, "/"+do+"?"+url.Values{"by": {by(r)}}.Encode(), nil); err != nil {
+		choice.By = by(r)
+		if _, err := ask(r, decide, choice); err != nil {
 			c.fail(w, r, err)
 			return
 		}
@@ -235,8 +275,14 @@ func (c *Console) decideCallback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := decisionPage{Do: do, ID: id, Count: 1}
-	err := c.callbackOf(r, http.MethodPost, "/"+do+"?dry_run=true", nil)
-	if problem, conflict := problemOf(err); conflict {
+	choice.DryRun = true
+	_, err := ask(r, decide, choice)
+	c.showDecision(w, r, page, err)
+}
+
+// showDecision writes the page of a decision, with the reason why it is not possible.
+func (c *Console) showDecision(w http.ResponseWriter, r *http.Request, page decisionPage, err error) {
+	if problem, ok := problemOf(err); ok {
 		page.Blocked, err = problem, nil
 	}
 	if err != nil {
@@ -248,30 +294,23 @@ func (c *Console) decideCallback(w http.ResponseWriter, r *http.Request) {
 
 // decideCallbacks shows what a decision about all dead callbacks of a filter would do, and takes it with its progress.
 func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
-	do := r.PathValue("do")
-	if !slices.Contains(decisions, do) {
-		c.refuse(w, r, http.StatusNotFound, "error.path")
+	if !c.known(w, r) {
 		return
 	}
+	do := r.PathValue("do")
 	if r.Method == http.MethodPost {
 		c.decideWithProgress(w, r, do)
 		return
 	}
 	f := callbackFilterOf(r.URL.Query())
 	f.State, f.After = "dead", ""
-	page := decisionPage{Do: do, Filter: f, Fields: c.callbackQuery(f)}
-	q := c.callbackQuery(f)
-	q.Set("dry_run", "true")
-	q.Set("limit", strconv.Itoa(countedMost+1))
-	var preview relay.Progress
-	err := c.call(r, c.options.Callbacks, http.MethodPost, "/callbacks/"+do+"?"+q.Encode(), nil, &preview)
-	if problem, ok := problemOf(err); ok {
-		page.Blocked, err = problem, nil
+	selected, err := c.selects(f, countedMost+1)
+	page := decisionPage{Do: do, Filter: f, Fields: fields(selected)}
+	if err == nil {
+		s := operate.Selection{Redelivery: operate.Redelivery{DryRun: true}, CallbackFilter: selected}
+		err = c.decision(do)(r.Context(), s, func(p operate.Progress) {
+			page.Count, page.Over = min(p.Of, countedMost), p.Of > countedMost
+		})
 	}
-	if err != nil {
-		c.fail(w, r, err)
-		return
-	}
-	page.Count, page.Over = min(preview.Of, countedMost), preview.Of > countedMost
-	c.page(w, r, "callback-decision", page)
+	c.showDecision(w, r, page, err)
 }

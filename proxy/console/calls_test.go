@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
 	"billbridge/translate/billing"
 )
@@ -280,20 +280,11 @@ func TestLiveCalls(t *testing.T) {
 func TestR35_BillsThatLookLikePhonesAreHidden(t *testing.T) {
 	t.Parallel()
 	const phone = "01098765432"
-	bills := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"bills":[{"bill":"`+phone+`","partner":"0123456789ab","write":{"operation":"bill.cancel"}}]}`)
+	line := operate.BillLine{Bill: phone, Partner: "0123456789ab", Write: &operate.UnknownWrite{Operation: "bill.cancel"}}
+	c := newConsole(t, Options{
+		Rollout:   stubRollout{bills: operate.BillList{Bills: []operate.BillLine{line}}},
+		Callbacks: stubCallbacks{one: operate.Callback{ID: "cb_1", Bill: phone, State: "dead"}},
 	})
-	callbacks := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		one := `{"id":"cb_1","bill":"` + phone + `","state":"dead"}`
-		switch r.URL.Path {
-		case "/callbacks/counts":
-			one = `{}`
-		case "/callbacks/page":
-			one = `{"callbacks":[` + one + `]}`
-		}
-		_, _ = io.WriteString(w, one)
-	})
-	c := newConsole(t, Options{Rollout: bills, Callbacks: callbacks})
 	f := finished("x")
 	f.Bill = phone
 	c.Finished(f)

@@ -1,12 +1,11 @@
 // Package console serves the pages on which an operator sees what the gateway does, and steers it.
 //
-//	c, err := console.New(console.Options{Gateway: gateway, Config: config, Rollout: router.Operator(), Now: time.Now})
+//	c, err := console.New(console.Options{Gateway: gateway, Config: config, Rollout: operator, Callbacks: operator})
 //	proxy.New(config, proxy.Options{Finished: c.Finished})
 //	http.Handle("/", c)
 //
-// A Console is an http.Handler for the admin listener. It is a client of the admin API in the same process: it reads and changes
-// through the handlers that the commands use, so both have the same preconditions, limits and audit log. Its only state is a bounded
-// ring of finished calls and the numbers of the last 60 minutes.
+// A Console is an http.Handler for the admin listener. It reads and changes through package operate, as the commands do, so both have
+// the same preconditions, limits and audit log. Its only state is a bounded ring of finished calls and the numbers of the last 60 minutes.
 //
 // Every page works without scripts. The words are in text/, the pages in templates/.
 package console
@@ -27,9 +26,10 @@ import (
 
 // Options are the dependencies of a console.
 type Options struct {
-	Gateway Gateway
-	// Rollout, Callbacks, Store and Ready are handlers of the admin API. If one is nil, the gateway has no such section.
-	Rollout, Callbacks, Store, Ready http.Handler
+	Gateway   Gateway
+	Rollout   Rollout          // if nil, the gateway has none
+	Callbacks Callbacks        // if nil, the gateway has no store
+	Ready     func() []Problem // what is not ready; may be nil
 
 	Reload func() error          // calls Reloaded; if nil, the config cannot be read again
 	Config func() *config.Config // the config in force
@@ -102,7 +102,7 @@ type route struct {
 	reads   bool // a POST that changes nothing
 }
 
-// routes returns the routes. The paths of the admin API are those of package server: /metrics, /-/…, /rollout…, /callbacks…, /store…;
+// routes returns the routes. The paths of the admin API are those of package server: /metrics, /-/…, /rollout…, /callbacks…, /store…, /audit…;
 // a page must not begin with one of them. So the pages of callbacks are below /deliveries.
 //
 //	/                     Overview
@@ -120,7 +120,7 @@ type route struct {
 //	/sign-in, /sign-out   sessions
 //	/static/…             style and scripts
 func (c *Console) routes() []route {
-	return append([]route{
+	all := []route{
 		{pattern: "GET /static/{file}", serve: c.static},
 		{pattern: "GET /sign-in", serve: c.signIn},
 		{pattern: "POST /sign-in", serve: c.signIn, reads: true},
@@ -131,26 +131,32 @@ func (c *Console) routes() []route {
 		{pattern: "GET /calls/live", serve: c.liveCalls},
 		{pattern: "GET /calls/{key}", serve: c.oneCall},
 
-		{pattern: "GET /partners", serve: c.partners},
-		{pattern: "GET /partners/{partner}", serve: c.onePartner},
-
-		{pattern: "GET /bills", serve: c.bills},
-		{pattern: "POST /bills/read", serve: c.readBill},
-
 		{pattern: "GET /config", serve: c.config},
 		{pattern: "POST /config/reload", serve: c.reload},
 
 		{pattern: "GET /table", serve: c.table},
 		{pattern: "GET /playground", serve: c.playground},
 		{pattern: "POST /playground", serve: c.playground, reads: true},
-
-		{pattern: "GET /deliveries", serve: c.callbacks},
-		{pattern: "GET /deliveries/{id}", serve: c.callback},
-		{pattern: "GET /deliveries/{id}/{do}", serve: c.decideCallback},
-		{pattern: "POST /deliveries/{id}/{do}", serve: c.decideCallback},
-		{pattern: "GET /deliveries/all/{do}", serve: c.decideCallbacks},
-		{pattern: "POST /deliveries/all/{do}", serve: c.decideCallbacks},
-	}, c.moveRoutes()...)
+	}
+	if c.options.Rollout != nil {
+		all = append(append(all, []route{
+			{pattern: "GET /partners", serve: c.partners},
+			{pattern: "GET /partners/{partner}", serve: c.onePartner},
+			{pattern: "GET /bills", serve: c.bills},
+			{pattern: "POST /bills/read", serve: c.readBill},
+		}...), c.moveRoutes()...)
+	}
+	if c.options.Callbacks != nil {
+		all = append(all, []route{
+			{pattern: "GET /deliveries", serve: c.callbacks},
+			{pattern: "GET /deliveries/{id}", serve: c.callback},
+			{pattern: "GET /deliveries/{id}/{do}", serve: c.decideCallback},
+			{pattern: "POST /deliveries/{id}/{do}", serve: c.decideCallback},
+			{pattern: "GET /deliveries/all/{do}", serve: c.decideCallbacks},
+			{pattern: "POST /deliveries/all/{do}", serve: c.decideCallbacks},
+		}...)
+	}
+	return all
 }
 
 // A section is an entry of the navigation. Its title is the text nav.NAME.
@@ -174,15 +180,7 @@ func (c *Console) navigation() []section {
 		patterns[strings.TrimSuffix(r.pattern, "{$}")] = true
 	}
 	return slices.DeleteFunc(slices.Clone(sections), func(s section) bool {
-		switch {
-		case !patterns["GET "+s.Path]:
-			return true
-		case s.Name == "partners" || s.Name == "bills":
-			return c.options.Rollout == nil
-		case s.Name == "callbacks":
-			return c.options.Callbacks == nil
-		}
-		return false
+		return !patterns["GET "+s.Path]
 	})
 }
 

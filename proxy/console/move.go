@@ -5,8 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
 )
 
@@ -17,18 +17,20 @@ type movePage struct {
 	Stages   []rollout.Stage
 	Stage    string // that the visitor chose, with set
 	Percent  string
-	Preview  *rollout.Changed // nil while there is nothing to show
-	Problem  string           // why the change is not possible, or was not made
-	Changed  bool             // the state is another than the visitor has seen
-	NotYet   bool             // there are reasons, and the visitor has not confirmed that they do not matter
-	Unstored string           // a stop that is in effect on this gateway alone
+	Preview  *operate.Change // nil while there is nothing to show
+	Problem  string          // why the change is not possible, or was not made
+	Changed  bool            // the state is another than the visitor has seen
+	NotYet   bool            // there are reasons, and the visitor has not confirmed that they do not matter
+	Unstored string          // a stop that is in effect on this gateway alone
 }
 
-// move shows what a change would do, and makes it. Both ask the API for a preview first: a change is made only if it is still the one that
-// the visitor has seen.
+// move shows what a change would do, and makes it. Both ask for a preview first: a change is made only if it is still the one that the
+// visitor has seen.
 func (c *Console) move(do string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		page := movePage{Do: do, Partner: r.PathValue("partner"), Stages: c.stages(), Stage: r.FormValue("stage"), Percent: r.FormValue("percent")}
+		page := movePage{
+			Do: do, Partner: r.PathValue("partner"), Stages: c.stages(), Stage: r.FormValue("stage"), Percent: r.FormValue("percent"),
+		}
 		if page.Stage != string(rollout.StageCanary) {
 			page.Percent = ""
 		}
@@ -36,18 +38,41 @@ func (c *Console) move(do string) http.HandlerFunc {
 			c.page(w, r, "move", page)
 			return
 		}
-		var preview rollout.Changed
-		if err := c.call(r, c.options.Rollout, http.MethodPost, page.target(url.Values{"preview": {"true"}}), nil, &preview); err != nil {
+		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: page.Partner}, Switch: operate.Switch{Preview: true}}
+		if do == "set" {
+			m.Stage = rollout.Stage(page.Stage)
+			if percent, err := strconv.Atoi(page.Percent); err == nil {
+				m.Percent = &percent
+			}
+		}
+		preview, err := c.change(r, do, m)
+		if err != nil {
 			c.moveFailed(w, r, page, err)
 			return
 		}
 		page.Preview = &preview
 		if r.Method == http.MethodPost && !preview.Already {
-			c.confirmMove(w, r, page)
+			c.confirmMove(w, r, page, m)
 			return
 		}
 		c.page(w, r, "move", page)
 	}
+}
+
+// change makes a change, or shows it.
+func (c *Console) change(r *http.Request, do string, m operate.Move) (operate.Change, error) {
+	o := c.options.Rollout
+	switch do {
+	case "set":
+		return ask(r, o.Move, m)
+	case "next":
+		return ask(r, o.Next, m)
+	case "unset":
+		return ask(r, o.Unset, operate.Unset{Switch: m.Switch, PartnerRef: m.PartnerRef})
+	case "stop":
+		return ask(r, o.Stop, m.Switch)
+	}
+	return ask(r, o.Resume, m.Switch)
 }
 
 // stages are those that the page offers: shadow only if it can compare anything.
@@ -58,58 +83,25 @@ func (c *Console) stages() []rollout.Stage {
 	})
 }
 
-// target is the address of the change in the API.
-func (p movePage) target(q url.Values) string {
-	path := p.Do
-	if p.Do == "set" {
-		path = "stage"
-		q.Set("stage", p.Stage)
-		if p.Percent != "" {
-			q.Set("percent", p.Percent)
-		}
-	}
-	if p.Partner != "" {
-		q.Set("partner", p.Partner)
-	}
-	return "/rollout/" + path + "?" + q.Encode()
-}
-
-// From and To are the stages of the preview, for the form and the page.
-func (p movePage) From() string { return rollout.InWords(p.Preview.From, p.Preview.FromPercent) }
-
-// To is the new stage.
-func (p movePage) To() string { return rollout.InWords(p.Preview.To, p.Preview.ToPercent) }
-
 // Kinds are the kinds of the reasons against the change. The visitor confirms each.
-func (p movePage) Kinds() (kinds []string) {
-	for _, reason := range p.Preview.Reasons {
-		if kind := string(reason.Kind); !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
-}
+func (p movePage) Kinds() []rollout.ReasonKind { return rollout.KindsOf(p.Preview.Reasons) }
 
 // confirmMove makes the change that the visitor has seen.
-func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page movePage) {
-	page.Changed = r.PostFormValue("from") != page.From() || r.PostFormValue("to") != page.To()
-	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind string) bool { return !slices.Contains(r.PostForm["force"], kind) })
+func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page movePage, m operate.Move) {
+	page.Changed = r.PostFormValue("from") != page.Preview.Old() || r.PostFormValue("to") != page.Preview.New()
+	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind rollout.ReasonKind) bool {
+		return !slices.Contains(r.PostForm["force"], string(kind))
+	})
 	if page.Changed || page.NotYet {
 		c.pageWithStatus(w, r, http.StatusConflict, "move", page)
 		return
 	}
-	q := url.Values{"by": {by(r)}}
-	if kinds := page.Kinds(); len(kinds) > 0 {
-		q.Set("force", strings.Join(kinds, ","))
-	}
+	m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}, Force: page.Kinds()}}
 	if page.Do == "next" { // the step that the visitor has seen, and no other one
-		q.Set("stage", page.Preview.To)
-		if page.Preview.ToPercent != nil {
-			q.Set("percent", strconv.Itoa(*page.Preview.ToPercent))
-		}
+		m.Stage, m.Percent = rollout.Stage(page.Preview.To), page.Preview.ToPercent
 	}
-	var changed rollout.Changed
-	if err := c.call(r, c.options.Rollout, http.MethodPost, page.target(q), nil, &changed); err != nil {
+	changed, err := c.change(r, page.Do, m)
+	if err != nil {
 		c.moveFailed(w, r, page, err)
 		return
 	}
@@ -118,13 +110,13 @@ func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page moveP
 		return
 	}
 	to := "/partners"
-	if page.Partner != "" && page.Partner != "default" {
+	if page.Partner != "" && page.Partner != operate.Default {
 		to += "/" + url.PathEscape(page.Partner)
 	}
 	http.Redirect(w, r, to+"?done="+page.Do, http.StatusSeeOther)
 }
 
-// moveFailed shows an error of the API on the page, if it is about what the visitor asked for.
+// moveFailed shows an error on the page, if it is about what the visitor asked for.
 func (c *Console) moveFailed(w http.ResponseWriter, r *http.Request, page movePage, err error) {
 	problem, ok := problemOf(err)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
-	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -21,10 +21,10 @@ type overviewPage struct {
 	Bars      []bar
 	Rows      []summary
 	Upstreams []proxy.UpstreamStatus
-	Callbacks relay.Counts // nil without callbacks
-	Store     string       // "" if the config has none
-	Stopped   bool         // the rollout's kill switch is on
-	Rollout   *rollout.Status
+	Callbacks operate.Counts // nil without callbacks
+	Store     string         // "" if the config has none
+	Stopped   bool           // the rollout's kill switch is on
+	Rollout   *operate.Status
 	Table     string    // its version
 	File      string    // of the config, or built-in
 	Read      time.Time // when the config was read
@@ -64,7 +64,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 
 // tableVersion returns the version of the table in force, as in the rollout report.
 func (c *Console) tableVersion() string {
-	version, err := rollout.TableVersion(c.options.Config().Table)
+	version, err := evidence.TableVersion(c.options.Config().Table)
 	if err != nil {
 		return "–"
 	}
@@ -102,17 +102,13 @@ func (a *attentions) add(bad bool, id, link, key string, args ...any) {
 	a.list = append(a.list, attention{id, text, link, bad})
 }
 
-// readiness reads the checks of /-/ready.
+// readiness reports what is not ready.
 func (a *attentions) readiness() {
 	if a.console.options.Ready == nil {
 		return
 	}
-	checks := a.console.callText(a.r, a.console.options.Ready, "/-/ready?verbose")
-	_, lines, _ := strings.Cut(checks, "\n")
-	for line := range strings.Lines(lines) {
-		if name, state, _ := strings.Cut(strings.TrimSpace(line), ": "); state != "ok" {
-			a.add(true, "ready-"+name, "", "overview.not_ready", name, state)
-		}
+	for _, p := range a.console.options.Ready() {
+		a.add(true, "ready-"+p.Name, "", "overview.not_ready", p.Name, p.Text)
 	}
 }
 
@@ -132,13 +128,13 @@ func (a *attentions) upstreams(list []proxy.UpstreamStatus) {
 const lostWritesShown = 24 * time.Hour
 
 // rollout returns the state of the rollout, or nil if there is none.
-func (a *attentions) rollout() *rollout.Status {
+func (a *attentions) rollout() *operate.Status {
 	c := a.console
 	if c.options.Rollout == nil {
 		return nil
 	}
-	var status rollout.Status
-	if err := c.call(a.r, c.options.Rollout, http.MethodGet, "/rollout?limit=1", nil, &status); err != nil {
+	status, err := ask(a.r, c.options.Rollout.Status, operate.Page{Limit: operate.AtMost(1)})
+	if err != nil {
 		a.add(true, "rollout", "/partners", "overview.rollout_error", err.Error())
 		return nil
 	}
@@ -153,8 +149,8 @@ func (a *attentions) rollout() *rollout.Status {
 	if at := status.Restored; at != nil && at.By == store.ByFailOver && c.options.Now().Sub(at.At) < lostWritesShown {
 		a.add(true, "restored", "/partners", "overview.lost_writes", at.At.Local().Format(time.RFC3339))
 	}
-	var bills rollout.BillList
-	if err := c.call(a.r, c.options.Rollout, http.MethodGet, "/rollout/bills?outcome=unknown&limit=1", nil, &bills); err == nil {
+	bills, err := ask(a.r, c.options.Rollout.Bills, operate.BillFilter{Outcome: "unknown", Limit: operate.AtMost(1)})
+	if err == nil {
 		if n := len(bills.Bills) + bills.LeftOut; n > 0 {
 			a.add(true, "bills", "/bills", "overview.unknown_bills", number(n))
 		}
@@ -169,13 +165,13 @@ func (a *attentions) rollout() *rollout.Status {
 }
 
 // callbacks returns the numbers of callbacks that wait and that failed, or nil if there are none.
-func (a *attentions) callbacks() relay.Counts {
+func (a *attentions) callbacks() operate.Counts {
 	c := a.console
 	if c.options.Callbacks == nil {
 		return nil
 	}
-	var counts relay.Counts
-	if err := c.call(a.r, c.options.Callbacks, http.MethodGet, "/callbacks/counts?at_most=1000", nil, &counts); err != nil {
+	counts, err := ask(a.r, c.options.Callbacks.Counts, operate.CountLimit{AtMost: 1000})
+	if err != nil {
 		a.add(true, "callbacks", "/deliveries", "overview.callbacks_error", err.Error())
 		return nil
 	}
@@ -186,7 +182,7 @@ func (a *attentions) callbacks() relay.Counts {
 }
 
 // atLeast returns a number that was counted up to a bound.
-func atLeast(n relay.Number) string {
+func atLeast(n operate.Number) string {
 	if n.More {
 		return number(n.Number) + "+"
 	}

@@ -1,7 +1,7 @@
 package console
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"html"
 	"net/http"
@@ -13,25 +13,44 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
-	"billbridge/proxy/relay"
-	"billbridge/proxy/rollout"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/store"
 )
 
-// An api answers the paths of the admin API with JSON, or with a text. It has no other paths.
-type api map[string]any
+// A stubRollout has a status and bills.
+type stubRollout struct {
+	Rollout
+	status operate.Status
+	bills  operate.BillList
+	err    error
+}
 
-func (a api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer, ok := a[r.URL.Path]
-	if !ok {
-		http.NotFound(w, r)
-		return
-	}
-	if text, ok := answer.(string); ok {
-		_, _ = w.Write([]byte(text))
-		return
-	}
-	_ = json.NewEncoder(w).Encode(answer)
+func (s stubRollout) Status(context.Context, operate.Page) (operate.Status, error) {
+	return s.status, s.err
+}
+
+func (s stubRollout) Bills(context.Context, operate.BillFilter) (operate.BillList, error) {
+	return s.bills, s.err
+}
+
+// stubCallbacks have numbers and one callback.
+type stubCallbacks struct {
+	Callbacks
+	counts operate.Counts
+	one    operate.Callback
+	err    error
+}
+
+func (s stubCallbacks) Counts(context.Context, operate.CountLimit) (operate.Counts, error) {
+	return s.counts, s.err
+}
+
+func (s stubCallbacks) Callback(context.Context, operate.CallbackRef) (operate.Callback, error) {
+	return s.one, s.err
+}
+
+func (s stubCallbacks) CallbackPage(context.Context, operate.CallbackFilter) (operate.CallbackPage, error) {
+	return operate.CallbackPage{Callbacks: []operate.Callback{s.one}}, s.err
 }
 
 var noted = regexp.MustCompile(`<li class="(problem|notice)">(?:<a id="[^"]+" href="([^"]*)">)?([^<]*)`)
@@ -49,34 +68,37 @@ func TestOverviewShowsWhatNeedsAPerson(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 9, 0, 0, 0, time.Local)
 	when := at.Format(time.RFC3339)
-	dead := func(n int, more bool) api {
-		return api{"/callbacks/counts": relay.Counts{"waiting": {Number: 7}, "dead": {Number: n, More: more}}}
+	dead := func(n int, more bool) Callbacks {
+		return stubCallbacks{counts: operate.Counts{"waiting": {Number: 7}, "dead": {Number: n, More: more}}}
 	}
+	is := func(s operate.Status) Options { return Options{Rollout: stubRollout{status: s}} }
+	ready := func(list ...Problem) func() []Problem { return func() []Problem { return list } }
+	broken := errors.New("broken")
 	for name, row := range map[string]struct {
 		options Options
 		reload  error
 		call    *proxy.Finished
 		want    []string
 	}{
-		"nothing":         {Options{Ready: api{"/-/ready": "ready\nserving: ok\nstore: ok\n"}, Callbacks: dead(0, false), Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}}}}, nil, finished("x"), nil},
-		"not ready":       {Options{Ready: api{"/-/ready": "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to\n"}}, nil, nil, []string{"problem  Not ready: store: the store cannot be written to"}},
+		"nothing":         {Options{Ready: ready(), Callbacks: dead(0, false), Rollout: stubRollout{status: operate.Status{Begun: &operate.Declared{}}}}, nil, finished("x"), nil},
+		"not ready":       {Options{Ready: ready(Problem{"store", "the store cannot be written to"})}, nil, nil, []string{"problem  Not ready: store: the store cannot be written to"}},
 		"unpaired codes":  {Options{Gateway: unpaired{}}, nil, nil, []string{"notice /calls?upstream=old The upstream old answered with codes that partners of the other form do not know: 9800, 9980. Add pairs to the table."}},
 		"breaker":         {Options{Gateway: openBreaker{at}}, nil, nil, []string{"problem /calls?outcome=failed&upstream=old The breaker of the upstream old is open since " + when}},
 		"callbacks":       {Options{Callbacks: dead(3, false)}, nil, nil, []string{"problem /deliveries?state=dead Failed callbacks that wait for a decision: 3"}},
 		"many callbacks":  {Options{Callbacks: dead(1000, true)}, nil, nil, []string{"problem /deliveries?state=dead Failed callbacks that wait for a decision: 1,000+"}},
-		"broken API":      {Options{Callbacks: api{}, Rollout: api{}}, nil, nil, []string{"problem /partners The rollout cannot be read: 404 page not found", "problem /deliveries The callbacks cannot be read"}},
-		"stopped":         {Options{Rollout: api{"/rollout": rollout.Status{Stopped: &rollout.Declared{By: "anna", At: at}}}}, nil, nil, []string{"problem /partners The kill switch is on, by anna, since " + when}},
-		"stopped here":    {Options{Rollout: api{"/rollout": rollout.Status{Stopped: &rollout.Declared{By: "anna", At: at}, Unstored: true}}}, nil, nil, []string{"problem /partners The kill switch is on, by anna, on this gateway only"}},
-		"not begun":       {Options{Rollout: api{"/rollout": rollout.Status{Started: &at}}}, nil, nil, []string{"notice /partners The rollout has not begun"}},
-		"lost writes":     {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Restored: &rollout.Declared{By: store.ByFailOver, At: time.Now()}}}}, nil, nil, []string{"problem /partners PostgreSQL failed over at "}},
-		"lost long ago":   {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Restored: &rollout.Declared{By: store.ByFailOver, At: time.Now().Add(-25 * time.Hour)}}}}, nil, nil, nil},
-		"restored":        {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Restored: &rollout.Declared{By: "anna", At: time.Now()}}}}, nil, nil, nil},
-		"clock":           {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Clock: &rollout.Clock{Stepped: true}}}}, nil, nil, []string{"problem  The clock differs"}},
+		"broken API":      {Options{Callbacks: stubCallbacks{err: broken}, Rollout: stubRollout{err: broken}}, nil, nil, []string{"problem /partners The rollout cannot be read: broken", "problem /deliveries The callbacks cannot be read"}},
+		"stopped":         {is(operate.Status{Stopped: &operate.Declared{By: "anna", At: at}}), nil, nil, []string{"problem /partners The kill switch is on, by anna, since " + when}},
+		"stopped here":    {is(operate.Status{Stopped: &operate.Declared{By: "anna", At: at}, Unstored: true}), nil, nil, []string{"problem /partners The kill switch is on, by anna, on this gateway only"}},
+		"not begun":       {is(operate.Status{Started: &at}), nil, nil, []string{"notice /partners The rollout has not begun"}},
+		"lost writes":     {is(operate.Status{Begun: &operate.Declared{}, Restored: &operate.Declared{By: store.ByFailOver, At: time.Now()}}), nil, nil, []string{"problem /partners PostgreSQL failed over at "}},
+		"lost long ago":   {is(operate.Status{Begun: &operate.Declared{}, Restored: &operate.Declared{By: store.ByFailOver, At: time.Now().Add(-25 * time.Hour)}}), nil, nil, nil},
+		"restored":        {is(operate.Status{Begun: &operate.Declared{}, Restored: &operate.Declared{By: "anna", At: time.Now()}}), nil, nil, nil},
+		"clock":           {is(operate.Status{Begun: &operate.Declared{}, Clock: &operate.Clock{Stepped: true}}), nil, nil, []string{"problem  The clock differs"}},
 		"reload":          {Options{}, errors.New("billbridge.yaml:1:1: canary"), nil, []string{"problem /config The last reload of the config was refused"}},
 		"unknown":         {Options{}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /calls?outcome=unknown Writes with an unknown outcome in the last 60 minutes: 1"}},
 		"failed":          {Options{}, nil, &proxy.Finished{At: time.Now(), Called: true, Reason: "reset"}, []string{"notice /calls?outcome=failed Calls that failed in the last 60 minutes: 1"}},
-		"unknown bills":   {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}}, "/rollout/bills": rollout.BillList{Bills: make([]rollout.BillLine, 1), LeftOut: 4}}}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /bills Writes with an unknown outcome that nobody has resolved: 5"}},
-		"failed verdicts": {Options{Rollout: api{"/rollout": rollout.Status{Begun: &rollout.Declared{}, Failing: 1}}}, nil, nil, []string{"problem /partners Partners with a FAIL in the rollout report: 1"}},
+		"unknown bills":   {Options{Rollout: stubRollout{status: operate.Status{Begun: &operate.Declared{}}, bills: operate.BillList{Bills: make([]operate.BillLine, 1), LeftOut: 4}}}, nil, &proxy.Finished{At: time.Now(), Unknown: true}, []string{"problem /bills Writes with an unknown outcome that nobody has resolved: 5"}},
+		"failed verdicts": {is(operate.Status{Begun: &operate.Declared{}, Failing: 1}), nil, nil, []string{"problem /partners Partners with a FAIL in the rollout report: 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,7 +145,7 @@ func (g openBreaker) Upstreams() []proxy.UpstreamStatus {
 func TestOverviewCountsSixtyMinutes(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
-	c := newConsole(t, Options{Now: func() time.Time { return now }, Callbacks: api{"/callbacks/counts": relay.Counts{"waiting": {Number: 1234}}}})
+	c := newConsole(t, Options{Now: func() time.Time { return now }, Callbacks: stubCallbacks{counts: operate.Counts{"waiting": {Number: 1234}}}})
 	started := now
 	for range 1500 {
 		f := finished("x")

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -17,8 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/translate"
 	"billbridge/translate/billing"
-	"billbridge/translate/wording"
 )
 
 //go:embed templates static
@@ -109,7 +109,7 @@ func (c *Console) render(r *http.Request, name, block string, data any) ([]byte,
 // A refusal is the data of the page error.
 type refusal struct {
 	Status int
-	Key    string // of the text; "" if Text is of the API
+	Key    string // of the text; "" if Text is of package operate
 	Text   string
 }
 
@@ -118,10 +118,10 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, status int, key
 	c.pageWithStatus(w, r, status, "error", refusal{Status: status, Key: key})
 }
 
-// fail writes the page error for an error of call.
+// fail writes the page error for an error of package operate.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if api := (*apiError)(nil); errors.As(err, &api) {
-		c.pageWithStatus(w, r, api.status, "error", refusal{Status: api.status, Text: api.text})
+	if status := statusOf(err); status != http.StatusInternalServerError {
+		c.pageWithStatus(w, r, status, "error", refusal{Status: status, Text: err.Error()})
 		return
 	}
 	c.options.Logger.Error("a page of the console failed", "path", r.URL.Path, "error", err.Error())
@@ -157,23 +157,25 @@ func (c *Console) preparePages() error {
 //
 //	{{t "key" arg…}}          the text of a key
 //	{{word "prefix." value}}  the text of prefix.VALUE, or the value
-//	{{translated .Text …}}    an English text of the table or, with its parts, of the rollout
+//	{{translated .Text}}      an English text of the table
+//	{{details .Detail}}       what a translation does with a field
+//	{{note .Text .Note}}      a note of the rollout, with its English text
 //	{{partner .ID}}           a partner: its name, and the 12 digits
 //	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
 //	{{time .At}}              a time, in RFC 3339
 //	{{number .N}}             a number with separators
 //	{{address "/p" .Query}}   the address of a page with a query, for href
-//	{{at_least .Count}}       a relay.Number, with + if there are more
+//	{{at_least .Count}}       an operate.Number, with + if there are more
 //	{{milliseconds .Took}}    a duration in milliseconds
 //	{{tenths .P50}}           a duration in milliseconds, with one decimal
 //	{{static "style.css"}}    the address of a file of static/
 func (c *Console) functions(all texts, lang string) template.FuncMap {
 	return template.FuncMap{
-		"t":    func(key string, args ...any) (string, error) { return all.t(lang, key, args...) },
-		"word": func(prefix string, value any) string { return all.word(lang, prefix, value) },
-		"translated": func(english string, parts ...wording.Text) template.HTML {
-			return all.translated(lang, english, parts...)
-		},
+		"t":          func(key string, args ...any) (string, error) { return all.t(lang, key, args...) },
+		"word":       func(prefix string, value any) string { return all.word(lang, prefix, value) },
+		"translated": func(english string) template.HTML { return all.translated(lang, english) },
+		"details":    func(d translate.Details) template.HTML { return all.details(lang, d) },
+		"note":       func(english string, n evidence.Note) template.HTML { return note(lang, english, n) },
 
 		"partner": c.partner,
 		"bill":    billing.MaskBill,

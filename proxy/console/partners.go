@@ -1,22 +1,21 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
 
 // A boardPage is the data of the page partners: all stages, or one with all of its partners, in pages.
 type boardPage struct {
-	Columns []rollout.Column
+	Columns []operate.Column
 	Stage   string         // the only one; "" for all
-	Status  rollout.Status // without partners
+	Status  operate.Status // without partners
 	Named   []string       // the names of the config
 	Find    string         // a partner that was not found
 	Problem string
@@ -25,40 +24,44 @@ type boardPage struct {
 }
 
 // boardAtOnce is how many partners a page of one stage has.
-const boardAtOnce = "60"
+const boardAtOnce = 60
+
+// pageOf returns a page of one partner, or of all for "".
+func pageOf(partner string, limit int) operate.Page {
+	return operate.Page{PartnerRef: operate.PartnerRef{Partner: partner}, Limit: operate.AtMost(limit)}
+}
 
 // partners shows the board.
 func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
+	o := c.options.Rollout
 	q := r.URL.Query()
 	page := boardPage{Stage: q.Get("stage"), Named: c.partnerNames()}
 	if done := q.Get("done"); slices.Contains([]string{"stop", "resume"}, done) {
 		page.Done = done
 	}
 	if find := strings.TrimSpace(q.Get("partner")); find != "" {
-		err := c.call(r, c.options.Rollout, http.MethodGet, "/rollout/board?"+url.Values{"partner": {c.partnerID(find)}, "limit": {"1"}}.Encode(), nil, nil)
+		id := c.partnerID(find)
+		_, err := ask(r, o.Board, operate.BoardPage{Page: pageOf(id, 1)})
 		if err == nil {
-			http.Redirect(w, r, "/partners/"+url.PathEscape(c.partnerID(find)), http.StatusSeeOther)
+			http.Redirect(w, r, "/partners/"+url.PathEscape(id), http.StatusSeeOther)
 			return
 		}
 		page.Find, page.Problem = find, err.Error()
 	}
-	query := url.Values{}
+	var query operate.BoardPage
 	if page.Stage != "" {
-		query = without(url.Values{"stage": {page.Stage}, "after": {q.Get("after")}, "limit": {boardAtOnce}})
+		query = operate.BoardPage{Stage: rollout.Stage(page.Stage), Page: pageOf("", boardAtOnce)}
+		query.After = q.Get("after")
 	}
-	var board rollout.Board
+	var board operate.Board
+	var err error
 	// A limit of one: of the status the page needs what is true for all partners.
-	err := c.call(r, c.options.Rollout, http.MethodGet, "/rollout?limit=1", nil, &page.Status)
-	if err == nil {
-		err = c.call(r, c.options.Rollout, http.MethodGet, "/rollout/board?"+query.Encode(), nil, &board)
+	if page.Status, err = ask(r, o.Status, pageOf("", 1)); err == nil {
+		board, err = ask(r, o.Board, query)
 	}
-	if api := (*apiError)(nil); errors.As(err, &api) { // the kill switch is on this page and must be found while the store is down
-		page.Problem = api.text
-		c.pageWithStatus(w, r, api.status, "partners", page)
-		return
-	}
-	if err != nil {
-		c.fail(w, r, err)
+	if err != nil { // the kill switch is on this page and must be found while the store is down
+		page.Problem = err.Error()
+		c.pageWithStatus(w, r, statusOf(err), "partners", page)
 		return
 	}
 	page.Columns = board.Columns
@@ -71,13 +74,13 @@ func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
 // A partnerPage is the data of the page partner.
 type partnerPage struct {
 	Named string // as in the address: the digits of a partner that was not seen yet must be complete
-	rollout.PartnerStatus
-	Card    *rollout.Card // nil if the partner was not seen yet
-	Status  rollout.Status
-	Next    *rollout.Changed // a preview; nil if there is none
-	NoNext  string           // why there is none
-	Report  rollout.Report
-	History []rollout.Changed
+	operate.PartnerStatus
+	Card    *operate.Card // nil if the partner was not seen yet
+	Status  operate.Status
+	Next    *operate.Change // a preview; nil if there is none
+	NoNext  string          // why there is none
+	Report  operate.Report
+	History []operate.Change
 	Done    string // what was changed just now: next, set or unset
 }
 
@@ -94,23 +97,24 @@ var partnerChanges = []string{"next", "set", "unset"}
 
 // onePartner shows one partner.
 func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
-	named := r.PathValue("partner")
-	q := url.Values{"partner": {named}}.Encode()
-	page := partnerPage{Named: named}
-	var board rollout.Board
-	for _, part := range []struct {
-		path   string
-		answer any
-	}{
-		{"/rollout?" + q, &page.Status},
-		{"/rollout/board?limit=1&" + q, &board},
-		{"/rollout/report?" + q, &page.Report},
-		{"/rollout/audit?limit=" + strconv.Itoa(historyShown) + "&" + q, &page.History},
-	} {
-		if err := c.call(r, c.options.Rollout, http.MethodGet, part.path, nil, part.answer); err != nil {
-			c.fail(w, r, err)
-			return
-		}
+	o := c.options.Rollout
+	page := partnerPage{Named: r.PathValue("partner")}
+	ref := operate.PartnerRef{Partner: page.Named}
+	var err error
+	if page.Status, err = ask(r, o.Status, operate.Page{PartnerRef: ref}); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	board, err := ask(r, o.Board, operate.BoardPage{Page: pageOf(page.Named, 1)})
+	if err == nil {
+		page.Report, err = ask(r, o.Report, ref)
+	}
+	if err == nil {
+		page.History, err = ask(r, o.Audit, operate.AuditPage{PartnerRef: ref, Limit: operate.AtMost(historyShown)})
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
 	}
 	page.PartnerStatus = page.Status.Partners[0]
 	for _, column := range board.Columns {
@@ -118,17 +122,14 @@ func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
 			page.Card = &card
 		}
 	}
-	var next rollout.Changed
-	switch err := c.call(r, c.options.Rollout, http.MethodPost, "/rollout/next?preview=true&"+q, nil, &next); {
-	case err == nil:
-		page.Next = &next
-	default:
-		problem, ok := problemOf(err)
-		if !ok {
-			c.fail(w, r, err)
-			return
-		}
+	next, err := ask(r, o.Next, operate.Move{PartnerRef: ref, Switch: operate.Switch{Preview: true}})
+	if problem, ok := problemOf(err); ok {
 		page.NoNext = problem
+	} else if err != nil {
+		c.fail(w, r, err)
+		return
+	} else {
+		page.Next = &next
 	}
 	if done := r.URL.Query().Get("done"); slices.Contains(partnerChanges, done) {
 		page.Done = done

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -33,7 +34,8 @@ func newRolloutDesk(t testing.TB) *rolloutDesk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	console, err := New(Options{Config: configOf(c), Rollout: router.Operator()})
+	operator := operate.New(operate.Options{Config: configOf(c), Store: s, Rollout: router})
+	console, err := New(Options{Config: configOf(c), Rollout: operator})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,9 +57,8 @@ func (d *rolloutDesk) seen(key string, ago time.Duration) {
 // stage is the stage of a partner.
 func (d *rolloutDesk) stage(key string) string {
 	d.t.Helper()
-	r := httptest.NewRequestWithContext(d.t.Context(), http.MethodGet, "/", nil)
-	var status rollout.Status
-	if err := d.call(r, d.options.Rollout, http.MethodGet, "/rollout?partner="+string(partner.Of(key)), nil, &status); err != nil {
+	status, err := d.options.Rollout.Status(d.t.Context(), operate.Page{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(key))}})
+	if err != nil {
 		d.t.Fatal(err)
 	}
 	return status.Partners[0].String()
@@ -233,9 +234,9 @@ func TestReadVisitorCannotMovePartners(t *testing.T) {
 			continue
 		}
 		path := strings.NewReplacer("{partner}", partner.ShortOf("hana"), "{id}", "cb_00112233445566778899aabbccddeeff", "{do}", "drop").Replace(pattern)
-		d.sends(path, url.Values{"from": {"old"}, "to": {"shadow"}, "force": {rollout.AllReasons()}, "by": {"anna"}}, http.StatusForbidden, "")
+		d.sends(path, url.Values{"from": {"old"}, "to": {"shadow"}, "force": {"verdict"}, "by": {"anna"}}, http.StatusForbidden, "")
 	}
-	if changes, err := d.store.Audit(context.Background(), 10); err != nil || len(changes) != 0 {
+	if changes, err := d.store.Audit(context.Background(), store.AuditFilter{Limit: 10}); err != nil || len(changes) != 0 {
 		t.Errorf("%+v %v", changes, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
@@ -38,6 +38,8 @@ type stored struct {
 	relay   *relay.Relay
 	rollout *rollout.Router
 	now     time.Time
+
+	operator *operate.Operator
 }
 
 func newStored(t *testing.T, url string, visitor *Visitor) *stored {
@@ -54,7 +56,8 @@ func newStored(t *testing.T, url string, visitor *Visitor) *stored {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.rollout.Close(context.Background()) })
-	o := Options{Config: func() *config.Config { return c }, Callbacks: s.relay.Operator(), Rollout: s.rollout.Operator(), Now: clock}
+	s.operator = operate.New(operate.Options{Config: configOf(c), Store: opened, Rollout: s.rollout, Relay: s.relay, Now: clock})
+	o := Options{Config: configOf(c), Callbacks: s.operator, Rollout: s.operator, Now: clock}
 	if visitor != nil {
 		o.Access = noAccess{}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"billbridge/translate"
-	"billbridge/translate/wording"
 )
 
 // maxTableRows is the most rows of the table on one page. An overlay can have 10,000.
@@ -21,7 +20,7 @@ type tablePage struct {
 	Count      int  // the number of rows
 	Cut        bool // there are more
 
-	shown func(english wording.Text) string // in the language of the page, for the search
+	shown func(translate.Details) string // in the language of the page, for the search
 }
 
 // A tableOperation is an operation, or the callback, with the rows that match the search.
@@ -49,7 +48,7 @@ type tableRow struct {
 // A tableTowards is what a translation to one form does. Class is "" if the field cannot get there.
 type tableTowards struct {
 	Class  translate.Class
-	Detail wording.Text
+	Detail translate.Details
 }
 
 // Towards returns what a translation to a form does.
@@ -65,7 +64,7 @@ type tableCode struct {
 // table shows the table in use, or the part of it that matches the words of q.
 func (c *Console) table(w http.ResponseWriter, r *http.Request) {
 	query := r.FormValue("q")
-	shown := func(english wording.Text) string { return c.texts.in(language(r), english) }
+	shown := func(d translate.Details) string { return c.texts.in(language(r), d) }
 	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], shown)
 	if r.Header.Get("HX-Request") != "" {
 		c.part(w, r, "table", "rows", p)
@@ -74,7 +73,7 @@ func (c *Console) table(w http.ResponseWriter, r *http.Request) {
 	c.page(w, r, "table", p)
 }
 
-func newTablePage(t *translate.Table, query string, shown func(english wording.Text) string) *tablePage {
+func newTablePage(t *translate.Table, query string, shown func(translate.Details) string) *tablePage {
 	p := &tablePage{Query: strings.ToValidUTF8(query, ""), Forms: t.Forms(), shown: shown}
 	words := strings.Fields(strings.ToLower(p.Query))
 	for _, o := range t.Operations() {
@@ -113,7 +112,9 @@ func (p *tablePage) add(words []string, o tableOperation, fields []translate.Fie
 			name = "callback"
 		}
 		row := p.row(f)
-		if !matches(words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, p.shown(wording.Of(row.About)), string(f.Class), f.Detail.String(), p.shown(f.Detail)) {
+		about := p.shown(translate.Details{{Format: row.About}})
+		if !matches(words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, about, string(f.Class),
+			f.Detail.String(), p.shown(f.Detail)) {
 			continue
 		}
 		i := slices.IndexFunc(o.Messages, func(m tableMessage) bool { return m.Name == name })

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"sync"
 
-	"billbridge/translate/wording"
+	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/translate"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -20,8 +22,8 @@ import (
 // languages are those of the pages. The first is the default.
 var languages = []string{"en", "ko"}
 
-// The texts are in text/*.yaml, one row for each key, with all languages. In meanings.yaml and reasons.yaml the key is the English text of
-// the table or of the rollout, or a format of package wording.
+// The texts are in text/*.yaml, one row for each key, with all languages. In meanings.yaml the key is the English text of the table, or the
+// format of a [translate.Detail].
 //
 //go:embed text/*.yaml
 var textFiles embed.FS
@@ -75,34 +77,48 @@ func (x texts) word(language, prefix string, value any) string {
 	return fmt.Sprint(value)
 }
 
-// in returns a text in a language, or "" if one of its parts has no translation.
-func (x texts) in(language string, english wording.Text) (text string) {
-	for _, p := range english {
-		format, ok := x[p.Format][language]
+// in returns details in a language, or "" if one of them has no translation.
+func (x texts) in(language string, details translate.Details) string {
+	var all []string
+	for _, d := range details {
+		format, ok := x[d.Format][language]
 		if !ok {
 			return ""
 		}
-		text += p.In(format)
+		all = append(all, d.In(format))
 	}
-	return text
+	return strings.Join(all, "; ")
 }
 
-// translated returns the translation of an English text, as HTML. parts are the parts of the text in the API; without them the text is one part.
-// If a part has no translation, the whole text stays English and has lang="en".
-func (x texts) translated(language, english string, ofAPI ...wording.Text) template.HTML {
-	parts := wording.Of(english)
-	if len(ofAPI) > 0 {
-		parts = ofAPI[0]
-	}
-	text := x.in(language, parts)
-	english = template.HTMLEscapeString(english)
+// translated returns the translation of an English text of the table.
+func (x texts) translated(language, english string) template.HTML {
+	return inLanguage(language, english, x.in(language, translate.Details{{Format: english}}))
+}
+
+// details returns the translation of details.
+func (x texts) details(language string, d translate.Details) template.HTML {
+	return inLanguage(language, d.String(), x.in(language, d))
+}
+
+// inLanguage returns a text as HTML: the translation or, if there is none, the English text with lang="en".
+func inLanguage(language, english, translation string) template.HTML {
+	escaped := template.HTMLEscapeString(english)
 	switch {
 	case english == "" || language == languages[0]:
-		return template.HTML(english)
-	case text == "":
-		return template.HTML(`<span lang="en">` + english + `</span>`)
+		return template.HTML(escaped)
+	case translation == "":
+		return template.HTML(`<span lang="en">` + escaped + `</span>`)
 	}
-	return template.HTML(template.HTMLEscapeString(text))
+	return template.HTML(template.HTMLEscapeString(translation))
+}
+
+// note returns the translation of a note of the rollout.
+func note(language, english string, n evidence.Note) template.HTML {
+	text, ok := operate.Language(language).Words(n)
+	if !ok {
+		text = ""
+	}
+	return inLanguage(language, english, text)
 }
 
 type languageKey struct{}

@@ -15,15 +15,15 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
-	"billbridge/translate/wording"
 )
 
 // inEnglish shows the texts of the table on an English page.
-func inEnglish(text wording.Text) string { return text.String() }
+func inEnglish(text translate.Details) string { return text.String() }
 
-// Every English text of the table and of the rollout has its Korean, with the same values, and no Korean is left that nothing uses.
-func TestEveryTextOfTableAndRolloutHasKorean(t *testing.T) {
+// Every English text of the table has its Korean, with the same values, and no Korean is left that nothing uses.
+func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 	t.Parallel()
 	all, err := readTexts()
 	if err != nil {
@@ -35,16 +35,16 @@ func TestEveryTextOfTableAndRolloutHasKorean(t *testing.T) {
 	}
 	for english, args := range wanted {
 		if text := all[english]; text["ko"] == "" || len(text) != 1 {
-			t.Errorf("%q: text/meanings.yaml or text/reasons.yaml has %q, want its Korean", english, text)
+			t.Errorf("%q: text/meanings.yaml has %q, want its Korean", english, text)
 			continue
 		}
 		for _, format := range []string{english, all[english]["ko"]} {
-			var part wording.Part
+			var d translate.Detail
 			for i := range args {
-				part.Args = append(part.Args, fmt.Sprintf("<%d>", i))
+				d.Values = append(d.Values, fmt.Sprintf("<%d>", i))
 			}
-			got := part.In(format)
-			lacks := slices.ContainsFunc(part.Args, func(arg string) bool { return !strings.Contains(got, arg) })
+			got := d.In(format)
+			lacks := slices.ContainsFunc(d.Values, func(value any) bool { return !strings.Contains(got, value.(string)) })
 			if lacks || strings.Contains(got, "%!") {
 				t.Errorf("%q with %d values is %q: want each of them", format, args, got)
 			}
@@ -71,11 +71,11 @@ func meanings(table *translate.Table) (all []string) {
 	return all
 }
 
-// formats returns the formats in the sources of the rollout, with the number of their values.
+// formats returns the formats in the sources of the table, with the number of their values.
 func formats(t *testing.T) map[string]int {
 	t.Helper()
 	all := map[string]int{}
-	for _, pattern := range []string{"../../translate/*.go", "../rollout/*.go", "../rollout/evidence/*.go"} {
+	for _, pattern := range []string{"../../translate/*.go"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: no file, %v", pattern, err)
@@ -93,27 +93,14 @@ func formats(t *testing.T) map[string]int {
 				if !ok {
 					return true
 				}
-				switch function(call) {
-				case "wording.Of":
+				if f, ok := call.Fun.(*ast.Ident); ok && f.Name == "say" {
 					all[literal(t, call.Args[0])] = len(call.Args) - 1
-				case "wording.Join":
-					all[literal(t, call.Args[1])] = 0
 				}
 				return true
 			})
 		}
 	}
 	return all
-}
-
-// function returns the name of a function of a package, as it is called.
-func function(call *ast.CallExpr) string {
-	if selector, ok := call.Fun.(*ast.SelectorExpr); ok {
-		if of, ok := selector.X.(*ast.Ident); ok {
-			return of.Name + "." + selector.Sel.Name
-		}
-	}
-	return ""
 }
 
 // literal returns a text of the source.
@@ -135,16 +122,19 @@ func literal(t *testing.T, e ast.Expr) string {
 
 func TestTranslated(t *testing.T) {
 	t.Parallel()
-	all := texts{"%v of %v <b>": {"ko": "%[2]v <i> %[1]v"}, "; ": {"ko": "; "}, "amount": {"ko": "금액"}}
-	two := wording.Join([]wording.Text{wording.Of("%v of %v <b>", 1, "<x>"), wording.Of("%v of %v <b>", 3, 4)}, "; ")
+	all := texts{"%v of %v <b>": {"ko": "%[2]v <i> %[1]v"}, "amount": {"ko": "금액"}}
+	d := func(format string, values ...any) translate.Detail {
+		return translate.Detail{Format: format, Values: values}
+	}
+	two := translate.Details{d("%v of %v <b>", 1, "<x>"), d("%v of %v <b>", 3, 4)}
 	for _, row := range []struct {
 		language, want string
 		got            any
 	}{
-		{"ko", "&lt;x&gt; &lt;i&gt; 1; 4 &lt;i&gt; 3", all.translated("ko", two.String(), two)},
-		{"en", "1 of &lt;x&gt; &lt;b&gt;; 3 of 4 &lt;b&gt;", all.translated("en", two.String(), two)},
-		{"ko", `<span lang="en">1 of 2 &lt;b&gt;, 3</span>`, all.translated("ko", "1 of 2 <b>, 3", wording.Of("%v of %v <b>", 1, 2).And(wording.Of(", %v", 3)))},
-		{"ko", `<span lang="en">an error</span>`, all.translated("ko", "an error", nil)},
+		{"ko", "&lt;x&gt; &lt;i&gt; 1; 4 &lt;i&gt; 3", all.details("ko", two)},
+		{"en", "1 of &lt;x&gt; &lt;b&gt;; 3 of 4 &lt;b&gt;", all.details("en", two)},
+		{"ko", `<span lang="en">1 of 2 &lt;b&gt;; 3</span>`, all.details("ko", translate.Details{d("%v of %v <b>", 1, 2), d("%v", 3)})},
+		{"ko", `<span lang="en">an error</span>`, note("ko", "an error", evidence.Note{})},
 		{"ko", "금액", all.translated("ko", "amount")},
 		{"en", "amount", all.translated("en", "amount")},
 		{"ko", `<span lang="en">100 % &lt;b&gt;</span>`, all.translated("ko", "100 % <b>")},

@@ -124,7 +124,7 @@ func (r *Relay) round(ctx context.Context, now time.Time, attempts *sync.WaitGro
 		attempts.Go(func() {
 			r.attempt(s, c)
 			r.count(c, -1)
-			r.wake()
+			r.Wake()
 		})
 	}
 	return len(claimed), err

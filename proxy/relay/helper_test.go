@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
@@ -71,6 +72,7 @@ type station struct {
 	store    *store.Store
 	registry *prometheus.Registry
 	logs     *proxytest.Log
+	operator http.Handler
 }
 
 func newStation(t testing.TB, s setup) *station {
@@ -85,13 +87,17 @@ func newStation(t testing.TB, s setup) *station {
 func onStore(t testing.TB, s setup, opened *store.Store) *station {
 	t.Helper()
 	st := &station{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &proxytest.Log{}}
+	c, logger := s.config(t), slog.New(slog.NewJSONHandler(st.logs, nil))
 	var err error
-	st.Relay, err = relay.New(s.config(t), relay.Options{
-		Store: opened, Registerer: st.registry, Logger: slog.New(slog.NewJSONHandler(st.logs, nil)), UserAgent: "billbridge/test", Now: s.now,
+	st.Relay, err = relay.New(c, relay.Options{
+		Store: opened, Registerer: st.registry, Logger: logger, UserAgent: "billbridge/test", Now: s.now,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	st.operator = operate.New(operate.Options{
+		Config: func() *config.Config { return c }, Store: opened, Relay: st.Relay, Logger: logger, Now: s.now,
+	}).Handler()
 	return st
 }
 

@@ -1,19 +1,15 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/translate/billing"
-
-	"github.com/gorilla/mux"
 )
 
 // lostFor is how long after a loss of writes an unknown address may be one of the lost: so long do backends repeat a callback
@@ -50,28 +46,20 @@ func (in *inbound) lost(req *http.Request, lost string) {
 	in.fail(http.StatusServiceUnavailable, "lost_address", "this callback cannot be taken now. Send it again later")
 }
 
-// assign stores an address for a lost one: that of a callback of its partner, or one that the operator gives.
-func (r *Relay) assign(w http.ResponseWriter, req *http.Request) {
-	d, rest, err := decisionOf(req.URL.RawQuery)
-	q, _ := url.ParseQuery(rest) // it was encoded from values
-	c, missing := r.store.Get(req.Context(), mux.Vars(req)["id"])
-	c.URL = cmp.Or(q.Get("url"), c.URL)
-	_, wrong := r.current.Load().guard.check(c.URL)
-	switch err = cmp.Or(err, missing); {
-	case err == nil && wrong != nil:
-		err = fmt.Errorf("%w: the address %w", store.ErrFilter, wrong)
-	case err == nil && !d.dry:
-		a := store.Address{
-			ID: lostMark + q.Get("lost"), Upstream: c.Upstream, Partner: c.Partner, Form: c.Form, URL: c.URL, Created: r.now(),
-		}
-		_, err = r.store.Bind(req.Context(), a, store.Change{
-			Action: store.AddressAssigned, By: d.by, At: a.Created, Partner: c.Partner,
-			Subject: a.ID + " to " + r.listed(c).Address,
-		})
+// Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The error is a [*Wrong] if the
+// address is wrong. shown is the address for the audit log, without secrets.
+func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by, shown string, dryRun bool) error {
+	if _, err := r.current.Load().guard.check(like.URL); err != nil {
+		return &Wrong{"the address " + err.Error()}
 	}
-	if err != nil {
-		fail(w, err)
-		return
+	if dryRun {
+		return nil
 	}
-	answer(w, r.listed(c))
+	a := store.Address{
+		ID: lostMark + lost, Upstream: like.Upstream, Partner: like.Partner, Form: like.Form, URL: like.URL, Created: r.now(),
+	}
+	_, err := r.store.Bind(ctx, a, store.Change{
+		Action: store.AddressAssigned, By: by, At: a.Created, Partner: like.Partner, Subject: a.ID + " to " + shown,
+	})
+	return err
 }

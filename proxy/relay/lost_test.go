@@ -186,7 +186,7 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 				if got := s.stored()[1]; got.URL != "https://partner.example.com/all?token=1" || string(got.Partner) != hash(key) || got.Bill != bill || got.Upstream != "up" || got.Form != "v2" {
 					t.Errorf("%+v", got)
 				}
-				log, err := s.store.AuditCallbacks(t.Context(), 10)
+				log, err := s.store.Audit(t.Context(), store.AuditFilter{Actions: []store.Action{store.AddressAssigned}, Limit: 10})
 				if err != nil || len(log) != 2 || log[0].By != "ben" || string(log[0].Partner) != hash(key) || log[0].Subject != "lost "+lost+" to https://partner.example.com/all" {
 					t.Errorf("%+v %v", log, err)
 				}

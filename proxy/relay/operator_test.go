@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 )
 
@@ -27,12 +27,12 @@ func (s *station) ask(method, target string) *httptest.ResponseRecorder {
 
 func (s *station) asks(method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	s.Operator().ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	s.operator.ServeHTTP(w, httptest.NewRequest(method, target, nil))
 	return w
 }
 
 // list returns the callbacks of bills in the order of the operator's list.
-func (s *station) list(query string) (bills []string, list []relay.Listed) {
+func (s *station) list(query string) (bills []string, list []operate.Callback) {
 	s.t.Helper()
 	w := s.ask("GET", "/callbacks"+query)
 	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
@@ -45,14 +45,14 @@ func (s *station) list(query string) (bills []string, list []relay.Listed) {
 }
 
 // progress is the answer to a replay or a drop of several callbacks.
-func (s *station) progress(target string) (lines []relay.Progress) {
+func (s *station) progress(target string) (lines []operate.Progress) {
 	s.t.Helper()
 	w := s.ask("POST", target)
 	if w.Code != 200 || w.Header().Get("Content-Type") != "application/x-ndjson" {
 		s.t.Fatalf("%s: %d %s", target, w.Code, w.Body)
 	}
 	for line := range strings.Lines(w.Body.String()) {
-		var p relay.Progress
+		var p operate.Progress
 		if err := json.Unmarshal([]byte(line), &p); err != nil {
 			s.t.Fatal(err)
 		}
@@ -119,9 +119,9 @@ func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
 	for query, says := range map[string]string{
-		"?limits=1": `limits "1": there is no such key`, "?State=dead": "no such key", "?partner=" + hash(key)[:11]: "12 to 64 lower-case hex digits", "?partner=" + strings.ToUpper(hash(key)): "12 to 64 lower-case hex digits",
-		"?state=gone": `no state "gone"`, "?since=2h": `since "2h": must be a time such as 2026-11-21T09:00:00+09:00`, "?until=2026-11-21": "must be a time", "?limit=x": `limit "x"`, "?limit=-1": "the limit is -1",
-		"?bill=a&bill=b": "bill is given more than once", "?bill=%00": "bill is not a text that can be stored", "?limit=99999999999999999999": "limit",
+		"?limits=1": `there is no key "limits"`, "?State=dead": `there is no key "State"`, "?partner=" + hash(key)[:11]: "12 to 64 lower-case hex digits", "?partner=" + strings.ToUpper(hash(key)): "12 to 64 lower-case hex digits",
+		"?state=gone": `no state "gone"`, "?since=2h": `since cannot be "2h"`, "?until=2026-11-21": "cannot be", "?limit=x": `limit cannot be "x"`, "?limit=-1": "the limit is -1",
+		"?bill=a&bill=b": "bill is given more than once", "?bill=%00": "bill must be UTF-8 without a zero byte", "?limit=99999999999999999999": "limit",
 	} {
 		for _, target := range []string{"GET /callbacks", "POST /callbacks/replay", "POST /callbacks/drop"} {
 			method, path, _ := strings.Cut(target, " ")
@@ -134,7 +134,7 @@ func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if w := s.ask("GET", "/callbacks?after=x"); w.Code != 400 || !strings.Contains(w.Body.String(), `after "x"`) {
+	if w := s.ask("GET", "/callbacks?after=x"); w.Code != 400 || !strings.Contains(w.Body.String(), `after cannot be "x"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if got, _ := s.list("?state=dead"); len(got) != 2 {
@@ -210,7 +210,7 @@ func TestOperatorShows(t *testing.T) {
 			t.Errorf("%s is shown", secret)
 		}
 	}
-	for _, target := range []string{"GET /callbacks/cb_unknown", "POST /callbacks/cb_unknown/replay", "POST /callbacks/cb_unknown/drop", "GET /callbacks/%00"} {
+	for _, target := range []string{"GET /callbacks/cb_unknown", "POST /callbacks/cb_unknown/replay", "POST /callbacks/cb_unknown/drop"} {
 		method, path, _ := strings.Cut(target, " ")
 		if w := s.ask(method, path); w.Code != 404 || !strings.Contains(w.Body.String(), "there is no callback") {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
@@ -233,7 +233,7 @@ func TestDeletedBodyIsShownAndNotReplayed(t *testing.T) {
 	if n, err := s.store.SweepBodies(t.Context(), clock.now().Add(time.Hour), time.Minute); n < 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	var shown relay.Listed
+	var shown operate.Callback
 	if w := s.ask("GET", path); json.Unmarshal(w.Body.Bytes(), &shown) != nil || shown.Deleted == nil || !shown.Deleted.Equal(clock.now().Add(time.Hour)) || shown.Size != 0 || shown.Digest == "" {
 		t.Errorf("%s", w.Body)
 	}
@@ -310,7 +310,7 @@ func TestOperatorDecisionsAreAudited(t *testing.T) {
 			}
 		}
 	}
-	if w := s.asks("POST", one+"/drop?by=a&bill=dead"); w.Code != 400 || !strings.Contains(w.Body.String(), "by its id alone") {
+	if w := s.asks("POST", one+"/drop?by=a&bill=dead"); w.Code != 400 || !strings.Contains(w.Body.String(), `there is no key "bill"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if got, _ := s.list("?state=dead"); len(got) != 2 {
@@ -391,7 +391,7 @@ func TestOperatorReplaysAndDropsSeveral(t *testing.T) {
 			s, _ := office(t)
 			lines := s.progress("/callbacks/" + what + query)
 			n := len(bills)
-			if first, last := lines[0], lines[len(lines)-1]; first != (relay.Progress{Of: n}) || last != (relay.Progress{Done: n, Of: n, Over: true}) {
+			if first, last := lines[0], lines[len(lines)-1]; first != (operate.Progress{Of: n}) || last != (operate.Progress{Done: n, Of: n, Over: true}) {
 				t.Errorf("%s%s: %+v", what, query, lines)
 			}
 			for _, l := range lines[:len(lines)-1] {
@@ -418,7 +418,7 @@ func TestOperatorReplaysAndDropsSeveral(t *testing.T) {
 	if n := s.round(); n != 1001 {
 		t.Fatalf("%d attempts", n)
 	}
-	want := []relay.Progress{{Of: 1001}, {Done: 1000, Of: 1001}, {Done: 1001, Of: 1001}, {Done: 1001, Of: 1001, Over: true}}
+	want := []operate.Progress{{Of: 1001}, {Done: 1000, Of: 1001}, {Done: 1001, Of: 1001}, {Done: 1001, Of: 1001, Over: true}}
 	if got := s.progress("/callbacks/drop"); !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
@@ -429,7 +429,7 @@ func TestOperatorFailuresAreInTheLastLine(t *testing.T) {
 	t.Parallel()
 	s, _ := office(t)
 	w := &closes{ResponseRecorder: httptest.NewRecorder(), during: func() { _ = s.store.Close() }}
-	s.Operator().ServeHTTP(w, httptest.NewRequest("POST", "/callbacks/drop?by=tester", nil))
+	s.operator.ServeHTTP(w, httptest.NewRequest("POST", "/callbacks/drop?by=tester", nil))
 	if want := `{"done":0,"of":2}` + "\n" + `{"done":0,"of":2,"over":true,"error":"store: closed"}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

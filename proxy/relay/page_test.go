@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/relay"
+	"billbridge/proxy/operate"
 )
 
 // Pages have the same callbacks as the list, and the counts are those of what waits and is dead.
@@ -17,7 +17,7 @@ func TestOperatorPagesAndCounts(t *testing.T) {
 	var paged []string
 	for query := "?limit=3"; ; {
 		w := s.ask("GET", "/callbacks/page"+query)
-		var p relay.Page
+		var p operate.CallbackPage
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 200 {
 			t.Fatalf("%s: %d %s", query, w.Code, w.Body)
 		}
@@ -37,11 +37,11 @@ func TestOperatorPagesAndCounts(t *testing.T) {
 		"/callbacks/counts?at_most=100":  `{"dead":{"number":2},"waiting":{"number":1}}`,
 		"/callbacks/counts?at_most=1":    `{"dead":{"number":1,"more":true},"waiting":{"number":1}}`,
 		"/callbacks/page?limit=1001":     "limit must be at most 1000",
-		"/callbacks/page?limits=1":       "there is no such key",
+		"/callbacks/page?limits=1":       `there is no key "limits"`,
 		"/callbacks/page?state=gone":     "there is no state",
 		"/callbacks/counts":              "at_most must be given once",
 		"/callbacks/counts?at_most=0":    "at_most must be given once",
-		"/callbacks/counts?at_most=1&x=": "at_most must be given once",
+		"/callbacks/counts?at_most=1&x=": `there is no key "x"`,
 	} {
 		w := s.ask("GET", target)
 		if bad := !strings.HasPrefix(want, "{"); !strings.Contains(w.Body.String(), want) || bad != (w.Code == 400) {

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
 
 	"github.com/google/go-cmp/cmp"
@@ -199,7 +199,7 @@ func TestReasonsOfAnswers(t *testing.T) {
 	}
 }
 
-func listedOf(t *testing.T, body []byte) (l relay.Listed) {
+func listedOf(t *testing.T, body []byte) (l operate.Callback) {
 	t.Helper()
 	if err := json.Unmarshal(body, &l); err != nil {
 		t.Fatal(err)
@@ -228,10 +228,10 @@ func TestEveryAttemptIsListed(t *testing.T) {
 	_, list := s.list("")
 	w := s.ask("GET", "/callbacks/"+list[0].ID)
 	got := listedOf(t, w.Body.Bytes()).History
-	want := []relay.Attempted{
-		{1, begun.Add(1500e6), 1.5, 500, "0000", "status", "HTTP 500"},
-		{2, begun.Add(63000e6), 1.5, 403, "0000", "forbidden", "HTTP 403: the partner refuses the caller"},
-		{3, begun.Add(124500e6), 1.5, 200, "0000", "delivered", ""},
+	want := []operate.Attempt{
+		{Number: 1, At: begun.Add(1500e6), Took: 1.5, Status: 500, Code: "0000", Outcome: "status", Reason: "HTTP 500"},
+		{Number: 2, At: begun.Add(63000e6), Took: 1.5, Status: 403, Code: "0000", Outcome: "forbidden", Reason: "HTTP 403: the partner refuses the caller"},
+		{Number: 3, At: begun.Add(124500e6), Took: 1.5, Status: 200, Code: "0000", Outcome: "delivered", Reason: ""},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApproxTime(0)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -196,7 +196,7 @@ func (in *inbound) accept(req *http.Request, body []byte) {
 			r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
 		}
 		in.trace(req, c)
-		r.wake()
+		r.Wake()
 	} else {
 		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
 	}

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ import (
 	"billbridge/proxy/store"
 	"billbridge/proxy/tracing"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -114,7 +116,7 @@ func (r *Relay) Use(c *config.Config) {
 	for _, u := range c.Upstreams {
 		r.metrics.know(u.Name, c.Table)
 	}
-	r.wake()
+	r.Wake()
 }
 
 // A Binding is a partner's callback address, and the call that has it. Bill and URL must not be parts of a buffer that is reused: the store may still
@@ -260,10 +262,23 @@ func (r *Relay) Prove(partner partner.ID) {
 	}()
 }
 
-// wake wakes the deliverer.
-func (r *Relay) wake() {
+// Wake wakes the deliverer: a callback may be due.
+func (r *Relay) Wake() {
 	select {
 	case r.arrived <- struct{}{}:
 	default: // it is already awake
 	}
+}
+
+// StateIn returns the state of the bill that a callback reports, "" if the table describes none. Its body is in the form of the partner.
+func (r *Relay) StateIn(c store.Callback) string {
+	s, form := r.current.Load(), translate.Form(c.Form)
+	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) { // a reload has replaced the table in the meantime
+		return ""
+	}
+	read, err := billing.ReadOperation(s.config.Table)
+	if err != nil { // the table describes no state
+		return ""
+	}
+	return billing.StateIn(s.rows.Explain(c.Body, form, form), read, form)
 }

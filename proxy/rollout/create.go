@@ -5,16 +5,15 @@ import (
 	"errors"
 	"time"
 
-	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/translate/billing"
 )
 
 // create routes a create to the backend that may create the bill, and records it.
-func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
+func (r *Router) create(ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.create()
 	if to.probe {
-		other := s.backends[1-to.backend]
+		other := s.Backends[1-to.backend]
 		switch r.probe(ctx, ask, other) {
 		case Present:
 			if refused := r.found(ctx, c, other); refused != nil {
@@ -23,29 +22,29 @@ func (r *Router) create(ctx context.Context, s *settings, d *decisions, at situa
 			to = decision{backend: 1 - to.backend, reason: byProbe}
 		case Refusing:
 			// A caller that both backends refuse gets the refusal, as without a rollout.
-			if preferred := s.backends[to.backend]; r.probe(ctx, ask, preferred) == Refusing {
+			if preferred := s.Backends[to.backend]; r.probe(ctx, ask, preferred) == Refusing {
 				return Route{Upstream: preferred, Reason: byProbe, Answered: true}, nil
 			}
 			return Route{}, &Refused{Reason: "barred", Why: callerRefused}
 		case Unclear:
 			return Route{}, &Refused{Reason: "unclear", Why: "it is not known whether the bill was created at the other backend"}
 		case Absent:
-			if at.incomplete() && !r.absentCounts(s, d) {
+			if at.incomplete() && !d.absentCounts(s, r.now()) {
 				return Route{}, &Refused{Reason: "unclear", Why: ledgerIncomplete}
 			}
 		}
 	}
 	done := r.metrics.timed("own")
-	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.backends[to.backend], r.arrived(c), c.Until)
+	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.Backends[to.backend], r.arrived(c), c.Until)
 	done()
 	switch {
 	case errors.Is(err, store.ErrBill): // no backend takes such an id: the backend refuses it
-		return Route{Upstream: s.backends[to.backend], Reason: to.reason}, nil
+		return Route{Upstream: s.Backends[to.backend], Reason: to.reason}, nil
 	case errors.Is(err, store.ErrDenied):
 		return Route{}, &Refused{Reason: "denied", Why: "a later call was answered with no such bill"}
 	case err != nil:
 		return Route{}, storeUnavailable(err)
-	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.backends[to.backend]: // the bill had an owner, or another create was faster
+	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.Backends[to.backend]: // the bill had an owner, or another create was faster
 		to.reason = byOwner
 		if _, ok := s.backend(create.Upstream); !ok { // recorded by a replica with another config: this one sends nothing
 			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
@@ -66,10 +65,10 @@ func (r *Router) Deny(ctx context.Context, c Call) error {
 	return nil
 }
 
-func (r *Router) deny(ctx context.Context, s *settings, c Call) *Refused {
+func (r *Router) deny(ctx context.Context, s *Settings, c Call) *Refused {
 	defer r.metrics.timed("deny")()
 	// A create that was recorded before this cannot take effect any more.
-	since := r.now().Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]]))
+	since := r.now().Add(-s.UnderWay())
 	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
 	row, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
 	switch {
@@ -95,10 +94,10 @@ func (r *Router) arrived(c Call) time.Time {
 	return c.Arrived
 }
 
-// absentCounts reports whether "no such bill" of both backends can be relied on while the ledger is incomplete: only after the settling
-// period, as a create that the ledger lost may be under way.
-func (r *Router) absentCounts(s *settings, d *decisions) bool {
-	return r.now().Sub(d.counted) >= time.Duration(s.config.Settle)
+// absentCounts reports whether "no such bill" of both backends can be relied on while the ledger is incomplete: only after the
+// settling period, as a create that the ledger lost may be under way.
+func (d *decisions) absentCounts(s *Settings, now time.Time) bool {
+	return now.Sub(d.counted) >= time.Duration(s.Config.Settle)
 }
 
 // Complete records how a create ended. For routes of other calls it does nothing.

@@ -19,7 +19,7 @@ type situation struct {
 	shared   bool // both backends have the same bills: bills have no owner
 	restored bool // the store was restored from a backup: bills that it does not know may be at either backend
 	unbegun  bool // the store is new, and Begin was not called: the same
-	position position
+	position Position
 	stopped  bool
 	settled  bool              // the settling period of the partner is over
 	chosen   bool              // the bill, or its merchant, is in the percentage
@@ -46,7 +46,7 @@ func (s situation) probes(backend evidence.Backend) bool {
 	case s.shared:
 		return false
 	case backend == evidence.New:
-		return s.position.stage != StageDrained || s.incomplete()
+		return s.position.Stage != StageDrained || s.incomplete()
 	}
 	return s.unbegun || s.restored && !s.stopped
 }
@@ -73,7 +73,7 @@ func (s situation) other() decision {
 		return s.byStage()
 	case s.owner != nil:
 		return decision{backend: *s.owner, reason: byOwner}
-	case s.position.stage == StageDrained && s.settled && !s.incomplete():
+	case s.position.Stage == StageDrained && s.settled && !s.incomplete():
 		return decision{backend: evidence.New, reason: byStage}
 	}
 	return decision{backend: s.byStage().backend, reason: byProbe, probe: true}
@@ -84,11 +84,11 @@ func (s situation) byStage() decision {
 	switch {
 	case s.stopped:
 		return decision{backend: evidence.Old, reason: byStop}
-	case s.position.stage == StageCanary && s.settled && s.chosen:
+	case s.position.Stage == StageCanary && s.settled && s.chosen:
 		return decision{backend: evidence.New, reason: byCanary}
-	case s.position.stage == StageCanary:
+	case s.position.Stage == StageCanary:
 		return decision{backend: evidence.Old, reason: byCanary}
-	case (s.position.stage == StageNew || s.position.stage == StageDrained) && s.settled:
+	case (s.position.Stage == StageNew || s.position.Stage == StageDrained) && s.settled:
 		return decision{backend: evidence.New, reason: byStage}
 	}
 	return decision{backend: evidence.Old, reason: byStage}

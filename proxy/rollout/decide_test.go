@@ -20,7 +20,7 @@ func TestDecisions(t *testing.T) {
 				for _, stale := range backends {
 					s := situation{
 						shared: is(0), restored: is(1), unbegun: is(2), stopped: is(3), settled: is(4), chosen: is(5),
-						position: position{stage: stage}, owner: owner, stale: stale,
+						position: Position{Stage: stage}, owner: owner, stale: stale,
 					}
 					if stale != nil && (owner != nil || !s.restored) { // they exclude each other
 						continue
@@ -62,12 +62,12 @@ func judgeCreate(t *testing.T, name string, s situation) {
 		t.Errorf("%s: %+v", name, d)
 	}
 	// No bill is created at the new backend while the kill switch is on, before the settling period is over, or in an earlier stage.
-	mayLeave := !s.stopped && s.settled && (s.position.stage == StageNew || s.position.stage == StageDrained || s.position.stage == StageCanary && s.chosen)
+	mayLeave := !s.stopped && s.settled && (s.position.Stage == StageNew || s.position.Stage == StageDrained || s.position.Stage == StageCanary && s.chosen)
 	if d := s.byStage(); (d.backend == evidence.New) != mayLeave || d.probe {
 		t.Errorf("%s: %+v", name, d)
 	}
 	// A create goes to the new backend only after a probe of the old one, unless the partner is drained and the ledger is complete.
-	if want := !s.shared && (s.position.stage != StageDrained || s.restored || s.unbegun); s.probes(evidence.New) != want {
+	if want := !s.shared && (s.position.Stage != StageDrained || s.restored || s.unbegun); s.probes(evidence.New) != want {
 		t.Errorf("%s: asks before a create at the new backend: %v", name, !want)
 	}
 	// The new backend is probed only if the ledger is incomplete; after a restore, not while the kill switch is on.
@@ -88,7 +88,7 @@ func judgeOther(t *testing.T, name string, s situation, d decision) {
 		if d.probe {
 			t.Errorf("%s: %+v", name, d)
 		}
-	case s.position.stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
+	case s.position.Stage == StageDrained && s.settled && !s.restored && !s.unbegun && s.stale == nil:
 		if d.backend != evidence.New || d.probe {
 			t.Errorf("%s: %+v", name, d)
 		}

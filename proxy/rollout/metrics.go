@@ -83,40 +83,42 @@ func (m *metrics) timed(operation string) func() {
 	return func() { m.ledger.WithLabelValues(operation).Observe(time.Since(began).Seconds()) }
 }
 
-// setGauges sets the gauges. Each replica has those of all partners.
-func (r *Router) setGauges(ctx context.Context) error {
-	counted, err := r.counted(ctx, "")
+// SetGauges sets the gauges. Each replica has those of all partners.
+func (r *Router) SetGauges(ctx context.Context) error {
+	counted, err := r.counts.Of(ctx, "")
 	if err != nil {
 		return err
 	}
 	ruled, failing := map[evidence.Ruling]float64{}, map[partner.ID]bool{}
-	for _, v := range evidence.Verdicts(counted, r.limits()) {
+	for _, v := range evidence.Verdicts(counted, r.counts.Limits()) {
 		ruled[v.Ruling]++
 		if v.Ruling == evidence.Fail {
 			failing[v.Partner] = true
 		}
 	}
 	r.failing.Store(int64(len(failing)))
-	decided, err := r.all(ctx)
-	if err != nil {
-		return err
-	}
+	var decided store.Rollout
 	var seen []store.SeenPartner
 	if r.store != nil {
+		if decided, err = r.store.Rollout(ctx); err != nil {
+			return err
+		}
 		if seen, err = r.store.SeenPartners(ctx); err != nil {
 			return err
 		}
 	}
-	stages := r.current.Load().stages(decided)
+	partners := map[partner.ID]bool{}
 	for _, one := range seen {
-		if _, own := stages[one.Partner]; !own {
-			stages[one.Partner] = stages[""]
-		}
+		partners[one.Partner] = true
 	}
-	delete(stages, "")
-	staged := map[Stage]float64{}
-	for _, at := range stages {
-		staged[at.Stage]++
+	for _, stage := range decided.Stages {
+		partners[stage.Partner] = stage.Partner != ""
+	}
+	staged, at := map[Stage]float64{}, r.current.Load().positions(decided)
+	for id, counts := range partners {
+		if counts {
+			staged[at(id).Stage]++
+		}
 	}
 	for _, stage := range Stages {
 		r.metrics.partners.WithLabelValues(string(stage)).Set(staged[stage])

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -10,6 +9,14 @@ import (
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
+
+// ResultTexts are the results of reads, as the store has them.
+var ResultTexts = map[ProbeResult]string{
+	Unclear: "no clear answer", Absent: "no such bill", Present: "has it", Refusing: "refuses the partner",
+}
+
+// NotAsked is the result of a read that was not made.
+const NotAsked = "not asked"
 
 // A ReadResult is the result of a read of a bill.
 type ReadResult struct {
@@ -29,11 +36,11 @@ func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s ReadResult) 
 	if !w.Relevant(s) {
 		return nil
 	}
-	return r.recordRead(ctx, c.Partner, c.Bill, w.Upstream, s, r.arrived(c))
+	return r.RecordProbe(ctx, c.Partner, c.Bill, w.Upstream, s, r.arrived(c))
 }
 
-// recordRead records what a read showed. It was not sent before at.
-func (r *Router) recordRead(ctx context.Context, partner partner.ID, bill, upstream string, s ReadResult, at time.Time) error {
+// RecordProbe records what a read of a bill at an upstream showed. It was not sent before at.
+func (r *Router) RecordProbe(ctx context.Context, partner partner.ID, bill, upstream string, s ReadResult, at time.Time) error {
 	if s.Result != Present && s.Result != Absent { // the read showed nothing of the bill
 		return nil
 	}
@@ -58,7 +65,7 @@ func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResu
 	now := r.now()
 	u := store.UnknownWrite{
 		Partner: c.Partner, Bill: c.Bill, Operation: c.Operation, Upstream: w.Upstream, Request: c.ID, At: now,
-		Read: store.Reading{Finding: notAsked},
+		Read: store.Reading{Finding: NotAsked},
 	}
 	if s != nil {
 		u.Read = s.reading(now)
@@ -69,136 +76,12 @@ func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResu
 	return nil
 }
 
-// A BillList is a part of the ledger.
-type BillList struct {
-	Bills   []BillLine `json:"bills"`
-	LeftOut int        `json:"left_out"` // how many more the filter selects
-}
-
-// A BillLine is a bill of the ledger, or a write of one.
-type BillLine struct {
-	Partner string        `json:"partner"`
-	Name    string        `json:"name,omitempty"` // of the partner
-	Bill    string        `json:"bill"`
-	Owner   string        `json:"owner"`           // the backend; if the ledger does not have the bill, where the write was sent
-	State   string        `json:"state,omitempty"` // pending, owned, released; none if the ledger does not have the bill
-	Since   *time.Time    `json:"since,omitempty"` // since when it is in this state
-	Ends    *time.Time    `json:"ends,omitempty"`  // when the bill ends
-	Ended   *time.Time    `json:"ended,omitempty"` // when it was seen destroyed or cancelled
-	Write   *UnknownWrite `json:"write,omitempty"` // in the list of doubled bills: the call that showed it
-}
-
-// An UnknownWrite is a write that ended without an answer.
-type UnknownWrite struct {
-	Operation string     `json:"operation"`
-	Upstream  string     `json:"upstream"`          // where it was sent, and where the last read was
-	Request   string     `json:"request,omitempty"` // the id of the call in the access log. None for a create that was interrupted by the end of its gateway
-	At        time.Time  `json:"at"`
-	Result    string     `json:"result"` // of the last read; one of ResultTexts, "not asked" or "at both backends"
-	State     string     `json:"bill_state,omitempty"`
-	Amount    string     `json:"amount,omitempty"`
-	ReadAt    *time.Time `json:"read_at,omitempty"`
-}
-
-// listedMost is the most bills in one answer.
-const listedMost = 10_000
-
-// bills answers GET /rollout/bills.
-func (r *Router) bills(ctx context.Context, query string) (answer BillList, err error) {
-	q, err := parseQuery(query, "partner", "bill", "owner", "open", "outcome", "doubled", "limit")
-	if err != nil {
-		return answer, err
+// Count counts how a call ended that Route routed.
+func (r *Router) Count(c Call, w Route, end evidence.End) {
+	backend, ok := r.current.Load().backend(w.Upstream)
+	if !ok || c.Partner == "" {
+		return
 	}
-	if err := r.requireStore(); err != nil {
-		return answer, err
-	}
-	s := r.current.Load()
-	f := store.BillFilter{Bill: q["bill"], Now: r.store.Clock(r.now()).StoreTime}
-	if f.Limit, err = q.limit(listedMost); err != nil {
-		return answer, err
-	}
-	if f.Open, err = q.flag("open"); err != nil {
-		return answer, err
-	}
-	if name, given := q["partner"]; given {
-		if f.PartnerPrefix, err = r.named(ctx, name); err != nil {
-			return answer, err
-		}
-		if f.PartnerPrefix == "" {
-			return answer, badRequest("partner cannot be default here: leave partner out for all")
-		}
-	}
-	if owner, given := q["owner"]; given {
-		if f.Upstream = map[string]string{"old": s.backends[evidence.Old], "new": s.backends[evidence.New]}[owner]; f.Upstream == "" {
-			return answer, badRequest("owner must be old or new, but is %q", owner)
-		}
-	}
-	outcome, unknown := q["outcome"]
-	if unknown && outcome != "unknown" {
-		return answer, badRequest("outcome must be unknown, but is %q", outcome)
-	}
-	doubled, err := q.flag("doubled")
-	switch {
-	case err != nil:
-		return answer, err
-	case doubled && unknown:
-		return answer, badRequest("give outcome or doubled, not both")
-	}
-	within, cancel := context.WithTimeout(ctx, storeTimeout/2)
-	defer cancel()
-	list, all, err := r.listBills(within, f, unknown, doubled)
-	switch {
-	case err != nil && ctx.Err() == nil && within.Err() != nil:
-		return answer, errUnlisted
-	case err != nil:
-		return answer, err
-	}
-	answer = BillList{Bills: []BillLine{}, LeftOut: all - len(list)}
-	for _, b := range list {
-		answer.Bills = append(answer.Bills, r.lineOf(b))
-	}
-	return answer, nil
-}
-
-var errUnlisted = errors.New("the ledger is too large to search it within " + short(storeTimeout/2) + ": name a partner")
-
-// listBills reads the ledger, one at a time together with openBills.
-func (r *Router) listBills(ctx context.Context, f store.BillFilter, unknown, doubled bool) ([]store.ListedBill, int, error) {
-	select {
-	case r.counting <- struct{}{}:
-		defer func() { <-r.counting }()
-	case <-ctx.Done():
-		return nil, 0, context.Cause(ctx)
-	}
-	switch {
-	case doubled:
-		return r.store.DoubledBills(ctx, f)
-	case !unknown:
-		return r.store.ListBills(ctx, f)
-	}
-	s := r.current.Load()
-	// Creates that were recorded later than this may be under way.
-	return r.store.UnknownOutcomes(ctx, f, r.now().Add(-max(s.wire[s.backends[evidence.Old]], s.wire[s.backends[evidence.New]])))
-}
-
-func (r *Router) lineOf(b store.ListedBill) BillLine {
-	line := BillLine{
-		Partner: b.Partner.Short(), Name: r.name(b.Partner), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
-		Since: known(b.Changed), Ends: known(b.Ends), Ended: known(b.Ended),
-	}
-	if w := b.Write; w != nil {
-		line.Write = &UnknownWrite{
-			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At, Result: cmp.Or(w.Read.Finding, notAsked),
-			State: w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),
-		}
-	}
-	return line
-}
-
-// known is a pointer to a time, nil for an unknown time.
-func known(t time.Time) *time.Time {
-	if t.IsZero() || t.UnixMilli() == 0 { // of a released bill
-		return nil
-	}
-	return &t
+	end.Creates, end.Merchant = c.Creates, c.Merchant
+	r.counts.Ended(c.Partner, c.Operation, backend, end)
 }

@@ -134,7 +134,7 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		if d := r.decided.Load(); d.generation != generation {
 			if err := r.followTo(ctx, generation); err != nil {
 				s := r.current.Load()
-				return r.withoutLedger(s, situation{position: r.position(s, d, c.Partner), stopped: d.stopped, settled: true}, c, err)
+				return withoutLedger(s, situation{position: d.position(s, c.Partner), stopped: d.stopped, settled: true}, c, err)
 			}
 		}
 		route, err := r.routeOnce(ctx, c, ask)
@@ -152,18 +152,18 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 	stopping := r.stopping.Load() != nil // before decided: it is cleared only after decided has the stop
 	s, d := r.current.Load(), r.decided.Load()
 	at := situation{
-		shared: s.config.Bills == config.Shared, restored: !d.restored.IsZero(), unbegun: d.unbegun,
-		position: r.position(s, d, c.Partner), stopped: d.stopped || stopping,
+		shared: s.Config.Bills == config.Shared, restored: !d.restored.IsZero(), unbegun: d.unbegun,
+		position: d.position(s, c.Partner), stopped: d.stopped || stopping,
 	}
-	at.chosen = at.position.stage == StageCanary && s.chosen(c, at.position.percent)
+	at.chosen = at.position.Stage == StageCanary && s.Chosen(c, at.position.Percent)
 	var err error
-	if at.position.forced {
+	if at.position.Forced {
 		r.counts.Know(c.Partner)
 	}
-	if at.settled = at.position.forced || at.shared; !at.settled {
+	if at.settled = at.position.Forced || at.shared; !at.settled {
 		// A read that names no bill goes by the stage that memory has: at worst to the old backend.
 		if at.settled, err = r.isSettled(ctx, s, c.Partner); err != nil && c.Bill != "" {
-			return r.withoutLedger(s, at, c, err)
+			return withoutLedger(s, at, c, err)
 		}
 	}
 	route, err := r.decide(ctx, s, d, at, c, ask)
@@ -174,19 +174,19 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 	if c.Bill == "" { // what a list shows can differ between two moments
 		return route, nil
 	}
-	if at.position.stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
-		route.Compare = s.backends[1-backend]
+	if at.position.Stage == StageShadow && !c.Writes && !at.stopped && c.Partner != "" {
+		route.Compare = s.Backends[1-backend]
 	}
 	// Also in stage new: after a reset or a change of the table the partner must be able to collect what drained needs.
-	route.ReadBack = (at.position.stage == StageCanary || at.position.stage == StageNew) && backend == evidence.New && (c.Creates || !c.Writes)
+	route.ReadBack = (at.position.Stage == StageCanary || at.position.Stage == StageNew) && backend == evidence.New && (c.Creates || !c.Writes)
 	return route, nil
 }
 
 // decide finds the route in a situation of which only the owner of the bill is missing.
-func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
+func (r *Router) decide(ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	if at.shared || c.Partner == "" || c.Bill == "" { // without partner or bill, the upstream refuses the call
 		route := at.byStage()
-		return Route{Upstream: s.backends[route.backend], Reason: route.reason}, nil
+		return Route{Upstream: s.Backends[route.backend], Reason: route.reason}, nil
 	}
 	if c.Creates && !at.incomplete() && !at.create().probe {
 		return r.create(ctx, s, d, at, c, ask) // without a probe, recording the create finds the owner
@@ -197,7 +197,7 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
-		return r.withoutLedger(s, at, c, err)
+		return withoutLedger(s, at, c, err)
 	case row.State != store.Released:
 		owner, ok := s.backend(row.Upstream)
 		switch {
@@ -220,16 +220,16 @@ func (r *Router) decide(ctx context.Context, s *settings, d *decisions, at situa
 }
 
 // other routes any other operation to the owner of the bill.
-func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
+func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
 	to := at.other()
 	if !to.probe {
-		return Route{Upstream: s.backends[to.backend], Reason: to.reason}, nil
+		return Route{Upstream: s.Backends[to.backend], Reason: to.reason}, nil
 	}
 	found := r.askBoth(ctx, s, ask, to.backend, c.Writes)
-	route := Route{Upstream: s.backends[to.backend], Reason: byProbe}
+	route := Route{Upstream: s.Backends[to.backend], Reason: byProbe}
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
-		if at.incomplete() && !r.absentCounts(s, d) {
+		if at.incomplete() && !d.absentCounts(s, r.now()) {
 			return Route{}, &Refused{Reason: "unclear", Why: ledgerIncomplete}
 		}
 		if refused := r.deny(ctx, s, c); refused != nil {
@@ -246,9 +246,9 @@ func (r *Router) other(ctx context.Context, s *settings, d *decisions, at situat
 		}
 		return route, nil
 	case [2]ProbeResult{Present, Absent}:
-		route.Upstream = s.backends[evidence.Old]
+		route.Upstream = s.Backends[evidence.Old]
 	case [2]ProbeResult{Absent, Present}:
-		route.Upstream = s.backends[evidence.New]
+		route.Upstream = s.Backends[evidence.New]
 	default:
 		if found[to.backend] == Refusing && found[1-to.backend] == Absent {
 			route.Answered = true
@@ -272,7 +272,7 @@ const otherBackendWait = 250 * time.Millisecond
 
 // askBoth probes both backends at once. For a read of a bill that the preferred backend has, it waits for the other one only a
 // short time: the preferred one answers in any case.
-func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred evidence.Backend, writes bool) (found [2]ProbeResult) {
+func (r *Router) askBoth(ctx context.Context, s *Settings, ask Probe, preferred evidence.Backend, writes bool) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -280,7 +280,7 @@ func (r *Router) askBoth(ctx context.Context, s *settings, ask Probe, preferred 
 		found   ProbeResult
 	}
 	answers := make(chan answer, 2) // the second one may not be received
-	for backend, upstream := range s.backends {
+	for backend, upstream := range s.Backends {
 		go func() { answers <- answer{evidence.Backend(backend), r.probe(ctx, ask, upstream)} }()
 	}
 	first := <-answers
@@ -337,12 +337,12 @@ func (r *Router) both(ctx context.Context, c Call) *Refused {
 }
 
 // withoutLedger decides without the ledger.
-func (r *Router) withoutLedger(s *settings, at situation, c Call, err error) (Route, error) {
+func withoutLedger(s *Settings, at situation, c Call, err error) (Route, error) {
 	if c.Writes {
 		return Route{}, storeUnavailable(err)
 	}
 	d := at.byStage()
-	return Route{Upstream: s.backends[d.backend], Reason: d.reason, OnlyIfFound: true}, nil
+	return Route{Upstream: s.Backends[d.backend], Reason: d.reason, OnlyIfFound: true}, nil
 }
 
 func storeUnavailable(err error) *Refused {
@@ -362,7 +362,7 @@ func (r *Router) RecordFound(ctx context.Context, c Call, w Route) error {
 
 // RecordEnd records when a bill ends, after a call other than its create has changed it.
 func (r *Router) RecordEnd(ctx context.Context, c Call) error {
-	if r.store == nil || c.Partner == "" || c.Bill == "" || r.current.Load().config.Bills == config.Shared {
+	if r.store == nil || c.Partner == "" || c.Bill == "" || r.current.Load().Config.Bills == config.Shared {
 		return nil
 	}
 	return r.store.MoveEnd(ctx, c.Partner, c.Bill, r.arrived(c), c.Until)
@@ -385,7 +385,7 @@ func (r *Router) RecordSeen(ctx context.Context, partner partner.ID) error {
 }
 
 // isSettled reports whether the settling period of a partner is over: no call that it sent without the gateway is under way.
-func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID) (bool, error) {
+func (r *Router) isSettled(ctx context.Context, s *Settings, partner partner.ID) (bool, error) {
 	if _, known := r.settled.Load(partner); known || r.store == nil {
 		return true, nil
 	}
@@ -398,7 +398,7 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID)
 	}
 	r.recorded.Store(partner, nil)
 	r.counts.Know(partner)
-	if r.age(first) < time.Duration(s.config.Settle) {
+	if age(r.store, r.now(), first) < time.Duration(s.Config.Settle) {
 		return false, nil
 	}
 	if r.current.Load() == s { // else the settling period may be another
@@ -407,10 +407,9 @@ func (r *Router) isSettled(ctx context.Context, s *settings, partner partner.ID)
 	return true, nil
 }
 
-// age is the time since a time in the store. While the machine's clock differs too much from the store's, it is by the store's.
-func (r *Router) age(of time.Time) time.Duration {
-	now := r.now()
-	if clock := r.store.Clock(now); clock.Stepped() {
+// age returns the time since a time in the store. While the machine's clock differs too much from the store's, it is by the store's.
+func age(s *store.Store, now, of time.Time) time.Duration {
+	if clock := s.Clock(now); clock.Stepped() {
 		now = clock.StoreTime
 	}
 	return now.Sub(of)
@@ -419,19 +418,19 @@ func (r *Router) age(of time.Time) time.Duration {
 // Now is the time by the router's clock.
 func (r *Router) Now() time.Time { return r.now() }
 
-// position is the stage of a partner.
-func (r *Router) position(s *settings, d *decisions, partner partner.ID) position {
+// position returns the stage of a partner.
+func (d *decisions) position(s *Settings, partner partner.ID) Position {
 	if p, ok := d.of[partner]; ok {
 		return p
 	}
 	if d.initial != nil {
 		return *d.initial
 	}
-	return position{stage: Stage(s.config.Default)}
+	return Position{Stage: Stage(s.Config.Default)}
 }
 
-func (s *settings) backend(upstream string) (evidence.Backend, bool) {
-	for backend, name := range s.backends {
+func (s *Settings) backend(upstream string) (evidence.Backend, bool) {
+	for backend, name := range s.Backends {
 		if name == upstream {
 			return evidence.Backend(backend), true
 		}

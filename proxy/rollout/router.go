@@ -33,7 +33,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -61,35 +60,47 @@ type Router struct {
 	log      *slog.Logger
 	now      func() time.Time
 	metrics  *metrics
-	counts   *evidence.Counts
+	counts   *evidence.Stored
 	shadow   *evidence.Shadow
-	lost     atomic.Int64 // comparisons that were not counted, over the limit
-	current  atomic.Pointer[settings]
+	current  atomic.Pointer[Settings]
 	decided  atomic.Pointer[decisions]
 	stopping atomic.Pointer[pendingStop] // a kill switch that was turned on here and could not be stored yet
 	refused  *config.Config              // that of the start, if its default stage did not take effect; set by New alone
+	why      error                       // why it did not
 	before   string                      // the default stage that stayed then
-	readBill ReadBill
-	reload   atomic.Pointer[FailedReload] // the last one, nil if it took effect
-	failing  atomic.Int64                 // partners with a verdict FAIL, as in the metrics
-	settled  sync.Map                     // partners whose settling period is over: partner.ID
-	tables   sync.Map                     // by version of a table: the versions of its operations, by their names
-	recorded sync.Map                     // partners that are recorded as seen: partner.ID
+	failing  atomic.Int64                // partners with a verdict FAIL, as in the metrics
+	settled  sync.Map                    // partners whose settling period is over: partner.ID
+	recorded sync.Map                    // partners that are recorded as seen: partner.ID
+	scan     *Scan
 
-	keeping   context.Context // ends when Close gives up
-	giveUp    context.CancelFunc
-	flushing  chan struct{} // holds one: a flush begins after the one before has put back what it could not add
-	counting  chan struct{} // holds one: only one count of the bills in the ledger at a time
-	following sync.Mutex    // only one follow at a time: an earlier read must not replace a later one
+	following sync.Mutex // only one follow at a time: an earlier read must not replace a later one
 }
 
-// settings are those of one config.
-type settings struct {
-	config    *config.Rollout
-	names     config.Partners
-	backends  [2]string                // the upstreams
-	upstreams []string                 // all of the config
-	wire      map[string]time.Duration // by upstream: how long after its arrival a create may take effect there
+// Settings are those of one config. They must not be changed.
+type Settings struct {
+	Config   *config.Rollout
+	Names    config.Partners
+	Backends [2]string                // the upstreams
+	wire     map[string]time.Duration // by upstream: how long after its arrival a create may take effect there
+}
+
+// Label returns a partner for people: the first digits of its ID, and its name.
+func (s *Settings) Label(id partner.ID) string {
+	if name := s.Names.Name(string(id)); name != "" {
+		return id.Short() + " (" + name + ")"
+	}
+	return id.Short()
+}
+
+// UnderWay returns how long after its arrival a create may take effect at either backend.
+func (s *Settings) UnderWay() time.Duration {
+	return max(s.wire[s.Backends[evidence.Old]], s.wire[s.Backends[evidence.New]])
+}
+
+// positions returns the stages of partners as the store has them.
+func (s *Settings) positions(decided store.Rollout) func(partner.ID) Position {
+	d := newDecisions(decided)
+	return func(id partner.ID) Position { return d.position(s, id) }
 }
 
 // wireSettles is how long a call may be under way to an upstream, or queued there, after its timeout.
@@ -104,17 +115,33 @@ type decisions struct {
 	unbegun    bool      // the store is new, and Begin was not called
 	since      time.Time // when the ledger became incomplete: the later of the restore and the start of the rollout on a new store
 	counted    time.Time // the same by the clock of this process, which no step changes
-	initial    *position // the default; nil is the config's
-	of         map[partner.ID]position
+	initial    *Position // the default; nil is the config's
+	of         map[partner.ID]Position
+}
+
+func newDecisions(decided store.Rollout) *decisions {
+	d := &decisions{
+		revision: decided.Revision, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At,
+		unbegun: decided.Begun.At.IsZero() && !decided.Started.IsZero(), of: map[partner.ID]Position{},
+	}
+	for _, s := range decided.Stages {
+		p := positionOf(s)
+		if s.Partner == "" { // a forced default does not force partners that come later
+			p.Forced, d.initial = false, &p
+			continue
+		}
+		d.of[s.Partner] = p
+	}
+	return d
 }
 
 // canaries reports whether a partner or the default is in canary.
 func (d *decisions) canaries() bool {
-	if d.initial != nil && d.initial.stage == StageCanary {
+	if d.initial != nil && d.initial.Stage == StageCanary {
 		return true
 	}
 	for _, p := range d.of {
-		if p.stage == StageCanary {
+		if p.Stage == StageCanary {
 			return true
 		}
 	}
@@ -129,14 +156,12 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	r := &Router{store: o.Store, log: o.Logger, now: o.Now, flushing: make(chan struct{}, 1), counting: make(chan struct{}, 1)}
-	r.keeping, r.giveUp = context.WithCancel(context.Background())
+	r := &Router{store: o.Store, log: o.Logger, now: o.Now, counts: evidence.NewStored(o.Store, o.Now), scan: newScan(o.Store, o.Now)}
 	var err error
 	if r.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, err
 	}
-	r.counts = evidence.NewCounts("", o.Now)
-	if r.shadow, err = evidence.NewShadow(c.Rollout.Shadow, r.counts, o.Registerer, o.Logger); err != nil {
+	if r.shadow, err = evidence.NewShadow(c.Rollout.Shadow, r.counts.Counts, o.Registerer, o.Logger); err != nil {
 		return nil, err
 	}
 	r.decided.Store(&decisions{revision: -1})
@@ -146,7 +171,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 			return nil, fmt.Errorf("rollout: %w", err)
 		}
 	}
-	if err := r.follow(ctx); err != nil {
+	if err := r.Follow(ctx); err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
 	if err := r.start(ctx, c); err != nil {
@@ -177,11 +202,39 @@ func (r *Router) start(ctx context.Context, c *config.Config) error {
 	if decided.ConfigDefault == "" {
 		return refused
 	}
-	r.log.Error("the default stage of the config does not take effect, the one before it stays", "default", decided.ConfigDefault, "error", refused.Error())
-	r.NoteReload(refused)
-	r.refused, r.before = c, decided.ConfigDefault
+	r.refused, r.why, r.before = c, refused, decided.ConfigDefault
 	r.Use(c)
 	return nil
+}
+
+// Check returns why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without a stage of their
+// own, and needs the same preconditions as that move by an operator. If there are reasons against it, the error is a [*Blocked].
+func (r *Router) Check(ctx context.Context, c *config.Config) error {
+	if r.store == nil || c.Rollout == nil {
+		return nil
+	}
+	decided, err := r.store.Rollout(ctx)
+	if err != nil {
+		return fmt.Errorf("rollout.default cannot be checked: %w", err)
+	}
+	b := &Blocked{From: decided.ConfigDefault, To: c.Rollout.Default}
+	set := slices.ContainsFunc(decided.Stages, func(s store.Stage) bool { return s.Partner == "" })
+	if b.From == "" || b.From == b.To || set {
+		return nil
+	}
+	m := Move{From: Position{Stage: Stage(b.From)}, To: Position{Stage: Stage(b.To)}}
+	if b.Reasons = r.Preconditions().AgainstMove(ctx, decided, m); len(b.Reasons) == 0 {
+		return nil
+	}
+	return b
+}
+
+// Accept records the default stage of a config that takes effect, for the next Check.
+func (r *Router) Accept(ctx context.Context, c *config.Config) error {
+	if r.store == nil || c.Rollout == nil {
+		return nil
+	}
+	return r.store.SetConfigDefault(ctx, c.Rollout.Default)
 }
 
 // Use replaces the config.
@@ -191,29 +244,51 @@ func (r *Router) Use(c *config.Config) {
 		own := *c.Rollout
 		own.Default, section = r.before, &own
 	}
-	s := &settings{config: section, names: c.Partners, backends: [2]string{c.Rollout.Old, c.Rollout.New}, wire: map[string]time.Duration{}}
+	s := &Settings{
+		Config: section, Names: c.Partners, Backends: [2]string{c.Rollout.Old, c.Rollout.New}, wire: map[string]time.Duration{},
+	}
 	for _, u := range c.Upstreams {
-		s.upstreams = append(s.upstreams, u.Name)
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
 	}
 	r.metrics.know(section)
 	was := r.current.Swap(s)
-	if d := r.decided.Load(); was != nil && d.canaries() && was.config.Split != section.Split {
+	if d := r.decided.Load(); was != nil && d.canaries() && was.Config.Split != section.Split {
 		r.log.Warn("canary draws otherwise from now on: bills that have an owner stay there, only those without one are drawn anew",
-			"split", string(section.Split), "was", string(was.config.Split))
+			"split", string(section.Split), "was", string(was.Config.Split))
 	}
 	r.settled.Clear() // the settling period may be another
 	r.shadow.Use(c.Rollout.Shadow)
-	version, err := TableVersion(c.Table)
-	if err != nil {
-		r.log.Error("what was counted begins anew", "error", err.Error())
+	if err := r.counts.Use(c); err != nil {
+		r.log.Error("all counts start again", "error", err.Error())
 	}
-	versions := map[string]string{}
-	for _, o := range c.Table.Operations() {
-		versions[o.Name] = o.Version()
+}
+
+// Settings returns those of the config in force.
+func (r *Router) Settings() *Settings { return r.current.Load() }
+
+// Refused returns why the default stage of the config did not take effect at the start, so that the one before it stays, or nil.
+func (r *Router) Refused() error { return r.why }
+
+// Counts returns the evidence of all replicas.
+func (r *Router) Counts() *evidence.Stored { return r.counts }
+
+// Scan returns what reads large parts of the ledger.
+func (r *Router) Scan() *Scan { return r.scan }
+
+// Failing returns how many partners have a verdict FAIL, by the metrics.
+func (r *Router) Failing() int { return int(r.failing.Load()) }
+
+// Revision returns the revision of the decisions that this replica follows.
+func (r *Router) Revision() int64 { return r.decided.Load().revision }
+
+// RefusedUntil returns until when creates that depend on "no such bill" are refused, or nil.
+func (r *Router) RefusedUntil() *time.Time {
+	s, d := r.current.Load(), r.decided.Load()
+	if r.store == nil || d.since.IsZero() || d.absentCounts(s, r.now()) {
+		return nil
 	}
-	r.tables.Store(version, versions)
-	r.counts.Use(version)
+	until := d.counted.Add(time.Duration(s.Config.Settle))
+	return &until
 }
 
 // Shadow compares the answers of both backends.
@@ -236,9 +311,9 @@ func (r *Router) Run(ctx context.Context) {
 		do    func(context.Context) error
 		fails string // what a failure means, for the log
 	}{
-		{followEvery, r.follow, "what was decided of the rollout cannot be read, the last of it holds"},
-		{flushEvery, r.flush, "what was counted of the rollout cannot be kept, it is tried again"},
-		{weighEvery, atMost(gaugesPart, r.setGauges), "the metrics of the rollout's partners are not up to date"},
+		{followEvery, r.Follow, "what was decided of the rollout cannot be read, the last of it holds"},
+		{flushEvery, r.counts.Flush, "what was counted of the rollout cannot be kept, it is tried again"},
+		{weighEvery, atMost(gaugesPart, r.SetGauges), "the metrics of the rollout's partners are not up to date"},
 		{sweepEvery, r.sweep, "what the ledger need not know any more cannot be removed"},
 	} {
 		all.Go(func() {
@@ -275,19 +350,10 @@ func atMost(part float64, do func(context.Context) error) func(context.Context) 
 	}
 }
 
-// keepWithin bounds a flush that somebody waits for.
-const keepWithin = 2 * time.Second
-
 // Close waits for comparisons until ctx ends, and stores the counts. It is called after Run and the last Route.
 func (r *Router) Close(ctx context.Context) error {
 	_ = r.shadow.Close(ctx) // what was under way is counted as without an answer
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*keepWithin)
-	defer cancel()
-	err := r.flush(ctx)
-	if err != nil {
-		r.giveUp() // a connection without an answer must not delay the end of the process
-	}
-	return err
+	return r.counts.Close(ctx)
 }
 
 // sweep removes old rows. While the machine's clock differs too much from the store's it removes nothing.
@@ -299,22 +365,18 @@ func (r *Router) sweep(ctx context.Context) error {
 	if clock.Stepped() {
 		return nil
 	}
-	_, err := r.store.SweepOwners(ctx, clock.StoreTime, r.now(), time.Duration(r.current.Load().config.Keep))
+	_, err := r.store.SweepOwners(ctx, clock.StoreTime, r.now(), time.Duration(r.current.Load().Config.Keep))
 	if err != nil {
 		return err
 	}
-	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-time.Duration(r.current.Load().config.Keep))); err != nil {
+	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-time.Duration(r.current.Load().Config.Keep))); err != nil {
 		return err
 	}
-	_, err = r.store.SweepCounts(ctx, slices.Collect(maps.Values(r.operations(r.counts.Table()))), clock.StoreTime.Add(-recent))
-	return err
+	return r.counts.Sweep(ctx, clock.StoreTime.Add(-recent))
 }
 
-// Follow reads the decisions at once. It is called after something else than the router has made one.
-func (r *Router) Follow(ctx context.Context) error { return r.follow(ctx) }
-
-// follow reads the decisions if their revision has changed.
-func (r *Router) follow(ctx context.Context) error {
+// Follow reads the decisions if their revision has changed. It is called after a decision, and at intervals.
+func (r *Router) Follow(ctx context.Context) error {
 	if r.store == nil {
 		return nil
 	}
@@ -323,7 +385,7 @@ func (r *Router) follow(ctx context.Context) error {
 	return r.readDecisions(ctx)
 }
 
-// followTo is follow, unless the decisions are of this generation of the store: of many calls that wait for them one reads them.
+// followTo is Follow, unless the decisions are of this generation of the store: of many calls that wait for them one reads them.
 func (r *Router) followTo(ctx context.Context, generation int64) error {
 	r.following.Lock()
 	defer r.following.Unlock()
@@ -360,18 +422,9 @@ func (r *Router) readDecisions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &decisions{revision: decided.Revision, generation: generation, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At, of: map[partner.ID]position{}}
-	d.unbegun = decided.Begun.At.IsZero() && !decided.Started.IsZero()
+	d := newDecisions(decided)
+	d.generation = generation
 	r.countSettling(d, decided.Started)
-	for _, s := range decided.Stages {
-		p := position{stage: Stage(s.Stage), percent: s.Percent}
-		if s.Partner == "" { // a forced default does not force partners that come later
-			d.initial = &p
-			continue
-		}
-		p.forced = s.Forced
-		d.of[s.Partner] = p
-	}
 	if generation != known.generation {
 		r.recorded.Clear() // the store may lack that they were seen
 	}

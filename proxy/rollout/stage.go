@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
 )
 
 // A Stage is how far a partner has moved from the old backend to the new one.
@@ -25,47 +26,60 @@ const (
 // Stages are all of them, in their order.
 var Stages = []Stage{StageOld, StageShadow, StageCanary, StageNew, StageDrained}
 
-// parseStage reads one of the five words.
-func parseStage(word string) (Stage, error) {
-	if s := Stage(word); slices.Contains(Stages, s) {
-		return s, nil
-	}
-	return "", fmt.Errorf("stage must be one of %v, but is %q", Stages, word)
-}
-
 // later reports whether a stage comes after another.
 func (s Stage) later(than Stage) bool { return slices.Index(Stages, s) > slices.Index(Stages, than) }
 
-// A position is the stage of a partner, with its percentage.
-type position struct {
-	stage   Stage
-	percent int  // of StageCanary, 0 to 100: of the partner's new bills or merchants, see config.Split
-	forced  bool // set in spite of blocking reasons: the settling period of the partner is skipped
+// A Position is the stage of a partner, with its percentage.
+type Position struct {
+	Stage   Stage
+	Percent int  // of StageCanary, 0 to 100: of the partner's new bills or merchants, see config.Split
+	Forced  bool // set in spite of blocking reasons: the settling period of the partner is skipped
 }
 
-func (p position) String() string { return InWords(string(p.stage), percentOf(p.stage, p.percent)) }
+// positionOf returns a stage of the store.
+func positionOf(s store.Stage) Position { return Position{Stage(s.Stage), s.Percent, s.Forced} }
+
+// String returns the stage and, of canary, its percentage.
+func (p Position) String() string {
+	if p.Stage == StageCanary {
+		return fmt.Sprintf("%s %d%%", p.Stage, p.Percent)
+	}
+	return string(p.Stage)
+}
+
+// percentage returns how much of what a partner creates goes to the new backend.
+func (p Position) percentage() int {
+	switch p.Stage {
+	case StageCanary:
+		return p.Percent
+	case StageNew, StageDrained:
+		return 100
+	case StageOld, StageShadow:
+	}
+	return 0
+}
 
 // canarySteps are the percentages of canary that a partner goes through, one after the other.
 var canarySteps = []int{10, 25, 50}
 
-// next is the position after this one. Unless shadow can compare anything, it is left out. ok is false for the last stage.
-func (p position) next(shadow bool) (to position, ok bool) {
-	if p.stage == StageCanary {
+// Next returns the position after this one. Unless shadow can compare anything, it is left out. ok is false for the last stage.
+func (p Position) Next(shadow bool) (to Position, ok bool) {
+	if p.Stage == StageCanary {
 		for _, percent := range canarySteps {
-			if percent > p.percent {
-				return position{stage: StageCanary, percent: percent}, true
+			if percent > p.Percent {
+				return Position{Stage: StageCanary, Percent: percent}, true
 			}
 		}
 	}
-	at := slices.Index(Stages, p.stage) + 1
+	at := slices.Index(Stages, p.Stage) + 1
 	if at == len(Stages) {
 		return p, false
 	}
 	if Stages[at] == StageShadow && !shadow {
 		at++
 	}
-	if to = (position{stage: Stages[at]}); to.stage == StageCanary {
-		to.percent = canarySteps[0]
+	if to = (Position{Stage: Stages[at]}); to.Stage == StageCanary {
+		to.Percent = canarySteps[0]
 	}
 	return to, true
 }

@@ -14,6 +14,7 @@ import (
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
 
+	"billbridge/proxy/operate"
 	"github.com/gorilla/mux"
 )
 
@@ -75,7 +76,7 @@ func (d *adminDesk) routes() (all []string) {
 		return nil
 	}
 	top := newAdminRouter(d.tokens, nil, nil, nil, nil)
-	for _, section := range []http.Handler{top, d.rollout.Operator(), d.relay.Operator(), d.storeHandler()} {
+	for _, section := range []http.Handler{top, d.operator.Handler()} {
 		if err := section.(*mux.Router).Walk(collect); err != nil {
 			d.t.Fatal(err)
 		}
@@ -114,7 +115,7 @@ func TestReadTokenChangesNothing(t *testing.T) {
 			t.Errorf("%s with a token that may read: %d", method, status)
 		}
 	}
-	var audit []rollout.Changed
+	var audit []operate.Change
 	_, text := d.ask("GET", "/rollout/audit", "of-wall", "")
 	if err := json.Unmarshal([]byte(text), &audit); err != nil || len(audit) != 0 {
 		t.Errorf("the audit log has %s, %v", text, err)
@@ -147,7 +148,7 @@ func TestAuditHasTheNameOfTheToken(t *testing.T) {
 		{"of-anna", "/rollout/stop?by=anna&by=ben", 400, "the audit log has the name of the token"},
 		{"of-anna", "/rollout/stop?by=", 400, "the audit log has the name of the token"},
 		{"nameless", "/rollout/stop", 400, "by must be your name"},
-		{"of-anna", "/rollout/stop?force=" + rollout.AllReasons(), 200, `"by":"anna"`},
+		{"of-anna", "/rollout/stop?force=" + rollout.JoinKinds(rollout.ReasonKinds), 200, `"by":"anna"`},
 		{"of-ben", "/rollout/resume", 200, `"by":"b.lee@hana"`},
 		{"of-anna", "/rollout/stop?by=anna&by=anna", 400, "by is given more than once"},
 		{"of-anna", "/rollout/stop?by=anna", 200, `"by":"anna"`},
@@ -163,7 +164,7 @@ func TestAuditHasTheNameOfTheToken(t *testing.T) {
 		}
 	}
 	var log []string
-	var audit []rollout.Changed
+	var audit []operate.Change
 	_, text := d.ask("GET", "/rollout/audit", "of-ben", "")
 	if err := json.Unmarshal([]byte(text), &audit); err != nil {
 		t.Fatalf("%v: %s", err, text)

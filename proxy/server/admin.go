@@ -82,11 +82,8 @@ func (s *Server) logWarnings(c *config.Config) {
 // completeAdmin adds reload, callbacks, store, rollout and the console to the admin listener.
 func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	handlers := map[string]http.Handler{profilesPath: s.profiles}
-	if s.relay != nil {
-		handlers["/callbacks"], handlers["/store"] = s.relay.Operator(), s.storeHandler()
-	}
-	if s.rollout != nil {
-		handlers["/rollout"] = s.rollout.Operator()
+	for _, section := range operatorPaths {
+		handlers[section] = s.operator.Handler()
 	}
 	reload := s.Reload
 	if s.load == nil { // there is no file
@@ -94,9 +91,8 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	}
 	var err error
 	s.console, err = console.New(console.Options{
-		Gateway: s.gateway, Config: s.gateway.Config, Rollout: handlers["/rollout"], Callbacks: handlers["/callbacks"], Store: handlers["/store"],
-		Ready:  http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { writeReadiness(s.tokens, s.ready(), w, r) }),
-		Reload: reload, Access: s.tokens, Logger: s.log, Version: s.version, Demo: s.demo,
+		Gateway: s.gateway, Config: s.gateway.Config, Rollout: s.rolloutOperator(), Callbacks: s.callbackOperator(),
+		Ready: s.problems, Reload: reload, Access: s.tokens, Logger: s.log, Version: s.version, Demo: s.demo,
 	})
 	if err != nil {
 		return err
@@ -106,6 +102,22 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, s.Reload, handlers)
 	s.adminHandler.Store(&handler)
 	return nil
+}
+
+// rolloutOperator returns what the console shows of the rollout, nil without one.
+func (s *Server) rolloutOperator() console.Rollout {
+	if s.rollout == nil {
+		return nil
+	}
+	return s.operator
+}
+
+// callbackOperator returns what the console shows of callbacks, nil without a store.
+func (s *Server) callbackOperator() console.Callbacks {
+	if s.relay == nil {
+		return nil
+	}
+	return s.operator
 }
 
 // newAdminHandler returns the handler of the admin listener. CSRF protection: a web page in the operator's browser cannot change anything.
@@ -161,10 +173,13 @@ func (s *Server) metricsHandler(registry prometheus.Gatherer) http.Handler {
 	})
 }
 
+// operatorPaths are those of package operate.
+var operatorPaths = []string{"/rollout", "/callbacks", "/store", "/audit"}
+
 // isAdminPath reports whether a path is that of the admin API, also of a section that the config does not have: the commands know such a
 // section by the plain answer.
 func isAdminPath(path string) bool {
-	return path == "/metrics" || slices.ContainsFunc([]string{"/-/", "/callbacks", "/store", "/rollout", "/debug/"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+	return path == "/metrics" || slices.ContainsFunc(append([]string{"/-/", "/debug/"}, operatorPaths...), func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -73,10 +74,16 @@ func (s *Server) openRelayAndRollout(c *config.Config, registry prometheus.Regis
 			return err
 		}
 	}
-	if c.Rollout != nil {
-		s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: registry, Logger: s.log})
+	if c.Rollout == nil {
+		return nil
 	}
-	return err
+	if s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: registry, Logger: s.log}); err != nil {
+		return operate.Explain(err)
+	}
+	if refused := s.rollout.Refused(); refused != nil {
+		s.log.Error("the default stage of the config does not take effect, the one before it stays", "error", operate.Explain(refused).Error())
+	}
+	return nil
 }
 
 // recordUpstreams records the upstreams of a config in the store. It refuses a config that drops, renames or moves an

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/proxy/console"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,18 @@ type check struct {
 	problem  string // "" if there is none. It names no address, user or database, since the path requires no token.
 	detail   error  // the cause of the problem, for requests that have the token or need none
 	optional bool   // a problem is reported, and the gateway is ready
+}
+
+// text returns the problem, with its cause for those who may read it.
+func (c check) text(mayRead bool) string {
+	text := c.problem
+	if c.detail != nil && mayRead {
+		text += ": " + c.detail.Error()
+	}
+	if c.optional {
+		text += " (reported only)"
+	}
+	return text
 }
 
 // writeReadiness answers /-/ready. With ?verbose it lists every check, one per line.
@@ -39,13 +52,8 @@ func writeReadiness(t *tokens, checks []check, w http.ResponseWriter, r *http.Re
 	for _, c := range checks {
 		line := c.name + ": ok"
 		if c.problem != "" {
-			line = c.name + ": " + c.problem
-			if c.detail != nil && mayRead {
-				line += ": " + c.detail.Error()
-			}
-			if c.optional {
-				line += " (reported only)"
-			} else {
+			line = c.name + ": " + c.text(mayRead)
+			if !c.optional {
 				status, text = http.StatusServiceUnavailable, "not ready: "+c.problem
 			}
 		}
@@ -71,6 +79,16 @@ func (s *Server) ready() []check {
 		checks = append(checks, c)
 	}
 	return checks
+}
+
+// problems returns what is not ready, for the console.
+func (s *Server) problems() (list []console.Problem) {
+	for _, c := range s.ready() {
+		if c.problem != "" {
+			list = append(list, console.Problem{Name: c.name, Text: c.text(false)})
+		}
+	}
+	return list
 }
 
 // A pinger tests whether the store can be written to, at most once per second. It is safe for concurrent use.

@@ -9,6 +9,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/operate"
 )
 
 // Reload reads the config again. Requests that begin afterwards use it. If the new config has a mistake, or changes
@@ -46,10 +47,8 @@ func (s *Server) Reload() (err error) {
 		}
 		cancel()
 	}
-	if s.rollout != nil {
-		s.rollout.NoteReload(err)
-	}
-	if err != nil {
+	s.operator.NoteReload(err)
+	if err = operate.Explain(err); err != nil {
 		s.reloadOK.Set(0)
 		s.log.Error("config not reloaded, the last good one stays", "error", err.Error())
 		return err

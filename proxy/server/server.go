@@ -25,6 +25,7 @@ import (
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/console"
 	"billbridge/proxy/framing"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -73,6 +74,8 @@ type Server struct {
 	pinger  pinger
 	relay   *relay.Relay    // nil without a store
 	rollout *rollout.Router // nil if the config has none
+
+	operator *operate.Operator
 
 	reloading    sync.Mutex // guards the fields below
 	config       *config.Config
@@ -126,6 +129,10 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	}); err != nil {
 		return nil, err
 	}
+	s.operator = operate.New(operate.Options{
+		Config: s.gateway.Config, Store: s.store, Rollout: s.rollout, Relay: s.relay, ReadBill: s.gateway.ReadBill, Logger: logger,
+		Tick: func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
+	})
 	if err := s.registerMetrics(registry, build); err != nil {
 		return nil, err
 	}

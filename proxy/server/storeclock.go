@@ -2,17 +2,8 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
-	"net/url"
-	"strings"
 	"time"
-	"unicode"
 
-	"billbridge/proxy/rollout"
-
-	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -79,36 +70,4 @@ func (s *Server) checkLossless(ctx context.Context) {
 		s.log.Warn("store.failover is lossless, but PostgreSQL does not wait for a standby: after a fail-over acknowledged writes can be missing. "+
 			"Set synchronous_standby_names, and synchronous_commit to on or remote_apply, or remove store.failover", "setting", "store.failover")
 	}
-}
-
-// storeHandler serves on the admin listener:
-//
-//	GET  /store/clock        both clocks
-//	POST /store/clock?by=    confirms the machine's clock, or PostgreSQL's
-func (s *Server) storeHandler() http.Handler {
-	m := mux.NewRouter()
-	m.Path("/store/clock").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.writeClock(w) })
-	m.Path("/store/clock").Methods(http.MethodPost).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q, err := url.ParseQuery(r.URL.RawQuery)
-		by := q.Get("by")
-		if err != nil || by == "" || len(by) > 100 || len(q) != 1 || strings.ContainsFunc(by, func(c rune) bool { return !unicode.IsPrint(c) }) {
-			http.Error(w, "the parameter by is required, and no other is allowed: your name for the audit log, up to 100 printable characters", http.StatusBadRequest)
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
-		defer cancel()
-		if err := s.store.ConfirmClock(ctx, by, time.Now()); err != nil {
-			http.Error(w, fmt.Sprintf("not confirmed: %v", err), http.StatusInternalServerError)
-			return
-		}
-		s.log.Warn("the clock was confirmed", "by", by)
-		_ = s.tick(ctx) // a failure is logged by the next tick
-		s.writeClock(w)
-	})
-	return m
-}
-
-func (s *Server) writeClock(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	_ = json.NewEncoder(w).Encode(rollout.ClockOf(s.store.Clock(time.Now())))
 }

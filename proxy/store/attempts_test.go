@@ -111,7 +111,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 				t.Errorf("%q decided", by)
 			}
 		}
-		log, err := s.AuditCallbacks(t.Context(), 10)
+		log, err := s.Audit(t.Context(), store.AuditFilter{Actions: []store.Action{store.CallbackReplayed, store.CallbackDropped}, Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 				t.Errorf("no %s in %q", want, got)
 			}
 		}
-		all, err := s.Audit(t.Context(), 10)
+		all, err := s.Audit(t.Context(), store.AuditFilter{Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func TestNewStoreHasNotBegun(t *testing.T) {
 		if r := state(); !r.Started.IsZero() || r.Begun != begun {
 			t.Errorf("begun: %+v", r)
 		}
-		if log, err := s.Audit(t.Context(), 10); err != nil || len(log) != 1 || log[0].Action != store.Begun {
+		if log, err := s.Audit(t.Context(), store.AuditFilter{Limit: 10}); err != nil || len(log) != 1 || log[0].Action != store.Begun {
 			t.Errorf("%+v, %v", log, err)
 		}
 	})
@@ -71,7 +71,7 @@ func TestUpgradeKeepsARolloutThatRuns(t *testing.T) {
 		if err != nil || r.Begun.By != "upgrade" || r.Begun.At.IsZero() || !r.Started.IsZero() {
 			t.Errorf("%+v, %v", r, err)
 		}
-		log, err := s.Audit(t.Context(), 10)
+		log, err := s.Audit(t.Context(), store.AuditFilter{Limit: 10})
 		if err != nil || len(log) != 1 || log[0].By != "anna" || log[0].Action != store.Stopped || log[0].Revision != 7 {
 			t.Errorf("%+v, %v", log, err)
 		}
@@ -93,7 +93,7 @@ func TestAssignedOwnerIsFinal(t *testing.T) {
 				t.Errorf("%s: %+v", bill, o)
 			}
 			from := map[bool]string{true: "", false: "old"}[bill == "unknown"]
-			log, err := s.Audit(t.Context(), 1)
+			log, err := s.Audit(t.Context(), store.AuditFilter{Limit: 1})
 			want := store.Change{Action: store.Assigned, By: "anna", At: noon, Partner: partner.Of("one"), Subject: bill, From: from, To: "new", Forced: bill == "owned"}
 			if err == nil && len(log) == 1 {
 				want.Revision = log[0].Revision

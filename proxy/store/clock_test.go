@@ -64,7 +64,7 @@ func TestWrongClockDoesNotMoveTheStoreClock(t *testing.T) {
 			t.Errorf("confirmed: %+v", c)
 		}
 	}
-	log, err := s.Audit(t.Context(), 1)
+	log, err := s.Audit(t.Context(), store.AuditFilter{Limit: 1})
 	if err != nil || len(log) != 1 || log[0].Action != store.ClockConfirmed || log[0].By != "anna" {
 		t.Errorf("%+v, %v", log, err)
 	}

@@ -101,7 +101,7 @@ func TestNewAddressOfAnUpstreamWithBillsNeedsAllowMove(t *testing.T) {
 		if _, err := s.Reconcile(t.Context(), []store.Upstream{again, at(newer, "https://free.example.com")}, true, noon); err != nil {
 			t.Errorf("one without bills: %v", err)
 		}
-		log, err := s.Audit(t.Context(), 1)
+		log, err := s.Audit(t.Context(), store.AuditFilter{Limit: 1})
 		if err != nil || len(log) != 1 || log[0].Action != store.Moved || log[0].Subject != "old" {
 			t.Errorf("%+v, %v", log, err)
 		}

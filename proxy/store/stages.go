@@ -294,26 +294,39 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 	})
 }
 
-// Audit returns the last changes, the last one first.
-func (s *Store) Audit(ctx context.Context, limit int) ([]Change, error) {
-	return s.audit(ctx, "true", limit)
+// An AuditFilter selects entries of the audit log.
+type AuditFilter struct {
+	Partner partner.ID // "" for all
+	Actions []Action   // none for all
+	Before  int64      // only entries with a lower revision; 0 for all
+	Limit   int        // at most so many
 }
 
-// AuditOf returns the last changes of one partner, the last one first.
-func (s *Store) AuditOf(ctx context.Context, partner partner.ID, limit int) ([]Change, error) {
-	return s.audit(ctx, "partner = $2", limit, partner)
-}
-
-// AuditCallbacks returns the last changes that replayed or dropped callbacks, or assigned an address, the last one first.
-func (s *Store) AuditCallbacks(ctx context.Context, limit int) ([]Change, error) {
-	return s.audit(ctx, fmt.Sprintf("action IN ('%s', '%s', '%s')", CallbackReplayed, CallbackDropped, AddressAssigned), limit)
-}
-
-func (s *Store) audit(ctx context.Context, where string, limit int, args ...any) ([]Change, error) {
+// Audit returns the last changes that a filter selects, the last one first.
+func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
+	where, args := "true", []any{max(0, f.Limit)}
+	and := func(condition string, value any) {
+		args = append(args, value)
+		where += fmt.Sprintf(" AND "+condition, len(args))
+	}
+	if f.Partner != "" {
+		and("partner = $%d", f.Partner)
+	}
+	if f.Before != 0 {
+		and("revision < $%d", f.Before)
+	}
+	if len(f.Actions) > 0 {
+		var names []string
+		for _, action := range f.Actions {
+			args = append(args, string(action))
+			names = append(names, fmt.Sprintf("$%d", len(args)))
+		}
+		where += " AND action IN (" + strings.Join(names, ", ") + ")"
+	}
 	return read(ctx, s, "reading the audit log", func(ctx context.Context, q queries) ([]Change, error) {
 		rows, err := q.QueryContext(ctx, `
 			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced
-			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, append([]any{max(0, limit)}, args...)...)
+			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, args...)
 		return collect(rows, err, func(c *Change, row *sql.Rows) error {
 			err := row.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
 				&c.To, &c.ToPercent, &c.Forced)

@@ -27,7 +27,7 @@ func rolloutOf(t testing.TB, s *store.Store) store.Rollout {
 // audit is the audit log without its revisions, which must decrease.
 func audit(t testing.TB, s *store.Store, limit int) []store.Change {
 	t.Helper()
-	all, err := s.Audit(t.Context(), limit)
+	all, err := s.Audit(t.Context(), store.AuditFilter{Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 			})
 		}
 		changing.Wait()
-		all, err := replicas[0].Audit(t.Context(), 2*changes)
+		all, err := replicas[0].Audit(t.Context(), store.AuditFilter{Limit: 2 * changes})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"billbridge/proxy/partner"
-	"billbridge/translate/wording"
 
 	"gonum.org/v1/gonum/mathext"
 )
@@ -60,11 +59,10 @@ type Verdict struct {
 	Operation string     `json:"operation"`
 	Evidence  Evidence   `json:"evidence"`
 	Ruling    Ruling     `json:"ruling"`
-	Reason    string     `json:"reason"`
+	Reason    string     `json:"reason"` // the words of Why; package operate adds them
+	Why       Note       `json:"-"`
 	Few       bool       `json:"few,omitempty"`    // INCONCLUSIVE only because there were too few comparisons or calls
 	Unpaid    bool       `json:"unpaid,omitempty"` // INCONCLUSIVE only because too few of the bills were paid; Few is true then
-
-	ReasonParts wording.Text `json:"reason_parts"` // the parts of Reason, for translations
 
 	*Compared  `json:"compared,omitempty"`   // ByShadow, ByReadBack
 	*CallStats `json:"call_stats,omitempty"` // ByCalls
@@ -111,20 +109,6 @@ type UnsupportedReport struct {
 	Unsupported
 }
 
-// InWords returns the verdict with its reason, as a text.
-func (v Verdict) InWords() wording.Text {
-	is := wording.Of("%v by %v is %v, ", v.Operation, v.Evidence, v.Ruling)
-	switch v.Evidence {
-	case ByShadow:
-		is = wording.Of("%v by shadow is %v, ", v.Operation, v.Ruling)
-	case ByReadBack:
-		is = wording.Of("%v by read back is %v, ", v.Operation, v.Ruling)
-	case ByCalls:
-		is = wording.Of("%v by calls is %v, ", v.Operation, v.Ruling)
-	}
-	return is.And(v.ReasonParts)
-}
-
 // Assumption describes the bound and its assumptions.
 const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided, at 95 % confidence (none in n: about 3/n). " +
 	"It assumes that the compared calls are independent and like the later ones. If many of them are about the same bills, or if some kind of bill " +
@@ -141,15 +125,13 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 				evidence = ByReadBack
 			}
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: evidence, Compared: n.compared()}
-			v.Ruling, v.ReasonParts, v.Few = n.rule(evidence, v.Compared, limits)
+			v.Ruling, v.Why, v.Few = n.rule(evidence, v.Compared, limits)
 			v.Unpaid = v.Few && v.Number >= limits.Comparisons && v.Bills >= limits.Bills && v.Paid < limits.Paid
-			v.Reason = v.ReasonParts.String()
 			all = append(all, v)
 		}
 		if stats := n.callStats(); stats != nil {
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
-			v.Ruling, v.ReasonParts, v.Few = stats.rule(limits, n.Creates)
-			v.Reason = v.ReasonParts.String()
+			v.Ruling, v.Why, v.Few = stats.rule(limits, n.Creates)
 			all = append(all, v)
 		}
 	}
@@ -211,65 +193,45 @@ func compareExamples(a, b Field) int {
 		strings.Compare(a.Old, b.Old), strings.Compare(a.New, b.New))
 }
 
-// inWords returns a grave difference of a field, as a text.
-func (f Field) inWords(path string) wording.Text {
-	switch f.Kind {
-	case InBill:
-		return wording.Of("%v (bill) in %v", path, f.Count)
-	case InCode:
-		return wording.Of("%v (code) in %v", path, f.Count)
-	case InState:
-		return wording.Of("%v (state) in %v", path, f.Count)
-	case InMoney:
-		return wording.Of("%v (money) in %v", path, f.Count)
-	case InExact:
-		return wording.Of("%v (exact) in %v", path, f.Count)
-	case InOther:
-	}
-	return wording.Of("%v (%v) in %v", path, f.Kind, f.Count) // a kind of another version
-}
-
-func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why wording.Text, few bool) {
-	var grave []wording.Text
+func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note, few bool) {
+	var grave []Note
 	for _, path := range slices.Sorted(maps.Keys(n.Fields)) {
 		if f := n.Fields[path]; f.Kind.grave() {
-			grave = append(grave, f.inWords(path))
+			grave = append(grave, Say("field", path, f.Kind, f.Count))
 		}
 	}
 	asked := n.Compared + n.Unclear
 	switch {
 	case len(grave) > 0:
-		return Fail, wording.Of("differs: ").And(wording.Join(grave, ", ")), false
+		return Fail, Say("differs", grave), false
 	case by == ByReadBack && n.NotThere > 0:
-		return Inconclusive, wording.Of("%v of %v bills were not shown by a read after their create", n.NotThere, asked+n.NotThere+n.Moved), false
+		return Inconclusive, Say("not_there", n.NotThere, asked+n.NotThere+n.Moved), false
 	case by == ByReadBack && float64(n.Moved) > limits.Unclear*float64(asked+n.Moved):
-		return Inconclusive, wording.Of("%v of %v bills were cancelled or destroyed when they were read back", n.Moved, asked+n.Moved), false
+		return Inconclusive, Say("moved", n.Moved, asked+n.Moved), false
 	case by == ByShadow && limits.Shared && float64(n.OldOnly) > limits.Unclear*float64(n.Compared+n.OldOnly):
-		return Inconclusive, wording.Of("the new backend did not have the bills of %v of %v reads: with bills: shared it must have all of them",
-			grouped(n.OldOnly), grouped(n.Compared+n.OldOnly)), false
+		return Inconclusive, Say("old_only", grouped(n.OldOnly), grouped(n.Compared+n.OldOnly)), false
 	case by == ByShadow && n.Compared < limits.Comparisons && n.OldOnly > n.Compared:
 		reads := grouped(n.Compared + n.OldOnly)
-		had := wording.Of("the new backend had none of the bills of %v reads: ", reads)
-		if n.Compared > 0 {
-			had = wording.Of("the new backend had %v of the bills of %v reads: ", n.Compared, reads)
+		if n.Compared == 0 {
+			return Inconclusive, Say("no_copy", reads), true
 		}
-		return Inconclusive, had.And(wording.Of("with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary")), true
+		return Inconclusive, Say("few_copied", n.Compared, reads), true
 	case n.Compared < limits.Comparisons:
-		return Inconclusive, wording.Of("%v comparisons, at least %v are needed", n.Compared, limits.Comparisons), true
+		return Inconclusive, Say("comparisons", n.Compared, limits.Comparisons), true
 	case lowerBound(n.Differed, n.Compared) > limits.Mismatch:
-		return Fail, wording.Of("%v of %v differ: certainly more than %v", n.Differed, n.Compared, Percent(limits.Mismatch)), false
+		return Fail, Say("certain", n.Differed, n.Compared, Percent(limits.Mismatch)), false
 	case c.Bills > 0 && c.Bills < limits.Bills:
-		return Inconclusive, wording.Of("%v distinct bills, at least %v are needed", c.Bills, limits.Bills), true
+		return Inconclusive, Say("bills", c.Bills, limits.Bills), true
 	case float64(n.Unclear) > limits.Unclear*float64(asked):
-		return Inconclusive, wording.Of("%v of %v had no answer", n.Unclear, asked), false
+		return Inconclusive, Say("unclear", n.Unclear, asked), false
 	case c.Bound > limits.Mismatch:
-		return Inconclusive, wording.Of("up to %v may differ, %v is the limit", Percent(c.Bound), Percent(limits.Mismatch)), false
+		return Inconclusive, Say("bound", Percent(c.Bound), Percent(limits.Mismatch)), false
 	case n.States && c.Paid == 0 && limits.Paid > 0:
-		return Inconclusive, wording.Of("no paid bill was compared, at least %v are needed", limits.Paid), true
+		return Inconclusive, Say("none_paid", limits.Paid), true
 	case n.States && c.Paid < limits.Paid:
-		return Inconclusive, wording.Of("paid bills that were compared: %v, at least %v are needed", c.Paid, limits.Paid), true
+		return Inconclusive, Say("few_paid", c.Paid, limits.Paid), true
 	}
-	return Pass, wording.Of("at most %v differ", Percent(c.Bound)), false
+	return Pass, Say("pass", Percent(c.Bound)), false
 }
 
 // callStats is nil if there is no call at the new backend, and none at the old one that the new one's form cannot carry.
@@ -312,9 +274,9 @@ const byChance = 0.001
 
 const success = "0000"
 
-func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why wording.Text, few bool) {
-	compared := func(of wording.Text, times [2]int) wording.Text {
-		return of.And(wording.Of(" %v of %v, at the old backend %v of %v", times[New], b.Calls[New], times[Old], b.Calls[Old]))
+func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few bool) {
+	compared := func(kind Note, times [2]int) Note {
+		return Say("compared", kind, times[New], b.Calls[New], times[Old], b.Calls[Old])
 	}
 	more := func(times [2]int) bool {
 		return chanceOfMore(times[New], b.Calls[New], times[Old], b.Calls[Old]) < byChance
@@ -322,9 +284,9 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why wording.Tex
 	less := func(times [2]int) bool {
 		return chanceOfMore(times[Old], b.Calls[Old], times[New], b.Calls[New]) < byChance
 	}
-	var lacking, against, open []wording.Text
+	var lacking, against, open []Note
 	for _, lack := range b.Unsupported {
-		lacking = append(lacking, wording.Of("%v (calls: %v)", lack.Why, lack.Count))
+		lacking = append(lacking, Say("unsupported", lack.Why, lack.Count))
 	}
 	failed := b.Calls
 	for _, code := range b.Codes {
@@ -332,35 +294,35 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why wording.Tex
 		case code.Of == success:
 			failed = [2]int{failed[Old] - code.Times[Old], failed[New] - code.Times[New]}
 		case more(code.Times):
-			against = append(against, compared(wording.Of("significantly more often: %v", code.Of), code.Times))
+			against = append(against, compared(Say("more", code.Of), code.Times))
 		case creates && less(code.Times):
 			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend are older.
-			against = append(against, compared(wording.Of("significantly less often: %v", code.Of), code.Times))
+			against = append(against, compared(Say("less", code.Of), code.Times))
 		case code.Times[Old] == 0:
-			open = append(open, compared(wording.Of("never at the old backend: %v", code.Of), code.Times))
+			open = append(open, compared(Say("never", code.Of), code.Times))
 		}
 	}
 	if len(against) == 0 && more(failed) {
-		against = append(against, compared(wording.Of("significantly more often: failures"), failed))
+		against = append(against, compared(Say("more_failures"), failed))
 	}
 	for _, field := range b.Mismatched {
 		if more(field.Times) {
-			open = append(open, compared(wording.Of("replies with another type of %v", field.Of), field.Times))
+			open = append(open, compared(Say("other_type", field.Of), field.Times))
 		}
 	}
 	switch {
 	case len(lacking) > 0:
-		return Fail, wording.Of("the form of the new backend cannot carry ").And(wording.Join(lacking, ", ")), false
+		return Fail, Say("cannot_carry", lacking), false
 	case len(against) > 0:
-		return Fail, wording.Join(against, ", "), false
+		return Fail, Say("list", against), false
 	case len(open) > 0:
-		return Inconclusive, wording.Join(open, ", "), false
+		return Inconclusive, Say("list", open), false
 	case b.Calls[New] < limits.Comparisons:
-		return Inconclusive, wording.Of("%v calls, at least %v are needed", b.Calls[New], limits.Comparisons), true
+		return Inconclusive, Say("calls", b.Calls[New], limits.Comparisons), true
 	case b.Calls[Old] < limits.Comparisons:
-		return Inconclusive, wording.Of("%v calls at the old backend to compare with, at least %v are needed", b.Calls[Old], limits.Comparisons), true
+		return Inconclusive, Say("calls_at_old", b.Calls[Old], limits.Comparisons), true
 	}
-	return Pass, wording.Of("no code more often than at the old backend"), false
+	return Pass, Say("pass_calls"), false
 }
 
 // chanceOfMore is the probability that so many or more of all occurrences are at the new backend if the rate is the same at both:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 
@@ -92,7 +93,7 @@ func TestVerdictsMatchTheBinomialDistribution(t *testing.T) {
 				continue
 			}
 			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Differed: at.differed}}}
-			v := evidence.Verdicts(counted, evidence.Limits{Mismatch: row.limit})
+			v := operate.Verdicts(counted, evidence.Limits{Mismatch: row.limit})
 			if len(v) != 1 || v[0].Ruling != at.want {
 				t.Errorf("%d of %d differ, the limit is %g: %+v, want %s", at.differed, row.compared, row.limit, v, at.want)
 			}
@@ -236,7 +237,7 @@ func TestVerdict(t *testing.T) {
 			t.Parallel()
 			counts := newCounts()
 			test.count(counts)
-			got := evidence.Verdicts(counts.Snapshot(), evidence.Limits{})
+			got := operate.Verdicts(counts.Snapshot(), evidence.Limits{})
 			if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason {
 				t.Errorf("%+v, want %s: %s", got, test.ruling, test.reason)
 			}
@@ -256,7 +257,7 @@ func TestNoMoreBillsThanComparisons(t *testing.T) {
 		}
 		counted := counts.Snapshot()
 		over = over || counted.Counts[0].Bills.Number() > all
-		if c := evidence.Verdicts(counted, evidence.Limits{})[0].Compared; c.Bills > all || c.Bills < all/2 {
+		if c := operate.Verdicts(counted, evidence.Limits{})[0].Compared; c.Bills > all || c.Bills < all/2 {
 			t.Errorf("%d bills in %d comparisons", c.Bills, c.Number)
 		}
 	}
@@ -302,7 +303,7 @@ func TestExchangedFieldsFail(t *testing.T) {
 				if err := s.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				got := evidence.Verdicts(s.counts.Snapshot(), evidence.Limits{})
+				got := operate.Verdicts(s.counts.Snapshot(), evidence.Limits{})
 				if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason || got[0].Bills != 120 {
 					t.Errorf("%s: %+v, want %s: %s", forms, got, test.ruling, test.reason)
 				}
@@ -432,7 +433,7 @@ func TestCountsAreBounded(t *testing.T) {
 	if n := first.Bills.Number(); n < 160_000 || n > 240_000 {
 		t.Errorf("about %d bills", n)
 	}
-	if v := evidence.Verdicts(s, evidence.Limits{})[0]; v.Ruling != evidence.Fail || len(v.Fields) != 65 || v.Fields[0].Path != "apprPrice" {
+	if v := operate.Verdicts(s, evidence.Limits{})[0]; v.Ruling != evidence.Fail || len(v.Fields) != 65 || v.Fields[0].Path != "apprPrice" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -464,7 +465,7 @@ func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 				}
 			}
 		}
-		for _, v := range evidence.Verdicts(counts.Snapshot(), evidence.Limits{}) {
+		for _, v := range operate.Verdicts(counts.Snapshot(), evidence.Limits{}) {
 			if v.Operation == "bill.read" && v.Reason != want {
 				t.Errorf("%q, want %q", v.Reason, want)
 			}
@@ -472,7 +473,7 @@ func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 		// With bills: shared, a bill that the new backend does not have is an error.
 		if old := reads[[2]bool{true, false}]; old > 0 {
 			const want = "with bills: shared it must have all of them"
-			for _, v := range evidence.Verdicts(counts.Snapshot(), evidence.Limits{Shared: true}) {
+			for _, v := range operate.Verdicts(counts.Snapshot(), evidence.Limits{Shared: true}) {
 				if v.Operation == "bill.read" && (v.Ruling != evidence.Inconclusive || !strings.HasSuffix(v.Reason, want)) {
 					t.Errorf("%s %q, want %q", v.Ruling, v.Reason, want)
 				}

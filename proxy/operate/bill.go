@@ -1,0 +1,187 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/store"
+)
+
+// A BillRef names a bill of a partner, by the partner's ID or its key, and says with which member and merchant it is read. If they are
+// left out, they are those of the partner's first call.
+type BillRef struct {
+	PartnerRef
+	Key      string `json:"key,omitzero"` // the partner's
+	Bill     string `json:"bill,omitzero"`
+	Member   string `json:"member,omitzero"`
+	Merchant string `json:"merchant,omitzero"`
+}
+
+// A Bill is what the ledger and the backends have of one bill.
+type Bill struct {
+	Partner  string                `json:"partner"`
+	Name     string                `json:"name,omitempty"` // of the partner
+	Bill     string                `json:"bill"`
+	Ledger   *LedgerBill           `json:"ledger,omitempty"` // nil if the ledger does not have it
+	Backends []rollout.BackendBill `json:"backends"`         // old and new, or the one that was read
+	ReadAs   *rollout.Credentials  `json:"read_as,omitempty"`
+
+	id partner.ID // full
+}
+
+// A LedgerBill is a bill's row in the ledger.
+type LedgerBill struct {
+	Owner   string     `json:"owner"`
+	State   string     `json:"state"`             // pending, owned, released
+	Since   time.Time  `json:"since"`             // since when it is in this state
+	Open    int        `json:"open,omitempty"`    // creates that were not completed: under way, or interrupted by the end of their gateway
+	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome
+	Ends    time.Time  `json:"ends"`              // when the bill ends
+	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
+}
+
+// Bill returns owner and state of a bill, and reads it at both backends.
+func (o *Operator) Bill(ctx context.Context, ref BillRef) (Bill, error) {
+	return o.lookUp(ctx, ref, false)
+}
+
+// Read reads a bill at its owning backend alone, or at both if it has no owner, and records in the ledger what they say.
+func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
+	return o.lookUp(ctx, ref, true)
+}
+
+// lookUp finds what the ledger and both backends have of a bill. With record, only the owning backend is asked, if there is one, and
+// its answer is recorded in the ledger.
+func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill, err error) {
+	if err := o.needStore(); err != nil {
+		return b, err
+	}
+	switch {
+	case ref.Key != "" && ref.Partner != "":
+		return b, badRequest("give partner or the partner's key, not both")
+	case ref.Key != "":
+		b.id = partner.Of(ref.Key)
+	default:
+		if b.id, err = o.named(ctx, ref.Partner); err != nil {
+			return b, err
+		}
+	}
+	if b.id == "" || ref.Bill == "" {
+		return b, badRequest("partner and bill are required, and partner cannot be default")
+	}
+	b.Partner, b.Name, b.Bill = b.id.Short(), o.name(b.id), ref.Bill
+	if err := o.inLedger(ctx, &b); err != nil {
+		return b, err
+	}
+	backends := o.Rollout.Settings().Backends[:]
+	owned := record && b.Ledger != nil && b.Ledger.State != string(store.Released) && slices.Contains(backends, b.Ledger.Owner)
+	if owned {
+		backends = []string{b.Ledger.Owner}
+	}
+	as := rollout.Credentials{Partner: b.id, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
+	sent := o.Now()
+	for _, upstream := range backends {
+		says, asked := rollout.BackendBill{}, rollout.Credentials{}
+		if o.ReadBill != nil {
+			says, asked = o.ReadBill(ctx, upstream, as, b.Bill)
+		}
+		if asked.Key == "" {
+			says = rollout.BackendBill{Upstream: upstream, Result: rollout.NotAsked}
+		} else {
+			b.ReadAs = &asked
+		}
+		b.Backends = append(b.Backends, says)
+	}
+	if record && b.ReadAs != nil {
+		return b, o.recordReads(ctx, &b, owned, sent)
+	}
+	return b, nil
+}
+
+// inLedger finds what the ledger has of a bill.
+func (o *Operator) inLedger(ctx context.Context, b *Bill) error {
+	row, err := o.Store.Owner(ctx, b.id, b.Bill)
+	switch {
+	case err == nil:
+		b.Ledger = &LedgerBill{row.Upstream, string(row.State), row.Changed, row.Open, row.Uncertain, row.Ends, known(row.Ended)}
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	return nil
+}
+
+// recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the owning backend
+// makes the bill owned: if both backends were read, a create may be under way.
+func (o *Operator) recordReads(ctx context.Context, b *Bill, owned bool, sent time.Time) error {
+	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
+	defer cancel()
+	for _, says := range b.Backends {
+		s := rollout.ReadResult{Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount}
+		for result, words := range rollout.ResultTexts {
+			if words == says.Result {
+				s.Result = result
+			}
+		}
+		if owned && s.Result == rollout.Present {
+			if _, err := o.Store.Found(ctx, b.id, b.Bill, says.Upstream, o.Now()); err != nil {
+				return err
+			}
+		}
+		if err := o.Rollout.RecordProbe(ctx, b.id, b.Bill, says.Upstream, s, sent); err != nil {
+			return err
+		}
+	}
+	return o.inLedger(ctx, b)
+}
+
+// upstreamOf returns the upstream that an operator calls old or new, "" for another word.
+func (o *Operator) upstreamOf(word string) string {
+	backends := o.Rollout.Settings().Backends
+	return map[string]string{"old": backends[evidence.Old], "new": backends[evidence.New]}[word]
+}
+
+// An Assign says which backend owns a bill that both have.
+type Assign struct {
+	Decision
+	BillRef
+	To string `json:"to,omitzero"` // old or new
+}
+
+// Assign sets the owner of a bill. Unless both backends have it, there is a blocking reason.
+func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
+	if c, err = o.begin(a.Decision, store.Assigned, false); err != nil {
+		return c, err
+	}
+	if c.To = o.upstreamOf(a.To); c.To == "" {
+		return c, badRequest("to must be old or new, but is %q", a.To)
+	}
+	b, err := o.lookUp(ctx, a.BillRef, false)
+	if err != nil {
+		return c, err
+	}
+	var reasons []rollout.BlockingReason
+	for _, at := range b.Backends {
+		if at.Result != rollout.ResultTexts[rollout.Present] {
+			note := evidence.Say("not_at_both", at.Upstream, at.Result)
+			reasons = append(reasons, rollout.BlockingReason{Kind: rollout.NotAtBoth, Note: note})
+		}
+	}
+	if err := c.override(reasons, a.Force); err != nil {
+		return c, err
+	}
+	ctx, cancel := withNewTimeout(ctx)
+	defer cancel()
+	if err := o.Store.Assign(ctx, b.id, b.Bill, c.To, c.By, c.At, c.Forced); err != nil {
+		return c, err
+	}
+	c.Partner, c.Name, c.Subject = b.Partner, b.Name, b.Bill
+	if b.Ledger != nil {
+		c.From = b.Ledger.Owner
+	}
+	return o.changed(ctx, c)
+}

@@ -1,0 +1,122 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// A BillFilter selects bills of the ledger, or writes of them.
+type BillFilter struct {
+	PartnerRef
+	Bill    string `json:"bill,omitzero"`
+	Owner   string `json:"owner,omitzero"`          // old or new
+	Open    bool   `json:"open,omitzero,string"`    // only those that may still be open
+	Outcome string `json:"outcome,omitzero"`        // unknown: writes that had no answer
+	Doubled bool   `json:"doubled,omitzero,string"` // bills that both backends have
+	Limit
+}
+
+// A BillList is a part of the ledger.
+type BillList struct {
+	Bills   []BillLine `json:"bills"`
+	LeftOut int        `json:"left_out"` // how many more the filter selects
+}
+
+// A BillLine is a bill of the ledger, or a write of one.
+type BillLine struct {
+	Partner string        `json:"partner"`
+	Name    string        `json:"name,omitempty"` // of the partner
+	Bill    string        `json:"bill"`
+	Owner   string        `json:"owner"`           // the backend; if the ledger does not have the bill, where the write was sent
+	State   string        `json:"state,omitempty"` // pending, owned, released; none if the ledger does not have the bill
+	Since   *time.Time    `json:"since,omitempty"` // since when it is in this state
+	Ends    *time.Time    `json:"ends,omitempty"`  // when the bill ends
+	Ended   *time.Time    `json:"ended,omitempty"` // when it was seen destroyed or cancelled
+	Write   *UnknownWrite `json:"write,omitempty"` // in the list of doubled bills: the call that showed it
+}
+
+// An UnknownWrite is a write that ended without an answer.
+type UnknownWrite struct {
+	Operation string     `json:"operation"`
+	Upstream  string     `json:"upstream"`          // where it was sent, and where the last read was
+	Request   string     `json:"request,omitempty"` // the id of the call in the access log. None for a create that was interrupted by the end of its gateway
+	At        time.Time  `json:"at"`
+	Result    string     `json:"result"` // of the last read; one of ResultTexts, "not asked" or "at both backends"
+	State     string     `json:"bill_state,omitempty"`
+	Amount    string     `json:"amount,omitempty"`
+	ReadAt    *time.Time `json:"read_at,omitempty"`
+}
+
+// Bills lists bills of the ledger.
+func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, err error) {
+	if err := o.needStore(); err != nil {
+		return answer, err
+	}
+	f := store.BillFilter{Bill: b.Bill, Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime}
+	if f.Limit, err = b.within(listedMost); err != nil {
+		return answer, err
+	}
+	if f.PartnerPrefix, err = b.one(ctx, o); err != nil {
+		return answer, err
+	}
+	switch {
+	case b.Owner != "" && f.Upstream == "":
+		return answer, badRequest("owner must be old or new, but is %q", b.Owner)
+	case b.Outcome != "" && b.Outcome != "unknown":
+		return answer, badRequest("outcome must be unknown, but is %q", b.Outcome)
+	case b.Doubled && b.Outcome != "":
+		return answer, badRequest("give outcome or doubled, not both")
+	}
+	within, cancel := context.WithTimeout(ctx, storeTimeout/2)
+	defer cancel()
+	list, all, err := o.listBills(within, f, b)
+	switch {
+	case err != nil && ctx.Err() == nil && within.Err() != nil:
+		return answer, errUnlisted
+	case err != nil:
+		return answer, err
+	}
+	answer = BillList{Bills: []BillLine{}, LeftOut: all - len(list)}
+	for _, one := range list {
+		answer.Bills = append(answer.Bills, o.lineOf(one))
+	}
+	return answer, nil
+}
+
+var errUnlisted = errors.New("the ledger is too large to search it within " + short(storeTimeout/2) + ": name a partner")
+
+// listBills reads the ledger.
+func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilter) ([]store.ListedBill, int, error) {
+	end, err := o.Rollout.Scan().Begin(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer end()
+	switch {
+	case b.Doubled:
+		return o.Store.DoubledBills(ctx, f)
+	case b.Outcome == "":
+		return o.Store.ListBills(ctx, f)
+	}
+	// Creates that were recorded later than this may be under way.
+	return o.Store.UnknownOutcomes(ctx, f, o.Now().Add(-o.Rollout.Settings().UnderWay()))
+}
+
+func (o *Operator) lineOf(b store.ListedBill) BillLine {
+	line := BillLine{
+		Partner: b.Partner.Short(), Name: o.name(b.Partner), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
+		Since: known(b.Changed), Ends: known(b.Ends), Ended: known(b.Ended),
+	}
+	if w := b.Write; w != nil {
+		line.Write = &UnknownWrite{
+			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,
+			Result: cmp.Or(w.Read.Finding, rollout.NotAsked), State: w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),
+		}
+	}
+	return line
+}

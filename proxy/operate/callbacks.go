@@ -1,0 +1,354 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/store"
+)
+
+// A Callback is one callback as the operator sees it: without the body, which has data of the partner's customer, and without the query
+// of the partner's address, which may be a secret.
+type Callback struct {
+	ID       string     `json:"id"`
+	Received time.Time  `json:"received"`
+	Partner  string     `json:"partner"`
+	Name     string     `json:"name,omitempty"` // of the partner
+	Bill     string     `json:"bill"`
+	Upstream string     `json:"upstream"`
+	State    string     `json:"state"`
+	Attempts int        `json:"attempts"`
+	Next     *time.Time `json:"next,omitempty"` // of a waiting one
+	LastAt   *time.Time `json:"last_at,omitempty"`
+	Status   int        `json:"last_status,omitempty"`
+	Outcome  string     `json:"last_outcome,omitempty"`
+	Form     string     `json:"form"`
+	Address  string     `json:"address"`
+	Type     string     `json:"content_type"`
+	Size     int        `json:"size,omitempty"`         // of the body, in bytes; only of a single callback
+	Deleted  *time.Time `json:"body_deleted,omitempty"` // when the body was deleted: the callback cannot be delivered again
+	Says     string     `json:"bill_state,omitempty"`   // the state of the bill in the body, if the table knows it; only for a single callback
+	Digest   string     `json:"digest,omitempty"`       // SHA-256 of the upstream's body in canonical form; only of a single callback
+	Repeats  int        `json:"repeats,omitempty"`      // how often the upstream sent it again; these were acknowledged, and not delivered
+	Repeated *time.Time `json:"repeated,omitempty"`     // when it did so last
+	Cursor   int64      `json:"cursor"`                 // for after
+
+	// History are the last attempts, in their order; only of a single callback. Attempts that were cut off are missing.
+	History []Attempt `json:"history,omitempty"`
+}
+
+// An Attempt is one attempt to deliver a callback.
+type Attempt struct {
+	Number  int       `json:"number"` // from 1 on, over all replays
+	At      time.Time `json:"at"`     // when it ended
+	Took    float64   `json:"took_seconds"`
+	Status  int       `json:"status,omitempty"` // HTTP
+	Code    string    `json:"code,omitempty"`   // the partner's
+	Outcome string    `json:"outcome"`
+	Reason  string    `json:"reason,omitempty"` // why it failed
+}
+
+// A CallbackFilter selects callbacks.
+type CallbackFilter struct {
+	PartnerRef
+	Bill     string    `json:"bill,omitzero"`
+	Upstream string    `json:"upstream,omitzero"`
+	State    string    `json:"state,omitzero"`
+	Since    time.Time `json:"since,omitzero"`        // received then or later
+	Until    time.Time `json:"until,omitzero"`        // received before
+	After    int64     `json:"after,omitzero,string"` // a cursor
+	Limit
+}
+
+func (f CallbackFilter) inStore() store.Filter {
+	filter := store.Filter{
+		PartnerPrefix: partner.ID(f.Partner), Bill: f.Bill, Upstream: f.Upstream, State: store.State(f.State),
+		Since: f.Since, Until: f.Until, After: f.After,
+	}
+	if f.Most != nil {
+		filter.Limit = *f.Most
+	}
+	return filter
+}
+
+// refused returns an error of the store as one for the operator.
+func refused(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrFilter), errors.Is(err, store.ErrAmbiguous):
+		return badRequest("%v", err)
+	case errors.Is(err, store.ErrNotFound):
+		return &Error{Refusal: NotFound, Text: "there is no callback with this id, or it was removed after callbacks.retention"}
+	case errors.Is(err, store.ErrState):
+		return conflict("%v", err)
+	case errors.Is(err, store.ErrErased):
+		return conflict("the body of the callback was deleted, as callbacks.keep_bodies after its delivery are over: it cannot be delivered again")
+	}
+	return err
+}
+
+// Callbacks lists callbacks, the newest first.
+func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) ([]Callback, error) {
+	found, err := o.Store.List(ctx, f.inStore())
+	return o.callbacks(found), refused(err)
+}
+
+// A CallbackPage is a part of the list of callbacks.
+type CallbackPage struct {
+	Callbacks []Callback `json:"callbacks"`
+	Next      int64      `json:"next,omitempty"` // for After; 0 if there are no more. A page can be empty although there are more.
+}
+
+// CallbackPage lists callbacks in bounded time: a part of the list, and where the next one begins.
+func (o *Operator) CallbackPage(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
+	const most = 1000
+	if filter := f.inStore(); filter.Limit > most {
+		return p, badRequest("limit must be at most %d", most)
+	}
+	found, err := o.Store.Page(ctx, f.inStore())
+	return CallbackPage{o.callbacks(found.Callbacks), found.Next}, refused(err)
+}
+
+// Counts are the numbers of callbacks by state: waiting and dead.
+type Counts map[string]Number
+
+// A Number is counted up to a bound.
+type Number struct {
+	Number int  `json:"number"`
+	More   bool `json:"more,omitempty"` // than Number
+}
+
+// A CountLimit bounds numbers.
+type CountLimit struct {
+	AtMost int `json:"at_most,omitzero,string"`
+}
+
+// Counts counts the callbacks that are waiting and dead.
+func (o *Operator) Counts(ctx context.Context, l CountLimit) (Counts, error) {
+	if l.AtMost < 1 || l.AtMost > 1_000_000 {
+		return nil, badRequest("at_most must be given once, from 1 to 1000000")
+	}
+	counts := Counts{}
+	for _, state := range []store.State{store.Waiting, store.Dead} {
+		n, err := o.Store.Count(ctx, store.Filter{State: state, Limit: l.AtMost + 1})
+		if err != nil {
+			return nil, err
+		}
+		counts[string(state)] = Number{min(n, l.AtMost), n > l.AtMost}
+	}
+	return counts, nil
+}
+
+// A CallbackRef names one callback.
+type CallbackRef struct {
+	ID string `json:"id,omitzero"` // a part of the path
+}
+
+// Callback returns one callback with its attempts.
+func (o *Operator) Callback(ctx context.Context, ref CallbackRef) (Callback, error) {
+	c, err := o.Store.Get(ctx, ref.ID)
+	if err != nil {
+		return Callback{}, refused(err)
+	}
+	attempts, err := o.Store.Attempts(ctx, c.ID)
+	if err != nil {
+		return Callback{}, err
+	}
+	one := o.callback(c)
+	one.Size, one.Digest, one.Says = len(c.Body), fmt.Sprintf("%x", c.Digest), o.Relay.StateIn(c)
+	for _, a := range attempts {
+		one.History = append(one.History, Attempt{a.Number, a.Ended, a.Took.Seconds(), a.Status, a.Code, a.Outcome, a.Reason})
+	}
+	return one, nil
+}
+
+// A Redelivery is a decision about callbacks that failed. With DryRun nothing is changed, and By can be left out.
+type Redelivery struct {
+	Author
+	DryRun bool `json:"dry_run,omitzero,string"`
+}
+
+func (d Redelivery) check() error {
+	if d.DryRun {
+		return nil
+	}
+	return d.Author.check()
+}
+
+// A Selection is a decision about all failed callbacks that a filter selects.
+type Selection struct {
+	Redelivery
+	CallbackFilter
+}
+
+// A Choice is a decision about one callback.
+type Choice struct {
+	Redelivery
+	CallbackRef
+}
+
+// Progress is how many callbacks of how many are done, after each batch of a decision. The last one has Over, and Error if not all are
+// done. A dry run has one, with none done.
+type Progress struct {
+	Done  int    `json:"done"`
+	Of    int    `json:"of"`
+	Over  bool   `json:"over,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// Replay delivers the failed callbacks of a selection again.
+func (o *Operator) Replay(ctx context.Context, s Selection, progress func(Progress)) error {
+	return o.decide(ctx, s, "replayed", o.Store.Replay, progress)
+}
+
+// Drop drops the failed callbacks of a selection.
+func (o *Operator) Drop(ctx context.Context, s Selection, progress func(Progress)) error {
+	return o.decide(ctx, s, "dropped", o.Store.Drop, progress)
+}
+
+// decide makes a decision about many callbacks. After the first progress it returns no error.
+func (o *Operator) decide(
+	ctx context.Context, s Selection, what string,
+	change func(context.Context, store.Filter, string, time.Time, func(int)) (int, error), progress func(Progress),
+) error {
+	f := s.inStore()
+	switch err := s.check(); {
+	case err != nil:
+		return err
+	case f.State != "" && f.State != store.Dead:
+		return badRequest("only dead callbacks can be %s together, not %s ones", what, f.State)
+	case f.After != 0:
+		return badRequest("after is for lists")
+	case f.Limit == 0 && s.Most != nil: // the store takes 0 for no limit
+		return badRequest("the limit is 0: leave it out if all are meant")
+	}
+	f.State = store.Dead
+	total, err := o.Store.Count(ctx, f)
+	if err != nil {
+		return refused(err)
+	}
+	step := Progress{Of: total, Over: s.DryRun}
+	progress(step)
+	if s.DryRun {
+		return nil
+	}
+	step.Done, err = change(ctx, f, s.By, o.Now(), func(done int) {
+		step.Done = done
+		progress(step)
+		o.Relay.Wake()
+	})
+	step.Over = true
+	if err != nil {
+		step.Error = err.Error()
+	}
+	o.Logger.Warn("callbacks "+what, "count", step.Done, "by", s.By, "partner", f.PartnerPrefix.Short(), "bill", f.Bill, "upstream", f.Upstream)
+	o.Relay.Wake()
+	progress(step)
+	return nil
+}
+
+// ReplayOne delivers one failed or delivered callback again.
+func (o *Operator) ReplayOne(ctx context.Context, c Choice) (Progress, error) {
+	return o.decideOne(ctx, c, "replayed", o.Store.ReplayOne, store.Dead, store.Delivered)
+}
+
+// DropOne drops one failed callback.
+func (o *Operator) DropOne(ctx context.Context, c Choice) (Progress, error) {
+	return o.decideOne(ctx, c, "dropped", o.Store.DropOne, store.Dead)
+}
+
+// decideOne makes a decision about one callback that is in one of the states.
+func (o *Operator) decideOne(
+	ctx context.Context, d Choice, what string,
+	change func(_ context.Context, id, by string, _ time.Time) error, states ...store.State,
+) (Progress, error) {
+	if err := d.check(); err != nil {
+		return Progress{}, err
+	}
+	wrong := func(c store.Callback) error {
+		which := make([]string, len(states))
+		for i, state := range states {
+			which[i] = "a " + string(state)
+		}
+		return conflict("%s is %s, and only %s callback can be %s", c.ID, c.State, strings.Join(which, " or "), what)
+	}
+	if d.DryRun {
+		switch c, err := o.Store.Get(ctx, d.ID); {
+		case err != nil:
+			return Progress{}, refused(err)
+		case !slices.Contains(states, c.State):
+			return Progress{}, wrong(c)
+		case !c.Erased.IsZero():
+			return Progress{}, refused(store.ErrErased)
+		}
+		return Progress{Of: 1, Over: true}, nil
+	}
+	if err := change(ctx, d.ID, d.By, o.Now()); err != nil {
+		if errors.Is(err, store.ErrState) {
+			if is, lost := o.Store.Get(ctx, d.ID); lost == nil {
+				return Progress{}, wrong(is)
+			}
+		}
+		return Progress{}, refused(err)
+	}
+	o.Logger.Warn("callback "+what, "callback", d.ID, "by", d.By)
+	o.Relay.Wake()
+	return Progress{Done: 1, Of: 1, Over: true}, nil
+}
+
+// A LostAddress gets the address of a callback of its partner, or another one of that partner.
+type LostAddress struct {
+	Choice
+	Lost string `json:"lost,omitzero"` // as the log names it
+	URL  string `json:"url,omitzero"`
+}
+
+// AssignAddress stores the partner's address for a callback address that the store has lost. The result is the callback that it is like.
+func (o *Operator) AssignAddress(ctx context.Context, a LostAddress) (Callback, error) {
+	if err := a.check(); err != nil {
+		return Callback{}, err
+	}
+	like, err := o.Store.Get(ctx, a.ID)
+	if err != nil {
+		return Callback{}, refused(err)
+	}
+	like.URL = cmp.Or(a.URL, like.URL)
+	one := o.callback(like)
+	err = o.Relay.Assign(ctx, a.Lost, like, a.By, one.Address, a.DryRun)
+	if wrong := (*relay.Wrong)(nil); errors.As(err, &wrong) {
+		err = badRequest("%s", wrong.Text)
+	}
+	return one, refused(err)
+}
+
+func (o *Operator) callbacks(found []store.Callback) []Callback {
+	list := make([]Callback, len(found))
+	for i, c := range found {
+		list[i] = o.callback(c)
+	}
+	return list
+}
+
+func (o *Operator) callback(c store.Callback) Callback {
+	one := Callback{
+		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(), Name: o.name(c.Partner), Bill: c.Bill, Upstream: c.Upstream,
+		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt), Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
+		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased), Repeats: c.Repeats, Repeated: known(c.Repeated),
+	}
+	if c.State == store.Waiting {
+		one.Next = known(c.Next)
+	}
+	if u, err := url.Parse(c.URL); err == nil {
+		one.Address = u.Scheme + "://" + u.Host + u.EscapedPath()
+	}
+	return one
+}

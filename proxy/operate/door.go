@@ -1,0 +1,253 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gorilla/mux"
+)
+
+// Handler serves the verbs on the admin listener:
+//
+//	GET  /rollout?partner=&after=&limit=                         [Operator.Status]
+//	GET  /rollout/board?partner=&stage=&after=&limit=            [Operator.Board]
+//	GET  /rollout/report?partner=                                [Operator.Report]
+//	POST /rollout/stage?partner=&stage=&percent=&by=&force=REASONS&preview=true   [Operator.Move]
+//	POST /rollout/next?…                                         [Operator.Next]
+//	POST /rollout/unset?partner=&by=&force=REASONS&preview=true  [Operator.Unset]
+//	POST /rollout/stop?by=&force=REASONS&preview=true            [Operator.Stop]
+//	POST /rollout/resume?by=&preview=true                        [Operator.Resume]
+//	POST /rollout/restored?by=                                   [Operator.Restored]
+//	POST /rollout/begin?by=&force=REASONS                        [Operator.Begin]
+//	POST /rollout/moved?upstream=&by=                            [Operator.Moved]
+//	POST /rollout/reset?partner=&by=&force=REASONS               [Operator.Reset]
+//	GET  /rollout/bill?partner=&bill=&member=&merchant=          [Operator.Bill]; POST with {"key": …} instead of partner
+//	POST /rollout/read?partner=&bill=&member=&merchant=          [Operator.Read]; or with {"key": …}
+//	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
+//	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&doubled=true&limit=   [Operator.Bills]
+//	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
+//	GET  /callbacks/page?…                                       [Operator.CallbackPage]
+//	GET  /callbacks/counts?at_most=                              [Operator.Counts]
+//	GET  /callbacks/{id}                                         [Operator.Callback]
+//	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.Replay] by a filter; the answer has a line of Progress per batch
+//	POST /callbacks/drop?by=&dry_run=true&…                      [Operator.Drop]
+//	POST /callbacks/{id}/assign?by=&lost=&url=                   [Operator.AssignAddress]
+//	POST /callbacks/{id}/replay?by=&dry_run=true                 [Operator.ReplayOne]
+//	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DropOne]
+//	GET  /audit?partner=&after=&limit=                           [Operator.Audit], as /rollout/audit; /callbacks/audit has less
+//	GET  /store/clock                                            [Operator.Clock]
+//	POST /store/clock?by=                                        [Operator.ConfirmClock]
+//
+// by is who decides, for the audit log. force names the kinds of the reasons that the change overrides, separated by commas. A change is
+// in effect on this replica when the answer is sent, and on others within seconds. Times are RFC 3339. Errors are text, or with
+// Accept: application/json an [Error].
+//
+// The values of a verb are in the query, or as texts of a JSON object in the body; a partner's key is in the body alone. Unknown keys,
+// repeated keys and empty values are errors: an empty value can come from an unset variable, and would change something else. No error
+// repeats a text that may be a key of a partner.
+func (o *Operator) Handler() http.Handler {
+	m := mux.NewRouter()
+	audit := door{m, storeTimeout}
+	handle(audit, http.MethodGet, "/audit", o.Audit)
+	of := func(name string, there bool, within time.Duration) (door, bool) {
+		if !there {
+			m.PathPrefix("/" + name).HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fail(w, r, noSection(name)) })
+		}
+		return door{m, within}, there
+	}
+	if d, ok := of("rollout", o.Rollout != nil, storeTimeout); ok {
+		handle(d, http.MethodGet, "/rollout", o.Status)
+		handle(d, http.MethodGet, "/rollout/board", o.Board)
+		handle(d, http.MethodGet, "/rollout/report", o.Report)
+		handle(d, http.MethodGet, "/rollout/audit", o.Audit)
+		handle(d, http.MethodPost, "/rollout/stage", o.Move)
+		handle(d, http.MethodPost, "/rollout/next", o.Next)
+		handle(d, http.MethodPost, "/rollout/unset", o.Unset)
+		handle(d, http.MethodPost, "/rollout/stop", o.Stop)
+		handle(d, http.MethodPost, "/rollout/resume", o.Resume)
+		handle(d, http.MethodPost, "/rollout/restored", o.Restored)
+		handle(d, http.MethodPost, "/rollout/begin", o.Begin)
+		handle(d, http.MethodPost, "/rollout/moved", o.Moved)
+		handle(d, http.MethodPost, "/rollout/reset", o.Reset)
+		handle(d, http.MethodGet, "/rollout/bill", o.Bill)
+		handle(d, http.MethodPost, "/rollout/bill", o.Bill)
+		handle(d, http.MethodPost, "/rollout/read", o.Read)
+		handle(d, http.MethodPost, "/rollout/assign", o.Assign)
+		handle(d, http.MethodGet, "/rollout/bills", o.Bills)
+	}
+	if d, ok := of("callbacks", o.Relay != nil, 0); ok {
+		handle(d, http.MethodGet, "/callbacks", o.Callbacks)
+		handle(d, http.MethodGet, "/callbacks/page", o.CallbackPage)
+		handle(d, http.MethodGet, "/callbacks/counts", o.Counts)
+		handle(d, http.MethodGet, "/callbacks/audit", o.CallbackAudit)
+		stream(d, "/callbacks/replay", o.Replay)
+		stream(d, "/callbacks/drop", o.Drop)
+		handle(d, http.MethodGet, "/callbacks/{id}", o.Callback)
+		handle(d, http.MethodPost, "/callbacks/{id}/assign", o.AssignAddress)
+		handle(d, http.MethodPost, "/callbacks/{id}/replay", o.ReplayOne)
+		handle(d, http.MethodPost, "/callbacks/{id}/drop", o.DropOne)
+	}
+	if d, ok := of("store", o.Store != nil, time.Minute); ok {
+		handle(d, http.MethodGet, "/store/clock", o.Clock)
+		handle(d, http.MethodPost, "/store/clock", o.ConfirmClock)
+	}
+	return m
+}
+
+// noSection says why a gateway has no section of the API.
+func noSection(name string) error {
+	needs := map[string]string{"rollout": "rollout", "callbacks": "store", "store": "store"}[name]
+	return &Error{Refusal: NotFound, Text: "it has no " + name + ": its config has no " + needs + " section"}
+}
+
+// A door is where verbs are served.
+type door struct {
+	*mux.Router
+	within time.Duration // how long a verb may take; 0 for no limit
+}
+
+const exampleTime = "2026-11-21T09:00:00+09:00"
+
+// keyOfPartner is the key of values that only a body may have: URLs are logged.
+const keyOfPartner = "key"
+
+// decode fills a value from a request: from its path, its query, and the JSON object of its body.
+func decode(r *http.Request, in any) error {
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badRequest("the query cannot be read: %s", err)
+	}
+	if given.Has(keyOfPartner) {
+		return badRequest("the partner's key must be in the body")
+	}
+	var body map[string]string
+	err = json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&body)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return badRequest("the body must be empty, or a JSON object of texts")
+	}
+	for name, text := range body {
+		given.Add(name, text)
+	}
+	for name, text := range mux.Vars(r) {
+		given.Add(name, text)
+	}
+	literal := map[string]bool{} // by key: whether its value is a number or a flag, and not a text
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(in).Elem()) {
+		if name, options, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			literal[name] = strings.HasSuffix(options, "string")
+		}
+	}
+	for name, texts := range given {
+		isLiteral, known := literal[name]
+		text := texts[0]
+		switch {
+		case !known:
+			keys := strings.Join(slices.Sorted(maps.Keys(literal)), ", ")
+			return badRequest("there is no key %q: the keys are %s", name, cmp.Or(keys, "none"))
+		case len(texts) != 1:
+			return badRequest("%s is given more than once", name)
+		case text == "":
+			return badRequest("%s must not be empty", name)
+		case !utf8.ValidString(text) || strings.ContainsRune(text, 0): // the store has no such text
+			return badRequest("%s must be UTF-8 without a zero byte", name)
+		}
+		one, err := json.Marshal(map[string]string{name: text})
+		if err == nil {
+			err = json.Unmarshal(one, in)
+		}
+		if err != nil || isLiteral && text == "null" { // which JSON takes for every type
+			return badRequest("%s cannot be %q: numbers are whole, flags are true or false, times are like %s", name, text, exampleTime)
+		}
+	}
+	return nil
+}
+
+// Encode returns the query and the body by which [Operator.Handler] gets a value.
+func Encode(in any) (q url.Values, body []byte) {
+	q = url.Values{}
+	all := map[string]string{}
+	text, err := json.Marshal(in)
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		panic(err) // a value that the handler cannot take either
+	}
+	for name, text := range all {
+		if name == keyOfPartner {
+			body, _ = json.Marshal(map[string]string{name: text}) // a text
+			continue
+		}
+		q.Set(name, text)
+	}
+	return q, body
+}
+
+// handle serves a verb.
+func handle[In, Out any](d door, method, path string, verb func(context.Context, In) (Out, error)) {
+	d.Path(path).Methods(method).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if d.within > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, d.within)
+			defer cancel()
+		}
+		var in In
+		err := decode(r, &in)
+		var out Out
+		if err == nil {
+			out, err = verb(ctx, in)
+		}
+		if err != nil {
+			fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_ = json.NewEncoder(w).Encode(out) // an error means that the operator has disconnected
+	})
+}
+
+// stream serves a verb whose answer has a line of JSON for each step.
+func stream[In, Step any](d door, path string, verb func(context.Context, In, func(Step)) error) {
+	d.Path(path).Methods(http.MethodPost).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		err := decode(r, &in)
+		if err == nil {
+			lines, flush := json.NewEncoder(w), http.NewResponseController(w)
+			err = verb(r.Context(), in, func(step Step) {
+				w.Header().Set("Content-Type", "application/x-ndjson")
+				_ = lines.Encode(step) // if the operator has gone, the context of the request ends the work
+				_ = flush.Flush()
+			})
+		}
+		if err != nil {
+			fail(w, r, err)
+		}
+	})
+}
+
+// fail answers with an error: as JSON if the request accepts nothing else, with the reasons, and as text otherwise.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	refused, status := (*Error)(nil), http.StatusInternalServerError
+	if errors.As(err, &refused) {
+		status = refused.Refusal.Status()
+	}
+	if refused == nil || r.Header.Get("Accept") != "application/json" {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(refused)
+}

@@ -1,0 +1,4 @@
+package operate
+
+// NewReport makes a report.
+var NewReport = newReport

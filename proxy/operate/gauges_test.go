@@ -1,0 +1,93 @@
+package operate_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The gauges count partners by stage, also those that follow the default, and verdicts.
+func TestGauges(t *testing.T) {
+	t.Parallel()
+	s := proxytest.Open(t, "memory:")
+	d := newDesk(t, s, separate)
+	registry := prometheus.NewRegistry()
+	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "b", "c", "d"} {
+		d.seen(key, time.Hour)
+	}
+	for target, n := range map[string]string{"a": "shadow", "b": "canary&percent=5", "unseen": "old"} {
+		answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&partner="+hash(target)+"&stage="+n)
+	}
+	d.proves("a")
+	d.compares("a", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
+	d.compares("b", 1, evidence.Same)
+	answers[operate.Report](d, "GET", "/rollout/report")
+	if err := r.SetGauges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Router.SetGauges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers[operate.Status](d, "GET", "/rollout").Failing; got != 1 {
+		t.Errorf("partners with a FAIL: %d, want 1", got)
+	}
+	for name, want := range map[string]map[string]float64{
+		"billbridge_rollout_partners": {"old": 3, "shadow": 1, "canary": 1, "new": 0, "drained": 0},
+		"billbridge_rollout_verdicts": {"PASS": 2, "FAIL": 1, "INCONCLUSIVE": 1},
+	} {
+		got := map[string]float64{}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() != name {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				got[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %v", name, got)
+		}
+		for label, n := range want {
+			if got[label] != n {
+				t.Errorf("%s: %v, want %v", name, got, want)
+			}
+		}
+	}
+	for _, creates := range []bool{true, false} {
+		call := rollout.Call{Operation: "bill.create", Creates: creates, Writes: true, Partner: partner.Of("a"), Bill: "B1"}
+		if _, err := r.Route(t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]uint64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "billbridge_rollout_ledger_seconds" {
+				asked[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	if len(asked) != 5 || asked["owner"] != 1 || asked["own"] != 1 || asked["complete"] != 0 {
+		t.Errorf("the ledger's latency: %v", asked)
+	}
+}

@@ -1,0 +1,296 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/store"
+)
+
+// Force names the kinds of the reasons that a change overrides. The word true names none, and is refused.
+type Force []rollout.ReasonKind
+
+// UnmarshalText reads kinds, separated by commas.
+func (f *Force) UnmarshalText(text []byte) error {
+	*f = nil
+	for name := range strings.SplitSeq(string(text), ",") {
+		if name = strings.TrimSpace(name); name != "false" {
+			*f = append(*f, rollout.ReasonKind(name))
+		}
+	}
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (f Force) MarshalText() ([]byte, error) { return []byte(rollout.JoinKinds(f)), nil }
+
+// bare is Force without the names of reasons: the operator would also override reasons that nobody has read.
+func (f Force) bare() bool { return slices.Equal(f, Force{"true"}) }
+
+// A Decision is made by somebody, who may override reasons against it.
+type Decision struct {
+	Author
+	Force Force `json:"force,omitempty"`
+}
+
+// A Switch turns something on or off. With Preview nothing is changed, and By can be left out.
+type Switch struct {
+	Decision
+	Preview bool `json:"preview,omitzero,string"`
+}
+
+// begin checks a decision, and returns the change that it will make.
+func (o *Operator) begin(d Decision, action store.Action, preview bool) (c Change, err error) {
+	c = Change{Action: string(action), At: o.Now(), By: d.By, Preview: preview}
+	if !preview || d.By != "" {
+		if err := d.check(); err != nil {
+			return c, err
+		}
+	}
+	for _, kind := range d.Force {
+		if !d.Force.bare() && !slices.Contains(rollout.ReasonKinds, kind) {
+			return c, badRequest("force must name reasons: some of %s, separated by commas, but has %q",
+				rollout.JoinKinds(rollout.ReasonKinds), string(kind))
+		}
+	}
+	return c, o.needStore()
+}
+
+// A Change is a decision that was made, or its preview.
+type Change struct {
+	Revision    int64                    `json:"revision"`
+	Action      string                   `json:"action"`
+	By          string                   `json:"by"`
+	At          time.Time                `json:"at"`
+	Partner     string                   `json:"partner,omitempty"` // "default" for all without a stage of their own
+	Name        string                   `json:"name,omitempty"`    // of the partner
+	From        string                   `json:"from,omitempty"`    // in the audit log, left out if the partner had no stage of its own
+	FromPercent *int                     `json:"from_percent,omitempty"`
+	To          string                   `json:"to,omitempty"`
+	ToPercent   *int                     `json:"to_percent,omitempty"`
+	Forced      bool                     `json:"forced,omitempty"`
+	Overridden  []rollout.ReasonKind     `json:"overridden,omitempty"` // the kinds of the reasons that were overridden, if Forced
+	Already     bool                     `json:"already,omitempty"`    // nothing was changed: this is the earlier change
+	Effect      *Effect                  `json:"effect,omitempty"`     // of canary
+	Warning     string                   `json:"warning,omitempty"`    // what the operator should know of the change
+	WarningNote evidence.Note            `json:"-"`                    // the same without words
+	Subject     string                   `json:"subject,omitempty"`    // the bill that was assigned, the upstream that may move
+	Preview     bool                     `json:"preview,omitempty"`    // nothing was changed: this is what would change
+	Reasons     []rollout.BlockingReason `json:"reasons,omitzero"`     // against the change, of a preview
+	Unstored    string                   `json:"unstored,omitempty"`   // why a stop could not be stored: it is in effect on this gateway alone
+}
+
+// Old returns the stage before the change, for people.
+func (c Change) Old() string { return InWords(c.From, c.FromPercent) }
+
+// New returns the stage after the change, for people.
+func (c Change) New() string { return InWords(c.To, c.ToPercent) }
+
+// InWords returns a stage and its percentage, if it has one, for people.
+func InWords(stage string, percent *int) string {
+	if percent == nil {
+		return stage
+	}
+	return fmt.Sprintf("%s %d%%", stage, *percent)
+}
+
+func (c *Change) warn(n evidence.Note) { c.WarningNote, c.Warning = n, inEnglish(n) }
+
+// override refuses a change that has blocking reasons unless force names the kinds of all of them, and records these kinds.
+func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
+	kinds := rollout.KindsOf(reasons)
+	unnamed := slices.ContainsFunc(kinds, func(kind rollout.ReasonKind) bool { return !slices.Contains(force, kind) })
+	switch {
+	case force.bare() && len(reasons) == 0:
+		return conflict("Not changed. force must name the reasons that it overrides, and there are none: leave it out.")
+	case unnamed:
+		return &Error{Refusal: Conflict, Text: "Not changed.", Reasons: worded(reasons)}
+	}
+	c.Overridden, c.Forced = kinds, len(kinds) > 0
+	return nil
+}
+
+// changed logs a stored change, and applies it to this replica.
+func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
+	what := []any{"action", c.Action, "by", c.By}
+	if c.Partner != "" {
+		what = append(what, "partner", c.Partner)
+	}
+	if c.Action == string(store.Staged) {
+		what = append(what, "from", c.Old(), "to", c.New(), "forced", c.Forced)
+	}
+	if c.Forced {
+		what = append(what, "overridden", rollout.JoinKinds(c.Overridden))
+	}
+	o.Logger.Warn("the rollout was changed", what...)
+	if err := o.Rollout.Follow(context.WithoutCancel(ctx)); err != nil {
+		return c, fmt.Errorf("the change is stored, but not yet in effect on this gateway, which could not read it: %w", err)
+	}
+	c.Revision = o.Rollout.Revision()
+	return c, nil
+}
+
+// A Move puts a partner, or the default, into a stage.
+type Move struct {
+	Switch
+	PartnerRef               // Default for all without a stage of their own
+	Stage      rollout.Stage `json:"stage,omitzero"`
+	Percent    *int          `json:"percent,omitzero,string"` // of canary
+}
+
+// position returns the stage that is wanted.
+func (m Move) position() (p rollout.Position, err error) {
+	switch canary := m.Stage == rollout.StageCanary; {
+	case !slices.Contains(rollout.Stages, m.Stage):
+		return p, badRequest("stage must be one of %v, but is %q", rollout.Stages, m.Stage)
+	case canary != (m.Percent != nil):
+		return p, badRequest("percent is required with stage canary, and not allowed with other stages")
+	case canary && (*m.Percent < 0 || *m.Percent > 100):
+		return p, badRequest("percent must be 0 to 100, but is %d", *m.Percent)
+	case canary:
+		p.Percent = *m.Percent
+	}
+	p.Stage = m.Stage
+	return p, nil
+}
+
+// Move puts a partner, or the default, into a stage.
+func (o *Operator) Move(ctx context.Context, m Move) (Change, error) {
+	to, wrong := m.position()
+	return o.setStage(ctx, m, wrong, func(rollout.Position) (rollout.Position, error) { return to, nil })
+}
+
+// Next puts a partner into the stage after its own. With a stage in m, which the operator has seen, it does so only if that is the next
+// one: a second request for the same step does not make another step.
+func (o *Operator) Next(ctx context.Context, m Move) (Change, error) {
+	var want rollout.Position
+	var wrong error
+	if m.Stage != "" || m.Percent != nil {
+		want, wrong = m.position()
+	}
+	if m.Partner == Default {
+		wrong = badRequest("partner cannot be default here: set the default to a stage")
+	}
+	return o.setStage(ctx, m, wrong, func(from rollout.Position) (rollout.Position, error) {
+		to, ok := from.Next(o.Rollout.Settings().Config.Comparable())
+		switch {
+		case !ok:
+			return to, conflict("Not changed: the stage is %s, which is the last one.", from)
+		case want.Stage != "" && want != to:
+			return to, conflict("Not changed: the stage is %s, so the next one is %s and not %s.", from, to, want)
+		}
+		return to, nil
+	})
+}
+
+// setStage changes the stage of a partner, or of the default, or shows the change. wrong is what is wrong with m, and target returns the
+// new stage.
+func (o *Operator) setStage(
+	ctx context.Context, m Move, wrong error, target func(from rollout.Position) (rollout.Position, error),
+) (c Change, err error) {
+	if c, err = o.begin(m.Decision, store.Staged, m.Preview); err == nil {
+		err = wrong
+	}
+	if err != nil {
+		return c, err
+	}
+	partner, err := o.named(ctx, m.Partner)
+	if err != nil {
+		return c, err
+	}
+	decided, err := o.Store.Rollout(ctx)
+	if err != nil {
+		return c, err
+	}
+	at, _ := stageOf(o.stages(decided), partner)
+	from := at.position()
+	to, err := target(from)
+	if err != nil {
+		return c, err
+	}
+	move := rollout.Move{Partner: partner, From: from, To: to}
+	return o.move(ctx, m.Switch, c, decided, move, func(ctx context.Context, overridden string) error {
+		stage := store.Stage{
+			Partner: partner, Stage: string(to.Stage), Percent: to.Percent, By: c.By, At: c.At, Forced: overridden != "",
+		}
+		return o.Store.SetStage(ctx, stage, overridden)
+	})
+}
+
+// An Unset removes the stage of a partner, or with Default the default that was set.
+type Unset struct {
+	Switch
+	PartnerRef
+}
+
+// Unset removes a partner's own stage, or the default that was set.
+func (o *Operator) Unset(ctx context.Context, u Unset) (c Change, err error) {
+	if c, err = o.begin(u.Decision, store.Staged, u.Preview); err != nil {
+		return c, err
+	}
+	partner, err := o.named(ctx, u.Partner)
+	if err != nil {
+		return c, err
+	}
+	decided, err := o.Store.Rollout(ctx)
+	if err != nil {
+		return c, err
+	}
+	stages := o.stages(decided)
+	from, own := stages[partner]
+	to, missing := stages[""], "the partner has no stage of its own: the default applies to it"
+	if partner == "" { // the default goes back to that of the config
+		own, to, missing = to.At != nil, o.stages(store.Rollout{})[""], "no default was set: the default of the config applies"
+	}
+	if !own {
+		return c, &Error{Refusal: NotFound, Text: missing}
+	}
+	move := rollout.Move{Partner: partner, From: from.position(), To: to.position()}
+	return o.move(ctx, u.Switch, c, decided, move, func(ctx context.Context, overridden string) error {
+		return o.Store.UnsetStage(ctx, partner, c.By, c.At, overridden)
+	})
+}
+
+// move makes a move, or shows it.
+func (o *Operator) move(
+	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move,
+	change func(ctx context.Context, overridden string) error,
+) (Change, error) {
+	reasons := o.Rollout.Preconditions().AgainstMove(ctx, decided, m)
+	if !s.Preview {
+		if err := c.override(reasons, s.Force); err != nil {
+			return c, err
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = withNewTimeout(ctx)
+		defer cancel()
+		if err := change(ctx, rollout.JoinKinds(c.Overridden)); err != nil {
+			return c, err
+		}
+	}
+	c.about(o, m.Partner, Default)
+	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
+	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
+	c.Effect = o.effect(ctx, decided, m)
+	if settings := o.Rollout.Settings(); m.To.Stage == rollout.StageShadow && !settings.Config.Comparable() {
+		c.warn(evidence.Say("no_copy_yet", settings.Backends[evidence.Old], settings.Backends[evidence.New]))
+	}
+	if s.Preview {
+		c.Reasons = worded(reasons)
+		return c, nil
+	}
+	return o.changed(ctx, c)
+}
+
+// about sets the partner of a change; all is the word for no single one.
+func (c *Change) about(o *Operator, id partner.ID, all string) {
+	if c.Partner = all; id != "" {
+		c.Partner, c.Name = id.Short(), o.name(id)
+	}
+}

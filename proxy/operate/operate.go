@@ -1,0 +1,248 @@
+// Package operate has what an operator can do, as functions over values:
+//
+//	o := operate.New(operate.Options{Config: gateway.Config, Store: opened, Rollout: router, Relay: relay})
+//	change, err := o.Next(ctx, operate.Move{Partner: "6e2b0f4cd1aa", Preview: true})
+//	http.Handle("/rollout/", o.Handler()) // the same for scripts and the commands, in JSON
+//
+// The pages of the console call the functions, the commands send the same values to the handler. A function that is refused returns an
+// [*Error], and has changed nothing. The words of reasons and warnings are English; their notes let others word them.
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"billbridge/config"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// Options are what an operator works with.
+type Options struct {
+	Config   func() *config.Config // the config in force
+	Store    *store.Store          // nil if the config has none
+	Rollout  *rollout.Router       // nil if the config has none
+	Relay    *relay.Relay          // nil without a store
+	ReadBill rollout.ReadBill      // if nil, bills are not read at backends
+	Tick     func(context.Context) // compares the clocks, after one was confirmed; may be nil
+	Logger   *slog.Logger          // if nil, nothing is logged
+	Now      func() time.Time      // if nil, time.Now
+}
+
+// An Operator does what operators decide. It is safe for concurrent use.
+type Operator struct {
+	Options
+	reload atomic.Pointer[FailedReload] // the last one, nil if it took effect
+}
+
+// New returns an operator.
+func New(o Options) *Operator {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	made := &Operator{Options: o}
+	if o.Rollout != nil && o.Rollout.Refused() != nil {
+		made.NoteReload(o.Rollout.Refused())
+	}
+	return made
+}
+
+// A Refusal is the kind of an [Error].
+type Refusal int
+
+// The refusals.
+const (
+	BadRequest Refusal = iota // the values are wrong
+	NotFound
+	Conflict // the state does not allow it, or there are reasons against it
+)
+
+// Status returns the HTTP status of a refusal.
+func (r Refusal) Status() int {
+	return [...]int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}[r]
+}
+
+// An Error refuses what an operator wants. Nothing was changed.
+type Error struct {
+	Refusal Refusal                  `json:"-"`
+	Text    string                   `json:"error"`
+	Reasons []rollout.BlockingReason `json:"reasons,omitempty"` // that Force must name
+}
+
+// Error returns the text, and the reasons in a line each.
+func (e *Error) Error() string {
+	if len(e.Reasons) == 0 {
+		return e.Text
+	}
+	kinds := rollout.JoinKinds(rollout.KindsOf(e.Reasons))
+	return e.Text + " To change it anyway, give force=" + kinds + ". Reasons:" + Lines(e.Reasons)
+}
+
+// Lines returns the texts of reasons with their kinds, each at the beginning of a line.
+func Lines(reasons []rollout.BlockingReason) (lines string) {
+	for _, reason := range reasons {
+		lines += fmt.Sprintf("\n  %s [%s]", reason.Text, reason.Kind)
+	}
+	return lines
+}
+
+func badRequest(format string, args ...any) error {
+	return &Error{Refusal: BadRequest, Text: fmt.Sprintf(format, args...)}
+}
+
+func conflict(format string, args ...any) error {
+	return &Error{Refusal: Conflict, Text: fmt.Sprintf(format, args...)}
+}
+
+// Explain returns an error of a reload with the reasons against it.
+func Explain(err error) error {
+	var b *rollout.Blocked
+	if !errors.As(err, &b) {
+		return err
+	}
+	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default "+
+		"--stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s", b.To, b.From,
+		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(worded(b.Reasons)))
+}
+
+// storeTimeout is how long a call of an operator waits for the store.
+const storeTimeout = 10 * time.Second
+
+// withNewTimeout gives a change its own timeout: the checks before it may have used up the first one, and the kill switch must work
+// then, too.
+func withNewTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+}
+
+// needStore refuses what depends on a store if there is none.
+func (o *Operator) needStore() error {
+	if o.Store == nil {
+		return conflict("the config has no store, so the stages are those of the config and cannot be changed while the gateway runs")
+	}
+	return nil
+}
+
+const (
+	// Default in place of a partner means all partners without a stage of their own. A missing partner, for example from an unset
+	// variable, must not mean that.
+	Default = "default"
+	// All in place of a partner means all partners.
+	All = "all"
+)
+
+// An Author is who decides.
+type Author struct {
+	By string `json:"by,omitzero"` // for the audit log
+}
+
+func (a Author) check() error {
+	strange := strings.ContainsFunc(a.By, func(c rune) bool { return !unicode.IsPrint(c) })
+	if a.By == "" || strange || !utf8.ValidString(a.By) || utf8.RuneCountInString(a.By) > 100 {
+		return badRequest("by must be your name, for the audit log: 1 to 100 printable characters")
+	}
+	return nil
+}
+
+// A Limit bounds the entries of an answer. Zero is 100.
+type Limit struct {
+	Most *int `json:"limit,omitzero,string"`
+}
+
+// AtMost returns a limit.
+func AtMost(n int) Limit { return Limit{&n} }
+
+func (l Limit) within(most int) (int, error) {
+	switch {
+	case l.Most == nil:
+		return min(100, most), nil
+	case *l.Most < 1 || *l.Most > most:
+		return 0, badRequest("limit must be 1 to %d, but is %d", most, *l.Most)
+	}
+	return *l.Most, nil
+}
+
+// listedMost is the most entries of one answer.
+const listedMost = 10_000
+
+// PartnerRef names a partner by its ID, or by 12 digits or more of it if the partner is known. "" is all partners.
+type PartnerRef struct {
+	Partner string `json:"partner,omitzero"`
+}
+
+// one returns the full ID of the partner, "" for all.
+func (p PartnerRef) one(ctx context.Context, o *Operator) (partner.ID, error) {
+	if p.Partner == "" {
+		return "", nil
+	}
+	only, err := o.named(ctx, p.Partner)
+	if err == nil && only == "" {
+		err = badRequest("partner cannot be default here: leave partner out, every answer has the default")
+	}
+	return only, err
+}
+
+// named returns the full ID of a partner, "" for the default. Its errors do not repeat a name that is not an ID: it might be a key.
+func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
+	id, ok := partner.Parse(name)
+	switch {
+	case name == Default:
+		return "", nil
+	case name == "":
+		return "", badRequest("partner is missing: name one, or %s for all without a stage of their own", Default)
+	case !ok:
+		return "", badRequest("a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key")
+	case id.IsFull():
+		return id, nil
+	case o.Store == nil:
+		return "", badRequest("without a store a partner is named by all 64 digits of its hash")
+	}
+	full, err := o.Store.Partner(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrAmbiguous):
+		return "", badRequest("the hashes of several partners begin with %s: give more digits", id)
+	case errors.Is(err, store.ErrNotFound):
+		return "", &Error{Refusal: NotFound, Text: fmt.Sprintf(
+			"no known partner has a hash that begins with %s: for a new partner give all 64 digits", id)}
+	}
+	return full, err
+}
+
+// name returns the name of a partner, "" if it has none.
+func (o *Operator) name(id partner.ID) string { return o.Config().Partners.Name(string(id)) }
+
+// Label returns a partner for people.
+func Label(short, name string) string {
+	if name == "" {
+		return short
+	}
+	return short + " (" + name + ")"
+}
+
+// declared returns a declaration, nil if there is none.
+func declared(d store.Declaration) *Declared {
+	if d.At.IsZero() {
+		return nil
+	}
+	return &Declared{d.By, d.At}
+}
+
+// known returns a pointer to a time, nil for an unknown time.
+func known(t time.Time) *time.Time {
+	if t.IsZero() || t.UnixMilli() == 0 { // of a released bill
+		return nil
+	}
+	return &t
+}

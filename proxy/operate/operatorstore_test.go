@@ -1,0 +1,140 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/proxytest"
+
+	"billbridge/proxy/store"
+)
+
+// Without a store only the config sets stages.
+func TestOperatorWithoutStore(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: shadow}\n")
+	w := d.ask("GET", "/rollout")
+	if want := `{"old":"legacy","new":"fresh","bills":"shared","split":"bill","settle":"15m","default":{"stage":"shadow"},"partners":[]}` + "\n"; w.Body.String() != want {
+		t.Errorf("%s", w.Body)
+	}
+	if got := answers[operate.Status](d, "GET", "/rollout?partner="+hash("k")); len(got.Partners) != 1 || got.Partners[0].String() != "shadow" {
+		t.Errorf("%+v", got)
+	}
+	d.denies(400, "GET", "/rollout?partner="+hash("k")[:12], "without a store a partner is named by all 64 digits")
+	for _, target := range []string{"GET /rollout/audit", "POST /rollout/stop?by=a", "POST /rollout/resume?by=a", "POST /rollout/restored?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
+		method, path, _ := strings.Cut(target, " ")
+		d.denies(409, method, path, "the config has no store")
+	}
+}
+
+// While the store is unreachable, calls report this and change nothing.
+func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
+	t.Parallel()
+	s := proxytest.Open(t, "memory:")
+	d := newDesk(t, s, separate)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stage?by=a&stage=old&partner=default"} {
+		method, path, _ := strings.Cut(target, " ")
+		d.denies(500, method, path, "store: closed")
+	}
+	if d.logs.Len() > 0 {
+		t.Errorf("%s", &d.logs)
+	}
+}
+
+// A report lists the fields that may differ.
+func TestReportOfIgnoredFields(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
+	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Ignored) != 1 || r.Ignored[0] != "apprSign" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// While one call counts bills, the next one waits for its turn or until its context ends.
+func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d.owns("k", "legacy", 1, 0, 0)
+	release, err := d.Router.Scan().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if bills, err := d.Router.Scan().OpenBills(ctx, store.AllPartners); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while another call counts: %+v, %v", bills, err)
+	}
+	release()
+	if bills, err := d.Router.Scan().OpenBills(t.Context(), store.AllPartners); err != nil || len(bills) != 1 {
+		t.Errorf("%+v, %v", bills, err)
+	}
+}
+
+// A change reaches another replica within seconds.
+func TestChangeTakesEffectAtOtherReplicas(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, at string) {
+		here, there := newDesk(t, proxytest.Open(t, at), separate), newDesk(t, proxytest.Open(t, at), separate)
+		here.seen("k", time.Hour)
+		here.proves("k")
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() { defer close(over); there.Run(ctx) }()
+		defer func() { stop(); <-over }()
+		reaches := func(target, upstream string) {
+			t.Helper()
+			answers[operate.Change](here, "POST", target)
+			here.createsAt("k", upstream, map[string]string{"fresh": "legacy"}[upstream])
+			proxytest.Eventually(t, func() bool {
+				route, _ := there.creates("k")
+				return route.Upstream == upstream
+			}, func() string { return target + " has not reached the other replica" })
+		}
+		reaches("/rollout/stage?by=a&stage=new&partner="+hash("k")[:12], "fresh")
+		reaches("/rollout/stop?by=a", "legacy")
+		reaches("/rollout/resume?by=a", "fresh")
+		reaches("/rollout/stage?by=a&stage=canary&percent=0&partner="+url.QueryEscape(hash("k")), "legacy")
+	})
+}
+
+// A change survives a restart.
+func TestChangeSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	at := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
+	s := proxytest.Open(t, at)
+	d := newDesk(t, s, separate)
+	d.seen("k", time.Hour)
+	d.proves("k")
+	for _, target := range []string{"stage?stage=new&partner=" + hash("k")[:12], "stage?stage=new&force=" + allReasons + "&partner=" + hash("young"), "stage?stage=shadow&partner=default", "restored", "stop?force=" + allReasons} {
+		if path, query, cut := strings.Cut(target, "?"); cut {
+			target = path + "?by=a&" + query
+		} else {
+			target += "?by=a"
+		}
+		answers[operate.Change](d, "POST", "/rollout/"+target)
+	}
+	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = newDesk(t, proxytest.Open(t, at), separate)
+	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String(); is != was {
+		t.Errorf("%s\nwas\n%s", is, was)
+	}
+	if route, _ := d.creates("k"); route.Upstream != "legacy" || route.Reason != "stop" {
+		t.Errorf("%+v", route)
+	}
+	answers[operate.Change](d, "POST", "/rollout/resume?by=a")
+	d.later.Add(int64(15 * time.Minute))
+	d.createsAt("k", "fresh", "legacy")
+	d.createsAt("young", "fresh", "legacy")
+}

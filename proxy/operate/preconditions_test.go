@@ -1,0 +1,586 @@
+package operate_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/store"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// compares counts reads of a partner in shadow with a class.
+func (d *desk) compares(key string, n int, class evidence.Class, differences ...evidence.Difference) {
+	for i := range n {
+		d.Router.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}})
+	}
+}
+
+// ends counts calls of a partner at a backend.
+func (d *desk) ends(key, operation string, backend evidence.Backend, n int, end evidence.End) {
+	for range n {
+		d.Router.Counts().Ended(partner.Of(key), operation, backend, end)
+	}
+}
+
+var fine = evidence.End{Code: "0000", Succeeded: true}
+
+// A later stage needs a PASS, or force.
+func TestLaterStagesNeedAPass(t *testing.T) {
+	t.Parallel()
+	wrong := evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney}
+	for name, row := range map[string]struct {
+		bills, from, to string
+		counts          func(d *desk)
+		against         string // "" for no blocking reason
+	}{
+		"old to shadow":                       {"separate", "old", "shadow", nil, ""},
+		"old to canary":                       {"separate", "old", "canary&percent=5", nil, ""},
+		"old to canary, where all was absent": {"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) }, ""},
+		"old to canary, after a FAIL": {
+			"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) },
+			"bill.read by shadow is FAIL, differs: apprPrice (money) in 1",
+		},
+		"old to canary, after a FAIL of canary's bills": {
+			"separate", "old", "canary&percent=5", func(d *desk) {
+				d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{
+					Class: evidence.Differs, Differences: []evidence.Difference{wrong}, Succeeded: [2]bool{true, true}, ReadBack: true,
+				})
+			},
+			"bill.create by read back is FAIL, differs: apprPrice (money) in 1",
+		},
+		"old to canary, after a FAIL of its calls": {
+			"separate", "old", "canary&percent=5", func(d *desk) {
+				d.ends("k", "bill.create", evidence.Old, 200, fine)
+				d.ends("k", "bill.create", evidence.New, 200, evidence.End{Code: "ERROR"})
+			},
+			"bill.create by calls is FAIL, significantly more often: ERROR 200 of 200, at the old backend 0 of 200",
+		},
+		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", evidence.New, 3, fine) }, ""},
+		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
+		"shadow to canary":                     {"separate", "shadow", "canary&percent=5", nil, ""},
+		"shadow to canary, with a copy":        {"separate, copy: true", "shadow", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
+		"old to canary, with a copy":           {"separate, copy: true", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
+		"shadow to canary of none":             {"separate", "shadow", "canary&percent=0", nil, ""},
+		"canary of none to canary of all":      {"shared", "canary&percent=0", "canary&percent=100", nil, "no read was compared yet in stage shadow"},
+		"shadow to canary, where all is there": {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 100, evidence.Same) }, ""},
+		"shadow to canary, too few":            {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 99, evidence.Same) }, "bill.read by shadow is INCONCLUSIVE, 99 comparisons, at least 100 are needed"},
+		"shadow to canary, where nothing was there": {
+			"separate, copy: true", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) },
+			"bill.read by shadow is INCONCLUSIVE, 0 comparisons, at least 100 are needed",
+		},
+		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, evidence.Same) }, "no bill was created at the new backend by canary and read back yet"},
+		"old to drained":       {"separate", "old", "drained", nil, "no bill was created at the new backend by canary and read back yet"},
+		"canary to new":        {"separate", "canary&percent=100", "new", func(d *desk) { d.proves("k") }, ""},
+		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill was created at the new backend by canary and read back yet"},
+		"canary to new, a rare operation": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.ends("k", "bill.cancel", evidence.New, 3, fine)
+		}, ""},
+		"canary to new, a rare operation with a code of its own": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
+		}, "bill.cancel by calls is INCONCLUSIVE, never at the old backend: PAYMENT_002 1 of 1, at the old backend 0 of 0"},
+		"canary to new, after a FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.compares("k", 1, evidence.Differs, wrong)
+		}, "bill.read by shadow is FAIL"},
+		"canary raised":              {"separate", "canary&percent=10", "canary&percent=50", nil, ""},
+		"canary raised after a FAIL": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, "bill.read by shadow is FAIL"},
+		"canary raised, with a bill that no read shows": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) {
+			d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.NotThere, Succeeded: [2]bool{true, false}, ReadBack: true})
+		}, ""},
+		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
+		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
+		"new to drained":              {"separate", "new", "drained", nil, "no bill was created at the new backend by canary"},
+		"somebody else's FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
+			d.proves("k")
+			d.compares("else", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
+		}, ""},
+	} {
+		for _, of := range []string{hash("k"), "default"} {
+			t.Run(name+"/"+of[:7], func(t *testing.T) {
+				t.Parallel()
+				d := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
+				d.seen("k", time.Hour)
+				set := "/rollout/stage?by=a&partner=" + of + "&stage="
+				answers[operate.Change](d, "POST", set+row.from+"&force="+allReasons)
+				if row.counts != nil {
+					row.counts(d)
+				}
+				if row.against == "" {
+					if c := answers[operate.Change](d, "POST", set+row.to); c.Forced {
+						t.Errorf("%+v", c)
+					}
+					return
+				}
+				d.denies(409, "POST", set+row.to, "\n  "+hash("k")[:12]+": "+row.against)
+				if c := answers[operate.Change](d, "POST", set+row.to+"&force="+allReasons); !c.Forced {
+					t.Errorf("%+v", c)
+				}
+			})
+		}
+	}
+}
+
+// Recent calls that a backend cannot carry are a reason against sending more calls there.
+func TestCallsThatTheTargetCannotCarry(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.seen("else", time.Hour)
+	d.proves("k")
+	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+	answers[operate.Change](d, "POST", set+"new")
+	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
+	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2, the last at 2026-11-21T03:34:56Z)"
+	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
+		d.denies(409, "POST", back, text)
+	}
+	if c := answers[operate.Change](d, "POST", "/rollout/stop?by=a&force="+allReasons); !c.Forced || c.Action != "stop" {
+		t.Errorf("%+v", c)
+	}
+	answers[operate.Change](d, "POST", "/rollout/resume?by=a")
+	if c := answers[operate.Change](d, "POST", set+"canary&percent=100&force=false"); c.Forced { // no bill moves back
+		t.Errorf("%+v", c)
+	}
+	d.later.Add(int64(35 * 24 * time.Hour))
+	if c := answers[operate.Change](d, "POST", set+"old"); c.Forced {
+		t.Errorf("%+v", c)
+	}
+	// The partner is at the old backend already: the kill switch changes nothing for it.
+	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
+	if c := answers[operate.Change](d, "POST", "/rollout/stop?by=a"); c.Forced {
+		t.Errorf("%+v", c)
+	}
+	answers[operate.Change](d, "POST", "/rollout/resume?by=a")
+	answers[operate.Change](d, "POST", "/rollout/restored?by=a")
+	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was created at fresh after that backup, and is sent again, will be created at legacy too")
+}
+
+// The calls of partners do not depend on the table: those that another version counted are a blocking reason, too.
+func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
+	t.Parallel()
+	s := proxytest.Open(t, "memory:")
+	d := newDesk(t, s, separate)
+	d.seen("k", time.Hour)
+	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
+	counted := d.Router.Counts().Drain().Counts[0]
+	data, err := json.Marshal(counted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data, Marked: true}}, noon, nil); err != nil {
+		t.Fatal(err)
+	}
+	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+	answers[operate.Change](d, "POST", set+"new&force="+allReasons)
+	d.denies(409, "POST", "/rollout/stop?by=a", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
+	d.denies(409, "POST", set+"old", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
+	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
+		t.Errorf("the report is of this one: %+v", r)
+	}
+}
+
+// The counts of all replicas are one report, which survives their restart. A reset removes it for all.
+func TestReplicasCountTogether(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, at string) {
+		here, there := newDesk(t, proxytest.Open(t, at), separate), newDesk(t, proxytest.Open(t, at), separate)
+		for range 3 {
+			here.compares("k", 40, evidence.Same)
+			there.compares("k", 40, evidence.Same)
+			there.ends("k", "bill.create", evidence.Old, 10, fine)
+			if err := here.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			there.ends("k", "bill.create", evidence.New, 1, fine)
+			answers[operate.Report](there, "GET", "/rollout/report")
+		}
+		for _, d := range []*desk{here, there, newDesk(t, proxytest.Open(t, at), separate)} {
+			r := answers[operate.Report](d, "GET", "/rollout/report?partner="+hash("k"))
+			if len(r.Verdicts) != 2 || r.Verdicts[0].CallStats.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != evidence.Pass {
+				t.Errorf("%+v", r)
+			}
+			if r := answers[operate.Report](d, "GET", "/rollout/report?partner="+hash("else")); len(r.Verdicts) != 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+		here.compares("else", 1, evidence.Same)
+		here.compares("k", 1, evidence.Same) // not stored yet
+		answers[operate.Change](here, "POST", "/rollout/reset?by=a&partner="+hash("k"))
+		answers[operate.Report](here, "GET", "/rollout/report")
+		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != partner.Of("else")[:12] {
+			t.Errorf("%+v", r)
+		}
+		if c := answers[operate.Change](here, "POST", "/rollout/reset?by=a&partner=all"); c.Partner != "all" {
+			t.Errorf("%+v", c)
+		}
+		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
+			t.Errorf("%+v", r)
+		}
+		if log := answers[[]operate.Change](there, "GET", "/rollout/audit?limit=2"); log[0].Partner != "all" || log[1].Partner != hash("k")[:12] || log[1].Action != "reset" {
+			t.Errorf("%+v", log)
+		}
+	})
+}
+
+// A partner with a stage of its own is no reason against a change of the default.
+func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	for _, key := range []string{"k", "own"} {
+		d.seen(key, time.Hour)
+	}
+	d.proves("k")
+	d.compares("own", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
+	answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("own"))
+	if c := answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&partner=default"); c.Forced {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Without evidence, a later stage for all partners needs force.
+func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
+	t.Parallel()
+	for _, stage := range []string{"new", "drained"} {
+		d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+		set := "/rollout/stage?by=a&partner=default&stage="
+		d.denies(409, "POST", set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
+		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as for one partner
+			answers[operate.Change](d, "POST", set+stage)
+		}
+		answers[operate.Change](d, "POST", set+"canary&percent=5")
+		if c := answers[operate.Change](d, "POST", set+stage+"&force="+allReasons); !c.Forced {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// Counts that could not be stored are stored later, and unreadable counts do not block the kill switch.
+func TestCountsThatCannotBeStored(t *testing.T) {
+	t.Parallel()
+	s := proxytest.Open(t, "memory:")
+	d := newDesk(t, s, separate)
+	d.compares("k", 5, evidence.Same)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Router.Counts().Flush(gone); err == nil {
+		t.Error("no error")
+	}
+	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Number != 5 {
+		t.Errorf("%+v", r)
+	}
+	version := answers[operate.Report](d, "GET", "/rollout/report").Table
+	if _, err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON")}}, noon, nil); err != nil {
+		t.Fatal(err)
+	}
+	d.seen("k", time.Hour)
+	d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"), "a precondition could not be checked: ")
+	if c := answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&force="+allReasons+"&partner="+hash("k")); !c.Forced {
+		t.Errorf("%+v", c)
+	}
+	if c := answers[operate.Change](d, "POST", "/rollout/stop?by=a"); c.Action != "stop" || c.Unstored != "" {
+		t.Errorf("%+v", c)
+	}
+	d.createsAt("k", "legacy", "")
+}
+
+// If a caller gives up while counts are being stored, they are not counted twice, and the caller does not wait longer.
+func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "store.db")
+	s := proxytest.Open(t, "sqlite:"+file)
+	d := newDesk(t, s, separate)
+	d.ends("k", "bill.create", evidence.New, 100, fine)
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	busy, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	given := make(chan error, 1)
+	go func() { given <- d.Router.Counts().Flush(ctx) }()
+	for len(d.Router.Counts().Snapshot().Counts) > 0 { // until the flush has drained them
+		runtime.Gosched()
+	}
+	stop()
+	if err := <-given; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	late, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer end()
+	if err := d.Router.Counts().Flush(late); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("behind the first: %v", err)
+	}
+	if err := busy.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[evidence.New] != 100 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A connection to the store without answers does not delay the end of the process.
+func TestHungStoreDoesNotDelayTheEnd(t *testing.T) {
+	t.Parallel()
+	url, silence := hole(t, proxytest.Postgres(t))
+	s, err := store.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, s, separate)
+	d.ends("k", "bill.create", evidence.New, 10, fine)
+	silence()
+	late, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := d.Router.Counts().Flush(late); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if err := d.Router.Close(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if err := s.Close(); err != nil { // it waits for all users
+		t.Error(err)
+	}
+}
+
+// hole is a proxy to PostgreSQL that from some moment on forwards nothing and closes nothing.
+func hole(t *testing.T, to string) (url string, silence func()) {
+	t.Helper()
+	c, err := pgx.ParseConfig(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, address := pgconn.NetworkAddress(c.Host, c.Port)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, silence := context.WithCancel(t.Context())
+	t.Cleanup(func() { _ = listener.Close() })
+	pass := func(from, to net.Conn) {
+		defer to.Close()
+		some := make([]byte, 4096)
+		for {
+			n, err := from.Read(some)
+			if silent.Err() != nil {
+				<-t.Context().Done()
+			}
+			if err != nil {
+				return
+			}
+			if _, err = to.Write(some[:n]); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			here, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			there, err := net.Dial(network, address)
+			if err != nil {
+				_ = here.Close()
+				continue
+			}
+			go pass(here, there)
+			go pass(there, here)
+		}
+	}()
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&search_path=%s", c.User, listener.Addr(), c.Database, c.RuntimeParams["search_path"]), silence
+}
+
+// A reset of a FAIL needs force.
+func TestResetOfAFailNeedsForce(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
+	for _, who := range []string{hash("k"), "all"} {
+		d.denies(409, "POST", "/rollout/reset?by=a&partner="+who, hash("k")[:12]+": bill.read by shadow is FAIL, differs: apprPrice (money) in 1")
+	}
+	if c := answers[operate.Change](d, "POST", "/rollout/reset?by=a&force="+allReasons+"&partner="+hash("k")); !c.Forced {
+		t.Errorf("%+v", c)
+	}
+	if c := answers[operate.Change](d, "POST", "/rollout/reset?by=a&partner=all"); c.Forced {
+		t.Errorf("%+v", c)
+	}
+}
+
+// One difference in an exact field of any partner holds back every move to the same backend, until it is reset or overridden by name,
+// also if another version of the table counted it.
+func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []evidence.Kind{evidence.InMoney, evidence.InExact, evidence.InState} {
+		s := proxytest.Open(t, "memory:")
+		d := newDesk(t, s, separate)
+		for _, key := range []string{"k", "else"} {
+			d.seen(key, time.Hour)
+			d.proves(key)
+		}
+		d.Router.Counts().Add(partner.Of("else"), "bill.read", evidence.Comparison{
+			Class: evidence.Differs, Bill: "B-7", Succeeded: [2]bool{true, true}, Request: "call-7", At: noon,
+			Differences: []evidence.Difference{{Path: "apprNum", Kind: kind, First: "1000", Second: "1001"}},
+		})
+		set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+		text := "give force=money_elsewhere. Reasons:\n  " + hash("else")[:12] + ": apprNum of bill.read differs in 1: old 1000, new 1001 (bill B-7, request call-7, at 2026-11-21T03:34:56Z) [money_elsewhere]"
+		held := func(target string) {
+			t.Helper()
+			d.denies(409, "POST", target, text)
+		}
+		held(set + "canary&percent=5")
+		held(set + "new")
+		answers[operate.Change](d, "POST", set+"new&force=money_elsewhere")
+		held(set + "drained")
+		if c := answers[operate.Change](d, "POST", set+"canary&percent=5"); c.Forced { // backwards
+			t.Errorf("%+v", c)
+		}
+		held("/rollout/next?by=a&partner=" + hash("k"))
+		d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
+		if err := d.Router.Counts().Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d = newDesk(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
+		held(set + "canary&percent=25")
+		answers[operate.Change](d, "POST", "/rollout/reset?by=a&force=verdict&partner="+hash("else"))
+		if c := answers[operate.Change](d, "POST", set+"canary&percent=25"); c.Forced {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// A clock that is wrong by years ends no bill and no reason, and blocks drained until somebody confirms it.
+func TestWrongClockBlocksDrained(t *testing.T) {
+	t.Parallel()
+	s := proxytest.Open(t, "memory:")
+	if _, err := s.Tick(t.Context(), noon); err != nil {
+		t.Fatal(err)
+	}
+	d := newDesk(t, s, separate)
+	d.seen("k", time.Hour)
+	d.seen("young", time.Minute)
+	d.proves("k")
+	d.ends("k", "bill.create", evidence.Old, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"", "BILL_010 bill.sendType"}})
+	d.owns("k", "legacy", 0, 1, 0)
+	d.later.Store(int64(2 * 365 * 24 * time.Hour))
+	if list := answers[operate.BillList](d, "GET", "/rollout/bills?open=true"); len(list.Bills) != 1 {
+		t.Errorf("%+v", list)
+	}
+	set := "/rollout/stage?by=a&stage=drained&partner="
+	d.denies(409, "POST", set+hash("k"), "give force=clock,open_bills,verdict,calls. Reasons:\n  the clock shows 2028-11-20T03:34:5")
+	d.denies(409, "POST", set+hash("young"), "give force=settling,clock,verdict. Reasons:")
+	if err := s.ConfirmClock(t.Context(), "a", noon.Add(2*365*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	d.denies(409, "POST", set+hash("young"), "give force=verdict. Reasons:")
+}
+
+// overlaid is a config with an overlay.
+func overlaid(t *testing.T, overlay string) string {
+	file := filepath.Join(t.TempDir(), "o.yaml")
+	proxytest.WriteFile(t, file, overlay)
+	return separate + "\ntable: {overlay: '" + file + "'}\n"
+}
+
+// What was proved stays proved unless the table changes a row of the operation: not by a description, another operation or a code.
+func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
+	t.Parallel()
+	for overlay, stays := range map[string]bool{
+		"{}": true,
+		"operations: {bill.read: {reply: [{v2: apprIssuer, legacy: appr_issuer, role: code}]}}":             true,
+		`codes: [{v2: BILL_001, legacy: "9800"}]`:                                                           true,
+		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, about: words}]}}":    true,
+		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, max: 80}]}}":         false,
+		"common: {identity: [{v2: member, legacy: member, required: true, max: 61, role: member}]}":         false,
+		"operations: {bill.create: {reply: [{v2: hash, legacy: hash, optional: true}]}}":                    false,
+		"operations: {bill.create: {reply: [{v2: hash, legacy: hash, values: [{v2: a, legacy: b}]}]}}":      false,
+		"operations: {bill.create: {request: [{v2: bill.supplyPrice, loss: refuse, loss_code: BILL_008}]}}": false,
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			t.Parallel()
+			s := proxytest.Open(t, "memory:")
+			d := newDesk(t, s, separate)
+			d.seen("k", time.Hour)
+			d.proves("k")
+			if err := d.Router.Counts().Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			d = newDesk(t, s, overlaid(t, overlay))
+			answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&force=verdict&partner="+hash("k"))
+			if stays {
+				answers[operate.Change](d, "POST", "/rollout/next?by=a&partner="+hash("k"))
+				return
+			}
+			d.denies(409, "POST", "/rollout/next?by=a&partner="+hash("k"), "[verdict]")
+		})
+	}
+}
+
+// After a reset a partner in new collects what drained needs: its new bills are read back. No bill is created at the old backend any more,
+// so its codes cannot be compared.
+func TestDrainedIsReachedAfterAReset(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	d.proves("k")
+	next := "/rollout/next?by=a&partner=" + hash("k")
+	answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"))
+	answers[operate.Change](d, "POST", "/rollout/reset?by=a&partner="+hash("k"))
+	d.denies(409, "POST", next, "no bill was created at the new backend")
+	for i := range 100 {
+		d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < 5})
+	}
+	d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
+	d.ends("k", "bill.create", evidence.New, 98, fine)
+	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "BILL_007"})
+	d.denies(409, "POST", next, "bill.create by calls is INCONCLUSIVE")
+	d.ends("k", "bill.create", evidence.New, 1, fine)
+	if c := answers[operate.Change](d, "POST", next); c.To != "drained" || c.Forced {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A partner whose bills were never paid in canary proves nothing about payments. An operator can declare that they are not paid.
+func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
+	t.Parallel()
+	for config, held := range map[string]bool{separate: true, strings.Replace(separate, "new: fresh", "new: fresh, verdict: {paid: 0}", 1): false} {
+		d := newDesk(t, proxytest.Open(t, "memory:"), config)
+		d.seen("k", time.Hour)
+		d.ends("k", "bill.create", evidence.Old, 100, fine)
+		d.ends("k", "bill.create", evidence.New, 100, fine)
+		for i := range 100 {
+			d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true})
+		}
+		set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+		answers[operate.Change](d, "POST", set+"canary&percent=10")
+		answers[operate.Change](d, "POST", set+"canary&percent=50")
+		if held {
+			d.denies(409, "POST", set+"new", "give force=paid. Reasons:\n  "+hash("k")[:12]+": bill.create by read back is INCONCLUSIVE, no paid bill was compared, at least 5 are needed [paid]")
+		}
+		c := answers[operate.Change](d, "POST", set+"new&force=paid")
+		if c.Forced != held {
+			t.Errorf("%+v", c)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package operate_test
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the reports of testdata anew")
+
+// canary adds calls at both backends, and bills that were read back.
+func canary(t *evidence.Counts) {
+	for i := range 120 {
+		t.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{evidence.New: map[bool]string{true: "VALIDATION_001 bill.price"}[i == 7]}})
+		t.Ended(someone, "bill.create", evidence.New, evidence.End{Code: []string{"0000", "BILL_001"}[i/100], Succeeded: i < 100, Mismatched: []string{"shortUrl"}})
+		t.Add(someone, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("y", i+1), Succeeded: [2]bool{true, true}, ReadBack: true})
+	}
+}
+
+func TestReports(t *testing.T) {
+	t.Parallel()
+	full := newCounts()
+	add(full, 118, evidence.Same)
+	add(full, 7, evidence.NotThere)
+	add(full, 2, evidence.Moved)
+	add(full, 1, evidence.NoAnswer)
+	add(full, 2, evidence.Differs,
+		evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney, First: "30000", Second: "(missing)"},
+		evidence.Difference{Path: "apprState", Kind: evidence.InState, First: "F", Second: "W"},
+		evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther, First: "aa|*a_a*", Second: "<a>`[a](a)"},
+		evidence.Difference{Path: "apiKey", Kind: evidence.InOther, First: "(key)", Second: "(key)"})
+	for _, path := range []string{"apprNum", "apprDt", "apprMonthly"} {
+		add(full, 1, evidence.Differs, evidence.Difference{Path: path, Kind: evidence.InOther, First: "9", Second: "99"})
+	}
+	other := partner.ID(strings.Repeat("b", 64))
+	for i := range 150 {
+		full.Add(other, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: strings.Repeat("x", i%40+1), Succeeded: [2]bool{true, true}})
+	}
+	for range 12 {
+		full.Add(other, "mapping.status", evidence.Comparison{Class: evidence.Same, Succeeded: [2]bool{true, true}})
+	}
+	canary(full)
+	until, seen, tenth := since.Add(26*time.Hour), since.Add(-time.Hour), 10
+	partners := []operate.PartnerStatus{
+		{
+			Partner: someone[:12], StageSetting: operate.StageSetting{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
+			Bills: []operate.BillCounts{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
+		},
+		{Partner: other.Short(), StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
+	}
+	whole := operate.NewReport(full.Snapshot(), evidence.Limits{}, until, partners)
+	whole.Ignored = []string{"apprMonthly", "apprSign"}
+	for name, r := range map[string]operate.Report{
+		"full":  whole,
+		"empty": operate.NewReport(newCounts().Snapshot(), evidence.Limits{Comparisons: 500, Bills: 50}, until, nil),
+	} {
+		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown} {
+			var got bytes.Buffer
+			if err := write(&got); err != nil {
+				t.Error(err)
+			}
+			file := filepath.Join("testdata", "report", name+"."+ending)
+			if *update {
+				proxytest.WriteFile(t, file, got.Bytes())
+			}
+			want := proxytest.ReadFile(t, file)
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("%s: %s", file, diff)
+			}
+		}
+	}
+}
+
+// An overlay that changes the text of the table changes its version.
+func TestTableVersion(t *testing.T) {
+	t.Parallel()
+	versions := map[string]bool{}
+	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `codes: [{v2: BILL_003, legacy: "9980"}]`} {
+		v, err := evidence.TableVersion(compileTable(t, overlay))
+		if err != nil || len(v) != 12 {
+			t.Error(v, err)
+		}
+		versions[v] = true
+	}
+	if len(versions) != 3 {
+		t.Errorf("%v", versions)
+	}
+}

@@ -1,0 +1,48 @@
+package operate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout/evidence"
+)
+
+// With bills: separate, shadow has nothing to compare. set reports this, the report says what to do, and that change needs no
+// force.
+func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d.seen("k", time.Hour)
+	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
+	if c := answers[operate.Change](d, "POST", set+"shadow"); c.Forced ||
+		c.Warning != "with bills: separate, shadow compares nothing unless fresh gets a copy of the bills of legacy. "+
+			"If it does, set rollout.copy: true. Without a copy go on to canary, whose new bills are read back" {
+		t.Errorf("%+v", c)
+	}
+	for i := range 2193 {
+		d.Router.Counts().Add(partner.Of("k"), "bill.read", evidence.Comparison{Class: evidence.NotThere, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, false}})
+	}
+	const reason = "the new backend had none of the bills of 2,193 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary"
+	r := answers[operate.Report](d, "GET", "/rollout/report")
+	if v := r.Verdicts[0]; v.Ruling != evidence.Inconclusive || v.Reason != reason {
+		t.Errorf("%+v", v)
+	}
+	if c := answers[operate.Change](d, "POST", set+"canary&percent=10"); c.Forced || c.Warning != "" {
+		t.Errorf("%+v", c)
+	}
+	if c := answers[operate.Change](d, "POST", "/rollout/stage?by=a&partner=default&stage=shadow"); !strings.HasPrefix(c.Warning, "with bills: separate") {
+		t.Errorf("%+v", c)
+	}
+	if c := answers[operate.Change](d, "POST", "/rollout/unset?by=a&partner="+hash("k")); !strings.HasPrefix(c.Warning, "with bills: separate") {
+		t.Errorf("%+v", c)
+	}
+	shared := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
+	if c := answers[operate.Change](shared, "POST", set+"shadow"); c.Warning != "" {
+		t.Errorf("of shared bills: %+v", c)
+	}
+}

@@ -1,0 +1,295 @@
+package operate_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/store"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const byMerchant = "rollout: {old: legacy, new: fresh, split: merchant}\nstore: {url: 'sqlite:bridge.db'}\n"
+
+// inCanary is a desk with partner k in canary, after its settling period.
+func inCanary(t *testing.T, s *store.Store, more string, percent int) *desk {
+	t.Helper()
+	d := newDesk(t, s, more)
+	d.seen("k", time.Hour)
+	d.percent(percent)
+	return d
+}
+
+func (d *desk) percent(percent int) operate.Change {
+	d.t.Helper()
+	return answers[operate.Change](d, "POST", fmt.Sprintf("/rollout/stage?by=a&force="+allReasons+"&stage=canary&percent=%d&partner=%s", percent, hash("k")))
+}
+
+// makes creates a bill of partner k through the router, and returns its upstream.
+func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
+	d.t.Helper()
+	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Merchant: merchant, Bill: bill}
+	route, err := d.Router.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if err := d.Router.Complete(d.t.Context(), route, outcome); err != nil {
+		d.t.Fatal(err)
+	}
+	d.Router.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
+	return route.Upstream
+}
+
+// A partner with one merchant is split by bill: canary 10 % sends about one in ten of its bills to the new backend.
+func TestCanarySplitsTheBillsOfOneMerchant(t *testing.T) {
+	t.Parallel()
+	for _, bills := range []config.Bills{config.Separate, config.Shared} {
+		d := inCanary(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+string(bills), 1), 10)
+		fresh := 0
+		for i := range 1000 {
+			if d.makes("only", fmt.Sprint("BILL", i), store.Succeeded) == "fresh" {
+				fresh++
+			}
+		}
+		if fresh < 60 || fresh > 140 {
+			t.Errorf("%s: %d of 1000 bills went to the new backend, want about 100", bills, fresh)
+		}
+	}
+}
+
+// A retry of a refused create goes to the backend of the first one, also through another replica and after the percentage was
+// raised; with split: merchant all bills of a merchant go there.
+func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
+	t.Parallel()
+	for _, more := range []string{separate, byMerchant} {
+		s := proxytest.Open(t, "memory:")
+		one := inCanary(t, s, more, 30)
+		two := newDesk(t, s, more)
+		first, of := map[int]string{}, map[string]map[string]bool{}
+		for i := range 200 {
+			merchant := fmt.Sprint("m", i%40)
+			first[i] = one.makes(merchant, fmt.Sprint("BILL", i), store.Refused)
+			if of[merchant] == nil {
+				of[merchant] = map[string]bool{}
+			}
+			of[merchant][first[i]] = true
+			if again := two.makes(merchant, fmt.Sprint("BILL", i), store.Refused); again != first[i] {
+				t.Errorf("%s: bill %d went to %s, its retry through another replica to %s", more, i, first[i], again)
+			}
+		}
+		mixed := 0
+		for _, upstreams := range of {
+			if len(upstreams) > 1 {
+				mixed++
+			}
+		}
+		if (mixed == 0) != (more == byMerchant) {
+			t.Errorf("%s: %d of 40 merchants have bills at both backends", more, mixed)
+		}
+		one.percent(60)
+		if err := two.Follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		raised := 0
+		for i := range 200 {
+			now := two.makes(fmt.Sprint("m", i%40), fmt.Sprint("BILL", i), store.Refused)
+			switch {
+			case first[i] == "fresh" && now != "fresh":
+				t.Errorf("%s: raising the percentage moved bill %d back", more, i)
+			case first[i] != now:
+				raised++
+			}
+		}
+		if raised < 20 {
+			t.Errorf("%s: 30 %% to 60 %% moved %d of 200", more, raised)
+		}
+	}
+}
+
+// A reload that changes the split does not move bills. It is logged if a partner is in canary.
+func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
+	t.Parallel()
+	d := inCanary(t, proxytest.Open(t, "memory:"), separate, 50)
+	was := map[string]string{}
+	for i := range 100 {
+		bill := fmt.Sprint("BILL", i)
+		was[bill] = d.makes(fmt.Sprint("m", i%10), bill, store.Succeeded)
+	}
+	d.Router.Use(parse(t, separate))
+	if strings.Contains(d.logs.String(), "canary draws otherwise") {
+		t.Errorf("a reload that changes nothing is logged as one that does: %s", d.logs.String())
+	}
+	d.Router.Use(parse(t, byMerchant))
+	if !strings.Contains(d.logs.String(), `"level":"WARN","msg":"canary draws otherwise from now on: bills that have an owner stay there, only those without one are drawn anew","split":"merchant","was":"bill"`) {
+		t.Errorf("%s", d.logs.String())
+	}
+	if got := answers[operate.Status](d, "GET", "/rollout").Split; got != "merchant" {
+		t.Errorf("the status says split %q", got)
+	}
+	of, all := map[string]string{}, map[string]bool{} // the upstreams of new bills: by merchant, and of all
+	for i := range 100 {
+		bill, merchant := fmt.Sprint("BILL", i), fmt.Sprint("m", i%10)
+		if again := d.makes(merchant, bill, store.Taken); again != was[bill] {
+			t.Errorf("%s was made at %s, and goes to %s after the reload", bill, was[bill], again)
+		}
+		at := d.makes(merchant, "NEW"+bill, store.Succeeded)
+		if before, known := of[merchant]; known && before != at {
+			t.Errorf("split: merchant sends new bills of %s to %s and to %s", merchant, before, at)
+		}
+		of[merchant], all[at] = at, true
+	}
+	if len(all) != 2 { // or a bill could move in one direction only
+		t.Errorf("all merchants are at %v", all)
+	}
+	quiet := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	if quiet.Use(parse(t, byMerchant)); strings.Contains(quiet.logs.String(), "canary draws otherwise") {
+		t.Error("without a canary, a new split is logged as one that moves something")
+	}
+}
+
+// set and status show the effect of a percentage on the bills of the last day, counted by all replicas.
+func TestEffectOfAPercentage(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		config  string
+		percent int
+		made    map[string]int // by merchant
+		want    operate.Effect
+		words   string
+	}{
+		"one merchant, by bill":     {separate, 10, map[string]int{"only": 20}, operate.Effect{Split: "bill", Percent: 10, Bills: 20, Merchants: 1, Reached: 1}, "about 10 % of new bills; 1 of 1 merchants (20 bills in the last day)"},
+		"one merchant, by merchant": {byMerchant, 10, map[string]int{"only": 20}, operate.Effect{Split: "merchant", Percent: 0, Bills: 20, Merchants: 1}, "0 % of new bills; 0 of 1 merchants (20 bills in the last day)"},
+		"of all":                    {byMerchant, 100, map[string]int{"a": 1}, operate.Effect{Split: "merchant", Percent: 100, Bills: 1, Merchants: 1, Reached: 1}, "100 % of new bills; 1 of 1 merchants (1 bill in the last day)"},
+		"nothing was made":          {separate, 10, nil, operate.Effect{Split: "bill", Percent: 10}, "about 10 % of new bills; no bill was counted in the last day"},
+		"nothing, by merchant":      {byMerchant, 10, nil, operate.Effect{Split: "merchant", Percent: 10}, "about 10 % of merchants; no bill was counted in the last day"},
+		"none of two":               {separate, 0, map[string]int{"a": 1, "b": 1}, operate.Effect{Split: "bill", Bills: 2, Merchants: 2}, "0 % of new bills; 0 of 2 merchants (2 bills in the last day)"},
+		// Of these, the draw takes c alone at 50 %.
+		"by merchant, of unlike size": {byMerchant, 50, map[string]int{"f": 5, "c": 15}, operate.Effect{Split: "merchant", Percent: 75, Bills: 20, Merchants: 2, Reached: 1}, "about 75 % of new bills; 1 of 2 merchants (20 bills in the last day)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := proxytest.Open(t, "memory:")
+			one := inCanary(t, s, row.config, 1)
+			two := newDesk(t, s, row.config)
+			n := 0
+			for merchant, bills := range row.made {
+				for range bills {
+					n++
+					[]*desk{one, two}[n%2].makes(merchant, fmt.Sprint("BILL", n), store.Succeeded)
+					one.makes(merchant, fmt.Sprint("REFUSED", n), store.Refused)
+				}
+			}
+			for _, d := range []*desk{one, two} {
+				if err := d.Router.Counts().Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, got := range []*operate.Effect{one.percent(row.percent).Effect, answers[operate.Status](one, "GET", "/rollout?partner="+hash("k")).Partners[0].Effect} {
+				if diff := cmp.Diff(&row.want, got); diff != "" || got.String() != row.words {
+					t.Errorf("%s: %s\n%s, want %s", []string{"set", "status"}[i], diff, got, row.words)
+				}
+			}
+			if got := one.percent(0); got.Effect == nil {
+				t.Error("canary 0 % has no effect")
+			}
+			if got := answers[operate.Change](one, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("k")); got.Effect != nil {
+				t.Errorf("stage old has the effect %+v", got.Effect)
+			}
+		})
+	}
+}
+
+// The effect of the default is about partners that follow it, and a bill counts for a day.
+func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	for _, key := range []string{"k", "follows"} {
+		d.seen(key, time.Hour)
+		d.Router.Counts().Ended(partner.Of(key), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+	}
+	byDefault := func() *operate.Effect {
+		return answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&stage=canary&percent=7&partner=default").Effect
+	}
+	if got := byDefault(); got.Bills != 2 || got.Merchants != 2 {
+		t.Errorf("%+v, want 2 bills of 2 merchants", got)
+	}
+	d.percent(5)
+	if got := byDefault(); got.Bills != 1 {
+		t.Errorf("%+v, want the one bill of the partner that follows the default", got)
+	}
+	if got := answers[operate.Status](d, "GET", "/rollout"); got.Default.Effect == nil || got.Default.Effect.Bills != 1 || got.Partners[0].Effect == nil {
+		t.Errorf("%+v", got)
+	}
+	d.later.Store(int64(20 * time.Hour))
+	if got := byDefault(); got.Bills != 1 {
+		t.Errorf("%+v after 20 hours", got)
+	}
+	d.later.Store(int64(24 * time.Hour))
+	if got := byDefault(); got.Bills != 0 {
+		t.Errorf("%+v after a day", got)
+	}
+}
+
+// If the counts cannot be read, the status is shown without the effect.
+func TestStatusWithoutCounts(t *testing.T) {
+	t.Parallel()
+	d := inCanary(t, proxytest.Open(t, "memory:"), separate, 10)
+	broken := []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON")}}
+	if _, err := d.store.AddCounts(t.Context(), "table", broken, noon, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := answers[operate.Status](d, "GET", "/rollout"); len(got.Partners) != 1 || got.Partners[0].Effect != nil || got.Partners[0].Stage != rollout.StageCanary {
+		t.Errorf("%+v", got)
+	}
+	if got := d.percent(20); got.Effect != nil || *got.ToPercent != 20 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A backend may treat ids that differ in case or surrounding space as one bill: drawn differently, it would be created twice.
+func TestIDsThatMayBeOneBillAreDrawnAlike(t *testing.T) {
+	t.Parallel()
+	for i := range 20 {
+		where := map[string]string{}
+		for _, id := range []string{fmt.Sprint("DM-abC", i), fmt.Sprint("dm-ABc", i), fmt.Sprint(" DM-ABC", i, " ")} {
+			where[inCanary(t, proxytest.Open(t, "memory:"), separate, 50).makes("m", id, store.Succeeded)] = id
+		}
+		if len(where) != 1 {
+			t.Fatalf("%v", where)
+		}
+	}
+}
+
+// Counts of the last day stay, whatever the order of the merges: also with older counts, and with those of a clock that was a
+// year ahead.
+func TestRecentBillsSurviveAMerge(t *testing.T) {
+	t.Parallel()
+	counted := func(at time.Time) evidence.Snapshot {
+		counts := evidence.NewCounts("table", func() time.Time { return at })
+		counts.Ended(partner.Of("k"), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
+		return counts.Snapshot()
+	}
+	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {
+		d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+		d.seen("k", time.Hour)
+		for _, i := range order {
+			all[i].Table = d.Router.Counts().Table()
+			if err := d.Router.Counts().Merge(all[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := d.percent(10).Effect; got.Bills != 2 {
+			t.Errorf("merged as %v: %+v, want 2 bills", order, got)
+		}
+	}
+}

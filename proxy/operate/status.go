@@ -1,0 +1,314 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/store"
+)
+
+// A Status is the state of a rollout, as the operator sees it.
+type Status struct {
+	Old          string       `json:"old"` // the two upstreams
+	New          string       `json:"new"`
+	Bills        string       `json:"bills"`
+	Split        string       `json:"split"`  // what canary takes a percentage of
+	Settle       string       `json:"settle"` // the settling period: how long a partner must have been seen before it leaves the old backend
+	Stopped      *Declared    `json:"stopped,omitempty"`
+	Unstored     bool         `json:"unstored,omitempty"` // it is stopped on this gateway only, because the stop could not be stored yet
+	Restored     *Declared    `json:"restored,omitempty"`
+	Begun        *Declared    `json:"begun,omitempty"`         // nil before: both backends are probed for every bill that the store does not know
+	Started      *time.Time   `json:"started,omitempty"`       // before it has begun: since when the rollout runs on this store
+	RefusedUntil *time.Time   `json:"refused_until,omitempty"` // until then creates that depend on "no such bill" are refused
+	Default      StageSetting `json:"default"`
+
+	Backends []Backend     `json:"backends,omitempty"` // all upstreams that the store knows
+	Clock    *Clock        `json:"clock,omitempty"`
+	Store    string        `json:"store,omitempty"`  // why it cannot be written to
+	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
+
+	Failing   int             `json:"failing_partners,omitempty"` // partners with a verdict FAIL, when the metrics were last computed
+	Uncounted string          `json:"uncounted,omitempty"`        // why the numbers of bills are missing
+	Partners  []PartnerStatus `json:"partners"`                   // a page of those that were seen, have a stage of their own or a bill in the ledger
+	Next      string          `json:"next,omitempty"`             // there are more partners: the value of after for the next page
+
+	UncountedNote evidence.Note `json:"-"` // Uncounted without words
+}
+
+// Declared is who declared something, and when.
+type Declared struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
+}
+
+// A Backend is an upstream as the store knows it.
+type Backend struct {
+	Name    string    `json:"name"`
+	URL     string    `json:"url"`
+	MayMove *Declared `json:"may_move,omitempty"` // it may get another address within a day
+}
+
+// A StageSetting is a stage that was set, or that of the config, which has no By and At.
+type StageSetting struct {
+	Stage   rollout.Stage `json:"stage"`
+	Percent *int          `json:"percent,omitempty"` // of canary
+	By      string        `json:"by,omitempty"`
+	At      *time.Time    `json:"at,omitempty"`
+	Forced  bool          `json:"forced,omitempty"`
+	Effect  *Effect       `json:"effect,omitempty"` // of canary
+}
+
+// position is the same as a position.
+func (p StageSetting) position() rollout.Position {
+	at := rollout.Position{Stage: p.Stage, Forced: p.Forced}
+	if p.Percent != nil {
+		at.Percent = *p.Percent
+	}
+	return at
+}
+
+// String is the stage and its percentage, for people.
+func (p StageSetting) String() string { return InWords(string(p.Stage), p.Percent) }
+
+// A PartnerStatus is what is known of a partner: its stage and its bills.
+type PartnerStatus struct {
+	Partner string `json:"partner"`
+	Name    string `json:"name,omitempty"`
+	StageSetting
+	Default bool         `json:"by_default"` // it has no stage of its own
+	Seen    *time.Time   `json:"seen,omitempty"`
+	Settled bool         `json:"settled"` // its settling period is over
+	Bills   []BillCounts `json:"bills,omitempty"`
+}
+
+// BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before the gateway was in use.
+type BillCounts struct {
+	Upstream string `json:"upstream"`
+	Pending  int    `json:"pending"`
+	Owned    int    `json:"owned"`
+	Over     int    `json:"over"`  // of Pending and Owned: past their last day
+	Ended    int    `json:"ended"` // of Pending and Owned, and not Over: seen destroyed or cancelled
+	Released int    `json:"released"`
+}
+
+// Open is how many of them may still be open.
+func (h BillCounts) Open() int { return h.Pending + h.Owned - h.Over - h.Ended }
+
+// A Page is a part of a list of partners.
+type Page struct {
+	PartnerRef
+	After string `json:"after,omitzero"` // the next of the page before
+	Limit
+}
+
+// Status returns the state of the rollout, with a page of its partners.
+func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error) {
+	only, err := p.one(ctx, o)
+	if err != nil {
+		return answer, err
+	}
+	limit, err := p.within(listedMost)
+	if err != nil {
+		return answer, err
+	}
+	after, given := partner.Parse(p.After)
+	if p.After != "" && !given {
+		return answer, badRequest("after is the next of the page before")
+	}
+	s := o.Rollout.Settings()
+	answer = Status{
+		Old: s.Backends[evidence.Old], New: s.Backends[evidence.New], Bills: string(s.Config.Bills), Split: string(s.Config.Split),
+		Settle: short(time.Duration(s.Config.Settle)), Reload: o.reload.Load(), Failing: o.Rollout.Failing(),
+	}
+	decided, err := o.decided(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	answer.Stopped, answer.Restored, answer.Begun = declared(decided.Stopped), declared(decided.Restored), declared(decided.Begun)
+	if pending := o.Rollout.Stopping(); pending != nil && answer.Stopped == nil {
+		answer.Stopped, answer.Unstored = declared(*pending), true
+	}
+	if err := o.certainty(ctx, decided, &answer); err != nil {
+		return Status{}, err
+	}
+	answer.Default = o.stages(decided)[""]
+	answer.Default.Effect = o.effect(ctx, decided, rollout.Move{To: answer.Default.position()})
+	in := store.AllPartners
+	if only == "" {
+		if in, answer.Next, err = o.page(ctx, decided, after, limit); err != nil {
+			return Status{}, err
+		}
+	}
+	answer.Partners, answer.UncountedNote, err = o.partnerStatuses(ctx, decided, only, in)
+	answer.Uncounted = inEnglish(answer.UncountedNote)
+	return answer, err
+}
+
+// certainty adds what the ledger depends on: whether it is complete, the addresses of the upstreams, and the clock.
+func (o *Operator) certainty(ctx context.Context, decided store.Rollout, answer *Status) error {
+	if o.Store == nil {
+		return nil
+	}
+	if !decided.Started.IsZero() {
+		answer.Started = &decided.Started
+	}
+	answer.RefusedUntil = o.Rollout.RefusedUntil()
+	known, err := o.Store.Upstreams(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range known {
+		answer.Backends = append(answer.Backends, Backend{u.Name, u.URL, declared(u.MayMove)})
+	}
+	clock, err := o.Clock(ctx, struct{}{})
+	answer.Clock = &clock
+	if lost := o.Store.Ping(ctx); lost != nil {
+		answer.Store = lost.Error()
+	}
+	return err
+}
+
+// decided returns the state of the rollout in the store, empty without a store.
+func (o *Operator) decided(ctx context.Context) (store.Rollout, error) {
+	if o.Store == nil {
+		return store.Rollout{}, nil
+	}
+	return o.Store.Rollout(ctx)
+}
+
+// page returns the range of the first limit partners after one. next is the last of them, "" if there are no more.
+func (o *Operator) page(
+	ctx context.Context, decided store.Rollout, after partner.ID, limit int,
+) (in store.Range, next string, err error) {
+	in = store.AllPartners
+	if after != "" {
+		in = store.After(after)
+	}
+	var ids []partner.ID
+	if o.Store != nil {
+		if ids, err = o.Store.PartnersIn(ctx, in, limit+1); err != nil {
+			return in, "", err
+		}
+	}
+	for _, stage := range decided.Stages {
+		if stage.Partner != "" && in.Has(stage.Partner) {
+			ids = append(ids, stage.Partner)
+		}
+	}
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) <= limit {
+		return in, "", nil
+	}
+	last := partner.ID(ids[limit-1].Short()) // with all that look alike
+	return in.Through(last), string(last), nil
+}
+
+// partnerStatuses returns those of one partner, or for "" of those in a range. uncounted is why the numbers of bills are missing.
+func (o *Operator) partnerStatuses(
+	ctx context.Context, decided store.Rollout, only partner.ID, in store.Range,
+) (answer []PartnerStatus, uncounted evidence.Note, err error) {
+	settle := time.Duration(o.Rollout.Settings().Config.Settle)
+	stages := o.stages(decided)
+	seen, bills, uncounted, err := o.seen(ctx, only, in)
+	if err != nil {
+		return nil, uncounted, err
+	}
+	all := map[partner.ID]*PartnerStatus{}
+	of := func(partner partner.ID) *PartnerStatus {
+		one := all[partner]
+		if one == nil {
+			one = &PartnerStatus{Partner: partner.Short(), Name: o.name(partner)}
+			all[partner] = one
+		}
+		return one
+	}
+	for _, sight := range seen {
+		one := of(sight.Partner)
+		one.Seen, one.Settled = &sight.First, o.Now().Sub(sight.First) >= settle
+	}
+	for _, b := range bills {
+		one := of(b.Partner)
+		one.Bills = append(one.Bills, BillCounts{b.Upstream, b.Pending, b.Owned, b.Over, b.Ended, b.Released})
+	}
+	if only != "" {
+		of(only) // also if nothing is known of it
+	} else {
+		for partner := range stages {
+			if partner != "" && in.Has(partner) {
+				of(partner)
+			}
+		}
+	}
+	counted, known := o.forEffects(ctx, stages, in.Of(only))
+	answer = []PartnerStatus{}
+	for id, one := range all {
+		placed, own := stageOf(stages, id)
+		one.StageSetting, one.Default = placed, !own
+		if known {
+			one.Effect = o.effectOf(placed.position(), counted[id], func(partner.ID) bool { return true })
+		}
+		answer = append(answer, *one)
+	}
+	slices.SortFunc(answer, func(a, b PartnerStatus) int { return strings.Compare(a.Partner, b.Partner) })
+	return answer, uncounted, nil
+}
+
+// seen returns the partners that were seen, and those that have bills: one partner, or for "" those in a range. If the ledger is too
+// large to count the bills while an operator waits, uncounted says so.
+func (o *Operator) seen(
+	ctx context.Context, only partner.ID, in store.Range,
+) (seen []store.SeenPartner, bills []store.Bills, uncounted evidence.Note, err error) {
+	if o.Store == nil {
+		return nil, nil, uncounted, nil
+	}
+	if only == "" {
+		seen, err = o.Store.SeenPartnersIn(ctx, in)
+	} else if first, lost := o.Store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
+		seen, err = []store.SeenPartner{{Partner: only, First: first}}, lost
+	}
+	if err != nil {
+		return nil, nil, uncounted, err
+	}
+	count, cancel := context.WithTimeout(ctx, storeTimeout/2)
+	defer cancel()
+	if only != "" {
+		in = in.Of(only)
+	}
+	if bills, err = o.Rollout.Scan().OpenBills(count, in); err != nil && ctx.Err() == nil && count.Err() != nil {
+		return seen, nil, evidence.Say("too_large", storeTimeout/2), nil
+	}
+	return seen, bills, uncounted, err
+}
+
+// stageOf is the stage of a partner; own is false if it is the default.
+func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSetting, own bool) {
+	if placed, own = stages[id]; !own {
+		placed = stages[""]
+	}
+	return placed, own
+}
+
+// stages returns the stages that partners have of their own, and at "" the default.
+func (o *Operator) stages(decided store.Rollout) map[partner.ID]StageSetting {
+	initial := rollout.Position{Stage: rollout.Stage(o.Rollout.Settings().Config.Default)}
+	all := map[partner.ID]StageSetting{"": {Stage: initial.Stage, Percent: percentOf(initial)}}
+	for _, s := range decided.Stages {
+		at := rollout.Position{Stage: rollout.Stage(s.Stage), Percent: s.Percent}
+		all[s.Partner] = StageSetting{at.Stage, percentOf(at), s.By, &s.At, s.Forced, nil}
+	}
+	return all
+}
+
+// percentOf returns the percentage of canary, nil for other stages.
+func percentOf(p rollout.Position) *int {
+	if p.Stage != rollout.StageCanary {
+		return nil
+	}
+	return &p.Percent
+}

@@ -1,0 +1,125 @@
+package operate
+
+import (
+	"cmp"
+	_ "embed" // for words.yaml
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// The words of notes, by kind and language. The formats take the values of a note in their order; the verb is %v.
+//
+//go:embed words.yaml
+var wordsFile []byte
+
+var allWords = sync.OnceValue(func() (all map[string]map[Language]string) {
+	if err := yaml.Unmarshal(wordsFile, &all); err != nil {
+		panic(err) // a test has read it
+	}
+	return all
+})
+
+// A Language is one of the words: en or ko.
+type Language string
+
+// Words returns a note in words. ok is false if the language lacks a format of it.
+func (l Language) Words(n evidence.Note) (text string, ok bool) {
+	format, ok := allWords()[n.Kind][l]
+	if len(n.Values) == 0 {
+		return format, ok
+	}
+	args := make([]any, len(n.Values))
+	for i, value := range n.Values {
+		known := true
+		args[i], known = l.value(value)
+		ok = ok && known
+	}
+	return fmt.Sprintf(format, args...), ok
+}
+
+// value returns a value of a note in words.
+func (l Language) value(value any) (text any, ok bool) {
+	word := func(prefix string) (any, bool) {
+		name := prefix + strings.ReplaceAll(fmt.Sprint(value), " ", "_")
+		return cmp.Or(allWords()[name][l], fmt.Sprint(value)), true
+	}
+	switch v := value.(type) {
+	case evidence.Note:
+		return l.Words(v)
+	case []evidence.Note:
+		return joined(v, ", ", l.Words)
+	case evidence.Verdict:
+		return l.verdict(v)
+	case []evidence.Verdict:
+		return joined(v, "; ", l.verdict)
+	case evidence.Evidence:
+		return word("by_")
+	case evidence.Kind:
+		return word("kind_")
+	case time.Time:
+		return v.UTC().Format(time.RFC3339), true
+	case time.Duration:
+		return short(v), true
+	}
+	return value, true
+}
+
+func (l Language) verdict(v evidence.Verdict) (string, bool) {
+	return l.Words(evidence.Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Why))
+}
+
+func joined[T any](all []T, separator string, words func(T) (string, bool)) (text string, ok bool) {
+	texts, ok := make([]string, len(all)), true
+	for i, one := range all {
+		known := true
+		texts[i], known = words(one)
+		ok = ok && known
+	}
+	return strings.Join(texts, separator), ok
+}
+
+// inEnglish returns a note in English, "" for none.
+func inEnglish(n evidence.Note) string {
+	text, _ := Language("en").Words(n)
+	return text
+}
+
+// worded returns reasons with their texts. It is never nil: a list in JSON, also when it is empty.
+func worded(reasons []rollout.BlockingReason) []rollout.BlockingReason {
+	all := make([]rollout.BlockingReason, len(reasons))
+	for i, reason := range reasons {
+		reason.Text = inEnglish(reason.Note)
+		all[i] = reason
+	}
+	return all
+}
+
+// Verdicts returns the verdicts of what was counted, with their reasons in words.
+func Verdicts(s evidence.Snapshot, limits evidence.Limits) []evidence.Verdict {
+	all := evidence.Verdicts(s, limits)
+	for i := range all {
+		all[i].Reason = inEnglish(all[i].Why)
+	}
+	return all
+}
+
+// short returns a duration without the zeros at its end.
+func short(d time.Duration) string {
+	if d > time.Second {
+		d = d.Truncate(time.Second)
+	}
+	text := d.String()
+	for _, zero := range []string{"0s", "0m"} {
+		if cut, ok := strings.CutSuffix(text, zero); ok && strings.ContainsAny(cut[max(0, len(cut)-1):], "hm") {
+			text = cut
+		}
+	}
+	return text
+}

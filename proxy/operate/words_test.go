@@ -1,0 +1,117 @@
+package operate_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout/evidence"
+)
+
+// kinds returns the kinds of all notes in the sources, with the number of their values.
+func kinds(t *testing.T) map[string]int {
+	t.Helper()
+	all := map[string]int{"verdict": 4} // built of a verdict
+	for _, pattern := range []string{"*.go", "../rollout/*.go", "../rollout/evidence/*.go"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: no file, %v", pattern, err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				called := ""
+				switch f := call.Fun.(type) {
+				case *ast.Ident:
+					called = f.Name
+				case *ast.SelectorExpr:
+					called = f.Sel.Name
+				}
+				if called != "Say" {
+					return true
+				}
+				literal, ok := call.Args[0].(*ast.BasicLit)
+				if !ok {
+					t.Fatalf("%s: the kind of a note is not a literal", name)
+				}
+				kind, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all[kind] = len(call.Args) - 1
+				return true
+			})
+		}
+	}
+	return all
+}
+
+// Every note of the sources has its words in both languages, with each of its values.
+func TestEveryNoteHasWordsInBothLanguages(t *testing.T) {
+	t.Parallel()
+	all := kinds(t)
+	if len(all) < 40 {
+		t.Errorf("only %d kinds are in the sources", len(all))
+	}
+	for kind, number := range all {
+		for _, language := range []operate.Language{"en", "ko"} {
+			n := evidence.Note{Kind: kind}
+			for i := range number {
+				n.Values = append(n.Values, fmt.Sprintf("<%d>", i))
+			}
+			text, ok := language.Words(n)
+			if !ok || strings.Contains(text, "%!") {
+				t.Errorf("%s in %s is %q", kind, language, text)
+			}
+			for _, value := range n.Values {
+				if !strings.Contains(text, value.(string)) {
+					t.Errorf("%s in %s is %q: want the value %s", kind, language, text, value)
+				}
+			}
+		}
+	}
+}
+
+// Values are worded by their types. A language that lacks words of one note has no words of the whole.
+func TestWordsOfValues(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.FixedZone("KST", 9*60*60))
+	v := evidence.Verdict{
+		Operation: "bill.read", Evidence: evidence.ByReadBack, Ruling: evidence.Fail,
+		Why: evidence.Say("differs", []evidence.Note{evidence.Say("field", "apprPrice", evidence.InMoney, 2), evidence.Say("field", "x", evidence.Kind("odd"), 1)}),
+	}
+	for _, row := range []struct {
+		language operate.Language
+		note     evidence.Note
+		want     string
+		ok       bool
+	}{
+		{"en", evidence.Say("clock", at, 90*time.Minute), "the clock shows 2026-11-21T03:00:00Z and that of the store 1h30m, so it is not certain which bills are over", true},
+		{"en", evidence.Say("list", []evidence.Verdict{v, v}), "bill.read by read back is FAIL, differs: apprPrice (money) in 2, x (odd) in 1; " +
+			"bill.read by read back is FAIL, differs: apprPrice (money) in 2, x (odd) in 1", true},
+		{"ko", evidence.Say("of_partner", "6e2b", v), "6e2b: bill.read(새 청구서 재조회) 판정 FAIL: 값이 다릅니다: apprPrice(금액) 2건, x(odd) 1건", true},
+		{"ko", evidence.Say("list", []evidence.Note{evidence.Say("no_read"), {Kind: "nothing"}}), "shadow 단계에서 비교한 조회가 아직 없습니다, ", false},
+		{"en", evidence.Say("unchecked", fmt.Errorf("it failed")), "a precondition could not be checked: it failed", true},
+	} {
+		if text, ok := row.language.Words(row.note); text != row.want || ok != row.ok {
+			t.Errorf("%q %v, want %q", text, ok, row.want)
+		}
+	}
+}

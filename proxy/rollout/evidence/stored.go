@@ -1,0 +1,255 @@
+package evidence
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
+	"billbridge/translate"
+)
+
+// Stored are the counts of all replicas: those in the store, and those of this replica that are not in the store yet. It is safe for
+// concurrent use.
+type Stored struct {
+	*Counts // of this replica, not in the store yet
+	store   *store.Store
+	now     func() time.Time
+	lost    atomic.Int64 // comparisons that were not counted, over the limit
+	limits  atomic.Pointer[Limits]
+	tables  sync.Map // by version of a table: the versions of its operations, by their names
+
+	keeping  context.Context // ends when Close gives up
+	giveUp   context.CancelFunc
+	flushing chan struct{} // holds one: a flush begins after the one before has put back what it could not add
+}
+
+// NewStored returns the counts in a store. If it is nil, only those of this replica are counted, and are lost at exit.
+func NewStored(s *store.Store, now func() time.Time) *Stored {
+	t := &Stored{Counts: NewCounts("", now), store: s, now: now, flushing: make(chan struct{}, 1)}
+	t.keeping, t.giveUp = context.WithCancel(context.Background())
+	return t
+}
+
+// Use takes the table and the limits of a config. An error means that all counts begin again.
+func (t *Stored) Use(c *config.Config) error {
+	version, err := TableVersion(c.Table)
+	versions := map[string]string{}
+	for _, o := range c.Table.Operations() {
+		versions[o.Name] = o.Version()
+	}
+	t.tables.Store(version, versions)
+	t.Counts.Use(version)
+	v := c.Rollout.Verdict
+	if v.Paid == 0 {
+		v.Paid = -1 // in Limits 0 is the default
+	}
+	t.limits.Store(&Limits{v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear), c.Rollout.Bills == config.Shared})
+	return err
+}
+
+// Limits returns the limits of verdicts, by the config in force.
+func (t *Stored) Limits() Limits { return *t.limits.Load() }
+
+// TableVersion returns a hash of the text of a table with its overlays.
+func TableVersion(t *translate.Table) (string, error) {
+	text, err := t.YAML()
+	if err != nil {
+		return "", fmt.Errorf("the version of the table: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6]), nil
+}
+
+// flushWithin bounds a flush that somebody waits for.
+const flushWithin = 2 * time.Second
+
+// Close stores the counts. If that takes too long, it gives up: a connection without an answer must not delay the end of the process.
+func (t *Stored) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*flushWithin)
+	defer cancel()
+	err := t.Flush(ctx)
+	if err != nil {
+		t.giveUp()
+	}
+	return err
+}
+
+// FlushSoon is Flush for somebody who waits for it.
+func (t *Stored) FlushSoon(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, flushWithin)
+	defer cancel()
+	return t.Flush(ctx)
+}
+
+// Flush adds the counts of this replica to those in the store. When ctx ends it returns, but the write that has begun is not
+// cancelled before Close: only after its end it is known which counts were not added and are kept for the next flush. A cancelled
+// write might have been added, and would be counted again.
+func (t *Stored) Flush(ctx context.Context) error {
+	if t.store == nil {
+		return nil
+	}
+	select {
+	case t.flushing <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("the counts are still being stored: %w", context.Cause(ctx))
+	}
+	ended := make(chan error, 1) // the result may not be received
+	go func() {
+		err := t.flush(t.keeping)
+		<-t.flushing
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the counts are still being stored: %w", context.Cause(ctx))
+	}
+}
+
+// flush adds the counts of this replica to the store. It must not run twice at once.
+func (t *Stored) flush(ctx context.Context) error {
+	counted := t.Drain()
+	counted.Sort() // as the store takes them
+	t.lost.Add(int64(counted.Lost))
+	counted.Lost = 0
+	// Each operation has its own version, so that a change of the table starts only the counts of the operations that it changes.
+	slices.SortStableFunc(counted.Counts, func(a, b Count) int { return strings.Compare(a.Operation, b.Operation) })
+	for len(counted.Counts) > 0 {
+		operation := counted.Counts[0].Operation
+		others := slices.IndexFunc(counted.Counts, func(n Count) bool { return n.Operation != operation })
+		if others < 0 {
+			others = len(counted.Counts)
+		}
+		added, err := t.add(ctx, t.operations(counted.Table)[operation], counted.Counts[:others])
+		counted.Counts = counted.Counts[added:]
+		if err != nil {
+			_ = t.Counts.Merge(counted) // it fails if the table has changed, and these counts are not needed then
+			return err
+		}
+	}
+	return nil
+}
+
+// operations returns the versions of the operations of a table, by their names.
+func (t *Stored) operations(table string) map[string]string {
+	versions, _ := t.tables.Load(table)
+	byName, _ := versions.(map[string]string)
+	return byName
+}
+
+// add adds counts of one operation to the store.
+func (t *Stored) add(ctx context.Context, version string, counts []Count) (added int, err error) {
+	more := make([]store.Counts, len(counts))
+	for i, n := range counts {
+		data, err := json.Marshal(n)
+		if err != nil {
+			return 0, err
+		}
+		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data, Marked: n.Marked()}
+	}
+	return t.store.AddCounts(ctx, version, more, t.now(), func(have, more []byte) ([]byte, error) {
+		var n, m Count
+		if err := json.Unmarshal(have, &n); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(more, &m); err != nil {
+			return nil, err
+		}
+		n.Merge(m)
+		return json.Marshal(n)
+	})
+}
+
+// Of returns what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of other replicas may
+// be missing.
+func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
+	if t.store == nil {
+		s := t.Snapshot()
+		s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return partner != "" && n.Partner != partner })
+		return s, nil
+	}
+	if err := t.FlushSoon(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	return t.InStore(ctx, store.AllPartners.Of(partner))
+}
+
+// InStore returns what the store has of the partners of a range, by the table in use.
+func (t *Stored) InStore(ctx context.Context, in store.Range) (Snapshot, error) {
+	table := t.Table()
+	return t.read(ctx, table, slices.Collect(maps.Values(t.operations(table))), in, nil)
+}
+
+// OfAllTables returns what was counted of the partners of a range by any version of the table: with the last seconds of this replica,
+// but not of others.
+func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, error) {
+	counted := t.Snapshot()
+	counted.Counts = slices.DeleteFunc(counted.Counts, func(n Count) bool { return !in.Has(n.Partner) })
+	if t.store == nil {
+		return counted, nil
+	}
+	return t.read(ctx, "", []string{""}, in, counted.Counts)
+}
+
+// Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does not read other counts,
+// because an operator can be waiting for the kill switch.
+func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
+	unstored := t.Snapshot().Counts // before the store: counts that are stored meanwhile can occur twice, but are not missed
+	rows, err := t.store.MarkedCounts(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return t.merged("", rows, unstored)
+}
+
+// read reads the counts of a range with these versions of their operations.
+func (t *Stored) read(ctx context.Context, table string, versions []string, in store.Range, more []Count) (Snapshot, error) {
+	var rows []store.Counts
+	for _, version := range versions {
+		some, err := t.store.CountsIn(ctx, version, in)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		rows = append(rows, some...)
+	}
+	return t.merged(table, rows, more)
+}
+
+// merged returns rows of the store, merged with more.
+func (t *Stored) merged(table string, rows []store.Counts, more []Count) (Snapshot, error) {
+	s := NewSnapshot(table, t.now().UTC().Truncate(time.Second))
+	s.Lost = int(t.lost.Load())
+	for _, row := range rows {
+		var n Count
+		if err := json.Unmarshal(row.Data, &n); err != nil {
+			return Snapshot{}, fmt.Errorf("the counts of %s of %s: %w", row.Operation, row.Partner.Short(), err)
+		}
+		if n.Since.Before(s.Since) {
+			s.Since = n.Since
+		}
+		s.Merge(n)
+	}
+	for _, n := range more {
+		s.Merge(n)
+	}
+	s.Sort()
+	return s, nil
+}
+
+// Sweep removes counts from the store that no operation of the table in use has and that are older than before.
+func (t *Stored) Sweep(ctx context.Context, before time.Time) error {
+	_, err := t.store.SweepCounts(ctx, slices.Collect(maps.Values(t.operations(t.Table()))), before)
+	return err
+}
