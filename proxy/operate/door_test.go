@@ -23,8 +23,10 @@ func TestEncodedValueArrivesAsItWas(t *testing.T) {
 	move := operate.Move{PartnerRef: operate.PartnerRef{Partner: "6e2b0f4cd1aa"}, Stage: rollout.StageCanary, Percent: &zero}
 	move.By, move.Force, move.Preview = "anna & \"kim\"", operate.Force{rollout.Unproven, rollout.Undrained}, true
 	for _, sent := range []any{
-		move, operate.CallbackFilter{Bill: "null", Since: at, After: 7, Limit: operate.AtMost(3)},
-		operate.BillRef{Key: "secret", Bill: "청구 1"}, operate.BillFilter{Open: true},
+		move,
+		operate.CallbackFilter{Bill: "null", Since: at, After: 7, Limit: operate.AtMost(3)},
+		operate.BillRef{Key: "secret", Bill: "청구 1"},
+		operate.BillFilter{Open: true},
 	} {
 		q, body := operate.Encode(sent)
 		if strings.Contains(q.Encode(), "secret") {

@@ -30,7 +30,6 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -56,24 +55,16 @@ type Options struct {
 
 // A Router routes calls. It is safe for concurrent use.
 type Router struct {
-	store    *store.Store
-	log      *slog.Logger
-	now      func() time.Time
-	metrics  *metrics
-	counts   *evidence.Stored
-	shadow   *evidence.Shadow
-	current  atomic.Pointer[Settings]
-	decided  atomic.Pointer[decisions]
-	stopping atomic.Pointer[pendingStop] // a kill switch that was turned on here and could not be stored yet
-	refused  *config.Config              // that of the start, if its default stage did not take effect; set by New alone
-	why      error                       // why it did not
-	before   string                      // the default stage that stayed then
-	failing  atomic.Int64                // partners with a verdict FAIL, as in the metrics
-	settled  sync.Map                    // partners whose settling period is over: partner.ID
-	recorded sync.Map                    // partners that are recorded as seen: partner.ID
-	scan     *Scan
-
-	following sync.Mutex // only one follow at a time: an earlier read must not replace a later one
+	follower
+	counts  *evidence.Stored
+	shadow  *evidence.Shadow
+	scan    *Scan
+	current atomic.Pointer[Settings]
+	refused *config.Config // that of the start, if its default stage did not take effect; set by New alone
+	why     error          // why it did not
+	before  string         // the default stage that stayed then
+	failing atomic.Int64   // partners with a verdict FAIL, as in the metrics
+	settled sync.Map       // partners whose settling period is over: partner.ID
 }
 
 // Settings are those of one config. They must not be changed.
@@ -106,48 +97,6 @@ func (s *Settings) positions(decided store.Rollout) func(partner.ID) Position {
 // wireSettles is how long a call may be under way to an upstream, or queued there, after its timeout.
 const wireSettles = 20 * time.Second
 
-// decisions are those of operators, as of one revision.
-type decisions struct {
-	revision   int64
-	generation int64 // of the store, see store.Generation
-	stopped    bool
-	restored   time.Time
-	unbegun    bool      // the store is new, and Begin was not called
-	since      time.Time // when the ledger became incomplete: the later of the restore and the start of the rollout on a new store
-	counted    time.Time // the same by the clock of this process, which no step changes
-	initial    *Position // the default; nil is the config's
-	of         map[partner.ID]Position
-}
-
-func newDecisions(decided store.Rollout) *decisions {
-	d := &decisions{
-		revision: decided.Revision, stopped: !decided.Stopped.At.IsZero(), restored: decided.Restored.At,
-		unbegun: decided.Begun.At.IsZero() && !decided.Started.IsZero(), of: map[partner.ID]Position{},
-	}
-	for _, s := range decided.Stages {
-		p := positionOf(s)
-		if s.Partner == "" { // a forced default does not force partners that come later
-			p.Forced, d.initial = false, &p
-			continue
-		}
-		d.of[s.Partner] = p
-	}
-	return d
-}
-
-// canaries reports whether a partner or the default is in canary.
-func (d *decisions) canaries() bool {
-	if d.initial != nil && d.initial.Stage == StageCanary {
-		return true
-	}
-	for _, p := range d.of {
-		if p.Stage == StageCanary {
-			return true
-		}
-	}
-	return false
-}
-
 // New makes a router that works by the config, which has a rollout.
 func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if o.Logger == nil {
@@ -156,7 +105,10 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	r := &Router{store: o.Store, log: o.Logger, now: o.Now, counts: evidence.NewStored(o.Store, o.Now), scan: newScan(o.Store, o.Now)}
+	r := &Router{
+		follower: follower{store: o.Store, log: o.Logger, now: o.Now},
+		counts:   evidence.NewStored(o.Store, o.Now), scan: newScan(o.Store, o.Now),
+	}
 	var err error
 	if r.metrics, err = newMetrics(o.Registerer); err != nil {
 		return nil, err
@@ -278,9 +230,6 @@ func (r *Router) Scan() *Scan { return r.scan }
 // Failing returns how many partners have a verdict FAIL, by the metrics.
 func (r *Router) Failing() int { return int(r.failing.Load()) }
 
-// Revision returns the revision of the decisions that this replica follows.
-func (r *Router) Revision() int64 { return r.decided.Load().revision }
-
 // RefusedUntil returns until when creates that depend on "no such bill" are refused, or nil.
 func (r *Router) RefusedUntil() *time.Time {
 	s, d := r.current.Load(), r.decided.Load()
@@ -373,103 +322,4 @@ func (r *Router) sweep(ctx context.Context) error {
 		return err
 	}
 	return r.counts.Sweep(ctx, clock.StoreTime.Add(-recent))
-}
-
-// Follow reads the decisions if their revision has changed. It is called after a decision, and at intervals.
-func (r *Router) Follow(ctx context.Context) error {
-	if r.store == nil {
-		return nil
-	}
-	r.following.Lock()
-	defer r.following.Unlock()
-	return r.readDecisions(ctx)
-}
-
-// followTo is Follow, unless the decisions are of this generation of the store: of many calls that wait for them one reads them.
-func (r *Router) followTo(ctx context.Context, generation int64) error {
-	r.following.Lock()
-	defer r.following.Unlock()
-	if r.decided.Load().generation == generation {
-		return nil
-	}
-	return r.readDecisions(ctx)
-}
-
-// readDecisions reads the decisions, if their revision or the generation of the store has changed.
-func (r *Router) readDecisions(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	pending := r.stopping.Load()
-	if pending != nil {
-		if err := r.store.Stop(ctx, pending.By, pending.At, pending.overridden); err != nil && !errors.Is(err, store.ErrState) {
-			return err
-		}
-	}
-	generation := r.store.Generation()
-	revision, err := r.store.Revision(ctx)
-	if now := r.store.Generation(); err == nil && now != generation { // the first connection to another server
-		generation = now
-		revision, err = r.store.Revision(ctx)
-	}
-	known := r.decided.Load()
-	if err != nil || revision == known.revision && generation == known.generation {
-		if err == nil && known.stopped {
-			r.stopping.CompareAndSwap(pending, nil)
-		}
-		return err
-	}
-	decided, err := r.store.Rollout(ctx)
-	if err != nil {
-		return err
-	}
-	d := newDecisions(decided)
-	d.generation = generation
-	r.countSettling(d, decided.Started)
-	if generation != known.generation {
-		r.recorded.Clear() // the store may lack that they were seen
-	}
-	if decided.Restored.By == store.ByFailOver && decided.Restored.At.After(known.restored) {
-		r.failedOver(known, d, decided.Restored.At)
-	}
-	r.decided.Store(d)
-	if d.stopped {
-		r.stopping.CompareAndSwap(pending, nil)
-	}
-	r.metrics.begun.Set(map[bool]float64{false: 1}[d.unbegun])
-	return nil
-}
-
-// failedOver reports that the store lacks acknowledged writes, or may lack some. A kill switch that it lacks is turned on again: that it was
-// turned off at another gateway in the last second is less likely, and an operator can turn it off again.
-func (r *Router) failedOver(known, d *decisions, at time.Time) {
-	stages := 0
-	for id, p := range known.of {
-		if d.of[id] != p {
-			stages++
-		}
-	}
-	r.log.Error("the store lacks acknowledged writes, or it is not certain that it has them: from now on both backends are probed for "+
-		"bills that are not in the ledger, as after billbridge rollout restored. See billbridge rollout audit",
-		"at", at, "stages_that_were_others", stages, "kill_switch_was_lost", known.stopped && !d.stopped)
-	if known.stopped && !d.stopped {
-		d.stopped = true
-		r.stopping.CompareAndSwap(nil, &pendingStop{Declaration: store.Declaration{By: store.ByFailOver, At: r.now()}})
-	}
-}
-
-// countSettling sets the beginning of the settling period of an incomplete ledger. A wrong clock can only make the period longer.
-func (r *Router) countSettling(d *decisions, started time.Time) {
-	d.since = d.restored
-	if d.unbegun && started.After(d.since) {
-		d.since = started
-	}
-	if was := r.decided.Load(); was.since.Equal(d.since) && !was.counted.IsZero() {
-		d.counted = was.counted
-		return
-	}
-	now := r.now()
-	d.counted = now
-	if ago := now.Sub(d.since); ago > 0 && !r.store.Clock(now).Stepped() {
-		d.counted = now.Add(-ago)
-	}
 }
