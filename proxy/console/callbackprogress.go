@@ -14,8 +14,8 @@ type progressPage struct{ Do string }
 // progressMark is where the lines of progress stand in the page callback-progress.
 const progressMark = `<li hidden></li>`
 
-// decideWithProgress decides about all dead callbacks of the form, and writes the page while the work goes on. The work ends when the
-// visitor leaves the page.
+// decideWithProgress decides about all dead callbacks of the form, and writes the page while the work goes on. The
+// work ends when the visitor leaves the page.
 func (c *Console) decideWithProgress(w http.ResponseWriter, r *http.Request, do string) {
 	if err := r.ParseForm(); err != nil {
 		c.refuse(w, r, http.StatusBadRequest, "error.form")

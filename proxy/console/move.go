@@ -24,8 +24,8 @@ type movePage struct {
 	Unstored string          // a stop that is in effect on this gateway alone
 }
 
-// move shows what a change would do, and makes it. Both ask for a preview first: a change is made only if it is still the one that the
-// visitor has seen.
+// move shows what a change would do, and makes it. Both ask for a preview first: a change is made only if it is still
+// the one that the visitor has seen.
 func (c *Console) move(do string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		page := movePage{

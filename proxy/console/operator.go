@@ -47,7 +47,8 @@ func ask[In, Out any](r *http.Request, verb func(context.Context, In) (Out, erro
 	return verb(ctx, in)
 }
 
-// problemOf returns the text of an error that is about what the visitor asked for: the values, the state, and also further ones.
+// problemOf returns the text of an error that is about what the visitor asked for: the values, the state, and also
+// further ones.
 func problemOf(err error, also ...operate.Refusal) (text string, ok bool) {
 	refused := (*operate.Error)(nil)
 	if !errors.As(err, &refused) || !slices.Contains(append(also, operate.BadRequest, operate.Conflict), refused.Refusal) {

@@ -12,8 +12,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A BillRef names a bill of a partner, by the partner's ID or its key, and says with which member and merchant it is read. If they are
-// left out, they are those of the partner's first call.
+// A BillRef names a bill of a partner, by the partner's ID or its key, and says with which member and merchant it is
+// read. If they are left out, they are those of the partner's first call.
 type BillRef struct {
 	PartnerRef
 	Key      string `json:"key,omitzero"` // the partner's
@@ -50,13 +50,14 @@ func (o *Operator) Bill(ctx context.Context, ref BillRef) (Bill, error) {
 	return o.lookUp(ctx, ref, false)
 }
 
-// Read reads a bill at its owning backend alone, or at both if it has no owner, and records in the ledger what they say.
+// Read reads a bill at its owning backend alone, or at both if it has no owner, and records in the ledger what they
+// say.
 func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
 	return o.lookUp(ctx, ref, true)
 }
 
-// lookUp finds what the ledger and both backends have of a bill. With record, only the owning backend is asked, if there is one, and
-// its answer is recorded in the ledger.
+// lookUp finds what the ledger and both backends have of a bill. With record, only the owning backend is asked, if
+// there is one, and its answer is recorded in the ledger.
 func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill, err error) {
 	if err := o.needStore(); err != nil {
 		return b, err
@@ -115,8 +116,8 @@ func (o *Operator) inLedger(ctx context.Context, b *Bill) error {
 	return nil
 }
 
-// recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the owning backend
-// makes the bill owned: if both backends were read, a create may be under way.
+// recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the
+// owning backend makes the bill owned: if both backends were read, a create may be under way.
 func (o *Operator) recordReads(ctx context.Context, b *Bill, owned bool, sent time.Time) error {
 	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
 	defer cancel()

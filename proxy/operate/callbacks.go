@@ -15,8 +15,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A Callback is one callback as the operator sees it: without the body, which has data of the partner's customer, and without the query
-// of the partner's address, which may be a secret.
+// A Callback is one callback as the operator sees it: without the body, which has data of the partner's customer, and
+// without the query of the partner's address, which may be a secret.
 type Callback struct {
 	ID       string     `json:"id"`
 	Received time.Time  `json:"received"`
@@ -196,8 +196,8 @@ type Choice struct {
 	CallbackRef
 }
 
-// Progress is how many callbacks of how many are done, after each batch of a decision. The last one has Over, and Error if not all are
-// done. A dry run has one, with none done.
+// Progress is how many callbacks of how many are done, after each batch of a decision. The last one has Over, and
+// Error if not all are done. A dry run has one, with none done.
 type Progress struct {
 	Done  int    `json:"done"`
 	Of    int    `json:"of"`
@@ -312,7 +312,8 @@ type LostAddress struct {
 	URL  string `json:"url,omitzero"`
 }
 
-// AssignAddress stores the partner's address for a callback address that the store has lost. The result is the callback that it is like.
+// AssignAddress stores the partner's address for a callback address that the store has lost. The result is the
+// callback that it is like.
 func (o *Operator) AssignAddress(ctx context.Context, a LostAddress) (Callback, error) {
 	if err := a.check(); err != nil {
 		return Callback{}, err

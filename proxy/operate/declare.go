@@ -14,8 +14,9 @@ import (
 	"billbridge/proxy/store"
 )
 
-// Stop turns the kill switch on, unless there are blocking reasons and no force: calls that the old backend cannot carry. Reasons that
-// cannot be looked up do not block. The stop takes effect here at once, also if it cannot be stored; then it is stored later.
+// Stop turns the kill switch on, unless there are blocking reasons and no force: calls that the old backend cannot
+// carry. Reasons that cannot be looked up do not block. The stop takes effect here at once, also if it cannot be
+// stored; then it is stored later.
 func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	if c, err = o.begin(s.Decision, store.Stopped, s.Preview); err != nil {
 		return c, err
@@ -60,8 +61,8 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	return o.changed(ctx, c)
 }
 
-// previewStop shows a stop: the first one if the rollout is stopped already, else the reasons against it. As the stop itself, it needs
-// no store.
+// previewStop shows a stop: the first one if the rollout is stopped already, else the reasons against it. As the stop
+// itself, it needs no store.
 func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
 	const within = rollout.PreconditionsWithin / 2
 	read, cancel := context.WithTimeout(ctx, within)
@@ -86,7 +87,8 @@ func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
 	return c, nil
 }
 
-// alreadyStopped answers a stop while the kill switch is on: with the first stop, which stays. Another replica may have made it.
+// alreadyStopped answers a stop while the kill switch is on: with the first stop, which stays. Another replica may
+// have made it.
 func (o *Operator) alreadyStopped(ctx context.Context, first store.Declaration) (Change, error) {
 	err := o.Rollout.Follow(context.WithoutCancel(ctx))
 	if err != nil {
@@ -164,8 +166,8 @@ func (o *Operator) declare(
 	return o.changed(ctx, c)
 }
 
-// Begin declares that the new backend has no bills of partners except those in the ledger. Bills at the new backend in the ledger are
-// a blocking reason: on a new store they were found there, unless a stage was set before.
+// Begin declares that the new backend has no bills of partners except those in the ledger. Bills at the new backend
+// in the ledger are a blocking reason: on a new store they were found there, unless a stage was set before.
 func (o *Operator) Begin(ctx context.Context, d Decision) (c Change, err error) {
 	if c, err = o.begin(d, store.Begun, false); err != nil {
 		return c, err

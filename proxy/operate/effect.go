@@ -71,8 +71,8 @@ func (o *Operator) forEffect(ctx context.Context, in store.Range) (counted evide
 	return counted, err == nil
 }
 
-// forEffects returns what was counted lately of the partners of a range, by partner. ok is false if no stage is canary, or if it takes
-// too long.
+// forEffects returns what was counted lately of the partners of a range, by partner. ok is false if no stage is
+// canary, or if it takes too long.
 func (o *Operator) forEffects(
 	ctx context.Context, stages map[partner.ID]StageSetting, in store.Range,
 ) (counted map[partner.ID]evidence.Snapshot, ok bool) {

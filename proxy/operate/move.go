@@ -102,7 +102,8 @@ func InWords(stage string, percent *int) string {
 
 func (c *Change) warn(n evidence.Note) { c.WarningNote, c.Warning = n, inEnglish(n) }
 
-// override refuses a change that has blocking reasons unless force names the kinds of all of them, and records these kinds.
+// override refuses a change that has blocking reasons unless force names the kinds of all of them, and records these
+// kinds.
 func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 	kinds := rollout.KindsOf(reasons)
 	unnamed := slices.ContainsFunc(kinds, func(kind rollout.ReasonKind) bool { return !slices.Contains(force, kind) })
@@ -166,8 +167,8 @@ func (o *Operator) Move(ctx context.Context, m Move) (Change, error) {
 	return o.setStage(ctx, m, wrong, func(rollout.Position) (rollout.Position, error) { return to, nil })
 }
 
-// Next puts a partner into the stage after its own. With a stage in m, which the operator has seen, it does so only if that is the next
-// one: a second request for the same step does not make another step.
+// Next puts a partner into the stage after its own. With a stage in m, which the operator has seen, it does so only
+// if that is the next one: a second request for the same step does not make another step.
 func (o *Operator) Next(ctx context.Context, m Move) (Change, error) {
 	var want rollout.Position
 	var wrong error
@@ -189,8 +190,8 @@ func (o *Operator) Next(ctx context.Context, m Move) (Change, error) {
 	})
 }
 
-// setStage changes the stage of a partner, or of the default, or shows the change. wrong is what is wrong with m, and target returns the
-// new stage.
+// setStage changes the stage of a partner, or of the default, or shows the change. wrong is what is wrong with m, and
+// target returns the new stage.
 func (o *Operator) setStage(
 	ctx context.Context, m Move, wrong error, target func(from rollout.Position) (rollout.Position, error),
 ) (c Change, err error) {

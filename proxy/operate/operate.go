@@ -4,8 +4,9 @@
 //	change, err := o.Next(ctx, operate.Move{Partner: "6e2b0f4cd1aa", Preview: true})
 //	http.Handle("/rollout/", o.Handler()) // the same for scripts and the commands, in JSON
 //
-// The pages of the console call the functions, the commands send the same values to the handler. A function that is refused returns an
-// [*Error], and has changed nothing. The words of reasons and warnings are English; their notes let others word them.
+// The pages of the console call the functions, the commands send the same values to the handler. A function that is
+// refused returns an [*Error], and has changed nothing. The words of reasons and warnings are English; their notes
+// let others word them.
 package operate
 
 import (
@@ -121,8 +122,8 @@ func Explain(err error) error {
 // storeTimeout is how long a call of an operator waits for the store.
 const storeTimeout = 10 * time.Second
 
-// withNewTimeout gives a change its own timeout: the checks before it may have used up the first one, and the kill switch must work
-// then, too.
+// withNewTimeout gives a change its own timeout: the checks before it may have used up the first one, and the kill
+// switch must work then, too.
 func withNewTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 }
@@ -136,8 +137,8 @@ func (o *Operator) needStore() error {
 }
 
 const (
-	// Default in place of a partner means all partners without a stage of their own. A missing partner, for example from an unset
-	// variable, must not mean that.
+	// Default in place of a partner means all partners without a stage of their own. A missing partner, for example
+	// from an unset variable, must not mean that.
 	Default = "default"
 	// All in place of a partner means all partners.
 	All = "all"
@@ -194,7 +195,8 @@ func (p PartnerRef) one(ctx context.Context, o *Operator) (partner.ID, error) {
 	return only, err
 }
 
-// named returns the full ID of a partner, "" for the default. Its errors do not repeat a name that is not an ID: it might be a key.
+// named returns the full ID of a partner, "" for the default. Its errors do not repeat a name that is not an ID: it
+// might be a key.
 func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
 	id, ok := partner.Parse(name)
 	switch {

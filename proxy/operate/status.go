@@ -87,7 +87,8 @@ type PartnerStatus struct {
 	Bills   []BillCounts `json:"bills,omitempty"`
 }
 
-// BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before the gateway was in use.
+// BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before
+// the gateway was in use.
 type BillCounts struct {
 	Upstream string `json:"upstream"`
 	Pending  int    `json:"pending"`
@@ -209,7 +210,8 @@ func (o *Operator) page(
 	return in.Through(last), string(last), nil
 }
 
-// partnerStatuses returns those of one partner, or for "" of those in a range. uncounted is why the numbers of bills are missing.
+// partnerStatuses returns those of one partner, or for "" of those in a range. uncounted is why the numbers of bills
+// are missing.
 func (o *Operator) partnerStatuses(
 	ctx context.Context, decided store.Rollout, only partner.ID, in store.Range,
 ) (answer []PartnerStatus, uncounted evidence.Note, err error) {
@@ -259,8 +261,8 @@ func (o *Operator) partnerStatuses(
 	return answer, uncounted, nil
 }
 
-// seen returns the partners that were seen, and those that have bills: one partner, or for "" those in a range. If the ledger is too
-// large to count the bills while an operator waits, uncounted says so.
+// seen returns the partners that were seen, and those that have bills: one partner, or for "" those in a range. If
+// the ledger is too large to count the bills while an operator waits, uncounted says so.
 func (o *Operator) seen(
 	ctx context.Context, only partner.ID, in store.Range,
 ) (seen []store.SeenPartner, bills []store.Bills, uncounted evidence.Note, err error) {

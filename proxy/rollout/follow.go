@@ -80,7 +80,8 @@ func (r *follower) Follow(ctx context.Context) error {
 	return r.readDecisions(ctx)
 }
 
-// followTo is Follow, unless the decisions are of this generation of the store: of many calls that wait for them one reads them.
+// followTo is Follow, unless the decisions are of this generation of the store: of many calls that wait for them one
+// reads them.
 func (r *follower) followTo(ctx context.Context, generation int64) error {
 	r.following.Lock()
 	defer r.following.Unlock()
@@ -134,8 +135,9 @@ func (r *follower) readDecisions(ctx context.Context) error {
 	return nil
 }
 
-// failedOver reports that the store lacks acknowledged writes, or may lack some. A kill switch that it lacks is turned on again: that it was
-// turned off at another gateway in the last second is less likely, and an operator can turn it off again.
+// failedOver reports that the store lacks acknowledged writes, or may lack some. A kill switch that it lacks is
+// turned on again: that it was turned off at another gateway in the last second is less likely, and an operator can
+// turn it off again.
 func (r *follower) failedOver(known, d *decisions, at time.Time) {
 	stages := 0
 	for id, p := range known.of {
@@ -152,7 +154,8 @@ func (r *follower) failedOver(known, d *decisions, at time.Time) {
 	}
 }
 
-// countSettling sets the beginning of the settling period of an incomplete ledger. A wrong clock can only make the period longer.
+// countSettling sets the beginning of the settling period of an incomplete ledger. A wrong clock can only make the
+// period longer.
 func (r *follower) countSettling(d *decisions, started time.Time) {
 	d.since = d.restored
 	if d.unbegun && started.After(d.since) {

@@ -14,9 +14,9 @@ type pendingStop struct {
 	overridden string
 }
 
-// Stop turns the kill switch on: here at once, and in the store. If it cannot be stored, it is stored later, and stays on here. The
-// result is this stop, or an earlier one that could not be stored yet. If the store has one already, the error is a
-// [*store.AlreadyStopped].
+// Stop turns the kill switch on: here at once, and in the store. If it cannot be stored, it is stored later, and
+// stays on here. The result is this stop, or an earlier one that could not be stored yet. If the store has one
+// already, the error is a [*store.AlreadyStopped].
 func (r *follower) Stop(ctx context.Context, by string, at time.Time, overridden string) (store.Declaration, error) {
 	ours := &pendingStop{store.Declaration{By: by, At: at}, overridden}
 	if !r.stopping.CompareAndSwap(nil, ours) {

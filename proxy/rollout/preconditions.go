@@ -155,8 +155,8 @@ func unchecked(err error) []BlockingReason {
 	return reasonsOf(Unchecked, evidence.Say("unchecked", err))
 }
 
-// unsettled: calls that the partner sent to the old backend without the gateway may still be under way. For a move of the default, each
-// partner's settling period is checked when it calls.
+// unsettled: calls that the partner sent to the old backend without the gateway may still be under way. For a move of
+// the default, each partner's settling period is checked when it calls.
 func (p *Preconditions) unsettled(ctx context.Context, _ store.Rollout, m Move) ([]evidence.Note, error) {
 	s := p.settings
 	if m.Partner == "" || m.To.percentage() == 0 || s.Config.Bills == config.Shared {
@@ -207,12 +207,14 @@ func (p *Preconditions) undrained(ctx context.Context, decided store.Rollout, m 
 	return []evidence.Note{evidence.Say("open_bills", old, open)}, nil
 }
 
-// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to compare yet.
+// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to
+// compare yet.
 func (p *Preconditions) unproven(ctx context.Context, decided store.Rollout, m Move) ([]evidence.Note, error) {
 	return p.lacksVerdicts(ctx, decided, m, false)
 }
 
-// unpaid: all that a PASS lacks is paid bills. An operator who overrides this reason declares that the partner's bills are not paid.
+// unpaid: all that a PASS lacks is paid bills. An operator who overrides this reason declares that the partner's
+// bills are not paid.
 func (p *Preconditions) unpaid(ctx context.Context, decided store.Rollout, m Move) ([]evidence.Note, error) {
 	return p.lacksVerdicts(ctx, decided, m, true)
 }
@@ -255,8 +257,8 @@ func (p *Preconditions) lacksVerdicts(ctx context.Context, decided store.Rollout
 	return all, nil
 }
 
-// moneyElsewhere: an exact field of another partner differed. It is a mistake of a backend, which this partner may meet too, however rare
-// it is. That of the partner itself is a FAIL of its own verdict.
+// moneyElsewhere: an exact field of another partner differed. It is a mistake of a backend, which this partner may
+// meet too, however rare it is. That of the partner itself is a FAIL of its own verdict.
 func (p *Preconditions) moneyElsewhere(ctx context.Context, _ store.Rollout, m Move) (all []evidence.Note, err error) {
 	if !m.advances() {
 		return nil, nil
@@ -277,7 +279,8 @@ func (p *Preconditions) moneyElsewhere(ctx context.Context, _ store.Rollout, m M
 	return all, nil
 }
 
-// lacksPass returns why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"), zero if they do.
+// lacksPass returns why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"),
+// zero if they do.
 func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) evidence.Note {
 	creates := map[string]bool{}
 	for _, v := range own {

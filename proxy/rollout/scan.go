@@ -7,7 +7,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// A Scan reads large parts of the ledger, one at a time: several would leave SQLite no reader for the calls of partners.
+// A Scan reads large parts of the ledger, one at a time: several would leave SQLite no reader for the calls of
+// partners.
 type Scan struct {
 	store   *store.Store
 	now     func() time.Time

@@ -1,7 +1,7 @@
 package evidence
 
-// A Note says something about evidence without words, because the words depend on the reader: package operate has them in English,
-// and the console in Korean, by the kind.
+// A Note says something about evidence without words, because the words depend on the reader: package operate has
+// them in English, and the console in Korean, by the kind.
 type Note struct {
 	Kind   string
 	Values []any // in the order of the English words: texts, numbers, times, durations, verdicts, and further notes

@@ -19,8 +19,8 @@ import (
 	"billbridge/translate"
 )
 
-// Stored are the counts of all replicas: those in the store, and those of this replica that are not in the store yet. It is safe for
-// concurrent use.
+// Stored are the counts of all replicas: those in the store, and those of this replica that are not in the store yet.
+// It is safe for concurrent use.
 type Stored struct {
 	*Counts // of this replica, not in the store yet
 	store   *store.Store
@@ -74,7 +74,8 @@ func TableVersion(t *translate.Table) (string, error) {
 // flushWithin bounds a flush that somebody waits for.
 const flushWithin = 2 * time.Second
 
-// Close stores the counts. If that takes too long, it gives up: a connection without an answer must not delay the end of the process.
+// Close stores the counts. If that takes too long, it gives up: a connection without an answer must not delay the end
+// of the process.
 func (t *Stored) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*flushWithin)
 	defer cancel()
@@ -92,9 +93,9 @@ func (t *Stored) FlushSoon(ctx context.Context) error {
 	return t.Flush(ctx)
 }
 
-// Flush adds the counts of this replica to those in the store. When ctx ends it returns, but the write that has begun is not
-// cancelled before Close: only after its end it is known which counts were not added and are kept for the next flush. A cancelled
-// write might have been added, and would be counted again.
+// Flush adds the counts of this replica to those in the store. When ctx ends it returns, but the write that has begun
+// is not cancelled before Close: only after its end it is known which counts were not added and are kept for the next
+// flush. A cancelled write might have been added, and would be counted again.
 func (t *Stored) Flush(ctx context.Context) error {
 	if t.store == nil {
 		return nil
@@ -124,7 +125,8 @@ func (t *Stored) flush(ctx context.Context) error {
 	counted.Sort() // as the store takes them
 	t.lost.Add(int64(counted.Lost))
 	counted.Lost = 0
-	// Each operation has its own version, so that a change of the table starts only the counts of the operations that it changes.
+	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
+	// it changes.
 	slices.SortStableFunc(counted.Counts, func(a, b Count) int { return strings.Compare(a.Operation, b.Operation) })
 	for len(counted.Counts) > 0 {
 		operation := counted.Counts[0].Operation
@@ -172,8 +174,8 @@ func (t *Stored) add(ctx context.Context, version string, counts []Count) (added
 	})
 }
 
-// Of returns what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of other replicas may
-// be missing.
+// Of returns what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of
+// other replicas may be missing.
 func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
 	if t.store == nil {
 		s := t.Snapshot()
@@ -192,8 +194,8 @@ func (t *Stored) InStore(ctx context.Context, in store.Range) (Snapshot, error) 
 	return t.read(ctx, table, slices.Collect(maps.Values(t.operations(table))), in, nil)
 }
 
-// OfAllTables returns what was counted of the partners of a range by any version of the table: with the last seconds of this replica,
-// but not of others.
+// OfAllTables returns what was counted of the partners of a range by any version of the table: with the last seconds
+// of this replica, but not of others.
 func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, error) {
 	counted := t.Snapshot()
 	counted.Counts = slices.DeleteFunc(counted.Counts, func(n Count) bool { return !in.Has(n.Partner) })
@@ -203,8 +205,8 @@ func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, err
 	return t.read(ctx, "", []string{""}, in, counted.Counts)
 }
 
-// Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does not read other counts,
-// because an operator can be waiting for the kill switch.
+// Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does not
+// read other counts, because an operator can be waiting for the kill switch.
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	unstored := t.Snapshot().Counts // before the store: counts that are stored meanwhile can occur twice, but are not missed
 	rows, err := t.store.MarkedCounts(ctx)
