@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/partner"
 	"billbridge/translate/billing"
 )
 
@@ -25,15 +26,18 @@ func (g *Gateway) observe(x *exchange) {
 
 // report counts an exchange, ends its span, and writes its line if it is wanted.
 func (g *Gateway) report(x *exchange, f *Finished, line bool) {
+	var l *accesslog.Line
+	if line {
+		l = accesslog.Start(g.log, f.At, f.Level)
+	}
+	if f.Logged = l != nil; f.Logged || x.isReported() || x.span.Sampled() { // a hash of the key
+		f.Partner = partner.ID(x.shortPartner())
+	}
 	g.metrics.observe(f, x.to.target, x.span)
 	if x.span.Sampled() {
 		f.endSpan(x.span, x.r.Method, x.state.config.TLS != nil, x.route)
 	}
-	if !line {
-		return
-	}
-	l := accesslog.Start(g.log, f.At, f.Level)
-	if f.Logged = l != nil; f.Logged {
+	if f.Logged {
 		f.log(l)
 		l.End()
 	}

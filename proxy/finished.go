@@ -58,7 +58,7 @@ type Finished struct {
 const MaxKept = 8 << 10
 
 // describe sets the fields of which metrics, span and access log have some. The strings are valid until the end of the exchange. line reports
-// whether log.sample leaves in the line of the log; without a line and other readers, Partner is left out.
+// whether log.sample leaves in the line of the log. Partner is left out.
 func (x *exchange) describe(f *Finished) (line bool) {
 	f.At, f.ID, f.Operation, f.Client, f.Upstream = time.Now(), x.id, none, x.client, none
 	f.Took, f.TraceID = f.At.Sub(x.start), x.span.TraceID()
@@ -82,14 +82,11 @@ func (x *exchange) describe(f *Finished) (line bool) {
 	if f.Called && f.Reason != "" {
 		f.Level = slog.LevelWarn
 	}
-	line = true
 	if sample := float64(x.state.config.Log.Sample.OK); sample < 1 && f.Succeeded {
-		f.Sample, line = sample, rand.Float64() < sample
+		f.Sample = sample
+		return rand.Float64() < sample
 	}
-	if line || x.isReported() || x.span.Sampled() {
-		f.Partner = partner.ID(x.shortPartner())
-	}
-	return line
+	return true
 }
 
 // shortPartner returns the short hash of the caller's key, or "" if the key is not known.

@@ -175,10 +175,22 @@ func (t *Table) Operation(name string) *Operation {
 // HasRole reports whether a message of the operation has a field with the role. If forms are given, all of them must
 // have the field.
 func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
-	return slices.ContainsFunc(o.rows[m], func(r *row) bool {
-		lacks := func(f Form) bool { i := o.table.formIndex(f); return i < 0 || r.path[i] == "" }
-		return r.hasRole(role) && !slices.ContainsFunc(forms, lacks)
-	})
+	for _, r := range o.rows[m] { // without closures: each call asks
+		if r.hasRole(role) && o.table.inForms(r, forms) {
+			return true
+		}
+	}
+	return false
+}
+
+// inForms reports whether a row has a path in each of the forms.
+func (t *Table) inForms(r *row, forms []Form) bool {
+	for _, f := range forms {
+		if i := t.formIndex(f); i < 0 || r.path[i] == "" {
+			return false
+		}
+	}
+	return true
 }
 
 // Sets returns the value that the field with a role has after a success of the operation, and what the value means.
