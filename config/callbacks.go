@@ -3,15 +3,13 @@ package config
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"maps"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
-	"time"
 
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -21,62 +19,38 @@ import (
 
 // Callbacks says how callbacks of upstreams are delivered to partners (translate/README.md, Events).
 type Callbacks struct {
-	PublicURL Address `yaml:"public_url" config:"required"` // the address of this gateway for upstreams; callbacks come to public_url/callback/ID
-	Listen    string  `yaml:"listen"`                       // a separate listener for callbacks; "" for none
+	PublicURL Address `yaml:"public_url" config:"required" such:": the address of this gateway for upstreams, such as https://bridge.example.com"` // the address of this gateway for upstreams; callbacks come to public_url/callback/ID
+	Listen    string  `yaml:"listen" config:"restart"`                                                                                             // a separate listener for callbacks; "" for none
 
-	Success  Success          `yaml:"success"`                  // which answer of a partner counts as delivered
-	Timeout  Duration         `yaml:"timeout"`                  // of one attempt
-	Schedule []DurationOrZero `yaml:"schedule"`                 // the time before each attempt, since the attempt before it; its length is the number of attempts
-	Jitter   Fraction         `yaml:"jitter"`                   // the fraction by which a time of Schedule is randomly shortened or extended
-	AtOnce   int              `yaml:"at_once" range:"1,10000"`  // the maximum number of concurrent attempts
-	PerHost  int              `yaml:"per_host" range:"1,10000"` // of these, the maximum for one host
+	Success  Success          `yaml:"success" words:"documented any-2xx" default:"documented"`          // which answer of a partner counts as delivered
+	Timeout  Duration         `yaml:"timeout" range:",45s" default:"15s"`                               // of one attempt
+	Schedule []DurationOrZero `yaml:"schedule" default:"[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]"` // the time before each attempt, since the attempt before it; its length is the number of attempts
+	Jitter   Fraction         `yaml:"jitter" range:"0,1" default:"0.1"`                                 // the fraction by which a time of Schedule is randomly shortened or extended
+	AtOnce   int              `yaml:"at_once" range:"1,10000" default:"256"`                            // the maximum number of concurrent attempts
+	PerHost  int              `yaml:"per_host" range:"1,10000" default:"4"`                             // of these, the maximum for one host
 
 	LocalAddress LocalAddress `yaml:"local_address"` // the source address of attempts
 
-	HTTPSOnly bool      `yaml:"https_only"` // refuse http in addresses of partners and in public_url
-	Ports     []int     `yaml:"ports"`      // allowed in addresses of partners; [] for any
-	Allow     []Network `yaml:"allow"`      // networks that may be called although they are not public
+	HTTPSOnly bool      `yaml:"https_only"`                                            // refuse http in addresses of partners and in public_url
+	Ports     []int     `yaml:"ports" range:"1,65535" default:"[80, 443, 8080, 8443]"` // allowed in addresses of partners; [] for any
+	Allow     []Network `yaml:"allow"`                                                 // networks that may be called although they are not public
 
-	InvalidAddress InvalidAddress `yaml:"invalid_address"` // what happens to a call with an invalid callback address
+	InvalidAddress InvalidAddress `yaml:"invalid_address" words:"refuse leave" default:"refuse"` // what happens to a call with an invalid callback address
 
 	RequireKey bool `yaml:"require_key"` // refuse callbacks without the partner's key in the body
 
-	Window    Duration `yaml:"window"`    // within this time a callback that repeats the last one of its bill or merchant is not delivered again
-	Retention Duration `yaml:"retention"` // how long addresses are kept after the last day of the bill
+	Window    Duration `yaml:"window" default:"25h"`      // within this time a callback that repeats the last one of its bill or merchant is not delivered again
+	Retention Duration `yaml:"retention" default:"9600h"` // how long addresses are kept after the last day of the bill
 
-	KeepBodies Duration `yaml:"keep_bodies"` // how long the body of a callback is kept after its delivery
-}
-
-// UnmarshalYAML reads the section. Missing keys keep their defaults.
-func (c *Callbacks) UnmarshalYAML(n *yaml.Node) error {
-	type plain Callbacks // without this method
-	filled := plain(DefaultCallbacks())
-	if err := n.Load(&filled, yaml.WithKnownFields()); err != nil {
-		return err
-	}
-	*c = Callbacks(filled)
-	return nil
+	KeepBodies Duration `yaml:"keep_bodies" default:"168h"` // how long the body of a callback is kept after its delivery
 }
 
 // DefaultCallbacks returns the defaults of the section. public_url has none.
-func DefaultCallbacks() Callbacks {
-	c := Callbacks{
-		Success: Documented, Timeout: Duration(15 * time.Second), Jitter: 0.1, AtOnce: 256, PerHost: 4,
-		InvalidAddress: RefuseInvalid,
-		Ports:          []int{80, 443, 8080, 8443}, Window: Duration(25 * time.Hour), Retention: Duration(400 * 24 * time.Hour),
-		KeepBodies: Duration(7 * 24 * time.Hour),
-	}
-	for _, wait := range []time.Duration{
-		0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
-		20 * time.Hour, 24 * time.Hour,
-	} {
-		c.Schedule = append(c.Schedule, DurationOrZero(wait))
-	}
+func DefaultCallbacks() (c Callbacks) {
+	nothing := &yaml.Node{Kind: yaml.MappingNode}
+	(&source{root: nothing}).load(nothing, reflect.ValueOf(&c).Elem(), "")
 	return c
 }
-
-// maxAttempt is the highest callbacks.timeout. With it, the attempts of a killed process are repeated within a minute.
-const maxAttempt = 45 * time.Second
 
 // Success says which answer of a partner ends the delivery of a callback.
 type Success string
@@ -87,11 +61,6 @@ const (
 	Any2xx     Success = "any-2xx"
 )
 
-func (Success) words() []string { return texts(Documented, Any2xx) }
-
-// UnmarshalYAML reads documented or any-2xx.
-func (s *Success) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, s) }
-
 // InvalidAddress says what happens to a bill or a registration whose callback address the gateway does not call.
 type InvalidAddress string
 
@@ -101,65 +70,29 @@ const (
 	LeaveInvalid  InvalidAddress = "leave"
 )
 
-func (InvalidAddress) words() []string { return texts(RefuseInvalid, LeaveInvalid) }
-
-// UnmarshalYAML reads refuse or leave.
-func (a *InvalidAddress) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, a) }
-
-// A DurationOrZero is a Duration that may be 0s.
-type DurationOrZero time.Duration
-
-// UnmarshalYAML reads a duration, which must not be negative.
-func (d *DurationOrZero) UnmarshalYAML(n *yaml.Node) error {
-	v, err := time.ParseDuration(n.Value)
-	if err != nil || v < 0 {
-		return fmt.Errorf("must be a duration such as 5m or 0s, but is %q", n.Value)
-	}
-	*d = DurationOrZero(v)
-	return nil
-}
-
-func (d DurationOrZero) String() string { return time.Duration(d).String() }
-
-// A Fraction is from 0 to 1.
-type Fraction float64
-
-// UnmarshalYAML reads a fraction.
-func (f *Fraction) UnmarshalYAML(n *yaml.Node) error {
-	var v float64
-	if err := n.Decode(&v); err != nil || !(v >= 0 && v <= 1) { // NaN is not
-		return fmt.Errorf("must be from 0 to 1, but is %q", n.Value)
-	}
-	*f = Fraction(v)
-	return nil
-}
-
 // A Network is a range of addresses in CIDR notation.
 type Network struct{ netip.Prefix }
 
-// UnmarshalYAML reads a network.
-func (w *Network) UnmarshalYAML(n *yaml.Node) error {
-	v, err := netip.ParsePrefix(n.Value)
-	if err != nil || v != v.Masked() {
-		return fmt.Errorf("must be a network such as 10.0.0.0/8, but is %q", n.Value)
+func (w *Network) set(text string) (err error) {
+	if w.Prefix, err = netip.ParsePrefix(text); err != nil || w.Prefix != w.Masked() {
+		return errors.New("must be a network such as 10.0.0.0/8")
 	}
-	w.Prefix = v
 	return nil
 }
 
 // Store is the database of the gateway.
 type Store struct {
 	// URL is sqlite:PATH or postgres://…, which may contain a password. It may be empty if nothing needs a store.
-	URL Secret `yaml:"url"`
+	URL Secret `yaml:"url" config:"restart"`
 	// Key encrypts callback addresses and bodies: 32 bytes as 64 hex digits or base64. If it is empty, they are not encrypted.
-	Key Secret `yaml:"key"`
+	Key Secret `yaml:"key" config:"restart"`
 	// OldKeys are keys that were Key before. They only decrypt.
-	OldKeys []Secret `yaml:"old_keys"`
+	OldKeys []Secret `yaml:"old_keys" config:"restart"`
 	// Wait is how long the gateway waits at its start for a PostgreSQL server that cannot be reached.
-	Wait DurationOrZero `yaml:"wait"`
+	Wait DurationOrZero `yaml:"wait" default:"1m"`
 
 	// Failover is whether a fail-over of PostgreSQL can lose what was acknowledged.
-	Failover Failover `yaml:"failover"`
+	Failover Failover `yaml:"failover" config:"restart" words:"lossy lossless" default:"lossy"`
 
 	// Position is the position of the URL in the file, for problems that are found when the store is opened. Its Text is empty.
 	Position translate.Problem `yaml:"-"`
@@ -174,39 +107,35 @@ const (
 	Lossless Failover = "lossless"
 )
 
-func (Failover) words() []string { return texts(Lossy, Lossless) }
-
 // Memory is the URL of a store in memory, which is lost when the process ends. A config cannot have it.
 const Memory = "memory:"
 
 func (c *Config) checkStore() {
-	s := c.source
-	c.Store.Position = s.position("store", "url")
+	c.Store.Position = c.source.position("store", "url")
 	c.checkStoreKeys()
-	inFile := c.Store.URL.Reveal()
-	resolved := c.resolveSecret(&c.Store.URL, "store", "url")
+	problem := func(text string) { c.source.addProblem(text, "store", "url") }
+	unresolved := c.resolveSecret(&c.Store.URL)
 	switch engine, rest, _ := strings.Cut(c.Store.URL.Reveal(), ":"); {
-	case !resolved: // has been reported
-	case !c.Store.URL.IsSet() && inFile != "": // it is a reference, since the URL itself is empty
-		s.addProblem(inFile+" is not set", "store", "url")
+	case unresolved != "":
+		problem(unresolved)
 	case !c.Store.URL.IsSet():
 		if c.Callbacks != nil {
-			s.addProblem("callbacks must be stored before they are acknowledged; set store: {url: sqlite:billbridge.db} or {url: postgres://…}", "store", "url")
+			problem("callbacks must be stored before they are acknowledged; set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
 		}
 	case engine == "sqlite" && rest != "":
-		c.Store.URL = NewSecret("sqlite:" + c.resolvePath(rest))
-		folder := filepath.Dir(c.resolvePath(rest))
-		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
-			s.addProblem("there is no folder "+folder, "store", "url")
+		path := c.source.resolvePath(rest)
+		c.Store.URL = NewSecret("sqlite:" + path)
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+			problem("the folder of the file does not exist" + c.source.relative())
 		}
 	case engine == "postgres", engine == "postgresql":
 	case engine == "memory":
-		s.addProblem("a store in memory is lost when the process ends; use sqlite:PATH or postgres://…", "store", "url")
-	default: // the value may be a password
-		s.addProblem("must be sqlite:PATH or postgres://…", "store", "url")
+		problem("a store in memory is lost when the process ends; use sqlite:PATH or postgres://…")
+	default:
+		problem("must be sqlite:PATH or postgres://…")
 	}
 	if c.Store.URL.IsSet() && c.Table != nil && c.Table.Callback() == nil {
-		s.addProblem("the table has no callback, so the callbacks in the store cannot be delivered", "store")
+		c.source.addProblem("the table has no callback, so the callbacks in the store cannot be delivered", "store")
 	}
 }
 
@@ -235,48 +164,41 @@ func storeKey(secret Secret) []byte {
 }
 
 func (c *Config) checkStoreKeys() {
-	all := map[string]*Secret{}
-	if c.Store.Key.Reveal() != "" {
-		all["key"] = &c.Store.Key
-	}
-	for i := range c.Store.OldKeys {
-		all[fmt.Sprintf("old_keys[%d]", i)] = &c.Store.OldKeys[i]
-	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		secret, inFile := all[name], all[name].Reveal()
-		switch resolved := c.resolveSecret(secret, "store", name); {
-		case !resolved: // has been reported
-		case !secret.IsSet() && inFile != "":
-			c.source.addProblem(inFile+" is not set", "store", name)
-		case storeKey(*secret) == nil:
-			c.source.addProblem(fmt.Sprintf("must be %d bytes as %d hex digits or base64 (openssl rand -hex %d), but has %d characters",
-				storeKeyLength, 2*storeKeyLength, storeKeyLength, len(secret.Reveal())), "store", name)
+	check := func(secret *Secret, key string) {
+		text := c.resolveSecret(secret)
+		if text == "" && secret.IsSet() && storeKey(*secret) == nil {
+			text = fmt.Sprintf("must be %d bytes as %d hex digits or base64 (openssl rand -hex %[1]d), but has %[3]d characters",
+				storeKeyLength, 2*storeKeyLength, len(secret.Reveal()))
 		}
+		if text != "" {
+			c.source.addProblem(text, "store", key)
+		}
+	}
+	check(&c.Store.Key, "key")
+	for i := range c.Store.OldKeys {
+		check(&c.Store.OldKeys[i], fmt.Sprintf("old_keys[%d]", i))
 	}
 }
 
 func (c *Config) checkCallbacks() {
-	b := c.Callbacks
+	s, b := c.source, c.Callbacks
 	if b == nil {
 		return
 	}
-	c.checkCallbackAddresses(b)
-	c.checkCallbackTable()
-	s := c.source
-	if time.Duration(b.Timeout) > maxAttempt {
-		s.addProblem(fmt.Sprintf("must be at most %s, but is %s", maxAttempt, b.Timeout), "callbacks", "timeout")
+	if b.HTTPSOnly && b.PublicURL.Scheme != "https" {
+		s.addProblem("must be https, since https_only is set", "callbacks", "public_url")
+	}
+	if b.Listen != "" {
+		c.checkListener(b.Listen, []string{c.Listen, c.Admin.Listen}, "callbacks", "listen")
 	}
 	if b.Retention < b.Window {
-		s.addProblem(fmt.Sprintf("must be at least %s, the window, but is %s: repeated callbacks are recognised by what is kept", b.Window, b.Retention), "callbacks", "retention")
+		s.addProblem(fmt.Sprintf("must be at least %s, the window, but is %s: repeated callbacks are recognised by what is kept",
+			b.Window, b.Retention), "callbacks", "retention")
 	}
 	if len(b.Schedule) == 0 || len(b.Schedule) > 100 {
 		s.addProblem(fmt.Sprintf("must have from 1 to 100 durations, but has %d", len(b.Schedule)), "callbacks", "schedule")
 	}
-	for _, port := range b.Ports {
-		if port < 1 || port > 65535 {
-			s.addProblem(fmt.Sprintf("must be ports from 1 to 65535, but one is %d", port), "callbacks", "ports")
-		}
-	}
+	c.checkCallbackTable()
 }
 
 // checkCallbackTable checks that the gateway finds the address in the requests. Otherwise the upstream would get the partner's own
@@ -298,21 +220,5 @@ func (c *Config) checkCallbackTable() {
 	}
 	if !found {
 		c.source.addProblem("no request of the table has role: callback, by which the gateway finds the addresses that it replaces", "callbacks")
-	}
-}
-
-func (c *Config) checkCallbackAddresses(b *Callbacks) {
-	s := c.source
-	switch {
-	case b.PublicURL.URL == nil:
-		s.addProblem("public_url is needed: the address of this gateway for upstreams, such as https://bridge.example.com", "callbacks")
-	case b.HTTPSOnly && b.PublicURL.Scheme != "https":
-		s.addProblem("must be https, since https_only is set, but is "+b.PublicURL.String(), "callbacks", "public_url")
-	}
-	if b.Listen != "" {
-		c.checkListener(b.Listen, "callbacks", "listen")
-		if _, port, _ := net.SplitHostPort(b.Listen); port != "0" && (b.Listen == c.Listen || b.Listen == c.Admin.Listen) {
-			s.addProblem("must differ from listen and admin.listen, but is "+b.Listen, "callbacks", "listen")
-		}
 	}
 }

@@ -11,35 +11,31 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path"
-	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
 
 	"billbridge/translate"
 	"billbridge/translate/billing"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // A Config is a checked configuration. It is not modified after Load.
 //
-// [Schema] is generated from the fields. The tag config:"required" marks required keys. The tag range:"1,1000" has the smallest and the
-// largest number, which Load checks.
+// The tags of the fields describe the keys, for Load, [Schema] and [Config.NeedsRestart]: see keys.
 type Config struct {
-	Listen   string   `yaml:"listen"`
-	BasePath string   `yaml:"base_path"` // the document's {base_url} path, without a slash at its end: "" or "/partner"
-	TLS      *KeyPair `yaml:"tls"`       // of the listener for partners; nil for plain HTTP
+	Listen   string   `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
+	BasePath string   `yaml:"base_path"`            // the document's {base_url} path, without a slash at its end: "" or "/partner"
+	TLS      *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
 	Admin    Admin    `yaml:"admin"`
 
-	Upstreams Upstreams `yaml:"upstreams" config:"required"`
+	Upstreams Upstreams `yaml:"upstreams" config:"required" such:", such as {new: {form: v2, url: https://billing.example.com}}"`
 	Route     Route     `yaml:"route"`
 
 	Limits   Limits   `yaml:"limits"`
-	Timeouts Timeouts `yaml:"timeouts"`
+	Timeouts Timeouts `yaml:"timeouts" config:"restart"`
 	Drain    Drain    `yaml:"drain"`
 	Ready    Ready    `yaml:"ready"`
 	Failures Failures `yaml:"failures"`
@@ -48,26 +44,25 @@ type Config struct {
 
 	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream
 	Store     Store      `yaml:"store"`
-	Rollout   *Rollout   `yaml:"rollout"`  // nil: route decides on every call
-	Partners  Partners   `yaml:"partners"` // names for people
+	Rollout   *Rollout   `yaml:"rollout" config:"restart"` // nil: route decides on every call
+	Partners  Partners   `yaml:"partners"`                 // names for people
 
 	File       string           `yaml:"-"` // the name of the config file, "built-in" without one
 	TableFiles TableFiles       `yaml:"table"`
 	Table      *translate.Table `yaml:"-"` // compiled from TableFiles
 
 	warnings translate.Problems // those that [Config.Warnings] cannot find later
-
-	source *source
+	source   *source
 }
 
 // An Upstream is a billing backend.
 type Upstream struct {
-	Name        string         `yaml:"-"`
+	Name        string         `yaml:"-" name:"NAME"`
 	Form        translate.Form `yaml:"form" config:"required"`
-	Address     Address        `yaml:"url" config:"required"`  // the base URL; its path is a prefix
-	Timeout     Duration       `yaml:"timeout"`                // of one call, from getting a connection to the last byte of the reply
-	Connections int            `yaml:"connections" range:"1,"` // the maximum number; further calls wait for one
-	Wait        Duration       `yaml:"wait"`                   // the maximum wait for a connection; after that nothing is sent
+	Address     Address        `yaml:"url" config:"required" such:", such as https://billing.example.com/partner"` // the base URL; its path is a prefix
+	Timeout     Duration       `yaml:"timeout" default:"10s"`                                                      // of one call, from getting a connection to the last byte of the reply
+	Connections int            `yaml:"connections" range:"1," default:"256"`                                       // the maximum number; further calls wait for one
+	Wait        Duration       `yaml:"wait" default:"2s"`                                                          // the maximum wait for a connection; after that nothing is sent
 	TLS         *UpstreamTLS   `yaml:"tls"`
 	Local       LocalAddress   `yaml:"local_address"` // the source address of connections
 	Success     string         `yaml:"success"`       // the code by which this backend reports a success; "" for that of the table
@@ -87,15 +82,6 @@ func (u Upstreams) Find(name string) *Upstream {
 		}
 	}
 	return nil
-}
-
-// names returns the names of the upstreams.
-func (u Upstreams) names() []string {
-	names := make([]string, len(u))
-	for i := range u {
-		names[i] = u[i].Name
-	}
-	return names
 }
 
 // StoreTimeout is the maximum time that a call waits for the store. After that the call is refused.
@@ -137,44 +123,44 @@ type Route struct {
 
 // Limits bound what callers and upstreams can make the gateway hold.
 type Limits struct {
-	Body  Size `yaml:"body"`                 // of a request
-	Depth int  `yaml:"depth" range:"2,1000"` // of nesting, in requests and replies
-	Reply Size `yaml:"reply"`                // of an upstream's reply, also after decompression
+	Body  Size `yaml:"body" range:",1GiB" default:"1MiB"`  // of a request
+	Depth int  `yaml:"depth" range:"2,1000" default:"32"`  // of nesting, in requests and replies
+	Reply Size `yaml:"reply" range:",1GiB" default:"4MiB"` // of an upstream's reply, also after decompression
 
 	Memory Size `yaml:"memory"` // of the bodies of requests that are held at the same time; if not set, 256MiB or twice Body, whatever is more
 
-	InFlight int          `yaml:"in_flight" range:"1,1000000"` // requests in progress at the same time
+	InFlight int          `yaml:"in_flight" range:"1,1000000" default:"10000"` // requests in progress at the same time
 	Partner  PartnerLimit `yaml:"partner"`
 
-	Connections        int       `yaml:"connections" range:"1,1000000"`         // open at the same time, of partners and of upstreams that call back
-	AddressConnections int       `yaml:"address_connections" range:"1,1000000"` // of these, from one source address; also its most requests in progress
-	Trusted            []Network `yaml:"trusted"`                               // source addresses without that limit, such as a load balancer's
+	Connections        int       `yaml:"connections" range:"1,1000000" default:"10000"`        // open at the same time, of partners and of upstreams that call back
+	AddressConnections int       `yaml:"address_connections" range:"1,1000000" default:"1000"` // of these, from one source address; also its most requests in progress
+	Trusted            []Network `yaml:"trusted"`                                              // source addresses without that limit, such as a load balancer's
 }
 
 // PartnerLimit is the limit of each partner's calls. All calls without a key count as those of one partner.
 type PartnerLimit struct {
-	InFlight int     `yaml:"in_flight" range:"0,1000000"` // calls in progress at the same time; 0 for no limit
-	Rate     float64 `yaml:"rate"`                        // calls per second; 0 for no limit
-	Burst    int     `yaml:"burst" range:"0,1000000"`     // calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
+	InFlight int     `yaml:"in_flight" range:"0,1000000" default:"64"` // calls in progress at the same time; 0 for no limit
+	Rate     float64 `yaml:"rate"`                                     // calls per second; 0 for no limit
+	Burst    int     `yaml:"burst" range:"0,1000000"`                  // calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
 }
 
 // Timeouts are those of a partner's connection.
 type Timeouts struct {
-	Header Duration `yaml:"header"` // for reading the header of a request
-	Body   Duration `yaml:"body"`   // for reading the whole request
-	Write  Duration `yaml:"write"`  // for writing the answer
-	Idle   Duration `yaml:"idle"`   // between two requests
+	Header Duration `yaml:"header" default:"5s"` // for reading the header of a request
+	Body   Duration `yaml:"body" default:"30s"`  // for reading the whole request
+	Write  Duration `yaml:"write" default:"30s"` // for writing the answer
+	Idle   Duration `yaml:"idle" default:"2m"`   // between two requests
 }
 
 // Drain says how the gateway stops.
 type Drain struct {
-	Delay  DurationOrZero `yaml:"delay"`   // not ready but serving, until load balancers have noticed
-	AtMost Duration       `yaml:"at_most"` // after that, for calls in progress; 0 means LongestCall
+	Delay  DurationOrZero `yaml:"delay" range:",10m"` // not ready but serving, until load balancers have noticed
+	AtMost Duration       `yaml:"at_most"`            // after that, for calls in progress; 0 means LongestCall
 }
 
 // Ready says when /-/ready answers 200.
 type Ready struct {
-	Store StoreReadiness `yaml:"store"`
+	Store StoreReadiness `yaml:"store" words:"required reported" default:"required"`
 }
 
 // StoreReadiness says whether the gateway is ready during an outage of the store.
@@ -187,19 +173,14 @@ const (
 	Reported StoreReadiness = "reported"
 )
 
-func (StoreReadiness) words() []string { return texts(Required, Reported) }
-
-// UnmarshalYAML reads required or reported.
-func (r *StoreReadiness) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, r) }
-
 // Failures says how failures are answered.
 type Failures struct {
-	Status    Status `yaml:"status"`
-	MaskHosts bool   `yaml:"mask_hosts"` // replace hosts and addresses in an upstream's failure text by …
+	Status    Status `yaml:"status" words:"own always-200" default:"own"`
+	MaskHosts bool   `yaml:"mask_hosts" default:"true"` // replace hosts and addresses in an upstream's failure text by …
 
-	CannotCarry CannotCarry `yaml:"cannot_carry"`
+	CannotCarry CannotCarry `yaml:"cannot_carry" words:"refuse not_found" default:"refuse"`
 
-	Explain DurationOrZero `yaml:"explain"` // the timeout of the read after a write without a reply; 0s for no read
+	Explain DurationOrZero `yaml:"explain" range:",1m" why:": the caller waits for it" default:"3s"` // the timeout of the read after a write without a reply; 0s for no read
 }
 
 // A Status says which HTTP status the gateway's own refusals have.
@@ -222,11 +203,6 @@ const (
 	CarryNotFound CannotCarry = "not_found"
 )
 
-func (CannotCarry) words() []string { return texts(CarryRefuse, CarryNotFound) }
-
-// UnmarshalYAML reads refuse or not_found.
-func (c *CannotCarry) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, c) }
-
 // TableFiles are the files of the translation table. Both may be empty.
 type TableFiles struct {
 	File    string `yaml:"file"`
@@ -239,20 +215,6 @@ type UpstreamTLS struct {
 	Client *KeyPair `yaml:"client"` // the client certificate; nil for none
 
 	Roots *x509.CertPool `yaml:"-"` // read from CA; nil for the system's roots
-}
-
-// defaults returns the values of keys that a file does not have.
-func defaults() *Config {
-	return &Config{
-		Listen:   "127.0.0.1:8080",
-		Admin:    Admin{Listen: "127.0.0.1:9090", Console: true},
-		Limits:   Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: PartnerLimit{InFlight: 64}, Connections: 10_000, AddressConnections: 1000},
-		Timeouts: Timeouts{Header: Duration(5 * time.Second), Body: Duration(30 * time.Second), Write: Duration(30 * time.Second), Idle: Duration(2 * time.Minute)},
-		Failures: Failures{Status: Own, MaskHosts: true, CannotCarry: CarryRefuse, Explain: DurationOrZero(3 * time.Second)},
-		Store:    Store{Wait: DurationOrZero(time.Minute), Failover: Lossy},
-		Ready:    Ready{Store: Required},
-		Log:      Log{Flush: DurationOrZero(100 * time.Millisecond), Buffer: 64 << 10, Level: "info", Sample: Sample{OK: 1}},
-	}
 }
 
 // Load reads and checks a file. It calls lookup for ${env:NAME}; programs use os.LookupEnv. The error is of type [translate.Problems],
@@ -271,23 +233,16 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 	if err != nil {
 		if problems := translate.Problems(nil); errors.As(err, &problems) {
 			for i := range problems {
-				problems[i].Text = withoutSecrets(problems[i].Text)
+				problems[i].Text = withoutText(problems[i].Text)
 			}
 		}
 		return nil, err
 	}
-	c := defaults()
-	c.File = file.Name
-	c.source = &source{file: file.Name, root: root, lookup: lookup}
-	if c.source.checkNodes(root); len(c.source.problems) > 0 {
-		return nil, c.source.problems.Sorted()
-	}
-	if err := root.Load(c, yaml.WithKnownFields()); err != nil {
-		return nil, c.source.yamlProblems(err)
-	}
-	c.check()
-	if len(c.source.problems) > 0 {
-		return nil, c.source.problems.Sorted()
+	c := &Config{File: file.Name, source: &source{file: file.Name, root: root, lookup: lookup}}
+	for _, step := range []func(){func() { c.source.load(root, reflect.ValueOf(c).Elem(), "") }, c.check, c.warn} {
+		if step(); len(c.source.problems) > 0 {
+			return nil, c.source.problems.Sorted()
+		}
 	}
 	c.source = nil // it may contain a token
 	return c, nil
@@ -324,9 +279,12 @@ func (c *Config) UpstreamOfForm(form translate.Form) *Upstream {
 	return nil
 }
 
+// builtInDepth is the default of limits.depth.
+const builtInDepth = 32
+
 // builtIn compiles the built-in table once: a table does not change.
 var builtIn = sync.OnceValues(func() (*translate.Table, error) {
-	return translate.Compile(defaults().Limits.Depth, billing.Table())
+	return translate.Compile(builtInDepth, billing.Table())
 })
 
 // compile reads and compiles the table.
@@ -344,7 +302,7 @@ func (c *Config) compile() {
 	if !found {
 		return
 	}
-	if c.TableFiles == (TableFiles{}) && c.Limits.Depth == defaults().Limits.Depth {
+	if c.TableFiles == (TableFiles{}) && c.Limits.Depth == builtInDepth {
 		c.Table, _ = builtIn()
 		return
 	}
@@ -355,14 +313,3 @@ func (c *Config) compile() {
 	}
 	c.Table = table
 }
-
-// resolvePath returns the path for a path in the config file, which is relative to the folder of that file.
-func (c *Config) resolvePath(path string) string {
-	if path == "" || filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(filepath.Dir(c.source.file), path)
-}
-
-// An Address is a base URL without a slash at the end.
-type Address struct{ *url.URL }

@@ -1,37 +1,41 @@
 package config
 
-import "slices"
+import "reflect"
 
 // NeedsRestart is the first key or section in which next differs from c and that a running gateway cannot change, "" if there is
 // none. README.md has the same in its column "changed by".
 func (c *Config) NeedsRestart(next *Config) string {
-	for _, k := range []struct {
-		key     string
-		changed bool
-	}{
-		{"listen", next.Listen != c.Listen},
-		{"admin.listen", next.Admin.Listen != c.Admin.Listen},
-		{"admin.tls", (next.Admin.TLS == nil) != (c.Admin.TLS == nil)},
-		{"tls", (next.TLS == nil) != (c.TLS == nil)},
-		{"timeouts", next.Timeouts != c.Timeouts},
-		{"rollout", (next.Rollout == nil) != (c.Rollout == nil)},
-		{"rollout.bills", next.Rollout != nil && c.Rollout != nil && next.Rollout.Bills != c.Rollout.Bills},
-		{"store.url", next.Store.URL.Reveal() != c.Store.URL.Reveal()},
-		{"store.key", next.Store.Key.Reveal() != c.Store.Key.Reveal()},
-		{"store.old_keys", !slices.EqualFunc(next.Store.OldKeys, c.Store.OldKeys, func(a, b Secret) bool { return a.Reveal() == b.Reveal() })},
-		{"store.failover", next.Store.Failover != c.Store.Failover},
-		{"callbacks.listen", next.callbackListener() != c.callbackListener()},
-	} {
-		if k.changed {
-			return k.key
+	return fixedKey(reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem())
+}
+
+// fixedKey is NeedsRestart for a section. A section that can be missing is fixed if it cannot be added or removed.
+func fixedKey(was, is reflect.Value) string {
+	for _, f := range keys(was.Type()) {
+		key, fixed := f.Tag.Get("yaml"), isTagged(f, "restart")
+		a, b := was.FieldByIndex(f.Index), is.FieldByIndex(f.Index)
+		if a.Kind() == reflect.Pointer {
+			if fixed && a.IsNil() != b.IsNil() {
+				return key
+			}
+			fixed, a, b = false, orZero(a), orZero(b)
+		}
+		unset := a.Kind() == reflect.Slice && a.Len()+b.Len() == 0
+		if fixed && !unset && !reflect.DeepEqual(a.Interface(), b.Interface()) {
+			return key
+		}
+		if a.Kind() == reflect.Struct {
+			if inner := fixedKey(a, b); inner != "" {
+				return key + "." + inner
+			}
 		}
 	}
 	return ""
 }
 
-func (c *Config) callbackListener() string {
-	if c.Callbacks == nil {
-		return ""
+// orZero returns what a pointer points to, or the zero value.
+func orZero(v reflect.Value) reflect.Value {
+	if v.IsNil() {
+		return reflect.Zero(v.Type().Elem())
 	}
-	return c.Callbacks.Listen
+	return v.Elem()
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +21,7 @@ type schema map[string]any
 // for several keys, files, the environment, and the bounds of times and sizes.
 func Schema() ([]byte, error) {
 	g := generator{readmeRows()}
-	root := g.value(reflect.TypeFor[Config](), "")
+	root := g.value(reflect.TypeFor[Config](), "", "")
 	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", "config of billbridge"
 	table, err := builtIn()
 	if err != nil {
@@ -70,12 +69,11 @@ var (
 	storeKeyText = pattern(`^([0-9A-Fa-f]{64}|[A-Za-z0-9+/\r\n]{43,}=[\r\n]*|`+secretRef+`)$`, "must be 32 bytes as 64 hex digits or base64, ${env:NAME} or ${file:PATH}")
 )
 
-// typeSchemas are the schemas of types with their own UnmarshalYAML.
+// typeSchemas are the schemas of types that are written as text.
 var typeSchemas = map[reflect.Type]schema{
 	reflect.TypeFor[Duration]():       {"allOf": []schema{durationText, pattern("[1-9]", "must be greater than 0s")}},
 	reflect.TypeFor[DurationOrZero](): {"anyOf": []schema{durationText, {"enum": []any{0, "0", "+0", "-0"}}}},
 	reflect.TypeFor[Size]():           {"anyOf": []schema{text(`^\+?0*[1-9][0-9]*(\s*[KMG]iB)?$`, "must be a size such as 1MiB, 512KiB or 4096"), {"type": "integer", "minimum": 1}}},
-	reflect.TypeFor[Fraction]():       {"type": "number", "minimum": 0, "maximum": 1},
 	reflect.TypeFor[Secret](): {
 		"type": scalar, "pattern": `^([^$]|\$([^{]|$)|` + secretRef + `$)`, "patternErrorMessage": "must be text, ${env:NAME} or ${file:PATH}",
 	},
@@ -106,10 +104,8 @@ var keySchemas = map[string]schema{
 	"store.key":                storeKeyText,
 	"store.old_keys[]":         storeKeyText,
 	"callbacks.schedule":       {"minItems": 1, "maxItems": 100},
-	"callbacks.ports[]":        {"minimum": 1, "maximum": 65535},
 	"tracing.headers":          {"propertyNames": pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "must be the name of an HTTP header")},
 	"tracing.headers.NAME":     {"pattern": `^([^$\x00-\x08\x0a-\x1f\x7f]|\$([^{\x00-\x08\x0a-\x1f\x7f]|$)|` + secretRef + `$)[^\x00-\x08\x0a-\x1f\x7f]*$`, "patternErrorMessage": "must be text without control characters, ${env:NAME} or ${file:PATH}"},
-	"rollout.default":          {"enum": slices.DeleteFunc(slices.Clone(Stages), func(stage string) bool { return stage == "canary" })},
 	"rollout.verdict.mismatch": {"exclusiveMinimum": 0},
 	"rollout.verdict.unclear":  {"exclusiveMinimum": 0},
 }
@@ -117,13 +113,13 @@ var keySchemas = map[string]schema{
 type generator struct{ rows map[string]row }
 
 // value returns the schema of the value of a key. In path, NAME and HASH stand for the names in a map, and [] for the entries of a list.
-func (g generator) value(t reflect.Type, path string) schema {
+func (g generator) value(t reflect.Type, tag reflect.StructTag, path string) schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	s := maps.Clone(typeSchemas[t])
 	if s == nil {
-		s = g.byKind(t, path)
+		s = g.byKind(t, tag, path)
 	}
 	maps.Copy(s, keySchemas[path])
 	row, ok := g.rows[path]
@@ -136,57 +132,52 @@ func (g generator) value(t reflect.Type, path string) schema {
 	return s
 }
 
-func (g generator) byKind(t reflect.Type, path string) schema {
-	if choice, ok := reflect.Zero(t).Interface().(interface{ words() []string }); ok {
-		return schema{"enum": choice.words()}
-	}
+func (g generator) byKind(t reflect.Type, tag reflect.StructTag, path string) schema {
 	switch t.Kind() {
 	case reflect.Bool:
 		return schema{"type": "boolean"}
-	case reflect.Int, reflect.Int64:
-		return schema{"type": "integer"}
+	case reflect.Int:
+		return number("integer", tag)
 	case reflect.Float64:
-		return schema{"type": "number"}
+		return number("number", tag)
 	case reflect.String:
+		if words := strings.Fields(tag.Get("words")); len(words) > 0 {
+			return schema{"enum": words}
+		}
 		return schema{"type": scalar}
 	case reflect.Map:
-		return schema{"type": "object", "additionalProperties": g.value(t.Elem(), path+".NAME")}
+		return schema{"type": "object", "additionalProperties": g.value(t.Elem(), "", path+".NAME")}
 	case reflect.Slice:
-		switch t {
-		case reflect.TypeFor[Upstreams]():
-			return schema{"type": "object", "additionalProperties": g.value(t.Elem(), path+".NAME")}
-		case reflect.TypeFor[Partners]():
-			return schema{"type": "object", "additionalProperties": g.value(t.Elem(), path+".HASH")}
+		if name := entryName(t); name != "" {
+			return schema{"type": "object", "additionalProperties": g.value(t.Elem(), "", path+"."+name)}
 		}
-		return schema{"type": "array", "items": g.value(t.Elem(), path+"[]")}
-	case reflect.Struct:
-		return g.section(t, path)
+		return schema{"type": "array", "items": g.value(t.Elem(), tag, path+"[]")}
 	}
-	return schema{}
+	return g.section(t, path)
+}
+
+// number returns the schema of a number with the range of its key.
+func number(kind string, tag reflect.StructTag) schema {
+	s := schema{"type": kind}
+	least, most, _ := strings.Cut(tag.Get("range"), ",")
+	for name, bound := range map[string]string{"minimum": least, "maximum": most} {
+		if bound != "" {
+			s[name] = json.Number(bound)
+		}
+	}
+	return s
 }
 
 func (g generator) section(t reflect.Type, path string) schema {
-	keys, required := schema{}, []string{}
-	for _, field := range reflect.VisibleFields(t) {
-		key := field.Tag.Get("yaml")
-		if key == "" || key == "-" {
-			continue
-		}
-		s := g.value(field.Type, strings.TrimPrefix(path+"."+key, "."))
-		if least, most, ok := rangeOf(field); ok {
-			s["minimum"] = least
-			if most != noMaximum {
-				s["maximum"] = most
-			}
-		}
-		if keys[key] = s; field.Tag.Get("config") == "required" {
+	properties, required := schema{}, []string{}
+	for _, f := range keys(t) {
+		key := f.Tag.Get("yaml")
+		properties[key] = g.value(f.Type, f.Tag, strings.TrimPrefix(path+"."+key, "."))
+		if isTagged(f, "required") {
 			required = append(required, key)
 		}
 	}
-	if len(keys) == 0 { // a type with its own UnmarshalYAML
-		return schema{}
-	}
-	s := schema{"type": "object", "additionalProperties": false, "properties": keys}
+	s := schema{"type": "object", "additionalProperties": false, "properties": properties}
 	if len(required) > 0 {
 		s["required"] = required
 	}

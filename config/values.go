@@ -9,69 +9,55 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v4"
 )
 
 // A Duration is written as 10s, 500ms or 2m.
 type Duration time.Duration
 
-// UnmarshalYAML reads a duration, which must be greater than 0.
-func (d *Duration) UnmarshalYAML(n *yaml.Node) error {
-	v, err := time.ParseDuration(n.Value)
-	if err != nil || v <= 0 {
-		return fmt.Errorf("must be a duration such as 10s or 500ms, but is %q", n.Value)
+func (d *Duration) set(text string) error {
+	v, err := time.ParseDuration(text)
+	if *d = Duration(v); err != nil || v <= 0 {
+		return errors.New("must be a duration greater than 0s, such as 10s or 500ms")
 	}
-	*d = Duration(v)
 	return nil
 }
 
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// A DurationOrZero is a Duration that may be 0s.
+type DurationOrZero time.Duration
+
+func (d *DurationOrZero) set(text string) error {
+	v, err := time.ParseDuration(text)
+	if *d = DurationOrZero(v); err != nil || v < 0 {
+		return errors.New("must be a duration such as 5m or 0s")
+	}
+	return nil
+}
+
+func (d DurationOrZero) String() string { return time.Duration(d).String() }
+
+// A Fraction is from 0 to 1.
+type Fraction float64
+
 // A Size is a number of bytes, written as 1MiB, 512KiB or 4096.
 type Size int64
 
-// UnmarshalYAML reads a size, which must be greater than 0.
-func (s *Size) UnmarshalYAML(n *yaml.Node) error {
-	digits, unit := n.Value, int64(1)
+func (s *Size) set(text string) error {
+	unit := int64(1)
 	for suffix, factor := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-		if rest, ok := strings.CutSuffix(n.Value, suffix); ok {
-			digits, unit = strings.TrimSpace(rest), factor
+		if digits, ok := strings.CutSuffix(text, suffix); ok {
+			text, unit = strings.TrimSpace(digits), factor
 		}
 	}
-	v, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || v <= 0 || v > math.MaxInt64/unit {
-		return fmt.Errorf("must be a size such as 1MiB, 512KiB or 4096, but is %q", n.Value)
+	v, err := strconv.ParseInt(text, 10, 64)
+	if *s = Size(v * unit); err != nil || v <= 0 || v > math.MaxInt64/unit {
+		return errors.New("must be a size greater than 0, such as 1MiB, 512KiB or 4096")
 	}
-	*s = Size(v * unit)
 	return nil
-}
-
-// loadWord reads a value of a type with a fixed set of words. The schema has the same words.
-func loadWord[T interface {
-	~string
-	words() []string
-}](n *yaml.Node, value *T,
-) error {
-	words := (*value).words()
-	if last := len(words) - 1; !slices.Contains(words, n.Value) {
-		return fmt.Errorf("must be %s or %s, but is %q", strings.Join(words[:last], ", "), words[last], n.Value)
-	}
-	*value = T(n.Value)
-	return nil
-}
-
-// texts returns the words of a type.
-func texts[T ~string](words ...T) []string {
-	list := make([]string, len(words))
-	for i, w := range words {
-		list[i] = string(w)
-	}
-	return list
 }
 
 func (s Size) String() string {
@@ -84,21 +70,18 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-func (Status) words() []string { return texts(Own, Always200) }
+// An Address is a base URL without a slash at the end.
+type Address struct{ *url.URL }
 
-// UnmarshalYAML reads own or always-200.
-func (s *Status) UnmarshalYAML(n *yaml.Node) error { return loadWord(n, s) }
-
-// UnmarshalYAML reads a base URL.
-func (a *Address) UnmarshalYAML(n *yaml.Node) error {
-	u, err := url.Parse(n.Value)
+func (a *Address) set(text string) error {
+	u, err := url.Parse(text)
 	switch {
-	case err == nil && u.User != nil, err != nil && strings.Contains(n.Value, "@"): // first, since the other messages show the value
+	case err == nil && u.User != nil, err != nil && strings.Contains(text, "@"):
 		return errors.New("must not carry a user or password")
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Port() != "" && !isPort(u.Port()):
-		return fmt.Errorf("must be a URL such as https://billing.example.com/partner, but is %q", n.Value)
+		return errors.New("must be a URL such as https://billing.example.com/partner")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return fmt.Errorf("must not have a query or a fragment, but is %q", n.Value)
+		return errors.New("must not have a query or a fragment")
 	}
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	a.URL = u
@@ -108,13 +91,12 @@ func (a *Address) UnmarshalYAML(n *yaml.Node) error {
 // A LocalAddress is the source IP address of outgoing connections. With the zero value the operating system chooses it.
 type LocalAddress struct{ netip.Addr }
 
-// UnmarshalYAML reads an IP address without a port. It does not check that the machine has the address.
-func (a *LocalAddress) UnmarshalYAML(n *yaml.Node) error {
-	v, err := netip.ParseAddr(n.Value)
-	if err != nil || v.IsUnspecified() || v.IsMulticast() {
-		return fmt.Errorf("must be an IP address of this machine such as 192.0.2.10, but is %q", n.Value)
+// set reads an IP address without a port. It does not check that the machine has the address.
+func (a *LocalAddress) set(text string) error {
+	v, err := netip.ParseAddr(text)
+	if a.Addr = v.Unmap(); err != nil || v.IsUnspecified() || v.IsMulticast() {
+		return errors.New("must be an IP address of this machine such as 192.0.2.10")
 	}
-	a.Addr = v.Unmap()
 	return nil
 }
 
@@ -125,31 +107,6 @@ func (a LocalAddress) TCP() net.Addr {
 		return nil // a nil *net.TCPAddr would be an address to a dialer
 	}
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr, 0))
-}
-
-// UnmarshalYAML reads the upstreams in the order of the file.
-func (u *Upstreams) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind != yaml.MappingNode {
-		return errors.New("must name upstreams, such as new: {form: v2, url: https://billing.example.com}")
-	}
-	var list Upstreams
-	var mistakes yaml.LoadErrors // of all upstreams, not only of the first bad one
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		one := Upstream{Name: n.Content[i].Value, Timeout: Duration(10 * time.Second), Connections: 256, Wait: Duration(2 * time.Second)}
-		if err := n.Content[i+1].Load(&one, yaml.WithKnownFields()); err != nil {
-			var many *yaml.LoadErrors
-			if !errors.As(err, &many) {
-				return err
-			}
-			mistakes.Errors = append(mistakes.Errors, many.Errors...)
-		}
-		list = append(list, one)
-	}
-	if len(mistakes.Errors) > 0 {
-		return &mistakes
-	}
-	*u = list
-	return nil
 }
 
 // A Secret does not print its value: not with fmt or log/slog, and not as JSON or YAML. In the file it is the value itself, ${env:NAME}
@@ -184,14 +141,10 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText returns the text for JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// UnmarshalYAML reads the value or the reference, which resolveSecret replaces later.
-func (s *Secret) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind != yaml.ScalarNode {
-		return errors.New("must be text, ${env:NAME} or ${file:PATH}")
+// set stores the value or the reference, which resolveSecret replaces later.
+func (s *Secret) set(text string) error {
+	if *s = NewSecret(text); text == "" {
+		return errors.New("must be text that is not empty, ${env:NAME} or ${file:PATH}")
 	}
-	if n.Value == "" {
-		return errors.New("is empty: write text, ${env:NAME} or ${file:PATH}, or remove the key")
-	}
-	*s = NewSecret(n.Value)
 	return nil
 }

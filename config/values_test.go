@@ -7,29 +7,25 @@ import (
 	"testing"
 
 	"billbridge/config"
-
-	"go.yaml.in/yaml/v4"
+	"billbridge/translate"
 )
 
 // Only a single IP address of a machine is accepted.
 func TestLocalAddressIsOneIPAddress(t *testing.T) {
 	t.Parallel()
+	const before = "upstreams: {new: {form: v2, url: https://new.example.com, local_address: "
 	for text, want := range map[string]string{
 		"192.0.2.10":          "192.0.2.10:0",
-		"2001:db8::10":        "[2001:db8::10]:0",
+		`"2001:db8::10"`:      "[2001:db8::10]:0",
 		`"::ffff:192.0.2.10"`: "192.0.2.10:0",
 	} {
-		var a config.LocalAddress
-		if err := yaml.Unmarshal([]byte(text), &a); err != nil {
-			t.Errorf("%s: %v", text, err)
-		} else if got := fmt.Sprint(a.TCP()); got != want {
+		if got := fmt.Sprint(parse(t, before+text+"}}\n").Upstreams[0].Local.TCP()); got != want {
 			t.Errorf("%s: connections come from %s, want %s", text, got, want)
 		}
 	}
 	for _, text := range []string{"eth0", "192.0.2.10:443", "192.0.2.0/24", "0.0.0.0", `"::"`, "224.0.0.1", `""`, "[192.0.2.10]"} {
-		var a config.LocalAddress
-		if err := yaml.Unmarshal([]byte(text), &a); err == nil {
-			t.Errorf("%s: accepted as %s", text, a)
+		if c, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(before + text + "}}\n")}, lookup); err == nil {
+			t.Errorf("%s: accepted as %s", text, c.Upstreams[0].Local)
 		}
 	}
 }

@@ -25,8 +25,20 @@ func (c *Config) Warnings() translate.Problems {
 // PlainAdmin is the warning about an admin listener that other machines can reach, without TLS.
 const PlainAdmin = "admin.listen: the admin token crosses the network in plain text, since the address is not loopback: set admin.tls"
 
-// checkStoreTLS warns about a connection to PostgreSQL that may be in plain text: then the password and all data cross the network.
-func (c *Config) checkStoreTLS() {
+// warn collects the warnings of a valid config.
+func (c *Config) warn() {
+	c.warnAboutTable()
+	c.warnAboutTracing()
+	c.warnAboutStore()
+}
+
+// addWarning adds a warning at the position of a key.
+func (c *Config) addWarning(text string, path ...string) {
+	c.warnings = append(c.warnings, c.source.problem(text, path...))
+}
+
+// warnAboutStore warns about a connection to PostgreSQL that may be in plain text: then the password and all data cross the network.
+func (c *Config) warnAboutStore() {
 	scheme, rest, _ := strings.Cut(c.Store.URL.Reveal(), "://")
 	if scheme != "postgres" && scheme != "postgresql" {
 		return
@@ -43,9 +55,8 @@ func (c *Config) checkStoreTLS() {
 	if !slices.Contains([]string{"", "disable", "allow", "prefer"}, mode) || !slices.ContainsFunc(hosts, isRemote) {
 		return
 	}
-	w := c.Store.Position
-	w.Text = "store.url: the connection to PostgreSQL may be in plain text: add sslmode=verify-full to the URL, or sslmode=require if its certificate cannot be verified"
-	c.warnings = append(c.warnings, w)
+	c.addWarning("the connection to PostgreSQL may be in plain text: add sslmode=verify-full to the URL, or sslmode=require if its "+
+		"certificate cannot be verified", "store", "url")
 }
 
 // isRemote reports whether a host, with or without a port, is another machine: "" is the local one, and a path is that of a socket.
@@ -90,14 +101,7 @@ func (c *Config) warnAboutCodes() {
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
-		if !upstreamName.MatchString(u.Name) || c.Table.Forms()[0] != u.Form && c.Table.Forms()[1] != u.Form { // the name may be a secret in the wrong place
-			continue
-		}
-		warn := func(text string) {
-			w := c.source.position("upstreams", u.Name)
-			w.Text = "upstreams." + u.Name + ": " + text
-			c.warnings = append(c.warnings, w)
-		}
+		warn := func(text string) { c.addWarning(text, "upstreams", u.Name) }
 		if words := c.Table.WordsWithoutPairs(u.Form); len(words) > 0 {
 			warn(fmt.Sprintf("words in %s have no pairs: partners in the other form get text where they expect a number. Ask for the numbers, and add values to the row",
 				strings.Join(words, ", ")))

@@ -28,8 +28,8 @@ func (checkCommand) Help() string {
 	return examples("billbridge check --config billbridge.yaml", "billbridge check --config billbridge.yaml --offline",
 		"billbridge check --config billbridge.yaml --addresses addresses.txt") +
 		"\n\nA mistake is printed as FILE:LINE:COLUMN: TEXT, an address that would be refused as FILE:LINE: REASON: ADDRESS; the exit" +
-		"\ncode is then 1. The query, user and password of an address are not printed, because they can be secret; a value that may be" +
-		"\na secret is printed as …. A warning on stderr does not change the exit code."
+		"\ncode is then 1. The query, user and password of an address, and the text of a mistake in the config, are not printed," +
+		"\nbecause they can be secret. A warning on stderr does not change the exit code."
 }
 
 // Run checks the config or the addresses, and prints the result.

@@ -44,8 +44,8 @@ func TestConsoleShowsMistakesInTheConfig(t *testing.T) {
 	if _, page := call(http.MethodGet, "/config"); !strings.Contains(page, "<code>2MiB</code>") || strings.Contains(page, "secret-canary") {
 		t.Errorf("the page does not show the new limit, or shows the token:\n%s", page)
 	}
-	write("limits: {bodies: 2MiB}\n")
-	if status, page := call(http.MethodPost, "/config/reload"); status != http.StatusBadRequest || !strings.Contains(page, "billbridge.yaml:4:10") || !strings.Contains(page, "bodies") {
+	write("limits: {bodi: 2MiB}\n")
+	if status, page := call(http.MethodPost, "/config/reload"); status != http.StatusBadRequest || !strings.Contains(page, "billbridge.yaml:4:10") || !strings.Contains(page, "limits: unknown key; did you mean body?") {
 		t.Errorf("a mistake: %d\n%s", status, page)
 	}
 	write("limits:\n  depth: 1\n")

@@ -319,7 +319,8 @@ func (c *initCommand) check(s system) error {
 	}
 	var texts []string
 	for _, p := range problems {
-		texts = append(texts, p.Text)
+		_, text, _ := strings.Cut(p.Text, ": ") // without the key, which the user did not write
+		texts = append(texts, text)
 	}
 	return errors.New(strings.Join(texts, "; "))
 }

@@ -70,10 +70,10 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 		"URL of the old backend", "URL of the new backend", "must not carry a user or password",
 		"URL of the new backend", "URL at which backends reach this gateway", "Store for callbacks", "[sqlite:billbridge.db]: ",
 		"a PostgreSQL URL has a password, which must not be in the config",
-		"Store for callbacks", "store.url: must be sqlite:PATH", "Store for callbacks",
+		"Store for callbacks", "must be sqlite:PATH", "Store for callbacks",
 		"if a bill id is used", "[BILL_001]: ", "cannot have a pair", "if a bill id is used", "if there is no such bill", "Words in appr_pay_type", "the pay types must be WORD=N",
 		"Words in appr_pay_type",
-		"Address and port for partners", "listen: must be HOST:PORT", "Address and port for partners",
+		"Address and port for partners", "must be HOST:PORT", "Address and port for partners",
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {
