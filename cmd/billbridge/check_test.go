@@ -98,10 +98,9 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 			t.Fatal(err)
 		}
 		*n = original
-		for j, pasted := range wronglyPasted {
-			if j != i%len(wronglyPasted) && !proxytest.Long() { // all of them at every place take a minute
-				continue
-			}
+		for _, j := range []int{i, 5*i + 1} { // what an error shows does not depend on the look of a value, so two of them are enough
+			j %= len(wronglyPasted)
+			pasted := wronglyPasted[j]
 			file := filepath.Join(dir, fmt.Sprintf("config-%d-%d.yaml", i, j))
 			config := strings.Replace(string(text), place, pasted, 1)
 			code, out := checkConfig(t, file, config)
@@ -117,7 +116,7 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 			}
 		}
 	}
-	if valid < proxytest.Size(3, 10) || invalid < proxytest.Size(100, 500) {
+	if valid < 3 || invalid < 200 {
 		t.Errorf("%d configs were valid and %d invalid: this test does not try what it should", valid, invalid)
 	}
 }
