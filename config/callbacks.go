@@ -19,30 +19,44 @@ import (
 
 // Callbacks says how callbacks of upstreams are delivered to partners (translate/README.md, Events).
 type Callbacks struct {
-	PublicURL Address `yaml:"public_url" config:"required" such:": the address of this gateway for upstreams, such as https://bridge.example.com"` // the address of this gateway for upstreams; callbacks come to public_url/callback/ID
-	Listen    string  `yaml:"listen" config:"restart"`                                                                                             // a separate listener for callbacks; "" for none
+	// the address of this gateway for upstreams; callbacks come to public_url/callback/ID
+	PublicURL Address `yaml:"public_url" config:"required" such:": the address of this gateway for upstreams, such as https://bridge.example.com"`
+	// a separate listener for callbacks; "" for none
+	Listen string `yaml:"listen" config:"restart"`
 
-	Success  Success          `yaml:"success" words:"documented any-2xx" default:"documented"`          // which answer of a partner counts as delivered
-	Timeout  Duration         `yaml:"timeout" range:",45s" default:"15s"`                               // of one attempt
-	Schedule []DurationOrZero `yaml:"schedule" default:"[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]"` // the time before each attempt, since the attempt before it; its length is the number of attempts
-	Jitter   Fraction         `yaml:"jitter" range:"0,1" default:"0.1"`                                 // the fraction by which a time of Schedule is randomly shortened or extended
-	AtOnce   int              `yaml:"at_once" range:"1,10000" default:"256"`                            // the maximum number of concurrent attempts
-	PerHost  int              `yaml:"per_host" range:"1,10000" default:"4"`                             // of these, the maximum for one host
+	// which answer of a partner counts as delivered
+	Success Success `yaml:"success" words:"documented any-2xx" default:"documented"`
+	// of one attempt
+	Timeout Duration `yaml:"timeout" range:",45s" default:"15s"`
+	// the time before each attempt, since the attempt before it; its length is the number of attempts
+	Schedule []DurationOrZero `yaml:"schedule" default:"[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]"`
+	// the fraction by which a time of Schedule is randomly shortened or extended
+	Jitter Fraction `yaml:"jitter" range:"0,1" default:"0.1"`
+	// the maximum number of concurrent attempts
+	AtOnce int `yaml:"at_once" range:"1,10000" default:"256"`
+	// of these, the maximum for one host
+	PerHost int `yaml:"per_host" range:"1,10000" default:"4"`
 
 	LocalAddress LocalAddress `yaml:"local_address"` // the source address of attempts
 
-	HTTPSOnly bool      `yaml:"https_only"`                                            // refuse http in addresses of partners and in public_url
-	Ports     []int     `yaml:"ports" range:"1,65535" default:"[80, 443, 8080, 8443]"` // allowed in addresses of partners; [] for any
-	Allow     []Network `yaml:"allow"`                                                 // networks that may be called although they are not public
+	// refuse http in addresses of partners and in public_url
+	HTTPSOnly bool `yaml:"https_only"`
+	// allowed in addresses of partners; [] for any
+	Ports []int `yaml:"ports" range:"1,65535" default:"[80, 443, 8080, 8443]"`
+	// networks that may be called although they are not public
+	Allow []Network `yaml:"allow"`
 
-	InvalidAddress InvalidAddress `yaml:"invalid_address" words:"refuse leave" default:"refuse"` // what happens to a call with an invalid callback address
+	// what happens to a call with an invalid callback address
+	InvalidAddress InvalidAddress `yaml:"invalid_address" words:"refuse leave" default:"refuse"`
 
 	RequireKey bool `yaml:"require_key"` // refuse callbacks without the partner's key in the body
 
-	Window    Duration `yaml:"window" default:"25h"`      // within this time a callback that repeats the last one of its bill or merchant is not delivered again
+	// within this time a callback that repeats the last one of its bill or merchant is not delivered again
+	Window    Duration `yaml:"window" default:"25h"`
 	Retention Duration `yaml:"retention" default:"9600h"` // how long addresses are kept after the last day of the bill
 
-	KeepBodies Duration `yaml:"keep_bodies" default:"168h"` // how long the body of a callback is kept after its delivery
+	// how long the body of a callback is kept after its delivery
+	KeepBodies Duration `yaml:"keep_bodies" default:"168h"`
 }
 
 // DefaultCallbacks returns the defaults of the section. public_url has none.
@@ -55,7 +69,8 @@ func DefaultCallbacks() (c Callbacks) {
 // Success says which answer of a partner ends the delivery of a callback.
 type Success string
 
-// Documented is HTTP 200 with the code of a success (translate/README.md, Events). Any2xx is every 2xx status with any body.
+// Documented is HTTP 200 with the code of a success (translate/README.md, Events). Any2xx is every 2xx status with
+// any body.
 const (
 	Documented Success = "documented"
 	Any2xx     Success = "any-2xx"
@@ -84,7 +99,8 @@ func (w *Network) set(text string) (err error) {
 type Store struct {
 	// URL is sqlite:PATH or postgres://…, which may contain a password. It may be empty if nothing needs a store.
 	URL Secret `yaml:"url" config:"restart"`
-	// Key encrypts callback addresses and bodies: 32 bytes as 64 hex digits or base64. If it is empty, they are not encrypted.
+	// Key encrypts callback addresses and bodies: 32 bytes as 64 hex digits or base64. If it is empty, they are not
+	// encrypted.
 	Key Secret `yaml:"key" config:"restart"`
 	// OldKeys are keys that were Key before. They only decrypt.
 	OldKeys []Secret `yaml:"old_keys" config:"restart"`
@@ -94,14 +110,16 @@ type Store struct {
 	// Failover is whether a fail-over of PostgreSQL can lose what was acknowledged.
 	Failover Failover `yaml:"failover" config:"restart" words:"lossy lossless" default:"lossy"`
 
-	// Position is the position of the URL in the file, for problems that are found when the store is opened. Its Text is empty.
+	// Position is the position of the URL in the file, for problems that are found when the store is opened. Its Text
+	// is empty.
 	Position translate.Problem `yaml:"-"`
 }
 
 // Failover is what a standby of PostgreSQL has when it is promoted.
 type Failover string
 
-// After a lossy fail-over the new server may lack the last writes. After a lossless one it has all that were acknowledged.
+// After a lossy fail-over the new server may lack the last writes. After a lossless one it has all that were
+// acknowledged.
 const (
 	Lossy    Failover = "lossy"
 	Lossless Failover = "lossless"
@@ -120,7 +138,8 @@ func (c *Config) checkStore() {
 		problem(unresolved)
 	case !c.Store.URL.IsSet():
 		if c.Callbacks != nil {
-			problem("callbacks must be stored before they are acknowledged; set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
+			problem("callbacks must be stored before they are acknowledged; set store: {url: sqlite:billbridge.db} or " +
+				"{url: postgres://…}")
 		}
 	case engine == "sqlite" && rest != "":
 		path := c.source.resolvePath(rest)
@@ -135,7 +154,7 @@ func (c *Config) checkStore() {
 		problem("must be sqlite:PATH or postgres://…")
 	}
 	if c.Store.URL.IsSet() && c.Table != nil && c.Table.Callback() == nil {
-		c.source.addProblem("the table has no callback, so the callbacks in the store cannot be delivered", "store")
+		c.source.addf("store", "the table has no callback, so the callbacks in the store cannot be delivered")
 	}
 }
 
@@ -167,7 +186,8 @@ func (c *Config) checkStoreKeys() {
 	check := func(secret *Secret, key string) {
 		text := c.resolveSecret(secret)
 		if text == "" && secret.IsSet() && storeKey(*secret) == nil {
-			text = fmt.Sprintf("must be %d bytes as %d hex digits or base64 (openssl rand -hex %[1]d), but has %[3]d characters",
+			text = fmt.Sprintf(
+				"must be %d bytes as %d hex digits or base64 (openssl rand -hex %[1]d), but has %[3]d characters",
 				storeKeyLength, 2*storeKeyLength, len(secret.Reveal()))
 		}
 		if text != "" {
@@ -186,23 +206,24 @@ func (c *Config) checkCallbacks() {
 		return
 	}
 	if b.HTTPSOnly && b.PublicURL.Scheme != "https" {
-		s.addProblem("must be https, since https_only is set", "callbacks", "public_url")
+		s.addf("callbacks.public_url", "must be https, since https_only is set")
 	}
 	if b.Listen != "" {
 		c.checkListener(b.Listen, []string{c.Listen, c.Admin.Listen}, "callbacks", "listen")
 	}
 	if b.Retention < b.Window {
-		s.addProblem(fmt.Sprintf("must be at least %s, the window, but is %s: repeated callbacks are recognised by what is kept",
-			b.Window, b.Retention), "callbacks", "retention")
+		s.addf("callbacks.retention",
+			"must be at least %s, the window, but is %s: repeated callbacks are recognised by what is kept",
+			b.Window, b.Retention)
 	}
 	if len(b.Schedule) == 0 || len(b.Schedule) > 100 {
-		s.addProblem(fmt.Sprintf("must have from 1 to 100 durations, but has %d", len(b.Schedule)), "callbacks", "schedule")
+		s.addf("callbacks.schedule", "must have from 1 to 100 durations, but has %d", len(b.Schedule))
 	}
 	c.checkCallbackTable()
 }
 
-// checkCallbackTable checks that the gateway finds the address in the requests. Otherwise the upstream would get the partner's own
-// address, and the partner callbacks that nobody stores or translates.
+// checkCallbackTable checks that the gateway finds the address in the requests. Otherwise the upstream would get the
+// partner's own address, and the partner callbacks that nobody stores or translates.
 func (c *Config) checkCallbackTable() {
 	if c.Table == nil {
 		return
@@ -212,13 +233,15 @@ func (c *Config) checkCallbackTable() {
 		found = found || o.HasRole(translate.Request, billing.Callback)
 		for _, form := range c.Table.Forms() {
 			if billing.Creates(o) && o.Path(form) != "" && !o.HasRole(translate.Request, billing.Callback, form) {
-				c.source.addProblem(fmt.Sprintf("the request of %s needs role: callback in %s, by which the gateway finds the address that it replaces; "+
-					"otherwise the upstream calls the partner directly", o.Name, form), "callbacks")
+				c.source.addf("callbacks", "the request of %s needs role: callback in %s, by which the gateway finds the address "+
+					"that it replaces; "+
+					"otherwise the upstream calls the partner directly", o.Name, form)
 				found = true
 			}
 		}
 	}
 	if !found {
-		c.source.addProblem("no request of the table has role: callback, by which the gateway finds the addresses that it replaces", "callbacks")
+		c.source.addf("callbacks", "no request of the table has role: callback, by which the gateway finds the addresses that "+
+			"it replaces")
 	}
 }

@@ -18,12 +18,13 @@ import (
 	"billbridge/translate/billing"
 )
 
-// check checks what the tags of the config cannot: references, files, and values that depend on each other. It also resolves paths
-// and secrets.
+// check checks what the tags of the config cannot: references, files, and values that depend on each other. It also
+// resolves paths and secrets.
 func (c *Config) check() {
 	c.checkListeners()
 	c.checkLimits()
-	c.TableFiles.File, c.TableFiles.Overlay = c.source.resolvePath(c.TableFiles.File), c.source.resolvePath(c.TableFiles.Overlay)
+	c.TableFiles.File = c.source.resolvePath(c.TableFiles.File)
+	c.TableFiles.Overlay = c.source.resolvePath(c.TableFiles.Overlay)
 	c.compile()
 	c.checkUpstreams()
 	c.checkTracing()
@@ -43,21 +44,20 @@ func (c *Config) checkLimits() {
 		l.Memory = max(256<<20, 2*l.Body)
 	}
 	if l.Memory < 2*l.Body || l.Memory < 1<<20 {
-		s.addProblem(fmt.Sprintf("must be at least twice limits.body, %s, and 1MiB, but is %s", l.Body, l.Memory), "limits", "memory")
+		s.addf("limits.memory", "must be at least twice limits.body, %s, and 1MiB, but is %s", l.Body, l.Memory)
 	}
 	// With a lower rate, the partners whose calls must be remembered could be too many: callers can invent keys.
 	switch rate := l.Partner.Rate; {
 	case math.IsNaN(rate) || rate != 0 && (rate < 0.1 || rate > 1_000_000):
-		text := fmt.Sprintf("must be 0 for no limit, or from 0.1 to 1000000 calls per second, but is %v", rate)
-		s.addProblem(text, "limits", "partner", "rate")
+		s.addf("limits.partner.rate", "must be 0 for no limit, or from 0.1 to 1000000 calls per second, but is %v", rate)
 	case rate == 0 && l.Partner.Burst > 0:
-		s.addProblem("burst needs a rate", "limits", "partner", "burst")
+		s.addf("limits.partner.burst", "burst needs a rate")
 	case l.Partner.Burst == 0:
 		l.Partner.Burst = max(1, int(rate))
 	}
 	if longest := c.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
-		s.addProblem(fmt.Sprintf("must be at least %s, the longest time of a call, but is %s: a write that is cut off has an unknown outcome",
-			longest, c.Drain.AtMost), "drain", "at_most")
+		s.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: a write that is cut off has "+
+			"an unknown outcome", longest, c.Drain.AtMost)
 	}
 }
 
@@ -66,14 +66,15 @@ func (c *Config) checkReadOperation() {
 	s := c.source
 	explained := false // whether a read can explain the outcome of any write
 	for _, o := range c.Table.Operations() {
-		explained = explained || c.Failures.Explain > 0 && o.Effect == translate.Write && billing.AboutBill(o) && o.Explain
+		explained = explained || o.Effect == translate.Write && billing.AboutBill(o) && o.Explain
 	}
 	switch _, err := billing.ReadOperation(c.Table); {
 	case err == nil:
 	case c.Rollout != nil:
-		s.addProblem(err.Error(), "rollout")
-	case explained:
-		s.addProblem(err.Error()+"; or set failures.explain: 0s, so that no bill is read after a write without a reply", "failures", "explain")
+		s.addf("rollout", "%v", err)
+	case explained && c.Failures.Explain > 0:
+		s.addf("failures.explain", "%v; or set failures.explain: 0s, so that no bill is read after a write without a reply",
+			err)
 	}
 }
 
@@ -81,7 +82,7 @@ func (c *Config) checkListeners() {
 	// The path of a request is matched with its escapes, so an escaped character would never match.
 	escaped := (&url.URL{Path: c.BasePath}).EscapedPath()
 	if c.BasePath != "" && (path.Clean(c.BasePath) != "/"+strings.Trim(c.BasePath, "/") || escaped != c.BasePath) {
-		c.source.addProblem("must be a plain path such as /partner", "base_path")
+		c.source.addf("base_path", "must be a plain path such as /partner")
 	}
 	c.BasePath = strings.TrimRight(c.BasePath, "/")
 
@@ -116,7 +117,7 @@ func (c *Config) checkUpstreams() {
 		c.Route.Default = c.Upstreams[0].Name
 	}
 	if c.Route.Default == "" {
-		c.source.addProblem("default is needed, since there is more than one upstream", "route")
+		c.source.addf("route", "default is needed, since there is more than one upstream")
 	} else {
 		c.checkReference(c.Route.Default, "route", "default")
 	}
@@ -141,8 +142,8 @@ func (c *Config) checkUpstream(u *Upstream) {
 	if u.PartnerConnections == 0 {
 		u.PartnerConnections = max(1, u.Connections/4)
 	} else if u.PartnerConnections < 0 || u.PartnerConnections > u.Connections {
-		problem(fmt.Sprintf("must be from 1 to %d, the upstream's connections, but is %d", u.Connections, u.PartnerConnections),
-			"partner_connections")
+		problem(fmt.Sprintf("must be from 1 to %d, the upstream's connections, but is %d",
+			u.Connections, u.PartnerConnections), "partner_connections")
 	}
 	if u.TLS == nil {
 		return
@@ -188,7 +189,7 @@ func (c *Config) checkPass() {
 			continue
 		}
 		if o := c.OperationWithSimilarPath(p); o != nil {
-			problem(fmt.Sprintf("is the path of %s in the table, or so similar that a server may treat it as the same", o.Name))
+			problem("is the path of " + o.Name + " in the table, or so similar that a server may treat it as the same")
 		}
 		if form := c.Table.FormOf(p); c.UpstreamOfForm(form) == nil {
 			problem(fmt.Sprintf("is a path of the %s form, but no upstream has this form", form))

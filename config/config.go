@@ -2,9 +2,9 @@
 //
 //	c, err := config.Load("billbridge.yaml", os.LookupEnv)
 //
-// Unknown keys, duplicate keys, unknown names and values out of range are errors, each with file, line and column. First all keys and
-// values are checked, then, if they are valid, how they go together. A [Config] contains the compiled table, and the files that it
-// names have been read. Relative paths start at the folder of the config file.
+// Unknown keys, duplicate keys, unknown names and values out of range are errors, each with file, line and column.
+// First all keys and values are checked, then, if they are valid, how they go together. A [Config] contains the
+// compiled table, and the files that it names have been read. Relative paths start at the folder of the config file.
 package config
 
 import (
@@ -26,8 +26,9 @@ import (
 //
 // The tags of the fields describe the keys, for Load, [Schema] and [Config.NeedsRestart]: see keys.
 type Config struct {
-	Listen   string   `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
-	BasePath string   `yaml:"base_path"`            // the document's {base_url} path, without a slash at its end: "" or "/partner"
+	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
+	// the document's {base_url} path, without a slash at its end: "" or "/partner"
+	BasePath string   `yaml:"base_path"`
 	TLS      *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
 	Admin    Admin    `yaml:"admin"`
 
@@ -57,17 +58,23 @@ type Config struct {
 
 // An Upstream is a billing backend.
 type Upstream struct {
-	Name        string         `yaml:"-" name:"NAME"`
-	Form        translate.Form `yaml:"form" config:"required"`
-	Address     Address        `yaml:"url" config:"required" such:", such as https://billing.example.com/partner"` // the base URL; its path is a prefix
-	Timeout     Duration       `yaml:"timeout" default:"10s"`                                                      // of one call, from getting a connection to the last byte of the reply
-	Connections int            `yaml:"connections" range:"1," default:"256"`                                       // the maximum number; further calls wait for one
-	Wait        Duration       `yaml:"wait" default:"2s"`                                                          // the maximum wait for a connection; after that nothing is sent
-	TLS         *UpstreamTLS   `yaml:"tls"`
-	Local       LocalAddress   `yaml:"local_address"` // the source address of connections
-	Success     string         `yaml:"success"`       // the code by which this backend reports a success; "" for that of the table
+	Name string         `yaml:"-" name:"NAME"`
+	Form translate.Form `yaml:"form" config:"required"`
+	// the base URL; its path is a prefix
+	Address Address `yaml:"url" config:"required" such:", such as https://billing.example.com/partner"`
+	// of one call, from getting a connection to the last byte of the reply
+	Timeout Duration `yaml:"timeout" default:"10s"`
+	// the maximum number; further calls wait for one
+	Connections int `yaml:"connections" range:"1," default:"256"`
+	// the maximum wait for a connection; after that nothing is sent
+	Wait  Duration     `yaml:"wait" default:"2s"`
+	TLS   *UpstreamTLS `yaml:"tls"`
+	Local LocalAddress `yaml:"local_address"` // the source address of connections
+	// the code by which this backend reports a success; "" for that of the table
+	Success string `yaml:"success"`
 
-	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a quarter.
+	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a
+	// quarter.
 	PartnerConnections int `yaml:"partner_connections"`
 }
 
@@ -87,18 +94,19 @@ func (u Upstreams) Find(name string) *Upstream {
 // StoreTimeout is the maximum time that a call waits for the store. After that the call is refused.
 const StoreTimeout = 5 * time.Second
 
-// LongestCall returns the longest time from the end of a request to its answer: for the upstream, for the store, and for the reads
-// that the gateway makes before and after the call.
+// LongestCall returns the longest time from the end of a request to its answer: for the upstream, for the store, and
+// for the reads that the gateway makes before and after the call.
 func (c *Config) LongestCall() time.Duration {
 	longest := StoreTimeout + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
 	if c.Rollout != nil {
-		longest += 3*StoreTimeout + time.Duration(c.Rollout.Ask) // to find the route, to record that there is no such bill, and to record the outcome
+		// to find the route, to record that there is no such bill, and to record the outcome
+		longest += 3*StoreTimeout + time.Duration(c.Rollout.Ask)
 	}
 	return longest
 }
 
-// AnswerWithin returns the longest time from the end of a request's header to the end of its answer: for reading the body, for the
-// longest call, and for writing the answer.
+// AnswerWithin returns the longest time from the end of a request's header to the end of its answer: for reading the
+// body, for the longest call, and for writing the answer.
 func (c *Config) AnswerWithin() time.Duration {
 	return time.Duration(c.Timeouts.Body) + c.LongestCall() + time.Duration(c.Timeouts.Write)
 }
@@ -116,8 +124,8 @@ func (u Upstreams) LongestCall() time.Duration {
 type Route struct {
 	Default string `yaml:"default"` // may be left out if there is only one upstream
 
-	// Pass lists paths below base_path that the table does not have: exact paths, and prefixes, which end in a slash. Calls to them go
-	// byte for byte to the upstream of the path's form.
+	// Pass lists paths below base_path that the table does not have: exact paths, and prefixes, which end in a slash.
+	// Calls to them go byte for byte to the upstream of the path's form.
 	Pass []string `yaml:"pass"`
 }
 
@@ -127,21 +135,27 @@ type Limits struct {
 	Depth int  `yaml:"depth" range:"2,1000" default:"32"`  // of nesting, in requests and replies
 	Reply Size `yaml:"reply" range:",1GiB" default:"4MiB"` // of an upstream's reply, also after decompression
 
-	Memory Size `yaml:"memory"` // of the bodies of requests that are held at the same time; if not set, 256MiB or twice Body, whatever is more
+	// of the bodies of requests that are held at the same time; if not set, 256MiB or twice Body, whatever is more
+	Memory Size `yaml:"memory"`
 
 	InFlight int          `yaml:"in_flight" range:"1,1000000" default:"10000"` // requests in progress at the same time
 	Partner  PartnerLimit `yaml:"partner"`
 
-	Connections        int       `yaml:"connections" range:"1,1000000" default:"10000"`        // open at the same time, of partners and of upstreams that call back
-	AddressConnections int       `yaml:"address_connections" range:"1,1000000" default:"1000"` // of these, from one source address; also its most requests in progress
-	Trusted            []Network `yaml:"trusted"`                                              // source addresses without that limit, such as a load balancer's
+	// open at the same time, of partners and of upstreams that call back
+	Connections int `yaml:"connections" range:"1,1000000" default:"10000"`
+	// of these, from one source address; also its most requests in progress
+	AddressConnections int `yaml:"address_connections" range:"1,1000000" default:"1000"`
+	// source addresses without that limit, such as a load balancer's
+	Trusted []Network `yaml:"trusted"`
 }
 
 // PartnerLimit is the limit of each partner's calls. All calls without a key count as those of one partner.
 type PartnerLimit struct {
-	InFlight int     `yaml:"in_flight" range:"0,1000000" default:"64"` // calls in progress at the same time; 0 for no limit
-	Rate     float64 `yaml:"rate"`                                     // calls per second; 0 for no limit
-	Burst    int     `yaml:"burst" range:"0,1000000"`                  // calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
+	// calls in progress at the same time; 0 for no limit
+	InFlight int     `yaml:"in_flight" range:"0,1000000" default:"64"`
+	Rate     float64 `yaml:"rate"` // calls per second; 0 for no limit
+	// calls beyond Rate that may come at once; 0 in the file means one second's calls, at least 1
+	Burst int `yaml:"burst" range:"0,1000000"`
 }
 
 // Timeouts are those of a partner's connection.
@@ -166,8 +180,8 @@ type Ready struct {
 // StoreReadiness says whether the gateway is ready during an outage of the store.
 type StoreReadiness string
 
-// With Required the gateway is not ready while the store cannot be written to. With Reported it stays ready, so that calls that need
-// no store are still served. The outage is shown in /-/ready?verbose and in billbridge_store_up.
+// With Required the gateway is not ready while the store cannot be written to. With Reported it stays ready, so that
+// calls that need no store are still served. The outage is shown in /-/ready?verbose and in billbridge_store_up.
 const (
 	Required StoreReadiness = "required"
 	Reported StoreReadiness = "reported"
@@ -175,26 +189,28 @@ const (
 
 // Failures says how failures are answered.
 type Failures struct {
-	Status    Status `yaml:"status" words:"own always-200" default:"own"`
-	MaskHosts bool   `yaml:"mask_hosts" default:"true"` // replace hosts and addresses in an upstream's failure text by …
+	Status Status `yaml:"status" words:"own always-200" default:"own"`
+	// replace hosts and addresses in an upstream's failure text by …
+	MaskHosts bool `yaml:"mask_hosts" default:"true"`
 
 	CannotCarry CannotCarry `yaml:"cannot_carry" words:"refuse not_found" default:"refuse"`
 
-	Explain DurationOrZero `yaml:"explain" range:",1m" why:": the caller waits for it" default:"3s"` // the timeout of the read after a write without a reply; 0s for no read
+	// the timeout of the read after a write without a reply; 0s for no read
+	Explain DurationOrZero `yaml:"explain" range:",1m" why:": the caller waits for it" default:"3s"`
 }
 
 // A Status says which HTTP status the gateway's own refusals have.
 type Status string
 
-// Own is the status of the failure. Always200 is 200, for partners that only read bodies. The answer to a write with an unknown outcome
-// never has status 200, and neither has that to a read without an answer.
+// Own is the status of the failure. Always200 is 200, for partners that only read bodies. The answer to a write with
+// an unknown outcome never has status 200, and neither has that to a read without an answer.
 const (
 	Own       Status = "own"
 	Always200 Status = "always-200"
 )
 
-// A CannotCarry says how a request is answered that the upstream's form cannot carry, such as a v2 request for a URL bill to a legacy
-// backend. Nothing was sent.
+// A CannotCarry says how a request is answered that the upstream's form cannot carry, such as a v2 request for a URL
+// bill to a legacy backend. Nothing was sent.
 type CannotCarry string
 
 // CarryRefuse is HTTP 400. CarryNotFound is HTTP 404, whatever Status is, for clients that then use the other form.
@@ -217,8 +233,8 @@ type UpstreamTLS struct {
 	Roots *x509.CertPool `yaml:"-"` // read from CA; nil for the system's roots
 }
 
-// Load reads and checks a file. It calls lookup for ${env:NAME}; programs use os.LookupEnv. The error is of type [translate.Problems],
-// unless the file cannot be read.
+// Load reads and checks a file. It calls lookup for ${env:NAME}; programs use os.LookupEnv. The error is of type
+// [translate.Problems], unless the file cannot be read.
 func Load(path string, lookup func(string) (string, bool)) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -248,8 +264,8 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 	return c, nil
 }
 
-// OperationWithSimilarPath returns the operation whose path a server may treat as the same as p, or nil. Servers may ignore case, a
-// slash at the end, and a suffix after a dot.
+// OperationWithSimilarPath returns the operation whose path a server may treat as the same as p, or nil. Servers may
+// ignore case, a slash at the end, and a suffix after a dot.
 func (c *Config) OperationWithSimilarPath(p string) *translate.Operation {
 	fold := func(p string) string {
 		p = strings.ToLower(strings.TrimRight(p, "/"))
@@ -265,8 +281,8 @@ func (c *Config) OperationWithSimilarPath(p string) *translate.Operation {
 	return nil
 }
 
-// UpstreamOfForm returns an upstream of a form: the default one if it has the form, or else the first in the file. It returns nil if
-// no upstream has the form.
+// UpstreamOfForm returns an upstream of a form: the default one if it has the form, or else the first in the file. It
+// returns nil if no upstream has the form.
 func (c *Config) UpstreamOfForm(form translate.Form) *Upstream {
 	if u := c.Upstreams.Find(c.Route.Default); u != nil && u.Form == form {
 		return u

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A KeyPair is a certificate and its key in PEM files. The files are read again when they change. It is safe for concurrent use.
+// A KeyPair is a certificate and its key in PEM files. The files are read again when they change. It is safe for
+// concurrent use.
 type KeyPair struct {
 	Cert string `yaml:"cert" config:"required"`
 	Key  string `yaml:"key" config:"required"`
@@ -17,8 +18,9 @@ type KeyPair struct {
 	stamps [2]time.Time // modification times of the files that pair was read from
 }
 
-// Certificate returns the current pair. Call it for every handshake: it reads the files again if their modification times have
-// changed. While the files do not match, as between the writes of a renewal, it returns the last valid pair.
+// Certificate returns the current pair. Call it for every handshake: it reads the files again if their modification
+// times have changed. While the files do not match, as between the writes of a renewal, it returns the last valid
+// pair.
 func (k *KeyPair) Certificate() (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// keys returns the fields of a section that a file can set. Their tags are the description of a key, for Load, Schema and NeedsRestart:
+// keys returns the fields of a section that a file can set. Their tags are the description of a key, for Load, Schema
+// and NeedsRestart:
 //
 //	yaml     the name of the key
 //	default  its value in a file that does not have it
@@ -30,9 +31,10 @@ func keys(section reflect.Type) (fields []reflect.StructField) {
 	return fields
 }
 
-// entryName returns what stands for the keys of a list that is written as a mapping, such as NAME, or "" for another list.
+// entryName returns what stands for the keys of a list that is written as a mapping, such as NAME, or "" for another
+// list.
 func entryName(list reflect.Type) string {
-	if list.Elem().Kind() != reflect.Struct || list.Elem().NumField() == 0 {
+	if list.Elem().Kind() != reflect.Struct {
 		return ""
 	}
 	return list.Elem().Field(0).Tag.Get("name")
@@ -44,10 +46,10 @@ var kindNames = map[reflect.Kind]string{
 
 const noValue = "there is no value: write one after a colon and a blank, or remove the key"
 
-// load sets v to the value of a node. Of a mistake it says where it is and what must be there. It does not show what is there, which
-// may be a secret in the wrong place, except for a number, a time or a size.
+// load sets v to the value of a node. Of a mistake it says where it is and what must be there. It does not show what
+// is there, which may be a secret in the wrong place, except for a number, a time or a size.
 func (s *source) load(n *yaml.Node, v reflect.Value, tag reflect.StructTag, path ...string) {
-	problem := func(text string) { s.problems = append(s.problems, s.problemAt(n, text, path)) }
+	problem := func(text string) { s.addAt(n, text, path) }
 	if n.Tag == "!!null" {
 		problem(noValue)
 		return
@@ -85,7 +87,7 @@ func (s *source) load(n *yaml.Node, v reflect.Value, tag reflect.StructTag, path
 
 func (s *source) loadSection(n *yaml.Node, v reflect.Value, path []string) {
 	if n.Kind != yaml.MappingNode {
-		s.problems = append(s.problems, s.problemAt(n, "must be a mapping", path))
+		s.addAt(n, "must be a mapping", path)
 		return
 	}
 	fields := keys(v.Type())
@@ -121,23 +123,23 @@ func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, path
 			continue
 		}
 		found = true
-		hint, moved := movedKeys[key.Value]
-		if !moved {
-			hint = suggest(key.Value, "; the keys here are ", known)
+		hint := suggest(key.Value, "; the keys here are ", known)
+		if rows := movedKeys[key.Value]; rows != "" {
+			hint = " " + key.Value + "; it moved to the table: write " + rows + " into an overlay (table.overlay)"
 		}
 		if value.Tag == "!!null" { // such as token:secret without a blank
-			s.problems = append(s.problems, s.problemAt(value, noValue, path))
+			s.addAt(value, noValue, path)
 		} else {
-			s.problems = append(s.problems, s.problemAt(key, "unknown key"+hint, path))
+			s.addAt(key, "unknown key"+hint, path)
 		}
 	}
 	return found
 }
 
-// movedKeys are keys of earlier versions that are now in the table, with the hint for their error.
+// movedKeys are keys of earlier versions that are now in the table, with what to write there.
 var movedKeys = map[string]string{
-	"not_found":   ` not_found; it moved to the table: write catalogue: [{code: "9980", form: legacy, means: not_found}] into an overlay (table.overlay)`,
-	"unexplained": ` unexplained; it moved to the table: write operations: {bill.create: {explain: false}} into an overlay (table.overlay)`,
+	"not_found":   `catalogue: [{code: "9980", form: legacy, means: not_found}]`,
+	"unexplained": `operations: {bill.create: {explain: false}}`,
 }
 
 // loadEntries reads a list, in the order of the file, or a map.
@@ -148,7 +150,7 @@ func (s *source) loadEntries(n *yaml.Node, v reflect.Value, tag reflect.StructTa
 		kind, must, step = yaml.MappingNode, "must be a mapping", 2
 	}
 	if n.Kind != kind {
-		s.problems = append(s.problems, s.problemAt(n, must, path))
+		s.addAt(n, must, path)
 		return
 	}
 	if v.Kind() == reflect.Map {

@@ -4,10 +4,13 @@ import "log/slog"
 
 // Log says what is logged and when it is written.
 type Log struct {
-	Flush  DurationOrZero `yaml:"flush" range:",10s" why:": a process that is killed loses the lines of this time" default:"100ms"` // the longest time from a line of the access log to its write; 0s for no buffer
-	Buffer Size           `yaml:"buffer" range:"8KiB,64MiB" default:"64KiB"`                                                        // the size of the buffer for these lines
-	Level  LogLevel       `yaml:"level" words:"info warn error" default:"info"`                                                     // lines below it are not logged
-	Sample Sample         `yaml:"sample"`
+	// the longest time from a line of the access log to its write; 0s for no buffer
+	Flush DurationOrZero `yaml:"flush" range:",10s" why:": a process that is killed loses the lines of this time" default:"100ms"`
+	// the size of the buffer for these lines
+	Buffer Size `yaml:"buffer" range:"8KiB,64MiB" default:"64KiB"`
+	// lines below it are not logged
+	Level  LogLevel `yaml:"level" words:"info warn error" default:"info"`
+	Sample Sample   `yaml:"sample"`
 }
 
 // Sample says which requests have a line in the access log.
@@ -18,7 +21,8 @@ type Sample struct {
 // A LogLevel is info, warn or error.
 type LogLevel string
 
-var logLevels = map[LogLevel]slog.Level{"info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-
 // Slog returns the level for log/slog.
-func (l LogLevel) Slog() slog.Level { return logLevels[l] }
+func (l LogLevel) Slog() (level slog.Level) {
+	_ = level.UnmarshalText([]byte(l)) // reads the words of the key
+	return level
+}

@@ -11,7 +11,8 @@ import (
 
 // A Partner is what people know of a partner.
 type Partner struct {
-	Hash string `yaml:"-" name:"HASH"`                                       // the first digits of the SHA-256 of its key, at least 12
+	// the first digits of the SHA-256 of its key, at least 12
+	Hash string `yaml:"-" name:"HASH"`
 	Name string `yaml:"name" config:"required" such:", such as Hana Clinic"` // for output
 }
 
@@ -23,13 +24,15 @@ const shortHash = 12
 
 var partnerHash = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
 
-// Name returns the name of the partner with an ID, full or its first digits, at least 12. It returns "" if the partner has no name, or if
-// the digits are those of several.
+// Name returns the name of the partner with an ID, full or its first digits, at least 12. It returns "" if the
+// partner has no name, or if the digits are those of several.
 func (p Partners) Name(id string) (name string) {
 	if len(id) < shortHash {
 		return ""
 	}
-	at, _ := slices.BinarySearchFunc(p, id[:shortHash], func(one Partner, short string) int { return strings.Compare(one.Hash[:shortHash], short) })
+	at, _ := slices.BinarySearchFunc(p, id[:shortHash], func(one Partner, short string) int {
+		return strings.Compare(one.Hash[:shortHash], short)
+	})
 	for ; at < len(p) && strings.HasPrefix(p[at].Hash, id[:shortHash]); at++ {
 		if !strings.HasPrefix(id, p[at].Hash) && !strings.HasPrefix(p[at].Hash, id) {
 			continue
@@ -47,7 +50,8 @@ func (c *Config) checkPartners() {
 	s, names := c.source, map[string]int{}
 	for _, one := range c.Partners {
 		if !partnerHash.MatchString(one.Hash) {
-			s.addProblem("must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, as billbridge hash prints it", "partners", one.Hash)
+			s.addProblem("must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, as billbridge hash "+
+				"prints it", "partners", one.Hash)
 			continue
 		}
 		at := []string{"partners", one.Hash, "name"}
@@ -57,16 +61,19 @@ func (c *Config) checkPartners() {
 		case n > 60 || invisible || strings.TrimSpace(one.Name) != one.Name:
 			s.addProblem("must be 1 to 60 printable characters without a space at the beginning or end", at...)
 		case names[folded] != 0:
-			s.addProblem(fmt.Sprintf("is the name of the partner on line %d, too: upper and lower case count as equal", names[folded]), at...)
+			s.addProblem(fmt.Sprintf("is the name of the partner on line %d, too: upper and lower case count as equal",
+				names[folded]), at...)
 		default:
 			names[folded] = s.position(at...).Line
 		}
 	}
 	slices.SortFunc(c.Partners, func(a, b Partner) int { return strings.Compare(a.Hash, b.Hash) })
 	for i := 1; i < len(c.Partners); i++ {
-		if one, before := c.Partners[i].Hash, c.Partners[i-1].Hash; partnerHash.MatchString(before) && strings.HasPrefix(one, before) {
+		one, before := c.Partners[i].Hash, c.Partners[i-1].Hash
+		if partnerHash.MatchString(before) && strings.HasPrefix(one, before) {
 			line := s.position("partners", before).Line
-			s.addProblem(fmt.Sprintf("names the same partner as line %d: it begins with the same digits", line), "partners", one)
+			s.addProblem(fmt.Sprintf("names the same partner as line %d: it begins with the same digits", line),
+				"partners", one)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package config
 
 import "reflect"
 
-// NeedsRestart is the first key or section in which next differs from c and that a running gateway cannot change, "" if there is
-// none. README.md has the same in its column "changed by".
+// NeedsRestart is the first key or section in which next differs from c and that a running gateway cannot change, ""
+// if there is none. README.md has the same in its column "changed by".
 func (c *Config) NeedsRestart(next *Config) string {
 	return fixedKey(reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem())
 }

@@ -12,23 +12,32 @@ import (
 
 // Rollout says how partners move from the old backend to the new one.
 type Rollout struct {
-	Old   string `yaml:"old" config:"required" such:": the upstream that partners move from"` // the upstream that is the old backend
-	New   string `yaml:"new" config:"required" such:": the upstream that partners move to"`   // the upstream that is the new backend
-	Bills Bills  `yaml:"bills" config:"restart" words:"separate shared" default:"separate"`   // whether both backends see the same bills
-	Copy  bool   `yaml:"copy"`                                                                // with separate bills: the new backend gets a copy of each bill of the old one
+	// the upstream that is the old backend
+	Old string `yaml:"old" config:"required" such:": the upstream that partners move from"`
+	// the upstream that is the new backend
+	New string `yaml:"new" config:"required" such:": the upstream that partners move to"`
+	// whether both backends see the same bills
+	Bills Bills `yaml:"bills" config:"restart" words:"separate shared" default:"separate"`
+	// with separate bills: the new backend gets a copy of each bill of the old one
+	Copy bool `yaml:"copy"`
 
-	Default string   `yaml:"default" words:"old shadow new drained" default:"old"` // the stage of partners without a stage of their own: old, shadow, canary, new or drained
-	Settle  Duration `yaml:"settle" default:"15m"`                                 // the settling period: how long a partner must have called through the gateway before it leaves the old backend
-	Split   Split    `yaml:"split" words:"bill merchant" default:"bill"`           // what the percentage of stage canary is of
+	// the stage of partners without a stage of their own: old, shadow, canary, new or drained
+	Default string `yaml:"default" words:"old shadow new drained" default:"old"`
+	// the settling period: how long a partner must have called through the gateway before it leaves the old backend
+	Settle Duration `yaml:"settle" default:"15m"`
+	// what the percentage of stage canary is of
+	Split Split `yaml:"split" words:"bill merchant" default:"bill"`
 
 	Ask Duration `yaml:"ask" default:"3s"` // the timeout of a probe, a read that finds the owner of a bill
 
-	SendWithin Duration `yaml:"send_within" range:",1m" why:": a caller that gave up may create the bill again" default:"3s"` // a write that arrived longer ago is not sent, since its caller may have given up
+	// a write that arrived longer ago is not sent, since its caller may have given up
+	SendWithin Duration `yaml:"send_within" range:",1m" why:": a caller that gave up may create the bill again" default:"3s"`
 
 	Shadow  Shadow  `yaml:"shadow"`
 	Verdict Verdict `yaml:"verdict"`
 
-	Keep Duration `yaml:"keep" range:"720h," why:": a paid bill may be cancelled after its last day" default:"17520h"` // how long the owner of a bill stays known after the last day of the bill
+	// how long the owner of a bill stays known after the last day of the bill
+	Keep Duration `yaml:"keep" range:"720h," why:": a paid bill may be cancelled after its last day" default:"17520h"`
 }
 
 // Comparable reports whether both backends have the same bills, so that stage shadow can compare their answers.
@@ -46,8 +55,8 @@ const (
 // Split says what the percentage of stage canary is of.
 type Split string
 
-// ByBill splits new bills by their id. ByMerchant sends all new bills of a merchant to one backend, for backends that separate
-// merchants.
+// ByBill splits new bills by their id. ByMerchant sends all new bills of a merchant to one backend, for backends that
+// separate merchants.
 const (
 	ByBill     Split = "bill"
 	ByMerchant Split = "merchant"
@@ -55,19 +64,27 @@ const (
 
 // Shadow limits the load of shadow comparisons.
 type Shadow struct {
-	Rate     Fraction `yaml:"rate" range:"0,1" default:"1"`                                                 // the fraction of reads that are compared
-	InFlight int      `yaml:"in_flight" range:"1,10000" default:"32"`                                       // the maximum number of concurrent comparisons; further ones are dropped and counted
-	Bytes    Size     `yaml:"bytes" range:"128KiB," why:": one comparison can be as large" default:"16MiB"` // the maximum memory of all of them
-	Ignore   []string `yaml:"ignore"`                                                                       // v2 paths of fields that are not compared
+	// the fraction of reads that are compared
+	Rate Fraction `yaml:"rate" range:"0,1" default:"1"`
+	// the maximum number of concurrent comparisons; further ones are dropped and counted
+	InFlight int `yaml:"in_flight" range:"1,10000" default:"32"`
+	// the maximum memory of all of them
+	Bytes Size `yaml:"bytes" range:"128KiB," why:": one comparison can be as large" default:"16MiB"`
+	// v2 paths of fields that are not compared
+	Ignore []string `yaml:"ignore"`
 }
 
 // Verdict is what a PASS requires.
 type Verdict struct {
-	Comparisons int      `yaml:"comparisons" range:"1," default:"100"` // the minimum per operation, and of calls at each backend
-	Bills       int      `yaml:"bills" range:"1," default:"30"`        // the minimum number of different bills in these
-	Paid        int      `yaml:"paid" range:"0," default:"5"`          // the minimum number of different paid bills in these; 0 if the partners' bills are not paid
-	Mismatch    Fraction `yaml:"mismatch" range:"0,1" default:"0.03"`  // the upper confidence bound of the mismatch rate; amounts, states and codes may not differ at all
-	Unclear     Fraction `yaml:"unclear" range:"0,1" default:"0.05"`   // the maximum fraction of comparisons without a reply
+	// the minimum per operation, and of calls at each backend
+	Comparisons int `yaml:"comparisons" range:"1," default:"100"`
+	Bills       int `yaml:"bills" range:"1," default:"30"` // the minimum number of different bills in these
+	// the minimum number of different paid bills in these; 0 if the partners' bills are not paid
+	Paid int `yaml:"paid" range:"0," default:"5"`
+	// the upper confidence bound of the mismatch rate; amounts, states and codes may not differ at all
+	Mismatch Fraction `yaml:"mismatch" range:"0,1" default:"0.03"`
+	// the maximum fraction of comparisons without a reply
+	Unclear Fraction `yaml:"unclear" range:"0,1" default:"0.05"`
 }
 
 // DefaultSendWithin is the value of rollout.send_within for a config without a rollout.
@@ -84,29 +101,32 @@ func (c *Config) checkRollout() {
 	c.checkReference(r.Old, "rollout", "old")
 	c.checkReference(r.New, "rollout", "new")
 	if r.Old == r.New {
-		s.addProblem("must differ from old", "rollout", "new")
+		s.addf("rollout.new", "must differ from old")
 	}
 	if r.Copy && r.Bills == Shared {
-		s.addProblem("is for bills: separate: with bills: shared both backends see the same bills", "rollout", "copy")
+		s.addf("rollout.copy", "is for bills: separate: with bills: shared both backends see the same bills")
 	}
 	if r.Bills == Separate && !c.Store.URL.IsSet() {
-		s.addProblem("the owners of bills must be stored; set store: {url: sqlite:billbridge.db} or {url: postgres://…}, or bills: shared", "rollout")
+		s.addf("rollout", "the owners of bills must be stored; set store: {url: sqlite:billbridge.db} or "+
+			"{url: postgres://…}, or bills: shared")
 	}
 	if longest := c.Upstreams.LongestCall(); time.Duration(r.Settle) <= longest {
-		s.addProblem(fmt.Sprintf("must be longer than the longest wait and timeout of an upstream, %s, but is %s", longest, r.Settle), "rollout", "settle")
+		s.addf("rollout.settle", "must be longer than the longest wait and timeout of an upstream, %s, but is %s",
+			longest, r.Settle)
 	}
 	for _, u := range c.Upstreams {
 		if (u.Name == r.Old || u.Name == r.New) && r.Shadow.InFlight >= u.Connections {
-			s.addProblem(fmt.Sprintf("must be less than %d, the connections of an upstream of the rollout, but is %d: partners' calls need connections too",
-				u.Connections, r.Shadow.InFlight), "rollout", "shadow", "in_flight")
+			s.addf("rollout.shadow.in_flight", "must be less than %d, the connections of an upstream of the rollout, but is "+
+				"%d: partners' calls need connections too", u.Connections, r.Shadow.InFlight)
 			break
 		}
 	}
 	if r.Verdict.Mismatch == 0 {
-		s.addProblem("must be greater than 0: no number of comparisons proves that there is no difference", "rollout", "verdict", "mismatch")
+		s.addf("rollout.verdict.mismatch",
+			"must be greater than 0: no number of comparisons proves that there is no difference")
 	}
 	if r.Verdict.Unclear == 0 {
-		s.addProblem("must be greater than 0: one missing reply would make every verdict inconclusive", "rollout", "verdict", "unclear")
+		s.addf("rollout.verdict.unclear", "must be greater than 0: one missing reply would make every verdict inconclusive")
 	}
 	if c.Table != nil {
 		c.checkRolloutTable()
@@ -120,8 +140,8 @@ func (c *Config) checkRolloutTable() {
 	var paths []string // of replies to reads
 	for _, o := range c.Table.Operations() {
 		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !billing.HasPartnerAndBill(o) {
-			s.addProblem(fmt.Sprintf("the request of %s needs role: partner and role: bill in each form, by which a rollout finds the backend of a call",
-				o.Name), "rollout")
+			s.addf("rollout", "the request of %s needs role: partner and role: bill in each form, by which a rollout finds "+
+				"the backend of a call", o.Name)
 		}
 		if o.Effect == translate.Read {
 			paths = append(paths, o.ReplyPaths()...)
@@ -132,8 +152,8 @@ func (c *Config) checkRolloutTable() {
 			return ignored != "" && (path == ignored || strings.HasPrefix(path, ignored+"."))
 		}
 		if !slices.ContainsFunc(paths, matches) {
-			s.addProblem(fmt.Sprintf("no reply of a read has this field; write its path in %s%s", forms[0], translate.DidYouMean(ignored, paths)),
-				"rollout", "shadow", fmt.Sprintf("ignore[%d]", i))
+			s.addf(fmt.Sprintf("rollout.shadow.ignore[%d]", i), "no reply of a read has this field; write its path in %s%s",
+				forms[0], translate.DidYouMean(ignored, paths))
 		}
 	}
 }

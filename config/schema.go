@@ -16,9 +16,10 @@ import (
 // A schema is a JSON Schema of a value.
 type schema map[string]any
 
-// Schema returns a JSON Schema (draft 2020-12) of the config, for editors. It is generated from the types that Load decodes into; descriptions
-// and defaults come from README.md. It accepts every config that Load accepts, except booleans such as yes and on. It does not check rules
-// for several keys, files, the environment, and the bounds of times and sizes.
+// Schema returns a JSON Schema (draft 2020-12) of the config, for editors. It is generated from the types that Load
+// decodes into; descriptions and defaults come from README.md. It accepts every config that Load accepts, except
+// booleans such as yes and on. It does not check rules for several keys, files, the environment, and the bounds of
+// times and sizes.
 func Schema() ([]byte, error) {
 	g := generator{readmeRows()}
 	root := g.value(reflect.TypeFor[Config](), "", "")
@@ -83,7 +84,8 @@ var typeSchemas = map[reflect.Type]schema{
 	reflect.TypeFor[Network]():      text(`^`+address+`/[0-9]{1,3}$`, "must be a network such as 10.0.0.0/8"),
 }
 
-// keySchemas are for keys with stricter rules than those of their Go types. Load checks the same rules in check.go and similar files.
+// keySchemas are for keys with stricter rules than those of their Go types. Load checks the same rules in check.go
+// and similar files.
 var keySchemas = map[string]schema{
 	"listen":              hostPort,
 	"admin.listen":        hostPort,
@@ -112,7 +114,8 @@ var keySchemas = map[string]schema{
 
 type generator struct{ rows map[string]row }
 
-// value returns the schema of the value of a key. In path, NAME and HASH stand for the names in a map, and [] for the entries of a list.
+// value returns the schema of the value of a key. In path, NAME and HASH stand for the names in a map, and [] for the
+// entries of a list.
 func (g generator) value(t reflect.Type, tag reflect.StructTag, path string) schema {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -122,8 +125,8 @@ func (g generator) value(t reflect.Type, tag reflect.StructTag, path string) sch
 		s = g.byKind(t, tag, path)
 	}
 	maps.Copy(s, keySchemas[path])
-	row, ok := g.rows[path]
-	if ok {
+	row := g.rows[path]
+	if row.says != "" {
 		s["description"] = row.says
 	}
 	if row.fallback != nil {

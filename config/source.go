@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,6 +29,16 @@ func (s *source) addProblem(text string, path ...string) {
 	s.problems = append(s.problems, s.problem(text, path...))
 }
 
+// addAt adds a problem at the position of a node.
+func (s *source) addAt(n *yaml.Node, text string, path []string) {
+	s.problems = append(s.problems, s.problemAt(n, text, path))
+}
+
+// addf adds a problem with a key that has no names of the file in it, such as "log.flush".
+func (s *source) addf(key, format string, args ...any) {
+	s.addProblem(fmt.Sprintf(format, args...), strings.Split(key, ".")...)
+}
+
 // problem returns a problem at the position of a key, or of the innermost section around it that the file has.
 func (s *source) problem(text string, path ...string) translate.Problem {
 	n := s.root
@@ -48,13 +59,14 @@ func (s *source) position(path ...string) translate.Problem {
 	return p
 }
 
-// problemAt returns a problem at the position of a node. Its text begins with the path, without names that may be secrets in the wrong
-// place: those of partners and headers, and invalid ones of upstreams.
+// problemAt returns a problem at the position of a node. Its text begins with the path, without names that may be
+// secrets in the wrong place: those of partners and headers, and invalid ones of upstreams.
 func (s *source) problemAt(n *yaml.Node, text string, path []string) translate.Problem {
 	path = slices.Clone(path)
 	named := map[string]int{"upstreams": 1, "partners": 1, "tracing": 2}
 	if len(path) > 0 {
-		if at := named[path[0]]; at > 0 && len(path) > at && (path[0] != "upstreams" || !upstreamName.MatchString(path[at])) {
+		at := named[path[0]]
+		if at > 0 && len(path) > at && (path[0] != "upstreams" || !upstreamName.MatchString(path[at])) {
 			path[at] = "…"
 		}
 		text = strings.Join(path, ".") + ": " + text
@@ -89,7 +101,8 @@ func (s *source) fileText(err error) string {
 // relative is the hint of an error about a path.
 func (s *source) relative() string { return "; a relative path starts at " + filepath.Dir(s.file) }
 
-// child returns the value of a key in the mapping n, or nil. For a key such as tokens[1] it returns an entry of the list.
+// child returns the value of a key in the mapping n, or nil. For a key such as tokens[1] it returns an entry of the
+// list.
 func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {

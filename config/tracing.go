@@ -10,9 +10,12 @@ import (
 
 // Tracing is the section tracing: the receiver of spans, and which calls are sampled.
 type Tracing struct {
-	OTLP    Address           `yaml:"otlp" config:"required" such:", such as http://127.0.0.1:4318"` // the URL of the receiver, for OTLP over HTTP with protobuf
-	Sample  Fraction          `yaml:"sample" range:"0,1" default:"0.01"`                             // the fraction of calls and callbacks whose spans are exported
-	Headers map[string]Secret `yaml:"headers"`                                                       // headers of the requests to the receiver, by name
+	// the URL of the receiver, for OTLP over HTTP with protobuf
+	OTLP Address `yaml:"otlp" config:"required" such:", such as http://127.0.0.1:4318"`
+	// the fraction of calls and callbacks whose spans are exported
+	Sample Fraction `yaml:"sample" range:"0,1" default:"0.01"`
+	// headers of the requests to the receiver, by name
+	Headers map[string]Secret `yaml:"headers"`
 }
 
 // tracesPath is the path of a receiver whose URL has none (OpenTelemetry, OTLP/HTTP request).

@@ -100,8 +100,8 @@ func (a *LocalAddress) set(text string) error {
 	return nil
 }
 
-// TCP returns the value for [net.Dialer.LocalAddr], or nil for the zero value. With a local address a dialer uses only remote addresses
-// of the same family, IPv4 or IPv6. It returns a [*net.AddrError] if a name has none.
+// TCP returns the value for [net.Dialer.LocalAddr], or nil for the zero value. With a local address a dialer uses
+// only remote addresses of the same family, IPv4 or IPv6. It returns a [*net.AddrError] if a name has none.
 func (a LocalAddress) TCP() net.Addr {
 	if !a.IsValid() {
 		return nil // a nil *net.TCPAddr would be an address to a dialer
@@ -109,8 +109,8 @@ func (a LocalAddress) TCP() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr, 0))
 }
 
-// A Secret does not print its value: not with fmt or log/slog, and not as JSON or YAML. In the file it is the value itself, ${env:NAME}
-// or ${file:PATH}.
+// A Secret does not print its value: not with fmt or log/slog, and not as JSON or YAML. In the file it is the value
+// itself, ${env:NAME} or ${file:PATH}.
 type Secret struct {
 	// A pointer: for an unexported field fmt does not call Format, and prints the address.
 	value *string

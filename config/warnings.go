@@ -11,7 +11,8 @@ import (
 	"billbridge/translate/billing"
 )
 
-// Warnings returns what is allowed and probably a mistake, with positions. The address of the admin listener may be changed before.
+// Warnings returns what is allowed and probably a mistake, with positions. The address of the admin listener may be
+// changed before.
 func (c *Config) Warnings() translate.Problems {
 	list := slices.Clone(c.warnings)
 	if host, _, err := net.SplitHostPort(c.Admin.Listen); err == nil && !Loopback(host) && c.Admin.TLS == nil {
@@ -37,7 +38,8 @@ func (c *Config) addWarning(text string, path ...string) {
 	c.warnings = append(c.warnings, c.source.problem(text, path...))
 }
 
-// warnAboutStore warns about a connection to PostgreSQL that may be in plain text: then the password and all data cross the network.
+// warnAboutStore warns about a connection to PostgreSQL that may be in plain text: then the password and all data
+// cross the network.
 func (c *Config) warnAboutStore() {
 	scheme, rest, _ := strings.Cut(c.Store.URL.Reveal(), "://")
 	if scheme != "postgres" && scheme != "postgresql" {
@@ -55,11 +57,12 @@ func (c *Config) warnAboutStore() {
 	if !slices.Contains([]string{"", "disable", "allow", "prefer"}, mode) || !slices.ContainsFunc(hosts, isRemote) {
 		return
 	}
-	c.addWarning("the connection to PostgreSQL may be in plain text: add sslmode=verify-full to the URL, or sslmode=require if its "+
-		"certificate cannot be verified", "store", "url")
+	c.addWarning("the connection to PostgreSQL may be in plain text: add sslmode=verify-full to the URL, or "+
+		"sslmode=require if its certificate cannot be verified", "store", "url")
 }
 
-// isRemote reports whether a host, with or without a port, is another machine: "" is the local one, and a path is that of a socket.
+// isRemote reports whether a host, with or without a port, is another machine: "" is the local one, and a path is
+// that of a socket.
 func isRemote(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -68,12 +71,15 @@ func isRemote(host string) bool {
 	return host != "" && !strings.HasPrefix(host, "/") && !Loopback(host)
 }
 
-// warnAboutTable warns about what the overlay takes from the table, and about operations whose requests do not name the partner.
+// warnAboutTable warns about what the overlay takes from the table, and about operations whose requests do not name
+// the partner.
 func (c *Config) warnAboutTable() {
 	for _, change := range c.Table.Changes() {
 		if len(change.Lost) > 0 {
-			text := fmt.Sprintf("table.overlay: a row of %s loses %s: %s", change.Message, strings.Join(change.Lost, ", "), change.Before)
-			c.warnings = append(c.warnings, translate.Problem{File: change.File, Line: change.Line, Column: 1, Text: text})
+			lost := strings.Join(change.Lost, ", ")
+			text := fmt.Sprintf("table.overlay: a row of %s loses %s: %s", change.Message, lost, change.Before)
+			w := translate.Problem{File: change.File, Line: change.Line, Column: 1, Text: text}
+			c.warnings = append(c.warnings, w)
 		}
 	}
 	c.warnAboutCodes()
@@ -84,14 +90,15 @@ func (c *Config) warnAboutTable() {
 		}
 	}
 	if len(anonymous) > 0 {
-		text := fmt.Sprintf("table: the request of %s has no row with role: %s: limits.partner and partner_connections do not apply to its calls",
-			strings.Join(anonymous, ", "), billing.Partner)
+		text := fmt.Sprintf("table: the request of %s has no row with role: %s: limits.partner and "+
+			"partner_connections do not apply to its calls", strings.Join(anonymous, ", "), billing.Partner)
 		c.warnings = append(c.warnings, translate.Problem{File: c.source.file, Line: 1, Column: 1, Text: text})
 	}
 }
 
-// warnAboutCodes warns about codes of a form that have a meaning and no pair, since clients of the other form do not know them and can take a
-// duplicate after an unknown outcome for a refusal, and about words that such clients expect to be numbers.
+// warnAboutCodes warns about codes of a form that have a meaning and no pair, since clients of the other form do not
+// know them and can take a duplicate after an unknown outcome for a refusal, and about words that such clients expect
+// to be numbers.
 func (c *Config) warnAboutCodes() {
 	codes := map[translate.Form][]string{}
 	for _, m := range c.Table.Meanings() {
@@ -103,12 +110,14 @@ func (c *Config) warnAboutCodes() {
 		u := &c.Upstreams[i]
 		warn := func(text string) { c.addWarning(text, "upstreams", u.Name) }
 		if words := c.Table.WordsWithoutPairs(u.Form); len(words) > 0 {
-			warn(fmt.Sprintf("words in %s have no pairs: partners in the other form get text where they expect a number. Ask for the numbers, and add values to the row",
+			warn(fmt.Sprintf("words in %s have no pairs: partners in the other form get text where they expect "+
+				"a number. Ask for the numbers, and add values to the row",
 				strings.Join(words, ", ")))
 		}
 		if list := codes[u.Form]; len(list) > 0 {
-			warn(fmt.Sprintf("the code %s of %s has no pair: partners in the other form get it as it is, and do not know it. If the backend uses it, add a pair, "+
-				"such as codes: [{v2: BILL_003, legacy: \"9980\"}]; if not, list it without a meaning: catalogue: [{code: \"9980\", form: legacy}]",
+			warn(fmt.Sprintf("the code %s of %s has no pair: partners in the other form get it as it is, and do not know "+
+				"it. If the backend uses it, add a pair, such as codes: [{v2: BILL_003, legacy: \"9980\"}]; if not, list it "+
+				"without a meaning: catalogue: [{code: \"9980\", form: legacy}]",
 				strings.Join(list, ", "), u.Form))
 		}
 	}

@@ -52,7 +52,8 @@ type question struct {
 	words    []string // the allowed answers; nil for any
 }
 
-// questions returns the questions of the case, in the order in which they are asked, and the flags that the case does not use.
+// questions returns the questions of the case, in the order in which they are asked, and the flags that the case does
+// not use.
 func (c *initCommand) questions() (asked []question, unused []question) {
 	forms := []string{"v2", "legacy"}
 	withStore := []string{"callbacks", "migration"}
@@ -247,8 +248,8 @@ var initTemplate string
 // plainYAML matches texts that need no quotes in YAML.
 var plainYAML = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./:@+-]*[A-Za-z0-9_/]$|^[0-9.]+:[0-9]+$|^\$\{[A-Za-z0-9_./:-]+\}$`)
 
-// text returns the config, and with named with the name of the overlay if there is one. A valid value stands for each value that was not
-// given yet.
+// text returns the config, and with named with the name of the overlay if there is one. A valid value stands for each
+// value that was not given yet.
 func (c *initCommand) text(named bool) ([]byte, error) {
 	values := *c
 	asked, _ := values.questions()
