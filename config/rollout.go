@@ -90,9 +90,6 @@ type Verdict struct {
 // DefaultSendWithin is the value of rollout.send_within for a config without a rollout.
 const DefaultSendWithin = 3 * time.Second
 
-// Stages are the stages of a rollout, in their order.
-var Stages = []string{"old", "shadow", "canary", "new", "drained"}
-
 func (c *Config) checkRollout() {
 	s, r := c.source, c.Rollout
 	if r == nil {

@@ -3,9 +3,10 @@ package main
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"billbridge/config"
@@ -62,31 +63,20 @@ func checkAddresses(c *config.Config, file string, s system) error {
 // maxPrinted bounds the printed part of an address, in bytes. Mistakes are visible at the beginning.
 const maxPrinted = 200
 
+// The parts of an address that can be secret: user and password of a URL, which can contain ? and #; query and fragment;
+// and user and password of a text that is no URL.
+var (
+	userOfURL  = regexp.MustCompile(`(?s)^(.*?//)[^/]*@`)
+	query      = regexp.MustCompile(`(?s)[?#].*`)
+	userOfText = regexp.MustCompile(`(?s)^(.*?//)?.*@`)
+)
+
 // withoutSecrets quotes an address without its query, fragment, user and password. The address may not be a URL.
 func withoutSecrets(address string) string {
-	text := address
-	if from := strings.Index(text, "//") + 2; from >= 2 { // first, because a password can contain ? and #
-		authority, path, slash := strings.Cut(text[from:], "/")
-		if at := strings.LastIndex(authority, "@"); at >= 0 {
-			authority = "…" + authority[at:]
-		}
-		text = text[:from] + authority
-		if slash {
-			text += "/" + path
-		}
-	}
-	if end := strings.IndexAny(text, "?#"); end >= 0 {
-		text = text[:end]
-	}
-	if at := strings.LastIndex(text, "@"); at >= 0 { // user and password, also without a scheme
-		scheme := strings.Index(text, "//") + len("//")
-		if scheme < len("//") || scheme > at {
-			scheme = 0
-		}
-		text = text[:scheme] + "…" + text[at:]
-	}
+	text := query.ReplaceAllString(userOfURL.ReplaceAllString(address, "${1}…@"), "")
+	text = userOfText.ReplaceAllString(text, "${1}…@")
 	if len(text) > maxPrinted {
 		text = strings.ToValidUTF8(text[:maxPrinted], "") + "…"
 	}
-	return fmt.Sprintf("%q", text)
+	return strconv.Quote(text)
 }

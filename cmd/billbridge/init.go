@@ -274,18 +274,14 @@ func (c *initCommand) text(named bool) ([]byte, error) {
 		return nil, err
 	}
 	var out strings.Builder
-	title := map[string]string{
-		"pass-through": "calls pass unchanged to one backend", "translate": "partners in legacy or v2, one backend in v2",
-		"callbacks": "one backend in v2, with callbacks", "migration": "partners move from one backend to another",
-	}[values.Case]
 	table := ""
 	if overlay, _ := c.overlay(); overlay != nil && named {
 		table = filepath.Base(c.overlayFile())
 	}
 	err = parsed.Execute(&out, struct {
 		initCommand
-		Title, Table string
-	}{values, title, table})
+		Table string
+	}{values, table})
 	return []byte(out.String()), err
 }
 
@@ -354,14 +350,16 @@ func (c *initCommand) write(s system) error {
 	}
 	printf(s.out, "%s was written. Next:\n\n  billbridge check --config %s\n  billbridge serve --config %s\n", c.Output, c.Output, c.Output)
 	if c.Case == "migration" {
-		printf(s.out, "  billbridge rollout begin    # once, while the gateway runs; otherwise new bills are refused during the settling period\n")
-	}
-	if c.Case == "migration" {
-		printf(s.out, "\nThe legacy form has no URL bills: partners in v2 that ask the old backend for one are refused (failures.cannot_carry).\n")
+		printf(s.out, "%s", lines(afterMigration))
 	}
 	printf(s.out, "\nFor an editor that completes keys and shows mistakes:\n\n  billbridge assets schema > %s\n", filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json"))
 	return nil
 }
+
+const afterMigration = `  billbridge rollout begin    # once, while the gateway runs; otherwise new bills are refused during the settling period
+
+The legacy form has no URL bills: partners in v2 that ask the old backend for one are refused (failures.cannot_carry).
+`
 
 // createFile writes a new file.
 func createFile(name string, data []byte) error {
