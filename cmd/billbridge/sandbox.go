@@ -17,7 +17,7 @@ import (
 type sandboxCommand struct {
 	Listen      string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for partners (${default})."`
 	Control     string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address of the control API, which pays bills and sets faults (${default})."`
-	Data        string `placeholder:"FILE" help:"Keep the data in this SQLite file, also after a restart or a kill. If omitted, in memory."`
+	Data        string `placeholder:"FILE" help:"Keep the data in this file, also after a restart or a kill. If omitted, in memory."`
 	Environment string `default:"development" enum:"development,production" help:"development or production. They differ in the minimum amount and, with --bill-ids=exact, in the bill ids."`
 	BaseURL     string `name:"base-url" placeholder:"URL" help:"The base of short URLs and registration URLs. If omitted, the host that the caller used."`
 

@@ -94,7 +94,7 @@ func (s *Service) create(t *tables, c *call) result {
 		return refuse(codeNoTalk)
 	case c.sendType == sendURL && p.NoURL:
 		return refuse(codeNoURL)
-	case t.bills.get(billKey{c.key, c.billID}) != nil,
+	case t.Bills.get(billKey{c.key, c.billID}) != nil,
 		s.opt.GlobalBillIDs && len(t.billsByID[c.billID]) > 0:
 		return refuse(codeDuplicate)
 	}
@@ -112,7 +112,7 @@ func (s *Service) create(t *tables, c *call) result {
 		}
 		b.Messages = 1
 	}
-	t.bills.put(b)
+	t.Bills.put(b)
 	return result{code: codeSuccess, bill: b}
 }
 
@@ -186,7 +186,7 @@ func (s *Service) validCallbackURL(address string) bool {
 
 // findBill returns the bill that a call names, or BILL_003.
 func (s *Service) findBill(t *tables, c *call) (Bill, result) {
-	b := t.bills.get(billKey{c.key, c.billID})
+	b := t.Bills.get(billKey{c.key, c.billID})
 	if b == nil || !s.opt.AnyMerchant && (b.Member != c.member || b.Merchant != c.merchant) {
 		return Bill{}, refuse(codeNotFound)
 	}
@@ -219,7 +219,7 @@ func (s *Service) resend(t *tables, c *call) result {
 		return refuse(codeNoPoints)
 	}
 	b.Messages++
-	t.bills.put(b)
+	t.Bills.put(b)
 	return result{code: codeSuccess, bill: b}
 }
 
@@ -230,7 +230,7 @@ func (s *Service) destroy(t *tables, c *call) result {
 		return res
 	}
 	b.State = stateDestroyed
-	t.bills.put(b)
+	t.Bills.put(b)
 	if s.opt.CallbackCancelDestroy {
 		s.notify(t, &b)
 	}
@@ -248,7 +248,7 @@ func (s *Service) cancel(t *tables, c *call) result {
 	}
 	b.State = stateCancelled
 	b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: c.cancelNote}
-	t.bills.put(b)
+	t.Bills.put(b)
 	if s.opt.CallbackCancelDestroy {
 		s.notify(t, &b)
 	}

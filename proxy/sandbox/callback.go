@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -42,10 +41,7 @@ type Callback struct {
 // callbackKey identifies a callback: a bill has one for each state that was reported.
 type callbackKey struct{ partner, id, billState string }
 
-// key returns the key of a callback. In old data files the callback of a payment has no bill state.
-func (c *Callback) key() callbackKey {
-	return callbackKey{c.Partner, c.BillID, cmp.Or(c.BillState, statePaid)}
-}
+func (c *Callback) key() callbackKey { return callbackKey{c.Partner, c.BillID, c.BillState} }
 
 // Attempt is one attempt to deliver a callback.
 type Attempt struct {
@@ -63,7 +59,7 @@ func (s *Service) notify(t *tables, b *Bill) {
 		State: callbackWaiting, Made: t.now, Next: t.now, Attempts: []Attempt{},
 	}
 	if c.URL == "" {
-		m := t.mappings.get(mappingKey{b.Partner, b.Member, b.Merchant})
+		m := t.Mappings.get(mappingKey{b.Partner, b.Member, b.Merchant})
 		if m == nil || m.CallbackURL == "" {
 			return
 		}
@@ -74,17 +70,12 @@ func (s *Service) notify(t *tables, b *Bill) {
 	} else {
 		c.Body = string(marshal(s.v2Record(b)))
 	}
-	t.callbacks.put(c)
+	t.Callbacks.put(c)
 }
 
 // Callbacks returns every callback, in the order they were made.
-func (s *Service) Callbacks() []Callback {
-	list := []Callback{}
-	s.view(func(t *tables) {
-		for _, c := range t.callbacks.all() {
-			list = append(list, *c)
-		}
-	})
+func (s *Service) Callbacks() (list []Callback) {
+	s.view(func(t *tables) { list = t.Callbacks.all() })
 	return list
 }
 
@@ -97,14 +88,14 @@ func (s *Service) Notify(partnerKey, billID string) error {
 		}
 		found := false
 		for _, billState := range []string{statePaid, stateCancelled, stateDestroyed} {
-			existing := t.callbacks.get(callbackKey{b.Partner, b.ID, billState})
+			existing := t.Callbacks.get(callbackKey{b.Partner, b.ID, billState})
 			if existing == nil {
 				continue
 			}
 			found = true
 			c := *existing
 			c.State, c.Made, c.Next, c.Attempts = callbackWaiting, t.now, t.now, []Attempt{}
-			t.callbacks.put(c)
+			t.Callbacks.put(c)
 		}
 		if !found {
 			return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
@@ -156,7 +147,7 @@ func (s *Service) sendDue() {
 	s.view(func(t *tables) {
 		now = t.now
 		for k := range t.open {
-			c := t.callbacks.get(k)
+			c := t.Callbacks.get(k)
 			if c.Next.After(now) {
 				if next.IsZero() || c.Next.Before(next) {
 					next = c.Next
@@ -168,7 +159,7 @@ func (s *Service) sendDue() {
 			}
 			// The callback of a cancel waits for an attempt of the payment's callback that is due or running, so that a
 			// partner gets them in order. The end of that attempt calls sendDue again.
-			paid := t.callbacks.get(callbackKey{k.partner, k.id, statePaid})
+			paid := t.Callbacks.get(callbackKey{k.partner, k.id, statePaid})
 			if k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(now) {
 				continue
 			}
@@ -198,7 +189,7 @@ func (s *Service) attempt(k callbackKey, url, body string) {
 		return // interrupted by Close: the attempt is made again after the next start
 	}
 	err := s.store.update(func(t *tables) error {
-		c := *t.callbacks.get(k)
+		c := *t.Callbacks.get(k)
 		if c.URL != url || c.Body != body {
 			return nil
 		}
@@ -211,7 +202,7 @@ func (s *Service) attempt(k callbackKey, url, body string) {
 		default:
 			c.Next = t.now.Add(s.opt.CallbackInterval)
 		}
-		t.callbacks.put(c)
+		t.Callbacks.put(c)
 		return nil
 	})
 	n.mu.Lock()
@@ -282,5 +273,5 @@ func (s *Service) Close() error {
 	n.stop()
 	n.mu.Unlock()
 	n.all.Wait()
-	return s.store.close()
+	return s.store.disk.close()
 }

@@ -1,7 +1,6 @@
 package sandbox_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -216,69 +215,46 @@ func TestNotifySendsEveryCallbackInOrder(t *testing.T) {
 	}
 }
 
-// Waiting callbacks of a bill are sent after a restart, each by itself. Old data files have callbacks without a bill
-// state.
+// Waiting callbacks of a bill are sent after a restart, each by itself.
 func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 	t.Parallel()
-	for name, old := range map[string]bool{"as it is": false, "from before": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "data.db")
-			p := newPartner(t, answerWith(200, "{}"))
-			o := sandbox.Options{CallbackCancelDestroy: !old}
-			first := open(t, file, o)
-			first.must(newCall("v2", "create").with("callbackUrl", p.url))
-			if err := first.Pay(demoKey, billID); err != nil {
-				t.Fatal(err)
-			}
-			first.awaitCallbackOf(billID, "F", "waiting", 1)
-			first.must(newCall("v2", "cancel"))
-			states := []string{""}
-			if !old {
-				states = []string{"F", "C"}
-				first.awaitCallbackOf(billID, "C", "waiting", 1)
-			}
-			if err := first.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if old {
-				db, err := sql.Open("sqlite", file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := db.Exec(`UPDATE callback SET key = ?, value = json_remove(value, '$.bill_state')`, `{"`+demoKey+`" "`+billID+`"}`); err != nil {
-					t.Fatal(err)
-				}
-				if err := db.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			p.setAnswer(answerWith(200, successAnswer))
-			for range 2 { // after the second start there is nothing to send
-				next := open(t, file, o)
-				next.ctl(http.MethodPost, "/clock", `{"now":"`+noon.Add(time.Hour).Format(time.RFC3339)+`"}`)
-				for _, state := range states {
-					next.awaitCallbackOf(billID, state, "delivered", 2)
-				}
-				if n := len(next.Callbacks()); n != len(states) {
-					t.Errorf("%d callbacks, not %d", n, len(states))
-				}
-				if err := next.Close(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want := map[bool]string{false: "FC", true: "F"}[old]
-			if got := p.receivedStates(); got != want+want {
-				t.Errorf("callbacks report %q, want %q twice", got, want)
-			}
-			last := open(t, file, o)
-			last.runControl(controlStep{"POST", "/bills/" + billID + "/notify", "", 200, ""})
-			for _, state := range states {
-				last.awaitCallbackOf(billID, state, "delivered", 1)
-			}
-			if got := p.receivedStates(); got != want+want+want {
-				t.Errorf("callbacks report %q, want %q three times", got, want)
-			}
-		})
+	file := filepath.Join(t.TempDir(), "data")
+	p := newPartner(t, answerWith(200, "{}"))
+	o := sandbox.Options{CallbackCancelDestroy: true}
+	first := open(t, file, o)
+	first.must(newCall("v2", "create").with("callbackUrl", p.url))
+	if err := first.Pay(demoKey, billID); err != nil {
+		t.Fatal(err)
+	}
+	first.awaitCallbackOf(billID, "F", "waiting", 1)
+	first.must(newCall("v2", "cancel"))
+	first.awaitCallbackOf(billID, "C", "waiting", 1)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.setAnswer(answerWith(200, successAnswer))
+	for range 2 { // after the second start there is nothing to send
+		next := open(t, file, o)
+		next.ctl(http.MethodPost, "/clock", `{"now":"`+noon.Add(time.Hour).Format(time.RFC3339)+`"}`)
+		for _, state := range []string{"F", "C"} {
+			next.awaitCallbackOf(billID, state, "delivered", 2)
+		}
+		if n := len(next.Callbacks()); n != 2 {
+			t.Errorf("%d callbacks, not 2", n)
+		}
+		if err := next.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := p.receivedStates(); got != "FCFC" {
+		t.Errorf("callbacks report %q, want FC twice", got)
+	}
+	last := open(t, file, o)
+	last.runControl(controlStep{"POST", "/bills/" + billID + "/notify", "", 200, ""})
+	for _, state := range []string{"F", "C"} {
+		last.awaitCallbackOf(billID, state, "delivered", 1)
+	}
+	if got := p.receivedStates(); got != "FCFCFC" {
+		t.Errorf("callbacks report %q, want FC three times", got)
 	}
 }

@@ -91,7 +91,7 @@ func (s *Service) showPartners(w http.ResponseWriter, _ *http.Request) {
 			v := partnerView{
 				Key: p.Key, Name: p.Name, Stores: []merchantView{}, Strict: p.Strict, Temporary: []string{},
 				NotLinked: p.NotLinked, Removed: p.Removed, NoContract: p.NoContract, NoBilling: p.NoBilling,
-				NoTalk: p.NoTalk, NoURL: p.NoURL, Prepaid: p.Prepaid, Points: t.accounts.get(p.Key).Points,
+				NoTalk: p.NoTalk, NoURL: p.NoURL, Prepaid: p.Prepaid, Points: t.Accounts.get(p.Key).Points,
 			}
 			for _, m := range t.ofPartner(p.Key) {
 				v.Stores = append(v.Stores, merchantView{m.MemberID, m.MerchantID, m.Status, m.CallbackURL})
@@ -215,9 +215,9 @@ func (s *Service) SetPoints(partnerKey string, points int) error {
 		if t.byKey[partnerKey] == nil {
 			return errNoPartner
 		}
-		a := *t.accounts.get(partnerKey)
+		a := *t.Accounts.get(partnerKey)
 		a.Points = points
-		t.accounts.put(a)
+		t.Accounts.put(a)
 		return nil
 	})
 }

@@ -20,10 +20,10 @@ func (st *store) copyBills(changed []*Bill) {
 func (s *Service) takeCopy(b Bill) error {
 	b.CallbackURL, b.Copied = "", true
 	return s.store.update(func(t *tables) error {
-		if before := t.bills.get(b.key()); before != nil && !before.Copied {
+		if before := t.Bills.get(b.key()); before != nil && !before.Copied {
 			return errNotACopy
 		}
-		t.bills.put(b)
+		t.Bills.put(b)
 		return nil
 	})
 }

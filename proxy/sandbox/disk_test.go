@@ -131,38 +131,26 @@ func TestOtherFilesAreRefusedAndNotChanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	database := func(name string, statements ...string) {
-		db, err := sql.Open("sqlite", at(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		for _, statement := range statements {
-			if _, err := db.Exec(statement); err != nil {
-				t.Fatal(err)
-			}
-		}
+	db, err := sql.Open("sqlite", at("older"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE bill (id TEXT)"); err != nil {
+		t.Fatal(err)
 	}
 	proxytest.WriteFile(t, at("text"), strings.Repeat("no database ", 1000))
 	if err := os.Mkdir(at("folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	database("other", "CREATE TABLE bill (id TEXT)")
-	database("marked", "PRAGMA application_id = 7")
-	s, err := sandbox.Open(at("newer"), sandbox.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	database("newer", "PRAGMA user_version = 99")
+	proxytest.WriteFile(t, at("newer"), `{"billbridge_sandbox":99}`+"\n")
+	proxytest.WriteFile(t, at("broken"), `{"billbridge_sandbox":2}`+"\n{}\n{\n{}\n")
 	used := open(t, at("used"), sandbox.Options{})
 	used.must(newCall("v2", "create"))
 	for name, want := range map[string]string{
-		"text": "it is not a data file of the sandbox", "other": "it is not a data file of the sandbox",
-		"marked": "it is not a data file of the sandbox", "newer": "its schema version is 99, but this billbridge supports 1",
-		"used": "another process has it open", "folder": "unable to open database file", "none/file": "there is no folder " + at("none"),
+		"text": "it is not a data file of the sandbox", "older": "it is an SQLite file, which this billbridge does not read: name a new file",
+		"newer": "its version is 99, but this billbridge supports 2", "broken": "line 3: unexpected end of JSON input",
+		"used": "another process has it open", "folder": "is a directory", "none/file": "there is no folder " + at("none"),
 	} {
 		before, _ := os.ReadFile(at(name))
 		_, err := sandbox.Open(at(name), sandbox.Options{})
@@ -174,6 +162,42 @@ func TestOtherFilesAreRefusedAndNotChanged(t *testing.T) {
 		}
 	}
 	used.must(newCall("v2", "read"))
+}
+
+// A call that a kill interrupted while it was written has no effect, and later calls are not lost after it.
+func TestLineThatAKillInterruptedIsRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	whole := open(t, filepath.Join(dir, "data"), sandbox.Options{})
+	begun := whole.dump()
+	whole.must(newCall("v2", "create"))
+	if err := whole.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := strings.LastIndex(strings.TrimSuffix(string(text), "\n"), "\n") + 1
+	for name, content := range map[string]string{
+		"header": string(text[:5]), "first byte": string(text[:last+1]), "all but the newline": string(text[:len(text)-1]),
+		"a block of zeros": string(text[:last]) + strings.Repeat("\x00", len(text)-last-1) + "\n",
+	} {
+		file := filepath.Join(dir, name)
+		proxytest.WriteFile(t, file, content)
+		r := open(t, file, sandbox.Options{})
+		if got := r.dump(); got != begun {
+			t.Errorf("%s: got\n%swant\n%s", name, got, begun)
+		}
+		r.must(newCall("v2", "create").with("billId", "LATER"))
+		want := r.dump()
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := open(t, file, sandbox.Options{}).dump(); got != want {
+			t.Errorf("%s, opened again: got\n%swant\n%s", name, got, want)
+		}
+	}
 }
 
 // A call whose write fails has no effect and is not acknowledged.
@@ -193,7 +217,7 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 		newCall("v2", "create").with("billId", "NEW"), newCall("legacy", "create").with("billId", "NEW"), newCall("v2", "resend"),
 		newCall("legacy", "destroy"), newCall("v2", "cancel").with("billId", "PAID"),
 	} {
-		if code, body := r.do(q); code != "ERROR" || strings.Contains(body, "database") {
+		if code, body := r.do(q); code != "ERROR" || strings.Contains(body, "file") {
 			t.Errorf("%s %s: %s", q.form, q.op, body)
 		}
 	}

@@ -100,14 +100,14 @@ func (s *Service) register(t *tables, c *call) result {
 		return refuseField(codeInvalid, "callbackUrl")
 	}
 	m := mapping{Partner: p.Key, Merchant: Merchant{MemberID: c.member, MerchantID: c.merchant}, Status: mappingRequested, Registered: t.now}
-	if existing := t.mappings.get(m.key()); existing != nil {
+	if existing := t.Mappings.get(m.key()); existing != nil {
 		m = *existing
 	}
 	if c.businessNumber != "" {
 		m.Number = c.businessNumber
 	}
 	m.CallbackURL, m.RedirectURL, m.Updated = c.callbackURL, c.redirectURL, t.now
-	t.mappings.put(m)
+	t.Mappings.put(m)
 	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + t.token("signup", m.Partner, m.MemberID, m.MerchantID)}}
 }
 
@@ -115,11 +115,11 @@ func (s *Service) register(t *tables, c *call) result {
 // is no such registration.
 func (s *Service) CompleteMapping(partnerKey, memberID, merchantID string) error {
 	return s.store.update(func(t *tables) error {
-		m := t.mappings.get(mappingKey{partnerKey, memberID, merchantID})
+		m := t.Mappings.get(mappingKey{partnerKey, memberID, merchantID})
 		if m == nil {
 			return fmt.Errorf("%w: member %q, merchant %q", errNoMapping, memberID, merchantID)
 		}
-		t.mappings.put(completeMapping(*m, Merchant{}, t.now))
+		t.Mappings.put(completeMapping(*m, Merchant{}, t.now))
 		return nil
 	})
 }
@@ -139,7 +139,7 @@ func completeMapping(m mapping, input Merchant, now time.Time) mapping {
 func (t *tables) ofPartner(key string) []*mapping {
 	list := []*mapping{}
 	for _, k := range t.merchants[key] {
-		list = append(list, t.mappings.get(k))
+		list = append(list, t.Mappings.get(k))
 	}
 	return list
 }
@@ -171,7 +171,7 @@ func (s *Service) status(t *tables, c *call) result {
 	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxMerchant:
 		return refuseField(codeInvalid, "merchant")
 	}
-	m := t.mappings.get(mappingKey{c.key, c.member, c.merchant})
+	m := t.Mappings.get(mappingKey{c.key, c.member, c.merchant})
 	if m == nil {
 		return refuse(codeNoReview)
 	}
@@ -185,7 +185,7 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 	if res.code != codeSuccess {
 		return res
 	}
-	m := t.mappings.get(mappingKey{c.key, c.member, c.merchant})
+	m := t.Mappings.get(mappingKey{c.key, c.member, c.merchant})
 	switch {
 	case m == nil:
 		return refuse(codeNoMerchant)
@@ -199,7 +199,7 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 		return succeeded
 	}
 	at := slices.IndexFunc(p.Temporary, func(l TemporaryMerchant) bool { return l.Code == c.temporaryCode })
-	a := *t.accounts.get(p.Key)
+	a := *t.Accounts.get(p.Key)
 	switch {
 	case at < 0:
 		return refuse(codeNoReview)
@@ -209,8 +209,8 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 		return refuse(codeTemporaryMapped)
 	}
 	a.Mapped = append(slices.Clip(a.Mapped), c.temporaryCode)
-	t.accounts.put(a)
-	t.mappings.put(completeMapping(*m, Merchant{}, t.now))
+	t.Accounts.put(a)
+	t.Mappings.put(completeMapping(*m, Merchant{}, t.now))
 	return succeeded
 }
 

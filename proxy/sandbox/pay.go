@@ -120,7 +120,7 @@ func (s *Service) attemptPayment(partnerKey, billID string, f func(*tables, *Bil
 		if err := f(t, &after); err != nil {
 			return err
 		}
-		t.bills.put(after)
+		t.Bills.put(after)
 		return nil
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Service) attemptPayment(partnerKey, billID string, f func(*tables, *Bil
 // lookUp returns a bill. partnerKey may be empty if only one partner has a bill with this id.
 func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
 	if partnerKey != "" {
-		if b := t.bills.get(billKey{partnerKey, billID}); b != nil {
+		if b := t.Bills.get(billKey{partnerKey, billID}); b != nil {
 			return b, nil
 		}
 		return nil, fmt.Errorf("%w: %q", errNoBill, billID)
@@ -145,7 +145,7 @@ func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
 	case 0:
 		return nil, fmt.Errorf("%w: %q", errNoBill, billID)
 	case 1:
-		return t.bills.get(found[0]), nil
+		return t.Bills.get(found[0]), nil
 	}
 	return nil, errAmbiguous
 }
@@ -163,13 +163,8 @@ func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
 }
 
 // Bills returns all bills in the order of creation.
-func (s *Service) Bills() []Bill {
-	list := []Bill{}
-	s.view(func(t *tables) {
-		for _, b := range t.bills.all() {
-			list = append(list, *b)
-		}
-	})
+func (s *Service) Bills() (list []Bill) {
+	s.view(func(t *tables) { list = t.Bills.all() })
 	return list
 }
 

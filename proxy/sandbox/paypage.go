@@ -81,7 +81,7 @@ type row struct {
 // billScreen returns the screen of a bill. modify may be nil.
 func (s *Service) billScreen(k billKey, modify func(*billView)) screen {
 	var v billView
-	s.view(func(t *tables) { v = s.viewBill(t.bills.get(k), t.now) })
+	s.view(func(t *tables) { v = s.viewBill(t.Bills.get(k), t.now) })
 	if modify != nil {
 		modify(&v)
 	}

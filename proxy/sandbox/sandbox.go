@@ -116,7 +116,7 @@ func (s *Service) SetClock(now time.Time) error {
 		if !now.IsZero() {
 			self.Ahead = now.Sub(real)
 		}
-		t.state.put(self)
+		t.State.put(self)
 		return nil
 	})
 	s.sendDue()
@@ -128,7 +128,7 @@ func (s *Service) SetMaintenance(on bool) error {
 	return s.store.update(func(t *tables) error {
 		self := t.serviceState()
 		self.Maintenance = on
-		t.state.put(self)
+		t.State.put(self)
 		return nil
 	})
 }

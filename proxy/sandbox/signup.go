@@ -86,7 +86,7 @@ type fieldView struct {
 // signUpScreen returns the screen of a registration. input is the rejected input of the form, or nil.
 func (s *Service) signUpScreen(k mappingKey, input *Merchant) screen {
 	var v signUpView
-	s.view(func(t *tables) { v.mapping = *t.mappings.get(k) })
+	s.view(func(t *tables) { v.mapping = *t.Mappings.get(k) })
 	v.Completed = v.Status == mappingCompleted
 	v.Refused = v.Completed && input != nil
 	for _, f := range signUpFields {
@@ -119,12 +119,12 @@ func (s *Service) takeSignUp(k mappingKey, token string, form url.Values) screen
 	}
 	var to string
 	err := s.store.update(func(t *tables) error {
-		m := t.mappings.get(k)
+		m := t.Mappings.get(k)
 		if m.Status == mappingCompleted || !valid {
 			return errRefused
 		}
 		input.Number = bareDigits(input.Number)
-		t.mappings.put(completeMapping(*m, input, t.now))
+		t.Mappings.put(completeMapping(*m, input, t.now))
 		to = redirectTarget(m.RedirectURL, token)
 		return nil
 	})

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -118,19 +119,30 @@ type state struct {
 
 func (*state) key() struct{} { return struct{}{} }
 
+// rows are the stored data. As JSON they are the rows that a transaction has changed: one line of the data file.
+type rows struct {
+	Accounts  table[string, account]       `json:"partners,omitzero"`
+	Bills     table[billKey, Bill]         `json:"bills,omitzero"`
+	Mappings  table[mappingKey, mapping]   `json:"mappings,omitzero"`
+	Callbacks table[callbackKey, Callback] `json:"callbacks,omitzero"`
+	State     table[struct{}, state]       `json:"state,omitzero"`
+}
+
+// end ends a transaction: it makes the changes or drops them.
+func (r *rows) end(commit bool) {
+	for _, t := range []interface{ end(commit bool) }{&r.Accounts, &r.Bills, &r.Mappings, &r.Callbacks, &r.State} {
+		t.end(commit)
+	}
+}
+
 // tables are all data of the service, in a transaction.
 type tables struct {
+	rows
 	controlToken string // keys the tokens of pages; may be empty
 
 	now       time.Time // the time of the service at the start of the transaction
 	contracts []*Partner
 	byKey     map[string]*Partner
-
-	accounts  table[string, account]
-	bills     table[billKey, Bill]
-	mappings  table[mappingKey, mapping]
-	callbacks table[callbackKey, Callback]
-	state     table[struct{}, state]
 
 	billsByID map[string][]billKey     // the bills of all partners by id
 	merchants map[string][]mappingKey  // the merchants by partner, in the order of registration
@@ -162,31 +174,31 @@ func openStore(file string, o Options) (*store, error) {
 		open:         map[callbackKey]struct{}{},
 	}}
 	t := &st.t
-	t.accounts = newTable("partner", (*account).key, nil)
-	t.bills = newTable("bill", (*Bill).key, func(b *Bill, isNew bool) {
+	t.Accounts = newTable((*account).key, nil)
+	t.Bills = newTable((*Bill).key, func(b *Bill, isNew bool) {
 		if isNew {
 			t.billsByID[b.ID] = append(t.billsByID[b.ID], b.key())
 			t.pages[t.token("bill", b.Partner, b.ID)] = b.key()
 		}
 	})
-	t.mappings = newTable("mapping", (*mapping).key, func(m *mapping, isNew bool) {
+	t.Mappings = newTable((*mapping).key, func(m *mapping, isNew bool) {
 		if isNew {
 			t.merchants[m.Partner] = append(t.merchants[m.Partner], m.key())
 			t.signups[t.token("signup", m.Partner, m.MemberID, m.MerchantID)] = m.key()
 		}
 	})
-	t.callbacks = newTable("callback", (*Callback).key, func(c *Callback, _ bool) {
+	t.Callbacks = newTable((*Callback).key, func(c *Callback, _ bool) {
 		if c.State == callbackWaiting {
 			t.open[c.key()] = struct{}{}
 		} else {
 			delete(t.open, c.key())
 		}
 	})
-	t.state = newTable("state", (*state).key, nil)
+	t.State = newTable((*state).key, nil)
 	if file != "" {
 		var err error
-		if st.disk, err = openDisk(file, t.kinds(), o.Log); err != nil {
-			return nil, err
+		if st.disk, err = openDisk(file, &t.rows, o.Log); err != nil {
+			return nil, fmt.Errorf("data file %s: %w", file, err)
 		}
 	}
 	for _, p := range o.Partners {
@@ -195,13 +207,13 @@ func openStore(file string, o Options) (*store, error) {
 	}
 	return st, st.update(func(t *tables) error {
 		for _, p := range t.contracts {
-			if t.accounts.get(p.Key) == nil {
-				t.accounts.put(account{Partner: p.Key, Points: p.Points})
+			if t.Accounts.get(p.Key) == nil {
+				t.Accounts.put(account{Partner: p.Key, Points: p.Points})
 			}
 			for _, s := range p.Merchants {
 				m := mapping{Partner: p.Key, Merchant: s, Status: mappingCompleted, Registered: t.now, Updated: t.now}
-				if t.mappings.get(m.key()) == nil {
-					t.mappings.put(m)
+				if t.Mappings.get(m.key()) == nil {
+					t.Mappings.put(m)
 				}
 			}
 		}
@@ -215,42 +227,22 @@ func (st *store) update(f func(t *tables) error) error {
 	defer st.mu.Unlock()
 	t := &st.t
 	t.now = st.clock().Add(t.serviceState().Ahead).In(seoul)
-	defer func() {
-		for _, k := range t.kinds() {
-			k.discard()
-		}
-	}()
+	defer t.end(false)
 	if err := f(t); err != nil {
 		return err
 	}
-	if st.disk != nil {
-		if err := st.disk.write(t.kinds()); err != nil {
-			return err
-		}
+	if err := st.disk.write(&t.rows); err != nil {
+		return fmt.Errorf("writing the data file: %w", err)
 	}
-	for _, k := range t.kinds() {
-		k.apply()
-	}
-	st.copyBills(t.bills.staged)
+	changed := t.Bills.staged
+	t.end(true)
+	st.copyBills(changed)
 	return nil
-}
-
-func (st *store) close() error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.disk == nil {
-		return nil
-	}
-	return st.disk.close()
-}
-
-func (t *tables) kinds() []kind {
-	return []kind{&t.accounts, &t.bills, &t.mappings, &t.callbacks, &t.state}
 }
 
 // serviceState returns the state of the service itself.
 func (t *tables) serviceState() state {
-	if s := t.state.get(struct{}{}); s != nil {
+	if s := t.State.get(struct{}{}); s != nil {
 		return *s
 	}
 	return state{}
@@ -260,7 +252,7 @@ func (t *tables) serviceState() state {
 func (t *tables) nextApproval() int {
 	s := t.serviceState()
 	s.Sequence++
-	t.state.put(s)
+	t.State.put(s)
 	return s.Sequence
 }
 
@@ -269,7 +261,7 @@ func (t *tables) allowsMerchant(p *Partner, member, merchant string) bool {
 	if !p.Strict {
 		return true
 	}
-	m := t.mappings.get(mappingKey{p.Key, member, merchant})
+	m := t.Mappings.get(mappingKey{p.Key, member, merchant})
 	return m != nil && m.Status == mappingCompleted && !m.Closed && !m.Suspended
 }
 
@@ -278,18 +270,17 @@ func (t *tables) takePoint(p *Partner) bool {
 	if !p.Prepaid {
 		return true
 	}
-	a := *t.accounts.get(p.Key)
+	a := *t.Accounts.get(p.Key)
 	if a.Points <= 0 {
 		return false
 	}
 	a.Points--
-	t.accounts.put(a)
+	t.Accounts.put(a)
 	return true
 }
 
 // A table has the rows of one kind. Rows are immutable: a change puts a copy in their place.
 type table[K comparable, V any] struct {
-	name   string // the name in the data file
 	keyOf  func(*V) K
 	index  func(v *V, isNew bool) // called for every new or changed row; may be nil
 	rows   map[K]*V
@@ -297,8 +288,8 @@ type table[K comparable, V any] struct {
 	staged []*V
 }
 
-func newTable[K comparable, V any](name string, keyOf func(*V) K, index func(*V, bool)) table[K, V] {
-	return table[K, V]{name: name, keyOf: keyOf, index: index, rows: map[K]*V{}}
+func newTable[K comparable, V any](keyOf func(*V) K, index func(*V, bool)) table[K, V] {
+	return table[K, V]{keyOf: keyOf, index: index, rows: map[K]*V{}}
 }
 
 // get returns a row as the transaction sees it, or nil.
@@ -314,66 +305,38 @@ func (tb *table[K, V]) get(k K) *V {
 // put stages a row for the end of the transaction.
 func (tb *table[K, V]) put(v V) { tb.staged = append(tb.staged, &v) }
 
-// all returns the committed rows in the order of insertion.
-func (tb *table[K, V]) all() []*V {
-	list := make([]*V, len(tb.order))
+// all returns copies of the committed rows in the order of insertion.
+func (tb *table[K, V]) all() []V {
+	list := make([]V, len(tb.order))
 	for i, k := range tb.order {
-		list[i] = tb.rows[k]
+		list[i] = *tb.rows[k]
 	}
 	return list
 }
 
-// A kind is a table of any row type.
-type kind interface {
-	label() string
-	apply()
-	discard()
-	// each calls a function for every staged row, encoded.
-	each(func(key string, value []byte) error) error
-	// load adds an encoded row.
-	load(value []byte) error
-}
-
-func (tb *table[K, V]) label() string { return tb.name }
-
-func (tb *table[K, V]) discard() { tb.staged = nil }
-
-func (tb *table[K, V]) apply() {
+// end ends a transaction.
+func (tb *table[K, V]) end(commit bool) {
 	for _, v := range tb.staged {
-		tb.insert(v)
-	}
-}
-
-func (tb *table[K, V]) insert(v *V) {
-	k := tb.keyOf(v)
-	_, known := tb.rows[k]
-	if !known {
-		tb.order = append(tb.order, k)
-	}
-	tb.rows[k] = v
-	if tb.index != nil {
-		tb.index(v, !known)
-	}
-}
-
-func (tb *table[K, V]) each(f func(key string, value []byte) error) error {
-	for _, v := range tb.staged {
-		value, err := json.Marshal(v)
-		if err != nil {
-			return err
+		if !commit {
+			break
 		}
-		if err := f(keyText(tb.keyOf(v)), value); err != nil {
-			return err
+		k := tb.keyOf(v)
+		_, known := tb.rows[k]
+		if !known {
+			tb.order = append(tb.order, k)
+		}
+		tb.rows[k] = v
+		if tb.index != nil {
+			tb.index(v, !known)
 		}
 	}
-	return nil
+	tb.staged = nil
 }
 
-func (tb *table[K, V]) load(value []byte) error {
-	v := new(V)
-	if err := json.Unmarshal(value, v); err != nil {
-		return err
-	}
-	tb.insert(v)
-	return nil
-}
+// The JSON of a table are its staged rows.
+
+func (tb *table[K, V]) IsZero() bool { return len(tb.staged) == 0 }
+
+func (tb *table[K, V]) MarshalJSON() ([]byte, error) { return json.Marshal(tb.staged) }
+
+func (tb *table[K, V]) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &tb.staged) }
