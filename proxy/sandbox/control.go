@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -36,45 +38,141 @@ import (
 //	GET    /calls                  the number of calls by operation
 func (s *Service) Control() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
-	r.HandleFunc("/partners", s.showPartners).Methods(http.MethodGet)
-	r.HandleFunc("/bills", s.showBills).Methods(http.MethodGet)
-	r.HandleFunc("/bills/{billId}", s.showBill).Methods(http.MethodGet)
-	r.HandleFunc("/bills/{billId}/pay", s.controlPay).Methods(http.MethodPost)
-	r.HandleFunc("/bills/{billId}/fail", s.controlFail).Methods(http.MethodPost)
-	r.HandleFunc("/bills/{billId}/notify", s.controlNotify).Methods(http.MethodPost)
-	r.HandleFunc("/callbacks", s.showCallbacks).Methods(http.MethodGet)
-	r.HandleFunc("/transactions/{txId}", s.showTransaction).Methods(http.MethodGet)
-	r.HandleFunc("/networks", s.controlNetworks).Methods(http.MethodPost)
-	r.HandleFunc("/mappings/complete", s.controlComplete).Methods(http.MethodPost)
-	r.HandleFunc("/points", s.controlPoints).Methods(http.MethodPost)
-	r.HandleFunc("/maintenance", s.controlMaintenance).Methods(http.MethodPost)
-	r.HandleFunc("/clock", s.showClock).Methods(http.MethodGet)
-	r.HandleFunc("/clock", s.controlClock).Methods(http.MethodPost)
-	r.HandleFunc("/clock", s.controlResetClock).Methods(http.MethodDelete)
-	r.HandleFunc("/faults", s.controlFault).Methods(http.MethodPost)
-	r.HandleFunc("/faults", s.controlClear).Methods(http.MethodDelete)
-	r.HandleFunc("/calls", s.showCalls).Methods(http.MethodGet)
-	r.NotFoundHandler = controlErrorHandler(http.StatusNotFound, "no such path")
-	r.MethodNotAllowedHandler = controlErrorHandler(http.StatusMethodNotAllowed, "method not allowed")
-	return guard{token: s.opt.ControlToken, bearer: true, refuse: func(w http.ResponseWriter, status int, text localized) {
-		writeControlError(w, status, text.EN)
-	}}.protect(r)
+	handle(r, "GET /partners", func(struct{}, ask) (any, error) { return s.partnerViews(), nil })
+	handle(r, "GET /bills", func(_ struct{}, a ask) (any, error) {
+		return slices.DeleteFunc(s.Bills(), func(b Bill) bool { return a.excludes("partner", b.Partner) }), nil
+	})
+	handle(r, "GET /bills/{id}", func(_ struct{}, a ask) (any, error) {
+		return s.Bill(a.query("partner"), a.id())
+	})
+	handle(r, "POST /bills/{id}/pay", func(in struct {
+		ofPartner
+		Payment
+	}, a ask,
+	) (any, error) {
+		return s.pay(in.Partner, a.id(), in.Payment)
+	})
+	handle(r, "POST /bills/{id}/fail", func(in struct {
+		ofPartner
+		Code *string `json:"code"`
+	}, a ask,
+	) (any, error) {
+		code := codeNoNetwork
+		if in.Code != nil {
+			code = *in.Code
+		}
+		return s.fail(in.Partner, a.id(), code)
+	})
+	handle(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) (any, error) {
+		return struct{}{}, s.Notify(in.Partner, a.id())
+	})
+	handle(r, "GET /callbacks", func(_ struct{}, a ask) (any, error) {
+		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
+			return a.excludes("partner", c.Partner) || a.excludes("bill", c.BillID)
+		}), nil
+	})
+	handle(r, "GET /transactions/{id}", func(_ struct{}, a ask) (any, error) {
+		return s.transaction(a.id()), nil
+	})
+	handle(r, "POST /networks", func(in struct {
+		Code  string `json:"code"`
+		Count int    `json:"count"`
+	}, _ ask,
+	) (any, error) {
+		return in, s.Networks(in.Code, in.Count)
+	})
+	handle(r, "POST /mappings/complete", func(in struct {
+		ofPartner
+		Member   string `json:"member"`
+		Merchant string `json:"merchant"`
+	}, _ ask,
+	) (any, error) {
+		return struct{}{}, s.CompleteMapping(in.Partner, in.Member, in.Merchant)
+	})
+	handle(r, "POST /points", func(in struct {
+		ofPartner
+		Points int `json:"points"`
+	}, _ ask,
+	) (any, error) {
+		return in, s.SetPoints(in.Partner, in.Points)
+	})
+	handle(r, "POST /maintenance", func(in struct {
+		On bool `json:"on"`
+	}, _ ask,
+	) (any, error) {
+		return in, s.SetMaintenance(in.On)
+	})
+	handle(r, "GET /clock", func(struct{}, ask) (any, error) { return clockView{Now: s.Now()}, nil })
+	handle(r, "POST /clock", func(in clockView, _ ask) (any, error) { return s.setClock(in) })
+	handle(r, "DELETE /clock", func(struct{}, ask) (any, error) {
+		err := s.SetClock(time.Time{})
+		return clockView{Now: s.Now()}, err
+	})
+	handle(r, "POST /faults", func(in struct {
+		Fault
+		DelayMS int `json:"delay_ms"`
+	}, _ ask,
+	) (any, error) {
+		in.Delay = time.Duration(in.DelayMS) * time.Millisecond
+		return in, s.addFault(in.Fault)
+	})
+	handle(r, "DELETE /faults", func(struct{}, ask) (any, error) {
+		s.ClearFaults()
+		return struct{}{}, s.Networks(codeSuccess, 0)
+	})
+	handle(r, "GET /calls", func(struct{}, ask) (any, error) { return s.Calls(), nil })
+	refuse := func(w http.ResponseWriter, status int, text localized) {
+		writeControl(w, nil, &refusedError{status, text.EN})
+	}
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, localized{EN: "no such path"})
+	})
+	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusMethodNotAllowed, localized{EN: "method not allowed"})
+	})
+	return guard{token: s.opt.ControlToken, bearer: true, refuse: refuse}.protect(r)
 }
 
+// ofPartner is the part of a body that names the partner of a bill.
+type ofPartner struct {
+	Partner string `json:"partner"`
+}
+
+// An ask is a request of the control API.
+type ask struct{ *http.Request }
+
+// id returns the bill or the transaction that the path names.
+func (a ask) id() string { return mux.Vars(a.Request)["id"] }
+
+func (a ask) query(name string) string { return a.URL.Query().Get(name) }
+
+// excludes reports whether the query names another value.
+func (a ask) excludes(name, value string) bool { return a.query(name) != "" && a.query(name) != value }
+
+// handle adds a call whose body is an In. A POST with an empty body counts as {}. An unknown field is an error.
+func handle[In any](r *mux.Router, call string, f func(In, ask) (any, error)) {
+	method, path, _ := strings.Cut(call, " ")
+	r.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if method == http.MethodPost {
+			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
+			dec.DisallowUnknownFields()
+			if err := dec.Decode(&in); err != nil && !errors.Is(err, io.EOF) {
+				writeControl(w, nil, &refusedError{http.StatusBadRequest, err.Error()})
+				return
+			}
+		}
+		out, err := f(in, ask{r})
+		writeControl(w, out, err)
+	}).Methods(method)
+}
+
+// A partnerView is a partner as the control API shows it.
 type partnerView struct {
-	Key        string         `json:"api_key"`
-	Name       string         `json:"name"`
-	Stores     []merchantView `json:"stores"`
-	Strict     bool           `json:"strict"`
-	Temporary  []string       `json:"temporary"`
-	NotLinked  bool           `json:"not_linked"`
-	Removed    bool           `json:"removed"`
-	NoContract bool           `json:"no_contract"`
-	NoBilling  bool           `json:"no_billing"`
-	NoTalk     bool           `json:"no_talk"`
-	NoURL      bool           `json:"no_url"`
-	Prepaid    bool           `json:"prepaid"`
-	Points     int            `json:"points"`
+	Partner
+	Points    int            `json:"points"` // those that are left
+	Stores    []merchantView `json:"stores"`
+	Temporary []string       `json:"temporary"`
 }
 
 type merchantView struct {
@@ -84,15 +182,11 @@ type merchantView struct {
 	CallbackURL string `json:"callback_url"`
 }
 
-func (s *Service) showPartners(w http.ResponseWriter, _ *http.Request) {
+func (s *Service) partnerViews() []partnerView {
 	list := []partnerView{}
 	s.view(func(t *tables) {
 		for _, p := range t.contracts {
-			v := partnerView{
-				Key: p.Key, Name: p.Name, Stores: []merchantView{}, Strict: p.Strict, Temporary: []string{},
-				NotLinked: p.NotLinked, Removed: p.Removed, NoContract: p.NoContract, NoBilling: p.NoBilling,
-				NoTalk: p.NoTalk, NoURL: p.NoURL, Prepaid: p.Prepaid, Points: t.Accounts.get(p.Key).Points,
-			}
+			v := partnerView{*p, t.Accounts.get(p.Key).Points, []merchantView{}, []string{}}
 			for _, m := range t.ofPartner(p.Key) {
 				v.Stores = append(v.Stores, merchantView{m.MemberID, m.MerchantID, m.Status, m.CallbackURL})
 			}
@@ -102,111 +196,17 @@ func (s *Service) showPartners(w http.ResponseWriter, _ *http.Request) {
 			list = append(list, v)
 		}
 	})
-	writeOK(w, list)
+	return list
 }
 
-func (s *Service) showBills(w http.ResponseWriter, r *http.Request) {
-	bills := s.Bills()
-	if partner := r.URL.Query().Get("partner"); partner != "" {
-		kept := []Bill{}
-		for _, b := range bills {
-			if b.Partner == partner {
-				kept = append(kept, b)
-			}
-		}
-		bills = kept
-	}
-	writeOK(w, bills)
-}
-
-func (s *Service) showBill(w http.ResponseWriter, r *http.Request) {
-	b, err := s.Bill(r.URL.Query().Get("partner"), mux.Vars(r)["billId"])
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeOK(w, b)
-}
-
-func (s *Service) controlPay(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Partner string `json:"partner"`
-		Payment
-	}
-	if !decodeControl(w, r, &in) {
-		return
-	}
-	answerControl(w)(s.pay(in.Partner, mux.Vars(r)["billId"], in.Payment))
-}
-
-func (s *Service) controlFail(w http.ResponseWriter, r *http.Request) {
-	in := struct {
-		Partner string `json:"partner"`
-		Code    string `json:"code"`
-	}{Code: codeNoNetwork}
-	if !decodeControl(w, r, &in) {
-		return
-	}
-	b, err := s.fail(in.Partner, mux.Vars(r)["billId"], in.Code)
-	if declined := new(declinedError); errors.As(err, &declined) {
-		err = nil // the failed payment was requested
-	}
-	answerControl(w)(b, err)
-}
-
-func (s *Service) controlNotify(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Partner string `json:"partner"`
-	}
-	if !decodeControl(w, r, &in) {
-		return
-	}
-	answerControl(w)(struct{}{}, s.Notify(in.Partner, mux.Vars(r)["billId"]))
-}
-
-func (s *Service) showCallbacks(w http.ResponseWriter, r *http.Request) {
-	partner, bill := r.URL.Query().Get("partner"), r.URL.Query().Get("bill")
-	list := []Callback{}
-	for _, c := range s.Callbacks() {
-		if (partner == "" || c.Partner == partner) && (bill == "" || c.BillID == bill) {
-			list = append(list, c)
-		}
-	}
-	writeOK(w, list)
-}
-
-// showTransaction looks up a bill by its transaction id ("Events").
-func (s *Service) showTransaction(w http.ResponseWriter, r *http.Request) {
+// transaction looks up a bill by its transaction id ("Events").
+func (s *Service) transaction(id string) v2Envelope {
 	for _, b := range s.Bills() {
-		if b.Approval != nil && b.Approval.TxNum == mux.Vars(r)["txId"] {
-			writeOK(w, v2Envelope{codeSuccess, messageOf(codeSuccess), s.v2Record(&b)})
-			return
+		if b.Approval != nil && b.Approval.TxNum == id {
+			return v2Envelope{codeSuccess, messageOf(codeSuccess), s.v2Record(&b)}
 		}
 	}
-	writeOK(w, v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil})
-}
-
-func (s *Service) controlNetworks(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Code  string `json:"code"`
-		Count int    `json:"count"`
-	}
-	if !decodeControl(w, r, &in) {
-		return
-	}
-	answerControl(w)(in, s.Networks(in.Code, in.Count))
-}
-
-func (s *Service) controlComplete(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Partner  string `json:"partner"`
-		Member   string `json:"member"`
-		Merchant string `json:"merchant"`
-	}
-	if !decodeControl(w, r, &in) {
-		return
-	}
-	answerControl(w)(struct{}{}, s.CompleteMapping(in.Partner, in.Member, in.Merchant))
+	return v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil}
 }
 
 // SetPoints sets the points of a prepaid partner. It fails if there is no such partner.
@@ -222,151 +222,45 @@ func (s *Service) SetPoints(partnerKey string, points int) error {
 	})
 }
 
-func (s *Service) controlPoints(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Partner string `json:"partner"`
-		Points  int    `json:"points"`
-	}
-	if !decodeControl(w, r, &in) {
-		return
-	}
-	answerControl(w)(in, s.SetPoints(in.Partner, in.Points))
-}
-
-func (s *Service) controlMaintenance(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		On bool `json:"on"`
-	}
-	if !decodeControl(w, r, &in) {
-		return
-	}
-	answerControl(w)(in, s.SetMaintenance(in.On))
-}
-
 type clockView struct {
-	Now time.Time `json:"now"`
+	Now     time.Time `json:"now"`
+	Advance string    `json:"advance,omitempty"`
 }
 
-func (s *Service) showClock(w http.ResponseWriter, _ *http.Request) { writeOK(w, clockView{s.Now()}) }
-
-func (s *Service) controlClock(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Now     time.Time `json:"now"`
-		Advance string    `json:"advance"`
-	}
-	if !decodeControl(w, r, &in) {
-		return
-	}
+func (s *Service) setClock(in clockView) (any, error) {
 	to := in.Now
 	if in.Advance != "" {
 		by, err := time.ParseDuration(in.Advance)
 		if err != nil {
-			writeControlError(w, http.StatusBadRequest, fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
-			return
+			text := fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance)
+			return nil, &refusedError{http.StatusBadRequest, text}
 		}
 		to = s.Now().Add(by)
 	}
 	if to.IsZero() || !in.Now.IsZero() && in.Advance != "" {
-		writeControlError(w, http.StatusBadRequest, "expected either now or advance")
-		return
+		return nil, &refusedError{http.StatusBadRequest, "expected either now or advance"}
 	}
 	err := s.SetClock(to)
-	answerControl(w)(clockView{s.Now()}, err)
+	return clockView{Now: s.Now()}, err
 }
 
-func (s *Service) controlResetClock(w http.ResponseWriter, _ *http.Request) {
-	err := s.SetClock(time.Time{})
-	answerControl(w)(clockView{s.Now()}, err)
+// A refusedError is why the control API refuses a call, with its HTTP status. Any other error is one of the data file.
+type refusedError struct {
+	status int
+	text   string
 }
 
-func (s *Service) controlFault(w http.ResponseWriter, r *http.Request) {
-	var in struct {
-		Operation string `json:"operation"`
-		Count     int    `json:"count"`
-		DelayMS   int    `json:"delay_ms"`
-		Status    int    `json:"status"`
-		Body      string `json:"body"`
-		Code      string `json:"code"`
-		Truncate  bool   `json:"truncate"`
-		Drop      bool   `json:"drop"`
-		Gzip      bool   `json:"gzip"`
-		Skip      bool   `json:"skip"`
-	}
-	if !decodeControl(w, r, &in) {
-		return
-	}
-	if in.Status != 0 && (in.Status < 200 || in.Status > 599) {
-		// A 1xx is not a final status, and net/http panics on invalid ones.
-		writeControlError(w, http.StatusBadRequest, "status: expected 200 to 599")
-		return
-	}
-	f := Fault{
-		Operation: in.Operation, Count: in.Count, Delay: time.Duration(in.DelayMS) * time.Millisecond,
-		Status: in.Status, Body: in.Body, Code: in.Code,
-		Truncate: in.Truncate, Drop: in.Drop, Gzip: in.Gzip, Skip: in.Skip,
-	}
-	if err := f.check(); err != nil {
-		writeControlError(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	s.Fault(f)
-	writeOK(w, in)
-}
+func (e *refusedError) Error() string { return e.text }
 
-func (s *Service) controlClear(w http.ResponseWriter, _ *http.Request) {
-	s.ClearFaults()
-	answerControl(w)(struct{}{}, s.Networks(codeSuccess, 0))
-}
-
-func (s *Service) showCalls(w http.ResponseWriter, _ *http.Request) { writeOK(w, s.Calls()) }
-
-// decodeControl decodes a request of the control API. An empty body counts as {}. An unknown field is an error.
-func decodeControl(w http.ResponseWriter, r *http.Request, into any) bool {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		writeControlError(w, http.StatusBadRequest, err.Error())
-		return false
-	}
-	return true
-}
-
-func writeOK(w http.ResponseWriter, v any) { writeControl(w, http.StatusOK, v) }
-
-// answerControl returns a function that writes a result or an error.
-func answerControl(w http.ResponseWriter) func(v any, err error) {
-	return func(v any, err error) {
-		if err != nil {
-			writeError(w, err)
-			return
+func writeControl(w http.ResponseWriter, v any, err error) {
+	status := http.StatusOK
+	if err != nil {
+		status = http.StatusInternalServerError
+		if refused := new(refusedError); errors.As(err, &refused) {
+			status = refused.status
 		}
-		writeOK(w, v)
+		v = map[string]string{"error": err.Error()}
 	}
-}
-
-func writeError(w http.ResponseWriter, err error) {
-	status := http.StatusInternalServerError // the data file
-	declined := new(declinedError)
-	switch {
-	case errors.Is(err, errNoBill), errors.Is(err, errNoMapping), errors.Is(err, errNoPartner):
-		status = http.StatusNotFound
-	case errors.Is(err, errAmbiguous), errors.Is(err, errNotPayable), errors.As(err, &declined):
-		status = http.StatusConflict
-	case errors.Is(err, errInvalidPayment):
-		status = http.StatusBadRequest
-	}
-	writeControlError(w, status, err.Error())
-}
-
-func writeControlError(w http.ResponseWriter, status int, text string) {
-	writeControl(w, status, map[string]string{"error": text})
-}
-
-func controlErrorHandler(status int, text string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeControlError(w, status, text) })
-}
-
-func writeControl(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(marshal(v), '\n'))

@@ -16,25 +16,25 @@ import (
 // that is lost after the operation took effect.
 type Fault struct {
 	// Operation is the operation whose replies change, such as bill.create; any if empty.
-	Operation string
+	Operation string `json:"operation"`
 	// Count is the number of replies that change; 1 if it is not positive.
-	Count int
+	Count int `json:"count"`
 	// Delay is the time before the reply begins.
-	Delay time.Duration
+	Delay time.Duration `json:"-"`
 	// Status replaces the HTTP status of the reply, if it is not 0.
-	Status int
+	Status int `json:"status"`
 	// Body replaces the body of the reply, if it is not empty.
-	Body string
+	Body string `json:"body"`
 	// Code refuses the call with this code, without carrying out the operation.
-	Code string
+	Code string `json:"code"`
 	// Truncate sends half of the body and then aborts the connection.
-	Truncate bool
+	Truncate bool `json:"truncate"`
 	// Drop aborts the connection before anything is sent.
-	Drop bool
+	Drop bool `json:"drop"`
 	// Gzip compresses the body, with Content-Encoding: gzip.
-	Gzip bool
+	Gzip bool `json:"gzip"`
 	// Skip does not carry out the operation. The reply is the failure ERROR, changed by the other fields.
-	Skip bool
+	Skip bool `json:"skip"`
 }
 
 // A faultQueue has the faults that wait for calls, in order.
@@ -43,27 +43,32 @@ type faultQueue struct {
 	waiting []Fault
 }
 
-// check returns an error if no call can match the fault.
-func (f Fault) check() error {
-	if f.Operation != "" && !slices.Contains(operations, operation(f.Operation)) {
-		names := make([]string, len(operations))
-		for i, op := range operations {
-			names[i] = string(op)
-		}
-		return fmt.Errorf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
+// Fault adds a fault after the others for the same calls. It panics if its operation or its status does not exist.
+func (s *Service) Fault(f Fault) {
+	if err := s.addFault(f); err != nil {
+		panic(err) // a programming error
 	}
-	return nil
 }
 
-// Fault adds a fault after the others for the same calls. It panics if its operation does not exist.
-func (s *Service) Fault(f Fault) {
-	if err := f.check(); err != nil {
-		panic(err) // a programming error: no call would ever match
+// addFault adds a fault, unless no call could match it or no reply could have its status.
+func (s *Service) addFault(f Fault) error {
+	names := make([]string, len(operations))
+	for i, op := range operations {
+		names[i] = string(op)
+	}
+	switch {
+	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
+		// A 1xx is not a final status, and net/http panics on invalid ones.
+		return &refusedError{http.StatusBadRequest, "status: expected 200 to 599"}
+	case f.Operation != "" && !slices.Contains(names, f.Operation):
+		text := fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
+		return &refusedError{http.StatusBadRequest, text}
 	}
 	s.faults.mu.Lock()
 	defer s.faults.mu.Unlock()
 	f.Count = max(f.Count, 1)
 	s.faults.waiting = append(s.faults.waiting, f)
+	return nil
 }
 
 // ClearFaults removes all unused faults.

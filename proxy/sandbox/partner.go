@@ -2,25 +2,25 @@ package sandbox
 
 // Partner is a partner and its contract. The zero value of the flags is a partner without restrictions.
 type Partner struct {
-	Key  string // at most 32 characters
-	Name string
+	Key  string `json:"api_key"` // at most 32 characters
+	Name string `json:"name"`
 	// Merchants are mapped from the start.
-	Merchants []Merchant
+	Merchants []Merchant `json:"-"`
 	// Strict accepts bill calls for mapped merchants only; another member or merchant is PARTNER_003. Otherwise any
 	// member and merchant is accepted.
-	Strict bool
+	Strict bool `json:"strict"`
 	// Temporary are the temporary business locations that a merchant can be mapped to.
-	Temporary []TemporaryMerchant
+	Temporary []TemporaryMerchant `json:"-"`
 
-	NotLinked  bool // PARTNER_001 on every sub-business operation
-	Removed    bool // PARTNER_005 on every operation
-	NoContract bool // PARTNER_006 on every operation
-	NoBilling  bool // PARTNER_007 on every bill operation
-	NoTalk     bool // BILL_009 on a TALK bill and on any legacy bill
-	NoURL      bool // BILL_010 on a URL bill
+	NotLinked  bool `json:"not_linked"`  // PARTNER_001 on every sub-business operation
+	Removed    bool `json:"removed"`     // PARTNER_005 on every operation
+	NoContract bool `json:"no_contract"` // PARTNER_006 on every operation
+	NoBilling  bool `json:"no_billing"`  // PARTNER_007 on every bill operation
+	NoTalk     bool `json:"no_talk"`     // BILL_009 on a TALK bill and on any legacy bill
+	NoURL      bool `json:"no_url"`      // BILL_010 on a URL bill
 	// Prepaid partners pay one point for each message: POINT_001 when Points are used up. Other partners ignore Points.
-	Prepaid bool
-	Points  int
+	Prepaid bool `json:"prepaid"`
+	Points  int  `json:"-"`
 }
 
 // Merchant is a merchant (sub-business) of a partner.

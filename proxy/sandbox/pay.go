@@ -1,8 +1,8 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,18 +27,13 @@ const selfIssueNumber = "0100001234"
 
 // Errors of payments, for which the interface has no codes.
 var (
-	errNoBill         = errors.New("no such bill")
-	errAmbiguous      = errors.New("several partners have a bill with this id: name the partner")
-	errNotPayable     = errors.New("the bill cannot be paid")
-	errInvalidPayment = errors.New("invalid payment")
-	errNoMapping      = errors.New("no such registration")
-	errNoPartner      = errors.New("no such partner")
+	errNoBill         = &refusedError{http.StatusNotFound, "no such bill"}
+	errAmbiguous      = &refusedError{http.StatusConflict, "several partners have a bill with this id: name the partner"}
+	errNotPayable     = &refusedError{http.StatusConflict, "the bill cannot be paid"}
+	errInvalidPayment = &refusedError{http.StatusBadRequest, "invalid payment"}
+	errNoMapping      = &refusedError{http.StatusNotFound, "no such registration"}
+	errNoPartner      = &refusedError{http.StatusNotFound, "no such partner"}
 )
-
-// A declinedError is a payment that a card network or issuer declined. The bill stays unpaid and records the payment.
-type declinedError struct{ Code string } // from the catalogue
-
-func (d *declinedError) Error() string { return d.Code + ": " + messageOf(d.Code) }
 
 // A Payment describes a payment of a customer. The zero value is a card payment without installments.
 type Payment struct {
@@ -65,29 +60,24 @@ func (s *Service) PayWith(partnerKey, billID string, p Payment) error {
 	return err
 }
 
+// pay is PayWith. If the payment is declined, it also returns the bill, which stays unpaid and records the payment.
 func (s *Service) pay(partnerKey, billID string, p Payment) (Bill, error) {
-	return s.attemptPayment(partnerKey, billID, func(t *tables, b *Bill) error {
-		a, err := s.approve(t, p)
-		if err != nil {
-			return err
+	b, err := s.attemptPayment(partnerKey, billID, func(t *tables, b *Bill) (declined string, err error) {
+		if b.Approval, err = s.approve(t, p); err != nil {
+			return "", err
 		}
-		if code := s.networks.next(false, a.Method); code != codeSuccess {
-			b.Failed = append(slices.Clip(b.Failed), FailedPayment{t.now, code})
-			return nil
-		}
-		b.State, b.Approval = statePaid, a
-		s.notify(t, b)
-		return nil
+		return s.networks.next(false, b.Approval.Method), nil
 	})
+	if err == nil && b.State == stateUnpaid {
+		code := b.lastFailure()
+		err = &refusedError{http.StatusConflict, code + ": " + messageOf(code)}
+	}
+	return b, err
 }
 
 // Fail makes a payment that fails with one of declineCodes. The bill stays unpaid, and no callback is sent.
 func (s *Service) Fail(partnerKey, billID, code string) error {
 	_, err := s.fail(partnerKey, billID, code)
-	var declined *declinedError
-	if errors.As(err, &declined) {
-		return nil
-	}
 	return err
 }
 
@@ -95,39 +85,39 @@ func (s *Service) fail(partnerKey, billID, code string) (Bill, error) {
 	if !slices.Contains(declineCodes, code) {
 		return Bill{}, fmt.Errorf("%w: expected one of %s but got: %q", errInvalidPayment, strings.Join(declineCodes, ", "), code)
 	}
-	return s.attemptPayment(partnerKey, billID, func(t *tables, b *Bill) error {
-		b.Failed = append(slices.Clip(b.Failed), FailedPayment{t.now, code})
-		return nil
-	})
+	return s.attemptPayment(partnerKey, billID, func(*tables, *Bill) (string, error) { return code, nil })
 }
 
-// attemptPayment runs f on a copy of a bill that can be paid, and stores the copy unless f fails. If f adds a failed
-// payment, the error is a *declinedError.
-func (s *Service) attemptPayment(partnerKey, billID string, f func(*tables, *Bill) error) (after Bill, err error) {
-	var before int
+// attemptPayment makes a payment of a bill that can be paid: pay approves it, or returns the code with which it is
+// declined.
+func (s *Service) attemptPayment(
+	partnerKey, billID string, pay func(*tables, *Bill) (declined string, err error),
+) (after Bill, err error) {
 	err = s.store.update(func(t *tables) error {
-		found, err := t.lookUp(partnerKey, billID)
-		if err != nil {
-			return err
-		}
+		before, err := t.lookUp(partnerKey, billID)
 		switch {
-		case found.State != stateUnpaid:
-			return fmt.Errorf("%w: its state is %s", errNotPayable, found.State)
-		case s.expired(found.ExpireDt, t.now):
-			return fmt.Errorf("%w: it expired on %s", errNotPayable, found.ExpireDt)
-		}
-		before, after = len(found.Failed), *found
-		if err := f(t, &after); err != nil {
+		case err != nil:
 			return err
+		case before.State != stateUnpaid:
+			return fmt.Errorf("%w: its state is %s", errNotPayable, before.State)
+		case s.expired(before.ExpireDt, t.now):
+			return fmt.Errorf("%w: it expired on %s", errNotPayable, before.ExpireDt)
+		}
+		after = *before
+		switch declined, err := pay(t, &after); {
+		case err != nil:
+			return err
+		case declined != codeSuccess:
+			after.Approval, after.Failed = nil, append(slices.Clip(after.Failed), FailedPayment{t.now, declined})
+		default:
+			after.State = statePaid
+			s.notify(t, &after)
 		}
 		t.Bills.put(after)
 		return nil
 	})
 	if err != nil {
 		return Bill{}, err
-	}
-	if len(after.Failed) > before {
-		return after, &declinedError{after.Failed[before].Code}
 	}
 	s.sendDue()
 	return after, nil

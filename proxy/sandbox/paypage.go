@@ -197,14 +197,14 @@ func (s *Service) takePayment(k billKey, token string, form url.Values) screen {
 		return showAgain(func(v *billView) { v.Wrong = mistakes })
 	}
 	b, err := s.pay(k.partner, k.id, p)
-	declined := new(declinedError)
 	switch {
 	case err == nil:
 		return screen{to: redirectTarget(b.PageRedirectURL, token)}
-	case errors.As(err, &declined):
+	case b.State == stateUnpaid: // declined
 		// The status is 200: the form was processed, and the bill records the failed payment.
 		return showAgain(func(v *billView) {
-			v.Declined = &declinedView{declined.Code, localized{messageOf(declined.Code), declinedWords[declined.Code]}}
+			code := b.lastFailure()
+			v.Declined = &declinedView{code, localized{messageOf(code), declinedWords[code]}}
 		})
 	case errors.Is(err, errNotPayable):
 		return showAgain(func(*billView) {})

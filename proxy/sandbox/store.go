@@ -83,6 +83,9 @@ type FailedPayment struct {
 // billKey identifies a bill. A bill id is unique within its partner.
 type billKey struct{ partner, id string }
 
+// lastFailure returns the code of the last payment that was declined.
+func (b *Bill) lastFailure() string { return b.Failed[len(b.Failed)-1].Code }
+
 func (b *Bill) key() billKey { return billKey{b.Partner, b.ID} }
 
 // An account has what changes about a partner. The rest is in Partner.
