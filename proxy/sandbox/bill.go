@@ -60,7 +60,7 @@ func notKeyCharacter(r rune) bool { return r <= ' ' || r > '~' }
 
 // billPartner is partner with the checks that all bill operations share.
 func (t *tables) billPartner(c *call) (*Partner, result) {
-	p, code := t.partner(c.key)
+	p, code := t.partner(c.Partner)
 	switch {
 	case code != codeSuccess:
 		return nil, refuse(code)
@@ -68,14 +68,14 @@ func (t *tables) billPartner(c *call) (*Partner, result) {
 		return nil, refuse(codeNotGranted)
 	case c.wrongType != "":
 		return nil, refuseField(codeInvalid, c.wrongType)
-	case c.member == "" || utf8.RuneCountInString(c.member) > maxMerchant:
+	case c.Member == "" || utf8.RuneCountInString(c.Member) > maxMerchant:
 		return nil, refuseField(codeInvalid, "member")
-	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxMerchant:
+	case c.Merchant == "" || utf8.RuneCountInString(c.Merchant) > maxMerchant:
 		return nil, refuseField(codeInvalid, "merchant")
-	case !t.allowsMerchant(p, c.member, c.merchant):
+	case !t.allowsMerchant(p, c.Member, c.Merchant):
 		return nil, refuse(codeUnknownKey)
-	case c.billID == "":
-		return nil, refuseField(codeInvalid, c.fieldPath(c.names.billID))
+	case c.ID == "":
+		return nil, c.invalid("billId")
 	}
 	return p, succeeded
 }
@@ -90,23 +90,18 @@ func (s *Service) create(t *tables, c *call) result {
 		return res
 	}
 	switch {
-	case c.sendType == sendTalk && p.NoTalk:
+	case c.SendType == sendTalk && p.NoTalk:
 		return refuse(codeNoTalk)
-	case c.sendType == sendURL && p.NoURL:
+	case c.SendType == sendURL && p.NoURL:
 		return refuse(codeNoURL)
-	case t.Bills.get(billKey{c.key, c.billID}) != nil,
-		s.opt.GlobalBillIDs && len(t.billsByID[c.billID]) > 0:
+	case t.Bills.get(c.Bill.key()) != nil,
+		s.opt.GlobalBillIDs && len(t.billsByID[c.ID]) > 0:
 		return refuse(codeDuplicate)
 	}
-	b := Bill{
-		Partner: c.key, Member: c.member, Merchant: c.merchant, ID: c.billID,
-		Form: c.form.String(), State: stateUnpaid, SendType: c.sendType,
-		Issuer: c.issuer, Product: c.product, Price: c.price, SupplyPrice: c.supplyPrice, Tax: c.tax,
-		MemberName: c.memberName, Phone: c.phone, Message: c.message, ExpireDt: c.expireDt,
-		CallbackURL: c.callbackURL, PageRedirectURL: c.pageRedirectURL,
-		ShortURL: c.base + payPath + t.token("bill", c.key, c.billID), Created: t.now,
-	}
-	if c.sendType == sendTalk {
+	b := c.Bill
+	b.Form, b.State, b.Created = string(c.form), stateUnpaid, t.now
+	b.ShortURL = c.base + payPath + t.token("bill", b.Partner, b.ID)
+	if c.SendType == sendTalk {
 		if !t.takePoint(p) {
 			return refuse(codeNoPoints)
 		}
@@ -118,30 +113,29 @@ func (s *Service) create(t *tables, c *call) result {
 
 // checkInput checks what depends on the input of a create and the time only.
 func (s *Service) checkInput(c *call, now time.Time) result {
-	n := c.names
 	switch {
-	case utf8.RuneCountInString(c.billID) > maxBillID:
+	case utf8.RuneCountInString(c.ID) > maxBillID:
 		return refuse(codeLongID)
-	case !s.validBillID(c.billID):
-		return refuseField(codeInvalid, c.fieldPath(n.billID))
-	case c.sendType != sendTalk && c.sendType != sendURL:
+	case !s.validBillID(c.ID):
+		return c.invalid("billId")
+	case c.SendType != sendTalk && c.SendType != sendURL:
 		return refuse(codeBadSendType)
-	case !isDigits(c.price):
-		return refuseField(codeInvalid, c.fieldPath(n.price))
-	case c.phone != "" && !s.opt.Mobile.MatchString(c.phone):
+	case !isDigits(c.Price):
+		return c.invalid("price")
+	case c.Phone != "" && !s.opt.Mobile.MatchString(c.Phone):
 		return refuse(codeBadPhone)
-	case c.expireDt != "" && !isDate(c.expireDt), s.expired(c.expireDt, now):
-		return refuseField(codeInvalid, c.fieldPath(n.expireDt))
-	case c.callbackURL != "" && !s.validCallbackURL(c.callbackURL):
-		return refuseField(codeInvalid, c.fieldPath(n.callbackURL))
+	case c.ExpireDt != "" && !isDate(c.ExpireDt), s.expired(c.ExpireDt, now):
+		return c.invalid("expireDt")
+	case c.CallbackURL != "" && !s.validCallbackURL(c.CallbackURL):
+		return c.invalid("callbackUrl")
 	}
 	if res := s.checkHash(c); res.code != codeSuccess {
 		return res
 	}
 	switch {
-	case below(c.price, minAmount):
+	case below(c.Price, minAmount):
 		return refuse(codeBelowMinimum)
-	case s.opt.Environment == Development && below(c.price, minAmountTest):
+	case s.opt.Environment == Development && below(c.Price, minAmountTest):
 		return refuse(codeBelowDevelopment)
 	}
 	return succeeded
@@ -150,9 +144,9 @@ func (s *Service) checkInput(c *call, now time.Time) result {
 // checkHash checks the hash of a call. The phone is that of the call, not of the bill: only a create has one.
 func (s *Service) checkHash(c *call) result {
 	if c.hash == "" {
-		return refuseField(codeInvalid, c.fieldPath(c.names.hash))
+		return c.invalid("hash")
 	}
-	want := s.opt.HashOf(HashText(c.billID, c.phone, c.price))
+	want := s.opt.HashOf(HashText(c.ID, c.Phone, c.Price))
 	if subtle.ConstantTimeCompare([]byte(c.hash), []byte(want)) != 1 {
 		return refuse(codeBadHash)
 	}
@@ -186,8 +180,8 @@ func (s *Service) validCallbackURL(address string) bool {
 
 // findBill returns the bill that a call names, or BILL_003.
 func (s *Service) findBill(t *tables, c *call) (Bill, result) {
-	b := t.Bills.get(billKey{c.key, c.billID})
-	if b == nil || !s.opt.AnyMerchant && (b.Member != c.member || b.Merchant != c.merchant) {
+	b := t.Bills.get(c.Bill.key())
+	if b == nil || !s.opt.AnyMerchant && (b.Member != c.Member || b.Merchant != c.Merchant) {
 		return Bill{}, refuse(codeNotFound)
 	}
 	return *b, succeeded
@@ -261,8 +255,8 @@ func (s *Service) findToEnd(t *tables, c *call, from, refused string) (Bill, res
 	if _, res := t.billPartner(c); res.code != codeSuccess {
 		return Bill{}, res
 	}
-	if !isDigits(c.price) {
-		return Bill{}, refuseField(codeInvalid, c.fieldPath(c.names.price))
+	if !isDigits(c.Price) {
+		return Bill{}, c.invalid("price")
 	}
 	if res := s.checkHash(c); res.code != codeSuccess {
 		return Bill{}, res
@@ -273,8 +267,8 @@ func (s *Service) findToEnd(t *tables, c *call, from, refused string) (Bill, res
 		return Bill{}, res
 	case b.State != from:
 		return Bill{}, refuse(refused)
-	case trimZeros(b.Price) != trimZeros(c.price):
-		return Bill{}, refuseField(s.opt.WrongAmount, c.fieldPath(c.names.price))
+	case trimZeros(b.Price) != trimZeros(c.Price):
+		return Bill{}, refuseField(s.opt.WrongAmount, c.path("price"))
 	}
 	return b, succeeded
 }

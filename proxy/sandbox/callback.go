@@ -63,13 +63,10 @@ func (s *Service) notify(t *tables, b *Bill) {
 		if m == nil || m.CallbackURL == "" {
 			return
 		}
-		c.Form, c.URL = formV2.String(), m.CallbackURL
+		c.Form, c.URL = string(formV2), m.CallbackURL
 	}
-	if c.Form == formLegacy.String() {
-		c.Body = string(marshal(s.legacyRecord(b)))
-	} else {
-		c.Body = string(marshal(s.v2Record(b)))
-	}
+	f := form(c.Form)
+	c.Body = string(f.object(s.record(f, b)...))
 	t.Callbacks.put(c)
 }
 

@@ -203,7 +203,7 @@ func (s *Service) partnerViews() []partnerView {
 func (s *Service) transaction(id string) v2Envelope {
 	for _, b := range s.Bills() {
 		if b.Approval != nil && b.Approval.TxNum == id {
-			return v2Envelope{codeSuccess, messageOf(codeSuccess), s.v2Record(&b)}
+			return v2Envelope{codeSuccess, messageOf(codeSuccess), formV2.object(s.record(formV2, &b)...)}
 		}
 	}
 	return v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"unicode/utf8"
 )
@@ -57,28 +58,27 @@ func operationOf(path string) operation {
 
 // A call is a decoded call of a partner, independent of its form.
 type call struct {
-	op    operation
-	form  form
-	base  string // the base of URLs in the reply
-	names *fieldNames
+	Bill // what the call has of a bill; the price has the digits exactly as sent
+	op   operation
+	form form
+	base string // the base of URLs in the reply
 
-	key, member, merchant string
-	// The fields of a bill. price has the digits exactly as sent.
-	billID, sendType, issuer, product, price, supplyPrice, tax, memberName   string
-	phone, message, expireDt, hash, callbackURL, pageRedirectURL, cancelNote string
-	// The fields of sub-business operations.
-	businessNumber, redirectURL, temporaryCode string
+	hash, cancelNote                           string
+	businessNumber, redirectURL, temporaryCode string // of sub-business operations
 
 	textPrice bool   // the price was a string
 	wrongType string // the path of the first field that does not have its documented type
 }
 
-// fieldPath returns the path of a bill's field in the caller's form, for a refusal.
-func (c *call) fieldPath(name string) string {
-	if c.names.nested(c.op) {
-		return "bill." + name
+// nested reports whether the bill's fields are inside the object `bill`.
+func (c *call) nested() bool { return c.form == formV2 || c.op == opCreate }
+
+// path returns the path of a bill's field in the caller's form, for a refusal.
+func (c *call) path(v2 string) string {
+	if c.nested() {
+		return "bill." + c.form.name(v2)
 	}
-	return name
+	return c.form.name(v2)
 }
 
 // A result is the result of a call.
@@ -95,68 +95,60 @@ func refuse(code string) result { return result{code: code} }
 
 func refuseField(code, field string) result { return result{code: code, field: field} }
 
-// fieldNames are the names of the fields in one form. An empty name is a field that the form does not have.
-type fieldNames struct {
-	apiKey, billID, sendType, issuer, product, price, supplyPrice, tax, memberName string
-	phone, message, expireDt, hash, callbackURL, pageRedirectURL, cancelNote       string
-	// nested reports whether the bill's fields of an operation are inside the object `bill`.
-	nested func(operation) bool
-}
+// invalid refuses a field of the bill.
+func (c *call) invalid(v2 string) result { return refuseField(codeInvalid, c.path(v2)) }
 
 // decode decodes a request and never fails: a missing field is empty, and a field of a wrong type is recorded in
 // wrongType.
 func decode(op operation, f form, root map[string]json.RawMessage) call {
-	c := call{op: op, form: f, names: f.fieldNames()}
-	r := reader{members: root}
-	n := c.names
-	c.key = r.textOrNothing(n.apiKey)
+	r := reader{form: f, members: root}
+	c := call{op: op, form: f}
+	c.Partner = r.textOrNothing("apiKey")
 	switch op {
 	case opRegister:
-		c.member, c.merchant = r.text("memberId"), r.text("merchantId")
-		c.businessNumber, c.callbackURL, c.redirectURL = r.text("businessNumber"), r.text("callbackUrl"), r.text("redirectUrl")
-		c.wrongType = r.wrong
-		return c
+		c.Member, c.Merchant = r.text("memberId"), r.text("merchantId")
+		c.businessNumber, c.CallbackURL, c.redirectURL = r.text("businessNumber"), r.text("callbackUrl"), r.text("redirectUrl")
 	case opMapMerchant:
-		c.member, c.merchant = r.text("memberId"), r.text("merchantId")
+		c.Member, c.Merchant = r.text("memberId"), r.text("merchantId")
 		c.temporaryCode = r.text("temporaryMerchantCd")
 		r.text("memberIdx") // only its type is checked: the document does not explain it
-		c.wrongType = r.wrong
-		return c
 	case opMappings, opMerchants:
-		return c
-	}
-	c.member, c.merchant = r.text("member"), r.text("merchant")
-	if op == opStatus {
-		c.wrongType = r.wrong
-		return c
-	}
-	if n.nested(op) {
-		r = r.object("bill")
-	}
-	c.billID = r.text(n.billID)
-	switch op {
-	case opCreate:
-		c.sendType = sendTalk // the legacy form has no sendType
-		if n.sendType != "" {
-			c.sendType = r.textOrNothing(n.sendType)
-		}
-		c.issuer, c.product, c.memberName = r.text(n.issuer), r.text(n.product), r.text(n.memberName)
-		c.supplyPrice, c.tax = r.text(n.supplyPrice), r.text(n.tax)
-		c.phone, c.message, c.expireDt = r.text(n.phone), r.text(n.message), r.text(n.expireDt)
-		c.callbackURL, c.pageRedirectURL = r.text(n.callbackURL), r.text(n.pageRedirectURL)
-		c.price, c.hash = r.amount(n.price), r.text(n.hash)
-	case opCancel:
-		c.cancelNote = r.text(n.cancelNote)
-		c.price, c.hash = r.amount(n.price), r.text(n.hash)
-	case opDestroy:
-		c.price, c.hash = r.amount(n.price), r.text(n.hash)
+	case opStatus:
+		c.Member, c.Merchant = r.text("member"), r.text("merchant")
+	default:
+		c.Member, c.Merchant = r.text("member"), r.text("merchant")
+		c.decodeBill(&r)
 	}
 	c.wrongType, c.textPrice = r.wrong, r.textPrice
 	return c
 }
 
-// A reader reads the fields of an object, and records the first one that has a wrong type.
+func (c *call) decodeBill(r *reader) {
+	if c.nested() {
+		r.enter("bill")
+	}
+	c.ID = r.text("billId")
+	switch c.op {
+	case opRead, opResend:
+		return
+	case opCancel:
+		c.cancelNote = r.text("cancelReason")
+	case opCreate:
+		c.SendType = sendTalk // the legacy form has no sendType
+		if c.form == formV2 {
+			c.SendType = r.textOrNothing("sendType")
+		}
+		c.Issuer, c.Product, c.MemberName = r.text("billIssuer"), r.text("productName"), r.text("memberName")
+		c.SupplyPrice, c.Tax = r.text("supplyPrice"), r.text("tax")
+		c.Phone, c.Message, c.ExpireDt = r.text("phone"), r.text("message"), r.text("expireDt")
+		c.CallbackURL, c.PageRedirectURL = r.text("callbackUrl"), r.text("pageRedirectUrl")
+	}
+	c.Price, c.hash = r.amount("price"), r.text("hash")
+}
+
+// A reader reads the fields of an object by their v2 names, and records the first one that has a wrong type.
 type reader struct {
+	form    form
 	members map[string]json.RawMessage
 	prefix  string
 	wrong   string
@@ -165,18 +157,17 @@ type reader struct {
 }
 
 // value returns the raw JSON of a field, or nil if it is absent, is null, or does not exist in this form.
-func (r *reader) value(name string) json.RawMessage {
-	v, ok := r.members[name]
-	if name == "" || !ok || string(v) == "null" {
+func (r *reader) value(v2 string) json.RawMessage {
+	name := r.form.name(v2)
+	v := r.members[name]
+	if name == "" || string(v) == "null" {
 		return nil
 	}
 	return v
 }
 
-func (r *reader) setWrong(name string) {
-	if r.wrong == "" {
-		r.wrong = r.prefix + name
-	}
+func (r *reader) setWrong(v2 string) {
+	r.wrong = cmp.Or(r.wrong, r.prefix+r.form.name(v2))
 }
 
 // text returns a field that must be a string.
@@ -217,19 +208,16 @@ func (r *reader) amount(name string) string {
 	return ""
 }
 
-// object returns a reader for a field that must be an object.
-func (r *reader) object(name string) reader {
-	inner := reader{prefix: name + ".", wrong: r.wrong}
-	v := r.value(name)
-	if v == nil {
-		return inner
+// enter continues with the fields of a field that must be an object.
+func (r *reader) enter(name string) {
+	var inner map[string]json.RawMessage
+	if v := r.value(name); v != nil {
+		var ok bool
+		if inner, ok = parseObject(v); !ok {
+			r.setWrong(name)
+		}
 	}
-	members, ok := parseObject(v)
-	if !ok && inner.wrong == "" {
-		inner.wrong = name
-	}
-	inner.members = members
-	return inner
+	r.members, r.prefix = inner, name+"."
 }
 
 // parseObject returns the fields of a JSON object. It is stricter than encoding/json, which ignores case in names,

@@ -29,34 +29,30 @@ type Signed struct {
 	Carried string // the hash in the request; empty if it has none
 }
 
-// Sign computes the hash of a request of bill.create, bill.destroy or bill.cancel. form is "legacy" or "v2". The request
+// Sign computes the hash of a request of bill.create, bill.destroy or bill.cancel. formName is "legacy" or "v2". The request
 // may have no hash or a wrong one. An error names the field that is missing or wrong.
-func Sign(op, form string, request []byte) (Signed, error) {
-	f := formV2
-	if form == formLegacy.String() {
-		f = formLegacy
-	}
+func Sign(op, formName string, request []byte) (Signed, error) {
 	root, ok := parseObject(request)
 	if !ok {
 		return Signed{}, errors.New("the request is not a JSON object, or has a duplicate name")
 	}
-	c := decode(operation(op), f, root)
+	c := decode(operation(op), form(formName), root)
 	need := func(name string) error {
-		return fmt.Errorf("%s is missing: the hash of %s in the %s form requires it", c.fieldPath(name), op, f)
+		return fmt.Errorf("%s is missing: the hash of %s in the %s form requires it", c.path(name), op, formName)
 	}
 	switch {
 	case c.op != opCreate && c.op != opDestroy && c.op != opCancel:
 		return Signed{}, fmt.Errorf("%s carries no hash", op)
 	case c.wrongType != "":
 		return Signed{}, fmt.Errorf("%s does not have its documented type", c.wrongType)
-	case c.billID == "":
-		return Signed{}, need(c.names.billID)
-	case c.price == "":
-		return Signed{}, need(c.names.price)
-	case !isDigits(c.price):
-		return Signed{}, fmt.Errorf("%s: expected digits but got: %q", c.fieldPath(c.names.price), c.price)
+	case c.ID == "":
+		return Signed{}, need("billId")
+	case c.Price == "":
+		return Signed{}, need("price")
+	case !isDigits(c.Price):
+		return Signed{}, fmt.Errorf("%s: expected digits but got: %q", c.path("price"), c.Price)
 	}
-	return Signed{HashText(c.billID, c.phone, c.price), Hash(c.billID, c.phone, c.price), c.hash}, nil
+	return Signed{HashText(c.ID, c.Phone, c.Price), Hash(c.ID, c.Phone, c.Price), c.hash}, nil
 }
 
 func sha256Hex(text string) string {

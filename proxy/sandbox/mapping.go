@@ -63,7 +63,7 @@ type merchantRecord struct {
 
 // subBusinessPartner is partner with the checks that all sub-business operations share.
 func (t *tables) subBusinessPartner(c *call) (*Partner, result) {
-	p, code := t.partner(c.key)
+	p, code := t.partner(c.Partner)
 	switch {
 	case code != codeSuccess:
 		return nil, refuse(code)
@@ -78,7 +78,7 @@ func (t *tables) subBusinessPartner(c *call) (*Partner, result) {
 // mappingPartner is subBusinessPartner for the two mapping requests, in which a missing key has the code of a missing
 // name.
 func (t *tables) mappingPartner(c *call) (*Partner, result) {
-	if c.wrongType == "" && (c.key == "" || c.member == "" || c.merchant == "") {
+	if c.wrongType == "" && (c.Partner == "" || c.Member == "" || c.Merchant == "") {
 		return nil, refuse(codeMappingMissing)
 	}
 	return t.subBusinessPartner(c)
@@ -90,23 +90,23 @@ func (s *Service) register(t *tables, c *call) result {
 	switch {
 	case res.code != codeSuccess:
 		return res
-	case utf8.RuneCountInString(c.member) > maxRegistered:
+	case utf8.RuneCountInString(c.Member) > maxRegistered:
 		return refuseField(codeInvalid, "memberId")
-	case utf8.RuneCountInString(c.merchant) > maxRegistered:
+	case utf8.RuneCountInString(c.Merchant) > maxRegistered:
 		return refuseField(codeInvalid, "merchantId")
 	case c.businessNumber != "" && !isBusinessNumber(c.businessNumber):
 		return refuse(codeBadBusinessNumber)
-	case c.callbackURL == "" || !s.validCallbackURL(c.callbackURL):
+	case c.CallbackURL == "" || !s.validCallbackURL(c.CallbackURL):
 		return refuseField(codeInvalid, "callbackUrl")
 	}
-	m := mapping{Partner: p.Key, Merchant: Merchant{MemberID: c.member, MerchantID: c.merchant}, Status: mappingRequested, Registered: t.now}
+	m := mapping{Partner: p.Key, Merchant: Merchant{MemberID: c.Member, MerchantID: c.Merchant}, Status: mappingRequested, Registered: t.now}
 	if existing := t.Mappings.get(m.key()); existing != nil {
 		m = *existing
 	}
 	if c.businessNumber != "" {
 		m.Number = c.businessNumber
 	}
-	m.CallbackURL, m.RedirectURL, m.Updated = c.callbackURL, c.redirectURL, t.now
+	m.CallbackURL, m.RedirectURL, m.Updated = c.CallbackURL, c.redirectURL, t.now
 	t.Mappings.put(m)
 	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + t.token("signup", m.Partner, m.MemberID, m.MerchantID)}}
 }
@@ -166,16 +166,16 @@ func (s *Service) status(t *tables, c *call) result {
 	switch {
 	case res.code != codeSuccess:
 		return res
-	case c.member == "" || utf8.RuneCountInString(c.member) > maxMerchant:
+	case c.Member == "" || utf8.RuneCountInString(c.Member) > maxMerchant:
 		return refuseField(codeInvalid, "member")
-	case c.merchant == "" || utf8.RuneCountInString(c.merchant) > maxMerchant:
+	case c.Merchant == "" || utf8.RuneCountInString(c.Merchant) > maxMerchant:
 		return refuseField(codeInvalid, "merchant")
 	}
-	m := t.Mappings.get(mappingKey{c.key, c.member, c.merchant})
+	m := t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
 	if m == nil {
 		return refuse(codeNoReview)
 	}
-	return result{code: codeSuccess, data: statusRecord{c.key, m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, reviewShown}}
+	return result{code: codeSuccess, data: statusRecord{c.Partner, m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, reviewShown}}
 }
 
 // mapMerchant maps a merchant, to a temporary business location if one is named ("/auth/merchant/mapping"). "Errors"
@@ -185,7 +185,7 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 	if res.code != codeSuccess {
 		return res
 	}
-	m := t.Mappings.get(mappingKey{c.key, c.member, c.merchant})
+	m := t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
 	switch {
 	case m == nil:
 		return refuse(codeNoMerchant)

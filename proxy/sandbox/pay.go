@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -218,25 +217,3 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 
 // approvalNumber returns a unique number of eight digits.
 func approvalNumber(n int) string { return fmt.Sprintf("%08d", 30000000+n) }
-
-// A record has the fields that a read shows in both forms. For an unpaid bill all are empty.
-type record struct {
-	Approval
-	payType, at, originAt          string // digits
-	price, num, originNum, outcome string
-}
-
-func (s *Service) record(b *Bill) record {
-	if b.Approval == nil {
-		return record{}
-	}
-	a := *b.Approval
-	r := record{
-		Approval: a, payType: strconv.Itoa(s.opt.PayTypes[a.Method]), price: b.Price, outcome: codeSuccess,
-		at: stamp(a.At), originAt: stamp(a.At), num: a.Num, originNum: a.Num,
-	}
-	if b.Cancel != nil {
-		r.at, r.num = stamp(b.Cancel.At), b.Cancel.Num
-	}
-	return r
-}

@@ -218,37 +218,22 @@ func (s *Service) answer(op operation, f form, body []byte, base string) (code s
 	}
 	c := decode(op, f, root)
 	if c.wrongType == "" && s.wrongPriceType(&c) {
-		c.wrongType = c.fieldPath(c.names.price)
+		c.wrongType = c.path("price")
 	}
 	c.base = base
 	res := s.run(&c)
-	switch {
-	case res.code != codeSuccess:
+	if res.code != codeSuccess {
 		return res.code, s.failure(f, res.code, res.field)
-	case f == formLegacy:
-		return res.code, s.encodeLegacy(&c, res)
 	}
-	return res.code, s.encodeV2(&c, res)
+	return res.code, s.success(&c, res)
 }
 
 // wrongPriceType reports whether an option refuses the type of the price.
 func (s *Service) wrongPriceType(c *call) bool {
 	if c.form == formLegacy {
-		return s.opt.StringPriceOnly && c.price != "" && !c.textPrice
+		return s.opt.StringPriceOnly && c.Price != "" && !c.textPrice
 	}
 	return s.opt.NumericPriceOnly && c.textPrice
-}
-
-// failure encodes a refusal. field is a name from the document, or empty. The text never has a value of the request.
-func (s *Service) failure(f form, code, field string) []byte {
-	text := messageOf(code)
-	if field != "" {
-		text += " (" + field + ")"
-	}
-	if f == formLegacy {
-		return marshal(legacyHead{Code: s.legacyCode(code), Msg: text})
-	}
-	return marshal(v2Envelope{Code: code, Message: text, Data: rawJSON(s.opt.FailureData)})
 }
 
 // run runs a call as one transaction: a refusal changes nothing, and a success is in the data file before run returns.
