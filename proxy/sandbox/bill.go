@@ -58,41 +58,46 @@ func (t *tables) partner(key string) (*Partner, string) {
 // printable ASCII without spaces.
 func notKeyCharacter(r rune) bool { return r <= ' ' || r > '~' }
 
-// billPartner is partner with the checks that all bill operations share.
-func (t *tables) billPartner(c *call) (*Partner, result) {
+// check makes the checks that the operations share, and finds the partner.
+func (t *tables) check(c *call) result {
+	ofBill := strings.HasPrefix(c.op, "bill.")
+	ofMapping := c.op == opRegister || c.op == opMapMerchant
 	p, code := t.partner(c.Partner)
+	c.partner = p
 	switch {
+	case ofMapping && c.wrongType == "" && (c.Partner == "" || c.Member == "" || c.Merchant == ""):
+		return refuse(codeMappingMissing) // also for a missing key
 	case code != codeSuccess:
-		return nil, refuse(code)
-	case p.NoBilling:
-		return nil, refuse(codeNotGranted)
+		return refuse(code)
+	case ofBill && p.NoBilling:
+		return refuse(codeNotGranted)
+	case !ofBill && p.NotLinked:
+		return refuse(codeNotLinked)
 	case c.wrongType != "":
-		return nil, refuseField(codeInvalid, c.wrongType)
+		return refuseField(codeInvalid, c.wrongType)
+	case !ofBill && c.op != opStatus:
+		return succeeded
 	case c.Member == "" || utf8.RuneCountInString(c.Member) > maxMerchant:
-		return nil, refuseField(codeInvalid, "member")
+		return refuseField(codeInvalid, "member")
 	case c.Merchant == "" || utf8.RuneCountInString(c.Merchant) > maxMerchant:
-		return nil, refuseField(codeInvalid, "merchant")
-	case !t.allowsMerchant(p, c.Member, c.Merchant):
-		return nil, refuse(codeUnknownKey)
-	case c.ID == "":
-		return nil, c.invalid("billId")
+		return refuseField(codeInvalid, "merchant")
+	case ofBill && !t.allowsMerchant(p, c.Member, c.Merchant):
+		return refuse(codeUnknownKey)
+	case ofBill && c.ID == "":
+		return c.invalid("billId")
 	}
-	return p, succeeded
+	return succeeded
 }
 
 // create creates a bill in state W ("Bill creation input").
 func (s *Service) create(t *tables, c *call) result {
-	p, res := t.billPartner(c)
-	if res.code != codeSuccess {
-		return res
-	}
 	if res := s.checkInput(c, t.now); res.code != codeSuccess {
 		return res
 	}
 	switch {
-	case c.SendType == sendTalk && p.NoTalk:
+	case c.SendType == sendTalk && c.partner.NoTalk:
 		return refuse(codeNoTalk)
-	case c.SendType == sendURL && p.NoURL:
+	case c.SendType == sendURL && c.partner.NoURL:
 		return refuse(codeNoURL)
 	case t.Bills.get(c.Bill.key()) != nil,
 		s.opt.GlobalBillIDs && len(t.billsByID[c.ID]) > 0:
@@ -102,7 +107,7 @@ func (s *Service) create(t *tables, c *call) result {
 	b.Form, b.State, b.Created = string(c.form), stateUnpaid, t.now
 	b.ShortURL = c.base + payPath + t.token("bill", b.Partner, b.ID)
 	if c.SendType == sendTalk {
-		if !t.takePoint(p) {
+		if !t.takePoint(c.partner) {
 			return refuse(codeNoPoints)
 		}
 		b.Messages = 1
@@ -178,99 +183,75 @@ func (s *Service) validCallbackURL(address string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-// findBill returns the bill that a call names, or BILL_003.
-func (s *Service) findBill(t *tables, c *call) (Bill, result) {
+// findBill returns the bill that a call names, in any state, or BILL_003.
+func (s *Service) findBill(t *tables, c *call) result {
 	b := t.Bills.get(c.Bill.key())
 	if b == nil || !s.opt.AnyMerchant && (b.Member != c.Member || b.Merchant != c.Merchant) {
-		return Bill{}, refuse(codeNotFound)
+		return refuse(codeNotFound)
 	}
-	return *b, succeeded
-}
-
-// read returns a bill in any state.
-func (s *Service) read(t *tables, c *call) result {
-	if _, res := t.billPartner(c); res.code != codeSuccess {
-		return res
-	}
-	b, res := s.findBill(t, c)
-	res.bill = b
-	return res
+	return result{code: codeSuccess, bill: *b}
 }
 
 // resend sends the message of an unpaid bill again.
 func (s *Service) resend(t *tables, c *call) result {
-	p, res := t.billPartner(c)
-	if res.code != codeSuccess {
-		return res
-	}
-	b, res := s.findBill(t, c)
+	res := s.findBill(t, c)
 	switch {
 	case res.code != codeSuccess:
 		return res
-	case b.State != stateUnpaid:
+	case res.bill.State != stateUnpaid:
 		return refuse(codeNotSendable)
-	case !t.takePoint(p):
+	case !t.takePoint(c.partner):
 		return refuse(codeNoPoints)
 	}
-	b.Messages++
-	t.Bills.put(b)
-	return result{code: codeSuccess, bill: b}
+	res.bill.Messages++
+	t.Bills.put(res.bill)
+	return res
 }
 
 // destroy changes the state from W to D.
 func (s *Service) destroy(t *tables, c *call) result {
-	b, res := s.findToEnd(t, c, stateUnpaid, s.opt.DestroyRefused)
-	if res.code != codeSuccess {
-		return res
-	}
-	b.State = stateDestroyed
-	t.Bills.put(b)
-	if s.opt.CallbackCancelDestroy {
-		s.notify(t, &b)
-	}
-	return result{code: codeSuccess, bill: b}
+	return s.end(t, c, stateUnpaid, s.opt.DestroyRefused, func(b *Bill) (declined string) {
+		b.State = stateDestroyed
+		return ""
+	})
 }
 
 // cancel changes the state from F to C, unless a card network declines.
 func (s *Service) cancel(t *tables, c *call) result {
-	b, res := s.findToEnd(t, c, statePaid, codeNotCancellable)
-	if res.code != codeSuccess {
-		return res
-	}
-	if code := s.networks.next(true, b.Approval.Method); code != codeSuccess {
-		return refuse(code)
-	}
-	b.State = stateCancelled
-	b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: c.cancelNote}
-	t.Bills.put(b)
-	if s.opt.CallbackCancelDestroy {
-		s.notify(t, &b)
-	}
-	return result{code: codeSuccess, bill: b}
+	return s.end(t, c, statePaid, codeNotCancellable, func(b *Bill) (declined string) {
+		if declined = s.network(true, b.Approval.Method); declined == "" {
+			b.State = stateCancelled
+			b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: c.cancelNote}
+		}
+		return declined
+	})
 }
 
-// findToEnd returns the bill of a destroy or a cancel: the call is signed, the bill is in one state, and the price is the whole
-// amount.
-func (s *Service) findToEnd(t *tables, c *call, from, refused string) (Bill, result) {
-	if _, res := t.billPartner(c); res.code != codeSuccess {
-		return Bill{}, res
-	}
+// end changes a bill that is in one state, if the call is signed and the price is the whole amount.
+func (s *Service) end(t *tables, c *call, from, refused string, change func(*Bill) (declined string)) result {
 	if !isDigits(c.Price) {
-		return Bill{}, c.invalid("price")
+		return c.invalid("price")
 	}
 	if res := s.checkHash(c); res.code != codeSuccess {
-		return Bill{}, res
+		return res
 	}
-	b, res := s.findBill(t, c)
-	switch {
+	res := s.findBill(t, c)
+	switch b := res.bill; {
 	case res.code != codeSuccess:
-		return Bill{}, res
+		return res
 	case b.State != from:
-		return Bill{}, refuse(refused)
+		return refuse(refused)
 	case trimZeros(b.Price) != trimZeros(c.Price):
-		return Bill{}, refuseField(s.opt.WrongAmount, c.path("price"))
+		return refuseField(s.opt.WrongAmount, c.path("price"))
 	}
-	return b, succeeded
+	if declined := change(&res.bill); declined != "" {
+		return refuse(declined)
+	}
+	t.Bills.put(res.bill)
+	if s.opt.CallbackCancelDestroy {
+		s.notify(t, &res.bill)
+	}
+	return res
 }
 
 // token returns the name of a page in a URL. It is the same in every run, and does not reveal the key. With a control token only who

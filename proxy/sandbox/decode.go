@@ -7,61 +7,47 @@ import (
 	"unicode/utf8"
 )
 
-// An operation is the name of an operation, such as bill.create.
-type operation string
-
+// The names of the operations.
 const (
-	opNone        operation = "none"
-	opCreate      operation = "bill.create"
-	opResend      operation = "bill.resend"
-	opRead        operation = "bill.read"
-	opDestroy     operation = "bill.destroy"
-	opCancel      operation = "bill.cancel"
-	opRegister    operation = "mapping.register"
-	opMappings    operation = "mapping.list"
-	opStatus      operation = "mapping.status"
-	opMapMerchant operation = "merchant.map"
-	opMerchants   operation = "merchant.list"
+	opCreate      = "bill.create"
+	opResend      = "bill.resend"
+	opRead        = "bill.read"
+	opDestroy     = "bill.destroy"
+	opCancel      = "bill.cancel"
+	opRegister    = "mapping.register"
+	opMappings    = "mapping.list"
+	opStatus      = "mapping.status"
+	opMapMerchant = "merchant.map"
+	opMerchants   = "merchant.list"
 )
 
-// operations are all operations of the interface.
-var operations = []operation{
-	opCreate, opResend, opRead, opDestroy, opCancel, opRegister, opMappings, opStatus, opMapMerchant, opMerchants,
+// An operation is an operation of the interface, with its path in each form ("Endpoints"). Those on sub-businesses have one.
+type operation struct {
+	name, v2, legacy string
+	run              func(*Service, *tables, *call) result // after check
 }
 
-// operationOf returns the operation of a path ("Endpoints").
-func operationOf(path string) operation {
-	switch path {
-	case "/bill", "/if/bill/send":
-		return opCreate
-	case "/bill/resend", "/if/bill/resend":
-		return opResend
-	case "/bill/read", "/if/bill/read":
-		return opRead
-	case "/bill/destroy", "/if/bill/destroy":
-		return opDestroy
-	case "/bill/cancel", "/if/bill/cancel":
-		return opCancel
-	case "/auth/mapping":
-		return opRegister
-	case "/read/mapping":
-		return opMappings
-	case "/auth/mapping/status":
-		return opStatus
-	case "/auth/merchant/mapping":
-		return opMapMerchant
-	case "/read/merchant":
-		return opMerchants
-	}
-	return opNone
+var operations = []operation{
+	{opCreate, "/bill", "/if/bill/send", (*Service).create},
+	{opResend, "/bill/resend", "/if/bill/resend", (*Service).resend},
+	{opRead, "/bill/read", "/if/bill/read", (*Service).findBill},
+	{opDestroy, "/bill/destroy", "/if/bill/destroy", (*Service).destroy},
+	{opCancel, "/bill/cancel", "/if/bill/cancel", (*Service).cancel},
+	{opRegister, "/auth/mapping", "/auth/mapping", (*Service).register},
+	{opMappings, "/read/mapping", "/read/mapping", (*Service).listMappings},
+	{opStatus, "/auth/mapping/status", "/auth/mapping/status", (*Service).status},
+	{opMapMerchant, "/auth/merchant/mapping", "/auth/merchant/mapping", (*Service).mapMerchant},
+	{opMerchants, "/read/merchant", "/read/merchant", (*Service).listMerchants},
 }
 
 // A call is a decoded call of a partner, independent of its form.
 type call struct {
 	Bill // what the call has of a bill; the price has the digits exactly as sent
-	op   operation
+	op   string
 	form form
 	base string // the base of URLs in the reply
+
+	partner *Partner // set by check
 
 	hash, cancelNote                           string
 	businessNumber, redirectURL, temporaryCode string // of sub-business operations
@@ -100,7 +86,7 @@ func (c *call) invalid(v2 string) result { return refuseField(codeInvalid, c.pat
 
 // decode decodes a request and never fails: a missing field is empty, and a field of a wrong type is recorded in
 // wrongType.
-func decode(op operation, f form, root map[string]json.RawMessage) call {
+func decode(op string, f form, root map[string]json.RawMessage) call {
 	r := reader{form: f, members: root}
 	c := call{op: op, form: f}
 	c.Partner = r.textOrNothing("apiKey")

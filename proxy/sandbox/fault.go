@@ -37,10 +37,38 @@ type Fault struct {
 	Skip bool `json:"skip"`
 }
 
-// A faultQueue has the faults that wait for calls, in order.
+// A faultQueue has faults that wait, in order.
 type faultQueue struct {
 	mu      sync.Mutex
 	waiting []Fault
+}
+
+func (q *faultQueue) add(f Fault) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f.Count = max(f.Count, 1)
+	q.waiting = append(q.waiting, f)
+}
+
+func (q *faultQueue) clear() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = nil
+}
+
+// take removes and returns the next fault that matches. The zero Fault changes nothing.
+func (q *faultQueue) take(matches func(Fault) bool) Fault {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.IndexFunc(q.waiting, matches)
+	if i < 0 {
+		return Fault{}
+	}
+	taken := q.waiting[i]
+	if q.waiting[i].Count--; q.waiting[i].Count == 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+	}
+	return taken
 }
 
 // Fault adds a fault after the others for the same calls. It panics if its operation or its status does not exist.
@@ -54,7 +82,7 @@ func (s *Service) Fault(f Fault) {
 func (s *Service) addFault(f Fault) error {
 	names := make([]string, len(operations))
 	for i, op := range operations {
-		names[i] = string(op)
+		names[i] = op.name
 	}
 	switch {
 	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
@@ -64,37 +92,12 @@ func (s *Service) addFault(f Fault) error {
 		text := fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 		return &refusedError{http.StatusBadRequest, text}
 	}
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	f.Count = max(f.Count, 1)
-	s.faults.waiting = append(s.faults.waiting, f)
+	s.faults.add(f)
 	return nil
 }
 
 // ClearFaults removes all unused faults.
-func (s *Service) ClearFaults() {
-	s.faults.mu.Lock()
-	defer s.faults.mu.Unlock()
-	s.faults.waiting = nil
-}
-
-// take removes and returns the next fault for an operation. The zero Fault changes nothing.
-func (q *faultQueue) take(op operation) Fault {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range q.waiting {
-		f := &q.waiting[i]
-		if f.Operation != "" && f.Operation != string(op) {
-			continue
-		}
-		taken := *f
-		if f.Count--; f.Count == 0 {
-			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
-		}
-		return taken
-	}
-	return Fault{}
-}
+func (s *Service) ClearFaults() { s.faults.clear() }
 
 // deliver writes a reply with a fault. http.ErrAbortHandler makes net/http abort the connection, in HTTP/1 and HTTP/2.
 func deliver(w http.ResponseWriter, r *http.Request, f Fault, status int, body []byte) {

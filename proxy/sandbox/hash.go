@@ -36,7 +36,7 @@ func Sign(op, formName string, request []byte) (Signed, error) {
 	if !ok {
 		return Signed{}, errors.New("the request is not a JSON object, or has a duplicate name")
 	}
-	c := decode(operation(op), form(formName), root)
+	c := decode(op, form(formName), root)
 	need := func(name string) error {
 		return fmt.Errorf("%s is missing: the hash of %s in the %s form requires it", c.path(name), op, formName)
 	}

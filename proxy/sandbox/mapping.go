@@ -61,35 +61,9 @@ type merchantRecord struct {
 	BusinessNumber string `json:"businessNumber"`
 }
 
-// subBusinessPartner is partner with the checks that all sub-business operations share.
-func (t *tables) subBusinessPartner(c *call) (*Partner, result) {
-	p, code := t.partner(c.Partner)
-	switch {
-	case code != codeSuccess:
-		return nil, refuse(code)
-	case p.NotLinked:
-		return nil, refuse(codeNotLinked)
-	case c.wrongType != "":
-		return nil, refuseField(codeInvalid, c.wrongType)
-	}
-	return p, succeeded
-}
-
-// mappingPartner is subBusinessPartner for the two mapping requests, in which a missing key has the code of a missing
-// name.
-func (t *tables) mappingPartner(c *call) (*Partner, result) {
-	if c.wrongType == "" && (c.Partner == "" || c.Member == "" || c.Merchant == "") {
-		return nil, refuse(codeMappingMissing)
-	}
-	return t.subBusinessPartner(c)
-}
-
 // register starts a sign-up, or returns the URL of the current one ("/auth/mapping").
 func (s *Service) register(t *tables, c *call) result {
-	p, res := t.mappingPartner(c)
 	switch {
-	case res.code != codeSuccess:
-		return res
 	case utf8.RuneCountInString(c.Member) > maxRegistered:
 		return refuseField(codeInvalid, "memberId")
 	case utf8.RuneCountInString(c.Merchant) > maxRegistered:
@@ -99,7 +73,7 @@ func (s *Service) register(t *tables, c *call) result {
 	case c.CallbackURL == "" || !s.validCallbackURL(c.CallbackURL):
 		return refuseField(codeInvalid, "callbackUrl")
 	}
-	m := mapping{Partner: p.Key, Merchant: Merchant{MemberID: c.Member, MerchantID: c.Merchant}, Status: mappingRequested, Registered: t.now}
+	m := mapping{Partner: c.Partner, Merchant: Merchant{MemberID: c.Member, MerchantID: c.Merchant}, Status: mappingRequested, Registered: t.now}
 	if existing := t.Mappings.get(m.key()); existing != nil {
 		m = *existing
 	}
@@ -146,12 +120,8 @@ func (t *tables) ofPartner(key string) []*mapping {
 
 // listMappings lists the registered merchants of a partner ("/read/mapping").
 func (s *Service) listMappings(t *tables, c *call) result {
-	p, res := t.subBusinessPartner(c)
-	if res.code != codeSuccess {
-		return res
-	}
 	list := []mappingRecord{}
-	for _, m := range t.ofPartner(p.Key) {
+	for _, m := range t.ofPartner(c.Partner) {
 		list = append(list, mappingRecord{
 			m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, m.CEO, m.Email, m.Status,
 			m.Registered.In(seoul).Format(timestampLayout), m.Updated.In(seoul).Format(timestampLayout),
@@ -162,15 +132,6 @@ func (s *Service) listMappings(t *tables, c *call) result {
 
 // status returns the review status of a merchant ("/auth/mapping/status").
 func (s *Service) status(t *tables, c *call) result {
-	_, res := t.subBusinessPartner(c)
-	switch {
-	case res.code != codeSuccess:
-		return res
-	case c.Member == "" || utf8.RuneCountInString(c.Member) > maxMerchant:
-		return refuseField(codeInvalid, "member")
-	case c.Merchant == "" || utf8.RuneCountInString(c.Merchant) > maxMerchant:
-		return refuseField(codeInvalid, "merchant")
-	}
 	m := t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
 	if m == nil {
 		return refuse(codeNoReview)
@@ -181,10 +142,6 @@ func (s *Service) status(t *tables, c *call) result {
 // mapMerchant maps a merchant, to a temporary business location if one is named ("/auth/merchant/mapping"). "Errors"
 // defines the refusals.
 func (s *Service) mapMerchant(t *tables, c *call) result {
-	p, res := t.mappingPartner(c)
-	if res.code != codeSuccess {
-		return res
-	}
 	m := t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
 	switch {
 	case m == nil:
@@ -198,12 +155,12 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 	case c.temporaryCode == "":
 		return succeeded
 	}
-	at := slices.IndexFunc(p.Temporary, func(l TemporaryMerchant) bool { return l.Code == c.temporaryCode })
-	a := *t.Accounts.get(p.Key)
+	at := slices.IndexFunc(c.partner.Temporary, func(l TemporaryMerchant) bool { return l.Code == c.temporaryCode })
+	a := *t.Accounts.get(c.Partner)
 	switch {
 	case at < 0:
 		return refuse(codeNoReview)
-	case p.Temporary[at].Deleted:
+	case c.partner.Temporary[at].Deleted:
 		return refuse(codeTemporaryDeleted)
 	case slices.Contains(a.Mapped, c.temporaryCode):
 		return refuse(codeTemporaryMapped)
@@ -216,12 +173,8 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 
 // listMerchants lists the mapped merchants of a partner ("/read/merchant").
 func (s *Service) listMerchants(t *tables, c *call) result {
-	p, res := t.subBusinessPartner(c)
-	if res.code != codeSuccess {
-		return res
-	}
 	list := []merchantRecord{}
-	for _, m := range t.ofPartner(p.Key) {
+	for _, m := range t.ofPartner(c.Partner) {
 		if m.Status == mappingCompleted {
 			list = append(list, merchantRecord{m.MemberID, m.MerchantID, m.Company, m.Branch, m.CEO, m.Email, m.Number})
 		}

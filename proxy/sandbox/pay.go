@@ -65,7 +65,7 @@ func (s *Service) pay(partnerKey, billID string, p Payment) (Bill, error) {
 		if b.Approval, err = s.approve(t, p); err != nil {
 			return "", err
 		}
-		return s.networks.next(false, b.Approval.Method), nil
+		return s.network(false, b.Approval.Method), nil
 	})
 	if err == nil && b.State == stateUnpaid {
 		code := b.lastFailure()
@@ -106,7 +106,7 @@ func (s *Service) attemptPayment(
 		switch declined, err := pay(t, &after); {
 		case err != nil:
 			return err
-		case declined != codeSuccess:
+		case declined != "":
 			after.Approval, after.Failed = nil, append(slices.Clip(after.Failed), FailedPayment{t.now, declined})
 		default:
 			after.State = statePaid

@@ -45,6 +45,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ type Service struct {
 	opt      Options
 	store    *store
 	faults   faultQueue
-	networks networkQueue
+	networks faultQueue // the next answers of the card networks, which accept if there is none
 	sender   *sender
 	mu       sync.Mutex // guards calls
 	calls    map[string]int
@@ -146,10 +147,10 @@ func (s *Service) Calls() map[string]int {
 	return maps.Clone(s.calls)
 }
 
-func (s *Service) count(op operation) {
+func (s *Service) count(op string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls[string(op)]++
+	s.calls[op]++
 }
 
 // ServeHTTP answers one call of the interface ("Endpoints").
@@ -157,40 +158,34 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The path is compared as sent: with escapes it is another path.
 	path := r.URL.EscapedPath()
 	f := formOf(path)
-	op := operationOf(path)
 	if strings.HasPrefix(path, payPath) || strings.HasPrefix(path, signUpPath) {
 		guard{token: s.opt.ControlToken, host: s.baseHost(), refuse: s.refusePage}.protect(http.HandlerFunc(s.page)).ServeHTTP(w, r)
 		return
 	}
-	if op == opNone {
-		s.count(op)
-		deliver(w, r, Fault{}, http.StatusNotFound, s.failure(f, codeError, ""))
-		return
-	}
-	if r.Method != http.MethodPost {
-		s.count(opNone)
-		w.Header().Set("Allow", http.MethodPost)
-		deliver(w, r, Fault{}, http.StatusMethodNotAllowed, s.failure(f, codeError, ""))
-		return
-	}
-	s.count(op)
-	// The fault is taken when the call arrives, so that faults apply in the order of arrival.
-	fault := s.faults.take(op)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
-	if err != nil {
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-			deliver(w, r, fault, http.StatusRequestEntityTooLarge, s.failure(f, codeInvalid, ""))
-			return
+	at := slices.IndexFunc(operations, func(o operation) bool { return path == o.v2 || path == o.legacy })
+	if at < 0 || r.Method != http.MethodPost {
+		s.count("none")
+		status := http.StatusNotFound
+		if at >= 0 {
+			w.Header().Set("Allow", http.MethodPost)
+			status = http.StatusMethodNotAllowed
 		}
-		deliver(w, r, fault, http.StatusBadRequest, s.failure(f, codeInvalid, ""))
+		deliver(w, r, Fault{}, status, s.failure(f, codeError, ""))
 		return
 	}
-	if !isJSON(r.Header.Get("Content-Type")) {
-		deliver(w, r, fault, http.StatusUnsupportedMediaType, s.failure(f, codeInvalid, ""))
-		return
-	}
-	code, reply := codeSuccess, []byte(nil)
-	switch {
+	op := operations[at]
+	s.count(op.name)
+	// The fault is taken when the call arrives, so that faults apply in the order of arrival.
+	fault := s.faults.take(func(f Fault) bool { return f.Operation == "" || f.Operation == op.name })
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+	status, code, reply := http.StatusOK, codeInvalid, []byte(nil)
+	switch tooLarge := new(http.MaxBytesError); {
+	case errors.As(err, &tooLarge):
+		status = http.StatusRequestEntityTooLarge
+	case err != nil:
+		status = http.StatusBadRequest
+	case !isJSON(r.Header.Get("Content-Type")):
+		status = http.StatusUnsupportedMediaType
 	case fault.Code != "":
 		code = fault.Code
 	case fault.Skip:
@@ -203,8 +198,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if reply == nil {
 		reply = s.failure(f, code, "")
 	}
-	status := http.StatusOK
-	if code != codeSuccess {
+	if status == http.StatusOK && code != codeSuccess {
 		status = s.opt.FailureStatus
 	}
 	deliver(w, r, fault, status, reply)
@@ -216,12 +210,12 @@ func (s *Service) answer(op operation, f form, body []byte, base string) (code s
 	if !ok {
 		return codeInvalid, nil
 	}
-	c := decode(op, f, root)
+	c := decode(op.name, f, root)
 	if c.wrongType == "" && s.wrongPriceType(&c) {
 		c.wrongType = c.path("price")
 	}
 	c.base = base
-	res := s.run(&c)
+	res := s.run(op, &c)
 	if res.code != codeSuccess {
 		return res.code, s.failure(f, res.code, res.field)
 	}
@@ -237,15 +231,18 @@ func (s *Service) wrongPriceType(c *call) bool {
 }
 
 // run runs a call as one transaction: a refusal changes nothing, and a success is in the data file before run returns.
-func (s *Service) run(c *call) (res result) {
+func (s *Service) run(op operation, c *call) (res result) {
 	err := s.store.update(func(t *tables) error {
-		if res = s.dispatch(t, c); res.code != codeSuccess {
+		if res = t.check(c); res.code == codeSuccess {
+			res = op.run(s, t, c)
+		}
+		if res.code != codeSuccess {
 			return errRefused
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errRefused) {
-		s.opt.Log.Error("a call failed", "operation", string(c.op), "err", err)
+		s.opt.Log.Error("a call failed", "operation", c.op, "err", err)
 		return refuse(codeError)
 	}
 	if s.opt.CallbackCancelDestroy && (c.op == opCancel || c.op == opDestroy) {
@@ -256,33 +253,6 @@ func (s *Service) run(c *call) (res result) {
 
 // errRefused rolls back the transaction of a refused call.
 var errRefused = errors.New("refused")
-
-func (s *Service) dispatch(t *tables, c *call) result {
-	switch c.op {
-	case opCreate:
-		return s.create(t, c)
-	case opResend:
-		return s.resend(t, c)
-	case opRead:
-		return s.read(t, c)
-	case opDestroy:
-		return s.destroy(t, c)
-	case opCancel:
-		return s.cancel(t, c)
-	case opRegister:
-		return s.register(t, c)
-	case opMappings:
-		return s.listMappings(t, c)
-	case opStatus:
-		return s.status(t, c)
-	case opMapMerchant:
-		return s.mapMerchant(t, c)
-	case opMerchants:
-		return s.listMerchants(t, c)
-	case opNone:
-	}
-	return refuse(codeError)
-}
 
 // baseHost returns the host name of the BaseURL, or "" if there is none.
 func (s *Service) baseHost() string {
