@@ -12,7 +12,9 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // The paths of the pages. A token follows.
@@ -53,9 +55,18 @@ var style = func() string {
 	return string(b)
 }()
 
+// The words of the pages are in the templates; both is a text in Korean and English.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"both":  func(ko, en string) localized { return localized{ko, en} },
-	"style": func() template.CSS { return template.CSS(style) },
+	"both":         func(ko, en string) localized { return localized{ko, en} },
+	"style":        func() template.CSS { return template.CSS(style) },
+	"amount":       grouped,
+	"isCard":       isCard,
+	"receiptKind":  receiptKind,
+	"receiptKinds": func() []string { return receiptKinds },
+	"installments": func() int { return maxMonths + 1 },
+	"digits":       strconv.Atoi,
+	"message":      messageOf,
+	"korean":       func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
 }).ParseFS(pageFiles, "pages/*.html"))
 
 // policy allows the pages their own style only. It has no form-action: Chromium applies that to the redirect after a form
@@ -100,7 +111,7 @@ func (s *Service) pageOf(path string) (p page, ok bool) {
 			var k billKey
 			k, ok = t.pages[token]
 			p = page{
-				show: func() screen { return s.billScreen(k, nil) },
+				show: func() screen { return s.billScreen(k, billView{}) },
 				take: func(form url.Values) screen { return s.takePayment(k, token, form) },
 			}
 		}
