@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -18,8 +17,7 @@ const (
 	sendTalk = "TALK"
 	sendURL  = "URL"
 
-	maxKey        = 32 // "Limits"
-	maxMerchant   = 60
+	maxMerchant   = 60 // "Limits"
 	maxBillID     = 20
 	minAmount     = "100"
 	minAmountTest = "20000" // in the development environment
@@ -37,38 +35,27 @@ var seoul = time.FixedZone("KST", 9*60*60)
 // stamp formats a time with 14 digits, as the interface does.
 func stamp(t time.Time) string { return t.In(seoul).Format(stampLayout) }
 
-// partner returns the partner with a key, or the code of the refusal ("Authentication", 4 and 5).
-func (t *tables) partner(key string) (*Partner, string) {
-	if key == "" || utf8.RuneCountInString(key) > maxKey || strings.ContainsFunc(key, notKeyCharacter) {
-		return nil, codeBadKey
-	}
-	p := t.byKey[key]
-	switch {
-	case p == nil:
-		return nil, codeUnknownKey
-	case p.Removed:
-		return nil, codeNoPartner
-	case p.NoContract:
-		return nil, codeNoContract
-	}
-	return p, codeSuccess
-}
+// goodKey matches well-formed keys. The document does not define a malformed key; here a key is printable ASCII without
+// spaces, within its limit.
+var goodKey = regexp.MustCompile(`^[!-~]{1,32}$`)
 
-// notKeyCharacter reports whether a key cannot have a character. The document does not define a malformed key; here a key is
-// printable ASCII without spaces.
-func notKeyCharacter(r rune) bool { return r <= ' ' || r > '~' }
-
-// check makes the checks that the operations share, and finds the partner.
+// check makes the checks that the operations share, and finds the partner ("Authentication", 4 and 5).
 func (t *tables) check(c *call) result {
 	ofBill := strings.HasPrefix(c.op, "bill.")
 	ofMapping := c.op == opRegister || c.op == opMapMerchant
-	p, code := t.partner(c.Partner)
+	p := t.byKey[c.Partner]
 	c.partner = p
 	switch {
 	case ofMapping && c.wrongType == "" && (c.Partner == "" || c.Member == "" || c.Merchant == ""):
 		return refuse(codeMappingMissing) // also for a missing key
-	case code != codeSuccess:
-		return refuse(code)
+	case !goodKey.MatchString(c.Partner):
+		return refuse(codeBadKey)
+	case p == nil:
+		return refuse(codeUnknownKey)
+	case p.Removed:
+		return refuse(codeNoPartner)
+	case p.NoContract:
+		return refuse(codeNoContract)
 	case ofBill && p.NoBilling:
 		return refuse(codeNotGranted)
 	case !ofBill && p.NotLinked:
@@ -158,29 +145,32 @@ func (s *Service) checkHash(c *call) result {
 	return succeeded
 }
 
-func (s *Service) validBillID(id string) bool {
-	if s.opt.BillIDs == AnyCharacters {
-		return true
-	}
-	hyphens := s.opt.BillIDs == LettersDigitsHyphens
-	for _, r := range id {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !(hyphens && r == '-') {
-			return false
-		}
-	}
-	if s.opt.BillIDs == ExactlyTwenty {
-		return utf8.RuneCountInString(id) == maxBillID && (s.opt.Environment != Development || isBusinessNumber(id[:10]))
-	}
-	return true
+// billIDs match the bill ids that the rules accept, besides their limit.
+var billIDs = map[BillIDRule]*regexp.Regexp{
+	LettersDigitsHyphens: regexp.MustCompile(`^[\pL\p{Nd}-]*$`),
+	LettersOrDigits:      regexp.MustCompile(`^[\pL\p{Nd}]*$`),
+	AnyCharacters:        regexp.MustCompile(``),
+	ExactlyTwenty:        regexp.MustCompile(`^[\pL\p{Nd}]{20}$`),
 }
 
-// validCallbackURL reports whether an address is an http or https URL with a host, or an option accepts any address.
+func (s *Service) validBillID(id string) bool {
+	rule := s.opt.BillIDs
+	return billIDs[rule].MatchString(id) &&
+		(rule != ExactlyTwenty || s.opt.Environment != Development || isBusinessNumber(id[:businessNumberDigits]))
+}
+
+// validCallbackURL reports whether an address is a web address, or an option accepts any address.
 func (s *Service) validCallbackURL(address string) bool {
-	if s.opt.AnyCallbackURL {
-		return true
-	}
+	return s.opt.AnyCallbackURL || webURL(address) != nil
+}
+
+// webURL parses an http or https URL with a host. It returns nil for any other text.
+func webURL(address string) *url.URL {
 	u, err := url.Parse(address)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil
+	}
+	return u
 }
 
 // findBill returns the bill that a call names, in any state, or BILL_003.

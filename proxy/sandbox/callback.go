@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,7 +42,7 @@ type Callback struct {
 // callbackKey identifies a callback: a bill has one for each state that was reported.
 type callbackKey struct{ partner, id, billState string }
 
-func (c *Callback) key() callbackKey { return callbackKey{c.Partner, c.BillID, c.BillState} }
+func (c Callback) key() callbackKey { return callbackKey{c.Partner, c.BillID, c.BillState} }
 
 // Attempt is one attempt to deliver a callback.
 type Attempt struct {
@@ -72,7 +73,7 @@ func (s *Service) notify(t *tables, b *Bill) {
 
 // Callbacks returns every callback, in the order they were made.
 func (s *Service) Callbacks() (list []Callback) {
-	s.view(func(t *tables) { list = t.Callbacks.all() })
+	s.store.view(func(t *tables) { list = t.Callbacks.all() })
 	return list
 }
 
@@ -100,13 +101,15 @@ func (s *Service) Notify(partnerKey, billID string) error {
 		return nil
 	})
 	if err == nil {
-		s.sendDue()
+		s.sender.sendDue()
 	}
 	return err
 }
 
 // A sender sends callbacks. A timer waits for the next attempt, and each attempt runs in its own goroutine.
 type sender struct {
+	opt     *Options
+	store   *store
 	client  *http.Client
 	ctx     context.Context // ends when the service is closed
 	stop    context.CancelFunc
@@ -114,34 +117,30 @@ type sender struct {
 	mu      sync.Mutex // locked before that of the store
 	timer   *time.Timer
 	running map[callbackKey]struct{}
-	closed  bool
 	all     sync.WaitGroup
 }
 
-func newSender(transport http.RoundTripper, timeout time.Duration) *sender {
-	if transport == nil {
-		transport = http.DefaultTransport.(*http.Transport).Clone()
-	}
-	n := &sender{running: map[callbackKey]struct{}{}, slots: make(chan struct{}, maxAttempts)}
+func newSender(o *Options, st *store) *sender {
+	n := &sender{opt: o, store: st, running: map[callbackKey]struct{}{}, slots: make(chan struct{}, maxAttempts)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.client = &http.Client{
-		Transport: transport, Timeout: timeout,
+		Transport: o.Transport, Timeout: o.CallbackTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+	n.timer = time.AfterFunc(time.Hour, n.sendDue) // set by the first sendDue
 	return n
 }
 
 // sendDue starts every attempt that is due, and sets the timer for the next one. It must be called after every change of
 // callbacks or of the clock.
-func (s *Service) sendDue() {
-	n := s.sender
+func (n *sender) sendDue() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
+	if n.ctx.Err() != nil {
 		return
 	}
 	var now, next time.Time
-	s.view(func(t *tables) {
+	n.store.view(func(t *tables) {
 		now = t.now
 		for k := range t.open {
 			c := t.Callbacks.get(k)
@@ -161,31 +160,34 @@ func (s *Service) sendDue() {
 				continue
 			}
 			n.running[k] = struct{}{}
-			n.all.Go(func() { s.attempt(k, c.URL, c.Body) })
+			n.all.Go(func() { n.attempt(k, c.URL, c.Body) })
 		}
 	})
-	if n.timer != nil {
-		n.timer.Stop()
-	}
+	n.timer.Stop()
 	if !next.IsZero() {
-		n.timer = time.AfterFunc(next.Sub(now), s.sendDue)
+		n.timer.Reset(next.Sub(now))
 	}
 }
 
 // attempt makes one attempt and stores its result.
-func (s *Service) attempt(k callbackKey, url, body string) {
-	n := s.sender
+func (n *sender) attempt(k callbackKey, url, body string) {
 	select {
 	case n.slots <- struct{}{}:
 	case <-n.ctx.Done():
 		return
 	}
-	made := s.post(url, body)
+	var made Attempt
+	n.store.view(func(t *tables) { made.At = t.now })
+	status, answer, err := n.post(url, body)
 	<-n.slots
+	made.Status, made.Answer = status, strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
+	if err != nil {
+		made.Wrong = err.Error()
+	}
 	if n.ctx.Err() != nil {
 		return // interrupted by Close: the attempt is made again after the next start
 	}
-	err := s.store.update(func(t *tables) error {
+	err = n.store.update(func(t *tables) error {
 		c := *t.Callbacks.get(k)
 		if c.URL != url || c.Body != body {
 			return nil
@@ -194,10 +196,10 @@ func (s *Service) attempt(k callbackKey, url, body string) {
 		switch {
 		case made.Wrong == "":
 			c.State, c.Next = callbackDelivered, time.Time{}
-		case len(c.Attempts) > s.opt.CallbackRetries:
+		case len(c.Attempts) > n.opt.CallbackRetries:
 			c.State, c.Next = callbackGivenUp, time.Time{}
 		default:
-			c.Next = t.now.Add(s.opt.CallbackInterval)
+			c.Next = t.now.Add(n.opt.CallbackInterval)
 		}
 		t.Callbacks.put(c)
 		return nil
@@ -206,69 +208,59 @@ func (s *Service) attempt(k callbackKey, url, body string) {
 	delete(n.running, k)
 	n.mu.Unlock()
 	if err != nil {
-		s.opt.Log.Error("the result of an attempt to deliver a callback was not stored; the attempt is made again", "err", err)
-		time.AfterFunc(s.opt.CallbackInterval, s.sendDue)
+		n.opt.Log.Error("the result of an attempt to deliver a callback was not stored; the attempt is made again", "err", err)
+		time.AfterFunc(n.opt.CallbackInterval, n.sendDue)
 		return
 	}
-	s.sendDue()
+	n.sendDue()
 }
 
-// post sends a callback.
-func (s *Service) post(url, body string) (a Attempt) {
-	a.At = s.Now()
-	req, err := http.NewRequestWithContext(s.sender.ctx, http.MethodPost, url, strings.NewReader(body))
+// post sends a callback. It returns an error unless the partner has accepted it.
+func (n *sender) post(url, body string) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(n.ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
-		a.Wrong = err.Error()
-		return a
+		return 0, nil, err
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("User-Agent", "billbridge-sandbox")
-	res, err := s.sender.client.Do(req)
+	res, err := n.client.Do(req)
 	if err != nil {
-		a.Wrong = err.Error()
-		return a
+		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	a.Status, a.Answer = res.StatusCode, strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
+	status = res.StatusCode
+	answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	switch {
-	case s.opt.CallbackAny2xx && res.StatusCode/100 == 2:
+	case n.opt.CallbackAny2xx && status/100 == 2:
+		return status, answer, nil
 	case err != nil:
-		a.Wrong = err.Error()
-	case s.opt.CallbackAny2xx:
-		a.Wrong = fmt.Sprintf("expected a status of 2xx but got: %d", res.StatusCode)
-	case res.StatusCode != http.StatusOK:
-		a.Wrong = fmt.Sprintf("expected status 200 but got: %d", res.StatusCode)
-	default:
-		a.Wrong = wrongAnswer(answer)
+		return status, answer, err
+	case n.opt.CallbackAny2xx:
+		return status, answer, fmt.Errorf("expected a status of 2xx but got: %d", status)
+	case status != http.StatusOK:
+		return status, answer, fmt.Errorf("expected status 200 but got: %d", status)
 	}
-	return a
+	return status, answer, checkAnswer(answer)
 }
 
-// wrongAnswer returns why an answer with status 200 is not a success, or "". Its code must be 0000.
-func wrongAnswer(answer []byte) string {
+// checkAnswer returns an error unless an answer with status 200 is a success. Its code must be 0000.
+func checkAnswer(answer []byte) error {
 	members, ok := parseObject(answer)
 	if !ok {
-		return "expected a JSON object"
+		return errors.New("expected a JSON object")
 	}
 	var code string
 	if err := json.Unmarshal(members["code"], &code); err != nil || code != codeSuccess {
-		return `expected the code "0000" but got: ` + string(members["code"])
+		return fmt.Errorf("expected the code %q but got: %s", codeSuccess, members["code"])
 	}
-	return ""
+	return nil
 }
 
-// Close interrupts running attempts and closes the data file. The attempts are made again after the next start. The service
-// must not be called afterwards.
-func (s *Service) Close() error {
-	n := s.sender
+// close interrupts running attempts.
+func (n *sender) close() {
 	n.mu.Lock()
-	n.closed = true
-	if n.timer != nil {
-		n.timer.Stop()
-	}
+	n.timer.Stop()
 	n.stop()
 	n.mu.Unlock()
 	n.all.Wait()
-	return s.store.disk.close()
 }

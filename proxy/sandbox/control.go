@@ -184,7 +184,7 @@ type merchantView struct {
 
 func (s *Service) partnerViews() []partnerView {
 	list := []partnerView{}
-	s.view(func(t *tables) {
+	s.store.view(func(t *tables) {
 		for _, p := range t.contracts {
 			v := partnerView{*p, t.Accounts.get(p.Key).Points, []merchantView{}, []string{}}
 			for _, m := range t.ofPartner(p.Key) {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"time"
@@ -182,6 +181,9 @@ func (o Options) withDefaults() Options {
 	if o.CallbackTimeout == 0 {
 		o.CallbackTimeout = 10 * time.Second
 	}
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -200,8 +202,7 @@ func (o Options) Check() error {
 		return fmt.Errorf("callback interval: expected a time above zero but got: %v", o.CallbackInterval)
 	case o.CallbackTimeout < 0:
 		return fmt.Errorf("callback timeout: expected a time above zero but got: %v", o.CallbackTimeout)
-	}
-	if base, err := url.Parse(o.BaseURL); err != nil || o.BaseURL != "" && (base.Scheme != "http" && base.Scheme != "https" || base.Host == "") {
+	case o.BaseURL != "" && webURL(o.BaseURL) == nil:
 		return fmt.Errorf("base URL: expected a URL such as https://pay.example.com but got: %q", o.BaseURL)
 	}
 	words := map[int]string{}

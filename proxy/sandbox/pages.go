@@ -106,7 +106,7 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 
 // pageOf returns the page of a path.
 func (s *Service) pageOf(path string) (p page, ok bool) {
-	s.view(func(t *tables) {
+	s.store.view(func(t *tables) {
 		if token, is := strings.CutPrefix(path, payPath); is {
 			var k billKey
 			k, ok = t.pages[token]
@@ -194,8 +194,8 @@ var notASCII = regexp.MustCompile(`[^!-~]+`)
 // redirectTarget returns where a browser goes after a form: to the partner's address, if it is an http or https URL, else
 // to the page again. The page is named by its token alone, so that the redirect works below any path.
 func redirectTarget(address, token string) string {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+	u := webURL(address)
+	if u == nil {
 		return token
 	}
 	u.RawQuery = notASCII.ReplaceAllStringFunc(u.RawQuery, url.QueryEscape)

@@ -118,25 +118,25 @@ func (s *Service) attemptPayment(
 	if err != nil {
 		return Bill{}, err
 	}
-	s.sendDue()
+	s.sender.sendDue()
 	return after, nil
 }
 
 // lookUp returns a bill. partnerKey may be empty if only one partner has a bill with this id.
 func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
-	if partnerKey != "" {
-		if b := t.Bills.get(billKey{partnerKey, billID}); b != nil {
+	found := t.billsByID[billID]
+	switch {
+	case partnerKey != "":
+		found = []billKey{{partnerKey, billID}}
+	case len(found) > 1:
+		return nil, errAmbiguous
+	}
+	for _, k := range found {
+		if b := t.Bills.get(k); b != nil {
 			return b, nil
 		}
-		return nil, fmt.Errorf("%w: %q", errNoBill, billID)
 	}
-	switch found := t.billsByID[billID]; len(found) {
-	case 0:
-		return nil, fmt.Errorf("%w: %q", errNoBill, billID)
-	case 1:
-		return t.Bills.get(found[0]), nil
-	}
-	return nil, errAmbiguous
+	return nil, fmt.Errorf("%w: %q", errNoBill, billID)
 }
 
 // Bill returns a bill. partnerKey may be empty if only one partner has a bill with this id.
@@ -153,7 +153,7 @@ func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
 
 // Bills returns all bills in the order of creation.
 func (s *Service) Bills() (list []Bill) {
-	s.view(func(t *tables) { list = t.Bills.all() })
+	s.store.view(func(t *tables) { list = t.Bills.all() })
 	return list
 }
 

@@ -39,7 +39,7 @@ type billView struct {
 
 // billScreen returns the screen of a bill, after the submitted form of v, if it has one.
 func (s *Service) billScreen(k billKey, v billView) screen {
-	s.view(func(t *tables) {
+	s.store.view(func(t *tables) {
 		v.Bill = *t.Bills.get(k)
 		v.Status = statusWords[v.State]
 		if v.State == stateUnpaid && s.expired(v.ExpireDt, t.now) {

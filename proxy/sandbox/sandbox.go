@@ -44,7 +44,6 @@ import (
 	"maps"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -88,22 +87,21 @@ func Open(file string, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opt: o, store: st, calls: map[string]int{}, sender: newSender(o.Transport, o.CallbackTimeout)}
-	s.sendDue()
+	s := &Service{opt: o, store: st, calls: map[string]int{}, sender: newSender(&o, st)}
+	s.sender.sendDue()
 	return s, nil
 }
 
-// view runs f in a transaction that only reads.
-func (s *Service) view(f func(*tables)) {
-	_ = s.store.update(func(t *tables) error { // only writing can fail
-		f(t)
-		return nil
-	})
+// Close interrupts running attempts to deliver callbacks and closes the data file. The attempts are made again after the
+// next start. The service must not be called afterwards.
+func (s *Service) Close() error {
+	s.sender.close()
+	return s.store.disk.close()
 }
 
 // Now returns the time of the service's clock, in the zone of Korea.
 func (s *Service) Now() (now time.Time) {
-	s.view(func(t *tables) { now = t.now })
+	s.store.view(func(t *tables) { now = t.now })
 	return now
 }
 
@@ -120,7 +118,7 @@ func (s *Service) SetClock(now time.Time) error {
 		t.State.put(self)
 		return nil
 	})
-	s.sendDue()
+	s.sender.sendDue()
 	return err
 }
 
@@ -135,7 +133,7 @@ func (s *Service) SetMaintenance(on bool) error {
 }
 
 func (s *Service) inMaintenance() (on bool) {
-	s.view(func(t *tables) { on = t.serviceState().Maintenance })
+	s.store.view(func(t *tables) { on = t.serviceState().Maintenance })
 	return on
 }
 
@@ -246,7 +244,7 @@ func (s *Service) run(op operation, c *call) (res result) {
 		return refuse(codeError)
 	}
 	if s.opt.CallbackCancelDestroy && (c.op == opCancel || c.op == opDestroy) {
-		s.sendDue()
+		s.sender.sendDue()
 	}
 	return res
 }
@@ -256,11 +254,10 @@ var errRefused = errors.New("refused")
 
 // baseHost returns the host name of the BaseURL, or "" if there is none.
 func (s *Service) baseHost() string {
-	base, err := url.Parse(s.opt.BaseURL)
-	if err != nil {
-		return ""
+	if base := webURL(s.opt.BaseURL); base != nil {
+		return base.Hostname()
 	}
-	return base.Hostname()
+	return ""
 }
 
 func (s *Service) baseURL(r *http.Request) string {

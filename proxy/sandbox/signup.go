@@ -86,7 +86,7 @@ type fieldView struct {
 // signUpScreen returns the screen of a registration. input is the rejected input of the form, or nil.
 func (s *Service) signUpScreen(k mappingKey, input *Merchant) screen {
 	var v signUpView
-	s.view(func(t *tables) { v.mapping = *t.Mappings.get(k) })
+	s.store.view(func(t *tables) { v.mapping = *t.Mappings.get(k) })
 	v.Completed = v.Status == mappingCompleted
 	v.Refused = v.Completed && input != nil
 	for _, f := range signUpFields {

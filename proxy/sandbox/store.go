@@ -86,7 +86,7 @@ type billKey struct{ partner, id string }
 // lastFailure returns the code of the last payment that was declined.
 func (b *Bill) lastFailure() string { return b.Failed[len(b.Failed)-1].Code }
 
-func (b *Bill) key() billKey { return billKey{b.Partner, b.ID} }
+func (b Bill) key() billKey { return billKey{b.Partner, b.ID} }
 
 // An account has what changes about a partner. The rest is in Partner.
 type account struct {
@@ -95,7 +95,7 @@ type account struct {
 	Mapped  []string `json:"mapped"` // the temporary locations that a merchant is mapped to
 }
 
-func (a *account) key() string { return a.Partner }
+func (a account) key() string { return a.Partner }
 
 // A mapping is a registered merchant, completed or not.
 type mapping struct {
@@ -111,7 +111,7 @@ type mapping struct {
 // mappingKey identifies a mapping.
 type mappingKey struct{ partner, member, merchant string }
 
-func (m *mapping) key() mappingKey { return mappingKey{m.Partner, m.MemberID, m.MerchantID} }
+func (m mapping) key() mappingKey { return mappingKey{m.Partner, m.MemberID, m.MerchantID} }
 
 // state is the state of the service itself.
 type state struct {
@@ -120,7 +120,7 @@ type state struct {
 	Ahead       time.Duration `json:"ahead"` // how far the clock is ahead of the real one
 }
 
-func (*state) key() struct{} { return struct{}{} }
+func (state) key() struct{} { return struct{}{} }
 
 // rows are the stored data. As JSON they are the rows that a transaction has changed: one line of the data file.
 type rows struct {
@@ -177,27 +177,25 @@ func openStore(file string, o Options) (*store, error) {
 		open:         map[callbackKey]struct{}{},
 	}}
 	t := &st.t
-	t.Accounts = newTable((*account).key, nil)
-	t.Bills = newTable((*Bill).key, func(b *Bill, isNew bool) {
+	t.Bills.index = func(b *Bill, isNew bool) {
 		if isNew {
 			t.billsByID[b.ID] = append(t.billsByID[b.ID], b.key())
 			t.pages[t.token("bill", b.Partner, b.ID)] = b.key()
 		}
-	})
-	t.Mappings = newTable((*mapping).key, func(m *mapping, isNew bool) {
+	}
+	t.Mappings.index = func(m *mapping, isNew bool) {
 		if isNew {
 			t.merchants[m.Partner] = append(t.merchants[m.Partner], m.key())
 			t.signups[t.token("signup", m.Partner, m.MemberID, m.MerchantID)] = m.key()
 		}
-	})
-	t.Callbacks = newTable((*Callback).key, func(c *Callback, _ bool) {
+	}
+	t.Callbacks.index = func(c *Callback, _ bool) {
 		if c.State == callbackWaiting {
 			t.open[c.key()] = struct{}{}
 		} else {
 			delete(t.open, c.key())
 		}
-	})
-	t.State = newTable((*state).key, nil)
+	}
 	if file != "" {
 		var err error
 		if st.disk, err = openDisk(file, &t.rows, o.Log); err != nil {
@@ -243,6 +241,14 @@ func (st *store) update(f func(t *tables) error) error {
 	return nil
 }
 
+// view runs f in a transaction that only reads.
+func (st *store) view(f func(*tables)) {
+	_ = st.update(func(t *tables) error { // only writing can fail
+		f(t)
+		return nil
+	})
+}
+
 // serviceState returns the state of the service itself.
 func (t *tables) serviceState() state {
 	if s := t.State.get(struct{}{}); s != nil {
@@ -283,22 +289,17 @@ func (t *tables) takePoint(p *Partner) bool {
 }
 
 // A table has the rows of one kind. Rows are immutable: a change puts a copy in their place.
-type table[K comparable, V any] struct {
-	keyOf  func(*V) K
+type table[K comparable, V interface{ key() K }] struct {
 	index  func(v *V, isNew bool) // called for every new or changed row; may be nil
 	rows   map[K]*V
 	order  []K // the keys in the order of insertion
 	staged []*V
 }
 
-func newTable[K comparable, V any](keyOf func(*V) K, index func(*V, bool)) table[K, V] {
-	return table[K, V]{keyOf: keyOf, index: index, rows: map[K]*V{}}
-}
-
 // get returns a row as the transaction sees it, or nil.
 func (tb *table[K, V]) get(k K) *V {
 	for _, v := range slices.Backward(tb.staged) {
-		if tb.keyOf(v) == k {
+		if (*v).key() == k {
 			return v
 		}
 	}
@@ -319,11 +320,14 @@ func (tb *table[K, V]) all() []V {
 
 // end ends a transaction.
 func (tb *table[K, V]) end(commit bool) {
+	if tb.rows == nil {
+		tb.rows = map[K]*V{}
+	}
 	for _, v := range tb.staged {
 		if !commit {
 			break
 		}
-		k := tb.keyOf(v)
+		k := (*v).key()
 		_, known := tb.rows[k]
 		if !known {
 			tb.order = append(tb.order, k)
