@@ -26,12 +26,6 @@ const (
 // formLimit bounds the size of a form.
 const formLimit = 64 << 10
 
-// A page is what a token leads to. Neither function is nil.
-type page struct {
-	show func() screen
-	take func(url.Values) screen // handles a submitted form
-}
-
 // A screen is the response of a page: a template with its data, or a redirect.
 type screen struct {
 	status   int
@@ -58,6 +52,7 @@ var style = func() string {
 // The words of the pages are in the templates; both is a text in Korean and English.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"both":         func(ko, en string) localized { return localized{ko, en} },
+	"list":         func(texts ...localized) []localized { return texts },
 	"style":        func() template.CSS { return template.CSS(style) },
 	"amount":       grouped,
 	"isCard":       isCard,
@@ -79,72 +74,70 @@ var policy = func() string {
 
 // page serves the pages for paying and for the sign-up. Faults and maintenance do not affect them.
 func (s *Service) page(w http.ResponseWriter, r *http.Request) {
-	p, ok := s.pageOf(r.URL.EscapedPath())
-	if !ok {
-		s.answerPage(w, notice(http.StatusNotFound,
-			localized{"페이지를 찾을 수 없습니다", "No such page"},
-			localized{"주소를 다시 확인해 주세요.", "Please check the address."}))
+	page := s.pageOf(r.URL.EscapedPath())
+	if page == nil {
+		s.answerPage(w, notice(http.StatusNotFound))
 		return
 	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		s.answerPage(w, p.show())
+		s.answerPage(w, page(nil))
 	case http.MethodPost:
 		form, refused := readForm(w, r)
-		if refused != nil {
-			s.answerPage(w, *refused)
+		if refused != http.StatusOK {
+			s.answerPage(w, notice(refused))
 			return
 		}
-		s.answerPage(w, p.take(form))
+		s.answerPage(w, page(form))
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		s.answerPage(w, notice(http.StatusMethodNotAllowed,
-			localized{"처리할 수 없는 요청입니다", "Method not allowed"},
-			localized{"이 페이지는 열어 보거나 양식을 보낼 수만 있습니다.", "Open this page, or submit its form."}))
+		s.answerPage(w, notice(http.StatusMethodNotAllowed))
 	}
 }
 
-// pageOf returns the page of a path.
-func (s *Service) pageOf(path string) (p page, ok bool) {
+// pageOf returns the page of a path, or nil. A page handles a submitted form, or is shown without one.
+func (s *Service) pageOf(path string) (page func(url.Values) screen) {
 	s.store.view(func(t *tables) {
-		if token, is := strings.CutPrefix(path, payPath); is {
-			var k billKey
-			k, ok = t.pages[token]
-			p = page{
-				show: func() screen { return s.billScreen(k, billView{}) },
-				take: func(form url.Values) screen { return s.takePayment(k, token, form) },
-			}
+		bill, signUp := strings.TrimPrefix(path, payPath), strings.TrimPrefix(path, signUpPath)
+		if k, ok := t.pages[bill]; ok {
+			page = func(form url.Values) screen { return s.payPage(k, bill, form) }
 		}
-		if token, is := strings.CutPrefix(path, signUpPath); is {
-			var k mappingKey
-			k, ok = t.signups[token]
-			p = page{
-				show: func() screen { return s.signUpScreen(k, nil) },
-				take: func(form url.Values) screen { return s.takeSignUp(k, token, form) },
-			}
+		if k, ok := t.signups[signUp]; ok {
+			page = func(form url.Values) screen { return s.signUpPage(k, signUp, form) }
 		}
 	})
-	return p, ok
+	return page
 }
 
-// readForm reads a submitted form, or returns a screen with the error. It ignores the query.
-func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *screen) {
-	fail := func(status int, text localized) (url.Values, *screen) {
-		s := notice(status, localized{"양식을 읽을 수 없습니다", "The form cannot be read"}, text)
-		return nil, &s
+// readForm reads a submitted form, or returns the status of the refusal. It ignores the query.
+func readForm(w http.ResponseWriter, r *http.Request) (form url.Values, status int) {
+	if !hasType(r, "application/x-www-form-urlencoded") {
+		return nil, http.StatusUnsupportedMediaType
 	}
-	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/x-www-form-urlencoded" {
-		return fail(http.StatusUnsupportedMediaType, localized{"페이지의 양식을 이용해 주세요.", "Please use the form of the page."})
+	body, status := readBody(w, r, formLimit)
+	form, err := url.ParseQuery(string(body))
+	if status == http.StatusOK && err != nil {
+		status = http.StatusBadRequest
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, formLimit))
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return fail(http.StatusRequestEntityTooLarge, localized{"입력한 내용이 너무 깁니다.", "The input is too long."})
+	return form, status
+}
+
+// readBody reads a body. The status is 200 unless the body is too large or cannot be read.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, status int) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	switch tooLarge := new(http.MaxBytesError); {
+	case errors.As(err, &tooLarge):
+		return nil, http.StatusRequestEntityTooLarge
+	case err != nil:
+		return nil, http.StatusBadRequest
 	}
-	form, parseErr := url.ParseQuery(string(body))
-	if err != nil || parseErr != nil {
-		return fail(http.StatusBadRequest, localized{"다시 시도해 주세요.", "Please try again."})
-	}
-	return form, nil
+	return body, http.StatusOK
+}
+
+// hasType reports whether a body has a media type.
+func hasType(r *http.Request, want string) bool {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && t == want
 }
 
 // answerPage writes a screen or a redirect.
@@ -172,20 +165,26 @@ func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 
 // refusePage answers a request that a guard refused.
 func (s *Service) refusePage(w http.ResponseWriter, status int, text localized) {
-	s.answerPage(w, notice(status, localized{"요청이 거부되었습니다", "The request was refused"}, text))
+	a := notice(status)
+	a.data = noticeView{status, text}
+	s.answerPage(w, a)
 }
 
-// notice returns a screen with a message.
-func notice(status int, title, text localized) screen {
-	return screen{status: status, template: "notice", data: struct{ Title, Text localized }{title, text}}
+// A noticeView is the data of a page with a message.
+type noticeView struct {
+	Status  int
+	Refused localized // by a guard
+}
+
+// notice returns a screen with the message of a status.
+func notice(status int) screen {
+	return screen{status: status, template: "notice", data: noticeView{Status: status}}
 }
 
 // failedScreen logs an error of the data file and returns a screen for it.
 func (s *Service) failedScreen(err error) screen {
 	s.opt.Log.Error("processing a form failed", "err", err)
-	return notice(http.StatusInternalServerError,
-		localized{"처리하지 못했습니다", "The request failed"},
-		localized{"잠시 후 이 페이지를 다시 열어 확인해 주세요.", "Please open this page again later to see the current state."})
+	return notice(http.StatusInternalServerError)
 }
 
 // notASCII matches characters that a header cannot have.

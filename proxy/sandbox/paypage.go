@@ -62,8 +62,11 @@ func (s *Service) billScreen(k billKey, v billView) screen {
 	return screen{status: status, template: "bill", data: v}
 }
 
-// takePayment pays a bill with a submitted form.
-func (s *Service) takePayment(k billKey, token string, form url.Values) screen {
+// payPage shows a bill, or pays it with a submitted form.
+func (s *Service) payPage(k billKey, token string, form url.Values) screen {
+	if form == nil {
+		return s.billScreen(k, billView{})
+	}
 	v := billView{Submitted: true}
 	v.Payment, v.Wrong = s.paymentOf(form)
 	if v.Wrong != "" {

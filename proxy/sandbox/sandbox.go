@@ -40,9 +40,7 @@ package sandbox
 
 import (
 	"errors"
-	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -175,14 +173,11 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.count(op.name)
 	// The fault is taken when the call arrives, so that faults apply in the order of arrival.
 	fault := s.faults.take(func(f Fault) bool { return f.Operation == "" || f.Operation == op.name })
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
-	status, code, reply := http.StatusOK, codeInvalid, []byte(nil)
-	switch tooLarge := new(http.MaxBytesError); {
-	case errors.As(err, &tooLarge):
-		status = http.StatusRequestEntityTooLarge
-	case err != nil:
-		status = http.StatusBadRequest
-	case !isJSON(r.Header.Get("Content-Type")):
+	body, status := readBody(w, r, bodyLimit)
+	code, reply := codeInvalid, []byte(nil)
+	switch {
+	case status != http.StatusOK:
+	case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"): // the document has no refusal for a missing type
 		status = http.StatusUnsupportedMediaType
 	case fault.Code != "":
 		code = fault.Code
@@ -268,13 +263,4 @@ func (s *Service) baseURL(r *http.Request) string {
 		return "https://" + r.Host
 	}
 	return "http://" + r.Host
-}
-
-// isJSON also accepts a missing content type: the document has no refusal for it.
-func isJSON(contentType string) bool {
-	if contentType == "" {
-		return true
-	}
-	t, _, err := mime.ParseMediaType(contentType)
-	return err == nil && t == "application/json"
 }

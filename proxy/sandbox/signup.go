@@ -27,14 +27,12 @@ var signUpFields = []signUpField{
 	{
 		Name: "email", Label: localized{"이메일", "E-mail"}, Type: "email", Autocomplete: "email", Required: true,
 		max: 254, field: func(s *Merchant) *string { return &s.Email },
-		message: localized{"이메일 주소를 확인해 주세요.", "Please check the e-mail address."},
-		valid:   isAddress,
+		valid: isAddress,
 	},
 	{
 		Name: "business_number", Label: localized{"사업자등록번호", "Business number"}, Type: "text", Mode: "numeric", Autocomplete: "off",
 		max: 100, field: func(s *Merchant) *string { return &s.Number },
-		message: localized{"숫자 10자리로 입력해 주세요.", "Please enter 10 digits."},
-		valid:   func(v string) bool { return isBusinessNumber(bareDigits(v)) },
+		valid: func(v string) bool { return isBusinessNumber(bareDigits(v)) },
 	},
 }
 
@@ -45,27 +43,26 @@ type signUpField struct {
 	Type, Mode, Autocomplete string // attributes of the input element
 	Required                 bool
 
-	max     int // characters
-	field   func(*Merchant) *string
-	valid   func(string) bool // if nil, every value is valid
-	message localized         // the message if the value is not valid
+	max   int // characters
+	field func(*Merchant) *string
+	valid func(string) bool // if nil, every value is valid
 }
 
-// check returns a message if a value is invalid, else the zero value.
-func (f signUpField) check(value string) localized {
+// check returns the mistake of a value: missing, characters, long, or the name of the field. It is empty for a valid value.
+func (f signUpField) check(value string) string {
 	switch {
 	case value == "" && f.Required:
-		return localized{"필수 항목입니다.", "This field is required."}
+		return "missing"
 	case value == "":
-		return localized{}
+		return ""
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return localized{"쓸 수 없는 문자가 있습니다.", "It contains invalid characters."}
+		return "characters"
 	case utf8.RuneCountInString(value) > f.max:
-		return localized{"너무 깁니다.", "It is too long."}
+		return "long"
 	case f.valid != nil && !f.valid(value):
-		return f.message
+		return f.Name
 	}
-	return localized{}
+	return ""
 }
 
 // A signUpView is the data of the sign-up page.
@@ -80,7 +77,7 @@ type signUpView struct {
 type fieldView struct {
 	signUpField
 	Value string
-	Wrong localized
+	Wrong string // see signUpField.check
 }
 
 // signUpScreen returns the screen of a registration. input is the rejected input of the form, or nil.
@@ -94,7 +91,7 @@ func (s *Service) signUpScreen(k mappingKey, input *Merchant) screen {
 		if input != nil {
 			view.Value = *f.field(input)
 			view.Wrong = f.check(view.Value)
-			v.Wrong = v.Wrong || view.Wrong != localized{}
+			v.Wrong = v.Wrong || view.Wrong != ""
 		}
 		v.Fields = append(v.Fields, view)
 	}
@@ -108,14 +105,17 @@ func (s *Service) signUpScreen(k mappingKey, input *Merchant) screen {
 	return screen{status: status, template: "signup", data: v}
 }
 
-// takeSignUp completes a registration with a submitted form.
-func (s *Service) takeSignUp(k mappingKey, token string, form url.Values) screen {
+// signUpPage shows a registration, or completes it with a submitted form.
+func (s *Service) signUpPage(k mappingKey, token string, form url.Values) screen {
+	if form == nil {
+		return s.signUpScreen(k, nil)
+	}
 	var input Merchant
 	valid := true
 	for _, f := range signUpFields {
 		value := strings.TrimSpace(form.Get(f.Name))
 		*f.field(&input) = value
-		valid = valid && f.check(value) == localized{}
+		valid = valid && f.check(value) == ""
 	}
 	var to string
 	err := s.store.update(func(t *tables) error {
