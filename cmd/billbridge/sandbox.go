@@ -61,6 +61,7 @@ func (sandboxCommand) Help() string {
 // options returns the options of the sandbox, and checks what the parser does not check.
 func (c *sandboxCommand) options(s system) (o sandbox.Options, err error) {
 	o = sandbox.Options{
+		Environment: sandbox.Environment(c.Environment),
 		BaseURL: c.BaseURL, ControlToken: c.ControlToken, FailureStatus: c.FailureStatus, FailureData: c.FailureData, LegacyCodes: c.LegacyCode,
 		SwapLegacySend: c.SwapLegacySend, NoLegacyShortURL: c.NoLegacyShortURL, GlobalBillIDs: c.GlobalBillIDs,
 		BillIDs: map[string]sandbox.BillIDRule{
@@ -75,9 +76,6 @@ func (c *sandboxCommand) options(s system) (o sandbox.Options, err error) {
 		AnyCallbackURL: c.AnyCallbackURL, NumbersAsStrings: c.NumbersAsStrings,
 		CallbackAny2xx: c.CallbackAny2xx, CallbackCancelDestroy: c.CallbackCancelDestroy, CallbackInterval: c.CallbackInterval,
 		CallbackRetries: c.CallbackRetries, CallbackTimeout: c.CallbackTimeout, Log: slog.New(s.log),
-	}
-	if o.Environment, err = sandbox.ParseEnvironment(c.Environment); err != nil {
-		return o, usageError(err.Error())
 	}
 	if host, _, err := net.SplitHostPort(c.Control); err == nil && c.ControlToken == "" && !config.Loopback(host) {
 		return o, usageError("--control " + c.Control + " is not loopback: set --control-token, or BILLBRIDGE_SANDBOX_TOKEN in the environment")

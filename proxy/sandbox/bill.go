@@ -26,7 +26,8 @@ const (
 	stampLayout = "20060102150405"
 )
 
-// mobile matches Korean mobile numbers, with or without hyphens. The document has a code for wrong numbers, but no format.
+// mobile matches Korean mobile numbers, with or without hyphens. The document has a code for wrong numbers, but no
+// format.
 var mobile = regexp.MustCompile(`^01[016789]-?[0-9]{3,4}-?[0-9]{4}$`)
 
 // seoul is the zone of all times of the interface.
@@ -138,7 +139,7 @@ func (s *Service) checkHash(c *call) result {
 	if c.hash == "" {
 		return c.invalid("hash")
 	}
-	want := s.opt.HashOf(HashText(c.ID, c.Phone, c.Price))
+	want := s.opt.HashOf(hashText(c.ID, c.Phone, c.Price))
 	if subtle.ConstantTimeCompare([]byte(c.hash), []byte(want)) != 1 {
 		return refuse(codeBadHash)
 	}
@@ -244,8 +245,8 @@ func (s *Service) end(t *tables, c *call, from, refused string, change func(*Bil
 	return res
 }
 
-// token returns the name of a page in a URL. It is the same in every run, and does not reveal the key. With a control token only who
-// knows that can compute it.
+// token returns the name of a page in a URL. It is the same in every run, and does not reveal the key. With a control
+// token only who knows that can compute it.
 func (t *tables) token(kind string, parts ...string) string {
 	sum := sha256.New()
 	if t.controlToken != "" {

@@ -52,8 +52,8 @@ type Attempt struct {
 	Wrong  string    `json:"wrong,omitempty"`  // why the attempt failed; empty for a success
 }
 
-// notify adds the callback of a bill's new state, if there is an address: the bill's own, in the form of the bill; else that
-// of the merchant's registration, in v2. The body has the fields of a read at the top level.
+// notify adds the callback of a bill's new state, if there is an address: the bill's own, in the form of the bill;
+// else that of the merchant's registration, in v2. The body has the fields of a read at the top level.
 func (s *Service) notify(t *tables, b *Bill) {
 	c := Callback{
 		Partner: b.Partner, BillID: b.ID, BillState: b.State, Form: b.Form, URL: b.CallbackURL,
@@ -131,8 +131,8 @@ func newSender(o *Options, st *store) *sender {
 	return n
 }
 
-// sendDue starts every attempt that is due, and sets the timer for the next one. It must be called after every change of
-// callbacks or of the clock.
+// sendDue starts every attempt that is due, and sets the timer for the next one. It must be called after every change
+// of callbacks or of the clock.
 func (n *sender) sendDue() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -208,7 +208,8 @@ func (n *sender) attempt(k callbackKey, url, body string) {
 	delete(n.running, k)
 	n.mu.Unlock()
 	if err != nil {
-		n.opt.Log.Error("the result of an attempt to deliver a callback was not stored; the attempt is made again", "err", err)
+		n.opt.Log.Error("the result of an attempt to deliver a callback was not stored; the attempt is made again",
+			"err", err)
 		time.AfterFunc(n.opt.CallbackInterval, n.sendDue)
 		return
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// Control returns the handler of the control API, which does what customers, card networks and the service's operator do. It
-// needs its own listener. Requests and responses are JSON; an error is {"error": "…"}. The partner of a bill may be omitted
-// unless several partners have a bill with this id. Requests from web pages of another origin are refused. With Options.ControlToken
-// every request needs the token. Without it only connections to a loopback address are answered, under a loopback name.
+// Control returns the handler of the control API, which does what customers, card networks and the service's operator
+// do. It needs its own listener. Requests and responses are JSON; an error is {"error": "…"}. The partner of a bill
+// may be omitted unless several partners have a bill with this id. Requests from web pages of another origin are
+// refused. With Options.ControlToken every request needs the token. Without it only connections to a loopback address
+// are answered, under a loopback name.
 //
 //	GET    /partners               the partners, their keys, contracts and merchants
 //	GET    /bills                  all bills; ?partner=KEY for those of one partner
@@ -33,16 +34,17 @@ import (
 //	GET    /clock                  the time of the service
 //	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}: sets the time
 //	DELETE /clock                  resets the time to the real one
-//	POST   /faults                 {"operation","count","delay_ms","status","body","code","truncate","drop","gzip","skip"}: adds a fault
+//	POST   /faults                 {"operation","count","delay_ms","status","body","code",
+//	                               "truncate","drop","gzip","skip"}: adds a fault
 //	DELETE /faults                 removes unused faults and network answers
 //	GET    /calls                  the number of calls by operation
 func (s *Service) Control() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
-	handle(r, "GET /partners", func(struct{}, ask) (any, error) { return s.partnerViews(), nil })
-	handle(r, "GET /bills", func(_ struct{}, a ask) (any, error) {
+	handle(r, "GET /partners", func(none, ask) (any, error) { return s.partnerViews(), nil })
+	handle(r, "GET /bills", func(_ none, a ask) (any, error) {
 		return slices.DeleteFunc(s.Bills(), func(b Bill) bool { return a.excludes("partner", b.Partner) }), nil
 	})
-	handle(r, "GET /bills/{id}", func(_ struct{}, a ask) (any, error) {
+	handle(r, "GET /bills/{id}", func(_ none, a ask) (any, error) {
 		return s.Bill(a.query("partner"), a.id())
 	})
 	handle(r, "POST /bills/{id}/pay", func(in struct {
@@ -64,14 +66,14 @@ func (s *Service) Control() http.Handler {
 		return s.fail(in.Partner, a.id(), code)
 	})
 	handle(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) (any, error) {
-		return struct{}{}, s.Notify(in.Partner, a.id())
+		return none{}, s.Notify(in.Partner, a.id())
 	})
-	handle(r, "GET /callbacks", func(_ struct{}, a ask) (any, error) {
+	handle(r, "GET /callbacks", func(_ none, a ask) (any, error) {
 		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
 			return a.excludes("partner", c.Partner) || a.excludes("bill", c.BillID)
 		}), nil
 	})
-	handle(r, "GET /transactions/{id}", func(_ struct{}, a ask) (any, error) {
+	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
 		return s.transaction(a.id()), nil
 	})
 	handle(r, "POST /networks", func(in struct {
@@ -87,7 +89,7 @@ func (s *Service) Control() http.Handler {
 		Merchant string `json:"merchant"`
 	}, _ ask,
 	) (any, error) {
-		return struct{}{}, s.CompleteMapping(in.Partner, in.Member, in.Merchant)
+		return none{}, s.CompleteMapping(in.Partner, in.Member, in.Merchant)
 	})
 	handle(r, "POST /points", func(in struct {
 		ofPartner
@@ -102,9 +104,9 @@ func (s *Service) Control() http.Handler {
 	) (any, error) {
 		return in, s.SetMaintenance(in.On)
 	})
-	handle(r, "GET /clock", func(struct{}, ask) (any, error) { return clockView{Now: s.Now()}, nil })
+	handle(r, "GET /clock", func(none, ask) (any, error) { return clockView{Now: s.Now()}, nil })
 	handle(r, "POST /clock", func(in clockView, _ ask) (any, error) { return s.setClock(in) })
-	handle(r, "DELETE /clock", func(struct{}, ask) (any, error) {
+	handle(r, "DELETE /clock", func(none, ask) (any, error) {
 		err := s.SetClock(time.Time{})
 		return clockView{Now: s.Now()}, err
 	})
@@ -116,11 +118,11 @@ func (s *Service) Control() http.Handler {
 		in.Delay = time.Duration(in.DelayMS) * time.Millisecond
 		return in, s.addFault(in.Fault)
 	})
-	handle(r, "DELETE /faults", func(struct{}, ask) (any, error) {
+	handle(r, "DELETE /faults", func(none, ask) (any, error) {
 		s.ClearFaults()
-		return struct{}{}, s.Networks(codeSuccess, 0)
+		return none{}, s.Networks(codeSuccess, 0)
 	})
-	handle(r, "GET /calls", func(struct{}, ask) (any, error) { return s.Calls(), nil })
+	handle(r, "GET /calls", func(none, ask) (any, error) { return s.Calls(), nil })
 	refuse := func(w http.ResponseWriter, status int, text localized) {
 		writeControl(w, nil, &refusedError{status, text.EN})
 	}
@@ -132,6 +134,9 @@ func (s *Service) Control() http.Handler {
 	})
 	return guard{token: s.opt.ControlToken, bearer: true, refuse: refuse}.protect(r)
 }
+
+// none is the body of a call or a reply that has no fields.
+type none struct{}
 
 // ofPartner is the part of a body that names the partner of a bill.
 type ofPartner struct {

@@ -21,7 +21,8 @@ const (
 	opMerchants   = "merchant.list"
 )
 
-// An operation is an operation of the interface, with its path in each form ("Endpoints"). Those on sub-businesses have one.
+// An operation is an operation of the interface, with its path in each form ("Endpoints"). Those on sub-businesses
+// have one.
 type operation struct {
 	name, v2, legacy string
 	run              func(*Service, *tables, *call) result // after check
@@ -93,7 +94,8 @@ func decode(op string, f form, root map[string]json.RawMessage) call {
 	switch op {
 	case opRegister:
 		c.Member, c.Merchant = r.text("memberId"), r.text("merchantId")
-		c.businessNumber, c.CallbackURL, c.redirectURL = r.text("businessNumber"), r.text("callbackUrl"), r.text("redirectUrl")
+		c.businessNumber = r.text("businessNumber")
+		c.CallbackURL, c.redirectURL = r.text("callbackUrl"), r.text("redirectUrl")
 	case opMapMerchant:
 		c.Member, c.Merchant = r.text("memberId"), r.text("merchantId")
 		c.temporaryCode = r.text("temporaryMerchantCd")

@@ -14,14 +14,15 @@ import (
 	"syscall"
 )
 
-// The first line of a data file identifies it and its version. Other files, and files of another version, are not written.
+// The first line of a data file identifies it and its version. Other files, and files of another version, are not
+// written.
 const (
 	headerFormat = `{"billbridge_sandbox":%d}` + "\n"
 	dataVersion  = 2 // version 1 was an SQLite file
 )
 
-// A disk is the data file. Each line is a transaction: the JSON of the rows that it changed. The service reads the file at
-// the start, and adds a line before it answers. A nil disk stores nothing.
+// A disk is the data file. Each line is a transaction: the JSON of the rows that it changed. The service reads the
+// file at the start, and adds a line before it answers. A nil disk stores nothing.
 type disk struct {
 	file *os.File
 	size int64 // the end of the last transaction
@@ -56,7 +57,8 @@ func (d *disk) load(into *rows, log *slog.Logger) error {
 	first, err := r.ReadSlice('\n')
 	found := string(first)
 	_, wrongHeader := fmt.Sscanf(found, headerFormat, &version)
-	isNew := errors.Is(err, io.EOF) && strings.HasPrefix(header, found) // also if a kill has interrupted the first start
+	// A file is also new if a kill has interrupted its first start.
+	isNew := errors.Is(err, io.EOF) && strings.HasPrefix(header, found)
 	switch {
 	case isNew || found == header:
 	case strings.HasPrefix(found, "SQLite format 3\x00"):
@@ -99,7 +101,8 @@ func (d *disk) makePrivate(log *slog.Logger) error {
 	}
 	about := []any{"file", d.file.Name(), "mode_before", fmt.Sprintf("%#o", info.Mode().Perm())}
 	if err := d.file.Chmod(0o600); err != nil {
-		log.Warn("other users can read the data file, and its mode cannot be changed", append(about, "error", err.Error())...)
+		about = append(about, "error", err.Error())
+		log.Warn("other users can read the data file, and its mode cannot be changed", about...)
 		return nil
 	}
 	log.Warn("other users could read the data file; its mode is 0600 now", about...)

@@ -25,21 +25,22 @@ func formOf(path string) form {
 	return formV2
 }
 
-// legacyNames are the legacy names of fields with a v2 name. A field that is not here has the same name in both forms. An
-// empty name is a field that the legacy form does not have.
+// legacyNames are the legacy names of fields with a v2 name. A field that is not here has the same name in both
+// forms. An empty name is a field that the legacy form does not have.
 var legacyNames = map[string]string{
 	// "Bill creation input" and "Bill operations"
 	"apiKey": "apikey", "billId": "bill_id", "sendType": "", "billIssuer": "bill_issuer", "productName": "product_nm",
 	"supplyPrice": "", "tax": "", "memberName": "member_nm", "expireDt": "expire_dt", "callbackUrl": "callbackURL",
 	"pageRedirectUrl": "", "cancelReason": "", "shortUrl": "shortURL", "apprCancelDt": "appr_cancel_dt",
 	// "Approval and payment data"
-	"catId": "appr_cat_id", "apprPayType": "appr_pay_type", "apprCardType": "appr_card_type", "apprDt": "appr_dt",
-	"apprOriginDt": "appr_origin_dt", "apprPrice": "appr_price", "apprIssuer": "appr_issuer", "apprIssuerCd": "appr_issuer_cd",
-	"apprIssuerNum": "appr_issuer_num", "apprAcquirerCd": "appr_acquirer_cd", "apprAcquirerNm": "appr_acquirer_nm",
-	"apprNum": "appr_num", "apprOriginNum": "appr_origin_num", "apprResCd": "appr_res_cd", "apprMonthly": "appr_monthly",
+	"catId": "appr_cat_id", "apprPayType": "appr_pay_type", "apprCardType": "appr_card_type",
+	"apprDt": "appr_dt", "apprOriginDt": "appr_origin_dt", "apprPrice": "appr_price",
+	"apprIssuer": "appr_issuer", "apprIssuerCd": "appr_issuer_cd", "apprIssuerNum": "appr_issuer_num",
+	"apprAcquirerCd": "appr_acquirer_cd", "apprAcquirerNm": "appr_acquirer_nm", "apprNum": "appr_num",
+	"apprOriginNum": "appr_origin_num", "apprResCd": "appr_res_cd", "apprMonthly": "appr_monthly",
 	"apprState": "appr_state", "apprCashNum": "appr_cash_num", "apprCashTrader": "appr_cash_trader",
-	"apprCashIssuanceNumber": "appr_cash_issuance_number", "apprCardMerchantNum": "", "dscTxNum": "", "cardType": "",
-	"apprSign": "", "udItem": "",
+	"apprCashIssuanceNumber": "appr_cash_issuance_number", "apprCardMerchantNum": "", "dscTxNum": "",
+	"cardType": "", "apprSign": "", "udItem": "",
 }
 
 // name returns the name of a field, or "" if the form does not have it.
@@ -74,8 +75,8 @@ type v2Envelope struct {
 	Data    any    `json:"data"`
 }
 
-// success encodes the reply to a call that was carried out ("Bill operations"). In legacy a read has no code and no msg, as
-// in the document's example.
+// success encodes the reply to a call that was carried out ("Bill operations"). In legacy a read has no code and no
+// msg, as in the document's example.
 func (s *Service) success(c *call, res result) []byte {
 	text, fields := messageOf(codeSuccess), s.reply(c, &res.bill)
 	switch {
@@ -96,12 +97,16 @@ func (s *Service) reply(c *call, b *Bill) []field {
 	if legacy && c.op == opCreate && s.opt.SwapLegacySend {
 		member, merchant = merchant, member
 	}
-	named := []field{{"apiKey", c.Partner}, {"member", member}, {"merchant", merchant}, {"billId", b.ID}, {"hash", c.hash}}
+	named := []field{
+		{"apiKey", c.Partner}, {"member", member}, {"merchant", merchant}, {"billId", b.ID}, {"hash", c.hash},
+	}
 	switch {
 	case c.op == opRead:
 		return s.record(c.form, b)
 	case c.op == opCancel:
-		return append(named, field{"apprNum", b.Cancel.Num}, field{"apprOriginNum", b.Approval.Num}, field{"apprCancelDt", stamp(b.Cancel.At)})
+		return append(named, []field{
+			{"apprNum", b.Cancel.Num}, {"apprOriginNum", b.Approval.Num}, {"apprCancelDt", stamp(b.Cancel.At)},
+		}...)
 	case c.op == opCreate && !(legacy && s.opt.NoLegacyShortURL):
 		return append(named, field{"shortUrl", b.ShortURL})
 	case legacy && (c.op == opCreate || c.op == opDestroy):

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// A guard protects the control API and the pages from web pages in a browser on this machine, and from other machines: requests from
-// another origin are refused, on loopback also those to another host name (DNS rebinding), and off loopback a token is required.
+// A guard protects the control API and the pages from web pages in a browser on this machine, and from other
+// machines: requests from another origin are refused, on loopback also those to another host name (DNS rebinding),
+// and off loopback a token is required.
 type guard struct {
 	token  string // "" for none
 	bearer bool   // requests must have the token; otherwise it is in their path
@@ -23,7 +24,9 @@ type guard struct {
 func (g guard) protect(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		g.refuse(w, http.StatusForbidden, localized{"다른 사이트에서 보낸 요청입니다.", "the request comes from a page of another origin"})
+		g.refuse(w, http.StatusForbidden, localized{
+			"다른 사이트에서 보낸 요청입니다.", "the request comes from a page of another origin",
+		})
 	}))
 	return origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at := localIP(r)
@@ -31,13 +34,19 @@ func (g guard) protect(next http.Handler) http.Handler {
 		switch {
 		case g.token != "" && g.bearer && !g.hasToken(r):
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			g.refuse(w, http.StatusUnauthorized, localized{EN: "the control token is missing or wrong: send the header Authorization: Bearer TOKEN"})
+			g.refuse(w, http.StatusUnauthorized, localized{
+				EN: "the control token is missing or wrong: send the header Authorization: Bearer TOKEN",
+			})
 		case g.token == "" && at != nil && !loopback:
 			g.refuse(w, http.StatusForbidden, localized{
-				"이 주소에서는 --control-token 이 필요합니다.", "the address is not loopback: start the sandbox with --control-token, or with BILLBRIDGE_SANDBOX_TOKEN in its environment",
+				"이 주소에서는 --control-token 이 필요합니다.",
+				"the address is not loopback: start the sandbox with --control-token, " +
+					"or with BILLBRIDGE_SANDBOX_TOKEN in its environment",
 			})
 		case loopback && (g.token == "" || !g.bearer) && !g.allowedHost(r.Host):
-			g.refuse(w, http.StatusForbidden, localized{"허용되지 않은 호스트입니다.", "the host is not allowed: use 127.0.0.1, [::1] or localhost"})
+			g.refuse(w, http.StatusForbidden, localized{
+				"허용되지 않은 호스트입니다.", "the host is not allowed: use 127.0.0.1, [::1] or localhost",
+			})
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -55,7 +64,8 @@ func (g guard) hasToken(r *http.Request) bool {
 func (g guard) allowedHost(header string) bool {
 	name := (&url.URL{Host: header}).Hostname()
 	address, err := netip.ParseAddr(name)
-	return strings.EqualFold(name, "localhost") || err == nil && address.Unmap().IsLoopback() || g.host != "" && strings.EqualFold(name, g.host)
+	return strings.EqualFold(name, "localhost") || err == nil && address.Unmap().IsLoopback() ||
+		g.host != "" && strings.EqualFold(name, g.host)
 }
 
 // localIP returns the address that a request came to, or nil if it came by no network, such as in a test.

@@ -7,19 +7,19 @@ import (
 	"fmt"
 )
 
-// HashText returns the text that is hashed ("Authentication", 3): `bill_id,phone,price`, or `bill_id,price` if phone is
+// hashText returns the text that is hashed ("Authentication", 3): `bill_id,phone,price`, or `bill_id,price` if phone is
 // empty. Only a create has a phone. price must have the digits as sent.
-func HashText(billID, phone, price string) string {
+func hashText(billID, phone, price string) string {
 	if phone == "" {
 		return billID + "," + price
 	}
 	return billID + "," + phone + "," + price
 }
 
-// Hash returns the hash of both forms: SHA-256 of HashText in lower-case hex. The document does not name the algorithm;
+// Hash returns the hash of both forms: SHA-256 of hashText in lower-case hex. The document does not name the algorithm;
 // public integrations use this one.
 func Hash(billID, phone, price string) string {
-	return sha256Hex(HashText(billID, phone, price))
+	return sha256Hex(hashText(billID, phone, price))
 }
 
 // Signed has the hash of a request and the text that is hashed.
@@ -29,8 +29,8 @@ type Signed struct {
 	Carried string // the hash in the request; empty if it has none
 }
 
-// Sign computes the hash of a request of bill.create, bill.destroy or bill.cancel. formName is "legacy" or "v2". The request
-// may have no hash or a wrong one. An error names the field that is missing or wrong.
+// Sign computes the hash of a request of bill.create, bill.destroy or bill.cancel. formName is "legacy" or "v2". The
+// request may have no hash or a wrong one. An error names the field that is missing or wrong.
 func Sign(op, formName string, request []byte) (Signed, error) {
 	root, ok := parseObject(request)
 	if !ok {
@@ -52,7 +52,7 @@ func Sign(op, formName string, request []byte) (Signed, error) {
 	case !isDigits(c.Price):
 		return Signed{}, fmt.Errorf("%s: expected digits but got: %q", c.path("price"), c.Price)
 	}
-	return Signed{HashText(c.ID, c.Phone, c.Price), Hash(c.ID, c.Phone, c.Price), c.hash}, nil
+	return Signed{hashText(c.ID, c.Phone, c.Price), Hash(c.ID, c.Phone, c.Price), c.hash}, nil
 }
 
 func sha256Hex(text string) string {

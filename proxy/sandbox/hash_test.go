@@ -10,12 +10,6 @@ import (
 
 func TestHashValues(t *testing.T) {
 	t.Parallel()
-	if got := sandbox.HashText("B1", "01012345678", "30000"); got != "B1,01012345678,30000" {
-		t.Error(got)
-	}
-	if got := sandbox.HashText("B1", "", "30000"); got != "B1,30000" {
-		t.Error(got)
-	}
 	if got := sandbox.Hash(billID, "01012345678", "30000"); got != createHash {
 		t.Error(got)
 	}

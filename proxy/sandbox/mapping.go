@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// The states of a mapping. The document has COMPLETED only; REQUESTED is the sandbox's, before the sign-up is completed.
+// The states of a mapping. The document has COMPLETED only; REQUESTED is the sandbox's, before the sign-up is
+// completed.
 const (
 	mappingRequested = "REQUESTED"
 	mappingCompleted = "COMPLETED"
@@ -73,7 +74,8 @@ func (s *Service) register(t *tables, c *call) result {
 	case c.CallbackURL == "" || !s.validCallbackURL(c.CallbackURL):
 		return refuseField(codeInvalid, "callbackUrl")
 	}
-	m := mapping{Partner: c.Partner, Merchant: Merchant{MemberID: c.Member, MerchantID: c.Merchant}, Status: mappingRequested, Registered: t.now}
+	m := mapping{Partner: c.Partner, Status: mappingRequested, Registered: t.now}
+	m.MemberID, m.MerchantID = c.Member, c.Merchant
 	if existing := t.Mappings.get(m.key()); existing != nil {
 		m = *existing
 	}
@@ -82,7 +84,8 @@ func (s *Service) register(t *tables, c *call) result {
 	}
 	m.CallbackURL, m.RedirectURL, m.Updated = c.CallbackURL, c.redirectURL, t.now
 	t.Mappings.put(m)
-	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + t.token("signup", m.Partner, m.MemberID, m.MerchantID)}}
+	token := t.token("signup", m.Partner, m.MemberID, m.MerchantID)
+	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + token}}
 }
 
 // CompleteMapping completes a sign-up. Fields that the registration does not have get example values. It fails if there
@@ -136,7 +139,9 @@ func (s *Service) status(t *tables, c *call) result {
 	if m == nil {
 		return refuse(codeNoReview)
 	}
-	return result{code: codeSuccess, data: statusRecord{c.Partner, m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, reviewShown}}
+	return result{code: codeSuccess, data: statusRecord{
+		c.Partner, m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, reviewShown,
+	}}
 }
 
 // mapMerchant maps a merchant, to a temporary business location if one is named ("/auth/merchant/mapping"). "Errors"

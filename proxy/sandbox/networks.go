@@ -1,13 +1,12 @@
 package sandbox
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
 
-// declineCodes are the codes with which a card network or issuer declines a payment or a cancel ("Errors"). Only a cancel
-// can have PAYMENT_002 too.
+// declineCodes are the codes with which a card network or issuer declines a payment or a cancel ("Errors"). Only a
+// cancel can have PAYMENT_002 too.
 var declineCodes = []string{codeNoNetwork, codeNoMethod, codeUnreadableCard}
 
 // Networks makes card networks decline the next count payments and cancels with a code: PAYMENT_001, PAYMENT_004,
@@ -19,7 +18,7 @@ func (s *Service) Networks(code string, count int) error {
 	case code == codeSuccess:
 		s.networks.clear()
 	case !slices.Contains(codes, code):
-		return fmt.Errorf("%w: expected %s or one of %s but got: %q", errInvalidPayment, codeSuccess, strings.Join(codes, ", "), code)
+		return invalidPayment("expected %s or one of %s but got: %q", codeSuccess, strings.Join(codes, ", "), code)
 	default:
 		s.networks.add(Fault{Code: code, Count: count})
 	}

@@ -19,15 +19,6 @@ const (
 	Production  Environment = "production"
 )
 
-// ParseEnvironment parses "development" or "production".
-func ParseEnvironment(s string) (Environment, error) {
-	switch e := Environment(s); e {
-	case Development, Production:
-		return e, nil
-	}
-	return "", fmt.Errorf("environment: expected development or production but got: %q", s)
-}
-
 // A BillIDRule defines the bill ids that a create accepts. All rules have a limit of 20 characters.
 type BillIDRule string
 
@@ -39,13 +30,13 @@ const (
 	LettersOrDigits BillIDRule = "letters-or-digits"
 	// AnyCharacters accepts 1 to 20 characters.
 	AnyCharacters BillIDRule = "any"
-	// ExactlyTwenty is the literal rule of the document: 20 letters or digits, which in development begin with a business
-	// registration number.
+	// ExactlyTwenty is the literal rule of the document: 20 letters or digits, which in development begin with a
+	// business registration number.
 	ExactlyTwenty BillIDRule = "exact"
 )
 
-// NumberWhenUnpaid is the value of the numeric fields (apprPayType, apprDt, apprOriginDt) in a v2 read of a bill that was
-// never paid. The other fields are empty strings.
+// NumberWhenUnpaid is the value of the numeric fields (apprPayType, apprDt, apprOriginDt) in a v2 read of a bill that
+// was never paid. The other fields are empty strings.
 type NumberWhenUnpaid string
 
 const (
@@ -61,10 +52,11 @@ const (
 type Options struct {
 	// Environment is Development if empty.
 	Environment Environment
-	// BaseURL is the base of shortUrl and of registration URLs. If empty, it is the scheme and host that the caller used.
+	// BaseURL is the base of shortUrl and of registration URLs. If empty, it is the scheme and host that the caller
+	// used.
 	BaseURL string
-	// ControlToken is the bearer token of the control API, and the key of the addresses of pages. If empty, control API and pages are
-	// served on loopback addresses only.
+	// ControlToken is the bearer token of the control API, and the key of the addresses of pages. If empty, control
+	// API and pages are served on loopback addresses only.
 	ControlToken string
 	// Clock is time.Now if nil. All times are shown in the zone of Korea.
 	Clock func() time.Time
@@ -73,27 +65,27 @@ type Options struct {
 
 	// FailureData is the raw JSON of `data` in a v2 failure; null if empty.
 	FailureData string
-	// LegacyCodes replaces codes of the catalogue in legacy failures; the key "*" stands for all others. If nil, no code
-	// is replaced. Public clients expect {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
+	// LegacyCodes replaces codes of the catalogue in legacy failures; the key "*" stands for all others. If nil, no
+	// code is replaced. Public clients expect {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
 	LegacyCodes map[string]string
 	// SwapLegacySend exchanges member and merchant in the legacy send reply, as
 	// the document's example does.
 	SwapLegacySend bool
-	// NoLegacyShortURL omits shortURL from the legacy send reply. The document does not have the field, but clients read
-	// it.
+	// NoLegacyShortURL omits shortURL from the legacy send reply. The document does not have the field, but clients
+	// read it.
 	NoLegacyShortURL bool
 
 	// BillIDs defines the accepted bill ids.
 	BillIDs BillIDRule
 	// GlobalBillIDs makes a bill id unique over all partners. By default it is unique within its partner.
 	GlobalBillIDs bool
-	// AnyMerchant finds a bill by its partner and id alone. By default a call that names another member or merchant than
-	// the create finds no bill.
+	// AnyMerchant finds a bill by its partner and id alone. By default a call that names another member or merchant
+	// than the create finds no bill.
 	AnyMerchant bool
 	// DestroyRefused is the code if a bill to be destroyed is not unpaid; BILL_002 if empty.
 	DestroyRefused string
-	// WrongAmount is the code if a destroy or cancel names another price than the bill's; VALIDATION_001 if empty. It is
-	// not PAYMENT_002, because clients retry that.
+	// WrongAmount is the code if a destroy or cancel names another price than the bill's; VALIDATION_001 if empty. It
+	// is not PAYMENT_002, because clients retry that.
 	WrongAmount string
 	// PayTypes defines the payment methods: the legacy word and v2 number of each. If nil: SIMPLE_PAY 0, CARD_VAN 1,
 	// KEYIN 2, OFFLINE_CARD 3, OFFLINE_CASH 4.
@@ -108,8 +100,8 @@ type Options struct {
 	// StringPriceOnly refuses a legacy price that is a JSON number. Some clients send one instead of the documented
 	// string.
 	StringPriceOnly bool
-	// AnyCallbackURL accepts any text as a callback address, as the real service was seen to do. Callbacks to an invalid
-	// address fail. By default only http and https URLs with a host are accepted.
+	// AnyCallbackURL accepts any text as a callback address, as the real service was seen to do. Callbacks to an
+	// invalid address fail. By default only http and https URLs with a host are accepted.
 	AnyCallbackURL bool
 	// ExpiresAtDawn makes a bill expire when the day of its expireDt begins. By default it expires when the day ends.
 	ExpiresAtDawn bool
@@ -131,8 +123,8 @@ type Options struct {
 	// CallbackCancelDestroy sends callbacks also for cancels and destroys, as the real service was seen to do for
 	// cancels. By default only payments have callbacks.
 	CallbackCancelDestroy bool
-	// CopyTo gets a copy of each bill that is created or changed, before the answer to the change is sent. A copy has no callback address.
-	// If nil, bills are not copied.
+	// CopyTo gets a copy of each bill that is created or changed, before the answer to the change is sent. A copy has
+	// no callback address. If nil, bills are not copied.
 	CopyTo *Service
 	// Transport sends callbacks. If nil, that of net/http.
 	Transport http.RoundTripper
@@ -161,7 +153,9 @@ func (o Options) withDefaults() Options {
 		o.WrongAmount = codeInvalid
 	}
 	if o.PayTypes == nil {
-		o.PayTypes = map[string]int{"SIMPLE_PAY": 0, methodCardVAN: 1, methodKeyIn: 2, methodOfflineCard: 3, "OFFLINE_CASH": 4}
+		o.PayTypes = map[string]int{
+			"SIMPLE_PAY": 0, methodCardVAN: 1, methodKeyIn: 2, methodOfflineCard: 3, "OFFLINE_CASH": 4,
+		}
 	}
 	if o.Mobile == nil {
 		o.Mobile = mobile
@@ -194,6 +188,8 @@ func (o Options) withDefaults() Options {
 func (o Options) Check() error {
 	o = o.withDefaults()
 	switch {
+	case o.Environment != Development && o.Environment != Production:
+		return fmt.Errorf("environment: expected development or production but got: %q", o.Environment)
 	case o.FailureStatus < 200 || o.FailureStatus > 599:
 		return fmt.Errorf("failure status: expected 200 to 599 but got: %d", o.FailureStatus)
 	case !json.Valid([]byte(o.FailureData)):

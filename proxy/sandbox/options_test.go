@@ -311,14 +311,10 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 	})
 }
 
-func TestParseEnvironment(t *testing.T) {
+func TestUnknownEnvironmentIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, e := range []sandbox.Environment{sandbox.Development, sandbox.Production} {
-		if got, err := sandbox.ParseEnvironment(string(e)); got != e || err != nil {
-			t.Error(got, err)
-		}
-	}
-	if _, err := sandbox.ParseEnvironment("prod"); err == nil || err.Error() != `environment: expected development or production but got: "prod"` {
+	err := sandbox.Options{Environment: "prod"}.Check()
+	if err == nil || err.Error() != `environment: expected development or production but got: "prod"` {
 		t.Error(err)
 	}
 }

@@ -64,8 +64,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"korean":       func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
 }).ParseFS(pageFiles, "pages/*.html"))
 
-// policy allows the pages their own style only. It has no form-action: Chromium applies that to the redirect after a form
-// as well, and a bill's pageRedirectUrl can be anywhere.
+// policy allows the pages their own style only. It has no form-action: Chromium applies that to the redirect after a
+// form as well, and a bill's pageRedirectUrl can be anywhere.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
@@ -145,7 +145,8 @@ func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin") // whoever knows the address can pay; with no-referrer a form would have no Origin
+	// Whoever knows the address can pay. With no-referrer a form would have no Origin.
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if a.to != "" {
 		h.Set("Location", a.to) // http.Redirect would make it absolute
@@ -190,8 +191,8 @@ func (s *Service) failedScreen(err error) screen {
 // notASCII matches characters that a header cannot have.
 var notASCII = regexp.MustCompile(`[^!-~]+`)
 
-// redirectTarget returns where a browser goes after a form: to the partner's address, if it is an http or https URL, else
-// to the page again. The page is named by its token alone, so that the redirect works below any path.
+// redirectTarget returns where a browser goes after a form: to the partner's address, if it is an http or https URL,
+// else to the page again. The page is named by its token alone, so that the redirect works below any path.
 func redirectTarget(address, token string) string {
 	u := webURL(address)
 	if u == nil {

@@ -26,13 +26,18 @@ const selfIssueNumber = "0100001234"
 
 // Errors of payments, for which the interface has no codes.
 var (
-	errNoBill         = &refusedError{http.StatusNotFound, "no such bill"}
-	errAmbiguous      = &refusedError{http.StatusConflict, "several partners have a bill with this id: name the partner"}
-	errNotPayable     = &refusedError{http.StatusConflict, "the bill cannot be paid"}
-	errInvalidPayment = &refusedError{http.StatusBadRequest, "invalid payment"}
-	errNoMapping      = &refusedError{http.StatusNotFound, "no such registration"}
-	errNoPartner      = &refusedError{http.StatusNotFound, "no such partner"}
+	errNoBill    = &refusedError{http.StatusNotFound, "no such bill"}
+	errAmbiguous = &refusedError{
+		http.StatusConflict, "several partners have a bill with this id: name the partner",
+	}
+	errNotPayable = &refusedError{http.StatusConflict, "the bill cannot be paid"}
+	errNoMapping  = &refusedError{http.StatusNotFound, "no such registration"}
+	errNoPartner  = &refusedError{http.StatusNotFound, "no such partner"}
 )
+
+func invalidPayment(format string, args ...any) error {
+	return &refusedError{http.StatusBadRequest, "invalid payment: " + fmt.Sprintf(format, args...)}
+}
 
 // A Payment describes a payment of a customer. The zero value is a card payment without installments.
 type Payment struct {
@@ -82,7 +87,7 @@ func (s *Service) Fail(partnerKey, billID, code string) error {
 
 func (s *Service) fail(partnerKey, billID, code string) (Bill, error) {
 	if !slices.Contains(declineCodes, code) {
-		return Bill{}, fmt.Errorf("%w: expected one of %s but got: %q", errInvalidPayment, strings.Join(declineCodes, ", "), code)
+		return Bill{}, invalidPayment("expected one of %s but got: %q", strings.Join(declineCodes, ", "), code)
 	}
 	return s.attemptPayment(partnerKey, billID, func(*tables, *Bill) (string, error) { return code, nil })
 }
@@ -173,10 +178,10 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 		p.Method = methodCardVAN
 	}
 	if _, ok := s.opt.PayTypes[p.Method]; !ok {
-		return nil, fmt.Errorf("%w: unknown method %q", errInvalidPayment, p.Method)
+		return nil, invalidPayment("unknown method %q", p.Method)
 	}
 	if p.Months < 0 || p.Months > 99 {
-		return nil, fmt.Errorf("%w: expected 0 to 99 months but got: %d", errInvalidPayment, p.Months)
+		return nil, invalidPayment("expected 0 to 99 months but got: %d", p.Months)
 	}
 	n := t.nextApproval()
 	a := &Approval{
@@ -186,7 +191,7 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 	switch p.Method {
 	case methodCardVAN, methodKeyIn, methodOfflineCard:
 		if p.CashReceipt != "" {
-			return nil, fmt.Errorf("%w: a card payment has no cash receipt", errInvalidPayment)
+			return nil, invalidPayment("a card payment has no cash receipt")
 		}
 		a.CardType, a.Issuer, a.IssuerCode, a.IssuerNum = "신용", "신한카드", "04", "4518-42**-****-1234"
 		a.AcquirerCode, a.Acquirer, a.MerchantNum = "04", "신한카드", "0012345678"
@@ -194,7 +199,7 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 		return a, nil
 	}
 	if p.Months != 0 {
-		return nil, fmt.Errorf("%w: %s has no installments", errInvalidPayment, p.Method)
+		return nil, invalidPayment("%s has no installments", p.Method)
 	}
 	switch p.CashReceipt {
 	case "":
@@ -206,10 +211,10 @@ func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
 	case "self":
 		a.CashClass, a.CashRequest = cashPersonal, selfIssueNumber
 	default:
-		return nil, fmt.Errorf("%w: expected a personal, business or self cash receipt but got: %q", errInvalidPayment, p.CashReceipt)
+		return nil, invalidPayment("expected a personal, business or self cash receipt but got: %q", p.CashReceipt)
 	}
 	if a.CashRequest == "" {
-		return nil, fmt.Errorf("%w: a cash receipt requires cash_number", errInvalidPayment)
+		return nil, invalidPayment("a cash receipt requires cash_number")
 	}
 	a.CashNum = fmt.Sprintf("%09d", 700000000+n)
 	return a, nil

@@ -1,38 +1,40 @@
-// Package sandbox is the billing service of the interface document, in one process: to develop and test integrations, and to
-// test billbridge. It is NOT FOR PRODUCTION: it moves no money, sends no messages, and its keys are public.
+// Package sandbox is the billing service of the interface document, in one process: to develop and test integrations,
+// and to test billbridge. It is NOT FOR PRODUCTION: it moves no money, sends no messages, and its keys are public.
 //
 //	s := sandbox.New(sandbox.Options{})
 //	go http.ListenAndServe("127.0.0.1:8081", s)           // for partners and customers
 //	go http.ListenAndServe("127.0.0.1:8082", s.Control()) // for testers
 //	err := s.Pay("demo-partner-key", "1234567890ABCDEFGHIJ")
 //
-// After a payment the sandbox sends a callback to the partner ("Events"), whether the payment is made by Pay, by the control
-// API, or on the page behind a short URL. Open keeps all data in a file.
+// After a payment the sandbox sends a callback to the partner ("Events"), whether the payment is made by Pay, by the
+// control API, or on the page behind a short URL. Open keeps all data in a file.
 //
-// The forms legacy and v2 share one service and one store: a bill created in one form can be read, destroyed and cancelled in
-// the other. The package shares no code with the gateway, so that tests can compare the two.
+// The forms legacy and v2 share one service and one store: a bill created in one form can be read, destroyed and
+// cancelled in the other. The package shares no code with the gateway, so that tests can compare the two.
 //
-// The sandbox is strict where the document states a rule. Where the document is silent, it does what public integrations
-// rely on. Each such choice is a field of Options or one of these rules:
+// The sandbox is strict where the document states a rule. Where the document is silent, it does what public
+// integrations rely on. Each such choice is a field of Options or one of these rules:
 //
-//   - Only requests that are not calls of the interface have an HTTP status of their own: 404, 405, 413 and 415, with the
-//     envelope of their form.
-//   - A call is checked in this order: key, contract, field types, merchant, field values, hash, amount, bill type, bill. A
-//     refusal changes nothing.
-//   - Field types are those of the document, but a price may be a JSON number or a string of digits in either form. null
-//     counts as absent.
+//   - Only requests that are not calls of the interface have an HTTP status of their own: 404, 405, 413 and 415, with
+//     the envelope of their form.
+//   - A call is checked in this order: key, contract, field types, merchant, field values, hash, amount, bill type,
+//     bill. A refusal changes nothing.
+//   - Field types are those of the document, but a price may be a JSON number or a string of digits in either form.
+//     null counts as absent.
 //   - Names are case-sensitive. A duplicate name is refused; a name that is not in the document is ignored.
-//   - A create with a past expireDt is refused. A bill that expires today can be created and paid until midnight in Korea.
+//   - A create with a past expireDt is refused. A bill that expires today can be created and paid until midnight in
+//     Korea.
 //   - A missing hash is VALIDATION_001. A wrong one, also one in upper case, is VALIDATION_002.
-//   - apprOriginNum and apprOriginDt of a paid bill repeat apprNum and apprDt. After a cancel, apprNum and apprDt are those of
-//     the cancel.
+//   - apprOriginNum and apprOriginDt of a paid bill repeat apprNum and apprDt. After a cancel, apprNum and apprDt are
+//     those of the cancel.
 //   - A merchant mapping of an unregistered merchant is PARTNER_004, its status PARTNER_MAPPING_003. A key of a removed
 //     partner is PARTNER_005.
-//   - Card networks can fail a cancel with PAYMENT_001, PAYMENT_002 or PAYMENT_004, and that of a keyed-in card with BILL_004
-//     (see Networks).
-//   - A callback goes to the bill's own address, in the form in which the bill was created. If the bill has none, it goes to
-//     that of the merchant's registration, in v2. Its body is what a read showed at the payment, also if it is sent again
-//     later. With CallbackCancelDestroy, cancels and destroys have callbacks too, each with its own attempts.
+//   - Card networks can fail a cancel with PAYMENT_001, PAYMENT_002 or PAYMENT_004, and that of a keyed-in card with
+//     BILL_004 (see Networks).
+//   - A callback goes to the bill's own address, in the form in which the bill was created. If the bill has none, it
+//     goes to that of the merchant's registration, in v2. Its body is what a read showed at the payment, also if it
+//     is sent again later. With CallbackCancelDestroy, cancels and destroys have callbacks too, each with its own
+//     attempts.
 //   - A message (a TALK bill, any legacy bill, a resend) costs a prepaid partner one point.
 //
 // DefaultPartners lists the partners.
@@ -51,8 +53,8 @@ import (
 // bodyLimit bounds the body of a request. The document has no limit.
 const bodyLimit = 1 << 20
 
-// Service is the billing service. It is an http.Handler for the documented paths and for the pages that its replies link to.
-// It is safe for concurrent use.
+// Service is the billing service. It is an http.Handler for the documented paths and for the pages that its replies
+// link to. It is safe for concurrent use.
 type Service struct {
 	opt      Options
 	store    *store
@@ -63,8 +65,8 @@ type Service struct {
 	calls    map[string]int
 }
 
-// New returns a service with an empty store in memory. It panics if o.Check fails. A service that has sent callbacks must be
-// closed.
+// New returns a service with an empty store in memory. It panics if o.Check fails. A service that has sent callbacks
+// must be closed.
 func New(o Options) *Service {
 	s, err := Open("", o)
 	if err != nil {
@@ -73,9 +75,9 @@ func New(o Options) *Service {
 	return s
 }
 
-// Open is New with a data file, which is created if it does not exist. Before the service answers a call, the file has its
-// effect, so that it survives a kill. Faults, network answers and call counts are not in the file. Only one process can
-// open a file.
+// Open is New with a data file, which is created if it does not exist. Before the service answers a call, the file
+// has its effect, so that it survives a kill. Faults, network answers and call counts are not in the file. Only one
+// process can open a file.
 func Open(file string, o Options) (*Service, error) {
 	o = o.withDefaults()
 	if err := o.Check(); err != nil {
@@ -90,8 +92,8 @@ func Open(file string, o Options) (*Service, error) {
 	return s, nil
 }
 
-// Close interrupts running attempts to deliver callbacks and closes the data file. The attempts are made again after the
-// next start. The service must not be called afterwards.
+// Close interrupts running attempts to deliver callbacks and closes the data file. The attempts are made again after
+// the next start. The service must not be called afterwards.
 func (s *Service) Close() error {
 	s.sender.close()
 	return s.store.disk.close()
@@ -103,8 +105,8 @@ func (s *Service) Now() (now time.Time) {
 	return now
 }
 
-// SetClock sets the service's clock, which continues from there. The zero time resets it to the real time. Callbacks that
-// become due are sent.
+// SetClock sets the service's clock, which continues from there. The zero time resets it to the real time. Callbacks
+// that become due are sent.
 func (s *Service) SetClock(now time.Time) error {
 	err := s.store.update(func(t *tables) error {
 		self := t.serviceState()
@@ -135,8 +137,8 @@ func (s *Service) inMaintenance() (on bool) {
 	return on
 }
 
-// Calls returns the number of calls by operation (bill.create, mapping.list …), in both forms and with any result. Requests
-// with another path or method count as "none".
+// Calls returns the number of calls by operation (bill.create, mapping.list …), in both forms and with any result.
+// Requests with another path or method count as "none".
 func (s *Service) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +157,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	f := formOf(path)
 	if strings.HasPrefix(path, payPath) || strings.HasPrefix(path, signUpPath) {
-		guard{token: s.opt.ControlToken, host: s.baseHost(), refuse: s.refusePage}.protect(http.HandlerFunc(s.page)).ServeHTTP(w, r)
+		g := guard{token: s.opt.ControlToken, host: s.baseHost(), refuse: s.refusePage}
+		g.protect(http.HandlerFunc(s.page)).ServeHTTP(w, r)
 		return
 	}
 	at := slices.IndexFunc(operations, func(o operation) bool { return path == o.v2 || path == o.legacy })
@@ -177,7 +180,8 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, reply := codeInvalid, []byte(nil)
 	switch {
 	case status != http.StatusOK:
-	case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"): // the document has no refusal for a missing type
+	case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
+		// The document has no refusal for a missing type.
 		status = http.StatusUnsupportedMediaType
 	case fault.Code != "":
 		code = fault.Code

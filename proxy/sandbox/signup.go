@@ -13,7 +13,8 @@ import (
 // signUpFields are the fields of the form, in their order.
 var signUpFields = []signUpField{
 	{
-		Name: "company_name", Label: localized{"상호", "Company name"}, Type: "text", Autocomplete: "organization", Required: true,
+		Name: "company_name", Label: localized{"상호", "Company name"}, Type: "text",
+		Autocomplete: "organization", Required: true,
 		max: 100, field: func(s *Merchant) *string { return &s.Company },
 	},
 	{
@@ -21,7 +22,8 @@ var signUpFields = []signUpField{
 		max: 100, field: func(s *Merchant) *string { return &s.Branch },
 	},
 	{
-		Name: "ceo_name", Label: localized{"대표자명", "Representative"}, Type: "text", Autocomplete: "name", Required: true,
+		Name: "ceo_name", Label: localized{"대표자명", "Representative"}, Type: "text",
+		Autocomplete: "name", Required: true,
 		max: 100, field: func(s *Merchant) *string { return &s.CEO },
 	},
 	{
@@ -30,7 +32,8 @@ var signUpFields = []signUpField{
 		valid: isAddress,
 	},
 	{
-		Name: "business_number", Label: localized{"사업자등록번호", "Business number"}, Type: "text", Mode: "numeric", Autocomplete: "off",
+		Name: "business_number", Label: localized{"사업자등록번호", "Business number"}, Type: "text",
+		Mode: "numeric", Autocomplete: "off",
 		max: 100, field: func(s *Merchant) *string { return &s.Number },
 		valid: func(v string) bool { return isBusinessNumber(bareDigits(v)) },
 	},
@@ -48,7 +51,8 @@ type signUpField struct {
 	valid func(string) bool // if nil, every value is valid
 }
 
-// check returns the mistake of a value: missing, characters, long, or the name of the field. It is empty for a valid value.
+// check returns the mistake of a value: missing, characters, long, or the name of the field. It is empty for a valid
+// value.
 func (f signUpField) check(value string) string {
 	switch {
 	case value == "" && f.Required:
