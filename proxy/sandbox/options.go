@@ -190,6 +190,8 @@ func (o Options) Check() error {
 	switch {
 	case o.Environment != Development && o.Environment != Production:
 		return fmt.Errorf("environment: expected development or production but got: %q", o.Environment)
+	case billIDs[o.BillIDs] == nil:
+		return fmt.Errorf("bill ids: unknown rule %q", o.BillIDs)
 	case o.FailureStatus < 200 || o.FailureStatus > 599:
 		return fmt.Errorf("failure status: expected 200 to 599 but got: %d", o.FailureStatus)
 	case !json.Valid([]byte(o.FailureData)):

@@ -311,10 +311,14 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 	})
 }
 
-func TestUnknownEnvironmentIsRefused(t *testing.T) {
+func TestUnknownEnvironmentOrBillIDRuleIsRefused(t *testing.T) {
 	t.Parallel()
-	err := sandbox.Options{Environment: "prod"}.Check()
-	if err == nil || err.Error() != `environment: expected development or production but got: "prod"` {
-		t.Error(err)
+	for want, o := range map[string]sandbox.Options{
+		`environment: expected development or production but got: "prod"`: {Environment: "prod"},
+		`bill ids: unknown rule "long"`:                                   {BillIDs: "long"},
+	} {
+		if err := o.Check(); err == nil || err.Error() != want {
+			t.Error(err)
+		}
 	}
 }
