@@ -15,6 +15,7 @@ import (
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
 
 	"billbridge/proxy/operate"
 	"github.com/google/go-cmp/cmp"
@@ -380,7 +381,7 @@ func TestCountsAreStoredAtTheEnd(t *testing.T) {
 	if err := receive(t, m.ended, "end of the server"); err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := m.store.Counts(t.Context(), "", partner.Of(demoKey)); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
+	if kept, err := m.store.CountsIn(t.Context(), "", store.AllPartners.Of(partner.Of(demoKey))); err != nil || len(kept) != 1 || kept[0].Operation != "bill.create" {
 		t.Errorf("%+v, %v", kept, err)
 	}
 }

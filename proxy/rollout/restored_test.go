@@ -103,11 +103,11 @@ func TestOldRowsAreRemoved(t *testing.T) {
 		if err := d.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		bills, err := d.store.OpenBills(t.Context(), someone, row.at)
+		bills, err := d.store.OpenBillsIn(t.Context(), store.AllPartners.Of(someone), row.at)
 		if err != nil || len(bills) != 1 || bills[0].Owned != row.bills {
 			t.Errorf("%s: %+v, %v", row.at, bills, err)
 		}
-		if counts, err := d.store.Counts(t.Context(), "another", ""); err != nil || len(counts) != row.count {
+		if counts, err := d.store.CountsIn(t.Context(), "another", store.AllPartners); err != nil || len(counts) != row.count {
 			t.Errorf("%s: %+v, %v", row.at, counts, err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestWrongClockRemovesNothing(t *testing.T) {
 		if err := d.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		bills, err := d.store.OpenBills(t.Context(), someone, right)
+		bills, err := d.store.OpenBillsIn(t.Context(), store.AllPartners.Of(someone), right)
 		if err != nil || len(bills) != 1 || bills[0].Pending != want {
 			t.Errorf("%s: %+v, %v, want %d", step, bills, err, want)
 		}

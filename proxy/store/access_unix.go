@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// narrow takes the rights of others to the file of a store, its log and its index away, and returns the mode that the file had, 0 if
-// nobody else had any. If it may not do so, the file stays as it is.
+// narrow takes the rights of others to the file of a store, its log and its index away, and returns the mode that the
+// file had, 0 if nobody else had any. If it may not do so, the file stays as it is.
 func narrow(file string) (was os.FileMode) {
 	const others = 0o077
 	if linked, err := filepath.EvalSymlinks(file); err == nil {
@@ -28,8 +28,8 @@ func narrow(file string) (was os.FileMode) {
 	return was
 }
 
-// writable returns nil if a file may be written to. SQLite opens a read-only file without an error, and makes its log. The file must
-// not be opened here: closing it would release all locks that this process has on it.
+// writable returns nil if a file may be written to. SQLite opens a read-only file without an error, and makes its
+// log. The file must not be opened here: closing it would release all locks that this process has on it.
 func writable(path string) error {
 	const forWriting = 2
 	if err := syscall.Access(path, forWriting); err != nil {

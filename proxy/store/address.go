@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -27,9 +26,9 @@ type Address struct {
 	Until     time.Time // the end of the bill; zero if it is not known, and for a registration
 }
 
-// Sealed makes the id of an address from 16 random digits. It has three times 16 digits: a hash that all addresses with the same upstream,
-// operation, partner, form and url have, so that another one shows what a lost row had; the random ones; and a hash of these two and the
-// upstream.
+// Sealed makes the id of an address from 16 random digits. It has three times 16 digits: a hash that all addresses
+// with the same upstream, operation, partner, form and url have, so that another one shows what a lost row had; the
+// random ones; and a hash of these two and the upstream.
 func (s *Store) Sealed(a Address, random string) string {
 	key := s.keys.sealing[0]
 	id := keyedHash(key, a.Upstream, a.Operation, string(a.Partner), a.Form, a.URL) + random
@@ -45,9 +44,10 @@ func (s *Store) SealedFor(upstream, id string) bool {
 
 // Bind stores an address before the upstream gets it, and returns the id to use: a.ID if the address is new.
 //
-// Addresses of registrations are not removed by Sweep: the upstream may have refused the last registration and still use an earlier one. A
-// registration with the same upstream, operation, partner, store, form and url as a stored one gets the stored id, so that repeated
-// registrations do not fill the store. Two calls for one bill store two addresses: the upstream may use either.
+// Addresses of registrations are not removed by Sweep: the upstream may have refused the last registration and still
+// use an earlier one. A registration with the same upstream, operation, partner, store, form and url as a stored one
+// gets the stored id, so that repeated registrations do not fill the store. Two calls for one bill store two
+// addresses: the upstream may use either.
 //
 // If the call certainly had no effect, Unbind takes it back.
 //
@@ -60,10 +60,10 @@ func (s *Store) Bind(ctx context.Context, a Address, change ...Change) (id strin
 		// The next registration would get this id, and its callbacks would be taken for those of the bill.
 		return "", errors.New("store: an address is that of a bill or that of a registration, not of both")
 	}
-	if err := storable(map[string]string{
-		"id": a.ID, "upstream": a.Upstream, "operation": a.Operation, "partner": string(a.Partner),
-		"bill": a.Bill, "store": a.Store, "form": a.Form, "url": a.URL,
-	}); err != nil {
+	if err := storable(
+		"id", a.ID, "upstream", a.Upstream, "operation", a.Operation, "partner", string(a.Partner),
+		"bill", a.Bill, "store", a.Store, "form", a.Form, "url", a.URL,
+	); err != nil {
 		return "", err
 	}
 	// An end before the creation is not plausible: 0001-01-01 may mean a bill without an end. The next sweep
@@ -76,7 +76,7 @@ func (s *Store) Bind(ctx context.Context, a Address, change ...Change) (id strin
 	if storeTime := s.Clock(a.Created).StoreTime; a.Until.IsZero() && storeTime.After(over) {
 		over = storeTime
 	}
-	ends := millis(over)
+	ends := any(over)
 	var registration any
 	if a.Store != "" {
 		ends, registration = nil, a.registration()
@@ -86,51 +86,55 @@ func (s *Store) Bind(ctx context.Context, a Address, change ...Change) (id strin
 		unproven = a.Partner
 	}
 	url := s.keys.sealText(a.URL, urlOfAddress(a.ID))
-	return write(ctx, s, "keeping a callback address", func(ctx context.Context, q queries) (id string, err error) {
+	return write(ctx, s, "keeping a callback address", func(q tx) (string, error) {
 		for _, c := range change {
-			_, err = q.ExecContext(ctx, "DELETE FROM billbridge_addresses WHERE id = $1", a.ID)
-			if err = errors.Join(err, audited(ctx, q, c)); err != nil {
+			_, err := q.exec("DELETE FROM billbridge_addresses WHERE id = $1", a.ID)
+			if err = errors.Join(err, audited(q, c)); err != nil {
 				return "", err
 			}
 		}
-		err = q.QueryRowContext(ctx, `
+		return value[string](q, `
 			INSERT INTO billbridge_addresses AS was (
-				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds, unproven, key_id)
+				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
+					unproven, key_id)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14)
 			ON CONFLICT (registration) DO UPDATE SET holds = was.holds + 1 RETURNING id`,
 			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, url, registration,
-			a.Created.UnixMilli(), millis(a.Until), ends, unproven, s.keys.current).Scan(&id)
-		return id, err
+			a.Created, a.Until, ends, unproven, s.keys.current)
 	})
 }
 
-// Unbind takes back the Bind of one call that certainly had no effect. The address is removed if no other call has it. An address
-// that has been called stays, whatever the upstream has answered.
+// Unbind takes back the Bind of one call that certainly had no effect. The address is removed if no other call has
+// it. An address that has been called stays, whatever the upstream has answered.
 func (s *Store) Unbind(ctx context.Context, id string) error {
-	_, err := write(ctx, s, "removing a callback address", func(ctx context.Context, q queries) (none struct{}, err error) {
-		// First the number, which locks the row: a Bind at the same time either counts, or finds no row and makes a new one.
-		if _, err = q.ExecContext(ctx, `
+	return s.update(ctx, "removing a callback address", func(q tx) error {
+		// First the number, which locks the row: a Bind at the same time either counts, or finds no row and makes a
+		// new one.
+		if _, err := q.exec(`
 			UPDATE billbridge_addresses SET holds = holds - 1
 			WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE address = $1)`, id); err != nil {
-			return none, err
+			return err
 		}
-		_, err = q.ExecContext(ctx, "DELETE FROM billbridge_addresses WHERE id = $1 AND holds <= 0", id)
-		return none, err
+		_, err := q.exec("DELETE FROM billbridge_addresses WHERE id = $1 AND holds <= 0", id)
+		return err
 	})
-	return err
 }
 
-// registration is equal for two registrations that need only one row. It is a hash because an address is too long for an index
-// of PostgreSQL. The number keeps the rows apart from those of gateways of version 5, which do not count in holds.
+// registration is equal for two registrations that need only one row. It is a hash because an address is too long for
+// an index of PostgreSQL. The number keeps the rows apart from those of gateways of version 5, which do not count in
+// holds.
 func (a Address) registration() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "6 %q", []string{a.Upstream, a.Operation, string(a.Partner), a.Store, a.Form, a.URL}))
+	sum := sha256.Sum256(fmt.Appendf(nil, "6 %q", []string{
+		a.Upstream, a.Operation, string(a.Partner), a.Store,
+		a.Form, a.URL,
+	}))
 	return hex.EncodeToString(sum[:])
 }
 
 // Address returns the address with an id, or ErrNotFound. If the row was lost and another one shows what it had
 // ([Store.Sealed]), the address has no bill and no store.
 func (s *Store) Address(ctx context.Context, id string) (Address, error) {
-	if storable(map[string]string{"id": id}) != nil { // it comes from a path that anyone can call
+	if storable("id", id) != nil { // it comes from a path that anyone can call
 		return Address{}, ErrNotFound
 	}
 	a, err := s.address(ctx, "id = $1", id)
@@ -145,15 +149,13 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 }
 
 func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {
-	return read(ctx, s, "reading a callback address", func(ctx context.Context, q queries) (a Address, err error) {
+	return read(ctx, s, "reading a callback address", func(q tx) (a Address, err error) {
 		var key string
-		err = q.QueryRowContext(ctx, `
+		err = q.row(`
 			SELECT id, upstream, operation, partner, bill, store, form, url, created, until, key_id
 			FROM billbridge_addresses WHERE `+where, args...).Scan(
-			&a.ID, &a.Upstream, &a.Operation, &a.Partner, &a.Bill, &a.Store, &a.Form, &a.URL, moment{&a.Created}, moment{&a.Until}, &key)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = ErrNotFound
-		}
+			&a.ID, &a.Upstream, &a.Operation, &a.Partner, &a.Bill, &a.Store, &a.Form, &a.URL, &a.Created,
+			&a.Until, &key)
 		if err == nil {
 			a.URL, err = s.keys.openText(key, a.URL, urlOfAddress(a.ID))
 		}

@@ -11,10 +11,12 @@ import (
 )
 
 // errShared: bills: shared is configured, but the ledger has bills with an owner.
-var errShared = errors.New("store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, " +
+var errShared = errors.New("store: rollout.bills is shared in the config, but bills in the ledger are each at " +
+	"one upstream, " +
 	"and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there")
 
-// An unconfiguredError: bills are at an upstream that would get no calls any more, so that they could not be read or cancelled.
+// An unconfiguredError: bills are at an upstream that would get no calls any more, so that they could not be read or
+// cancelled.
 type unconfiguredError struct {
 	Upstream string // of several, the first by name
 	Old, New string // as configured; without a rollout New is "", and Old gets all calls
@@ -22,14 +24,18 @@ type unconfiguredError struct {
 
 func (e *unconfiguredError) Error() string {
 	if e.New == "" {
-		return fmt.Sprintf("store: there is no rollout in the config, and all calls would go to upstream %q, but bills in the ledger are at upstream %q: "+
-			"the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day", e.Old, e.Upstream)
+		return fmt.Sprintf("store: there is no rollout in the config, and all calls would go to upstream %q, "+
+			"but bills in the ledger are at upstream %q: "+
+			"the rollout section must stay as long as they are there; bills are removed rollout.keep after "+
+			"their last day", e.Old, e.Upstream)
 	}
-	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but bills in the ledger are at upstream %q: "+
+	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but bills in the ledger "+
+		"are at upstream %q: "+
 		"rollout.old or rollout.new must name it as long as they are there", e.Old, e.New, e.Upstream)
 }
 
-// A renamedError: the backends of the rollout are not those of before. The stages of partners would mean something else.
+// A renamedError: the backends of the rollout are not those of before. The stages of partners would mean something
+// else.
 type renamedError struct {
 	Old, New       string // as configured
 	OldWas, NewWas string
@@ -38,12 +44,16 @@ type renamedError struct {
 
 func (e *renamedError) Error() string {
 	if e.swapped() {
-		return fmt.Sprintf("store: rollout.old is %[1]q and rollout.new is %[2]q in the config, the other way round than before, but bills or stages from before are still there, "+
-			"and every partner's creates would go to the other backend: name %[2]q as rollout.old and %[1]q as rollout.new again, and give partners that are to go back another stage",
+		return fmt.Sprintf("store: rollout.old is %[1]q and rollout.new is %[2]q in the config, the other way "+
+			"round than before, but bills or stages from before are still there, "+
+			"and every partner's creates would go to the other backend: name %[2]q as rollout.old and %[1]q as "+
+			"rollout.new again, and give partners that are to go back another stage",
 			e.Old, e.New)
 	}
-	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but they were %q and %q before, and stages from before are still there, "+
-		"which would send the creates of partners to another backend: name them as before until every partner that has a stage, and the default if it was set, is in one of %v or has none any more",
+	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but they were %q and %q "+
+		"before, and stages from before are still there, "+
+		"which would send the creates of partners to another backend: name them as before until every partner "+
+		"that has a stage, and the default if it was set, is in one of %v or has none any more",
 		e.Old, e.New, e.OldWas, e.NewWas, e.Staying)
 }
 
@@ -59,88 +69,88 @@ type Backends struct {
 	Look  bool   // change nothing: only report whether it would be refused
 }
 
-// SetBackends compares the backends of a config with those that the store knows, and then stores them. It is called at a start
-// and before a reload takes effect, as the last check that may refuse the config: it is not undone. It does not know of
-// replicas that still run with other backends.
+// SetBackends compares the backends of a config with those that the store knows, and then stores them. It is called
+// at a start and before a reload takes effect, as the last check that may refuse the config: it is not undone. It
+// does not know of replicas that still run with other backends.
 //
 // It changes nothing and returns an error
 //
 //   - if a bill that was not released is at neither backend, or without a rollout not at the upstream of all calls,
-//   - if the names differ from those of before and a partner or the default has a stage that is not in Staying; if the two
-//     names were exchanged, also if there is any stage or any bill that was not released,
+//   - if the names differ from those of before and a partner or the default has a stage that is not in Staying; if
+//     the two names were exchanged, also if there is any stage or any bill that was not released,
 //   - if bills are to be shared and there is a bill that was not released.
 //
-// The ledger does not have the bills that were made while bills were shared, without a rollout, or before the gateway was
-// there. If an upstream with such bills becomes the new backend of separate bills, that is recorded like [Store.Restored], by
-// "config". If it becomes the old backend directly after a time without a rollout, the settling period of every partner begins
-// anew, also of partners whose stage was forced. Without a rollout the names are not in force, but the stages still refer to
-// them: other names are refused as long as a stage outside Staying is there.
+// The ledger does not have the bills that were made while bills were shared, without a rollout, or before the gateway
+// was there. If an upstream with such bills becomes the new backend of separate bills, that is recorded like
+// [Store.Restored], by "config". If it becomes the old backend directly after a time without a rollout, the settling
+// period of every partner begins anew, also of partners whose stage was forced. Without a rollout the names are not
+// in force, but the stages still refer to them: other names are refused as long as a stage outside Staying is there.
 func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) error {
 	if err := asked.check(now); err != nil {
 		return err
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer reads it
 	// Nearly always nothing has changed: then the bills need not be read.
-	known, err := read(ctx, s, "reading the backends of the rollout", func(ctx context.Context, q queries) (knownBackends, error) {
-		return scanBackends(q.QueryRowContext(ctx, "SELECT "+backendColumns+" FROM billbridge_rollout"))
+	known, err := read(ctx, s, "reading the backends of the rollout", func(q tx) (knownBackends, error) {
+		return scanBackends(q.row("SELECT " + backendColumns + " FROM billbridge_rollout"))
 	})
-	// With shared bills the ledger must be looked at: a replica that still runs with separate bills may have recorded one.
+	// With shared bills the ledger must be looked at: a replica that still runs with separate bills may have recorded
+	// one.
 	if err != nil || known == asked.follow(known) && !asked.Shared {
 		return err
 	}
-	// A value: an error would undo what others wrote in the same transaction.
-	refusal, err := write(ctx, s, "changing the backends of the rollout", func(ctx context.Context, q queries) (refusal, err error) {
+	return s.update(ctx, "changing the backends of the rollout", func(q tx) error {
 		// It changes nothing, but locks the row: other replicas wait with their backends and stages until this commits.
-		was, err := scanBackends(q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET old_side = old_side RETURNING "+backendColumns))
+		was, err := scanBackends(q.row("UPDATE billbridge_rollout SET old_side = old_side RETURNING " + backendColumns))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		to := asked.follow(was)
-		if refusal, err := asked.refused(ctx, q, was); err != nil || refusal != nil || asked.Look || to == was {
-			return refusal, err
+		if err := asked.refused(q, was); err != nil || asked.Look || to == was {
+			return err
 		}
 		owned := to.shared.Valid && !to.shared.Bool
 		if off := was.shared.Valid && !to.shared.Valid; off || owned && to.has(asked.New) {
-			if err := changed(ctx, q, Change{Action: Restored, By: "config", At: now}, restored); err != nil {
-				return nil, err
+			if err := changed(q, Change{Action: Restored, By: "config", At: now}, restored); err != nil {
+				return err
 			}
 		}
 		if owned && was.alone == asked.Old {
-			if err := settleAgain(ctx, q, now); err != nil {
-				return nil, err
+			if err := settleAgain(q, now); err != nil {
+				return err
 			}
 		}
-		return nil, to.save(ctx, q)
+		shared := any(nil)
+		if to.shared.Valid {
+			shared = to.shared.Bool
+		}
+		_, err = q.exec(`
+			UPDATE billbridge_rollout SET old_side = $1, new_side = $2, shared = $3, alone = $4, past = $5`,
+			to.old, to.new, shared, to.alone, to.past)
+		return err
 	})
-	if err == nil {
-		err = refusal
-	}
-	return err
 }
 
 // check refuses backends that make no sense or could not be kept.
 func (asked Backends) check(now time.Time) error {
 	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
 	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
-		return fmt.Errorf("store: a rollout needs two backends and a time, and calls without one an upstream, not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
+		return fmt.Errorf("store: a rollout needs two backends and a time, and calls without one an upstream, "+
+			"not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
 	}
-	return storable(map[string]string{"the old backend": asked.Old, "the new backend": asked.New, "the upstream": asked.Alone})
+	return storable("the old backend", asked.Old, "the new backend", asked.New, "the upstream", asked.Alone)
 }
 
-// settleAgain begins the settling period of every partner anew: until now the old backend got creates that no ledger has, and one
-// of them may still be on its way.
-func settleAgain(ctx context.Context, q queries, now time.Time) error {
-	if _, err := q.ExecContext(ctx, "UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now.UnixMilli()); err != nil {
+// settleAgain begins the settling period of every partner anew: until now the old backend got creates that no ledger
+// has, and one of them may still be on its way.
+func settleAgain(q tx, now time.Time) error {
+	if _, err := q.exec("UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now); err != nil {
 		return err
 	}
 	// An operator who forced a stage was warned of the calls under way then, not of these.
-	result, err := q.ExecContext(ctx, "UPDATE billbridge_stages SET forced = 0 WHERE forced = 1")
-	if err != nil {
-		return err
-	}
-	forced, err := result.RowsAffected()
+	forced, err := q.exec("UPDATE billbridge_stages SET forced = 0 WHERE forced = 1")
 	if err == nil && forced > 0 {
-		_, err = nextRevision(ctx, q, now)
+		_, err = nextRevision(q, now)
 	}
 	return err
 }
@@ -155,20 +165,9 @@ type knownBackends struct {
 
 const backendColumns = "old_side, new_side, shared, alone, past"
 
-func scanBackends(row *sql.Row) (known knownBackends, err error) {
+func scanBackends(row row) (known knownBackends, err error) {
 	err = row.Scan(&known.old, &known.new, &known.shared, &known.alone, &known.past)
 	return known, err
-}
-
-// save stores them.
-func (s knownBackends) save(ctx context.Context, q queries) error {
-	shared := any(nil)
-	if s.shared.Valid {
-		shared = bit(s.shared.Bool)
-	}
-	_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET old_side = $1, new_side = $2, shared = $3, alone = $4, past = $5",
-		s.old, s.new, shared, s.alone, s.past)
-	return err
 }
 
 // follow is what the store has after the asked backends took the place of those before.
@@ -200,54 +199,52 @@ func (s *knownBackends) has(upstream string) bool {
 	return strings.Contains("\n"+s.past, "\n"+upstream+"\n")
 }
 
-// refused is why the asked backends cannot take the place of those before, nil if they can.
-func (asked Backends) refused(ctx context.Context, q queries, was knownBackends) (refusal, err error) {
+// refused returns a refusal if the asked backends cannot take the place of those before.
+func (asked Backends) refused(q tx, was knownBackends) error {
 	if asked.Alone != "" {
-		unconfigured, err := otherOwner(ctx, q, asked.Alone, asked.Alone)
+		unconfigured, err := otherOwner(q, asked.Alone, asked.Alone)
 		if err == nil && unconfigured != "" {
-			refusal = &unconfiguredError{Upstream: unconfigured, Old: asked.Alone}
+			err = refused{&unconfiguredError{Upstream: unconfigured, Old: asked.Alone}}
 		}
-		return refusal, err
+		return err
 	}
-	bill, err := otherOwner(ctx, q, "", "") // of any upstream
+	bill, err := otherOwner(q, "", "") // of any upstream
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if was.old != "" && (asked.Old != was.old || asked.New != was.new) {
 		renamed := &renamedError{asked.Old, asked.New, was.old, was.new, asked.Staying}
 		// While no rollout is in force the names may be exchanged: calls go where the config says anyway.
 		swapped := was.shared.Valid && renamed.swapped()
-		stages, err := stagesInUse(ctx, q)
+		// Of partners and of the default.
+		stages, err := list(q, column[string], "SELECT DISTINCT stage FROM billbridge_stages")
 		if err != nil {
-			return nil, err
+			return err
 		}
-		moving := slices.ContainsFunc(stages, func(stage string) bool { return swapped || !slices.Contains(asked.Staying, stage) })
+		moving := slices.ContainsFunc(stages, func(stage string) bool {
+			return swapped ||
+				!slices.Contains(asked.Staying, stage)
+		})
 		if moving || swapped && bill != "" {
-			return renamed, nil
+			return refused{renamed}
 		}
 	}
-	unconfigured, err := otherOwner(ctx, q, asked.Old, asked.New)
+	unconfigured, err := otherOwner(q, asked.Old, asked.New)
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case unconfigured != "":
-		return &unconfiguredError{unconfigured, asked.Old, asked.New}, nil
+		return refused{&unconfiguredError{unconfigured, asked.Old, asked.New}}
 	case asked.Shared && bill != "":
-		return errShared, nil
+		return refused{errShared}
 	}
-	return nil, nil
+	return nil
 }
 
-// otherOwner is an upstream other than those two that has a bill which was not released: the first by name, "" if there is none.
-func otherOwner(ctx context.Context, q queries, one, other string) (string, error) {
-	var upstream sql.NullString // NULL if there is none
-	err := q.QueryRowContext(ctx, `
-		SELECT min(upstream) FROM billbridge_owners WHERE upstream NOT IN ($1, $2) AND state <> 'released'`, one, other).Scan(&upstream)
-	return upstream.String, err
-}
-
-// stagesInUse are the stages of partners and of the default.
-func stagesInUse(ctx context.Context, q queries) ([]string, error) {
-	rows, err := q.QueryContext(ctx, "SELECT DISTINCT stage FROM billbridge_stages")
-	return collect(rows, err, column[string])
+// otherOwner is an upstream other than those two that has a bill which was not released: the first by name, "" if
+// there is none.
+func otherOwner(q tx, one, other string) (string, error) {
+	return value[string](q, `
+		SELECT coalesce(min(upstream), '') FROM billbridge_owners WHERE upstream NOT IN ($1, $2)
+			AND state <> 'released'`, one, other)
 }

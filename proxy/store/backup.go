@@ -21,9 +21,10 @@ type Copy struct {
 	Bills, Addresses, Callbacks int
 }
 
-// Backup writes a consistent copy of the SQLite store at a URL to a new file that only its owner can read. It returns when the
-// copy is on the disk. Other processes can read and write the store meanwhile; its write-ahead log grows until the copy is
-// complete. progress may be nil; it is called about once a second with the bytes written and the size of the store.
+// Backup writes a consistent copy of the SQLite store at a URL to a new file that only its owner can read. It returns
+// when the copy is on the disk. Other processes can read and write the store meanwhile; its write-ahead log grows
+// until the copy is complete. progress may be nil; it is called about once a second with the bytes written and the
+// size of the store.
 func Backup(ctx context.Context, url, file string, progress func(written, of int64)) (Copy, error) {
 	p, err := placeOf(url)
 	if err != nil {
@@ -59,9 +60,9 @@ func backup(ctx context.Context, file, to string, progress func(written, of int6
 	if err != nil {
 		return c, err
 	}
-	from, info, err := resolve(path)
+	_, source, info, err := approach(ctx, path)
 	if err != nil {
-		return c, err
+		return c, explained(err)
 	}
 	// Beside the target, so that it can be given its name in one step.
 	f, err := os.CreateTemp(filepath.Dir(to), ".billbridge-backup-*") // for nobody else: it will hold payments
@@ -71,12 +72,12 @@ func backup(ctx context.Context, file, to string, progress func(written, of int6
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
 	stop := watchCopy(f, info.Size(), progress)
 	c.At = time.Now()
-	err = vacuumInto(ctx, from, f.Name())
+	err = vacuumInto(ctx, source, f.Name())
 	stop()
 	if err != nil {
 		return c, explained(err)
 	}
-	if c, err = examineCopy(ctx, f.Name(), c); err != nil {
+	if err := c.examine(ctx, f.Name()); err != nil {
 		return c, err
 	}
 	// SQLite does not wait for the disk here.
@@ -94,46 +95,41 @@ func backup(ctx context.Context, file, to string, progress func(written, of int6
 }
 
 // vacuumInto copies what is committed, log included, as of one moment.
-func vacuumInto(ctx context.Context, from, to string) error {
-	source, err := approach(ctx, from)
-	if err != nil {
-		return err
-	}
+func vacuumInto(ctx context.Context, source, to string) error {
 	db, err := connect(source, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)"}}, 1)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
 	// approach has read the file without its log: look again.
-	if _, err := examine(ctx, db, forSQLite); err != nil {
+	if _, err := examine(tx{ctx, db}, forSQLite); err != nil {
 		return err
 	}
 	_, err = db.ExecContext(ctx, "VACUUM INTO $1", to)
 	return err
 }
 
-// examineCopy reads a copy as Open would read it.
-func examineCopy(ctx context.Context, path string, c Copy) (Copy, error) {
+// examine reads a copy as Open would read it.
+func (c *Copy) examine(ctx context.Context, path string) error {
 	source := (&url.URL{Scheme: "file", Path: path}).String()
 	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer func() { _ = db.Close() }()
-	if fresh, err := recognise(ctx, db); err != nil || fresh {
-		return c, errors.Join(errors.New("the copy is not a store of billbridge"), err)
+	q := tx{ctx, db}
+	if fresh, err := recognise(q); err != nil || fresh {
+		return errors.Join(errors.New("the copy is not a store of billbridge"), err)
 	}
-	tables, err := examine(ctx, db, forSQLite)
+	tables, err := examine(q, forSQLite)
+	if err == nil && tables.version > 1 { // the first version had no ledger
+		c.Bills, err = value[int](q, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''")
+	}
 	if err != nil {
-		return c, err
+		return err
 	}
-	if tables.version > 1 { // the first version had no ledger
-		if err := db.QueryRowContext(ctx, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''").Scan(&c.Bills); err != nil {
-			return c, err
-		}
-	}
-	err = db.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM billbridge_addresses), (SELECT count(*) FROM billbridge_callbacks)").Scan(&c.Addresses, &c.Callbacks)
-	return c, err
+	return q.row("SELECT (SELECT count(*) FROM billbridge_addresses), (SELECT count(*) FROM billbridge_callbacks)").
+		Scan(&c.Addresses, &c.Callbacks)
 }
 
 // watchCopy reports the progress of a copy until stop is called.

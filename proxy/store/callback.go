@@ -49,26 +49,28 @@ type Callback struct {
 	Cursor      int64     // grows with each callback; for Filter.After
 }
 
-// ofOrder selects the callbacks of the order $9, and lastOf those that a new one can repeat. There is an index for them.
+// ofOrder selects the callbacks of the order $9, and lastOf those that a new one can repeat. There is an index for
+// them.
 const (
 	ofOrder = "SELECT address, digest, received FROM billbridge_callbacks WHERE ordering = $9 AND seq > 0"
 	lastOf  = ofOrder + " ORDER BY seq DESC LIMIT 1"
 )
 
-// Accept stores a received callback in the state Waiting. Its first attempt is due at c.Next, or at c.Received if that is zero.
-// The other fields about state and attempts are ignored.
+// Accept stores a received callback in the state Waiting. Its first attempt is due at c.Next, or at c.Received if
+// that is zero. The other fields about state and attempts are ignored.
 //
-// If c repeats the last callback of its Order, or with Once any of them, Accept stores nothing and returns false: an upstream that
-// missed our acknowledgement sends again. A repetition has the same Address and Digest and was received less than window later,
-// whatever the state of the first. The callback that it repeats counts it.
+// If c repeats the last callback of its Order, or with Once any of them, Accept stores nothing and returns false: an
+// upstream that missed our acknowledgement sends again. A repetition has the same Address and Digest and was received
+// less than window later, whatever the state of the first. The callback that it repeats counts it.
 func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (fresh bool, err error) {
 	if c.ID == "" || c.Received.IsZero() {
 		return false, errors.New("store: a callback needs an id and the time it was received")
 	}
-	if err := storable(map[string]string{
-		"id": c.ID, "address": c.Address, "upstream": c.Upstream, "partner": string(c.Partner), "bill": c.Bill, "form": c.Form,
-		"url": c.URL, "host": c.Host, "order": c.Order, "content type": c.ContentType,
-	}); err != nil {
+	if err := storable(
+		"id", c.ID, "address", c.Address, "upstream", c.Upstream, "partner", string(c.Partner), "bill", c.Bill,
+		"form", c.Form,
+		"url", c.URL, "host", c.Host, "order", c.Order, "content type", c.ContentType,
+	); err != nil {
 		return false, err
 	}
 	if c.Next.IsZero() {
@@ -80,48 +82,47 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 	}
 	url := s.keys.sealText(c.URL, urlOfCallback(c.ID))
 	body := notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID)))
-	return write(ctx, s, "keeping a callback", func(ctx context.Context, q queries) (fresh bool, err error) {
-		// Callbacks of one order must be committed in the order of their numbers, and the statement below must see the last one
-		// committed: no two of them may run at once.
-		if err := s.lock(ctx, q, "order", c.Order); err != nil {
+	return write(ctx, s, "keeping a callback", func(q tx) (fresh bool, err error) {
+		// Callbacks of one order must be committed in the order of their numbers, and the statement below must see
+		// the last one committed: no two of them may run at once.
+		if err := s.lock(q, "order", c.Order); err != nil {
 			return false, err
 		}
-		result, err := q.ExecContext(ctx, `
+		inserted, err := q.exec(`
 			INSERT INTO billbridge_callbacks (
 				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
 				state, attempts, next, due, lease, last_status, last_outcome, key_id)
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16
-			WHERE NOT EXISTS (SELECT 1 FROM (`+repeatable+`) AS was WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)`,
+			WHERE NOT EXISTS (SELECT 1 FROM (`+repeatable+`) AS was
+				WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
-			body, c.Received.UnixMilli(), c.Next.UnixMilli(), c.Received.Add(-window).UnixMilli(), s.keys.current)
-		if err != nil {
-			return false, err
-		}
-		if inserted, err := result.RowsAffected(); err != nil || inserted == 1 {
+			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current)
+		if err != nil || inserted == 1 {
 			return inserted == 1, err
 		}
-		_, err = q.ExecContext(ctx, `
+		_, err = q.exec(`
 			UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
-				SELECT max(seq) FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0 AND address = $3 AND digest = $4 AND received > $5)`,
-			c.Received.UnixMilli(), c.Order, c.Address, c.Digest[:], c.Received.Add(-window).UnixMilli())
+				SELECT max(seq) FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0 AND address = $3
+					AND digest = $4 AND received > $5)`,
+			c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
 		return false, err
 	})
 }
 
 // lock takes the lock that a key names until the transaction ends. SQLite needs none: it has one writer.
-func (s *Store) lock(ctx context.Context, q queries, key ...string) error {
+func (s *Store) lock(q tx, key ...string) error {
 	if !s.postgres {
 		return nil
 	}
-	return advisoryLock(ctx, q, key...)
+	return advisoryLock(q, key...)
 }
 
 // lockShared is lock, except that several transactions can have the lock in this way at once.
-func (s *Store) lockShared(ctx context.Context, q queries, key ...string) error {
+func (s *Store) lockShared(q tx, key ...string) error {
 	if !s.postgres {
 		return nil
 	}
-	return advisoryLockShared(ctx, q, key...)
+	return advisoryLockShared(q, key...)
 }
 
 // claims is the key of the lock that claims take shared, and betweenClaims exclusively.
@@ -134,21 +135,15 @@ const (
 	columnsAndBody = columns + ", body"
 )
 
-// scan reads a row of columns, or of columnsAndBody if there is a place for the body, and the columns after them into rest.
-func (s *Store) scan(row interface{ Scan(...any) error }, body *[]byte, rest ...any) (c Callback, err error) {
+// scan reads a row of columns, or of columnsAndBody if there is a place for the body, and the columns after them into
+// rest.
+func (s *Store) scan(row row, body *[]byte, rest ...any) (c Callback, err error) {
 	var digest []byte
 	var key string
 	to := []any{
 		&c.Cursor, &c.ID, &c.Address, &c.Upstream, &c.Partner, &c.Bill, &c.Form, &c.URL, &c.Host, &c.Order, &digest,
-		&c.ContentType,
-		moment{&c.Received},
-		&c.State, &c.Attempts,
-		moment{&c.Next},
-		moment{&c.LastAt},
-		&c.LastStatus, &c.LastOutcome, &key,
-		moment{&c.Erased},
-		&c.Repeats,
-		moment{&c.Repeated},
+		&c.ContentType, &c.Received, &c.State, &c.Attempts, &c.Next, &c.LastAt, &c.LastStatus, &c.LastOutcome, &key,
+		&c.Erased, &c.Repeats, &c.Repeated,
 	}
 	if body != nil {
 		to = append(to, body)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// ClockStep is the largest normal difference between a clock and the store's. After a larger one, a step, either the machine's
-// clock is wrong or no gateway ran for that long.
-const ClockStep = 24 * time.Hour
+// clockStep is the largest normal difference between a clock and the store's. After a larger one, a step, either the
+// machine's clock is wrong or no gateway ran for that long.
+const clockStep = 24 * time.Hour
 
 // A Clock compares the store's clock with the machine's.
 type Clock struct {
@@ -16,8 +16,8 @@ type Clock struct {
 	Offset    time.Duration // by which the machine's clock, or PostgreSQL's, is ahead of it; negative if it is behind
 }
 
-// Stepped reports whether the two differ by more than ClockStep. Then nothing may be removed by its age.
-func (c Clock) Stepped() bool { return c.Offset > ClockStep || c.Offset < -ClockStep }
+// Stepped reports whether the two differ by more than clockStep. Then nothing may be removed by its age.
+func (c Clock) Stepped() bool { return c.Offset > clockStep || c.Offset < -clockStep }
 
 // clock is the state of this process between two ticks.
 type clock struct {
@@ -47,42 +47,40 @@ func advance(storeTime, now time.Time, ran time.Duration) time.Time {
 	return storeTime
 }
 
-// Tick records that the process still runs, and returns the store's clock. It is called once before anything is removed,
-// and then every minute or so. With PostgreSQL the server's clock takes the place of now.
+// Tick records that the process still runs, and returns the store's clock. It is called once before anything is
+// removed, and then every minute or so. With PostgreSQL the server's clock takes the place of now.
 //
-// A machine's clock can be years off at a start. Rows that were removed by it are lost, and with a row of the ledger the
-// owner of a bill. So the store's clock is the highest time that it has seen, and between two ticks it advances by no more
-// than the process has run.
+// A machine's clock can be years off at a start. Rows that were removed by it are lost, and with a row of the ledger
+// the owner of a bill. So the store's clock is the highest time that it has seen, and between two ticks it advances
+// by no more than the process has run.
 func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 	s.clock.ticking.Lock()
 	defer s.clock.ticking.Unlock()
 	began, ran := time.Now(), time.Duration(0)
-	s.clock.mu.Lock()
-	if !s.clock.ticked.IsZero() {
-		ran = began.Sub(s.clock.ticked)
+	if ticked := s.clock.ticked; !ticked.IsZero() { // only ticking changes it
+		ran = began.Sub(ticked)
 	}
-	s.clock.mu.Unlock()
-	type times struct{ storeTime, machine time.Time }
-	t, err := write(ctx, s, "reading the clock", func(ctx context.Context, q queries) (t times, err error) {
-		t.machine = now
+	c, err := write(ctx, s, "reading the clock", func(q tx) (c Clock, err error) {
+		machine := now
 		if s.postgres {
-			if t.machine, err = serverTime(ctx, q); err != nil {
-				return t, err
+			if machine, err = serverTime(q); err != nil {
+				return c, err
 			}
 		}
 		// An update, to lock the row: other replicas wait until it commits.
-		if err := q.QueryRowContext(ctx, "UPDATE billbridge_clock SET pinged = pinged RETURNING vouched").Scan(moment{&t.storeTime}); err != nil {
-			return t, err
+		err = q.row("UPDATE billbridge_clock SET pinged = pinged RETURNING vouched").Scan(&c.StoreTime)
+		if err != nil {
+			return c, err
 		}
-		t.storeTime = advance(t.storeTime, asStored(t.machine), ran)
-		_, err = q.ExecContext(ctx, "UPDATE billbridge_clock SET vouched = $1", t.storeTime.UnixMilli())
-		return t, err
+		c.StoreTime = advance(c.StoreTime, asStored(machine), ran)
+		c.Offset = machine.Sub(c.StoreTime)
+		_, err = q.exec("UPDATE billbridge_clock SET vouched = $1", c.StoreTime)
+		return c, err
 	})
-	if err != nil {
-		return Clock{}, err
+	if err == nil {
+		s.clock.is(c.StoreTime, c.StoreTime.Add(c.Offset), now, began)
 	}
-	s.clock.is(t.storeTime, t.machine, now, began)
-	return Clock{StoreTime: t.storeTime, Offset: t.machine.Sub(t.storeTime)}, nil
+	return c, err
 }
 
 // Clock is what Tick would return now, without a query. Before the first tick it is now.
@@ -100,8 +98,8 @@ func (s *Store) Clock(now time.Time) Clock {
 	return Clock{StoreTime: storeTime, Offset: now.Sub(storeTime)}
 }
 
-// stamp converts a time of this machine's clock for rows that several gateways compare: with PostgreSQL, to the server's clock
-// as of the last tick.
+// stamp converts a time of this machine's clock for rows that several gateways compare: with PostgreSQL, to the
+// server's clock as of the last tick.
 func (s *Store) stamp(now time.Time) time.Time {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
@@ -111,9 +109,9 @@ func (s *Store) stamp(now time.Time) time.Time {
 	return now.Add(s.clock.machine.Round(0).Sub(s.clock.local.Round(0))) // Round(0): without the monotonic clocks
 }
 
-// ConfirmClock declares that the machine's clock, or PostgreSQL's, is right: the store's clock is set to it. Estimated ends of
-// bills, which may come from a wrong clock, become a year from now or later. For callback addresses of bills without an end,
-// retention counts from now.
+// ConfirmClock declares that the machine's clock, or PostgreSQL's, is right: the store's clock is set to it.
+// Estimated ends of bills, which may come from a wrong clock, become a year from now or later. For callback addresses
+// of bills without an end, retention counts from now.
 func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error {
 	s.clock.ticking.Lock()
 	defer s.clock.ticking.Unlock()
@@ -125,21 +123,19 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 		}
 	}
 	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
-	if _, err := s.sweep(ctx, 0, `
+	if _, err := s.inBatches(ctx, 0, `
 		UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
 			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2)`,
-		now.Add(estimatedLife).UnixMilli()); err != nil {
+		now.Add(estimatedLife)); err != nil {
 		return err
 	}
-	if _, err := s.sweep(ctx, 0, `
+	if _, err := s.inBatches(ctx, 0, `
 		UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
-			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`, now.UnixMilli()); err != nil {
+			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`, now); err != nil {
 		return err
 	}
-	if err := s.change(ctx, Change{Action: ClockConfirmed, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
-		_, err := q.ExecContext(ctx, "UPDATE billbridge_clock SET vouched = $1", now.UnixMilli())
-		return err
-	}); err != nil {
+	if err := s.change(ctx, Change{Action: ClockConfirmed, By: by, At: at},
+		oneRow(nil, "UPDATE billbridge_clock SET vouched = $1", now)); err != nil {
 		return err
 	}
 	s.clock.is(asStored(now), now, at, time.Now())
@@ -147,7 +143,7 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 }
 
 // serverTime is the time of PostgreSQL's clock.
-func serverTime(ctx context.Context, q queries) (now time.Time, err error) {
-	err = q.QueryRowContext(ctx, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT").Scan(moment{&now})
+func serverTime(q tx) (now time.Time, err error) {
+	err = q.row("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT").Scan(&now)
 	return now, err
 }

@@ -215,7 +215,7 @@ func TestPingAddsNoRow(t *testing.T) {
 		if err := s.Ping(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if all, err := s.OpenBills(t.Context(), "", noon); err != nil || len(all) > 0 {
+		if all, err := s.OpenBillsIn(t.Context(), store.AllPartners, noon); err != nil || len(all) > 0 {
 			t.Errorf("it left %+v, %v", all, err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,46 +24,50 @@ type Counts struct {
 // countsAtOnce is the most counts that one transaction adds: each is read and merged in it, and creates wait meanwhile.
 const countsAtOnce = 100
 
-// AddCounts adds what was counted by a version of the table, or of a part of it. New counts are stored as they are; for stored ones, Data becomes
-// merge(have, more). Several replicas may add to the same counts at once.
+// AddCounts adds what was counted by a version of the table, or of a part of it. New counts are stored as they are;
+// for stored ones, Data becomes merge(have, more). Several replicas may add to the same counts at once.
 //
-// merge must be pure: it must not change or keep its arguments. A transaction may run again, so that merge is called again, and
-// may still run after ctx has ended and AddCounts has returned.
+// merge must be pure: it must not change or keep its arguments. A transaction may run again, so that merge is called
+// again, and may still run after ctx has ended and AddCounts has returned.
 //
 // AddCounts sorts more by partner and operation and adds it in batches. After an error more[:added] has been added, and
-// more[added:] is to be added later. After an error during a commit, the next batch may have been added, too, and is then
-// counted twice.
-func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) (added int, err error) {
+// more[added:] is to be added later. After an error during a commit, the next batch may have been added, too, and is
+// then counted twice.
+func (s *Store) AddCounts(
+	ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error),
+) (added int, err error) {
 	if version == "" || at.IsZero() {
-		return 0, fmt.Errorf("store: counts need the version of their table and a time, not %q and %s", version, at.Format(time.RFC3339))
+		return 0, fmt.Errorf("store: counts need the version of their table and a time, not %q and %s", version,
+			at.Format(time.RFC3339))
 	}
-	// Always in the same order, so that two replicas that add to the same rows cannot deadlock. The caller's own slice is
-	// sorted, so that more[added:] means the same to it.
+	// Always in the same order, so that two replicas that add to the same rows cannot deadlock. The caller's own
+	// slice is sorted, so that more[added:] means the same to it.
 	slices.SortStableFunc(more, func(a, b Counts) int {
 		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
 	})
 	more = slices.Clone(more) // and each Data: they must not change while the writer reads them
 	for i, c := range more {
 		if !c.Partner.IsFull() || c.Operation == "" || len(c.Data) == 0 {
-			return 0, fmt.Errorf("store: counts need the full hash of a partner, an operation and data, not %q, %q and %d bytes",
+			return 0, fmt.Errorf("store: counts need the full hash of a partner, an operation and data, not %q, "+
+				"%q and %d bytes",
 				c.Partner, c.Operation, len(c.Data))
 		}
-		if err := storable(map[string]string{"version": version, "operation": c.Operation}); err != nil {
+		if err := storable("version", version, "operation", c.Operation); err != nil {
 			return 0, err
 		}
 		more[i].Data = bytes.Clone(c.Data)
 	}
 	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
-		if _, err := write(ctx, s, "adding counts", func(ctx context.Context, q queries) (none struct{}, err error) {
-			if err := s.lockShared(ctx, q, counts); err != nil {
-				return none, err
+		if err := s.update(ctx, "adding counts", func(q tx) error {
+			if err := s.lockShared(q, counts); err != nil {
+				return err
 			}
 			for _, c := range batch {
-				if err := addCounts(ctx, q, version, c, at, merge); err != nil {
-					return none, fmt.Errorf("%s: %w", c.Operation, err)
+				if err := addCounts(q, version, c, at, merge); err != nil {
+					return fmt.Errorf("%s: %w", c.Operation, err)
 				}
 			}
-			return none, nil
+			return nil
 		}); err != nil {
 			return added, err
 		}
@@ -73,25 +76,24 @@ func (s *Store) AddCounts(ctx context.Context, version string, more []Counts, at
 	return added, nil
 }
 
-// counts is the key of the lock that AddCounts takes shared and ResetCounts exclusively: a reset removes rows in any order, so that
-// without it the two could deadlock.
+// counts is the key of the lock that AddCounts takes shared and ResetCounts exclusively: a reset removes rows in any
+// order, so that without it the two could deadlock.
 const counts = "counts"
 
-func addCounts(ctx context.Context, q queries, version string, more Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) error {
+func addCounts(q tx, version string, more Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) error {
 	// This locks the row, or makes it without data. In one statement: between two, a sweep might remove the row.
-	var have []byte
-	if err := q.QueryRowContext(ctx, `
+	have, err := value[[]byte](q, `
 		INSERT INTO billbridge_counts AS was (version, partner, operation, data, added, marked)
 		VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (version, partner, operation) DO UPDATE SET
 			marked = CASE was.marked WHEN 1 THEN 1 ELSE excluded.marked END,
 			added = CASE WHEN was.added < excluded.added THEN excluded.added ELSE was.added END
-		RETURNING data`, version, more.Partner, more.Operation, []byte{}, at.UnixMilli(), bit(more.Marked)).Scan(&have); err != nil {
+		RETURNING data`, version, more.Partner, more.Operation, []byte{}, at, more.Marked)
+	if err != nil {
 		return err
 	}
 	data := more.Data
 	if len(have) > 0 {
-		var err error
 		if data, err = merge(have, more.Data); err != nil {
 			return err
 		}
@@ -99,24 +101,16 @@ func addCounts(ctx context.Context, q queries, version string, more Counts, at t
 			return errors.New("merged, nothing is left of it")
 		}
 	}
-	_, err := q.ExecContext(ctx, `
+	_, err = q.exec(`
 		UPDATE billbridge_counts SET data = $4 WHERE version = $1 AND partner = $2 AND operation = $3`,
 		version, more.Partner, more.Operation, data)
 	return err
 }
 
-// Counts returns what was counted by a version of the table, or by all versions for "", sorted by partner and operation: of one
-// partner, or of all for "".
-func (s *Store) Counts(ctx context.Context, version string, partner partner.ID) ([]Counts, error) {
-	if partner != "" && !partner.IsFull() {
-		return nil, fmt.Errorf("store: counts are those of the full hash of a partner, or of none for all, not of %q", partner)
-	}
-	return s.CountsIn(ctx, version, AllPartners.Of(partner))
-}
-
-// CountsIn is Counts for the partners of a range.
+// CountsIn returns what was counted of the partners of a range by a version of the table, or by all versions for "",
+// sorted by partner and operation.
 func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Counts, error) {
-	if err := storable(map[string]string{"version": version}); err != nil {
+	if err := storable("version", version); err != nil {
 		return nil, err
 	}
 	is := "version = $1" // uses the index; an OR does not
@@ -126,54 +120,57 @@ func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Count
 	return s.selectCounts(ctx, is+" AND partner >= $2 AND partner < $3", version, in.From, in.Before)
 }
 
-// MarkedCounts returns the marked counts of all partners, of all versions of the table, sorted by partner and operation. It does not read other
-// counts.
+// MarkedCounts returns the marked counts of all partners, of all versions of the table, sorted by partner and
+// operation. It does not read other counts.
 func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {
 	return s.selectCounts(ctx, "marked = 1")
 }
 
 func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]Counts, error) {
-	return read(ctx, s, "reading counts", func(ctx context.Context, q queries) ([]Counts, error) {
-		rows, err := q.QueryContext(ctx, "SELECT partner, operation, data, marked FROM billbridge_counts WHERE "+where+" ORDER BY partner, operation, version", args...)
-		return collect(rows, err, func(c *Counts, row *sql.Rows) error { return row.Scan(&c.Partner, &c.Operation, &c.Data, &c.Marked) })
+	return read(ctx, s, "reading counts", func(q tx) ([]Counts, error) {
+		return list(q, func(c *Counts, row row) error {
+			return row.Scan(&c.Partner, &c.Operation, &c.Data, &c.Marked)
+		}, "SELECT partner, operation, data, marked FROM billbridge_counts WHERE "+where+" ORDER BY partner, "+
+			"operation, version", args...)
 	})
 }
 
-// ResetCounts removes what was counted of a partner, or of all for "", by any version of the table. What replicas have counted
-// and not added yet is added later.
-func (s *Store) ResetCounts(ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string) error {
+// ResetCounts removes what was counted of a partner, or of all for "", by any version of the table. What replicas
+// have counted and not added yet is added later.
+func (s *Store) ResetCounts(
+	ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string,
+) error {
 	if partner != "" && !partner.IsFull() {
 		return fmt.Errorf("store: a reset needs the full hash of a partner, or none for all, not %q", partner)
 	}
-	c := Change{Action: Reset, By: by, At: at, Partner: partner}
-	c.override(overridden)
-	return s.change(ctx, c, func(ctx context.Context, q queries, _ *Change) error {
-		if err := s.lock(ctx, q, counts); err != nil {
+	c := Change{Action: Reset, By: by, At: at, Partner: partner, Overridden: reasons(overridden)}
+	return s.change(ctx, c, func(q tx, _ *Change) error {
+		if err := s.lock(q, counts); err != nil {
 			return err
 		}
-		_, err := q.ExecContext(ctx, "DELETE FROM billbridge_counts WHERE partner = $1 OR $1 = ''", partner)
+		_, err := q.exec("DELETE FROM billbridge_counts WHERE partner = $1 OR $1 = ''", partner)
 		return err
 	})
 }
 
-// SweepCounts removes the counts of all other versions that were last added to before a time, in batches as Sweep does, and returns the
-// number of rows removed. Replicas do not get a new version at the same moment, and a version may be rolled back: before must be long
-// enough ago for both.
+// SweepCounts removes the counts of all other versions that were last added to before a time, in batches as Sweep
+// does, and returns the number of rows removed. Replicas do not get a new version at the same moment, and a version
+// may be rolled back: before must be long enough ago for both.
 func (s *Store) SweepCounts(ctx context.Context, versions []string, before time.Time) (n int, err error) {
 	if len(versions) == 0 || slices.Contains(versions, "") {
 		return 0, errors.New("store: a sweep of counts needs the versions whose counts stay")
 	}
-	args := []any{before.UnixMilli()}
+	args := []any{before}
 	var others strings.Builder
 	for _, version := range versions {
-		if err := storable(map[string]string{"version": version}); err != nil {
+		if err := storable("version", version); err != nil {
 			return 0, err
 		}
 		args = append(args, version)
 		fmt.Fprintf(&others, "version <> $%d AND ", len(args))
 	}
-	return s.sweep(ctx, pause, fmt.Sprintf(`
+	return s.sweep(ctx, `
 		DELETE FROM billbridge_counts WHERE (version, partner, operation) IN (
 			SELECT version, partner, operation FROM billbridge_counts
-			WHERE %s added < $1 ORDER BY added LIMIT $%d %s)`, others.String(), len(args)+1, s.passOver()), args...)
+			WHERE `+others.String()+`added < $1 ORDER BY added`, args...)
 }

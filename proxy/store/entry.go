@@ -2,9 +2,9 @@ package store
 
 import "context"
 
-// An entry records the create of a bill that has no row, or the success of a create that is the only one of its bill. Nearly every
-// create is like that, and nothing else of the row need be read. If the row is not like that, the entry changes nothing, and the
-// create needs a transaction of its own.
+// An entry records the create of a bill that has no row, or the success of a create that is the only one of its bill.
+// Nearly every create is like that, and nothing else of the row need be read. If the row is not like that, the entry
+// changes nothing, and the create needs a transaction of its own.
 type entry struct {
 	Create         // the row after the entry
 	estimated bool // its end
@@ -33,23 +33,21 @@ func (n *entry) statement() (statement string, args []any) {
 	if n.completes {
 		return `
 			UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
-			WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5 AND tried = $6`,
-			[]any{n.Partner, n.Bill, n.token, n.Changed.UnixMilli(), n.Ends.UnixMilli(), n.Tried.UnixMilli()}
+			WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5
+				AND tried = $6`,
+			[]any{n.Partner, n.Bill, n.token, n.Changed, n.Ends, n.Tried}
 	}
 	return `
-		INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
+		INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends,
+			estimated)
 		VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
-		[]any{n.Partner, n.Bill, n.Upstream, n.token, n.Tried.UnixMilli(), n.Ends.UnixMilli(), bit(n.estimated)}
+		[]any{n.Partner, n.Bill, n.Upstream, n.token, n.Tried, n.Ends, n.estimated}
 }
 
 // apply applies an entry in a transaction.
-func (n *entry) apply(ctx context.Context, q queries) error {
+func (n *entry) apply(q tx) error {
 	statement, args := n.statement()
-	result, err := q.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return err
-	}
-	changed, err := result.RowsAffected()
+	changed, err := q.exec(statement, args...)
 	n.applied = changed == 1
 	return err
 }

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// KeyID is the name of a key in rows and errors.
+var KeyID = keyID
+
 // Pause is the pause between two batches.
 const Pause = pause
 
@@ -47,15 +50,15 @@ func ProbeSmall(ctx context.Context, url string) error {
 
 // Ask returns the one value of a query on the connection that writes.
 func (s *Store) Ask(ctx context.Context, question string) (string, error) {
-	return write(ctx, s, "asking", func(ctx context.Context, q queries) (answer string, err error) {
-		err = q.QueryRowContext(ctx, question).Scan(&answer)
+	return write(ctx, s, "asking", func(q tx) (answer string, err error) {
+		err = q.row(question).Scan(&answer)
 		return answer, err
 	})
 }
 
 // AskBatches is Ask on a connection of PostgreSQL that applies batches.
 func (s *Store) AskBatches(ctx context.Context, question string) (answer string, err error) {
-	err = s.engine.(*outageEngine).engine.(*postgresEngine).batches.QueryRowContext(ctx, question).Scan(&answer)
+	err = s.engine.(*postgresEngine).batches.QueryRowContext(ctx, question).Scan(&answer)
 	return answer, err
 }
 
@@ -63,19 +66,19 @@ func (s *Store) AskBatches(ctx context.Context, question string) (answer string,
 func (s *Store) Clear(ctx context.Context) error {
 	s.stages.Store(nil)
 	s.proven.Clear()
-	_, err := write(ctx, s, "clearing", func(ctx context.Context, q queries) (none struct{}, err error) {
+	_, err := write(ctx, s, "clearing", func(q tx) (none struct{}, err error) {
 		for _, table := range []string{
 			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_owners", "billbridge_stages",
 			"billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_unknown", "billbridge_proven", "billbridge_doubled",
 		} {
-			if _, err := q.ExecContext(ctx, "DELETE FROM "+table); err != nil {
+			if _, err := q.exec("DELETE FROM " + table); err != nil {
 				return none, err
 			}
 		}
-		_, err = q.ExecContext(ctx, `UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL,
+		_, err = q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL,
 			started = NULL, begun = NULL, begun_by = '', config_default = ''`)
 		if err == nil {
-			_, err = q.ExecContext(ctx, "UPDATE billbridge_clock SET vouched = NULL")
+			_, err = q.exec("UPDATE billbridge_clock SET vouched = NULL")
 		}
 		return none, err
 	})
@@ -87,7 +90,7 @@ func (s *Store) Hold() (release func()) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	over := make(chan error)
 	go func() {
-		over <- s.engine.write(context.Background(), func(context.Context, queries) error {
+		over <- s.engine.write(context.Background(), func(tx) error {
 			close(begun)
 			<-end
 			return nil
@@ -106,7 +109,7 @@ func (s *Store) Together(n int) {
 		e.n = n
 		return
 	}
-	s.engine = &together{postgresEngine: s.engine.(*outageEngine).engine.(*postgresEngine), n: n}
+	s.engine = &together{postgresEngine: s.engine.(*postgresEngine), n: n}
 }
 
 type together struct {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,8 +11,8 @@ import (
 	"time"
 )
 
-// errFailedOver: the database is not the one that the last writes went to, so it is not certain that it has them. What was decided
-// before must be decided again.
+// errFailedOver: the database is not the one that the last writes went to, so it is not certain that it has them.
+// What was decided before must be decided again.
 var errFailedOver = errors.New("store: the database was exchanged, by a fail-over or a restore")
 
 // A FailOver is what a gateway concluded when it met another server, or older data.
@@ -33,11 +32,12 @@ var FailOvers = []FailOver{Proven, Lost, Unproven}
 const ByFailOver = "fail-over"
 
 const (
-	// confirmWithin is how long the gateways have to find their numbers on a new server. Each connects at least once a second.
+	// confirmWithin is how long the gateways have to find their numbers on a new server. Each connects at least once
+	// a second.
 	confirmWithin = 8 * time.Second
 	confirmPoll   = 100 * time.Millisecond
-	// A gateway counts as running at the time of a fail-over if it wrote in the last two minutes before: each writes at least once a
-	// minute ([Store.Tick]).
+	// A gateway counts as running at the time of a fail-over if it wrote in the last two minutes before: each writes
+	// at least once a minute ([Store.Tick]).
 	aliveWithin = 2 * time.Minute
 	// The rows of gateways that ended without removing them stay for a day.
 	rowsOfDead = 24 * time.Hour
@@ -45,12 +45,12 @@ const (
 	leaveWithin = 2 * time.Second
 )
 
-// A guard recognises that the database lacks acknowledged writes: a standby was promoted that had not received them, or an older copy
-// was put in its place.
+// A guard recognises that the database lacks acknowledged writes: a standby was promoted that had not received them,
+// or an older copy was put in its place.
 //
-// Each transaction raises a number in a row of the gateway, and the guard remembers the number of the last one that was acknowledged. A
-// database whose number is lower is an older one. Transactions at the same time have a row each, so that they do not wait for
-// each other.
+// Each transaction raises a number in a row of the gateway, and the guard remembers the number of the last one that
+// was acknowledged. A database whose number is lower is an older one. Transactions at the same time have a row each,
+// so that they do not wait for each other.
 type guard struct {
 	gateway string
 	slots   chan *slot
@@ -73,7 +73,10 @@ type slot struct {
 }
 
 func newGuard(slots int, confirm time.Duration) *guard {
-	g := &guard{gateway: rand.Text(), confirm: cmp.Or(confirm, confirmWithin), slots: make(chan *slot, slots), outcomes: map[FailOver]*atomic.Int64{}}
+	g := &guard{
+		gateway: rand.Text(), confirm: cmp.Or(confirm, confirmWithin), slots: make(chan *slot, slots),
+		outcomes: map[FailOver]*atomic.Int64{},
+	}
 	for id := range slots {
 		s := &slot{id: id}
 		g.slots <- s
@@ -85,21 +88,24 @@ func newGuard(slots int, confirm time.Duration) *guard {
 	return g
 }
 
-// raising raises a number. It fails, and with it the transaction, if the row is missing or its number is lower than the last one that was
-// acknowledged: no row makes a division by zero. A batch is sent at once, so the server itself must stop it.
+// raising raises a number. It fails, and with it the transaction, if the row is missing or its number is lower than
+// the last one that was acknowledged: no row makes a division by zero. A batch is sent at once, so the server itself
+// must stop it.
 const raising = `WITH raised AS (
 		UPDATE billbridge_gateways SET number = $1, at = floor(extract(epoch FROM clock_timestamp()) * 1000)
 		WHERE gateway = $2 AND slot = $3 AND number >= $4 RETURNING 1)
 	SELECT 1 / count(*) FROM raised`
 
-// raisingIfChanged is raising for a transaction that may have changed nothing: then it changes nothing either, and nothing waits for the disk.
+// raisingIfChanged is raising for a transaction that may have changed nothing: then it changes nothing either, and
+// nothing waits for the disk.
 const raisingIfChanged = `WITH raised AS (
 		UPDATE billbridge_gateways SET number = $1, at = floor(extract(epoch FROM clock_timestamp()) * 1000)
 		WHERE gateway = $2 AND slot = $3 AND number >= $4 AND txid_current_if_assigned() IS NOT NULL RETURNING 1)
 	SELECT CASE WHEN txid_current_if_assigned() IS NULL THEN 0 ELSE 1 / count(*) END FROM raised`
 
 // raisingSQLite changes no row instead of failing.
-const raisingSQLite = "UPDATE billbridge_gateways SET number = $1, at = $5 WHERE gateway = $2 AND slot = $3 AND number >= $4"
+const raisingSQLite = `
+	UPDATE billbridge_gateways SET number = $1, at = $5 WHERE gateway = $2 AND slot = $3 AND number >= $4`
 
 // next begins a transaction: it returns the arguments of the statement that raises the number.
 func (g *guard) next(s *slot) []any {
@@ -109,8 +115,8 @@ func (g *guard) next(s *slot) []any {
 	return []any{s.tried, g.gateway, s.id, s.acked}
 }
 
-// acknowledge ends a transaction that was committed. If the database was exchanged since the transaction began, it is not certain that the
-// new one has it.
+// acknowledge ends a transaction that was committed. If the database was exchanged since the transaction began, it is
+// not certain that the new one has it.
 func (g *guard) acknowledge(s *slot, since int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,80 +163,83 @@ func (g *guard) deadline(server string) time.Time {
 	return g.since.Add(g.confirm)
 }
 
-// find looks for the numbers of this gateway, and reports whether one of them is lower than the last that was acknowledged. Then the
-// store counts as restored. The rows are as in memory afterwards; the first time they are made.
-func (g *guard) find(ctx context.Context, q queries, history string, now time.Time) (lost bool, err error) {
+// find looks for the numbers of this gateway, and reports whether one of them is lower than the last that was
+// acknowledged. Then the store counts as restored. The rows are as in memory afterwards; the first time they are
+// made.
+func (g *guard) find(q tx, history string, now time.Time) (lost bool, err error) {
 	g.mu.Lock() // before it reads: what is acknowledged meanwhile would be taken for lost
 	defer g.mu.Unlock()
-	rows, err := q.QueryContext(ctx, "SELECT slot, number FROM billbridge_gateways WHERE gateway = $1", g.gateway)
 	numbers := map[int]int64{}
-	if err := each(rows, err, func(row *sql.Rows) error {
+	if err := q.each(func(row row) error {
 		var id int
 		var number int64
 		err := row.Scan(&id, &number)
 		numbers[id] = number
 		return err
-	}); err != nil {
+	}, "SELECT slot, number FROM billbridge_gateways WHERE gateway = $1", g.gateway); err != nil {
 		return false, err
 	}
 	subject := ""
 	for _, s := range g.all {
 		if numbers[s.id] < s.acked {
-			subject = fmt.Sprintf("%s: of the writes of this gateway at least %d are missing", Lost, s.acked-numbers[s.id])
+			subject = fmt.Sprintf("%s: of the writes of this gateway at least %d are missing", Lost,
+				s.acked-numbers[s.id])
 		}
-		if _, err := q.ExecContext(ctx, `
+		if _, err := q.exec(`
 			INSERT INTO billbridge_gateways (gateway, slot, number, at, history) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (gateway, slot) DO UPDATE SET number = excluded.number, at = excluded.at, history = excluded.history`,
-			g.gateway, s.id, s.tried, now.UnixMilli(), history); err != nil {
+			ON CONFLICT (gateway, slot) DO UPDATE SET number = excluded.number, at = excluded.at,
+				history = excluded.history`,
+			g.gateway, s.id, s.tried, now, history); err != nil {
 			return false, err
 		}
 	}
 	if subject == "" {
 		return false, nil
 	}
-	return true, lose(ctx, q, subject, history, now)
+	return true, lose(q, subject, history, now)
 }
 
 // lose declares the store restored, and ends the search for numbers on this server for all gateways.
-func lose(ctx context.Context, q queries, subject, history string, now time.Time) error {
-	if _, err := q.ExecContext(ctx, "UPDATE billbridge_gateways SET history = $1 WHERE history <> $1", history); err != nil {
+func lose(q tx, subject, history string, now time.Time) error {
+	if _, err := q.exec("UPDATE billbridge_gateways SET history = $1 WHERE history <> $1", history); err != nil {
 		return err
 	}
-	return changed(ctx, q, Change{Action: Restored, By: ByFailOver, At: now, Subject: subject}, restored)
+	return changed(q, Change{Action: Restored, By: ByFailOver, At: now, Subject: subject}, restored)
 }
 
-// unconfirmed is the number of other gateways that ran at the time of the fail-over and have not found their numbers on the new server.
-func (g *guard) unconfirmed(ctx context.Context, q queries, history string) (n int, err error) {
-	err = q.QueryRowContext(ctx, `
+// unconfirmed is the number of other gateways that ran at the time of the fail-over and have not found their numbers
+// on the new server.
+func (g *guard) unconfirmed(q tx, history string) (n int, err error) {
+	return value[int](q, `
 		SELECT count(DISTINCT gateway) FROM billbridge_gateways WHERE gateway <> $1 AND history <> $2
 			AND at >= (SELECT max(at) FROM billbridge_gateways WHERE history <> $2) - $3`,
-		g.gateway, history, aliveWithin.Milliseconds()).Scan(&n)
-	return n, err
+		g.gateway, history, aliveWithin.Milliseconds())
 }
 
 // forget removes the rows of gateways that ended long ago.
-func forget(ctx context.Context, q queries, now time.Time) error {
-	_, err := q.ExecContext(ctx, "DELETE FROM billbridge_gateways WHERE at < $1", now.Add(-rowsOfDead).UnixMilli())
+func forget(q tx, now time.Time) error {
+	_, err := q.exec("DELETE FROM billbridge_gateways WHERE at < $1", now.Add(-rowsOfDead))
 	return err
 }
 
 // leave removes the rows of a gateway that ends: a database that lacks them has all that it wrote.
-func (g *guard) leave(ctx context.Context, q queries) error {
-	_, err := q.ExecContext(ctx, "DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway)
+func (g *guard) leave(q tx) error {
+	_, err := q.exec("DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway)
 	return err
 }
 
 // Lossless reports whether the store was opened with [Options].Lossless, and can have a standby.
 func (s *Store) Lossless() bool { return s.lossless && s.postgres }
 
-// SynchronousAt reports whether PostgreSQL at a URL waits for a standby at each commit. After a fail-over it may not, for some seconds.
+// SynchronousAt reports whether PostgreSQL at a URL waits for a standby at each commit. After a fail-over it may not,
+// for some seconds.
 func SynchronousAt(ctx context.Context, url string) (bool, error) {
 	db, err := pool(url, 1, nil)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = db.Close() }()
-	return synchronous(ctx, db)
+	return synchronous(tx{ctx, db})
 }
 
 // Synchronous reports whether PostgreSQL waits for a standby at each commit.
@@ -238,8 +247,8 @@ func (s *Store) Synchronous(ctx context.Context) (bool, error) {
 	return read(ctx, s, "reading whether there is a synchronous standby", synchronous)
 }
 
-// Generation changes when the gateway has met another server, or older data: what was decided before must be decided again, with the
-// [Store.Rollout] of now. A statement returns data of a new server only after Generation has changed.
+// Generation changes when the gateway has met another server, or older data: what was decided before must be decided
+// again, with the [Store.Rollout] of now. A statement returns data of a new server only after Generation has changed.
 func (s *Store) Generation() int64 { return s.guarded().changes.Load() }
 
 // FailOvers is how often the gateway concluded each [FailOver].

@@ -8,10 +8,10 @@ import (
 // groupOf is the most writes that one transaction carries.
 const groupOf = 256
 
-// A job is a write that waits for a transaction with those of other callers: run, or an entry.
+// A job is a write that waits for a transaction with those of other callers: run with SQLite, an entry with PostgreSQL.
 type job struct {
 	ctx   context.Context
-	run   func(context.Context, queries) error
+	run   func(tx) error
 	entry *entry
 	done  chan error // has room for the one answer, so that the writer never waits
 }
@@ -70,39 +70,34 @@ func (j job) wait(gone <-chan struct{}) error {
 }
 
 // next waits for a job and returns all that are waiting. It returns none after the queue was closed.
-func (q *queue) next() []job {
-	for {
-		var waiting []job
+func (q *queue) next() (waiting []job) {
+	for len(waiting) == 0 {
 		select {
 		case j := <-q.jobs:
-			if err := j.ctx.Err(); err != nil { // as in gather: nobody would use the claim of a caller that has gone
-				j.done <- err
-				continue
-			}
-			waiting = append(waiting, j)
+			waiting = j.join(waiting)
 		case <-q.closing:
-		}
-		waiting = q.gather(waiting)
-		// Callers that can run now may add theirs: fewer transactions need less of the processor and the disk.
-		for n := 0; n < len(waiting) && len(waiting) < groupOf; {
-			n = len(waiting)
-			runtime.Gosched()
 			waiting = q.gather(waiting)
+			if len(waiting) == 0 {
+				return nil
+			}
 		}
-		return waiting
 	}
+	waiting = q.gather(waiting)
+	// Callers that can run now may add theirs: fewer transactions need less of the processor and the disk.
+	for n := 0; n < len(waiting) && len(waiting) < groupOf; {
+		n = len(waiting)
+		runtime.Gosched()
+		waiting = q.gather(waiting)
+	}
+	return waiting
 }
 
-// gather adds the jobs that are waiting, except those whose caller has gone.
+// gather adds the jobs that are waiting.
 func (q *queue) gather(waiting []job) []job {
 	for len(waiting) < groupOf {
 		select {
 		case j := <-q.jobs:
-			if err := j.ctx.Err(); err != nil {
-				j.done <- err
-				continue
-			}
-			waiting = append(waiting, j)
+			waiting = j.join(waiting)
 		default:
 			return waiting
 		}
@@ -110,17 +105,24 @@ func (q *queue) gather(waiting []job) []job {
 	return waiting
 }
 
+// join adds a job, except one whose caller has gone: nobody would use its claim.
+func (j job) join(waiting []job) []job {
+	if err := j.ctx.Err(); err != nil {
+		j.done <- err
+		return waiting
+	}
+	return append(waiting, j)
+}
+
 // write passes f to the writer and waits for the commit of its transaction.
-func (e *sqliteEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *sqliteEngine) write(ctx context.Context, f func(tx) error) error {
 	return e.do(job{ctx: ctx, run: f})
 }
 
-func (e *sqliteEngine) record(ctx context.Context, n *entry) error {
-	return e.do(job{ctx: ctx, entry: n})
-}
+func (e *sqliteEngine) record(ctx context.Context, n *entry) error { return e.write(ctx, n.apply) }
 
-// commitAll is the writer: it takes all waiting writes, commits them in one transaction and answers each. So all of them wait for
-// the disk once; meanwhile the next ones queue up.
+// commitAll is the writer: it takes all waiting writes, commits them in one transaction and answers each. So all of
+// them wait for the disk once; meanwhile the next ones queue up.
 func (e *sqliteEngine) commitAll() {
 	defer close(e.gone)
 	for jobs := e.next(); len(jobs) > 0; jobs = e.next() {
@@ -129,21 +131,16 @@ func (e *sqliteEngine) commitAll() {
 	}
 }
 
-// commit runs jobs in one transaction. If one fails, the transaction is rolled back and each job runs in a transaction of its own,
-// so that only that one fails. If the transaction cannot begin or be committed, all fail: each alone would wait as long again.
+// commit runs jobs in one transaction. If one fails, the transaction is rolled back and each job runs in a
+// transaction of its own, so that only that one fails. If the transaction cannot begin or be committed, all fail:
+// each alone would wait as long again.
 func (e *sqliteEngine) commit(jobs []job) {
 	// Not the context of one caller: the transaction has the writes of others, too.
 	ctx := context.Background()
 	faulty := false
-	err := e.transaction(ctx, func(ctx context.Context, q queries) error {
+	err := e.transaction(ctx, func(q tx) error {
 		for _, j := range jobs {
-			var err error
-			if j.entry != nil {
-				err = j.entry.apply(ctx, q)
-			} else {
-				err = j.run(ctx, q)
-			}
-			if err != nil {
+			if err := j.run(q); err != nil {
 				faulty = true
 				return err
 			}

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"context"
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -18,16 +19,16 @@ import (
 // KeyLength is the number of bytes of a key.
 const KeyLength = 32
 
-// keyring are the keys of the store: what must be sent later (callback addresses and bodies) is encrypted with the first of them, by
-// AES-256-GCM. The others only decrypt.
+// keyring are the keys of the store: what must be sent later (callback addresses and bodies) is encrypted with the
+// first of them, by AES-256-GCM. The others only decrypt.
 type keyring struct {
 	current string // the id of the first key; "" if there is none: then nothing is encrypted
 	ciphers map[string]cipher.AEAD
 	sealing [][]byte // what seals callback addresses: the first one, the others, and the secret of the store
 }
 
-// KeyID is the name of a key in rows and errors. It says nothing of the key.
-func KeyID(key []byte) string {
+// keyID is the name of a key in rows and errors. It says nothing of the key.
+func keyID(key []byte) string {
 	sum := sha256.Sum256(append([]byte("billbridge store key "), key...))
 	return hex.EncodeToString(sum[:4])
 }
@@ -45,11 +46,11 @@ func newKeyring(keys Keys) (k keyring, err error) {
 		if err != nil {
 			return k, err
 		}
-		if k.ciphers[KeyID(key)], err = cipher.NewGCMWithRandomNonce(block); err != nil {
+		if k.ciphers[keyID(key)], err = cipher.NewGCMWithRandomNonce(block); err != nil {
 			return k, err
 		}
 		if i == 0 {
-			k.current = KeyID(key)
+			k.current = keyID(key)
 		}
 		k.sealing = append(k.sealing, key)
 	}
@@ -58,19 +59,11 @@ func newKeyring(keys Keys) (k keyring, err error) {
 
 // ids are the names of all keys.
 func (k keyring) ids() string {
-	ids := make([]string, 0, len(k.ciphers))
-	for id := range k.ciphers {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	if len(ids) == 0 {
-		return "none"
-	}
-	return strings.Join(ids, ", ")
+	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(k.ciphers)), ", "), "none")
 }
 
-// seal encrypts a value with the current key, if there is one. place says which value of which row it is: elsewhere it cannot be
-// decrypted.
+// seal encrypts a value with the current key, if there is one. place says which value of which row it is: elsewhere
+// it cannot be decrypted.
 func (k keyring) seal(value []byte, place string) []byte {
 	if k.current == "" {
 		return value
@@ -130,21 +123,22 @@ func bodyOfCallback(id string) string { return "the body of callback " + id }
 type keyError struct{ id, given string }
 
 func (e *keyError) Error() string {
-	return fmt.Sprintf("rows are encrypted with the key %s, which is neither store.key nor one of store.old_keys (given: %s)", e.id, e.given)
+	return fmt.Sprintf("rows are encrypted with the key %s, which is neither store.key nor one of "+
+		"store.old_keys (given: %s)", e.id, e.given)
 }
 
 // secret returns the secret of a store, which the first gateway on it makes.
-func secret(ctx context.Context, q queries) (secret string, err error) {
-	if _, err = q.ExecContext(ctx, "INSERT INTO billbridge_secret (one, value) VALUES (1, $1) ON CONFLICT DO NOTHING", rand.Text()); err != nil {
+func secret(q tx) (string, error) {
+	if _, err := q.exec(`
+		INSERT INTO billbridge_secret (one, value) VALUES (1, $1) ON CONFLICT DO NOTHING`, rand.Text()); err != nil {
 		return "", err
 	}
-	err = q.QueryRowContext(ctx, "SELECT value FROM billbridge_secret").Scan(&secret)
-	return secret, err
+	return value[string](q, "SELECT value FROM billbridge_secret")
 }
 
 // check refuses a database with rows that no key can decrypt.
-func (k keyring) check(ctx context.Context, q queries) error {
-	ids, err := keyIDs(ctx, q)
+func (k keyring) check(q tx) error {
+	ids, err := keyIDs(q)
 	for _, id := range ids {
 		if k.ciphers[id] == nil {
 			err = errors.Join(err, &keyError{id, k.ids()})
@@ -154,20 +148,18 @@ func (k keyring) check(ctx context.Context, q queries) error {
 }
 
 // keyIDs are the keys that rows are encrypted with. It reads one entry of an index for each.
-func keyIDs(ctx context.Context, q queries) (ids []string, err error) {
-	for _, table := range []string{"billbridge_addresses", "billbridge_callbacks"} {
-		for last := ""; ; {
-			var next *string
-			if err := q.QueryRowContext(ctx, "SELECT min(key_id) FROM "+table+" WHERE key_id <> '' AND key_id > $1", last).Scan(&next); err != nil {
-				return nil, err
-			}
-			if next == nil {
-				break
-			}
-			last = *next
-			ids = append(ids, last)
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids), nil
+func keyIDs(q tx) ([]string, error) {
+	return list(q, column[string], `
+		WITH RECURSIVE a (id) AS (
+			SELECT min(key_id) FROM billbridge_addresses WHERE key_id <> ''
+			UNION ALL
+			SELECT (SELECT min(r.key_id) FROM billbridge_addresses r WHERE r.key_id <> '' AND r.key_id > a.id)
+			FROM a WHERE a.id IS NOT NULL
+		), c (id) AS (
+			SELECT min(key_id) FROM billbridge_callbacks WHERE key_id <> ''
+			UNION ALL
+			SELECT (SELECT min(r.key_id) FROM billbridge_callbacks r WHERE r.key_id <> '' AND r.key_id > c.id)
+			FROM c WHERE c.id IS NOT NULL
+		)
+		SELECT id FROM a WHERE id IS NOT NULL UNION SELECT id FROM c WHERE id IS NOT NULL ORDER BY id`)
 }

@@ -1,10 +1,8 @@
 package store
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -47,19 +45,28 @@ type Owner struct {
 	Tried     time.Time // when its last create was recorded; if there was none, as Changed
 	Ends      time.Time // when the bill ends; its row is removed rollout.keep later. 1970 for a released row
 	Ended     time.Time // when an owned bill was seen destroyed or cancelled; zero if it was not
-	Unknown   bool      // a write of it has an unknown outcome that is not resolved (see RecordUnknown); set by Store.Owner alone
+	// a write of it has an unknown outcome that is not resolved (see RecordUnknown); set by Store.Owner alone
+	Unknown bool
 }
 
 // estimatedLife is how long after its create a bill without an end is taken for over.
 const estimatedLife = 365 * 24 * time.Hour
 
-// estimatedEnd is when such a bill is taken for over. A machine's clock that is behind must not make that earlier, so it is
-// computed from the store's clock if that is ahead.
+// estimatedEnd is when such a bill is taken for over. A machine's clock that is behind must not make that earlier, so
+// it is computed from the store's clock if that is ahead.
 func (s *Store) estimatedEnd(now time.Time) time.Time {
 	if storeTime := s.Clock(now).StoreTime; storeTime.After(now) {
 		now = storeTime
 	}
 	return now.Add(estimatedLife)
+}
+
+// end is the end of a bill. One that is not after now is estimated.
+func (s *Store) end(now, until time.Time) (end time.Time, estimated bool) {
+	if until.After(now) {
+		return until, false
+	}
+	return s.estimatedEnd(now), true
 }
 
 // A Create is a recorded create. It may be sent to Upstream alone, which need not be the one that Own was asked for.
@@ -80,36 +87,40 @@ const (
 	Unknown   Outcome = "unknown"
 )
 
-// Own records a create of a bill before it is sent, and says which upstream it must be sent to: the given one if the bill has no
-// owner, else the one of its row. So all creates of one id go to one backend, through whichever replicas they come.
+// Own records a create of a bill before it is sent, and says which upstream it must be sent to: the given one if the
+// bill has no owner, else the one of its row. So all creates of one id go to one backend, through whichever replicas
+// they come.
 //
 // The bill is over at until. If that is zero or not after now (0001-01-01 may mean a bill without an end), the end is
 // estimated: a year from now. Of several creates the latest end counts.
 //
-// now is when the create arrived. If another call got the answer since then that there is no such bill (see Deny), the error is
-// ErrDenied.
+// now is when the create arrived. If another call got the answer since then that there is no such bill (see Deny),
+// the error is ErrDenied.
 //
-// After an error nothing may be sent, and there is nothing to complete. After an error during the commit the create may stay
-// recorded as open: then the bill keeps its upstream, which is safe.
-func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream string, now, until time.Time) (Create, error) {
+// After an error nothing may be sent, and there is nothing to complete. After an error during the commit the create
+// may stay recorded as open: then the bill keeps its upstream, which is safe.
+func (s *Store) Own(
+	ctx context.Context, partner partner.ID, bill, upstream string, now, until time.Time,
+) (Create, error) {
 	if err := ownable(partner, bill, upstream, now); err != nil {
 		return Create{}, err
 	}
-	estimated := !until.After(now)
-	if estimated {
-		until = s.estimatedEnd(now)
-	}
+	until, estimated := s.end(now, until)
 	now = s.stamp(now)
-	token := newCreate()
-	c := Create{Owner{Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1, Changed: asStored(now), Tried: asStored(now), Ends: asStored(until)}, token}
+	c := Create{token: newToken(createBytes) + " "} // the blank keeps a token from matching parts of two others
+	c.Owner = Owner{
+		Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1,
+		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until),
+	}
 	if applied, err := s.record(ctx, &entry{Create: c, estimated: estimated}); err != nil || applied {
 		return c, err
 	}
-	r, err := write(ctx, s, "recording the owner of a bill", func(ctx context.Context, q queries) (r ruling, err error) {
+	o, err := write(ctx, s, "recording the owner of a bill", func(q tx) (Owner, error) {
 		// An insert, as the row may be gone by now. In one statement, so that no other replica changes the row between
 		// reading and writing it.
-		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
-			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
+		o, err := ownerBy(q, `
+			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed,
+				tried, ends, estimated)
 			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7)
 			ON CONFLICT (partner, bill) DO UPDATE SET
 				upstream = CASE was.state WHEN 'released' THEN excluded.upstream ELSE was.upstream END,
@@ -120,30 +131,27 @@ func (s *Store) Own(ctx context.Context, partner partner.ID, bill, upstream stri
 				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
 				estimated = CASE WHEN was.ends < excluded.ends THEN excluded.estimated ELSE was.estimated END
 			WHERE was.state = 'owned' OR was.denied IS NULL OR was.denied < excluded.tried OR was.denied > $8
-			RETURNING `+ownerColumns, partner, bill, upstream, token, now.UnixMilli(), until.UnixMilli(), bit(estimated), now.Add(deniedFor).UnixMilli()), partner, bill)
-		if errors.Is(err, sql.ErrNoRows) {
-			r.refusal, err = ErrDenied, nil
+			RETURNING `+ownerColumns, partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor))
+		if errors.Is(err, ErrNotFound) {
+			err = refused{ErrDenied}
 		}
-		return r, err
+		return o, err
 	})
-	if err == nil {
-		err = r.refusal
-	}
 	if err != nil {
 		return Create{}, err
 	}
-	return Create{r.owner, token}, nil
+	return Create{o, c.token}, nil
 }
 
-// deniedFor is how long after its arrival a create may be recorded. A denial that seems to be later than that was recorded by a
-// wrong clock.
+// deniedFor is how long after its arrival a create may be recorded. A denial that seems to be later than that was
+// recorded by a wrong clock.
 const deniedFor = 10 * time.Minute
 
-// Complete records how a create ended. A second call changes nothing and returns an error, so that a caller may try again after
-// one. A create that is never completed is taken for one that may have taken effect.
+// Complete records how a create ended. A second call changes nothing and returns an error, so that a caller may try
+// again after one. A create that is never completed is taken for one that may have taken effect.
 //
-// After a success the bill is owned, even if its row does not have the create any more. If the row names another upstream by
-// then, the error is ErrOtherOwner, and the bill is at both.
+// After a success the bill is owned, even if its row does not have the create any more. If the row names another
+// upstream by then, the error is ErrOtherOwner, and the bill is at both.
 func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now time.Time) (Owner, error) {
 	ctx = patient(ctx)
 	if c.token == "" || now.IsZero() {
@@ -161,36 +169,33 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		}
 	}
 	end := s.estimatedEnd(now)
-	r, err := write(ctx, s, "recording how a create ended", func(ctx context.Context, q queries) (r ruling, err error) {
-		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
+	return write(ctx, s, "recording how a create ended", func(q tx) (Owner, error) {
+		o, err := ownerBy(q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
 			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates `+where+`
-			RETURNING `+ownerColumns, args...), c.Partner, c.Bill)
-		if !errors.Is(err, sql.ErrNoRows) {
-			return r, err
+			RETURNING `+ownerColumns, c.Partner, c.Bill, args...)
+		if !errors.Is(err, ErrNotFound) {
+			return o, err
 		}
 		if outcome == Succeeded {
-			return found(ctx, q, c.Partner, c.Bill, c.Upstream, now, end)
+			return found(q, c.Partner, c.Bill, c.Upstream, now, end)
 		}
-		r.refusal = errNotOpen
-		if r.owner, err = owner(ctx, q, c.Partner, c.Bill); errors.Is(err, sql.ErrNoRows) {
-			err = nil
+		o, err = owner(q, c.Partner, c.Bill)
+		if err == nil || errors.Is(err, ErrNotFound) {
+			err = refused{errNotOpen}
 		}
-		return r, err
+		return o, err
 	})
-	if err == nil {
-		err = r.refusal
-	}
-	return r.owner, err
 }
 
-// completion is what an outcome changes in the row, besides the open creates, on which condition, and the arguments of both.
+// completion is what an outcome changes in the row, besides the open creates, on which condition, and the arguments
+// of both.
 func (c Create) completion(outcome Outcome, now time.Time) (change, where string, args []any, err error) {
 	// No other create can have taken effect, and this one did not.
 	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
 	// If the bill ended before this create, the create may have made another bill with the same id.
 	const reopened = "ended = CASE WHEN ended < tried THEN NULL ELSE ended END"
-	args = []any{c.Partner, c.Bill, c.token, now.UnixMilli()}
+	args = []any{c.token, now}
 	switch outcome {
 	case Succeeded:
 		change = "state = 'owned', changed = CASE state WHEN 'owned' THEN changed ELSE $4 END, " + reopened
@@ -198,53 +203,52 @@ func (c Create) completion(outcome Outcome, now time.Time) (change, where string
 	case Refused, NotSent:
 		change = `state = CASE WHEN ` + over + ` THEN 'released' ELSE state END,
 			changed = CASE WHEN ` + over + ` THEN $4 ELSE changed END,
-			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // a released row says no more than no row: the next sweep removes it
+			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // the next sweep removes a released row
 	case Unknown, Taken:
-		change, args = "uncertain = 1, "+reopened, args[:3]
+		change, args = "uncertain = 1, "+reopened, args[:1]
 	default:
 		return "", "", nil, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
 	return change, where, args, nil
 }
 
-// Deny is called before a call that arrived at now gets the answer that there is no such bill. From then on Own refuses creates
-// that arrived until now, so that the answer stays true.
+// Deny is called before a call that arrived at now gets the answer that there is no such bill. From then on Own
+// refuses creates that arrived until now, so that the answer stays true.
 //
-// If a create of the bill is under way or has an unknown outcome, and arrived after since, nothing changes and the row is
-// returned with ErrCreateInProgress: the caller must not get that answer. (A create from the future comes from a wrong clock, and counts as
-// old.) If the bill is owned nothing changes: its upstream decides on the answer.
+// If a create of the bill is under way or has an unknown outcome, and arrived after since, nothing changes and the
+// row is returned with ErrCreateInProgress: the caller must not get that answer. (A create from the future comes from
+// a wrong clock, and counts as old.) If the bill is owned nothing changes: its upstream decides on the answer.
 func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, since time.Time) (Owner, error) {
 	if !partner.IsFull() || now.IsZero() {
-		return Owner{}, fmt.Errorf("store: denying a bill needs the full hash of a partner and a time, not %q and %s", partner, now.Format(time.RFC3339))
+		return Owner{}, fmt.Errorf("store: denying a bill needs the full hash of a partner and a time, not %q and %s",
+			partner, now.Format(time.RFC3339))
 	}
-	if bill == "" || len(bill) > billAtMost || storable(map[string]string{"bill": bill}) != nil {
-		return Owner{}, ErrBill
+	if err := idOfBill(bill); err != nil {
+		return Owner{}, err
 	}
 	now, since = s.stamp(now), s.stamp(since)
-	r, err := write(ctx, s, "recording that there is no such bill", func(ctx context.Context, q queries) (r ruling, err error) {
-		r.owner, err = scanOwner(q.QueryRowContext(ctx, `
-			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends, denied)
+	return write(ctx, s, "recording that there is no such bill", func(q tx) (Owner, error) {
+		o, err := ownerBy(q, `
+			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends,
+				denied)
 			VALUES ($1, $2, '', 'released', '', 0, $3, 0, $3)
 			ON CONFLICT (partner, bill) DO UPDATE SET denied = excluded.denied
-			WHERE was.state = 'released' OR was.state = 'pending' AND (coalesce(was.tried, was.changed) <= $4 OR coalesce(was.tried, was.changed) > $5)
-			RETURNING `+ownerColumns, partner, bill, now.UnixMilli(), since.UnixMilli(), now.Add(deniedFor).UnixMilli()), partner, bill)
-		if !errors.Is(err, sql.ErrNoRows) {
-			return r, err
+			WHERE was.state = 'released' OR was.state = 'pending'
+				AND (coalesce(was.tried, was.changed) <= $4 OR coalesce(was.tried, was.changed) > $5)
+			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor))
+		if errors.Is(err, ErrNotFound) {
+			if o, err = owner(q, partner, bill); err == nil && o.State == Pending {
+				err = refused{ErrCreateInProgress}
+			}
 		}
-		if r.owner, err = owner(ctx, q, partner, bill); err == nil && r.owner.State == Pending {
-			r.refusal = ErrCreateInProgress
-		}
-		return r, err
+		return o, err
 	})
-	if err == nil {
-		err = r.refusal
-	}
-	return r.owner, err
 }
 
-// Found records that an upstream showed a bill, which so is owned there. Its end is estimated. If by its row the bill is or may be
-// at another upstream, nothing changes and the row is returned with ErrOtherOwner. A row that was pending before the store was
-// declared restored does not count: it may have been released after the backup, and the bill made at the other upstream.
+// Found records that an upstream showed a bill, which so is owned there. Its end is estimated. If by its row the bill
+// is or may be at another upstream, nothing changes and the row is returned with ErrOtherOwner. A row that was
+// pending before the store was declared restored does not count: it may have been released after the backup, and the
+// bill made at the other upstream.
 func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream string, now time.Time) (Owner, error) {
 	if err := ownable(partner, bill, upstream, now); err != nil {
 		return Owner{}, err
@@ -254,44 +258,34 @@ func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream st
 		return known, nil
 	}
 	end := s.estimatedEnd(now)
-	r, err := write(ctx, s, "recording where a bill was found", func(ctx context.Context, q queries) (ruling, error) {
-		return found(ctx, q, partner, bill, upstream, now, end)
+	return write(ctx, s, "recording where a bill was found", func(q tx) (Owner, error) {
+		return found(q, partner, bill, upstream, now, end)
 	})
-	if err == nil {
-		err = r.refusal
-	}
-	return r.owner, err
 }
 
-// MoveEnd records that an operation other than a create has moved the end of a bill to until. As in Own, an end that is not after now is
-// estimated. The callback addresses of the bill stay as long. A bill that the ledger does not know is left out.
+// MoveEnd records that an operation other than a create has moved the end of a bill to until. As in Own, an end that
+// is not after now is estimated. The callback addresses of the bill stay as long. A bill that the ledger does not
+// know is left out.
 func (s *Store) MoveEnd(ctx context.Context, partner partner.ID, bill string, now, until time.Time) error {
-	estimated := !until.After(now)
-	if estimated {
-		until = s.estimatedEnd(now)
-	}
-	_, err := write(ctx, s, "recording the end of a bill", func(ctx context.Context, q queries) (none struct{}, err error) {
-		if _, err = q.ExecContext(ctx, "UPDATE billbridge_owners SET ends = $3, estimated = $4 WHERE partner = $1 AND bill = $2 AND state <> 'released'",
-			partner, bill, until.UnixMilli(), bit(estimated)); err != nil {
-			return none, err
+	until, estimated := s.end(now, until)
+	return s.update(ctx, "recording the end of a bill", func(q tx) error {
+		if _, err := q.exec(`
+			UPDATE billbridge_owners SET ends = $3, estimated = $4 WHERE partner = $1 AND bill = $2
+				AND state <> 'released'`,
+			partner, bill, until, estimated); err != nil {
+			return err
 		}
-		_, err = q.ExecContext(ctx, "UPDATE billbridge_addresses SET until = $3, ends = $3 WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3",
-			partner, bill, until.UnixMilli())
-		return none, err
+		_, err := q.exec(`
+			UPDATE billbridge_addresses SET until = $3, ends = $3
+			WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3`, partner, bill, until)
+		return err
 	})
-	return err
 }
 
-// A ruling is a row and why it was not changed. The refusal is a value, as an error would roll back the writes of others in the
-// same transaction.
-type ruling struct {
-	owner   Owner
-	refusal error
-}
-
-func found(ctx context.Context, q queries, partner partner.ID, bill, upstream string, now, end time.Time) (r ruling, err error) {
-	r.owner, err = scanOwner(q.QueryRowContext(ctx, `
-		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried, ends, estimated)
+func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) (Owner, error) {
+	o, err := ownerBy(q, `
+		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried,
+			ends, estimated)
 		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
 		ON CONFLICT (partner, bill) DO UPDATE SET
 			upstream = excluded.upstream, state = 'owned',
@@ -300,26 +294,29 @@ func found(ctx context.Context, q queries, partner partner.ID, bill, upstream st
 			estimated = CASE was.state WHEN 'released' THEN 1 ELSE was.estimated END
 		WHERE was.state = 'released' OR was.upstream = excluded.upstream
 			OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout)
-		RETURNING `+ownerColumns, partner, bill, upstream, now.UnixMilli(), end.UnixMilli()), partner, bill)
-	if errors.Is(err, sql.ErrNoRows) {
-		r.refusal = ErrOtherOwner
-		r.owner, err = owner(ctx, q, partner, bill)
+		RETURNING `+ownerColumns, partner, bill, upstream, now, end)
+	if errors.Is(err, ErrNotFound) {
+		if o, err = owner(q, partner, bill); err == nil {
+			err = refused{ErrOtherOwner}
+		}
 	}
-	return r, err
+	return o, err
 }
 
 // Owner returns the row of a bill, or ErrNotFound.
 func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Owner, error) {
-	if storable(map[string]string{"partner": string(partner), "bill": bill}) != nil {
+	if storable("partner", string(partner), "bill", bill) != nil {
 		return Owner{}, ErrNotFound
 	}
-	return read(ctx, s, "reading the owner of a bill", func(ctx context.Context, q queries) (Owner, error) {
+	return read(ctx, s, "reading the owner of a bill", func(q tx) (Owner, error) {
 		o := Owner{Partner: partner, Bill: bill}
 		// One row also of a bill that the ledger does not have: nearly every new bill is read once.
-		err := o.scan(q.QueryRowContext(ctx, `
-			SELECT coalesce(upstream, ''), coalesce(state, ''), coalesce(length(creates), 0), coalesce(uncertain, 0), changed, coalesce(tried, changed), ends, ended,
+		err := o.scan(q.row(`
+			SELECT coalesce(upstream, ''), coalesce(state, ''), coalesce(length(creates), 0),
+				coalesce(uncertain, 0), changed, coalesce(tried, changed), ends, ended,
 				EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2)
-			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`, partner, bill), &o.Unknown)
+			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`,
+			partner, bill), &o.Unknown)
 		if err == nil && o.State == "" {
 			return Owner{Unknown: o.Unknown}, ErrNotFound
 		}
@@ -327,52 +324,51 @@ func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Own
 	})
 }
 
-func owner(ctx context.Context, q queries, partner partner.ID, bill string) (Owner, error) {
-	return scanOwner(q.QueryRowContext(ctx, `
-		SELECT `+ownerColumns+` FROM billbridge_owners WHERE partner = $1 AND bill = $2`, partner, bill), partner, bill)
+func owner(q tx, partner partner.ID, bill string) (Owner, error) {
+	return ownerBy(q, "SELECT "+ownerColumns+" FROM billbridge_owners WHERE partner = $1 AND bill = $2", partner, bill)
 }
 
 // billAtMost is the most bytes of an id, well within what an index of PostgreSQL takes. Documented ids are far shorter.
 const billAtMost = 1000
 
+// idOfBill refuses an id that cannot be stored.
+func idOfBill(bill string) error {
+	if bill == "" || len(bill) > billAtMost || storable("bill", bill) != nil {
+		return ErrBill
+	}
+	return nil
+}
+
 // ownable refuses what cannot be stored, or not be found again.
 func ownable(partner partner.ID, bill, upstream string, now time.Time) error {
 	if !partner.IsFull() || upstream == "" || now.IsZero() {
-		return fmt.Errorf("store: the owner of a bill needs the full hash of a partner, an upstream and a time, not %q, %q and %s",
+		return fmt.Errorf("store: the owner of a bill needs the full hash of a partner, an upstream and a time, "+
+			"not %q, %q and %s",
 			partner, upstream, now.Format(time.RFC3339))
 	}
-	if bill == "" || len(bill) > billAtMost || storable(map[string]string{"bill": bill}) != nil {
-		return ErrBill
-	}
-	return storable(map[string]string{"upstream": upstream})
+	return cmp.Or(idOfBill(bill), storable("upstream", upstream))
 }
 
-const createLength = 16 + 1 // of a token
+const (
+	createBytes  = 8                 // of the token of a create
+	createLength = 2*createBytes + 1 // of the token as a text
+	ownerColumns = "upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended"
+)
 
-// newCreate is the token of a create. The blank at its end keeps a token from matching parts of two others.
-func newCreate() string {
-	var token [8]byte
-	_, _ = rand.Read(token[:]) // never fails
-	return hex.EncodeToString(token[:]) + " "
-}
-
-const ownerColumns = "upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended"
-
-func scanOwner(row *sql.Row, partner partner.ID, bill string) (Owner, error) {
+// ownerBy returns the row of a bill that a statement returns as ownerColumns. Its first arguments are the partner and
+// the bill.
+func ownerBy(q tx, statement string, partner partner.ID, bill string, args ...any) (Owner, error) {
 	o := Owner{Partner: partner, Bill: bill}
-	if err := o.scan(row); err != nil {
+	if err := o.scan(q.row(statement, append([]any{partner, bill}, args...)...)); err != nil {
 		return Owner{}, err
 	}
 	return o, nil
 }
 
 // scan reads ownerColumns, and what the query has after them.
-func (o *Owner) scan(row interface{ Scan(...any) error }, more ...any) error {
-	var length int
-	to := append([]any{&o.Upstream, &o.State, &length, &o.Uncertain, moment{&o.Changed}, moment{&o.Tried}, moment{&o.Ends}, moment{&o.Ended}}, more...)
-	if err := row.Scan(to...); err != nil {
-		return err
-	}
-	o.Open = length / createLength
-	return nil
+func (o *Owner) scan(row row, more ...any) error {
+	to := []any{&o.Upstream, &o.State, &o.Open, &o.Uncertain, &o.Changed, &o.Tried, &o.Ends, &o.Ended}
+	err := row.Scan(append(to, more...)...)
+	o.Open /= createLength
+	return err
 }

@@ -1,8 +1,8 @@
 package store
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,30 +30,18 @@ type Filter struct {
 const pageOf = 100 // the limit of List if the filter has none
 
 // List returns callbacks without their bodies, the last accepted first.
-func (s *Store) List(ctx context.Context, f Filter) ([]Callback, error) {
-	where, args, err := f.where()
-	if err != nil {
-		return nil, err
-	}
-	if f.After != 0 {
-		args = append(args, f.After)
-		where += fmt.Sprintf(" AND seq < $%d", len(args))
-	}
-	if f.Limit == 0 {
-		f.Limit = pageOf
-	}
-	args = append(args, f.Limit)
-	return read(ctx, s, "listing callbacks", func(ctx context.Context, q queries) ([]Callback, error) {
-		if err := f.onePartner(ctx, q); err != nil {
+func (s *Store) List(ctx context.Context, f Filter) (all []Callback, err error) {
+	for limit := cmp.Or(f.Limit, pageOf); ; {
+		f.Limit = limit - len(all)
+		p, err := s.Page(ctx, f)
+		if err != nil {
 			return nil, err
 		}
-		rows, err := q.QueryContext(ctx, fmt.Sprintf(`
-			SELECT %s FROM billbridge_callbacks WHERE %s ORDER BY seq DESC LIMIT $%d`, columns, where, len(args)), args...)
-		return collect(rows, err, func(c *Callback, row *sql.Rows) (err error) {
-			*c, err = s.scan(row, nil)
-			return err
-		})
-	})
+		if all = append(all, p.Callbacks...); p.Next == 0 || len(all) == limit {
+			return all, nil
+		}
+		f.After = p.Next
+	}
 }
 
 // Count returns the number of callbacks that a filter selects.
@@ -62,32 +50,26 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	query := "SELECT seq FROM billbridge_callbacks WHERE " + where
 	if f.Limit > 0 {
-		args = append(args, f.Limit)
-		query += fmt.Sprintf(" LIMIT $%d", len(args))
+		where += fmt.Sprintf(" LIMIT %d", f.Limit)
 	}
-	return read(ctx, s, "counting callbacks", func(ctx context.Context, q queries) (n int, err error) {
-		if err := f.onePartner(ctx, q); err != nil {
+	return read(ctx, s, "counting callbacks", func(q tx) (int, error) {
+		if _, err := f.onePartner(q); err != nil {
 			return 0, err
 		}
-		err = q.QueryRowContext(ctx, "SELECT count(*) FROM ("+query+") AS meant", args...).Scan(&n)
-		return n, err
+		return value[int](q, `
+			SELECT count(*) FROM (SELECT seq FROM billbridge_callbacks WHERE `+where+") AS meant", args...)
 	})
 }
 
 // Get returns the callback with an id, with its body, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
-	if storable(map[string]string{"id": id}) != nil {
+	if storable("id", id) != nil {
 		return Callback{}, ErrNotFound
 	}
-	return read(ctx, s, "reading a callback", func(ctx context.Context, q queries) (Callback, error) {
+	return read(ctx, s, "reading a callback", func(q tx) (Callback, error) {
 		var body []byte
-		c, err := s.scan(q.QueryRowContext(ctx, "SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id), &body)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = ErrNotFound
-		}
-		return c, err
+		return s.scan(q.row("SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id), &body)
 	})
 }
 
@@ -99,28 +81,34 @@ type decision struct {
 }
 
 var (
-	revive  = decision{CallbackReplayed, Waiting, "state = 'waiting', attempts = 0, next = $1, due = $1, lease = '', done = NULL"}
+	revive = decision{CallbackReplayed, Waiting, "state = 'waiting', attempts = 0, next = $1, due = $1, lease " +
+		"= '', done = NULL"}
 	discard = decision{CallbackDropped, Dropped, "state = 'dropped', next = $1, due = $1, lease = '', done = $1"}
 )
 
-// Replay makes the dead callbacks that a filter selects Waiting again, due now and with the ids they have, and returns their
-// number. by is who decides, for the audit log. It works in batches, each with an entry in the log: after an error, n callbacks
-// have been changed. After each batch it calls progress, which may be nil, with the number so far.
+// Replay makes the dead callbacks that a filter selects Waiting again, due now and with the ids they have, and
+// returns their number. by is who decides, for the audit log. It works in batches, each with an entry in the log:
+// after an error, n callbacks have been changed. After each batch it calls progress, which may be nil, with the
+// number so far.
 //
-// A replayed callback keeps its place in its order: it waits for an attempt under way at a later one, and is delivered before
-// all later ones that are still waiting.
-func (s *Store) Replay(ctx context.Context, f Filter, by string, now time.Time, progress func(done int)) (n int, err error) {
+// A replayed callback keeps its place in its order: it waits for an attempt under way at a later one, and is
+// delivered before all later ones that are still waiting.
+func (s *Store) Replay(
+	ctx context.Context, f Filter, by string, now time.Time, progress func(done int),
+) (n int, err error) {
 	return s.decide(ctx, f, revive, by, now, progress)
 }
 
-// Drop makes the dead callbacks that a filter selects Dropped, and returns their number. It works in batches and calls progress as
-// Replay does.
-func (s *Store) Drop(ctx context.Context, f Filter, by string, now time.Time, progress func(done int)) (n int, err error) {
+// Drop makes the dead callbacks that a filter selects Dropped, and returns their number. It works in batches and
+// calls progress as Replay does.
+func (s *Store) Drop(
+	ctx context.Context, f Filter, by string, now time.Time, progress func(done int),
+) (n int, err error) {
 	return s.decide(ctx, f, discard, by, now, progress)
 }
 
-// ReplayOne is Replay for one dead or delivered callback. It returns ErrNotFound if there is none with that id, ErrState if it is in
-// another state, and ErrErased if its body was deleted.
+// ReplayOne is Replay for one dead or delivered callback. It returns ErrNotFound if there is none with that id,
+// ErrState if it is in another state, and ErrErased if its body was deleted.
 func (s *Store) ReplayOne(ctx context.Context, id, by string, now time.Time) error {
 	return s.decideOne(ctx, id, revive, by, now, Dead, Delivered)
 }
@@ -130,9 +118,12 @@ func (s *Store) DropOne(ctx context.Context, id, by string, now time.Time) error
 	return s.decideOne(ctx, id, discard, by, now, Dead)
 }
 
-func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now time.Time, progress func(done int)) (n int, err error) {
+func (s *Store) decide(
+	ctx context.Context, f Filter, d decision, by string, now time.Time, progress func(done int),
+) (n int, err error) {
 	if f.State != "" && f.State != Dead {
-		return 0, fmt.Errorf("%w: only dead callbacks can be replayed or dropped together, not %s ones", ErrFilter, f.State)
+		return 0, fmt.Errorf("%w: only dead callbacks can be replayed or dropped together, not %s ones",
+			ErrFilter, f.State)
 	}
 	if err := checkDecision(by, now); err != nil {
 		return 0, err
@@ -144,7 +135,7 @@ func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now
 		if f.Limit > 0 {
 			batch = min(batch, f.Limit-n)
 		}
-		where, args, err := f.where(now.UnixMilli())
+		where, args, err := f.where(now)
 		if err != nil || batch <= 0 {
 			return n, err
 		}
@@ -153,18 +144,19 @@ func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now
 			UPDATE billbridge_callbacks SET %s WHERE seq IN (
 				SELECT seq FROM billbridge_callbacks WHERE %s AND seq > $%d ORDER BY seq LIMIT $%d %s
 			) RETURNING seq`, d.set, where, len(args)-1, len(args), s.passOver())
-		changed, err := write(ctx, s, "changing callbacks", func(ctx context.Context, q queries) (changed []int64, err error) {
-			if err := s.betweenClaims(ctx, q); err != nil {
+		changed, err := write(ctx, s, "changing callbacks", func(q tx) (changed []int64, err error) {
+			if err := s.betweenClaims(q); err != nil {
 				return nil, err
 			}
-			if err := f.onePartner(ctx, q); err != nil {
+			if _, err := f.onePartner(q); err != nil {
 				return nil, err
 			}
-			changed, err = numbers(ctx, q, statement, args...)
+			changed, err = numbers(q, statement, args...)
 			if err == nil && len(changed) > 0 {
-				err = audited(ctx, q, Change{
-					Action: d.action, By: by, At: now, Partner: f.PartnerPrefix, Subject: callbacksIn(len(changed)) + ", " + f.words(),
-					From: string(Dead), To: string(d.to),
+				err = audited(q, Change{
+					Action: d.action, By: by, At: now, Partner: f.PartnerPrefix,
+					Subject: callbacksIn(len(changed)) + ", " + f.words(),
+					From:    string(Dead), To: string(d.to),
 				})
 			}
 			return changed, err
@@ -173,9 +165,7 @@ func (s *Store) decide(ctx context.Context, f Filter, d decision, by string, now
 			return n, err
 		}
 		n += len(changed)
-		for _, seq := range changed {
-			from = max(from, seq)
-		}
+		from = slices.Max(append(changed, from))
 		if progress != nil && len(changed) > 0 {
 			progress(n)
 		}
@@ -189,46 +179,44 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 	if err := checkDecision(by, now); err != nil {
 		return err
 	}
-	if storable(map[string]string{"id": id}) != nil {
+	if storable("id", id) != nil {
 		return ErrNotFound
 	}
-	// The refusal is a value: an error would roll back the writes of others in the same transaction.
-	refusal, err := write(ctx, s, "changing a callback", func(ctx context.Context, q queries) (refusal, err error) {
-		if err := s.betweenClaims(ctx, q); err != nil {
-			return nil, err
+	return s.update(ctx, "changing a callback", func(q tx) error {
+		if err := s.betweenClaims(q); err != nil {
+			return err
 		}
 		c := Change{Action: d.action, By: by, At: now, Subject: id, To: string(d.to)}
 		var erased bool
-		err = q.QueryRowContext(ctx, "SELECT partner, state, erased IS NOT NULL FROM billbridge_callbacks WHERE id = $1", id).Scan(&c.Partner, &c.From, &erased)
+		err := q.row("SELECT partner, state, erased IS NOT NULL FROM billbridge_callbacks WHERE id = $1", id).
+			Scan(&c.Partner, &c.From, &erased)
 		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return ErrNotFound, nil
+		case errors.Is(err, ErrNotFound):
+			return refused{ErrNotFound}
 		case err != nil:
-			return nil, err
+			return err
 		case !slices.Contains(states, State(c.From)):
-			return ErrState, nil
+			return refused{ErrState}
 		case erased && d.to == Waiting:
-			return ErrErased, nil
+			return refused{ErrErased}
 		}
 		// The state is compared again: an attempt may have ended since, or a sweep may have deleted the body.
-		changed, err := numbers(ctx, q, "UPDATE billbridge_callbacks SET "+d.set+" WHERE id = $2 AND state = $3 AND erased IS NULL RETURNING seq", now.UnixMilli(), id, c.From)
-		if err == nil && len(changed) == 0 {
-			return ErrState, nil
+		n, err := q.exec(`
+			UPDATE billbridge_callbacks SET `+d.set+" WHERE id = $2 AND state = $3 AND erased IS NULL", now, id, c.From)
+		if err == nil && n == 0 {
+			return refused{ErrState}
 		}
 		if err == nil {
-			err = audited(ctx, q, c)
+			err = audited(q, c)
 		}
-		return nil, err
-	})
-	if err != nil {
 		return err
-	}
-	return refusal
+	})
 }
 
-// betweenClaims waits for claims under way and keeps other replicas from claiming until the transaction ends. Otherwise another
-// replica could claim a replayed callback without seeing that a later one of its order is being claimed.
-func (s *Store) betweenClaims(ctx context.Context, q queries) error { return s.lock(ctx, q, claims) }
+// betweenClaims waits for claims under way and keeps other replicas from claiming until the transaction ends.
+// Otherwise another replica could claim a replayed callback without seeing that a later one of its order is being
+// claimed.
+func (s *Store) betweenClaims(q tx) error { return s.lock(q, claims) }
 
 // passOver makes a PostgreSQL query skip rows that another transaction has locked.
 func (s *Store) passOver() string {
@@ -255,7 +243,7 @@ func (f Filter) where(args ...any) (string, []any, error) {
 	if f.Limit < 0 {
 		return "", nil, fmt.Errorf("%w: the limit is %d", ErrFilter, f.Limit)
 	}
-	if err := storable(map[string]string{"bill": f.Bill, "upstream": f.Upstream}); err != nil {
+	if err := storable("bill", f.Bill, "upstream", f.Upstream); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrFilter, err)
 	}
 	if f.PartnerPrefix != "" {
@@ -265,19 +253,25 @@ func (f Filter) where(args ...any) (string, []any, error) {
 		add("partner >= $%d", f.PartnerPrefix)
 		add("partner < $%d", beyond(f.PartnerPrefix))
 	}
-	if f.Bill != "" {
-		add("bill = $%d", f.Bill)
-	}
-	if f.Upstream != "" {
-		add("upstream = $%d", f.Upstream)
-	}
-	if !f.Since.IsZero() {
-		add("received >= $%d", f.Since.UnixMilli())
-	}
-	if !f.Until.IsZero() {
-		add("received < $%d", f.Until.UnixMilli())
+	for _, part := range f.parts() {
+		add(part.condition, part.value)
 	}
 	return strings.Join(conditions, " AND "), args, nil
+}
+
+// A part of a filter is compared with one column.
+type part struct {
+	name, condition string
+	value           any
+}
+
+func (f Filter) parts() []part {
+	return slices.DeleteFunc([]part{
+		{"bill", "bill = $%d", f.Bill},
+		{"upstream", "upstream = $%d", f.Upstream},
+		{"since", "received >= $%d", f.Since},
+		{"until", "received < $%d", f.Until},
+	}, func(p part) bool { return p.value == "" || p.value == any(time.Time{}) })
 }
 
 func callbacksIn(n int) string {
@@ -289,27 +283,17 @@ func callbacksIn(n int) string {
 
 // words describe a filter, except its state and partner, for the audit log.
 func (f Filter) words() string {
-	words := []string{"all"}
-	add := func(name string, value any) { words = append(words, fmt.Sprintf("%s %v", name, value)) }
-	if f.Bill != "" {
-		add("bill", f.Bill)
-	}
-	if f.Upstream != "" {
-		add("upstream", f.Upstream)
-	}
-	if !f.Since.IsZero() {
-		add("since", f.Since.Format(time.RFC3339))
-	}
-	if !f.Until.IsZero() {
-		add("until", f.Until.Format(time.RFC3339))
+	var words []string
+	for _, part := range f.parts() {
+		if at, ok := part.value.(time.Time); ok {
+			part.value = at.Format(time.RFC3339)
+		}
+		words = append(words, fmt.Sprintf("%s %v", part.name, part.value))
 	}
 	if f.Limit > 0 {
-		add("at most", f.Limit)
+		words = append(words, fmt.Sprintf("at most %d", f.Limit))
 	}
-	if len(words) > 1 {
-		words = words[1:]
-	}
-	return strings.Join(words, ", ")
+	return cmp.Or(strings.Join(words, ", "), "all")
 }
 
 // beyond is the end of the range of IDs that begin with prefix: g follows f, the last hex digit.
@@ -318,33 +302,34 @@ func beyond(prefix partner.ID) partner.ID { return prefix + "g" }
 func checkPrefix(prefix partner.ID) error {
 	if !prefix.IsPrefix() {
 		// The text may be a key, and is not repeated.
-		return fmt.Errorf("%w: a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key", ErrFilter)
+		return fmt.Errorf("%w: a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key",
+			ErrFilter)
 	}
 	return nil
 }
 
-func (f Filter) onePartner(ctx context.Context, q queries) error {
-	return onePartner(ctx, q, "billbridge_callbacks", f.PartnerPrefix)
+func (f Filter) onePartner(q tx) (partner.ID, error) {
+	return onePartner(q, "billbridge_callbacks", f.PartnerPrefix)
 }
 
-// onePartner returns ErrAmbiguous if the rows of two partners in a table fit an abbreviated ID.
-func onePartner(ctx context.Context, q queries, table string, prefix partner.ID) error {
+// onePartner returns the partner of the rows in a table that an abbreviated ID fits, and "" if there is none or
+// prefix is "". If the rows of two partners fit it, the error is ErrAmbiguous.
+func onePartner(q tx, table string, prefix partner.ID) (partner.ID, error) {
 	if prefix == "" {
-		return nil
+		return "", nil
 	}
-	var first, last sql.NullString // min and max read two entries of the index, not all rows between
-	err := q.QueryRowContext(ctx, `
-		SELECT (SELECT min(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2),
-			(SELECT max(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2)`,
+	var first, last partner.ID // min and max read two entries of the index, not all rows between
+	err := q.row(`
+		SELECT coalesce((SELECT min(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), ''),
+			coalesce((SELECT max(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), '')`,
 		prefix, beyond(prefix)).Scan(&first, &last)
 	if err == nil && first != last {
 		err = ErrAmbiguous
 	}
-	return err
+	return first, err
 }
 
 // numbers returns the one column of a query.
-func numbers(ctx context.Context, q queries, query string, args ...any) ([]int64, error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	return collect(rows, err, column[int64])
+func numbers(q tx, query string, args ...any) ([]int64, error) {
+	return list(q, column[int64], query, args...)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -26,33 +25,35 @@ type schema struct {
 }
 
 // examine reads the schema without changing anything. It refuses one that is newer than this billbridge.
-func examine(ctx context.Context, q queries, d dialect) (s schema, err error) {
-	if s.files, err = fs.Glob(migrations, "migrations/"+d.folder+"/*.sql"); err != nil { // the names begin with the version
+func examine(q tx, d dialect) (s schema, err error) {
+	// The names begin with the version.
+	if s.files, err = fs.Glob(migrations, "migrations/"+d.folder+"/*.sql"); err != nil {
 		return s, err
 	}
-	if err := q.QueryRowContext(ctx, d.versioned).Scan(&s.versioned); err != nil {
+	if err := q.row(d.versioned).Scan(&s.versioned); err != nil {
 		return s, err
 	}
 	if s.versioned {
-		if err := q.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM billbridge_schema").Scan(&s.version); err != nil {
+		if err := q.row("SELECT coalesce(max(version), 0) FROM billbridge_schema").Scan(&s.version); err != nil {
 			return s, err
 		}
 	}
 	if s.version > len(s.files) {
-		return s, fmt.Errorf("its schema has version %d and this billbridge knows versions up to %d: a newer billbridge created it", s.version, len(s.files))
+		return s, fmt.Errorf("its schema has version %d and this billbridge knows versions up to %d: a newer "+
+			"billbridge created it", s.version, len(s.files))
 	}
 	return s, nil
 }
 
-// migrate brings the tables up to date, in a transaction of its own. A released migration is never changed: a change of the tables
-// is a new file.
-func migrate(ctx context.Context, q queries, d dialect) error {
-	s, err := examine(ctx, q, d)
+// migrate brings the tables up to date, in a transaction of its own. A released migration is never changed: a change
+// of the tables is a new file.
+func migrate(q tx, d dialect) error {
+	s, err := examine(q, d)
 	if err != nil {
 		return err
 	}
 	if !s.versioned {
-		if _, err := q.ExecContext(ctx, "CREATE TABLE billbridge_schema (version INTEGER PRIMARY KEY)"); err != nil {
+		if _, err := q.exec("CREATE TABLE billbridge_schema (version INTEGER PRIMARY KEY)"); err != nil {
 			return err
 		}
 	}
@@ -61,10 +62,11 @@ func migrate(ctx context.Context, q queries, d dialect) error {
 		if err != nil {
 			return err
 		}
-		if _, err := q.ExecContext(ctx, string(text)); err != nil {
+		// Not exec: a file may end in a comment, which has no result.
+		if _, err := q.ExecContext(q.ctx, string(text)); err != nil {
 			return fmt.Errorf("%s: %w", s.files[version], err)
 		}
-		if _, err := q.ExecContext(ctx, "INSERT INTO billbridge_schema (version) VALUES ($1)", version+1); err != nil {
+		if _, err := q.exec("INSERT INTO billbridge_schema (version) VALUES ($1)", version+1); err != nil {
 			return err
 		}
 	}

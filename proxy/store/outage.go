@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// While PostgreSQL is known to be down, one call a second tries it, and all others fail at once: a call that waited for its deadline would use up
-// a place of its partner, and reads that need no store would be refused.
+// While PostgreSQL is known to be down, one call a second tries it, and all others fail at once: a call that waited
+// for its deadline would use up a place of its partner, and reads that need no store would be refused.
 const (
 	trialAfter   = time.Second
 	lateInOutage = 3 // statements in a row that did not end in time, or that wait while none has ended for silence
@@ -21,10 +21,8 @@ const (
 
 var errSilent = errors.New("PostgreSQL has not answered for a second")
 
-// An outageEngine is an engine whose calls fail at once while the database is known to be down.
-type outageEngine struct {
-	engine
-
+// An outage makes calls fail at once while the database is known to be down.
+type outage struct {
 	mu    sync.Mutex
 	cause error     // nil while the database is up
 	since time.Time // when it was found to be down
@@ -37,82 +35,75 @@ type outageEngine struct {
 
 type patientKey struct{}
 
-// patient returns a context whose calls wait although the database is known to be down: for the result of what has already happened. If it is
-// not stored, a callback is delivered again, or a bill counts as possibly created.
+// patient returns a context whose calls wait although the database is known to be down: for the result of what has
+// already happened. If it is not stored, a callback is delivered again, or a bill counts as possibly created.
 func patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
-func (e *outageEngine) read(ctx context.Context, f func(context.Context, queries) error) error {
-	return e.try(ctx, func() error { return e.engine.read(ctx, f) })
-}
-
-func (e *outageEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
-	return e.try(ctx, func() error { return e.engine.write(ctx, f) })
-}
-
-func (e *outageEngine) record(ctx context.Context, n *entry) error {
-	return e.try(ctx, func() error { return e.engine.record(ctx, n) })
-}
-
-func (e *outageEngine) try(ctx context.Context, do func() error) error {
-	if err := e.enter(ctx.Value(patientKey{}) != nil); err != nil {
+func (o *outage) try(ctx context.Context, do func() error) error {
+	if err := o.enter(ctx.Value(patientKey{}) != nil); err != nil {
 		return err
 	}
 	err := named(do())
-	e.observe(err)
+	o.observe(err)
 	return err
 }
 
 // enter counts a call that can try the database; otherwise it returns why the database is down.
-func (e *outageEngine) enter(patient bool) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (o *outage) enter(patient bool) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	now := time.Now()
-	if e.cause == nil && e.waiting >= lateInOutage && now.Sub(e.ended) >= silence { // such as a frozen server
-		e.cause, e.since = errSilent, now
+	if o.cause == nil && o.waiting >= lateInOutage && now.Sub(o.ended) >= silence { // such as a frozen server
+		o.cause, o.since = errSilent, now
 	}
-	if e.cause == nil || now.Sub(e.tried) >= trialAfter {
-		e.tried = now
+	if o.cause == nil || now.Sub(o.tried) >= trialAfter {
+		o.tried = now
 	} else if !patient {
-		return fmt.Errorf("%w; PostgreSQL is down since %s", e.cause, e.since.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%w; PostgreSQL is down since %s", o.cause, o.since.UTC().Format(time.RFC3339))
 	}
-	if e.waiting == 0 {
-		e.ended = now
+	if o.waiting == 0 {
+		o.ended = now
 	}
-	e.waiting++
+	o.waiting++
 	return nil
 }
 
 // observe learns from the result of a call. An error of a statement that the server has answered shows that it is up.
-func (e *outageEngine) observe(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.waiting--
+func (o *outage) observe(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting--
 	if errors.Is(err, context.Canceled) { // the caller has ended it, not the database
 		return
 	}
-	e.ended = time.Now()
+	o.ended = time.Now()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		if e.late++; e.late < lateInOutage && e.cause == nil {
+		if o.late++; o.late < lateInOutage && o.cause == nil {
 			return
 		}
 	case !unreachableServer(err):
-		e.cause, e.late = nil, 0
+		o.cause, o.late = nil, 0
 		return
 	}
-	if e.cause == nil {
-		e.since = time.Now()
+	if o.cause == nil {
+		o.since = time.Now()
 	}
-	e.cause = err
+	o.cause = err
 }
 
-// unreachableServer reports whether an error says that no server takes writes now. That a server has no free connection does not: those of the
-// pool may work.
+// unreachableServer reports whether an error says that no server takes writes now. That a server has no free
+// connection does not: those of the pool may work.
 func unreachableServer(err error) bool {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		return strings.HasPrefix(refused.Code, "57P") || refused.Code == readOnlyServer
+	code := pgError(err).Code
+	return strings.HasPrefix(code, "57P") || code == readOnlyServer || code == "" && errors.As(err,
+		new(*pgconn.ConnectError))
+}
+
+// pgError returns what PostgreSQL refused a statement with; it is empty if PostgreSQL did not.
+func pgError(err error) pgconn.PgError {
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
+		return *refused
 	}
-	var unconnected *pgconn.ConnectError
-	return errors.As(err, &unconnected)
+	return pgconn.PgError{}
 }

@@ -17,18 +17,6 @@ import (
 // NewPostgres is proxytest.Postgres, which a test in this package cannot import: it imports this package.
 var NewPostgres func(testing.TB) string
 
-// A fakeEngine answers each call with err.
-type fakeEngine struct {
-	engine
-	err   error
-	calls int
-}
-
-func (f *fakeEngine) read(context.Context, func(context.Context, queries) error) error {
-	f.calls++
-	return f.err
-}
-
 // While the database is known to be down, one call a second tries it, and the others fail at once with the reason.
 func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
 	t.Parallel()
@@ -51,11 +39,20 @@ func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				below := &fakeEngine{err: row.err}
-				e := &outageEngine{engine: below}
+				below := struct {
+					err   error
+					calls int
+				}{err: row.err}
+				var o outage
+				call := func(ctx context.Context) error {
+					return o.try(ctx, func() error {
+						below.calls++
+						return below.err
+					})
+				}
 				var last error
 				for range 10 {
-					last = e.read(t.Context(), nil)
+					last = call(t.Context())
 				}
 				if below.calls != row.calls || !errors.Is(last, row.err) {
 					t.Errorf("%d of 10 calls reached the database; %v", below.calls, last)
@@ -66,20 +63,20 @@ func TestStoreThatIsDownFailsAtOnce(t *testing.T) {
 				if !strings.Contains(last.Error(), "PostgreSQL is down since ") {
 					t.Errorf("the reason is %v", last)
 				}
-				_ = e.read(patient(t.Context()), nil)
+				_ = call(patient(t.Context()))
 				if below.calls != row.calls+1 {
 					t.Error("the result of what has happened did not wait")
 				}
 				below.calls = row.calls
 				time.Sleep(trialAfter)
-				_, _ = e.read(t.Context(), nil), e.read(t.Context(), nil)
+				_, _ = call(t.Context()), call(t.Context())
 				if below.calls != row.calls+1 {
 					t.Errorf("%d trials after a second", below.calls-row.calls)
 				}
 				time.Sleep(trialAfter)
 				below.err = nil
 				for range 5 {
-					if err := e.read(t.Context(), nil); err != nil {
+					if err := call(t.Context()); err != nil {
 						t.Errorf("after a trial that succeeded: %v", err)
 					}
 				}
@@ -93,40 +90,35 @@ func TestSilentStoreFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		frozen := make(chan struct{})
-		e := &outageEngine{engine: &waitingEngine{until: frozen}}
+		var o outage
+		call := func() error {
+			return o.try(t.Context(), func() error {
+				<-frozen
+				return nil
+			})
+		}
 		var calls sync.WaitGroup
 		for range lateInOutage {
-			calls.Go(func() { _ = e.read(t.Context(), nil) })
+			calls.Go(func() { _ = call() })
 		}
 		time.Sleep(silence - time.Millisecond)
 		synctest.Wait()
 		calls.Go(func() {
-			if err := e.read(t.Context(), nil); err != nil {
+			if err := call(); err != nil {
 				t.Errorf("before the second is over: %v", err)
 			}
 		})
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if err := e.read(t.Context(), nil); !errors.Is(err, errSilent) {
+		if err := call(); !errors.Is(err, errSilent) {
 			t.Errorf("after a second: %v", err)
 		}
 		close(frozen)
 		calls.Wait()
-		if err := e.read(t.Context(), nil); err != nil {
+		if err := call(); err != nil {
 			t.Errorf("after the end: %v", err)
 		}
 	})
-}
-
-// A waitingEngine answers calls when until is closed.
-type waitingEngine struct {
-	engine
-	until chan struct{}
-}
-
-func (w *waitingEngine) read(context.Context, func(context.Context, queries) error) error {
-	<-w.until
-	return nil
 }
 
 // An error of a server that cannot be used begins with the server and the cause, on one line, without user and password.
@@ -137,7 +129,7 @@ func TestErrorsBeginWithTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	e := s.engine.(*outageEngine).engine.(*postgresEngine)
+	e := s.engine.(*postgresEngine)
 	statement := func(statement string) error {
 		c, err := e.db.Conn(t.Context())
 		if err != nil {

@@ -3,19 +3,17 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// Entries of many callers are applied together, in one transaction and one round trip. Beside a transaction that takes longer than
-// nextBatchAfter, others begin, up to batchesAtOnce.
+// Entries of many callers are applied together, in one transaction and one round trip. Beside a transaction that
+// takes longer than nextBatchAfter, others begin, up to batchesAtOnce.
 const (
 	batchesAtOnce  = 4
 	nextBatchAfter = time.Millisecond
@@ -26,15 +24,6 @@ func forBatches(ctx context.Context, c *pgx.Conn) error {
 	// The lock of one row must not delay the callers of other rows for long.
 	_, err := c.Exec(ctx, "SET default_transaction_isolation = 'read committed'; SET lock_timeout = '1s'")
 	return err
-}
-
-func (e *postgresEngine) record(ctx context.Context, n *entry) error {
-	e.using.RLock()
-	defer e.using.RUnlock()
-	if e.closed {
-		return errClosed
-	}
-	return e.do(job{ctx: ctx, entry: n})
 }
 
 // recordAll applies the entries that wait, until the queue is closed.
@@ -59,14 +48,13 @@ func (e *postgresEngine) recordAll() {
 	}
 }
 
-// recordBatch applies entries and answers their callers. If the server refuses one of them, no entry is applied: each needs a
-// transaction of its own, in which only that one fails.
+// recordBatch applies entries and answers their callers. If the server refuses one of them, no entry is applied: each
+// needs a transaction of its own, in which only that one fails.
 func (e *postgresEngine) recordBatch(jobs []job) {
 	ctx, cancel := latest(jobs)
 	defer cancel()
 	err := e.apply(ctx, jobs)
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR" { // after any other error the entries may be in the ledger
+	if pgError(err).SeverityUnlocalized == "ERROR" { // after any other error the entries may be in the ledger
 		err = nil
 		for _, j := range jobs {
 			j.entry.applied = false
@@ -105,7 +93,7 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 	batch.Queue(raising, e.guard.next(s)...) // first: if the database is an older one, the server applies nothing
 	for _, j := range jobs {
 		statement, args := j.entry.statement()
-		batch.Queue(statement, args...)
+		batch.Queue(statement, columnValues(args)...)
 	}
 	conn, err := e.batches.Conn(ctx)
 	if err != nil {
@@ -113,7 +101,8 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 	}
 	defer func() { _ = conn.Close() }() // it goes back to its pool
 	return conn.Raw(func(driver any) error {
-		// Without BEGIN and COMMIT all statements of a batch are one transaction. It has ended when the batch is closed.
+		// Without BEGIN and COMMIT all statements of a batch are one transaction. It has ended when the batch is
+		// closed.
 		results := driver.(*stdlib.Conn).Conn().SendBatch(ctx, &batch)
 		_, _ = results.Exec() // Close returns its error
 		for _, j := range jobs {

@@ -24,7 +24,8 @@ func (e *serverError) Unwrap() error { return e.err }
 
 const readOnly = "is read-only: a standby, or configured so"
 
-// atServer is the OnPgError of connections: it notes the server in an error that is named, and ends a connection that is of no use.
+// atServer is the OnPgError of connections: it notes the server in an error that is named, and ends a connection that
+// is of no use.
 func atServer(c *pgconn.PgConn, refused *pgconn.PgError) bool {
 	if unreachableServer(refused) {
 		refused.Where = c.Conn().RemoteAddr().String()
@@ -34,8 +35,8 @@ func atServer(c *pgconn.PgConn, refused *pgconn.PgError) bool {
 
 // named returns the error of a server that cannot be used as a serverError, and any other as it is.
 func named(err error) error {
-	var refused *pgconn.PgError
 	var unconnected *pgconn.ConnectError
+	refused := pgError(err)
 	switch {
 	case errors.As(err, &unconnected):
 		var hosts []string
@@ -43,9 +44,9 @@ func named(err error) error {
 			hosts = append(hosts, hostFirst(line))
 		}
 		return &serverError{strings.Join(slices.Compact(hosts), "; "), err}
-	case errors.As(err, &refused) && refused.Code == readOnlyServer:
+	case refused.Code == readOnlyServer:
 		return &serverError{refused.Where + " " + readOnly, err}
-	case errors.As(err, &refused) && unreachableServer(refused):
+	case unreachableServer(err):
 		return &serverError{refused.Where + ": " + refused.Message, err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &serverError{"PostgreSQL did not answer in time", err}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // A pgServer is the server at the other end of a connection.
@@ -19,10 +18,11 @@ type pgServer struct {
 }
 
 // serverOf reads it. A standby has no history of its own.
-func serverOf(ctx context.Context, query func(ctx context.Context, statement string, args ...any) pgx.Row) (s pgServer, err error) {
+func serverOf[R scanner](query func(statement string, args ...any) R) (s pgServer, err error) {
 	var address, started string
-	err = query(ctx, `
-		SELECT system_identifier || CASE WHEN pg_is_in_recovery() THEN '' ELSE '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END,
+	err = query(`
+		SELECT system_identifier || CASE WHEN pg_is_in_recovery()
+			THEN '' ELSE '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END,
 			coalesce(host(inet_server_addr()) || ':' || inet_server_port(), ''), pg_postmaster_start_time()::text
 		FROM pg_control_system()`).Scan(&s.history, &address, &started)
 	s.process = s.history + " " + address + " " + started
@@ -32,13 +32,13 @@ func serverOf(ctx context.Context, query func(ctx context.Context, statement str
 // serverKey is where a connection has its server.
 const serverKey = "billbridge server"
 
-// connected checks a new connection before it is used: on a server that is not the one of before, the numbers of the guard are looked
-// for first.
+// connected checks a new connection before it is used: on a server that is not the one of before, the numbers of the
+// guard are looked for first.
 func (e *postgresEngine) connected(ctx context.Context, c *pgx.Conn) error {
 	if !e.guarding.Load() { // Open checks the first server
 		return nil
 	}
-	s, err := serverOf(ctx, c.QueryRow)
+	s, err := serverOf(func(statement string, args ...any) pgx.Row { return c.QueryRow(ctx, statement, args...) })
 	if err != nil {
 		return err
 	}
@@ -66,44 +66,38 @@ func (e *postgresEngine) reused(_ context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// check looks for the numbers of this gateway on a server, and waits until the other gateways have found theirs. If a number is
-// lower, or a gateway does not find its numbers in time, the store counts as restored. It uses a connection of its own.
+// check looks for the numbers of this gateway on a server, and waits until the other gateways have found theirs. If a
+// number is lower, or a gateway does not find its numbers in time, the store counts as restored. It uses a connection
+// of its own.
 func (e *postgresEngine) check(ctx context.Context, s pgServer) error {
 	db, err := pool(e.url, 1, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	within := func(f func(context.Context, queries) error) error {
-		tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-		if err != nil {
+	decide := func(f func(tx) error) error {
+		return within(ctx, db, sql.LevelReadCommitted, func(t *sql.Tx) error {
+			q := tx{ctx, t}
+			now, err := serverOf(q.row)
+			if err == nil && now != s {
+				err = errors.New("another server answers than a moment ago")
+			}
+			if err == nil { // one gateway at a time, so that a loss is declared once
+				err = advisoryLock(q, "fail-over")
+			}
+			if err == nil {
+				err = f(q)
+			}
 			return err
-		}
-		defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
-		now, err := serverOf(ctx, func(ctx context.Context, statement string, args ...any) pgx.Row {
-			return tx.QueryRowContext(ctx, statement, args...)
 		})
-		if err == nil && now != s {
-			err = errors.New("another server answers than a moment ago")
-		}
-		if err == nil { // one gateway at a time, so that a loss is declared once
-			err = advisoryLock(ctx, tx, "fail-over")
-		}
-		if err == nil {
-			err = f(ctx, tx)
-		}
-		if err != nil {
-			return err
-		}
-		return tx.Commit()
 	}
 	outcome := Proven
-	if err := within(func(ctx context.Context, q queries) error {
-		now, err := serverTime(ctx, q)
+	if err := decide(func(q tx) error {
+		now, err := serverTime(q)
 		if err != nil {
 			return err
 		}
-		lost, err := e.guard.find(ctx, q, s.history, now)
+		lost, err := e.guard.find(q, s.history, now)
 		if lost {
 			outcome = Lost
 		}
@@ -113,17 +107,18 @@ func (e *postgresEngine) check(ctx context.Context, s pgServer) error {
 	}
 	deadline := e.guard.deadline(s.process)
 	for waiting := outcome == Proven && !e.lossless; waiting; {
-		if err := within(func(ctx context.Context, q queries) error {
-			missing, err := e.guard.unconfirmed(ctx, q, s.history)
+		if err := decide(func(q tx) error {
+			missing, err := e.guard.unconfirmed(q, s.history)
 			if waiting = missing > 0; err != nil || !waiting || time.Now().Before(deadline) {
 				return err
 			}
-			now, err := serverTime(ctx, q)
+			now, err := serverTime(q)
 			if err != nil {
 				return err
 			}
 			waiting, outcome = false, Unproven
-			return lose(ctx, q, fmt.Sprintf("%s: gateways that did not say whether their writes are there: %d", Unproven, missing), s.history, now)
+			return lose(q, fmt.Sprintf("%s: gateways that did not say whether their writes are there: %d",
+				Unproven, missing), s.history, now)
 		}); err != nil {
 			return fmt.Errorf("waiting for the other gateways to find their writes: %w", err)
 		}
@@ -146,9 +141,7 @@ func (e *postgresEngine) begun(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	s, err := serverOf(ctx, func(ctx context.Context, statement string, args ...any) pgx.Row {
-		return db.QueryRowContext(ctx, statement, args...)
-	})
+	s, err := serverOf(tx{ctx, db}.row)
 	if err != nil {
 		return err
 	}
@@ -156,22 +149,22 @@ func (e *postgresEngine) begun(ctx context.Context) error {
 		return err
 	}
 	e.guarding.Store(true)
-	for _, db := range []*sql.DB{e.db, e.batches} { // what was opened before is not checked
-		db.SetMaxIdleConns(0)
+	for db, most := range map[*sql.DB]int{e.db: connections - batchesAtOnce, e.batches: batchesAtOnce} {
+		db.SetMaxIdleConns(0) // what was opened before is not checked
+		db.SetMaxIdleConns(most)
 	}
-	e.db.SetMaxIdleConns(connections - batchesAtOnce)
-	e.batches.SetMaxIdleConns(batchesAtOnce)
-	now, err := serverTime(ctx, e.db)
+	q := tx{ctx, e.db}
+	now, err := serverTime(q)
 	if err != nil {
 		return err
 	}
-	return forget(ctx, e.db, now)
+	return forget(q, now)
 }
 
-// fell is the error of a transaction whose number was lower than the last acknowledged one: the database is older than the writes.
+// fell is the error of a transaction whose number was lower than the last acknowledged one: the database is older
+// than the writes.
 func (e *postgresEngine) fell(err error) error {
-	var refused *pgconn.PgError
-	if !errors.As(err, &refused) || refused.Code != "22012" {
+	if pgError(err).Code != "22012" {
 		return err
 	}
 	e.guard.doubt()
@@ -179,8 +172,7 @@ func (e *postgresEngine) fell(err error) error {
 }
 
 // synchronous reports whether a commit waits until a standby has it on its disk.
-func synchronous(ctx context.Context, q queries) (yes bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT current_setting('synchronous_standby_names') <> ''
-		AND current_setting('synchronous_commit') IN ('on', 'remote_apply')`).Scan(&yes)
-	return yes, err
+func synchronous(q tx) (bool, error) {
+	return value[bool](q, `SELECT current_setting('synchronous_standby_names') <> ''
+		AND current_setting('synchronous_commit') IN ('on', 'remote_apply')`)
 }

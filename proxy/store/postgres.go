@@ -25,11 +25,12 @@ import (
 // connections is the most connections of a replica to PostgreSQL.
 const connections = 16
 
-// postgresEngine is PostgreSQL: plain transactions on a pool of connections, and batches of entries on another one. Several replicas
-// may share it.
+// postgresEngine is PostgreSQL: plain transactions on a pool of connections, and batches of entries on another one.
+// Several replicas may share it.
 type postgresEngine struct {
 	db, batches *sql.DB
 	queue       // of entries
+	outage
 
 	url      string
 	guard    *guard
@@ -42,7 +43,10 @@ type postgresEngine struct {
 }
 
 func openPostgres(ctx context.Context, url string, o options) (*postgresEngine, error) {
-	e := &postgresEngine{queue: newQueue(), url: url, guard: newGuard(connections, o.confirm), checking: make(chan struct{}, 1), lossless: o.lossless}
+	e := &postgresEngine{
+		queue: newQueue(), url: url, guard: newGuard(connections, o.confirm),
+		checking: make(chan struct{}, 1), lossless: o.lossless,
+	}
 	var err error
 	if e.db, err = pool(url, connections-batchesAtOnce, e.reused, e.connected); err != nil {
 		return nil, err
@@ -62,18 +66,23 @@ func openPostgres(ctx context.Context, url string, o options) (*postgresEngine, 
 }
 
 // pool prepares connections that stay open. reuse, if it is not nil, can refuse one that was used before.
-func pool(url string, most int, reuse func(context.Context, *pgx.Conn) error, prepare ...func(context.Context, *pgx.Conn) error) (*sql.DB, error) {
+func pool(
+	url string, most int, reuse func(context.Context, *pgx.Conn) error,
+	prepare ...func(context.Context, *pgx.Conn) error,
+) (*sql.DB, error) {
 	config, _, err := parse(url)
 	if err != nil {
 		return nil, err
 	}
 	afterConnect := stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
-		// A server may be configured not to wait for its disk, but what is acknowledged must be on it (requirement R30).
-		if _, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"); err != nil {
+		// A server may be configured not to wait for its disk, but what is acknowledged must be on it (requirement
+		// R30).
+		if _, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE "+
+			"current_setting('synchronous_commit') = 'off'"); err != nil {
 			return err
 		}
-		// A replica that freezes or is cut off within a transaction would keep its locks, and all others waiting, until the
-		// server notices, which can take hours. Our transactions are never idle between two statements.
+		// A replica that freezes or is cut off within a transaction would keep its locks, and all others waiting,
+		// until the server notices, which can take hours. Our transactions are never idle between two statements.
 		_, err := c.Exec(ctx, "SET idle_in_transaction_session_timeout = '30s'")
 		for _, f := range prepare {
 			if err == nil {
@@ -93,28 +102,33 @@ func pool(url string, most int, reuse func(context.Context, *pgx.Conn) error, pr
 	return db, nil
 }
 
-// parse reads a URL, and fills in what it does not say. Its errors are fixed texts: of a malformed URL nobody can say which part is the password.
+// parse reads a URL, and fills in what it does not say. Its errors are fixed texts: of a malformed URL nobody can say
+// which part is the password.
 func parse(url string) (config *pgx.ConnConfig, filled []string, err error) {
 	_, rest, ok := strings.Cut(url, "://")
 	if !ok {
 		return nil, nil, errors.New("the URL must begin with postgres://")
 	}
-	// An @ after the first / or ? ends a password that contains one of them. Its beginning would be taken for the host and
-	// shown.
-	if end := strings.IndexAny(rest, "@/?#"); strings.Count(rest, "@") > 1 || end >= 0 && rest[end] != '@' && strings.Contains(rest, "@") {
+	// An @ after the first / or ? ends a password that contains one of them. Its beginning would be taken for the
+	// host and shown.
+	if end := strings.IndexAny(rest, "@/?#"); strings.Count(rest, "@") > 1 || end >= 0 && rest[end] != '@' &&
+		strings.Contains(rest, "@") {
 		return nil, nil, errors.New("the URL cannot be read: @, /, ? and # in its password must be percent-encoded")
 	}
 	config, err = pgx.ParseConfig(url)
 	if err != nil {
-		return nil, nil, errors.New("the URL cannot be read: it must be like postgres://user:password@host:5432/database?sslmode=verify-full, " +
+		return nil, nil, errors.New("the URL cannot be read: it must be like " +
+			"postgres://user:password@host:5432/database?sslmode=verify-full, " +
 			"special characters percent-encoded, and the files that it names must be readable")
 	}
-	if config.ConnectTimeout == 0 { // the pool opens connections one after the other: one frozen host would stop all calls
+	// The pool opens connections one after the other: one frozen host would stop all calls.
+	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout
 		filled = append(filled, fmt.Sprintf("connect_timeout=%.0f", connectTimeout.Seconds()))
 	}
 	// A standby takes no writes. With one host, too: behind it can be any server of a cluster.
-	if config.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs=") && os.Getenv("PGTARGETSESSIONATTRS") == "" {
+	if config.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs=") &&
+		os.Getenv("PGTARGETSESSIONATTRS") == "" {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		filled = append(filled, "target_session_attrs=read-write")
 	}
@@ -140,23 +154,22 @@ const connectTimeout = 2 * time.Second
 // readOnlyServer is the code of a write at a standby: another server is or will be the primary.
 const readOnlyServer = "25006"
 
-// Unreachable reports whether an error of Open may be temporary: PostgreSQL does not answer, is starting, is read-only, or has no free
-// connection.
+// Unreachable reports whether an error of Open may be temporary: PostgreSQL does not answer, is starting, is
+// read-only, or has no free connection.
 func Unreachable(err error) bool {
-	var refused *pgconn.PgError
-	return unreachableServer(err) || errors.As(err, &refused) && strings.HasPrefix(refused.Code, "53")
+	return unreachableServer(err) || strings.HasPrefix(pgError(err).Code, "53")
 }
 
 func (e *postgresEngine) prepare(ctx context.Context) error {
 	if err := suits(ctx, e.db); err != nil {
 		return err
 	}
-	return e.transaction(ctx, func(ctx context.Context, q queries) error {
+	return e.transaction(ctx, func(q tx) error {
 		// Replicas start together: one migrates, the others wait and find nothing to do.
-		if err := advisoryLock(ctx, q, "migrate"); err != nil {
+		if err := advisoryLock(q, "migrate"); err != nil {
 			return err
 		}
-		return migrate(ctx, q, forPostgres)
+		return migrate(q, forPostgres)
 	})
 }
 
@@ -165,15 +178,16 @@ func suits(ctx context.Context, db *sql.DB) error {
 	if err := hasSessions(ctx, db); err != nil {
 		return err
 	}
-	return speaksUTF8(ctx, db)
+	return speaksUTF8(tx{ctx, db})
 }
 
-// hasSessions refuses a pooler that gives each transaction any of its sessions. Prepared statements would be missing, and the settings of
-// pool would be those of other transactions: an acknowledged callback might not be on the disk.
+// hasSessions refuses a pooler that gives each transaction any of its sessions. Prepared statements would be missing,
+// and the settings of pool would be those of other transactions: an acknowledged callback might not be on the disk.
 //
-// With sessions, each of two connections has a process of the server of its own, and keeps it. Without them, the second connection gets that of
-// the first if the pooler prefers the session used last, and the first gets another one each time if it prefers the one unused for longest. Other
-// callers of the pooler can hide that once, but not in all rounds.
+// With sessions, each of two connections has a process of the server of its own, and keeps it. Without them, the
+// second connection gets that of the first if the pooler prefers the session used last, and the first gets another
+// one each time if it prefers the one unused for longest. Other callers of the pooler can hide that once, but not in
+// all rounds.
 func hasSessions(ctx context.Context, db *sql.DB) error {
 	var connections [2]*sql.Conn
 	for i := range connections {
@@ -188,11 +202,13 @@ func hasSessions(ctx context.Context, db *sql.DB) error {
 	for n := range 3 * sessionRounds {
 		i := n % 3 / 2 // twice the first, once the second
 		var process string
-		if err := connections[i].QueryRowContext(ctx, "SELECT pg_backend_pid() || ' ' || pg_postmaster_start_time()", pgx.QueryExecModeExec).Scan(&process); err != nil {
+		const asked = "SELECT pg_backend_pid() || ' ' || pg_postmaster_start_time()"
+		if err := connections[i].QueryRowContext(ctx, asked, pgx.QueryExecModeExec).Scan(&process); err != nil {
 			return err
 		}
 		if own[i] = cmp.Or(own[i], process); own[i] != process || own[0] == own[1] {
-			return errors.New("a connection does not have a session of its own: connect to PostgreSQL directly, or set the pooler to sessions (PgBouncer: pool_mode = session)")
+			return errors.New("a connection does not have a session of its own: connect to PostgreSQL directly, " +
+				"or set the pooler to sessions (PgBouncer: pool_mode = session)")
 		}
 	}
 	return nil
@@ -201,9 +217,8 @@ func hasSessions(ctx context.Context, db *sql.DB) error {
 // sessionRounds: at most 4 were needed in 15,000 trials, with pools of 2 to 50 sessions and up to 100 other callers.
 const sessionRounds = 12
 
-func speaksUTF8(ctx context.Context, q queries) error {
-	var encoding string
-	err := q.QueryRowContext(ctx, "SHOW server_encoding").Scan(&encoding)
+func speaksUTF8(q tx) error {
+	encoding, err := value[string](q, "SHOW server_encoding")
 	if err == nil && encoding != "UTF8" {
 		err = fmt.Errorf("the encoding of the database must be UTF8, not %s", encoding)
 	}
@@ -211,9 +226,8 @@ func speaksUTF8(ctx context.Context, q queries) error {
 }
 
 // writes refuses a server that is read-only, such as a standby.
-func writes(ctx context.Context, q queries) error {
-	var readOnly string
-	err := q.QueryRowContext(ctx, "SHOW transaction_read_only").Scan(&readOnly)
+func writes(q tx) error {
+	readOnly, err := value[string](q, "SHOW transaction_read_only")
 	if err == nil && readOnly != "off" {
 		err = errors.New("PostgreSQL is read-only")
 	}
@@ -221,14 +235,14 @@ func writes(ctx context.Context, q queries) error {
 }
 
 // advisoryLock takes the lock that a key names until the transaction ends.
-func advisoryLock(ctx context.Context, q queries, key ...string) error {
-	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", number(key))
+func advisoryLock(q tx, key ...string) error {
+	_, err := q.exec("SELECT pg_advisory_xact_lock($1)", number(key))
 	return err
 }
 
 // advisoryLockShared is advisoryLock, except that several transactions can have the lock in this way at once.
-func advisoryLockShared(ctx context.Context, q queries, key ...string) error {
-	_, err := q.ExecContext(ctx, "SELECT pg_advisory_xact_lock_shared($1)", number(key))
+func advisoryLockShared(q tx, key ...string) error {
+	_, err := q.exec("SELECT pg_advisory_xact_lock_shared($1)", number(key))
 	return err
 }
 
@@ -238,51 +252,55 @@ func number(key []string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-func (e *postgresEngine) transaction(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *postgresEngine) transaction(ctx context.Context, f func(tx) error) error {
 	since := e.guard.changes.Load()
+	var own *slot
+	defer func() {
+		if own != nil {
+			e.guard.slots <- own
+		}
+	}()
+	raised := 0
 	// Whatever the server's default, a statement after a lock must see what was committed before the lock was taken.
-	tx, err := e.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
-	if !e.guarding.Load() {
-		if err := f(ctx, tx); err != nil {
+	err := within(ctx, e.db, sql.LevelReadCommitted, func(t *sql.Tx) (err error) {
+		q := tx{ctx, t}
+		if e.guarding.Load() {
+			own = <-e.guard.slots
+		}
+		if err := f(q); err != nil || own == nil {
 			return err
 		}
-		return tx.Commit()
-	}
-	s := <-e.guard.slots
-	defer func() { e.guard.slots <- s }()
-	if err := f(ctx, tx); err != nil {
-		return err
-	}
-	var raised int
-	if err := tx.QueryRowContext(ctx, raisingIfChanged, e.guard.next(s)...).Scan(&raised); err != nil {
+		raised, err = value[int](q, raisingIfChanged, e.guard.next(own)...)
 		return e.fell(err)
-	}
-	if err := tx.Commit(); err != nil || raised == 0 {
+	})
+	if err != nil || raised == 0 {
 		return err
 	}
-	return e.guard.acknowledge(s, since)
+	return e.guard.acknowledge(own, since)
 }
 
-func (e *postgresEngine) write(ctx context.Context, f func(context.Context, queries) error) error {
-	e.using.RLock()
-	defer e.using.RUnlock()
-	if e.closed {
-		return errClosed
-	}
-	return e.transaction(ctx, f)
+func (e *postgresEngine) read(ctx context.Context, f func(tx) error) error {
+	return e.call(ctx, func() error { return f(tx{ctx, e.db}) })
 }
 
-func (e *postgresEngine) read(ctx context.Context, f func(context.Context, queries) error) error {
-	e.using.RLock()
-	defer e.using.RUnlock()
-	if e.closed {
-		return errClosed
-	}
-	return f(ctx, e.db)
+func (e *postgresEngine) write(ctx context.Context, f func(tx) error) error {
+	return e.call(ctx, func() error { return e.transaction(ctx, f) })
+}
+
+func (e *postgresEngine) record(ctx context.Context, n *entry) error {
+	return e.call(ctx, func() error { return e.do(job{ctx: ctx, entry: n}) })
+}
+
+// call calls do, unless the engine is closed or the database is known to be down.
+func (e *postgresEngine) call(ctx context.Context, do func() error) error {
+	return e.try(ctx, func() error {
+		e.using.RLock()
+		defer e.using.RUnlock()
+		if e.closed {
+			return errClosed
+		}
+		return do()
+	})
 }
 
 func (e *postgresEngine) guarded() *guard { return e.guard }
@@ -298,6 +316,6 @@ func (e *postgresEngine) close() error {
 	<-e.gone
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 	defer cancel()
-	_ = e.guard.leave(ctx, e.db) // if the server does not answer, the rows stay
+	_ = e.guard.leave(tx{ctx, e.db}) // if the server does not answer, the rows stay
 	return errors.Join(e.batches.Close(), e.db.Close())
 }

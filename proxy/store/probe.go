@@ -21,11 +21,7 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return roomFor(path)
 	}
-	path, _, err = resolve(path)
-	if err != nil {
-		return err
-	}
-	source, err := approach(ctx, path)
+	_, source, _, err := approach(ctx, path)
 	if err != nil {
 		return explained(err)
 	}
@@ -37,8 +33,9 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 	return explained(o.patiently(ctx, func() error { return tryToWrite(ctx, db, o) }))
 }
 
-// patiently repeats f while another process has the lock, for as long as o.busy. SQLite itself would ask for the lock less and less often,
-// and might never get it from a running process, which has it nearly all the time; for some steps it does not wait at all.
+// patiently repeats f while another process has the lock, for as long as o.busy. SQLite itself would ask for the lock
+// less and less often, and might never get it from a running process, which has it nearly all the time; for some
+// steps it does not wait at all.
 func (o options) patiently(ctx context.Context, f func() error) error {
 	patience, cancel := context.WithTimeout(ctx, o.busy)
 	defer cancel()
@@ -66,25 +63,26 @@ func roomFor(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// tryToWrite checks a file as Open does, in a transaction that is rolled back. It makes the first write of Open, because SQLite
-// grants the lock on a read-only file, too, and not every system reports that earlier.
+// tryToWrite checks a file as Open does, in a transaction that is rolled back. It makes the first write of Open,
+// because SQLite grants the lock on a read-only file, too, and not every system reports that earlier.
 func tryToWrite(ctx context.Context, db *sql.DB, o options) error {
-	tx, err := db.BeginTx(ctx, nil)
+	t, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // always
-	if _, err := recognise(ctx, tx); err != nil {
+	defer func() { _ = t.Rollback() }() // always
+	q := tx{ctx, t}
+	if _, err := recognise(q); err != nil {
 		return err
 	}
-	s, err := examine(ctx, tx, forSQLite)
+	s, err := examine(q, forSQLite)
+	if err == nil {
+		err = o.checkKeys(q, s)
+	}
 	if err != nil {
 		return err
 	}
-	if err := o.checkKeys(ctx, tx, s); err != nil {
-		return err
-	}
-	return mark(ctx, tx)
+	return mark(q)
 }
 
 func probePostgres(ctx context.Context, url string, o options) error {
@@ -96,56 +94,57 @@ func probePostgres(ctx context.Context, url string, o options) error {
 	if err := suits(ctx, db); err != nil {
 		return err
 	}
-	if err := writes(ctx, db); err != nil {
+	q := tx{ctx, db}
+	if err := writes(q); err != nil {
 		return err
 	}
-	s, err := examine(ctx, db, forPostgres)
+	s, err := examine(q, forPostgres)
 	if err != nil {
 		return err
 	}
 	if s.version < len(s.files) {
-		return mayCreate(ctx, db)
+		return mayCreate(q)
 	}
-	if err := mayWrite(ctx, db); err != nil {
+	if err := mayWrite(q); err != nil {
 		return err
 	}
-	return o.checkKeys(ctx, db, s)
+	return o.checkKeys(q, s)
 }
 
 // checkKeys is the check of keys that Open makes, if the tables are up to date. Older tables have no encrypted rows.
-func (o options) checkKeys(ctx context.Context, q queries, s schema) error {
+func (o options) checkKeys(q tx, s schema) error {
 	keys, err := newKeyring(o.keys)
 	if err != nil || s.version < len(s.files) {
 		return err
 	}
-	return keys.check(ctx, q)
+	return keys.check(q)
 }
 
-func mayCreate(ctx context.Context, q queries) error {
-	var schema sql.NullString // NULL if none of the search path exists
-	var may sql.NullBool
-	if err := q.QueryRowContext(ctx, `
-		SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE')`).Scan(&schema, &may); err != nil {
+func mayCreate(q tx) error {
+	var schema string // "" if none of the search path exists
+	var may bool
+	if err := q.row(`
+		SELECT coalesce(current_schema(), ''), coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)`).
+		Scan(&schema, &may); err != nil {
 		return err
 	}
-	if !may.Bool {
-		return fmt.Errorf("the tables are to be made or changed, and the user may not do so in the schema %q", schema.String)
+	if !may {
+		return fmt.Errorf("the tables are to be made or changed, and the user may not do so in the schema %q", schema)
 	}
 	return nil
 }
 
-func mayWrite(ctx context.Context, q queries) error {
-	var missing string
-	err := q.QueryRowContext(ctx, `
+func mayWrite(q tx) error {
+	missing, err := value[string](q, `
 		SELECT privilege || ' on ' || name
 		FROM unnest(ARRAY['billbridge_upstreams', 'billbridge_addresses', 'billbridge_callbacks', 'billbridge_owners',
 				'billbridge_rollout', 'billbridge_stages', 'billbridge_audit', 'billbridge_seen', 'billbridge_counts',
-				'billbridge_clock', 'billbridge_unknown', 'billbridge_proven', 'billbridge_doubled', 'billbridge_gateways',
-				'billbridge_secret']) AS name,
+				'billbridge_clock', 'billbridge_unknown', 'billbridge_proven', 'billbridge_doubled',
+				'billbridge_gateways', 'billbridge_secret']) AS name,
 			unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
-		WHERE NOT has_table_privilege(name, privilege) LIMIT 1`).Scan(&missing)
+		WHERE NOT has_table_privilege(name, privilege) LIMIT 1`)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
+	case errors.Is(err, ErrNotFound):
 		return nil
 	case err != nil:
 		return err

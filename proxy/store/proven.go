@@ -7,7 +7,8 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// UnprovenRows is the most rows that a key can hold before its first success. Calls that are under way at the same time can add some.
+// UnprovenRows is the most rows that a key can hold before its first success. Calls that are under way at the same
+// time can add some.
 const UnprovenRows = 1000
 
 // Prove records that a call of a partner succeeded, so that its key is valid. The row is never removed.
@@ -19,10 +20,8 @@ func (s *Store) Prove(ctx context.Context, partner partner.ID) error {
 		return nil
 	}
 	generation := s.Generation()
-	_, err := write(ctx, s, "recording a valid key", func(ctx context.Context, q queries) (none struct{}, err error) {
-		_, err = q.ExecContext(ctx, "INSERT INTO billbridge_proven (partner) VALUES ($1) ON CONFLICT (partner) DO NOTHING", partner)
-		return none, err
-	})
+	err := s.exec(ctx, "recording a valid key",
+		"INSERT INTO billbridge_proven (partner) VALUES ($1) ON CONFLICT (partner) DO NOTHING", partner)
 	if err == nil {
 		s.proven.Store(partner, generation)
 	}
@@ -35,18 +34,18 @@ func (s *Store) KnownProven(partner partner.ID) bool {
 	return known && generation == s.Generation() // another server can lack the row
 }
 
-// MayHold reports whether a call of a partner may add rows. Before the first success of its key, a partner can hold UnprovenRows of
-// them: otherwise anybody could fill the store. It reads at most so many entries of an index in each table, and nothing for a
-// partner that this process knows.
+// MayHold reports whether a call of a partner may add rows. Before the first success of its key, a partner can hold
+// UnprovenRows of them: otherwise anybody could fill the store. It reads at most so many entries of an index in each
+// table, and nothing for a partner that this process knows.
 func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
 	if s.KnownProven(partner) {
 		return true, nil
 	}
 	generation := s.Generation()
-	return read(ctx, s, "counting the rows of a key", func(ctx context.Context, q queries) (bool, error) {
+	return read(ctx, s, "counting the rows of a key", func(q tx) (bool, error) {
 		var proven bool
 		var rows int
-		err := q.QueryRowContext(ctx, `
+		err := q.row(`
 			SELECT EXISTS (SELECT 1 FROM billbridge_proven WHERE partner = $1),
 				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses WHERE unproven = $1 LIMIT $2) AS addresses)
 				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_owners WHERE partner = $1 LIMIT $2) AS owners)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,7 +30,8 @@ type Result struct {
 	Reason string // why it failed; "" if it did not
 }
 
-// hosts selects the hosts of waiting callbacks. It reads one entry of the index for each host, however many callbacks wait.
+// hosts selects the hosts of waiting callbacks. It reads one entry of the index for each host, however many callbacks
+// wait.
 const hosts = `
 	WITH RECURSIVE hosts (host) AS (
 		SELECT min(host) FROM billbridge_callbacks WHERE state = 'waiting'
@@ -40,8 +40,8 @@ const hosts = `
 		FROM hosts WHERE hosts.host IS NOT NULL
 	)`
 
-// claimable selects the oldest due callbacks of one host, at most $2. A callback is left out if an earlier one of its order is
-// waiting, or if any one of its order is under way.
+// claimable selects the oldest due callbacks of one host, at most $2. A callback is left out if an earlier one of its
+// order is waiting, or if any one of its order is under way.
 const claimable = `
 	c.state = 'waiting' AND c.host = hosts.host AND c.due <= $1 AND NOT EXISTS (
 		SELECT 1 FROM billbridge_callbacks e
@@ -57,20 +57,25 @@ const (
 	// Callbacks that another replica is claiming are skipped.
 	claimPostgres = hosts + `
 	SELECT found.seq, found.host, found.partner FROM hosts CROSS JOIN LATERAL (
-		SELECT c.seq, c.host, c.partner, c.due FROM billbridge_callbacks c WHERE ` + claimable + ` FOR UPDATE SKIP LOCKED
+		SELECT c.seq, c.host, c.partner, c.due FROM billbridge_callbacks c
+			WHERE ` + claimable + ` FOR UPDATE SKIP LOCKED
 	) found ORDER BY found.due, found.seq`
 )
 
-// Claim claims callbacks that are due, the longest due first: at most limit, and for each host and partner at most perHost and
-// perPartner together with those under way. busy counts those under way, by Host and by Partner (no host looks like a partner).
-// Of each order it claims only the first waiting callback, and none while one is under way: a callback that waits for its next
-// attempt holds back later ones.
+// Claim claims callbacks that are due, the longest due first: at most limit, and for each host and partner at most
+// perHost and perPartner together with those under way. busy counts those under way, by Host and by Partner (no host
+// looks like a partner). Of each order it claims only the first waiting callback, and none while one is under way: a
+// callback that waits for its next attempt holds back later ones.
 //
-// A claim lasts for lease. If it is not finished by then, because its process died, the callback can be claimed again. So lease
-// must be longer than an attempt plus the difference between the clocks of replicas. Two replicas never hold one callback at once.
+// A claim lasts for lease. If it is not finished by then, because its process died, the callback can be claimed
+// again. So lease must be longer than an attempt plus the difference between the clocks of replicas. Two replicas
+// never hold one callback at once.
 //
-// A callback whose key this process does not have is left to other replicas. Then there is an error beside those that were claimed.
-func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, limit, perHost, perPartner int, busy map[string]int) ([]Claimed, error) {
+// A callback whose key this process does not have is left to other replicas. Then there is an error beside those that
+// were claimed.
+func (s *Store) Claim(
+	ctx context.Context, now time.Time, lease time.Duration, limit, perHost, perPartner int, busy map[string]int,
+) ([]Claimed, error) {
 	if limit <= 0 || perHost <= 0 || perPartner <= 0 {
 		return nil, nil
 	}
@@ -79,22 +84,20 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 		find = claimPostgres
 	}
 	expires := now.Add(lease)
-	type claim struct {
-		claimed    []Claimed
-		unreadable error
-	}
-	r, err := write(ctx, s, "claiming callbacks", func(ctx context.Context, q queries) (r claim, err error) {
-		if err := s.lockShared(ctx, q, claims); err != nil { // with other claims; see betweenClaims
-			return r, err
+	return write(ctx, s, "claiming callbacks", func(q tx) (claimed []Claimed, err error) {
+		if err := s.lockShared(q, claims); err != nil { // with other claims; see betweenClaims
+			return nil, err
 		}
-		found, err := candidates(ctx, q, find, now, perHost)
+		found, err := list(q, func(c *candidate, row row) error { return row.Scan(&c.seq, &c.host, &c.partner) },
+			find, now, perHost)
 		if err != nil {
-			return r, err
+			return nil, err
 		}
-		token := newToken()
+		token := newToken(16)
+		var unreadable error
 		taken := map[string]int{}
 		for _, f := range found {
-			if len(r.claimed) == limit {
+			if len(claimed) == limit {
 				break
 			}
 			if busy[f.host]+taken[f.host] >= perHost || busy[f.partner]+taken[f.partner] >= perPartner {
@@ -104,24 +107,20 @@ func (s *Store) Claim(ctx context.Context, now time.Time, lease time.Duration, l
 			taken[f.partner]++
 			var body []byte
 			c := Claimed{lease: token}
-			c.Callback, err = s.scan(q.QueryRowContext(ctx, `
+			c.Callback, err = s.scan(q.row(`
 				UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING `+columnsAndBody+`, due`,
-				token, expires.UnixMilli(), f.seq), &body, moment{&c.expires})
+				token, expires, f.seq), &body, &c.expires)
 			if errors.As(err, new(*keyError)) {
-				r.unreadable = err
+				unreadable = refused{err} // the others are claimed
 				continue
 			}
 			if err != nil {
-				return r, err
+				return nil, err
 			}
-			r.claimed = append(r.claimed, c)
+			claimed = append(claimed, c)
 		}
-		return r, nil
+		return claimed, unreadable
 	})
-	if err == nil {
-		err = r.unreadable
-	}
-	return r.claimed, err
 }
 
 type candidate struct {
@@ -129,22 +128,19 @@ type candidate struct {
 	host, partner string
 }
 
-func candidates(ctx context.Context, q queries, find string, now time.Time, perHost int) ([]candidate, error) {
-	rows, err := q.QueryContext(ctx, find, now.UnixMilli(), perHost)
-	return collect(rows, err, func(c *candidate, row *sql.Rows) error { return row.Scan(&c.seq, &c.host, &c.partner) })
-}
-
-func newToken() string {
-	var token [16]byte
-	_, _ = rand.Read(token[:]) // never fails
-	return hex.EncodeToString(token[:])
+// newToken returns n random bytes as hex digits.
+func newToken(n int) string {
+	token := make([]byte, n)
+	_, _ = rand.Read(token) // never fails
+	return hex.EncodeToString(token)
 }
 
 // attemptsKept is the number of attempts that are kept of one callback: the last ones.
 const attemptsKept = 100
 
-// Finish records how an attempt at a claimed callback ended, and ends the claim. If the claim expired and the callback was claimed
-// again, it records nothing and returns an error. If it expired and was not claimed again, it is still good.
+// Finish records how an attempt at a claimed callback ended, and ends the claim. If the claim expired and the
+// callback was claimed again, it records nothing and returns an error. If it expired and was not claimed again, it is
+// still good.
 func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 	ctx = patient(ctx)
 	var done time.Time
@@ -162,33 +158,32 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 	if r.State != Waiting {
 		next = r.At
 	}
-	held, err := write(ctx, s, "recording an attempt", func(ctx context.Context, q queries) (bool, error) {
+	return s.update(ctx, "recording an attempt", func(q tx) error {
 		var seq, number int64
-		err := q.QueryRowContext(ctx, `
+		err := q.row(`
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
 				last_at = $3, last_status = $4, last_outcome = $5, done = $6
 			WHERE id = $7 AND lease = $8 AND state = 'waiting' RETURNING seq`,
-			string(r.State), next.UnixMilli(), r.At.UnixMilli(), r.Status, printable(r.Outcome), millis(done), c.ID, c.lease).Scan(&seq)
-		if errors.Is(err, sql.ErrNoRows) {
-			return false, nil
+			string(r.State), next, r.At, r.Status, printable(r.Outcome), done, c.ID, c.lease).Scan(&seq)
+		if errors.Is(err, ErrNotFound) {
+			err = refused{errLeaseLost}
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		// The row is locked until the transaction ends, so no other attempt gets the same number.
-		err = q.QueryRowContext(ctx, `
+		err = q.row(`
 			INSERT INTO billbridge_attempts (callback, number, ended, took, status, code, outcome, reason)
-			SELECT $1, coalesce(max(number), 0) + 1, $2, $3, $4, $5, $6, $7 FROM billbridge_attempts WHERE callback = $1 RETURNING number`,
-			seq, r.At.UnixMilli(), r.Took.Milliseconds(), r.Status, printable(r.Code), printable(r.Outcome), printable(r.Reason)).Scan(&number)
+			SELECT $1, coalesce(max(number), 0) + 1, $2, $3, $4, $5, $6, $7 FROM billbridge_attempts
+				WHERE callback = $1 RETURNING number`,
+			seq, r.At, r.Took.Milliseconds(), r.Status, printable(r.Code), printable(r.Outcome),
+			printable(r.Reason)).Scan(&number)
 		if err == nil && number > attemptsKept {
-			_, err = q.ExecContext(ctx, "DELETE FROM billbridge_attempts WHERE callback = $1 AND number <= $2", seq, number-attemptsKept)
+			_, err = q.exec("DELETE FROM billbridge_attempts WHERE callback = $1 AND number <= $2", seq,
+				number-attemptsKept)
 		}
-		return true, err
+		return err
 	})
-	if err == nil && !held {
-		err = errLeaseLost
-	}
-	return err
 }
 
 // An Attempt is an attempt that has ended.
@@ -204,31 +199,28 @@ type Attempt struct {
 
 // Attempts returns the last attempts at the callback with an id, in their order. There are none of an unknown callback.
 func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
-	if storable(map[string]string{"id": id}) != nil {
+	if storable("id", id) != nil {
 		return nil, nil
 	}
-	return read(ctx, s, "reading attempts", func(ctx context.Context, q queries) ([]Attempt, error) {
-		rows, err := q.QueryContext(ctx, `
+	return read(ctx, s, "reading attempts", func(q tx) ([]Attempt, error) {
+		return list(q, func(a *Attempt, row row) error {
+			err := row.Scan(&a.Number, &a.Ended, &a.Took, &a.Status, &a.Code, &a.Outcome, &a.Reason)
+			a.Took *= time.Millisecond
+			return err
+		}, `
 			SELECT number, ended, took, status, code, outcome, reason FROM billbridge_attempts
 			WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
-		return collect(rows, err, func(a *Attempt, row *sql.Rows) error {
-			var took int64
-			err := row.Scan(&a.Number, moment{&a.Ended}, &took, &a.Status, &a.Code, &a.Outcome, &a.Reason)
-			a.Took = time.Duration(took) * time.Millisecond
-			return err
-		})
 	})
 }
 
-// NextDue returns the next time after now at which a waiting callback becomes due or a claim expires; ok is false if there is none.
-// What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps until NextDue misses
-// nothing, if it also wakes when a callback is accepted and when an attempt ends.
+// NextDue returns the next time after now at which a waiting callback becomes due or a claim expires; ok is false if
+// there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
+// until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
-	at, err = read(ctx, s, "reading when a callback is due", func(ctx context.Context, q queries) (at time.Time, err error) {
-		err = q.QueryRowContext(ctx, hosts+`
+	at, err = read(ctx, s, "reading when a callback is due", func(q tx) (time.Time, error) {
+		return value[time.Time](q, hosts+`
 			SELECT min((SELECT min(c.due) FROM billbridge_callbacks c
-				WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now.UnixMilli()).Scan(moment{&at})
-		return at, err
+				WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now)
 	})
 	return at, err == nil && !at.IsZero(), err
 }
@@ -242,28 +234,24 @@ type Backlog struct {
 
 // Stats returns the backlog of each upstream that has one.
 func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
-	return read(ctx, s, "counting callbacks", func(ctx context.Context, q queries) (map[string]Backlog, error) {
-		rows, err := q.QueryContext(ctx, `
-			SELECT upstream, count(*), 0, min(received) FROM billbridge_callbacks WHERE state = 'waiting' GROUP BY upstream
-			UNION ALL
-			SELECT upstream, 0, count(*), NULL FROM billbridge_callbacks WHERE state = 'dead' GROUP BY upstream`)
+	return read(ctx, s, "counting callbacks", func(q tx) (map[string]Backlog, error) {
 		all := map[string]Backlog{}
-		err = each(rows, err, func(row *sql.Rows) error {
+		return all, q.each(func(row row) error {
 			var upstream string
-			var waiting, dead int
-			var oldest sql.NullInt64
-			if err := row.Scan(&upstream, &waiting, &dead, &oldest); err != nil {
-				return err
-			}
-			b := all[upstream]
-			b.Waiting += waiting
-			b.Dead += dead
-			if oldest.Valid {
-				b.Oldest = max(0, now.Sub(time.UnixMilli(oldest.Int64)))
+			var b Backlog
+			var oldest time.Time
+			err := row.Scan(&upstream, &b.Waiting, &b.Dead, &oldest)
+			if !oldest.IsZero() {
+				b.Oldest = max(0, now.Sub(oldest))
 			}
 			all[upstream] = b
-			return nil
-		})
-		return all, err
+			return err
+		}, `
+			SELECT upstream, CAST(sum(waiting) AS BIGINT), CAST(sum(dead) AS BIGINT), min(oldest) FROM (
+				SELECT upstream, count(*) AS waiting, 0 AS dead, min(received) AS oldest
+				FROM billbridge_callbacks WHERE state = 'waiting' GROUP BY upstream
+				UNION ALL
+				SELECT upstream, 0, count(*), NULL FROM billbridge_callbacks WHERE state = 'dead' GROUP BY upstream
+			) AS backlog GROUP BY upstream`)
 	})
 }

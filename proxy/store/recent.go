@@ -3,16 +3,13 @@ package store
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// recentWrites counts what became of the writes of the last seconds. A disk can be full for most writes, and still have room for that of Ping.
-// The zero value is ready to use.
+// recentWrites counts what became of the writes of the last seconds. A disk can be full for most writes, and still
+// have room for that of Ping. The zero value is ready to use.
 type recentWrites struct {
 	mu      sync.Mutex
 	seconds [recentSeconds]struct {
@@ -28,14 +25,14 @@ const (
 	fewWrites     = 3
 )
 
-// observe counts a write. One that its caller gave up, or that the database refused because of its content, does not show a failure.
+// observe counts a write. One that its caller gave up, or that the database refused because of its content, does not
+// show a failure.
 func (r *recentWrites) observe(err error) {
-	var refused *pgconn.PgError
+	code := pgError(err).Code
 	switch {
 	case errors.Is(err, context.Canceled):
 		return
-	case slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) }),
-		errors.As(err, &refused) && (strings.HasPrefix(refused.Code, "22") || strings.HasPrefix(refused.Code, "23") || strings.HasPrefix(refused.Code, "40")):
+	case isSentinel(err), strings.HasPrefix(code, "22"), strings.HasPrefix(code, "23"), strings.HasPrefix(code, "40"):
 		err = nil
 	}
 	now := time.Now().Unix()

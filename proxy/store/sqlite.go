@@ -21,8 +21,8 @@ const applicationID = 0x62627374
 
 var errNotOurs = errors.New("it is not a store of billbridge")
 
-// sqliteEngine is SQLite: one connection that writes, whose transactions each carry the writes of many callers, and a few that
-// read. In memory there is only one connection.
+// sqliteEngine is SQLite: one connection that writes, whose transactions each carry the writes of many callers, and a
+// few that read. In memory there is only one connection.
 type sqliteEngine struct {
 	writer, readers *sql.DB
 	keeper          *sql.Conn // open as long as the store, so that SQLite does not remove its log meanwhile
@@ -89,7 +89,8 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err er
 		pragmas = append(pragmas, "max_page_count("+strconv.Itoa(o.pages)+")")
 	}
 	if file == "" {
-		if e.writer, err = connect("file::memory:", url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}, 1); err != nil {
+		if e.writer, err = connect("file::memory:", url.Values{"_txlock": {"immediate"}, "_pragma": pragmas},
+			1); err != nil {
 			return err
 		}
 		e.readers = e.writer
@@ -103,24 +104,23 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err er
 	if err := create(path); err != nil {
 		return err
 	}
-	path, before, err := resolve(path)
-	if err != nil {
-		return err
-	}
-	source, err := approach(ctx, path)
+	path, source, before, err := approach(ctx, path)
 	if err != nil {
 		return err
 	}
 	// rw: a file that was removed must not be created again.
-	if e.writer, err = connect(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": pragmas}, 1); err != nil {
+	if e.writer, err = connect(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": pragmas},
+		1); err != nil {
 		return err
 	}
-	// Another process may be starting or stopping: SQLite does not wait for the lock before it changes the journal mode.
+	// Another process may be starting or stopping: SQLite does not wait for the lock before it changes the journal
+	// mode.
 	if err := o.patiently(ctx, func() error { return e.prepare(ctx, false) }); err != nil {
 		return err
 	}
 	const reading = 4
-	if e.readers, err = connect(source, url.Values{"mode": {"rw"}, "_pragma": append(pragmas, "query_only(1)")}, reading+1); err != nil {
+	if e.readers, err = connect(source, url.Values{"mode": {"rw"}, "_pragma": append(pragmas, "query_only(1)")},
+		reading+1); err != nil {
 		return err
 	}
 	if e.keeper, err = e.readers.Conn(ctx); err != nil {
@@ -148,27 +148,23 @@ func inFolder(file string) (path string, err error) {
 	return path, nil
 }
 
-// resolve follows links to the file itself: SQLite keeps its log in the folder of that.
-func resolve(path string) (file string, info os.FileInfo, err error) {
-	if file, err = filepath.EvalSymlinks(path); err != nil {
-		return "", nil, err
+// approach follows links to the file itself, because SQLite keeps its log in the folder of that, and checks it before
+// it is opened for writing. source is its path, escaped for SQLite.
+func approach(ctx context.Context, path string) (file, source string, info os.FileInfo, err error) {
+	if file, err = filepath.EvalSymlinks(path); err == nil {
+		info, err = os.Stat(file)
 	}
-	if info, err = os.Stat(file); err != nil {
-		return "", nil, err
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a file")
 	}
-	if !info.Mode().IsRegular() {
-		return "", nil, errors.New("it is not a file")
+	source = (&url.URL{Scheme: "file", Path: file}).String()
+	if err == nil {
+		err = recogniseUntouched(ctx, source)
 	}
-	return file, info, nil
-}
-
-// approach checks a file before it is opened for writing, and returns its path escaped for SQLite.
-func approach(ctx context.Context, path string) (source string, err error) {
-	source = (&url.URL{Scheme: "file", Path: path}).String()
-	if err := recogniseUntouched(ctx, source); err != nil {
-		return "", err
+	if err == nil {
+		err = writable(file)
 	}
-	return source, writable(path)
+	return file, source, info, err
 }
 
 // create makes the file if it is missing, readable for its owner alone: it will hold payments.
@@ -194,32 +190,32 @@ func connect(source string, values url.Values, most int) (*sql.DB, error) {
 	return db, nil
 }
 
-// recogniseUntouched refuses a file of another program without taking a lock on it. It does not see what is still in the file's
-// log; prepare looks again. Opened immutable: a concurrent checkpoint would look like corruption. writable_schema(1) keeps SQLite
-// from reporting that.
+// recogniseUntouched refuses a file of another program without taking a lock on it. It does not see what is still in
+// the file's log; prepare looks again. Opened immutable: a concurrent checkpoint would look like corruption.
+// writable_schema(1) keeps SQLite from reporting that.
 func recogniseUntouched(ctx context.Context, source string) error {
 	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"writable_schema(1)"}}, 1)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	_, err = recognise(ctx, db)
+	_, err = recognise(tx{ctx, db})
 	return err
 }
 
-// recognise reports whether a file is new, and refuses one that is neither new nor a store. It changes nothing. Of a store it reads
-// only the header.
-func recognise(ctx context.Context, q queries) (fresh bool, err error) {
+// recognise reports whether a file is new, and refuses one that is neither new nor a store. It changes nothing. Of a
+// store it reads only the header.
+func recognise(q tx) (fresh bool, err error) {
 	var application, version, things int
-	if err := q.QueryRowContext(ctx, "PRAGMA application_id").Scan(&application); err != nil {
+	if err := q.row("PRAGMA application_id").Scan(&application); err != nil {
 		return false, err
 	}
 	if application == applicationID {
 		return false, nil
 	}
 	if err := errors.Join(
-		q.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version),
-		q.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&things),
+		q.row("PRAGMA user_version").Scan(&version),
+		q.row("SELECT count(*) FROM sqlite_schema").Scan(&things),
 	); err != nil {
 		return false, err
 	}
@@ -230,15 +226,15 @@ func recognise(ctx context.Context, q queries) (fresh bool, err error) {
 }
 
 // mark marks a file as a store.
-func mark(ctx context.Context, q queries) error {
-	_, err := q.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+func mark(q tx) error {
+	_, err := q.exec(fmt.Sprintf("PRAGMA application_id = %d", applicationID))
 	return err
 }
 
 // prepare marks a new file as a store, and then sets what the header keeps.
 func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 	// Incremental vacuum must be set before the file has its first page.
-	fresh, err := recognise(ctx, e.writer)
+	fresh, err := recognise(tx{ctx, e.writer})
 	if err != nil {
 		return err
 	}
@@ -247,10 +243,10 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 			return err
 		}
 	}
-	if err := e.transaction(ctx, func(ctx context.Context, q queries) error {
-		fresh, err := recognise(ctx, q) // again: another process may have made it a store
+	if err := e.transaction(ctx, func(q tx) error {
+		fresh, err := recognise(q) // again: another process may have made it a store
 		if err == nil && fresh {
-			err = mark(ctx, q)
+			err = mark(q)
 		}
 		return err
 	}); err != nil {
@@ -262,36 +258,36 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 			return err
 		}
 		if mode != "wal" {
-			return fmt.Errorf("its file system cannot share memory between processes, which the log needs: the journal mode stays %q", mode)
+			return fmt.Errorf("its file system cannot share memory between processes, which the log needs: the "+
+				"journal mode stays %q", mode)
 		}
 	}
-	return e.transaction(ctx, func(ctx context.Context, q queries) error {
-		return migrate(ctx, q, forSQLite)
+	return e.transaction(ctx, func(q tx) error {
+		return migrate(q, forSQLite)
 	})
 }
 
-func (e *sqliteEngine) transaction(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *sqliteEngine) transaction(ctx context.Context, f func(tx) error) error {
 	if !e.guarding {
 		return e.unguarded(ctx, f)
 	}
 	since, own, raised := e.guard.changes.Load(), e.guard.all[0], int64(0)
-	err := e.unguarded(ctx, func(ctx context.Context, q queries) error {
-		var before, after int64 // a transaction that changes nothing does not wait for the disk, and needs no number
+	err := e.unguarded(ctx, func(q tx) error {
+		// A transaction that changes nothing does not wait for the disk, and needs no number.
 		const changes = "SELECT total_changes() + $1"
-		if err := q.QueryRowContext(ctx, changes, 0).Scan(&before); err != nil {
-			return err
+		before, err := value[int64](q, changes, 0)
+		if err == nil {
+			err = f(q)
 		}
-		if err := f(ctx, q); err != nil {
-			return err
-		}
-		if err := q.QueryRowContext(ctx, changes, 0).Scan(&after); err != nil || before == after {
-			return err
-		}
-		result, err := q.ExecContext(ctx, raisingSQLite, append(e.guard.next(own), time.Now().UnixMilli())...)
 		if err != nil {
 			return err
 		}
-		if raised, err = result.RowsAffected(); err == nil && raised == 0 {
+		after, err := value[int64](q, changes, 0)
+		if err != nil || before == after {
+			return err
+		}
+		raised, err = q.exec(raisingSQLite, append(e.guard.next(own), time.Now())...)
+		if err == nil && raised == 0 {
 			err = errFailedOver
 		}
 		return err
@@ -314,18 +310,19 @@ func (e *sqliteEngine) begun(ctx context.Context) error {
 	return nil
 }
 
-// find looks for the number of this process. If it is lower than the last acknowledged one, the store counts as restored.
+// find looks for the number of this process. If it is lower than the last acknowledged one, the store counts as
+// restored.
 func (e *sqliteEngine) find(ctx context.Context) error {
 	outcome := Proven
-	if err := e.unguarded(ctx, func(ctx context.Context, q queries) error {
-		lost, err := e.guard.find(ctx, q, "", time.Now())
+	if err := e.unguarded(ctx, func(q tx) error {
+		lost, err := e.guard.find(q, "", time.Now())
 		if lost {
 			outcome = Lost
 		}
 		if err != nil {
 			return err
 		}
-		return forget(ctx, q, time.Now())
+		return forget(q, time.Now())
 	}); err != nil {
 		return err
 	}
@@ -333,20 +330,14 @@ func (e *sqliteEngine) find(ctx context.Context) error {
 	return nil
 }
 
-func (e *sqliteEngine) unguarded(ctx context.Context, f func(context.Context, queries) error) error {
-	tx, err := e.writer.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // nothing is left to roll back after the commit
-	if err := f(ctx, cachedTx{tx, e.statements}); err != nil {
-		return err
-	}
-	return tx.Commit()
+func (e *sqliteEngine) unguarded(ctx context.Context, f func(tx) error) error {
+	return within(ctx, e.writer, sql.LevelDefault, func(t *sql.Tx) error {
+		return f(tx{ctx, cachedTx{t, e.statements}})
+	})
 }
 
-// inPlace returns errReplaced unless the open files are still at their paths: what is written to a removed file is lost when the
-// process ends.
+// inPlace returns errReplaced unless the open files are still at their paths: what is written to a removed file is
+// lost when the process ends.
 func (e *sqliteEngine) inPlace() error {
 	for _, f := range e.files {
 		now, err := os.Stat(f.path)
@@ -360,7 +351,7 @@ func (e *sqliteEngine) inPlace() error {
 	return nil
 }
 
-func (e *sqliteEngine) read(ctx context.Context, f func(context.Context, queries) error) error {
+func (e *sqliteEngine) read(ctx context.Context, f func(tx) error) error {
 	if e.isClosing() {
 		return errClosed
 	}
@@ -368,9 +359,10 @@ func (e *sqliteEngine) read(ctx context.Context, f func(context.Context, queries
 		return err
 	}
 	if e.readers == e.writer {
-		ctx = context.WithoutCancel(ctx) // a cancelled query would close the connection, and with it the database in memory
+		// A cancelled query would close the connection, and with it the database in memory.
+		ctx = context.WithoutCancel(ctx)
 	}
-	err := f(ctx, e.reading)
+	err := f(tx{ctx, e.reading})
 	if err != nil && e.isClosing() {
 		return errClosed
 	}
@@ -386,7 +378,7 @@ func (e *sqliteEngine) close() error {
 	e.once.Do(func() {
 		close(e.closing)
 		<-e.gone
-		_ = e.guard.leave(context.Background(), e.writer)
+		_ = e.guard.leave(tx{context.Background(), e.writer})
 		e.closed = e.disconnect()
 	})
 	return e.closed

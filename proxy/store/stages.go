@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,61 +62,68 @@ const (
 
 // A Change is one entry of the audit log. Entries are never removed.
 type Change struct {
-	Revision               int64 // that it made; they grow
-	Action                 Action
-	By                     string
-	At                     time.Time
-	Partner                partner.ID // the partner of the stage ("" for the default), of the counts ("" for all) or of the bill; else ""
-	Subject                string     // the bill that was assigned, the upstream that may move, the callback or how many and which; else ""
-	From, To               string     // stages, a bill's upstreams, or a callback's states; From is "" if there was none, To if there is none any more
+	Revision int64 // that it made; they grow
+	Action   Action
+	By       string
+	At       time.Time
+	// the partner of the stage ("" for the default), of the counts ("" for all) or of the bill; else ""
+	Partner partner.ID
+	// the bill that was assigned, the upstream that may move, the callback or how many and which; else ""
+	Subject string
+	// stages, a bill's upstreams, or a callback's states; From is "" if there was none, To if there is none any more
+	From, To               string
 	FromPercent, ToPercent int
 	Forced                 bool
 	Overridden             string // the reasons that were overridden, if Forced; "" if they are not known
 }
 
-// SetStage puts a partner, or the default, into a stage. It changes neither the kill switch nor other partners. overridden names the
-// blocking reasons that the change overrides, for the audit log.
+// SetStage puts a partner, or the default, into a stage. It changes neither the kill switch nor other partners.
+// overridden names the blocking reasons that the change overrides, for the audit log.
 func (s *Store) SetStage(ctx context.Context, stage Stage, overridden ...string) error {
 	if stage.Partner != "" && !stage.Partner.IsFull() {
-		return fmt.Errorf("store: a stage needs the full hash of a partner, or none for the default, not %q", stage.Partner)
+		return fmt.Errorf("store: a stage needs the full hash of a partner, or none for the default, not %q",
+			stage.Partner)
 	}
 	if stage.Stage == "" || stage.Percent < 0 || stage.Percent > 100 {
 		return fmt.Errorf("store: a stage needs a name and 0 to 100 percent, not %q and %d", stage.Stage, stage.Percent)
 	}
-	if err := storable(map[string]string{"stage": stage.Stage}); err != nil {
+	if err := storable("stage", stage.Stage); err != nil {
 		return err
 	}
 	c := Change{
-		Action: Staged, By: stage.By, At: stage.At, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent, Forced: stage.Forced,
+		Action: Staged, By: stage.By, At: stage.At, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent,
+		Forced: stage.Forced, Overridden: reasons(overridden),
 	}
-	c.override(overridden)
-	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {
-		err := q.QueryRowContext(ctx, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner).Scan(&c.From, &c.FromPercent)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	return s.change(ctx, c, func(q tx, c *Change) error {
+		err := q.row("SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner).Scan(&c.From,
+			&c.FromPercent)
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		_, err = q.ExecContext(ctx, `
-			INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ($1, $2, $3, $4, $5, $6)
-			ON CONFLICT (partner) DO UPDATE SET stage = excluded.stage, percent = excluded.percent, set_by = excluded.set_by,
+		_, err = q.exec(`
+			INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ($1, $2, $3, $4,
+				$5, $6)
+			ON CONFLICT (partner) DO UPDATE SET stage = excluded.stage, percent = excluded.percent,
+				set_by = excluded.set_by,
 				set_at = excluded.set_at, forced = excluded.forced`,
-			c.Partner, c.To, c.ToPercent, c.By, c.At.UnixMilli(), bit(c.Forced))
+			c.Partner, c.To, c.ToPercent, c.By, c.At, c.Forced)
 		return err
 	})
 }
 
 // UnsetStage removes a partner's stage, so that it follows the default again. It returns ErrNotFound if there is none.
-func (s *Store) UnsetStage(ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string) error {
+func (s *Store) UnsetStage(
+	ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string,
+) error {
 	if partner != "" && !partner.IsFull() {
-		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, or of none for the default, not of %q", partner)
+		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, or "+
+			"of none for the default, "+
+			"not of %q", partner)
 	}
-	c := Change{Action: Staged, By: by, At: at, Partner: partner}
-	c.override(overridden)
-	return s.change(ctx, c, func(ctx context.Context, q queries, c *Change) error {
-		err := q.QueryRowContext(ctx, "DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent", c.Partner).Scan(&c.From, &c.FromPercent)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = ErrNotFound // not as a value: the new revision must be rolled back
-		}
-		return err
+	c := Change{Action: Staged, By: by, At: at, Partner: partner, Overridden: reasons(overridden)}
+	return s.change(ctx, c, func(q tx, c *Change) error {
+		return q.row("DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent", c.Partner).
+			Scan(&c.From, &c.FromPercent)
 	})
 }
 
@@ -128,64 +134,63 @@ func (*AlreadyStopped) Error() string { return "store: the kill switch is on alr
 
 func (*AlreadyStopped) Unwrap() error { return ErrState }
 
-// Stop turns the kill switch on. The stages stay, for Resume. If it is on already, Stop changes nothing and returns a [*AlreadyStopped]:
-// the first declaration stays.
+// Stop turns the kill switch on. The stages stay, for Resume. If it is on already, Stop changes nothing and returns a
+// [*AlreadyStopped]: the first declaration stays.
 func (s *Store) Stop(ctx context.Context, by string, at time.Time, overridden ...string) error {
-	c := Change{Action: Stopped, By: by, At: at}
-	c.override(overridden)
-	return s.change(ctx, c, func(ctx context.Context, q queries, _ *Change) error {
+	c := Change{Action: Stopped, By: by, At: at, Overridden: reasons(overridden)}
+	return s.change(ctx, c, func(q tx, _ *Change) error {
 		already := new(AlreadyStopped)
-		err := q.QueryRowContext(ctx, "SELECT stopped, stopped_by FROM billbridge_rollout").Scan(moment{&already.At}, &already.By)
+		err := q.row("SELECT stopped, stopped_by FROM billbridge_rollout").Scan(&already.At, &already.By)
 		switch {
 		case err != nil:
 			return err
 		case !already.At.IsZero():
 			return already
 		}
-		_, err = q.ExecContext(ctx, "UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at.UnixMilli(), by)
+		_, err = q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at, by)
 		return err
 	})
 }
 
 // Resume turns the kill switch off. If it is off already, it changes nothing and returns ErrState.
 func (s *Store) Resume(ctx context.Context, by string, at time.Time) error {
-	return s.change(ctx, Change{Action: Resumed, By: by, At: at}, func(ctx context.Context, q queries, _ *Change) error {
-		var by string
-		err := q.QueryRowContext(ctx, "UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '' WHERE stopped IS NOT NULL RETURNING stopped_by").Scan(&by)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = ErrState
-		}
-		return err
-	})
+	return s.change(ctx, Change{Action: Resumed, By: by, At: at}, oneRow(ErrState,
+		"UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '' WHERE stopped IS NOT NULL"))
 }
 
-// Restored declares that the store was restored from a backup. It changes no other row. From then on only owned bills are
-// certain: a bill that the ledger does not know may have been made after the backup, and one that was pending or released may be
-// at another upstream.
+// Restored declares that the store was restored from a backup. It changes no other row. From then on only owned bills
+// are certain: a bill that the ledger does not know may have been made after the backup, and one that was pending or
+// released may be at another upstream.
 func (s *Store) Restored(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Restored, By: by, At: at}, restored)
 }
 
-func restored(ctx context.Context, q queries, c *Change) error {
-	_, err := q.ExecContext(ctx, "UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At.UnixMilli(), c.By)
+func restored(q tx, c *Change) error {
+	_, err := q.exec("UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At, c.By)
 	return err
 }
 
-// override records what a change overrides.
-func (c *Change) override(reasons []string) {
-	c.Overridden = strings.Join(reasons, ",")
-	c.Forced = c.Forced || c.Overridden != ""
+// reasons are what a change overrides, as the audit log has them.
+func reasons(overridden []string) string { return strings.Join(overridden, ",") }
+
+// oneRow is a change of one row by a statement. If there is no such row, the change is undone with the error otherwise.
+func oneRow(otherwise error, statement string, args ...any) func(tx, *Change) error {
+	return func(q tx, _ *Change) error {
+		n, err := q.exec(statement, args...)
+		if err == nil && n == 0 {
+			err = otherwise
+		}
+		return err
+	}
 }
 
 // change makes a change and records it in the audit log.
-func (s *Store) change(ctx context.Context, c Change, do func(context.Context, queries, *Change) error) error {
+func (s *Store) change(ctx context.Context, c Change, do func(tx, *Change) error) error {
 	if err := checkDecision(c.By, c.At); err != nil {
 		return err
 	}
-	_, err := write(ctx, s, "changing the rollout", func(ctx context.Context, q queries) (none struct{}, err error) {
-		return none, changed(ctx, q, c, do)
-	})
-	return err
+	c.Forced = c.Forced || c.Overridden != ""
+	return s.update(ctx, "changing the rollout", func(q tx) error { return changed(q, c, do) })
 }
 
 // checkDecision refuses a decision that the audit log cannot record.
@@ -193,100 +198,88 @@ func checkDecision(by string, at time.Time) error {
 	if by == "" || at.IsZero() {
 		return errors.New("store: a change needs who made it, and when")
 	}
-	return storable(map[string]string{"by": by})
+	return storable("by", by)
 }
 
-// changed makes and records a change in the caller's transaction. It works on a copy of c, because the transaction may run again.
-func changed(ctx context.Context, q queries, c Change, do func(context.Context, queries, *Change) error) (err error) {
+// changed makes and records a change in the caller's transaction. It works on a copy of c, because the transaction
+// may run again.
+func changed(q tx, c Change, do func(tx, *Change) error) (err error) {
 	// First, to lock the row: other replicas wait until this commits, and then see the change.
-	if c.Revision, err = nextRevision(ctx, q, c.At); err != nil {
+	if c.Revision, err = nextRevision(q, c.At); err != nil {
 		return err
 	}
-	if err := do(ctx, q, &c); err != nil {
+	if err := do(q, &c); err != nil {
 		return err
 	}
-	return record(ctx, q, c)
-}
-
-// audited records a change in the audit log, in the transaction that made it.
-func audited(ctx context.Context, q queries, c Change) (err error) {
-	if c.Revision, err = nextRevision(ctx, q, c.At); err != nil {
-		return err
-	}
-	return record(ctx, q, c)
-}
-
-// noSubject are the actions that override reasons and have no subject. Their column subject has what the change overrides.
-var noSubject = []Action{Staged, Stopped, Reset, Begun}
-
-func record(ctx context.Context, q queries, c Change) error {
 	if slices.Contains(noSubject, c.Action) {
 		c.Subject = c.Overridden
 	}
-	_, err := q.ExecContext(ctx, `
+	_, err = q.exec(`
 		INSERT INTO billbridge_audit (
-			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced)
+			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent,
+				forced)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		c.Revision, string(c.Action), c.By, c.At.UnixMilli(), c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent, bit(c.Forced))
+		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent,
+		c.Forced)
 	return err
 }
 
-// nextRevision gives the rollout a new revision, by which replicas see that it has changed. It is at least the time, so that
-// changes after the restore of an old backup do not repeat a revision that a replica has.
-func nextRevision(ctx context.Context, q queries, at time.Time) (revision int64, err error) {
-	err = q.QueryRowContext(ctx, `
-		UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END RETURNING revision`,
-		at.UnixMilli()).Scan(&revision)
-	return revision, err
+// audited records a change in the audit log, in the transaction that makes it.
+func audited(q tx, c Change) error { return changed(q, c, func(tx, *Change) error { return nil }) }
+
+// noSubject are the actions that override reasons and have no subject. Their column subject has what the change
+// overrides.
+var noSubject = []Action{Staged, Stopped, Reset, Begun}
+
+// nextRevision gives the rollout a new revision, by which replicas see that it has changed. It is at least the time,
+// so that changes after the restore of an old backup do not repeat a revision that a replica has.
+func nextRevision(q tx, at time.Time) (revision int64, err error) {
+	return value[int64](q, `
+		UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END
+			RETURNING revision`, at)
 }
 
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// Revision changes with every change of the rollout, and is cheap to read. A replica reads the Rollout when the revision is not
-// the one that it has, also when it is lower: that of a restored backup is.
+// Revision changes with every change of the rollout, and is cheap to read. A replica reads the Rollout when the
+// revision is not the one that it has, also when it is lower: that of a restored backup is.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
-	return read(ctx, s, "reading the revision of the rollout", func(ctx context.Context, q queries) (revision int64, err error) {
-		err = q.QueryRowContext(ctx, "SELECT revision FROM billbridge_rollout").Scan(&revision)
-		return revision, err
+	return read(ctx, s, "reading the revision of the rollout", func(q tx) (int64, error) {
+		return value[int64](q, "SELECT revision FROM billbridge_rollout")
 	})
 }
 
-// Rollout returns the state of the rollout. The caller must not change the stages: calls share them while the revision is the same.
+// Rollout returns the state of the rollout. The caller must not change the stages: calls share them while the
+// revision is the same.
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
-	return read(ctx, s, "reading the rollout", func(ctx context.Context, q queries) (r Rollout, err error) {
-		const state = "r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun, r.begun_by, r.config_default"
-		fields := func(r *Rollout) []any {
-			return []any{&r.Revision, moment{&r.Stopped.At}, &r.Stopped.By, moment{&r.Restored.At}, &r.Restored.By, moment{&r.Started}, moment{&r.Begun.At}, &r.Begun.By, &r.ConfigDefault}
+	return read(ctx, s, "reading the rollout", func(q tx) (r Rollout, err error) {
+		const state = `SELECT r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun,
+			r.begun_by, r.config_default`
+		scan := func(row row, more ...any) error {
+			return row.Scan(append([]any{
+				&r.Revision, &r.Stopped.At, &r.Stopped.By, &r.Restored.At, &r.Restored.By, &r.Started,
+				&r.Begun.At, &r.Begun.By,
+				&r.ConfigDefault,
+			}, more...)...)
 		}
-		if err := q.QueryRowContext(ctx, "SELECT "+state+" FROM billbridge_rollout r").Scan(fields(&r)...); err != nil {
+		if err := scan(q.row(state + " FROM billbridge_rollout r")); err != nil {
 			return r, err
 		}
 		if known := s.stages.Load(); known != nil && known.Revision == r.Revision {
 			r.Stages = known.Stages
 			return r, nil
 		}
-		r = Rollout{}
-		// One statement, so that all of it is from one moment.
-		rows, err := q.QueryContext(ctx, "SELECT "+state+`, s.partner, s.stage, s.percent, s.set_by, s.set_at, s.forced
+		// One statement, so that all of it is from one moment. Without any stage it has one row, with no name of a
+		// stage.
+		err = q.each(func(row row) error {
+			var one Stage
+			err := scan(row, &one.Partner, &one.Stage, &one.Percent, &one.By, &one.At, &one.Forced)
+			if one.Stage != "" {
+				r.Stages = append(r.Stages, one)
+			}
+			return err
+		}, state+`,
+				coalesce(s.partner, ''), coalesce(s.stage, ''), coalesce(s.percent, 0), coalesce(s.set_by, ''),
+				s.set_at, coalesce(s.forced, 0)
 			FROM billbridge_rollout r LEFT JOIN billbridge_stages s ON true ORDER BY s.partner`)
-		err = each(rows, err, func(row *sql.Rows) error {
-			var id, stage, by sql.NullString // all NULL if there is no stage at all
-			var percent sql.NullInt64
-			var forced sql.NullBool
-			var at time.Time
-			if err := row.Scan(append(fields(&r), &id, &stage, &percent, &by, moment{&at}, &forced)...); err != nil {
-				return err
-			}
-			if id.Valid {
-				r.Stages = append(r.Stages, Stage{partner.ID(id.String), stage.String, int(percent.Int64), by.String, at, forced.Bool})
-			}
-			return nil
-		})
 		if err == nil {
 			s.stages.Store(&Rollout{Revision: r.Revision, Stages: r.Stages})
 		}
@@ -323,17 +316,17 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 		}
 		where += " AND action IN (" + strings.Join(names, ", ") + ")"
 	}
-	return read(ctx, s, "reading the audit log", func(ctx context.Context, q queries) ([]Change, error) {
-		rows, err := q.QueryContext(ctx, `
-			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent, forced
-			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, args...)
-		return collect(rows, err, func(c *Change, row *sql.Rows) error {
-			err := row.Scan(&c.Revision, &c.Action, &c.By, moment{&c.At}, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
+	return read(ctx, s, "reading the audit log", func(q tx) ([]Change, error) {
+		return list(q, func(c *Change, row row) error {
+			err := row.Scan(&c.Revision, &c.Action, &c.By, &c.At, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
 				&c.To, &c.ToPercent, &c.Forced)
 			if slices.Contains(noSubject, c.Action) {
 				c.Subject, c.Overridden = "", c.Subject
 			}
 			return err
-		})
+		}, `
+			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage,
+				to_percent, forced
+			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, args...)
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A stmtCache has prepared statements by their text: SQLite takes longer to parse most of ours than to run them. A nil statement is
-// to be prepared.
+// A stmtCache has prepared statements by their text: SQLite takes longer to parse most of ours than to run them. A
+// nil statement is to be prepared.
 type stmtCache map[string]*sql.Stmt
 
 const stmtCacheAtMost = 64 // filters make many statements
@@ -48,7 +48,8 @@ func (k stmtCache) of(query string, args []any) *sql.Stmt {
 	return s
 }
 
-// prepare prepares the statements that were asked for. It runs between transactions, as within one the connection is in use.
+// prepare prepares the statements that were asked for. It runs between transactions, as within one the connection is
+// in use.
 func (k stmtCache) prepare(db *sql.DB) {
 	for query, s := range k {
 		if s != nil {
@@ -63,7 +64,8 @@ func (k stmtCache) prepare(db *sql.DB) {
 	}
 }
 
-// A cachedDB is a database that is only read, with prepared statements for queries of one row. It is safe for concurrent use.
+// A cachedDB is a database that is only read, with prepared statements for queries of one row. It is safe for
+// concurrent use.
 type cachedDB struct {
 	*sql.DB
 	mu         sync.RWMutex
@@ -83,7 +85,8 @@ func (d *cachedDB) QueryRowContext(ctx context.Context, query string, args ...an
 	return s.QueryRowContext(ctx, args...)
 }
 
-// prepare returns a new prepared statement, nil if there are too many or if it cannot be prepared: running the query returns the error.
+// prepare returns a new prepared statement, nil if there are too many or if it cannot be prepared: running the query
+// returns the error.
 func (d *cachedDB) prepare(ctx context.Context, query string) *sql.Stmt {
 	d.mu.Lock()
 	defer d.mu.Unlock()

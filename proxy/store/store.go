@@ -1,7 +1,7 @@
 // Package store keeps what must outlive the process: the callback addresses that were given to upstreams, the payment
-// callbacks that are to be delivered to partners (requirement R30), the owning backend of each bill, the stages of partners
-// in a rollout, and what was counted of their calls. One replica uses an SQLite file; several share a PostgreSQL database.
-// Callers see no difference.
+// callbacks that are to be delivered to partners (requirement R30), the owning backend of each bill, the stages of
+// partners in a rollout, and what was counted of their calls. One replica uses an SQLite file; several share a
+// PostgreSQL database. Callers see no difference.
 //
 //	s, err := store.Open(ctx, "sqlite:/var/lib/billbridge/store.db")
 //	…
@@ -29,10 +29,11 @@
 //	owned      owned as it is    owned      owned                 owned               as pending
 //	released   pending there                                                          owned there
 //
-// A bill that was seen destroyed or cancelled ([Store.RecordRead]) stays owned and does not count as open. A write whose outcome is
-// unknown ([Store.RecordUnknown]) is listed until a read resolves it.
+// A bill that was seen destroyed or cancelled ([Store.RecordRead]) stays owned and does not count as open. A write
+// whose outcome is unknown ([Store.RecordUnknown]) is listed until a read resolves it.
 //
-// Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived earlier.
+// Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived
+// earlier.
 //
 // Callers pass the time; the store keeps it in milliseconds. Old rows are removed by a clock of the store's own: see
 // [Store.Tick].
@@ -40,10 +41,10 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,7 +79,8 @@ type Store struct {
 	lossless bool // as in Options
 	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
-	proven   sync.Map                // partners whose key is known to be valid, each with the Generation of that time: partner.ID
+	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
+	proven   sync.Map
 	stages   atomic.Pointer[Rollout] // as last read; only revision and stages
 	keys     keyring
 	walked   atomic.Bool // Recrypt has seen all rows
@@ -86,8 +88,8 @@ type Store struct {
 	recent   recentWrites
 }
 
-// Keys encrypt what the store must keep in full, because it is sent later: callback addresses and bodies. With no key it is not
-// encrypted.
+// Keys encrypt what the store must keep in full, because it is sent later: callback addresses and bodies. With no key
+// it is not encrypted.
 type Keys struct {
 	Key []byte   // of KeyLength bytes, for what is written; nil for none
 	Old [][]byte // only for what is read; Recrypt replaces them
@@ -96,23 +98,16 @@ type Keys struct {
 // An engine runs statements in one of the databases.
 type engine interface {
 	// read runs f on what is committed.
-	read(ctx context.Context, f func(context.Context, queries) error) error
-	// write runs f in a transaction that is durable when write returns nil. It may run f again after a failure. When ctx
-	// ends it may return before f does: after an error the caller must not read memory that f writes to.
-	write(ctx context.Context, f func(context.Context, queries) error) error
-	// record applies an entry in a transaction with those of other callers, and sets its applied. As with write, n must not be read
-	// after an error.
+	read(ctx context.Context, f func(tx) error) error
+	// write runs f in a transaction that is durable when write returns nil. It may run f again after a failure. When
+	// ctx ends it may return before f does: after an error the caller must not read memory that f writes to.
+	write(ctx context.Context, f func(tx) error) error
+	// record applies an entry in a transaction with those of other callers, and sets its applied. As with write, n
+	// must not be read after an error.
 	record(ctx context.Context, n *entry) error
 	// guarded is what recognises that the database was exchanged.
 	guarded() *guard
 	close() error
-}
-
-// queries are what sql.DB and sql.Tx have in common.
-type queries interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // Open opens the database at a URL and brings its tables up to date:
@@ -126,8 +121,8 @@ type queries interface {
 //
 // A database with rows that none of the keys decrypts is refused.
 //
-// If the server is not the one that the gateways used before, Open waits up to 8 seconds for the other gateways to find their writes
-// there (see [FailOver]).
+// If the server is not the one that the gateways used before, Open waits up to 8 seconds for the other gateways to
+// find their writes there (see [FailOver]).
 func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	o := append(given, Options{})[0]
 	return open(ctx, url, options{busy: 5 * time.Second, batch: 1000, keys: o.Keys, lossless: o.Lossless})
@@ -136,13 +131,13 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 // Options are what Open does not need to know.
 type Options struct {
 	Keys Keys
-	// Lossless: after a fail-over of PostgreSQL the new server has all that was acknowledged, because a standby confirms each write. So
-	// Open and new connections do not wait for other gateways.
+	// Lossless: after a fail-over of PostgreSQL the new server has all that was acknowledged, because a standby
+	// confirms each write. So Open and new connections do not wait for other gateways.
 	Lossless bool
 }
 
-// Narrowed returns the mode that the file of an SQLite store had, if others than its owner had rights to it. Open takes these away. It
-// returns 0 if there was nothing to do.
+// Narrowed returns the mode that the file of an SQLite store had, if others than its owner had rights to it. Open
+// takes these away. It returns 0 if there was nothing to do.
 func (s *Store) Narrowed() os.FileMode { return s.narrowed }
 
 // options are what tests set.
@@ -167,10 +162,7 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 		return nil, p.failed(err)
 	}
 	if p.postgres {
-		var e *postgresEngine
-		if e, err = openPostgres(ctx, url, o); err == nil {
-			s.engine = &outageEngine{engine: e}
-		}
+		s.engine, err = openPostgres(ctx, url, o)
 	} else {
 		s.engine, err = openSQLite(ctx, p.file, o)
 	}
@@ -255,29 +247,27 @@ const pingRoom = 32 << 10
 // pinging is what Ping does, in errors.
 const pinging = "writing to the database"
 
-// Ping returns nil if the store can be written to now: it writes, waits for the disk as every write does, and touches each
-// table that a call needs. For SQLite the file must be the one that was opened. Most of the writes of the last seconds must have succeeded,
-// too.
+// Ping returns nil if the store can be written to now: it writes, waits for the disk as every write does, and touches
+// each table that a call needs. For SQLite the file must be the one that was opened. Most of the writes of the last
+// seconds must have succeeded, too.
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := write(ctx, s, pinging, func(ctx context.Context, q queries) (none struct{}, err error) {
-		for _, step := range []struct {
-			statement string
-			args      []any
-		}{
+	err := s.update(ctx, pinging, func(q tx) error {
+		for _, statement := range []string{
 			// A row of the kind that every create makes, which no partner can have.
-			{`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends)
-				VALUES ('', 'ping', '', 'released', '', 0, 0, 0, 0) ON CONFLICT (partner, bill) DO UPDATE SET tried = excluded.tried`, nil},
-			{"DELETE FROM billbridge_owners WHERE partner = '' AND bill = 'ping'", nil},
-			{"UPDATE billbridge_addresses SET url = url WHERE id = ''", nil},
-			{"UPDATE billbridge_callbacks SET body = body WHERE id = ''", nil},
-			{"UPDATE billbridge_clock SET pinged = pinged + 1, room = $1", []any{strings.Repeat("0", pingRoom)}},
-			{"UPDATE billbridge_clock SET room = ''", nil},
+			`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends)
+				VALUES ('', 'ping', '', 'released', '', 0, 0, 0, 0) ON CONFLICT (partner, bill) DO UPDATE
+					SET tried = excluded.tried`,
+			"DELETE FROM billbridge_owners WHERE partner = '' AND bill = 'ping'",
+			"UPDATE billbridge_addresses SET url = url WHERE id = ''",
+			"UPDATE billbridge_callbacks SET body = body WHERE id = ''",
+			"UPDATE billbridge_clock SET pinged = pinged + 1, room = '" + strings.Repeat("0", pingRoom) + "'",
+			"UPDATE billbridge_clock SET room = ''",
 		} {
-			if _, err := q.ExecContext(ctx, step.statement, step.args...); err != nil {
-				return none, err
+			if _, err := q.exec(statement); err != nil {
+				return err
 			}
 		}
-		return none, nil
+		return nil
 	})
 	if err == nil {
 		err = s.recent.problem()
@@ -286,20 +276,26 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // read runs a query that returns a T.
-func read[T any](ctx context.Context, s *Store, doing string, f func(context.Context, queries) (T, error)) (T, error) {
+func read[T any](ctx context.Context, s *Store, doing string, f func(tx) (T, error)) (T, error) {
 	var result T
-	err := s.read(ctx, func(ctx context.Context, q queries) (err error) {
-		result, err = f(ctx, q)
+	err := s.read(ctx, func(q tx) (err error) {
+		result, err = f(q)
 		return err
 	})
 	return result, failed(doing, err)
 }
 
-// write runs a transaction that returns a T. The T is read only after f has returned for certain.
-func write[T any](ctx context.Context, s *Store, doing string, f func(context.Context, queries) (T, error)) (T, error) {
+// write runs a transaction that returns a T. The T is read only after f has returned for certain. With a refused, it
+// is returned, too.
+func write[T any](ctx context.Context, s *Store, doing string, f func(tx) (T, error)) (T, error) {
 	var result, none T
-	err := s.write(ctx, func(ctx context.Context, q queries) (err error) {
-		result, err = f(ctx, q)
+	var refusal error
+	err := s.write(ctx, func(q tx) (err error) {
+		result, err = f(q)
+		refusal = nil
+		if r, ok := err.(refused); ok {
+			refusal, err = r.error, nil
+		}
 		return err
 	})
 	if doing != pinging {
@@ -308,62 +304,54 @@ func write[T any](ctx context.Context, s *Store, doing string, f func(context.Co
 	if err != nil {
 		return none, failed(doing, err)
 	}
-	return result, nil
+	return result, refusal
+}
+
+// A refused is the error of a write that has changed nothing. Its transaction is committed: any other error rolls
+// back the writes of others in the same transaction.
+type refused struct{ error }
+
+// update runs a transaction.
+func (s *Store) update(ctx context.Context, doing string, f func(tx) error) error {
+	_, err := write(ctx, s, doing, func(q tx) (none struct{}, err error) { return none, f(q) })
+	return err
+}
+
+// exec runs a transaction of one statement.
+func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) error {
+	return s.update(ctx, doing, func(q tx) error {
+		_, err := q.exec(statement, args...)
+		return err
+	})
 }
 
 // sentinels are the errors that need no context.
-var sentinels = []error{ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, errFailedOver, ErrFilter, ErrOtherOwner, errNotOpen, ErrBill, ErrErased}
+var sentinels = []error{
+	ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, errFailedOver, ErrFilter,
+	ErrOtherOwner, errNotOpen,
+	ErrBill, ErrErased,
+}
+
+func isSentinel(err error) bool {
+	return slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
+}
 
 func failed(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, sentinel := range sentinels {
-		if errors.Is(err, sentinel) {
-			return err
-		}
+	if isSentinel(err) {
+		return err
 	}
 	return about("store: "+doing, err)
 }
 
-// millis is a time as a column holds it: milliseconds since 1970, NULL for the zero time.
-func millis(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UnixMilli()
-}
-
-// asStored is a time as it is read back from such a column.
-func asStored(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return time.UnixMilli(t.UnixMilli()).UTC()
-}
-
-// moment scans such a column.
-type moment struct{ to *time.Time }
-
-// Scan implements sql.Scanner.
-func (m moment) Scan(value any) error {
-	switch v := value.(type) {
-	case nil:
-		*m.to = time.Time{}
-	case int64:
-		*m.to = time.UnixMilli(v).UTC()
-	default:
-		return fmt.Errorf("expected milliseconds but got: %T", value)
-	}
-	return nil
-}
-
-// storable refuses texts that PostgreSQL cannot store, in both engines: it takes UTF-8 without a zero byte. Names and ids
-// must be read back unchanged, so they are not cleaned.
-func storable(texts map[string]string) error {
-	for name, text := range texts {
-		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return fmt.Errorf("store: %s is not a text that can be stored: %q", name, text)
+// storable refuses texts that PostgreSQL cannot store, in both engines: it takes UTF-8 without a zero byte. Names and
+// ids must be read back unchanged, so they are not cleaned. Before each text comes what it is.
+func storable(texts ...string) error {
+	for i := 1; i < len(texts); i += 2 {
+		if text := texts[i]; !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return fmt.Errorf("store: %s is not a text that can be stored: %q", texts[i-1], text)
 		}
 	}
 	return nil

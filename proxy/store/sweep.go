@@ -2,70 +2,75 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
 // Sweep removes rows that have been over for longer than retention, and returns their number:
 //
 //   - callbacks, from when they were delivered or dropped. Dead callbacks stay until an operator decides;
-//   - addresses of bills without a callback, from the end of the bill, or from when the address was made if that is later or the
-//     end is not known. Addresses of registrations stay: the upstream may use them for years.
+//   - addresses of bills without a callback, from the end of the bill, or from when the address was made if that is
+//     later or the end is not known. Addresses of registrations stay: the upstream may use them for years.
 //
 // It works in batches with pauses, so that other writes do not wait long: after an error, n rows have been removed.
 // Replicas may sweep at the same time.
 func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
-	before := now.Add(-retention).UnixMilli()
-	n, err = s.sweep(ctx, pause, `
+	before := now.Add(-retention)
+	n, err = s.sweep(ctx, `
 		DELETE FROM billbridge_callbacks WHERE seq IN (
-			SELECT seq FROM billbridge_callbacks WHERE done < $1 ORDER BY done LIMIT $2 `+s.passOver()+`)`, before)
+			SELECT seq FROM billbridge_callbacks WHERE done < $1 ORDER BY done`, before)
 	if err != nil {
 		return n, err
 	}
 	// Callbacks that are left are waiting or dead, or have been over for less than retention.
-	addresses, err := s.sweep(ctx, pause, `
+	addresses, err := s.sweep(ctx, `
 		DELETE FROM billbridge_addresses WHERE id IN (
 			SELECT a.id FROM billbridge_addresses a WHERE a.ends < $1
 			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks c WHERE c.address = a.id)
-			ORDER BY a.ends LIMIT $2 `+s.passOver()+`)`, before)
+			ORDER BY a.ends`, before)
 	return n + addresses, err
 }
 
-// SweepBodies deletes the bodies of callbacks that were delivered or dropped more than keep ago, and returns their number. The rows
-// stay until Sweep removes them. Dead callbacks keep their bodies until an operator decides.
+// SweepBodies deletes the bodies of callbacks that were delivered or dropped more than keep ago, and returns their
+// number. The rows stay until Sweep removes them. Dead callbacks keep their bodies until an operator decides.
 func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
-	return s.sweep(ctx, pause, `
+	return s.sweep(ctx, `
 		UPDATE billbridge_callbacks SET body = $1, erased = $2 WHERE seq IN (
-			SELECT seq FROM billbridge_callbacks WHERE done < $3 AND erased IS NULL ORDER BY done LIMIT $4 `+s.passOver()+`)`,
-		[]byte{}, now.UnixMilli(), now.Add(-keep).UnixMilli())
+			SELECT seq FROM billbridge_callbacks WHERE done < $3 AND erased IS NULL ORDER BY done`,
+		[]byte{}, now, now.Add(-keep))
 }
 
-// SweepOwners removes released rows and the rows of bills that have been over for longer than retention, by the store's clock, in
-// batches as Sweep does, and returns their number. The owner of a removed bill is not known any more, so retention must be longer
-// than calls about a bill can come. Rows with a denial stay for deniedFor, by the machine's clock.
+// SweepOwners removes released rows and the rows of bills that have been over for longer than retention, by the
+// store's clock, in batches as Sweep does, and returns their number. The owner of a removed bill is not known any
+// more, so retention must be longer than calls about a bill can come. Rows with a denial stay for deniedFor, by the
+// machine's clock.
 func (s *Store) SweepOwners(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
-	return s.sweep(ctx, pause, `
+	return s.sweep(ctx, `
 		DELETE FROM billbridge_owners WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 AND (denied IS NULL OR denied < $2 OR denied > $3)
-			ORDER BY ends LIMIT $4 `+s.passOver()+`)`,
-		storeTime.Add(-retention).UnixMilli(), s.stamp(now).Add(-deniedFor).UnixMilli(), s.stamp(now).Add(deniedFor).UnixMilli())
+			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 AND (denied IS NULL OR denied < $2
+				OR denied > $3)
+			ORDER BY ends`,
+		storeTime.Add(-retention), s.stamp(now).Add(-deniedFor), s.stamp(now).Add(deniedFor))
 }
 
 // pause is how long a removal of old rows leaves the disk to other writes, and to standbys, after each batch.
 const pause = 100 * time.Millisecond
 
-// sweep runs a statement, whose last argument is the most rows to change at once, until it finds fewer. It pauses after
-// each batch.
-func (s *Store) sweep(ctx context.Context, pause time.Duration, statement string, args ...any) (n int, err error) {
+// sweep runs a statement in batches. The statement ends in the query for the rows to change, to which sweep adds the
+// limit.
+func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int, err error) {
+	return s.inBatches(ctx, pause, fmt.Sprintf("%s LIMIT $%d %s)", statement, len(args)+1, s.passOver()), args...)
+}
+
+// inBatches runs a statement, whose last argument is the most rows to change at once, until it finds fewer. It pauses
+// after each batch.
+func (s *Store) inBatches(ctx context.Context, pause time.Duration, statement string, args ...any) (n int, err error) {
 	args = append(args, s.batch)
 	for {
-		removed, err := write(ctx, s, "sweeping", func(ctx context.Context, q queries) (int64, error) {
-			result, err := q.ExecContext(ctx, statement, args...)
-			if err != nil {
-				return 0, err
-			}
-			removed, err := result.RowsAffected()
+		removed, err := write(ctx, s, "sweeping", func(q tx) (int64, error) {
+			removed, err := q.exec(statement, args...)
 			if err == nil && removed > 0 && !s.postgres {
-				_, err = q.ExecContext(ctx, "PRAGMA incremental_vacuum(2000)") // gives free pages back; PostgreSQL does so itself
+				_, err = q.exec("PRAGMA incremental_vacuum(2000)") // gives free pages back; PostgreSQL does so itself
 			}
 			return removed, err
 		})

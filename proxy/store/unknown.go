@@ -2,8 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -27,35 +27,38 @@ type Reading struct {
 	At            time.Time
 }
 
-// RecordUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its place.
-// It stays until RecordRead resolves it.
+// RecordUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its
+// place. It stays until RecordRead resolves it.
 func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	ctx = patient(ctx)
 	if err := ownable(w.Partner, w.Bill, w.Upstream, w.At); err != nil {
 		return err
 	}
 	if w.Operation == "" || w.Read.Finding == "" {
-		return fmt.Errorf("store: an unknown outcome needs an operation and a finding, not %q and %q", w.Operation, w.Read.Finding)
+		return fmt.Errorf("store: an unknown outcome needs an operation and a finding, not %q and %q",
+			w.Operation, w.Read.Finding)
 	}
-	_, err := write(ctx, s, "recording an unknown outcome", func(ctx context.Context, q queries) (none struct{}, err error) {
-		_, err = q.ExecContext(ctx, `
-			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount, read_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-			ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = excluded.request, at = excluded.at,
-				finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at`,
-			w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), s.stamp(w.At).UnixMilli(),
-			printable(w.Read.Finding), printable(w.Read.State), printable(w.Read.Amount), millis(w.Read.At))
-		return none, err
-	})
-	return err
+	return s.exec(ctx, "recording an unknown outcome", `
+		INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
+			read_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream,
+			request = excluded.request, at = excluded.at,
+			finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at`,
+		w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), s.stamp(w.At),
+		printable(w.Read.Finding), printable(w.Read.State), printable(w.Read.Amount), w.Read.At)
 }
 
-// RecordRead records what a read of a bill at an upstream showed; r.At is when the read was sent. Writes that ended at resolves or
-// before cannot take effect later, so that the read resolves their outcome. ended means that the bill is destroyed or cancelled,
-// which is final: all its outcomes are resolved, and an owned bill does not count as open any more.
+// RecordRead records what a read of a bill at an upstream showed; r.At is when the read was sent. Writes that ended
+// at resolves or before cannot take effect later, so that the read resolves their outcome. ended means that the bill
+// is destroyed or cancelled, which is final: all its outcomes are resolved, and an owned bill does not count as open
+// any more.
 //
-// A read that showed no bill resolves only creates, and only if the bill has no owner: the bill may belong to another merchant.
-func (s *Store) RecordRead(ctx context.Context, partner partner.ID, bill, upstream string, r Reading, resolves time.Time, ended bool) error {
+// A read that showed no bill resolves only creates, and only if the bill has no owner: the bill may belong to another
+// merchant.
+func (s *Store) RecordRead(
+	ctx context.Context, partner partner.ID, bill, upstream string, r Reading, resolves time.Time, ended bool,
+) error {
 	if err := ownable(partner, bill, upstream, r.At); err != nil {
 		return err
 	}
@@ -63,73 +66,75 @@ func (s *Store) RecordRead(ctx context.Context, partner partner.ID, bill, upstre
 	if ended {
 		resolves = r.At
 	}
-	_, err := write(ctx, s, "recording what a read showed", func(ctx context.Context, q queries) (none struct{}, err error) {
+	return s.update(ctx, "recording what a read showed", func(q tx) error {
 		if ended {
-			if _, err := q.ExecContext(ctx, `
-				UPDATE billbridge_owners SET ended = $4 WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL
-					AND coalesce(tried, changed) <= $4`,
-				partner, bill, upstream, r.At.UnixMilli()); err != nil {
-				return none, err
+			if _, err := q.exec(`
+				UPDATE billbridge_owners SET ended = $4
+				WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL
+					AND coalesce(tried, changed) <= $4`, partner, bill, upstream, r.At); err != nil {
+				return err
 			}
 		}
-		if _, err := q.ExecContext(ctx, `
-			DELETE FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND upstream = $3 AND at <= $4 AND ($5 <> '' OR operation = 'bill.create'
-				AND NOT EXISTS (SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'))`,
-			partner, bill, upstream, resolves.UnixMilli(), printable(r.State)); err != nil {
-			return none, err
+		if _, err := q.exec(`
+			DELETE FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND upstream = $3 AND at <= $4
+				AND ($5 <> '' OR operation = 'bill.create' AND NOT EXISTS (
+					SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'))`,
+			partner, bill, upstream, resolves, printable(r.State)); err != nil {
+			return err
 		}
-		_, err = q.ExecContext(ctx, `
-			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7 WHERE partner = $1 AND bill = $2 AND upstream = $3`,
-			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At.UnixMilli())
-		return none, err
+		_, err := q.exec(`
+			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7
+			WHERE partner = $1 AND bill = $2 AND upstream = $3`,
+			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At)
+		return err
 	})
-	return err
 }
 
-// AtBoth is the Finding of a bill that both upstreams have.
-const AtBoth = "at both backends"
+// atBoth is the Finding of a bill that both upstreams have.
+const atBoth = "at both backends"
 
-// MarkDoubled records that a bill is at both upstreams, by the call that showed it: its operation and its id. first is false if that
-// was recorded before; then nothing is written. Assign removes the mark.
-func (s *Store) MarkDoubled(ctx context.Context, partner partner.ID, bill, operation, request string, now time.Time) (first bool, err error) {
+// MarkDoubled records that a bill is at both upstreams, by the call that showed it: its operation and its id. first
+// is false if that was recorded before; then nothing is written. Assign removes the mark.
+func (s *Store) MarkDoubled(
+	ctx context.Context, partner partner.ID, bill, operation, request string, now time.Time,
+) (first bool, err error) {
 	if err := ownable(partner, bill, "any", now); err != nil {
 		return false, err
 	}
-	known, err := read(ctx, s, "looking for a bill at both upstreams", func(ctx context.Context, q queries) (known bool, err error) {
-		err = q.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM billbridge_doubled WHERE partner = $1 AND bill = $2)", partner, bill).Scan(&known)
-		return known, err
+	known, err := read(ctx, s, "looking for a bill at both upstreams", func(q tx) (bool, error) {
+		return value[bool](q, "SELECT EXISTS (SELECT 1 FROM billbridge_doubled WHERE partner = $1 AND bill = $2)",
+			partner, bill)
 	})
 	if err != nil || known {
 		return false, err
 	}
-	return write(ctx, s, "recording that a bill is at both upstreams", func(ctx context.Context, q queries) (first bool, err error) {
-		result, err := q.ExecContext(ctx, `
-			INSERT INTO billbridge_doubled (partner, bill, operation, request, at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (partner, bill) DO NOTHING`,
-			partner, bill, printable(operation), printable(request), s.stamp(now).UnixMilli())
-		if err != nil {
-			return false, err
-		}
-		n, err := result.RowsAffected()
+	return write(ctx, s, "recording that a bill is at both upstreams", func(q tx) (bool, error) {
+		n, err := q.exec(`
+			INSERT INTO billbridge_doubled (partner, bill, operation, request, at) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (partner, bill) DO NOTHING`,
+			partner, bill, printable(operation), printable(request), s.stamp(now))
 		return n == 1, err
 	})
 }
 
-// DoubledBills returns the bills that are marked by MarkDoubled, the last first, each with the call that showed it, and the number of
-// all that the filter selects.
+// DoubledBills returns the bills that are marked by MarkDoubled, the last first, each with the call that showed it,
+// and the number of all that the filter selects.
 func (s *Store) DoubledBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
-	const rows = `
-		SELECT d.partner, d.bill, coalesce(o.upstream, '') AS upstream, coalesce(o.state, '') AS state, coalesce(length(o.creates), 0) AS creates,
-			coalesce(o.uncertain, 0) AS uncertain, o.changed, o.tried, o.ends, o.ended,
-			d.operation, '' AS target, d.request, d.at, '` + AtBoth + `' AS finding, '' AS shown, '' AS amount, d.at AS read_at
-		FROM billbridge_doubled d LEFT JOIN billbridge_owners o ON o.partner = d.partner AND o.bill = d.bill`
-	return s.listBills(ctx, f, func(context.Context, queries) (string, error) { return rows, nil }, "at DESC, partner, bill", nil)
+	return s.listBills(ctx, f, `
+		SELECT d.partner, d.bill, coalesce(o.upstream, '') AS upstream, coalesce(o.state, '') AS state,
+			coalesce(length(o.creates), 0) AS creates, coalesce(o.uncertain, 0) AS uncertain,
+			o.changed, o.tried, o.ends, o.ended,
+			d.operation, '' AS target, d.request, d.at, '`+atBoth+`' AS finding,
+			 '' AS shown, '' AS amount, d.at AS read_at
+		FROM billbridge_doubled d LEFT JOIN billbridge_owners o ON o.partner = d.partner AND o.bill = d.bill`,
+		"at DESC, partner, bill")
 }
 
 // SweepUnknown removes writes with an unknown outcome that ended before a time, and returns their number.
 func (s *Store) SweepUnknown(ctx context.Context, before time.Time) (n int, err error) {
-	return s.sweep(ctx, pause, `
+	return s.sweep(ctx, `
 		DELETE FROM billbridge_unknown WHERE (partner, bill, operation) IN (
-			SELECT partner, bill, operation FROM billbridge_unknown WHERE at < $1 ORDER BY at LIMIT $2 `+s.passOver()+`)`, before.UnixMilli())
+			SELECT partner, bill, operation FROM billbridge_unknown WHERE at < $1 ORDER BY at`, before)
 }
 
 // A BillFilter selects bills. A field with its zero value excludes none.
@@ -145,93 +150,96 @@ type BillFilter struct {
 // A ListedBill is a bill of the ledger. State is "" if it is listed for a write and the ledger does not have it.
 type ListedBill struct {
 	Owner
-	Write *UnknownWrite // only from UnknownOutcomes; without Request and Read if the create was cut off with its process
+	// only from UnknownOutcomes; without Request and Read if the create was cut off with its process
+	Write *UnknownWrite
 }
 
-// ListBills returns bills of the ledger, sorted by partner and bill, and the number of all that the filter selects. Without
-// a bill it reads all rows of the partners that the filter selects.
+// ListBills returns bills of the ledger, sorted by partner and bill, and the number of all that the filter selects.
+// Without a bill it reads all rows of the partners that the filter selects.
 func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
-	return s.listBills(ctx, f, func(ctx context.Context, q queries) (string, error) {
-		ofBill, err := holdersOf(ctx, q, f)
-		return `
-			SELECT partner, bill, upstream, state, length(creates) AS creates, uncertain, changed, coalesce(tried, changed) AS tried, ends, ended,
-				'' AS operation, '' AS target, '' AS request, changed AS at, '' AS finding, '' AS shown, '' AS amount, changed AS read_at
-			FROM billbridge_owners WHERE upstream <> '' AND ` + ofBill, err
-	}, "partner, bill", nil)
+	return s.listBills(ctx, f, `
+		SELECT partner, bill, upstream, state, length(creates) AS creates, uncertain, changed,
+			coalesce(tried, changed) AS tried, ends, ended, '' AS operation, '' AS target, '' AS request,
+			changed AS at, '' AS finding, '' AS shown, '' AS amount, changed AS read_at
+		FROM billbridge_owners WHERE upstream <> '' AND `+ofBill, "partner, bill")
 }
 
-// UnknownOutcomes returns the writes that have an unknown outcome, the last first, and the number of all that the filter selects:
-// those of RecordUnknown, and creates recorded before cutOff that were never completed because their process ended.
-// With PostgreSQL it reads the ledger as ListBills does: with an index on open creates, each completion would write to all indexes.
-func (s *Store) UnknownOutcomes(ctx context.Context, f BillFilter, cutOff time.Time) (list []ListedBill, all int, err error) {
-	const rows = `
-		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state, coalesce(length(o.creates), 0) AS creates,
-			coalesce(o.uncertain, 0) AS uncertain, o.changed, o.tried, o.ends, o.ended,
+// UnknownOutcomes returns the writes that have an unknown outcome, the last first, and the number of all that the
+// filter selects: those of RecordUnknown, and creates recorded before cutOff that were never completed because their
+// process ended. With PostgreSQL it reads the ledger as ListBills does: with an index on open creates, each
+// completion would write to all indexes.
+func (s *Store) UnknownOutcomes(
+	ctx context.Context, f BillFilter, cutOff time.Time,
+) (list []ListedBill, all int, err error) {
+	return s.listBills(ctx, f, `
+		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state,
+			coalesce(length(o.creates), 0) AS creates, coalesce(o.uncertain, 0) AS uncertain,
+			o.changed, o.tried, o.ends, o.ended,
 			u.operation, u.upstream AS target, u.request, u.at, u.finding, u.state AS shown, u.amount, u.read_at
 		FROM billbridge_unknown u LEFT JOIN billbridge_owners o ON o.partner = u.partner AND o.bill = u.bill
 		UNION ALL
-		SELECT partner, bill, upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended,
-			'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
-		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> '' AND coalesce(tried, changed) < $7`
-	return s.listBills(ctx, f, func(ctx context.Context, q queries) (string, error) {
-		ofBill, err := holdersOf(ctx, q, f)
-		return rows + " AND " + ofBill, err
-	}, "at DESC, partner, bill, operation", []any{s.stamp(cutOff).UnixMilli()})
+		SELECT partner, bill, upstream, state, length(creates), uncertain, changed, coalesce(tried, changed),
+			ends, ended, 'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
+		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
+			AND coalesce(tried, changed) < $7 AND `+ofBill, "at DESC, partner, bill, operation", s.stamp(cutOff))
 }
+
+// ofBill stands in a query for the condition of holdersOf.
+const ofBill = "{of the bill}"
 
 // listBills lists the rows of a query.
-func (s *Store) listBills(ctx context.Context, f BillFilter, rows func(context.Context, queries) (string, error), order string, more []any) (list []ListedBill, all int, err error) {
-	if f.PartnerPrefix != "" {
-		if err := checkPrefix(f.PartnerPrefix); err != nil {
-			return nil, 0, err
-		}
-	}
-	if f.Limit < 1 || f.Now.IsZero() {
-		return nil, 0, fmt.Errorf("%w: a list of bills needs a limit and the time now, not %d and %s", ErrFilter, f.Limit, f.Now.Format(time.RFC3339))
-	}
-	if err := storable(map[string]string{"bill": f.Bill, "upstream": f.Upstream}); err != nil {
+func (s *Store) listBills(
+	ctx context.Context, f BillFilter, rows, order string, more ...any,
+) (bills []ListedBill, all int, err error) {
+	if err := checkPrefix(f.PartnerPrefix); f.PartnerPrefix != "" && err != nil {
 		return nil, 0, err
 	}
-	where := ` AS listed WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
-		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`
-	args := append([]any{f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, f.Upstream, bit(f.Open), f.Now.UnixMilli()}, more...)
-	_, err = read(ctx, s, "listing bills", func(ctx context.Context, q queries) (none struct{}, err error) {
-		if err := onePartner(ctx, q, "billbridge_owners", f.PartnerPrefix); err != nil {
-			return none, err
+	if f.Limit < 1 || f.Now.IsZero() {
+		return nil, 0, fmt.Errorf("%w: a list of bills needs a limit and the time now, not %d and %s",
+			ErrFilter, f.Limit, f.Now.Format(time.RFC3339))
+	}
+	if err := storable("bill", f.Bill, "upstream", f.Upstream); err != nil {
+		return nil, 0, err
+	}
+	args := append([]any{f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, f.Upstream, f.Open, f.Now}, more...)
+	bills, err = read(ctx, s, "listing bills", func(q tx) ([]ListedBill, error) {
+		if _, err := onePartner(q, "billbridge_owners", f.PartnerPrefix); err != nil {
+			return nil, err
 		}
-		query, err := rows(ctx, q)
+		condition, err := holdersOf(q, f)
 		if err != nil {
-			return none, err
+			return nil, err
 		}
-		meant := " FROM (" + query + ")" + where
-		found, err := q.QueryContext(ctx, "SELECT *"+meant+fmt.Sprintf(" ORDER BY %s LIMIT %d", order, f.Limit), args...)
-		if list, err = collect(found, err, (*ListedBill).scan); err != nil {
-			return none, err
+		meant := " FROM (" + strings.Replace(rows, ofBill, condition, 1) + `) AS listed
+			WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
+			AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`
+		found, err := list(q, (*ListedBill).scan, fmt.Sprintf("SELECT *%s ORDER BY %s LIMIT %d", meant, order,
+			f.Limit), args...)
+		if all = len(found); all == f.Limit && err == nil {
+			all, err = value[int](q, "SELECT count(*)"+meant, args...)
 		}
-		if all = len(list); all == f.Limit {
-			err = q.QueryRowContext(ctx, "SELECT count(*)"+meant, args...).Scan(&all)
-		}
-		return none, err
+		return found, err
 	})
-	return list, all, err
+	return bills, all, err
 }
 
-// holdersOf returns a condition for the rows of f.Bill in the ledger that an index serves, or true if the filter names no bill. The index
-// begins with the partner: each partner is looked up, and then its bill.
-func holdersOf(ctx context.Context, q queries, f BillFilter) (condition string, err error) {
+// holdersOf returns a condition for the rows of f.Bill in the ledger that an index serves, or true if the filter
+// names no bill. The index begins with the partner: each partner is looked up, and then its bill.
+func holdersOf(q tx, f BillFilter) (condition string, err error) {
 	if f.Bill == "" {
 		return "true", nil
 	}
 	const most = 1000
-	rows, err := q.QueryContext(ctx, `
+	holders, err := list(q, column[partner.ID], `
 		WITH RECURSIVE known(partner) AS (
 			SELECT min(partner) FROM billbridge_owners WHERE partner >= $1 AND partner < $2
 			UNION ALL
-			SELECT (SELECT min(o.partner) FROM billbridge_owners o WHERE o.partner > known.partner AND o.partner < $2) FROM known WHERE known.partner IS NOT NULL
+			SELECT (SELECT min(o.partner) FROM billbridge_owners o WHERE o.partner > known.partner AND o.partner < $2)
+			FROM known WHERE known.partner IS NOT NULL
 		)
-		SELECT o.partner FROM known CROSS JOIN billbridge_owners o WHERE known.partner IS NOT NULL AND o.partner = known.partner AND o.bill = $3 LIMIT $4`,
+		SELECT o.partner FROM known CROSS JOIN billbridge_owners o
+		WHERE known.partner IS NOT NULL AND o.partner = known.partner AND o.bill = $3 LIMIT $4`,
 		f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, most)
-	holders, err := collect(rows, err, column[partner.ID])
 	if err != nil || len(holders) == most { // so many that reading all rows is not much slower
 		return "true", err
 	}
@@ -244,18 +252,17 @@ func holdersOf(ctx context.Context, q queries, f BillFilter) (condition string, 
 	return condition + ")", nil
 }
 
-func (b *ListedBill) scan(row *sql.Rows) error {
+func (b *ListedBill) scan(row row) error {
 	w := new(UnknownWrite)
-	var partner partner.ID
-	var bill string
-	var length int
-	if err := row.Scan(&partner, &bill, &b.Upstream, &b.State, &length, &b.Uncertain, moment{&b.Changed}, moment{&b.Tried}, moment{&b.Ends}, moment{&b.Ended},
-		&w.Operation, &w.Upstream, &w.Request, moment{&w.At}, &w.Read.Finding, &w.Read.State, &w.Read.Amount, moment{&w.Read.At}); err != nil {
+	if err := row.Scan(&b.Partner, &b.Bill, &b.Upstream, &b.State, &b.Open, &b.Uncertain, &b.Changed, &b.Tried,
+		&b.Ends, &b.Ended,
+		&w.Operation, &w.Upstream, &w.Request, &w.At, &w.Read.Finding, &w.Read.State, &w.Read.Amount,
+		&w.Read.At); err != nil {
 		return err
 	}
-	b.Partner, b.Bill, b.Open = partner, bill, length/createLength
+	b.Open /= createLength
 	if w.Operation != "" {
-		w.Partner, w.Bill = partner, bill
+		w.Partner, w.Bill = b.Partner, b.Bill
 		b.Unknown, b.Write = true, w
 	}
 	return nil

@@ -70,7 +70,7 @@ func TestEndedBillsAreNotOpen(t *testing.T) {
 		shows(t, s, "b3", "new", "C", at, time.Time{}, true)  // another bill of that id, at a backend that does not own it
 		shows(t, s, "b5", "old", "D", at, time.Time{}, true)  // it is over as well, and counts once
 
-		held, err := s.OpenBills(t.Context(), "", at)
+		held, err := s.OpenBillsIn(t.Context(), store.AllPartners, at)
 		if err != nil {
 			t.Fatal(err)
 		}

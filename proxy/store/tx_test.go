@@ -10,7 +10,7 @@ import (
 )
 
 // After any error no part of the rows is returned, and the connection is free again: SQLite has one for all writes.
-func TestCollectReturnsAllRowsOrAnError(t *testing.T) {
+func TestListReturnsAllRowsOrAnError(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -20,12 +20,12 @@ func TestCollectReturnsAllRowsOrAnError(t *testing.T) {
 	db.SetMaxOpenConns(1)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	three := func(scan func(*int64, *sql.Rows) error) ([]int64, error) {
-		rows, err := db.QueryContext(ctx, "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3")
-		return collect(rows, err, scan)
+	q := tx{ctx, db}
+	three := func(scan func(*int64, row) error) ([]int64, error) {
+		return list(q, scan, "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3")
 	}
 	unreadable := errors.New("unreadable")
-	all, err := three(func(n *int64, row *sql.Rows) error {
+	all, err := three(func(n *int64, row row) error {
 		if err := row.Scan(n); err != nil || *n < 2 {
 			return err
 		}
@@ -41,8 +41,7 @@ func TestCollectReturnsAllRowsOrAnError(t *testing.T) {
 		"at once":        "SELECT no_such_column",
 		"after two rows": "SELECT abs(n) FROM (SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT -9223372036854775808)", // an overflow
 	} {
-		rows, err := db.QueryContext(ctx, query)
-		if all, err := collect(rows, err, column[int64]); err == nil || all != nil {
+		if all, err := list(q, column[int64], query); err == nil || all != nil {
 			t.Errorf("a query that fails %s: %v, %v", what, all, err)
 		}
 	}
