@@ -125,7 +125,7 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 				q := newCall(client, "create").with("callbackUrl", theirs)
 				r.send(q).check(t, client, 200, "0000")
 				ours := r.addressAtUpstream(t, 1)
-				if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+48 {
+				if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+32 {
 					t.Fatalf("the upstream was given %s", ours)
 				}
 				r.checkStoredAddress(t, ours, store.Address{

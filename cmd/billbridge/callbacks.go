@@ -336,8 +336,8 @@ type callbackAssign struct {
 
 // Help implements kong's detailed help.
 func (callbackAssign) Help() string {
-	return examples("billbridge callbacks assign new/8c21f6e0a94b57d3 --like cb_00112233445566778899aabbccddeeff --by kim",
-		"billbridge callbacks assign new/8c21f6e0a94b57d3 --like cb_00112233445566778899aabbccddeeff --url https://partner.example.com/paid") +
+	return examples("billbridge callbacks assign new/8c21f6e0a94b --like cb_00112233445566778899aabbccddeeff --by kim",
+		"billbridge callbacks assign new/8c21f6e0a94b --like cb_00112233445566778899aabbccddeeff --url https://partner.example.com/paid") +
 		"\n\nThe callback is accepted and delivered when the backend sends it again, if the key in it is the partner's."
 }
 
@@ -347,7 +347,7 @@ func (c *callbackAssign) Run(ctx context.Context, s system) error {
 		return err
 	}
 	if _, _, named := strings.Cut(c.Lost, "/"); !named {
-		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b57d3, not %q", c.Lost))
+		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b, not %q", c.Lost))
 	}
 	a := operate.LostAddress{Lost: c.Lost, URL: c.URL}
 	if err := c.sign(ctx, s, &a.Author); err != nil {

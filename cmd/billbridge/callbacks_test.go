@@ -157,13 +157,13 @@ func TestCallbacksCommands(t *testing.T) {
 	lists([]string{"ELSE1", "MINE2", "MINE1", "MINE0"}, "--state", "delivered")
 
 	// The address of a callback for a lost one.
-	does(exitUsage, "", `(?s).*the log names a lost address as new/8c21f6e0a94b57d3, not "8c21".*`, "assign", "8c21", "--like", p.ids["MINE1"])
-	does(exitUsage, "", `(?s).*a callback id is cb_ and 32 hex digits.*`, "assign", "backend/8c21f6e0a94b57d3", "--like", "../counts")
+	does(exitUsage, "", `(?s).*the log names a lost address as new/8c21f6e0a94b, not "8c21".*`, "assign", "8c21", "--like", p.ids["MINE1"])
+	does(exitUsage, "", `(?s).*a callback id is cb_ and 32 hex digits.*`, "assign", "backend/8c21f6e0a94b", "--like", "../counts")
 	does(exitError, "", `billbridge: the gateway refused the request \(400\): .*the address must be .*\n`,
-		"assign", "backend/8c21f6e0a94b57d3", "--like", p.ids["MINE1"], "--url", "ftp://partner.example.com/")
-	does(exitOK, `Callbacks to the lost address backend/8c21f6e0a94b57d3 are accepted when the backend sends them again\.\n`,
-		"", "assign", "backend/8c21f6e0a94b57d3", "--like", p.ids["MINE1"])
-	does(exitOK, `AT +BY +ACTION +PARTNER +STATE BEFORE +CALLBACKS\n\S+  kim  address  `+mine+` +lost backend/8c21f6e0a94b57d3 to `+p.url+`/paid/MINE1\n`,
+		"assign", "backend/8c21f6e0a94b", "--like", p.ids["MINE1"], "--url", "ftp://partner.example.com/")
+	does(exitOK, `Callbacks to the lost address backend/8c21f6e0a94b are accepted when the backend sends them again\.\n`,
+		"", "assign", "backend/8c21f6e0a94b", "--like", p.ids["MINE1"])
+	does(exitOK, `AT +BY +ACTION +PARTNER +STATE BEFORE +CALLBACKS\n\S+  kim  address  `+mine+` +lost backend/8c21f6e0a94b to `+p.url+`/paid/MINE1\n`,
 		"", "audit", "--limit", "1")
 
 	// A dropped callback cannot be replayed or dropped again.

@@ -130,7 +130,7 @@ func TestBoundAddressIsBelowPublicURL(t *testing.T) {
 				t.Fatal(err)
 			}
 			id, ok := strings.CutPrefix(got, want)
-			if u, err := url.Parse(got); err != nil || !relay.Owns(u.Path) || !ok || len(id) != 48 || seen[id] {
+			if u, err := url.Parse(got); err != nil || !relay.Owns(u.Path) || !ok || len(id) != 32 || seen[id] {
 				t.Errorf("%s: %s", public, got)
 			}
 			seen[id] = true

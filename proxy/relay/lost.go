@@ -2,8 +2,11 @@ package relay
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -16,9 +19,17 @@ import (
 // (translate/README.md, Events). A final answer would lose the callback of a payment.
 const lostFor = 24 * time.Hour
 
-// lostMark begins the ids of rows for lost addresses. What follows is in the log: the upstream, if it is known, and 16 of
-// the digits, which addresses with the same partner's address have in common if they are sealed. All digits are a secret.
+// lostMark begins the ids of rows for lost addresses. What follows is in the log: the upstream and the shared digits of a sealed id, or / and the
+// lostName of another one.
 const lostMark = "lost "
+
+// lostName names an id of an earlier version, all of whose digits are a secret.
+func lostName(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])[:store.SharedDigits]
+}
+
+var lostForm = regexp.MustCompile(`^([^/]*)/[0-9a-f]{12}$`)
 
 // mayLackAddresses reports whether the store was restored, or lacks writes after a fail-over, a short time ago.
 func (r *Relay) mayLackAddresses(ctx context.Context) bool {
@@ -49,6 +60,12 @@ func (in *inbound) lost(req *http.Request, lost string) {
 // Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The error is a [*Wrong] if the
 // address is wrong. shown is the address for the audit log, without secrets.
 func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by, shown string, dryRun bool) error {
+	switch m := lostForm.FindStringSubmatch(lost); {
+	case m == nil:
+		return &Wrong{"lost must be the name that the log has, such as new/8c21f6e0a94b"}
+	case m[1] != "" && m[1] != like.Upstream:
+		return &Wrong{"the lost address is of upstream " + m[1] + ", and the callback of " + like.Upstream}
+	}
 	if _, err := r.current.Load().guard.check(like.URL); err != nil {
 		return &Wrong{"the address " + err.Error()}
 	}

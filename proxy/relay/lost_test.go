@@ -92,10 +92,10 @@ func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 		s.lose(path)
 		digits := strings.TrimPrefix(path, "/callback/")
 		for name, forged := range map[string]string{
-			"the digits of no key": digits[:47] + string("10"[strings.Count(digits[47:], "1")]), "other random digits": digits[:16] + strings.Repeat("0", 16) + digits[32:],
-			"the hash of another address": strings.Repeat("0", 16) + digits[16:], "without a seal": digits[:32],
+			"the digits of no key": digits[:31] + string("10"[strings.Count(digits[31:], "1")]), "other random digits": digits[:12] + strings.Repeat("0", 12) + digits[24:],
+			"the hash of another address": strings.Repeat("0", 12) + digits[12:],
 		} {
-			if w := s.post("/callback/"+forged, inLegacy); w.Code == 200 || w.Code == 503 && len(forged) == 48 {
+			if w := s.post("/callback/"+forged, inLegacy); w.Code != 503 {
 				t.Errorf("%s: %d", name, w.Code)
 			}
 		}
@@ -109,7 +109,7 @@ func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 		rotated.accept(path, inLegacy)
 		rotated.accept(kept, notice("legacy", key, "kept"))
 		without := sealing(t, at, store.Keys{Key: bytes.Repeat([]byte{8}, store.KeyLength)})
-		if w := without.post(path, inLegacy); w.Code != 404 {
+		if w := without.post(path, inLegacy); w.Code != 503 {
 			t.Errorf("the key that sealed it was removed: %d", w.Code)
 		}
 		without.accept(kept, notice("legacy", key, "kept"))
@@ -154,7 +154,10 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 					t.Fatalf("%d", w.Code)
 				}
 				s.counts(refused, `{reason="lost_address",upstream="`+upstream+`"} 1`)
-				lost := strings.TrimSuffix(upstream, "none") + "/" + strings.TrimPrefix(path, "/callback/")[:16]
+				lost := "up/" + strings.TrimPrefix(path, "/callback/")[:store.SharedDigits]
+				if upstream == "none" {
+					lost = "/5947d7c33d78" // the beginning of a hash of all digits, which are a secret
+				}
 				if got := s.logs.String(); !strings.Contains(got, `"lost":"`+lost+`","of":"bill [\"`+bill+`\"] of partner `+hash(key)[:12]+`"`) || strings.Contains(got, path[len("/callback/"):]) {
 					t.Error(got)
 				}
@@ -166,6 +169,11 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 				} {
 					if w := assign(more); w.Code != status {
 						t.Errorf("%s: %d %s", more, w.Code, w.Body)
+					}
+				}
+				for _, wrong := range []string{"", "up", "/7d75", "UP/5947d7c33d78", "down/5947d7c33d78"} {
+					if w := s.asks(http.MethodPost, "/callbacks/"+like+"/assign?by=anna&lost="+wrong); w.Code != 400 {
+						t.Errorf("lost=%s: %d %s", wrong, w.Code, w.Body)
 					}
 				}
 				if w := s.asks(http.MethodPost, "/callbacks/cb_00112233445566778899aabbccddeeff/assign?by=anna&lost="+lost); w.Code != 404 {

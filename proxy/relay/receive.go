@@ -25,9 +25,6 @@ import (
 // valid when public_url changes.
 const pathMark = "/callback/"
 
-// unsealed is the length of the ids of earlier versions ([store.Store.Sealed]).
-const unsealed = 32
-
 // storeWithin is how long a callback waits for the store. After that the upstream has to try again.
 const storeWithin = 5 * time.Second
 
@@ -40,7 +37,7 @@ func idOf(path string) string {
 		return ""
 	}
 	id := path[at+len(pathMark):]
-	if len(id) != unsealed && len(id) != 48 || strings.Trim(id, "0123456789abcdef") != "" {
+	if len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
 		return ""
 	}
 	return id
@@ -66,18 +63,17 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	lost := ""
 	address, err := r.store.Address(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
+		lost = "/" + lostName(id)
 		for _, u := range s.config.Upstreams {
 			if r.store.SealedFor(u.Name, id) {
-				in.address.Upstream, in.form = u.Name, u.Form
+				in.address.Upstream, in.form, lost = u.Name, u.Form, u.Name+"/"+id[:store.SharedDigits]
 			}
 		}
-		lost = in.address.Upstream + "/" + id[:16]
 		address, err = r.store.Address(ctx, lostMark+lost)
 		address.ID, address.Upstream = id, cmp.Or(in.address.Upstream, address.Upstream)
 	}
 	switch {
-	case errors.Is(err, store.ErrNotFound) && (in.address.Upstream != "" || len(id) == unsealed) &&
-		r.mayLackAddresses(ctx):
+	case errors.Is(err, store.ErrNotFound) && r.mayLackAddresses(ctx):
 		in.lost(req, lost)
 		return
 	case errors.Is(err, store.ErrNotFound):

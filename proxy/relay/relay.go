@@ -172,7 +172,7 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	if !a.OfBill {
 		row.Store = merchant(row.Partner, fmt.Sprintf("%q %q", a.Member, a.Merchant))
 	}
-	row.ID = r.store.Sealed(row, random()[:16])
+	row.ID = r.store.Sealed(row, random()[:store.RandomDigits])
 	id, err := r.store.Bind(ctx, row)
 	if err != nil {
 		return "", err

@@ -26,19 +26,35 @@ type Address struct {
 	Until     time.Time // the end of the bill; zero if it is not known, and for a registration
 }
 
-// Sealed makes the id of an address from 16 random digits. It has three times 16 digits: a hash that all addresses
-// with the same upstream, operation, partner, form and url have, so that another one shows what a lost row had; the
-// random ones; and a hash of these two and the upstream.
+// The digits of a sealed id. Those of earlier versions are as many, all random.
+const (
+	SharedDigits = 12 // a hash that all addresses with the same upstream, operation, partner, form and url have
+	RandomDigits = 12
+	sealDigits   = 8 // a hash of the others and the upstream
+)
+
+// Sealed makes the id of an address from RandomDigits. If the row is lost, another one with the same shared digits
+// shows what it had.
 func (s *Store) Sealed(a Address, random string) string {
 	key := s.keys.sealing[0]
-	id := keyedHash(key, a.Upstream, a.Operation, string(a.Partner), a.Form, a.URL) + random
-	return id + keyedHash(key, id, a.Upstream)
+	id := a.shared(key) + random
+	return id + keyedHash(key, id, a.Upstream)[:sealDigits]
+}
+
+func (a Address) shared(key []byte) string {
+	return keyedHash(key, a.Upstream, a.Operation, string(a.Partner), a.Form, a.URL)[:SharedDigits]
 }
 
 // SealedFor reports whether a gateway on this store, or with one of the keys, made an id for an upstream.
 func (s *Store) SealedFor(upstream, id string) bool {
-	return len(id) == 48 && slices.ContainsFunc(s.keys.sealing, func(key []byte) bool {
-		return keyedHash(key, id[:32], upstream) == id[32:]
+	return s.sealedBy(upstream, id, func([]byte) bool { return true })
+}
+
+// sealedBy reports whether one of the keys for which is returns true made an id for an upstream.
+func (s *Store) sealedBy(upstream, id string, is func(key []byte) bool) bool {
+	const sealed = SharedDigits + RandomDigits
+	return len(id) == sealed+sealDigits && slices.ContainsFunc(s.keys.sealing, func(key []byte) bool {
+		return keyedHash(key, id[:sealed], upstream)[:sealDigits] == id[sealed:] && is(key)
 	})
 }
 
@@ -138,9 +154,10 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 		return Address{}, ErrNotFound
 	}
 	a, err := s.address(ctx, "id = $1", id)
-	if errors.Is(err, ErrNotFound) && len(id) == 48 {
-		a, err = s.address(ctx, "id > $1 AND id < $2 LIMIT 1", id[:16], id[:16]+"g")
-		if err == nil && !s.SealedFor(a.Upstream, id) {
+	if errors.Is(err, ErrNotFound) && len(id) > SharedDigits {
+		shared := id[:SharedDigits]
+		a, err = s.address(ctx, "id > $1 AND id < $2 LIMIT 1", shared, shared+"g")
+		if err == nil && !s.sealedBy(a.Upstream, id, func(key []byte) bool { return a.shared(key) == shared }) {
 			err = ErrNotFound
 		}
 		a.ID, a.Bill, a.Store = id, "", ""
