@@ -22,10 +22,10 @@ import (
 
 // record records what became of the call, in the ledger and for the callbacks.
 func (x *exchange) record() {
-	x.keepRows()
 	if x.to.route.Upstream != "" {
-		x.complete()
+		defer x.complete() // also after a panic of keepRows
 	}
+	x.keepRows()
 }
 
 // decide chooses the target by the rollout, if it decides on the operation. If a backend has answered the call already, as a probe, decide
@@ -242,7 +242,7 @@ func (x *exchange) countCall(succeeded bool) {
 	end := evidence.End{Succeeded: succeeded}
 	// The code counts only if it is the backend's, or says that there was no answer: not if the gateway refused to pass on the reply, or if
 	// the caller had gone.
-	if x.sent.called && (x.out.passedOn || x.sent.failed != nil) && x.out.status != statusGone {
+	if failed := x.sent.failed; x.sent.called && (x.out.passedOn || failed != nil && failed.reason != givenUp) && x.out.status != statusGone {
 		end.Code = x.codeLabel()
 	}
 	if succeeded {

@@ -116,7 +116,7 @@ func (s *Service) Control() http.Handler {
 	}, _ ask,
 	) (any, error) {
 		in.Delay = time.Duration(in.DelayMS) * time.Millisecond
-		return in, s.addFault(in.Fault)
+		return in, s.addFault(in.Fault, 599)
 	})
 	handle(r, "DELETE /faults", func(none, ask) (any, error) {
 		s.ClearFaults()

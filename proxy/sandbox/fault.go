@@ -71,23 +71,24 @@ func (q *faultQueue) take(matches func(Fault) bool) Fault {
 	return taken
 }
 
-// Fault adds a fault after the others for the same calls. It panics if its operation or its status does not exist.
+// Fault adds a fault after the others for the same calls. It panics if its operation does not exist, or if net/http cannot
+// answer with its status.
 func (s *Service) Fault(f Fault) {
-	if err := s.addFault(f); err != nil {
+	if err := s.addFault(f, 999); err != nil {
 		panic(err) // a programming error
 	}
 }
 
-// addFault adds a fault, unless no call could match it or no reply could have its status.
-func (s *Service) addFault(f Fault) error {
+// addFault adds a fault, unless no call could match it or its status is over the highest one.
+func (s *Service) addFault(f Fault, highest int) error {
 	names := make([]string, len(operations))
 	for i, op := range operations {
 		names[i] = op.name
 	}
 	switch {
-	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
+	case f.Status != 0 && (f.Status < 200 || f.Status > highest):
 		// A 1xx is not a final status, and net/http panics on invalid ones.
-		return &refusedError{http.StatusBadRequest, "status: expected 200 to 599"}
+		return &refusedError{http.StatusBadRequest, fmt.Sprintf("status: expected 200 to %d", highest)}
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text := fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 		return &refusedError{http.StatusBadRequest, text}

@@ -43,8 +43,9 @@ func (o *outage) try(ctx context.Context, do func() error) error {
 	if err := o.enter(ctx.Value(patientKey{}) != nil); err != nil {
 		return err
 	}
-	err := named(do())
-	o.observe(err)
+	err := context.Canceled // if do panics
+	defer func() { o.observe(err) }()
+	err = named(do())
 	return err
 }
 
