@@ -62,7 +62,7 @@ func (sandboxCommand) Help() string {
 func (c *sandboxCommand) options(s system) (o sandbox.Options, err error) {
 	o = sandbox.Options{
 		Environment: sandbox.Environment(c.Environment),
-		BaseURL: c.BaseURL, ControlToken: c.ControlToken, FailureStatus: c.FailureStatus, FailureData: c.FailureData, LegacyCodes: c.LegacyCode,
+		BaseURL:     c.BaseURL, ControlToken: c.ControlToken, FailureStatus: c.FailureStatus, FailureData: c.FailureData, LegacyCodes: c.LegacyCode,
 		SwapLegacySend: c.SwapLegacySend, NoLegacyShortURL: c.NoLegacyShortURL, GlobalBillIDs: c.GlobalBillIDs,
 		BillIDs: map[string]sandbox.BillIDRule{
 			"letters-digits-hyphens": sandbox.LettersDigitsHyphens, "letters-or-digits": sandbox.LettersOrDigits,
