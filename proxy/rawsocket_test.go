@@ -39,8 +39,12 @@ type wireUpstream struct {
 
 func newWireUpstream(t testing.TB, form string) *wireUpstream {
 	t.Helper()
-	u := &wireUpstream{form: form}
-	u.host = proxytest.Listen(t, func(c net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &wireUpstream{form: form, host: l.Addr().String()}
+	proxytest.Serve(t, l, func(c net.Conn) {
 		u.mu.Lock()
 		u.connections++
 		u.mu.Unlock()
