@@ -55,7 +55,7 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 			if err := m.store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			text := strings.Replace(strings.ReplaceAll(*m.text.Load(), "{form:", "{timeout: 500ms, wait: 50ms, form:"), "new: new}", "new: new, settle: 600ms}", 1)
+			text := strings.Replace(strings.ReplaceAll(*m.text.Load(), "{form:", "{timeout: 500ms, wait: 1s, form:"), "new: new}", "new: new, settle: 2s}", 1)
 			switch way {
 			case "deleted":
 				for _, end := range []string{"", "-wal", "-shm"} {

@@ -88,7 +88,7 @@ func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	if err := receive(t, m.ended, "end of the server"); err != nil {
 		t.Fatal(err)
 	}
-	separate = strings.Replace(strings.ReplaceAll(separate, "{form:", "{timeout: 500ms, wait: 50ms, form:"), "new: new}", "new: new, settle: 4s}", 1)
+	separate = strings.Replace(strings.ReplaceAll(separate, "{form:", "{timeout: 500ms, wait: 400ms, form:"), "new: new}", "new: new, settle: 4s}", 1)
 	m.process = newProcess(t, separate)
 	// During the settling period a create of that time may still be in progress at the old backend.
 	m.send(newCall("v2", "create")).check(t, "v2", 503, "MAINTAINED_METHOD")
