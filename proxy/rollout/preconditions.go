@@ -21,7 +21,7 @@ type BlockingReason struct {
 	Note evidence.Note `json:"-"`
 }
 
-// A ReasonKind says what kind of reason speaks against a change.
+// A ReasonKind is the kind of a blocking reason.
 type ReasonKind string
 
 // The kinds of reasons. README.md describes them.
@@ -99,7 +99,7 @@ const recent = 35 * 24 * time.Hour
 // PreconditionsWithin bounds the search for blocking reasons: an operator may be waiting for the kill switch.
 const PreconditionsWithin = 3 * time.Second
 
-// Preconditions find what speaks against the changes of operators, by one config.
+// Preconditions find the reasons that block the changes of operators, by one config.
 type Preconditions struct {
 	store    *store.Store
 	counts   *evidence.Stored
