@@ -63,7 +63,7 @@ type Upstream struct {
 	// the base URL; its path is a prefix
 	Address Address `yaml:"url" config:"required" such:", such as https://billing.example.com/partner"`
 	// of one call, from getting a connection to the last byte of the reply
-	Timeout Duration `yaml:"timeout" default:"10s"`
+	Timeout Duration `yaml:"timeout" default:"40s"`
 	// the maximum number; further calls wait for one
 	Connections int `yaml:"connections" range:"1," default:"256"`
 	// the maximum wait for a connection; after that nothing is sent

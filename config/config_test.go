@@ -119,8 +119,8 @@ func TestDefaults(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s-want +got\n%s", text, diff)
 		}
-		wantUpstreams(t, c.Upstreams, "new v2 https://new.example.com 10s 256")
-		if got := c.Upstreams.LongestCall(); got != 12*time.Second {
+		wantUpstreams(t, c.Upstreams, "new v2 https://new.example.com 40s 256")
+		if got := c.Upstreams.LongestCall(); got != 42*time.Second {
 			t.Errorf("longest call %s", got)
 		}
 		if got, want := len(c.Table.Operations()), 10; got != want {
@@ -151,8 +151,8 @@ upstreams:
 route: {default: alpha}
 `)
 	wantUpstreams(t, c.Upstreams,
-		"zulu v2 https://zulu.example.com 30s 256", "alpha legacy https://alpha.example.com 1.5s 256", "m-i_6 v2 http://127.0.0.1:8081/a/b 10s 8")
-	if got := c.Upstreams.LongestCall(); got != 32*time.Second {
+		"zulu v2 https://zulu.example.com 30s 256", "alpha legacy https://alpha.example.com 1.5s 256", "m-i_6 v2 http://127.0.0.1:8081/a/b 40s 8")
+	if got := c.Upstreams.LongestCall(); got != 42*time.Second {
 		t.Errorf("longest call %s", got)
 	}
 	if u := c.Upstreams.Find("alpha"); u != &c.Upstreams[1] {

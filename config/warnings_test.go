@@ -58,3 +58,15 @@ func TestWarningsAboutAnOverlay(t *testing.T) {
 		}
 	}
 }
+
+// A timeout below that of partners' programs is a warning: they bill again after it.
+func TestWarningAboutAShortTimeout(t *testing.T) {
+	t.Parallel()
+	for timeout, warned := range map[string]bool{"29s": true, "30s": false} {
+		c := parse(t, "upstreams: {new: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n")
+		const text = "upstreams.new.timeout: is 29s, but programs of partners wait up to 30s"
+		if got := c.Warnings().Error(); strings.Contains(got, text) != warned {
+			t.Errorf("with %s: %q", timeout, got)
+		}
+	}
+}

@@ -11,12 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The breaker opens when breakerFailures of the last breakerCalls calls failed, and is half-open after breakerPause. One partner's calls count
-// as partnerFailures of them at most while other partners get answers.
+// The breaker opens when breakerFailures of the last breakerCalls calls failed, or when as many calls have waited for breakerSlow and no
+// call has had an answer since. It is half-open after breakerPause. One partner's calls count as partnerFailures at most while other
+// partners get answers.
 const (
 	breakerFailures = 20
 	breakerCalls    = 50
 	partnerFailures = breakerFailures / 2
+	breakerSlow     = 10 * time.Second
 	breakerPause    = 10 * time.Second
 )
 
@@ -33,6 +35,7 @@ type breaker struct {
 
 	mu      sync.Mutex // guards the fields below
 	recent  recentCalls
+	silence silence
 	retired bool // a reload has removed or replaced the upstream
 	state   prometheus.Gauge
 	changes map[circuitbreaker.State]prometheus.Counter
@@ -98,8 +101,35 @@ type permit struct {
 	breaker *breaker
 	partner uint64 // hash of the partner's key
 	began   time.Time
-	trial   bool // the breaker was not closed, and the result of this call decides
+	silence int         // the number of the silence in which it began
+	trial   *time.Timer // the breaker was not closed, and the result of this call decides: it counts as failed after breakerSlow
 }
+
+// A silence is the time since the last answer of the upstream. By it a call that hangs counts before it reaches the timeout, which can be
+// long. A slow upstream that answers has no silence.
+type silence struct {
+	number int
+	calls  int       // that began in it, except those that were not sent or given up
+	since  time.Time // when there were breakerFailures of them
+}
+
+// begin counts a call. It reports whether the upstream hangs.
+func (s *silence) begin(now time.Time) (hangs bool) {
+	if s.calls++; s.calls == breakerFailures {
+		s.since = now
+	}
+	return s.calls > breakerFailures && now.Sub(s.since) >= breakerSlow
+}
+
+// withdraw removes a call that did not fail and had no answer.
+func (s *silence) withdraw(number int) {
+	if number == s.number {
+		s.calls--
+	}
+}
+
+// end begins the next silence.
+func (s *silence) end() { *s = silence{number: s.number + 1} }
 
 // recentCalls are the last calls while the breaker was closed. They distinguish an upstream that hangs from calls of one partner that hang.
 type recentCalls struct {
@@ -149,13 +179,26 @@ func (r *recentCalls) fail(p permit) (counts bool) {
 func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 	p = permit{breaker: b, partner: max(partner, 1), began: time.Now()}
 	if b.circuit.IsClosed() {
-		return p, true
+		b.mu.Lock()
+		p.silence = b.silence.number
+		hangs := b.silence.begin(p.began)
+		if hangs {
+			b.silence.end()
+		}
+		b.mu.Unlock()
+		if !hangs {
+			return p, true
+		}
+		b.circuit.Open()
 	}
 	if opened := b.opened.Load(); write && opened != nil && time.Since(*opened) < 2*breakerPause {
 		return p, false
 	}
-	p.trial = true
-	return p, b.circuit.TryAcquirePermit()
+	if !b.circuit.TryAcquirePermit() {
+		return p, false
+	}
+	p.trial = time.AfterFunc(breakerSlow, b.circuit.RecordFailure)
+	return p, true
 }
 
 // pause returns how long the breaker stays open, at least.
@@ -164,7 +207,7 @@ func (b *breaker) pause() time.Duration { return max(b.circuit.RemainingDelay(),
 // context returns the context of the call. A trial is not cancelled when its caller goes away: callers that give up quickly could keep
 // the breaker open. Its deadline holds.
 func (p permit) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	if !p.trial {
+	if p.trial == nil {
 		return ctx, func() {}
 	}
 	trial := context.WithoutCancel(ctx)
@@ -180,14 +223,21 @@ func (p permit) end(err *callError) {
 	failed := err != nil && (err.reason == "timeout" && err.sent && !err.early || err.reason == "refused" && !err.gone)
 	answered := err == nil || !failed && err.sent && !err.gone && !err.early
 	switch closed := b.circuit.IsClosed(); {
-	case p.trial && !answered: // it failed, was not sent, or ended too early to know
-		b.circuit.RecordFailure()
-	case p.trial:
-		b.circuit.RecordSuccess()
+	case p.trial != nil && answered:
+		p.trial.Stop()
+		b.mu.Lock()
+		b.silence.end()
+		b.mu.Unlock()
+		b.circuit.Close()
+	case p.trial != nil: // it failed, was not sent, or ended too early to know
+		if p.trial.Stop() {
+			b.circuit.RecordFailure()
+		}
 	case !closed: // the call began before the breaker opened
 	case answered:
 		b.mu.Lock()
 		b.recent.answer(p.partner, time.Now())
+		b.silence.end()
 		b.mu.Unlock()
 		b.circuit.RecordSuccess()
 	case failed:
@@ -197,5 +247,9 @@ func (p permit) end(err *callError) {
 		if counts { // not under the lock: it may call changed
 			b.circuit.RecordFailure()
 		}
+	default: // not sent, or given up
+		b.mu.Lock()
+		b.silence.withdraw(p.silence)
+		b.mu.Unlock()
 	}
 }

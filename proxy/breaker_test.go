@@ -169,7 +169,7 @@ func TestBreakerTrialOutlivesItsCaller(t *testing.T) {
 	deadline, _ := ctx.Deadline()
 	closed, release := permit{breaker: b}.context(ctx)
 	defer release()
-	trial, release := permit{breaker: b, trial: true}.context(ctx)
+	trial, release := permit{breaker: b, trial: time.NewTimer(time.Hour)}.context(ctx)
 	defer release()
 	disconnect()
 	if closed.Err() == nil || trial.Err() != nil {
@@ -271,4 +271,57 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An upstream that hangs is noticed after breakerSlow, however long its timeout is. A slow upstream that answers, and callers that give up, do
+// not open the breaker.
+func TestBreakerOpensWhileCallsHang(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name   string
+		after  time.Duration
+		end    *callError
+		opened time.Duration // 0 for never
+	}{
+		{"no call ends", time.Hour, answered, 20 * time.Second},
+		{"no call is answered, and each ends after 30 s", 30 * time.Second, timedOut, 20 * time.Second},
+		{"answers after 12 s", 12 * time.Second, answered, 0},
+		{"callers disconnect after 2 s", 2 * time.Second, callerOut, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b, _ := newTestBreaker(t)
+				began, opened := time.Now(), time.Duration(0)
+				for range 100 { // two each second: the 20th after 9.5 s
+					if p, ok := b.enter(1, false); ok {
+						time.AfterFunc(row.after, func() { p.end(row.end) })
+					} else if opened == 0 {
+						opened = time.Since(began)
+					}
+					time.Sleep(time.Second / 2)
+				}
+				if opened.Round(time.Second) != row.opened {
+					t.Errorf("the breaker opened after %s, want %s", opened, row.opened)
+				}
+			})
+		})
+	}
+}
+
+// A trial counts as failed after breakerSlow, so that the next one need not wait for its timeout. Its answer closes the breaker at any time.
+func TestBreakerClosesWithALateTrial(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newTestBreaker(t)
+		b.calls(t, breakerFailures, true, timedOut)
+		time.Sleep(breakerPause)
+		trial, ok := b.enter(1, false)
+		time.Sleep(breakerSlow + time.Second)
+		if !ok || !b.circuit.IsOpen() {
+			t.Fatalf("a trial was let through: %t; after %s the breaker is %s", ok, breakerSlow, b.circuit.State())
+		}
+		trial.end(answered)
+		b.calls(t, 1, true, answered)
+	})
 }
