@@ -21,7 +21,7 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 	service := newService()
 	prepareBill(t, service, "S", demoBill)
 	back := newBackend(t, service)
-	b := newGateway(t, strings.Replace(oneUpstream("v2", back.url, "limits: {body: 4KiB}"), "20s", "1s", 1))
+	b := newGateway(t, strings.Replace(oneUpstream("v2", back.url, "limits: {body: 4KiB}"), "30s", "1s", 1))
 	dropped := sandbox.Fault{Drop: true}
 	hostile := "A\"\\\t<&>\u202e결제"
 	for _, row := range []struct {

@@ -21,20 +21,21 @@ type failure struct {
 	reason string // for the log
 }
 
-// The failures, as README.md lists them. A request that a row of the table refuses has the code of the row.
+// The failures, as README.md lists them. A request that a row of the table refuses has the code of the row. What a repetition can cure has
+// 503: some clients take each 4xx as final.
 var (
 	noSuchPath  = failure{http.StatusNotFound, "ERROR", "no such path"}
 	wrongMethod = failure{http.StatusMethodNotAllowed, "ERROR", "wrong method"}
 	wrongType   = failure{http.StatusUnsupportedMediaType, "VALIDATION_001", "wrong content type"}
 	tooLarge    = failure{http.StatusRequestEntityTooLarge, "VALIDATION_001", "body too large"}
 	badBody     = failure{http.StatusBadRequest, "VALIDATION_001", "body broke off"}
-	lateBody    = failure{http.StatusBadRequest, "VALIDATION_001", "body timed out"}
+	lateBody    = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "body timed out"}
 	noUpstream  = failure{http.StatusNotFound, "PARTNER_001", "no upstream for the operation"}
 	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
 	noMemory    = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no memory"}
 	busy        = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "too many requests in progress"}
-	tooMany     = failure{http.StatusTooManyRequests, "MAINTAINED_METHOD", "partner limit"}
-	tooManyRows = failure{http.StatusTooManyRequests, "MAINTAINED_METHOD", "too many rows"}
+	tooMany     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "partner limit"}
+	tooManyRows = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "too many rows"}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
 	notOwned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"} // the owning backend is not known for certain
@@ -115,8 +116,7 @@ func (x *exchange) internalError() outcome {
 // refused returns the answer, in the caller's form, to a call that had no effect.
 func (x *exchange) refused(r *refusal) outcome {
 	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look like one.
-	unanswered := x.route != nil && x.route.operation.Effect == translate.Read &&
-		(r.status >= http.StatusInternalServerError || r.status == http.StatusTooManyRequests)
+	unanswered := x.route != nil && x.route.operation.Effect == translate.Read && r.status >= http.StatusInternalServerError
 	out := outcome{status: r.status, code: r.code, after: r.after, reason: r.reason, field: r.field}
 	if x.state.config.Failures.Status == config.Always200 && !unanswered {
 		out.status = http.StatusOK

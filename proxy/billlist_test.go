@@ -146,7 +146,7 @@ func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }
 func (discardWriter) WriteHeader(int)             {}
 
 // Right after a write without an answer, the write may still take effect. A read resolves its outcome only after a
-// minute.
+// while.
 func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
@@ -169,15 +169,15 @@ func TestEarlyReadDoesNotResolveAnUnknownOutcome(t *testing.T) {
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.State != "W" {
 		t.Errorf("%+v", list)
 	}
-	// After a minute the write cannot take effect any more.
-	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+	// After two minutes the write cannot take effect any more.
+	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 120000"); err != nil {
 		t.Fatal(err)
 	}
 	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
 	proxytest.Eventually(t, func() bool { return len(m.listBills("outcome=unknown").Bills) == 0 }, func() string { return m.admin("GET", "/rollout/bills?outcome=unknown").body })
 }
 
-// A minute after a create without an answer, the reply "no such bill" resolves it.
+// Two minutes after a create without an answer, the reply "no such bill" resolves it.
 func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "legacy", "v2", "old", func(_ string, service http.Handler) http.Handler {
@@ -195,7 +195,7 @@ func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].Write.Result != "no such bill" || list.Bills[0].State != "pending" {
 		t.Errorf("the create may still take effect, so it must be listed: %+v", list)
 	}
-	for _, older := range []string{"billbridge_unknown SET at = at - 60000", "billbridge_owners SET tried = tried - 60000, changed = changed - 60000"} {
+	for _, older := range []string{"billbridge_unknown SET at = at - 120000", "billbridge_owners SET tried = tried - 120000, changed = changed - 120000"} {
 		if _, err := m.storeDB(t).Exec("UPDATE " + older); err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestUnknownOutcomeOfASharedBill(t *testing.T) {
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 || list.Bills[0].State != "" || list.Bills[0].Owner != "old" || list.Bills[0].Write.Operation != "bill.destroy" {
 		t.Fatalf("%+v", list)
 	}
-	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 120000"); err != nil {
 		t.Fatal(err)
 	}
 	got := m.admin("POST", "/rollout/read?"+url.Values{"partner": {partner.Of(demoKey).Short()}, "bill": {demoBill}}.Encode())
@@ -302,7 +302,7 @@ func TestPartnerReadResolvesABillWithoutALedgerRow(t *testing.T) {
 	if list := m.listBills("outcome=unknown"); len(list.Bills) != 1 {
 		t.Fatalf("%+v", list)
 	}
-	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 60000"); err != nil {
+	if _, err := m.storeDB(t).Exec("UPDATE billbridge_unknown SET at = at - 120000"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.storeDB(t).Exec("DELETE FROM billbridge_owners"); err != nil {

@@ -21,9 +21,9 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 	for _, row := range []struct{ name, timeouts, text, code string }{
 		{"nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
 		{"half a header", "header: 50ms, body: 1h, idle: 1h", "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
-		{"no body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n"), "VALIDATION_001"},
-		{"half a body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n") + `{"a"`, "VALIDATION_001"},
-		{"half a chunk", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "VALIDATION_001"},
+		{"no body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n"), "MAINTAINED_METHOD"},
+		{"half a body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n") + `{"a"`, "MAINTAINED_METHOD"},
+		{"half a chunk", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "MAINTAINED_METHOD"},
 		{"idle after a call", "header: 1h, body: 1h, idle: 50ms", nextCall(q), "BILL_003"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 			case row.code == "" || len(got) != 1:
 				t.Errorf("%+v", got)
 			default:
-				got[0].check(t, "legacy", map[string]int{"BILL_003": 200, "VALIDATION_001": 400}[row.code], row.code)
+				got[0].check(t, "legacy", map[string]int{"BILL_003": 200, "MAINTAINED_METHOD": 503}[row.code], row.code)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	b := newGateway(t, strings.Replace(oneUpstream("v2", server.URL), "20s", fmt.Sprintf("20s, wait: 20s, connections: %d, partner_connections: %[1]d", limit), 1)+"limits: {partner: {in_flight: 0}}\n")
+	b := newGateway(t, strings.Replace(oneUpstream("v2", server.URL), "30s", fmt.Sprintf("30s, wait: 20s, connections: %d, partner_connections: %[1]d", limit), 1)+"limits: {partner: {in_flight: 0}}\n")
 	var calling sync.WaitGroup
 	for c := range callers {
 		calling.Go(func() {
@@ -122,7 +122,7 @@ func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 func TestR15_SlowReaders(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000","message":"`+strings.Repeat("x", 8<<20)+`","data":{"apiKey":"`+demoKey+`","billId":"1"}}`))
-	p := newProcess(t, anyPort+strings.ReplaceAll(oneUpstream("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "20s", "4s"))
+	p := newProcess(t, anyPort+strings.ReplaceAll(oneUpstream("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "30s", "4s"))
 	q := newCall("v2", "resend").with("billId", "1")
 	c, err := net.Dial("tcp", p.Address())
 	if err != nil {

@@ -29,7 +29,7 @@ func onCutStages(t *testing.T, run func(t *testing.T, r wireRequest, upstream st
 }
 
 func cutConfig(form, url string) string {
-	return anyPort + fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nfailures: {explain: 0s}\n", form, url)
+	return anyPort + fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nfailures: {explain: 0s}\n", form, url)
 }
 
 func (r wireRequest) isRead() bool {

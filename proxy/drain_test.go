@@ -70,7 +70,7 @@ func TestPartialRequestDoesNotDelayTheDrain(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, _ := io.ReadAll(res.Body)
-	answer{res.StatusCode, res.Header, string(body)}.check(t, "legacy", 400, "VALIDATION_001")
+	answer{res.StatusCode, res.Header, string(body)}.check(t, "legacy", 503, "MAINTAINED_METHOD")
 	if want := "the body timed out, nothing was sent"; !strings.Contains(string(body), want) || !res.Close {
 		t.Errorf("no %q in %s, or the connection stays open", want, body)
 	}

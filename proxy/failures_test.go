@@ -137,14 +137,14 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 		service.ServeHTTP(reply, r)
 		w.deliver(rw, reply)
 	}))
-	url, timeout := back.url, "20s"
+	url, timeout := back.url, "30s"
 	if w.url != "" {
 		url = w.url
 	}
 	if w.timeout != "" {
 		timeout = w.timeout
 	}
-	b := newGateway(t, strings.ReplaceAll(oneUpstream(upstream, url, w.config, "failures: {status: "+status+"}"), "20s", timeout))
+	b := newGateway(t, strings.ReplaceAll(oneUpstream(upstream, url, w.config, "failures: {status: "+status+"}"), "30s", timeout))
 	for i, op := range operations {
 		t.Run(op, func(t *testing.T) {
 			billID := "1234567890ABCDEFGHI" + strconv.Itoa(i)

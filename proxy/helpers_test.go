@@ -47,7 +47,7 @@ func parse(t testing.TB, text string) *config.Config {
 
 // oneUpstream returns the config of a gateway with one upstream, and the given further lines.
 func oneUpstream(form, url string, more ...string) string {
-	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\n", form, url) + strings.Join(more, "\n") + "\n"
+	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\n", form, url) + strings.Join(more, "\n") + "\n"
 }
 
 // A gateway is a proxy.Gateway behind a real listener, and a client that calls it.

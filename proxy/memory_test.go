@@ -97,7 +97,7 @@ func TestR15_SlowBodies(t *testing.T) {
 	began := time.Now()
 	c := sendPart(t, p, q, 2000, strings.Repeat(" ", 1000))
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil || response.StatusCode != 400 {
+	if err != nil || response.StatusCode != 503 {
 		t.Fatalf("%v %+v", err, response)
 	}
 	// Five seconds, and one for each of its 1,024 bytes.

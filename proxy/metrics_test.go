@@ -89,7 +89,7 @@ func TestUpstreamErrorsRefusedAndTimeout(t *testing.T) {
 	b.checkMetrics(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 1`)
 
 	stuck := newBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	b = newGateway(t, strings.Replace(oneUpstream("v2", stuck.url), "20s", "50ms", 1))
+	b = newGateway(t, strings.Replace(oneUpstream("v2", stuck.url), "30s", "50ms", 1))
 	b.send(newCall("legacy", "create")).check(t, "legacy", 504, "null")
 	b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 1`)
 }

@@ -95,7 +95,7 @@ func (g *gate) holdTwoReads(t *testing.T, b *gateway, client string) (calling *s
 	return calling
 }
 
-// TestPartnerLimits: a partner over limits.partner gets 429 in its form, and nothing is sent. Other partners are not affected.
+// TestPartnerLimits: a partner over limits.partner gets 503 in its form, and nothing is sent. Other partners are not affected.
 func TestPartnerLimits(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -109,7 +109,7 @@ func TestPartnerLimits(t *testing.T) {
 					b := newGateway(t, text+"limits: {partner: {in_flight: 2}}\n")
 					defer g.open()
 					calling := g.holdTwoReads(t, b, client)
-					want := map[string]int{"own": 429, "always-200": 200}[status]
+					want := map[string]int{"own": 503, "always-200": 200}[status]
 					wantOver := func(limit string) {
 						t.Helper()
 						got := b.send(newCall(client, "create"))

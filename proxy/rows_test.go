@@ -190,7 +190,7 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 		answering.Store("on", nil)
 		q := newCall("v2", "create").with("billId", "ONEMOREBILL000000001")
 		got := k.send(q)
-		got.check(t, "v2", 429, "MAINTAINED_METHOD")
+		got.check(t, "v2", 503, "MAINTAINED_METHOD")
 		if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "nothing was sent") {
 			t.Errorf("%v %s", got.header, got.body)
 		}

@@ -58,7 +58,7 @@ func TestR35_Canaries(t *testing.T) {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
 				service := sandbox.New(sandbox.Options{Partners: partners, Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}})
-				b := newGateway(t, strings.Replace(oneUpstream(upstream, newBackend(t, service).url), "20s", "2s", 1))
+				b := newGateway(t, strings.Replace(oneUpstream(upstream, newBackend(t, service).url), "30s", "2s", 1))
 				failures := 0
 				faults := []*sandbox.Fault{
 					nil,

@@ -300,7 +300,7 @@ func TestR26_SlowReplyTimesOut(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}))
-		b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "20s", "50ms", 1))
+		b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "30s", "50ms", 1))
 		b.send(newCall("legacy", "cancel")).check(t, "legacy", 504, "null")
 		b.send(newCall("legacy", "read")).check(t, "legacy", 504, "ERROR")
 		b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 2`, `billbridge_requests_in_flight{upstream="up"} 0`)

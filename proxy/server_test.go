@@ -281,7 +281,7 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	a, b := newBackend(t, service), newBackend(t, service)
 	texts := []string{
 		anyPort + oneUpstream("v2", a.url),
-		anyPort + strings.Replace(oneUpstream("v2", a.url), "20s", "21s", 1),
+		anyPort + strings.Replace(oneUpstream("v2", a.url), "30s", "31s", 1),
 		anyPort + oneUpstream("legacy", b.url),
 		anyPort + "upstreams: {x: {form: legacy, url: " + b.url + "}, up: {form: v2, url: " + a.url + "}}\nroute: {default: up}\n",
 	}

@@ -28,7 +28,7 @@ func onWireStages(t *testing.T, run func(*wireStage)) {
 			t.Run(client+"/"+upstream, func(t *testing.T) {
 				t.Parallel()
 				u := newWireUpstream(t, upstream)
-				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 20s}}\nlimits: {body: 512KiB}\nfailures: {explain: 0s}\n", upstream, u.url)
+				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 512KiB}\nfailures: {explain: 0s}\n", upstream, u.url)
 				s := &wireStage{t: t, gateway: newProcess(t, anyPort+text), upstream: u}
 				s.path, s.body = "/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`
 				if client == "legacy" {

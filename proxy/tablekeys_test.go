@@ -65,7 +65,7 @@ func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
 		}
 	}
 	b.post("/bill/read", newCall("v2", "read").body())
-	if got := b.post("/bill/read", newCall("v2", "read").body()); got.status != 429 {
+	if got := b.post("/bill/read", newCall("v2", "read").body()); got.status != 503 {
 		t.Errorf("a second call of a partner: %d %s", got.status, got.body)
 	}
 }
