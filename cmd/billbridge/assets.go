@@ -35,6 +35,7 @@ var assets = []asset{
 	{"haproxy", "haproxy.cfg", "HAProxy: the address of the primary of that PostgreSQL", embedded("haproxy.cfg")},
 	{"alerts", "alerts.yaml", "Prometheus: alert rules", embedded("alerts.yaml")},
 	{"runbook", "RUNBOOK.md", "what to do when an alert fires", embedded("RUNBOOK.md")},
+	{"runbook-ko", "RUNBOOK.ko.md", "the same in Korean", embedded("RUNBOOK.ko.md")},
 	{"dashboard", "dashboard.json", "Grafana: dashboard", embedded("dashboard.json")},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
 	{"completion-bash", "billbridge", "bash: completion of commands and flags", bashCompletion},

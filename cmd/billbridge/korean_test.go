@@ -1,0 +1,42 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/proxytest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The parts of a page that a translation keeps: headings (their level), blocks, rows of tables, links and code. Links to the page in the
+// other language are equal.
+var (
+	untranslated = regexp.MustCompile("(?ms)^```.*?^```$|`[^`\n]+`|\\]\\([^)\n]+\\)|^#+ |^\\| ?|^- |^[0-9]+\\. ")
+	otherPage    = regexp.MustCompile(`\]\((.*?)(README|RUNBOOK)(\.ko)?\.md(#.*)?\)`)
+)
+
+// skeleton returns what a page and its translation have in common, section by section: in each, the parts in alphabetical order, since the
+// order of words differs between the languages.
+func skeleton(t *testing.T, file string) (sections []map[string]int) {
+	t.Helper()
+	for section := range strings.SplitSeq(string(proxytest.ReadFile(t, module+"/"+file)), "\n## ") {
+		parts := map[string]int{}
+		for _, part := range untranslated.FindAllString(section, -1) {
+			parts[otherPage.ReplaceAllString(part, "]($1$2.md$4)")]++
+		}
+		sections = append(sections, parts)
+	}
+	return sections
+}
+
+// The Korean pages have the sections, commands, code and links of the English ones.
+func TestKoreanPagesAreComplete(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"README", "cmd/billbridge/assets/RUNBOOK"} {
+		if diff := cmp.Diff(skeleton(t, page+".md"), skeleton(t, page+".ko.md")); diff != "" {
+			t.Errorf("%s: -English +Korean\n%s", page, diff)
+		}
+	}
+}
