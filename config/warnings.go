@@ -35,16 +35,18 @@ func (c *Config) warn() {
 	c.warnAboutTimeouts()
 }
 
-// longestPartner is the longest time that programs of partners were seen to wait for a reply, except those that wait for ever.
+// longestPartner is the longest time that programs of partners were seen to wait for a reply, except those that wait
+// for ever.
 const longestPartner = 30 * time.Second
 
 // warnAboutTimeouts warns about upstreams that get less time than programs of partners wait for.
 func (c *Config) warnAboutTimeouts() {
 	for _, u := range c.Upstreams {
 		if time.Duration(u.Timeout) < longestPartner {
-			c.addWarning(fmt.Sprintf("is %s, but programs of partners wait up to %s: a create that takes longer is reported as an unknown "+
-				"outcome, and a partner that then bills again under a new id has two bills. The default is 40s", u.Timeout,
-				Duration(longestPartner)), "upstreams", u.Name, "timeout")
+			text := fmt.Sprintf("is %s, but programs of partners wait up to %s: a create that takes longer is reported "+
+				"as an unknown outcome, and a partner that then bills again under a new id has two bills. "+
+				"The default is 40s", u.Timeout, Duration(longestPartner))
+			c.addWarning(text, "upstreams", u.Name, "timeout")
 		}
 	}
 }

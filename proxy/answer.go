@@ -21,8 +21,8 @@ type failure struct {
 	reason string // for the log
 }
 
-// The failures, as README.md lists them. A request that a row of the table refuses has the code of the row. What a repetition can cure has
-// 503: some clients take each 4xx as final.
+// The failures, as README.md lists them. A request that a row of the table refuses has the code of the row. What a
+// repetition can cure has 503: some clients take each 4xx as final.
 var (
 	noSuchPath  = failure{http.StatusNotFound, "ERROR", "no such path"}
 	wrongMethod = failure{http.StatusMethodNotAllowed, "ERROR", "wrong method"}
@@ -116,7 +116,8 @@ func (x *exchange) internalError() outcome {
 // refused returns the answer, in the caller's form, to a call that had no effect.
 func (x *exchange) refused(r *refusal) outcome {
 	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look like one.
-	unanswered := x.route != nil && x.route.operation.Effect == translate.Read && r.status >= http.StatusInternalServerError
+	unanswered := x.route != nil && x.route.operation.Effect == translate.Read &&
+		r.status >= http.StatusInternalServerError
 	out := outcome{status: r.status, code: r.code, after: r.after, reason: r.reason, field: r.field}
 	if x.state.config.Failures.Status == config.Always200 && !unanswered {
 		out.status = http.StatusOK

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The breaker opens when breakerFailures of the last breakerCalls calls failed, or when as many calls have waited for breakerSlow and no
-// call has had an answer since. It is half-open after breakerPause. One partner's calls count as partnerFailures at most while other
-// partners get answers.
+// The breaker opens when breakerFailures of the last breakerCalls calls failed, or when as many calls have waited for
+// breakerSlow and no call has had an answer since. It is half-open after breakerPause. One partner's calls count as
+// partnerFailures at most while other partners get answers.
 const (
 	breakerFailures = 20
 	breakerCalls    = 50
@@ -101,12 +101,13 @@ type permit struct {
 	breaker *breaker
 	partner uint64 // hash of the partner's key
 	began   time.Time
-	silence int         // the number of the silence in which it began
-	trial   *time.Timer // the breaker was not closed, and the result of this call decides: it counts as failed after breakerSlow
+	silence int // the number of the silence in which it began
+	// The breaker was not closed, and the result of this call decides. It counts as failed after breakerSlow.
+	trial *time.Timer
 }
 
-// A silence is the time since the last answer of the upstream. By it a call that hangs counts before it reaches the timeout, which can be
-// long. A slow upstream that answers has no silence.
+// A silence is the time since the last answer of the upstream. By it a call that hangs counts before it reaches the
+// timeout, which can be long. A slow upstream that answers has no silence.
 type silence struct {
 	number int
 	calls  int       // that began in it, except those that were not sent or given up
