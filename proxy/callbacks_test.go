@@ -407,7 +407,7 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 		t.Error(err)
 	}
 	s := proxytest.Open(t, "sqlite:"+r.file)
-	if list, err := s.List(t.Context(), store.Filter{}); err != nil || len(list) != 1 || list[0].State != store.Delivered {
-		t.Errorf("%+v, %v", list, err)
+	if p, err := s.Page(t.Context(), store.Filter{}); err != nil || len(p.Callbacks) != 1 || p.Callbacks[0].State != store.Delivered {
+		t.Errorf("%+v, %v", p.Callbacks, err)
 	}
 }

@@ -200,11 +200,11 @@ func (s *secretRun) admin(bills []string) {
 	for _, bill := range bills {
 		ask("POST", "/rollout/read?by=a&partner="+id+"&bill="+bill)
 	}
-	var listed []struct{ ID string }
-	if err := json.Unmarshal([]byte(ask("GET", "/callbacks")), &listed); err != nil || len(listed) == 0 {
-		s.t.Errorf("%d callbacks are listed: %v", len(listed), err)
+	var listed struct{ Callbacks []struct{ ID string } }
+	if err := json.Unmarshal([]byte(ask("GET", "/callbacks")), &listed); err != nil || len(listed.Callbacks) == 0 {
+		s.t.Errorf("%d callbacks are listed: %v", len(listed.Callbacks), err)
 	}
-	for _, c := range listed {
+	for _, c := range listed.Callbacks {
 		ask("GET", "/callbacks/"+c.ID)
 	}
 }

@@ -446,7 +446,7 @@ func (w *model) upstreams() []store.Upstream {
 func (w *model) swapAddresses(t *rapid.T) {
 	swapped := w.upstreams()
 	swapped[0].URL, swapped[1].URL = swapped[1].URL, swapped[0].URL
-	used, err := w.operator.SeenPartners(context.Background())
+	used, err := w.operator.SeenPartners(context.Background(), store.AllPartners)
 	must(t, err)
 	bills, err := w.operator.OpenBillsIn(context.Background(), store.AllPartners, time.Now())
 	must(t, err)

@@ -104,11 +104,11 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 			page = min(page, c.Limit-printed)
 		}
 		f.Limit = operate.AtMost(page)
-		var list []operate.Callback
+		var list operate.CallbackPage
 		if err := c.get(ctx, "/callbacks", f, &list); err != nil {
 			return err
 		}
-		for _, l := range list {
+		for _, l := range list.Callbacks {
 			if c.JSON {
 				if err := json.NewEncoder(s.out).Encode(l); err != nil {
 					return err
@@ -118,10 +118,10 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 			printf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream,
 				operate.Label(l.Partner, l.Name), quoted(cmp.Or(l.Bill, "-")), l.ID)
 		}
-		if printed += len(list); len(list) < page {
+		printed += len(list.Callbacks)
+		if f.After = list.Next; f.After == 0 {
 			break
 		}
-		f.After = list[len(list)-1].Cursor
 		if err := w.Flush(); err != nil {
 			return err
 		}

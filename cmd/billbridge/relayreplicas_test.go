@@ -133,7 +133,7 @@ func awaitNoneWaiting(t *testing.T, g *gateway, n int) {
 	waiting := ""
 	proxytest.Eventually(t, func() bool {
 		_, waiting = httpCall(t, http.MethodGet, "http://"+g.operator+"/callbacks?state=waiting&limit=1", "")
-		return waiting == "[]" || t.Failed()
+		return waiting == `{"callbacks":[]}` || t.Failed()
 	}, func() string { return fmt.Sprintf("of %d callbacks some still wait: %s", n, waiting) })
 	if t.Failed() {
 		t.FailNow()

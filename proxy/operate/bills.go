@@ -112,7 +112,7 @@ func (o *Operator) lineOf(b store.ListedBill) BillLine {
 		Partner: b.Partner.Short(), Name: o.name(b.Partner), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
 		Since: known(b.Changed), Ends: known(b.Ends), Ended: known(b.Ended),
 	}
-	if w := b.Write; w != nil {
+	if w := b.Write; w.Operation != "" {
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,
 			Result: cmp.Or(w.Read.Finding, rollout.NotAsked), State: w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),

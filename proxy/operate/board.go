@@ -129,7 +129,7 @@ func (o *Operator) placed(ctx context.Context, only partner.ID) (map[rollout.Sta
 	if err != nil {
 		return nil, err
 	}
-	seen, err := o.Store.SeenPartners(ctx)
+	seen, err := o.Store.SeenPartners(ctx, store.AllPartners)
 	if err != nil {
 		return nil, err
 	}

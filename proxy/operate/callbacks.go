@@ -96,19 +96,13 @@ func refused(err error) error {
 	return err
 }
 
-// Callbacks lists callbacks, the newest first.
-func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) ([]Callback, error) {
-	found, err := o.Store.List(ctx, f.inStore())
-	return o.callbacks(found), refused(err)
-}
-
 // A CallbackPage is a part of the list of callbacks.
 type CallbackPage struct {
 	Callbacks []Callback `json:"callbacks"`
 	Next      int64      `json:"next,omitempty"` // for After; 0 if there are no more. A page can be empty although there are more.
 }
 
-// CallbackPage lists callbacks in bounded time: a part of the list, and where the next one begins.
+// CallbackPage lists callbacks in bounded time, the newest first: a part of the list, and where the next one begins.
 func (o *Operator) CallbackPage(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
 	const most = 1000
 	if filter := f.inStore(); filter.Limit > most {

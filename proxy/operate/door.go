@@ -36,8 +36,7 @@ import (
 //	POST /rollout/read?partner=&bill=&member=&merchant=          [Operator.Read]; or with {"key": …}
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&doubled=true&limit=   [Operator.Bills]
-//	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
-//	GET  /callbacks/page?…                                       [Operator.CallbackPage]
+//	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.CallbackPage]
 //	GET  /callbacks/counts?at_most=                              [Operator.Counts]
 //	GET  /callbacks/{id}                                         [Operator.Callback]
 //	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.Replay] by a filter; the answer has a line of Progress per batch
@@ -87,8 +86,7 @@ func (o *Operator) Handler() http.Handler {
 		handle(d, http.MethodGet, "/rollout/bills", o.Bills)
 	}
 	if d, ok := of("callbacks", o.Relay != nil, 0); ok {
-		handle(d, http.MethodGet, "/callbacks", o.Callbacks)
-		handle(d, http.MethodGet, "/callbacks/page", o.CallbackPage)
+		handle(d, http.MethodGet, "/callbacks", o.CallbackPage)
 		handle(d, http.MethodGet, "/callbacks/counts", o.Counts)
 		handle(d, http.MethodGet, "/callbacks/audit", o.CallbackAudit)
 		stream(d, "/callbacks/replay", o.Replay)

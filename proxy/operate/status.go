@@ -270,7 +270,7 @@ func (o *Operator) seen(
 		return nil, nil, uncounted, nil
 	}
 	if only == "" {
-		seen, err = o.Store.SeenPartnersIn(ctx, in)
+		seen, err = o.Store.SeenPartners(ctx, in)
 	} else if first, lost := o.Store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
 		seen, err = []store.SeenPartner{{Partner: only, First: first}}, lost
 	}

@@ -147,7 +147,8 @@ func (s *station) accept(path, body string, headers ...string) {
 // stored returns all callbacks of the store with their bodies, the oldest first.
 func (s *station) stored() []store.Callback {
 	s.t.Helper()
-	list, err := s.store.List(context.Background(), store.Filter{Limit: 10_000})
+	page, err := s.store.Page(context.Background(), store.Filter{Limit: 10_000})
+	list := page.Callbacks
 	if err != nil {
 		s.t.Fatal(err)
 	}

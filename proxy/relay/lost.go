@@ -75,8 +75,7 @@ func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by
 	a := store.Address{
 		ID: lostMark + lost, Upstream: like.Upstream, Partner: like.Partner, Form: like.Form, URL: like.URL, Created: r.now(),
 	}
-	_, err := r.store.Bind(ctx, a, store.Change{
+	return r.store.Rebind(ctx, a, store.Change{
 		Action: store.AddressAssigned, By: by, At: a.Created, Partner: like.Partner, Subject: a.ID + " to " + shown,
 	})
-	return err
 }

@@ -16,7 +16,7 @@ func TestOperatorPagesAndCounts(t *testing.T) {
 	s, _ := office(t)
 	var paged []string
 	for query := "?limit=3"; ; {
-		w := s.ask("GET", "/callbacks/page"+query)
+		w := s.ask("GET", "/callbacks"+query)
 		var p operate.CallbackPage
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 200 {
 			t.Fatalf("%s: %d %s", query, w.Code, w.Body)
@@ -33,12 +33,10 @@ func TestOperatorPagesAndCounts(t *testing.T) {
 		t.Errorf("page by page %v", paged)
 	}
 	for target, want := range map[string]string{
-		"/callbacks/page?state=dropped":  `{"callbacks":[]}`,
+		"/callbacks?state=dropped":       `{"callbacks":[]}`,
 		"/callbacks/counts?at_most=100":  `{"dead":{"number":2},"waiting":{"number":1}}`,
 		"/callbacks/counts?at_most=1":    `{"dead":{"number":1,"more":true},"waiting":{"number":1}}`,
-		"/callbacks/page?limit=1001":     "limit must be at most 1000",
-		"/callbacks/page?limits=1":       `there is no key "limits"`,
-		"/callbacks/page?state=gone":     "there is no state",
+		"/callbacks?limit=1001":          "limit must be at most 1000",
 		"/callbacks/counts":              "at_most must be given once",
 		"/callbacks/counts?at_most=0":    "at_most must be given once",
 		"/callbacks/counts?at_most=1&x=": `there is no key "x"`,

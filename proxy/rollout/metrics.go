@@ -103,7 +103,7 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		if decided, err = r.store.Rollout(ctx); err != nil {
 			return err
 		}
-		if seen, err = r.store.SeenPartners(ctx); err != nil {
+		if seen, err = r.store.SeenPartners(ctx, store.AllPartners); err != nil {
 			return err
 		}
 	}

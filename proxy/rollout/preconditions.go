@@ -230,7 +230,7 @@ func (p *Preconditions) lacksVerdicts(ctx context.Context, decided store.Rollout
 	}
 	partners := []partner.ID{m.Partner}
 	if m.Partner == "" {
-		seen, err := p.store.SeenPartners(ctx)
+		seen, err := p.store.SeenPartners(ctx, store.AllPartners)
 		if err != nil {
 			return nil, err
 		}

@@ -66,21 +66,26 @@ func (s *Store) sealedBy(upstream, id string, is func(key []byte) bool) bool {
 // addresses: the upstream may use either.
 //
 // If the call certainly had no effect, Unbind takes it back.
-//
-// With a change, which is recorded in the audit log, the address replaces one with its id.
-func (s *Store) Bind(ctx context.Context, a Address, change ...Change) (id string, err error) {
+func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
+	return s.bind(ctx, a, nil)
+}
+
+// Rebind is Bind for an address that replaces one with its id, by a change for the audit log.
+func (s *Store) Rebind(ctx context.Context, a Address, c Change) error {
+	_, err := s.bind(ctx, a, func(q tx) {
+		q.exec("DELETE FROM billbridge_addresses WHERE id = $1", a.ID)
+		audited(q, c)
+	})
+	return err
+}
+
+func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string, err error) {
 	if a.ID == "" || a.Created.IsZero() {
 		return "", errors.New("store: an address needs an id and the time it was made")
 	}
 	if a.Store != "" && a.Bill != "" {
 		// The next registration would get this id, and its callbacks would be taken for those of the bill.
 		return "", errors.New("store: an address is that of a bill or that of a registration, not of both")
-	}
-	if err := storable(
-		"id", a.ID, "upstream", a.Upstream, "operation", a.Operation, "partner", string(a.Partner),
-		"bill", a.Bill, "store", a.Store, "form", a.Form, "url", a.URL,
-	); err != nil {
-		return "", err
 	}
 	// An end before the creation is not plausible: 0001-01-01 may mean a bill without an end. The next sweep
 	// must not remove the address.
@@ -102,12 +107,9 @@ func (s *Store) Bind(ctx context.Context, a Address, change ...Change) (id strin
 		unproven = a.Partner
 	}
 	url := s.keys.sealText(a.URL, urlOfAddress(a.ID))
-	return write(ctx, s, "keeping a callback address", func(q tx) (string, error) {
-		for _, c := range change {
-			_, err := q.exec("DELETE FROM billbridge_addresses WHERE id = $1", a.ID)
-			if err = errors.Join(err, audited(q, c)); err != nil {
-				return "", err
-			}
+	return write(ctx, s, "keeping a callback address", func(q tx) string {
+		if before != nil {
+			before(q)
 		}
 		return value[string](q, `
 			INSERT INTO billbridge_addresses AS was (
@@ -123,16 +125,13 @@ func (s *Store) Bind(ctx context.Context, a Address, change ...Change) (id strin
 // Unbind takes back the Bind of one call that certainly had no effect. The address is removed if no other call has
 // it. An address that has been called stays, whatever the upstream has answered.
 func (s *Store) Unbind(ctx context.Context, id string) error {
-	return s.update(ctx, "removing a callback address", func(q tx) error {
+	return s.update(ctx, "removing a callback address", func(q tx) {
 		// First the number, which locks the row: a Bind at the same time either counts, or finds no row and makes a
 		// new one.
-		if _, err := q.exec(`
+		q.exec(`
 			UPDATE billbridge_addresses SET holds = holds - 1
-			WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE address = $1)`, id); err != nil {
-			return err
-		}
-		_, err := q.exec("DELETE FROM billbridge_addresses WHERE id = $1 AND holds <= 0", id)
-		return err
+			WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks WHERE address = $1)`, id)
+		q.exec("DELETE FROM billbridge_addresses WHERE id = $1 AND holds <= 0", id)
 	})
 }
 
@@ -150,9 +149,6 @@ func (a Address) registration() string {
 // Address returns the address with an id, or ErrNotFound. If the row was lost and another one shows what it had
 // ([Store.Sealed]), the address has no bill and no store.
 func (s *Store) Address(ctx context.Context, id string) (Address, error) {
-	if storable("id", id) != nil { // it comes from a path that anyone can call
-		return Address{}, ErrNotFound
-	}
 	a, err := s.address(ctx, "id = $1", id)
 	if errors.Is(err, ErrNotFound) && len(id) > SharedDigits {
 		shared := id[:SharedDigits]
@@ -166,16 +162,16 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 }
 
 func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {
-	return read(ctx, s, "reading a callback address", func(q tx) (a Address, err error) {
-		var key string
-		err = q.row(`
+	return read(ctx, s, "reading a callback address", func(q tx) Address {
+		row := value[struct {
+			Address Address
+			Key     string
+		}](q, `
 			SELECT id, upstream, operation, partner, bill, store, form, url, created, until, key_id
-			FROM billbridge_addresses WHERE `+where, args...).Scan(
-			&a.ID, &a.Upstream, &a.Operation, &a.Partner, &a.Bill, &a.Store, &a.Form, &a.URL, &a.Created,
-			&a.Until, &key)
-		if err == nil {
-			a.URL, err = s.keys.openText(key, a.URL, urlOfAddress(a.ID))
-		}
-		return a, err
+			FROM billbridge_addresses WHERE `+where, args...)
+		a, err := row.Address, error(nil)
+		a.URL, err = s.keys.openText(row.Key, a.URL, urlOfAddress(a.ID))
+		q.fail(err)
+		return a
 	})
 }

@@ -86,102 +86,77 @@ type Backends struct {
 // period of every partner begins anew, also of partners whose stage was forced. Without a rollout the names are not
 // in force, but the stages still refer to them: other names are refused as long as a stage outside Staying is there.
 func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) error {
-	if err := asked.check(now); err != nil {
-		return err
+	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
+	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
+		return fmt.Errorf("store: a rollout needs two backends and a time, and calls without one an upstream, "+
+			"not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer reads it
 	// Nearly always nothing has changed: then the bills need not be read.
-	known, err := read(ctx, s, "reading the backends of the rollout", func(q tx) (knownBackends, error) {
-		return scanBackends(q.row("SELECT " + backendColumns + " FROM billbridge_rollout"))
+	known, err := read(ctx, s, "reading the backends of the rollout", func(q tx) knownBackends {
+		return value[knownBackends](q, "SELECT "+backendColumns+" FROM billbridge_rollout")
 	})
 	// With shared bills the ledger must be looked at: a replica that still runs with separate bills may have recorded
 	// one.
 	if err != nil || known == asked.follow(known) && !asked.Shared {
 		return err
 	}
-	return s.update(ctx, "changing the backends of the rollout", func(q tx) error {
+	return s.update(ctx, "changing the backends of the rollout", func(q tx) {
 		// It changes nothing, but locks the row: other replicas wait with their backends and stages until this commits.
-		was, err := scanBackends(q.row("UPDATE billbridge_rollout SET old_side = old_side RETURNING " + backendColumns))
-		if err != nil {
-			return err
-		}
+		was := value[knownBackends](q, "UPDATE billbridge_rollout SET old_side = old_side RETURNING "+backendColumns)
 		to := asked.follow(was)
-		if err := asked.refused(q, was); err != nil || asked.Look || to == was {
-			return err
+		if asked.check(q, was); q.err != nil || asked.Look || to == was {
+			return
 		}
-		owned := to.shared.Valid && !to.shared.Bool
-		if off := was.shared.Valid && !to.shared.Valid; off || owned && to.has(asked.New) {
-			if err := changed(q, Change{Action: Restored, By: "config", At: now}, restored); err != nil {
-				return err
-			}
+		owned := to.Shared.Valid && !to.Shared.Bool
+		if off := was.Shared.Valid && !to.Shared.Valid; off || owned && to.has(asked.New) {
+			changed(q, Change{Action: Restored, By: "config", At: now}, restored)
 		}
-		if owned && was.alone == asked.Old {
-			if err := settleAgain(q, now); err != nil {
-				return err
-			}
+		if owned && was.Alone == asked.Old {
+			settleAgain(q, now)
 		}
 		shared := any(nil)
-		if to.shared.Valid {
-			shared = to.shared.Bool
+		if to.Shared.Valid {
+			shared = to.Shared.Bool
 		}
-		_, err = q.exec(`
+		q.exec(`
 			UPDATE billbridge_rollout SET old_side = $1, new_side = $2, shared = $3, alone = $4, past = $5`,
-			to.old, to.new, shared, to.alone, to.past)
-		return err
+			to.Old, to.New, shared, to.Alone, to.Past)
 	})
-}
-
-// check refuses backends that make no sense or could not be kept.
-func (asked Backends) check(now time.Time) error {
-	alone := asked.Alone != "" && asked.Old == "" && asked.New == ""
-	if !alone && (asked.Alone != "" || asked.Old == "" || asked.New == "" || asked.Old == asked.New) || now.IsZero() {
-		return fmt.Errorf("store: a rollout needs two backends and a time, and calls without one an upstream, "+
-			"not %q, %q, %q and %s", asked.Old, asked.New, asked.Alone, now.Format(time.RFC3339))
-	}
-	return storable("the old backend", asked.Old, "the new backend", asked.New, "the upstream", asked.Alone)
 }
 
 // settleAgain begins the settling period of every partner anew: until now the old backend got creates that no ledger
 // has, and one of them may still be on its way.
-func settleAgain(q tx, now time.Time) error {
-	if _, err := q.exec("UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now); err != nil {
-		return err
-	}
+func settleAgain(q tx, now time.Time) {
+	q.exec("UPDATE billbridge_seen SET seen = $1 WHERE seen < $1", now)
 	// An operator who forced a stage was warned of the calls under way then, not of these.
-	forced, err := q.exec("UPDATE billbridge_stages SET forced = 0 WHERE forced = 1")
-	if err == nil && forced > 0 {
-		_, err = nextRevision(q, now)
+	if q.exec("UPDATE billbridge_stages SET forced = 0 WHERE forced = 1") > 0 {
+		nextRevision(q, now)
 	}
-	return err
 }
 
 // knownBackends are the backends as the store has them.
 type knownBackends struct {
-	old, new string       // "" before there were any
-	shared   sql.NullBool // not valid without a rollout
-	alone    string       // the upstream of all calls, if the last config had no rollout
-	past     string       // upstreams that may have bills which the ledger never had, each followed by a line break
+	Old, New string       // "" before there were any
+	Shared   sql.NullBool // not valid without a rollout
+	Alone    string       // the upstream of all calls, if the last config had no rollout
+	Past     string       // upstreams that may have bills which the ledger never had, each followed by a line break
 }
 
 const backendColumns = "old_side, new_side, shared, alone, past"
-
-func scanBackends(row row) (known knownBackends, err error) {
-	err = row.Scan(&known.old, &known.new, &known.shared, &known.alone, &known.past)
-	return known, err
-}
 
 // follow is what the store has after the asked backends took the place of those before.
 func (asked Backends) follow(was knownBackends) knownBackends {
 	to := was
 	if asked.Alone != "" {
-		to.shared, to.alone = sql.NullBool{}, asked.Alone
-		to.add(was.old)
+		to.Shared, to.Alone = sql.NullBool{}, asked.Alone
+		to.add(was.Old)
 		to.add(asked.Alone)
 		return to
 	}
-	to.old, to.new, to.shared, to.alone = asked.Old, asked.New, sql.NullBool{Bool: asked.Shared, Valid: true}, ""
-	if was.old != asked.Old {
-		to.add(was.old)
+	to.Old, to.New, to.Shared, to.Alone = asked.Old, asked.New, sql.NullBool{Bool: asked.Shared, Valid: true}, ""
+	if was.Old != asked.Old {
+		to.add(was.Old)
 	}
 	if asked.Shared {
 		to.add(asked.New)
@@ -191,59 +166,47 @@ func (asked Backends) follow(was knownBackends) knownBackends {
 
 func (s *knownBackends) add(past string) {
 	if past != "" && !s.has(past) {
-		s.past += past + "\n"
+		s.Past += past + "\n"
 	}
 }
 
 func (s *knownBackends) has(upstream string) bool {
-	return strings.Contains("\n"+s.past, "\n"+upstream+"\n")
+	return strings.Contains("\n"+s.Past, "\n"+upstream+"\n")
 }
 
-// refused returns a refusal if the asked backends cannot take the place of those before.
-func (asked Backends) refused(q tx, was knownBackends) error {
+// check refuses the asked backends if they cannot take the place of those before.
+func (asked Backends) check(q tx, was knownBackends) {
 	if asked.Alone != "" {
-		unconfigured, err := otherOwner(q, asked.Alone, asked.Alone)
-		if err == nil && unconfigured != "" {
-			err = refused{&unconfiguredError{Upstream: unconfigured, Old: asked.Alone}}
+		if other := otherOwner(q, asked.Alone, asked.Alone); other != "" {
+			q.refuse(&unconfiguredError{Upstream: other, Old: asked.Alone})
 		}
-		return err
+		return
 	}
-	bill, err := otherOwner(q, "", "") // of any upstream
-	if err != nil {
-		return err
-	}
-	if was.old != "" && (asked.Old != was.old || asked.New != was.new) {
-		renamed := &renamedError{asked.Old, asked.New, was.old, was.new, asked.Staying}
+	bill := otherOwner(q, "", "") // of any upstream
+	if was.Old != "" && (asked.Old != was.Old || asked.New != was.New) {
+		renamed := &renamedError{asked.Old, asked.New, was.Old, was.New, asked.Staying}
 		// While no rollout is in force the names may be exchanged: calls go where the config says anyway.
-		swapped := was.shared.Valid && renamed.swapped()
+		swapped := was.Shared.Valid && renamed.swapped()
 		// Of partners and of the default.
-		stages, err := list(q, column[string], "SELECT DISTINCT stage FROM billbridge_stages")
-		if err != nil {
-			return err
-		}
+		stages := list[string](q, "SELECT DISTINCT stage FROM billbridge_stages")
 		moving := slices.ContainsFunc(stages, func(stage string) bool {
-			return swapped ||
-				!slices.Contains(asked.Staying, stage)
+			return swapped || !slices.Contains(asked.Staying, stage)
 		})
 		if moving || swapped && bill != "" {
-			return refused{renamed}
+			q.refuse(renamed)
 		}
 	}
-	unconfigured, err := otherOwner(q, asked.Old, asked.New)
-	switch {
-	case err != nil:
-		return err
-	case unconfigured != "":
-		return refused{&unconfiguredError{unconfigured, asked.Old, asked.New}}
-	case asked.Shared && bill != "":
-		return refused{errShared}
+	if other := otherOwner(q, asked.Old, asked.New); other != "" {
+		q.refuse(&unconfiguredError{other, asked.Old, asked.New})
 	}
-	return nil
+	if asked.Shared && bill != "" {
+		q.refuse(errShared)
+	}
 }
 
 // otherOwner is an upstream other than those two that has a bill which was not released: the first by name, "" if
 // there is none.
-func otherOwner(q tx, one, other string) (string, error) {
+func otherOwner(q tx, one, other string) string {
 	return value[string](q, `
 		SELECT coalesce(min(upstream), '') FROM billbridge_owners WHERE upstream NOT IN ($1, $2)
 			AND state <> 'released'`, one, other)

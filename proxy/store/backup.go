@@ -102,7 +102,7 @@ func vacuumInto(ctx context.Context, source, to string) error {
 	}
 	defer func() { _ = db.Close() }()
 	// approach has read the file without its log: look again.
-	if _, err := examine(tx{ctx, db}, forSQLite); err != nil {
+	if err := run(ctx, db, func(q tx) { examine(q, forSQLite) }); err != nil {
 		return err
 	}
 	_, err = db.ExecContext(ctx, "VACUUM INTO $1", to)
@@ -117,19 +117,16 @@ func (c *Copy) examine(ctx context.Context, path string) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	q := tx{ctx, db}
-	if fresh, err := recognise(q); err != nil || fresh {
-		return errors.Join(errors.New("the copy is not a store of billbridge"), err)
-	}
-	tables, err := examine(q, forSQLite)
-	if err == nil && tables.version > 1 { // the first version had no ledger
-		c.Bills, err = value[int](q, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''")
-	}
-	if err != nil {
-		return err
-	}
-	return q.row("SELECT (SELECT count(*) FROM billbridge_addresses), (SELECT count(*) FROM billbridge_callbacks)").
-		Scan(&c.Addresses, &c.Callbacks)
+	return run(ctx, db, func(q tx) {
+		if recognise(q) {
+			q.fail(errors.New("the copy is not a store of billbridge"))
+		}
+		if examine(q, forSQLite).version > 1 { // the first version had no ledger
+			c.Bills = value[int](q, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''")
+		}
+		c.Addresses = value[int](q, "SELECT count(*) FROM billbridge_addresses")
+		c.Callbacks = value[int](q, "SELECT count(*) FROM billbridge_callbacks")
+	})
 }
 
 // watchCopy reports the progress of a copy until stop is called.

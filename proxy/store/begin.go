@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -11,13 +10,10 @@ import (
 // Start records that a rollout with bill ownership runs on this store. Until [Store.Begin] is called, the ledger may be
 // incomplete: a new store may have replaced one that was lost.
 func (s *Store) Start(ctx context.Context, now time.Time) error {
-	return s.update(ctx, "starting the rollout", func(q tx) error {
-		started, err := q.exec(`
-			UPDATE billbridge_rollout SET started = $1 WHERE begun IS NULL AND started IS NULL`, now)
-		if err == nil && started > 0 {
-			_, err = nextRevision(q, now)
+	return s.update(ctx, "starting the rollout", func(q tx) {
+		if q.exec("UPDATE billbridge_rollout SET started = $1 WHERE begun IS NULL AND started IS NULL", now) > 0 {
+			nextRevision(q, now)
 		}
-		return err
 	})
 }
 
@@ -30,9 +26,6 @@ func (s *Store) Begin(ctx context.Context, by string, at time.Time, overridden .
 
 // SetConfigDefault records the default stage of the running config, so that the next start sees whether it has changed.
 func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
-	if err := storable("stage", stage); err != nil {
-		return err
-	}
 	return s.exec(ctx, "recording the default stage of the config",
 		"UPDATE billbridge_rollout SET config_default = $1 WHERE config_default <> $1", stage)
 }
@@ -47,17 +40,11 @@ func (s *Store) Assign(
 	}
 	end := s.estimatedEnd(at)
 	c := Change{Action: Assigned, By: by, At: at, Partner: partner, Subject: bill, To: upstream, Forced: forced}
-	return s.change(ctx, c, func(q tx, c *Change) error {
-		was, err := owner(q, partner, bill)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
+	return s.change(ctx, c, func(q tx, c *Change) {
+		was, _ := owner(q, partner, bill)
 		c.From = was.Upstream
-		if _, err := q.exec("DELETE FROM billbridge_doubled WHERE partner = $1 AND bill = $2", partner,
-			bill); err != nil {
-			return err
-		}
-		_, err = q.exec(`
+		q.exec("DELETE FROM billbridge_doubled WHERE partner = $1 AND bill = $2", partner, bill)
+		q.exec(`
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed,
 				tried, ends, estimated)
 			VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
@@ -67,6 +54,5 @@ func (s *Store) Assign(
 				estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END,
 				ended = CASE WHEN was.upstream = excluded.upstream THEN was.ended END`,
 			partner, bill, upstream, at, end)
-		return err
 	})
 }

@@ -19,10 +19,8 @@ type Bills struct {
 // OpenBillsIn counts the bills in the ledger of the partners of a range, sorted by partner and upstream. A bill whose
 // end is before now is over. It reads all rows of these partners: an index for it would halve the rate of Own.
 func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
-	return read(ctx, s, "counting bills", func(q tx) ([]Bills, error) {
-		return list(q, func(b *Bills, row row) error {
-			return row.Scan(&b.Partner, &b.Upstream, &b.Pending, &b.Owned, &b.Released, &b.Over, &b.Ended)
-		}, `
+	return read(ctx, s, "counting bills", func(q tx) []Bills {
+		return list[Bills](q, `
 			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
 				count(CASE state WHEN 'owned' THEN 1 END), count(CASE state WHEN 'released' THEN 1 END),
 				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -66,13 +65,6 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 	if c.ID == "" || c.Received.IsZero() {
 		return false, errors.New("store: a callback needs an id and the time it was received")
 	}
-	if err := storable(
-		"id", c.ID, "address", c.Address, "upstream", c.Upstream, "partner", string(c.Partner), "bill", c.Bill,
-		"form", c.Form,
-		"url", c.URL, "host", c.Host, "order", c.Order, "content type", c.ContentType,
-	); err != nil {
-		return false, err
-	}
 	if c.Next.IsZero() {
 		c.Next = c.Received
 	}
@@ -82,13 +74,11 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 	}
 	url := s.keys.sealText(c.URL, urlOfCallback(c.ID))
 	body := notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID)))
-	return write(ctx, s, "keeping a callback", func(q tx) (fresh bool, err error) {
+	return write(ctx, s, "keeping a callback", func(q tx) (fresh bool) {
 		// Callbacks of one order must be committed in the order of their numbers, and the statement below must see
 		// the last one committed: no two of them may run at once.
-		if err := s.lock(q, "order", c.Order); err != nil {
-			return false, err
-		}
-		inserted, err := q.exec(`
+		s.lock(q, exclusive, "order", c.Order)
+		fresh = q.exec(`
 			INSERT INTO billbridge_callbacks (
 				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
 				state, attempts, next, due, lease, last_status, last_outcome, key_id)
@@ -96,70 +86,54 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 			WHERE NOT EXISTS (SELECT 1 FROM (`+repeatable+`) AS was
 				WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
-			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current)
-		if err != nil || inserted == 1 {
-			return inserted == 1, err
+			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current) == 1
+		if !fresh {
+			q.exec(`
+				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
+					SELECT max(seq) FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0 AND address = $3
+						AND digest = $4 AND received > $5)`,
+				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
 		}
-		_, err = q.exec(`
-			UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
-				SELECT max(seq) FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0 AND address = $3
-					AND digest = $4 AND received > $5)`,
-			c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
-		return false, err
+		return fresh
 	})
 }
 
 // lock takes the lock that a key names until the transaction ends. SQLite needs none: it has one writer.
-func (s *Store) lock(q tx, key ...string) error {
-	if !s.postgres {
-		return nil
+func (s *Store) lock(q tx, kind string, key ...string) {
+	if s.postgres {
+		advisoryLock(q, kind, key...)
 	}
-	return advisoryLock(q, key...)
-}
-
-// lockShared is lock, except that several transactions can have the lock in this way at once.
-func (s *Store) lockShared(q tx, key ...string) error {
-	if !s.postgres {
-		return nil
-	}
-	return advisoryLockShared(q, key...)
 }
 
 // claims is the key of the lock that claims take shared, and betweenClaims exclusively.
 const claims = "claims"
 
-// The columns of a callback, in the order of scan.
+// A callbackRow has the columns of a callback: columns, or columnsAndBody.
+type callbackRow struct {
+	Callback
+	Key string    // that encrypts it
+	Due time.Time // Next, or the end of a claim
+}
+
 const (
-	columns = `seq, id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, received,
-		state, attempts, next, last_at, last_status, last_outcome, key_id, erased, repeats, repeated`
-	columnsAndBody = columns + ", body"
+	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
+	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
+		seq, key_id, due`
+	columns        = firstColumns + "NULL" + lastColumns
+	columnsAndBody = firstColumns + "body" + lastColumns
 )
 
-// scan reads a row of columns, or of columnsAndBody if there is a place for the body, and the columns after them into
-// rest.
-func (s *Store) scan(row row, body *[]byte, rest ...any) (c Callback, err error) {
-	var digest []byte
-	var key string
-	to := []any{
-		&c.Cursor, &c.ID, &c.Address, &c.Upstream, &c.Partner, &c.Bill, &c.Form, &c.URL, &c.Host, &c.Order, &digest,
-		&c.ContentType, &c.Received, &c.State, &c.Attempts, &c.Next, &c.LastAt, &c.LastStatus, &c.LastOutcome, &key,
-		&c.Erased, &c.Repeats, &c.Repeated,
-	}
-	if body != nil {
-		to = append(to, body)
-	}
-	if err := row.Scan(append(to, rest...)...); err != nil {
+// callback decrypts a callback.
+func (k keyring) callback(row callbackRow) (c Callback, err error) {
+	c = row.Callback
+	if c.URL, err = k.openText(row.Key, c.URL, urlOfCallback(c.ID)); err != nil {
 		return Callback{}, err
 	}
-	if len(digest) != len(c.Digest) {
-		return Callback{}, fmt.Errorf("callback %s: its digest has %d bytes", c.ID, len(digest))
-	}
-	copy(c.Digest[:], digest)
-	if c.URL, err = s.keys.openText(key, c.URL, urlOfCallback(c.ID)); err != nil {
-		return Callback{}, err
-	}
-	if body != nil && c.Erased.IsZero() {
-		c.Body, err = s.keys.open(key, *body, bodyOfCallback(c.ID))
+	switch {
+	case !c.Erased.IsZero():
+		c.Body = nil
+	case c.Body != nil:
+		c.Body, err = k.open(row.Key, c.Body, bodyOfCallback(c.ID))
 	}
 	return c, err
 }

@@ -60,22 +60,17 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 	if ticked := s.clock.ticked; !ticked.IsZero() { // only ticking changes it
 		ran = began.Sub(ticked)
 	}
-	c, err := write(ctx, s, "reading the clock", func(q tx) (c Clock, err error) {
+	c, err := write(ctx, s, "reading the clock", func(q tx) (c Clock) {
 		machine := now
 		if s.postgres {
-			if machine, err = serverTime(q); err != nil {
-				return c, err
-			}
+			machine = serverTime(q)
 		}
 		// An update, to lock the row: other replicas wait until it commits.
-		err = q.row("UPDATE billbridge_clock SET pinged = pinged RETURNING vouched").Scan(&c.StoreTime)
-		if err != nil {
-			return c, err
-		}
+		c.StoreTime = value[time.Time](q, "UPDATE billbridge_clock SET pinged = pinged RETURNING vouched")
 		c.StoreTime = advance(c.StoreTime, asStored(machine), ran)
 		c.Offset = machine.Sub(c.StoreTime)
-		_, err = q.exec("UPDATE billbridge_clock SET vouched = $1", c.StoreTime)
-		return c, err
+		q.exec("UPDATE billbridge_clock SET vouched = $1", c.StoreTime)
+		return c
 	})
 	if err == nil {
 		s.clock.is(c.StoreTime, c.StoreTime.Add(c.Offset), now, began)
@@ -143,7 +138,6 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 }
 
 // serverTime is the time of PostgreSQL's clock.
-func serverTime(q tx) (now time.Time, err error) {
-	err = q.row("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT").Scan(&now)
-	return now, err
+func serverTime(q tx) time.Time {
+	return value[time.Time](q, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT")
 }

@@ -36,9 +36,8 @@ const countsAtOnce = 100
 func (s *Store) AddCounts(
 	ctx context.Context, version string, more []Counts, at time.Time, merge func(have, more []byte) ([]byte, error),
 ) (added int, err error) {
-	if version == "" || at.IsZero() {
-		return 0, fmt.Errorf("store: counts need the version of their table and a time, not %q and %s", version,
-			at.Format(time.RFC3339))
+	if version == "" {
+		return 0, errors.New("store: counts need the version of their table")
 	}
 	// Always in the same order, so that two replicas that add to the same rows cannot deadlock. The caller's own
 	// slice is sorted, so that more[added:] means the same to it.
@@ -47,27 +46,17 @@ func (s *Store) AddCounts(
 	})
 	more = slices.Clone(more) // and each Data: they must not change while the writer reads them
 	for i, c := range more {
-		if !c.Partner.IsFull() || c.Operation == "" || len(c.Data) == 0 {
-			return 0, fmt.Errorf("store: counts need the full hash of a partner, an operation and data, not %q, "+
-				"%q and %d bytes",
-				c.Partner, c.Operation, len(c.Data))
-		}
-		if err := storable("version", version, "operation", c.Operation); err != nil {
+		if err := needs(c.Partner, at, c.Operation, string(c.Data)); err != nil {
 			return 0, err
 		}
 		more[i].Data = bytes.Clone(c.Data)
 	}
 	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
-		if err := s.update(ctx, "adding counts", func(q tx) error {
-			if err := s.lockShared(q, counts); err != nil {
-				return err
-			}
+		if err := s.update(ctx, "adding counts", func(q tx) {
+			s.lock(q, shared, counts)
 			for _, c := range batch {
-				if err := addCounts(q, version, c, at, merge); err != nil {
-					return fmt.Errorf("%s: %w", c.Operation, err)
-				}
+				addCounts(q, version, c, at, merge)
 			}
-			return nil
 		}); err != nil {
 			return added, err
 		}
@@ -80,39 +69,33 @@ func (s *Store) AddCounts(
 // order, so that without it the two could deadlock.
 const counts = "counts"
 
-func addCounts(q tx, version string, more Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) error {
+func addCounts(q tx, version string, more Counts, at time.Time, merge func(have, more []byte) ([]byte, error)) {
 	// This locks the row, or makes it without data. In one statement: between two, a sweep might remove the row.
-	have, err := value[[]byte](q, `
+	have := value[[]byte](q, `
 		INSERT INTO billbridge_counts AS was (version, partner, operation, data, added, marked)
 		VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (version, partner, operation) DO UPDATE SET
 			marked = CASE was.marked WHEN 1 THEN 1 ELSE excluded.marked END,
 			added = CASE WHEN was.added < excluded.added THEN excluded.added ELSE was.added END
 		RETURNING data`, version, more.Partner, more.Operation, []byte{}, at, more.Marked)
-	if err != nil {
-		return err
-	}
 	data := more.Data
 	if len(have) > 0 {
-		if data, err = merge(have, more.Data); err != nil {
-			return err
+		merged, err := merge(have, data)
+		if data = merged; err == nil && len(data) == 0 {
+			err = errors.New("merged, nothing is left of it")
 		}
-		if len(data) == 0 {
-			return errors.New("merged, nothing is left of it")
+		if err != nil {
+			q.fail(fmt.Errorf("%s: %w", more.Operation, err))
 		}
 	}
-	_, err = q.exec(`
+	q.exec(`
 		UPDATE billbridge_counts SET data = $4 WHERE version = $1 AND partner = $2 AND operation = $3`,
 		version, more.Partner, more.Operation, data)
-	return err
 }
 
 // CountsIn returns what was counted of the partners of a range by a version of the table, or by all versions for "",
 // sorted by partner and operation.
 func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Counts, error) {
-	if err := storable("version", version); err != nil {
-		return nil, err
-	}
 	is := "version = $1" // uses the index; an OR does not
 	if version == "" {
 		is = "$1 = ''"
@@ -127,11 +110,9 @@ func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {
 }
 
 func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]Counts, error) {
-	return read(ctx, s, "reading counts", func(q tx) ([]Counts, error) {
-		return list(q, func(c *Counts, row row) error {
-			return row.Scan(&c.Partner, &c.Operation, &c.Data, &c.Marked)
-		}, "SELECT partner, operation, data, marked FROM billbridge_counts WHERE "+where+" ORDER BY partner, "+
-			"operation, version", args...)
+	return read(ctx, s, "reading counts", func(q tx) []Counts {
+		return list[Counts](q, "SELECT partner, operation, data, marked FROM billbridge_counts WHERE "+where+
+			" ORDER BY partner, operation, version", args...)
 	})
 }
 
@@ -140,16 +121,10 @@ func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]
 func (s *Store) ResetCounts(
 	ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string,
 ) error {
-	if partner != "" && !partner.IsFull() {
-		return fmt.Errorf("store: a reset needs the full hash of a partner, or none for all, not %q", partner)
-	}
 	c := Change{Action: Reset, By: by, At: at, Partner: partner, Overridden: reasons(overridden)}
-	return s.change(ctx, c, func(q tx, _ *Change) error {
-		if err := s.lock(q, counts); err != nil {
-			return err
-		}
-		_, err := q.exec("DELETE FROM billbridge_counts WHERE partner = $1 OR $1 = ''", partner)
-		return err
+	return s.change(ctx, c, func(q tx, _ *Change) {
+		s.lock(q, exclusive, counts)
+		q.exec("DELETE FROM billbridge_counts WHERE partner = $1 OR $1 = ''", partner)
 	})
 }
 
@@ -160,17 +135,12 @@ func (s *Store) SweepCounts(ctx context.Context, versions []string, before time.
 	if len(versions) == 0 || slices.Contains(versions, "") {
 		return 0, errors.New("store: a sweep of counts needs the versions whose counts stay")
 	}
-	args := []any{before}
-	var others strings.Builder
+	var c conditions
+	c.add("added < %s", before)
 	for _, version := range versions {
-		if err := storable("version", version); err != nil {
-			return 0, err
-		}
-		args = append(args, version)
-		fmt.Fprintf(&others, "version <> $%d AND ", len(args))
+		c.add("version <> %s", version)
 	}
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_counts WHERE (version, partner, operation) IN (
-			SELECT version, partner, operation FROM billbridge_counts
-			WHERE `+others.String()+`added < $1 ORDER BY added`, args...)
+			SELECT version, partner, operation FROM billbridge_counts WHERE `+c.String()+" ORDER BY added", c.args...)
 }

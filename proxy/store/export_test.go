@@ -50,10 +50,7 @@ func ProbeSmall(ctx context.Context, url string) error {
 
 // Ask returns the one value of a query on the connection that writes.
 func (s *Store) Ask(ctx context.Context, question string) (string, error) {
-	return write(ctx, s, "asking", func(q tx) (answer string, err error) {
-		err = q.row(question).Scan(&answer)
-		return answer, err
-	})
+	return write(ctx, s, "asking", func(q tx) string { return value[string](q, question) })
 }
 
 // AskBatches is Ask on a connection of PostgreSQL that applies batches.
@@ -66,23 +63,17 @@ func (s *Store) AskBatches(ctx context.Context, question string) (answer string,
 func (s *Store) Clear(ctx context.Context) error {
 	s.stages.Store(nil)
 	s.proven.Clear()
-	_, err := write(ctx, s, "clearing", func(q tx) (none struct{}, err error) {
+	return s.update(ctx, "clearing", func(q tx) {
 		for _, table := range []string{
 			"billbridge_upstreams", "billbridge_addresses", "billbridge_callbacks", "billbridge_owners", "billbridge_stages",
 			"billbridge_audit", "billbridge_seen", "billbridge_counts", "billbridge_unknown", "billbridge_proven", "billbridge_doubled",
 		} {
-			if _, err := q.exec("DELETE FROM " + table); err != nil {
-				return none, err
-			}
+			q.exec("DELETE FROM " + table)
 		}
-		_, err = q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL,
+		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL,
 			started = NULL, begun = NULL, begun_by = '', config_default = ''`)
-		if err == nil {
-			_, err = q.exec("UPDATE billbridge_clock SET vouched = NULL")
-		}
-		return none, err
+		q.exec("UPDATE billbridge_clock SET vouched = NULL")
 	})
-	return err
 }
 
 // Hold keeps SQLite's writer busy, in a transaction, until the function that it returns is called.
@@ -90,10 +81,9 @@ func (s *Store) Hold() (release func()) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	over := make(chan error)
 	go func() {
-		over <- s.engine.write(context.Background(), func(tx) error {
+		over <- s.engine.write(context.Background(), func(tx) {
 			close(begun)
 			<-end
-			return nil
 		})
 	}()
 	<-begun

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -166,50 +167,40 @@ func (g *guard) deadline(server string) time.Time {
 // find looks for the numbers of this gateway, and reports whether one of them is lower than the last that was
 // acknowledged. Then the store counts as restored. The rows are as in memory afterwards; the first time they are
 // made.
-func (g *guard) find(q tx, history string, now time.Time) (lost bool, err error) {
+func (g *guard) find(q tx, history string, now time.Time) (lost bool) {
 	g.mu.Lock() // before it reads: what is acknowledged meanwhile would be taken for lost
 	defer g.mu.Unlock()
 	numbers := map[int]int64{}
-	if err := q.each(func(row row) error {
-		var id int
-		var number int64
-		err := row.Scan(&id, &number)
-		numbers[id] = number
-		return err
-	}, "SELECT slot, number FROM billbridge_gateways WHERE gateway = $1", g.gateway); err != nil {
-		return false, err
+	for _, row := range list[struct {
+		ID     int
+		Number int64
+	}](q, "SELECT slot, number FROM billbridge_gateways WHERE gateway = $1", g.gateway) {
+		numbers[row.ID] = row.Number
 	}
-	subject := ""
+	missing := int64(0)
 	for _, s := range g.all {
-		if numbers[s.id] < s.acked {
-			subject = fmt.Sprintf("%s: of the writes of this gateway at least %d are missing", Lost,
-				s.acked-numbers[s.id])
-		}
-		if _, err := q.exec(`
+		missing = max(missing, s.acked-numbers[s.id])
+		q.exec(`
 			INSERT INTO billbridge_gateways (gateway, slot, number, at, history) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (gateway, slot) DO UPDATE SET number = excluded.number, at = excluded.at,
 				history = excluded.history`,
-			g.gateway, s.id, s.tried, now, history); err != nil {
-			return false, err
-		}
+			g.gateway, s.id, s.tried, now, history)
 	}
-	if subject == "" {
-		return false, nil
+	if missing > 0 {
+		lose(q, fmt.Sprintf("%s: of the writes of this gateway at least %d are missing", Lost, missing), history, now)
 	}
-	return true, lose(q, subject, history, now)
+	return missing > 0
 }
 
 // lose declares the store restored, and ends the search for numbers on this server for all gateways.
-func lose(q tx, subject, history string, now time.Time) error {
-	if _, err := q.exec("UPDATE billbridge_gateways SET history = $1 WHERE history <> $1", history); err != nil {
-		return err
-	}
-	return changed(q, Change{Action: Restored, By: ByFailOver, At: now, Subject: subject}, restored)
+func lose(q tx, subject, history string, now time.Time) {
+	q.exec("UPDATE billbridge_gateways SET history = $1 WHERE history <> $1", history)
+	changed(q, Change{Action: Restored, By: ByFailOver, At: now, Subject: subject}, restored)
 }
 
 // unconfirmed is the number of other gateways that ran at the time of the fail-over and have not found their numbers
 // on the new server.
-func (g *guard) unconfirmed(q tx, history string) (n int, err error) {
+func (g *guard) unconfirmed(q tx, history string) int {
 	return value[int](q, `
 		SELECT count(DISTINCT gateway) FROM billbridge_gateways WHERE gateway <> $1 AND history <> $2
 			AND at >= (SELECT max(at) FROM billbridge_gateways WHERE history <> $2) - $3`,
@@ -217,29 +208,23 @@ func (g *guard) unconfirmed(q tx, history string) (n int, err error) {
 }
 
 // forget removes the rows of gateways that ended long ago.
-func forget(q tx, now time.Time) error {
-	_, err := q.exec("DELETE FROM billbridge_gateways WHERE at < $1", now.Add(-rowsOfDead))
-	return err
+func forget(q tx, now time.Time) {
+	q.exec("DELETE FROM billbridge_gateways WHERE at < $1", now.Add(-rowsOfDead))
 }
 
 // leave removes the rows of a gateway that ends: a database that lacks them has all that it wrote.
-func (g *guard) leave(q tx) error {
-	_, err := q.exec("DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway)
-	return err
-}
+func (g *guard) leave(q tx) { q.exec("DELETE FROM billbridge_gateways WHERE gateway = $1", g.gateway) }
 
 // Lossless reports whether the store was opened with [Options].Lossless, and can have a standby.
 func (s *Store) Lossless() bool { return s.lossless && s.postgres }
 
 // SynchronousAt reports whether PostgreSQL at a URL waits for a standby at each commit. After a fail-over it may not,
 // for some seconds.
-func SynchronousAt(ctx context.Context, url string) (bool, error) {
-	db, err := pool(url, 1, nil)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = db.Close() }()
-	return synchronous(tx{ctx, db})
+func SynchronousAt(ctx context.Context, url string) (waits bool, err error) {
+	err = onePool(url, 1, func(db *sql.DB) error {
+		return run(ctx, db, func(q tx) { waits = synchronous(q) })
+	})
+	return waits, err
 }
 
 // Synchronous reports whether PostgreSQL waits for a standby at each commit.
@@ -249,7 +234,7 @@ func (s *Store) Synchronous(ctx context.Context) (bool, error) {
 
 // Generation changes when the gateway has met another server, or older data: what was decided before must be decided
 // again, with the [Store.Rollout] of now. A statement returns data of a new server only after Generation has changed.
-func (s *Store) Generation() int64 { return s.guarded().changes.Load() }
+func (s *Store) Generation() int64 { return s.guard.changes.Load() }
 
 // FailOvers is how often the gateway concluded each [FailOver].
-func (s *Store) FailOvers(outcome FailOver) int64 { return s.guarded().outcomes[outcome].Load() }
+func (s *Store) FailOvers(outcome FailOver) int64 { return s.guard.outcomes[outcome].Load() }

@@ -11,7 +11,7 @@ const groupOf = 256
 // A job is a write that waits for a transaction with those of other callers: run with SQLite, an entry with PostgreSQL.
 type job struct {
 	ctx   context.Context
-	run   func(tx) error
+	run   func(tx)
 	entry *entry
 	done  chan error // has room for the one answer, so that the writer never waits
 }
@@ -115,7 +115,7 @@ func (j job) join(waiting []job) []job {
 }
 
 // write passes f to the writer and waits for the commit of its transaction.
-func (e *sqliteEngine) write(ctx context.Context, f func(tx) error) error {
+func (e *sqliteEngine) write(ctx context.Context, f func(tx)) error {
 	return e.do(job{ctx: ctx, run: f})
 }
 
@@ -127,7 +127,6 @@ func (e *sqliteEngine) commitAll() {
 	defer close(e.gone)
 	for jobs := e.next(); len(jobs) > 0; jobs = e.next() {
 		e.commit(jobs)
-		e.statements.prepare(e.writer)
 	}
 }
 
@@ -138,14 +137,14 @@ func (e *sqliteEngine) commit(jobs []job) {
 	// Not the context of one caller: the transaction has the writes of others, too.
 	ctx := context.Background()
 	faulty := false
-	err := e.transaction(ctx, func(q tx) error {
+	err := e.transaction(ctx, func(q tx) {
 		for _, j := range jobs {
-			if err := j.run(q); err != nil {
+			if err := run(ctx, q.queries, j.run); err != nil {
 				faulty = true
-				return err
+				q.fail(err)
+				return
 			}
 		}
-		return nil
 	})
 	if faulty && len(jobs) > 1 {
 		for i := range jobs {

@@ -162,6 +162,13 @@ func get(t testing.TB, s *store.Store, id string) store.Callback {
 	return c
 }
 
+// onePage is the callbacks of one page, which has all if they are few.
+func onePage(t testing.TB, s *store.Store, f store.Filter) ([]store.Callback, error) {
+	t.Helper()
+	p, err := s.Page(t.Context(), f)
+	return p.Callbacks, err
+}
+
 // own records a create of a bill without an end, at noon.
 func own(t testing.TB, s *store.Store, bill, upstream string) store.Create {
 	t.Helper()

@@ -128,28 +128,25 @@ func (e *keyError) Error() string {
 }
 
 // secret returns the secret of a store, which the first gateway on it makes.
-func secret(q tx) (string, error) {
-	if _, err := q.exec(`
-		INSERT INTO billbridge_secret (one, value) VALUES (1, $1) ON CONFLICT DO NOTHING`, rand.Text()); err != nil {
-		return "", err
-	}
+func secret(q tx) string {
+	q.exec("INSERT INTO billbridge_secret (one, value) VALUES (1, $1) ON CONFLICT DO NOTHING", rand.Text())
 	return value[string](q, "SELECT value FROM billbridge_secret")
 }
 
 // check refuses a database with rows that no key can decrypt.
-func (k keyring) check(q tx) error {
-	ids, err := keyIDs(q)
-	for _, id := range ids {
+func (k keyring) check(q tx) {
+	var err error
+	for _, id := range keyIDs(q) {
 		if k.ciphers[id] == nil {
 			err = errors.Join(err, &keyError{id, k.ids()})
 		}
 	}
-	return err
+	q.fail(err)
 }
 
 // keyIDs are the keys that rows are encrypted with. It reads one entry of an index for each.
-func keyIDs(q tx) ([]string, error) {
-	return list(q, column[string], `
+func keyIDs(q tx) []string {
+	return list[string](q, `
 		WITH RECURSIVE a (id) AS (
 			SELECT min(key_id) FROM billbridge_addresses WHERE key_id <> ''
 			UNION ALL

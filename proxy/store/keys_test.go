@@ -63,7 +63,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, "address", got, a)
-		list, err := s.List(t.Context(), store.Filter{Bill: "b"})
+		list, err := onePage(t, s, store.Filter{Bill: "b"})
 		if err != nil || len(list) != 1 || list[0].URL != c.URL {
 			t.Errorf("List: %+v, %v", list, err)
 		}

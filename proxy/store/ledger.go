@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,10 +114,10 @@ func (s *Store) Own(
 	if applied, err := s.record(ctx, &entry{Create: c, estimated: estimated}); err != nil || applied {
 		return c, err
 	}
-	o, err := write(ctx, s, "recording the owner of a bill", func(q tx) (Owner, error) {
+	o, err := write(ctx, s, "recording the owner of a bill", func(q tx) Owner {
 		// An insert, as the row may be gone by now. In one statement, so that no other replica changes the row between
 		// reading and writing it.
-		o, err := ownerBy(q, `
+		o, recorded := find[Owner](q, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed,
 				tried, ends, estimated)
 			VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7)
@@ -132,10 +131,10 @@ func (s *Store) Own(
 				estimated = CASE WHEN was.ends < excluded.ends THEN excluded.estimated ELSE was.estimated END
 			WHERE was.state = 'owned' OR was.denied IS NULL OR was.denied < excluded.tried OR was.denied > $8
 			RETURNING `+ownerColumns, partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor))
-		if errors.Is(err, ErrNotFound) {
-			err = refused{ErrDenied}
+		if !recorded {
+			q.refuse(ErrDenied)
 		}
-		return o, err
+		return o
 	})
 	if err != nil {
 		return Create{}, err
@@ -169,22 +168,20 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		}
 	}
 	end := s.estimatedEnd(now)
-	return write(ctx, s, "recording how a create ended", func(q tx) (Owner, error) {
-		o, err := ownerBy(q, `
+	return write(ctx, s, "recording how a create ended", func(q tx) Owner {
+		o, open := find[Owner](q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
 			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates `+where+`
-			RETURNING `+ownerColumns, c.Partner, c.Bill, args...)
-		if !errors.Is(err, ErrNotFound) {
-			return o, err
+			RETURNING `+ownerColumns, append([]any{c.Partner, c.Bill}, args...)...)
+		switch {
+		case open:
+		case outcome == Succeeded:
+			o = found(q, c.Partner, c.Bill, c.Upstream, now, end)
+		default:
+			o, _ = owner(q, c.Partner, c.Bill)
+			q.refuse(errNotOpen)
 		}
-		if outcome == Succeeded {
-			return found(q, c.Partner, c.Bill, c.Upstream, now, end)
-		}
-		o, err = owner(q, c.Partner, c.Bill)
-		if err == nil || errors.Is(err, ErrNotFound) {
-			err = refused{errNotOpen}
-		}
-		return o, err
+		return o
 	})
 }
 
@@ -219,16 +216,12 @@ func (c Create) completion(outcome Outcome, now time.Time) (change, where string
 // row is returned with ErrCreateInProgress: the caller must not get that answer. (A create from the future comes from
 // a wrong clock, and counts as old.) If the bill is owned nothing changes: its upstream decides on the answer.
 func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, since time.Time) (Owner, error) {
-	if !partner.IsFull() || now.IsZero() {
-		return Owner{}, fmt.Errorf("store: denying a bill needs the full hash of a partner and a time, not %q and %s",
-			partner, now.Format(time.RFC3339))
-	}
-	if err := idOfBill(bill); err != nil {
+	if err := ownable(partner, bill, "any", now); err != nil {
 		return Owner{}, err
 	}
 	now, since = s.stamp(now), s.stamp(since)
-	return write(ctx, s, "recording that there is no such bill", func(q tx) (Owner, error) {
-		o, err := ownerBy(q, `
+	return write(ctx, s, "recording that there is no such bill", func(q tx) Owner {
+		o, denied := find[Owner](q, `
 			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, ends,
 				denied)
 			VALUES ($1, $2, '', 'released', '', 0, $3, 0, $3)
@@ -236,12 +229,17 @@ func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, 
 			WHERE was.state = 'released' OR was.state = 'pending'
 				AND (coalesce(was.tried, was.changed) <= $4 OR coalesce(was.tried, was.changed) > $5)
 			RETURNING `+ownerColumns, partner, bill, now, since, now.Add(deniedFor))
-		if errors.Is(err, ErrNotFound) {
-			if o, err = owner(q, partner, bill); err == nil && o.State == Pending {
-				err = refused{ErrCreateInProgress}
-			}
+		if denied {
+			return o
 		}
-		return o, err
+		o, known := owner(q, partner, bill)
+		switch {
+		case !known:
+			q.fail(ErrNotFound)
+		case o.State == Pending:
+			q.refuse(ErrCreateInProgress)
+		}
+		return o
 	})
 }
 
@@ -258,7 +256,7 @@ func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream st
 		return known, nil
 	}
 	end := s.estimatedEnd(now)
-	return write(ctx, s, "recording where a bill was found", func(q tx) (Owner, error) {
+	return write(ctx, s, "recording where a bill was found", func(q tx) Owner {
 		return found(q, partner, bill, upstream, now, end)
 	})
 }
@@ -268,22 +266,19 @@ func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream st
 // know is left out.
 func (s *Store) MoveEnd(ctx context.Context, partner partner.ID, bill string, now, until time.Time) error {
 	until, estimated := s.end(now, until)
-	return s.update(ctx, "recording the end of a bill", func(q tx) error {
-		if _, err := q.exec(`
+	return s.update(ctx, "recording the end of a bill", func(q tx) {
+		q.exec(`
 			UPDATE billbridge_owners SET ends = $3, estimated = $4 WHERE partner = $1 AND bill = $2
 				AND state <> 'released'`,
-			partner, bill, until, estimated); err != nil {
-			return err
-		}
-		_, err := q.exec(`
+			partner, bill, until, estimated)
+		q.exec(`
 			UPDATE billbridge_addresses SET until = $3, ends = $3
 			WHERE partner = $1 AND bill = $2 AND coalesce(until, 0) < $3`, partner, bill, until)
-		return err
 	})
 }
 
-func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) (Owner, error) {
-	o, err := ownerBy(q, `
+func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) Owner {
+	o, recorded := find[Owner](q, `
 		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed, tried,
 			ends, estimated)
 		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
@@ -295,80 +290,52 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) 
 		WHERE was.state = 'released' OR was.upstream = excluded.upstream
 			OR was.state = 'pending' AND was.changed <= (SELECT restored FROM billbridge_rollout)
 		RETURNING `+ownerColumns, partner, bill, upstream, now, end)
-	if errors.Is(err, ErrNotFound) {
-		if o, err = owner(q, partner, bill); err == nil {
-			err = refused{ErrOtherOwner}
-		}
+	if recorded {
+		return o
 	}
-	return o, err
+	o, known := owner(q, partner, bill)
+	if !known {
+		q.fail(ErrNotFound)
+	}
+	q.refuse(ErrOtherOwner)
+	return o
 }
 
 // Owner returns the row of a bill, or ErrNotFound.
 func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Owner, error) {
-	if storable("partner", string(partner), "bill", bill) != nil {
-		return Owner{}, ErrNotFound
-	}
-	return read(ctx, s, "reading the owner of a bill", func(q tx) (Owner, error) {
-		o := Owner{Partner: partner, Bill: bill}
+	return read(ctx, s, "reading the owner of a bill", func(q tx) Owner {
 		// One row also of a bill that the ledger does not have: nearly every new bill is read once.
-		err := o.scan(q.row(`
-			SELECT coalesce(upstream, ''), coalesce(state, ''), coalesce(length(creates), 0),
-				coalesce(uncertain, 0), changed, coalesce(tried, changed), ends, ended,
-				EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2)
-			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`,
-			partner, bill), &o.Unknown)
-		if err == nil && o.State == "" {
-			return Owner{Unknown: o.Unknown}, ErrNotFound
+		o := value[Owner](q, `
+			SELECT coalesce(partner, ''), coalesce(bill, ''), coalesce(upstream, ''), coalesce(state, ''),
+				coalesce(length(creates), 0) / 17, coalesce(uncertain, 0), changed, coalesce(tried, changed), ends,
+				ended, EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2)
+			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`, string(partner), bill)
+		if o.State == "" {
+			q.refuse(ErrNotFound)
 		}
-		return o, err
+		return o
 	})
 }
 
-func owner(q tx, partner partner.ID, bill string) (Owner, error) {
-	return ownerBy(q, "SELECT "+ownerColumns+" FROM billbridge_owners WHERE partner = $1 AND bill = $2", partner, bill)
+func owner(q tx, partner partner.ID, bill string) (o Owner, known bool) {
+	return find[Owner](q, "SELECT "+ownerColumns+" FROM billbridge_owners WHERE partner = $1 AND bill = $2",
+		partner, bill)
 }
 
 // billAtMost is the most bytes of an id, well within what an index of PostgreSQL takes. Documented ids are far shorter.
 const billAtMost = 1000
 
-// idOfBill refuses an id that cannot be stored.
-func idOfBill(bill string) error {
-	if bill == "" || len(bill) > billAtMost || storable("bill", bill) != nil {
-		return ErrBill
-	}
-	return nil
-}
-
 // ownable refuses what cannot be stored, or not be found again.
 func ownable(partner partner.ID, bill, upstream string, now time.Time) error {
-	if !partner.IsFull() || upstream == "" || now.IsZero() {
-		return fmt.Errorf("store: the owner of a bill needs the full hash of a partner, an upstream and a time, "+
-			"not %q, %q and %s",
-			partner, upstream, now.Format(time.RFC3339))
+	if bill == "" || len(bill) > billAtMost || columnValues([]any{bill}) != nil {
+		return ErrBill
 	}
-	return cmp.Or(idOfBill(bill), storable("upstream", upstream))
+	return needs(partner, now, upstream)
 }
 
 const (
-	createBytes  = 8                 // of the token of a create
-	createLength = 2*createBytes + 1 // of the token as a text
-	ownerColumns = "upstream, state, length(creates), uncertain, changed, coalesce(tried, changed), ends, ended"
+	createBytes = 8 // of the token of a create, which is 17 characters of creates
+	// ownerColumns are the columns of an Owner.
+	ownerColumns = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed, coalesce(tried, changed),
+		ends, ended, 0`
 )
-
-// ownerBy returns the row of a bill that a statement returns as ownerColumns. Its first arguments are the partner and
-// the bill.
-func ownerBy(q tx, statement string, partner partner.ID, bill string, args ...any) (Owner, error) {
-	o := Owner{Partner: partner, Bill: bill}
-	if err := o.scan(q.row(statement, append([]any{partner, bill}, args...)...)); err != nil {
-		return Owner{}, err
-	}
-	return o, nil
-}
-
-// scan reads ownerColumns, and what the query has after them.
-func (o *Owner) scan(row row, more ...any) error {
-	to := []any{&o.Upstream, &o.State, &o.Open, &o.Uncertain, &o.Changed, &o.Tried, &o.Ends, &o.Ended}
-	err := row.Scan(append(to, more...)...)
-	o.Open /= createLength
-	return err
-}

@@ -23,53 +23,34 @@ type Filter struct {
 	Upstream      string
 	Since         time.Time // received then or later
 	Until         time.Time // received before
-	Limit         int       // at most so many; 0 means 100 for List, and all for Count, Replay and Drop
-	After         int64     // for List: only those after the callback with this Cursor, the last of the page before
-}
-
-const pageOf = 100 // the limit of List if the filter has none
-
-// List returns callbacks without their bodies, the last accepted first.
-func (s *Store) List(ctx context.Context, f Filter) (all []Callback, err error) {
-	for limit := cmp.Or(f.Limit, pageOf); ; {
-		f.Limit = limit - len(all)
-		p, err := s.Page(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, p.Callbacks...); p.Next == 0 || len(all) == limit {
-			return all, nil
-		}
-		f.After = p.Next
-	}
+	Limit         int       // at most so many; 0 means 100 for Page, and all for Count, Replay and Drop
+	After         int64     // for Page: only those after the callback with this Cursor, the last of the page before
 }
 
 // Count returns the number of callbacks that a filter selects.
 func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
-	where, args, err := f.where()
+	where, err := f.where()
 	if err != nil {
 		return 0, err
 	}
+	limit := ""
 	if f.Limit > 0 {
-		where += fmt.Sprintf(" LIMIT %d", f.Limit)
+		limit = fmt.Sprint(" LIMIT ", f.Limit)
 	}
-	return read(ctx, s, "counting callbacks", func(q tx) (int, error) {
-		if _, err := f.onePartner(q); err != nil {
-			return 0, err
-		}
-		return value[int](q, `
-			SELECT count(*) FROM (SELECT seq FROM billbridge_callbacks WHERE `+where+") AS meant", args...)
+	return read(ctx, s, "counting callbacks", func(q tx) int {
+		onePartner(q, callbacksTable, f.PartnerPrefix)
+		return value[int](q, "SELECT count(*) FROM (SELECT seq FROM billbridge_callbacks WHERE "+where.String()+limit+
+			") AS meant", where.args...)
 	})
 }
 
 // Get returns the callback with an id, with its body, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
-	if storable("id", id) != nil {
-		return Callback{}, ErrNotFound
-	}
-	return read(ctx, s, "reading a callback", func(q tx) (Callback, error) {
-		var body []byte
-		return s.scan(q.row("SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id), &body)
+	return read(ctx, s, "reading a callback", func(q tx) Callback {
+		c, err := s.keys.callback(value[callbackRow](q,
+			"SELECT "+columnsAndBody+" FROM billbridge_callbacks WHERE id = $1", id))
+		q.fail(err)
+		return c
 	})
 }
 
@@ -135,31 +116,27 @@ func (s *Store) decide(
 		if f.Limit > 0 {
 			batch = min(batch, f.Limit-n)
 		}
-		where, args, err := f.where(now)
+		where, err := f.where(now)
 		if err != nil || batch <= 0 {
 			return n, err
 		}
-		args = append(args, from, batch)
+		where.add("seq > %s", from)
 		statement := fmt.Sprintf(`
 			UPDATE billbridge_callbacks SET %s WHERE seq IN (
-				SELECT seq FROM billbridge_callbacks WHERE %s AND seq > $%d ORDER BY seq LIMIT $%d %s
-			) RETURNING seq`, d.set, where, len(args)-1, len(args), s.passOver())
-		changed, err := write(ctx, s, "changing callbacks", func(q tx) (changed []int64, err error) {
-			if err := s.betweenClaims(q); err != nil {
-				return nil, err
-			}
-			if _, err := f.onePartner(q); err != nil {
-				return nil, err
-			}
-			changed, err = numbers(q, statement, args...)
-			if err == nil && len(changed) > 0 {
-				err = audited(q, Change{
+				SELECT seq FROM billbridge_callbacks WHERE %s ORDER BY seq LIMIT %d %s
+			) RETURNING seq`, d.set, where, batch, s.passOver())
+		changed, err := write(ctx, s, "changing callbacks", func(q tx) []int64 {
+			s.betweenClaims(q)
+			onePartner(q, callbacksTable, f.PartnerPrefix)
+			changed := list[int64](q, statement, where.args...)
+			if len(changed) > 0 {
+				audited(q, Change{
 					Action: d.action, By: by, At: now, Partner: f.PartnerPrefix,
 					Subject: callbacksIn(len(changed)) + ", " + f.words(),
 					From:    string(Dead), To: string(d.to),
 				})
 			}
-			return changed, err
+			return changed
 		})
 		if err != nil {
 			return n, err
@@ -179,44 +156,40 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 	if err := checkDecision(by, now); err != nil {
 		return err
 	}
-	if storable("id", id) != nil {
+	if columnValues([]any{id}) != nil {
 		return ErrNotFound
 	}
-	return s.update(ctx, "changing a callback", func(q tx) error {
-		if err := s.betweenClaims(q); err != nil {
-			return err
-		}
+	return s.update(ctx, "changing a callback", func(q tx) {
+		s.betweenClaims(q)
 		c := Change{Action: d.action, By: by, At: now, Subject: id, To: string(d.to)}
-		var erased bool
-		err := q.row("SELECT partner, state, erased IS NOT NULL FROM billbridge_callbacks WHERE id = $1", id).
-			Scan(&c.Partner, &c.From, &erased)
+		is, known := find[struct {
+			Partner partner.ID
+			State   string
+			Erased  bool
+		}](q, "SELECT partner, state, erased IS NOT NULL FROM billbridge_callbacks WHERE id = $1", id)
+		c.Partner, c.From = is.Partner, is.State
 		switch {
-		case errors.Is(err, ErrNotFound):
-			return refused{ErrNotFound}
-		case err != nil:
-			return err
+		case !known:
+			q.refuse(ErrNotFound)
 		case !slices.Contains(states, State(c.From)):
-			return refused{ErrState}
-		case erased && d.to == Waiting:
-			return refused{ErrErased}
+			q.refuse(ErrState)
+		case is.Erased && d.to == Waiting:
+			q.refuse(ErrErased)
 		}
 		// The state is compared again: an attempt may have ended since, or a sweep may have deleted the body.
-		n, err := q.exec(`
-			UPDATE billbridge_callbacks SET `+d.set+" WHERE id = $2 AND state = $3 AND erased IS NULL", now, id, c.From)
-		if err == nil && n == 0 {
-			return refused{ErrState}
+		if q.exec(`
+			UPDATE billbridge_callbacks SET `+d.set+" WHERE id = $2 AND state = $3 AND erased IS NULL", now, id,
+			c.From) == 0 {
+			q.refuse(ErrState)
 		}
-		if err == nil {
-			err = audited(q, c)
-		}
-		return err
+		audited(q, c)
 	})
 }
 
 // betweenClaims waits for claims under way and keeps other replicas from claiming until the transaction ends.
 // Otherwise another replica could claim a replayed callback without seeing that a later one of its order is being
 // claimed.
-func (s *Store) betweenClaims(q tx) error { return s.lock(q, claims) }
+func (s *Store) betweenClaims(q tx) { s.lock(q, exclusive, claims) }
 
 // passOver makes a PostgreSQL query skip rows that another transaction has locked.
 func (s *Store) passOver() string {
@@ -226,37 +199,49 @@ func (s *Store) passOver() string {
 	return ""
 }
 
-// where is the condition of a filter, and its arguments after the given ones.
-func (f Filter) where(args ...any) (string, []any, error) {
-	conditions := []string{"true"}
-	add := func(condition string, arg any) {
-		args = append(args, arg)
-		conditions = append(conditions, fmt.Sprintf(condition, len(args)))
+// conditions select rows, with arguments.
+type conditions struct {
+	all  []string
+	args []any
+}
+
+// add adds a condition. Each argument stands where the condition has a verb.
+func (c *conditions) add(condition string, args ...any) {
+	places := make([]any, len(args))
+	for i := range args {
+		places[i] = fmt.Sprint("$", len(c.args)+i+1)
 	}
+	c.all, c.args = append(c.all, fmt.Sprintf(condition, places...)), append(c.args, args...)
+}
+
+func (c conditions) String() string { return cmp.Or(strings.Join(c.all, " AND "), "true") }
+
+// where is the condition of a filter, whose arguments come after the given ones.
+func (f Filter) where(args ...any) (c conditions, err error) {
+	c.args = args
 	switch f.State {
 	case "":
 	case Waiting, Delivered, Dead, Dropped:
-		conditions = append(conditions, "state = '"+string(f.State)+"'") // not an argument, for the partial indices
+		c.add("state = '" + string(f.State) + "'") // not an argument, for the partial indices
 	default:
-		return "", nil, fmt.Errorf("%w: there is no state %q", ErrFilter, f.State)
+		return c, fmt.Errorf("%w: there is no state %q", ErrFilter, f.State)
 	}
 	if f.Limit < 0 {
-		return "", nil, fmt.Errorf("%w: the limit is %d", ErrFilter, f.Limit)
+		return c, fmt.Errorf("%w: the limit is %d", ErrFilter, f.Limit)
 	}
-	if err := storable("bill", f.Bill, "upstream", f.Upstream); err != nil {
-		return "", nil, fmt.Errorf("%w: %w", ErrFilter, err)
+	if err := columnValues([]any{f.Bill, f.Upstream}); err != nil {
+		return c, fmt.Errorf("%w: %w", ErrFilter, err)
 	}
 	if f.PartnerPrefix != "" {
 		if err := checkPrefix(f.PartnerPrefix); err != nil {
-			return "", nil, err
+			return c, err
 		}
-		add("partner >= $%d", f.PartnerPrefix)
-		add("partner < $%d", beyond(f.PartnerPrefix))
+		c.add("partner >= %s AND partner < %s", f.PartnerPrefix, beyond(f.PartnerPrefix))
 	}
 	for _, part := range f.parts() {
-		add(part.condition, part.value)
+		c.add(part.condition, part.value)
 	}
-	return strings.Join(conditions, " AND "), args, nil
+	return c, nil
 }
 
 // A part of a filter is compared with one column.
@@ -267,10 +252,10 @@ type part struct {
 
 func (f Filter) parts() []part {
 	return slices.DeleteFunc([]part{
-		{"bill", "bill = $%d", f.Bill},
-		{"upstream", "upstream = $%d", f.Upstream},
-		{"since", "received >= $%d", f.Since},
-		{"until", "received < $%d", f.Until},
+		{"bill", "bill = %s", f.Bill},
+		{"upstream", "upstream = %s", f.Upstream},
+		{"since", "received >= %s", f.Since},
+		{"until", "received < %s", f.Until},
 	}, func(p part) bool { return p.value == "" || p.value == any(time.Time{}) })
 }
 
@@ -308,28 +293,21 @@ func checkPrefix(prefix partner.ID) error {
 	return nil
 }
 
-func (f Filter) onePartner(q tx) (partner.ID, error) {
-	return onePartner(q, "billbridge_callbacks", f.PartnerPrefix)
-}
+const callbacksTable = "billbridge_callbacks"
 
 // onePartner returns the partner of the rows in a table that an abbreviated ID fits, and "" if there is none or
-// prefix is "". If the rows of two partners fit it, the error is ErrAmbiguous.
-func onePartner(q tx, table string, prefix partner.ID) (partner.ID, error) {
+// prefix is "". If the rows of two partners fit it, the call fails with ErrAmbiguous.
+func onePartner(q tx, table string, prefix partner.ID) partner.ID {
 	if prefix == "" {
-		return "", nil
+		return ""
 	}
-	var first, last partner.ID // min and max read two entries of the index, not all rows between
-	err := q.row(`
+	// min and max read two entries of the index, not all rows between
+	those := value[struct{ First, Last partner.ID }](q, `
 		SELECT coalesce((SELECT min(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), ''),
 			coalesce((SELECT max(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), '')`,
-		prefix, beyond(prefix)).Scan(&first, &last)
-	if err == nil && first != last {
-		err = ErrAmbiguous
+		prefix, beyond(prefix))
+	if those.First != those.Last {
+		q.fail(ErrAmbiguous)
 	}
-	return first, err
-}
-
-// numbers returns the one column of a query.
-func numbers(q tx, query string, args ...any) ([]int64, error) {
-	return list(q, column[int64], query, args...)
+	return those.First
 }

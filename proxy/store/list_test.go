@@ -51,7 +51,7 @@ func TestList(t *testing.T) {
 				State: store.Dead, PartnerPrefix: partner.Of("one")[:12], Bill: "b1", Upstream: "new", Since: noon, Until: noon.Add(time.Hour), Limit: 9,
 			}, "c2"},
 		} {
-			got, err := s.List(t.Context(), want.filter)
+			got, err := onePage(t, s, want.filter)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -68,7 +68,7 @@ func TestList(t *testing.T) {
 		// Page by page, while a row goes and one comes.
 		var pages []string
 		for f := (store.Filter{Limit: 2}); ; {
-			page, err := s.List(t.Context(), f)
+			page, err := onePage(t, s, f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,11 +100,11 @@ func TestFilterRefuses(t *testing.T) {
 			{Bill: "\x00"},
 			{Upstream: "\xff"},
 		} {
-			_, listed := s.List(t.Context(), f)
+			_, paged := s.Page(t.Context(), f)
 			_, replayed := s.Replay(t.Context(), f, "tester", noon, nil)
 			_, dropped := s.Drop(t.Context(), f, "tester", noon, nil)
 			_, counted := s.Count(t.Context(), f)
-			for _, err := range []error{listed, replayed, dropped, counted} {
+			for _, err := range []error{paged, replayed, dropped, counted} {
 				if !errors.Is(err, store.ErrFilter) {
 					t.Errorf("%+v: %v", f, err)
 				}
@@ -124,11 +124,11 @@ func TestAmbiguousPartner(t *testing.T) {
 		become(t, s, a, store.Dead)
 		become(t, s, b, store.Dead)
 		short := store.Filter{PartnerPrefix: a.Partner[:12]}
-		_, listed := s.List(t.Context(), short)
+		_, paged := s.Page(t.Context(), short)
 		_, replayed := s.Replay(t.Context(), short, "tester", noon, nil)
 		_, dropped := s.Drop(t.Context(), short, "tester", noon, nil)
 		_, counted := s.Count(t.Context(), short)
-		for _, err := range []error{listed, replayed, dropped, counted} {
+		for _, err := range []error{paged, replayed, dropped, counted} {
 			if !errors.Is(err, store.ErrAmbiguous) {
 				t.Errorf("%v", err)
 			}

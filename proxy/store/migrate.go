@@ -25,50 +25,37 @@ type schema struct {
 }
 
 // examine reads the schema without changing anything. It refuses one that is newer than this billbridge.
-func examine(q tx, d dialect) (s schema, err error) {
+func examine(q tx, d dialect) (s schema) {
 	// The names begin with the version.
-	if s.files, err = fs.Glob(migrations, "migrations/"+d.folder+"/*.sql"); err != nil {
-		return s, err
-	}
-	if err := q.row(d.versioned).Scan(&s.versioned); err != nil {
-		return s, err
-	}
-	if s.versioned {
-		if err := q.row("SELECT coalesce(max(version), 0) FROM billbridge_schema").Scan(&s.version); err != nil {
-			return s, err
-		}
+	var err error
+	s.files, err = fs.Glob(migrations, "migrations/"+d.folder+"/*.sql")
+	q.fail(err)
+	if s.versioned = value[bool](q, d.versioned); s.versioned {
+		s.version = value[int](q, "SELECT coalesce(max(version), 0) FROM billbridge_schema")
 	}
 	if s.version > len(s.files) {
-		return s, fmt.Errorf("its schema has version %d and this billbridge knows versions up to %d: a newer "+
-			"billbridge created it", s.version, len(s.files))
+		q.fail(fmt.Errorf("its schema has version %d and this billbridge knows versions up to %d: a newer "+
+			"billbridge created it", s.version, len(s.files)))
 	}
-	return s, nil
+	return s
 }
 
 // migrate brings the tables up to date, in a transaction of its own. A released migration is never changed: a change
 // of the tables is a new file.
-func migrate(q tx, d dialect) error {
-	s, err := examine(q, d)
-	if err != nil {
-		return err
-	}
+func migrate(q tx, d dialect) {
+	s := examine(q, d)
 	if !s.versioned {
-		if _, err := q.exec("CREATE TABLE billbridge_schema (version INTEGER PRIMARY KEY)"); err != nil {
-			return err
-		}
+		q.exec("CREATE TABLE billbridge_schema (version INTEGER PRIMARY KEY)")
 	}
-	for version := s.version; version < len(s.files); version++ {
+	for version := s.version; version < len(s.files) && q.err == nil; version++ {
 		text, err := migrations.ReadFile(s.files[version])
+		if err == nil {
+			// Not exec: a file may end in a comment, which has no result.
+			_, err = q.ExecContext(q.ctx, string(text))
+		}
 		if err != nil {
-			return err
+			q.fail(fmt.Errorf("%s: %w", s.files[version], err))
 		}
-		// Not exec: a file may end in a comment, which has no result.
-		if _, err := q.ExecContext(q.ctx, string(text)); err != nil {
-			return fmt.Errorf("%s: %w", s.files[version], err)
-		}
-		if _, err := q.exec("INSERT INTO billbridge_schema (version) VALUES ($1)", version+1); err != nil {
-			return err
-		}
+		q.exec("INSERT INTO billbridge_schema (version) VALUES ($1)", version+1)
 	}
-	return nil
 }

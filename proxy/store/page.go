@@ -3,10 +3,8 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"sort"
 	"time"
 )
 
@@ -27,176 +25,108 @@ type Page struct {
 	Next      int64 // for Filter.After of the next page; 0 if there are no more
 }
 
-// Page returns callbacks like List, and reads a bounded number of rows. A page can have fewer callbacks than Limit,
-// or none, although there are more: then Next is not 0.
+const pageOf = 100 // the limit of Page if the filter has none
+
+// Page returns callbacks without their bodies, the last accepted first. It reads a bounded number of rows. So a page
+// can have fewer callbacks than Limit, or none, although there are more: then Next is not 0.
 func (s *Store) Page(ctx context.Context, f Filter) (Page, error) {
 	return s.pageWithin(ctx, f, pageBounds)
 }
 
 func (s *Store) pageWithin(ctx context.Context, f Filter, b bounds) (Page, error) {
 	f.Limit = cmp.Or(f.Limit, pageOf)
-	where, args, err := f.where()
+	where, err := f.where()
 	if err != nil {
 		return Page{}, err
 	}
-	return read(ctx, s, "listing callbacks", func(q tx) (Page, error) {
-		full, err := f.onePartner(q)
-		if err != nil || full == "" && f.PartnerPrefix != "" {
-			return Page{}, err
+	return read(ctx, s, "listing callbacks", func(q tx) (p Page) {
+		where, index := where, "NOT INDEXED"
+		onePartner(q, callbacksTable, f.PartnerPrefix)
+		before := s.before(q, f)
+		where.add(fmt.Sprint("seq < ", before))
+		if few, args := fewCandidates(q, f, b.few); few != "" {
+			where.add("seq IN (SELECT seq FROM billbridge_callbacks WHERE "+few+")", args...)
+		} else {
+			p.Next, index = last(q, f, before, b.examined)
+			where.add(fmt.Sprint("seq >= ", p.Next))
 		}
-		f := f
-		f.PartnerPrefix = full
-		return s.page(q, f, b, where, args)
+		if s.postgres {
+			index = ""
+		}
+		for _, row := range list[callbackRow](q, fmt.Sprintf("SELECT %s FROM billbridge_callbacks %s WHERE %s "+
+			"ORDER BY seq DESC LIMIT %d", columns, index, where, f.Limit+1), where.args...) {
+			if len(p.Callbacks) == f.Limit {
+				p.Next = p.Callbacks[f.Limit-1].Cursor
+				break
+			}
+			c, err := s.keys.callback(row)
+			q.fail(err)
+			p.Callbacks = append(p.Callbacks, c)
+		}
+		if p.Next != 0 && !f.Since.IsZero() && receivedAt(q, p.Next).Before(f.Since.Add(-clockSlack)) {
+			p.Next = 0 // all older ones were received before, too
+		}
+		return p
 	})
-}
-
-// page reads the candidates in the cheapest way that has a bound, and of these the callbacks that the filter selects.
-func (s *Store) page(q tx, f Filter, b bounds, where string, args []any) (p Page, err error) {
-	before, err := s.before(q, f)
-	if err != nil {
-		return p, err
-	}
-	few, more, err := s.fewCandidates(q, f, before, b)
-	if err != nil {
-		return p, err
-	}
-	index, candidates := "NOT INDEXED", []string(nil)
-	for part := range slices.Chunk(few, 500) {
-		list := strings.Trim(strings.ReplaceAll(fmt.Sprint(part), " ", ","), "[]")
-		candidates = append(candidates, "seq IN ("+list+")")
-	}
-	if few == nil {
-		if p.Next, index, err = last(q, f, before, b.examined); err != nil {
-			return p, err
-		}
-		candidates = []string{fmt.Sprintf("seq >= %d AND seq < %d", p.Next, before)}
-	} else if more {
-		p.Next = few[len(few)-1]
-	}
-	if s.postgres {
-		index = ""
-	}
-	for _, condition := range candidates {
-		found, err := list(q, func(c *Callback, row row) (err error) {
-			*c, err = s.scan(row, nil)
-			return err
-		}, fmt.Sprintf("SELECT %s FROM billbridge_callbacks %s WHERE %s AND %s ORDER BY seq DESC LIMIT %d",
-			columns, index, condition, where, f.Limit+1-len(p.Callbacks)), args...)
-		if err != nil {
-			return p, err
-		}
-		if p.Callbacks = append(p.Callbacks, found...); len(p.Callbacks) > f.Limit {
-			p.Callbacks = p.Callbacks[:f.Limit]
-			p.Next = p.Callbacks[f.Limit-1].Cursor
-			break
-		}
-	}
-	if p.Next == 0 || f.Since.IsZero() {
-		return p, nil
-	}
-	at, err := receivedAt(q, p.Next)
-	if at.Before(f.Since.Add(-clockSlack)) { // so were all older ones
-		p.Next = 0
-	}
-	return p, err
 }
 
 // last returns the seq of the last callback that a page examines, 0 if it examines all, and the index that SQLite
 // must use for that, if any: it knows no statistics, and may choose one that reads more rows.
-func last(q tx, f Filter, before int64, examined int) (seq int64, index string, err error) {
-	condition, index, args := "true", "NOT INDEXED", []any(nil)
+func last(q tx, f Filter, before int64, examined int) (seq int64, index string) {
+	var c conditions
+	c.add(fmt.Sprint("seq < ", before))
+	index = "NOT INDEXED"
 	switch {
 	case f.State == Dead:
-		condition, index = "state = 'dead'", "INDEXED BY billbridge_callbacks_dead"
+		c.add("state = 'dead'")
+		index = "INDEXED BY billbridge_callbacks_dead"
 	case f.Upstream != "":
-		condition, index, args = "upstream = $1", "INDEXED BY billbridge_callbacks_upstream", []any{f.Upstream}
+		c.add("upstream = %s", f.Upstream)
+		index = "INDEXED BY billbridge_callbacks_upstream"
 	}
-	seq, err = value[int64](q, fmt.Sprintf(`
-		SELECT seq FROM billbridge_callbacks WHERE %s AND seq < %d ORDER BY seq DESC
-			LIMIT 1 OFFSET %d`, condition, before, examined-1), args...)
-	if errors.Is(err, ErrNotFound) {
-		err = nil
-	}
-	return seq, index, err
+	seq, _ = find[int64](q, fmt.Sprintf("SELECT seq FROM billbridge_callbacks WHERE %s ORDER BY seq DESC "+
+		"LIMIT 1 OFFSET %d", c, examined-1), c.args...)
+	return seq, index
 }
 
-// fewCandidates returns the callbacks of a bill, of a partner, or those that wait, if they are few, the last accepted
-// first; otherwise nil. more reports that there are older ones.
-func (s *Store) fewCandidates(q tx, f Filter, before int64, b bounds) (few []int64, more bool, err error) {
+// fewCandidates is a condition that an index serves, for the callbacks of a bill, of a partner, or those that wait.
+// There is none if these are more than a page may read and sort. A bill has few.
+func fewCandidates(q tx, f Filter, few int) (condition string, args []any) {
+	from, before := "'"+string(f.PartnerPrefix)+"'", "'"+string(beyond(f.PartnerPrefix))+"'" // hexadecimal digits
 	switch {
 	case f.Bill != "":
-		few, err = s.ofBill(q, f, before, b.examined)
-		more = len(few) == b.examined
+		return "bill = %s AND partner IN (" + partnersOf(callbacksTable, from, before) + ")", []any{f.Bill}
 	case f.PartnerPrefix != "":
-		few, err = numbers(q, "SELECT seq FROM billbridge_callbacks WHERE partner = $1 LIMIT $2", f.PartnerPrefix,
-			b.few+1)
+		condition = "partner >= " + from + " AND partner < " + before
 	case f.State == Waiting:
-		few, err = numbers(q, "SELECT seq FROM billbridge_callbacks WHERE state = 'waiting' LIMIT $1", b.few+1)
+		condition = "state = 'waiting'"
 	default:
-		return nil, false, nil
+		return "", nil
 	}
-	if err != nil || f.Bill == "" && len(few) > b.few {
-		return nil, false, err
+	if value[int](q, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM billbridge_callbacks WHERE %s LIMIT %d) AS few",
+		condition, few+1)) > few {
+		return "", nil
 	}
-	few = slices.DeleteFunc(few, func(seq int64) bool { return seq >= before })
-	slices.SortFunc(few, func(a, b int64) int { return cmp.Compare(b, a) })
-	return append([]int64{}, few...), more, nil // not nil
-}
-
-// ofBill returns callbacks of a bill, of one partner or of all. A bill has few.
-func (s *Store) ofBill(q tx, f Filter, before int64, most int) ([]int64, error) {
-	if f.PartnerPrefix != "" {
-		return numbers(q, `
-			SELECT seq FROM billbridge_callbacks WHERE partner = $1 AND bill = $2 AND seq < $3 ORDER BY seq DESC
-				LIMIT $4`,
-			f.PartnerPrefix, f.Bill, before, most)
-	}
-	// The index begins with the partner: each partner is looked up, and then its bill.
-	return numbers(q, `
-		WITH RECURSIVE known(partner) AS (
-			SELECT min(partner) FROM billbridge_callbacks
-			UNION ALL
-			SELECT (SELECT min(c.partner) FROM billbridge_callbacks c WHERE c.partner > known.partner)
-			FROM known WHERE known.partner IS NOT NULL
-		)
-		SELECT c.seq FROM known CROSS JOIN billbridge_callbacks c
-		WHERE known.partner IS NOT NULL AND c.partner = known.partner AND c.bill = $1 AND c.seq < $2
-		ORDER BY c.seq DESC LIMIT $3`, f.Bill, before, most)
+	return condition, nil
 }
 
 // before returns the seq before which the callbacks of the page are.
-func (s *Store) before(q tx, f Filter) (int64, error) {
-	before, err := value[int64](q, "SELECT coalesce(max(seq), 0) + 1 FROM billbridge_callbacks")
+func (s *Store) before(q tx, f Filter) int64 {
+	before := value[int64](q, "SELECT coalesce(max(seq), 0) + 1 FROM billbridge_callbacks")
 	if f.After != 0 {
 		before = min(before, f.After)
 	}
-	if err != nil || f.Until.IsZero() {
-		return before, err
+	if f.Until.IsZero() {
+		return before
 	}
 	// Later rows were received later, but for the clocks of several gateways.
 	until := f.Until.Add(clockSlack)
-	low, high := int64(0), before
-	for low+1 < high {
-		middle := low + (high-low)/2
-		at, err := receivedAt(q, middle)
-		if err != nil {
-			return 0, err
-		}
-		if at.Before(until) {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return high, nil
+	return int64(sort.Search(int(before), func(seq int) bool { return !receivedAt(q, int64(seq)).Before(until) }))
 }
 
 // receivedAt returns when the last callback up to a seq was received; the zero time if there is none.
-func receivedAt(q tx, seq int64) (time.Time, error) {
-	at, err := value[time.Time](q,
+func receivedAt(q tx, seq int64) time.Time {
+	at, _ := find[time.Time](q,
 		"SELECT received FROM billbridge_callbacks WHERE seq <= $1 ORDER BY seq DESC LIMIT 1", seq)
-	if errors.Is(err, ErrNotFound) {
-		err = nil
-	}
-	return at, err
+	return at
 }

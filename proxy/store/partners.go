@@ -16,9 +16,8 @@ import (
 // The row is never removed. The caller must be sure that the partner exists, so that nobody can fill the store with
 // made-up ones.
 func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) error {
-	if !partner.IsFull() || at.IsZero() {
-		return fmt.Errorf("store: that a partner was seen needs its full hash and a time, not %q and %s", partner,
-			at.Format(time.RFC3339))
+	if err := needs(partner, at); err != nil {
+		return err
 	}
 	if _, err := s.FirstSeen(ctx, partner); !errors.Is(err, ErrNotFound) {
 		return err
@@ -29,12 +28,8 @@ func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) erro
 
 // FirstSeen returns when a partner was first seen, or ErrNotFound.
 func (s *Store) FirstSeen(ctx context.Context, partner partner.ID) (time.Time, error) {
-	if storable("partner", string(partner)) != nil {
-		return time.Time{}, ErrNotFound
-	}
-	return read(ctx, s, "reading when a partner was first seen", func(q tx) (first time.Time, err error) {
-		err = q.row("SELECT seen FROM billbridge_seen WHERE partner = $1", partner).Scan(&first)
-		return first, err
+	return read(ctx, s, "reading when a partner was first seen", func(q tx) time.Time {
+		return value[time.Time](q, "SELECT seen FROM billbridge_seen WHERE partner = $1", string(partner))
 	})
 }
 
@@ -70,39 +65,34 @@ func (r Range) Has(id partner.ID) bool { return id >= r.From && id < r.Before }
 // PartnersIn returns the first partners of a range that were seen or are in the ledger, sorted, at most limit. It
 // reads one entry of an index for each.
 func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
-	return read(ctx, s, "reading partners", func(q tx) (all []partner.ID, err error) {
+	return read(ctx, s, "reading partners", func(q tx) (all []partner.ID) {
 		for _, query := range []string{
 			"SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> '' ORDER " +
 				"BY partner LIMIT $3",
-			`WITH RECURSIVE found (partner) AS (
-				SELECT min(partner) FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND partner <> ''
-				UNION ALL
-				SELECT (SELECT min(o.partner) FROM billbridge_owners o WHERE o.partner > found.partner
-					AND o.partner < $2)
-				FROM found WHERE found.partner IS NOT NULL
-			) SELECT partner FROM found WHERE partner IS NOT NULL LIMIT $3`,
+			partnersOf("billbridge_owners", "$1", "$2") + " LIMIT $3",
 		} {
-			found, err := list(q, column[partner.ID], query, in.From, in.Before, limit)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, found...)
+			all = append(all, list[partner.ID](q, query, in.From, in.Before, limit)...)
 		}
 		slices.Sort(all)
 		all = slices.Compact(all)
-		return all[:min(limit, len(all))], nil
+		return all[:min(limit, len(all))]
 	})
 }
 
-// SeenPartners returns all partners that were seen, sorted by partner.
-func (s *Store) SeenPartners(ctx context.Context) ([]SeenPartner, error) {
-	return s.SeenPartnersIn(ctx, AllPartners)
+// partnersOf is a query for the partners of the rows of a table, in their order.
+func partnersOf(table, from, before string) string {
+	return fmt.Sprintf(`WITH RECURSIVE known (partner) AS (
+			SELECT min(partner) FROM %[1]s WHERE partner >= %[2]s AND partner < %[3]s AND partner <> ''
+			UNION ALL
+			SELECT (SELECT min(o.partner) FROM %[1]s o WHERE o.partner > known.partner AND o.partner < %[3]s)
+			FROM known WHERE known.partner IS NOT NULL
+		) SELECT partner FROM known WHERE partner IS NOT NULL`, table, from, before)
 }
 
-// SeenPartnersIn is SeenPartners for the partners of a range.
-func (s *Store) SeenPartnersIn(ctx context.Context, in Range) ([]SeenPartner, error) {
-	return read(ctx, s, "reading which partners were seen", func(q tx) ([]SeenPartner, error) {
-		return list(q, func(s *SeenPartner, row row) error { return row.Scan(&s.Partner, &s.First) },
+// SeenPartners returns the partners of a range that were seen, sorted by partner.
+func (s *Store) SeenPartners(ctx context.Context, in Range) ([]SeenPartner, error) {
+	return read(ctx, s, "reading which partners were seen", func(q tx) []SeenPartner {
+		return list[SeenPartner](q,
 			"SELECT partner, seen FROM billbridge_seen WHERE partner >= $1 AND partner < $2 ORDER BY partner",
 			in.From, in.Before)
 	})
@@ -114,20 +104,17 @@ func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, err
 	if err := checkPrefix(prefix); err != nil {
 		return "", err
 	}
-	return read(ctx, s, "looking up a partner", func(q tx) (full partner.ID, err error) {
+	return read(ctx, s, "looking up a partner", func(q tx) (full partner.ID) {
 		for _, table := range []string{"billbridge_seen", "billbridge_stages", "billbridge_owners"} {
-			found, err := onePartner(q, table, prefix)
-			switch {
-			case err != nil:
-				return "", err
-			case full != "" && found != "" && full != found:
-				return "", ErrAmbiguous
+			found := onePartner(q, table, prefix)
+			if full != "" && found != "" && full != found {
+				q.fail(ErrAmbiguous)
 			}
 			full = cmp.Or(full, found)
 		}
 		if full == "" {
-			return "", ErrNotFound
+			q.fail(ErrNotFound)
 		}
-		return full, nil
+		return full
 	})
 }

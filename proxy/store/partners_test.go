@@ -47,7 +47,7 @@ func TestPartnersInARange(t *testing.T) {
 				t.Fatal(err)
 			}
 			equal(t, fmt.Sprint(row.in), got, row.want)
-			seen, err := s.SeenPartnersIn(t.Context(), row.in)
+			seen, err := s.SeenPartners(t.Context(), row.in)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -93,7 +93,10 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 	batch.Queue(raising, e.guard.next(s)...) // first: if the database is an older one, the server applies nothing
 	for _, j := range jobs {
 		statement, args := j.entry.statement()
-		batch.Queue(statement, columnValues(args)...)
+		if err := columnValues(args); err != nil {
+			return err
+		}
+		batch.Queue(statement, args...)
 	}
 	conn, err := e.batches.Conn(ctx)
 	if err != nil {

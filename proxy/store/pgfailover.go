@@ -13,21 +13,17 @@ import (
 
 // A pgServer is the server at the other end of a connection.
 type pgServer struct {
-	process string // another one after each start of a server
-	history string // another one after a promotion; a server that was only started again keeps it
+	History string // another one after a promotion; a server that was only started again keeps it
+	Process string // another one after each start of a server
 }
 
-// serverOf reads it. A standby has no history of its own.
-func serverOf[R scanner](query func(statement string, args ...any) R) (s pgServer, err error) {
-	var address, started string
-	err = query(`
-		SELECT system_identifier || CASE WHEN pg_is_in_recovery()
-			THEN '' ELSE '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END,
-			coalesce(host(inet_server_addr()) || ':' || inet_server_port(), ''), pg_postmaster_start_time()::text
-		FROM pg_control_system()`).Scan(&s.history, &address, &started)
-	s.process = s.history + " " + address + " " + started
-	return s, err
-}
+// thisServer selects it. A standby has no history of its own.
+const thisServer = `
+	SELECT history, history || ' ' || coalesce(host(inet_server_addr()) || ':' || inet_server_port(), '') || ' ' ||
+		pg_postmaster_start_time()
+	FROM (SELECT system_identifier || CASE WHEN pg_is_in_recovery()
+		THEN '' ELSE '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END AS history
+	FROM pg_control_system()) AS server`
 
 // serverKey is where a connection has its server.
 const serverKey = "billbridge server"
@@ -38,12 +34,12 @@ func (e *postgresEngine) connected(ctx context.Context, c *pgx.Conn) error {
 	if !e.guarding.Load() { // Open checks the first server
 		return nil
 	}
-	s, err := serverOf(func(statement string, args ...any) pgx.Row { return c.QueryRow(ctx, statement, args...) })
-	if err != nil {
+	var s pgServer
+	if err := c.QueryRow(ctx, thisServer).Scan(&s.History, &s.Process); err != nil {
 		return err
 	}
-	c.PgConn().CustomData()[serverKey] = s.process
-	if e.guard.trusts(s.process) {
+	c.PgConn().CustomData()[serverKey] = s.Process
+	if e.guard.trusts(s.Process) {
 		return nil
 	}
 	select {
@@ -52,7 +48,7 @@ func (e *postgresEngine) connected(ctx context.Context, c *pgx.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if e.guard.trusts(s.process) {
+	if e.guard.trusts(s.Process) {
 		return nil
 	}
 	return e.check(ctx, s)
@@ -70,79 +66,61 @@ func (e *postgresEngine) reused(_ context.Context, c *pgx.Conn) error {
 // number is lower, or a gateway does not find its numbers in time, the store counts as restored. It uses a connection
 // of its own.
 func (e *postgresEngine) check(ctx context.Context, s pgServer) error {
-	db, err := pool(e.url, 1, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	decide := func(f func(tx) error) error {
-		return within(ctx, db, sql.LevelReadCommitted, func(t *sql.Tx) error {
-			q := tx{ctx, t}
-			now, err := serverOf(q.row)
-			if err == nil && now != s {
-				err = errors.New("another server answers than a moment ago")
-			}
-			if err == nil { // one gateway at a time, so that a loss is declared once
-				err = advisoryLock(q, "fail-over")
-			}
-			if err == nil {
-				err = f(q)
-			}
-			return err
-		})
-	}
 	outcome := Proven
-	if err := decide(func(q tx) error {
-		now, err := serverTime(q)
-		if err != nil {
-			return err
-		}
-		lost, err := e.guard.find(q, s.history, now)
-		if lost {
-			outcome = Lost
-		}
-		return err
-	}); err != nil {
-		return fmt.Errorf("looking for this gateway's writes: %w", err)
-	}
-	deadline := e.guard.deadline(s.process)
-	for waiting := outcome == Proven && !e.lossless; waiting; {
-		if err := decide(func(q tx) error {
-			missing, err := e.guard.unconfirmed(q, s.history)
-			if waiting = missing > 0; err != nil || !waiting || time.Now().Before(deadline) {
-				return err
+	if err := onePool(e.url, 1, func(db *sql.DB) error {
+		decide := func(doing string, f func(tx)) error {
+			if err := within(ctx, db, sql.LevelReadCommitted, func(t *sql.Tx) error {
+				return run(ctx, t, func(q tx) {
+					if value[pgServer](q, thisServer) != s {
+						q.fail(errors.New("another server answers than a moment ago"))
+					}
+					advisoryLock(q, exclusive, "fail-over") // one gateway at a time, so that a loss is declared once
+					f(q)
+				})
+			}); err != nil {
+				return fmt.Errorf("%s: %w", doing, err)
 			}
-			now, err := serverTime(q)
-			if err != nil {
-				return err
-			}
-			waiting, outcome = false, Unproven
-			return lose(q, fmt.Sprintf("%s: gateways that did not say whether their writes are there: %d",
-				Unproven, missing), s.history, now)
-		}); err != nil {
-			return fmt.Errorf("waiting for the other gateways to find their writes: %w", err)
+			return nil
 		}
-		if waiting {
+		err := decide("looking for this gateway's writes", func(q tx) {
+			if e.guard.find(q, s.History, serverTime(q)) {
+				outcome = Lost
+			}
+		})
+		deadline := e.guard.deadline(s.Process)
+		for waiting := outcome == Proven && !e.lossless; waiting && err == nil; {
+			err = decide("waiting for the other gateways to find their writes", func(q tx) {
+				missing := e.guard.unconfirmed(q, s.History)
+				if waiting = missing > 0; !waiting || time.Now().Before(deadline) {
+					return
+				}
+				waiting, outcome = false, Unproven
+				lose(q, fmt.Sprintf("%s: gateways that did not say whether their writes are there: %d",
+					Unproven, missing), s.History, serverTime(q))
+			})
+			if !waiting || err != nil {
+				break
+			}
 			select {
 			case <-time.After(confirmPoll):
 			case <-ctx.Done():
-				return ctx.Err()
+				err = ctx.Err()
 			}
 		}
+		return err
+	}); err != nil {
+		return err
 	}
-	e.guard.settle(s.process, outcome)
+	e.guard.settle(s.Process, outcome)
 	return nil
 }
 
 // begun starts the guard, after the tables are there.
 func (e *postgresEngine) begun(ctx context.Context) error {
-	db, err := pool(e.url, 1, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	s, err := serverOf(tx{ctx, db}.row)
-	if err != nil {
+	var s pgServer
+	if err := onePool(e.url, 1, func(db *sql.DB) error {
+		return run(ctx, db, func(q tx) { s = value[pgServer](q, thisServer) })
+	}); err != nil {
 		return err
 	}
 	if err := e.check(ctx, s); err != nil {
@@ -153,12 +131,7 @@ func (e *postgresEngine) begun(ctx context.Context) error {
 		db.SetMaxIdleConns(0) // what was opened before is not checked
 		db.SetMaxIdleConns(most)
 	}
-	q := tx{ctx, e.db}
-	now, err := serverTime(q)
-	if err != nil {
-		return err
-	}
-	return forget(q, now)
+	return run(ctx, e.db, func(q tx) { forget(q, serverTime(q)) })
 }
 
 // fell is the error of a transaction whose number was lower than the last acknowledged one: the database is older
@@ -172,7 +145,7 @@ func (e *postgresEngine) fell(err error) error {
 }
 
 // synchronous reports whether a commit waits until a standby has it on its disk.
-func synchronous(q tx) (bool, error) {
+func synchronous(q tx) bool {
 	return value[bool](q, `SELECT current_setting('synchronous_standby_names') <> ''
 		AND current_setting('synchronous_commit') IN ('on', 'remote_apply')`)
 }

@@ -42,10 +42,9 @@ type postgresEngine struct {
 	closed bool
 }
 
-func openPostgres(ctx context.Context, url string, o options) (*postgresEngine, error) {
+func openPostgres(ctx context.Context, url string, o options, g *guard) (*postgresEngine, error) {
 	e := &postgresEngine{
-		queue: newQueue(), url: url, guard: newGuard(connections, o.confirm),
-		checking: make(chan struct{}, 1), lossless: o.lossless,
+		queue: newQueue(), url: url, guard: g, checking: make(chan struct{}, 1), lossless: o.lossless,
 	}
 	var err error
 	if e.db, err = pool(url, connections-batchesAtOnce, e.reused, e.connected); err != nil {
@@ -100,6 +99,16 @@ func pool(
 	db.SetMaxIdleConns(most)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db, nil
+}
+
+// onePool runs f on a pool for it alone.
+func onePool(url string, most int, f func(*sql.DB) error) error {
+	db, err := pool(url, most, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	return f(db)
 }
 
 // parse reads a URL, and fills in what it does not say. Its errors are fixed texts: of a malformed URL nobody can say
@@ -164,12 +173,10 @@ func (e *postgresEngine) prepare(ctx context.Context) error {
 	if err := suits(ctx, e.db); err != nil {
 		return err
 	}
-	return e.transaction(ctx, func(q tx) error {
+	return e.transaction(ctx, func(q tx) {
 		// Replicas start together: one migrates, the others wait and find nothing to do.
-		if err := advisoryLock(q, "migrate"); err != nil {
-			return err
-		}
-		return migrate(q, forPostgres)
+		advisoryLock(q, exclusive, "migrate")
+		migrate(q, forPostgres)
 	})
 }
 
@@ -178,7 +185,11 @@ func suits(ctx context.Context, db *sql.DB) error {
 	if err := hasSessions(ctx, db); err != nil {
 		return err
 	}
-	return speaksUTF8(tx{ctx, db})
+	return run(ctx, db, func(q tx) {
+		if encoding := value[string](q, "SHOW server_encoding"); encoding != "UTF8" {
+			q.fail(fmt.Errorf("the encoding of the database must be UTF8, not %s", encoding))
+		}
+	})
 }
 
 // hasSessions refuses a pooler that gives each transaction any of its sessions. Prepared statements would be missing,
@@ -217,34 +228,14 @@ func hasSessions(ctx context.Context, db *sql.DB) error {
 // sessionRounds: at most 4 were needed in 15,000 trials, with pools of 2 to 50 sessions and up to 100 other callers.
 const sessionRounds = 12
 
-func speaksUTF8(q tx) error {
-	encoding, err := value[string](q, "SHOW server_encoding")
-	if err == nil && encoding != "UTF8" {
-		err = fmt.Errorf("the encoding of the database must be UTF8, not %s", encoding)
-	}
-	return err
-}
-
-// writes refuses a server that is read-only, such as a standby.
-func writes(q tx) error {
-	readOnly, err := value[string](q, "SHOW transaction_read_only")
-	if err == nil && readOnly != "off" {
-		err = errors.New("PostgreSQL is read-only")
-	}
-	return err
-}
+// The kinds of locks: several transactions can have a shared one at once.
+const (
+	exclusive = "SELECT pg_advisory_xact_lock($1)"
+	shared    = "SELECT pg_advisory_xact_lock_shared($1)"
+)
 
 // advisoryLock takes the lock that a key names until the transaction ends.
-func advisoryLock(q tx, key ...string) error {
-	_, err := q.exec("SELECT pg_advisory_xact_lock($1)", number(key))
-	return err
-}
-
-// advisoryLockShared is advisoryLock, except that several transactions can have the lock in this way at once.
-func advisoryLockShared(q tx, key ...string) error {
-	_, err := q.exec("SELECT pg_advisory_xact_lock_shared($1)", number(key))
-	return err
-}
+func advisoryLock(q tx, kind string, key ...string) { q.exec(kind, number(key)) }
 
 // number is the number by which PostgreSQL identifies a lock.
 func number(key []string) int64 {
@@ -252,7 +243,7 @@ func number(key []string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:]))
 }
 
-func (e *postgresEngine) transaction(ctx context.Context, f func(tx) error) error {
+func (e *postgresEngine) transaction(ctx context.Context, f func(tx)) error {
 	since := e.guard.changes.Load()
 	var own *slot
 	defer func() {
@@ -262,16 +253,14 @@ func (e *postgresEngine) transaction(ctx context.Context, f func(tx) error) erro
 	}()
 	raised := 0
 	// Whatever the server's default, a statement after a lock must see what was committed before the lock was taken.
-	err := within(ctx, e.db, sql.LevelReadCommitted, func(t *sql.Tx) (err error) {
-		q := tx{ctx, t}
+	err := within(ctx, e.db, sql.LevelReadCommitted, func(t *sql.Tx) error {
 		if e.guarding.Load() {
 			own = <-e.guard.slots
 		}
-		if err := f(q); err != nil || own == nil {
+		if err := run(ctx, t, f); err != nil || own == nil {
 			return err
 		}
-		raised, err = value[int](q, raisingIfChanged, e.guard.next(own)...)
-		return e.fell(err)
+		return e.fell(run(ctx, t, func(q tx) { raised = value[int](q, raisingIfChanged, e.guard.next(own)...) }))
 	})
 	if err != nil || raised == 0 {
 		return err
@@ -279,11 +268,11 @@ func (e *postgresEngine) transaction(ctx context.Context, f func(tx) error) erro
 	return e.guard.acknowledge(own, since)
 }
 
-func (e *postgresEngine) read(ctx context.Context, f func(tx) error) error {
-	return e.call(ctx, func() error { return f(tx{ctx, e.db}) })
+func (e *postgresEngine) read(ctx context.Context, f func(tx)) error {
+	return e.call(ctx, func() error { return run(ctx, e.db, f) })
 }
 
-func (e *postgresEngine) write(ctx context.Context, f func(tx) error) error {
+func (e *postgresEngine) write(ctx context.Context, f func(tx)) error {
 	return e.call(ctx, func() error { return e.transaction(ctx, f) })
 }
 
@@ -303,8 +292,6 @@ func (e *postgresEngine) call(ctx context.Context, do func() error) error {
 	})
 }
 
-func (e *postgresEngine) guarded() *guard { return e.guard }
-
 func (e *postgresEngine) close() error {
 	e.using.Lock()
 	defer e.using.Unlock()
@@ -316,6 +303,6 @@ func (e *postgresEngine) close() error {
 	<-e.gone
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 	defer cancel()
-	_ = e.guard.leave(tx{ctx, e.db}) // if the server does not answer, the rows stay
+	_ = run(ctx, e.db, e.guard.leave) // if the server does not answer, the rows stay
 	return errors.Join(e.batches.Close(), e.db.Close())
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -30,7 +31,16 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	return explained(o.patiently(ctx, func() error { return tryToWrite(ctx, db, o) }))
+	errTried := errors.New("tried")
+	err = o.patiently(ctx, func() error {
+		return within(ctx, db, sql.LevelDefault, func(t *sql.Tx) error {
+			return cmp.Or(run(ctx, t, o.tryToWrite), errTried) // nothing is committed
+		})
+	})
+	if errors.Is(err, errTried) {
+		return nil
+	}
+	return explained(err)
 }
 
 // patiently repeats f while another process has the lock, for as long as o.busy. SQLite itself would ask for the lock
@@ -63,91 +73,59 @@ func roomFor(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// tryToWrite checks a file as Open does, in a transaction that is rolled back. It makes the first write of Open,
-// because SQLite grants the lock on a read-only file, too, and not every system reports that earlier.
-func tryToWrite(ctx context.Context, db *sql.DB, o options) error {
-	t, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = t.Rollback() }() // always
-	q := tx{ctx, t}
-	if _, err := recognise(q); err != nil {
-		return err
-	}
-	s, err := examine(q, forSQLite)
-	if err == nil {
-		err = o.checkKeys(q, s)
-	}
-	if err != nil {
-		return err
-	}
-	return mark(q)
+// tryToWrite checks a file as Open does. It makes the first write of Open, because SQLite grants the lock on a
+// read-only file, too, and not every system reports that earlier.
+func (o options) tryToWrite(q tx) {
+	recognise(q)
+	o.checkKeys(q, examine(q, forSQLite))
+	mark(q)
 }
 
 func probePostgres(ctx context.Context, url string, o options) error {
-	db, err := pool(url, 2, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	if err := suits(ctx, db); err != nil {
-		return err
-	}
-	q := tx{ctx, db}
-	if err := writes(q); err != nil {
-		return err
-	}
-	s, err := examine(q, forPostgres)
-	if err != nil {
-		return err
-	}
-	if s.version < len(s.files) {
-		return mayCreate(q)
-	}
-	if err := mayWrite(q); err != nil {
-		return err
-	}
-	return o.checkKeys(q, s)
+	return onePool(url, 2, func(db *sql.DB) error {
+		if err := suits(ctx, db); err != nil {
+			return err
+		}
+		return run(ctx, db, func(q tx) {
+			if value[string](q, "SHOW transaction_read_only") != "off" { // such as a standby
+				q.fail(errors.New("PostgreSQL is read-only"))
+			}
+			s := examine(q, forPostgres)
+			if s.version < len(s.files) {
+				mayCreate(q)
+			} else {
+				mayWrite(q)
+			}
+			o.checkKeys(q, s)
+		})
+	})
 }
 
 // checkKeys is the check of keys that Open makes, if the tables are up to date. Older tables have no encrypted rows.
-func (o options) checkKeys(q tx, s schema) error {
+func (o options) checkKeys(q tx, s schema) {
 	keys, err := newKeyring(o.keys)
-	if err != nil || s.version < len(s.files) {
-		return err
+	if q.fail(err); s.version == len(s.files) {
+		keys.check(q)
 	}
-	return keys.check(q)
 }
 
-func mayCreate(q tx) error {
-	var schema string // "" if none of the search path exists
-	var may bool
-	if err := q.row(`
-		SELECT coalesce(current_schema(), ''), coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)`).
-		Scan(&schema, &may); err != nil {
-		return err
+func mayCreate(q tx) {
+	if schema, mayNot := find[string](q, `
+		SELECT coalesce(current_schema(), '')
+		WHERE coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) IS FALSE`); mayNot {
+		q.fail(fmt.Errorf("the tables are to be made or changed, and the user may not do so in the schema %q", schema))
 	}
-	if !may {
-		return fmt.Errorf("the tables are to be made or changed, and the user may not do so in the schema %q", schema)
-	}
-	return nil
 }
 
-func mayWrite(q tx) error {
-	missing, err := value[string](q, `
+func mayWrite(q tx) {
+	if missing, lacks := find[string](q, `
 		SELECT privilege || ' on ' || name
 		FROM unnest(ARRAY['billbridge_upstreams', 'billbridge_addresses', 'billbridge_callbacks', 'billbridge_owners',
 				'billbridge_rollout', 'billbridge_stages', 'billbridge_audit', 'billbridge_seen', 'billbridge_counts',
 				'billbridge_clock', 'billbridge_unknown', 'billbridge_proven', 'billbridge_doubled',
 				'billbridge_gateways', 'billbridge_secret']) AS name,
 			unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS privilege
-		WHERE NOT has_table_privilege(name, privilege) LIMIT 1`)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return nil
-	case err != nil:
-		return err
+		WHERE NOT has_table_privilege(name, privilege) LIMIT 1`); lacks {
+		q.fail(fmt.Errorf("the user lacks the right to %s", missing))
 	}
-	return fmt.Errorf("the user lacks the right to %s", missing)
 }

@@ -42,18 +42,19 @@ func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
 		return true, nil
 	}
 	generation := s.Generation()
-	return read(ctx, s, "counting the rows of a key", func(q tx) (bool, error) {
-		var proven bool
-		var rows int
-		err := q.row(`
+	return read(ctx, s, "counting the rows of a key", func(q tx) bool {
+		held := value[struct {
+			Proven bool
+			Rows   int
+		}](q, `
 			SELECT EXISTS (SELECT 1 FROM billbridge_proven WHERE partner = $1),
 				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses WHERE unproven = $1 LIMIT $2) AS addresses)
 				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_owners WHERE partner = $1 LIMIT $2) AS owners)
 				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_unknown WHERE partner = $1 LIMIT $2) AS writes)`,
-			partner, UnprovenRows).Scan(&proven, &rows)
-		if proven {
+			partner, UnprovenRows)
+		if held.Proven {
 			s.proven.Store(partner, generation)
 		}
-		return proven || rows < UnprovenRows, err
+		return held.Proven || held.Rows < UnprovenRows
 	})
 }

@@ -84,48 +84,41 @@ func (s *Store) Claim(
 		find = claimPostgres
 	}
 	expires := now.Add(lease)
-	return write(ctx, s, "claiming callbacks", func(q tx) (claimed []Claimed, err error) {
-		if err := s.lockShared(q, claims); err != nil { // with other claims; see betweenClaims
-			return nil, err
-		}
-		found, err := list(q, func(c *candidate, row row) error { return row.Scan(&c.seq, &c.host, &c.partner) },
-			find, now, perHost)
-		if err != nil {
-			return nil, err
-		}
+	return write(ctx, s, "claiming callbacks", func(q tx) (claimed []Claimed) {
+		s.lock(q, shared, claims) // with other claims; see betweenClaims
 		token := newToken(16)
 		var unreadable error
 		taken := map[string]int{}
-		for _, f := range found {
+		for _, f := range list[candidate](q, find, now, perHost) {
 			if len(claimed) == limit {
 				break
 			}
-			if busy[f.host]+taken[f.host] >= perHost || busy[f.partner]+taken[f.partner] >= perPartner {
+			if busy[f.Host]+taken[f.Host] >= perHost || busy[f.Partner]+taken[f.Partner] >= perPartner {
 				continue
 			}
-			taken[f.host]++
-			taken[f.partner]++
-			var body []byte
-			c := Claimed{lease: token}
-			c.Callback, err = s.scan(q.row(`
-				UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING `+columnsAndBody+`, due`,
-				token, expires, f.seq), &body, &c.expires)
+			taken[f.Host]++
+			taken[f.Partner]++
+			row := value[callbackRow](q,
+				"UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING "+columnsAndBody,
+				token, expires, f.Seq)
+			c, err := s.keys.callback(row)
 			if errors.As(err, new(*keyError)) {
-				unreadable = refused{err} // the others are claimed
+				unreadable = err // the others are claimed
 				continue
 			}
-			if err != nil {
-				return nil, err
-			}
-			claimed = append(claimed, c)
+			q.fail(err)
+			claimed = append(claimed, Claimed{c, row.Due, token})
 		}
-		return claimed, unreadable
+		if unreadable != nil {
+			q.refuse(unreadable)
+		}
+		return claimed
 	})
 }
 
 type candidate struct {
-	seq           int64
-	host, partner string
+	Seq           int64
+	Host, Partner string
 }
 
 // newToken returns n random bytes as hex digits.
@@ -158,31 +151,24 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 	if r.State != Waiting {
 		next = r.At
 	}
-	return s.update(ctx, "recording an attempt", func(q tx) error {
-		var seq, number int64
-		err := q.row(`
+	return s.update(ctx, "recording an attempt", func(q tx) {
+		seq, claimed := find[int64](q, `
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
 				last_at = $3, last_status = $4, last_outcome = $5, done = $6
 			WHERE id = $7 AND lease = $8 AND state = 'waiting' RETURNING seq`,
-			string(r.State), next, r.At, r.Status, printable(r.Outcome), done, c.ID, c.lease).Scan(&seq)
-		if errors.Is(err, ErrNotFound) {
-			err = refused{errLeaseLost}
-		}
-		if err != nil {
-			return err
+			string(r.State), next, r.At, r.Status, printable(r.Outcome), done, c.ID, c.lease)
+		if !claimed {
+			q.refuse(errLeaseLost)
 		}
 		// The row is locked until the transaction ends, so no other attempt gets the same number.
-		err = q.row(`
+		number := value[int64](q, `
 			INSERT INTO billbridge_attempts (callback, number, ended, took, status, code, outcome, reason)
 			SELECT $1, coalesce(max(number), 0) + 1, $2, $3, $4, $5, $6, $7 FROM billbridge_attempts
 				WHERE callback = $1 RETURNING number`,
-			seq, r.At, r.Took.Milliseconds(), r.Status, printable(r.Code), printable(r.Outcome),
-			printable(r.Reason)).Scan(&number)
-		if err == nil && number > attemptsKept {
-			_, err = q.exec("DELETE FROM billbridge_attempts WHERE callback = $1 AND number <= $2", seq,
-				number-attemptsKept)
+			seq, r.At, r.Took.Milliseconds(), r.Status, printable(r.Code), printable(r.Outcome), printable(r.Reason))
+		if number > attemptsKept {
+			q.exec("DELETE FROM billbridge_attempts WHERE callback = $1 AND number <= $2", seq, number-attemptsKept)
 		}
-		return err
 	})
 }
 
@@ -199,16 +185,9 @@ type Attempt struct {
 
 // Attempts returns the last attempts at the callback with an id, in their order. There are none of an unknown callback.
 func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
-	if storable("id", id) != nil {
-		return nil, nil
-	}
-	return read(ctx, s, "reading attempts", func(q tx) ([]Attempt, error) {
-		return list(q, func(a *Attempt, row row) error {
-			err := row.Scan(&a.Number, &a.Ended, &a.Took, &a.Status, &a.Code, &a.Outcome, &a.Reason)
-			a.Took *= time.Millisecond
-			return err
-		}, `
-			SELECT number, ended, took, status, code, outcome, reason FROM billbridge_attempts
+	return read(ctx, s, "reading attempts", func(q tx) []Attempt {
+		return list[Attempt](q, `
+			SELECT number, ended, took * 1000000, status, code, outcome, reason FROM billbridge_attempts
 			WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
 	})
 }
@@ -217,7 +196,7 @@ func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
 // there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
 // until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
-	at, err = read(ctx, s, "reading when a callback is due", func(q tx) (time.Time, error) {
+	at, err = read(ctx, s, "reading when a callback is due", func(q tx) time.Time {
 		return value[time.Time](q, hosts+`
 			SELECT min((SELECT min(c.due) FROM billbridge_callbacks c
 				WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now)
@@ -234,24 +213,22 @@ type Backlog struct {
 
 // Stats returns the backlog of each upstream that has one.
 func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
-	return read(ctx, s, "counting callbacks", func(q tx) (map[string]Backlog, error) {
+	return read(ctx, s, "counting callbacks", func(q tx) map[string]Backlog {
 		all := map[string]Backlog{}
-		return all, q.each(func(row row) error {
-			var upstream string
-			var b Backlog
-			var oldest time.Time
-			err := row.Scan(&upstream, &b.Waiting, &b.Dead, &oldest)
-			if !oldest.IsZero() {
-				b.Oldest = max(0, now.Sub(oldest))
-			}
-			all[upstream] = b
-			return err
-		}, `
-			SELECT upstream, CAST(sum(waiting) AS BIGINT), CAST(sum(dead) AS BIGINT), min(oldest) FROM (
+		for _, row := range list[struct {
+			Upstream string
+			Backlog  Backlog
+		}](q, `
+			SELECT upstream, CAST(sum(waiting) AS BIGINT), CAST(sum(dead) AS BIGINT),
+				CASE WHEN min(oldest) < $1 THEN ($1 - min(oldest)) * 1000000 ELSE 0 END
+			FROM (
 				SELECT upstream, count(*) AS waiting, 0 AS dead, min(received) AS oldest
 				FROM billbridge_callbacks WHERE state = 'waiting' GROUP BY upstream
 				UNION ALL
 				SELECT upstream, 0, count(*), NULL FROM billbridge_callbacks WHERE state = 'dead' GROUP BY upstream
-			) AS backlog GROUP BY upstream`)
+			) AS backlog GROUP BY upstream`, now) {
+			all[row.Upstream] = row.Backlog
+		}
+		return all
 	})
 }

@@ -48,10 +48,10 @@ type sealedTable struct {
 // recrypt changes the rows of a table that are encrypted with the key id.
 func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, err error) {
 	type sealed struct {
-		key     any
-		id, url string
-		body    []byte
-		erased  bool
+		Key     any
+		ID, URL string
+		Body    []byte
+		Erased  bool
 	}
 	// The rows of a key have an index; rows without one are read in the order of their primary key.
 	where, args := "key_id = $1", []any{id}
@@ -61,32 +61,26 @@ func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, e
 	for after := ""; ; after = " AND " + t.key + " > $2" {
 		query := fmt.Sprintf("SELECT %s, id, url, %s FROM %s WHERE %s%s ORDER BY %s LIMIT %d %s",
 			t.key, t.body, t.name, where, after, t.key, recryptAtOnce, s.passOver())
-		found, err := write(ctx, s, "encrypting rows", func(q tx) ([]sealed, error) {
-			found, err := list(q, func(r *sealed, row row) error {
-				return row.Scan(&r.key, &r.id, &r.url, &r.body, &r.erased)
-			}, query, args...)
+		found, err := write(ctx, s, "encrypting rows", func(q tx) []sealed {
+			found := list[sealed](q, query, args...)
 			for _, r := range found {
-				if r.url, err = s.keys.openText(id, r.url, t.urlOf(r.id)); err != nil {
-					return nil, err
+				url, err := s.keys.openText(id, r.URL, t.urlOf(r.ID))
+				set, to := "url = $2, key_id = $3", []any{r.Key, s.keys.sealText(url, t.urlOf(r.ID)), s.keys.current}
+				if !r.Erased && err == nil {
+					var body []byte
+					body, err = s.keys.open(id, r.Body, bodyOfCallback(r.ID))
+					set, to = set+", body = $4", append(to, notNil(s.keys.seal(body, bodyOfCallback(r.ID))))
 				}
-				set, to := "url = $2, key_id = $3", []any{r.key, s.keys.sealText(r.url, t.urlOf(r.id)), s.keys.current}
-				if !r.erased {
-					if r.body, err = s.keys.open(id, r.body, bodyOfCallback(r.id)); err != nil {
-						return nil, err
-					}
-					set, to = set+", body = $4", append(to, notNil(s.keys.seal(r.body, bodyOfCallback(r.id))))
-				}
-				if _, err := q.exec("UPDATE "+t.name+" SET "+set+" WHERE "+t.key+" = $1", to...); err != nil {
-					return nil, err
-				}
+				q.fail(err)
+				q.exec("UPDATE "+t.name+" SET "+set+" WHERE "+t.key+" = $1", to...)
 			}
-			return found, err
+			return found
 		})
 		n += len(found)
 		if err != nil || len(found) == 0 {
 			return n, err
 		}
-		args = []any{id, found[len(found)-1].key}
+		args = []any{id, found[len(found)-1].Key}
 	}
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -22,15 +23,16 @@ const applicationID = 0x62627374
 var errNotOurs = errors.New("it is not a store of billbridge")
 
 // sqliteEngine is SQLite: one connection that writes, whose transactions each carry the writes of many callers, and a
-// few that read. In memory there is only one connection.
+// few that read. In memory there is only the first.
 type sqliteEngine struct {
-	writer, readers *sql.DB
-	keeper          *sql.Conn // open as long as the store, so that SQLite does not remove its log meanwhile
-	files           []pinned  // none in memory
-	statements      stmtCache // the writer's alone
-	reading         *cachedDB // readers
-	guard           *guard    // of one slot: one transaction runs at a time
-	guarding        bool      // the row of the guard is there; the writer's alone
+	db       *sql.DB   // of one connection
+	writer   *sql.Conn // of db
+	readers  *sql.DB   // nil in memory
+	files    []pinned  // none in memory
+	writing  *stmtCache
+	reading  *stmtCache
+	guard    *guard // of one slot: one transaction runs at a time
+	guarding bool   // the row of the guard is there; the writer's alone
 
 	queue
 	once   sync.Once
@@ -43,17 +45,17 @@ type pinned struct {
 	info os.FileInfo
 }
 
-func openSQLite(ctx context.Context, file string, o options) (*sqliteEngine, error) {
-	e := &sqliteEngine{statements: stmtCache{}, queue: newQueue(), guard: newGuard(1, 0)}
+func openSQLite(ctx context.Context, file string, o options, g *guard) (*sqliteEngine, error) {
+	e := &sqliteEngine{queue: newQueue(), guard: g}
 	err := e.open(ctx, file, o)
 	if err == nil {
-		err = e.begun(ctx)
+		err = e.find(ctx)
 	}
 	if err != nil {
 		_ = e.disconnect() // the error is why
 		return nil, explained(err)
 	}
-	e.reading = &cachedDB{DB: e.readers, statements: map[string]*sql.Stmt{}}
+	e.guarding = true
 	go e.commitAll()
 	return e, nil
 }
@@ -88,45 +90,42 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err er
 	if o.pages > 0 {
 		pragmas = append(pragmas, "max_page_count("+strconv.Itoa(o.pages)+")")
 	}
-	if file == "" {
-		if e.writer, err = connect("file::memory:", url.Values{"_txlock": {"immediate"}, "_pragma": pragmas},
-			1); err != nil {
+	source, path, values := "file::memory:", "", url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
+	var before os.FileInfo
+	if file != "" {
+		if path, err = inFolder(file); err != nil {
 			return err
 		}
-		e.readers = e.writer
-		return e.prepare(ctx, true)
+		if err := create(path); err != nil {
+			return err
+		}
+		if path, source, before, err = approach(ctx, path); err != nil {
+			return err
+		}
+		values["mode"] = []string{"rw"} // a file that was removed must not be created again
 	}
-
-	path, err := inFolder(file)
-	if err != nil {
-		return err
-	}
-	if err := create(path); err != nil {
-		return err
-	}
-	path, source, before, err := approach(ctx, path)
-	if err != nil {
-		return err
-	}
-	// rw: a file that was removed must not be created again.
-	if e.writer, err = connect(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}, "_pragma": pragmas},
-		1); err != nil {
+	if e.db, err = connect(source, values, 1); err != nil {
 		return err
 	}
 	// Another process may be starting or stopping: SQLite does not wait for the lock before it changes the journal
 	// mode.
-	if err := o.patiently(ctx, func() error { return e.prepare(ctx, false) }); err != nil {
+	if err := o.patiently(ctx, func() (err error) {
+		if e.writer == nil {
+			if e.writer, err = e.db.Conn(ctx); err != nil {
+				return err
+			}
+			e.writing = newStmtCache(e.writer)
+		}
+		return e.prepare(ctx, file == "")
+	}); err != nil || file == "" {
 		return err
 	}
-	const reading = 4
 	if e.readers, err = connect(source, url.Values{"mode": {"rw"}, "_pragma": append(pragmas, "query_only(1)")},
-		reading+1); err != nil {
+		4); err != nil {
 		return err
 	}
-	if e.keeper, err = e.readers.Conn(ctx); err != nil {
-		return err
-	}
-	if err := e.keeper.QueryRowContext(ctx, "SELECT max(version) FROM billbridge_schema").Scan(new(int)); err != nil {
+	e.reading = newStmtCache(e.readers)
+	if err := e.readers.PingContext(ctx); err != nil {
 		return err
 	}
 	log, err := os.Stat(path + "-wal")
@@ -199,98 +198,74 @@ func recogniseUntouched(ctx context.Context, source string) error {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	_, err = recognise(tx{ctx, db})
-	return err
+	return run(ctx, db, func(q tx) { recognise(q) })
 }
 
 // recognise reports whether a file is new, and refuses one that is neither new nor a store. It changes nothing. Of a
 // store it reads only the header.
-func recognise(q tx) (fresh bool, err error) {
-	var application, version, things int
-	if err := q.row("PRAGMA application_id").Scan(&application); err != nil {
-		return false, err
+func recognise(q tx) (fresh bool) {
+	switch value[int](q, "PRAGMA application_id") {
+	case applicationID:
+		return false
+	case 0:
+		if value[int](q, "PRAGMA user_version") == 0 && value[int](q, "SELECT count(*) FROM sqlite_schema") == 0 {
+			return q.err == nil
+		}
 	}
-	if application == applicationID {
-		return false, nil
-	}
-	if err := errors.Join(
-		q.row("PRAGMA user_version").Scan(&version),
-		q.row("SELECT count(*) FROM sqlite_schema").Scan(&things),
-	); err != nil {
-		return false, err
-	}
-	if application == 0 && version == 0 && things == 0 {
-		return true, nil
-	}
-	return false, errNotOurs
+	q.fail(errNotOurs)
+	return false
 }
 
 // mark marks a file as a store.
-func mark(q tx) error {
-	_, err := q.exec(fmt.Sprintf("PRAGMA application_id = %d", applicationID))
-	return err
-}
+func mark(q tx) { q.exec(fmt.Sprintf("PRAGMA application_id = %d", applicationID)) }
 
 // prepare marks a new file as a store, and then sets what the header keeps.
 func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 	// Incremental vacuum must be set before the file has its first page.
-	fresh, err := recognise(tx{ctx, e.writer})
-	if err != nil {
-		return err
-	}
-	if fresh {
-		if _, err := e.writer.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
-			return err
+	if err := run(ctx, e.writer, func(q tx) {
+		if recognise(q) {
+			q.exec("PRAGMA auto_vacuum = INCREMENTAL")
 		}
-	}
-	if err := e.transaction(ctx, func(q tx) error {
-		fresh, err := recognise(q) // again: another process may have made it a store
-		if err == nil && fresh {
-			err = mark(q)
-		}
-		return err
 	}); err != nil {
 		return err
 	}
-	if !memory {
-		var mode string
-		if err := e.writer.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode); err != nil {
-			return err
+	if err := e.transaction(ctx, func(q tx) {
+		if recognise(q) { // again: another process may have made it a store
+			mark(q)
 		}
-		if mode != "wal" {
-			return fmt.Errorf("its file system cannot share memory between processes, which the log needs: the "+
-				"journal mode stays %q", mode)
-		}
+	}); err != nil {
+		return err
 	}
-	return e.transaction(ctx, func(q tx) error {
-		return migrate(q, forSQLite)
-	})
+	if err := run(ctx, e.writer, func(q tx) {
+		if memory {
+			return
+		}
+		if mode := value[string](q, "PRAGMA journal_mode = WAL"); mode != "wal" {
+			q.fail(fmt.Errorf("its file system cannot share memory between processes, which the log needs: the "+
+				"journal mode stays %q", mode))
+		}
+	}); err != nil {
+		return err
+	}
+	return e.transaction(ctx, func(q tx) { migrate(q, forSQLite) })
 }
 
-func (e *sqliteEngine) transaction(ctx context.Context, f func(tx) error) error {
+func (e *sqliteEngine) transaction(ctx context.Context, f func(tx)) error {
 	if !e.guarding {
 		return e.unguarded(ctx, f)
 	}
 	since, own, raised := e.guard.changes.Load(), e.guard.all[0], int64(0)
-	err := e.unguarded(ctx, func(q tx) error {
+	err := e.unguarded(ctx, func(q tx) {
 		// A transaction that changes nothing does not wait for the disk, and needs no number.
 		const changes = "SELECT total_changes() + $1"
-		before, err := value[int64](q, changes, 0)
-		if err == nil {
-			err = f(q)
+		before := value[int64](q, changes, 0)
+		f(q)
+		if after := value[int64](q, changes, 0); after == before || q.err != nil {
+			return
 		}
-		if err != nil {
-			return err
+		if raised = q.exec(raisingSQLite, append(e.guard.next(own), time.Now())...); raised == 0 {
+			q.fail(errFailedOver)
 		}
-		after, err := value[int64](q, changes, 0)
-		if err != nil || before == after {
-			return err
-		}
-		raised, err = q.exec(raisingSQLite, append(e.guard.next(own), time.Now())...)
-		if err == nil && raised == 0 {
-			err = errFailedOver
-		}
-		return err
 	})
 	if errors.Is(err, errFailedOver) { // an older copy was put in the place of the file
 		return errors.Join(err, e.find(ctx))
@@ -301,28 +276,15 @@ func (e *sqliteEngine) transaction(ctx context.Context, f func(tx) error) error 
 	return e.guard.acknowledge(own, since)
 }
 
-// begun starts the guard, after the tables are there.
-func (e *sqliteEngine) begun(ctx context.Context) error {
-	if err := e.find(ctx); err != nil {
-		return err
-	}
-	e.guarding = true
-	return nil
-}
-
 // find looks for the number of this process. If it is lower than the last acknowledged one, the store counts as
 // restored.
 func (e *sqliteEngine) find(ctx context.Context) error {
 	outcome := Proven
-	if err := e.unguarded(ctx, func(q tx) error {
-		lost, err := e.guard.find(q, "", time.Now())
-		if lost {
+	if err := e.unguarded(ctx, func(q tx) {
+		if e.guard.find(q, "", time.Now()) {
 			outcome = Lost
 		}
-		if err != nil {
-			return err
-		}
-		return forget(q, time.Now())
+		forget(q, time.Now())
 	}); err != nil {
 		return err
 	}
@@ -330,10 +292,8 @@ func (e *sqliteEngine) find(ctx context.Context) error {
 	return nil
 }
 
-func (e *sqliteEngine) unguarded(ctx context.Context, f func(tx) error) error {
-	return within(ctx, e.writer, sql.LevelDefault, func(t *sql.Tx) error {
-		return f(tx{ctx, cachedTx{t, e.statements}})
-	})
+func (e *sqliteEngine) unguarded(ctx context.Context, f func(tx)) error {
+	return within(ctx, e.writer, sql.LevelDefault, func(*sql.Tx) error { return run(ctx, e.writing, f) })
 }
 
 // inPlace returns errReplaced unless the open files are still at their paths: what is written to a removed file is
@@ -351,48 +311,40 @@ func (e *sqliteEngine) inPlace() error {
 	return nil
 }
 
-func (e *sqliteEngine) read(ctx context.Context, f func(tx) error) error {
+func (e *sqliteEngine) read(ctx context.Context, f func(tx)) error {
+	if e.readers == nil {
+		return e.write(ctx, f)
+	}
 	if e.isClosing() {
 		return errClosed
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if e.readers == e.writer {
-		// A cancelled query would close the connection, and with it the database in memory.
-		ctx = context.WithoutCancel(ctx)
-	}
-	err := f(tx{ctx, e.reading})
+	err := run(ctx, e.reading, f)
 	if err != nil && e.isClosing() {
 		return errClosed
 	}
-	if replaced := e.inPlace(); replaced != nil {
-		return replaced
-	}
-	return err
+	return cmp.Or(e.inPlace(), err)
 }
-
-func (e *sqliteEngine) guarded() *guard { return e.guard }
 
 func (e *sqliteEngine) close() error {
 	e.once.Do(func() {
 		close(e.closing)
 		<-e.gone
-		_ = e.guard.leave(tx{context.Background(), e.writer})
+		_ = run(context.Background(), e.writer, e.guard.leave)
 		e.closed = e.disconnect()
 	})
 	return e.closed
 }
 
 func (e *sqliteEngine) disconnect() (err error) {
-	if e.keeper != nil {
-		err = e.keeper.Close()
+	if e.readers != nil {
+		err = e.readers.Close()
 	}
-	if e.readers != nil && e.readers != e.writer {
-		err = errors.Join(err, e.readers.Close())
-	}
-	if e.writer != nil { // last: closing it copies the log into the file
+	if e.writer != nil {
+		e.writing.close()
 		err = errors.Join(err, e.writer.Close())
+	}
+	if e.db != nil { // last: closing it copies the log into the file
+		err = errors.Join(err, e.db.Close())
 	}
 	return err
 }

@@ -161,7 +161,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	there := func() {
 		t.Helper()
-		all, err := s.List(t.Context(), store.Filter{Limit: 1000})
+		all, err := onePage(t, s, store.Filter{Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,50 +80,41 @@ type Change struct {
 // SetStage puts a partner, or the default, into a stage. It changes neither the kill switch nor other partners.
 // overridden names the blocking reasons that the change overrides, for the audit log.
 func (s *Store) SetStage(ctx context.Context, stage Stage, overridden ...string) error {
-	if stage.Partner != "" && !stage.Partner.IsFull() {
-		return fmt.Errorf("store: a stage needs the full hash of a partner, or none for the default, not %q",
-			stage.Partner)
-	}
 	if stage.Stage == "" || stage.Percent < 0 || stage.Percent > 100 {
 		return fmt.Errorf("store: a stage needs a name and 0 to 100 percent, not %q and %d", stage.Stage, stage.Percent)
-	}
-	if err := storable("stage", stage.Stage); err != nil {
-		return err
 	}
 	c := Change{
 		Action: Staged, By: stage.By, At: stage.At, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent,
 		Forced: stage.Forced, Overridden: reasons(overridden),
 	}
-	return s.change(ctx, c, func(q tx, c *Change) error {
-		err := q.row("SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner).Scan(&c.From,
-			&c.FromPercent)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		_, err = q.exec(`
+	return s.change(ctx, c, func(q tx, c *Change) {
+		was, _ := find[position](q, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner)
+		c.From, c.FromPercent = was.Stage, was.Percent
+		q.exec(`
 			INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ($1, $2, $3, $4,
 				$5, $6)
 			ON CONFLICT (partner) DO UPDATE SET stage = excluded.stage, percent = excluded.percent,
 				set_by = excluded.set_by,
 				set_at = excluded.set_at, forced = excluded.forced`,
 			c.Partner, c.To, c.ToPercent, c.By, c.At, c.Forced)
-		return err
 	})
+}
+
+// A position is a stage with its percentage.
+type position struct {
+	Stage   string
+	Percent int
 }
 
 // UnsetStage removes a partner's stage, so that it follows the default again. It returns ErrNotFound if there is none.
 func (s *Store) UnsetStage(
 	ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string,
 ) error {
-	if partner != "" && !partner.IsFull() {
-		return fmt.Errorf("store: the stage that is taken away must be that of the full hash of a partner, or "+
-			"of none for the default, "+
-			"not of %q", partner)
-	}
 	c := Change{Action: Staged, By: by, At: at, Partner: partner, Overridden: reasons(overridden)}
-	return s.change(ctx, c, func(q tx, c *Change) error {
-		return q.row("DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent", c.Partner).
-			Scan(&c.From, &c.FromPercent)
+	return s.change(ctx, c, func(q tx, c *Change) {
+		was := value[position](q, "DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent",
+			c.Partner)
+		c.From, c.FromPercent = was.Stage, was.Percent
 	})
 }
 
@@ -138,17 +129,12 @@ func (*AlreadyStopped) Unwrap() error { return ErrState }
 // [*AlreadyStopped]: the first declaration stays.
 func (s *Store) Stop(ctx context.Context, by string, at time.Time, overridden ...string) error {
 	c := Change{Action: Stopped, By: by, At: at, Overridden: reasons(overridden)}
-	return s.change(ctx, c, func(q tx, _ *Change) error {
-		already := new(AlreadyStopped)
-		err := q.row("SELECT stopped, stopped_by FROM billbridge_rollout").Scan(&already.At, &already.By)
-		switch {
-		case err != nil:
-			return err
-		case !already.At.IsZero():
-			return already
+	return s.change(ctx, c, func(q tx, _ *Change) {
+		is := value[Declaration](q, "SELECT stopped_by, stopped FROM billbridge_rollout")
+		if !is.At.IsZero() {
+			q.fail(&AlreadyStopped{is})
 		}
-		_, err = q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at, by)
-		return err
+		q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at, by)
 	})
 }
 
@@ -165,32 +151,32 @@ func (s *Store) Restored(ctx context.Context, by string, at time.Time) error {
 	return s.change(ctx, Change{Action: Restored, By: by, At: at}, restored)
 }
 
-func restored(q tx, c *Change) error {
-	_, err := q.exec("UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At, c.By)
-	return err
+func restored(q tx, c *Change) {
+	q.exec("UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At, c.By)
 }
 
 // reasons are what a change overrides, as the audit log has them.
 func reasons(overridden []string) string { return strings.Join(overridden, ",") }
 
 // oneRow is a change of one row by a statement. If there is no such row, the change is undone with the error otherwise.
-func oneRow(otherwise error, statement string, args ...any) func(tx, *Change) error {
-	return func(q tx, _ *Change) error {
-		n, err := q.exec(statement, args...)
-		if err == nil && n == 0 {
-			err = otherwise
+func oneRow(otherwise error, statement string, args ...any) func(tx, *Change) {
+	return func(q tx, _ *Change) {
+		if q.exec(statement, args...) == 0 {
+			q.fail(otherwise)
 		}
-		return err
 	}
 }
 
 // change makes a change and records it in the audit log.
-func (s *Store) change(ctx context.Context, c Change, do func(tx, *Change) error) error {
+func (s *Store) change(ctx context.Context, c Change, do func(tx, *Change)) error {
 	if err := checkDecision(c.By, c.At); err != nil {
 		return err
 	}
+	if c.Partner != "" && !c.Partner.IsFull() {
+		return fmt.Errorf("store: a change needs the full hash of a partner, or none for all, not %q", c.Partner)
+	}
 	c.Forced = c.Forced || c.Overridden != ""
-	return s.update(ctx, "changing the rollout", func(q tx) error { return changed(q, c, do) })
+	return s.update(ctx, "changing the rollout", func(q tx) { changed(q, c, do) })
 }
 
 // checkDecision refuses a decision that the audit log cannot record.
@@ -198,34 +184,29 @@ func checkDecision(by string, at time.Time) error {
 	if by == "" || at.IsZero() {
 		return errors.New("store: a change needs who made it, and when")
 	}
-	return storable("by", by)
+	return columnValues([]any{by})
 }
 
 // changed makes and records a change in the caller's transaction. It works on a copy of c, because the transaction
 // may run again.
-func changed(q tx, c Change, do func(tx, *Change) error) (err error) {
+func changed(q tx, c Change, do func(tx, *Change)) {
 	// First, to lock the row: other replicas wait until this commits, and then see the change.
-	if c.Revision, err = nextRevision(q, c.At); err != nil {
-		return err
-	}
-	if err := do(q, &c); err != nil {
-		return err
-	}
+	c.Revision = nextRevision(q, c.At)
+	do(q, &c)
 	if slices.Contains(noSubject, c.Action) {
 		c.Subject = c.Overridden
 	}
-	_, err = q.exec(`
+	q.exec(`
 		INSERT INTO billbridge_audit (
 			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent,
 				forced)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent,
 		c.Forced)
-	return err
 }
 
 // audited records a change in the audit log, in the transaction that makes it.
-func audited(q tx, c Change) error { return changed(q, c, func(tx, *Change) error { return nil }) }
+func audited(q tx, c Change) { changed(q, c, func(tx, *Change) {}) }
 
 // noSubject are the actions that override reasons and have no subject. Their column subject has what the change
 // overrides.
@@ -233,7 +214,7 @@ var noSubject = []Action{Staged, Stopped, Reset, Begun}
 
 // nextRevision gives the rollout a new revision, by which replicas see that it has changed. It is at least the time,
 // so that changes after the restore of an old backup do not repeat a revision that a replica has.
-func nextRevision(q tx, at time.Time) (revision int64, err error) {
+func nextRevision(q tx, at time.Time) (revision int64) {
 	return value[int64](q, `
 		UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END
 			RETURNING revision`, at)
@@ -242,7 +223,7 @@ func nextRevision(q tx, at time.Time) (revision int64, err error) {
 // Revision changes with every change of the rollout, and is cheap to read. A replica reads the Rollout when the
 // revision is not the one that it has, also when it is lower: that of a restored backup is.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
-	return read(ctx, s, "reading the revision of the rollout", func(q tx) (int64, error) {
+	return read(ctx, s, "reading the revision of the rollout", func(q tx) int64 {
 		return value[int64](q, "SELECT revision FROM billbridge_rollout")
 	})
 }
@@ -250,40 +231,32 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 // Rollout returns the state of the rollout. The caller must not change the stages: calls share them while the
 // revision is the same.
 func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
-	return read(ctx, s, "reading the rollout", func(q tx) (r Rollout, err error) {
-		const state = `SELECT r.revision, r.stopped, r.stopped_by, r.restored, r.restored_by, r.started, r.begun,
-			r.begun_by, r.config_default`
-		scan := func(row row, more ...any) error {
-			return row.Scan(append([]any{
-				&r.Revision, &r.Stopped.At, &r.Stopped.By, &r.Restored.At, &r.Restored.By, &r.Started,
-				&r.Begun.At, &r.Begun.By,
-				&r.ConfigDefault,
-			}, more...)...)
-		}
-		if err := scan(q.row(state + " FROM billbridge_rollout r")); err != nil {
-			return r, err
-		}
+	return read(ctx, s, "reading the rollout", func(q tx) Rollout {
+		const state = `SELECT r.revision, r.stopped_by, r.stopped, r.restored_by, r.restored, r.started, r.begun_by,
+			r.begun, r.config_default`
+		r := value[Rollout](q, state+" FROM billbridge_rollout r")
 		if known := s.stages.Load(); known != nil && known.Revision == r.Revision {
 			r.Stages = known.Stages
-			return r, nil
+			return r
 		}
 		// One statement, so that all of it is from one moment. Without any stage it has one row, with no name of a
 		// stage.
-		err = q.each(func(row row) error {
-			var one Stage
-			err := scan(row, &one.Partner, &one.Stage, &one.Percent, &one.By, &one.At, &one.Forced)
-			if one.Stage != "" {
-				r.Stages = append(r.Stages, one)
-			}
-			return err
-		}, state+`,
+		for _, row := range list[struct {
+			Rollout Rollout
+			Stage   Stage
+		}](q, state+`,
 				coalesce(s.partner, ''), coalesce(s.stage, ''), coalesce(s.percent, 0), coalesce(s.set_by, ''),
 				s.set_at, coalesce(s.forced, 0)
-			FROM billbridge_rollout r LEFT JOIN billbridge_stages s ON true ORDER BY s.partner`)
-		if err == nil {
+			FROM billbridge_rollout r LEFT JOIN billbridge_stages s ON true ORDER BY s.partner`) {
+			row.Rollout.Stages = r.Stages
+			if r = row.Rollout; row.Stage.Stage != "" {
+				r.Stages = append(r.Stages, row.Stage)
+			}
+		}
+		if q.err == nil {
 			s.stages.Store(&Rollout{Revision: r.Revision, Stages: r.Stages})
 		}
-		return r, err
+		return r
 	})
 }
 
@@ -297,36 +270,30 @@ type AuditFilter struct {
 
 // Audit returns the last changes that a filter selects, the last one first.
 func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
-	where, args := "true", []any{max(0, f.Limit)}
-	and := func(condition string, value any) {
-		args = append(args, value)
-		where += fmt.Sprintf(" AND "+condition, len(args))
-	}
+	var c conditions
 	if f.Partner != "" {
-		and("partner = $%d", f.Partner)
+		c.add("partner = %s", f.Partner)
 	}
 	if f.Before != 0 {
-		and("revision < $%d", f.Before)
+		c.add("revision < %s", f.Before)
 	}
-	if len(f.Actions) > 0 {
-		var names []string
-		for _, action := range f.Actions {
-			args = append(args, string(action))
-			names = append(names, fmt.Sprintf("$%d", len(args)))
-		}
-		where += " AND action IN (" + strings.Join(names, ", ") + ")"
+	var actions []any
+	for _, action := range f.Actions {
+		actions = append(actions, string(action))
 	}
-	return read(ctx, s, "reading the audit log", func(q tx) ([]Change, error) {
-		return list(q, func(c *Change, row row) error {
-			err := row.Scan(&c.Revision, &c.Action, &c.By, &c.At, &c.Partner, &c.Subject, &c.From, &c.FromPercent,
-				&c.To, &c.ToPercent, &c.Forced)
+	if len(actions) > 0 {
+		c.add("action IN ("+strings.Repeat(", %s", len(actions))[2:]+")", actions...)
+	}
+	return read(ctx, s, "reading the audit log", func(q tx) []Change {
+		all := list[Change](q, fmt.Sprintf(`
+			SELECT revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent,
+				to_percent, forced, ''
+			FROM billbridge_audit WHERE %s ORDER BY revision DESC LIMIT %d`, c, max(0, f.Limit)), c.args...)
+		for i, c := range all {
 			if slices.Contains(noSubject, c.Action) {
-				c.Subject, c.Overridden = "", c.Subject
+				all[i].Subject, all[i].Overridden = "", c.Subject
 			}
-			return err
-		}, `
-			SELECT revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage,
-				to_percent, forced
-			FROM billbridge_audit WHERE `+where+` ORDER BY revision DESC LIMIT $1`, args...)
+		}
+		return all
 	})
 }

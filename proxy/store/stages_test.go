@@ -391,7 +391,7 @@ func TestPartnerOfAShortHash(t *testing.T) {
 
 func seenPartners(t *testing.T, s *store.Store) []store.SeenPartner {
 	t.Helper()
-	all, err := s.SeenPartners(t.Context())
+	all, err := s.SeenPartners(t.Context(), store.AllPartners)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
+
+	"billbridge/proxy/partner"
 )
 
 var (
@@ -75,9 +77,10 @@ var (
 // cancelled context, a connection lost during the commit), may have been.
 type Store struct {
 	engine
-	postgres bool // the statements differ in a few places
-	lossless bool // as in Options
-	batch    int  // the most rows that one transaction of a long change takes, so that other writes do not wait long
+	guard    *guard // the engine's
+	postgres bool   // the statements differ in a few places
+	lossless bool   // as in Options
+	batch    int    // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
 	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
 	proven   sync.Map
@@ -97,16 +100,15 @@ type Keys struct {
 
 // An engine runs statements in one of the databases.
 type engine interface {
-	// read runs f on what is committed.
-	read(ctx context.Context, f func(tx) error) error
+	// read runs f on what is committed. It returns the error of the statement that failed.
+	read(ctx context.Context, f func(tx)) error
 	// write runs f in a transaction that is durable when write returns nil. It may run f again after a failure. When
-	// ctx ends it may return before f does: after an error the caller must not read memory that f writes to.
-	write(ctx context.Context, f func(tx) error) error
+	// ctx ends it may return before f does: after an error the caller must not read memory that f writes to. So may
+	// read.
+	write(ctx context.Context, f func(tx)) error
 	// record applies an entry in a transaction with those of other callers, and sets its applied. As with write, n
 	// must not be read after an error.
 	record(ctx context.Context, n *entry) error
-	// guarded is what recognises that the database was exchanged.
-	guarded() *guard
 	close() error
 }
 
@@ -157,28 +159,28 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{postgres: p.postgres, batch: o.batch, lossless: o.lossless}
+	s := &Store{postgres: p.postgres, batch: o.batch, lossless: o.lossless, guard: newGuard(1, o.confirm)}
 	if s.keys, err = newKeyring(o.keys); err != nil {
 		return nil, p.failed(err)
 	}
 	if p.postgres {
-		s.engine, err = openPostgres(ctx, url, o)
+		s.guard = newGuard(connections, o.confirm)
+		s.engine, err = openPostgres(ctx, url, o, s.guard)
 	} else {
-		s.engine, err = openSQLite(ctx, p.file, o)
+		s.engine, err = openSQLite(ctx, p.file, o, s.guard)
 	}
 	if err != nil {
 		return nil, p.failed(err)
 	}
-	err = s.read(ctx, s.keys.check)
-	if err == nil {
-		var own string
-		own, err = write(ctx, s, "reading the store's secret", secret)
-		s.keys.sealing = append(s.keys.sealing, []byte(own))
-	}
-	if err != nil {
+	own := ""
+	if err = s.write(ctx, func(q tx) {
+		s.keys.check(q)
+		own = secret(q)
+	}); err != nil {
 		_ = s.Close()
 		return nil, p.failed(err)
 	}
+	s.keys.sealing = append(s.keys.sealing, []byte(own))
 	if p.file != "" { // only now: it is a store for certain
 		s.narrowed = narrow(p.file)
 	}
@@ -251,7 +253,7 @@ const pinging = "writing to the database"
 // each table that a call needs. For SQLite the file must be the one that was opened. Most of the writes of the last
 // seconds must have succeeded, too.
 func (s *Store) Ping(ctx context.Context) error {
-	err := s.update(ctx, pinging, func(q tx) error {
+	err := s.update(ctx, pinging, func(q tx) {
 		for _, statement := range []string{
 			// A row of the kind that every create makes, which no partner can have.
 			`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends)
@@ -263,11 +265,8 @@ func (s *Store) Ping(ctx context.Context) error {
 			"UPDATE billbridge_clock SET pinged = pinged + 1, room = '" + strings.Repeat("0", pingRoom) + "'",
 			"UPDATE billbridge_clock SET room = ''",
 		} {
-			if _, err := q.exec(statement); err != nil {
-				return err
-			}
+			q.exec(statement)
 		}
-		return nil
 	})
 	if err == nil {
 		err = s.recent.problem()
@@ -275,61 +274,59 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// read runs a query that returns a T.
-func read[T any](ctx context.Context, s *Store, doing string, f func(tx) (T, error)) (T, error) {
-	var result T
-	err := s.read(ctx, func(q tx) (err error) {
-		result, err = f(q)
-		return err
-	})
-	return result, failed(doing, err)
+// read runs a query that returns a T. Of a text that cannot be stored there is no row.
+func read[T any](ctx context.Context, s *Store, doing string, f func(tx) T) (T, error) {
+	result, refusal, err := answer(ctx, s.read, f)
+	if errors.Is(err, errUnstorable) {
+		err = ErrNotFound
+	}
+	return result, cmp.Or(refusal, failed(doing, err))
 }
 
-// write runs a transaction that returns a T. The T is read only after f has returned for certain. With a refused, it
-// is returned, too.
-func write[T any](ctx context.Context, s *Store, doing string, f func(tx) (T, error)) (T, error) {
-	var result, none T
-	var refusal error
-	err := s.write(ctx, func(q tx) (err error) {
-		result, err = f(q)
-		refusal = nil
-		if r, ok := err.(refused); ok {
-			refusal, err = r.error, nil
-		}
-		return err
-	})
+// write runs a transaction that returns a T.
+func write[T any](ctx context.Context, s *Store, doing string, f func(tx) T) (T, error) {
+	result, refusal, err := answer(ctx, s.write, f)
 	if doing != pinging {
 		s.recent.observe(err)
 	}
-	if err != nil {
-		return none, failed(doing, err)
-	}
-	return result, refusal
+	return result, cmp.Or(refusal, failed(doing, err))
 }
 
-// A refused is the error of a write that has changed nothing. Its transaction is committed: any other error rolls
-// back the writes of others in the same transaction.
-type refused struct{ error }
+// answer runs a call that returns a T. The T is read only after f has returned for certain. With a refusal, it is
+// returned, too.
+func answer[T any](
+	ctx context.Context, engine func(context.Context, func(tx)) error, f func(tx) T,
+) (result T, refusal, err error) {
+	var got T
+	var refused error
+	if err := engine(ctx, func(q tx) {
+		got = f(q)
+		refused = q.err
+	}); err != nil {
+		return result, nil, err
+	}
+	return got, refused, nil
+}
 
 // update runs a transaction.
-func (s *Store) update(ctx context.Context, doing string, f func(tx) error) error {
-	_, err := write(ctx, s, doing, func(q tx) (none struct{}, err error) { return none, f(q) })
+func (s *Store) update(ctx context.Context, doing string, f func(tx)) error {
+	_, err := write(ctx, s, doing, func(q tx) (none struct{}) {
+		f(q)
+		return none
+	})
 	return err
 }
 
 // exec runs a transaction of one statement.
 func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) error {
-	return s.update(ctx, doing, func(q tx) error {
-		_, err := q.exec(statement, args...)
-		return err
-	})
+	return s.update(ctx, doing, func(q tx) { q.exec(statement, args...) })
 }
 
 // sentinels are the errors that need no context.
 var sentinels = []error{
 	ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, errFailedOver, ErrFilter,
 	ErrOtherOwner, errNotOpen,
-	ErrBill, ErrErased,
+	ErrBill, ErrErased, errUnstorable,
 }
 
 func isSentinel(err error) bool {
@@ -346,13 +343,11 @@ func failed(doing string, err error) error {
 	return about("store: "+doing, err)
 }
 
-// storable refuses texts that PostgreSQL cannot store, in both engines: it takes UTF-8 without a zero byte. Names and
-// ids must be read back unchanged, so they are not cleaned. Before each text comes what it is.
-func storable(texts ...string) error {
-	for i := 1; i < len(texts); i += 2 {
-		if text := texts[i]; !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return fmt.Errorf("store: %s is not a text that can be stored: %q", texts[i-1], text)
-		}
+// needs refuses a row of a partner that has no full hash, without a time, or with an empty name.
+func needs(partner partner.ID, at time.Time, names ...string) error {
+	if !partner.IsFull() || at.IsZero() || slices.Contains(names, "") {
+		return fmt.Errorf("store: a row needs the full hash of a partner, a time and all names, not %q, %s and %q",
+			partner, at.Format(time.RFC3339), names)
 	}
 	return nil
 }

@@ -67,12 +67,12 @@ func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int
 func (s *Store) inBatches(ctx context.Context, pause time.Duration, statement string, args ...any) (n int, err error) {
 	args = append(args, s.batch)
 	for {
-		removed, err := write(ctx, s, "sweeping", func(q tx) (int64, error) {
-			removed, err := q.exec(statement, args...)
-			if err == nil && removed > 0 && !s.postgres {
-				_, err = q.exec("PRAGMA incremental_vacuum(2000)") // gives free pages back; PostgreSQL does so itself
+		removed, err := write(ctx, s, "sweeping", func(q tx) int64 {
+			removed := q.exec(statement, args...)
+			if removed > 0 && !s.postgres {
+				q.exec("PRAGMA incremental_vacuum(2000)") // gives free pages back; PostgreSQL does so itself
 			}
-			return removed, err
+			return removed
 		})
 		n += int(removed)
 		if err != nil || removed < int64(s.batch) {

@@ -1,99 +1,165 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// A tx runs the statements of one call: of a write in its transaction, of a read on what is committed.
+// A tx runs the statements of one call: of a write in its transaction, of a read on what is committed. After a
+// statement that failed all others do nothing, as in a transaction of PostgreSQL. So only the end of the call looks
+// at the error.
 type tx struct {
 	ctx context.Context // of the call, which a tx does not outlive
 	queries
+	*ending
 }
 
-// queries are what sql.DB and sql.Tx have in common.
+// An ending is why the statements of a call ended early.
+type ending struct {
+	err     error
+	refused bool // the call has changed nothing; see refuse
+}
+
+// queries are what connections, pools and transactions have in common.
 type queries interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// run runs the statements of f and returns the error of the one that failed.
+func run(ctx context.Context, on queries, f func(tx)) error {
+	q := tx{ctx, on, new(ending)}
+	if f(q); q.refused {
+		return nil
+	}
+	return q.err
+}
+
+// fail ends the statements with an error, unless they have ended: the transaction is rolled back.
+func (q tx) fail(err error) {
+	if q.err == nil {
+		q.err = err
+	}
+}
+
+// refuse ends the statements of a call that has changed nothing, with an error for its caller. The transaction is
+// committed: a rollback would undo the writes of others in it.
+func (q tx) refuse(err error) {
+	if q.err == nil {
+		q.err, q.refused = err, true
+	}
 }
 
 // exec runs a statement and returns the number of rows that it has changed.
-func (q tx) exec(statement string, args ...any) (changed int64, err error) {
-	result, err := q.ExecContext(q.ctx, statement, columnValues(args)...)
-	if err != nil {
-		return 0, err
+func (q tx) exec(statement string, args ...any) (changed int64) {
+	if q.fail(columnValues(args)); q.err != nil {
+		return 0
 	}
-	return result.RowsAffected()
+	result, err := q.ExecContext(q.ctx, statement, args...)
+	if err == nil {
+		changed, err = result.RowsAffected()
+	}
+	q.fail(err)
+	return changed
 }
 
-// row returns the first row of a query.
-func (q tx) row(query string, args ...any) row {
-	return row{q.QueryRowContext(q.ctx, query, columnValues(args)...)}
-}
-
-// value returns the one value of a query of one row.
-func value[T any](q tx, query string, args ...any) (result T, err error) {
-	err = q.row(query, args...).Scan(&result)
-	return result, err
-}
-
-// each calls scan for every row of a query.
-func (q tx) each(scan func(row) error, query string, args ...any) error {
-	rows, err := q.QueryContext(q.ctx, query, columnValues(args)...)
+// list returns the rows of a query, whose columns are those of fields.
+func list[T any](q tx, query string, args ...any) (all []T) {
+	if q.fail(columnValues(args)); q.err != nil {
+		return nil
+	}
+	rows, err := q.QueryContext(q.ctx, query, args...)
 	if err != nil {
-		return err
+		q.fail(err)
+		return nil
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		if err := scan(row{rows}); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// list returns all rows of a query, as scan reads them.
-func list[T any](q tx, scan func(*T, row) error, query string, args ...any) (all []T, err error) {
-	if err := q.each(func(r row) error {
+	for err == nil && rows.Next() {
 		var one T
-		err := scan(&one, r)
+		err = rows.Scan(fields(reflect.ValueOf(&one).Elem())...)
 		all = append(all, one)
-		return err
-	}, query, args...); err != nil {
-		return nil, err
 	}
-	return all, nil
+	if q.fail(cmp.Or(err, rows.Err())); q.err != nil {
+		return nil
+	}
+	return all
 }
 
-// column scans a row of one column.
-func column[T any](to *T, row row) error { return row.Scan(to) }
+// find returns the row of a query that has at most one.
+func find[T any](q tx, query string, args ...any) (one T, found bool) {
+	if all := list[T](q, query, args...); q.err == nil && len(all) > 0 {
+		return all[0], true
+	}
+	return one, false
+}
 
-// A row is a row of a query.
-type row struct{ scanner }
+// value returns the row of a query that has one. Without it the call fails with ErrNotFound.
+func value[T any](q tx, query string, args ...any) T {
+	one, found := find[T](q, query, args...)
+	if !found {
+		q.fail(ErrNotFound)
+	}
+	return one
+}
 
-type scanner interface{ Scan(to ...any) error }
+// A scan reads a column.
+type scan func(value any) error
 
-// Scan reads the columns of the row, a time as columnValues stores it. It returns ErrNotFound if the query has no row.
-func (r row) Scan(to ...any) error {
-	for i := range to {
-		if at, ok := to[i].(*time.Time); ok {
-			to[i] = moment{at}
+// Scan implements sql.Scanner.
+func (f scan) Scan(value any) error { return f(value) }
+
+// fields are where the columns of a row go: the one value, or the exported fields of a struct and of the structs in
+// it, in their order. A slice has no column, except bytes. A time is as columnValues stores it.
+func fields(of reflect.Value) (all []any) {
+	to := of.Addr().Interface()
+	switch to := to.(type) {
+	case *time.Time:
+		return []any{scan(func(value any) error {
+			at, ok := value.(int64)
+			if *to = time.UnixMilli(at).UTC(); value == nil {
+				*to = time.Time{}
+			} else if !ok {
+				return fmt.Errorf("expected milliseconds but got: %T", value)
+			}
+			return nil
+		})}
+	case *[32]byte:
+		return []any{scan(func(value any) error {
+			digest, _ := value.([]byte)
+			if copy(to[:], digest) < len(to) || len(digest) > len(to) {
+				return fmt.Errorf("a digest has %d bytes", len(digest))
+			}
+			return nil
+		})}
+	case sql.Scanner:
+		return []any{to}
+	}
+	if of.Kind() != reflect.Struct {
+		return []any{to}
+	}
+	for field, value := range of.Fields() {
+		bytes := field.Type.Kind() == reflect.Slice && field.Type.Elem().Kind() == reflect.Uint8
+		if field.IsExported() && (bytes || field.Type.Kind() != reflect.Slice) {
+			all = append(all, fields(value)...)
 		}
 	}
-	err := r.scanner.Scan(to...)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrNotFound
-	}
-	return err
+	return all
 }
+
+// errUnstorable: PostgreSQL cannot store the text.
+var errUnstorable = errors.New("store: this is not a text that can be stored")
 
 // columnValues makes arguments what columns hold: times are milliseconds since 1970, and NULL if they are zero; bools
-// are 0 or 1.
-func columnValues(args []any) []any {
+// are 0 or 1. Texts that PostgreSQL cannot store are refused in both engines: it takes UTF-8 without a zero byte. Names
+// and ids must be read back unchanged, so they are not cleaned.
+func columnValues(args []any) error {
 	for i, arg := range args {
 		switch v := arg.(type) {
 		case time.Time:
@@ -106,23 +172,11 @@ func columnValues(args []any) []any {
 			if v {
 				args[i] = 1
 			}
+		case string:
+			if !utf8.ValidString(v) || strings.ContainsRune(v, 0) {
+				return fmt.Errorf("%w: %q", errUnstorable, v)
+			}
 		}
-	}
-	return args
-}
-
-// moment scans the column of a time.
-type moment struct{ to *time.Time }
-
-// Scan implements sql.Scanner.
-func (m moment) Scan(value any) error {
-	switch v := value.(type) {
-	case nil:
-		*m.to = time.Time{}
-	case int64:
-		*m.to = time.UnixMilli(v).UTC()
-	default:
-		return fmt.Errorf("expected milliseconds but got: %T", value)
 	}
 	return nil
 }

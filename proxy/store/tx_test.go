@@ -3,14 +3,14 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"testing"
 	"time"
 )
 
-// After any error no part of the rows is returned, and the connection is free again: SQLite has one for all writes.
-func TestListReturnsAllRowsOrAnError(t *testing.T) {
+// After a statement that failed no part of its rows is returned, nothing else is done, and the connection is free
+// again: SQLite has one for all writes.
+func TestFailedStatementEndsItsCall(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -20,29 +20,42 @@ func TestListReturnsAllRowsOrAnError(t *testing.T) {
 	db.SetMaxOpenConns(1)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	q := tx{ctx, db}
-	three := func(scan func(*int64, row) error) ([]int64, error) {
-		return list(q, scan, "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3")
-	}
-	unreadable := errors.New("unreadable")
-	all, err := three(func(n *int64, row row) error {
-		if err := row.Scan(n); err != nil || *n < 2 {
-			return err
+	const three = "SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3"
+	if err := run(ctx, db, func(q tx) {
+		q.exec("CREATE TABLE done (n INTEGER)")
+		if all := list[int64](q, three); !slices.Equal(all, []int64{1, 2, 3}) {
+			t.Error(all)
 		}
-		return unreadable
-	})
-	if !errors.Is(err, unreadable) || all != nil {
-		t.Errorf("%v, %v", all, err)
-	}
-	if all, err := three(column[int64]); err != nil || !slices.Equal(all, []int64{1, 2, 3}) {
-		t.Errorf("%v, %v", all, err)
+	}); err != nil {
+		t.Fatal(err)
 	}
 	for what, query := range map[string]string{
 		"at once":        "SELECT no_such_column",
+		"when scanned":   "SELECT 1 UNION ALL SELECT 'two'",
 		"after two rows": "SELECT abs(n) FROM (SELECT 1 AS n UNION ALL SELECT 2 UNION ALL SELECT -9223372036854775808)", // an overflow
 	} {
-		if all, err := list(q, column[int64], query); err == nil || all != nil {
-			t.Errorf("a query that fails %s: %v, %v", what, all, err)
+		if err := run(ctx, db, func(q tx) {
+			if all := list[int64](q, query); all != nil {
+				t.Errorf("a query that fails %s: %v", what, all)
+			}
+			q.refuse(nil)
+			if n := q.exec("INSERT INTO done VALUES (1)"); n != 0 {
+				t.Errorf("after a query that fails %s: %d rows", what, n)
+			}
+			if all := list[int64](q, three); all != nil {
+				t.Errorf("after a query that fails %s: %v", what, all)
+			}
+		}); err == nil {
+			t.Errorf("a query that fails %s: no error", what)
 		}
+	}
+	if err := run(ctx, db, func(q tx) {
+		q.refuse(ErrState)
+		if n := q.exec("INSERT INTO done VALUES (1)"); n != 0 {
+			t.Errorf("after a refusal: %d rows", n)
+		}
+		q.fail(ErrNotFound)
+	}); err != nil {
+		t.Error("a refusal is not to be rolled back:", err)
 	}
 }

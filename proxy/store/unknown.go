@@ -34,9 +34,8 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	if err := ownable(w.Partner, w.Bill, w.Upstream, w.At); err != nil {
 		return err
 	}
-	if w.Operation == "" || w.Read.Finding == "" {
-		return fmt.Errorf("store: an unknown outcome needs an operation and a finding, not %q and %q",
-			w.Operation, w.Read.Finding)
+	if err := needs(w.Partner, w.At, w.Operation, w.Read.Finding); err != nil {
+		return err
 	}
 	return s.exec(ctx, "recording an unknown outcome", `
 		INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
@@ -66,32 +65,24 @@ func (s *Store) RecordRead(
 	if ended {
 		resolves = r.At
 	}
-	return s.update(ctx, "recording what a read showed", func(q tx) error {
+	return s.update(ctx, "recording what a read showed", func(q tx) {
 		if ended {
-			if _, err := q.exec(`
+			q.exec(`
 				UPDATE billbridge_owners SET ended = $4
 				WHERE partner = $1 AND bill = $2 AND upstream = $3 AND state = 'owned' AND ended IS NULL
-					AND coalesce(tried, changed) <= $4`, partner, bill, upstream, r.At); err != nil {
-				return err
-			}
+					AND coalesce(tried, changed) <= $4`, partner, bill, upstream, r.At)
 		}
-		if _, err := q.exec(`
+		q.exec(`
 			DELETE FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND upstream = $3 AND at <= $4
 				AND ($5 <> '' OR operation = 'bill.create' AND NOT EXISTS (
 					SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'))`,
-			partner, bill, upstream, resolves, printable(r.State)); err != nil {
-			return err
-		}
-		_, err := q.exec(`
+			partner, bill, upstream, resolves, printable(r.State))
+		q.exec(`
 			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7
 			WHERE partner = $1 AND bill = $2 AND upstream = $3`,
 			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At)
-		return err
 	})
 }
-
-// atBoth is the Finding of a bill that both upstreams have.
-const atBoth = "at both backends"
 
 // MarkDoubled records that a bill is at both upstreams, by the call that showed it: its operation and its id. first
 // is false if that was recorded before; then nothing is written. Assign removes the mark.
@@ -101,19 +92,18 @@ func (s *Store) MarkDoubled(
 	if err := ownable(partner, bill, "any", now); err != nil {
 		return false, err
 	}
-	known, err := read(ctx, s, "looking for a bill at both upstreams", func(q tx) (bool, error) {
+	known, err := read(ctx, s, "looking for a bill at both upstreams", func(q tx) bool {
 		return value[bool](q, "SELECT EXISTS (SELECT 1 FROM billbridge_doubled WHERE partner = $1 AND bill = $2)",
 			partner, bill)
 	})
 	if err != nil || known {
 		return false, err
 	}
-	return write(ctx, s, "recording that a bill is at both upstreams", func(q tx) (bool, error) {
-		n, err := q.exec(`
+	return write(ctx, s, "recording that a bill is at both upstreams", func(q tx) bool {
+		return q.exec(`
 			INSERT INTO billbridge_doubled (partner, bill, operation, request, at) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (partner, bill) DO NOTHING`,
-			partner, bill, printable(operation), printable(request), s.stamp(now))
-		return n == 1, err
+			partner, bill, printable(operation), printable(request), s.stamp(now)) == 1
 	})
 }
 
@@ -122,10 +112,10 @@ func (s *Store) MarkDoubled(
 func (s *Store) DoubledBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT d.partner, d.bill, coalesce(o.upstream, '') AS upstream, coalesce(o.state, '') AS state,
-			coalesce(length(o.creates), 0) AS creates, coalesce(o.uncertain, 0) AS uncertain,
-			o.changed, o.tried, o.ends, o.ended,
-			d.operation, '' AS target, d.request, d.at, '`+atBoth+`' AS finding,
-			 '' AS shown, '' AS amount, d.at AS read_at
+			coalesce(length(o.creates), 0) / 17 AS creates, coalesce(o.uncertain, 0) AS uncertain,
+			o.changed, o.tried, o.ends, o.ended, 1 AS unknown,
+			d.partner AS of_partner, d.bill AS of_bill, d.operation, '' AS target, d.request, d.at,
+			'at both backends' AS finding, '' AS shown, '' AS amount, d.at AS read_at
 		FROM billbridge_doubled d LEFT JOIN billbridge_owners o ON o.partner = d.partner AND o.bill = d.bill`,
 		"at DESC, partner, bill")
 }
@@ -150,17 +140,19 @@ type BillFilter struct {
 // A ListedBill is a bill of the ledger. State is "" if it is listed for a write and the ledger does not have it.
 type ListedBill struct {
 	Owner
-	// only from UnknownOutcomes; without Request and Read if the create was cut off with its process
-	Write *UnknownWrite
+	// only from UnknownOutcomes and DoubledBills, else zero; without Request and Read if the create was cut off with
+	// its process
+	Write UnknownWrite
 }
 
 // ListBills returns bills of the ledger, sorted by partner and bill, and the number of all that the filter selects.
 // Without a bill it reads all rows of the partners that the filter selects.
 func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
-		SELECT partner, bill, upstream, state, length(creates) AS creates, uncertain, changed,
-			coalesce(tried, changed) AS tried, ends, ended, '' AS operation, '' AS target, '' AS request,
-			changed AS at, '' AS finding, '' AS shown, '' AS amount, changed AS read_at
+		SELECT partner, bill, upstream, state, length(creates) / 17 AS creates, uncertain, changed,
+			coalesce(tried, changed) AS tried, ends, ended, 0 AS unknown, '' AS of_partner, '' AS of_bill,
+			'' AS operation, '' AS target, '' AS request, NULL AS at, '' AS finding, '' AS shown, '' AS amount,
+			NULL AS read_at
 		FROM billbridge_owners WHERE upstream <> '' AND `+ofBill, "partner, bill")
 }
 
@@ -173,24 +165,25 @@ func (s *Store) UnknownOutcomes(
 ) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state,
-			coalesce(length(o.creates), 0) AS creates, coalesce(o.uncertain, 0) AS uncertain,
-			o.changed, o.tried, o.ends, o.ended,
+			coalesce(length(o.creates), 0) / 17 AS creates, coalesce(o.uncertain, 0) AS uncertain,
+			o.changed, o.tried, o.ends, o.ended, 1 AS unknown, u.partner AS of_partner, u.bill AS of_bill,
 			u.operation, u.upstream AS target, u.request, u.at, u.finding, u.state AS shown, u.amount, u.read_at
 		FROM billbridge_unknown u LEFT JOIN billbridge_owners o ON o.partner = u.partner AND o.bill = u.bill
 		UNION ALL
-		SELECT partner, bill, upstream, state, length(creates), uncertain, changed, coalesce(tried, changed),
-			ends, ended, 'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
+		SELECT partner, bill, upstream, state, length(creates) / 17, uncertain, changed, coalesce(tried, changed),
+			ends, ended, 1, partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
 		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
 			AND coalesce(tried, changed) < $7 AND `+ofBill, "at DESC, partner, bill, operation", s.stamp(cutOff))
 }
 
-// ofBill stands in a query for the condition of holdersOf.
+// ofBill stands in a query of the ledger for a condition that an index serves, if the filter names a bill. The index
+// begins with the partner: each partner is looked up, and then its bill.
 const ofBill = "{of the bill}"
 
 // listBills lists the rows of a query.
 func (s *Store) listBills(
 	ctx context.Context, f BillFilter, rows, order string, more ...any,
-) (bills []ListedBill, all int, err error) {
+) ([]ListedBill, int, error) {
 	if err := checkPrefix(f.PartnerPrefix); f.PartnerPrefix != "" && err != nil {
 		return nil, 0, err
 	}
@@ -198,72 +191,26 @@ func (s *Store) listBills(
 		return nil, 0, fmt.Errorf("%w: a list of bills needs a limit and the time now, not %d and %s",
 			ErrFilter, f.Limit, f.Now.Format(time.RFC3339))
 	}
-	if err := storable("bill", f.Bill, "upstream", f.Upstream); err != nil {
-		return nil, 0, err
+	condition := "true"
+	if f.Bill != "" {
+		condition = "bill = $3 AND partner IN (" + partnersOf("billbridge_owners", "$1", "$2") + ")"
 	}
+	meant := " FROM (" + strings.Replace(rows, ofBill, condition, 1) + `) AS listed
+		WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
+		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`
 	args := append([]any{f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, f.Upstream, f.Open, f.Now}, more...)
-	bills, err = read(ctx, s, "listing bills", func(q tx) ([]ListedBill, error) {
-		if _, err := onePartner(q, "billbridge_owners", f.PartnerPrefix); err != nil {
-			return nil, err
+	type selection struct {
+		bills []ListedBill
+		all   int
+	}
+	found, err := read(ctx, s, "listing bills", func(q tx) (found selection) {
+		onePartner(q, "billbridge_owners", f.PartnerPrefix)
+		found.bills = list[ListedBill](q, fmt.Sprintf("SELECT *%s ORDER BY %s LIMIT %d", meant, order, f.Limit),
+			args...)
+		if found.all = len(found.bills); found.all == f.Limit {
+			found.all = value[int](q, "SELECT count(*)"+meant, args...)
 		}
-		condition, err := holdersOf(q, f)
-		if err != nil {
-			return nil, err
-		}
-		meant := " FROM (" + strings.Replace(rows, ofBill, condition, 1) + `) AS listed
-			WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
-			AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`
-		found, err := list(q, (*ListedBill).scan, fmt.Sprintf("SELECT *%s ORDER BY %s LIMIT %d", meant, order,
-			f.Limit), args...)
-		if all = len(found); all == f.Limit && err == nil {
-			all, err = value[int](q, "SELECT count(*)"+meant, args...)
-		}
-		return found, err
+		return found
 	})
-	return bills, all, err
-}
-
-// holdersOf returns a condition for the rows of f.Bill in the ledger that an index serves, or true if the filter
-// names no bill. The index begins with the partner: each partner is looked up, and then its bill.
-func holdersOf(q tx, f BillFilter) (condition string, err error) {
-	if f.Bill == "" {
-		return "true", nil
-	}
-	const most = 1000
-	holders, err := list(q, column[partner.ID], `
-		WITH RECURSIVE known(partner) AS (
-			SELECT min(partner) FROM billbridge_owners WHERE partner >= $1 AND partner < $2
-			UNION ALL
-			SELECT (SELECT min(o.partner) FROM billbridge_owners o WHERE o.partner > known.partner AND o.partner < $2)
-			FROM known WHERE known.partner IS NOT NULL
-		)
-		SELECT o.partner FROM known CROSS JOIN billbridge_owners o
-		WHERE known.partner IS NOT NULL AND o.partner = known.partner AND o.bill = $3 LIMIT $4`,
-		f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, most)
-	if err != nil || len(holders) == most { // so many that reading all rows is not much slower
-		return "true", err
-	}
-	condition = "bill = $3 AND partner IN (''"
-	for _, one := range holders {
-		if one.IsFull() { // hexadecimal digits: nothing to quote
-			condition += ", '" + string(one) + "'"
-		}
-	}
-	return condition + ")", nil
-}
-
-func (b *ListedBill) scan(row row) error {
-	w := new(UnknownWrite)
-	if err := row.Scan(&b.Partner, &b.Bill, &b.Upstream, &b.State, &b.Open, &b.Uncertain, &b.Changed, &b.Tried,
-		&b.Ends, &b.Ended,
-		&w.Operation, &w.Upstream, &w.Request, &w.At, &w.Read.Finding, &w.Read.State, &w.Read.Amount,
-		&w.Read.At); err != nil {
-		return err
-	}
-	b.Open /= createLength
-	if w.Operation != "" {
-		w.Partner, w.Bill = b.Partner, b.Bill
-		b.Unknown, b.Write = true, w
-	}
-	return nil
+	return found.bills, found.all, err
 }

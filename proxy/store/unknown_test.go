@@ -48,7 +48,7 @@ func noAnswer(t *testing.T, s *store.Store, bill, operation string, at time.Time
 func listed(list []store.ListedBill) (names []string) {
 	for _, b := range list {
 		name := b.Bill
-		if b.Write != nil {
+		if b.Write.Operation != "" {
 			name += " " + b.Write.Operation
 		}
 		names = append(names, name)
@@ -163,7 +163,7 @@ func TestUnknownOutcomesAreListed(t *testing.T) {
 		shows(t, s, "b1", "old", "F", noon.Add(4*time.Second), noon.Add(time.Second), false)
 		got := list(all, noon)
 		equal(t, "after an early read", listed(got), []string{"b2 bill.create", "b1 bill.cancel"})
-		equal(t, "the write", *got[1].Write, store.UnknownWrite{
+		equal(t, "the write", got[1].Write, store.UnknownWrite{
 			Partner: partner.Of("one"), Bill: "b1", Operation: "bill.cancel", Upstream: "old", Request: "call of b1", At: noon.Add(2 * time.Second),
 			Read: store.Reading{Finding: "has it", State: "F", Amount: "20000", At: noon.Add(4 * time.Second)},
 		})

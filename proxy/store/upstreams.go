@@ -68,9 +68,6 @@ const moveWithin = 24 * time.Hour
 // AllowMove declares that an upstream will get another address and is the same backend with the same bills. It holds
 // for one change within 24 hours. It returns ErrNotFound if the store does not know the upstream.
 func (s *Store) AllowMove(ctx context.Context, upstream, by string, at time.Time) error {
-	if err := storable("upstream", upstream); err != nil {
-		return err
-	}
 	return s.change(ctx, Change{Action: Moved, By: by, At: at, Subject: upstream}, oneRow(ErrNotFound,
 		"UPDATE billbridge_upstreams SET may_move = $2, may_move_by = $3 WHERE name = $1", upstream, at, by))
 }
@@ -112,50 +109,42 @@ func (s *Store) Reconcile(
 		return nil, err
 	}
 	now = slices.Clone(now) // it must not change while the writer reads it
-	return write(ctx, s, "comparing the upstreams", func(q tx) ([]Upstream, error) {
+	return write(ctx, s, "comparing the upstreams", func(q tx) (moved []Upstream) {
 		// Replicas start together: each must see the upstreams before or after another one's change.
-		if err := s.lock(q, "upstreams"); err != nil {
-			return nil, err
-		}
-		known, err := upstreams(q)
-		if err != nil {
-			return nil, err
-		}
-		// All refusals come before the first change: a refusal is committed, too.
-		if err := readdressed(q, known, now, routed, at); err != nil {
-			return nil, err
-		}
-		var moved []Upstream
+		s.lock(q, exclusive, "upstreams")
+		known := upstreams(q)
+		readdressed(q, known, now, routed, at)
 		var forgotten []string // or of another form
 		for _, u := range known {
 			switch next := named[u.Name]; {
 			case next.Form != u.Form:
 				forgotten = append(forgotten, u.Name)
-				switch is, err := isReferenced(q, u.Name); {
-				case err != nil:
-					return nil, err
-				case is:
-					return nil, refused{&referencedError{u.Upstream, next.Form}}
+				// The owners last: they have no index by upstream, which would cost every create.
+				if value[bool](q, `
+					SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
+					OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
+					OR EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')`, u.Name) {
+					q.refuse(&referencedError{u.Upstream, next.Form})
 				}
 			case next.URL != u.URL:
 				moved = append(moved, u.Upstream)
 			}
 		}
+		// All refusals come before the first change: a refusal is committed, too.
 		for _, name := range forgotten {
-			if _, err := q.exec("DELETE FROM billbridge_upstreams WHERE name = $1", name); err != nil {
-				return nil, err
-			}
+			q.exec("DELETE FROM billbridge_upstreams WHERE name = $1", name)
 		}
 		for _, u := range now {
-			if _, err := q.exec(`
+			q.exec(`
 				INSERT INTO billbridge_upstreams AS was (name, form, url) VALUES ($1, $2, $3)
 				ON CONFLICT (name) DO UPDATE SET form = excluded.form, url = excluded.url,
 					may_move = CASE was.url WHEN excluded.url
-						THEN was.may_move END`, u.Name, u.Form, u.URL); err != nil {
-				return nil, err
-			}
+						THEN was.may_move END`, u.Name, u.Form, u.URL)
 		}
-		return moved, nil
+		if q.err != nil {
+			return nil
+		}
+		return moved
 	})
 }
 
@@ -169,16 +158,13 @@ func upstreamsByName(all []Upstream) (map[string]Upstream, error) {
 		if _, twice := named[u.Name]; twice {
 			return nil, fmt.Errorf("store: there are two upstreams %q", u.Name)
 		}
-		if err := storable("name", u.Name, "form", u.Form, "url", u.URL); err != nil {
-			return nil, err
-		}
 		named[u.Name] = u
 	}
 	return named, nil
 }
 
-// readdressed returns a refusal if upstreams may not get other addresses.
-func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at time.Time) error {
+// readdressed refuses upstreams that may not get other addresses.
+func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at time.Time) {
 	for _, next := range now {
 		was := slices.IndexFunc(known, func(k KnownUpstream) bool { return k.Name == next.Name })
 		if was >= 0 && sameAddress(known[was].URL, next.URL) {
@@ -189,42 +175,22 @@ func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at ti
 			if other.Name == next.Name || !stays || !sameAddress(other.URL, next.URL) {
 				continue // an upstream that is dropped, to which no row refers, may be renamed
 			}
-			switch used, err := inUse(q); {
-			case err != nil:
-				return err
-			case used:
-				return refused{&exchangedError{next.Name, next.URL, other.Name}}
+			// A partner was seen, or there is a row of a call.
+			if value[bool](q, `
+				SELECT EXISTS (SELECT 1 FROM billbridge_seen) OR EXISTS (SELECT 1 FROM billbridge_addresses)
+				OR EXISTS (SELECT 1 FROM billbridge_callbacks) OR EXISTS (SELECT 1 FROM billbridge_owners
+					WHERE state <> 'released')`) {
+				q.refuse(&exchangedError{next.Name, next.URL, other.Name})
 			}
 		}
 		if was < 0 || !routed || !known[was].MayMove.At.IsZero() && at.Sub(known[was].MayMove.At) < moveWithin {
 			continue
 		}
-		switch owns, err := value[bool](q,
-			"SELECT EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')", next.Name); {
-		case err != nil:
-			return err
-		case owns:
-			return refused{&movedError{next.Name, known[was].URL, next.URL}}
+		if value[bool](q,
+			"SELECT EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')", next.Name) {
+			q.refuse(&movedError{next.Name, known[was].URL, next.URL})
 		}
 	}
-	return nil
-}
-
-// inUse reports whether a partner was ever seen, or there is an address, a callback or a bill that was not released.
-func inUse(q tx) (bool, error) {
-	return value[bool](q, `
-		SELECT EXISTS (SELECT 1 FROM billbridge_seen) OR EXISTS (SELECT 1 FROM billbridge_addresses)
-		OR EXISTS (SELECT 1 FROM billbridge_callbacks) OR EXISTS (SELECT 1 FROM billbridge_owners
-			WHERE state <> 'released')`)
-}
-
-// isReferenced reports whether a row refers to an upstream.
-func isReferenced(q tx, upstream string) (bool, error) {
-	// The owners last: they have no index by upstream, which would cost every create.
-	return value[bool](q, `
-		SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
-		OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
-		OR EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')`, upstream)
 }
 
 // A KnownUpstream is an upstream as the store has it.
@@ -239,8 +205,7 @@ func (s *Store) Upstreams(ctx context.Context) ([]KnownUpstream, error) {
 }
 
 // upstreams are the known ones, sorted by name.
-func upstreams(q tx) ([]KnownUpstream, error) {
-	return list(q, func(u *KnownUpstream, row row) error {
-		return row.Scan(&u.Name, &u.Form, &u.URL, &u.MayMove.At, &u.MayMove.By)
-	}, "SELECT name, form, url, may_move, may_move_by FROM billbridge_upstreams ORDER BY name")
+func upstreams(q tx) []KnownUpstream {
+	return list[KnownUpstream](q,
+		"SELECT name, form, url, may_move_by, may_move FROM billbridge_upstreams ORDER BY name")
 }
