@@ -84,7 +84,7 @@ func probeStore(ctx context.Context, c *config.Config, s system) error {
 	var keys store.Keys
 	keys.Key, keys.Old = c.Store.Keys()
 	url, at := c.Store.URL.Reveal(), c.Store.Position
-	if err := store.Probe(ctx, url, keys); err != nil {
+	if err := store.Probe(ctx, url, store.Options{Keys: keys}); err != nil {
 		at.Text = "store.url: " + err.Error()
 		return translate.Problems{at}
 	}

@@ -29,7 +29,7 @@ func TestAuditHasDecisionsAboutCallbacks(t *testing.T) {
 	if err := s.Finish(t.Context(), claimed[0], store.Result{At: at, State: store.Dead}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DropOne(t.Context(), "cb_1", "kim", at); err != nil {
+	if err := s.DecideOne(t.Context(), store.Drop, "cb_1", "kim", at); err != nil {
 		t.Fatal(err)
 	}
 	got := answers[[]operate.Change](d, "GET", "/rollout/audit?limit=1")[0]

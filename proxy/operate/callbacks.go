@@ -201,18 +201,17 @@ type Progress struct {
 
 // Replay delivers the failed callbacks of a selection again.
 func (o *Operator) Replay(ctx context.Context, s Selection, progress func(Progress)) error {
-	return o.decide(ctx, s, "replayed", o.Store.Replay, progress)
+	return o.decide(ctx, s, "replayed", store.Replay, progress)
 }
 
 // Drop drops the failed callbacks of a selection.
 func (o *Operator) Drop(ctx context.Context, s Selection, progress func(Progress)) error {
-	return o.decide(ctx, s, "dropped", o.Store.Drop, progress)
+	return o.decide(ctx, s, "dropped", store.Drop, progress)
 }
 
 // decide makes a decision about many callbacks. After the first progress it returns no error.
 func (o *Operator) decide(
-	ctx context.Context, s Selection, what string,
-	change func(context.Context, store.Filter, string, time.Time, func(int)) (int, error), progress func(Progress),
+	ctx context.Context, s Selection, what string, d store.Decision, progress func(Progress),
 ) error {
 	f := s.inStore()
 	switch err := s.check(); {
@@ -235,7 +234,7 @@ func (o *Operator) decide(
 	if s.DryRun {
 		return nil
 	}
-	step.Done, err = change(ctx, f, s.By, o.Now(), func(done int) {
+	step.Done, err = o.Store.Decide(ctx, d, f, s.By, o.Now(), func(done int) {
 		step.Done = done
 		progress(step)
 		o.Relay.Wake()
@@ -252,49 +251,46 @@ func (o *Operator) decide(
 
 // ReplayOne delivers one failed or delivered callback again.
 func (o *Operator) ReplayOne(ctx context.Context, c Choice) (Progress, error) {
-	return o.decideOne(ctx, c, "replayed", o.Store.ReplayOne, store.Dead, store.Delivered)
+	return o.decideOne(ctx, c, "replayed", store.Replay)
 }
 
 // DropOne drops one failed callback.
 func (o *Operator) DropOne(ctx context.Context, c Choice) (Progress, error) {
-	return o.decideOne(ctx, c, "dropped", o.Store.DropOne, store.Dead)
+	return o.decideOne(ctx, c, "dropped", store.Drop)
 }
 
-// decideOne makes a decision about one callback that is in one of the states.
-func (o *Operator) decideOne(
-	ctx context.Context, d Choice, what string,
-	change func(_ context.Context, id, by string, _ time.Time) error, states ...store.State,
-) (Progress, error) {
-	if err := d.check(); err != nil {
+// decideOne makes a decision about one callback.
+func (o *Operator) decideOne(ctx context.Context, c Choice, what string, d store.Decision) (Progress, error) {
+	if err := c.check(); err != nil {
 		return Progress{}, err
 	}
 	wrong := func(c store.Callback) error {
-		which := make([]string, len(states))
-		for i, state := range states {
+		which := make([]string, len(d.From))
+		for i, state := range d.From {
 			which[i] = "a " + string(state)
 		}
 		return conflict("%s is %s, and only %s callback can be %s", c.ID, c.State, strings.Join(which, " or "), what)
 	}
-	if d.DryRun {
-		switch c, err := o.Store.Get(ctx, d.ID); {
+	if c.DryRun {
+		switch is, err := o.Store.Get(ctx, c.ID); {
 		case err != nil:
 			return Progress{}, refused(err)
-		case !slices.Contains(states, c.State):
-			return Progress{}, wrong(c)
-		case !c.Erased.IsZero():
+		case !slices.Contains(d.From, is.State):
+			return Progress{}, wrong(is)
+		case !is.Erased.IsZero():
 			return Progress{}, refused(store.ErrErased)
 		}
 		return Progress{Of: 1, Over: true}, nil
 	}
-	if err := change(ctx, d.ID, d.By, o.Now()); err != nil {
+	if err := o.Store.DecideOne(ctx, d, c.ID, c.By, o.Now()); err != nil {
 		if errors.Is(err, store.ErrState) {
-			if is, lost := o.Store.Get(ctx, d.ID); lost == nil {
+			if is, lost := o.Store.Get(ctx, c.ID); lost == nil {
 				return Progress{}, wrong(is)
 			}
 		}
 		return Progress{}, refused(err)
 	}
-	o.Logger.Warn("callback "+what, "callback", d.ID, "by", d.By)
+	o.Logger.Warn("callback "+what, "callback", c.ID, "by", c.By)
 	o.Relay.Wake()
 	return Progress{Done: 1, Of: 1, Over: true}, nil
 }

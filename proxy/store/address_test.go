@@ -230,7 +230,7 @@ func TestOldRowsAreRemoved(t *testing.T) {
 		for _, c := range claim(t, s, years) {
 			finish(t, s, c, years, store.Delivered)
 		}
-		if err := s.DropOne(t.Context(), "dead", "tester", years); err != nil {
+		if err := s.DecideOne(t.Context(), store.Drop, "dead", "tester", years); err != nil {
 			t.Fatal(err)
 		}
 		sweep(years.Add(retention), 0)
@@ -280,10 +280,10 @@ func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n, err := s.Replay(t.Context(), store.Filter{Limit: 15}, "tester", noon, progress); n != 15 || err != nil {
+		if n, err := s.Decide(t.Context(), store.Replay, store.Filter{Limit: 15}, "tester", noon, progress); n != 15 || err != nil {
 			t.Errorf("Replay of 15 = %d, %v", n, err)
 		}
-		if n, err := s.Replay(t.Context(), store.Filter{}, "tester", noon, nil); n != many-15 || err != nil {
+		if n, err := s.Decide(t.Context(), store.Replay, store.Filter{}, "tester", noon, nil); n != many-15 || err != nil {
 			t.Errorf("Replay = %d, %v", n, err)
 		}
 		equal(t, "reported", reported, []int{10, 15})
@@ -291,7 +291,7 @@ func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
 			finish(t, s, c, noon, store.Dead)
 		}
 		reported = nil
-		if n, err := s.Drop(t.Context(), store.Filter{}, "tester", noon, progress); n != many || err != nil {
+		if n, err := s.Decide(t.Context(), store.Drop, store.Filter{}, "tester", noon, progress); n != many || err != nil {
 			t.Errorf("Drop = %d, %v", n, err)
 		}
 		equal(t, "reported", reported, []int{10, 20, 21})

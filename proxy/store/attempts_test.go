@@ -45,7 +45,7 @@ func TestAttempts(t *testing.T) {
 				}
 			}
 			if state == store.Dead {
-				if err := s.ReplayOne(t.Context(), "c1", "tester", a.Ended); err != nil {
+				if err := s.DecideOne(t.Context(), store.Replay, "c1", "tester", a.Ended); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -89,25 +89,25 @@ func TestDecisionsAreAudited(t *testing.T) {
 		at := noon.Add(time.Hour)
 		f := store.Filter{PartnerPrefix: partner.Of("two")[:12], Since: noon, Limit: 9}
 		for name, err := range map[string]error{
-			"one":         s.DropOne(t.Context(), "c2", "김", at),
-			"a delivered": s.ReplayOne(t.Context(), "c1", "이", at),
+			"one":         s.DecideOne(t.Context(), store.Drop, "c2", "김", at),
+			"a delivered": s.DecideOne(t.Context(), store.Replay, "c1", "이", at),
 		} {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n, err := s.Replay(t.Context(), f, "박", at, nil); n != 2 || err != nil {
+		if n, err := s.Decide(t.Context(), store.Replay, f, "박", at, nil); n != 2 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
-		if n, err := s.Drop(t.Context(), store.Filter{}, "nobody", at, nil); n != 0 || err != nil {
+		if n, err := s.Decide(t.Context(), store.Drop, store.Filter{}, "nobody", at, nil); n != 0 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
-		if err := s.DropOne(t.Context(), "c2", "nobody", at); !errors.Is(err, store.ErrState) {
+		if err := s.DecideOne(t.Context(), store.Drop, "c2", "nobody", at); !errors.Is(err, store.ErrState) {
 			t.Errorf("%v", err)
 		}
 		for _, by := range []string{"", "\x00"} {
-			_, replayed := s.Replay(t.Context(), store.Filter{}, by, at, nil)
-			if err := s.DropOne(t.Context(), "c0", by, at); err == nil || replayed == nil {
+			_, replayed := s.Decide(t.Context(), store.Replay, store.Filter{}, by, at, nil)
+			if err := s.DecideOne(t.Context(), store.Drop, "c0", by, at); err == nil || replayed == nil {
 				t.Errorf("%q decided", by)
 			}
 		}

@@ -15,49 +15,35 @@ var errShared = errors.New("store: rollout.bills is shared in the config, but bi
 	"one upstream, " +
 	"and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there")
 
-// An unconfiguredError: bills are at an upstream that would get no calls any more, so that they could not be read or
-// cancelled.
-type unconfiguredError struct {
-	Upstream string // of several, the first by name
-	Old, New string // as configured; without a rollout New is "", and Old gets all calls
-}
-
-func (e *unconfiguredError) Error() string {
-	if e.New == "" {
-		return fmt.Sprintf("store: there is no rollout in the config, and all calls would go to upstream %q, "+
+// unconfigured refuses a config because bills are at an upstream that would get no calls any more, so that they could
+// not be read or cancelled. Without a rollout next is "", and old gets all calls.
+func unconfigured(upstream, old, next string) error {
+	if next == "" {
+		return fmt.Errorf("store: there is no rollout in the config, and all calls would go to upstream %q, "+
 			"but bills in the ledger are at upstream %q: "+
 			"the rollout section must stay as long as they are there; bills are removed rollout.keep after "+
-			"their last day", e.Old, e.Upstream)
+			"their last day", old, upstream)
 	}
-	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but bills in the ledger "+
+	return fmt.Errorf("store: rollout.old is %q and rollout.new is %q in the config, but bills in the ledger "+
 		"are at upstream %q: "+
-		"rollout.old or rollout.new must name it as long as they are there", e.Old, e.New, e.Upstream)
+		"rollout.old or rollout.new must name it as long as they are there", old, next, upstream)
 }
 
-// A renamedError: the backends of the rollout are not those of before. The stages of partners would mean something
-// else.
-type renamedError struct {
-	Old, New       string // as configured
-	OldWas, NewWas string
-	Staying        []string // as configured
-}
-
-func (e *renamedError) Error() string {
-	if e.swapped() {
-		return fmt.Sprintf("store: rollout.old is %[1]q and rollout.new is %[2]q in the config, the other way "+
+// renamed refuses backends that are not those of before: the stages of partners would mean something else.
+func renamed(asked Backends, oldWas, newWas string) error {
+	if asked.Old == newWas && asked.New == oldWas {
+		return fmt.Errorf("store: rollout.old is %[1]q and rollout.new is %[2]q in the config, the other way "+
 			"round than before, but bills or stages from before are still there, "+
 			"and every partner's creates would go to the other backend: name %[2]q as rollout.old and %[1]q as "+
 			"rollout.new again, and give partners that are to go back another stage",
-			e.Old, e.New)
+			asked.Old, asked.New)
 	}
-	return fmt.Sprintf("store: rollout.old is %q and rollout.new is %q in the config, but they were %q and %q "+
+	return fmt.Errorf("store: rollout.old is %q and rollout.new is %q in the config, but they were %q and %q "+
 		"before, and stages from before are still there, "+
 		"which would send the creates of partners to another backend: name them as before until every partner "+
 		"that has a stage, and the default if it was set, is in one of %v or has none any more",
-		e.Old, e.New, e.OldWas, e.NewWas, e.Staying)
+		asked.Old, asked.New, oldWas, newWas, asked.Staying)
 }
-
-func (e *renamedError) swapped() bool { return e.Old == e.NewWas && e.New == e.OldWas }
 
 // Backends are the two upstreams between which partners move, or the one that all calls go to.
 type Backends struct {
@@ -178,26 +164,25 @@ func (s *knownBackends) has(upstream string) bool {
 func (asked Backends) check(q tx, was knownBackends) {
 	if asked.Alone != "" {
 		if other := otherOwner(q, asked.Alone, asked.Alone); other != "" {
-			q.refuse(&unconfiguredError{Upstream: other, Old: asked.Alone})
+			q.refuse(unconfigured(other, asked.Alone, ""))
 		}
 		return
 	}
 	bill := otherOwner(q, "", "") // of any upstream
 	if was.Old != "" && (asked.Old != was.Old || asked.New != was.New) {
-		renamed := &renamedError{asked.Old, asked.New, was.Old, was.New, asked.Staying}
 		// While no rollout is in force the names may be exchanged: calls go where the config says anyway.
-		swapped := was.Shared.Valid && renamed.swapped()
+		swapped := was.Shared.Valid && asked.Old == was.New && asked.New == was.Old
 		// Of partners and of the default.
 		stages := list[string](q, "SELECT DISTINCT stage FROM billbridge_stages")
 		moving := slices.ContainsFunc(stages, func(stage string) bool {
 			return swapped || !slices.Contains(asked.Staying, stage)
 		})
 		if moving || swapped && bill != "" {
-			q.refuse(renamed)
+			q.refuse(renamed(asked, was.Old, was.New))
 		}
 	}
 	if other := otherOwner(q, asked.Old, asked.New); other != "" {
-		q.refuse(&unconfiguredError{other, asked.Old, asked.New})
+		q.refuse(unconfigured(other, asked.Old, asked.New))
 	}
 	if asked.Shared && bill != "" {
 		q.refuse(errShared)

@@ -21,13 +21,11 @@ var (
 	ErrShared    = errShared
 )
 
-// The errors of a config that does not fit the store.
-type (
-	ExchangedError    = exchangedError
-	MovedError        = movedError
-	ReferencedError   = referencedError
-	RenamedError      = renamedError
-	UnconfiguredError = unconfiguredError
+// The refusals of a config that does not fit the store.
+var (
+	Referenced   = referenced
+	Renamed      = renamed
+	Unconfigured = unconfigured
 )
 
 // Expires is when the claim ends.
@@ -35,17 +33,17 @@ func (c Claimed) Expires() time.Time { return c.expires }
 
 // OpenSmall is Open with a short wait for another process's lock, small batches, and a limit of pages for SQLite's file (0: none).
 func OpenSmall(ctx context.Context, url string, pages int) (*Store, error) {
-	return open(ctx, url, options{busy: 50 * time.Millisecond, batch: 10, pages: pages})
+	return Open(ctx, url, Options{busy: 50 * time.Millisecond, batch: 10, pages: pages})
 }
 
 // OpenHasty is Open, except that after a fail-over the other gateways have a moment to confirm the new server, not eight seconds.
 func OpenHasty(ctx context.Context, url string, lossless bool) (*Store, error) {
-	return open(ctx, url, options{batch: 1000, lossless: lossless, confirm: 300 * time.Millisecond})
+	return Open(ctx, url, Options{Lossless: lossless, confirm: 300 * time.Millisecond})
 }
 
 // ProbeSmall is Probe with the same short wait.
 func ProbeSmall(ctx context.Context, url string) error {
-	return probe(ctx, url, options{busy: 50 * time.Millisecond})
+	return Probe(ctx, url, Options{busy: 50 * time.Millisecond})
 }
 
 // Ask returns the one value of a query on the connection that writes.

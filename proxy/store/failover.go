@@ -63,7 +63,7 @@ type guard struct {
 	meeting  string     // the server that is being checked
 	since    time.Time  // when it was met
 	changes  atomic.Int64
-	outcomes map[FailOver]*atomic.Int64
+	outcomes map[FailOver]int64
 }
 
 // A slot is a row of the gateway.
@@ -76,15 +76,12 @@ type slot struct {
 func newGuard(slots int, confirm time.Duration) *guard {
 	g := &guard{
 		gateway: rand.Text(), confirm: cmp.Or(confirm, confirmWithin), slots: make(chan *slot, slots),
-		outcomes: map[FailOver]*atomic.Int64{},
+		outcomes: map[FailOver]int64{},
 	}
 	for id := range slots {
 		s := &slot{id: id}
 		g.slots <- s
 		g.all = append(g.all, s)
-	}
-	for _, outcome := range FailOvers {
-		g.outcomes[outcome] = new(atomic.Int64)
 	}
 	return g
 }
@@ -149,7 +146,7 @@ func (g *guard) settle(server string, outcome FailOver) {
 	first := g.server == "" && g.changes.Load() == 0 && outcome == Proven
 	g.server, g.meeting = server, ""
 	if !first {
-		g.outcomes[outcome].Add(1)
+		g.outcomes[outcome]++
 	}
 	g.changes.Add(1)
 }
@@ -237,4 +234,8 @@ func (s *Store) Synchronous(ctx context.Context) (bool, error) {
 func (s *Store) Generation() int64 { return s.guard.changes.Load() }
 
 // FailOvers is how often the gateway concluded each [FailOver].
-func (s *Store) FailOvers(outcome FailOver) int64 { return s.guard.outcomes[outcome].Load() }
+func (s *Store) FailOvers(outcome FailOver) int64 {
+	s.guard.mu.Lock()
+	defer s.guard.mu.Unlock()
+	return s.guard.outcomes[outcome]
+}

@@ -103,7 +103,7 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 		accept(t, s, callback("c1", "b"))
 		for _, keys := range []store.Keys{{}, {Key: keyB}, {Old: [][]byte{keyB}}} {
 			_, opened := store.Open(t.Context(), url, store.Options{Keys: keys})
-			for _, err := range []error{opened, store.Probe(t.Context(), url, keys)} {
+			for _, err := range []error{opened, store.Probe(t.Context(), url, store.Options{Keys: keys})} {
 				if err == nil || !strings.Contains(err.Error(), "encrypted with the key "+store.KeyID(keyA)+", which is neither store.key nor one of store.old_keys (given: ") ||
 					keys.Key != nil && !strings.Contains(err.Error(), store.KeyID(keyB)) {
 					t.Errorf("%v", err)
@@ -116,7 +116,7 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 			}
 		}
 		for _, keys := range []store.Keys{{Key: keyA}, {Key: keyB, Old: [][]byte{keyA}}, {Old: [][]byte{keyB, keyA}}} {
-			if err := store.Probe(t.Context(), url, keys); err != nil {
+			if err := store.Probe(t.Context(), url, store.Options{Keys: keys}); err != nil {
 				t.Error(err)
 			}
 			again := openWith(t, url, keys.Key, keys.Old...)
@@ -209,7 +209,7 @@ func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
 				}
 			}
 			sweep(noon.Add(keep), 0)
-			if err := s.ReplayOne(t.Context(), "replayed", "kim", noon.Add(keep)); err != nil {
+			if err := s.DecideOne(t.Context(), store.Replay, "replayed", "kim", noon.Add(keep)); err != nil {
 				t.Error(err)
 			}
 			late := noon.Add(keep + time.Millisecond)
@@ -223,7 +223,7 @@ func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
 			for _, id := range []string{"replayed", "dead", "waiting"} {
 				equal(t, id, string(get(t, s, id).Body), `{"id":"`+id+`"}`)
 			}
-			if err := s.ReplayOne(t.Context(), "delivered", "kim", late); !errors.Is(err, store.ErrErased) {
+			if err := s.DecideOne(t.Context(), store.Replay, "delivered", "kim", late); !errors.Is(err, store.ErrErased) {
 				t.Errorf("%v", err)
 			}
 			again := callback("delivered", "b1")

@@ -156,9 +156,11 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	if c.token == "" || now.IsZero() {
 		return Owner{}, errors.New("store: only a create that came from Own can be settled, at a time")
 	}
-	change, where, args, err := c.completion(outcome, now)
-	if err != nil {
-		return Owner{}, err
+	ended := map[Outcome]string{
+		Succeeded: "made", Refused: "not made", NotSent: "not made", Unknown: "unknown", Taken: "unknown",
+	}[outcome]
+	if ended == "" {
+		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
 	if outcome == Succeeded && c.State == Pending && c.Open == 1 {
 		after := c
@@ -170,9 +172,16 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	end := s.estimatedEnd(now)
 	return write(ctx, s, "recording how a create ended", func(q tx) Owner {
 		o, open := find[Owner](q, `
-			UPDATE billbridge_owners SET creates = replace(creates, $3, ''), `+change+`
-			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates `+where+`
-			RETURNING `+ownerColumns, append([]any{c.Partner, c.Bill}, args...)...)
+			UPDATE billbridge_owners SET creates = replace(creates, $3, ''),
+				state = CASE WHEN $5 = 'made' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,
+				changed = CASE WHEN $5 = 'made' AND state <> 'owned' OR `+over+` THEN $4 ELSE changed END,
+				ends = CASE WHEN `+over+` THEN 0 ELSE ends END, -- the next sweep removes a released row
+				uncertain = CASE $5 WHEN 'unknown' THEN 1 ELSE uncertain END,
+				-- If the bill ended before this create, the create may have made another bill with the same id.
+				ended = CASE WHEN $5 <> 'not made' AND ended < tried THEN NULL ELSE ended END
+			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates
+				AND ($5 <> 'made' OR upstream = $6)
+			RETURNING `+ownerColumns, c.Partner, c.Bill, c.token, now, ended, c.Upstream)
 		switch {
 		case open:
 		case outcome == Succeeded:
@@ -185,29 +194,8 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	})
 }
 
-// completion is what an outcome changes in the row, besides the open creates, on which condition, and the arguments
-// of both.
-func (c Create) completion(outcome Outcome, now time.Time) (change, where string, args []any, err error) {
-	// No other create can have taken effect, and this one did not.
-	const over = "state = 'pending' AND uncertain = 0 AND creates = $3"
-	// If the bill ended before this create, the create may have made another bill with the same id.
-	const reopened = "ended = CASE WHEN ended < tried THEN NULL ELSE ended END"
-	args = []any{c.token, now}
-	switch outcome {
-	case Succeeded:
-		change = "state = 'owned', changed = CASE state WHEN 'owned' THEN changed ELSE $4 END, " + reopened
-		where, args = "AND upstream = $5", append(args, c.Upstream)
-	case Refused, NotSent:
-		change = `state = CASE WHEN ` + over + ` THEN 'released' ELSE state END,
-			changed = CASE WHEN ` + over + ` THEN $4 ELSE changed END,
-			ends = CASE WHEN ` + over + ` THEN 0 ELSE ends END` // the next sweep removes a released row
-	case Unknown, Taken:
-		change, args = "uncertain = 1, "+reopened, args[:1]
-	default:
-		return "", "", nil, fmt.Errorf("store: a create cannot end as %q", outcome)
-	}
-	return change, where, args, nil
-}
+// over: no other create can have taken effect, and this one did not.
+const over = "$5 = 'not made' AND state = 'pending' AND uncertain = 0 AND creates = $3"
 
 // Deny is called before a call that arrived at now gets the answer that there is no such bill. From then on Own
 // refuses creates that arrived until now, so that the answer stays true.

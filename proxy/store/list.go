@@ -54,53 +54,33 @@ func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 	})
 }
 
-// A decision is what an operator does with a callback. set takes $1, the time of the decision, and ends every lease.
-type decision struct {
-	action Action
-	to     State
-	set    string
+// A Decision is what an operator does with callbacks.
+type Decision struct {
+	Action Action
+	From   []State // in which one callback may be; of several only the dead ones are meant
+	To     State
+	set    string // takes $1, the time of the decision, and ends every lease
 }
 
+// The decisions.
 var (
-	revive = decision{CallbackReplayed, Waiting, "state = 'waiting', attempts = 0, next = $1, due = $1, lease " +
-		"= '', done = NULL"}
-	discard = decision{CallbackDropped, Dropped, "state = 'dropped', next = $1, due = $1, lease = '', done = $1"}
+	// Replay makes callbacks due now, with the ids they have. A replayed callback keeps its place in its order: it waits
+	// for an attempt under way at a later one, and is delivered before all later ones that are still waiting.
+	Replay = Decision{
+		CallbackReplayed, []State{Dead, Delivered}, Waiting,
+		"state = 'waiting', attempts = 0, next = $1, due = $1, lease = '', done = NULL",
+	}
+	Drop = Decision{
+		CallbackDropped, []State{Dead}, Dropped,
+		"state = 'dropped', next = $1, due = $1, lease = '', done = $1",
+	}
 )
 
-// Replay makes the dead callbacks that a filter selects Waiting again, due now and with the ids they have, and
-// returns their number. by is who decides, for the audit log. It works in batches, each with an entry in the log:
-// after an error, n callbacks have been changed. After each batch it calls progress, which may be nil, with the
-// number so far.
-//
-// A replayed callback keeps its place in its order: it waits for an attempt under way at a later one, and is
-// delivered before all later ones that are still waiting.
-func (s *Store) Replay(
-	ctx context.Context, f Filter, by string, now time.Time, progress func(done int),
-) (n int, err error) {
-	return s.decide(ctx, f, revive, by, now, progress)
-}
-
-// Drop makes the dead callbacks that a filter selects Dropped, and returns their number. It works in batches and
-// calls progress as Replay does.
-func (s *Store) Drop(
-	ctx context.Context, f Filter, by string, now time.Time, progress func(done int),
-) (n int, err error) {
-	return s.decide(ctx, f, discard, by, now, progress)
-}
-
-// ReplayOne is Replay for one dead or delivered callback. It returns ErrNotFound if there is none with that id,
-// ErrState if it is in another state, and ErrErased if its body was deleted.
-func (s *Store) ReplayOne(ctx context.Context, id, by string, now time.Time) error {
-	return s.decideOne(ctx, id, revive, by, now, Dead, Delivered)
-}
-
-// DropOne is Drop for one dead callback, with the errors of ReplayOne.
-func (s *Store) DropOne(ctx context.Context, id, by string, now time.Time) error {
-	return s.decideOne(ctx, id, discard, by, now, Dead)
-}
-
-func (s *Store) decide(
-	ctx context.Context, f Filter, d decision, by string, now time.Time, progress func(done int),
+// Decide makes a decision about the dead callbacks that a filter selects, and returns their number. by is who
+// decides, for the audit log. It works in batches, each with an entry in the log: after an error, n callbacks have
+// been changed. After each batch it calls progress, which may be nil, with the number so far.
+func (s *Store) Decide(
+	ctx context.Context, d Decision, f Filter, by string, now time.Time, progress func(done int),
 ) (n int, err error) {
 	if f.State != "" && f.State != Dead {
 		return 0, fmt.Errorf("%w: only dead callbacks can be replayed or dropped together, not %s ones",
@@ -131,9 +111,9 @@ func (s *Store) decide(
 			changed := list[int64](q, statement, where.args...)
 			if len(changed) > 0 {
 				audited(q, Change{
-					Action: d.action, By: by, At: now, Partner: f.PartnerPrefix,
+					Action: d.Action, By: by, At: now, Partner: f.PartnerPrefix,
 					Subject: callbacksIn(len(changed)) + ", " + f.words(),
-					From:    string(Dead), To: string(d.to),
+					From:    string(Dead), To: string(d.To),
 				})
 			}
 			return changed
@@ -152,7 +132,9 @@ func (s *Store) decide(
 	}
 }
 
-func (s *Store) decideOne(ctx context.Context, id string, d decision, by string, now time.Time, states ...State) error {
+// DecideOne makes a decision about one callback. It returns ErrNotFound if there is none with that id, ErrState if it
+// is not in a state of d.From, and ErrErased if it is to be replayed and its body was deleted.
+func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now time.Time) error {
 	if err := checkDecision(by, now); err != nil {
 		return err
 	}
@@ -161,7 +143,7 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 	}
 	return s.update(ctx, "changing a callback", func(q tx) {
 		s.betweenClaims(q)
-		c := Change{Action: d.action, By: by, At: now, Subject: id, To: string(d.to)}
+		c := Change{Action: d.Action, By: by, At: now, Subject: id, To: string(d.To)}
 		is, known := find[struct {
 			Partner partner.ID
 			State   string
@@ -171,9 +153,9 @@ func (s *Store) decideOne(ctx context.Context, id string, d decision, by string,
 		switch {
 		case !known:
 			q.refuse(ErrNotFound)
-		case !slices.Contains(states, State(c.From)):
+		case !slices.Contains(d.From, State(c.From)):
 			q.refuse(ErrState)
-		case is.Erased && d.to == Waiting:
+		case is.Erased && d.To == Waiting:
 			q.refuse(ErrErased)
 		}
 		// The state is compared again: an attempt may have ended since, or a sweep may have deleted the body.

@@ -101,8 +101,8 @@ func TestFilterRefuses(t *testing.T) {
 			{Upstream: "\xff"},
 		} {
 			_, paged := s.Page(t.Context(), f)
-			_, replayed := s.Replay(t.Context(), f, "tester", noon, nil)
-			_, dropped := s.Drop(t.Context(), f, "tester", noon, nil)
+			_, replayed := s.Decide(t.Context(), store.Replay, f, "tester", noon, nil)
+			_, dropped := s.Decide(t.Context(), store.Drop, f, "tester", noon, nil)
 			_, counted := s.Count(t.Context(), f)
 			for _, err := range []error{paged, replayed, dropped, counted} {
 				if !errors.Is(err, store.ErrFilter) {
@@ -110,7 +110,7 @@ func TestFilterRefuses(t *testing.T) {
 				}
 			}
 		}
-		if _, err := s.Replay(t.Context(), store.Filter{State: store.Delivered}, "tester", noon, nil); !errors.Is(err, store.ErrFilter) {
+		if _, err := s.Decide(t.Context(), store.Replay, store.Filter{State: store.Delivered}, "tester", noon, nil); !errors.Is(err, store.ErrFilter) {
 			t.Errorf("replaying all that was delivered: %v", err)
 		}
 	})
@@ -125,8 +125,8 @@ func TestAmbiguousPartner(t *testing.T) {
 		become(t, s, b, store.Dead)
 		short := store.Filter{PartnerPrefix: a.Partner[:12]}
 		_, paged := s.Page(t.Context(), short)
-		_, replayed := s.Replay(t.Context(), short, "tester", noon, nil)
-		_, dropped := s.Drop(t.Context(), short, "tester", noon, nil)
+		_, replayed := s.Decide(t.Context(), store.Replay, short, "tester", noon, nil)
+		_, dropped := s.Decide(t.Context(), store.Drop, short, "tester", noon, nil)
 		_, counted := s.Count(t.Context(), short)
 		for _, err := range []error{paged, replayed, dropped, counted} {
 			if !errors.Is(err, store.ErrAmbiguous) {
@@ -135,7 +135,7 @@ func TestAmbiguousPartner(t *testing.T) {
 		}
 		equal(t, "it is", get(t, s, "a").State, store.Dead)
 		long := store.Filter{PartnerPrefix: a.Partner[:13]}
-		if n, err := s.Drop(t.Context(), long, "tester", noon, nil); n != 1 || err != nil {
+		if n, err := s.Decide(t.Context(), store.Drop, long, "tester", noon, nil); n != 1 || err != nil {
 			t.Errorf("with one more digit: %d, %v", n, err)
 		}
 		equal(t, "it is", get(t, s, "a").State, store.Dropped)
@@ -147,7 +147,7 @@ func TestReplayAndDrop(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		various(t, s)
 		later := noon.Add(time.Hour)
-		if n, err := s.Replay(t.Context(), store.Filter{PartnerPrefix: partner.Of("two")[:12], Limit: 1}, "tester", later, nil); n != 1 || err != nil {
+		if n, err := s.Decide(t.Context(), store.Replay, store.Filter{PartnerPrefix: partner.Of("two")[:12], Limit: 1}, "tester", later, nil); n != 1 || err != nil {
 			t.Errorf("Replay = %d, %v", n, err)
 		}
 		got := get(t, s, "c4") // the first accepted goes first
@@ -155,7 +155,7 @@ func TestReplayAndDrop(t *testing.T) {
 		equal(t, "attempts", got.Attempts, 0)
 		equal(t, "next", got.Next, later)
 		equal(t, "what came of the last", got.LastOutcome, "made up")
-		if n, err := s.Drop(t.Context(), store.Filter{State: store.Dead}, "tester", later, nil); n != 2 || err != nil {
+		if n, err := s.Decide(t.Context(), store.Drop, store.Filter{State: store.Dead}, "tester", later, nil); n != 2 || err != nil {
 			t.Errorf("Drop = %d, %v", n, err)
 		}
 		equal(t, "it is", get(t, s, "c2").State, store.Dropped)
@@ -164,19 +164,19 @@ func TestReplayAndDrop(t *testing.T) {
 			do   func() error
 			want error
 		}{
-			"replay of one that is waiting": {func() error { return s.ReplayOne(t.Context(), "c0", "tester", later) }, store.ErrState},
-			"replay of one that is dropped": {func() error { return s.ReplayOne(t.Context(), "c3", "tester", later) }, store.ErrState},
-			"replay of none":                {func() error { return s.ReplayOne(t.Context(), "c9", "tester", later) }, store.ErrNotFound},
-			"replay of what cannot be":      {func() error { return s.ReplayOne(t.Context(), "\x00", "tester", later) }, store.ErrNotFound},
-			"drop of one that is waiting":   {func() error { return s.DropOne(t.Context(), "c0", "tester", later) }, store.ErrState},
-			"drop of one that is delivered": {func() error { return s.DropOne(t.Context(), "c1", "tester", later) }, store.ErrState},
-			"drop of none":                  {func() error { return s.DropOne(t.Context(), "c9", "tester", later) }, store.ErrNotFound},
+			"replay of one that is waiting": {func() error { return s.DecideOne(t.Context(), store.Replay, "c0", "tester", later) }, store.ErrState},
+			"replay of one that is dropped": {func() error { return s.DecideOne(t.Context(), store.Replay, "c3", "tester", later) }, store.ErrState},
+			"replay of none":                {func() error { return s.DecideOne(t.Context(), store.Replay, "c9", "tester", later) }, store.ErrNotFound},
+			"replay of what cannot be":      {func() error { return s.DecideOne(t.Context(), store.Replay, "\x00", "tester", later) }, store.ErrNotFound},
+			"drop of one that is waiting":   {func() error { return s.DecideOne(t.Context(), store.Drop, "c0", "tester", later) }, store.ErrState},
+			"drop of one that is delivered": {func() error { return s.DecideOne(t.Context(), store.Drop, "c1", "tester", later) }, store.ErrState},
+			"drop of none":                  {func() error { return s.DecideOne(t.Context(), store.Drop, "c9", "tester", later) }, store.ErrNotFound},
 		} {
 			if err := step.do(); !errors.Is(err, step.want) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if err := s.ReplayOne(t.Context(), "c1", "tester", later); err != nil {
+		if err := s.DecideOne(t.Context(), store.Replay, "c1", "tester", later); err != nil {
 			t.Errorf("replay of one that was delivered: %v", err)
 		}
 		// It is waiting again: Sweep does not remove it.

@@ -198,20 +198,20 @@ func (m *model) decideSome(t *rapid.T) {
 	if limit == 0 {
 		limit = -1
 	}
-	state, do := store.Waiting, m.s.Replay
+	state, d := store.Waiting, store.Replay
 	if rapid.Bool().Draw(t, "drop") {
-		state, do = store.Dropped, m.s.Drop
+		state, d = store.Dropped, store.Drop
 	}
-	n, err := do(m.ctx, f, "tester", m.now, nil)
+	n, err := m.s.Decide(m.ctx, d, f, "tester", m.now, nil)
 	m.check(err)
 	equal(t, "changed", n, m.decide(state, limit, dead...))
 }
 
 func (m *model) decideOne(t *rapid.T) {
 	id := fmt.Sprint("c", rapid.IntRange(0, m.made+1).Draw(t, "which"))
-	state, from, do := store.Waiting, []store.State{store.Dead, store.Delivered}, m.s.ReplayOne
+	state, from, d := store.Waiting, []store.State{store.Dead, store.Delivered}, store.Replay
 	if rapid.Bool().Draw(t, "drop") {
-		state, from, do = store.Dropped, from[:1], m.s.DropOne
+		state, from, d = store.Dropped, from[:1], store.Drop
 	}
 	var want error
 	if r := m.row(id); r == nil {
@@ -221,7 +221,7 @@ func (m *model) decideOne(t *rapid.T) {
 	} else {
 		m.decide(state, 1, r)
 	}
-	if err := do(m.ctx, id, "tester", m.now); !errors.Is(err, want) || (err == nil) != (want == nil) {
+	if err := m.s.DecideOne(m.ctx, d, id, "tester", m.now); !errors.Is(err, want) || (err == nil) != (want == nil) {
 		t.Fatalf("%s: %v, want %v", id, err, want)
 	}
 }

@@ -42,9 +42,9 @@ type postgresEngine struct {
 	closed bool
 }
 
-func openPostgres(ctx context.Context, url string, o options, g *guard) (*postgresEngine, error) {
+func openPostgres(ctx context.Context, url string, o Options, g *guard) (*postgresEngine, error) {
 	e := &postgresEngine{
-		queue: newQueue(), url: url, guard: g, checking: make(chan struct{}, 1), lossless: o.lossless,
+		queue: newQueue(), url: url, guard: g, checking: make(chan struct{}, 1), lossless: o.Lossless,
 	}
 	var err error
 	if e.db, err = pool(url, connections-batchesAtOnce, e.reused, e.connected); err != nil {

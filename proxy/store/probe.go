@@ -14,7 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-func probeSQLite(ctx context.Context, file string, o options) error {
+func probeSQLite(ctx context.Context, file string, o Options) error {
 	path, err := inFolder(file)
 	if err != nil {
 		return err
@@ -43,11 +43,14 @@ func probeSQLite(ctx context.Context, file string, o options) error {
 	return explained(err)
 }
 
-// patiently repeats f while another process has the lock, for as long as o.busy. SQLite itself would ask for the lock
+// wait is how long SQLite waits for the lock of another process.
+func (o Options) wait() time.Duration { return cmp.Or(o.busy, 5*time.Second) }
+
+// patiently repeats f while another process has the lock, for as long as o.wait. SQLite itself would ask for the lock
 // less and less often, and might never get it from a running process, which has it nearly all the time; for some
 // steps it does not wait at all.
-func (o options) patiently(ctx context.Context, f func() error) error {
-	patience, cancel := context.WithTimeout(ctx, o.busy)
+func (o Options) patiently(ctx context.Context, f func() error) error {
+	patience, cancel := context.WithTimeout(ctx, o.wait())
 	defer cancel()
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
@@ -75,13 +78,13 @@ func roomFor(path string) error {
 
 // tryToWrite checks a file as Open does. It makes the first write of Open, because SQLite grants the lock on a
 // read-only file, too, and not every system reports that earlier.
-func (o options) tryToWrite(q tx) {
+func (o Options) tryToWrite(q tx) {
 	recognise(q)
 	o.checkKeys(q, examine(q, forSQLite))
 	mark(q)
 }
 
-func probePostgres(ctx context.Context, url string, o options) error {
+func probePostgres(ctx context.Context, url string, o Options) error {
 	return onePool(url, 2, func(db *sql.DB) error {
 		if err := suits(ctx, db); err != nil {
 			return err
@@ -102,8 +105,8 @@ func probePostgres(ctx context.Context, url string, o options) error {
 }
 
 // checkKeys is the check of keys that Open makes, if the tables are up to date. Older tables have no encrypted rows.
-func (o options) checkKeys(q tx, s schema) {
-	keys, err := newKeyring(o.keys)
+func (o Options) checkKeys(q tx, s schema) {
+	keys, err := newKeyring(o.Keys)
 	if q.fail(err); s.version == len(s.files) {
 		keys.check(q)
 	}

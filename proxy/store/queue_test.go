@@ -85,7 +85,7 @@ func TestOrderAfterReplay(t *testing.T) {
 				accept(t, s, callback("a2", "a"), callback("a3", "a"))
 				later := claim(t, s, noon)
 				equal(t, "what follows it", ids(later), []string{"a2"})
-				if err := s.ReplayOne(t.Context(), "a1", "tester", noon); err != nil {
+				if err := s.DecideOne(t.Context(), store.Replay, "a1", "tester", noon); err != nil {
 					t.Fatal(err)
 				}
 				equal(t, "while a2 is under way", ids(claim(t, s, noon)), nil)
@@ -115,7 +115,7 @@ func TestOrderAfterReplayAndALostClaim(t *testing.T) {
 		become(t, s, callback("a1", "a"), store.Delivered)
 		accept(t, s, callback("a2", "a"))
 		later := claim(t, s, noon)
-		if err := s.ReplayOne(t.Context(), "a1", "tester", noon); err != nil {
+		if err := s.DecideOne(t.Context(), store.Replay, "a1", "tester", noon); err != nil {
 			t.Fatal(err)
 		}
 		now := noon.Add(time.Minute)

@@ -45,8 +45,7 @@ func TestExchangedAddressesAreRefused(t *testing.T) {
 				} {
 					for _, routed := range []bool{false, true} {
 						_, err := s.Reconcile(t.Context(), now, routed, noon)
-						var exchanged *store.ExchangedError
-						if !errors.As(err, &exchanged) {
+						if err == nil || !strings.Contains(err.Error(), "that is the address that upstream") {
 							t.Errorf("%v: %v", now, err)
 						}
 					}
@@ -69,8 +68,7 @@ func TestNewAddressOfAnUpstreamWithBillsNeedsAllowMove(t *testing.T) {
 		}
 		refused := func(step string, err error) {
 			t.Helper()
-			var moved *store.MovedError
-			if !errors.As(err, &moved) || moved.Upstream != "old" || !strings.Contains(err.Error(), "billbridge rollout moved old") {
+			if err == nil || !strings.Contains(err.Error(), "billbridge rollout moved old") {
 				t.Errorf("%s: %v", step, err)
 			}
 		}

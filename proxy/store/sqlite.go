@@ -45,7 +45,7 @@ type pinned struct {
 	info os.FileInfo
 }
 
-func openSQLite(ctx context.Context, file string, o options, g *guard) (*sqliteEngine, error) {
+func openSQLite(ctx context.Context, file string, o Options, g *guard) (*sqliteEngine, error) {
 	e := &sqliteEngine{queue: newQueue(), guard: g}
 	err := e.open(ctx, file, o)
 	if err == nil {
@@ -80,9 +80,9 @@ func code(err error) int {
 	return cause.Code() & 0xff
 }
 
-func (e *sqliteEngine) open(ctx context.Context, file string, o options) (err error) {
+func (e *sqliteEngine) open(ctx context.Context, file string, o Options) (err error) {
 	pragmas := []string{
-		fmt.Sprintf("busy_timeout(%d)", o.busy.Milliseconds()),
+		fmt.Sprintf("busy_timeout(%d)", o.wait().Milliseconds()),
 		"synchronous(FULL)",            // a commit is on the disk when it returns
 		"secure_delete(1)",             // what is deleted or encrypted later does not stay in free parts of the file
 		"journal_size_limit(67108864)", // a log that grew larger is truncated

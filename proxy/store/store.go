@@ -127,40 +127,12 @@ type engine interface {
 // find their writes there (see [FailOver]).
 func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	o := append(given, Options{})[0]
-	return open(ctx, url, options{busy: 5 * time.Second, batch: 1000, keys: o.Keys, lossless: o.Lossless})
-}
-
-// Options are what Open does not need to know.
-type Options struct {
-	Keys Keys
-	// Lossless: after a fail-over of PostgreSQL the new server has all that was acknowledged, because a standby
-	// confirms each write. So Open and new connections do not wait for other gateways.
-	Lossless bool
-}
-
-// Narrowed returns the mode that the file of an SQLite store had, if others than its owner had rights to it. Open
-// takes these away. It returns 0 if there was nothing to do.
-func (s *Store) Narrowed() os.FileMode { return s.narrowed }
-
-// options are what tests set.
-type options struct {
-	busy  time.Duration // how long SQLite waits for the lock of another process
-	pages int           // how many pages SQLite's file may have; 0 for no limit
-	batch int           // as in Store
-	keys  Keys
-
-	confirm time.Duration // instead of confirmWithin; 0 for that
-
-	lossless bool // as in Options
-}
-
-func open(ctx context.Context, url string, o options) (*Store, error) {
 	p, err := placeOf(url)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{postgres: p.postgres, batch: o.batch, lossless: o.lossless, guard: newGuard(1, o.confirm)}
-	if s.keys, err = newKeyring(o.keys); err != nil {
+	s := &Store{postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless, guard: newGuard(1, o.confirm)}
+	if s.keys, err = newKeyring(o.Keys); err != nil {
 		return nil, p.failed(err)
 	}
 	if p.postgres {
@@ -187,13 +159,28 @@ func open(ctx context.Context, url string, o options) (*Store, error) {
 	return s, nil
 }
 
-// Probe returns nil if the store at a URL could be opened and written to now, else an error like Open's. It creates and
-// changes nothing, and does not disturb processes that have the store open.
-func Probe(ctx context.Context, url string, keys ...Keys) error {
-	return probe(ctx, url, options{busy: 5 * time.Second, keys: append(keys, Keys{})[0]})
+// Options are what Open does not need to know.
+type Options struct {
+	Keys Keys
+	// Lossless: after a fail-over of PostgreSQL the new server has all that was acknowledged, because a standby
+	// confirms each write. So Open and new connections do not wait for other gateways.
+	Lossless bool
+
+	// What tests set.
+	busy    time.Duration // how long SQLite waits for the lock of another process; 0 for 5 s
+	pages   int           // how many pages SQLite's file may have; 0 for no limit
+	batch   int           // as in Store; 0 for 1000
+	confirm time.Duration // instead of confirmWithin; 0 for that
 }
 
-func probe(ctx context.Context, url string, o options) error {
+// Narrowed returns the mode that the file of an SQLite store had, if others than its owner had rights to it. Open
+// takes these away. It returns 0 if there was nothing to do.
+func (s *Store) Narrowed() os.FileMode { return s.narrowed }
+
+// Probe returns nil if the store at a URL could be opened and written to now, else an error like Open's. It creates and
+// changes nothing, and does not disturb processes that have the store open.
+func Probe(ctx context.Context, url string, given ...Options) error {
+	o := append(given, Options{})[0]
 	p, err := placeOf(url)
 	if err != nil {
 		return err

@@ -16,50 +16,17 @@ type Upstream struct {
 	URL  string
 }
 
-// A referencedError: rows refer to an upstream that the config drops or gives another form. Its callbacks would be
-// refused or read in the wrong form, and its bills could not be read or cancelled.
-type referencedError struct {
-	Upstream Upstream // as the store has it
-	Form     string   // in the config; "" if it was dropped
-}
-
-func (e *referencedError) Error() string {
-	u := e.Upstream
-	if e.Form == "" {
-		return fmt.Sprintf("store: upstream %q is no longer in the config, but bills, callbacks or callback "+
+// referenced refuses a config that drops an upstream to which rows refer, or gives it another form, "" if it was
+// dropped: its callbacks would be refused or read in the wrong form, and its bills could not be read or cancelled.
+func referenced(u Upstream, form string) error {
+	if form == "" {
+		return fmt.Errorf("store: upstream %q is no longer in the config, but bills, callbacks or callback "+
 			"addresses of it are still there: "+
 			"name it as before, with the form %q; its url may be another", u.Name, u.Form)
 	}
-	return fmt.Sprintf("store: upstream %q has the form %q in the config, but bills, callbacks or callback "+
+	return fmt.Errorf("store: upstream %q has the form %q in the config, but bills, callbacks or callback "+
 		"addresses from when it had the form %q are still there: "+
-		"name it as before, and give the one with the form %q another name", u.Name, e.Form, u.Form, e.Form)
-}
-
-// An exchangedError: the config gives an upstream the address that another one had. Calls about bills would go to the
-// wrong backend, where bills could be made a second time.
-type exchangedError struct {
-	Upstream, URL string // as in the config
-	Was           string // the upstream that had the address
-}
-
-func (e *exchangedError) Error() string {
-	return fmt.Sprintf("store: upstreams.%s.url is %s in the config, but that is the address that upstream %q "+
-		"had, and partners have called or bills are there: "+
-		"give each upstream its own address; to exchange what old and new mean, change the stages of partners "+
-		"instead", e.Upstream, e.URL, e.Was)
-}
-
-// A movedError: the config gives an upstream that owns bills another address, and AllowMove was not called.
-type movedError struct {
-	Upstream, Was, URL string
-}
-
-func (e *movedError) Error() string {
-	return fmt.Sprintf("store: upstreams.%[1]s.url is %[3]s in the config, but it was %[2]s, and there are "+
-		"bills at it: "+
-		"if the same backend with the same bills is at the new address, run billbridge rollout moved %[1]s --by "+
-		"NAME first (it holds for 24 hours); if it is another backend, give it another name",
-		e.Upstream, e.Was, e.URL)
+		"name it as before, and give the one with the form %q another name", u.Name, form, u.Form, form)
 }
 
 // moveWithin is how long AllowMove holds.
@@ -124,7 +91,7 @@ func (s *Store) Reconcile(
 					SELECT EXISTS (SELECT 1 FROM billbridge_addresses WHERE upstream = $1)
 					OR EXISTS (SELECT 1 FROM billbridge_callbacks WHERE upstream = $1)
 					OR EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')`, u.Name) {
-					q.refuse(&referencedError{u.Upstream, next.Form})
+					q.refuse(referenced(u.Upstream, next.Form))
 				}
 			case next.URL != u.URL:
 				moved = append(moved, u.Upstream)
@@ -180,7 +147,11 @@ func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at ti
 				SELECT EXISTS (SELECT 1 FROM billbridge_seen) OR EXISTS (SELECT 1 FROM billbridge_addresses)
 				OR EXISTS (SELECT 1 FROM billbridge_callbacks) OR EXISTS (SELECT 1 FROM billbridge_owners
 					WHERE state <> 'released')`) {
-				q.refuse(&exchangedError{next.Name, next.URL, other.Name})
+				// Bills could be made a second time.
+				q.refuse(fmt.Errorf("store: upstreams.%s.url is %s in the config, but that is the address that upstream "+
+					"%q had, and partners have called or bills are there: "+
+					"give each upstream its own address; to exchange what old and new mean, change the stages of "+
+					"partners instead", next.Name, next.URL, other.Name))
 			}
 		}
 		if was < 0 || !routed || !known[was].MayMove.At.IsZero() && at.Sub(known[was].MayMove.At) < moveWithin {
@@ -188,7 +159,11 @@ func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at ti
 		}
 		if value[bool](q,
 			"SELECT EXISTS (SELECT 1 FROM billbridge_owners WHERE upstream = $1 AND state <> 'released')", next.Name) {
-			q.refuse(&movedError{next.Name, known[was].URL, next.URL})
+			q.refuse(fmt.Errorf("store: upstreams.%[1]s.url is %[3]s in the config, but it was %[2]s, and there are "+
+				"bills at it: "+
+				"if the same backend with the same bills is at the new address, run billbridge rollout moved %[1]s "+
+				"--by NAME first (it holds for 24 hours); if it is another backend, give it another name",
+				next.Name, known[was].URL, next.URL))
 		}
 	}
 }

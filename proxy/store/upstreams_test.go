@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -88,11 +87,7 @@ func TestReconcileRefuses(t *testing.T) {
 						break
 					}
 					moved, err := s.Reconcile(t.Context(), now, true, noon)
-					var referenced *store.ReferencedError
-					if !errors.As(err, &referenced) {
-						t.Fatalf("Reconcile(%v): %v", now, err)
-					}
-					equal(t, "the error", *referenced, store.ReferencedError{Upstream: older, Form: form})
+					equal(t, "the error", fmt.Sprint(err), store.Referenced(older, form).Error())
 					equal(t, "moved", moved, nil)
 				}
 				years := noon.Add(10 * 365 * 24 * time.Hour)
@@ -139,7 +134,7 @@ func TestReferencedErrorSaysWhatToDo(t *testing.T) {
 		"v2": `store: upstream "old" has the form "v2" in the config, but bills, callbacks or callback addresses from when it had the form "legacy" are still there: ` +
 			`name it as before, and give the one with the form "v2" another name`,
 	} {
-		equal(t, "text", (&store.ReferencedError{Upstream: older, Form: form}).Error(), want)
+		equal(t, "text", store.Referenced(older, form).Error(), want)
 	}
 }
 
