@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
@@ -96,36 +97,29 @@ func backup(ctx context.Context, file, to string, progress func(written, of int6
 
 // vacuumInto copies what is committed, log included, as of one moment.
 func vacuumInto(ctx context.Context, source, to string) error {
-	db, err := connect(source, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)"}}, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	// approach has read the file without its log: look again.
-	if err := run(ctx, db, func(q tx) { examine(q, forSQLite) }); err != nil {
-		return err
-	}
-	_, err = db.ExecContext(ctx, "VACUUM INTO $1", to)
-	return err
+	values := url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)"}}
+	return oneFile(source, values, func(db *sql.DB) error {
+		return run(ctx, db, func(q tx) {
+			examine(q, forSQLite) // approach has read the file without its log: look again
+			q.exec("VACUUM INTO $1", to)
+		})
+	})
 }
 
 // examine reads a copy as Open would read it.
 func (c *Copy) examine(ctx context.Context, path string) error {
 	source := (&url.URL{Scheme: "file", Path: path}).String()
-	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}}, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	return run(ctx, db, func(q tx) {
-		if recognise(q) {
-			q.fail(errors.New("the copy is not a store of billbridge"))
-		}
-		if examine(q, forSQLite).version > 1 { // the first version had no ledger
-			c.Bills = value[int](q, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''")
-		}
-		c.Addresses = value[int](q, "SELECT count(*) FROM billbridge_addresses")
-		c.Callbacks = value[int](q, "SELECT count(*) FROM billbridge_callbacks")
+	return oneFile(source, url.Values{"mode": {"ro"}, "immutable": {"1"}}, func(db *sql.DB) error {
+		return run(ctx, db, func(q tx) {
+			if recognise(q) {
+				q.fail(errors.New("the copy is not a store of billbridge"))
+			}
+			if examine(q, forSQLite).version > 1 { // the first version had no ledger
+				c.Bills = value[int](q, "SELECT count(*) FROM billbridge_owners WHERE upstream <> ''")
+			}
+			c.Addresses = value[int](q, "SELECT count(*) FROM billbridge_addresses")
+			c.Callbacks = value[int](q, "SELECT count(*) FROM billbridge_callbacks")
+		})
 	})
 }
 

@@ -35,7 +35,7 @@ func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
 func (s *Store) Assign(
 	ctx context.Context, partner partner.ID, bill, upstream, by string, at time.Time, forced bool,
 ) error {
-	if err := ownable(partner, bill, upstream, at); err != nil {
+	if err := ownable(partner, bill, at, upstream); err != nil {
 		return err
 	}
 	end := s.estimatedEnd(at)

@@ -101,7 +101,7 @@ const (
 func (s *Store) Own(
 	ctx context.Context, partner partner.ID, bill, upstream string, now, until time.Time,
 ) (Create, error) {
-	if err := ownable(partner, bill, upstream, now); err != nil {
+	if err := ownable(partner, bill, now, upstream); err != nil {
 		return Create{}, err
 	}
 	until, estimated := s.end(now, until)
@@ -204,7 +204,7 @@ const over = "$5 = 'not made' AND state = 'pending' AND uncertain = 0 AND create
 // row is returned with ErrCreateInProgress: the caller must not get that answer. (A create from the future comes from
 // a wrong clock, and counts as old.) If the bill is owned nothing changes: its upstream decides on the answer.
 func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, since time.Time) (Owner, error) {
-	if err := ownable(partner, bill, "any", now); err != nil {
+	if err := ownable(partner, bill, now); err != nil {
 		return Owner{}, err
 	}
 	now, since = s.stamp(now), s.stamp(since)
@@ -236,7 +236,7 @@ func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, 
 // pending before the store was declared restored does not count: it may have been released after the backup, and the
 // bill made at the other upstream.
 func (s *Store) Found(ctx context.Context, partner partner.ID, bill, upstream string, now time.Time) (Owner, error) {
-	if err := ownable(partner, bill, upstream, now); err != nil {
+	if err := ownable(partner, bill, now, upstream); err != nil {
 		return Owner{}, err
 	}
 	// Most bills that are read are owned by that upstream already: then nothing is written.
@@ -314,11 +314,11 @@ func owner(q tx, partner partner.ID, bill string) (o Owner, known bool) {
 const billAtMost = 1000
 
 // ownable refuses what cannot be stored, or not be found again.
-func ownable(partner partner.ID, bill, upstream string, now time.Time) error {
+func ownable(partner partner.ID, bill string, at time.Time, names ...string) error {
 	if bill == "" || len(bill) > billAtMost || columnValues([]any{bill}) != nil {
 		return ErrBill
 	}
-	return needs(partner, now, upstream)
+	return needs(partner, at, names...)
 }
 
 const (

@@ -67,11 +67,15 @@ var (
 	// Replay makes callbacks due now, with the ids they have. A replayed callback keeps its place in its order: it waits
 	// for an attempt under way at a later one, and is delivered before all later ones that are still waiting.
 	Replay = Decision{
-		CallbackReplayed, []State{Dead, Delivered}, Waiting,
+		CallbackReplayed,
+		[]State{Dead, Delivered},
+		Waiting,
 		"state = 'waiting', attempts = 0, next = $1, due = $1, lease = '', done = NULL",
 	}
 	Drop = Decision{
-		CallbackDropped, []State{Dead}, Dropped,
+		CallbackDropped,
+		[]State{Dead},
+		Dropped,
 		"state = 'dropped', next = $1, due = $1, lease = '', done = $1",
 	}
 )

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -64,14 +65,15 @@ func (e *postgresEngine) reused(_ context.Context, c *pgx.Conn) error {
 
 // check looks for the numbers of this gateway on a server, and waits until the other gateways have found theirs. If a
 // number is lower, or a gateway does not find its numbers in time, the store counts as restored. It uses a connection
-// of its own.
+// of its own. The zero server is the one that answers.
 func (e *postgresEngine) check(ctx context.Context, s pgServer) error {
 	outcome := Proven
 	if err := onePool(e.url, 1, func(db *sql.DB) error {
 		decide := func(doing string, f func(tx)) error {
 			if err := within(ctx, db, sql.LevelReadCommitted, func(t *sql.Tx) error {
 				return run(ctx, t, func(q tx) {
-					if value[pgServer](q, thisServer) != s {
+					now := value[pgServer](q, thisServer)
+					if s = cmp.Or(s, now); s != now {
 						q.fail(errors.New("another server answers than a moment ago"))
 					}
 					advisoryLock(q, exclusive, "fail-over") // one gateway at a time, so that a loss is declared once
@@ -117,13 +119,7 @@ func (e *postgresEngine) check(ctx context.Context, s pgServer) error {
 
 // begun starts the guard, after the tables are there.
 func (e *postgresEngine) begun(ctx context.Context) error {
-	var s pgServer
-	if err := onePool(e.url, 1, func(db *sql.DB) error {
-		return run(ctx, db, func(q tx) { s = value[pgServer](q, thisServer) })
-	}); err != nil {
-		return err
-	}
-	if err := e.check(ctx, s); err != nil {
+	if err := e.check(ctx, pgServer{}); err != nil {
 		return err
 	}
 	e.guarding.Store(true)

@@ -26,21 +26,16 @@ func probeSQLite(ctx context.Context, file string, o Options) error {
 	if err != nil {
 		return explained(err)
 	}
-	db, err := connect(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}}, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	errTried := errors.New("tried")
-	err = o.patiently(ctx, func() error {
-		return within(ctx, db, sql.LevelDefault, func(t *sql.Tx) error {
-			return cmp.Or(run(ctx, t, o.tryToWrite), errTried) // nothing is committed
+	return explained(oneFile(source, url.Values{"mode": {"rw"}, "_txlock": {"immediate"}}, func(db *sql.DB) error {
+		return o.patiently(ctx, func() error {
+			t, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = t.Rollback() }() // always
+			return run(ctx, t, o.tryToWrite)
 		})
-	})
-	if errors.Is(err, errTried) {
-		return nil
-	}
-	return explained(err)
+	}))
 }
 
 // wait is how long SQLite waits for the lock of another process.

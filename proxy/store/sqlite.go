@@ -193,12 +193,20 @@ func connect(source string, values url.Values, most int) (*sql.DB, error) {
 // the file's log; prepare looks again. Opened immutable: a concurrent checkpoint would look like corruption.
 // writable_schema(1) keeps SQLite from reporting that.
 func recogniseUntouched(ctx context.Context, source string) error {
-	db, err := connect(source, url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"writable_schema(1)"}}, 1)
+	values := url.Values{"mode": {"ro"}, "immutable": {"1"}, "_pragma": {"writable_schema(1)"}}
+	return oneFile(source, values, func(db *sql.DB) error {
+		return run(ctx, db, func(q tx) { recognise(q) })
+	})
+}
+
+// oneFile runs f on a connection for it alone.
+func oneFile(source string, values url.Values, f func(*sql.DB) error) error {
+	db, err := connect(source, values, 1)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }()
-	return run(ctx, db, func(q tx) { recognise(q) })
+	return f(db)
 }
 
 // recognise reports whether a file is new, and refuses one that is neither new nor a store. It changes nothing. Of a

@@ -31,10 +31,7 @@ type Reading struct {
 // place. It stays until RecordRead resolves it.
 func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	ctx = patient(ctx)
-	if err := ownable(w.Partner, w.Bill, w.Upstream, w.At); err != nil {
-		return err
-	}
-	if err := needs(w.Partner, w.At, w.Operation, w.Read.Finding); err != nil {
+	if err := ownable(w.Partner, w.Bill, w.At, w.Upstream, w.Operation, w.Read.Finding); err != nil {
 		return err
 	}
 	return s.exec(ctx, "recording an unknown outcome", `
@@ -58,7 +55,7 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 func (s *Store) RecordRead(
 	ctx context.Context, partner partner.ID, bill, upstream string, r Reading, resolves time.Time, ended bool,
 ) error {
-	if err := ownable(partner, bill, upstream, r.At); err != nil {
+	if err := ownable(partner, bill, r.At, upstream); err != nil {
 		return err
 	}
 	r.At, resolves = s.stamp(r.At), s.stamp(resolves) // they are compared with times of other gateways
@@ -89,14 +86,7 @@ func (s *Store) RecordRead(
 func (s *Store) MarkDoubled(
 	ctx context.Context, partner partner.ID, bill, operation, request string, now time.Time,
 ) (first bool, err error) {
-	if err := ownable(partner, bill, "any", now); err != nil {
-		return false, err
-	}
-	known, err := read(ctx, s, "looking for a bill at both upstreams", func(q tx) bool {
-		return value[bool](q, "SELECT EXISTS (SELECT 1 FROM billbridge_doubled WHERE partner = $1 AND bill = $2)",
-			partner, bill)
-	})
-	if err != nil || known {
+	if err := ownable(partner, bill, now); err != nil {
 		return false, err
 	}
 	return write(ctx, s, "recording that a bill is at both upstreams", func(q tx) bool {
