@@ -3,9 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -150,32 +148,6 @@ func TestLongRegistration(t *testing.T) {
 		a.ID = "b"
 		if id, err := s.Bind(t.Context(), a); id != "a" || err != nil {
 			t.Errorf("again: %q, %v", id, err)
-		}
-	})
-}
-
-// Many equal registrations that two replicas get at the same time get one id.
-func TestRegistrationsAtOnce(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		replicas := replicasOn(t, url, 2)
-		for round := range 10 {
-			var given [16]string
-			var senders sync.WaitGroup
-			for i := range given {
-				senders.Go(func() {
-					var err error
-					a := registration(fmt.Sprintf("%d-%d", round, i), fmt.Sprint(round), noon)
-					if given[i], err = replicas[i%2].Bind(t.Context(), a); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			senders.Wait()
-			all := given[:]
-			slices.Sort(all)
-			equal(t, "ids", len(slices.Compact(all)), 1)
-			equal(t, "there", len(bound(t, replicas[0], all[0])), 1)
 		}
 	})
 }

@@ -191,36 +191,6 @@ func TestConcurrentCountsAreAllAdded(t *testing.T) {
 	})
 }
 
-// SQLite runs an addition again if another write of its transaction fails. It counts once.
-func TestCountsAreAddedOnceAfterAFailure(t *testing.T) {
-	t.Parallel()
-	s := open(t, proxytest.SQLite(t))
-	add(t, s, noon, counted("one", "read.a", "1"))
-	release := s.Hold()
-	added, unset, merges := make(chan error, 1), make(chan error, 1), 0
-	go func() {
-		_, err := s.AddCounts(t.Context(), "1", []store.Counts{counted("one", "read.a", "10"), counted("one", "read.b", "20")}, noon,
-			func(have, more []byte) ([]byte, error) {
-				merges++
-				return sum(have, more)
-			})
-		added <- err
-	}()
-	proxytest.Eventually(t, func() bool { return s.Waiting() == 1 }, nil)
-	go func() { unset <- s.UnsetStage(t.Context(), partner.Of("one"), "anna", noon) }()
-	proxytest.Eventually(t, func() bool { return s.Waiting() == 2 }, nil)
-	release()
-	if err := <-added; err != nil {
-		t.Error(err)
-	}
-	if err := <-unset; !errors.Is(err, store.ErrNotFound) {
-		t.Error(err)
-	}
-	equal(t, "merges", merges, 2)
-	a, b := counted("one", "read.a", "11"), counted("one", "read.b", "20")
-	equal(t, "the counts", countsOf(t, s, "1", ""), []store.Counts{a, b})
-}
-
 // A reset removes the counts of all versions, and the audit log has the partner and the operator.
 func TestResetCounts(t *testing.T) {
 	t.Parallel()
@@ -327,31 +297,6 @@ func TestOldCountsAreRemoved(t *testing.T) {
 			}
 		}
 		equal(t, "what is left", len(countsOf(t, s, "1", "")), many)
-	})
-}
-
-// The counts of a range are those of its partners, of one version or of all.
-func TestCountsOfARange(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		s := replicasOn(t, url, 1)[0]
-		var all []store.Counts
-		for i := range 10 {
-			all = append(all, counted(fmt.Sprint("key", i), "read", strconv.Itoa(i)))
-		}
-		slices.SortFunc(all, func(a, b store.Counts) int { return cmp.Compare(a.Partner, b.Partner) })
-		add(t, s, noon, all...)
-		in := store.After(all[2].Partner).Through(all[6].Partner)
-		for _, version := range []string{"1", ""} {
-			got, err := s.CountsIn(t.Context(), version, in)
-			if err != nil {
-				t.Fatal(err)
-			}
-			equal(t, "of version "+version, got, all[3:7])
-		}
-		if got, err := s.CountsIn(t.Context(), "2", in); err != nil || len(got) != 0 {
-			t.Errorf("of another version: %v %v", got, err)
-		}
 	})
 }
 

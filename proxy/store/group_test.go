@@ -16,35 +16,6 @@ import (
 	"billbridge/proxy/store"
 )
 
-// All writes of a group commit are stored.
-func TestGroupCommit(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		const senders, each = 64, 5
-		s := open(t, url)
-		var sending sync.WaitGroup
-		for n := range senders {
-			sending.Go(func() {
-				for i := range each {
-					accept(t, s, callback(fmt.Sprintf("%d-%d", n, i), fmt.Sprint(n)))
-				}
-			})
-		}
-		sending.Wait()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		s = open(t, url)
-		for n := range senders {
-			for i := range each {
-				if _, err := s.Get(t.Context(), fmt.Sprintf("%d-%d", n, i)); err != nil {
-					t.Errorf("%d-%d: %v", n, i, err)
-				}
-			}
-		}
-	})
-}
-
 // A claim whose caller has gone before it runs claims nothing: its callbacks would wait for the end of a lease without a holder.
 func TestCancelledClaimTakesNothing(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -259,42 +258,6 @@ func TestOwnRefuses(t *testing.T) {
 	})
 }
 
-// Changed is when a bill came into its state. A later create does not change it.
-func TestChangedIsWhenTheStateBegan(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
-		step := 0
-		is := func(o store.Owner, err error, want int) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-			equal(t, fmt.Sprint("changed, at step ", step), o.Changed, at(want))
-			step++
-		}
-		create := func(want int) store.Create {
-			t.Helper()
-			c := ownUntil(t, s, "b", "old", at(step), time.Time{})
-			is(c.Owner, nil, want)
-			return c
-		}
-		end := func(c store.Create, outcome store.Outcome, want int) {
-			t.Helper()
-			o, err := s.Complete(t.Context(), c, outcome, at(step))
-			is(o, err, want)
-		}
-		first, second := create(0), create(0)
-		end(first, store.NotSent, 0)
-		end(second, store.Refused, 3)
-		third, fourth, fifth := create(4), create(4), create(4)
-		end(third, store.Unknown, 4)
-		end(fourth, store.Succeeded, 8)
-		end(fifth, store.Succeeded, 8)
-		o, err := s.Found(t.Context(), partner.Of("one"), "b", "old", at(10))
-		is(o, err, 8)
-	})
-}
-
 // Own returns a new row equal to the one that is read later, whatever the time and its zone.
 func TestOwnReturnsTheStoredRow(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
@@ -305,45 +268,6 @@ func TestOwnReturnsTheStoredRow(t *testing.T) {
 				c := ownUntil(t, s, bill, "old", now, until)
 				equal(t, "returned", c.Owner, ownerOf(t, s, bill))
 			}
-		}
-	})
-}
-
-// Many creates of one bill at two replicas that prefer different upstreams all go to one of them. After all were refused, the
-// next create may go to either.
-func TestConcurrentCreatesGoToOneUpstream(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		replicas := replicasOn(t, url, 2)
-		for round := range 10 {
-			bill := fmt.Sprint("b", round)
-			creates := make([]store.Create, 32)
-			all := func(do func(i int) error) {
-				t.Helper()
-				var doing sync.WaitGroup
-				for i := range creates {
-					doing.Go(func() {
-						if err := do(i); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				doing.Wait()
-			}
-			all(func(i int) (err error) {
-				creates[i], err = replicas[i%2].Own(t.Context(), partner.Of("one"), bill, fmt.Sprint("side", i%4), noon, time.Time{})
-				return err
-			})
-			for _, c := range creates {
-				equal(t, "upstream", c.Upstream, creates[0].Upstream)
-			}
-			equal(t, "they are", ownerOf(t, replicas[0], bill).Open, len(creates))
-			all(func(i int) error {
-				_, err := replicas[(i+1)%2].Complete(t.Context(), creates[i], store.Refused, noon)
-				return err
-			})
-			equal(t, "it is", inWords(ownerOf(t, replicas[0], bill)), creates[0].Upstream+" released 0")
-			equal(t, "the next goes to", own(t, replicas[1], bill, "another").Upstream, "another")
 		}
 	})
 }
@@ -364,23 +288,5 @@ func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
 		if o := ownerOf(t, s, "b"); o.Upstream != "new" || o.State != store.Owned {
 			t.Errorf("%+v", o)
 		}
-	})
-}
-
-// A bill that was found stays owned, with its time, when its create ends.
-func TestFoundBillStaysOwnedWhenItsCreateEnds(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		c, err := s.Own(t.Context(), partner.Of("one"), "b", "new", noon, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Found(t.Context(), partner.Of("one"), "b", "new", noon.Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-		o, err := s.Complete(t.Context(), c, store.Succeeded, noon.Add(time.Hour))
-		if err != nil || o.State != store.Owned || !o.Changed.Equal(noon.Add(time.Minute)) || o.Open != 0 {
-			t.Errorf("%+v, %v", o, err)
-		}
-		equal(t, "the row", ownerOf(t, s, "b"), o)
 	})
 }

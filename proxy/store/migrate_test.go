@@ -92,29 +92,6 @@ func TestNewerSchema(t *testing.T) {
 	})
 }
 
-// A migration that fails is rolled back.
-func TestFailedMigrationChangesNothing(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		if strings.HasPrefix(url, "sqlite") {
-			if err := open(t, url).Close(); err != nil { // so that the file is ours
-				t.Fatal(err)
-			}
-		}
-		db := raw(t, url)
-		run(t, db, "DROP TABLE IF EXISTS billbridge_schema", "DROP TABLE IF EXISTS billbridge_addresses")
-		run(t, db, "CREATE TABLE IF NOT EXISTS billbridge_callbacks (somebody_elses INTEGER)") // the second of the file
-		if _, err := store.Open(t.Context(), url); err == nil || !strings.Contains(err.Error(), "0001_callbacks.sql") {
-			t.Errorf("%v", err)
-		}
-		for _, table := range []string{"billbridge_schema", "billbridge_addresses"} {
-			if _, err := db.Exec("SELECT * FROM " + table); err == nil {
-				t.Errorf("%s was left", table)
-			}
-		}
-	})
-}
-
 // firstVersion makes a database as the first version of the tables had it, with a row in each.
 func firstVersion(t *testing.T, url string) *sql.DB {
 	t.Helper()
@@ -346,29 +323,5 @@ func TestPostgresReadOnly(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "is read-only: a standby") || !store.Unreachable(err) {
 		t.Errorf("%v", err)
-	}
-}
-
-// The tables of both engines are equal: their migrations differ only in types.
-func TestMigrationsMatch(t *testing.T) {
-	t.Parallel()
-	shape := func(engine, file string) (lines []string) {
-		text, err := os.ReadFile("migrations/" + engine + "/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(text)) {
-			words := strings.Fields(line)
-			switch {
-			case strings.HasPrefix(line, "\t"):
-				lines = append(lines, words[0])
-			case strings.HasPrefix(line, "CREATE"), strings.HasPrefix(line, "INSERT"):
-				lines = append(lines, strings.TrimSpace(line))
-			}
-		}
-		return lines
-	}
-	for _, file := range []string{"0001_callbacks.sql", "0002_rollout.sql", "0005_ended.sql", "0006_rows.sql", "0007_keys.sql", "0008_pages.sql", "0010_doubled_repeats.sql"} {
-		equal(t, file, shape("postgres", file), shape("sqlite", file))
 	}
 }

@@ -66,12 +66,14 @@ func (m *model) accept(t *rapid.T) {
 	c := callback(fmt.Sprint("c", m.made), bill)
 	c.Digest = [32]byte{byte(rapid.IntRange(0, 2).Draw(t, "digest"))}
 	c.Host = fmt.Sprint("h", rapid.IntRange(0, 2).Draw(t, "host"))
-	c.Received = m.now
+	c.Upstream = rapid.SampledFrom(backends).Draw(t, "upstream")
+	c.Address += rapid.SampledFrom([]string{"", "", " again"}).Draw(t, "address")
+	c.Received = m.now.Add(-time.Duration(rapid.IntRange(0, 2).Draw(t, "late")) * time.Second) // by another replica's clock
 	c.Next = m.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "wait")) * time.Second)
 	c.Once = rapid.Bool().Draw(t, "once")
 	var repeats *row
 	for _, r := range m.rows { // the last of its order decides, or with Once any of them
-		if r.Order == c.Order && (r.Digest == c.Digest && r.Received.After(m.now.Add(-window))) {
+		if r.Order == c.Order && r.Digest == c.Digest && r.Address == c.Address && r.Received.After(c.Received.Add(-window)) {
 			repeats = r
 		} else if r.Order == c.Order && !c.Once {
 			repeats = nil
@@ -82,7 +84,7 @@ func (m *model) accept(t *rapid.T) {
 	m.check(err)
 	equal(t, "fresh", fresh, want)
 	if !want {
-		repeats.Repeats, repeats.Repeated = repeats.Repeats+1, m.now
+		repeats.Repeats, repeats.Repeated = repeats.Repeats+1, c.Received
 	}
 	if want {
 		c.Once = false // it is not stored

@@ -121,7 +121,7 @@ func TestBusyPoolerIsRecognisedEachTime(t *testing.T) {
 					_ = db.Close()
 				})
 			}
-			const times = 240
+			const times = 80
 			refused := 0
 			for range times {
 				err := store.Probe(t.Context(), address)

@@ -73,7 +73,7 @@ func TestConcurrentUnbindKeepsTheOtherAddress(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
-		for round := range 50 {
+		for round := range 15 {
 			var given [8]string
 			var calls sync.WaitGroup
 			for i := range given {
@@ -110,18 +110,17 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 			}
 		}
 		s := replicas[0]
-		for i := range 400 {
-			bind(t, s, address(fmt.Sprint("a", i), fmt.Sprint("b", i)))
-			own(t, s, fmt.Sprint("b", i), "new")
-		}
-		for i := range 199 {
-			u := store.UnknownWrite{
-				Partner: partner.Of("one"), Bill: fmt.Sprint("b", i), Operation: "bill.create", Upstream: "new", At: noon, Read: store.Reading{Finding: "not asked"},
-			}
-			if err := s.RecordUnknown(t.Context(), u); err != nil {
-				t.Fatal(err)
-			}
-		}
+		bind(t, s, address("a", "b"))
+		own(t, s, "b", "new")
+		noAnswer(t, s, "b", "bill.create", noon)
+		const copies = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 399) INSERT INTO billbridge_"
+		run(t, raw(t, url),
+			copies+"addresses (id, upstream, operation, partner, bill, store, form, url, created, unproven) "+
+				"SELECT id || i, upstream, operation, partner, bill, store, form, url, created, unproven FROM n, billbridge_addresses",
+			copies+"owners (partner, bill, upstream, state, creates, uncertain, changed) "+
+				"SELECT partner, bill || i, upstream, state, creates, uncertain, changed FROM n, billbridge_owners",
+			copies+"unknown (partner, bill, operation, upstream, request, at, finding, state, amount) "+
+				"SELECT partner, bill || i, operation, upstream, request, at, finding, state, amount FROM n, billbridge_unknown WHERE i < 199")
 		may(s, "one", true) // it has 999
 		bind(t, s, address("last", "last"))
 		may(s, "one", false)

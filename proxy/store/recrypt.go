@@ -60,7 +60,7 @@ func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, e
 	}
 	for after := ""; ; after = " AND " + t.key + " > $2" {
 		query := fmt.Sprintf("SELECT %s, id, url, %s FROM %s WHERE %s%s ORDER BY %s LIMIT %d %s",
-			t.key, t.body, t.name, where, after, t.key, recryptAtOnce, s.passOver())
+			t.key, t.body, t.name, where, after, t.key, min(s.batch, recryptAtOnce), s.passOver())
 		found, err := write(ctx, s, "encrypting rows", func(q tx) []sealed {
 			found := list[sealed](q, query, args...)
 			for _, r := range found {

@@ -2,12 +2,10 @@ package store_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -72,28 +70,5 @@ func TestOwnersAreRemovedAfterTheirRetention(t *testing.T) {
 		sweep(retention + 365*day)
 		// These have no end, or an impossible one: a year after they were created or found.
 		sweep(retention+365*day+time.Millisecond, "found", "no end again", "owned", "uncertain", "pending", "then no end", "no end first", "over before", "the year 1")
-	})
-}
-
-// Callbacks and owners are removed after their own retention.
-func TestCallbacksAndOwnersHaveTheirOwnRetention(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		s := openSmall(t, url, 0)
-		const many = 10 + 10 + 1 // more than one batch
-		for i := range many {
-			settle(t, s, own(t, s, fmt.Sprint("b", i), "old"), store.Refused)
-		}
-		become(t, s, callback("c", "b0"), store.Delivered)
-		years := noon.Add(10 * 365 * 24 * time.Hour)
-		if n, err := s.Sweep(t.Context(), years, time.Hour); n != 1 || err != nil {
-			t.Errorf("Sweep = %d, %v", n, err)
-		}
-		equal(t, "the owner", ownerOf(t, s, "b0").State, store.Released)
-		become(t, s, callback("c", "b0"), store.Delivered)
-		if n, err := s.SweepOwners(t.Context(), years, years, time.Hour); n != many || err != nil {
-			t.Errorf("SweepOwners = %d, %v", n, err)
-		}
-		get(t, s, "c")
 	})
 }
