@@ -290,3 +290,39 @@ func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
 		}
 	})
 }
+
+// Changed is when a bill came into its state. A later create does not change it.
+func TestChangedIsWhenTheStateBegan(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+		step := 0
+		is := func(o store.Owner, err error, want int) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, fmt.Sprint("changed, at step ", step), o.Changed, at(want))
+			step++
+		}
+		create := func(want int) store.Create {
+			t.Helper()
+			c := ownUntil(t, s, "b", "old", at(step), time.Time{})
+			is(c.Owner, nil, want)
+			return c
+		}
+		end := func(c store.Create, outcome store.Outcome, want int) {
+			t.Helper()
+			o, err := s.Complete(t.Context(), c, outcome, at(step))
+			is(o, err, want)
+		}
+		first, second := create(0), create(0)
+		end(first, store.NotSent, 0)
+		end(second, store.Refused, 3)
+		third, fourth, fifth := create(4), create(4), create(4)
+		end(third, store.Unknown, 4)
+		end(fourth, store.Succeeded, 8)
+		end(fifth, store.Succeeded, 8)
+		o, err := s.Found(t.Context(), partner.Of("one"), "b", "old", at(10))
+		is(o, err, 8)
+	})
+}

@@ -42,7 +42,7 @@ func TestFailedStatementEndsItsCall(t *testing.T) {
 			if n := q.exec("INSERT INTO done VALUES (1)"); n != 0 {
 				t.Errorf("after a query that fails %s: %d rows", what, n)
 			}
-			if all := list[int64](q, three); all != nil {
+			if all := list[int64](q, "INSERT INTO done VALUES (2) RETURNING n"); all != nil {
 				t.Errorf("after a query that fails %s: %v", what, all)
 			}
 		}); err == nil {
@@ -54,8 +54,16 @@ func TestFailedStatementEndsItsCall(t *testing.T) {
 		if n := q.exec("INSERT INTO done VALUES (1)"); n != 0 {
 			t.Errorf("after a refusal: %d rows", n)
 		}
+		list[int64](q, "INSERT INTO done VALUES (2) RETURNING n")
 		q.fail(ErrNotFound)
 	}); err != nil {
 		t.Error("a refusal is not to be rolled back:", err)
+	}
+	if err := run(ctx, db, func(q tx) {
+		if n := value[int](q, "SELECT count(*) FROM done"); n != 0 {
+			t.Errorf("%d rows were written after the end", n)
+		}
+	}); err != nil {
+		t.Error(err)
 	}
 }

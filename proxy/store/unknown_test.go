@@ -87,6 +87,10 @@ func TestEndedBillsAreNotOpen(t *testing.T) {
 		}
 		equal(t, "ended", o.Ended, at)
 
+		// A create that the upstream refused makes no other bill.
+		settle(t, s, ownUntil(t, s, "b1", "old", at.Add(time.Second), later), store.Refused)
+		equal(t, "ended, after a refused create", ownerOf(t, s, "b1").Ended, at)
+
 		// The id is used again: another bill.
 		made(t, s, "b1", "old", at.Add(time.Minute), later)
 		if o, err = s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || !o.Ended.IsZero() {
