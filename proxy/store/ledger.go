@@ -157,7 +157,7 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		return Owner{}, errors.New("store: only a create that came from Own can be settled, at a time")
 	}
 	ended := map[Outcome]string{
-		Succeeded: "made", Refused: "not made", NotSent: "not made", Unknown: "unknown", Taken: "unknown",
+		Succeeded: "created", Refused: "not created", NotSent: "not created", Unknown: "unknown", Taken: "unknown",
 	}[outcome]
 	if ended == "" {
 		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
@@ -173,14 +173,14 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	return write(ctx, s, "recording how a create ended", func(q tx) Owner {
 		o, open := find[Owner](q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''),
-				state = CASE WHEN $5 = 'made' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,
-				changed = CASE WHEN $5 = 'made' AND state <> 'owned' OR `+over+` THEN $4 ELSE changed END,
+				state = CASE WHEN $5 = 'created' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,
+				changed = CASE WHEN $5 = 'created' AND state <> 'owned' OR `+over+` THEN $4 ELSE changed END,
 				ends = CASE WHEN `+over+` THEN 0 ELSE ends END, -- the next sweep removes a released row
 				uncertain = CASE $5 WHEN 'unknown' THEN 1 ELSE uncertain END,
 				-- If the bill ended before this create, the create may have made another bill with the same id.
-				ended = CASE WHEN $5 <> 'not made' AND ended < tried THEN NULL ELSE ended END
+				ended = CASE WHEN $5 <> 'not created' AND ended < tried THEN NULL ELSE ended END
 			WHERE partner = $1 AND bill = $2 AND replace(creates, $3, '') <> creates
-				AND ($5 <> 'made' OR upstream = $6)
+				AND ($5 <> 'created' OR upstream = $6)
 			RETURNING `+ownerColumns, c.Partner, c.Bill, c.token, now, ended, c.Upstream)
 		switch {
 		case open:
@@ -195,7 +195,7 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 }
 
 // over: no other create can have taken effect, and this one did not.
-const over = "$5 = 'not made' AND state = 'pending' AND uncertain = 0 AND creates = $3"
+const over = "$5 = 'not created' AND state = 'pending' AND uncertain = 0 AND creates = $3"
 
 // Deny is called before a call that arrived at now gets the answer that there is no such bill. From then on Own
 // refuses creates that arrived until now, so that the answer stays true.

@@ -64,8 +64,8 @@ type Decision struct {
 
 // The decisions.
 var (
-	// Replay makes callbacks due now, with the ids they have. A replayed callback keeps its place in its order: it waits
-	// for an attempt under way at a later one, and is delivered before all later ones that are still waiting.
+	// Replay makes callbacks due now, with the ids they have. A replayed callback keeps its place in its order: it
+	// waits for an attempt under way at a later one, and is delivered before all later ones that are still waiting.
 	Replay = Decision{
 		CallbackReplayed,
 		[]State{Dead, Delivered},

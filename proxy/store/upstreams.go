@@ -148,8 +148,8 @@ func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at ti
 				OR EXISTS (SELECT 1 FROM billbridge_callbacks) OR EXISTS (SELECT 1 FROM billbridge_owners
 					WHERE state <> 'released')`) {
 				// Bills could be made a second time.
-				q.refuse(fmt.Errorf("store: upstreams.%s.url is %s in the config, but that is the address that upstream "+
-					"%q had, and partners have called or bills are there: "+
+				q.refuse(fmt.Errorf("store: upstreams.%s.url is %s in the config, but that is the address that "+
+					"upstream %q had, and partners have called or bills are there: "+
 					"give each upstream its own address; to exchange what old and new mean, change the stages of "+
 					"partners instead", next.Name, next.URL, other.Name))
 			}
