@@ -131,13 +131,11 @@ func watchCopy(f *os.File, of int64, progress func(written, of int64)) (stop fun
 	over := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
 		for {
 			select {
 			case <-over:
 				return
-			case <-tick.C:
+			case <-time.After(time.Second):
 				if info, err := f.Stat(); err == nil {
 					progress(info.Size(), of)
 				}

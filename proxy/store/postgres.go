@@ -38,8 +38,7 @@ type postgresEngine struct {
 	checking chan struct{} // holds one: one check of a server at a time
 	lossless bool          // see Options
 
-	using  sync.RWMutex // read-locked while a transaction runs: close waits for them
-	closed bool
+	using sync.RWMutex // read-locked while a transaction runs: close waits for them
 }
 
 func openPostgres(ctx context.Context, url string, o Options, g *guard) (*postgresEngine, error) {
@@ -285,7 +284,7 @@ func (e *postgresEngine) call(ctx context.Context, do func() error) error {
 	return e.try(ctx, func() error {
 		e.using.RLock()
 		defer e.using.RUnlock()
-		if e.closed {
+		if e.isClosing() {
 			return errClosed
 		}
 		return do()
@@ -295,10 +294,9 @@ func (e *postgresEngine) call(ctx context.Context, do func() error) error {
 func (e *postgresEngine) close() error {
 	e.using.Lock()
 	defer e.using.Unlock()
-	if e.closed {
+	if e.isClosing() {
 		return nil
 	}
-	e.closed = true
 	close(e.closing)
 	<-e.gone
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
