@@ -325,3 +325,27 @@ func TestPostgresReadOnly(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The tables of both engines are equal: their migrations differ only in types.
+func TestMigrationsMatch(t *testing.T) {
+	t.Parallel()
+	shape := func(engine, file string) (lines []string) {
+		text, err := os.ReadFile("migrations/" + engine + "/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			words := strings.Fields(line)
+			switch {
+			case strings.HasPrefix(line, "\t"):
+				lines = append(lines, words[0])
+			case strings.HasPrefix(line, "CREATE"), strings.HasPrefix(line, "INSERT"):
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		return lines
+	}
+	for _, file := range []string{"0001_callbacks.sql", "0002_rollout.sql", "0005_ended.sql", "0006_rows.sql", "0007_keys.sql", "0008_pages.sql", "0010_doubled_repeats.sql"} {
+		equal(t, file, shape("postgres", file), shape("sqlite", file))
+	}
+}
