@@ -92,7 +92,7 @@ var errUnlisted = errors.New("the ledger is too large to search it within " + sh
 
 // listBills reads the ledger.
 func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilter) ([]store.ListedBill, int, error) {
-	end, err := o.Rollout.Scan().Begin(ctx)
+	end, err := o.Rollout.BeginScan(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -286,7 +286,7 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	version := answers[operate.Report](d, "GET", "/rollout/report").Table
-	if _, err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON")}}, noon, nil); err != nil {
+	if _, err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON"), Marked: true}}, noon, nil); err != nil {
 		t.Fatal(err)
 	}
 	d.seen("k", time.Hour)

@@ -38,7 +38,7 @@ const examples = "Each line has the first example of its field. Amounts, states,
 // newReport makes the report of what was counted until a time.
 func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []PartnerStatus) Report {
 	r := Report{
-		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits.Filled(),
+		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits,
 		Assumption: evidence.Assumption, Partners: partners, Verdicts: Verdicts(s, limits), Lost: s.Lost,
 	}
 	for i := range r.Verdicts {

@@ -60,11 +60,14 @@ func TestReports(t *testing.T) {
 		},
 		{Partner: other.Short(), StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
 	}
-	whole := operate.NewReport(full.Snapshot(), evidence.Limits{}, until, partners)
+	limits := evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05}
+	whole := operate.NewReport(full.Snapshot(), limits, until, partners)
 	whole.Ignored = []string{"apprMonthly", "apprSign"}
+	fewer := limits
+	fewer.Comparisons, fewer.Bills = 500, 50
 	for name, r := range map[string]operate.Report{
 		"full":  whole,
-		"empty": operate.NewReport(newCounts().Snapshot(), evidence.Limits{Comparisons: 500, Bills: 50}, until, nil),
+		"empty": operate.NewReport(newCounts().Snapshot(), fewer, until, nil),
 	} {
 		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown} {
 			var got bytes.Buffer

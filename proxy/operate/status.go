@@ -282,7 +282,7 @@ func (o *Operator) seen(
 	if only != "" {
 		in = in.Of(only)
 	}
-	if bills, err = o.Rollout.Scan().OpenBills(count, in); err != nil && ctx.Err() == nil && count.Err() != nil {
+	if bills, err = o.Rollout.OpenBills(count, in); err != nil && ctx.Err() == nil && count.Err() != nil {
 		return seen, nil, evidence.Say("too_large", storeTimeout/2), nil
 	}
 	return seen, bills, uncounted, err

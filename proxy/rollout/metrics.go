@@ -10,6 +10,7 @@ import (
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 type metrics struct {
@@ -20,30 +21,31 @@ type metrics struct {
 	partners, verdicts *prometheus.GaugeVec
 }
 
-func newMetrics(to prometheus.Registerer) (*metrics, error) {
+func newMetrics(to prometheus.Registerer) *metrics {
+	with := promauto.With(to)
+	options := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Name: "billbridge_rollout_" + name, Help: help}
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return with.NewCounterVec(prometheus.CounterOpts(options(name, help)), labels)
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return with.NewGaugeVec(prometheus.GaugeOpts(options(name, help)), labels)
+	}
 	m := &metrics{
-		routed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_routed_total", Help: "Calls by the upstream to which they were sent, and the reason.",
-		}, []string{"upstream", "reason"}),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "billbridge_rollout_refused_total", Help: "Calls that were refused because it was not certain which backend has their bill.",
-		}, []string{"reason"}),
-		doubled: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "billbridge_rollout_doubled_total", Help: "How often a bill was found at both backends. An operator must decide on each of these bills.",
-		}),
-		begun: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "billbridge_rollout_begun", Help: "0 while the store is new and rollout begin was not run: both backends are probed for every bill that the ledger does not know. Otherwise 1.",
-		}),
-		ledger: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		routed: counter("routed_total", "Calls by the upstream to which they were sent, and the reason.", "upstream", "reason"),
+		refused: counter("refused_total",
+			"Calls that were refused because it was not certain which backend has their bill.", "reason"),
+		doubled: counter("doubled_total",
+			"How often a bill was found at both backends. An operator must decide on each of these bills.").WithLabelValues(),
+		begun: gauge("begun", "0 while the store is new and rollout begin was not run: both backends are probed for every bill "+
+			"that the ledger does not know. Otherwise 1.").WithLabelValues(),
+		ledger: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "billbridge_rollout_ledger_seconds", Help: "Duration of operations of the ledger.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"operation"}),
-		partners: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "billbridge_rollout_partners", Help: "Partners that were seen or have a stage of their own, by their stage.",
-		}, []string{"stage"}),
-		verdicts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "billbridge_rollout_verdicts", Help: "Verdicts on partners and operations, as the report has them.",
-		}, []string{"verdict"}),
+		partners: gauge("partners", "Partners that were seen or have a stage of their own, by their stage.", "stage"),
+		verdicts: gauge("verdicts", "Verdicts on partners and operations, as the report has them.", "verdict"),
 	}
 	for _, stage := range Stages {
 		m.partners.WithLabelValues(string(stage))
@@ -57,15 +59,7 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	for _, operation := range []string{"owner", "own", "found", "complete", "deny"} {
 		m.ledger.WithLabelValues(operation)
 	}
-	if to == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.routed, m.refused, m.doubled, m.begun, m.ledger, m.partners, m.verdicts} {
-		if err := to.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m
 }
 
 // know creates the counters of both backends with 0, so that increase() includes the first event.

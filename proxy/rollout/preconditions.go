@@ -101,40 +101,25 @@ const PreconditionsWithin = 3 * time.Second
 
 // Preconditions find the reasons that block the changes of operators, by one config.
 type Preconditions struct {
-	store    *store.Store
-	counts   *evidence.Stored
-	scan     *Scan
+	*Router
 	settings *Settings
-	now      func() time.Time
 }
 
 // Preconditions returns those of the config in force.
-func (r *Router) Preconditions() *Preconditions {
-	return &Preconditions{r.store, r.counts, r.scan, r.current.Load(), r.now}
-}
+func (r *Router) Preconditions() *Preconditions { return &Preconditions{r, r.current.Load()} }
 
 // AgainstMove returns the reasons against a move. A check that cannot be made is a reason, too.
 func (p *Preconditions) AgainstMove(ctx context.Context, decided store.Rollout, m Move) (all []BlockingReason) {
-	for _, check := range []struct {
-		kind ReasonKind
-		find func(context.Context, store.Rollout, Move) ([]evidence.Note, error)
-	}{
-		{Unsettled, p.unsettled},
-		{WrongClock, p.wrongClock},
-		{Undrained, p.undrained},
-		{Unproven, p.unproven},
-		{Unpaid, p.unpaid},
-		{MoneyElsewhere, p.moneyElsewhere},
-		{Uncarried, p.uncarried},
+	for _, check := range []func(context.Context, store.Rollout, Move) ([]BlockingReason, error){
+		p.unsettled, p.undrained, p.unproven, p.atBackends,
 	} {
 		ctx, cancel := context.WithTimeout(ctx, PreconditionsWithin/2)
-		found, err := check.find(ctx, decided, m)
+		found, err := check(ctx, decided, m)
 		cancel()
 		if err != nil {
-			all = append(all, unchecked(err)...)
-			continue
+			found = unchecked(err)
 		}
-		all = append(all, reasonsOf(check.kind, found...)...)
+		all = append(all, found...)
 	}
 	return all
 }
@@ -157,70 +142,50 @@ func unchecked(err error) []BlockingReason {
 
 // unsettled: calls that the partner sent to the old backend without the gateway may still be under way. For a move of
 // the default, each partner's settling period is checked when it calls.
-func (p *Preconditions) unsettled(ctx context.Context, _ store.Rollout, m Move) ([]evidence.Note, error) {
+func (p *Preconditions) unsettled(ctx context.Context, _ store.Rollout, m Move) ([]BlockingReason, error) {
 	s := p.settings
 	if m.Partner == "" || m.To.percentage() == 0 || s.Config.Bills == config.Shared {
 		return nil, nil
 	}
 	first, err := p.store.FirstSeen(ctx, m.Partner)
-	seen, want := time.Duration(0), time.Duration(s.Config.Settle)
+	seen, want, old := age(p.store, p.now(), first), time.Duration(s.Config.Settle), s.Backends[evidence.Old]
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return []evidence.Note{evidence.Say("unseen", s.Backends[evidence.Old], want)}, nil
-	case err != nil:
+		return reasonsOf(Unsettled, evidence.Say("unseen", old, want)), nil
+	case err != nil || seen >= want:
 		return nil, err
 	}
-	if seen = age(p.store, p.now(), first); seen < want {
-		return []evidence.Note{evidence.Say("unsettled", seen, want, s.Backends[evidence.Old])}, nil
-	}
-	return nil, nil
+	return reasonsOf(Unsettled, evidence.Say("unsettled", seen, want, old)), nil
 }
 
-// wrongClock: by a wrong clock, bills may seem to be over.
-func (p *Preconditions) wrongClock(_ context.Context, _ store.Rollout, m Move) ([]evidence.Note, error) {
-	clock := p.store.Clock(p.now())
-	if m.To.Stage != StageDrained || !clock.Stepped() {
-		return nil, nil
-	}
-	return []evidence.Note{evidence.Say("clock", clock.StoreTime.Add(clock.Offset), clock.StoreTime)}, nil
-}
-
-// undrained: the old backend has bills that may be open.
-func (p *Preconditions) undrained(ctx context.Context, decided store.Rollout, m Move) ([]evidence.Note, error) {
+// undrained: the old backend has bills that may be open. By a wrong clock, bills may seem to be over.
+func (p *Preconditions) undrained(ctx context.Context, decided store.Rollout, m Move) (all []BlockingReason, err error) {
 	if m.To.Stage != StageDrained {
 		return nil, nil
 	}
-	old := p.settings.Backends[evidence.Old]
-	bills, err := p.scan.OpenBills(ctx, store.AllPartners.Of(m.Partner))
-	if err != nil {
-		return nil, err
+	if clock := p.store.Clock(p.now()); clock.Stepped() {
+		all = reasonsOf(WrongClock, evidence.Say("clock", clock.StoreTime.Add(clock.Offset), clock.StoreTime))
 	}
-	open := 0
+	old, open := p.settings.Backends[evidence.Old], 0
+	bills, err := p.OpenBills(ctx, store.AllPartners.Of(m.Partner))
 	for _, b := range bills {
 		if b.Upstream == old && m.Concerns(decided, b.Partner) {
 			open += b.Pending + b.Owned - b.Over - b.Ended
 		}
 	}
-	if open == 0 {
-		return nil, nil
+	switch {
+	case err != nil:
+		all = append(all, unchecked(err)...)
+	case open > 0:
+		all = append(all, reasonsOf(Undrained, evidence.Say("open_bills", old, open))...)
 	}
-	return []evidence.Note{evidence.Say("open_bills", old, open)}, nil
+	return all, nil
 }
 
-// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to
-// compare yet.
-func (p *Preconditions) unproven(ctx context.Context, decided store.Rollout, m Move) ([]evidence.Note, error) {
-	return p.lacksVerdicts(ctx, decided, m, false)
-}
-
-// unpaid: all that a PASS lacks is paid bills. An operator who overrides this reason declares that the partner's
-// bills are not paid.
-func (p *Preconditions) unpaid(ctx context.Context, decided store.Rollout, m Move) ([]evidence.Note, error) {
-	return p.lacksVerdicts(ctx, decided, m, true)
-}
-
-// lacksVerdicts are the verdicts that a move lacks: those that lack paid bills alone, or the others.
-func (p *Preconditions) lacksVerdicts(ctx context.Context, decided store.Rollout, m Move, unpaid bool) ([]evidence.Note, error) {
+// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to compare
+// yet. If all that a PASS lacks is paid bills, the reason is another: an operator who overrides it declares that the
+// partner's bills are not paid.
+func (p *Preconditions) unproven(ctx context.Context, decided store.Rollout, m Move) ([]BlockingReason, error) {
 	if !m.advances() {
 		return nil, nil
 	}
@@ -241,42 +206,24 @@ func (p *Preconditions) lacksVerdicts(ctx context.Context, decided store.Rollout
 			}
 		}
 	}
-	verdicts := evidence.Verdicts(counted, p.counts.Limits())
-	var all []evidence.Note
+	by := map[partner.ID][]evidence.Verdict{}
+	for _, v := range evidence.Verdicts(counted, p.counts.Limits()) {
+		by[v.Partner] = append(by[v.Partner], v)
+	}
+	var lacks [2][]evidence.Note
+	for i := range lacks {
+		for _, one := range partners {
+			if why := m.lacksPass(by[one], p.settings.Config, i == 1); why.Kind != "" {
+				lacks[i] = append(lacks[i], evidence.Say("of_partner", p.settings.Label(one), why))
+			}
+		}
+	}
 	if len(partners) == 0 { // there is no evidence
-		if why := m.lacksPass(nil, p.settings.Config, unpaid); why.Kind != "" {
-			all = append(all, evidence.Say("no_partner", why))
+		if why := m.lacksPass(nil, p.settings.Config, false); why.Kind != "" {
+			lacks[0] = []evidence.Note{evidence.Say("no_partner", why)}
 		}
 	}
-	for _, partner := range partners {
-		own := slices.DeleteFunc(slices.Clone(verdicts), func(v evidence.Verdict) bool { return v.Partner != partner })
-		if why := m.lacksPass(own, p.settings.Config, unpaid); why.Kind != "" {
-			all = append(all, evidence.Say("of_partner", p.settings.Label(partner), why))
-		}
-	}
-	return all, nil
-}
-
-// moneyElsewhere: an exact field of another partner differed. It is a mistake of a backend, which this partner may
-// meet too, however rare it is. That of the partner itself is a FAIL of its own verdict.
-func (p *Preconditions) moneyElsewhere(ctx context.Context, _ store.Rollout, m Move) (all []evidence.Note, err error) {
-	if !m.advances() {
-		return nil, nil
-	}
-	counted, err := p.counts.Marked(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, n := range counted.Counts {
-		if n.Partner == m.Partner {
-			continue
-		}
-		for _, path := range n.ExactFields() {
-			f := n.Fields[path]
-			all = append(all, evidence.Say("money", p.settings.Label(n.Partner), path, n.Operation, f.Count, f.Old, f.New, f.Bill, f.Request, f.At))
-		}
-	}
-	return all, nil
+	return append(reasonsOf(Unproven, lacks[0]...), reasonsOf(Unpaid, lacks[1]...)...), nil
 }
 
 // lacksPass returns why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"),
@@ -318,20 +265,35 @@ func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) 
 	return evidence.Say("no_create")
 }
 
-// uncarried: recent calls that cannot be carried by the backend that will get more of them.
-func (p *Preconditions) uncarried(ctx context.Context, decided store.Rollout, m Move) ([]evidence.Note, error) {
-	backend := evidence.Old
-	switch before, after := m.From.percentage(), m.To.percentage(); {
-	case before == after:
+// atBackends: an exact field of another partner differed. It is a mistake of a backend, which this partner may meet too,
+// however rare it is. That of the partner itself is a FAIL of its own verdict. Also recent calls that cannot be carried by the
+// backend that will get more of them.
+func (p *Preconditions) atBackends(ctx context.Context, decided store.Rollout, m Move) ([]BlockingReason, error) {
+	before, after := m.From.percentage(), m.To.percentage()
+	if !m.advances() && before == after {
 		return nil, nil
-	case before < after:
-		backend = evidence.New
 	}
-	counted, err := p.counts.OfAllTables(ctx, store.AllPartners.Of(m.Partner))
+	counted, err := p.counts.Marked(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return p.lacking(counted, backend, func(partner partner.ID) bool { return m.Concerns(decided, partner) }), nil
+	var money, lacking []evidence.Note
+	for _, n := range counted.Counts {
+		if n.Partner == m.Partner || !m.advances() {
+			continue
+		}
+		for _, path := range n.ExactFields() {
+			f := n.Fields[path]
+			money = append(money, evidence.Say("money", p.settings.Label(n.Partner), path, n.Operation, f.Count, f.Old, f.New, f.Bill, f.Request, f.At))
+		}
+	}
+	if backend := evidence.Old; before != after {
+		if before < after {
+			backend = evidence.New
+		}
+		lacking = p.lacking(counted, backend, func(partner partner.ID) bool { return m.Concerns(decided, partner) })
+	}
+	return append(reasonsOf(MoneyElsewhere, money...), reasonsOf(Uncarried, lacking...)...), nil
 }
 
 // AgainstStop are the blocking reasons of the kill switch. It does not wait for counts to be stored.
@@ -339,10 +301,10 @@ func (p *Preconditions) AgainstStop(ctx context.Context, within time.Duration) (
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	decided, err := p.store.Rollout(ctx)
-	var counted evidence.Snapshot
-	if err == nil {
-		counted, err = p.counts.Marked(ctx)
+	if err != nil {
+		return nil, err
 	}
+	counted, err := p.counts.Marked(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +319,7 @@ func (p *Preconditions) AgainstStop(ctx context.Context, within time.Duration) (
 
 // AgainstBegin are the blocking reasons of Begin: bills of the new backend in the ledger.
 func (p *Preconditions) AgainstBegin(ctx context.Context) []BlockingReason {
-	bills, err := p.scan.OpenBills(ctx, store.AllPartners)
+	bills, err := p.OpenBills(ctx, store.AllPartners)
 	if err != nil {
 		return unchecked(err)
 	}

@@ -58,13 +58,14 @@ type Router struct {
 	follower
 	counts  *evidence.Stored
 	shadow  *evidence.Shadow
-	scan    *Scan
 	current atomic.Pointer[Settings]
 	refused *config.Config // that of the start, if its default stage did not take effect; set by New alone
 	why     error          // why it did not
 	before  string         // the default stage that stayed then
 	failing atomic.Int64   // partners with a verdict FAIL, as in the metrics
 	settled sync.Map       // partners whose settling period is over: partner.ID
+
+	scanning chan struct{} // holds one
 }
 
 // Settings are those of one config. They must not be changed.
@@ -106,16 +107,10 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 		o.Now = time.Now
 	}
 	r := &Router{
-		follower: follower{store: o.Store, log: o.Logger, now: o.Now},
-		counts:   evidence.NewStored(o.Store, o.Now), scan: newScan(o.Store, o.Now),
+		follower: follower{store: o.Store, log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer)},
+		counts:   evidence.NewStored(o.Store, o.Now), scanning: make(chan struct{}, 1),
 	}
-	var err error
-	if r.metrics, err = newMetrics(o.Registerer); err != nil {
-		return nil, err
-	}
-	if r.shadow, err = evidence.NewShadow(c.Rollout.Shadow, r.counts.Counts, o.Registerer, o.Logger); err != nil {
-		return nil, err
-	}
+	r.shadow = evidence.NewShadow(c.Rollout.Shadow, r.counts.Counts, o.Registerer, o.Logger)
 	r.decided.Store(&decisions{revision: -1})
 	r.Use(c)
 	if r.store != nil && c.Rollout.Bills == config.Separate {
@@ -223,9 +218,6 @@ func (r *Router) Refused() error { return r.why }
 
 // Counts returns the evidence of all replicas.
 func (r *Router) Counts() *evidence.Stored { return r.counts }
-
-// Scan returns what reads large parts of the ledger.
-func (r *Router) Scan() *Scan { return r.scan }
 
 // Failing returns how many partners have a verdict FAIL, by the metrics.
 func (r *Router) Failing() int { return int(r.failing.Load()) }

@@ -2,8 +2,8 @@ package evidence
 
 import (
 	"errors"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -63,7 +63,6 @@ type Difference struct {
 type Comparison struct {
 	Class       Class
 	Differences []Difference // of Differs; in the order of the table, at most one for a path
-	Why         string       // of NoAnswer: which answer, and what is wrong with it. It quotes no answer.
 	Bill        string       // of the call, "" if it has none
 	Succeeded   [2]bool      // whether the answers are successes
 	ReadBack    bool         // by Shadow.Check or Shadow.CheckPaid
@@ -95,12 +94,12 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 	first, second := read(op, a, shared), read(op, b, shared)
 	c := Comparison{Bill: first.bill, Succeeded: [2]bool{first.success, second.success}}
 	switch {
-	case first.why != "":
-		c.Class, c.Why = NoAnswer, "first: "+first.why
+	case first.unclear:
+		c.Class = NoAnswer
 	case second.another != "":
 		c.Class, c.Differences = Differs, []Difference{{second.another, InBill, "(requested)", "(another)"}}
-	case second.why != "":
-		c.Class, c.Why = NoAnswer, "second: "+second.why
+	case second.unclear:
+		c.Class = NoAnswer
 	case first.missing || second.missing:
 		c.Class = NotThere
 	case first.code != second.code:
@@ -120,7 +119,7 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 
 // A reading is what was read from an answer.
 type reading struct {
-	why     string // why the answer cannot be used; "" if it can
+	unclear bool   // the answer cannot be used
 	another string // for a success about another bill: the path, in the upstream's form, of the field that shows it
 	code    string // in the catalogue's form
 	success bool
@@ -134,31 +133,24 @@ func read(op *translate.Operation, a Answer, shared bool) reading {
 	// From a form to itself the bytes pass unchanged. The facts have the fields in the first form, by the rows of a translation.
 	translation := op.Translation(a.Form, a.Form)
 	if translation == nil {
-		return reading{why: "its form lacks the operation"}
+		return reading{unclear: true}
 	}
 	call := translation.Start()
 	defer call.Release()
 	if _, err := call.Request(nil, a.Request); err != nil {
-		return reading{why: "the request cannot be read"}
+		return reading{unclear: true}
 	}
 	r := reading{bill: strings.Clone(call.Value(billing.Bill)), key: strings.Clone(call.Value(billing.Partner))}
 	if _, err := call.Reply(nil, a.Status, a.Body); err != nil {
-		var none *translate.UnusableReply
-		errors.As(err, &none)
-		r.why, r.another = "no answer", none.Field
+		none, _ := errors.AsType[*translate.UnusableReply](err)
+		r.unclear, r.another = true, none.Field
 		return r
 	}
 	table := op.Table()
 	r.code, r.success = table.Code(call.Code(), a.Form, table.Forms()[0]), call.Succeeded()
 	says := billing.SaysOf(call, a.Status)
-	switch {
-	case call.Means(translate.Unavailable): // unavailable at one of two moments is not a difference
-		r.why = r.code
-		return r
-	case says == billing.Nothing && (a.Status >= 500 || r.success && a.Status/100 != 2):
-		r.why = "HTTP " + strconv.Itoa(a.Status)
-		return r
-	}
+	r.unclear = call.Means(translate.Unavailable) || // unavailable at one of two moments is not a difference
+		says == billing.Nothing && (a.Status >= 500 || r.success && a.Status/100 != 2)
 	r.missing = says == billing.NotFound
 	r.facts = call.Facts(shared)
 	return r
@@ -171,43 +163,35 @@ type Created struct{ Bill, Amount string }
 // and its amount if it is paid or the read has one. If the bill is already cancelled or destroyed, the class is Moved.
 func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
-	c := Comparison{Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true, States: true}
+	state, amount := shown.of(billing.State), shown.of(billing.Amount)
+	unpaid, paid := state.Means == billing.Unpaid, state.Means == billing.Paid
+	c := Comparison{
+		Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true, States: true,
+	}
+	differs := func(d Difference) { c.Class, c.Differences = Differs, append(c.Differences, d) }
 	switch {
 	case shown.another != "":
-		c.Differences = []Difference{{shown.another, InBill, "(requested)", "(another)"}}
-	case shown.why != "":
-		c.Class, c.Why = NoAnswer, shown.why
-		return c
+		differs(Difference{shown.another, InBill, "(requested)", "(another)"})
+	case shown.unclear:
+		c.Class = NoAnswer
 	case shown.missing:
 		c.Class = NotThere
-		return c
 	case !shown.success:
-		c.Differences = []Difference{{codePath, InCode, "(success)", maskCode(shown.code, op.Table().Catalogue(), []string{shown.key})}}
+		differs(Difference{codePath, InCode, "(success)", maskCode(shown.code, op.Table().Catalogue(), []string{shown.key})})
+	case state.Empty, paid && amount.Empty && asked.Amount != "": // a success without a state shows no bill
+		c.Class = NoAnswer
+	case !unpaid && !paid && billing.Final(state.Means):
+		c.Class = Moved
 	default:
-		state, amount := shown.of(billing.State), shown.of(billing.Amount)
-		switch {
-		case state.Empty: // a success without a state shows no bill
-			c.Class, c.Why = NoAnswer, "it has no state"
-			return c
-		case state.Means == billing.Unpaid || state.Means == billing.Paid:
-		case billing.Final(state.Means):
-			c.Class = Moved
-			return c
-		default:
-			c.Differences = append(c.Differences, Difference{state.Path, InState, billing.Unpaid + expected, example(state, shown.key)})
+		c.Paid = paid
+		if !unpaid && !paid {
+			differs(Difference{state.Path, InState, billing.Unpaid + expected, example(state, shown.key)})
 		}
-		if state.Means == billing.Paid && amount.Empty && asked.Amount != "" {
-			c.Class, c.Why = NoAnswer, "it is paid and has no amount"
-			return c
-		}
-		c.Paid = state.Means == billing.Paid
-		shows := !amount.Empty && (state.Means == billing.Paid || strings.Trim(amount.Text, "0") != "")
+		shows := !amount.Empty && (paid || strings.Trim(amount.Text, "0") != "")
 		if shows && asked.Amount != "" && amount.Text != asked.Amount {
-			c.Differences = append(c.Differences, Difference{amount.Path, InMoney, legible(translate.Fact{Text: asked.Amount, Role: billing.Amount, Public: true}) + expected, example(amount, shown.key)})
+			want := legible(translate.Fact{Text: asked.Amount, Role: billing.Amount, Public: true})
+			differs(Difference{amount.Path, InMoney, want + expected, example(amount, shown.key)})
 		}
-	}
-	if len(c.Differences) > 0 {
-		c.Class = Differs
 	}
 	return c
 }
@@ -302,32 +286,20 @@ func legible(f translate.Fact) string {
 	if f.Role == billing.Amount {
 		longest = 9 // a phone without its first 0 has ten
 	}
-	if f.Public && (f.Paired || isCode(f.Text) || isNumber(f.Text, longest) || isMoment(f.Text)) {
+	_, notMoment := time.Parse("20060102150405", f.Text)
+	if f.Public && (f.Paired || notMoment == nil || len(f.Text) <= 20 && publicCode.MatchString(f.Text) ||
+		len(f.Text) <= longest && publicNumber.MatchString(f.Text)) {
 		return printable(f.Text, func(c rune) rune { return c })
 	}
 	return masked(f.Text)
 }
 
-// isCode reports whether a text is a code such as F, CARD_VAN or BILL_002 and not a word, which may be a name: it has at most two
-// letters, or a _ or a digit.
-func isCode(text string) bool {
-	if text == "" || len(text) > 20 || text[0] < 'A' || text[0] > 'Z' {
-		return false
-	}
-	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" && (len(text) <= 2 || strings.ContainsAny(text, "0123456789_"))
-}
-
-// isNumber reports whether a text is an amount or a numeric code.
-func isNumber(text string, longest int) bool {
-	whole, part, _ := strings.Cut(text, ".")
-	return whole != "" && strings.Trim(whole+part, "0123456789") == "" && len(text) <= longest
-}
-
-// isMoment reports whether a text is a date-time of 14 digits.
-func isMoment(text string) bool {
-	_, err := time.Parse("20060102150405", text)
-	return err == nil
-}
+var (
+	// A code such as F, CARD_VAN or BILL_002 and not a word, which may be a name: it has at most two letters, or a _ or a digit.
+	publicCode = regexp.MustCompile(`^([A-Z]{1,2}|[A-Z]+[0-9_][A-Z0-9_]*)$`)
+	// An amount or a numeric code.
+	publicNumber = regexp.MustCompile(`^[0-9]+\.?[0-9]*$`)
+)
 
 // longestExample is the most characters of a value that are shown.
 const longestExample = 64

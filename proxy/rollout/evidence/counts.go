@@ -23,7 +23,6 @@ import (
 // The limits of Counts, so that partners cannot make them grow. What exceeds them is lost, and the losses are counted.
 const (
 	maxCounts = 4096    // partners and operations
-	maxFields = 64      // of each
 	maxKnown  = 1 << 16 // partners that are known to exist
 )
 
@@ -33,26 +32,50 @@ type Counts struct {
 	now func() time.Time
 
 	mu     sync.Mutex
-	all    Snapshot
+	table  string // the version of the table in the comparisons
+	since  time.Time
+	all    tally
+	lost   int                 // comparisons over the limit
 	proved map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
-// A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, only the bills of examples, and only merchants
-// that created bills in the last day.
+// A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, only the bills of examples, and only
+// merchants that created bills in the last day.
 type Snapshot struct {
-	Table  string    `json:"table"` // the version of the table in the comparisons
+	Table  string    `json:"table"`
 	Since  time.Time `json:"since"`
 	Counts []Count   `json:"counts"` // by partner, then operation
-	Lost   int       `json:"lost"`   // comparisons over the limit
-
-	index map[place]int
-	whole bool // without bounds
+	Lost   int       `json:"lost"`
 }
+
+// A tally has a count for each partner and operation.
+type tally map[place]*Count
 
 // A place is the key of a count.
 type place struct {
 	partner   partner.ID
 	operation string
+}
+
+// merge adds a count.
+func (t tally) merge(more Count) {
+	at := place{more.Partner, more.Operation}
+	if t[at] == nil {
+		t[at] = &Count{Partner: more.Partner, Operation: more.Operation, Since: more.Since, Fields: map[string]Field{}}
+	}
+	t[at].merge(more)
+}
+
+// sorted returns the counts by partner, then operation.
+func (t tally) sorted() []Count {
+	all := make([]Count, 0, len(t))
+	for _, n := range t {
+		all = append(all, *n)
+	}
+	slices.SortFunc(all, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
+	})
+	return all
 }
 
 // A Count is what was counted for one partner and operation.
@@ -147,27 +170,16 @@ func NewCounts(table string, now func() time.Time) *Counts {
 	return t
 }
 
-func (t *Counts) begin(table string) { t.all = newSnapshot(table, t.moment()) }
+func (t *Counts) begin(table string) { t.table, t.since, t.all, t.lost = table, t.moment(), tally{}, 0 }
 
 // moment is the current time as snapshots have it.
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
-
-// NewSnapshot returns an empty snapshot without bounds.
-func NewSnapshot(table string, since time.Time) Snapshot {
-	s := newSnapshot(table, since)
-	s.whole = true
-	return s
-}
-
-func newSnapshot(table string, since time.Time) Snapshot {
-	return Snapshot{Table: table, Since: since, index: map[place]int{}}
-}
 
 // Use starts the counts again if the version of the table has changed: counts with one version do not count for another.
 func (t *Counts) Use(table string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if table != t.all.Table {
+	if table != t.table {
 		t.begin(table)
 	}
 }
@@ -176,28 +188,33 @@ func (t *Counts) Use(table string) {
 func (t *Counts) Table() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.all.Table
+	return t.table
 }
 
 // Forget removes the counts of a partner, or of all for "", that were not drained yet.
 func (t *Counts) Forget(partner partner.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.all
-	t.begin(all.Table)
-	for _, n := range all.Counts {
-		if partner != "" && n.Partner != partner {
-			t.all.Merge(n)
-		}
+	maps.DeleteFunc(t.all, func(at place, _ *Count) bool { return partner == "" || at.partner == partner })
+}
+
+// Snapshot returns a copy of what has been counted.
+func (t *Counts) Snapshot() Snapshot {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	copied := tally{}
+	for _, n := range t.all {
+		copied.merge(*n)
 	}
+	return Snapshot{t.table, t.since, copied.sorted(), t.lost}
 }
 
 // Drain returns the counts and starts them again.
 func (t *Counts) Drain() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.all
-	t.begin(all.Table)
+	all := Snapshot{t.table, t.since, t.all.sorted(), t.lost}
+	t.begin(t.table)
 	return all
 }
 
@@ -223,11 +240,15 @@ func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Co
 	if partner == "" || !succeeded && !t.proved[partner] {
 		return nil
 	}
-	n := t.all.count(partner, operation, t.moment)
-	if n == nil {
-		t.all.Lost++
+	at := place{partner, operation}
+	if t.all[at] == nil {
+		if len(t.all) >= maxCounts {
+			t.lost++
+			return nil
+		}
+		t.all.merge(Count{Partner: partner, Operation: operation, Since: t.moment()})
 	}
-	return n
+	return t.all[at]
 }
 
 // Add counts one comparison. Its first answer is the old backend's.
@@ -333,39 +354,20 @@ func (c *Calls) merge(more Calls) {
 	}
 }
 
-// count is the count of a partner and operation, nil over the limit.
-func (s *Snapshot) count(partner partner.ID, operation string, now func() time.Time) *Count {
-	at := place{partner, operation}
-	i, ok := s.index[at]
-	switch {
-	case ok:
-		return &s.Counts[i]
-	case len(s.Counts) >= maxCounts && !s.whole:
-		return nil
-	}
-	s.index[at] = len(s.Counts)
-	s.Counts = append(s.Counts, Count{Partner: partner, Operation: operation, Since: now(), Fields: map[string]Field{}})
-	return &s.Counts[len(s.Counts)-1]
-}
-
-// field counts a field. A grave difference is never lost: the verdict depends on it, and the table has only a few such fields.
+// field counts a field.
 func (n *Count) field(path string, f Field) {
-	known, ok := n.Fields[path]
-	switch {
-	case ok:
+	if known, ok := n.Fields[path]; ok {
 		count := known.Count + f.Count
 		if compareExamples(known, f) < 0 {
 			f = known
 		}
 		f.Count = count
-		n.Fields[path] = f
-	case len(n.Fields) < maxFields || f.Kind.grave():
-		n.Fields[path] = f
 	}
+	n.Fields[path] = f
 }
 
-// Merge adds another count of the same partner and operation.
-func (n *Count) Merge(more Count) {
+// merge adds another count of the same partner and operation. It keeps no reference to it.
+func (n *Count) merge(more Count) {
 	if n.Fields == nil {
 		n.Fields = map[string]Field{}
 	}
@@ -387,8 +389,8 @@ func (n *Count) Merge(more Count) {
 	for _, hash := range more.Paid.Least {
 		n.Paid.addHash(hash)
 	}
-	for _, path := range slices.Sorted(maps.Keys(more.Fields)) {
-		n.field(path, more.Fields[path])
+	for path, f := range more.Fields {
+		n.field(path, f)
 	}
 	for backend := range n.Backends {
 		n.Backends[backend].merge(more.Backends[backend])
@@ -397,62 +399,24 @@ func (n *Count) Merge(more Count) {
 	n.RecentNew.merge(more.RecentNew)
 }
 
-// Snapshot returns a copy of what has been counted.
-func (t *Counts) Snapshot() Snapshot {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := newSnapshot(t.all.Table, t.all.Since)
-	s.Lost = t.all.Lost
-	for _, n := range t.all.Counts {
-		s.Counts = append(s.Counts, n.clone())
-	}
-	s.Sort()
-	return s
-}
-
-// clone is a deep copy.
-func (n Count) clone() Count {
-	n.Paid.Least = slices.Clone(n.Paid.Least)
-	n.Fields, n.Bills.Least, n.Recent, n.RecentNew = maps.Clone(n.Fields), slices.Clone(n.Bills.Least), n.Recent.clone(), n.RecentNew.clone()
-	for backend, calls := range n.Backends {
-		n.Backends[backend].Codes, n.Backends[backend].Mismatched, n.Backends[backend].Unsupported = maps.Clone(calls.Codes), maps.Clone(calls.Mismatched), maps.Clone(calls.Unsupported)
-	}
-	return n
-}
-
-// Merge adds a count, and reports whether it was within the limit.
-func (s *Snapshot) Merge(more Count) bool {
-	n := s.count(more.Partner, more.Operation, func() time.Time { return more.Since })
-	if n == nil {
-		s.Lost += more.Compared
-		return false
-	}
-	n.Merge(more)
-	return true
-}
-
-// Sort sorts the counts. Nothing can be merged after it.
-func (s *Snapshot) Sort() {
-	s.index = nil
-	slices.SortFunc(s.Counts, func(a, b Count) int {
-		return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Operation, b.Operation))
-	})
-}
-
-// Merge adds a snapshot of other Counts. Each snapshot may be merged only once, as nothing identifies its comparisons. A snapshot of
-// another version of the table is refused.
+// Merge adds a snapshot of other Counts. Each snapshot may be merged only once, as nothing identifies its comparisons. A
+// snapshot of another version of the table is refused.
 func (t *Counts) Merge(s Snapshot) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.Table != t.all.Table {
-		return fmt.Errorf("counted by version %q of the table, not %q", s.Table, t.all.Table)
+	if s.Table != t.table {
+		return fmt.Errorf("counted by version %q of the table, not %q", s.Table, t.table)
 	}
-	if s.Since.Before(t.all.Since) {
-		t.all.Since = s.Since
+	if s.Since.Before(t.since) {
+		t.since = s.Since
 	}
-	t.all.Lost += s.Lost
+	t.lost += s.Lost
 	for _, more := range s.Counts {
-		t.all.Merge(more)
+		if len(t.all) >= maxCounts && t.all[place{more.Partner, more.Operation}] == nil {
+			t.lost += more.Compared
+			continue
+		}
+		t.all.merge(more)
 	}
 	return nil
 }

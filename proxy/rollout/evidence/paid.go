@@ -52,24 +52,20 @@ func (s *Shadow) AwaitsPaid(partner partner.ID, bill string) bool {
 func (s *Shadow) CheckPaid(c Checked, paid Answer) (taken bool) {
 	key, held := keyOf(c.Partner, c.Asked.Bill), int64(len(paid.Body)+len(paid.Request))+mostShown
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	made, ok := s.unpaid[key]
-	if ok = ok && s.take(held) == ""; ok {
-		delete(s.unpaid, key)
-	}
-	s.mu.Unlock()
-	if !ok {
+	if !ok || s.take(held) != "" {
 		return false
 	}
+	delete(s.unpaid, key)
 	paid.Body, paid.Request = bytes.Clone(paid.Body), bytes.Clone(paid.Request)
 	c.Asked.Amount = made.amount
-	s.begin(held, func(ignore []string) {
-		s.finish(c.ID, c.At, c.Partner, made.operation, s.read, func() Comparison {
-			again, err := ask(s.run, mostShown, c.Show)
-			if err != nil {
-				return Comparison{Class: NoAnswer, Why: err.Error(), Succeeded: [2]bool{true, true}, ReadBack: true}
-			}
-			return comparePaid(c.Read, c.Asked, paid, again, ignore)
-		})
+	s.begin(held, c.ID, c.At, c.Partner, made.operation, s.read, func(ignore []string) Comparison {
+		again, err := c.Show(s.run, mostShown)
+		if err != nil {
+			return Comparison{Class: NoAnswer, Succeeded: [2]bool{true, true}, ReadBack: true}
+		}
+		return comparePaid(c.Read, c.Asked, paid, again, ignore)
 	})
 	return true
 }

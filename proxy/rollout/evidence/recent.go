@@ -88,11 +88,3 @@ func (r *Recent) merge(more Recent) {
 	}
 	r.forget()
 }
-
-func (r Recent) clone() Recent {
-	all := maps.Clone(r)
-	for merchant, slots := range all {
-		all[merchant] = maps.Clone(slots)
-	}
-	return all
-}

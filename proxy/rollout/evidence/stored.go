@@ -51,9 +51,6 @@ func (t *Stored) Use(c *config.Config) error {
 	t.tables.Store(version, versions)
 	t.Counts.Use(version)
 	v := c.Rollout.Verdict
-	if v.Paid == 0 {
-		v.Paid = -1 // in Limits 0 is the default
-	}
 	t.limits.Store(&Limits{v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear), c.Rollout.Bills == config.Shared})
 	return err
 }
@@ -122,7 +119,6 @@ func (t *Stored) Flush(ctx context.Context) error {
 // flush adds the counts of this replica to the store. It must not run twice at once.
 func (t *Stored) flush(ctx context.Context) error {
 	counted := t.Drain()
-	counted.Sort() // as the store takes them
 	t.lost.Add(int64(counted.Lost))
 	counted.Lost = 0
 	// Each operation has its own version, so that a change of the table starts only the counts of the operations that
@@ -169,7 +165,7 @@ func (t *Stored) add(ctx context.Context, version string, counts []Count) (added
 		if err := json.Unmarshal(more, &m); err != nil {
 			return nil, err
 		}
-		n.Merge(m)
+		n.merge(m)
 		return json.Marshal(n)
 	})
 }
@@ -231,23 +227,21 @@ func (t *Stored) read(ctx context.Context, table string, versions []string, in s
 
 // merged returns rows of the store, merged with more.
 func (t *Stored) merged(table string, rows []store.Counts, more []Count) (Snapshot, error) {
-	s := NewSnapshot(table, t.now().UTC().Truncate(time.Second))
-	s.Lost = int(t.lost.Load())
+	all, since := tally{}, t.moment()
 	for _, row := range rows {
 		var n Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
 			return Snapshot{}, fmt.Errorf("the counts of %s of %s: %w", row.Operation, row.Partner.Short(), err)
 		}
-		if n.Since.Before(s.Since) {
-			s.Since = n.Since
+		if n.Since.Before(since) {
+			since = n.Since
 		}
-		s.Merge(n)
+		all.merge(n)
 	}
 	for _, n := range more {
-		s.Merge(n)
+		all.merge(n)
 	}
-	s.Sort()
-	return s, nil
+	return Snapshot{table, since, all.sorted(), int(t.lost.Load())}, nil
 }
 
 // Sweep removes counts from the store that no operation of the table in use has and that are older than before.

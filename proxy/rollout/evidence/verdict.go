@@ -12,6 +12,7 @@ import (
 	"billbridge/proxy/partner"
 
 	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/combin"
 )
 
 // A Ruling is the result of a verdict.
@@ -27,19 +28,14 @@ const (
 // Rulings are all rulings.
 var Rulings = []Ruling{Pass, Fail, Inconclusive}
 
-// Limits are the limits of verdicts. A zero is the default.
+// Limits are the limits of verdicts.
 type Limits struct {
-	Comparisons int     `json:"comparisons"` // with fewer, or fewer calls, a verdict is inconclusive; 100
-	Bills       int     `json:"bills"`       // also with fewer distinct bills, if the operation is about bills; 30
-	Paid        int     `json:"paid"`        // also with fewer distinct paid bills, if the operation shows states; 5, none if negative
-	Mismatch    float64 `json:"mismatch"`    // the upper bound of the mismatch rate must not be above it; 0.03, which 100 comparisons without a difference reach
-	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive; 0.05
+	Comparisons int     `json:"comparisons"` // with fewer, or fewer calls, a verdict is inconclusive
+	Bills       int     `json:"bills"`       // also with fewer distinct bills, if the operation is about bills
+	Paid        int     `json:"paid"`        // also with fewer distinct paid bills, if the operation shows states
+	Mismatch    float64 `json:"mismatch"`    // the upper bound of the mismatch rate must not be above it
+	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive
 	Shared      bool    `json:"-"`           // both backends must have every bill: a larger part than Unclear that only old has is inconclusive
-}
-
-// Filled are the limits with defaults instead of zeros.
-func (l Limits) Filled() Limits {
-	return Limits{cmp.Or(l.Comparisons, 100), cmp.Or(l.Bills, 30), cmp.Or(l.Paid, 5), cmp.Or(l.Mismatch, 0.03), cmp.Or(l.Unclear, 0.05), l.Shared}
 }
 
 // Evidence is the kind of evidence of a verdict.
@@ -116,7 +112,6 @@ const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided
 
 // Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
 func Verdicts(s Snapshot, limits Limits) []Verdict {
-	limits = limits.Filled()
 	all := []Verdict{}
 	for _, n := range s.Counts {
 		// A create is a write: its comparisons are those of the created bills.
@@ -257,14 +252,11 @@ func UnsupportedOf(c Calls) (all []UnsupportedReport) {
 }
 
 func frequencies(before, after map[string]int) []Frequency {
-	all := []Frequency{}
-	for _, of := range slices.Sorted(maps.Keys(before)) {
+	either, all := map[string]int{}, []Frequency{}
+	maps.Copy(either, before)
+	maps.Copy(either, after)
+	for _, of := range slices.Sorted(maps.Keys(either)) {
 		all = append(all, Frequency{of, [2]int{before[of], after[of]}})
-	}
-	for _, of := range slices.Sorted(maps.Keys(after)) {
-		if before[of] == 0 {
-			all = append(all, Frequency{of, [2]int{0, after[of]}})
-		}
 	}
 	return all
 }
@@ -329,18 +321,13 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 // the one-sided exact test of Fisher.
 func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	failed, all := atNew+atOld, ofNew+ofOld
+	choose := func(n, k int) float64 { return combin.LogGeneralizedBinomial(float64(n), float64(k)) }
 	if atNew*ofOld <= atOld*ofNew { // not more often
 		return 1
 	}
-	logChoose := func(n, k int) float64 {
-		a, _ := math.Lgamma(float64(n) + 1)
-		b, _ := math.Lgamma(float64(k) + 1)
-		c, _ := math.Lgamma(float64(n-k) + 1)
-		return a - b - c
-	}
 	sum := 0.0
 	for k := atNew; k <= min(failed, ofNew); k++ {
-		term := math.Exp(logChoose(ofNew, k) + logChoose(ofOld, failed-k) - logChoose(all, failed))
+		term := math.Exp(choose(ofNew, k) + choose(ofOld, failed-k) - choose(all, failed))
 		if sum += term; term <= sum*1e-15 { // after the largest term, each is smaller than the one before
 			break
 		}
