@@ -49,9 +49,7 @@ func newStored(t *testing.T, url string, visitor *Visitor) *stored {
 	clock := func() time.Time { return s.now }
 	c := proxytest.Config(t, storedConfig)
 	var err error
-	if s.relay, err = relay.New(c, relay.Options{Store: opened, Now: clock}); err != nil {
-		t.Fatal(err)
-	}
+	s.relay = relay.New(c, relay.Options{Store: opened, Now: clock})
 	if s.rollout, err = rollout.New(t.Context(), c, rollout.Options{Store: opened, Now: clock}); err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,11 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	begun := r.now()
 	span := r.tracing.Attempt(c.ID, s.rows.Method())
 	e := r.try(ctx, s, c, span)
-	endSpan(span, s, c, e)
+	span.Int(tracing.Resend, c.Attempts)
+	if e.outcome != taken {
+		span.Fail(e.outcome)
+	}
+	s.endSpan(span, c.Upstream, c.Partner, e.status)
 	result := store.Result{At: r.now(), Status: e.status, Outcome: e.outcome, Code: e.code, Reason: e.reason}
 	result.Took = result.At.Sub(begun)
 	result.State, result.Next = s.verdict(c.Attempts, e.outcome, result.At, e.after)
@@ -220,25 +224,6 @@ func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed, span *tra
 		}
 	}()
 	return r.post(ctx, s, c, span)
-}
-
-// endSpan sets the attributes of the span of an attempt and ends it. They do not have the host, which the partner has chosen (R35).
-func endSpan(span *tracing.Span, s *settings, c store.Claimed, e end) {
-	if !span.Sampled() {
-		return
-	}
-	span.String(tracing.Method, s.rows.Method())
-	span.Int(tracing.Resend, c.Attempts)
-	span.String(tracing.Operation, callbackOperation)
-	span.String(tracing.Upstream, c.Upstream)
-	span.String(tracing.Partner, c.Partner.Short())
-	if e.status != 0 {
-		span.Int(tracing.Status, e.status)
-	}
-	if e.outcome != taken {
-		span.Fail(e.outcome)
-	}
-	span.End()
 }
 
 // post makes the attempt.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,15 +96,20 @@ func (r *refused) Unwrap() error { return r.cause }
 // AddressCheck returns the check of partners' callback addresses by a config, without resolving the host. The check returns why an
 // address is never called, nil if it may be. The error shows nothing of the address, which may contain a secret.
 func AddressCheck(c *config.Config) func(address string) error {
-	callbacks := config.DefaultCallbacks()
-	if c.Callbacks != nil {
-		callbacks = *c.Callbacks
-	}
-	g := newGuard(&callbacks)
+	g := newGuard(callbacksOf(c))
 	return func(address string) error {
 		_, err := g.check(address)
 		return err
 	}
+}
+
+// callbacksOf are the callbacks of a config, or the defaults if it relays none any more: stored ones are still delivered.
+func callbacksOf(c *config.Config) *config.Callbacks {
+	if c.Callbacks != nil {
+		return c.Callbacks
+	}
+	defaults := config.DefaultCallbacks()
+	return &defaults
 }
 
 // check checks an address without resolving its host, and returns it with the host in ASCII. The error is for the partner. It shows
@@ -123,31 +129,29 @@ func (g *guard) check(address string) (*url.URL, error) {
 	case len(address) > maxAddress:
 		return nil, fmt.Errorf("must be at most %d characters", maxAddress)
 	}
-	port := map[string]int{"http": 80, "https": 443}[u.Scheme]
-	if text := u.Port(); text != "" || strings.HasSuffix(u.Host, ":") {
-		// 0443 is refused, as attempts are counted by host and port.
-		if port, err = strconv.Atoi(text); err != nil || strconv.Itoa(port) != text || port > 65535 {
-			return nil, fmt.Errorf("has no port behind its colon")
-		}
+	text := u.Port()
+	if text == "" && !strings.HasSuffix(u.Host, ":") {
+		text = defaultPort[u.Scheme]
 	}
-	if len(g.ports) > 0 && !slices.Contains(g.ports, port) {
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || strconv.FormatUint(port, 10) != text { // 0443 is refused, as attempts are counted by host and port
+		return nil, fmt.Errorf("has no port behind its colon")
+	}
+	if len(g.ports) > 0 && !slices.Contains(g.ports, int(port)) {
 		return nil, fmt.Errorf("its port is not one of those allowed here")
 	}
 	host := ASCIIHost(u.Hostname())
-	if text := u.Port(); host != u.Hostname() && text != "" {
-		u.Host = host + ":" + text
-	} else if host != u.Hostname() {
-		u.Host = host
+	if given := u.Hostname(); host != given {
+		u.Host = host + strings.TrimPrefix(u.Host, given)
 	}
+	may := func(ip netip.Addr) bool { return g.mayCall(netip.AddrPortFrom(ip, uint16(port))) }
 	if ip, err := netip.ParseAddr(host); err == nil {
-		if ip.Zone() != "" || !g.mayCall(netip.AddrPortFrom(ip, uint16(port))) {
+		if ip.Zone() != "" || !may(ip) {
 			return nil, errNotCalled
 		}
 		return u, nil
 	}
-	if isLocalhost(host) && !slices.ContainsFunc([]netip.Addr{netip.IPv6Loopback(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}, func(ip netip.Addr) bool {
-		return g.mayCall(netip.AddrPortFrom(ip, uint16(port)))
-	}) {
+	if isLocalhost(host) && !may(netip.IPv6Loopback()) && !may(netip.AddrFrom4([4]byte{127, 0, 0, 1})) {
 		return nil, errNotCalled
 	}
 	if !isName(host) {
@@ -165,24 +169,18 @@ const maxAddress = 2000
 // take it for an address.
 func isName(host string) bool {
 	host = strings.TrimSuffix(host, ".")
-	labels := strings.Split(host, ".")
-	for _, label := range labels {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		for _, c := range []byte(label) {
-			if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return false // names in other alphabets were converted by ASCIIHost
-			}
-		}
-	}
-	last := labels[len(labels)-1]
+	last := host[strings.LastIndex(host, ".")+1:]
 	_, err := strconv.ParseUint(last, 0, 64)
-	return len(host) <= 253 && err != nil && strings.Trim(last, "0123456789") != ""
+	return len(host) <= 253 && names.MatchString(host) && err != nil && strings.Trim(last, "0123456789") != ""
 }
+
+// names are labels of at most 63 characters. Names in other alphabets were converted by ASCIIHost.
+var names = regexp.MustCompile(`^\w([\w-]{0,61}\w)?(\.\w([\w-]{0,61}\w)?)*$`)
+
+var defaultPort = map[string]string{"http": "80", "https": "443"}
 
 // hostOf is the host and port by which attempts are limited, so that a slow host delays no other.
 func hostOf(u *url.URL) string {
-	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	port := cmp.Or(u.Port(), defaultPort[u.Scheme])
 	return strings.ToLower(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
 }

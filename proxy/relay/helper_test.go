@@ -88,13 +88,9 @@ func onStore(t testing.TB, s setup, opened *store.Store) *station {
 	t.Helper()
 	st := &station{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &proxytest.Log{}}
 	c, logger := s.config(t), slog.New(slog.NewJSONHandler(st.logs, nil))
-	var err error
-	st.Relay, err = relay.New(c, relay.Options{
+	st.Relay = relay.New(c, relay.Options{
 		Store: opened, Registerer: st.registry, Logger: logger, UserAgent: "billbridge/test", Now: s.now,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	st.operator = operate.New(operate.Options{
 		Config: func() *config.Config { return c }, Store: opened, Relay: st.Relay, Logger: logger, Now: s.now,
 	}).Handler()

@@ -38,10 +38,10 @@ func (r *Relay) mayLackAddresses(ctx context.Context) bool {
 }
 
 // lost asks the upstream to send a callback to a lost address again.
-func (in *inbound) lost(req *http.Request, lost string) {
-	body, ok := in.read(req)
-	if !ok {
-		return
+func (in *inbound) lost(req *http.Request, lost string) *refusal {
+	body, refused := in.read(req)
+	if refused != nil {
+		return refused
 	}
 	_, notice, _ := in.s.rows.Translate(nil, body, in.form, in.form)
 	bills := notice.Values[billing.Bill]
@@ -54,7 +54,7 @@ func (in *inbound) lost(req *http.Request, lost string) {
 	}
 	in.relay.lostLog.Error("callbacks came to addresses that the store does not have, and it lacks writes since a fail-over or a restore: they get "+
 		"503, so that the backend sends them again. See billbridge callbacks assign --help", "lost", lost, "of", of)
-	in.fail(http.StatusServiceUnavailable, "lost_address", "this callback cannot be taken now. Send it again later")
+	return &refusal{http.StatusServiceUnavailable, "lost_address", "this callback cannot be taken now. Send it again later"}
 }
 
 // Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The error is a [*Wrong] if the

@@ -2,12 +2,13 @@ package relay
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"billbridge/proxy/store"
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // metrics have the upstream as a label, never the partner, so that their number is bounded by the config.
@@ -17,43 +18,47 @@ type metrics struct {
 	otherForm, keyless, left            *prometheus.CounterVec
 
 	relay *Relay
-	mu    sync.Mutex
-	known map[string]bool
+}
+
+func gauge(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("billbridge_callbacks_"+name, help, []string{"upstream"}, nil)
 }
 
 var (
-	queueDepth = prometheus.NewDesc("billbridge_callbacks_waiting", "Callbacks that are stored and not delivered yet.", []string{"upstream"}, nil)
-	deadDepth  = prometheus.NewDesc("billbridge_callbacks_dead", "Failed callbacks: their attempts are over, and they wait for an operator's decision.", []string{"upstream"}, nil)
-	oldest     = prometheus.NewDesc("billbridge_callbacks_oldest_waiting_seconds", "Age of the oldest callback that is not delivered yet.", []string{"upstream"}, nil)
+	queueDepth = gauge("waiting", "Callbacks that are stored and not delivered yet.")
+	deadDepth  = gauge("dead", "Failed callbacks: their attempts are over, and they wait for an operator's decision.")
+	oldest     = gauge("oldest_waiting_seconds", "Age of the oldest callback that is not delivered yet.")
 )
 
-func newMetrics(to prometheus.Registerer, r *Relay) (*metrics, error) {
+func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_callbacks_" + name + "_total", Help: help}, append([]string{"upstream"}, labels...))
+		return promauto.With(to).NewCounterVec(
+			prometheus.CounterOpts{Name: "billbridge_callbacks_" + name + "_total", Help: help}, append([]string{"upstream"}, labels...))
 	}
 	m := &metrics{
-		relay: r, known: map[string]bool{},
+		relay:     r,
 		accepted:  counter("accepted", "Callbacks of upstreams that were stored and acknowledged."),
 		repeated:  counter("repeated", "Callbacks that an upstream sent again, acknowledged without a second delivery."),
 		delivered: counter("delivered", "Callbacks that were delivered."),
 		died:      counter("died", "Callbacks that failed: no more attempts are made."),
 		attempts:  counter("attempts", "Attempts to deliver callbacks, by outcome.", "outcome"),
-		refused:   counter("refused", "Callbacks, and addresses of partners, that were refused. another_partner and another_bill can be an attack.", "reason"),
-		passed:    counter("passed", "Callbacks that passed byte for byte: in the partner's form already, sent as a form (application/x-www-form-urlencoded), or not recognised by the table.", "as"),
-		otherForm: counter("other_form", "Callbacks that are not in the form of their upstream: translated for partners that use the form of the upstream, otherwise passed."),
-		keyless:   counter("without_key", "Callbacks that were stored although their body has no partner's key: only the address identifies the partner."),
-		left:      counter("addresses_left", "Bills and registrations whose callback address is never called and was sent unchanged (callbacks.invalid_address: leave)."),
-		fields:    counter("fields", "Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
+		refused: counter("refused", "Callbacks, and addresses of partners, that were refused. another_partner and another_bill can "+
+			"be an attack.", "reason"),
+		passed: counter("passed", "Callbacks that passed byte for byte: in the partner's form already, sent as a form "+
+			"(application/x-www-form-urlencoded), or not recognised by the table.", "as"),
+		otherForm: counter("other_form", "Callbacks that are not in the form of their upstream: translated for partners that use "+
+			"the form of the upstream, otherwise passed."),
+		keyless: counter("without_key", "Callbacks that were stored although their body has no partner's key: only the address "+
+			"identifies the partner."),
+		left: counter("addresses_left", "Bills and registrations whose callback address is never called and was sent unchanged "+
+			"(callbacks.invalid_address: leave)."),
+		fields: counter("fields", "Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than "+
+			"documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
 	}
-	if to == nil {
-		return m, nil
+	if to != nil {
+		to.MustRegister(m)
 	}
-	for _, c := range []prometheus.Collector{m.accepted, m.repeated, m.delivered, m.died, m.attempts, m.refused, m.passed, m.otherForm, m.keyless, m.left, m.fields, m} {
-		if err := to.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m
 }
 
 // refusals are the reasons for refusing a callback or a partner's callback address.
@@ -63,9 +68,6 @@ var refusals = []string{
 
 // know creates the counters of an upstream with 0, so that increase() includes the first event. The fields are those of the table.
 func (m *metrics) know(upstream string, t *translate.Table) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.known[upstream] = true
 	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.delivered, m.died, m.otherForm, m.keyless, m.left} {
 		c.WithLabelValues(upstream)
 	}
@@ -130,12 +132,16 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for upstream := range m.known {
-		of := stats[upstream]
-		to <- prometheus.MustNewConstMetric(queueDepth, prometheus.GaugeValue, float64(of.Waiting), upstream)
-		to <- prometheus.MustNewConstMetric(deadDepth, prometheus.GaugeValue, float64(of.Dead), upstream)
-		to <- prometheus.MustNewConstMetric(oldest, prometheus.GaugeValue, of.Oldest.Seconds(), upstream)
+	for _, u := range m.relay.current.Load().config.Upstreams {
+		if _, ok := stats[u.Name]; !ok {
+			stats[u.Name] = store.Backlog{}
+		}
+	}
+	for upstream, of := range stats {
+		for desc, value := range map[*prometheus.Desc]float64{
+			queueDepth: float64(of.Waiting), deadDepth: float64(of.Dead), oldest: of.Oldest.Seconds(),
+		} {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, upstream)
+		}
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/relay"
-
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -146,22 +144,6 @@ func TestMetricsOfANewUpstream(t *testing.T) {
 		if !strings.Contains(s.everything(), line+"\n") {
 			t.Errorf("no %s in\n%s", line, s.everything())
 		}
-	}
-}
-
-// Two relays cannot share a registry, and one without a registry works.
-func TestRegistry(t *testing.T) {
-	t.Parallel()
-	s := newStation(t, setup{})
-	if _, err := relay.New(setup{}.config(t), relay.Options{Store: s.store, Registerer: s.registry}); err == nil {
-		t.Error("a second one is registered")
-	}
-	r, err := relay.New(setup{}.config(t), relay.Options{Store: s.store})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Bind(t.Context(), asked("v2", "https://partner.example.com/")); err != nil {
-		t.Error(err)
 	}
 }
 

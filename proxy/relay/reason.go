@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -23,46 +24,37 @@ import (
 // reason says why an attempt got no complete answer. It consists of fixed texts, as the errors of connections contain addresses, the
 // resolver and what the partner sent.
 func (s *settings) reason(err error) string {
-	var (
-		blocked *refused
-		dns     *net.DNSError
-		family  *net.AddrError
-		step    *net.OpError
-	)
+	_, blocked := errors.AsType[*refused](err)
+	dns, unresolved := errors.AsType[*net.DNSError](err)
+	_, otherFamily := errors.AsType[*net.AddrError](err)
+	number, system := errors.AsType[syscall.Errno](err)
+	local, within := s.callbacks.LocalAddress, time.Duration(s.callbacks.Timeout)
+	step, ok := errors.AsType[*net.OpError](err)
 	switch {
-	case errors.As(err, &blocked) && errors.Is(err, ssrf.ErrProhibitedPort):
+	case blocked && errors.Is(err, ssrf.ErrProhibitedPort):
 		return "its port is not one of those allowed here"
-	case errors.As(err, &blocked):
+	case blocked:
 		return "the host resolves to an address that is not called from here"
-	case errors.As(err, &dns) && dns.IsNotFound:
+	case unresolved && dns.IsNotFound:
 		return "no such host"
-	case errors.As(err, &dns):
+	case unresolved:
 		return "the host cannot be resolved: DNS failed"
-	case errors.As(err, &family) && s.callbacks.LocalAddress.IsValid():
-		return "the host has no " + s.family() + " address, the only ones that callbacks.local_address reaches"
-	case errors.Is(err, syscall.EADDRNOTAVAIL) && s.callbacks.LocalAddress.IsValid():
-		return "callbacks.local_address is not an address of this machine"
-	}
-	for _, of := range []struct {
-		cause syscall.Errno
-		text  string
-	}{
-		{syscall.ECONNREFUSED, "connection refused"},
-		{syscall.ECONNRESET, "connection reset"},
-		{syscall.EPIPE, "connection reset"},
-		{syscall.EHOSTUNREACH, "no route to the host"},
-		{syscall.ENETUNREACH, "no route to the host"},
-	} {
-		if errors.Is(err, of.cause) {
-			return of.text
+	case otherFamily && local.IsValid():
+		family := "IPv6"
+		if local.Is4() {
+			family = "IPv4"
 		}
+		return "the host has no " + family + " address, the only ones that callbacks.local_address reaches"
+	case system && number == syscall.EADDRNOTAVAIL && local.IsValid():
+		return "callbacks.local_address is not an address of this machine"
+	case system:
+		return number.Error()
 	}
 	if text := reasonOfTLS(err); text != "" {
 		return "TLS: " + text
 	}
-	within := time.Duration(s.callbacks.Timeout)
 	switch {
-	case errors.As(err, &step) && step.Op == "dial" && step.Timeout():
+	case ok && step.Op == "dial" && step.Timeout():
 		return fmt.Sprintf("no connection within %s", min(dialWithin, within))
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no answer within %s", within)
@@ -74,34 +66,26 @@ func (s *settings) reason(err error) string {
 	return "the connection failed"
 }
 
-func (s *settings) family() string {
-	if s.callbacks.LocalAddress.Is4() {
-		return "IPv4"
-	}
-	return "IPv6"
-}
-
 // reasonOfTLS is why a handshake failed, "" if it did not.
 func reasonOfTLS(err error) string {
-	var (
-		authority x509.UnknownAuthorityError
-		host      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		other     *tls.CertificateVerificationError
-		step      *net.OpError
-	)
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, otherHost := errors.AsType[x509.HostnameError](err)
+	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
+	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	step, ok := errors.AsType[*net.OpError](err)
 	switch {
-	case errors.As(err, &authority):
+	case unknown:
 		return "the certificate is signed by an unknown authority"
-	case errors.As(err, &host):
+	case otherHost:
 		return "the certificate is for another host"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+	case unverified && invalid.Reason == x509.Expired:
 		return "the certificate has expired or is not yet valid"
-	case errors.As(err, &invalid), errors.As(err, &other):
+	case unverified:
 		return "the certificate is not valid"
-	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, new(tls.RecordHeaderError)):
+	case noTLS, errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS on this port"
-	case errors.As(err, &step) && step.Op == "remote error": // an alert, one of a fixed list
+	case ok && step.Op == "remote error": // an alert, one of a fixed list
 		return "the server refused the handshake: " + strings.TrimPrefix(step.Err.Error(), "tls: ")
 	case strings.Contains(err.Error(), "TLS handshake timeout"):
 		return fmt.Sprintf("no handshake within %s", dialWithin)
@@ -127,20 +111,16 @@ func (s *settings) reasonOf200(form translate.Form, answer []byte, code string) 
 	return but + "no code in the body"
 }
 
+// code24 is a code that may be shown. The longest one of the catalogue has 19 characters.
+var code24 = regexp.MustCompile(`^[\w.-]{1,24}$`)
+
 // answeredCode is the code of a partner's answer to a callback, "" if it has none that may be stored and shown. A partner may
 // answer with its key or a phone number as the code.
 func (s *settings) answeredCode(c store.Claimed, answer []byte) string {
-	const (
-		most  = 24 // characters; the longest code of the catalogue has 19
-		short = 6  // characters; keys, phones and cards have more
-	)
+	const short = 6 // characters; keys, phones and cards have more
 	code := s.rows.AnsweredCode(translate.Form(c.Form), answer)
-	if len(code) > most || strings.ContainsFunc(code, func(r rune) bool {
-		return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.'
-	}) {
-		return ""
-	}
-	if len(code) > short && (strings.Trim(code, "0123456789-.") == "" || bytes.Contains(c.Body, []byte(code)) || strings.Contains(c.URL, code)) {
+	if !code24.MatchString(code) || len(code) > short &&
+		(strings.Trim(code, "0123456789-.") == "" || bytes.Contains(c.Body, []byte(code)) || strings.Contains(c.URL, code)) {
 		return ""
 	}
 	return code

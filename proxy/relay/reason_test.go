@@ -79,7 +79,7 @@ func TestReasonsOfAttempts(t *testing.T) {
 			"http://" + answers(t, read), "", "connection", "the connection was closed before the end of the answer",
 		},
 		"reset": {
-			"http://" + answers(t, func(c *net.TCPConn) { read(c); _ = c.SetLinger(0) }), "", "connection", "connection reset",
+			"http://" + answers(t, func(c *net.TCPConn) { read(c); _ = c.SetLinger(0) }), "", "connection", "connection reset by peer",
 		},
 		"not HTTP": {
 			"http://" + answers(t, func(c *net.TCPConn) { read(c); _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), "", "connection", "the answer is not HTTP",

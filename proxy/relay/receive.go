@@ -7,9 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -31,32 +33,51 @@ const storeWithin = 5 * time.Second
 // Owns reports whether a path has the form of a callback address.
 func Owns(path string) bool { return idOf(path) != "" }
 
-func idOf(path string) string {
-	at := strings.LastIndex(path, pathMark)
-	if at < 0 {
-		return ""
-	}
-	id := path[at+len(pathMark):]
-	if len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
+func idOf(address string) string {
+	before, id := path.Split(address)
+	if !strings.HasSuffix(before, pathMark) || len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
 		return ""
 	}
 	return id
 }
 
-// ServeHTTP receives one callback of an upstream. It answers with the documented success only after the callback is stored (R30); any
-// other answer makes the upstream try again.
+// ServeHTTP receives one callback of an upstream. It answers with the documented success only after the callback is stored
+// (R30); any other answer makes the upstream try again.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s := r.current.Load()
 	in := inbound{relay: r, s: s, w: w, begun: time.Now(), form: s.config.Table.Forms()[0]}
-	id := idOf(req.URL.EscapedPath())
+	if refusal := in.receive(req); refusal != nil {
+		in.refuse(refusal)
+		return
+	}
+	in.write(http.StatusOK, s.rows.Answer(in.form))
+}
+
+// inbound is one callback that is being received.
+type inbound struct {
+	relay   *Relay
+	s       *settings
+	w       http.ResponseWriter
+	begun   time.Time
+	form    translate.Form // the upstream's
+	address store.Address
+}
+
+// A refusal is why a callback is not taken.
+type refusal struct {
+	status       int
+	reason, text string // for metric and log, and for the upstream
+}
+
+// receive finds the address of a callback and stores the callback.
+func (in *inbound) receive(req *http.Request) *refusal {
+	r, s, id := in.relay, in.s, idOf(req.URL.EscapedPath())
 	switch {
 	case id == "":
-		in.fail(http.StatusNotFound, "path", "there is no such callback address")
-		return
+		return &refusal{http.StatusNotFound, "path", "there is no such callback address"}
 	case req.Method != s.rows.Method():
-		w.Header().Set("Allow", s.rows.Method())
-		in.fail(http.StatusMethodNotAllowed, "method", "a callback is a "+s.rows.Method())
-		return
+		in.w.Header().Set("Allow", s.rows.Method())
+		return &refusal{http.StatusMethodNotAllowed, "method", "a callback is a " + s.rows.Method()}
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
@@ -74,91 +95,73 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound) && r.mayLackAddresses(ctx):
-		in.lost(req, lost)
-		return
+		return in.lost(req, lost)
 	case errors.Is(err, store.ErrNotFound):
-		in.fail(http.StatusNotFound, "unknown_address", "there is no such callback address")
-		return
+		return &refusal{http.StatusNotFound, "unknown_address", "there is no such callback address"}
 	case err != nil:
-		in.fault(err)
-		return
+		return in.fault(err)
 	}
 	in.address = address
 	upstream := s.config.Upstreams.Find(address.Upstream)
 	if upstream == nil {
-		in.fault(errors.New("the callback address is of an upstream that is not in the config"))
-		return
+		return in.fault(errors.New("the callback address is of an upstream that is not in the config"))
 	}
 	in.form = upstream.Form
-	body, ok := in.read(req)
-	if !ok {
-		return
+	body, refused := in.read(req)
+	if refused != nil {
+		return refused
 	}
-	in.accept(req, body)
-}
-
-// inbound is one callback that is being received.
-type inbound struct {
-	relay   *Relay
-	s       *settings
-	w       http.ResponseWriter
-	begun   time.Time
-	form    translate.Form // the upstream's
-	address store.Address
+	return in.accept(req, body)
 }
 
 // ErrNoMemory is the error of a request's body for which there is no memory. The upstream has to try again.
 var ErrNoMemory = errors.New("there is no memory for the body")
 
 // read reads the body, bounded (R34).
-func (in *inbound) read(req *http.Request) ([]byte, bool) {
+func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 	limit := int64(in.s.config.Limits.Body)
 	coding := strings.Join(req.Header.Values("Content-Encoding"), ",") // the header may have several lines
-	var body bytes.Buffer
-	_, err := body.ReadFrom(io.LimitReader(req.Body, limit+1))
+	body, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
+	over := int64(len(body)) > limit
 	switch {
-	case int64(body.Len()) > limit:
+	case over || err != nil:
 		in.w.Header().Set("Connection", "close")
-		in.fail(http.StatusRequestEntityTooLarge, "too_large", "the body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
-	case errors.Is(err, ErrNoMemory):
-		in.w.Header().Set("Connection", "close")
-		in.w.Header().Set("Retry-After", "1")
-		in.fail(http.StatusServiceUnavailable, "no_memory", "too many bodies are held now")
-	case err != nil:
-		in.w.Header().Set("Connection", "close")
-		in.fail(http.StatusBadRequest, "broken", "the body broke off")
 	case coding != "" && !strings.EqualFold(coding, "identity"):
-		in.fail(http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding")
+		return nil, &refusal{http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding"}
 	default:
-		return body.Bytes(), true
+		return body, nil
 	}
-	return nil, false
+	switch {
+	case over:
+		return nil, &refusal{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", limit)}
+	case errors.Is(err, ErrNoMemory):
+		in.w.Header().Set("Retry-After", "1")
+		return nil, &refusal{http.StatusServiceUnavailable, "no_memory", "too many bodies are held now"}
+	}
+	return nil, &refusal{http.StatusBadRequest, "broken", "the body broke off"}
 }
 
 // accept translates a callback, checks that it belongs to its address, and stores it.
-func (in *inbound) accept(req *http.Request, body []byte) {
+func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r, a := in.relay, in.address
-	notice, translated, contentType, ok := in.translate(req, body)
-	if !ok {
-		return
+	notice, translated, contentType, refused := in.translate(req, body)
+	if refused != nil {
+		return refused
 	}
 	// Whoever knows the address, which cannot be guessed, is taken for the upstream. A key and a bill in the body must be
 	// those of the address.
-	bill := a.Bill
-	for _, key := range notice.Values[billing.Partner] {
+	bill, keys := a.Bill, notice.Values[billing.Partner]
+	for _, key := range keys {
 		if partner.Of(key) != a.Partner {
-			in.fail(http.StatusNotFound, "another_partner", "the callback is not for this address")
-			return
+			return &refusal{http.StatusNotFound, "another_partner", "the callback is not for this address"}
 		}
 	}
-	if in.s.callbacks.RequireKey && len(notice.Values[billing.Partner]) == 0 {
-		in.fail(http.StatusForbidden, "no_key", "the callback names no partner's key")
-		return
+	if in.s.callbacks.RequireKey && len(keys) == 0 {
+		return &refusal{http.StatusForbidden, "no_key", "the callback names no partner's key"}
 	}
 	for _, named := range notice.Values[billing.Bill] {
 		if bill != "" && named != bill {
-			in.fail(http.StatusNotFound, "another_bill", "the callback is not for this address")
-			return
+			return &refusal{http.StatusNotFound, "another_bill", "the callback is not for this address"}
 		}
 		bill = named
 	}
@@ -181,50 +184,53 @@ func (in *inbound) accept(req *http.Request, body []byte) {
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
 	fresh, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
-	if err != nil {
-		in.fault(err)
-		return
-	}
-	if fresh {
-		r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
-		r.metrics.passage(a.Upstream, notice)
-		if len(notice.Values[billing.Partner]) == 0 {
-			r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
-		}
-		in.trace(req, c)
-		r.Wake()
-	} else {
+	switch {
+	case err != nil:
+		return in.fault(err)
+	case !fresh:
 		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
+		return nil
 	}
-	in.write(http.StatusOK, in.s.rows.Answer(in.form))
+	r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
+	r.metrics.passage(a.Upstream, notice)
+	if len(keys) == 0 {
+		r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
+	}
+	in.trace(req, c)
+	r.Wake()
+	return nil
 }
 
 // trace exports the span of a callback that was stored, with a link to the span of the upstream.
 func (in *inbound) trace(req *http.Request, c store.Callback) {
 	const route = pathMark + "{id}" // the id is a secret of the upstream
 	span := in.relay.tracing.Callback(c.ID, req.Header, req.Method+" "+route, in.begun)
-	if !span.Sampled() {
-		return
-	}
-	span.String(tracing.Method, req.Method)
 	if public := in.s.callbacks.PublicURL; public.URL != nil { // nil if a reload has removed the section callbacks
 		span.String(tracing.Scheme, public.Scheme)
 	}
 	span.String(tracing.Path, route)
 	span.String(tracing.Route, route)
-	span.Int(tracing.Status, http.StatusOK)
-	span.String(tracing.Operation, callbackOperation)
-	span.String(tracing.Upstream, c.Upstream)
-	span.String(tracing.Partner, c.Partner.Short())
+	in.s.endSpan(span, c.Upstream, c.Partner, http.StatusOK)
+}
+
+// endSpan ends the span of a callback or of an attempt. Its attributes do not have the host, which the partner has chosen
+// (R35).
+func (s *settings) endSpan(span *tracing.Span, upstream string, id partner.ID, status int) {
+	span.String(tracing.Method, s.rows.Method())
+	span.String(tracing.Operation, "callback.payment")
+	span.String(tracing.Upstream, upstream)
+	span.String(tracing.Partner, id.Short())
+	if status != 0 {
+		span.Int(tracing.Status, status)
+	}
 	span.End()
 }
 
-// callbackOperation is the attribute billbridge.operation in the spans of a callback.
-const callbackOperation = "callback.payment"
-
 // translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by its content type:
 // clients send JSON as text, or with the form type that their library sets by default.
-func (in *inbound) translate(req *http.Request, body []byte) (_ translate.Notice, translated []byte, contentType string, ok bool) {
+func (in *inbound) translate(req *http.Request, body []byte) (
+	_ translate.Notice, translated []byte, contentType string, refused *refusal,
+) {
 	body = bytes.TrimPrefix(body, []byte("\ufeff")) // some libraries send a byte order mark, which is not part of JSON
 	translated, notice, err := in.s.rows.Translate(nil, body, in.form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
@@ -237,17 +243,16 @@ func (in *inbound) translate(req *http.Request, body []byte) (_ translate.Notice
 			}
 		}
 		if contentType == "" || len(body) == 0 {
-			in.fail(http.StatusUnsupportedMediaType, "type", "a callback must be JSON, or a form of the type "+formMedia)
-			return notice, nil, "", false
+			refused = &refusal{http.StatusUnsupportedMediaType, "type", "a callback must be JSON, or a form of the type " + formMedia}
+			return notice, nil, "", refused
 		}
 		notice, err = in.s.rows.ReadForm(body)
 	}
 	if err != nil {
 		// Another parser could read it differently: a duplicate field, invalid UTF-8, too many levels (R01).
-		in.fail(http.StatusBadRequest, "ambiguous", err.Error())
-		return notice, nil, "", false
+		refused = &refusal{http.StatusBadRequest, "ambiguous", err.Error()}
 	}
-	return notice, translated, contentType, true
+	return notice, translated, contentType, refused
 }
 
 // subject is what a callback is about: its bill, else the merchant of the registration, else the address, if that is of one bill whose
@@ -275,23 +280,21 @@ func merchant(id partner.ID, names string) string {
 }
 
 // fault answers that the gateway cannot take the callback now, so that the upstream tries again.
-func (in *inbound) fault(err error) {
+func (in *inbound) fault(err error) *refusal {
 	in.relay.storeLog.Error("a callback cannot be taken", "error", err.Error())
 	in.w.Header().Set("Retry-After", "60")
-	in.fail(http.StatusServiceUnavailable, "store", "the callback cannot be taken just now")
+	return &refusal{http.StatusServiceUnavailable, "store", "the callback cannot be taken just now"}
 }
 
-// fail refuses a callback, in the upstream's form if the upstream is known.
-func (in *inbound) fail(status int, reason, text string) {
-	upstream := in.address.Upstream
-	if upstream == "" {
-		upstream = "none"
+// refuse answers with a refusal, in the upstream's form if the upstream is known.
+func (in *inbound) refuse(f *refusal) {
+	upstream := cmp.Or(in.address.Upstream, "none")
+	in.relay.metrics.refused.WithLabelValues(upstream, f.reason).Inc()
+	if in.address.ID != "" && f.reason != "store" { // calls to unknown addresses are counted but not logged: anybody can make them
+		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", in.address.Partner.Short(),
+			"operation", in.address.Operation, "reason", f.reason)
 	}
-	in.relay.metrics.refused.WithLabelValues(upstream, reason).Inc()
-	if in.address.ID != "" && reason != "store" { // calls to unknown addresses are counted but not logged: anybody can make them
-		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", in.address.Partner.Short(), "operation", in.address.Operation, "reason", reason)
-	}
-	in.write(status, in.s.config.Table.AppendFailure(nil, in.form, "ERROR", text))
+	in.write(f.status, in.s.config.Table.AppendFailure(nil, in.form, "ERROR", f.text))
 }
 
 func (in *inbound) write(status int, body []byte) {

@@ -1,6 +1,6 @@
 // Package relay delivers the payment callbacks of upstreams to partners, each in the partner's own form, at least once.
 //
-//	r, err := relay.New(config, relay.Options{Store: opened, Registerer: registry, Logger: logger})
+//	r := relay.New(config, relay.Options{Store: opened, Registerer: registry, Logger: logger})
 //	go r.Run(ctx)                                         // delivers
 //	ours, err := r.Bind(ctx, relay.Binding{URL: theirs, …}) // before a create is sent: the address that the upstream gets
 //	http.Handle("/callback/", r)                          // what the upstream then calls
@@ -70,16 +70,15 @@ type Relay struct {
 
 // settings are those of one config. They are immutable; a reload replaces them.
 type settings struct {
-	config *config.Config
-	// callbacks are those of the config, or the defaults if it relays no callbacks any more: stored ones are still delivered.
-	callbacks config.Callbacks
+	config    *config.Config
+	callbacks *config.Callbacks // see callbacksOf
 	rows      *translate.Callback
 	guard     *guard
 	transport *http.Transport
 }
 
 // New returns a relay for a config, whose table must have a callback.
-func New(c *config.Config, o Options) (*Relay, error) {
+func New(c *config.Config, o Options) *Relay {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -94,22 +93,16 @@ func New(c *config.Config, o Options) (*Relay, error) {
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
 		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{}, claimWithin: claimWithin,
 	}
-	var err error
-	if r.metrics, err = newMetrics(o.Registerer, r); err != nil {
-		return nil, err
-	}
+	r.metrics = newMetrics(o.Registerer, r)
 	r.Use(c)
-	return r, nil
+	return r
 }
 
 // Use replaces the config. Attempts under way keep the old one.
 func (r *Relay) Use(c *config.Config) {
-	next := &settings{config: c, callbacks: config.DefaultCallbacks(), rows: c.Table.Callback()}
-	if c.Callbacks != nil {
-		next.callbacks = *c.Callbacks
-	}
-	next.guard = newGuard(&next.callbacks)
-	next.transport = newTransport(next.guard, &next.callbacks)
+	next := &settings{config: c, callbacks: callbacksOf(c), rows: c.Table.Callback()}
+	next.guard = newGuard(next.callbacks)
+	next.transport = newTransport(next.guard, next.callbacks)
 	if old := r.current.Swap(next); old != nil {
 		old.transport.CloseIdleConnections()
 	}

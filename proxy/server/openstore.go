@@ -70,9 +70,9 @@ func (s *Server) openRelayAndRollout(c *config.Config, registry prometheus.Regis
 		if err := s.recordUpstreams(c); err != nil {
 			return err
 		}
-		if s.relay, err = relay.New(c, relay.Options{Store: s.store, Registerer: registry, Logger: s.log, UserAgent: userAgent(build), Tracing: s.tracing}); err != nil {
-			return err
-		}
+		s.relay = relay.New(c, relay.Options{
+			Store: s.store, Registerer: registry, Logger: s.log, UserAgent: userAgent(build), Tracing: s.tracing,
+		})
 	}
 	if c.Rollout == nil {
 		return nil
