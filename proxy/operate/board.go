@@ -206,8 +206,10 @@ func trafficOf(counted evidence.Snapshot, now time.Time) (t Traffic) {
 			t.Since = &n.Since
 		}
 		t.Calls += n.Backends[evidence.Old].Number + n.Backends[evidence.New].Number
-		t.Bills += n.Recent.InLastDay(now)
-		t.AtNew += n.RecentNew.InLastDay(now)
+		for _, bills := range n.Recent.InLastDay(now) {
+			t.Bills += bills
+		}
+		t.AtNew += n.RecentNew.InLastDay(now)[evidence.OtherMerchants]
 	}
 	return t
 }

@@ -102,16 +102,8 @@ func (o *Operator) effectOf(at rollout.Position, counted evidence.Snapshot, conc
 		if !concerned(n.Partner) {
 			continue
 		}
-		for merchant, slots := range n.Recent {
-			created := 0
-			for slot, bills := range slots {
-				if evidence.InLastDay(slot, evidence.SlotOf(now)) {
-					created += bills
-				}
-			}
-			if e.Bills += created; created == 0 {
-				continue
-			}
+		for merchant, created := range n.Recent.InLastDay(now) {
+			e.Bills += created
 			if merchant == evidence.OtherMerchants {
 				e.Uncounted = true
 				continue

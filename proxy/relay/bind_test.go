@@ -95,25 +95,6 @@ func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 	}
 }
 
-// Two calls for one bill have an address each, the same registration has one.
-func TestBindOfTwoCallsForOneBill(t *testing.T) {
-	t.Parallel()
-	s := newStation(t, setup{})
-	of, registration := asked("v2", "https://partner.example.com/"), asked("v2", "https://partner.example.com/")
-	registration.OfBill, registration.Bill = false, ""
-	if one, two := s.bind(of), s.bind(of); one == two {
-		t.Error("two calls for a bill have one address")
-	}
-	first := s.bind(registration)
-	if s.bind(registration) != first {
-		t.Error("a registration that is asked for again has a second address")
-	}
-	registration.Merchant = "another"
-	if s.bind(registration) == first {
-		t.Error("two stores have one address")
-	}
-}
-
 func TestBoundAddressIsBelowPublicURL(t *testing.T) {
 	t.Parallel()
 	for public, want := range map[string]string{
@@ -265,12 +246,4 @@ func TestInvalidAddressesAreNotReplaced(t *testing.T) {
 	if _, err := s.Bind(t.Context(), a); !errors.As(err, &wrong) {
 		t.Errorf("%v", err)
 	}
-
-	s = newStation(t, setup{})
-	for _, address := range invalid {
-		if ours, err := s.Bind(t.Context(), asked("v2", address)); !errors.As(err, &wrong) || ours != "" {
-			t.Errorf("%s: %s, %v", address, ours, err)
-		}
-	}
-	s.counts(refused, `{reason="address",upstream="up"} 4`)
 }

@@ -24,11 +24,12 @@ import (
 const (
 	// answerLimit is the most bytes that are read of a partner's answer. The documented answer has about fifty.
 	answerLimit = 64 << 10
-	// leaseSlack is how much longer a lease is than an attempt. Callbacks of a killed process can be claimed again when their
-	// lease has expired, well within a minute.
+	// leaseSlack is how much longer a lease is than an attempt. Callbacks of a killed process can be claimed again
+	// when their lease has expired, well within a minute.
 	leaseSlack = 15 * time.Second
-	// claimWithin bounds a claim. It is less than leaseSlack, as an attempt that begins at the end of its lease could be made
-	// twice at once. It also keeps a database server without an answer from blocking delivery until TCP times out.
+	// claimWithin bounds a claim. It is less than leaseSlack, as an attempt that begins at the end of its lease could
+	// be made twice at once. It also keeps a database server without an answer from blocking delivery until TCP times
+	// out.
 	claimWithin = 10 * time.Second
 	// lookAgain is the longest sleep of the deliverer: callbacks of a replica that has ended may be due.
 	lookAgain = 5 * time.Second
@@ -38,8 +39,8 @@ const (
 	sweepEvery = time.Hour
 )
 
-// Run delivers callbacks until ctx ends, and then waits for the attempts under way. It is called once. Several processes may run on
-// one store.
+// Run delivers callbacks until ctx ends, and then waits for the attempts under way. It is called once. Several
+// processes may run on one store.
 func (r *Relay) Run(ctx context.Context) {
 	var attempts sync.WaitGroup
 	defer attempts.Wait()
@@ -63,8 +64,8 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// sweep removes callbacks and addresses that have been over for longer than the retention, and the bodies of delivered callbacks, now
-// and every hour. It encrypts rows that are not encrypted with the current key.
+// sweep removes callbacks and addresses that have been over for longer than the retention, and the bodies of
+// delivered callbacks, now and every hour. It encrypts rows that are not encrypted with the current key.
 func (r *Relay) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -142,8 +143,8 @@ func (r *Relay) count(c store.Claimed, n int) {
 	}
 }
 
-// perPartner is the most attempts that a partner may have under way at all its hosts: so a partner whose hosts are all down delays
-// no other (R31).
+// perPartner is the most attempts that a partner may have under way at all its hosts: so a partner whose hosts are
+// all down delays no other (R31).
 func (s *settings) perPartner() int { return max(s.callbacks.PerHost, s.callbacks.AtOnce/4) }
 
 // untilDue is how long to sleep after what was due by now has been claimed.
@@ -157,7 +158,8 @@ func (r *Relay) untilDue(ctx context.Context, now time.Time) time.Duration {
 	return min(max(due.Sub(now), 10*time.Millisecond), lookAgain)
 }
 
-// attempt tries to deliver a callback once and records the result. It is not cancelled when the process is told to stop.
+// attempt tries to deliver a callback once and records the result. It is not cancelled when the process is told to
+// stop.
 func (r *Relay) attempt(s *settings, c store.Claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(s.callbacks.Timeout))
 	defer cancel()
@@ -185,8 +187,8 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 		r.metrics.delivered.WithLabelValues(c.Upstream).Inc()
 	case store.Dead:
 		r.metrics.died.WithLabelValues(c.Upstream).Inc()
-		r.log.Warn("a callback failed: no more attempts are made, and it waits for a decision", "callback", c.ID, "upstream", c.Upstream,
-			"partner", c.Partner.Short(), "attempts", c.Attempts+1, "outcome", result.Outcome)
+		r.log.Warn("a callback failed: no more attempts are made, and it waits for a decision", "callback", c.ID,
+			"upstream", c.Upstream, "partner", c.Partner.Short(), "attempts", c.Attempts+1, "outcome", result.Outcome)
 	}
 }
 
@@ -248,13 +250,14 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	}
 	defer func() { _ = res.Body.Close() }()
 	var answer []byte
-	if res.StatusCode != http.StatusSwitchingProtocols { // then the body is the connection, and reading it does not end with ctx
+	// After a switch the body is the connection, and reading it does not end with ctx.
+	if res.StatusCode != http.StatusSwitchingProtocols {
 		answer, err = io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	}
 	form := translate.Form(c.Form)
 	e := end{
-		status: res.StatusCode, outcome: badStatus, reason: reasonOfStatus(res.StatusCode), code: s.answeredCode(c, answer),
-		after: retryAfter(res.Header.Get("Retry-After"), r.now()),
+		status: res.StatusCode, outcome: badStatus, reason: reasonOfStatus(res.StatusCode),
+		code: s.answeredCode(c, answer), after: retryAfter(res.Header.Get("Retry-After"), r.now()),
 	}
 	switch code := res.StatusCode; {
 	case code == http.StatusGone:
@@ -277,8 +280,8 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	return e
 }
 
-// escaped escapes blanks and non-ASCII characters in a query. Partners' queries have them; net/url does not escape them, and strict
-// servers refuse such a request line.
+// escaped escapes blanks and non-ASCII characters in a query. Partners' queries have them; net/url does not escape
+// them, and strict servers refuse such a request line.
 func escaped(query string) string {
 	var b strings.Builder
 	for _, c := range []byte(query) {
@@ -302,7 +305,8 @@ func broke(err error) string {
 	return unreached
 }
 
-// verdict is the state of a callback after one more attempt, and when the next is due; before is the number of earlier attempts.
+// verdict is the state of a callback after one more attempt, and when the next is due; before is the number of
+// earlier attempts.
 func (s *settings) verdict(before int, outcome string, now time.Time, after time.Duration) (store.State, time.Time) {
 	made := before + 1
 	switch {
@@ -323,7 +327,8 @@ func retryAfter(header string, now time.Time) time.Duration {
 		return 0
 	}
 	wait := time.Duration(0)
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // out of range: seconds is the maximum
+	// Out of range, seconds is the maximum.
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		wait = time.Duration(seconds) * time.Second
 	} else if date, err := http.ParseTime(header); err == nil {
 		wait = date.Sub(now)

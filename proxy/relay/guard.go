@@ -18,8 +18,8 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// A guard decides which addresses of partners may be called (R32). It checks the URL when it is given, and every address that the
-// host resolves to when it is dialled.
+// A guard decides which addresses of partners may be called (R32). It checks the URL when it is given, and every
+// address that the host resolves to when it is dialled.
 type guard struct {
 	httpsOnly bool
 	ports     []int // if empty, any
@@ -73,8 +73,8 @@ func (g *guard) mayCall(to netip.AddrPort) bool {
 	return (allowed || !isISATAP(ip)) && g.dial.SafeAddrPort(to) == nil
 }
 
-// isISATAP reports whether the interface id of an address embeds an IPv4 address, as RFC 5214 has it: a router in the partner's prefix
-// would send the call on to that address.
+// isISATAP reports whether the interface id of an address embeds an IPv4 address, as RFC 5214 has it: a router in the
+// partner's prefix would send the call on to that address.
 func isISATAP(ip netip.Addr) bool {
 	b := ip.As16()
 	return ip.Is6() && !ip.Is4In6() && b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
@@ -93,8 +93,9 @@ func (r *refused) Error() string { return "the address is not allowed: " + r.cau
 
 func (r *refused) Unwrap() error { return r.cause }
 
-// AddressCheck returns the check of partners' callback addresses by a config, without resolving the host. The check returns why an
-// address is never called, nil if it may be. The error shows nothing of the address, which may contain a secret.
+// AddressCheck returns the check of partners' callback addresses by a config, without resolving the host. The check
+// returns why an address is never called, nil if it may be. The error shows nothing of the address, which may contain
+// a secret.
 func AddressCheck(c *config.Config) func(address string) error {
 	g := newGuard(callbacksOf(c))
 	return func(address string) error {
@@ -103,7 +104,8 @@ func AddressCheck(c *config.Config) func(address string) error {
 	}
 }
 
-// callbacksOf are the callbacks of a config, or the defaults if it relays none any more: stored ones are still delivered.
+// callbacksOf are the callbacks of a config, or the defaults if it relays none any more: stored ones are still
+// delivered.
 func callbacksOf(c *config.Config) *config.Callbacks {
 	if c.Callbacks != nil {
 		return c.Callbacks
@@ -112,8 +114,8 @@ func callbacksOf(c *config.Config) *config.Callbacks {
 	return &defaults
 }
 
-// check checks an address without resolving its host, and returns it with the host in ASCII. The error is for the partner. It shows
-// nothing of the address, which may contain a secret.
+// check checks an address without resolving its host, and returns it with the host in ASCII. The error is for the
+// partner. It shows nothing of the address, which may contain a secret.
 func (g *guard) check(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -165,8 +167,8 @@ var errNotCalled = errors.New("its host is an address that is not called from he
 // maxAddress is the most bytes of an address.
 const maxAddress = 2000
 
-// isName reports whether a host is a DNS name. A host whose last label is a number, such as 127.1 or 0x7f000001, is not: resolvers
-// take it for an address.
+// isName reports whether a host is a DNS name. A host whose last label is a number, such as 127.1 or 0x7f000001, is
+// not: resolvers take it for an address.
 func isName(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	last := host[strings.LastIndex(host, ".")+1:]

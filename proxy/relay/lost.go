@@ -15,12 +15,12 @@ import (
 	"billbridge/translate/billing"
 )
 
-// lostFor is how long after a loss of writes an unknown address may be one of the lost: so long do backends repeat a callback
-// (translate/README.md, Events). A final answer would lose the callback of a payment.
+// lostFor is how long after a loss of writes an unknown address may be one of the lost: so long do backends repeat a
+// callback (translate/README.md, Events). A final answer would lose the callback of a payment.
 const lostFor = 24 * time.Hour
 
-// lostMark begins the ids of rows for lost addresses. What follows is in the log: the upstream and the shared digits of a sealed id, or / and the
-// lostName of another one.
+// lostMark begins the ids of rows for lost addresses. What follows is in the log: the upstream and the shared digits
+// of a sealed id, or / and the lostName of another one.
 const lostMark = "lost "
 
 // lostName names an id of an earlier version, all of whose digits are a secret.
@@ -54,11 +54,14 @@ func (in *inbound) lost(req *http.Request, lost string) *refusal {
 	}
 	in.relay.lostLog.Error("callbacks came to addresses that the store does not have, and it lacks writes since a fail-over or a restore: they get "+
 		"503, so that the backend sends them again. See billbridge callbacks assign --help", "lost", lost, "of", of)
-	return &refusal{http.StatusServiceUnavailable, "lost_address", "this callback cannot be taken now. Send it again later"}
+	return &refusal{
+		http.StatusServiceUnavailable, "lost_address",
+		"this callback cannot be taken now. Send it again later",
+	}
 }
 
-// Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The error is a [*Wrong] if the
-// address is wrong. shown is the address for the audit log, without secrets.
+// Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The
+// error is a [*Wrong] if the address is wrong. shown is the address for the audit log, without secrets.
 func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by, shown string, dryRun bool) error {
 	switch m := lostForm.FindStringSubmatch(lost); {
 	case m == nil:
@@ -73,7 +76,8 @@ func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by
 		return nil
 	}
 	a := store.Address{
-		ID: lostMark + lost, Upstream: like.Upstream, Partner: like.Partner, Form: like.Form, URL: like.URL, Created: r.now(),
+		ID: lostMark + lost, Upstream: like.Upstream, Partner: like.Partner, Form: like.Form, URL: like.URL,
+		Created: r.now(),
 	}
 	return r.store.Rebind(ctx, a, store.Change{
 		Action: store.AddressAssigned, By: by, At: a.Created, Partner: like.Partner, Subject: a.ID + " to " + shown,

@@ -33,27 +33,34 @@ var (
 func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return promauto.With(to).NewCounterVec(
-			prometheus.CounterOpts{Name: "billbridge_callbacks_" + name + "_total", Help: help}, append([]string{"upstream"}, labels...))
+			prometheus.CounterOpts{Name: "billbridge_callbacks_" + name + "_total", Help: help},
+			append([]string{"upstream"}, labels...))
 	}
 	m := &metrics{
-		relay:     r,
-		accepted:  counter("accepted", "Callbacks of upstreams that were stored and acknowledged."),
-		repeated:  counter("repeated", "Callbacks that an upstream sent again, acknowledged without a second delivery."),
+		relay:    r,
+		accepted: counter("accepted", "Callbacks of upstreams that were stored and acknowledged."),
+		repeated: counter("repeated",
+			"Callbacks that an upstream sent again, acknowledged without a second delivery."),
 		delivered: counter("delivered", "Callbacks that were delivered."),
 		died:      counter("died", "Callbacks that failed: no more attempts are made."),
 		attempts:  counter("attempts", "Attempts to deliver callbacks, by outcome.", "outcome"),
-		refused: counter("refused", "Callbacks, and addresses of partners, that were refused. another_partner and another_bill can "+
-			"be an attack.", "reason"),
+		refused: counter("refused",
+			"Callbacks, and addresses of partners, that were refused. another_partner and another_bill can "+
+				"be an attack.", "reason"),
 		passed: counter("passed", "Callbacks that passed byte for byte: in the partner's form already, sent as a form "+
 			"(application/x-www-form-urlencoded), or not recognised by the table.", "as"),
-		otherForm: counter("other_form", "Callbacks that are not in the form of their upstream: translated for partners that use "+
-			"the form of the upstream, otherwise passed."),
-		keyless: counter("without_key", "Callbacks that were stored although their body has no partner's key: only the address "+
-			"identifies the partner."),
-		left: counter("addresses_left", "Bills and registrations whose callback address is never called and was sent unchanged "+
-			"(callbacks.invalid_address: leave)."),
-		fields: counter("fields", "Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than "+
-			"documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
+		otherForm: counter("other_form",
+			"Callbacks that are not in the form of their upstream: translated for partners that use "+
+				"the form of the upstream, otherwise passed."),
+		keyless: counter("without_key",
+			"Callbacks that were stored although their body has no partner's key: only the address "+
+				"identifies the partner."),
+		left: counter("addresses_left",
+			"Bills and registrations whose callback address is never called and was sent unchanged "+
+				"(callbacks.invalid_address: leave)."),
+		fields: counter("fields",
+			"Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than "+
+				"documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
 	}
 	if to != nil {
 		to.MustRegister(m)
@@ -63,12 +70,16 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 
 // refusals are the reasons for refusing a callback or a partner's callback address.
 var refusals = []string{
-	"path", "method", "unknown_address", "lost_address", "too_large", "no_memory", "broken", "coding", "type", "ambiguous", "no_key", "another_partner", "another_bill", "store", "address",
+	"path", "method", "unknown_address", "lost_address", "too_large", "no_memory", "broken", "coding", "type",
+	"ambiguous", "no_key", "another_partner", "another_bill", "store", "address",
 }
 
-// know creates the counters of an upstream with 0, so that increase() includes the first event. The fields are those of the table.
+// know creates the counters of an upstream with 0, so that increase() includes the first event. The fields are those
+// of the table.
 func (m *metrics) know(upstream string, t *translate.Table) {
-	for _, c := range []*prometheus.CounterVec{m.accepted, m.repeated, m.delivered, m.died, m.otherForm, m.keyless, m.left} {
+	for _, c := range []*prometheus.CounterVec{
+		m.accepted, m.repeated, m.delivered, m.died, m.otherForm, m.keyless, m.left,
+	} {
 		c.WithLabelValues(upstream)
 	}
 	for _, outcome := range outcomes {

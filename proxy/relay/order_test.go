@@ -140,43 +140,6 @@ func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// While hundreds of callbacks wait for a host that hangs, all others are delivered. The limits of one host and of all hosts hold.
-func TestR31_OneDeadPartnerDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", at_once: 12, per_host: 3, timeout: 45s"})
-		g := newGate("dead.example.com:8080")
-		s.Carry(carrier(g.carry))
-		stop := s.start()
-		for i := range 300 {
-			s.deliverable("http://dead.example.com:8080/", fmt.Sprintf("dead-%d", i))
-		}
-		synctest.Wait()
-		if inside, delivered, _ := g.now(); inside != 3 || delivered != 0 {
-			t.Errorf("%d attempts at the dead one, %d delivered", inside, delivered)
-		}
-		begun := time.Now()
-		for i := range 120 {
-			s.deliverableTo(fmt.Sprintf("alive-%d", i%6), fmt.Sprintf("https://host-%d.example.com/", i%6), fmt.Sprintf("alive-%d", i))
-		}
-		synctest.Wait() // until nothing can go on but by time
-		if inside, delivered, _ := g.now(); inside != 3 || delivered != 120 || time.Since(begun) != 0 {
-			t.Errorf("%d attempts at the dead one, %d delivered after %s", inside, delivered, time.Since(begun))
-		}
-		close(g.shut["dead.example.com:8080"])
-		synctest.Wait()
-		if _, delivered, _ := g.now(); delivered != 420 {
-			t.Errorf("%d delivered", delivered)
-		}
-		for host, n := range g.inmost {
-			if n > 3 {
-				t.Errorf("%d at once at %s", n, host)
-			}
-		}
-		stop()
-	})
-}
-
 // A partner with many hosts that all hang does not use up the attempts of others.
 func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 	t.Parallel()

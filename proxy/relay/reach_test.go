@@ -41,22 +41,6 @@ func untouched(t *testing.T) (port string) {
 // localhostByIPv4 takes localhost as an address, since one of its addresses may be called, but dials the other one alone.
 const localhostByIPv4 = `, ports: [], allow: ["::1/128"], local_address: 127.0.0.3`
 
-// A name is checked when it is dialled, by the address to which it resolves.
-func TestR32_NamesAreCheckedWhenTheyAreDialled(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"localhost", "LOCALHOST"} {
-		s := newStation(t, setup{form: "v2", callbacks: localhostByIPv4})
-		s.deliverable("http://"+name+":"+untouched(t)+"/", "A")
-		if n := s.round(); n != 1 {
-			t.Fatal(n)
-		}
-		if c := s.only(); c.LastOutcome != "address" || c.LastStatus != 0 || c.State != store.Waiting || c.Attempts != 1 {
-			t.Errorf("%+v", c)
-		}
-		s.counts("billbridge_callbacks_attempts_total", `{outcome="address",upstream="up"} 1`)
-	}
-}
-
 // An address that was allowed when it was bound is checked again at each attempt, by the current config.
 func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 	t.Parallel()

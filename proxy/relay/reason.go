@@ -21,8 +21,8 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// reason says why an attempt got no complete answer. It consists of fixed texts, as the errors of connections contain addresses, the
-// resolver and what the partner sent.
+// reason says why an attempt got no complete answer. It consists of fixed texts, as the errors of connections contain
+// addresses, the resolver and what the partner sent.
 func (s *settings) reason(err error) string {
 	_, blocked := errors.AsType[*refused](err)
 	dns, unresolved := errors.AsType[*net.DNSError](err)
@@ -114,13 +114,13 @@ func (s *settings) reasonOf200(form translate.Form, answer []byte, code string) 
 // code24 is a code that may be shown. The longest one of the catalogue has 19 characters.
 var code24 = regexp.MustCompile(`^[\w.-]{1,24}$`)
 
-// answeredCode is the code of a partner's answer to a callback, "" if it has none that may be stored and shown. A partner may
-// answer with its key or a phone number as the code.
+// answeredCode is the code of a partner's answer to a callback, "" if it has none that may be stored and shown. A
+// partner may answer with its key or a phone number as the code.
 func (s *settings) answeredCode(c store.Claimed, answer []byte) string {
 	const short = 6 // characters; keys, phones and cards have more
 	code := s.rows.AnsweredCode(translate.Form(c.Form), answer)
-	if !code24.MatchString(code) || len(code) > short &&
-		(strings.Trim(code, "0123456789-.") == "" || bytes.Contains(c.Body, []byte(code)) || strings.Contains(c.URL, code)) {
+	secret := strings.Trim(code, "0123456789-.") == "" || bytes.Contains(c.Body, []byte(code)) || strings.Contains(c.URL, code)
+	if !code24.MatchString(code) || len(code) > short && secret {
 		return ""
 	}
 	return code

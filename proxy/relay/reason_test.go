@@ -81,6 +81,18 @@ func TestReasonsOfAttempts(t *testing.T) {
 		"reset": {
 			"http://" + answers(t, func(c *net.TCPConn) { read(c); _ = c.SetLinger(0) }), "", "connection", "connection reset by peer",
 		},
+		"headers without end": {
+			"http://" + answers(t, func(c *net.TCPConn) {
+				read(c)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X-Long: "+strings.Repeat("a", 1000)+"\r\n", 100)+"\r\n{}")
+			}), "", "connection", "the connection failed",
+		},
+		"early hints without end": {
+			"http://" + answers(t, func(c *net.TCPConn) {
+				read(c)
+				_, _ = io.WriteString(c, strings.Repeat("HTTP/1.1 103 Early Hints\r\nX-Long: "+strings.Repeat("a", 1000)+"\r\n\r\n", 100))
+			}), "", "connection", "the connection failed",
+		},
 		"not HTTP": {
 			"http://" + answers(t, func(c *net.TCPConn) { read(c); _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), "", "connection", "the answer is not HTTP",
 		},

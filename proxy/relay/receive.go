@@ -23,8 +23,8 @@ import (
 	"billbridge/translate/billing"
 )
 
-// pathMark precedes the id in the path of an address. The part before it comes from public_url and is ignored, so that addresses stay
-// valid when public_url changes.
+// pathMark precedes the id in the path of an address. The part before it comes from public_url and is ignored, so
+// that addresses stay valid when public_url changes.
 const pathMark = "/callback/"
 
 // storeWithin is how long a callback waits for the store. After that the upstream has to try again.
@@ -41,8 +41,8 @@ func idOf(address string) string {
 	return id
 }
 
-// ServeHTTP receives one callback of an upstream. It answers with the documented success only after the callback is stored
-// (R30); any other answer makes the upstream try again.
+// ServeHTTP receives one callback of an upstream. It answers with the documented success only after the callback is
+// stored (R30); any other answer makes the upstream try again.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s := r.current.Load()
 	in := inbound{relay: r, s: s, w: w, begun: time.Now(), form: s.config.Table.Forms()[0]}
@@ -133,7 +133,10 @@ func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 	}
 	switch {
 	case over:
-		return nil, &refusal{http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body is larger than %d bytes", limit)}
+		return nil, &refusal{
+			http.StatusRequestEntityTooLarge, "too_large",
+			fmt.Sprintf("the body is larger than %d bytes", limit),
+		}
 	case errors.Is(err, ErrNoMemory):
 		in.w.Header().Set("Retry-After", "1")
 		return nil, &refusal{http.StatusServiceUnavailable, "no_memory", "too many bodies are held now"}
@@ -148,8 +151,8 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if refused != nil {
 		return refused
 	}
-	// Whoever knows the address, which cannot be guessed, is taken for the upstream. A key and a bill in the body must be
-	// those of the address.
+	// Whoever knows the address, which cannot be guessed, is taken for the upstream. A key and a bill in the body
+	// must be those of the address.
 	bill, keys := a.Bill, notice.Values[billing.Partner]
 	for _, key := range keys {
 		if partner.Of(key) != a.Partner {
@@ -171,9 +174,9 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 		host = hostOf(u)
 	}
 	c := store.Callback{
-		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL, Host: host,
-		Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)), ContentType: contentType, Body: translated,
-		Received: r.now(),
+		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL,
+		Host: host, Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)),
+		ContentType: contentType, Body: translated, Received: r.now(),
 	}
 	about := in.s.config.Table.Operation(a.Operation)
 	if bill != "" {
@@ -213,8 +216,8 @@ func (in *inbound) trace(req *http.Request, c store.Callback) {
 	in.s.endSpan(span, c.Upstream, c.Partner, http.StatusOK)
 }
 
-// endSpan ends the span of a callback or of an attempt. Its attributes do not have the host, which the partner has chosen
-// (R35).
+// endSpan ends the span of a callback or of an attempt. Its attributes do not have the host, which the partner has
+// chosen (R35).
 func (s *settings) endSpan(span *tracing.Span, upstream string, id partner.ID, status int) {
 	span.String(tracing.Method, s.rows.Method())
 	span.String(tracing.Operation, "callback.payment")
@@ -226,8 +229,8 @@ func (s *settings) endSpan(span *tracing.Span, upstream string, id partner.ID, s
 	span.End()
 }
 
-// translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by its content type:
-// clients send JSON as text, or with the form type that their library sets by default.
+// translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by
+// its content type: clients send JSON as text, or with the form type that their library sets by default.
 func (in *inbound) translate(req *http.Request, body []byte) (
 	_ translate.Notice, translated []byte, contentType string, refused *refusal,
 ) {
@@ -243,7 +246,10 @@ func (in *inbound) translate(req *http.Request, body []byte) (
 			}
 		}
 		if contentType == "" || len(body) == 0 {
-			refused = &refusal{http.StatusUnsupportedMediaType, "type", "a callback must be JSON, or a form of the type " + formMedia}
+			refused = &refusal{
+				http.StatusUnsupportedMediaType, "type",
+				"a callback must be JSON, or a form of the type " + formMedia,
+			}
 			return notice, nil, "", refused
 		}
 		notice, err = in.s.rows.ReadForm(body)
@@ -255,8 +261,9 @@ func (in *inbound) translate(req *http.Request, body []byte) (
 	return notice, translated, contentType, refused
 }
 
-// subject is what a callback is about: its bill, else the merchant of the registration, else the address, if that is of one bill whose
-// id is not known. Callbacks of one subject keep their order, and repetitions are recognised among them.
+// subject is what a callback is about: its bill, else the merchant of the registration, else the address, if that is
+// of one bill whose id is not known. Callbacks of one subject keep their order, and repetitions are recognised among
+// them.
 func subject(a store.Address, bill string) string {
 	switch {
 	case bill != "":
@@ -269,11 +276,12 @@ func subject(a store.Address, bill string) string {
 	return a.ID
 }
 
-// merchantMark begins the subject of a merchant. That of a bill never begins with it, nor do the quoted names of earlier versions.
+// merchantMark begins the subject of a merchant. That of a bill never begins with it, nor do the quoted names of
+// earlier versions.
 const merchantMark = "merchant "
 
-// merchant is the subject of the merchant of a registration. The names are hashed, as they need not be sent, and because an index of
-// PostgreSQL takes no long text.
+// merchant is the subject of the merchant of a registration. The names are hashed, as they need not be sent, and
+// because an index of PostgreSQL takes no long text.
 func merchant(id partner.ID, names string) string {
 	sum := sha256.Sum256([]byte(string(id) + " " + names))
 	return merchantMark + hex.EncodeToString(sum[:])
@@ -290,7 +298,8 @@ func (in *inbound) fault(err error) *refusal {
 func (in *inbound) refuse(f *refusal) {
 	upstream := cmp.Or(in.address.Upstream, "none")
 	in.relay.metrics.refused.WithLabelValues(upstream, f.reason).Inc()
-	if in.address.ID != "" && f.reason != "store" { // calls to unknown addresses are counted but not logged: anybody can make them
+	// Calls to unknown addresses are counted but not logged: anybody can make them.
+	if in.address.ID != "" && f.reason != "store" {
 		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", in.address.Partner.Short(),
 			"operation", in.address.Operation, "reason", f.reason)
 	}

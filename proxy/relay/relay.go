@@ -5,9 +5,10 @@
 //	ours, err := r.Bind(ctx, relay.Binding{URL: theirs, …}) // before a create is sent: the address that the upstream gets
 //	http.Handle("/callback/", r)                          // what the upstream then calls
 //
-// The callback address of a bill or a registration is replaced by one of ours. When the upstream calls it, the callback is
-// translated by the rows of the table and stored, and only then acknowledged; after that it is delivered to the partner
-// (translate/README.md, Events). A partner may get a callback twice, and recognises it by its webhook-id.
+// The callback address of a bill or a registration is replaced by one of ours. When the upstream calls it, the
+// callback is translated by the rows of the table and stored, and only then acknowledged; after that it is delivered
+// to the partner (translate/README.md, Events). A partner may get a callback twice, and recognises it by its
+// webhook-id.
 //
 // A partner's address is untrusted input: see guard.go. Everything that must outlive the process is in package store.
 package relay
@@ -42,7 +43,7 @@ type Options struct {
 	Store      *store.Store
 	Registerer prometheus.Registerer // if nil, the metrics are not registered
 	Logger     *slog.Logger          // if nil, nothing is logged
-	UserAgent  string                // towards partners; if empty, "billbridge"
+	UserAgent  string                // towards partners
 	Tracing    *tracing.Tracing      // if nil, no spans are exported
 	Now        func() time.Time      // if nil, time.Now
 }
@@ -82,16 +83,14 @@ func New(c *config.Config, o Options) *Relay {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.UserAgent == "" {
-		o.UserAgent = "billbridge"
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	r := &Relay{
 		store: o.Store, log: o.Logger, userAgent: o.UserAgent, tracing: o.Tracing, now: o.Now,
 		storeLog: accesslog.Limited(o.Logger, time.Second), lostLog: accesslog.Limited(o.Logger, time.Minute),
-		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{}, claimWithin: claimWithin,
+		arrived: make(chan struct{}, 1), proving: make(chan struct{}, 4), busy: map[string]int{},
+		claimWithin: claimWithin,
 	}
 	r.metrics = newMetrics(o.Registerer, r)
 	r.Use(c)
@@ -112,8 +111,8 @@ func (r *Relay) Use(c *config.Config) {
 	r.Wake()
 }
 
-// A Binding is a partner's callback address, and the call that has it. Bill and URL must not be parts of a buffer that is reused: the store may still
-// read them after Bind returned an error.
+// A Binding is a partner's callback address, and the call that has it. Bill and URL must not be parts of a buffer
+// that is reused: the store may still read them after Bind returned an error.
 type Binding struct {
 	Upstream, Operation string
 	Form                translate.Form // the partner's
@@ -125,14 +124,16 @@ type Binding struct {
 	URL                 string // the partner's address
 }
 
-// A Wrong is the refusal of a callback address, before anything is sent. Its text is for the partner and shows nothing of the address.
+// A Wrong is the refusal of a callback address, before anything is sent. Its text is for the partner and shows
+// nothing of the address.
 type Wrong struct{ Text string }
 
 func (w *Wrong) Error() string { return w.Text }
 
-// Bind stores the callback address of a call, and returns the address of ours that the upstream gets in its place. It returns the
-// partner's own if the config relays no callbacks, or if it leaves addresses that are never called unchanged. After an error the
-// call must not be sent. The error is a [*Wrong] if the address is wrong; otherwise it could not be stored.
+// Bind stores the callback address of a call, and returns the address of ours that the upstream gets in its place. It
+// returns the partner's own if the config relays no callbacks, or if it leaves addresses that are never called
+// unchanged. After an error the call must not be sent. The error is a [*Wrong] if the address is wrong; otherwise it
+// could not be stored.
 func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	s := r.current.Load()
 	if s.config.Callbacks == nil {
@@ -156,11 +157,13 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 		return "", &Wrong{"can be stored only for a bill id without a NUL character"}
 	}
 	if max(len(a.Bill), len(a.Member), len(a.Merchant)) > longestName {
-		return "", &Wrong{fmt.Sprintf("can be stored only for a bill, a member and a merchant of at most %d bytes each", longestName)}
+		const only = "can be stored only for a bill, a member and a merchant of at most %d bytes each"
+		return "", &Wrong{fmt.Sprintf(only, longestName)}
 	}
 	row := store.Address{
 		Upstream: a.Upstream, Operation: a.Operation,
-		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(), Until: r.until(s, a.Expiry),
+		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(),
+		Until: r.until(s, a.Expiry),
 	}
 	if !a.OfBill {
 		row.Store = merchant(row.Partner, fmt.Sprintf("%q %q", a.Member, a.Merchant))
@@ -173,8 +176,8 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	return s.callbacks.PublicURL.JoinPath("callback", id).String(), nil
 }
 
-// longestName bounds stored names. Documented names have up to 60 characters; an index of PostgreSQL takes about 2,700 bytes. Without
-// a bound, a caller who is not yet authenticated could fill the store.
+// longestName bounds stored names. Documented names have up to 60 characters; an index of PostgreSQL takes about
+// 2,700 bytes. Without a bound, a caller who is not yet authenticated could fill the store.
 const longestName = 1000
 
 // nameOf is a name as it can be stored: whatever name a callback has, the callback must be stored.
@@ -205,8 +208,8 @@ func Until(expiry string) time.Time {
 	return day.AddDate(0, 0, 1)
 }
 
-// until is Until for the row of an address, at most the retention from now: a caller without a valid key must not choose how long
-// its rows stay. A clock that is behind the store's does not make it earlier.
+// until is Until for the row of an address, at most the retention from now: a caller without a valid key must not
+// choose how long its rows stay. A clock that is behind the store's does not make it earlier.
 func (r *Relay) until(s *settings, expiry string) time.Time {
 	now := r.now()
 	if storeTime := r.store.Clock(now).StoreTime; storeTime.After(now) {
@@ -219,14 +222,14 @@ func (r *Relay) until(s *settings, expiry string) time.Time {
 	return until
 }
 
-// Unbind is called after a call with an address from Bind that certainly had no effect: the address is removed, unless another
-// registration has it.
+// Unbind is called after a call with an address from Bind that certainly had no effect: the address is removed,
+// unless another registration has it.
 func (r *Relay) Unbind(ctx context.Context, address string) error {
 	return r.store.Unbind(ctx, idOf(address))
 }
 
-// MayHold reports whether a call of a partner may add rows to the store. If the store cannot be read, it is true: then no row can be
-// added either.
+// MayHold reports whether a call of a partner may add rows to the store. If the store cannot be read, it is true:
+// then no row can be added either.
 func (r *Relay) MayHold(ctx context.Context, partner partner.ID) bool {
 	may, err := r.store.MayHold(ctx, partner)
 	return may || err != nil
@@ -235,7 +238,8 @@ func (r *Relay) MayHold(ctx context.Context, partner partner.ID) bool {
 // provedWithin bounds how long the store takes to record that a key is valid.
 const provedWithin = 5 * time.Second
 
-// Prove records that a call of a partner succeeded. It does not wait for the store: if that fails, the next success is recorded.
+// Prove records that a call of a partner succeeded. It does not wait for the store: if that fails, the next success
+// is recorded.
 func (r *Relay) Prove(partner partner.ID) {
 	if r.store.KnownProven(partner) {
 		return
@@ -250,7 +254,8 @@ func (r *Relay) Prove(partner partner.ID) {
 		ctx, cancel := context.WithTimeout(context.Background(), provedWithin)
 		defer cancel()
 		if err := r.store.Prove(ctx, partner); err != nil {
-			r.storeLog.Warn("the store cannot record that a partner's key is valid: its rows stay limited", "partner", partner.Short(), "error", err.Error())
+			r.storeLog.Warn("the store cannot record that a partner's key is valid: its rows stay limited",
+				"partner", partner.Short(), "error", err.Error())
 		}
 	}()
 }
@@ -263,10 +268,12 @@ func (r *Relay) Wake() {
 	}
 }
 
-// StateIn returns the state of the bill that a callback reports, "" if the table describes none. Its body is in the form of the partner.
+// StateIn returns the state of the bill that a callback reports, "" if the table describes none. Its body is in the
+// form of the partner.
 func (r *Relay) StateIn(c store.Callback) string {
 	s, form := r.current.Load(), translate.Form(c.Form)
-	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) { // a reload has replaced the table in the meantime
+	// A reload may have replaced the table in the meantime.
+	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) {
 		return ""
 	}
 	read, err := billing.ReadOperation(s.config.Table)

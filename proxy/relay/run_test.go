@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,55 +44,6 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 	s.ClaimWithin(patience)
 	if n := s.round(); n != 1 {
 		t.Errorf("%d claimed afterwards", n)
-	}
-}
-
-// Two relays that share a store deliver each callback once.
-func TestTwoRelaysOnOneStore(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"memory:", "sqlite"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			if kind == "sqlite" {
-				kind = "sqlite:" + t.TempDir() + "/store.db"
-			}
-			o := setup{form: "v2", callbacks: ", at_once: 8", store: kind}
-			first := newStation(t, o)
-			second := onStore(t, o, first.store)
-			var mu sync.Mutex
-			seen, all := map[string]int{}, make(chan struct{})
-			for _, s := range []*station{first, second} {
-				s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if seen[r.Header.Get("Webhook-Id")]++; len(seen) == 200 {
-						select {
-						case <-all:
-						default:
-							close(all)
-						}
-					}
-					return reply(200, documented["v2"]), nil
-				}))
-			}
-			for i := range 200 {
-				[]*station{first, second}[i%2].deliverable(fmt.Sprintf("https://host-%d.example.com/", i%7), fmt.Sprint(i))
-			}
-			stopFirst, stopSecond := first.start(), second.start()
-			receive(t, all, "end of the deliveries")
-			stopFirst()
-			stopSecond()
-			for id, n := range seen {
-				if n != 1 {
-					t.Errorf("%s was delivered %d times", id, n)
-				}
-			}
-			for _, c := range first.stored() {
-				if c.State != store.Delivered || c.Attempts != 1 {
-					t.Errorf("%+v", c)
-				}
-			}
-		})
 	}
 }
 

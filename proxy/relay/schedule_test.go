@@ -79,27 +79,6 @@ func (s *station) callback(id string) store.Callback {
 	return c
 }
 
-// All gaps are those of the config, and without jitter they are exact.
-func TestScheduleOfTheConfig(t *testing.T) {
-	t.Parallel()
-	s, clock := waiting(t, "v2", ", schedule: [90s, 1ms, 48h], jitter: 0")
-	s.Carry(always(500, ""))
-	for _, gap := range []time.Duration{90 * time.Second, time.Millisecond, 48 * time.Hour} {
-		if got := s.only().Next.Sub(clock.now()); got != gap {
-			t.Errorf("%s, want %s", got, gap)
-		}
-		if clock.add(gap - time.Millisecond); s.round() != 0 {
-			t.Error("early")
-		}
-		if clock.add(time.Millisecond); s.round() != 1 {
-			t.Error("late")
-		}
-	}
-	if c := s.only(); c.State != store.Dead {
-		t.Errorf("%+v", c)
-	}
-}
-
 // A gap begins at the end of the attempt before, which is the recorded time.
 func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 	t.Parallel()
@@ -111,28 +90,6 @@ func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 	s.round()
 	if c := s.only(); !c.Next.Equal(clock.now().Add(time.Minute)) || !c.LastAt.Equal(clock.now()) {
 		t.Errorf("last %s and next %s at %s", c.LastAt, c.Next, clock.now())
-	}
-}
-
-// A success at any attempt ends the schedule.
-func TestDeliveredStopsTheSchedule(t *testing.T) {
-	t.Parallel()
-	for _, last := range []int{1, 2, 10} {
-		s, clock := waiting(t, "v2", "")
-		made := 0
-		s.Carry(carrier(func(*http.Request) (*http.Response, error) {
-			if made++; made == last {
-				return reply(200, documented["v2"]), nil
-			}
-			return reply(500, ""), nil
-		}))
-		for range 100 {
-			clock.add(27 * time.Hour)
-			s.round()
-		}
-		if c := s.only(); made != last || c.State != store.Delivered || c.Attempts != last {
-			t.Errorf("%d attempts, want %d: %+v", made, last, c)
-		}
 	}
 }
 

@@ -10,14 +10,16 @@ import (
 )
 
 // create routes a create to the backend that may create the bill, and records it.
-func (r *Router) create(ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
+func (r *Router) create(
+	ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe,
+) (Route, error) {
 	to := at.create()
 	if to.probe {
 		other := s.Backends[1-to.backend]
 		switch r.probe(ctx, ask, other) {
 		case Present:
-			if refused := r.found(ctx, c, other); refused != nil {
-				return Route{}, refused
+			if err := r.found(ctx, c, other); err != nil {
+				return Route{}, err
 			}
 			to = decision{backend: 1 - to.backend, reason: byProbe}
 		case Refusing:
@@ -27,7 +29,10 @@ func (r *Router) create(ctx context.Context, s *Settings, d *decisions, at situa
 			}
 			return Route{}, &Refused{Reason: "barred", Why: callerRefused}
 		case Unclear:
-			return Route{}, &Refused{Reason: "unclear", Why: "it is not known whether the bill was created at the other backend"}
+			return Route{}, &Refused{
+				Reason: "unclear",
+				Why:    "it is not known whether the bill was created at the other backend",
+			}
 		case Absent:
 			if at.incomplete() && !d.absentCounts(s, r.now()) {
 				return Route{}, &Refused{Reason: "unclear", Why: ledgerIncomplete}
@@ -46,7 +51,8 @@ func (r *Router) create(ctx context.Context, s *Settings, d *decisions, at situa
 		return Route{}, storeUnavailable(err)
 	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.Backends[to.backend]: // the bill had an owner, or another create was faster
 		to.reason = byOwner
-		if _, ok := s.backend(create.Upstream); !ok { // recorded by a replica with another config: this one sends nothing
+		// Another upstream was recorded by a replica with another config: this one sends nothing.
+		if _, ok := s.backend(create.Upstream); !ok {
 			_, err := r.store.Complete(ctx, create, store.NotSent, r.now())
 			return Route{}, &Refused{Reason: "other_upstream", Why: atOtherUpstream, Cause: err}
 		}
@@ -54,18 +60,14 @@ func (r *Router) create(ctx context.Context, s *Settings, d *decisions, at situa
 	return Route{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
 }
 
-// Deny is called before a call whose route is Deniable gets the answer that there is no such bill. After an error, which is a
-// [*Refused], it must not get that answer: the bill may be created a moment later. Creates that arrived earlier and are not recorded
-// yet will not be sent.
+// Deny is called before a call whose route is Deniable gets the answer that there is no such bill. After an error,
+// which is a [*Refused], it must not get that answer: the bill may be created a moment later. Creates that arrived
+// earlier and are not recorded yet will not be sent.
 func (r *Router) Deny(ctx context.Context, c Call) error {
-	if refused := r.deny(ctx, r.current.Load(), c); refused != nil {
-		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
-		return refused
-	}
-	return nil
+	return r.countRefused(r.deny(ctx, r.current.Load(), c))
 }
 
-func (r *Router) deny(ctx context.Context, s *Settings, c Call) *Refused {
+func (r *Router) deny(ctx context.Context, s *Settings, c Call) error {
 	defer r.metrics.timed("deny")()
 	// A create that was recorded before this cannot take effect any more.
 	since := r.now().Add(-s.UnderWay())
@@ -94,8 +96,8 @@ func (r *Router) arrived(c Call) time.Time {
 	return c.Arrived
 }
 
-// absentCounts reports whether "no such bill" of both backends can be relied on while the ledger is incomplete: only after the
-// settling period, as a create that the ledger lost may be under way.
+// absentCounts reports whether "no such bill" of both backends can be relied on while the ledger is incomplete: only
+// after the settling period, as a create that the ledger lost may be under way.
 func (d *decisions) absentCounts(s *Settings, now time.Time) bool {
 	return now.Sub(d.counted) >= time.Duration(s.Config.Settle)
 }
@@ -108,7 +110,8 @@ func (r *Router) Complete(ctx context.Context, w Route, outcome store.Outcome) e
 	defer r.metrics.timed("complete")()
 	_, err := r.store.Complete(ctx, *w.create, outcome, r.now())
 	if errors.Is(err, store.ErrOtherOwner) {
-		_ = r.both(ctx, Call{Partner: w.create.Partner, Bill: w.create.Bill, LoggedBill: billing.MaskBill(w.create.Bill)}) // err says the same
+		bill := w.create.Bill
+		_ = r.both(ctx, Call{Partner: w.create.Partner, Bill: bill, LoggedBill: billing.MaskBill(bill)}) // err says the same
 	}
 	return err
 }

@@ -31,8 +31,8 @@ type situation struct {
 type decision struct {
 	backend evidence.Backend
 	reason  Reason
-	// probe: a create may be sent only after a probe has shown that the other backend does not have the bill; for any other
-	// operation both backends are probed.
+	// probe: a create may be sent only after a probe has shown that the other backend does not have the bill; for any
+	// other operation both backends are probed.
 	probe bool
 }
 

@@ -31,11 +31,12 @@ type decisions struct {
 	generation int64 // of the store, see store.Generation
 	stopped    bool
 	restored   time.Time
-	unbegun    bool      // the store is new, and Begin was not called
-	since      time.Time // when the ledger became incomplete: the later of the restore and the start of the rollout on a new store
-	counted    time.Time // the same by the clock of this process, which no step changes
-	initial    *Position // the default; nil is the config's
-	of         map[partner.ID]Position
+	unbegun    bool // the store is new, and Begin was not called
+	// when the ledger became incomplete: the later of the restore and the start of the rollout on a new store
+	since   time.Time
+	counted time.Time // the same by the clock of this process, which no step changes
+	initial *Position // the default; nil is the config's
+	of      map[partner.ID]Position
 }
 
 func newDecisions(decided store.Rollout) *decisions {
@@ -97,7 +98,8 @@ func (r *follower) readDecisions(ctx context.Context) error {
 	defer cancel()
 	pending := r.stopping.Load()
 	if pending != nil {
-		if err := r.store.Stop(ctx, pending.By, pending.At, pending.overridden); err != nil && !errors.Is(err, store.ErrState) {
+		if err := r.store.Stop(ctx, pending.By, pending.At, pending.overridden); err != nil &&
+			!errors.Is(err, store.ErrState) {
 			return err
 		}
 	}

@@ -33,13 +33,15 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		return with.NewGaugeVec(prometheus.GaugeOpts(options(name, help)), labels)
 	}
 	m := &metrics{
-		routed: counter("routed_total", "Calls by the upstream to which they were sent, and the reason.", "upstream", "reason"),
+		routed: counter("routed_total",
+			"Calls by the upstream to which they were sent, and the reason.", "upstream", "reason"),
 		refused: counter("refused_total",
 			"Calls that were refused because it was not certain which backend has their bill.", "reason"),
 		doubled: counter("doubled_total",
 			"How often a bill was found at both backends. An operator must decide on each of these bills.").WithLabelValues(),
-		begun: gauge("begun", "0 while the store is new and rollout begin was not run: both backends are probed for every bill "+
-			"that the ledger does not know. Otherwise 1.").WithLabelValues(),
+		begun: gauge("begun",
+			"0 while the store is new and rollout begin was not run: both backends are probed for every bill "+
+				"that the ledger does not know. Otherwise 1.").WithLabelValues(),
 		ledger: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "billbridge_rollout_ledger_seconds", Help: "Duration of operations of the ledger.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},

@@ -30,8 +30,8 @@ func (w Route) Relevant(s ReadResult) bool {
 	return w.recorded && (w.unknown || s.Result == Present && s.Ended && !w.ended)
 }
 
-// RecordRead records what the answer to a call showed of its bill: a cancelled or destroyed bill does not count as open any more,
-// and writes with an unknown outcome may be resolved.
+// RecordRead records what the answer to a call showed of its bill: a cancelled or destroyed bill does not count as
+// open any more, and writes with an unknown outcome may be resolved.
 func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s ReadResult) error {
 	if !w.Relevant(s) {
 		return nil
@@ -40,7 +40,9 @@ func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s ReadResult) 
 }
 
 // RecordProbe records what a read of a bill at an upstream showed. It was not sent before at.
-func (r *Router) RecordProbe(ctx context.Context, partner partner.ID, bill, upstream string, s ReadResult, at time.Time) error {
+func (r *Router) RecordProbe(
+	ctx context.Context, partner partner.ID, bill, upstream string, s ReadResult, at time.Time,
+) error {
 	if s.Result != Present && s.Result != Absent { // the read showed nothing of the bill
 		return nil
 	}
@@ -57,7 +59,8 @@ func (s ReadResult) reading(at time.Time) store.Reading {
 	return store.Reading{Finding: ResultTexts[s.Result], State: s.State, Amount: s.Amount, At: at}
 }
 
-// RecordUnknown records a write whose outcome is unknown, and what a read of the bill showed after it; s is nil if there was none.
+// RecordUnknown records a write whose outcome is unknown, and what a read of the bill showed after it; s is nil if
+// there was none.
 func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResult) error {
 	if r.store == nil || c.Partner == "" || c.Bill == "" {
 		return nil

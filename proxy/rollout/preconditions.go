@@ -35,13 +35,15 @@ const (
 	MoneyElsewhere ReasonKind = "money_elsewhere" // an exact field of another partner differs at the same backend
 	FromStore      ReasonKind = "restored"        // the store was restored from a backup
 	AtNew          ReasonKind = "bills_at_new"    // the ledger of a new store has bills at the new backend
-	NotAtBoth      ReasonKind = "not_at_both"     // a backend does not have the bill that gets an owner, or cannot be read
-	Unchecked      ReasonKind = "unchecked"       // a precondition could not be checked
+	// a backend does not have the bill that gets an owner, or cannot be read
+	NotAtBoth ReasonKind = "not_at_both"
+	Unchecked ReasonKind = "unchecked" // a precondition could not be checked
 )
 
 // ReasonKinds are all of them.
 var ReasonKinds = []ReasonKind{
-	Unsettled, Unproven, Unpaid, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth, Unchecked,
+	Unsettled, Unproven, Unpaid, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth,
+	Unchecked,
 }
 
 // KindsOf returns the kinds of reasons, each once.
@@ -71,7 +73,8 @@ type Blocked struct {
 
 // Error names the kinds of the reasons. Package operate has their words.
 func (b *Blocked) Error() string {
-	return fmt.Sprintf("rollout.default is %s, was %s: not changed, for the reasons %s", b.To, b.From, JoinKinds(KindsOf(b.Reasons)))
+	return fmt.Sprintf("rollout.default is %s, was %s: not changed, for the reasons %s", b.To, b.From,
+		JoinKinds(KindsOf(b.Reasons)))
 }
 
 // A Move is a change of the stage of a partner, or of all without a stage of their own.
@@ -159,7 +162,9 @@ func (p *Preconditions) unsettled(ctx context.Context, _ store.Rollout, m Move) 
 }
 
 // undrained: the old backend has bills that may be open. By a wrong clock, bills may seem to be over.
-func (p *Preconditions) undrained(ctx context.Context, decided store.Rollout, m Move) (all []BlockingReason, err error) {
+func (p *Preconditions) undrained(
+	ctx context.Context, decided store.Rollout, m Move,
+) (all []BlockingReason, err error) {
 	if m.To.Stage != StageDrained {
 		return nil, nil
 	}
@@ -182,9 +187,9 @@ func (p *Preconditions) undrained(ctx context.Context, decided store.Rollout, m 
 	return all, nil
 }
 
-// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to compare
-// yet. If all that a PASS lacks is paid bills, the reason is another: an operator who overrides it declares that the
-// partner's bills are not paid.
+// unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to
+// compare yet. If all that a PASS lacks is paid bills, the reason is another: an operator who overrides it declares
+// that the partner's bills are not paid.
 func (p *Preconditions) unproven(ctx context.Context, decided store.Rollout, m Move) ([]BlockingReason, error) {
 	if !m.advances() {
 		return nil, nil
@@ -236,7 +241,8 @@ func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) 
 	// In stage new no bill is created at the old backend any more: the codes of the calls cannot be compared.
 	uncomparable := func(v evidence.Verdict) bool {
 		return m.From.Stage == StageNew && v.CallStats != nil && v.Ruling == evidence.Inconclusive &&
-			v.Calls[evidence.Old] < c.Verdict.Comparisons && (!creates[v.Operation] || v.Calls[evidence.New] >= c.Verdict.Comparisons)
+			v.Calls[evidence.Old] < c.Verdict.Comparisons &&
+			(!creates[v.Operation] || v.Calls[evidence.New] >= c.Verdict.Comparisons)
 	}
 	first := m.From.percentage() == 0 && m.To.Stage == StageCanary
 	raised := !first && m.To.Stage == StageCanary
@@ -265,9 +271,9 @@ func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) 
 	return evidence.Say("no_create")
 }
 
-// atBackends: an exact field of another partner differed. It is a mistake of a backend, which this partner may meet too,
-// however rare it is. That of the partner itself is a FAIL of its own verdict. Also recent calls that cannot be carried by the
-// backend that will get more of them.
+// atBackends: an exact field of another partner differed. It is a mistake of a backend, which this partner may meet
+// too, however rare it is. That of the partner itself is a FAIL of its own verdict. Also recent calls that cannot be
+// carried by the backend that will get more of them.
 func (p *Preconditions) atBackends(ctx context.Context, decided store.Rollout, m Move) ([]BlockingReason, error) {
 	before, after := m.From.percentage(), m.To.percentage()
 	if !m.advances() && before == after {
@@ -284,7 +290,8 @@ func (p *Preconditions) atBackends(ctx context.Context, decided store.Rollout, m
 		}
 		for _, path := range n.ExactFields() {
 			f := n.Fields[path]
-			money = append(money, evidence.Say("money", p.settings.Label(n.Partner), path, n.Operation, f.Count, f.Old, f.New, f.Bill, f.Request, f.At))
+			money = append(money, evidence.Say("money", p.settings.Label(n.Partner), path, n.Operation, f.Count,
+				f.Old, f.New, f.Bill, f.Request, f.At))
 		}
 	}
 	if backend := evidence.Old; before != after {
@@ -312,7 +319,8 @@ func (p *Preconditions) AgainstStop(ctx context.Context, within time.Duration) (
 	lacking := p.lacking(counted, evidence.Old, func(partner partner.ID) bool { return at(partner).percentage() > 0 })
 	all = reasonsOf(Uncarried, lacking...)
 	if !decided.Restored.At.IsZero() && s.Config.Bills == config.Separate {
-		all = append(all, reasonsOf(FromStore, evidence.Say("restored", s.Backends[evidence.New], s.Backends[evidence.Old]))...)
+		restored := evidence.Say("restored", s.Backends[evidence.New], s.Backends[evidence.Old])
+		all = append(all, reasonsOf(FromStore, restored)...)
 	}
 	return all, nil
 }
@@ -360,8 +368,8 @@ func (p *Preconditions) lacking(
 		}
 		for _, lack := range evidence.UnsupportedOf(n.Backends[backend]) {
 			if age(p.store, p.now(), lack.Last) < recent {
-				all = append(all, evidence.Say("uncarried", p.settings.Label(n.Partner), p.settings.Backends[backend], n.Operation, lack.Why,
-					lack.Count, lack.Last))
+				all = append(all, evidence.Say("uncarried", p.settings.Label(n.Partner), p.settings.Backends[backend],
+					n.Operation, lack.Why, lack.Count, lack.Last))
 			}
 		}
 	}

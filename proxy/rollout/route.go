@@ -44,17 +44,17 @@ type Route struct {
 	Upstream string
 	Reason   Reason
 
-	// Answered: nothing is sent. The answer of Upstream to the probe is the answer to the call: neither backend has the bill, or
-	// one refuses the caller and the other has no such bill.
+	// Answered: nothing is sent. The answer of Upstream to the probe is the answer to the call: neither backend has
+	// the bill, or one refuses the caller and the other has no such bill.
 	Answered bool
-	// OnlyIfFound: only an answer that shows the bill may be relayed, as the bill may be at the other backend: the ledger is
-	// unreachable, or the other backend did not answer.
+	// OnlyIfFound: only an answer that shows the bill may be relayed, as the bill may be at the other backend: the
+	// ledger is unreachable, or the other backend did not answer.
 	OnlyIfFound bool
 
 	// Compare is the other upstream, if its answer to the same call is to be compared (see Shadow), else "".
 	Compare string
-	// ReadBack: the call creates a bill at the new backend, in canary or new, which must be read back, or reads a bill there, which must
-	// be compared if it is paid.
+	// ReadBack: the call creates a bill at the new backend, in canary or new, which must be read back, or reads a
+	// bill there, which must be compared if it is paid.
 	ReadBack bool
 	// Deniable: Deny must be called before the call gets the answer that there is no such bill.
 	Deniable bool
@@ -115,16 +115,22 @@ func (r *Refused) Unwrap() error { return r.Cause }
 func (r *Router) Route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	route, err := r.route(ctx, c, ask)
 	if err != nil {
-		var refused *Refused
-		errors.As(err, &refused)
-		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
-		return Route{}, err
+		return Route{}, r.countRefused(err)
 	}
 	r.metrics.routed.WithLabelValues(route.Upstream, string(route.Reason)).Inc()
 	return route, nil
 }
 
-// route decides, and decides again if the store met another server meanwhile: what was read before it may not be true of that one.
+// countRefused counts a refusal, unless the error is nil.
+func (r *Router) countRefused(err error) error {
+	if refused, ok := errors.AsType[*Refused](err); ok {
+		r.metrics.refused.WithLabelValues(refused.Reason).Inc()
+	}
+	return err
+}
+
+// route decides, and decides again if the store met another server meanwhile: what was read before it may not be true
+// of that one.
 func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 	if r.store == nil {
 		return r.routeOnce(ctx, c, ask)
@@ -134,7 +140,8 @@ func (r *Router) route(ctx context.Context, c Call, ask Probe) (Route, error) {
 		if d := r.decided.Load(); d.generation != generation {
 			if err := r.followTo(ctx, generation); err != nil {
 				s := r.current.Load()
-				return withoutLedger(s, situation{position: d.position(s, c.Partner), stopped: d.stopped, settled: true}, c, err)
+				at := situation{position: d.position(s, c.Partner), stopped: d.stopped, settled: true}
+				return withoutLedger(s, at, c, err)
 			}
 		}
 		route, err := r.routeOnce(ctx, c, ask)
@@ -178,12 +185,15 @@ func (r *Router) routeOnce(ctx context.Context, c Call, ask Probe) (Route, error
 		route.Compare = s.Backends[1-backend]
 	}
 	// Also in stage new: after a reset or a change of the table the partner must be able to collect what drained needs.
-	route.ReadBack = (at.position.Stage == StageCanary || at.position.Stage == StageNew) && backend == evidence.New && (c.Creates || !c.Writes)
+	route.ReadBack = (at.position.Stage == StageCanary || at.position.Stage == StageNew) && backend == evidence.New &&
+		(c.Creates || !c.Writes)
 	return route, nil
 }
 
 // decide finds the route in a situation of which only the owner of the bill is missing.
-func (r *Router) decide(ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe) (Route, error) {
+func (r *Router) decide(
+	ctx context.Context, s *Settings, d *decisions, at situation, c Call, ask Probe,
+) (Route, error) {
 	if at.shared || c.Partner == "" || c.Bill == "" { // without partner or bill, the upstream refuses the call
 		route := at.byStage()
 		return Route{Upstream: s.Backends[route.backend], Reason: route.reason}, nil
@@ -215,7 +225,8 @@ func (r *Router) decide(ctx context.Context, s *Settings, d *decisions, at situa
 	route, err := r.other(ctx, s, d, at, c, ask)
 	route.pending = at.owner != nil && row.State == store.Pending
 	route.Deniable = row.State != store.Owned
-	route.recorded, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown, !row.Ended.IsZero(), row.Unknown
+	route.recorded, route.ended, route.unknown = at.owner != nil || route.Reason == byProbe || row.Unknown,
+		!row.Ended.IsZero(), row.Unknown
 	return route, err
 }
 
@@ -232,8 +243,8 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 		if at.incomplete() && !d.absentCounts(s, r.now()) {
 			return Route{}, &Refused{Reason: "unclear", Why: ledgerIncomplete}
 		}
-		if refused := r.deny(ctx, s, c); refused != nil {
-			return Route{}, refused
+		if err := r.deny(ctx, s, c); err != nil {
+			return Route{}, err
 		}
 		route.Answered = true
 		return route, nil
@@ -241,8 +252,8 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 		route.Answered = true // the preferred backend would refuse the call, too
 		return route, nil
 	case [2]ProbeResult{Present, Present}:
-		if refused := r.both(ctx, c); c.Writes {
-			return Route{}, refused
+		if err := r.both(ctx, c); c.Writes {
+			return Route{}, err
 		}
 		return route, nil
 	case [2]ProbeResult{Present, Absent}:
@@ -254,15 +265,16 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 			route.Answered = true
 			return route, nil
 		}
-		// Whatever the other backend would have answered: a read of a bill that is at both is answered by the preferred one.
+		// Whatever the other backend would have answered: a read of a bill that is at both is answered by the
+		// preferred one.
 		if !c.Writes && found[to.backend] == Present {
 			route.OnlyIfFound = true // its answer may differ from that to the probe
 			return route, nil
 		}
 		return Route{}, &Refused{Reason: "unclear", Why: ownerUnknown}
 	}
-	if refused := r.found(ctx, c, route.Upstream); refused != nil {
-		return Route{}, refused
+	if err := r.found(ctx, c, route.Upstream); err != nil {
+		return Route{}, err
 	}
 	return route, nil
 }
@@ -270,9 +282,11 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 // otherBackendWait is how long a read that the preferred backend can answer waits for the other backend.
 const otherBackendWait = 250 * time.Millisecond
 
-// askBoth probes both backends at once. For a read of a bill that the preferred backend has, it waits for the other one only a
-// short time: the preferred one answers in any case.
-func (r *Router) askBoth(ctx context.Context, s *Settings, ask Probe, preferred evidence.Backend, writes bool) (found [2]ProbeResult) {
+// askBoth probes both backends at once. For a read of a bill that the preferred backend has, it waits for the other
+// one only a short time: the preferred one answers in any case.
+func (r *Router) askBoth(
+	ctx context.Context, s *Settings, ask Probe, preferred evidence.Backend, writes bool,
+) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -299,8 +313,8 @@ func (r *Router) askBoth(ctx context.Context, s *Settings, ask Probe, preferred 
 	return found
 }
 
-// probe probes an upstream. A panic must not end the process; its result is Unclear, so that nothing is sent. The value of the panic
-// is not logged: it may contain parts of an answer.
+// probe probes an upstream. A panic must not end the process; its result is Unclear, so that nothing is sent. The
+// value of the panic is not logged: it may contain parts of an answer.
 func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found ProbeResult) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -312,7 +326,7 @@ func (r *Router) probe(ctx context.Context, ask Probe, upstream string) (found P
 }
 
 // found records that an upstream has a bill. It returns why the call cannot be sent there, nil if it can.
-func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
+func (r *Router) found(ctx context.Context, c Call, upstream string) error {
 	defer r.metrics.timed("found")()
 	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.now())
 	switch {
@@ -326,14 +340,19 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) *Refused {
 	return storeUnavailable(err)
 }
 
-// both reports that a bill is at both backends. The ledger marks it until an operator assigns it; the log has one line for each mark.
-func (r *Router) both(ctx context.Context, c Call) *Refused {
+// both reports that a bill is at both backends. The ledger marks it until an operator assigns it; the log has one
+// line for each mark.
+func (r *Router) both(ctx context.Context, c Call) error {
 	r.metrics.doubled.Inc()
 	first, err := r.store.MarkDoubled(ctx, c.Partner, c.Bill, c.Operation, c.ID, r.now())
 	if first || err != nil {
-		r.log.Error("a bill is at both backends", "id", c.ID, "partner", c.Partner.Short(), "bill", c.LoggedBill, "operation", c.Operation)
+		r.log.Error("a bill is at both backends", "id", c.ID, "partner", c.Partner.Short(), "bill", c.LoggedBill,
+			"operation", c.Operation)
 	}
-	return &Refused{Reason: "both", Permanent: true, Why: "an operator must assign it: billbridge rollout bill --assign", Cause: err}
+	return &Refused{
+		Reason: "both", Permanent: true,
+		Why: "an operator must assign it: billbridge rollout bill --assign", Cause: err,
+	}
 }
 
 // withoutLedger decides without the ledger.
@@ -345,19 +364,21 @@ func withoutLedger(s *Settings, at situation, c Call, err error) (Route, error) 
 	return Route{Upstream: s.Backends[d.backend], Reason: d.reason, OnlyIfFound: true}, nil
 }
 
-func storeUnavailable(err error) *Refused {
-	return &Refused{Reason: "store", Why: "the ledger is unreachable, so the owning backend of the bill is not known or cannot be recorded", Cause: err}
+func storeUnavailable(err error) error {
+	return &Refused{
+		Reason: "store",
+		Why:    "the ledger is unreachable, so the owning backend of the bill is not known or cannot be recorded",
+		Cause:  err,
+	}
 }
 
-// RecordFound records that a call, or a read after a create without an answer, showed the bill at the upstream of the route.
+// RecordFound records that a call, or a read after a create without an answer, showed the bill at the upstream of the
+// route.
 func (r *Router) RecordFound(ctx context.Context, c Call, w Route) error {
 	if !w.pending && w.create == nil {
 		return nil
 	}
-	if refused := r.found(ctx, c, w.Upstream); refused != nil {
-		return refused
-	}
-	return nil
+	return r.found(ctx, c, w.Upstream)
 }
 
 // RecordEnd records when a bill ends, after a call other than its create has changed it.
@@ -384,7 +405,8 @@ func (r *Router) RecordSeen(ctx context.Context, partner partner.ID) error {
 	return nil
 }
 
-// isSettled reports whether the settling period of a partner is over: no call that it sent without the gateway is under way.
+// isSettled reports whether the settling period of a partner is over: no call that it sent without the gateway is
+// under way.
 func (r *Router) isSettled(ctx context.Context, s *Settings, partner partner.ID) (bool, error) {
 	if _, known := r.settled.Load(partner); known || r.store == nil {
 		return true, nil
@@ -407,7 +429,8 @@ func (r *Router) isSettled(ctx context.Context, s *Settings, partner partner.ID)
 	return true, nil
 }
 
-// age returns the time since a time in the store. While the machine's clock differs too much from the store's, it is by the store's.
+// age returns the time since a time in the store. While the machine's clock differs too much from the store's, it is
+// by the store's.
 func age(s *store.Store, now, of time.Time) time.Duration {
 	if clock := s.Clock(now); clock.Stepped() {
 		now = clock.StoreTime

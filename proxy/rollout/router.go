@@ -7,10 +7,11 @@
 //	err = r.Complete(ctx, route, store.Succeeded) // a create ended
 //	r.Count(call, route, end)                   // for the report
 //
-// Where each backend has bills of its own (bills: separate), every bill has an owner, and every call about the bill goes to its
-// owner, whatever the stage of the partner. The ledger in package store keeps the owners. A row is pending (a create may have
-// been sent there), owned (the owner answered 0000, or a read found the bill there) or released (certainly nothing was sent, or
-// all of it was refused). Only a released bill can go to the other backend. For a bill without a row:
+// Where each backend has bills of its own (bills: separate), every bill has an owner, and every call about the bill
+// goes to its owner, whatever the stage of the partner. The ledger in package store keeps the owners. A row is
+// pending (a create may have been sent there), owned (the owner answered 0000, or a read found the bill there) or
+// released (certainly nothing was sent, or all of it was refused). Only a released bill can go to the other backend.
+// For a bill without a row:
 //
 //	a create that the stage sends to the old backend   no probe: nothing reached the new backend but through the gateway
 //	a create that the stage sends to the new backend   the old backend is probed: it may have the bill from before
@@ -19,13 +20,14 @@
 //	after a restore of the store                       the other backend is always probed, also for drained partners
 //	on a new store, before rollout begin               as after a restore, also while the kill switch is on
 //
-// A probe is a read of the bill. In the last two cases the answer "no such bill" counts only after the settling period; until then
-// it is not passed on, and a create that depends on it is refused. While a create of a bill is under way, or ended with an unknown
-// outcome a short time ago, "no such bill" is not passed on either. Once it was passed on, creates that arrived earlier are not sent.
+// A probe is a read of the bill. In the last two cases the answer "no such bill" counts only after the settling
+// period; until then it is not passed on, and a create that depends on it is refused. While a create of a bill is
+// under way, or ended with an unknown outcome a short time ago, "no such bill" is not passed on either. Once it was
+// passed on, creates that arrived earlier are not sent.
 //
-// If the backend that the stage prefers refuses the caller whatever the bill, and the other backend does so too or has no such
-// bill, the caller gets that refusal. If a probe leaves the owner open, nothing is sent. One exception: a read is answered by the
-// preferred backend if that shows the bill.
+// If the backend that the stage prefers refuses the caller whatever the bill, and the other backend does so too or
+// has no such bill, the caller gets that refusal. If a probe leaves the owner open, nothing is sent. One exception: a
+// read is answered by the preferred backend if that shows the bill.
 package rollout
 
 import (
@@ -47,7 +49,8 @@ import (
 
 // Options are the dependencies of a router.
 type Options struct {
-	Store      *store.Store // if nil, stages come from the config alone and counts are lost at exit; only with bills: shared
+	// if nil, stages come from the config alone and counts are lost at exit; only with bills: shared
+	Store      *store.Store
 	Registerer prometheus.Registerer
 	Logger     *slog.Logger
 	Now        func() time.Time // if nil, time.Now
@@ -130,13 +133,14 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if r.decided.Load().unbegun {
 		r.log.Warn("the store is new: both backends are probed for every bill that is not in the ledger. "+
 			"If the new backend has no bills of these partners, run billbridge rollout begin. "+
-			"If there was a store before, restore it from its backup", "old", c.Rollout.Old, "new", c.Rollout.New, "since", r.decided.Load().since)
+			"If there was a store before, restore it from its backup", "old", c.Rollout.Old, "new", c.Rollout.New,
+			"since", r.decided.Load().since)
 	}
 	return r, nil
 }
 
-// start checks the preconditions of the config's default stage. If there are blocking reasons, the default stage of the config that
-// ran last stays, as at a reload, because a gateway that does not start serves nobody.
+// start checks the preconditions of the config's default stage. If there are blocking reasons, the default stage of
+// the config that ran last stays, as at a reload, because a gateway that does not start serves nobody.
 func (r *Router) start(ctx context.Context, c *config.Config) error {
 	refused := r.Check(ctx, c)
 	if refused == nil {
@@ -154,8 +158,9 @@ func (r *Router) start(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// Check returns why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without a stage of their
-// own, and needs the same preconditions as that move by an operator. If there are reasons against it, the error is a [*Blocked].
+// Check returns why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without
+// a stage of their own, and needs the same preconditions as that move by an operator. If there are reasons against
+// it, the error is a [*Blocked].
 func (r *Router) Check(ctx context.Context, c *config.Config) error {
 	if r.store == nil || c.Rollout == nil {
 		return nil
@@ -192,7 +197,8 @@ func (r *Router) Use(c *config.Config) {
 		own.Default, section = r.before, &own
 	}
 	s := &Settings{
-		Config: section, Names: c.Partners, Backends: [2]string{c.Rollout.Old, c.Rollout.New}, wire: map[string]time.Duration{},
+		Config: section, Names: c.Partners, Backends: [2]string{c.Rollout.Old, c.Rollout.New},
+		wire: map[string]time.Duration{},
 	}
 	for _, u := range c.Upstreams {
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles
@@ -213,7 +219,8 @@ func (r *Router) Use(c *config.Config) {
 // Settings returns those of the config in force.
 func (r *Router) Settings() *Settings { return r.current.Load() }
 
-// Refused returns why the default stage of the config did not take effect at the start, so that the one before it stays, or nil.
+// Refused returns why the default stage of the config did not take effect at the start, so that the one before it
+// stays, or nil.
 func (r *Router) Refused() error { return r.why }
 
 // Counts returns the evidence of all replicas.
@@ -235,7 +242,8 @@ func (r *Router) RefusedUntil() *time.Time {
 // Shadow compares the answers of both backends.
 func (r *Router) Shadow() *evidence.Shadow { return r.shadow }
 
-// How often decisions of other replicas are read, counts are added to the store, the gauges are set, and old rows are swept.
+// How often decisions of other replicas are read, counts are added to the store, the gauges are set, and old rows are
+// swept.
 const (
 	followEvery = time.Second
 	flushEvery  = 5 * time.Second
@@ -306,11 +314,12 @@ func (r *Router) sweep(ctx context.Context) error {
 	if clock.Stepped() {
 		return nil
 	}
-	_, err := r.store.SweepOwners(ctx, clock.StoreTime, r.now(), time.Duration(r.current.Load().Config.Keep))
+	keep := time.Duration(r.current.Load().Config.Keep)
+	_, err := r.store.SweepOwners(ctx, clock.StoreTime, r.now(), keep)
 	if err != nil {
 		return err
 	}
-	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-time.Duration(r.current.Load().Config.Keep))); err != nil {
+	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-keep)); err != nil {
 		return err
 	}
 	return r.counts.Sweep(ctx, clock.StoreTime.Add(-recent))

@@ -6,8 +6,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// BeginScan waits until no other scan is running: a read of a large part of the ledger. Several at a time would leave SQLite
-// no reader for the calls of partners. The caller must call end after its own.
+// BeginScan waits until no other scan is running: a read of a large part of the ledger. Several at a time would leave
+// SQLite no reader for the calls of partners. The caller must call end after its own.
 func (r *Router) BeginScan(ctx context.Context) (end func(), err error) {
 	select {
 	case r.scanning <- struct{}{}:

@@ -13,8 +13,9 @@ import (
 // A Stage is how far a partner has moved from the old backend to the new one.
 type Stage string
 
-// The stages, in their order. Creates of a partner go to the old backend up to StageShadow, to either in StageCanary, and to the new
-// one from StageNew on. In StageDrained the partner has no bills at the old backend, so that it need not be probed.
+// The stages, in their order. Creates of a partner go to the old backend up to StageShadow, to either in StageCanary,
+// and to the new one from StageNew on. In StageDrained the partner has no bills at the old backend, so that it need
+// not be probed.
 const (
 	StageOld     Stage = "old"
 	StageShadow  Stage = "shadow"
@@ -62,7 +63,8 @@ func (p Position) percentage() int {
 // canarySteps are the percentages of canary that a partner goes through, one after the other.
 var canarySteps = []int{10, 25, 50}
 
-// Next returns the position after this one. Unless shadow can compare anything, it is left out. ok is false for the last stage.
+// Next returns the position after this one. Unless shadow can compare anything, it is left out. ok is false for the
+// last stage.
 func (p Position) Next(shadow bool) (to Position, ok bool) {
 	if p.Stage == StageCanary {
 		for _, percent := range canarySteps {
@@ -84,8 +86,9 @@ func (p Position) Next(shadow bool) (to Position, ok bool) {
 	return to, true
 }
 
-// inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. The result is the same on
-// every replica. What is selected at a percentage is selected at every higher one: raising the percentage moves nothing back.
+// inPercentage reports whether canary sends a bill or a merchant of a partner to the new backend. The result is the
+// same on every replica. What is selected at a percentage is selected at every higher one: raising the percentage
+// moves nothing back.
 func inPercentage(partner partner.ID, drawn string, percent int) bool {
 	// With the lengths, different parts cannot be joined to the same text.
 	sum := sha256.Sum256(fmt.Appendf(nil, "10:billbridge%d:%s%d:%s", len(partner), partner, len(drawn), drawn))

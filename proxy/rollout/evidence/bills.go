@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// Bills count distinct bills in bounded space (a k-minimum-values sketch): they keep the smallest hashes of the bills.
-// Below maxHashes bills the number is
-// exact; above, it is estimated from the largest kept hash, with a standard error of about 6 %. Two of them can be merged, and
-// are then the same as one that has seen all bills.
+// Bills count distinct bills in bounded space (a k-minimum-values sketch): they keep the smallest hashes of the
+// bills. Below maxHashes bills the number is exact; above, it is estimated from the largest kept hash, with a
+// standard error of about 6 %. Two of them can be merged, and are then the same as one that has seen all bills.
 type Bills struct {
 	Least []uint64 `json:"least"` // ascending
 }

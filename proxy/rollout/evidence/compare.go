@@ -85,10 +85,11 @@ func (c Comparison) exchanged() Comparison {
 // codePath is the path of a difference in the codes. No row may have such a path.
 const codePath = "(code)"
 
-// compareAnswers compares two answers to the same call of an operation that both forms have; the partner got the first one. Each is
-// read as the answer to its own request and translated to the first form of the table. Fields are compared if a row names them and
-// the forms of both upstreams have them, except those of ignore (paths in the first form); see [translate.Fact.Alike]. Failures are
-// compared by their codes in the catalogue's form, not by their texts.
+// compareAnswers compares two answers to the same call of an operation that both forms have; the partner got the
+// first one. Each is read as the answer to its own request and translated to the first form of the table. Fields are
+// compared if a row names them and the forms of both upstreams have them, except those of ignore (paths in the first
+// form); see [translate.Fact.Alike]. Failures are compared by their codes in the catalogue's form, not by their
+// texts.
 func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Comparison {
 	shared := a.Form != b.Form
 	first, second := read(op, a, shared), read(op, b, shared)
@@ -105,11 +106,15 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 	case first.code != second.code:
 		c.Class = Differs
 		known, keys := op.Table().Catalogue(), []string{first.key, second.key}
-		c.Differences = []Difference{{codePath, InCode, maskCode(first.code, known, keys), maskCode(second.code, known, keys)}}
+		c.Differences = []Difference{{
+			codePath, InCode, maskCode(first.code, known, keys),
+			maskCode(second.code, known, keys),
+		}}
 	default:
 		c.Class = Same
 		state := second.of(billing.State)
-		c.States, c.Paid = state.Path != "", state.Means == billing.Paid && first.of(billing.State).Means == billing.Paid
+		c.States = state.Path != ""
+		c.Paid = state.Means == billing.Paid && first.of(billing.State).Means == billing.Paid
 		if c.Differences = compareFacts(first, second, ignore); len(c.Differences) > 0 {
 			c.Class = Differs
 		}
@@ -130,7 +135,8 @@ type reading struct {
 }
 
 func read(op *translate.Operation, a Answer, shared bool) reading {
-	// From a form to itself the bytes pass unchanged. The facts have the fields in the first form, by the rows of a translation.
+	// From a form to itself the bytes pass unchanged. The facts have the fields in the first form, by the rows of a
+	// translation.
 	translation := op.Translation(a.Form, a.Form)
 	if translation == nil {
 		return reading{unclear: true}
@@ -166,7 +172,8 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	state, amount := shown.of(billing.State), shown.of(billing.Amount)
 	unpaid, paid := state.Means == billing.Unpaid, state.Means == billing.Paid
 	c := Comparison{
-		Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true, States: true,
+		Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true,
+		States: true,
 	}
 	differs := func(d Difference) { c.Class, c.Differences = Differs, append(c.Differences, d) }
 	switch {
@@ -177,7 +184,8 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	case shown.missing:
 		c.Class = NotThere
 	case !shown.success:
-		differs(Difference{codePath, InCode, "(success)", maskCode(shown.code, op.Table().Catalogue(), []string{shown.key})})
+		code := maskCode(shown.code, op.Table().Catalogue(), []string{shown.key})
+		differs(Difference{codePath, InCode, "(success)", code})
 	case state.Empty, paid && amount.Empty && asked.Amount != "": // a success without a state shows no bill
 		c.Class = NoAnswer
 	case !unpaid && !paid && billing.Final(state.Means):
@@ -215,18 +223,20 @@ func (r reading) unapproved() bool {
 	return state == billing.Unpaid || state == billing.Destroyed
 }
 
-// compareFacts compares the fields of two answers with equal codes. So both are successes or neither is, and their facts are those of
-// the same rows.
+// compareFacts compares the fields of two answers with equal codes. So both are successes or neither is, and their
+// facts are those of the same rows.
 func compareFacts(first, second reading, ignore []string) []Difference {
 	var found []Difference
-	// Without an approval its numbers have no meaning: 0, which is otherwise a payment method, is then equal to an empty value.
+	// Without an approval its numbers have no meaning: 0, which is otherwise a payment method, is then equal to an
+	// empty value.
 	unapproved := first.unapproved() && second.unapproved()
 	for i, f := range first.facts {
 		g := second.facts[i]
 		if f.Secret && (strings.Contains(f.Text, "*") || strings.Contains(g.Text, "*")) {
 			continue // masked: both were compared with the request
 		}
-		if f.Alike(g) || unapproved && (f.NoValue || f.MaybeNoValue) && (g.NoValue || g.MaybeNoValue) || slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
+		if f.Alike(g) || unapproved && (f.NoValue || f.MaybeNoValue) && (g.NoValue || g.MaybeNoValue) ||
+			slices.ContainsFunc(ignore, func(path string) bool { return covers(path, f.Path) }) {
 			continue
 		}
 		d := Difference{Path: f.Path, Kind: InOther}
@@ -251,7 +261,8 @@ func covers(path, field string) bool {
 	return path != "" && (path == field || strings.HasPrefix(field, path+"."))
 }
 
-// example is a value as a report may show it. A key is never shown, also if a mistake in the table put it into another field.
+// example is a value as a report may show it. A key is never shown, also if a mistake in the table put it into
+// another field.
 func example(f translate.Fact, keys ...string) string {
 	switch {
 	case f.Empty && f.JSON == "":
@@ -279,8 +290,8 @@ func maskCode(code string, known, keys []string) string {
 	return example(translate.Fact{Text: code, JSON: code, Public: true}, keys...)
 }
 
-// legible is the value of a public field if it looks like a value of such a field, else masked: a backend that fills a wrong field
-// must not put a name, a phone or a card into a report.
+// legible is the value of a public field if it looks like a value of such a field, else masked: a backend that fills
+// a wrong field must not put a name, a phone or a card into a report.
 func legible(f translate.Fact) string {
 	longest := 6 // digits: phones, cards and accounts have more
 	if f.Role == billing.Amount {
@@ -295,7 +306,8 @@ func legible(f translate.Fact) string {
 }
 
 var (
-	// A code such as F, CARD_VAN or BILL_002 and not a word, which may be a name: it has at most two letters, or a _ or a digit.
+	// A code such as F, CARD_VAN or BILL_002 and not a word, which may be a name: it has at most two letters, or a _
+	// or a digit.
 	publicCode = regexp.MustCompile(`^([A-Z]{1,2}|[A-Z]+[0-9_][A-Z0-9_]*)$`)
 	// An amount or a numeric code.
 	publicNumber = regexp.MustCompile(`^[0-9]+\.?[0-9]*$`)
@@ -304,8 +316,8 @@ var (
 // longestExample is the most characters of a value that are shown.
 const longestExample = 64
 
-// masked shows the shape of a value: digits become 9 and letters a. Other characters stay if they are ASCII, else they become a
-// question mark.
+// masked shows the shape of a value: digits become 9 and letters a. Other characters stay if they are ASCII, else
+// they become a question mark.
 func masked(text string) string {
 	return printable(text, func(c rune) rune {
 		switch {

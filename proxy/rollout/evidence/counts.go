@@ -26,8 +26,8 @@ const (
 	maxKnown  = 1 << 16 // partners that are known to exist
 )
 
-// Counts are what was counted of calls and comparisons, by partner and operation, for the verdicts. Each replica has its own in
-// memory and merges snapshots of them into the store. They are safe for concurrent use.
+// Counts are what was counted of calls and comparisons, by partner and operation, for the verdicts. Each replica has
+// its own in memory and merges snapshots of them into the store. They are safe for concurrent use.
 type Counts struct {
 	now func() time.Time
 
@@ -39,8 +39,8 @@ type Counts struct {
 	proved map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
 
-// A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, only the bills of examples, and only
-// merchants that created bills in the last day.
+// A Snapshot is what Counts have counted, to be stored as JSON. It contains no keys, only the bills of examples, and
+// only merchants that created bills in the last day.
 type Snapshot struct {
 	Table  string    `json:"table"`
 	Since  time.Time `json:"since"`
@@ -84,16 +84,17 @@ type Count struct {
 	Operation string     `json:"operation"`
 	Since     time.Time  `json:"since"`
 
-	// Comparisons: of the answers of both backends to reads, or, for an operation that creates bills, of each bill of canary as a
-	// read showed it with its create.
-	Creates  bool `json:"creates,omitempty"` // the latter
-	Compared int  `json:"compared"`          // both backends answered, at least one with a success: a verdict depends on these
-	Differed int  `json:"differed"`          // of Compared, with a confirmed difference
-	Refused  int  `json:"refused"`           // both backends answered with the same failure, which shows no fields
-	NotThere int  `json:"not_there"`
-	OldOnly  int  `json:"old_only"` // of NotThere, if the old backend shows the bill
-	Moved    int  `json:"moved"`
-	Unclear  int  `json:"unclear"`
+	// Comparisons: of the answers of both backends to reads, or, for an operation that creates bills, of each bill of
+	// canary as a read showed it with its create.
+	Creates bool `json:"creates,omitempty"` // the latter
+	// both backends answered, at least one with a success: a verdict depends on these
+	Compared int `json:"compared"`
+	Differed int `json:"differed"` // of Compared, with a confirmed difference
+	Refused  int `json:"refused"`  // both backends answered with the same failure, which shows no fields
+	NotThere int `json:"not_there"`
+	OldOnly  int `json:"old_only"` // of NotThere, if the old backend shows the bill
+	Moved    int `json:"moved"`
+	Unclear  int `json:"unclear"`
 
 	Bills  Bills            `json:"bills"`  // distinct bills of Compared
 	Fields map[string]Field `json:"fields"` // confirmed differences by path
@@ -103,12 +104,13 @@ type Count struct {
 
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
-	Recent    Recent `json:"recent,omitempty"`     // bills that were created in the last day
-	RecentNew Recent `json:"recent_new,omitempty"` // of these, at the new backend; merchants are not counted separately
+	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
+	// of these, at the new backend; merchants are not counted separately
+	RecentNew Recent `json:"created_new,omitempty"`
 }
 
-// A Field is the count of one field that differs, with its first example. The values are masked unless the field is public by the
-// table. For a bill that was read back, Old is the value in its create.
+// A Field is the count of one field that differs, with its first example. The values are masked unless the field is
+// public by the table. For a bill that was read back, Old is the value in its create.
 type Field struct {
 	Kind    Kind      `json:"kind"`
 	Count   int       `json:"count"`
@@ -121,10 +123,12 @@ type Field struct {
 
 // Calls are the counts of calls at one backend.
 type Calls struct {
-	Number      int                    `json:"number"`
-	Codes       map[string]int         `json:"codes"`      // of the catalogue, "other" and "none"
-	Mismatched  map[string]int         `json:"mismatched"` // values of replies with another than their documented type, by field
-	Unsupported map[string]Unsupported `json:"lacks"`      // calls that this backend's form cannot carry and the other's can, by reason
+	Number int            `json:"number"`
+	Codes  map[string]int `json:"codes"` // of the catalogue, "other" and "none"
+	// values of replies with another than their documented type, by field
+	Mismatched map[string]int `json:"mismatched"`
+	// calls that this backend's form cannot carry and the other's can, by reason
+	Unsupported map[string]Unsupported `json:"lacks"`
 }
 
 // An Unsupported is a kind of call that a backend's form cannot carry.
@@ -133,8 +137,8 @@ type Unsupported struct {
 	Last  time.Time `json:"last"`
 }
 
-// Marked reports whether the count must be found without reading all counts: it has calls that a backend's form cannot carry, or a
-// difference that holds back other partners.
+// Marked reports whether the count must be found without reading all counts: it has calls that a backend's form
+// cannot carry, or a difference that holds back other partners.
 func (n Count) Marked() bool {
 	return len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
 }
@@ -152,7 +156,9 @@ func (n Count) ExactFields() (paths []string) {
 
 // An End is how a call of a partner ended.
 type End struct {
-	Code        string // in the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was not called
+	// in the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was
+	// not called
+	Code        string
 	Succeeded   bool
 	Creates     bool      // it creates a bill
 	Merchant    string    // of the call
@@ -175,7 +181,8 @@ func (t *Counts) begin(table string) { t.table, t.since, t.all, t.lost = table, 
 // moment is the current time as snapshots have it.
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
 
-// Use starts the counts again if the version of the table has changed: counts with one version do not count for another.
+// Use starts the counts again if the version of the table has changed: counts with one version do not count for
+// another.
 func (t *Counts) Use(table string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -231,8 +238,8 @@ func (t *Counts) know(partner partner.ID) {
 	}
 }
 
-// count is the count of a partner and operation, nil over the limit. A partner without a success may not exist: invented keys
-// must not use up the limit.
+// count is the count of a partner and operation, nil over the limit. A partner without a success may not exist:
+// invented keys must not use up the limit.
 func (t *Counts) count(partner partner.ID, operation string, succeeded bool) *Count {
 	if succeeded {
 		t.know(partner)
@@ -287,7 +294,10 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 	if c.Class == Differs {
 		n.Differed++
 		for _, d := range c.Differences {
-			n.field(d.Path, Field{d.Kind, 1, d.First, d.Second, printable(c.Bill, func(r rune) rune { return r }), c.Request, c.At.UTC().Truncate(time.Millisecond)})
+			n.field(d.Path, Field{
+				d.Kind, 1, d.First, d.Second, printable(c.Bill, func(r rune) rune { return r }),
+				c.Request, c.At.UTC().Truncate(time.Millisecond),
+			})
 		}
 	}
 }
@@ -302,9 +312,9 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 	}
 	n.Creates = n.Creates || end.Creates
 	if end.Creates && end.Succeeded {
-		n.Recent.add(end.Merchant, SlotOf(t.now()))
+		n.Recent.add(end.Merchant, slotOf(t.now()), 1)
 		if backend == New {
-			n.RecentNew.add(OtherMerchants, SlotOf(t.now()))
+			n.RecentNew.add(OtherMerchants, slotOf(t.now()), 1)
 		}
 	}
 	at := &n.Backends[backend]
@@ -399,8 +409,8 @@ func (n *Count) merge(more Count) {
 	n.RecentNew.merge(more.RecentNew)
 }
 
-// Merge adds a snapshot of other Counts. Each snapshot may be merged only once, as nothing identifies its comparisons. A
-// snapshot of another version of the table is refused.
+// Merge adds a snapshot of other Counts. Each snapshot may be merged only once, as nothing identifies its
+// comparisons. A snapshot of another version of the table is refused.
 func (t *Counts) Merge(s Snapshot) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,7 +19,8 @@ func keyOf(partner partner.ID, bill string) billKey {
 // A created is a bill that was read back unpaid: it is compared once more when it is paid.
 type created struct{ operation, amount string }
 
-// maxUnpaid is the number of bills that are kept until they are paid, in the memory of this gateway. A few paid ones are enough.
+// maxUnpaid is the number of bills that are kept until they are paid, in the memory of this gateway. A few paid ones
+// are enough.
 const maxUnpaid = 1 << 14
 
 // keepUnpaid keeps a bill until it is paid. The lock is held.
@@ -46,9 +47,9 @@ func (s *Shadow) AwaitsPaid(partner partner.ID, bill string) bool {
 	return ok
 }
 
-// CheckPaid compares a bill that Check has read back, and that a read of the partner has shown paid, with its create and with another
-// read, once, in the background. It does not wait. If there is no place, the next read of the partner can do it. c.Asked needs the bill
-// alone, and c.Operation is not used. Shadow copies the bytes of paid.
+// CheckPaid compares a bill that Check has read back, and that a read of the partner has shown paid, with its create
+// and with another read, once, in the background. It does not wait. If there is no place, the next read of the
+// partner can do it. c.Asked needs the bill alone, and c.Operation is not used. Shadow copies the bytes of paid.
 func (s *Shadow) CheckPaid(c Checked, paid Answer) (taken bool) {
 	key, held := keyOf(c.Partner, c.Asked.Bill), int64(len(paid.Body)+len(paid.Request))+mostShown
 	s.mu.Lock()
@@ -70,8 +71,9 @@ func (s *Shadow) CheckPaid(c Checked, paid Answer) (taken bool) {
 	return true
 }
 
-// comparePaid compares two answers about a paid bill with its create and with each other. An approval does not change, so that two
-// answers of one backend with another number, time or amount are a difference, whichever is wrong.
+// comparePaid compares two answers about a paid bill with its create and with each other. An approval does not
+// change, so that two answers of one backend with another number, time or amount are a difference, whichever is
+// wrong.
 func comparePaid(op *translate.Operation, asked Created, first, again Answer, ignore []string) Comparison {
 	if c := compareCreated(op, asked, first); c.Class != Same {
 		return c

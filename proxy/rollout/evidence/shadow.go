@@ -21,8 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// A Shadow compares the answers of both backends to the same calls, in the background: no call waits for it, and it changes nothing.
-// It is safe for concurrent use.
+// A Shadow compares the answers of both backends to the same calls, in the background: no call waits for it, and it
+// changes nothing. It is safe for concurrent use.
 type Shadow struct {
 	counts  *Counts
 	log     *slog.Logger
@@ -46,32 +46,37 @@ type Shadow struct {
 
 // A Shadowed is a call that the first upstream has answered, to be compared.
 type Shadowed struct {
-	ID        string     // of the call
-	At        time.Time  // when it arrived. ID and At decide whether it is sampled: a caller may give all its calls one id
+	ID string // of the call
+	// when it arrived. ID and At decide whether it is sampled: a caller may give all its calls one id
+	At        time.Time
 	Partner   partner.ID // full
 	Operation *translate.Operation
 	First     Answer  // Shadow.Offer copies its bytes
 	Backend   Backend // of First
 
-	// Other calls the other upstream, Again the one that answered. Each must return when ctx ends, and must fail instead of reading
-	// more than most bytes of the body. An error means no answer.
+	// Other calls the other upstream, Again the one that answered. Each must return when ctx ends, and must fail
+	// instead of reading more than most bytes of the body. An error means no answer.
 	Other, Again func(ctx context.Context, most int64) (Answer, error)
 }
 
-// NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered; if log is nil, nothing is
-// logged.
+// NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered; if log is nil,
+// nothing is logged.
 func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *slog.Logger) *Shadow {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		return promauto.With(to).NewCounterVec(prometheus.CounterOpts{Name: "billbridge_rollout_" + name + "_total", Help: help}, []string{label})
+		return promauto.With(to).NewCounterVec(prometheus.CounterOpts{
+			Name: "billbridge_rollout_" + name + "_total",
+			Help: help,
+		}, []string{label})
 	}
 	s := &Shadow{
 		counts: counts, log: log, config: c,
-		done:    counter("comparisons", "Comparisons of the answers of both backends, by result.", "class"),
-		read:    counter("read_backs", "Reads of canary bills after their create, by result.", "class"),
-		dropped: counter("comparisons_dropped", "Comparisons and reads that were skipped, by the limit that was reached.", "bound"),
+		done: counter("comparisons", "Comparisons of the answers of both backends, by result.", "class"),
+		read: counter("read_backs", "Reads of canary bills after their create, by result.", "class"),
+		dropped: counter("comparisons_dropped",
+			"Comparisons and reads that were skipped, by the limit that was reached.", "bound"),
 	}
 	for _, class := range classes {
 		s.done.WithLabelValues(string(class))
@@ -99,8 +104,8 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	if c.Operation.Effect != translate.Read || !s.sampled(c.ID+" "+c.At.Format(time.RFC3339Nano)) {
 		return false
 	}
-	// The answer of the other backend is about as long as the first one. At most two more answers are held, those to Other
-	// and to Again, and the request in the form of each backend.
+	// The answer of the other backend is about as long as the first one. At most two more answers are held, those to
+	// Other and to Again, and the request in the form of each backend.
 	most := 4*int64(len(c.First.Body)) + 16<<10
 	held := int64(len(c.First.Body)+2*len(c.First.Request)) + 2*most
 	if bound := s.take(held); bound != "" {
@@ -130,8 +135,9 @@ func (s *Shadow) take(held int64) (bound string) {
 	return ""
 }
 
-// begin makes a comparison in the background, in a place that was taken, counts its result, and frees the place. The lock is
-// held. A panic must not end the process. The value of the panic is not logged: it may contain parts of an answer.
+// begin makes a comparison in the background, in a place that was taken, counts its result, and frees the place. The
+// lock is held. A panic must not end the process. The value of the panic is not logged: it may contain parts of an
+// answer.
 func (s *Shadow) begin(
 	held int64, id string, at time.Time, partner partner.ID, operation string, done *prometheus.CounterVec,
 	compare func(ignore []string) Comparison,
@@ -141,7 +147,8 @@ func (s *Shadow) begin(
 		result := Comparison{Class: NoAnswer}
 		defer func() {
 			if panicked := recover(); panicked != nil {
-				s.log.Error("panic in a comparison", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+				s.log.Error("panic in a comparison", "id", id, "type", fmt.Sprintf("%T", panicked), "stack",
+					string(debug.Stack()))
 			}
 			done.WithLabelValues(string(result.Class)).Inc()
 			if s.counts.Table() == table { // comparisons with an old table do not count for the new one
@@ -174,8 +181,8 @@ const (
 	maxWaiting = 4096     // bills that wait to be read back
 )
 
-// Check reads a bill of canary back, once, in the background, and does not wait. If there is no place, the bill is queued: every bill
-// of canary is to be read.
+// Check reads a bill of canary back, once, in the background, and does not wait. If there is no place, the bill is
+// queued: every bill of canary is to be read.
 func (s *Shadow) Check(c Checked) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +219,8 @@ func (s *Shadow) next() {
 	}
 }
 
-// sampled reports whether a call is sampled. For one id and rate the answer is the same on every replica, and a call that is
-// sampled at a rate is sampled at every higher rate.
+// sampled reports whether a call is sampled. For one id and rate the answer is the same on every replica, and a call
+// that is sampled at a rate is sampled at every higher rate.
 func (s *Shadow) sampled(id string) bool {
 	rate, sum := float64(s.config.Rate), sha256.Sum256([]byte(id))
 	return float64(binary.BigEndian.Uint64(sum[:8]))/math.MaxUint64 < rate || rate >= 1
@@ -240,8 +247,8 @@ func (s *Shadow) compare(c Shadowed, most int64, ignore []string) (found Compari
 	return confirm(c.Operation, found, c.First, other, again, ignore)
 }
 
-// confirm keeps the differences that remain after the first upstream was called again, in fields where its own answer has
-// not changed: a bill that was paid between the two answers is no difference.
+// confirm keeps the differences that remain after the first upstream was called again, in fields where its own answer
+// has not changed: a bill that was paid between the two answers is no difference.
 func confirm(op *translate.Operation, found Comparison, first, other, again Answer, ignore []string) Comparison {
 	moved, still := compareAnswers(op, first, again, ignore), compareAnswers(op, again, other, ignore)
 	switch {

@@ -24,7 +24,6 @@ import (
 type Stored struct {
 	*Counts // of this replica, not in the store yet
 	store   *store.Store
-	now     func() time.Time
 	lost    atomic.Int64 // comparisons that were not counted, over the limit
 	limits  atomic.Pointer[Limits]
 	tables  sync.Map // by version of a table: the versions of its operations, by their names
@@ -36,7 +35,7 @@ type Stored struct {
 
 // NewStored returns the counts in a store. If it is nil, only those of this replica are counted, and are lost at exit.
 func NewStored(s *store.Store, now func() time.Time) *Stored {
-	t := &Stored{Counts: NewCounts("", now), store: s, now: now, flushing: make(chan struct{}, 1)}
+	t := &Stored{Counts: NewCounts("", now), store: s, flushing: make(chan struct{}, 1)}
 	t.keeping, t.giveUp = context.WithCancel(context.Background())
 	return t
 }
@@ -51,7 +50,10 @@ func (t *Stored) Use(c *config.Config) error {
 	t.tables.Store(version, versions)
 	t.Counts.Use(version)
 	v := c.Rollout.Verdict
-	t.limits.Store(&Limits{v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear), c.Rollout.Bills == config.Shared})
+	t.limits.Store(&Limits{
+		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear),
+		c.Rollout.Bills == config.Shared,
+	})
 	return err
 }
 
@@ -204,7 +206,8 @@ func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, err
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does not
 // read other counts, because an operator can be waiting for the kill switch.
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
-	unstored := t.Snapshot().Counts // before the store: counts that are stored meanwhile can occur twice, but are not missed
+	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
+	unstored := t.Snapshot().Counts
 	rows, err := t.store.MarkedCounts(ctx)
 	if err != nil {
 		return Snapshot{}, err
@@ -213,7 +216,9 @@ func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 }
 
 // read reads the counts of a range with these versions of their operations.
-func (t *Stored) read(ctx context.Context, table string, versions []string, in store.Range, more []Count) (Snapshot, error) {
+func (t *Stored) read(
+	ctx context.Context, table string, versions []string, in store.Range, more []Count,
+) (Snapshot, error) {
 	var rows []store.Counts
 	for _, version := range versions {
 		some, err := t.store.CountsIn(ctx, version, in)

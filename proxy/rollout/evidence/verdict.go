@@ -35,7 +35,8 @@ type Limits struct {
 	Paid        int     `json:"paid"`        // also with fewer distinct paid bills, if the operation shows states
 	Mismatch    float64 `json:"mismatch"`    // the upper bound of the mismatch rate must not be above it
 	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive
-	Shared      bool    `json:"-"`           // both backends must have every bill: a larger part than Unclear that only old has is inconclusive
+	// both backends must have every bill: a larger part than Unclear that only old has is inconclusive
+	Shared bool `json:"-"`
 }
 
 // Evidence is the kind of evidence of a verdict.
@@ -57,8 +58,9 @@ type Verdict struct {
 	Ruling    Ruling     `json:"ruling"`
 	Reason    string     `json:"reason"` // the words of Why; package operate adds them
 	Why       Note       `json:"-"`
-	Few       bool       `json:"few,omitempty"`    // INCONCLUSIVE only because there were too few comparisons or calls
-	Unpaid    bool       `json:"unpaid,omitempty"` // INCONCLUSIVE only because too few of the bills were paid; Few is true then
+	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
+	// INCONCLUSIVE only because too few of the bills were paid; Few is true then
+	Unpaid bool `json:"unpaid,omitempty"`
 
 	*Compared  `json:"compared,omitempty"`   // ByShadow, ByReadBack
 	*CallStats `json:"call_stats,omitempty"` // ByCalls
@@ -133,8 +135,8 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 	return all
 }
 
-// Together is the ruling of all verdicts of a partner: FAIL if one is, then INCONCLUSIVE, then PASS. A verdict that is INCONCLUSIVE only for
-// too few calls counts if there is no other. It is "" without verdicts.
+// Together is the ruling of all verdicts of a partner: FAIL if one is, then INCONCLUSIVE, then PASS. A verdict that
+// is INCONCLUSIVE only for too few calls counts if there is no other. It is "" without verdicts.
 func Together(verdicts []Verdict) (all Ruling) {
 	weight := func(v Verdict) int {
 		switch {
@@ -158,14 +160,16 @@ func Together(verdicts []Verdict) (all Ruling) {
 
 func (n Count) compared() *Compared {
 	c := &Compared{
-		Number: n.Compared, Bills: min(n.Bills.number(), n.Compared), Paid: n.Paid.number(), Differed: n.Differed, Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
+		Number: n.Compared, Bills: min(n.Bills.number(), n.Compared), Paid: n.Paid.number(), Differed: n.Differed,
+		Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
 		Unclear: n.Unclear, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 	}
 	for path, f := range n.Fields {
 		c.Fields = append(c.Fields, FieldReport{path, f})
 	}
 	slices.SortFunc(c.Fields, func(a, b FieldReport) int {
-		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(b.Count, a.Count), strings.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(b.Count, a.Count),
+			strings.Compare(a.Path, b.Path))
 	})
 	return c
 }
@@ -175,8 +179,8 @@ func rank(k Kind) int {
 	return slices.Index([]Kind{InBill, InMoney, InState, InExact, InCode, InOther}, k)
 }
 
-// compareExamples orders examples of a field: the gravest kind first, then the earliest. So the same example stays in whatever order
-// replicas are merged.
+// compareExamples orders examples of a field: the gravest kind first, then the earliest. So the same example stays in
+// whatever order replicas are merged.
 func compareExamples(a, b Field) int {
 	untimed := func(f Field) int { // from an older version, without bill and request
 		if f.At.IsZero() {
@@ -184,7 +188,8 @@ func compareExamples(a, b Field) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(untimed(a), untimed(b)), a.At.Compare(b.At), strings.Compare(a.Bill, b.Bill), strings.Compare(a.Request, b.Request),
+	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(untimed(a), untimed(b)), a.At.Compare(b.At),
+		strings.Compare(a.Bill, b.Bill), strings.Compare(a.Request, b.Request),
 		strings.Compare(a.Old, b.Old), strings.Compare(a.New, b.New))
 }
 
@@ -229,7 +234,8 @@ func (n Count) rule(by Evidence, c *Compared, limits Limits) (r Ruling, why Note
 	return Pass, Say("pass", Percent(c.Bound)), false
 }
 
-// callStats is nil if there is no call at the new backend, and none at the old one that the new one's form cannot carry.
+// callStats is nil if there is no call at the new backend, and none at the old one that the new one's form cannot
+// carry.
 func (n Count) callStats() *CallStats {
 	before, after := n.Backends[Old], n.Backends[New]
 	if after.Number == 0 && len(after.Unsupported) == 0 {
@@ -288,7 +294,8 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 		case more(code.Times):
 			against = append(against, compared(Say("more", code.Of), code.Times))
 		case creates && less(code.Times):
-			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend are older.
+			// Only for creates: the failures of other calls depend on their bills, and the bills of the old backend
+			// are older.
 			against = append(against, compared(Say("less", code.Of), code.Times))
 		case code.Times[Old] == 0:
 			open = append(open, compared(Say("never", code.Of), code.Times))
@@ -317,8 +324,8 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 	return Pass, Say("pass_calls"), false
 }
 
-// chanceOfMore is the probability that so many or more of all occurrences are at the new backend if the rate is the same at both:
-// the one-sided exact test of Fisher.
+// chanceOfMore is the probability that so many or more of all occurrences are at the new backend if the rate is the
+// same at both: the one-sided exact test of Fisher.
 func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	failed, all := atNew+atOld, ofNew+ofOld
 	choose := func(n, k int) float64 { return combin.LogGeneralizedBinomial(float64(n), float64(k)) }
@@ -358,7 +365,8 @@ func upperBound(k, n int) float64 {
 	if k >= n {
 		return 1 // also if nothing was compared
 	}
-	return mathext.InvRegIncBeta(float64(max(k, 0)+1), float64(n-k), 1-missed) // the function panics unless the first two are positive
+	// The function panics unless the first two are positive.
+	return mathext.InvRegIncBeta(float64(max(k, 0)+1), float64(n-k), 1-missed)
 }
 
 // lowerBound is the lower bound, by the upper bound for the equal calls.
