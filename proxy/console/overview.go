@@ -64,11 +64,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 
 // tableVersion returns the version of the table in force, as in the rollout report.
 func (c *Console) tableVersion() string {
-	version, err := evidence.TableVersion(c.options.Config().Table)
-	if err != nil {
-		return "–"
-	}
-	return version
+	return evidence.TableVersion(c.options.Config().Table)
 }
 
 // storeKind returns the name of the database. Its address is not shown: it may have a password.

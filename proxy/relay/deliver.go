@@ -64,29 +64,21 @@ func (r *Relay) Run(ctx context.Context) {
 	}
 }
 
-// sweep removes callbacks and addresses that have been over for longer than the retention, and the bodies of
-// delivered callbacks, now and every hour. It encrypts rows that are not encrypted with the current key.
+// sweep removes callbacks and addresses that have been over for longer than the retention, and the bodies of delivered
+// callbacks, now and every hour. It encrypts rows that are not encrypted with the current key.
 func (r *Relay) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
-		n, bodies, err := 0, 0, error(nil)
 		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
 			keep := r.current.Load().callbacks
-			n, err = r.store.Sweep(ctx, clock.StoreTime, time.Duration(keep.Retention))
-			if err == nil {
-				bodies, err = r.store.SweepBodies(ctx, clock.StoreTime, time.Duration(keep.KeepBodies))
-			}
+			n, err := r.store.Sweep(ctx, clock.StoreTime, time.Duration(keep.Retention))
+			r.swept(ctx, "removal of old callbacks and addresses", n, err)
+			n, err = r.store.SweepBodies(ctx, clock.StoreTime, time.Duration(keep.KeepBodies))
+			r.swept(ctx, "removal of bodies of delivered callbacks", n, err)
 		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			r.log.Error("old callbacks and addresses could not be removed", "error", err.Error())
-		} else if n > 0 || bodies > 0 {
-			r.log.Info("old callbacks and addresses were removed", "count", n, "bodies", bodies)
-		}
-		r.recrypt(ctx)
+		n, err := r.store.Recrypt(ctx) // after it, keys before the current one are not needed for these rows
+		r.swept(ctx, "encryption with the current key", n, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -95,15 +87,14 @@ func (r *Relay) sweep(ctx context.Context) {
 	}
 }
 
-// recrypt encrypts rows that are not encrypted with the current key.
-func (r *Relay) recrypt(ctx context.Context) {
-	n, err := r.store.Recrypt(ctx)
+// swept logs how a part of a sweep ended, unless it did nothing.
+func (r *Relay) swept(ctx context.Context, what string, n int, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		r.log.Error("rows of the store cannot be encrypted with the current key", "count", n, "error", err.Error())
+		r.log.Error("rows of the store could not be maintained", "what", what, "count", n, "error", err.Error())
 	case n > 0:
-		r.log.Info("rows of the store were encrypted with the current key: keys before it are not needed for them any more", "count", n)
+		r.log.Info("rows of the store were maintained", "what", what, "count", n)
 	}
 }
 
@@ -259,23 +250,21 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 		status: res.StatusCode, outcome: badStatus, reason: reasonOfStatus(res.StatusCode),
 		code: s.answeredCode(c, answer), after: retryAfter(res.Header.Get("Retry-After"), r.now()),
 	}
-	switch code := res.StatusCode; {
+	code := res.StatusCode
+	inside := code >= 200 && code <= 299
+	switch documented := err == nil && code == http.StatusOK && s.rows.Succeeded(form, code, answer); {
+	case documented, inside && s.callbacks.Success == config.Any2xx:
+		return end{status: code, outcome: taken, code: e.code}
 	case code == http.StatusGone:
 		e.outcome, e.after = gone, 0
 	case code >= 300 && code <= 399:
 		e.outcome = redirected
 	case code == http.StatusForbidden:
 		e.outcome = forbidden
-	case code < 200 || code > 299:
-	case s.callbacks.Success == config.Any2xx:
-		e.outcome, e.reason, e.after = taken, "", 0
-	case err != nil:
+	case inside && err != nil:
 		e.outcome, e.reason = broke(err), fmt.Sprintf("HTTP %d but %s", code, s.reason(err))
-	case code != http.StatusOK:
-	case !s.rows.Succeeded(form, code, answer):
+	case code == http.StatusOK:
 		e.outcome, e.reason = badAnswer, s.reasonOf200(form, answer, e.code)
-	default:
-		e.outcome, e.reason, e.after = taken, "", 0
 	}
 	return e
 }
@@ -295,11 +284,10 @@ func escaped(query string) string {
 }
 
 func broke(err error) string {
-	var blocked *refused
-	switch {
-	case errors.As(err, &blocked):
+	if _, blocked := errors.AsType[*refused](err); blocked {
 		return notAllowed
-	case errors.Is(err, context.DeadlineExceeded):
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
 		return late
 	}
 	return unreached

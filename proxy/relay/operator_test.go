@@ -229,24 +229,6 @@ func TestOperatorReplaysOne(t *testing.T) {
 	}
 }
 
-func TestOperatorDropsOne(t *testing.T) {
-	t.Parallel()
-	s, _ := office(t)
-	for bill, status := range map[string]int{"dead": 200, "taken": 409, "waiting": 409} {
-		_, list := s.list("?bill=" + bill)
-		for range 2 {
-			w := s.ask("POST", "/callbacks/"+list[0].ID+"/drop")
-			if w.Code != status || status == 409 && !strings.Contains(w.Body.String(), ", and only a dead callback can be dropped") {
-				t.Errorf("%s: %d %s", bill, w.Code, w.Body)
-			}
-			status = 409 // a second time
-		}
-	}
-	if got, _ := s.list("?state=dropped"); !slices.Equal(got, []string{"dead"}) {
-		t.Errorf("%v", got)
-	}
-}
-
 // A decision needs the name of the operator, which is in the audit log. Calls that changed nothing are not in it.
 func TestOperatorDecisionsAreAudited(t *testing.T) {
 	t.Parallel()

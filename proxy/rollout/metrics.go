@@ -108,13 +108,12 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		partners[one.Partner] = true
 	}
 	for _, stage := range decided.Stages {
-		partners[stage.Partner] = stage.Partner != ""
+		partners[stage.Partner] = true
 	}
+	delete(partners, "") // the default
 	staged, at := map[Stage]float64{}, r.current.Load().positions(decided)
-	for id, counts := range partners {
-		if counts {
-			staged[at(id).Stage]++
-		}
+	for id := range partners {
+		staged[at(id).Stage]++
 	}
 	for _, stage := range Stages {
 		r.metrics.partners.WithLabelValues(string(stage)).Set(staged[stage])

@@ -289,25 +289,15 @@ func (r *Router) askBoth(
 ) (found [2]ProbeResult) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type answer struct {
-		backend evidence.Backend
-		found   ProbeResult
-	}
-	answers := make(chan answer, 2) // the second one may not be received
-	for backend, upstream := range s.Backends {
-		go func() { answers <- answer{evidence.Backend(backend), r.probe(ctx, ask, upstream)} }()
-	}
-	first := <-answers
-	found[first.backend] = first.found
+	other := make(chan ProbeResult, 1) // it may not be received
+	go func() { other <- r.probe(ctx, ask, s.Backends[1-preferred]) }()
+	found[preferred] = r.probe(ctx, ask, s.Backends[preferred])
 	var late <-chan time.Time
-	if !writes && first.backend == preferred && first.found == Present {
-		timer := time.NewTimer(otherBackendWait)
-		defer timer.Stop()
-		late = timer.C
+	if !writes && found[preferred] == Present {
+		late = time.After(otherBackendWait)
 	}
 	select {
-	case second := <-answers:
-		found[second.backend] = second.found
+	case found[1-preferred] = <-other:
 	case <-late:
 	}
 	return found

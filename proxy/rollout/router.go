@@ -32,6 +32,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -63,8 +64,7 @@ type Router struct {
 	shadow  *evidence.Shadow
 	current atomic.Pointer[Settings]
 	refused *config.Config // that of the start, if its default stage did not take effect; set by New alone
-	why     error          // why it did not
-	before  string         // the default stage that stayed then
+	why     *Blocked       // why it did not
 	failing atomic.Int64   // partners with a verdict FAIL, as in the metrics
 	settled sync.Map       // partners whose settling period is over: partner.ID
 
@@ -127,9 +127,6 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	if err := r.start(ctx, c); err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
-	if r.decided.Load().canaries() {
-		r.log.Info("partners are in canary: its percentage is drawn by rollout.split", "split", string(c.Rollout.Split))
-	}
 	if r.decided.Load().unbegun {
 		r.log.Warn("the store is new: both backends are probed for every bill that is not in the ledger. "+
 			"If the new backend has no bills of these partners, run billbridge rollout begin. "+
@@ -142,20 +139,16 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 // start checks the preconditions of the config's default stage. If there are blocking reasons, the default stage of
 // the config that ran last stays, as at a reload, because a gateway that does not start serves nobody.
 func (r *Router) start(ctx context.Context, c *config.Config) error {
-	refused := r.Check(ctx, c)
-	if refused == nil {
-		return r.Accept(ctx, c)
+	err := r.Check(ctx, c)
+	if blocked, ok := errors.AsType[*Blocked](err); ok {
+		r.refused, r.why = c, blocked
+		r.Use(c)
+		return nil
 	}
-	decided, err := r.store.Rollout(ctx)
 	if err != nil {
 		return err
 	}
-	if decided.ConfigDefault == "" {
-		return refused
-	}
-	r.refused, r.why, r.before = c, refused, decided.ConfigDefault
-	r.Use(c)
-	return nil
+	return r.Accept(ctx, c)
 }
 
 // Check returns why a config cannot take effect, nil if it can: a changed rollout.default moves all partners without
@@ -194,7 +187,7 @@ func (r *Router) Use(c *config.Config) {
 	section := c.Rollout
 	if r.refused == c { // its default stage does not take effect
 		own := *c.Rollout
-		own.Default, section = r.before, &own
+		own.Default, section = r.why.From, &own
 	}
 	s := &Settings{
 		Config: section, Names: c.Partners, Backends: [2]string{c.Rollout.Old, c.Rollout.New},
@@ -211,9 +204,7 @@ func (r *Router) Use(c *config.Config) {
 	}
 	r.settled.Clear() // the settling period may be another
 	r.shadow.Use(c.Rollout.Shadow)
-	if err := r.counts.Use(c); err != nil {
-		r.log.Error("all counts start again", "error", err.Error())
-	}
+	r.counts.Use(c)
 }
 
 // Settings returns those of the config in force.
@@ -221,7 +212,12 @@ func (r *Router) Settings() *Settings { return r.current.Load() }
 
 // Refused returns why the default stage of the config did not take effect at the start, so that the one before it
 // stays, or nil.
-func (r *Router) Refused() error { return r.why }
+func (r *Router) Refused() error {
+	if r.why == nil {
+		return nil
+	}
+	return r.why
+}
 
 // Counts returns the evidence of all replicas.
 func (r *Router) Counts() *evidence.Stored { return r.counts }

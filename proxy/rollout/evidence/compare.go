@@ -300,7 +300,7 @@ func legible(f translate.Fact) string {
 	_, notMoment := time.Parse("20060102150405", f.Text)
 	if f.Public && (f.Paired || notMoment == nil || len(f.Text) <= 20 && publicCode.MatchString(f.Text) ||
 		len(f.Text) <= longest && publicNumber.MatchString(f.Text)) {
-		return printable(f.Text, func(c rune) rune { return c })
+		return printable(f.Text, unchanged)
 	}
 	return masked(f.Text)
 }
@@ -329,6 +329,8 @@ func masked(text string) string {
 		return c
 	})
 }
+
+func unchanged(c rune) rune { return c }
 
 // printable replaces each character, and makes the text short and ASCII.
 func printable(text string, replace func(rune) rune) string {

@@ -26,7 +26,10 @@ func compileTable(t testing.TB, overlays ...string) *translate.Table {
 	return table
 }
 
-const secretKey = "k3y5ecret"
+const (
+	someone   = "a94a8fe5ccb19ba61c4c0873d391e987982fbbd3a94a8fe5ccb19ba61c4c0873"
+	secretKey = "k3y5ecret"
+)
 
 // answer is an answer to a read of bill 1. A v2 body that is no envelope is put into one.
 func answer(form translate.Form, body string) evidence.Answer {

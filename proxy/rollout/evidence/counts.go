@@ -1,9 +1,9 @@
 // Package evidence compares the answers of the two backends of a rollout, counts the results, and gives verdicts.
 //
 //	counts := evidence.NewCounts(tableVersion, time.Now)
-//	shadow, err := evidence.NewShadow(limits, counts, registry, logger)
-//	shadow.Offer(read)                                       // a read that one backend answered: the other one is called, too
-//	verdicts := evidence.Verdicts(counts.Snapshot(), limits) // PASS, FAIL or INCONCLUSIVE for each partner and operation
+//	shadow := evidence.NewShadow(limits, counts, registry, logger)
+//	shadow.Offer(read) // a read that one backend answered: the other one is called, too
+//	verdicts := evidence.Verdicts(counts.Snapshot(), limits) // of each partner and operation
 //
 // It makes no decision: package rollout uses the verdicts before a partner moves.
 package evidence
@@ -166,11 +166,8 @@ type End struct {
 	Unsupported [2]string // by backend: why its form cannot carry the call if the other's can, as code and field
 }
 
-// NewCounts returns empty Counts for a version of the table. If now is nil, it is time.Now.
+// NewCounts returns empty Counts for a version of the table.
 func NewCounts(table string, now func() time.Time) *Counts {
-	if now == nil {
-		now = time.Now
-	}
 	t := &Counts{now: now, proved: map[partner.ID]bool{}}
 	t.begin(table)
 	return t
@@ -295,7 +292,7 @@ func (t *Counts) Add(partner partner.ID, operation string, c Comparison) {
 		n.Differed++
 		for _, d := range c.Differences {
 			n.field(d.Path, Field{
-				d.Kind, 1, d.First, d.Second, printable(c.Bill, func(r rune) rune { return r }),
+				d.Kind, 1, d.First, d.Second, printable(c.Bill, unchanged),
 				c.Request, c.At.UTC().Truncate(time.Millisecond),
 			})
 		}

@@ -33,7 +33,7 @@ func TestRecentBillsAreBounded(t *testing.T) {
 		t.Errorf("%d merchants, %d bills", len(kept), bills)
 	}
 	slots := func(of *evidence.Counts) int { return len(of.Snapshot().Counts[0].Recent) }
-	alone, merged := evidence.NewCounts("table", func() time.Time { return now }), evidence.NewCounts("table", nil)
+	alone, merged := evidence.NewCounts("table", func() time.Time { return now }), evidence.NewCounts("table", time.Now)
 	for day := range 40 {
 		now = since.Add(time.Duration(day) * 7 * time.Hour)
 		for _, to := range []*evidence.Counts{alone, counts} {

@@ -62,9 +62,6 @@ type Shadowed struct {
 // NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered; if log is nil,
 // nothing is logged.
 func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *slog.Logger) *Shadow {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return promauto.With(to).NewCounterVec(prometheus.CounterOpts{
 			Name: "billbridge_rollout_" + name + "_total",
@@ -281,18 +278,11 @@ func (s *Shadow) Close(ctx context.Context) error {
 	}
 	s.waiting = nil
 	s.mu.Unlock()
-	ended := make(chan struct{})
-	go func() {
-		s.wait.Wait()
-		close(ended)
-	}()
-	defer s.cancel()
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		s.cancel()
-		<-ended // each ends with its context
+	stop := context.AfterFunc(ctx, s.cancel)
+	s.wait.Wait() // each ends with its context
+	s.cancel()
+	if !stop() {
 		return context.Cause(ctx)
 	}
+	return nil
 }

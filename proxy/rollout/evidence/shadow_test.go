@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,8 +55,8 @@ type stage struct {
 
 func newStage(t testing.TB, c config.Shadow, overlays ...string) *stage {
 	t.Helper()
-	s := &stage{t: t, counts: evidence.NewCounts("table", nil), registry: prometheus.NewRegistry()}
-	s.Shadow = evidence.NewShadow(c, s.counts, s.registry, nil)
+	s := &stage{t: t, counts: evidence.NewCounts("table", time.Now), registry: prometheus.NewRegistry()}
+	s.Shadow = evidence.NewShadow(c, s.counts, s.registry, slog.New(slog.DiscardHandler))
 	s.table = map[string]evidence.Shadowed{}
 	for _, o := range compileTable(t, overlays...).Operations() {
 		s.table[o.Name] = evidence.Shadowed{ID: "id", Partner: someone, Operation: o}

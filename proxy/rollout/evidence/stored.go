@@ -40,9 +40,9 @@ func NewStored(s *store.Store, now func() time.Time) *Stored {
 	return t
 }
 
-// Use takes the table and the limits of a config. An error means that all counts begin again.
-func (t *Stored) Use(c *config.Config) error {
-	version, err := TableVersion(c.Table)
+// Use takes the table and the limits of a config.
+func (t *Stored) Use(c *config.Config) {
+	version := TableVersion(c.Table)
 	versions := map[string]string{}
 	for _, o := range c.Table.Operations() {
 		versions[o.Name] = o.Version()
@@ -54,20 +54,19 @@ func (t *Stored) Use(c *config.Config) error {
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear),
 		c.Rollout.Bills == config.Shared,
 	})
-	return err
 }
 
 // Limits returns the limits of verdicts, by the config in force.
 func (t *Stored) Limits() Limits { return *t.limits.Load() }
 
 // TableVersion returns a hash of the text of a table with its overlays.
-func TableVersion(t *translate.Table) (string, error) {
+func TableVersion(t *translate.Table) string {
 	text, err := t.YAML()
 	if err != nil {
-		return "", fmt.Errorf("the version of the table: %w", err)
+		panic(err) // a table that was compiled has a text
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6]), nil
+	return hex.EncodeToString(sum[:6])
 }
 
 // flushWithin bounds a flush that somebody waits for.
@@ -176,9 +175,7 @@ func (t *Stored) add(ctx context.Context, version string, counts []Count) (added
 // other replicas may be missing.
 func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
 	if t.store == nil {
-		s := t.Snapshot()
-		s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return partner != "" && n.Partner != partner })
-		return s, nil
+		return t.unstored(store.AllPartners.Of(partner)), nil
 	}
 	if err := t.FlushSoon(ctx); err != nil {
 		return Snapshot{}, err
@@ -195,12 +192,18 @@ func (t *Stored) InStore(ctx context.Context, in store.Range) (Snapshot, error) 
 // OfAllTables returns what was counted of the partners of a range by any version of the table: with the last seconds
 // of this replica, but not of others.
 func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, error) {
-	counted := t.Snapshot()
-	counted.Counts = slices.DeleteFunc(counted.Counts, func(n Count) bool { return !in.Has(n.Partner) })
+	counted := t.unstored(in)
 	if t.store == nil {
 		return counted, nil
 	}
 	return t.read(ctx, "", []string{""}, in, counted.Counts)
+}
+
+// unstored returns what this replica counted of the partners of a range and has not stored yet.
+func (t *Stored) unstored(in store.Range) Snapshot {
+	s := t.Snapshot()
+	s.Counts = slices.DeleteFunc(s.Counts, func(n Count) bool { return !in.Has(n.Partner) })
+	return s
 }
 
 // Marked returns the marked counts of all partners, of all versions of the table (see [Count.Marked]). It does not

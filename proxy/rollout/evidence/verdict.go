@@ -182,13 +182,7 @@ func rank(k Kind) int {
 // compareExamples orders examples of a field: the gravest kind first, then the earliest. So the same example stays in
 // whatever order replicas are merged.
 func compareExamples(a, b Field) int {
-	untimed := func(f Field) int { // from an older version, without bill and request
-		if f.At.IsZero() {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), cmp.Compare(untimed(a), untimed(b)), a.At.Compare(b.At),
+	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.At.Compare(b.At),
 		strings.Compare(a.Bill, b.Bill), strings.Compare(a.Request, b.Request),
 		strings.Compare(a.Old, b.Old), strings.Compare(a.New, b.New))
 }
@@ -241,16 +235,15 @@ func (n Count) callStats() *CallStats {
 	if after.Number == 0 && len(after.Unsupported) == 0 {
 		return nil
 	}
-	b := &CallStats{
+	return &CallStats{
 		Calls: [2]int{before.Number, after.Number}, Codes: frequencies(before.Codes, after.Codes),
-		Mismatched: frequencies(before.Mismatched, after.Mismatched), Unsupported: []UnsupportedReport{},
+		Mismatched: frequencies(before.Mismatched, after.Mismatched), Unsupported: UnsupportedOf(after),
 	}
-	b.Unsupported = append(b.Unsupported, UnsupportedOf(after)...)
-	return b
 }
 
 // UnsupportedOf are the kinds of calls that a backend's form cannot carry, sorted.
-func UnsupportedOf(c Calls) (all []UnsupportedReport) {
+func UnsupportedOf(c Calls) []UnsupportedReport {
+	all := []UnsupportedReport{}
 	for _, why := range slices.Sorted(maps.Keys(c.Unsupported)) {
 		all = append(all, UnsupportedReport{why, c.Unsupported[why]})
 	}
