@@ -29,13 +29,10 @@ func (r *Router) create(
 			}
 			return Route{}, &Refused{Reason: "barred", Why: callerRefused}
 		case Unclear:
-			return Route{}, &Refused{
-				Reason: "unclear",
-				Why:    "it is not known whether the bill was created at the other backend",
-			}
+			return Route{}, unclear("it is not known whether the bill was created at the other backend")
 		case Absent:
 			if at.incomplete() && !d.absentCounts(s, r.now()) {
-				return Route{}, &Refused{Reason: "unclear", Why: ledgerIncomplete}
+				return Route{}, unclear(ledgerIncomplete)
 			}
 		}
 	}

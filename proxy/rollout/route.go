@@ -241,7 +241,7 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 	switch found {
 	case [2]ProbeResult{Absent, Absent}:
 		if at.incomplete() && !d.absentCounts(s, r.now()) {
-			return Route{}, &Refused{Reason: "unclear", Why: ledgerIncomplete}
+			return Route{}, unclear(ledgerIncomplete)
 		}
 		if err := r.deny(ctx, s, c); err != nil {
 			return Route{}, err
@@ -271,7 +271,7 @@ func (r *Router) other(ctx context.Context, s *Settings, d *decisions, at situat
 			route.OnlyIfFound = true // its answer may differ from that to the probe
 			return route, nil
 		}
-		return Route{}, &Refused{Reason: "unclear", Why: ownerUnknown}
+		return Route{}, unclear(ownerUnknown)
 	}
 	if err := r.found(ctx, c, route.Upstream); err != nil {
 		return Route{}, err
@@ -325,7 +325,7 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) error {
 	case errors.Is(err, store.ErrOtherOwner) && row.State == store.Owned:
 		return r.both(ctx, c)
 	case errors.Is(err, store.ErrOtherOwner): // a create of it is under way at the other backend
-		return &Refused{Reason: "unclear", Why: ownerUnknown}
+		return unclear(ownerUnknown)
 	}
 	return storeUnavailable(err)
 }
@@ -353,6 +353,9 @@ func withoutLedger(s *Settings, at situation, c Call, err error) (Route, error) 
 	d := at.byStage()
 	return Route{Upstream: s.Backends[d.backend], Reason: d.reason, OnlyIfFound: true}, nil
 }
+
+// unclear is the refusal of a call because it is not known where the bill is.
+func unclear(why string) error { return &Refused{Reason: "unclear", Why: why} }
 
 func storeUnavailable(err error) error {
 	return &Refused{
