@@ -90,7 +90,7 @@ func (r Report) head() []string {
 		"Table " + r.Table + ", from " + r.Since.UTC().Format(time.RFC3339) + " to " + r.Until.UTC().Format(time.RFC3339) + ".",
 		fmt.Sprintf("PASS of comparisons needs %d comparisons of %d distinct bills, %d of them paid where an answer has the state, no difference in money, state, code, bill or another exact field, other differences in at most %s of them, and at most %s without an answer. "+
 			"PASS of calls needs %d calls at each backend, no code significantly more often at the new one, and no call that the form of the new one cannot carry.",
-			r.Limits.Comparisons, r.Limits.Bills, max(r.Limits.Paid, 0), evidence.Percent(r.Limits.Mismatch), evidence.Percent(r.Limits.Unclear), r.Limits.Comparisons),
+			r.Limits.Comparisons, r.Limits.Bills, r.Limits.Paid, evidence.Percent(r.Limits.Mismatch), evidence.Percent(r.Limits.Unclear), r.Limits.Comparisons),
 	}
 	if len(r.Ignored) > 0 {
 		lines = append(lines, "Not compared, by rollout.shadow.ignore: "+strings.Join(r.Ignored, ", ")+".")
