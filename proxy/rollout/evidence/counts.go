@@ -156,9 +156,10 @@ func (n Count) ExactFields() (paths []string) {
 
 // An End is how a call of a partner ended.
 type End struct {
-	// in the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was
-	// not called
-	Code        string
+	// In the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was not
+	// called.
+	Code string
+
 	Succeeded   bool
 	Creates     bool      // it creates a bill
 	Merchant    string    // of the call

@@ -59,8 +59,7 @@ type Shadowed struct {
 	Other, Again func(ctx context.Context, most int64) (Answer, error)
 }
 
-// NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered; if log is nil,
-// nothing is logged.
+// NewShadow returns a Shadow that adds to counts. If to is nil, the metrics are not registered.
 func NewShadow(c config.Shadow, counts *Counts, to prometheus.Registerer, log *slog.Logger) *Shadow {
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return promauto.With(to).NewCounterVec(prometheus.CounterOpts{
