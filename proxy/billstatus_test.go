@@ -67,7 +67,7 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	if bill, err := m.old.Bill(demoKey, both); err != nil || bill.State != "W" {
 		t.Errorf("%+v, %v", bill, err)
 	}
-	if got := m.admin("GET", "/rollout/audit").body; !strings.Contains(got, `"action":"assign","by":"anna"`) || !strings.Contains(got, both) {
+	if got := m.admin("GET", "/audit").body; !strings.Contains(got, `"action":"assign","by":"anna"`) || !strings.Contains(got, both) {
 		t.Errorf("%s", got)
 	}
 	for target, want := range map[string]string{

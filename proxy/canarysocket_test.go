@@ -184,7 +184,7 @@ func (s *secretRun) admin(bills []string) {
 		s.show("admin listener", fmt.Sprintf("%s %s: %d %s", method, strings.ReplaceAll(path, wireSecrets["key"], "KEY"), got.status, got.body))
 		return got.body
 	}
-	paths := []string{"/", "/metrics", "/-/ready?verbose", "/callbacks", "/callbacks/audit", "/rollout", "/rollout/report", "/rollout/report?partner=" + id, "/rollout/audit", "/rollout/bills", "/rollout/bills?outcome=unknown", "/store/clock"}
+	paths := []string{"/", "/metrics", "/-/ready?verbose", "/callbacks", "/rollout", "/rollout/report", "/rollout/report?partner=" + id, "/audit", "/rollout/bills", "/rollout/bills?outcome=unknown", "/store/clock"}
 	for _, path := range []string{"/rollout/report?partner=", "/rollout/bills?partner=", "/callbacks?partner=", "/rollout/bill?bill=good-0&partner="} {
 		paths = append(paths, path+url.QueryEscape(wireSecrets["key"]))
 	}

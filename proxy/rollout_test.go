@@ -244,7 +244,7 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 func TestStageChangeTakesEffectAtTheNextCall(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new", "token: s3cret")
-	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "POST /rollout/stop?by=anna", "POST /rollout/stage?by=anna&partner=default&stage=old"} {
+	for _, target := range []string{"GET /rollout", "GET /audit", "POST /rollout/stop?by=anna", "POST /rollout/stage?by=anna&partner=default&stage=old"} {
 		method, path, _ := strings.Cut(target, " ")
 		for _, given := range []string{"-", "Bearer s3cre"} {
 			if got := m.admin(method, path, "Authorization", given); got.status != 401 {

@@ -18,6 +18,9 @@ import (
 	"billbridge/proxy/rollout"
 )
 
+// defaultAdmin is the default of --admin.
+const defaultAdmin = "http://127.0.0.1:9090"
+
 // adminFlags name the gateway.
 type adminFlags struct {
 	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"The gateway's admin listener (${default})."`

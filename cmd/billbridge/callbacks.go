@@ -23,7 +23,7 @@ type callbacksCommand struct {
 	Replay callbackReplay `cmd:"" help:"Deliver failed callbacks (state dead) again, with the same ids."`
 	Drop   callbackDrop   `cmd:"" help:"Drop failed callbacks (state dead) for good."`
 	Assign callbackAssign `cmd:"" help:"Choose the partner's address for a callback address that the store has lost."`
-	Audit  callbackAudit  `cmd:"" help:"List who replayed or dropped callbacks, or assigned an address."`
+	Audit  auditCommand   `cmd:"" help:"List who changed what, the last change first. The same as billbridge audit."`
 }
 
 // filterFlags select callbacks. An empty value is an error and not "no filter": a script whose variable is not set would
@@ -358,41 +358,4 @@ func (c *callbackAssign) Run(ctx context.Context, s system) error {
 		printf(s.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
 	}
 	return err
-}
-
-type callbackAudit struct {
-	adminFlags
-	Limit int  `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
-	JSON  bool `name:"json" help:"Print one JSON object per line instead of a table."`
-}
-
-// Help implements kong's detailed help.
-func (callbackAudit) Help() string {
-	return examples("billbridge callbacks audit", "billbridge callbacks audit --limit 1000 --json") +
-		"\n\nbillbridge audit lists these changes too."
-}
-
-// Run lists changes.
-func (c *callbackAudit) Run(ctx context.Context, s system) error {
-	if err := checkLimit(c.Limit); err != nil {
-		return err
-	}
-	var log []operate.Redelivered
-	if err := c.get(ctx, "/callbacks/audit", operate.AtMost(c.Limit), &log); err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	if !c.JSON {
-		printf(w, "AT\tBY\tACTION\tPARTNER\tSTATE BEFORE\tCALLBACKS\n")
-	}
-	for _, d := range log {
-		if c.JSON {
-			if err := json.NewEncoder(s.out).Encode(d); err != nil {
-				return err
-			}
-			continue
-		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(d.At), d.By, d.Action, cmp.Or(operate.Label(d.Partner, d.Name), "-"), d.From, quoted(d.What))
-	}
-	return w.Flush()
 }

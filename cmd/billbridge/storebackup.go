@@ -2,15 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/store"
 )
 
 type storeBackup struct {
+	decisionFlags
 	File   string `arg:"" placeholder:"FILE" help:"The file to create. It must not exist."`
 	Config string `required:"" placeholder:"FILE" help:"The config of the gateway, which may be running."`
 }
@@ -52,12 +56,32 @@ func (c *storeBackup) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return fmt.Errorf("the backup failed: %w", err)
 	}
+	c.record(ctx, s, &checked.Admin)
 	printf(s.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n", c.File, mebibytes(copied.Size),
 		copied.At.Local().Format(time.RFC3339Nano), copied.Bills, copied.Addresses, copied.Callbacks)
 	if checked.Rollout != nil {
 		printf(s.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before partners call.\n")
 	}
 	return nil
+}
+
+// record records the backup in the audit log of the gateway, if it runs.
+func (c *storeBackup) record(ctx context.Context, s system, admin *config.Admin) {
+	given := c.Admin != defaultAdmin
+	if !given {
+		c.Admin = "http://" + admin.Listen
+		if admin.TLS != nil {
+			c.Admin = "https://" + admin.Listen
+		}
+	}
+	b := operate.Backup{File: c.File}
+	if c.sign(ctx, s, &b.Author) != nil { // a timer has no USER
+		b.By = "store backup"
+	}
+	err, refused := c.send(ctx, http.MethodPost, "/store/backup", b, nil), (*adminError)(nil)
+	if err != nil && (given || errors.As(err, &refused)) {
+		printf(s.err, "The audit log does not have this backup: %s\n", linesOf(err))
+	}
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -130,7 +130,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	if !page.HasCallbacks {
 		return nil
 	}
-	callbacks, err := ask(r, c.options.Callbacks.CallbackPage, operate.CallbackFilter{PartnerRef: of, Bill: page.Bill, Limit: operate.AtMost(100)})
+	callbacks, err := ask(r, c.options.Callbacks.Callbacks, operate.CallbackFilter{PartnerRef: of, Bill: page.Bill, Limit: operate.AtMost(100)})
 	if err != nil {
 		return err
 	}

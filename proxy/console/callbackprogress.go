@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"net/http"
-	"time"
 
 	"billbridge/proxy/operate"
 )
@@ -27,17 +26,12 @@ func (c *Console) decideWithProgress(w http.ResponseWriter, r *http.Request, do 
 		return
 	}
 	before, after, _ := bytes.Cut(page, []byte(progressMark))
-	s := operate.Selection{Redelivery: operate.Redelivery{Author: operate.Author{By: by(r)}}, CallbackFilter: operate.CallbackFilter{
-		PartnerRef: operate.PartnerRef{Partner: r.PostForm.Get("partner")},
-		Bill:       r.PostForm.Get("bill"), Upstream: r.PostForm.Get("upstream"),
-	}}
-	for key, at := range map[string]*time.Time{"since": &s.Since, "until": &s.Until} {
-		if text := r.PostForm.Get(key); text != "" {
-			if *at, err = time.Parse(time.RFC3339, text); err != nil {
-				c.refuse(w, r, http.StatusBadRequest, "error.form")
-				return
-			}
-		}
+	var s operate.Selection
+	form := r.PostForm
+	form.Set("by", by(r))
+	if err := operate.Decode(without(form), &s); err != nil {
+		c.fail(w, r, err)
+		return
 	}
 	err = c.decision(do)(r.Context(), s, func(step operate.Progress) {
 		line, err := c.render(r, "callback-progress", "line", step)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 // A callbacksPage is the data of the page callbacks.
 type callbacksPage struct {
-	Filter    callbackFilter
+	Filter    url.Values
 	Tabs      []callbackTab
 	Upstreams []string
 	Partners  []string // the names of the config
@@ -38,13 +39,6 @@ type callbackTab struct {
 	Current bool
 }
 
-// A callbackFilter is the form of the page.
-type callbackFilter struct {
-	State, Partner, Bill, Upstream string
-	Age                            string // one of callbackAges
-	After                          string
-}
-
 // callbackAges are the choices of the filter: received within, or longer ago if it begins with a minus sign.
 var callbackAges = []string{"1h", "24h", "168h", "-1h", "-24h", "-168h"}
 
@@ -54,55 +48,29 @@ const countedMost = 10_000
 // callbacksOnPage is the number of callbacks of one page.
 const callbacksOnPage = 100
 
-func callbackFilterOf(q url.Values) callbackFilter {
-	return callbackFilter{
-		State: q.Get("state"), Partner: strings.TrimSpace(q.Get("partner")), Bill: strings.TrimSpace(q.Get("bill")), Upstream: q.Get("upstream"),
-		Age: q.Get("age"), After: q.Get("after"),
+// callbackFilterOf returns the filter of a query, without empty values.
+func callbackFilterOf(q url.Values) url.Values {
+	f := url.Values{}
+	for _, key := range []string{"state", "partner", "bill", "upstream", "age", "after"} {
+		f.Set(key, strings.TrimSpace(q.Get(key)))
 	}
+	return without(f)
 }
 
-// link is the address of a page with the filter.
-func (f callbackFilter) link(path string) string {
-	q := without(url.Values{"state": {f.State}, "partner": {f.Partner}, "bill": {f.Bill}, "upstream": {f.Upstream}, "age": {f.Age}, "after": {f.After}})
-	return path + "?" + q.Encode()
-}
-
-// selects returns the filter for package operate.
-func (c *Console) selects(f callbackFilter, limit int) (operate.CallbackFilter, error) {
-	s := operate.CallbackFilter{
-		PartnerRef: operate.PartnerRef{Partner: c.partnerID(f.Partner)}, State: f.State, Bill: f.Bill, Upstream: f.Upstream,
-		Limit: operate.AtMost(limit),
-	}
-	var err error
-	if f.After != "" {
-		s.After, err = strconv.ParseInt(f.After, 10, 64)
-	}
-	if slices.Contains(callbackAges, f.Age) {
-		age, _ := time.ParseDuration(strings.TrimPrefix(f.Age, "-")) // one of callbackAges
-		at := c.options.Now().Add(-age).UTC().Truncate(time.Second)
-		if strings.HasPrefix(f.Age, "-") {
-			s.Until = at
-		} else {
-			s.Since = at
+// selected returns a filter as package operate reads it.
+func (c *Console) selected(f url.Values) url.Values {
+	q := maps.Clone(f)
+	q.Set("partner", c.partnerID(f.Get("partner")))
+	q.Del("age")
+	if age := f.Get("age"); slices.Contains(callbackAges, age) {
+		key := "since"
+		if strings.HasPrefix(age, "-") {
+			key = "until"
 		}
+		ago, _ := time.ParseDuration(strings.TrimPrefix(age, "-")) // one of callbackAges
+		q.Set(key, c.options.Now().Add(-ago).UTC().Format(time.RFC3339))
 	}
-	if err != nil {
-		err = &operate.Error{Text: "after is the next of the page before"}
-	}
-	return s, err
-}
-
-// fields returns a filter as the fields of a form, which decideWithProgress reads.
-func fields(s operate.CallbackFilter) url.Values {
-	at := func(t time.Time) string {
-		if t.IsZero() {
-			return ""
-		}
-		return t.Format(time.RFC3339)
-	}
-	return without(url.Values{
-		"partner": {s.Partner}, "bill": {s.Bill}, "upstream": {s.Upstream}, "since": {at(s.Since)}, "until": {at(s.Until)},
-	})
+	return without(q)
 }
 
 // without removes the keys that have no value.
@@ -144,7 +112,9 @@ func (c *Console) partnerNames() []string {
 // callbacks shows the callbacks of a filter, the newest first.
 func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	f := callbackFilterOf(r.URL.Query())
-	page := callbacksPage{Filter: f, This: f.link("/deliveries"), Partners: c.partnerNames(), Ages: callbackAges, HasBills: c.options.Rollout != nil}
+	page := callbacksPage{
+		Filter: f, This: "/deliveries?" + f.Encode(), Partners: c.partnerNames(), Ages: callbackAges, HasBills: c.options.Rollout != nil,
+	}
 	for _, u := range c.options.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
 	}
@@ -154,9 +124,9 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var found operate.CallbackPage
-	selected, err := c.selects(f, callbacksOnPage)
-	if err == nil {
-		found, err = ask(r, c.options.Callbacks.CallbackPage, selected)
+	selected := operate.CallbackFilter{Limit: operate.AtMost(callbacksOnPage)}
+	if err = operate.Decode(c.selected(f), &selected); err == nil {
+		found, err = ask(r, c.options.Callbacks.Callbacks, selected)
 	}
 	if problem, ok := problemOf(err); ok { // of the filter: the form stays
 		page.Problem, err = problem, nil
@@ -167,29 +137,25 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	}
 	page.List = found.Callbacks
 	if found.Next != 0 {
-		next := f
-		next.After = strconv.FormatInt(found.Next, 10)
-		page.Next = next.link("/deliveries")
+		page.Next = "/deliveries?" + changed(f, "after", strconv.FormatInt(found.Next, 10))
 	}
-	if f.State == "dead" && len(page.List) > 0 {
-		bulk := f
-		bulk.After = ""
-		page.ReplayAll, page.DropAll = bulk.link("/deliveries/all/replay"), bulk.link("/deliveries/all/drop")
+	if f.Get("state") == "dead" && len(page.List) > 0 {
+		all := changed(f, "after", "")
+		page.ReplayAll, page.DropAll = "/deliveries/all/replay?"+all, "/deliveries/all/drop?"+all
 	}
 	c.page(w, r, "callbacks", page)
 }
 
 // callbackTabs are the states, with the numbers of those that wait or are dead.
-func (c *Console) callbackTabs(r *http.Request, f callbackFilter) ([]callbackTab, error) {
+func (c *Console) callbackTabs(r *http.Request, f url.Values) ([]callbackTab, error) {
 	counts, err := ask(r, c.options.Callbacks.Counts, operate.CountLimit{AtMost: countedMost})
 	if err != nil {
 		return nil, err
 	}
 	var tabs []callbackTab
 	for _, state := range []string{"", "dead", "waiting", "delivered", "dropped"} {
-		other := f
-		other.State, other.After = state, ""
-		tab := callbackTab{State: state, Link: other.link("/deliveries"), Count: -1, Current: state == f.State}
+		link := "/deliveries?" + changed(f, "state", state, "after", "")
+		tab := callbackTab{State: state, Link: link, Count: -1, Current: state == f.Get("state")}
 		if n, counted := counts[state]; counted {
 			tab.Count, tab.Over = n.Number, n.More
 		}
@@ -230,7 +196,7 @@ var decisions = []string{"replay", "drop"}
 type decisionPage struct {
 	Do      string // replay or drop
 	ID      string // of one callback; "" for several
-	Filter  callbackFilter
+	Filter  url.Values
 	Fields  url.Values // the filter for the form
 	Count   int
 	Over    bool   // more than Count
@@ -303,11 +269,12 @@ func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f := callbackFilterOf(r.URL.Query())
-	f.State, f.After = "dead", ""
-	selected, err := c.selects(f, countedMost+1)
-	page := decisionPage{Do: do, Filter: f, Fields: fields(selected)}
+	f.Del("state")
+	f.Del("after")
+	page := decisionPage{Do: do, Filter: f, Fields: c.selected(f)}
+	s := operate.Selection{Redelivery: operate.Redelivery{DryRun: true}, CallbackFilter: operate.CallbackFilter{Limit: operate.AtMost(countedMost + 1)}}
+	err := operate.Decode(page.Fields, &s)
 	if err == nil {
-		s := operate.Selection{Redelivery: operate.Redelivery{DryRun: true}, CallbackFilter: selected}
 		err = c.decision(do)(r.Context(), s, func(p operate.Progress) {
 			page.Count, page.Over = min(p.Of, countedMost), p.Of > countedMost
 		})

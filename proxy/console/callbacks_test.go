@@ -151,7 +151,7 @@ func TestReplayOfSeveralCallbacks(t *testing.T) {
 	young, other, delivered := s.add("one", "B3", store.Dead, time.Minute), s.add("two", "B4", store.Dead, 2*time.Hour), s.add("one", "B5", store.Delivered, 2*time.Hour)
 	body := s.page("/deliveries/all/replay?partner=Hana+Clinic&age=-1h&state=delivered")
 	s.has("the preview", body, "2 failed callbacks will be delivered again.", `name="partner" value="`+partner.Of("one").Short()+`"`, `name="until" value="2026-11-21T11:00:00Z"`)
-	form := url.Values{"partner": {partner.Of("one").Short()}, "until": {"2026-11-21T11:00:00Z"}, "state": {"delivered"}, "limit": {"1"}, "by": {"anna"}}
+	form := url.Values{"partner": {partner.Of("one").Short()}, "until": {"2026-11-21T11:00:00Z"}, "by": {"anna"}}
 	if status, body := post(t, s, "/deliveries/all/replay", strings.Replace(form.Encode(), "by=anna", "by=", 1)); status != http.StatusBadRequest || !strings.Contains(body, "by must be your name") {
 		t.Errorf("without a name: %d %s", status, body)
 	}
@@ -182,7 +182,7 @@ func TestReadOnlyVisitorChangesNothing(t *testing.T) {
 	s := newStored(t, "memory:", &reader)
 	id := s.add("one", "B1", store.Dead, time.Hour)
 	reloads := 0
-	s.options.Reload = func() error { reloads++; return nil }
+	s.options.Reload = func(string) error { reloads++; return nil }
 	as := func(method, target, form string) (int, string) {
 		r := httptest.NewRequestWithContext(WithVisitor(t.Context(), reader), method, target, strings.NewReader(form))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -1,10 +1,8 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
-	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"billbridge/proxy"
-	"billbridge/proxy/partner"
 	"billbridge/translate/billing"
 )
 
@@ -25,9 +22,9 @@ type callsPage struct {
 	Tabs    []outcomeTab
 	Problem string // the key of a text; "" if the filter is valid
 	Rows    []callRow
-	Missed  int    // of a live page: calls that are not in Rows, because there were too many
-	New     bool   // the rows have just arrived
-	Live    string // the query of the events; "" if the page does not follow
+	Live    bool   // the page follows new calls
+	Query   string // of the page with the newest calls
+	Paused  string // the query of the page as it is now
 	Older   string // the query of the next page; "" if this is the last one
 	Kept    int
 	Max     int
@@ -71,34 +68,28 @@ var routeReasons = []string{"owner", "stage", "canary", "probe", "stop"}
 
 // calls shows the last calls that a filter selects, the newest first.
 func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
-	f, err := c.callFilterOf(r.URL.Query())
-	page := callsPage{Filter: f, Choices: c.callChoices(), Kept: c.ring.holds(), Max: maxCalls}
-	status := http.StatusOK
-	if err != nil {
-		status, page.Problem = http.StatusBadRequest, err.Error()
-		c.pageWithStatus(w, r, status, "calls", page)
+	f, problem := c.callFilterOf(r.URL.Query())
+	page := callsPage{Filter: f, Choices: c.callChoices(), Problem: problem, Kept: c.ring.holds(), Max: maxCalls}
+	if problem != "" {
+		c.pageWithStatus(w, r, http.StatusBadRequest, "calls", page)
 		return
 	}
 	for _, o := range append([]outcome{""}, outcomes...) {
-		tab := f
-		tab.Outcome, tab.before = o, 0
-		page.Tabs = append(page.Tabs, outcomeTab{o, tab.query().Encode(), o == f.Outcome})
+		tab := changed(f.Values, "outcome", string(o), "before", "")
+		page.Tabs = append(page.Tabs, outcomeTab{o, tab, string(o) == f.Get("outcome")})
 	}
+	page.Live, page.Query = f.before == 0 && f.to.IsZero(), changed(f.Values, "before", "", "to", "")
 	found, more := c.ring.list(f.match, f.before, callsOnPage)
+	newest := c.ring.newest()
+	if len(found) > 0 { // the page is the same while no call matches
+		newest = found[0].number
+	}
+	page.Paused = changed(f.Values, "before", keyOf(newest+1))
 	for _, one := range found {
 		page.Rows = append(page.Rows, rowOf(one))
 	}
-	if f.before == 0 && f.To == "" {
-		live := f.query()
-		if live.Set("after", keyOf(c.ring.newest())); len(found) > 0 {
-			live.Set("after", found[0].Key())
-		}
-		page.Live = live.Encode()
-	}
 	if more {
-		older := f
-		older.before = found[len(found)-1].number
-		page.Older = older.query().Encode()
+		page.Older = changed(f.Values, "before", found[len(found)-1].Key())
 	}
 	c.page(w, r, "calls", page)
 }
@@ -121,266 +112,122 @@ func (c *Console) callChoices() callChoices {
 	return choices
 }
 
-// A callFilter selects calls. Empty fields select all.
+// A callFilter selects calls.
 type callFilter struct {
-	Partner                                        string // a name, a part of it, or the first digits of the ID
-	Operation, Client, Form, Upstream, Route, Code string
-	Bill                                           string
-	ID                                             string // of the call or of its trace
-	Slower                                         string // milliseconds
-	From, To                                       string // times
-	Outcome                                        outcome
+	url.Values // as in the address of the page, without empty ones
 
 	before   uint64
-	partners []string // the first digits of the IDs that Partner means
+	partners []string // the first digits of the IDs that the partner means
 	slower   time.Duration
 	from, to time.Time
+}
+
+// filterKeys are the keys of a filter. The partner is a name, a part of it, or the first digits of the ID; the id is that of the call or of
+// its trace; slower is in milliseconds.
+var filterKeys = []string{
+	"partner", "operation", "client", "form", "upstream", "route", "code", "bill", "id", "slower", "from", "to", "outcome", "before",
 }
 
 // longestFilter is the length of the longest value of a filter, in bytes. No value of a call is longer.
 const longestFilter = 128
 
-// The problems of a filter, as keys of texts.
-var (
-	errFilterLong    = errors.New("calls.problem.long")
-	errFilterPartner = errors.New("calls.problem.partner")
-	errFilterNumber  = errors.New("calls.problem.number")
-	errFilterTime    = errors.New("calls.problem.time")
-	errFilterPage    = errors.New("calls.problem.page")
-)
-
-// callFilterOf reads the filter of a query. If it is not valid, the filter is empty: a mistyped value may be a key and is not shown.
-func (c *Console) callFilterOf(q url.Values) (f callFilter, err error) {
-	value := func(key string) string {
-		v := strings.TrimSpace(q.Get(key))
-		if len(v) > longestFilter || !utf8.ValidString(v) {
-			err = errFilterLong
+// callFilterOf reads the filter of a query. If it is not valid, problem is the key of a text and the filter is empty: a mistyped value may
+// be a key and is not shown.
+func (c *Console) callFilterOf(q url.Values) (f callFilter, problem string) {
+	f.Values = url.Values{}
+	for _, key := range filterKeys {
+		value := strings.TrimSpace(q.Get(key))
+		if len(value) > longestFilter || !utf8.ValidString(value) {
+			problem = "calls.problem.long"
 		}
-		return v
+		f.Set(key, value)
 	}
-	f = callFilter{
-		Partner: value("partner"), Operation: value("operation"), Client: value("client"), Form: value("form"), Upstream: value("upstream"),
-		Route: value("route"), Code: value("code"), Bill: value("bill"), ID: value("id"), Slower: value("slower"), From: value("from"), To: value("to"),
-		Outcome: outcome(value("outcome")),
+	without(f.Values)
+	if problem = cmp.Or(problem, c.parsePartner(&f), f.parse()); problem != "" {
+		clear(f.Values)
 	}
-	before := value("before")
-	if err == nil {
-		err = errors.Join(c.parsePartner(&f), parseSlower(&f), parseTime(f.From, &f.from), parseTime(f.To, &f.to), parseKey(before, &f.before))
-		if joined, ok := err.(interface{ Unwrap() []error }); ok {
-			err = joined.Unwrap()[0]
-		}
-	}
-	if err != nil {
-		return callFilter{}, err
-	}
-	return f, nil
+	return f, problem
 }
 
-// parsePartner finds the partners that a filter means.
-func (c *Console) parsePartner(f *callFilter) error {
-	if f.Partner == "" {
-		return nil
+// parsePartner finds the partners of a filter.
+func (c *Console) parsePartner(f *callFilter) (problem string) {
+	partner := f.Get("partner")
+	if partner == "" {
+		return ""
 	}
 	for _, p := range c.options.Config().Partners {
-		if strings.Contains(strings.ToLower(p.Name), strings.ToLower(f.Partner)) {
+		if strings.Contains(strings.ToLower(p.Name), strings.ToLower(partner)) {
 			f.partners = append(f.partners, p.Hash[:12])
 		}
 	}
-	if digits := strings.Trim(f.Partner, "0123456789abcdef") == ""; digits && len(f.Partner) >= 4 && len(f.Partner) <= 64 {
-		f.partners = append(f.partners, f.Partner[:min(len(f.Partner), 12)])
+	if digits := strings.Trim(partner, "0123456789abcdef") == ""; digits && len(partner) >= 4 && len(partner) <= 64 {
+		f.partners = append(f.partners, partner[:min(len(partner), 12)])
 	}
 	if f.partners == nil {
-		return errFilterPartner
+		return "calls.problem.partner"
 	}
-	return nil
+	return ""
 }
 
-func parseSlower(f *callFilter) error {
-	if f.Slower == "" {
-		return nil
-	}
-	ms, err := strconv.ParseFloat(f.Slower, 64)
-	if err != nil || !(ms >= 0 && ms < 1e9) {
-		return errFilterNumber
-	}
-	f.slower = time.Duration(ms * float64(time.Millisecond))
-	return nil
-}
-
-// parseTime reads a time as people or an input of type datetime-local write it.
-func parseTime(text string, to *time.Time) (err error) {
-	if text == "" {
-		return nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		if *to, err = time.ParseInLocation(layout, text, time.Local); err == nil {
-			return nil
+// parse reads numbers and times. Times are as people or an input of type datetime-local write them.
+func (f *callFilter) parse() (problem string) {
+	var err error
+	if key := f.Get("before"); key != "" {
+		if f.before, err = strconv.ParseUint(key, 36, 64); err != nil {
+			return "calls.problem.page"
 		}
 	}
-	return errFilterTime
+	if text := f.Get("slower"); text != "" {
+		ms, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(ms >= 0 && ms < 1e9) {
+			return "calls.problem.number"
+		}
+		f.slower = time.Duration(ms * float64(time.Millisecond))
+	}
+	for key, at := range map[string]*time.Time{"from": &f.from, "to": &f.to} {
+		text := f.Get(key)
+		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
+			if at.IsZero() {
+				*at, _ = time.ParseInLocation(layout, text, time.Local)
+			}
+		}
+		if text != "" && at.IsZero() {
+			return "calls.problem.time"
+		}
+	}
+	return ""
 }
 
-func parseKey(text string, to *uint64) (err error) {
-	if text == "" {
-		return nil
+// changed returns a query with other values, given as keys and values. An empty value removes its key.
+func changed(q url.Values, pairs ...string) string {
+	q = maps.Clone(q)
+	for pair := range slices.Chunk(pairs, 2) {
+		q.Set(pair[0], pair[1])
 	}
-	if *to, err = strconv.ParseUint(text, 36, 64); err != nil {
-		return errFilterPage
-	}
-	return nil
-}
-
-// query returns the filter as in the address of a page.
-func (f callFilter) query() url.Values {
-	q := url.Values{
-		"partner": {f.Partner}, "operation": {f.Operation}, "client": {f.Client}, "form": {f.Form}, "upstream": {f.Upstream}, "route": {f.Route},
-		"code": {f.Code}, "bill": {f.Bill}, "id": {f.ID}, "slower": {f.Slower}, "from": {f.From}, "to": {f.To}, "outcome": {string(f.Outcome)},
-	}
-	if f.before != 0 {
-		q.Set("before", keyOf(f.before))
-	}
-	return without(q)
+	return without(q).Encode()
 }
 
 // Detailed reports whether more than the outcome is selected.
-func (f callFilter) Detailed() bool {
-	f.Outcome, f.before = "", 0
-	return len(f.query()) > 0
-}
+func (f callFilter) Detailed() bool { return changed(f.Values, "outcome", "", "before", "") != "" }
 
 // match reports whether the filter selects a call.
 func (f callFilter) match(x *proxy.Finished) bool {
-	for _, one := range [...]struct{ want, is string }{
-		{f.Operation, x.Operation},
-		{f.Client, string(x.Client)},
-		{f.Form, string(x.Form)},
-		{f.Upstream, x.Upstream},
-		{f.Route, x.Route},
-		{f.Code, x.Code},
-		{f.Bill, x.Bill},
+	for _, one := range [...][2]string{
+		{"operation", x.Operation},
+		{"client", string(x.Client)},
+		{"form", string(x.Form)},
+		{"upstream", x.Upstream},
+		{"route", x.Route},
+		{"code", x.Code},
+		{"bill", x.Bill},
+		{"outcome", string(outcomeOf(x))},
 	} {
-		if one.want != "" && one.want != one.is {
+		if want := f.Get(one[0]); want != "" && want != one[1] {
 			return false
 		}
 	}
-	switch {
-	case f.ID != "" && f.ID != x.ID && f.ID != x.TraceID,
-		f.Outcome != "" && outcomeOf(x) != f.Outcome,
-		x.Took < f.slower,
-		!f.from.IsZero() && x.At.Before(f.from),
-		!f.to.IsZero() && x.At.After(f.to):
-		return false
-	}
-	return f.partners == nil || slices.ContainsFunc(f.partners, func(digits string) bool { return hasPrefix(x.Partner, digits) })
-}
-
-func hasPrefix(id partner.ID, digits string) bool { return strings.HasPrefix(string(id), digits) }
-
-// The limits of a live page.
-const (
-	liveBatch = 250 * time.Millisecond // calls are sent together
-	liveLife  = 10 * time.Minute       // then the page loads again, so that the end of a session takes effect
-	liveAlive = 15 * time.Second       // between two signs of life
-	liveWrite = 10 * time.Second       // for the browser to take an event
-)
-
-// liveCalls sends the calls that a filter selects, as events with rows of the table.
-func (c *Console) liveCalls(w http.ResponseWriter, r *http.Request) {
-	f, err := c.callFilterOf(r.URL.Query())
-	if err != nil {
-		http.Error(w, "the filter is not valid", http.StatusBadRequest)
-		return
-	}
-	var after uint64
-	if err := parseKey(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")), &after); err != nil {
-		http.Error(w, "after is not valid", http.StatusBadRequest)
-		return
-	}
-	calls, missed, leave, ok := c.ring.follow(f.match)
-	if !ok {
-		w.Header().Set("Retry-After", "60")
-		http.Error(w, "too many pages are live", http.StatusServiceUnavailable)
-		return
-	}
-	defer leave()
-	control := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "text/event-stream")
-	live := &liveStream{console: c, w: w, r: r, control: control, last: after}
-	earlier, more := c.ring.list(f.match, 0, maxBatch)
-	earlier = slices.DeleteFunc(earlier, func(one *call) bool { return one.number <= after })
-	live.send(earlier, map[bool]int{true: 1}[more && len(earlier) == maxBatch])
-	live.run(calls, missed)
-}
-
-// A liveStream sends events to one page.
-type liveStream struct {
-	console *Console
-	w       http.ResponseWriter
-	r       *http.Request
-	control *http.ResponseController
-	last    uint64 // the number of the newest call that was sent
-	err     error
-}
-
-// run sends the calls of a channel until the page goes away.
-func (l *liveStream) run(calls <-chan *call, missed func() int) {
-	end := time.NewTimer(liveLife)
-	defer end.Stop()
-	alive := time.NewTicker(liveAlive)
-	defer alive.Stop()
-	batch := time.NewTicker(liveBatch)
-	defer batch.Stop()
-	var found []*call
-	for l.err == nil {
-		next := calls
-		if len(found) >= maxBatch {
-			next = nil // the channel fills up, and further calls are counted as missed
-		}
-		select {
-		case one := <-next:
-			if one.number > l.last {
-				found = slices.Insert(found, 0, one)
-			}
-		case <-batch.C:
-			if len(found) > 0 {
-				l.send(found, missed())
-				found = nil
-			}
-		case <-alive.C:
-			l.write(": alive\n\n")
-		case <-end.C:
-			l.write("event: again\ndata: again\n\n")
-			return
-		case <-l.r.Context().Done():
-			return
-		case <-l.console.closing:
-			return
-		}
-	}
-}
-
-// send sends calls, the newest first.
-func (l *liveStream) send(found []*call, missed int) {
-	if len(found) == 0 {
-		l.write(": open\n\n")
-		return
-	}
-	page := callsPage{Missed: missed, New: true}
-	for _, one := range found {
-		page.Rows = append(page.Rows, rowOf(one))
-	}
-	rows, err := l.console.render(l.r, "calls", "rows", page)
-	if l.err = err; err != nil {
-		l.console.options.Logger.Error("a live page of the console cannot be written", "error", err.Error())
-		return
-	}
-	l.last = found[0].number
-	l.write(fmt.Sprintf("id: %s\nevent: calls\ndata: %s\n\n", found[0].Key(), bytes.ReplaceAll(bytes.TrimSpace(rows), []byte("\n"), []byte("\ndata: "))))
-}
-
-func (l *liveStream) write(event string) {
-	_ = l.control.SetWriteDeadline(l.console.options.Now().Add(liveWrite))
-	if _, l.err = l.w.Write([]byte(event)); l.err == nil {
-		l.err = l.control.Flush()
-	}
+	id := f.Get("id")
+	return (id == "" || id == x.ID || id == x.TraceID) && x.Took >= f.slower &&
+		!x.At.Before(f.from) && (f.to.IsZero() || !x.At.After(f.to)) &&
+		(f.partners == nil || slices.ContainsFunc(f.partners, func(digits string) bool { return strings.HasPrefix(string(x.Partner), digits) }))
 }

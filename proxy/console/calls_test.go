@@ -1,8 +1,6 @@
 package console
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -102,12 +100,12 @@ func TestCallsHaveOlderPages(t *testing.T) {
 		c.Finished(finished(fmt.Sprint(i)))
 	}
 	status, body := get(t, c, "/calls?outcome=ok", "en")
-	older := regexp.MustCompile(`href="(/calls\?before=[^"]*)"`).FindStringSubmatch(body)
-	if status != http.StatusOK || older == nil || !strings.HasSuffix(shownIDs(c, body), " 6 5") || !strings.Contains(body, "sse-connect") {
+	older := regexp.MustCompile(`id="older" href="(/calls\?before=[^"]*)"`).FindStringSubmatch(body)
+	if status != http.StatusOK || older == nil || !strings.HasSuffix(shownIDs(c, body), " 6 5") || !strings.Contains(body, "hx-get=") {
 		t.Fatalf("%d, the older page is %v, shows %s", status, older, shownIDs(c, body))
 	}
 	_, body = get(t, c, strings.ReplaceAll(older[1], "&amp;", "&"), "en")
-	if got := shownIDs(c, body); got != "4 3 2 1 0" || strings.Contains(body, "sse-connect") || !strings.Contains(older[1], "outcome=ok") {
+	if got := shownIDs(c, body); got != "4 3 2 1 0" || strings.Contains(body, "hx-get=") || !strings.Contains(older[1], "outcome=ok") {
 		t.Errorf("the older page %s shows %q", older[1], got)
 	}
 }
@@ -135,9 +133,6 @@ func TestWrongFiltersAreNotShown(t *testing.T) {
 		if status != http.StatusBadRequest || !strings.Contains(body, want) || strings.Contains(body, "canary") || len(body) > 20_000 {
 			t.Errorf("%.80s: %d, want %q in:\n%.4000s", query, status, want, body)
 		}
-		if status, _ := get(t, c, "/calls/live?"+query, "en"); status != http.StatusBadRequest {
-			t.Errorf("%.80s: live: %d", query, status)
-		}
 	}
 }
 
@@ -154,15 +149,13 @@ func TestHostileValuesAreEscaped(t *testing.T) {
 	f.Translation = c.options.Config().Table.Operation("bill.read").Translation("legacy", "v2")
 	c.Finished(f)
 	q := url.QueryEscape(script)
-	live, stop := context.WithCancel(t.Context())
-	stop() // the answer has what is in the ring already
-	targets := []string{"/", "/calls", "/calls/" + keyOf(c.ring.newest()), "/calls/" + url.PathEscape(script), "/" + url.PathEscape(script), "/calls/live"}
+	targets := []string{"/", "/calls", "/calls/" + keyOf(c.ring.newest()), "/calls/" + url.PathEscape(script), "/" + url.PathEscape(script)}
 	for _, key := range []string{"partner", "operation", "client", "form", "upstream", "route", "code", "bill", "id", "slower", "from", "to", "outcome", "before", "lang", "next", q} {
 		targets = append(targets, "/calls?"+key+"="+q, "/sign-in?"+key+"="+q, "/?"+key+"="+q)
 	}
 	for _, target := range targets {
 		for _, language := range languages {
-			r := httptest.NewRequestWithContext(live, http.MethodGet, target, nil)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 			r.Header.Set("Accept-Language", language)
 			r.Header.Set("X-Request-Id", script)
 			status, body := do(c, r)
@@ -217,62 +210,6 @@ func TestCallShowsItsFieldsAndItsLine(t *testing.T) {
 		if status, body := get(t, c, "/calls/"+key, "en"); status != http.StatusNotFound || !strings.Contains(body, "not kept any more") {
 			t.Errorf("the call %.50s: %d %s", key, status, body)
 		}
-	}
-}
-
-// A live page gets the calls of its filter as rows, also those that ended while it was not connected, and ends with the console.
-func TestLiveCalls(t *testing.T) {
-	t.Parallel()
-	c := newConsole(t, Options{})
-	server := httptest.NewServer(c)
-	t.Cleanup(server.Close)
-	c.Finished(finished("seen"))
-	seen := keyOf(c.ring.newest())
-	c.Finished(finished("between"))
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/calls/live?outcome=ok", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Last-Event-ID", seen)
-	reply, err := server.Client().Do(r)
-	if err != nil || reply.StatusCode != http.StatusOK || reply.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("%v %v", reply, err)
-	}
-	defer reply.Body.Close()
-	lines := bufio.NewScanner(reply.Body)
-	next := func() (event string) {
-		for lines.Scan() && lines.Text() != "" {
-			event += lines.Text() + "\n"
-		}
-		return event
-	}
-	ids := func(event string) string {
-		if !strings.HasPrefix(event, "id: ") || !strings.Contains(event, "\nevent: calls\ndata: <tr class=\"new\">\n") || strings.Contains(event, "\n<") {
-			t.Errorf("not an event with rows: %q", event)
-		}
-		return shownIDs(c, event)
-	}
-	if got := ids(next()); got != "between" {
-		t.Errorf("the first event has %q", got)
-	}
-	other := finished("other")
-	other.Succeeded, other.Code = false, "BILL_003"
-	for _, f := range []*proxy.Finished{other, finished("a"), finished("b")} {
-		c.Finished(f)
-	}
-	got := ids(next())
-	for !strings.Contains(got, "b") { // in one event or in two
-		got = ids(next()) + " " + got
-	}
-	if got != "b a" {
-		t.Errorf("the next events have %q", got)
-	}
-	c.Close()
-	if event := next(); event != "" || lines.Err() != nil {
-		t.Errorf("after the end: %q %v", event, lines.Err())
-	}
-	if left := len(c.ring.followers); left != 0 {
-		t.Errorf("%d followers are left", left)
 	}
 }
 

@@ -58,7 +58,7 @@ func (c *Console) reload(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, http.StatusNotFound, "error.path")
 		return
 	}
-	if err := c.options.Reload(); err != nil {
+	if err := c.options.Reload(visitorOf(r).Name); err != nil {
 		c.showConfig(w, r, http.StatusBadRequest)
 		return
 	}

@@ -96,7 +96,7 @@ func TestConfigShowsTheLastReload(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var result error
 	var c *Console
-	c = newConsole(t, Options{Now: func() time.Time { return now }, Reload: func() error {
+	c = newConsole(t, Options{Now: func() time.Time { return now }, Reload: func(string) error {
 		c.Reloaded(result)
 		return result
 	}})

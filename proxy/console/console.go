@@ -11,7 +11,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -31,7 +30,7 @@ type Options struct {
 	Callbacks Callbacks        // if nil, the gateway has no store
 	Ready     func() []Problem // what is not ready; may be nil
 
-	Reload func() error          // calls Reloaded; if nil, the config cannot be read again
+	Reload func(by string) error // calls Reloaded; if nil, the config cannot be read again
 	Config func() *config.Config // the config in force
 	Access Access                // if nil, there are no tokens, and every visitor may operate
 	Now    func() time.Time      // if nil, time.Now
@@ -54,8 +53,6 @@ type Console struct {
 	ring    *ring
 	window  *window
 	texts   texts
-	closing <-chan struct{} // closed by Close
-	closed  func()
 	pages   map[string]map[string]lazyPage // by language and name
 
 	lastReading atomic.Pointer[reading]
@@ -73,8 +70,6 @@ func New(o Options) (*Console, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Console{options: o, mux: http.NewServeMux(), reading: map[string]bool{}, ring: newRing(o.Now()), window: newWindow(o.Now())}
-	closing, closed := context.WithCancel(context.Background())
-	c.closing, c.closed = closing.Done(), closed
 	c.Reloaded(nil)
 	if err := c.preparePages(); err != nil {
 		return nil, err
@@ -92,9 +87,6 @@ func (c *Console) Finished(f *proxy.Finished) {
 	c.ring.add(f)
 }
 
-// Close ends the live pages, so that a server can shut down.
-func (c *Console) Close() { c.closed() }
-
 // A route is a page or an action. A visitor that may only read gets 403 for every POST unless reads is set.
 type route struct {
 	pattern string
@@ -106,7 +98,7 @@ type route struct {
 // a page must not begin with one of them. So the pages of callbacks are below /deliveries.
 //
 //	/                     Overview
-//	/calls                Calls, /calls/live their events
+//	/calls                Calls
 //	/calls/{key}          one call
 //	/partners             the board
 //	/partners/{partner}   one partner, with /next, /set and /unset the changes of its stage
@@ -128,7 +120,6 @@ func (c *Console) routes() []route {
 
 		{pattern: "GET /{$}", serve: c.overview},
 		{pattern: "GET /calls", serve: c.calls},
-		{pattern: "GET /calls/live", serve: c.liveCalls},
 		{pattern: "GET /calls/{key}", serve: c.oneCall},
 
 		{pattern: "GET /config", serve: c.config},

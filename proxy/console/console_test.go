@@ -45,7 +45,7 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	c := newConsole(t, Options{Access: stubAccess{}})
 	targets := []string{"/nowhere", "/calls?slower=x", "/static/style.css", "/?lang=ko"}
 	for _, r := range c.routes() {
-		if method, path := withoutWildcards(r.pattern); method == http.MethodGet && path != "/calls/live" {
+		if method, path := withoutWildcards(r.pattern); method == http.MethodGet {
 			targets = append(targets, path)
 		}
 	}
@@ -127,13 +127,10 @@ func TestChangesNeedAVisitorWhoMayOperate(t *testing.T) {
 	if changes == 0 {
 		t.Error("there is no POST")
 	}
-	for _, header := range []string{"HX-Request: true", "Accept: text/event-stream"} {
-		name, value, _ := strings.Cut(header, ": ")
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/calls/live", nil)
-		r.Header.Set(name, value)
-		if status, _ := do(c, r); status != http.StatusUnauthorized {
-			t.Errorf("%s without a visitor: %d", header, status)
-		}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/calls", nil)
+	r.Header.Set("HX-Request", "true")
+	if status, _ := do(c, r); status != http.StatusUnauthorized {
+		t.Errorf("a part without a visitor: %d", status)
 	}
 }
 

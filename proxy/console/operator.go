@@ -28,7 +28,7 @@ type Rollout interface {
 
 // Callbacks is what the pages show and decide of callbacks. It is an [operate.Operator].
 type Callbacks interface {
-	CallbackPage(context.Context, operate.CallbackFilter) (operate.CallbackPage, error)
+	Callbacks(context.Context, operate.CallbackFilter) (operate.CallbackPage, error)
 	Counts(context.Context, operate.CountLimit) (operate.Counts, error)
 	Callback(context.Context, operate.CallbackRef) (operate.Callback, error)
 	ReplayOne(context.Context, operate.Choice) (operate.Progress, error)

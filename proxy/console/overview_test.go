@@ -33,9 +33,12 @@ func (s stubRollout) Bills(context.Context, operate.BillFilter) (operate.BillLis
 	return s.bills, s.err
 }
 
+// callbackVerbs is another name, because a method has that of the interface.
+type callbackVerbs = Callbacks
+
 // stubCallbacks have numbers and one callback.
 type stubCallbacks struct {
-	Callbacks
+	callbackVerbs
 	counts operate.Counts
 	one    operate.Callback
 	err    error
@@ -49,7 +52,7 @@ func (s stubCallbacks) Callback(context.Context, operate.CallbackRef) (operate.C
 	return s.one, s.err
 }
 
-func (s stubCallbacks) CallbackPage(context.Context, operate.CallbackFilter) (operate.CallbackPage, error) {
+func (s stubCallbacks) Callbacks(context.Context, operate.CallbackFilter) (operate.CallbackPage, error) {
 	return operate.CallbackPage{Callbacks: []operate.Callback{s.one}}, s.err
 }
 

@@ -35,20 +35,12 @@ type ring struct {
 	count int
 	bytes int    // of all buffers
 	last  uint64 // the number of the newest call
-
-	followers map[chan *call]*follower
-}
-
-// A follower gets the calls that match.
-type follower struct {
-	match  func(*proxy.Finished) bool
-	missed int // the calls for which there was no space
 }
 
 // newRing returns an empty ring. Its first number depends on the time, so that an address of a page does not name another call after
 // a restart.
 func newRing(now time.Time) *ring {
-	return &ring{last: uint64(now.UnixMicro()), followers: map[chan *call]*follower{}}
+	return &ring{last: uint64(now.UnixMicro())}
 }
 
 // add adds a copy of a call, and removes the oldest ones that are over the bounds.
@@ -67,9 +59,6 @@ func (r *ring) add(f *proxy.Finished) {
 		r.bytes -= cap(oldest.buffer)
 		*oldest = call{}
 		r.count--
-	}
-	if len(r.followers) > 0 {
-		r.tell(c)
 	}
 }
 
@@ -98,20 +87,6 @@ func (c *call) row() *call {
 	copied := &call{Finished: c.Finished, number: c.number}
 	copied.Request, copied.Reply = nil, nil
 	return copied
-}
-
-// tell gives a call to the followers. It does not wait.
-func (r *ring) tell(c *call) {
-	for to, follower := range r.followers {
-		if !follower.match(&c.Finished) {
-			continue
-		}
-		if len(to) == cap(to) { // only tell sends
-			follower.missed++
-			continue
-		}
-		to <- c.row()
-	}
 }
 
 // list returns the calls that match, the newest first: at most limit of those with a number below before, if before is not 0. more
@@ -159,35 +134,4 @@ func (r *ring) holds() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.count
-}
-
-// maxFollowers is the most pages that are live at the same time.
-const maxFollowers = 64
-
-// maxBatch is the most calls that a live page gets at once.
-const maxBatch = 50
-
-// follow returns a channel of the calls that match, from now on. Calls are left out if it is full; missed returns how many since the
-// last time. ok is false if there are too many followers.
-func (r *ring) follow(match func(*proxy.Finished) bool) (calls <-chan *call, missed func() int, leave func(), ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.followers) >= maxFollowers {
-		return nil, nil, nil, false
-	}
-	to, f := make(chan *call, 2*maxBatch), &follower{match: match}
-	r.followers[to] = f
-	missed = func() int {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		n := f.missed
-		f.missed = 0
-		return n
-	}
-	leave = func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.followers, to)
-	}
-	return to, missed, leave, true
 }

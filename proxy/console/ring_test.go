@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -92,68 +91,5 @@ func TestRingListsPages(t *testing.T) {
 		if c := r.find(key); c != nil {
 			t.Errorf("the key %q finds %s", key, c.ID)
 		}
-	}
-}
-
-// A follower gets the calls that match from the moment it follows. It never delays a call: what does not fit is counted.
-func TestFollowersDoNotDelayCalls(t *testing.T) {
-	t.Parallel()
-	r := newRing(time.Now())
-	r.add(finished("before"))
-	calls, missed, leave, ok := r.follow(func(f *proxy.Finished) bool { return f.ID != "other" })
-	if !ok {
-		t.Fatal("it cannot follow")
-	}
-	var adding sync.WaitGroup
-	for i := range 4 {
-		adding.Go(func() {
-			for j := range 100 {
-				r.add(finished(fmt.Sprint(i, "-", j)))
-				r.add(finished("other"))
-			}
-		})
-	}
-	adding.Wait()
-	got := 0
-	for len(calls) > 0 {
-		if c := <-calls; c.ID == "before" || c.ID == "other" {
-			t.Errorf("the follower got %s", c.ID)
-		}
-		got++
-	}
-	if n := missed(); got != cap(calls) || got+n != 400 || missed() != 0 {
-		t.Errorf("%d calls arrived and %d were missed, of 400", got, n)
-	}
-	leave()
-	if r.add(finished("after")); len(calls) > 0 {
-		t.Error("a call arrived after the follower has left")
-	}
-	for range maxFollowers {
-		if _, _, _, ok := r.follow(every); !ok {
-			t.Fatal("too few followers")
-		}
-	}
-	if _, _, _, ok := r.follow(every); ok {
-		t.Error("too many followers")
-	}
-}
-
-// Live pages that do not keep up cost a call nothing, and hold no messages.
-func TestFullFollowersCostNothing(t *testing.T) {
-	r, f := newRing(time.Now()), finished("a")
-	f.Bill, f.Request, f.Reply = "", bytes.Repeat([]byte("a"), 500), bytes.Repeat([]byte("b"), 500)
-	calls, missed, leave, _ := r.follow(every)
-	defer leave()
-	for range cap(calls) + maxCalls { // every buffer of the ring has its size
-		r.add(f)
-	}
-	if n := testing.AllocsPerRun(100, func() { r.add(f) }); n != 0 {
-		t.Errorf("%v allocations for a call that no page can take", n)
-	}
-	if n := missed(); n < maxCalls {
-		t.Errorf("%d calls were missed", n)
-	}
-	if c := <-calls; c.Request != nil || c.Reply != nil {
-		t.Error("a live page holds messages")
 	}
 }

@@ -221,24 +221,6 @@ func (s *site) linkOn(page, prefix string) string {
 	return path
 }
 
-// A live page does not delay the end of the gateway.
-func TestLivePagesEndWithTheGateway(t *testing.T) {
-	t.Parallel()
-	s := startSite(t, "", "drain: {at_most: 1h}")
-	reply, err := s.client.Get(s.admin + "/calls/live")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reply.Body.Close()
-	if _, err := reply.Body.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	s.stop()
-	if rest, err := io.ReadAll(reply.Body); err != nil {
-		t.Errorf("the page ends with %v after %q", err, rest)
-	}
-}
-
 func TestMain(m *testing.M) {
 	code := proxytest.Tests{M: m}.Run()
 	if err := endBrowser(); err != nil {

@@ -66,7 +66,7 @@ func (c *Console) table(w http.ResponseWriter, r *http.Request) {
 	query := r.FormValue("q")
 	shown := func(d translate.Details) string { return c.texts.in(language(r), d) }
 	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], shown)
-	if r.Header.Get("HX-Request") != "" {
+	if isPart(r) {
 		c.part(w, r, "table", "rows", p)
 		return
 	}

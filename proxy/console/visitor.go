@@ -44,7 +44,7 @@ func (c *Console) mayEnter(r *http.Request, pattern string) bool {
 
 // askToSignIn answers a visitor without a session.
 func (c *Console) askToSignIn(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet || r.Header.Get("HX-Request") != "" || r.Header.Get("Accept") == "text/event-stream" {
+	if r.Method != http.MethodGet || isPart(r) {
 		c.refuse(w, r, http.StatusUnauthorized, "error.signed_out")
 		return
 	}

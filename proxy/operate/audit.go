@@ -16,14 +16,14 @@ type AuditPage struct {
 	Limit
 }
 
-// Audit returns the decisions of operators, the last one first: about the rollout, callbacks and the clock.
+// Audit returns what operators did, the last first: with the rollout, callbacks, the config, tokens and the store.
 func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 	limit, err := p.within(listedMost)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.needStore(); err != nil {
-		return nil, err
+	if o.Store == nil {
+		return nil, conflict("there is no audit log: it is in the store, and the config has no store section")
 	}
 	only, err := p.one(ctx, o)
 	if err != nil {
@@ -59,29 +59,32 @@ func (o *Operator) entry(c store.Change) Change {
 	return e
 }
 
-// Redelivered is an entry of the audit log about callbacks.
-type Redelivered struct {
-	At      time.Time `json:"at"`
-	By      string    `json:"by"`
-	Action  string    `json:"action"`            // replay, drop or address
-	Partner string    `json:"partner,omitempty"` // "" for callbacks of several
-	Name    string    `json:"name,omitempty"`    // of the partner
-	What    string    `json:"what"`              // the id of one callback, or the number and the filter of several
-	From    string    `json:"from"`
+// A Backup is a file to which the store was copied.
+type Backup struct {
+	Author
+	File string `json:"file,omitzero"`
 }
 
-// CallbackAudit returns the decisions about callbacks alone, the last one first.
-func (o *Operator) CallbackAudit(ctx context.Context, l Limit) ([]Redelivered, error) {
-	limit, err := l.within(listedMost)
+// BackedUp records that the store was backed up.
+func (o *Operator) BackedUp(_ context.Context, b Backup) (struct{}, error) {
+	err := b.check()
+	if err == nil {
+		err = o.Record(store.Change{Action: store.BackedUp, By: b.By, Subject: b.File})
+	}
+	return struct{}{}, err
+}
+
+// Record records in the audit log what changes nothing in the store. What is recorded has happened: a failure is logged.
+func (o *Operator) Record(c store.Change) error {
+	if o.Store == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // a visitor who signs in waits for it
+	defer cancel()
+	c.At = o.Now()
+	err := o.Store.Record(ctx, c)
 	if err != nil {
-		return nil, err
+		o.Logger.Error("the audit log lacks an entry: the store did not record it", "action", c.Action, "by", c.By, "error", err.Error())
 	}
-	actions := []store.Action{store.CallbackReplayed, store.CallbackDropped, store.AddressAssigned}
-	log, err := o.Store.Audit(ctx, store.AuditFilter{Actions: actions, Limit: limit})
-	list := make([]Redelivered, len(log))
-	for i, c := range log {
-		e := o.entry(c)
-		list[i] = Redelivered{e.At, e.By, e.Action, e.Partner, e.Name, e.Subject, e.From}
-	}
-	return list, err
+	return err
 }

@@ -32,7 +32,7 @@ func TestAuditHasDecisionsAboutCallbacks(t *testing.T) {
 	if err := s.DecideOne(t.Context(), store.Drop, "cb_1", "kim", at); err != nil {
 		t.Fatal(err)
 	}
-	got := answers[[]operate.Change](d, "GET", "/rollout/audit?limit=1")[0]
+	got := answers[[]operate.Change](d, "GET", "/audit?limit=1")[0]
 	got.Revision = 0
 	want := operate.Change{Action: "drop", By: "kim", At: at, Partner: hash("k")[:12], Subject: "cb_1", From: "dead", To: "dropped"}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -102,8 +102,8 @@ type CallbackPage struct {
 	Next      int64      `json:"next,omitempty"` // for After; 0 if there are no more. A page can be empty although there are more.
 }
 
-// CallbackPage lists callbacks in bounded time, the newest first: a part of the list, and where the next one begins.
-func (o *Operator) CallbackPage(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
+// Callbacks lists callbacks, the newest first, in bounded time: a part of the list, and where the next one begins.
+func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
 	const most = 1000
 	if filter := f.inStore(); filter.Limit > most {
 		return p, badRequest("limit must be at most %d", most)

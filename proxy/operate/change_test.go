@@ -93,7 +93,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	for backend := range evidence.Backend(2) {
 		d.Router.Counts().Ended(partner.Of("k"), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.tax", "BILL_010 bill.tax"}})
 	}
-	was, audit, logged := d.ask("GET", "/rollout").Body.String(), d.ask("GET", "/rollout/audit").Body.String(), d.logs.Len()
+	was, audit, logged := d.ask("GET", "/rollout").Body.String(), d.ask("GET", "/audit").Body.String(), d.logs.Len()
 	fifty := 50
 	for _, row := range []struct {
 		target, to string
@@ -134,7 +134,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	if got := d.ask("GET", "/rollout").Body.String(); got != was {
 		t.Errorf("the state is\n%s\nwas\n%s", got, was)
 	}
-	if got := d.ask("GET", "/rollout/audit").Body.String(); got != audit || d.logs.Len() != logged {
+	if got := d.ask("GET", "/audit").Body.String(); got != audit || d.logs.Len() != logged {
 		t.Errorf("the audit log is %s, was %s; the log %s", got, audit, &d.logs)
 	}
 }
@@ -184,7 +184,7 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	const name = `"name":"하나 의원"`
 	for _, target := range []string{
 		"POST /rollout/stage?stage=new&by=anna&partner=" + hash("k"), "POST /rollout/unset?by=anna&partner=" + hash("k"), "POST /rollout/next?by=anna&partner=" + hash("k"),
-		"POST /rollout/reset?by=anna&partner=" + hash("k"), "GET /rollout", "GET /rollout?partner=" + hash("k"), "GET /rollout/audit", "GET /rollout/audit?partner=" + hash("k"),
+		"POST /rollout/reset?by=anna&partner=" + hash("k"), "GET /rollout", "GET /rollout?partner=" + hash("k"), "GET /audit", "GET /audit?partner=" + hash("k"),
 		"GET /rollout/report", "GET /rollout/bills", "GET /rollout/bill?bill=legacy0&partner=" + hash("k"), "POST /rollout/assign?bill=legacy0&to=new&force=" + allReasons + "&by=anna&partner=" + hash("k"),
 	} {
 		method, path, _ := strings.Cut(target, " ")
@@ -209,16 +209,16 @@ func TestAuditOfOnePartner(t *testing.T) {
 		answers[operate.Change](d, "POST", "/rollout/next?force="+allReasons+"&by=anna&partner="+hash(key))
 	}
 	var got []string
-	for _, c := range answers[[]operate.Change](d, "GET", "/rollout/audit?partner="+hash("k")) {
+	for _, c := range answers[[]operate.Change](d, "GET", "/audit?partner="+hash("k")) {
 		got = append(got, c.Partner+" "+operate.InWords(c.To, c.ToPercent))
 	}
 	if want := []string{hash("k")[:12] + " canary 10%", hash("k")[:12] + " shadow"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := answers[[]operate.Change](d, "GET", "/rollout/audit?limit=1&partner="+hash("k")); len(got) != 1 || got[0].To != "canary" {
+	if got := answers[[]operate.Change](d, "GET", "/audit?limit=1&partner="+hash("k")); len(got) != 1 || got[0].To != "canary" {
 		t.Errorf("the last one is %+v", got)
 	}
-	d.denies(400, "GET", "/rollout/audit?partner=default", "leave partner out")
+	d.denies(400, "GET", "/audit?partner=default", "leave partner out")
 }
 
 // A change overrides only the reasons that the operator has named, and the audit log has their names.
@@ -250,13 +250,13 @@ func TestForceNamesTheReasons(t *testing.T) {
 		target, reason := row.target, row.reason
 		d.denies(409, "POST", "/rollout/"+target+"&force=true", "give force="+string(reason)+". Reasons:\n")
 		answers[operate.Change](d, "POST", "/rollout/"+target+"&force="+string(reason))
-		if log := answers[[]operate.Change](d, "GET", "/rollout/audit"); !log[0].Forced || !slices.Equal(log[0].Overridden, []rollout.ReasonKind{reason}) {
+		if log := answers[[]operate.Change](d, "GET", "/audit"); !log[0].Forced || !slices.Equal(log[0].Overridden, []rollout.ReasonKind{reason}) {
 			t.Errorf("%s: %+v", target, log[0])
 		}
 	}
 	d.denies(409, "POST", "/rollout/reset?by=a&partner=all&force=true", "give force=verdict. Reasons:\n")
 	answers[operate.Change](d, "POST", "/rollout/reset?by=a&partner=all&force=verdict")
-	log := answers[[]operate.Change](d, "GET", "/rollout/audit")
+	log := answers[[]operate.Change](d, "GET", "/audit")
 	if !slices.Equal(log[0].Overridden, []rollout.ReasonKind{rollout.Unproven}) || !slices.Equal(log[len(log)-2].Overridden, want) || log[0].Subject != "" {
 		t.Errorf("%+v", log)
 	}

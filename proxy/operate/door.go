@@ -36,7 +36,7 @@ import (
 //	POST /rollout/read?partner=&bill=&member=&merchant=          [Operator.Read]; or with {"key": …}
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&doubled=true&limit=   [Operator.Bills]
-//	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.CallbackPage]
+//	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
 //	GET  /callbacks/counts?at_most=                              [Operator.Counts]
 //	GET  /callbacks/{id}                                         [Operator.Callback]
 //	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.Replay] by a filter; the answer has a line of Progress per batch
@@ -44,9 +44,10 @@ import (
 //	POST /callbacks/{id}/assign?by=&lost=&url=                   [Operator.AssignAddress]
 //	POST /callbacks/{id}/replay?by=&dry_run=true                 [Operator.ReplayOne]
 //	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DropOne]
-//	GET  /audit?partner=&after=&limit=                           [Operator.Audit], as /rollout/audit; /callbacks/audit has less
+//	GET  /audit?partner=&after=&limit=                           [Operator.Audit]
 //	GET  /store/clock                                            [Operator.Clock]
 //	POST /store/clock?by=                                        [Operator.ConfirmClock]
+//	POST /store/backup?by=&file=                                 [Operator.BackedUp]
 //
 // by is who decides, for the audit log. force names the kinds of the reasons that the change overrides, separated by
 // commas. A change is in effect on this replica when the answer is sent, and on others within seconds. Times are RFC
@@ -69,7 +70,6 @@ func (o *Operator) Handler() http.Handler {
 		handle(d, http.MethodGet, "/rollout", o.Status)
 		handle(d, http.MethodGet, "/rollout/board", o.Board)
 		handle(d, http.MethodGet, "/rollout/report", o.Report)
-		handle(d, http.MethodGet, "/rollout/audit", o.Audit)
 		handle(d, http.MethodPost, "/rollout/stage", o.Move)
 		handle(d, http.MethodPost, "/rollout/next", o.Next)
 		handle(d, http.MethodPost, "/rollout/unset", o.Unset)
@@ -86,9 +86,8 @@ func (o *Operator) Handler() http.Handler {
 		handle(d, http.MethodGet, "/rollout/bills", o.Bills)
 	}
 	if d, ok := of("callbacks", o.Relay != nil, 0); ok {
-		handle(d, http.MethodGet, "/callbacks", o.CallbackPage)
+		handle(d, http.MethodGet, "/callbacks", o.Callbacks)
 		handle(d, http.MethodGet, "/callbacks/counts", o.Counts)
-		handle(d, http.MethodGet, "/callbacks/audit", o.CallbackAudit)
 		stream(d, "/callbacks/replay", o.Replay)
 		stream(d, "/callbacks/drop", o.Drop)
 		handle(d, http.MethodGet, "/callbacks/{id}", o.Callback)
@@ -99,6 +98,7 @@ func (o *Operator) Handler() http.Handler {
 	if d, ok := of("store", o.Store != nil, time.Minute); ok {
 		handle(d, http.MethodGet, "/store/clock", o.Clock)
 		handle(d, http.MethodPost, "/store/clock", o.ConfirmClock)
+		handle(d, http.MethodPost, "/store/backup", o.BackedUp)
 	}
 	return m
 }
@@ -140,6 +140,11 @@ func decode(r *http.Request, in any) error {
 	for name, text := range mux.Vars(r) {
 		given.Add(name, text)
 	}
+	return Decode(given, in)
+}
+
+// Decode fills a value from texts by the keys of its JSON.
+func Decode(given url.Values, in any) error {
 	literal := map[string]bool{} // by key: whether its value is a number or a flag, and not a text
 	for _, field := range reflect.VisibleFields(reflect.TypeOf(in).Elem()) {
 		if name, options, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {

@@ -90,14 +90,14 @@ func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	}
 	for query, wants := range map[string]string{
 		"?partner=": "partner must not be empty", "?partner=default": "leave partner out", "?stage=new": `no key "stage"`,
-		"?partner=" + twin[:12]: "the hashes of several partners", "?partner=abc": "12 to 64", "/audit?limit=": "limit must not be empty",
-		"/audit?limit=0": "limit must be 1 to 10000", "/audit?limit=10001": "limit must be 1 to 10000", "/audit?limit=x": `cannot be "x"`,
-		"/audit?limit=1&limit=2": "more than once", "/audit?by=a": `no key "by"`,
+		"?partner=" + twin[:12]: "the hashes of several partners", "?partner=abc": "12 to 64", "/bills?limit=": "limit must not be empty",
+		"/bills?limit=0": "limit must be 1 to 10000", "/bills?limit=10001": "limit must be 1 to 10000", "/bills?limit=x": `cannot be "x"`,
+		"/bills?limit=1&limit=2": "more than once", "/bills?by=a": `no key "by"`,
 	} {
 		d.denies(400, "GET", "/rollout"+query, wants)
 	}
 	d.denies(404, "GET", "/rollout?partner="+hash("nobody")[:12], "give all 64 digits")
-	for _, target := range []string{"POST /rollout", "GET /rollout/stop?by=a", "PUT /rollout/stage?by=a", "DELETE /rollout/audit", "HEAD /rollout/resume?by=a"} {
+	for _, target := range []string{"POST /rollout", "GET /rollout/stop?by=a", "PUT /rollout/stage?by=a", "DELETE /audit", "HEAD /rollout/resume?by=a"} {
 		method, path, _ := strings.Cut(target, " ")
 		if w := d.ask(method, path); w.Code != 405 {
 			t.Errorf("%s: %d", target, w.Code)

@@ -211,7 +211,7 @@ func TestOperatorDecides(t *testing.T) {
 	d.createsAt("other", "fresh", "legacy")
 
 	var log []string
-	for _, c := range answers[[]operate.Change](d, "GET", "/rollout/audit") {
+	for _, c := range answers[[]operate.Change](d, "GET", "/audit") {
 		log = append(log, fmt.Sprintf("%s %s %s %s>%s", c.Action, c.By, c.Partner, operate.InWords(c.From, c.FromPercent), operate.InWords(c.To, c.ToPercent)))
 	}
 	p := hash("k")[:12]
@@ -222,7 +222,7 @@ func TestOperatorDecides(t *testing.T) {
 	if diff := cmp.Diff(want, log); diff != "" {
 		t.Errorf("the audit log, -want +got:\n%s", diff)
 	}
-	if got := answers[[]operate.Change](d, "GET", "/rollout/audit?limit=2"); len(got) != 2 {
+	if got := answers[[]operate.Change](d, "GET", "/audit?limit=2"); len(got) != 2 {
 		t.Errorf("the last two are %v", got)
 	}
 	for _, line := range []string{
@@ -249,7 +249,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	answers[operate.Change](d, "POST", "/rollout/stage?stage=new&by=anna&partner="+hash("k"))
 	d.denies(409, "POST", "/rollout/resume?by=carl", "Not changed: the rollout is not stopped")
 	first := answers[operate.Change](d, "POST", "/rollout/stop?by=ben")
-	log := d.ask("GET", "/rollout/audit").Body.String()
+	log := d.ask("GET", "/audit").Body.String()
 	if first.Already || strings.Count(log, `"action"`) != 3 {
 		t.Errorf("%+v, and in the audit log %s", first, log)
 	}
@@ -266,7 +266,7 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 			t.Errorf("%+v", route)
 		}
 	}
-	if now := d.ask("GET", "/rollout/audit").Body.String(); now != log || d.logs.Len() != logged {
+	if now := d.ask("GET", "/audit").Body.String(); now != log || d.logs.Len() != logged {
 		t.Errorf("the audit log is %s\nwas %s\nand the log\n%s", now, log, &d.logs)
 	}
 	// A second stop has no blocking reasons.
@@ -293,7 +293,7 @@ func TestOperatorShows(t *testing.T) {
 	if want := `{"old":"legacy","new":"fresh","bills":"separate","split":"bill","settle":"15m",` + begun + `"default":{"stage":"old"},` + clock + `"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
 	}
-	if w := d.ask("GET", "/rollout/audit"); strings.Count(w.Body.String(), "action") != 1 { // the begin
+	if w := d.ask("GET", "/audit"); strings.Count(w.Body.String(), "action") != 1 { // the begin
 		t.Errorf("%s", w.Body)
 	}
 	d.seen("k", time.Hour)

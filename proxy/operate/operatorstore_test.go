@@ -27,10 +27,11 @@ func TestOperatorWithoutStore(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	d.denies(400, "GET", "/rollout?partner="+hash("k")[:12], "without a store a partner is named by all 64 digits")
-	for _, target := range []string{"GET /rollout/audit", "POST /rollout/stop?by=a", "POST /rollout/resume?by=a", "POST /rollout/restored?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
+	for _, target := range []string{"POST /rollout/stop?by=a", "POST /rollout/resume?by=a", "POST /rollout/restored?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
 		d.denies(409, method, path, "the config has no store")
 	}
+	d.denies(409, "GET", "/audit", "there is no audit log: it is in the store")
 }
 
 // While the store is unreachable, calls report this and change nothing.
@@ -41,7 +42,7 @@ func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"GET /rollout", "GET /rollout/audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stage?by=a&stage=old&partner=default"} {
+	for _, target := range []string{"GET /rollout", "GET /audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
 		d.denies(500, method, path, "store: closed")
 	}
@@ -122,12 +123,12 @@ func TestChangeSurvivesARestart(t *testing.T) {
 		}
 		answers[operate.Change](d, "POST", "/rollout/"+target)
 	}
-	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String()
+	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	d = newDesk(t, proxytest.Open(t, at), separate)
-	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/rollout/audit").Body.String(); is != was {
+	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String(); is != was {
 		t.Errorf("%s\nwas\n%s", is, was)
 	}
 	if route, _ := d.creates("k"); route.Upstream != "legacy" || route.Reason != "stop" {

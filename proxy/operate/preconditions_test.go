@@ -233,7 +233,7 @@ func TestReplicasCountTogether(t *testing.T) {
 		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
 			t.Errorf("%+v", r)
 		}
-		if log := answers[[]operate.Change](there, "GET", "/rollout/audit?limit=2"); log[0].Partner != "all" || log[1].Partner != hash("k")[:12] || log[1].Action != "reset" {
+		if log := answers[[]operate.Change](there, "GET", "/audit?limit=2"); log[0].Partner != "all" || log[1].Partner != hash("k")[:12] || log[1].Action != "reset" {
 			t.Errorf("%+v", log)
 		}
 	})

@@ -37,6 +37,8 @@ func TestOperatorPagesAndCounts(t *testing.T) {
 		"/callbacks/counts?at_most=100":  `{"dead":{"number":2},"waiting":{"number":1}}`,
 		"/callbacks/counts?at_most=1":    `{"dead":{"number":1,"more":true},"waiting":{"number":1}}`,
 		"/callbacks?limit=1001":          "limit must be at most 1000",
+		"/callbacks?limits=1":            `there is no key "limits"`,
+		"/callbacks?state=gone":          "there is no state",
 		"/callbacks/counts":              "at_most must be given once",
 		"/callbacks/counts?at_most=0":    "at_most must be given once",
 		"/callbacks/counts?at_most=1&x=": `there is no key "x"`,

@@ -24,7 +24,7 @@ var readingPosts = []string{
 	"/rollout/bill", // the partner's key is in the body
 }
 
-// namelessPosts are the changes that have no entry in the audit log, so that their handlers take no name.
+// namelessPosts are the changes whose handlers take no name from the query.
 var namelessPosts = []string{"/rollout/read", "/-/reload"}
 
 // changes reports whether a request may change something.

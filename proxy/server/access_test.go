@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,10 +12,11 @@ import (
 	"testing"
 
 	"billbridge/config"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
 	"billbridge/translate"
 
-	"billbridge/proxy/operate"
+	"github.com/google/go-cmp/cmp"
 	"github.com/gorilla/mux"
 )
 
@@ -116,7 +118,7 @@ func TestReadTokenChangesNothing(t *testing.T) {
 		}
 	}
 	var audit []operate.Change
-	_, text := d.ask("GET", "/rollout/audit", "of-wall", "")
+	_, text := d.ask("GET", "/audit", "of-wall", "")
 	if err := json.Unmarshal([]byte(text), &audit); err != nil || len(audit) != 0 {
 		t.Errorf("the audit log has %s, %v", text, err)
 	}
@@ -165,7 +167,7 @@ func TestAuditHasTheNameOfTheToken(t *testing.T) {
 	}
 	var log []string
 	var audit []operate.Change
-	_, text := d.ask("GET", "/rollout/audit", "of-ben", "")
+	_, text := d.ask("GET", "/audit", "of-ben", "")
 	if err := json.Unmarshal([]byte(text), &audit); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -174,6 +176,51 @@ func TestAuditHasTheNameOfTheToken(t *testing.T) {
 	}
 	if want := []string{"clock anna", "resume kim", "stop anna", "resume b.lee@hana", "stop anna"}; !slices.Equal(log, want) {
 		t.Errorf("%q, want %q", log, want)
+	}
+}
+
+// Reloads, changed tokens, sign-ins and backups are in the audit log, under the name of the token or of what asked.
+func TestAuditLogHasWhatIsDoneToTheGateway(t *testing.T) {
+	t.Parallel()
+	d := newAdminDesk(t, "token: nameless, "+readAndOperate)
+	c := *d.config
+	var refused error
+	d.load = func() (*config.Config, error) { return &c, refused }
+	for _, token := range []string{"wrong", "of-wall", "nameless"} {
+		r := httptest.NewRequest("POST", "/sign-in", strings.NewReader("token="+token))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		d.console.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	d.ask("POST", "/-/reload", "of-anna", "")
+	refused = errors.New("a mistake")
+	d.ask("POST", "/-/reload", "nameless", "")
+	refused = nil
+	c.Admin.Tokens = []config.AdminToken{
+		{Name: "anna", Token: config.NewSecret("another"), May: config.Operate}, {Name: "wall", Token: config.NewSecret("of-wall"), May: config.Read},
+		{Name: "ben", Token: config.NewSecret("of-ben"), May: config.Read},
+	}
+	if err := d.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	d.ask("POST", "/store/backup?file=copy.db", "another", "")
+	if status, text := d.ask("POST", "/store/backup?file=copy.db", "nameless", ""); status != 400 || !strings.Contains(text, "by must be your name") {
+		t.Errorf("a backup without a name: %d %s", status, text)
+	}
+	var audit []operate.Change
+	_, text := d.ask("GET", "/audit", "of-wall", "")
+	if err := json.Unmarshal([]byte(text), &audit); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	var log []string
+	for _, e := range audit {
+		log = append(log, strings.Join([]string{e.Action, e.By, e.Subject, e.From, e.To}, "|"))
+	}
+	want := []string{
+		"backup|anna|copy.db||", "tokens|SIGHUP||anna|anna, ben", "reload|SIGHUP|||", "reload|admin listener|||refused", "reload|anna|||",
+		"sign_in|admin.token|||", "sign_in|wall|||",
+	}
+	if diff := cmp.Diff(want, log); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/console"
+	"billbridge/proxy/store"
 	"billbridge/translate"
 
 	"github.com/gorilla/mux"
@@ -33,7 +34,7 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 		return err
 	}
 	s.logWarnings(c)
-	reload := func() error { return errors.New("the gateway is starting and has just read the config") }
+	reload := func(string) error { return errors.New("the gateway is starting and has just read the config") }
 	ended, end := context.WithCancel(context.Background())
 	s.profiles = profiles(ended)
 	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, reload, map[string]http.Handler{profilesPath: s.profiles})
@@ -85,7 +86,8 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	for _, section := range operatorPaths {
 		handlers[section] = s.operator.Handler()
 	}
-	reload := s.Reload
+	s.tokens.signedIn = func(who identity) { _ = s.operator.Record(store.Change{Action: store.SignedIn, By: who.shown()}) }
+	reload := s.reload
 	if s.load == nil { // there is no file
 		reload = nil
 	}
@@ -97,9 +99,8 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	if err != nil {
 		return err
 	}
-	s.adminServer.RegisterOnShutdown(s.console.Close)
 	handlers["/"] = s.console
-	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, s.Reload, handlers)
+	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, s.reload, handlers)
 	s.adminHandler.Store(&handler)
 	return nil
 }
@@ -121,14 +122,14 @@ func (s *Server) callbackOperator() console.Callbacks {
 }
 
 // newAdminHandler returns the handler of the admin listener. CSRF protection: a web page in the operator's browser cannot change anything.
-func newAdminHandler(t *tokens, metrics http.Handler, ready func() []check, reload func() error, handlers map[string]http.Handler) http.Handler {
+func newAdminHandler(t *tokens, metrics http.Handler, ready func() []check, reload func(by string) error, handlers map[string]http.Handler) http.Handler {
 	return http.NewCrossOriginProtection().Handler(newAdminRouter(t, metrics, ready, reload, handlers))
 }
 
 // newAdminRouter returns the routes of the admin listener: metrics, health, readiness, reload, identity, and the handlers of handlers, each
 // below its path prefix. If the config has a token, every path but /-/healthy and /-/ready requires one. An error of reload is in the
 // response.
-func newAdminRouter(t *tokens, metrics http.Handler, ready func() []check, reload func() error, handlers map[string]http.Handler) *mux.Router {
+func newAdminRouter(t *tokens, metrics http.Handler, ready func() []check, reload func(by string) error, handlers map[string]http.Handler) *mux.Router {
 	r := mux.NewRouter()
 	for prefix, handler := range handlers {
 		switch prefix {
@@ -147,8 +148,9 @@ func newAdminRouter(t *tokens, metrics http.Handler, ready func() []check, reloa
 		writeReadiness(t, ready(), w, r)
 	})
 	r.Path("/-/identity").Methods(http.MethodGet).Handler(requireToken(t, http.HandlerFunc(writeIdentity)))
-	r.Path("/-/reload").Methods(http.MethodPost).Handler(requireToken(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := reload(); err != nil {
+	r.Path("/-/reload").Methods(http.MethodPost).Handler(requireToken(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, _ := r.Context().Value(identityKey{}).(identity)
+		if err := reload(who.name); err != nil {
 			writeText(w, http.StatusBadRequest, "not reloaded, the last good config stays:\n"+err.Error())
 			return
 		}

@@ -42,7 +42,7 @@ func TestPagesNeedATokenOrASession(t *testing.T) {
 		shows                  string
 	}{
 		{"GET", "/", "", 303, ""},
-		{"GET", "/calls/live", "Accept: text/event-stream", 401, ""},
+		{"GET", "/calls", "HX-Request: true", 401, ""},
 		{"GET", "/sign-in", "", 200, "Admin token"},
 		{"GET", "/static/style.css", "", 200, ":root"},
 		{"GET", "/", "Authorization: Bearer wrong", 401, "missing or wrong"},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +11,16 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/store"
 )
 
 // Reload reads the config again. Requests that begin afterwards use it. If the new config has a mistake, or changes
 // something that needs a restart, Reload returns an error and the gateway keeps the old config.
-func (s *Server) Reload() (err error) {
+func (s *Server) Reload() (err error) { return s.reload("SIGHUP") }
+
+// reload is Reload by an operator, or by the admin listener if the name is not known.
+func (s *Server) reload(by string) (err error) {
+	by = cmp.Or(by, "admin listener")
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	defer func() { s.console.Reloaded(err) }()
@@ -51,12 +57,19 @@ func (s *Server) Reload() (err error) {
 	if err = operate.Explain(err); err != nil {
 		s.reloadOK.Set(0)
 		s.log.Error("config not reloaded, the last good one stays", "error", err.Error())
+		_ = s.operator.Record(store.Change{Action: store.Reloaded, By: by, To: "refused"})
 		return err
 	}
+	was := s.tokens.current.Load()
 	s.gateway.Use(c)
 	s.config = c
 	s.apply(c)
 	s.log.Info("config reloaded")
+	_ = s.operator.Record(store.Change{Action: store.Reloaded, By: by})
+	now := s.tokens.current.Load()
+	if gone, added := was.without(now), now.without(was); gone != added {
+		_ = s.operator.Record(store.Change{Action: store.TokensChanged, By: by, From: gone, To: added})
+	}
 	s.logWarnings(c)
 	return nil
 }

@@ -96,11 +96,14 @@ func (s *sessions) keep(a *admission) {
 
 // SignIn begins a session if the token is right, and sets its cookie. It returns 200, or 401 or 429 as for a bearer token.
 func (t *tokens) SignIn(w http.ResponseWriter, r *http.Request, token string) (status int) {
-	hash, _, status := t.check(r, token)
-	if status != http.StatusOK {
-		return status
+	hash, who, status := t.check(r, token)
+	if status == http.StatusOK {
+		status = t.beginSession(w, r, hash)
 	}
-	return t.beginSession(w, r, hash)
+	if status == http.StatusOK {
+		t.signedIn(who)
+	}
+	return status
 }
 
 // beginSession replaces the session of a request by a new one, and returns 200, or 401 if a reload has removed the token in the meantime.

@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +37,7 @@ type tokens struct {
 	sessions sessions
 	log      *slog.Logger
 	refused  *prometheus.CounterVec
+	signedIn func(identity) // records a visitor
 
 	mu      sync.Mutex
 	from    map[netip.Prefix]*wrongTokens // the zero Prefix is all addresses beyond maxAddresses
@@ -67,7 +70,7 @@ type tokenHash [sha256.Size]byte
 
 // newTokens registers the metric.
 func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
-	t := &tokens{log: log, from: map[netip.Prefix]*wrongTokens{}}
+	t := &tokens{log: log, from: map[netip.Prefix]*wrongTokens{}, signedIn: func(identity) {}}
 	t.use(c)
 	t.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "billbridge_admin_token_refused_total",
@@ -106,6 +109,20 @@ func (a *admission) has(hash tokenHash) bool {
 	_, ok := a.find(hash)
 	return ok
 }
+
+// without returns the names of the tokens that another admission does not have, or has with another token or permission.
+func (a *admission) without(other *admission) string {
+	var names []string
+	for _, one := range a.tokens {
+		if !slices.Contains(other.tokens, one) {
+			names = append(names, one.shown())
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// shown is the name of an identity for the audit log.
+func (i identity) shown() string { return cmp.Or(i.name, "admin.token") }
 
 // identify returns who sent a request: the owner of its bearer token or, without one, of its session. It may wait for tokenDelay. status
 // is 200, or that of the refusal.

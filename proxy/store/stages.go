@@ -58,6 +58,11 @@ const (
 	CallbackReplayed Action = "replay" // of one callback, or of several
 	CallbackDropped  Action = "drop"
 	AddressAssigned  Action = "address" // the partner's, for a callback address whose row was lost
+
+	Reloaded      Action = "reload"  // of the config
+	TokensChanged Action = "tokens"  // by a reload: From are those that are gone, To those that are new
+	SignedIn      Action = "sign_in" // a visitor of the console, by a token
+	BackedUp      Action = "backup"  // of the store
 )
 
 // A Change is one entry of the audit log. Entries are never removed.
@@ -203,6 +208,11 @@ func changed(q tx, c Change, do func(tx, *Change)) {
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent,
 		c.Forced)
+}
+
+// Record records in the audit log what changes no row of the store.
+func (s *Store) Record(ctx context.Context, c Change) error {
+	return s.change(ctx, c, func(tx, *Change) error { return nil })
 }
 
 // audited records a change in the audit log, in the transaction that makes it.
