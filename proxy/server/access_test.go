@@ -196,7 +196,8 @@ func TestAuditLogHasWhatIsDoneToTheGateway(t *testing.T) {
 	d.ask("POST", "/-/reload", "nameless", "")
 	refused = nil
 	c.Admin.Tokens = []config.AdminToken{
-		{Name: "anna", Token: config.NewSecret("another"), May: config.Operate}, {Name: "wall", Token: config.NewSecret("of-wall"), May: config.Read},
+		{Name: "anna", Token: config.NewSecret("another"), May: config.Operate},
+		{Name: "wall", Token: config.NewSecret("of-wall"), May: config.Read},
 		{Name: "ben", Token: config.NewSecret("of-ben"), May: config.Read},
 	}
 	if err := d.Reload(); err != nil {
