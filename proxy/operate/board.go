@@ -28,13 +28,9 @@ type Column struct {
 
 // A Card is a partner on the board.
 type Card struct {
-	Partner string `json:"partner"`
-	Name    string `json:"name,omitempty"`
-	StageSetting
-	Default bool            `json:"by_default"` // it has no stage of its own
-	Settled bool            `json:"settled"`    // its settling period is over
-	Traffic Traffic         `json:"traffic"`
-	Ruling  evidence.Ruling `json:"ruling,omitempty"` // of all its verdicts together; none if nothing was counted
+	PartnerStatus                 // without its bills
+	Traffic       Traffic         `json:"traffic"`
+	Ruling        evidence.Ruling `json:"ruling,omitempty"` // of all its verdicts together; none if nothing was counted
 }
 
 // Traffic is what a partner does.
@@ -58,21 +54,12 @@ const (
 	cardsEach = 20  // of each column, if all are asked for
 )
 
-// A placed partner is one with its stage.
-type placed struct {
-	id   partner.ID
-	name string
-	seen time.Time
-	at   StageSetting
-	own  bool
-}
-
 // byName orders partners: those with a name first.
-func byName(a, b placed) int {
-	if (a.name == "") != (b.name == "") {
-		return strings.Compare(b.name, a.name)
+func byName(a, b PartnerStatus) int {
+	if (a.Name == "") != (b.Name == "") {
+		return cmp.Compare(b.Name, a.Name)
 	}
-	return cmp.Or(strings.Compare(strings.ToLower(a.name), strings.ToLower(b.name)), strings.Compare(string(a.id), string(b.id)))
+	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ID, b.ID))
 }
 
 // A BoardPage is a page of the partners of a stage, or without a stage the first of each.
@@ -106,12 +93,21 @@ func (o *Operator) Board(ctx context.Context, p BoardPage) (answer Board, err er
 	if err != nil {
 		return answer, err
 	}
-	all, err := o.placed(ctx, only)
+	decided, err := o.Store.Rollout(ctx)
 	if err != nil {
 		return answer, err
 	}
-	if err := o.Rollout.Counts().FlushSoon(ctx); err != nil {
+	in := store.AllPartners.Of(only)
+	seen, err := o.Store.SeenPartners(ctx, in)
+	if err == nil {
+		err = o.Rollout.Counts().FlushSoon(ctx)
+	}
+	if err != nil {
 		return answer, err
+	}
+	all := map[rollout.Stage][]PartnerStatus{}
+	for _, one := range o.statuses(o.stages(decided), "", in, seen, nil) {
+		all[one.Stage] = append(all[one.Stage], one)
 	}
 	for _, stage := range wanted {
 		column, err := o.column(ctx, stage, all[stage], after, limit)
@@ -123,51 +119,18 @@ func (o *Operator) Board(ctx context.Context, p BoardPage) (answer Board, err er
 	return answer, nil
 }
 
-// placed are the partners that were seen or have a stage of their own, by stage; or only one partner.
-func (o *Operator) placed(ctx context.Context, only partner.ID) (map[rollout.Stage][]placed, error) {
-	decided, err := o.Store.Rollout(ctx)
-	if err != nil {
-		return nil, err
-	}
-	seen, err := o.Store.SeenPartners(ctx, store.AllPartners)
-	if err != nil {
-		return nil, err
-	}
-	stages, all := o.stages(decided), map[rollout.Stage][]placed{}
-	add := func(id partner.ID, first time.Time) {
-		if only != "" && id != only {
-			return
-		}
-		at, own := stageOf(stages, id)
-		all[at.Stage] = append(all[at.Stage], placed{id, o.name(id), first, at, own})
-	}
-	known := make(map[partner.ID]bool, len(seen))
-	for _, one := range seen {
-		known[one.Partner] = true
-		add(one.Partner, one.First)
-	}
-	for id := range stages {
-		if id != "" && !known[id] {
-			add(id, time.Time{})
-		}
-	}
-	for _, column := range all {
-		slices.SortFunc(column, byName)
-	}
-	return all, nil
-}
-
 // column is a page of the partners of a stage.
-func (o *Operator) column(ctx context.Context, stage rollout.Stage, all []placed, after partner.ID, limit int) (Column, error) {
+func (o *Operator) column(ctx context.Context, stage rollout.Stage, all []PartnerStatus, after partner.ID, limit int) (Column, error) {
 	c := Column{Stage: stage, Number: len(all), Partners: []Card{}}
+	slices.SortFunc(all, byName)
 	if after != "" {
-		last := placed{id: after + "g", name: o.name(after)} // after all that look alike
+		last := PartnerStatus{ID: after + "g", Name: o.name(after)} // after all that look alike
 		at, _ := slices.BinarySearchFunc(all, last, byName)
 		all = all[at:]
 	}
 	if len(all) > limit {
-		last := all[limit-1].id.Short()
-		for limit < len(all) && all[limit].id.Short() == last { // they look alike
+		last := all[limit-1].Partner
+		for limit < len(all) && all[limit].Partner == last { // they look alike
 			limit++
 		}
 		if limit < len(all) {
@@ -185,18 +148,10 @@ func (o *Operator) column(ctx context.Context, stage rollout.Stage, all []placed
 	return c, nil
 }
 
-func (o *Operator) card(ctx context.Context, one placed) (Card, error) {
-	card := Card{
-		Partner: one.id.Short(), Name: one.name, StageSetting: one.at, Default: !one.own,
-		Settled: !one.seen.IsZero() && o.Now().Sub(one.seen) >= time.Duration(o.Rollout.Settings().Config.Settle),
-	}
-	counted, err := o.Rollout.Counts().InStore(ctx, store.AllPartners.Of(one.id))
-	if err != nil {
-		return card, err
-	}
-	card.Traffic = trafficOf(counted, o.Now())
-	card.Ruling = evidence.Together(evidence.Verdicts(counted, o.Rollout.Counts().Limits()))
-	return card, nil
+func (o *Operator) card(ctx context.Context, one PartnerStatus) (Card, error) {
+	counted, err := o.Rollout.Counts().InStore(ctx, store.AllPartners.Of(one.ID))
+	ruling := evidence.Together(evidence.Verdicts(counted, o.Rollout.Counts().Limits()))
+	return Card{one, trafficOf(counted, o.Now()), ruling}, err
 }
 
 // trafficOf adds up the counts of one partner.

@@ -41,11 +41,14 @@ func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 	if card.Traffic.Since == nil || !card.Traffic.Since.Equal(noon) {
 		t.Errorf("counted since %v", card.Traffic.Since)
 	}
-	card.Traffic.Since = nil
+	card.Traffic.Since, card.Seen = nil, nil
 	at, percent := noon.Add(25*time.Hour), 25
 	want := operate.Card{
-		Partner: hash("k")[:12], Name: "Hana Clinic", Settled: true, Traffic: operate.Traffic{Calls: 60, Bills: 9, AtNew: 3}, Ruling: evidence.Inconclusive,
-		StageSetting: operate.StageSetting{Stage: "canary", Percent: &percent, By: "anna", At: &at},
+		PartnerStatus: operate.PartnerStatus{
+			Partner: hash("k")[:12], Name: "Hana Clinic", Settled: true,
+			StageSetting: operate.StageSetting{Stage: "canary", Percent: &percent, By: "anna", At: &at},
+		},
+		Traffic: operate.Traffic{Calls: 60, Bills: 9, AtNew: 3}, Ruling: evidence.Inconclusive,
 	}
 	if diff := cmp.Diff(want, card); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -48,7 +48,7 @@ func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err
 	if err != nil {
 		return answer, err
 	}
-	partners, uncounted, err := o.partnerStatuses(ctx, decided, only, store.AllPartners)
+	partners, uncounted, err := o.partnerStatuses(ctx, decided, only, store.AllPartners.Of(only))
 	if err != nil {
 		return answer, err
 	}

@@ -2,9 +2,8 @@ package operate
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -78,8 +77,9 @@ func (p StageSetting) String() string { return InWords(string(p.Stage), p.Percen
 
 // A PartnerStatus is what is known of a partner: its stage and its bills.
 type PartnerStatus struct {
-	Partner string `json:"partner"`
-	Name    string `json:"name,omitempty"`
+	ID      partner.ID `json:"-"`
+	Partner string     `json:"partner"` // the first digits of the ID
+	Name    string     `json:"name,omitempty"`
 	StageSetting
 	Default bool         `json:"by_default"` // it has no stage of its own
 	Seen    *time.Time   `json:"seen,omitempty"`
@@ -140,7 +140,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	}
 	answer.Default = o.stages(decided)[""]
 	answer.Default.Effect = o.effect(ctx, decided, rollout.Move{To: answer.Default.position()})
-	in := store.AllPartners
+	in := store.AllPartners.Of(only)
 	if only == "" {
 		if in, answer.Next, err = o.page(ctx, decided, after, limit); err != nil {
 			return Status{}, err
@@ -214,74 +214,71 @@ func (o *Operator) page(
 // are missing.
 func (o *Operator) partnerStatuses(
 	ctx context.Context, decided store.Rollout, only partner.ID, in store.Range,
-) (answer []PartnerStatus, uncounted evidence.Note, err error) {
-	settle := time.Duration(o.Rollout.Settings().Config.Settle)
-	stages := o.stages(decided)
-	seen, bills, uncounted, err := o.seen(ctx, only, in)
+) (all []PartnerStatus, uncounted evidence.Note, err error) {
+	seen, bills, uncounted, err := o.seen(ctx, in)
 	if err != nil {
 		return nil, uncounted, err
 	}
-	all := map[partner.ID]*PartnerStatus{}
-	of := func(partner partner.ID) *PartnerStatus {
-		one := all[partner]
-		if one == nil {
-			one = &PartnerStatus{Partner: partner.Short(), Name: o.name(partner)}
-			all[partner] = one
+	stages := o.stages(decided)
+	all = o.statuses(stages, only, in, seen, bills)
+	counted, known := o.forEffects(ctx, stages, in)
+	for i := range all {
+		if one := &all[i]; known {
+			one.Effect = o.effectOf(one.position(), counted[one.ID], func(partner.ID) bool { return true })
 		}
-		return one
+	}
+	return all, uncounted, nil
+}
+
+// statuses returns the partners that were seen, have bills, or have a stage of their own: one of them, also if nothing
+// is known of it, or for "" those in a range, sorted.
+func (o *Operator) statuses(
+	stages map[partner.ID]StageSetting, only partner.ID, in store.Range, seen []store.SeenPartner, bills []store.Bills,
+) []PartnerStatus {
+	all := map[partner.ID]*PartnerStatus{}
+	of := func(id partner.ID) *PartnerStatus {
+		if all[id] == nil {
+			placed, own := stageOf(stages, id)
+			all[id] = &PartnerStatus{ID: id, Partner: id.Short(), Name: o.name(id), StageSetting: placed, Default: !own}
+		}
+		return all[id]
 	}
 	for _, sight := range seen {
 		one := of(sight.Partner)
-		one.Seen, one.Settled = &sight.First, o.Now().Sub(sight.First) >= settle
+		one.Seen, one.Settled = &sight.First, o.Now().Sub(sight.First) >= time.Duration(o.Rollout.Settings().Config.Settle)
 	}
 	for _, b := range bills {
 		one := of(b.Partner)
 		one.Bills = append(one.Bills, BillCounts{b.Upstream, b.Pending, b.Owned, b.Over, b.Ended, b.Released})
 	}
+	for id := range stages {
+		if id != "" && in.Has(id) {
+			of(id)
+		}
+	}
 	if only != "" {
-		of(only) // also if nothing is known of it
-	} else {
-		for partner := range stages {
-			if partner != "" && in.Has(partner) {
-				of(partner)
-			}
-		}
+		of(only)
 	}
-	counted, known := o.forEffects(ctx, stages, in.Of(only))
-	answer = []PartnerStatus{}
-	for id, one := range all {
-		placed, own := stageOf(stages, id)
-		one.StageSetting, one.Default = placed, !own
-		if known {
-			one.Effect = o.effectOf(placed.position(), counted[id], func(partner.ID) bool { return true })
-		}
-		answer = append(answer, *one)
+	list := []PartnerStatus{}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, *all[id])
 	}
-	slices.SortFunc(answer, func(a, b PartnerStatus) int { return strings.Compare(a.Partner, b.Partner) })
-	return answer, uncounted, nil
+	return list
 }
 
-// seen returns the partners that were seen, and those that have bills: one partner, or for "" those in a range. If
-// the ledger is too large to count the bills while an operator waits, uncounted says so.
-func (o *Operator) seen(
-	ctx context.Context, only partner.ID, in store.Range,
-) (seen []store.SeenPartner, bills []store.Bills, uncounted evidence.Note, err error) {
+// seen returns the partners of a range that were seen, and those that have bills. If the ledger is too large to count
+// the bills while an operator waits, uncounted says so.
+func (o *Operator) seen(ctx context.Context, in store.Range) (
+	seen []store.SeenPartner, bills []store.Bills, uncounted evidence.Note, err error,
+) {
 	if o.Store == nil {
 		return nil, nil, uncounted, nil
 	}
-	if only == "" {
-		seen, err = o.Store.SeenPartners(ctx, in)
-	} else if first, lost := o.Store.FirstSeen(ctx, only); !errors.Is(lost, store.ErrNotFound) {
-		seen, err = []store.SeenPartner{{Partner: only, First: first}}, lost
-	}
-	if err != nil {
+	if seen, err = o.Store.SeenPartners(ctx, in); err != nil {
 		return nil, nil, uncounted, err
 	}
 	count, cancel := context.WithTimeout(ctx, storeTimeout/2)
 	defer cancel()
-	if only != "" {
-		in = in.Of(only)
-	}
 	if bills, err = o.Rollout.OpenBills(count, in); err != nil && ctx.Err() == nil && count.Err() != nil {
 		return seen, nil, evidence.Say("too_large", storeTimeout/2), nil
 	}
