@@ -133,11 +133,11 @@ func ledgerText(l *operate.LedgerBill) (text string) {
 	}
 	switch l.State {
 	case "owned":
-		text = fmt.Sprintf("owned by %s since %s", l.Owner, formatTime(l.Since))
+		text = fmt.Sprintf("owned by %s since %s", l.Owner, formatOptionalTime(l.Since))
 	case "pending":
-		text = fmt.Sprintf("pending at %s since %s: a create may have been sent there", l.Owner, formatTime(l.Since))
+		text = fmt.Sprintf("pending at %s since %s: a create may have been sent there", l.Owner, formatOptionalTime(l.Since))
 	default:
-		text = fmt.Sprintf("released at %s: no create had an effect, and the bill has no owner", formatTime(l.Since))
+		text = fmt.Sprintf("released at %s: no create had an effect, and the bill has no owner", formatOptionalTime(l.Since))
 	}
 	if l.Open > 0 {
 		text += fmt.Sprintf("; creates under way or interrupted: %d", l.Open)

@@ -34,14 +34,14 @@ type Bill struct {
 	id partner.ID // full
 }
 
-// A LedgerBill is a bill's row in the ledger.
+// A LedgerBill is a bill's row in the ledger. If the ledger does not have the bill, Owner is where its write was sent.
 type LedgerBill struct {
 	Owner   string     `json:"owner"`
-	State   string     `json:"state"`             // pending, owned, released
-	Since   time.Time  `json:"since"`             // since when it is in this state
+	State   string     `json:"state,omitempty"`   // pending, owned, released; none if the ledger does not have the bill
+	Since   *time.Time `json:"since,omitempty"`   // since when it is in this state
 	Open    int        `json:"open,omitempty"`    // creates that were not completed: under way, or interrupted by the end of their gateway
 	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome
-	Ends    time.Time  `json:"ends"`              // when the bill ends
+	Ends    *time.Time `json:"ends,omitempty"`    // when the bill ends
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
 }
 
@@ -109,11 +109,15 @@ func (o *Operator) inLedger(ctx context.Context, b *Bill) error {
 	row, err := o.Store.Owner(ctx, b.id, b.Bill)
 	switch {
 	case err == nil:
-		b.Ledger = &LedgerBill{row.Upstream, string(row.State), row.Changed, row.Open, row.Uncertain, row.Ends, known(row.Ended)}
+		b.Ledger = new(ledgerBill(row))
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
 	return nil
+}
+
+func ledgerBill(row store.Owner) LedgerBill {
+	return LedgerBill{row.Upstream, string(row.State), known(row.Changed), row.Open, row.Uncertain, known(row.Ends), known(row.Ended)}
 }
 
 // recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the

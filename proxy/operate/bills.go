@@ -29,15 +29,11 @@ type BillList struct {
 
 // A BillLine is a bill of the ledger, or a write of one.
 type BillLine struct {
-	Partner string        `json:"partner"`
-	Name    string        `json:"name,omitempty"` // of the partner
-	Bill    string        `json:"bill"`
-	Owner   string        `json:"owner"`           // the backend; if the ledger does not have the bill, where the write was sent
-	State   string        `json:"state,omitempty"` // pending, owned, released; none if the ledger does not have the bill
-	Since   *time.Time    `json:"since,omitempty"` // since when it is in this state
-	Ends    *time.Time    `json:"ends,omitempty"`  // when the bill ends
-	Ended   *time.Time    `json:"ended,omitempty"` // when it was seen destroyed or cancelled
-	Write   *UnknownWrite `json:"write,omitempty"` // in the list of doubled bills: the call that showed it
+	Partner string `json:"partner"`
+	Name    string `json:"name,omitempty"` // of the partner
+	Bill    string `json:"bill"`
+	LedgerBill
+	Write *UnknownWrite `json:"write,omitempty"` // in the list of doubled bills: the call that showed it
 }
 
 // An UnknownWrite is a write that ended without an answer.
@@ -108,10 +104,7 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilt
 }
 
 func (o *Operator) lineOf(b store.ListedBill) BillLine {
-	line := BillLine{
-		Partner: b.Partner.Short(), Name: o.name(b.Partner), Bill: b.Bill, Owner: b.Upstream, State: string(b.State),
-		Since: known(b.Changed), Ends: known(b.Ends), Ended: known(b.Ended),
-	}
+	line := BillLine{Partner: b.Partner.Short(), Name: o.name(b.Partner), Bill: b.Bill, LedgerBill: ledgerBill(b.Owner)}
 	if w := b.Write; w.Operation != "" {
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -260,37 +259,30 @@ func (o *Operator) DropOne(ctx context.Context, c Choice) (Progress, error) {
 }
 
 // decideOne makes a decision about one callback.
-func (o *Operator) decideOne(ctx context.Context, c Choice, what string, d store.Decision) (Progress, error) {
-	if err := c.check(); err != nil {
+func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d store.Decision) (Progress, error) {
+	if err := choice.check(); err != nil {
 		return Progress{}, err
 	}
-	wrong := func(c store.Callback) error {
+	c, err := o.Store.Get(ctx, choice.ID)
+	switch {
+	case err != nil:
+	case !slices.Contains(d.From, c.State):
 		which := make([]string, len(d.From))
 		for i, state := range d.From {
 			which[i] = "a " + string(state)
 		}
-		return conflict("%s is %s, and only %s callback can be %s", c.ID, c.State, strings.Join(which, " or "), what)
-	}
-	if c.DryRun {
-		switch is, err := o.Store.Get(ctx, c.ID); {
-		case err != nil:
-			return Progress{}, refused(err)
-		case !slices.Contains(d.From, is.State):
-			return Progress{}, wrong(is)
-		case !is.Erased.IsZero():
-			return Progress{}, refused(store.ErrErased)
-		}
+		err = conflict("%s is %s, and only %s callback can be %s", c.ID, c.State, strings.Join(which, " or "), what)
+	case !c.Erased.IsZero():
+		err = store.ErrErased
+	case choice.DryRun:
 		return Progress{Of: 1, Over: true}, nil
+	default:
+		err = o.Store.DecideOne(ctx, d, choice.ID, choice.By, o.Now())
 	}
-	if err := o.Store.DecideOne(ctx, d, c.ID, c.By, o.Now()); err != nil {
-		if errors.Is(err, store.ErrState) {
-			if is, lost := o.Store.Get(ctx, c.ID); lost == nil {
-				return Progress{}, wrong(is)
-			}
-		}
+	if err != nil {
 		return Progress{}, refused(err)
 	}
-	o.Logger.Warn("callback "+what, "callback", c.ID, "by", c.By)
+	o.Logger.Warn("callback "+what, "callback", c.ID, "by", choice.By)
 	o.Relay.Wake()
 	return Progress{Done: 1, Of: 1, Over: true}, nil
 }
