@@ -34,8 +34,8 @@ type configSection struct {
 
 // A configKey is one value in force.
 type configKey struct {
-	Key, Value    string
-	Secret, Unset bool
+	Key, Value string // no value: not set, or a secret
+	Secret     bool
 }
 
 // A reading is the result of the last attempt to read the config.
@@ -79,46 +79,35 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, status int)
 	c.pageWithStatus(w, r, status, "config", page)
 }
 
-// configSections returns all values of a config, with every default. Secrets have no value.
+// configSections returns all values of a config, with every default. The first section has the keys without one.
 func configSections(c *config.Config) []configSection {
-	var sections []configSection
-	general := configSection{}
-	v := reflect.ValueOf(c).Elem()
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("yaml")
-		if name == "" || name == "-" {
-			continue
-		}
-		s := configSection{Name: name}
-		s.add(name, v.Field(i))
-		for i, k := range s.Keys { // empty values that mean something
-			switch {
-			case k.Key == "base_path" && k.Unset:
-				s.Keys[i] = configKey{Key: k.Key, Value: "/"}
-			case k.Key == "drain.at_most" && c.Drain.AtMost == 0:
-				s.Keys[i] = configKey{Key: k.Key, Unset: true}
+	var keys configSection
+	keys.addStruct("", reflect.ValueOf(c).Elem())
+	sections := []configSection{{}}
+	for _, k := range keys.Keys {
+		at := 0
+		if name, _, below := strings.Cut(k.Key, "."); below {
+			if at = len(sections) - 1; sections[at].Name != name {
+				sections = append(sections, configSection{Name: name})
+				at++
 			}
 		}
-		if len(s.Keys) == 1 && s.Keys[0].Key == name {
-			general.Keys = append(general.Keys, s.Keys...)
-			continue
-		}
-		sections = append(sections, s)
+		sections[at].Keys = append(sections[at].Keys, k)
 	}
-	return append([]configSection{general}, sections...)
+	return sections
 }
 
-var stringer = reflect.TypeFor[fmt.Stringer]()
-
-// add adds the values below a key.
+// add adds the values at and below a key. Secrets have no value.
 func (s *configSection) add(key string, v reflect.Value) {
+	text := ""
 	switch x := v.Interface().(type) {
 	case config.Secret:
-		s.Keys = append(s.Keys, configKey{Key: key, Secret: x.IsSet(), Unset: !x.IsSet()})
+		s.Keys = append(s.Keys, configKey{key, "", x.IsSet()})
 		return
 	case config.Address:
-		s.text(key, addressText(x.URL))
-		return
+		if u := x.URL; u != nil { // user and query may be secrets
+			text = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+		}
 	case config.Upstreams:
 		for i := range x {
 			s.add(key+"."+x[i].Name, v.Index(i))
@@ -126,61 +115,49 @@ func (s *configSection) add(key string, v reflect.Value) {
 		return
 	case config.Partners:
 		for _, p := range x[:min(len(x), suggestedMost)] {
-			s.text(key+"."+p.Hash[:12], p.Name)
+			s.Keys = append(s.Keys, configKey{key + "." + p.Hash[:12], p.Name, false})
 		}
-		switch more := len(x) - suggestedMost; {
-		case len(x) == 0:
-			s.text(key, "")
-		case more > 0:
-			s.text(key+".…", number(more))
+		if more := len(x) - suggestedMost; more > 0 {
+			s.Keys = append(s.Keys, configKey{key + ".…", number(more), false})
 		}
-		return
-	}
-	switch {
-	case v.Kind() == reflect.Pointer && v.IsNil():
-		s.text(key, "")
-	case v.Kind() == reflect.Pointer:
-		s.add(key, v.Elem())
-	case v.Type().Implements(stringer):
-		s.text(key, strings.TrimPrefix(fmt.Sprint(v.Interface()), "invalid IP"))
-	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			if name := v.Type().Field(i).Tag.Get("yaml"); name != "" && name != "-" {
-				s.add(key+"."+name, v.Field(i))
+		if len(x) > 0 {
+			return
+		}
+	case config.Duration:
+		if x != 0 {
+			text = x.String()
+		}
+	case fmt.Stringer:
+		text = strings.TrimPrefix(x.String(), "invalid IP")
+	default:
+		switch elem := v.Type(); {
+		case v.Kind() == reflect.Pointer && v.IsNil():
+		case v.Kind() == reflect.Pointer:
+			s.add(key, v.Elem())
+			return
+		case v.Kind() == reflect.Struct:
+			s.addStruct(key+".", v)
+			return
+		case v.Kind() == reflect.Slice && v.Len() > 0 && elem.Elem().Kind() == reflect.Struct && !elem.Elem().Implements(reflect.TypeFor[fmt.Stringer]()):
+			for i := range v.Len() {
+				s.add(key+"["+strconv.Itoa(i)+"]", v.Index(i))
+			}
+			return
+		default:
+			text = fmt.Sprint(x)
+			if v.Kind() == reflect.Slice {
+				text = strings.ReplaceAll(text, " ", ", ")
 			}
 		}
-	case v.Kind() == reflect.Slice:
-		s.list(key, v)
-	default:
-		s.text(key, fmt.Sprint(v.Interface()))
 	}
+	s.Keys = append(s.Keys, configKey{key, text, false})
 }
 
-// list adds a list: one value with all of them, or the values of each struct.
-func (s *configSection) list(key string, v reflect.Value) {
-	var texts []string
-	for i := range v.Len() {
-		item := configSection{}
-		item.add(key+"["+strconv.Itoa(i)+"]", v.Index(i))
-		if len(item.Keys) != 1 || item.Keys[0].Secret {
-			s.Keys = append(s.Keys, item.Keys...)
-			continue
+// addStruct adds the fields of a struct.
+func (s *configSection) addStruct(prefix string, v reflect.Value) {
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+			s.add(prefix+name, v.Field(i))
 		}
-		texts = append(texts, item.Keys[0].Value)
 	}
-	if len(texts) > 0 || v.Len() == 0 {
-		s.text(key, "["+strings.Join(texts, ", ")+"]")
-	}
-}
-
-func (s *configSection) text(key, value string) {
-	s.Keys = append(s.Keys, configKey{Key: key, Value: value, Unset: value == ""})
-}
-
-// addressText returns a URL without user and query, which may be secrets.
-func addressText(u *url.URL) string {
-	if u == nil {
-		return ""
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

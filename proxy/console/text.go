@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
@@ -160,36 +160,20 @@ func (c *Console) languageOf(r *http.Request) string {
 			return chosen
 		}
 	}
-	best, weight := languages[0], 0.0
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Language"), ",") {
-		tag, q, _ := strings.Cut(part, ";")
+		tag, _, _ := strings.Cut(part, ";") // browsers send them in the order of preference
 		primary, _, _ := strings.Cut(strings.TrimSpace(tag), "-")
-		if l := supported(strings.ToLower(primary)); l != "" && quality(q) > weight {
-			best, weight = l, quality(q)
+		if l := supported(strings.ToLower(primary)); l != "" {
+			return l
 		}
 	}
-	return best
-}
-
-// quality returns the weight of an entry of Accept-Language: 1 if it has none, 0 if it is not valid.
-func quality(q string) float64 {
-	q = strings.TrimSpace(q)
-	if q == "" {
-		return 1
-	}
-	value, err := strconv.ParseFloat(strings.TrimPrefix(q, "q="), 64)
-	if err != nil {
-		return 0
-	}
-	return value
+	return languages[0]
 }
 
 // supported returns the language if the pages have it, otherwise "".
 func supported(l string) string {
-	for _, known := range languages {
-		if l == known {
-			return l
-		}
+	if !slices.Contains(languages, l) {
+		return ""
 	}
-	return ""
+	return l
 }
