@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"billbridge/proxy/partner"
@@ -76,38 +75,4 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 		t.Errorf("the history is %s", got)
 	}
 	p.quiet("partners")
-}
-
-// With a token that may read no page has a button for a change, and requests of the browser for one are refused.
-func TestReadTokenChangesNothingInABrowser(t *testing.T) {
-	t.Parallel()
-	p, s := newTab(t), startSite(t, consoleTokens)
-	p.use(looks[0])
-	p.signIn(s.admin+"/partners", "wrong")
-	p.has("The token is wrong.")
-	p.signIn(s.admin+"/partners", "of-wall")
-	p.wait("the board", `location.pathname === "/partners"`)
-	const callback = "/deliveries/cb_00112233445566778899aabbccddeeff"
-	id := string(partner.Of(clinicKey))
-	for _, path := range []string{
-		"/deliveries?state=dead", "/deliveries/all/drop", "/bills", "/bills?bill=B1", "/config",
-		"/partners", "/partners/" + id, "/partners/" + id + "/next", "/partners/" + id + "/set?stage=new", "/partners/stop",
-	} {
-		p.open(s.admin + path)
-		if forms := run(p, chromedp.Evaluate[int64](`document.querySelectorAll("main form[method=post], main a[href$='/stop'], main a[href*='/replay'], main a[href*='/drop']").length`)); forms != 0 {
-			t.Errorf("%s has %d buttons for changes", path, forms)
-		}
-	}
-	p.quiet("partners", "status of 401")
-	for _, path := range []string{
-		"/partners/stop", "/partners/" + id + "/next", "/rollout/stop", "/rollout/next?partner=" + id, "/-/reload", "/config/reload", "/bills/read", "/rollout/read?bill=B1",
-		callback + "/replay", callback + "/drop", "/deliveries/all/replay", "/deliveries/all/drop", "/callbacks/drop", strings.Replace(callback, "deliveries", "callbacks", 1) + "/drop",
-	} {
-		if status := run(p, chromedp.Evaluate[int64](fmt.Sprintf(`fetch(%q, {method: "POST"}).then(r => r.status)`, path), chromedp.EvalAwaitPromise)); status != 403 {
-			t.Errorf("POST %s: %d", path, status)
-		}
-	}
-	if audit := run(p, chromedp.Evaluate[string](`fetch("/audit").then(r => r.text())`, chromedp.EvalAwaitPromise)); strings.Count(audit, `"action"`) != 1 || !strings.Contains(audit, `"sign_in","by":"wall"`) {
-		t.Errorf("the audit log has %s", audit)
-	}
 }

@@ -241,17 +241,6 @@ func TestPlaygroundKeepsNothing(t *testing.T) {
 	}
 }
 
-// A visitor that may only read can use the playground.
-func TestPlaygroundForAVisitorThatMayOnlyRead(t *testing.T) {
-	t.Parallel()
-	c := newConsole(t, Options{})
-	r := httptest.NewRequestWithContext(WithVisitor(t.Context(), Visitor{Name: "wall"}), http.MethodPost, "/playground", strings.NewReader(form("bill.create", "request", "legacy v2", "document", `{"apikey":"k"}`).Encode()))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if status, page := do(c, r); status != http.StatusOK || !strings.Contains(result(t, page), "renamed") {
-		t.Errorf("%d\n%s", status, page)
-	}
-}
-
 // Every operation of the table has an example for each message and direction, and none is refused.
 func TestPlaygroundShowsExamples(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -50,24 +49,6 @@ func TestPlaygroundInABrowser(t *testing.T) {
 		t.Error("the page has lost what was typed")
 	}
 	p.quiet("playground", "htmx:sendAbort", "htmx:afterRequest") // of a check that the next one, or the next page, replaced
-}
-
-// The shape of a call opens from the page of the call, without a value of it.
-func TestShapeOfACallInABrowser(t *testing.T) {
-	t.Parallel()
-	p, s := newTab(t), startSite(t, "")
-	s.post("/rollout/begin?by=test")
-	s.send("v2", "create", clinicKey, "BILL-SHAPE-1")
-	p.use(looks[0])
-	p.open(s.admin + "/calls")
-	p.follow("the call", chromedp.Click(chromedp.CSS("#rows a[href^='/calls/']")))
-	p.wait("the link", `document.querySelector("a[href^='/playground?call=']") !== null`)
-	p.follow("its shape", chromedp.Click(chromedp.CSS("a[href^='/playground?call=']")))
-	p.wait("the shape", `document.querySelector("textarea[name=document]")?.value.includes('"billId": "billId"') && document.getElementById("result").innerText.includes("Output in")`)
-	if text := run(p, chromedp.Evaluate[string](`document.documentElement.outerHTML`)); strings.Contains(text, "BILL-SHAPE-1") || strings.Contains(text, clinicKey) || strings.Contains(text, s.receiver) {
-		t.Error("the page has a value of the call")
-	}
-	p.quiet("shape")
 }
 
 // The table is searched while words are typed.

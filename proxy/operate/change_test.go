@@ -200,27 +200,6 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	}
 }
 
-// The audit log of one partner has its changes alone.
-func TestAuditOfOnePartner(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
-	for _, key := range []string{"k", "other", "k"} {
-		d.later.Add(int64(time.Second))
-		answers[operate.Change](d, "POST", "/rollout/next?force="+allReasons+"&by=anna&partner="+hash(key))
-	}
-	var got []string
-	for _, c := range answers[[]operate.Change](d, "GET", "/audit?partner="+hash("k")) {
-		got = append(got, c.Partner+" "+operate.InWords(c.To, c.ToPercent))
-	}
-	if want := []string{hash("k")[:12] + " canary 10%", hash("k")[:12] + " shadow"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := answers[[]operate.Change](d, "GET", "/audit?limit=1&partner="+hash("k")); len(got) != 1 || got[0].To != "canary" {
-		t.Errorf("the last one is %+v", got)
-	}
-	d.denies(400, "GET", "/audit?partner=default", "leave partner out")
-}
-
 // A change overrides only the reasons that the operator has named, and the audit log has their names.
 func TestForceNamesTheReasons(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -47,23 +46,6 @@ func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
 	}
 	d.Router.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
 	return route.Upstream
-}
-
-// A partner with one merchant is split by bill: canary 10 % sends about one in ten of its bills to the new backend.
-func TestCanarySplitsTheBillsOfOneMerchant(t *testing.T) {
-	t.Parallel()
-	for _, bills := range []config.Bills{config.Separate, config.Shared} {
-		d := inCanary(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+string(bills), 1), 10)
-		fresh := 0
-		for i := range 1000 {
-			if d.makes("only", fmt.Sprint("BILL", i), store.Succeeded) == "fresh" {
-				fresh++
-			}
-		}
-		if fresh < 60 || fresh > 140 {
-			t.Errorf("%s: %d of 1000 bills went to the new backend, want about 100", bills, fresh)
-		}
-	}
 }
 
 // A retry of a refused create goes to the backend of the first one, also through another replica and after the percentage was
