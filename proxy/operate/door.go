@@ -59,7 +59,7 @@ import (
 func (o *Operator) Handler() http.Handler {
 	m := mux.NewRouter()
 	audit := door{m, storeTimeout}
-	handle(audit, http.MethodGet, "/audit", o.Audit)
+	handle(audit, "GET /audit", o.Audit)
 	of := func(name string, there bool, within time.Duration) (door, bool) {
 		if !there {
 			m.PathPrefix("/" + name).HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fail(w, r, noSection(name)) })
@@ -67,38 +67,38 @@ func (o *Operator) Handler() http.Handler {
 		return door{m, within}, there
 	}
 	if d, ok := of("rollout", o.Rollout != nil, storeTimeout); ok {
-		handle(d, http.MethodGet, "/rollout", o.Status)
-		handle(d, http.MethodGet, "/rollout/board", o.Board)
-		handle(d, http.MethodGet, "/rollout/report", o.Report)
-		handle(d, http.MethodPost, "/rollout/stage", o.Move)
-		handle(d, http.MethodPost, "/rollout/next", o.Next)
-		handle(d, http.MethodPost, "/rollout/unset", o.Unset)
-		handle(d, http.MethodPost, "/rollout/stop", o.Stop)
-		handle(d, http.MethodPost, "/rollout/resume", o.Resume)
-		handle(d, http.MethodPost, "/rollout/restored", o.Restored)
-		handle(d, http.MethodPost, "/rollout/begin", o.Begin)
-		handle(d, http.MethodPost, "/rollout/moved", o.Moved)
-		handle(d, http.MethodPost, "/rollout/reset", o.Reset)
-		handle(d, http.MethodGet, "/rollout/bill", o.Bill)
-		handle(d, http.MethodPost, "/rollout/bill", o.Bill)
-		handle(d, http.MethodPost, "/rollout/read", o.Read)
-		handle(d, http.MethodPost, "/rollout/assign", o.Assign)
-		handle(d, http.MethodGet, "/rollout/bills", o.Bills)
+		handle(d, "GET /rollout", o.Status)
+		handle(d, "GET /rollout/board", o.Board)
+		handle(d, "GET /rollout/report", o.Report)
+		handle(d, "POST /rollout/stage", o.Move)
+		handle(d, "POST /rollout/next", o.Next)
+		handle(d, "POST /rollout/unset", o.Unset)
+		handle(d, "POST /rollout/stop", o.Stop)
+		handle(d, "POST /rollout/resume", o.Resume)
+		handle(d, "POST /rollout/restored", o.Restored)
+		handle(d, "POST /rollout/begin", o.Begin)
+		handle(d, "POST /rollout/moved", o.Moved)
+		handle(d, "POST /rollout/reset", o.Reset)
+		handle(d, "GET /rollout/bill", o.Bill)
+		handle(d, "POST /rollout/bill", o.Bill)
+		handle(d, "POST /rollout/read", o.Read)
+		handle(d, "POST /rollout/assign", o.Assign)
+		handle(d, "GET /rollout/bills", o.Bills)
 	}
 	if d, ok := of("callbacks", o.Relay != nil, 0); ok {
-		handle(d, http.MethodGet, "/callbacks", o.Callbacks)
-		handle(d, http.MethodGet, "/callbacks/counts", o.Counts)
+		handle(d, "GET /callbacks", o.Callbacks)
+		handle(d, "GET /callbacks/counts", o.Counts)
 		stream(d, "/callbacks/replay", o.Replay)
 		stream(d, "/callbacks/drop", o.Drop)
-		handle(d, http.MethodGet, "/callbacks/{id}", o.Callback)
-		handle(d, http.MethodPost, "/callbacks/{id}/assign", o.AssignAddress)
-		handle(d, http.MethodPost, "/callbacks/{id}/replay", o.ReplayOne)
-		handle(d, http.MethodPost, "/callbacks/{id}/drop", o.DropOne)
+		handle(d, "GET /callbacks/{id}", o.Callback)
+		handle(d, "POST /callbacks/{id}/assign", o.AssignAddress)
+		handle(d, "POST /callbacks/{id}/replay", o.ReplayOne)
+		handle(d, "POST /callbacks/{id}/drop", o.DropOne)
 	}
 	if d, ok := of("store", o.Store != nil, time.Minute); ok {
-		handle(d, http.MethodGet, "/store/clock", o.Clock)
-		handle(d, http.MethodPost, "/store/clock", o.ConfirmClock)
-		handle(d, http.MethodPost, "/store/backup", o.BackedUp)
+		handle(d, "GET /store/clock", o.Clock)
+		handle(d, "POST /store/clock", o.ConfirmClock)
+		handle(d, "POST /store/backup", o.BackedUp)
 	}
 	return m
 }
@@ -198,7 +198,8 @@ func Encode(in any) (q url.Values, body []byte) {
 }
 
 // handle serves a verb.
-func handle[In, Out any](d door, method, path string, verb func(context.Context, In) (Out, error)) {
+func handle[In, Out any](d door, route string, verb func(context.Context, In) (Out, error)) {
+	method, path, _ := strings.Cut(route, " ")
 	d.Path(path).Methods(method).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		if d.within > 0 {

@@ -3,12 +3,9 @@ package operate
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"billbridge/config"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -48,58 +45,24 @@ func (e Effect) String() string {
 		about, e.Percent, e.Reached, more, e.Merchants, e.Bills, noun)
 }
 
-// effect returns the effect of a move; nil if it is not to canary, or if the effect cannot be found out.
+// effect returns the effect of a move; nil if it is not to canary, or if it cannot be found out soon: an effect is not
+// worth an error.
 func (o *Operator) effect(ctx context.Context, decided store.Rollout, m rollout.Move) *Effect {
 	if m.To.Stage != rollout.StageCanary {
 		return nil
 	}
-	counted, ok := o.forEffect(ctx, store.AllPartners.Of(m.Partner))
-	if !ok {
-		return nil
-	}
-	return o.effectOf(m.To, counted, func(partner partner.ID) bool { return m.Concerns(decided, partner) })
-}
-
-// forEffect returns what was counted lately. ok is false if that takes too long: an effect is not worth an error.
-func (o *Operator) forEffect(ctx context.Context, in store.Range) (counted evidence.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, rollout.PreconditionsWithin/2)
 	defer cancel()
-	counted, err := o.Rollout.Counts().OfAllTables(ctx, in)
+	counted, err := o.Rollout.Counts().OfAllTables(ctx, store.AllPartners.Of(m.Partner))
 	if err != nil {
 		o.Logger.Error("the effect of a percentage could not be estimated", "error", err.Error())
-	}
-	return counted, err == nil
-}
-
-// forEffects returns what was counted lately of the partners of a range, by partner. ok is false if no stage is
-// canary, or if it takes too long.
-func (o *Operator) forEffects(
-	ctx context.Context, stages map[partner.ID]StageSetting, in store.Range,
-) (counted map[partner.ID]evidence.Snapshot, ok bool) {
-	canary := func(p StageSetting) bool { return p.Stage == rollout.StageCanary }
-	if !slices.ContainsFunc(slices.Collect(maps.Values(stages)), canary) {
-		return nil, false
-	}
-	all, ok := o.forEffect(ctx, in)
-	counted = map[partner.ID]evidence.Snapshot{}
-	for _, n := range all.Counts {
-		own := counted[n.Partner]
-		own.Counts = append(own.Counts, n)
-		counted[n.Partner] = own
-	}
-	return counted, ok
-}
-
-// effectOf returns the effect of a position on the concerned partners; nil if it is not canary.
-func (o *Operator) effectOf(at rollout.Position, counted evidence.Snapshot, concerned func(partner.ID) bool) *Effect {
-	s, now := o.Rollout.Settings(), o.Now()
-	if at.Stage != rollout.StageCanary {
 		return nil
 	}
-	e := Effect{Split: s.Config.Split, Percent: at.Percent}
+	s, now := o.Rollout.Settings(), o.Now()
+	e := Effect{Split: s.Config.Split, Percent: m.To.Percent}
 	apart, chosen := 0, 0 // bills of merchants that are counted apart, and of the chosen ones among them
 	for _, n := range counted.Counts {
-		if !concerned(n.Partner) {
+		if !m.Concerns(decided, n.Partner) {
 			continue
 		}
 		for merchant, created := range n.Recent.InLastDay(now) {
@@ -111,7 +74,7 @@ func (o *Operator) effectOf(at rollout.Position, counted evidence.Snapshot, conc
 			e.Merchants++
 			apart += created
 			call := rollout.Call{Partner: n.Partner, Merchant: merchant}
-			if at.Percent > 0 && (e.Split == config.ByBill || s.Chosen(call, at.Percent)) {
+			if m.To.Percent > 0 && (e.Split == config.ByBill || s.Chosen(call, m.To.Percent)) {
 				e.Reached++
 				chosen += created
 			}

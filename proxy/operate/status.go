@@ -219,12 +219,12 @@ func (o *Operator) partnerStatuses(
 	if err != nil {
 		return nil, uncounted, err
 	}
-	stages := o.stages(decided)
-	all = o.statuses(stages, only, in, seen, bills)
-	counted, known := o.forEffects(ctx, stages, in)
+	all = o.statuses(o.stages(decided), only, in, seen, bills)
 	for i := range all {
-		if one := &all[i]; known {
-			one.Effect = o.effectOf(one.position(), counted[one.ID], func(partner.ID) bool { return true })
+		one := &all[i]
+		one.Effect = o.effect(ctx, decided, rollout.Move{Partner: one.ID, To: one.position()})
+		if one.Effect == nil && one.Stage == rollout.StageCanary { // the others would not be found out either
+			break
 		}
 	}
 	return all, uncounted, nil
