@@ -176,17 +176,11 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 			reasons = append(reasons, rollout.BlockingReason{Kind: rollout.NotAtBoth, Note: note})
 		}
 	}
-	if err := c.override(reasons, a.Force); err != nil {
-		return c, err
-	}
-	ctx, cancel := withNewTimeout(ctx)
-	defer cancel()
-	if err := o.Store.Assign(ctx, b.id, b.Bill, c.To, c.By, c.At, c.Forced); err != nil {
-		return c, err
-	}
 	c.Partner, c.Name, c.Subject = b.Partner, b.Name, b.Bill
 	if b.Ledger != nil {
 		c.From = b.Ledger.Owner
 	}
-	return o.changed(ctx, c)
+	return o.commit(ctx, c, reasons, a.Force, func(ctx context.Context, c Change) error {
+		return o.Store.Assign(ctx, b.id, b.Bill, c.To, c.By, c.At, c.Forced)
+	})
 }

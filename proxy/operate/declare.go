@@ -42,7 +42,7 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	ours, err := o.Rollout.Stop(ctx, c.By, c.At, rollout.JoinKinds(c.Overridden))
+	ours, err := o.Rollout.Stop(ctx, c.By, c.At, c.overridden())
 	var was *store.AlreadyStopped
 	switch {
 	case errors.As(err, &was):
@@ -104,8 +104,8 @@ var errNotStopped = conflict("Not changed: the rollout is not stopped.")
 // Resume turns the kill switch off, also if it could not be stored.
 func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 	if !s.Preview {
-		return o.declare(ctx, s.Author, store.Resumed, func(ctx context.Context, by string, at time.Time) error {
-			err := o.Rollout.Resume(ctx, by, at)
+		return o.declare(ctx, s.Author, store.Resumed, func(ctx context.Context, c Change) error {
+			err := o.Rollout.Resume(ctx, c.By, c.At)
 			if errors.Is(err, store.ErrState) {
 				err = errNotStopped
 			}
@@ -126,8 +126,8 @@ func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 
 // Restored declares that the store was restored from a backup.
 func (o *Operator) Restored(ctx context.Context, a Author) (Change, error) {
-	return o.declare(ctx, a, store.Restored, func(ctx context.Context, by string, at time.Time) error {
-		return o.Store.Restored(ctx, by, at)
+	return o.declare(ctx, a, store.Restored, func(ctx context.Context, c Change) error {
+		return o.Store.Restored(ctx, c.By, c.At)
 	})
 }
 
@@ -146,8 +146,8 @@ func (o *Operator) Moved(ctx context.Context, m MovedUpstream) (Change, error) {
 	if !slices.Contains(names, m.Upstream) {
 		return Change{}, badRequest("there is no upstream %q in the config: the upstreams are %s", m.Upstream, strings.Join(names, ", "))
 	}
-	c, err := o.declare(ctx, m.Author, store.Moved, func(ctx context.Context, by string, at time.Time) error {
-		return o.Store.AllowMove(ctx, m.Upstream, by, at)
+	c, err := o.declare(ctx, m.Author, store.Moved, func(ctx context.Context, c Change) error {
+		return o.Store.AllowMove(ctx, m.Upstream, c.By, c.At)
 	})
 	c.Subject = m.Upstream
 	return c, err
@@ -155,15 +155,13 @@ func (o *Operator) Moved(ctx context.Context, m MovedUpstream) (Change, error) {
 
 // declare makes a change that has no reasons against it.
 func (o *Operator) declare(
-	ctx context.Context, a Author, action store.Action, change func(ctx context.Context, by string, at time.Time) error,
-) (c Change, err error) {
-	if c, err = o.begin(Decision{Author: a}, action, false); err != nil {
+	ctx context.Context, a Author, action store.Action, change func(context.Context, Change) error,
+) (Change, error) {
+	c, err := o.begin(Decision{Author: a}, action, false)
+	if err != nil {
 		return c, err
 	}
-	if err := change(ctx, c.By, c.At); err != nil {
-		return c, err
-	}
-	return o.changed(ctx, c)
+	return o.commit(ctx, c, nil, nil, change)
 }
 
 // Begin declares that the new backend has no bills of partners except those in the ledger. Bills at the new backend
@@ -179,15 +177,9 @@ func (o *Operator) Begin(ctx context.Context, d Decision) (c Change, err error) 
 	case !decided.Begun.At.IsZero():
 		return c, conflict("Not changed: the rollout was begun at %s by %s.", decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By)
 	}
-	if err := c.override(o.Rollout.Preconditions().AgainstBegin(ctx), d.Force); err != nil {
-		return c, err
-	}
-	ctx, cancel := withNewTimeout(ctx)
-	defer cancel()
-	if err := o.Store.Begin(ctx, c.By, c.At, rollout.JoinKinds(c.Overridden)); err != nil {
-		return c, err
-	}
-	return o.changed(ctx, c)
+	return o.commit(ctx, c, o.Rollout.Preconditions().AgainstBegin(ctx), d.Force, func(ctx context.Context, c Change) error {
+		return o.Store.Begin(ctx, c.By, c.At, c.overridden())
+	})
 }
 
 // A Reset removes the counts of a partner, or of All, after the cause of a FAIL was fixed.
@@ -212,16 +204,13 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 		}
 	}
 	c.about(o, id, All)
-	if err := c.override(o.Rollout.Preconditions().AgainstReset(ctx, id), r.Force); err != nil {
-		return c, err
-	}
-	ctx, cancel := withNewTimeout(ctx)
-	defer cancel()
-	if err := o.Store.ResetCounts(ctx, id, c.By, c.At, rollout.JoinKinds(c.Overridden)); err != nil {
-		return c, err
-	}
-	o.Rollout.Counts().Forget(id)
-	return o.changed(ctx, c)
+	return o.commit(ctx, c, o.Rollout.Preconditions().AgainstReset(ctx, id), r.Force, func(ctx context.Context, c Change) error {
+		err := o.Store.ResetCounts(ctx, id, c.By, c.At, c.overridden())
+		if err == nil {
+			o.Rollout.Counts().Forget(id)
+		}
+		return err
+	})
 }
 
 // A Clock compares the machine's clock, or PostgreSQL's, with the store's.

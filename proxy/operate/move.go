@@ -117,6 +117,24 @@ func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 	return nil
 }
 
+// commit makes a change, unless there are reasons against it that force does not name. It has a timeout of its own: the
+// checks before may have used up the first one, and the kill switch must work then, too.
+func (o *Operator) commit(
+	ctx context.Context, c Change, reasons []rollout.BlockingReason, force Force, change func(context.Context, Change) error,
+) (Change, error) {
+	if err := c.override(reasons, force); err != nil {
+		return c, err
+	}
+	ctx, cancel := withNewTimeout(ctx)
+	defer cancel()
+	if err := change(ctx, c); err != nil {
+		return c, err
+	}
+	return o.changed(ctx, c)
+}
+
+func (c Change) overridden() string { return rollout.JoinKinds(c.Overridden) }
+
 // changed logs a stored change, and applies it to this replica.
 func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 	what := []any{"action", c.Action, "by", c.By}
@@ -127,7 +145,7 @@ func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 		what = append(what, "from", c.Old(), "to", c.New(), "forced", c.Forced)
 	}
 	if c.Forced {
-		what = append(what, "overridden", rollout.JoinKinds(c.Overridden))
+		what = append(what, "overridden", c.overridden())
 	}
 	o.Logger.Warn("the rollout was changed", what...)
 	if err := o.Rollout.Follow(context.WithoutCancel(ctx)); err != nil {
@@ -216,11 +234,11 @@ func (o *Operator) setStage(
 		return c, err
 	}
 	move := rollout.Move{Partner: partner, From: from, To: to}
-	return o.move(ctx, m.Switch, c, decided, move, func(ctx context.Context, overridden string) error {
+	return o.move(ctx, m.Switch, c, decided, move, func(ctx context.Context, c Change) error {
 		stage := store.Stage{
-			Partner: partner, Stage: string(to.Stage), Percent: to.Percent, By: c.By, At: c.At, Forced: overridden != "",
+			Partner: partner, Stage: string(to.Stage), Percent: to.Percent, By: c.By, At: c.At, Forced: c.Forced,
 		}
-		return o.Store.SetStage(ctx, stage, overridden)
+		return o.Store.SetStage(ctx, stage, c.overridden())
 	})
 }
 
@@ -253,28 +271,17 @@ func (o *Operator) Unset(ctx context.Context, u Unset) (c Change, err error) {
 		return c, &Error{Refusal: NotFound, Text: missing}
 	}
 	move := rollout.Move{Partner: partner, From: from.position(), To: to.position()}
-	return o.move(ctx, u.Switch, c, decided, move, func(ctx context.Context, overridden string) error {
-		return o.Store.UnsetStage(ctx, partner, c.By, c.At, overridden)
+	return o.move(ctx, u.Switch, c, decided, move, func(ctx context.Context, c Change) error {
+		return o.Store.UnsetStage(ctx, partner, c.By, c.At, c.overridden())
 	})
 }
 
 // move makes a move, or shows it.
 func (o *Operator) move(
 	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move,
-	change func(ctx context.Context, overridden string) error,
+	change func(context.Context, Change) error,
 ) (Change, error) {
 	reasons := o.Rollout.Preconditions().AgainstMove(ctx, decided, m)
-	if !s.Preview {
-		if err := c.override(reasons, s.Force); err != nil {
-			return c, err
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = withNewTimeout(ctx)
-		defer cancel()
-		if err := change(ctx, rollout.JoinKinds(c.Overridden)); err != nil {
-			return c, err
-		}
-	}
 	c.about(o, m.Partner, Default)
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
@@ -286,7 +293,7 @@ func (o *Operator) move(
 		c.Reasons = worded(reasons)
 		return c, nil
 	}
-	return o.changed(ctx, c)
+	return o.commit(ctx, c, reasons, s.Force, change)
 }
 
 // about sets the partner of a change; all is the word for no single one.
