@@ -55,7 +55,9 @@ func (c *Console) bills(w http.ResponseWriter, r *http.Request) {
 
 // readBill reads a bill at its backend, and shows the result.
 func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
-	page := &billsPage{Bill: strings.TrimSpace(r.PostFormValue("bill")), Partner: strings.TrimSpace(r.PostFormValue("partner"))}
+	page := &billsPage{
+		Bill: strings.TrimSpace(r.PostFormValue("bill")), Partner: strings.TrimSpace(r.PostFormValue("partner")),
+	}
 	read, err := ask(r, c.options.Rollout.Read, operate.BillRef{
 		PartnerRef: operate.PartnerRef{Partner: c.partnerID(page.Partner)}, Bill: page.Bill,
 		Member: r.PostFormValue("member"), Merchant: r.PostFormValue("merchant"),
@@ -70,7 +72,7 @@ func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 	if page.Problem == "" {
 		page.Read, page.NotAsked = &read, read.ReadAs == nil
 		for _, b := range read.Backends {
-			page.learn(knownState{At: c.options.Now(), Partner: c.partnerID(page.Partner), State: b.State, Upstream: b.Upstream})
+			page.learn(knownState{c.options.Now(), c.partnerID(page.Partner), b.State, b.Upstream, ""})
 		}
 	}
 	c.showBills(w, r, page)
@@ -90,7 +92,8 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 		}
 		page.Problem = problem
 	}
-	// Without a partner the page is not refreshed: if many partners have a bill with this id, each search reads the whole ledger.
+	// Without a partner the page is not refreshed: if many partners have a bill with this id, each search reads the
+	// whole ledger.
 	if page.Problem == "" && !page.WrongID && page.Read == nil && (page.Bill == "" || page.Partner != "") {
 		page.This = "/bills?" + without(url.Values{"bill": {page.Bill}, "partner": {page.Partner}}).Encode()
 	}
@@ -101,12 +104,16 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	digits := c.partnerID(page.Partner)
 	of, list := operate.PartnerRef{Partner: digits}, c.options.Rollout.Bills
-	doubled, err := ask(r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Doubled: true, Limit: operate.AtMost(200)})
+	doubled, err := ask(
+		r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Doubled: true, Limit: operate.AtMost(200)},
+	)
 	if err != nil {
 		return err
 	}
 	page.Doubled = doubled.Bills
-	unknown, err := ask(r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Outcome: "unknown", Limit: operate.AtMost(200)})
+	unknown, err := ask(
+		r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Outcome: "unknown", Limit: operate.AtMost(200)},
+	)
 	if err != nil {
 		return err
 	}
@@ -130,7 +137,10 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	if !page.HasCallbacks {
 		return nil
 	}
-	callbacks, err := ask(r, c.options.Callbacks.Callbacks, operate.CallbackFilter{PartnerRef: of, Bill: page.Bill, Limit: operate.AtMost(100)})
+	callbacks, err := ask(
+		r, c.options.Callbacks.Callbacks,
+		operate.CallbackFilter{PartnerRef: of, Bill: page.Bill, Limit: operate.AtMost(100)},
+	)
 	if err != nil {
 		return err
 	}

@@ -52,11 +52,15 @@ func (c *Console) oneCall(w http.ResponseWriter, r *http.Request) {
 	c.page(w, r, "call", page)
 }
 
-// stepsOf returns the parts of the time of a call. The gateway works before and after the call of the upstream; the parts of that are
-// not known.
+// stepsOf returns the parts of the time of a call. The gateway works before and after the call of the upstream; the
+// parts of that are not known.
 func stepsOf(f *proxy.Finished) []callStep {
 	gateway := max(f.Took-f.BodyTook-f.UpstreamTook, 0)
-	steps := []callStep{{Name: "request", Took: f.BodyTook}, {Name: "gateway", Took: gateway}, {Name: "upstream", Took: f.UpstreamTook}}
+	steps := []callStep{
+		{Name: "request", Took: f.BodyTook},
+		{Name: "gateway", Took: gateway},
+		{Name: "upstream", Took: f.UpstreamTook},
+	}
 	at := 0.0
 	for i := range steps {
 		s := &steps[i]
@@ -78,7 +82,10 @@ func messagesOf(f *proxy.Finished) []callMessage {
 	if f.ReplyStatus == 0 {
 		return []callMessage{request}
 	}
-	reply := callMessage{Name: "reply", Size: f.ReplySize, Status: f.ReplyStatus, From: f.Form, To: f.Client, Kept: f.Reply != nil || f.ReplySize == 0}
+	reply := callMessage{
+		Name: "reply", Size: f.ReplySize, Status: f.ReplyStatus,
+		From: f.Form, To: f.Client, Kept: f.Reply != nil || f.ReplySize == 0,
+	}
 	if reply.Kept {
 		reply.explain(f.Translation.ExplainReply(f.Request, f.ReplyStatus, f.Reply))
 	}

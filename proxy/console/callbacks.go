@@ -25,7 +25,8 @@ type callbacksPage struct {
 	This      string // the address of the page
 	Next      string // the address of the next page; "" if this is the last one
 
-	ReplayAll, DropAll string // the addresses of decisions about all dead callbacks of the filter; "" if others are shown
+	// the addresses of decisions about all dead callbacks of the filter; "" if others are shown
+	ReplayAll, DropAll string
 
 	HasBills bool
 }
@@ -113,7 +114,8 @@ func (c *Console) partnerNames() []string {
 func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	f := callbackFilterOf(r.URL.Query())
 	page := callbacksPage{
-		Filter: f, This: "/deliveries?" + f.Encode(), Partners: c.partnerNames(), Ages: callbackAges, HasBills: c.options.Rollout != nil,
+		Filter: f, This: "/deliveries?" + f.Encode(), Partners: c.partnerNames(),
+		Ages: callbackAges, HasBills: c.options.Rollout != nil,
 	}
 	for _, u := range c.options.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
@@ -174,13 +176,12 @@ type callbackPage struct {
 
 // callback shows one callback with its attempts.
 func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
-	var page callbackPage
-	var err error
-	if page.Callback, err = ask(r, c.options.Callbacks.Callback, operate.CallbackRef{ID: r.PathValue("id")}); err != nil {
+	one, err := ask(r, c.options.Callbacks.Callback, operate.CallbackRef{ID: r.PathValue("id")})
+	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	page.HasBills = c.options.Rollout != nil
+	page := callbackPage{Callback: one, HasBills: c.options.Rollout != nil}
 	page.MayDrop = page.State == "dead"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered")
 	if done := r.URL.Query().Get("done"); slices.Contains(decisions, done) {
@@ -272,7 +273,10 @@ func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 	f.Del("state")
 	f.Del("after")
 	page := decisionPage{Do: do, Filter: f, Fields: c.selected(f)}
-	s := operate.Selection{Redelivery: operate.Redelivery{DryRun: true}, CallbackFilter: operate.CallbackFilter{Limit: operate.AtMost(countedMost + 1)}}
+	s := operate.Selection{
+		Redelivery:     operate.Redelivery{DryRun: true},
+		CallbackFilter: operate.CallbackFilter{Limit: operate.AtMost(countedMost + 1)},
+	}
 	err := operate.Decode(page.Fields, &s)
 	if err == nil {
 		err = c.decision(do)(r.Context(), s, func(p operate.Progress) {

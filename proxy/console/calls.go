@@ -122,17 +122,18 @@ type callFilter struct {
 	from, to time.Time
 }
 
-// filterKeys are the keys of a filter. The partner is a name, a part of it, or the first digits of the ID; the id is that of the call or of
-// its trace; slower is in milliseconds.
+// filterKeys are the keys of a filter. The partner is a name, a part of it, or the first digits of the ID; the id is
+// that of the call or of its trace; slower is in milliseconds.
 var filterKeys = []string{
-	"partner", "operation", "client", "form", "upstream", "route", "code", "bill", "id", "slower", "from", "to", "outcome", "before",
+	"partner", "operation", "client", "form", "upstream", "route",
+	"code", "bill", "id", "slower", "from", "to", "outcome", "before",
 }
 
 // longestFilter is the length of the longest value of a filter, in bytes. No value of a call is longer.
 const longestFilter = 128
 
-// callFilterOf reads the filter of a query. If it is not valid, problem is the key of a text and the filter is empty: a mistyped value may
-// be a key and is not shown.
+// callFilterOf reads the filter of a query. If it is not valid, problem is the key of a text and the filter is empty:
+// a mistyped value may be a key and is not shown.
 func (c *Console) callFilterOf(q url.Values) (f callFilter, problem string) {
 	f.Values = url.Values{}
 	for _, key := range filterKeys {
@@ -227,7 +228,8 @@ func (f callFilter) match(x *proxy.Finished) bool {
 		}
 	}
 	id := f.Get("id")
+	ofPartner := func(digits string) bool { return strings.HasPrefix(string(x.Partner), digits) }
 	return (id == "" || id == x.ID || id == x.TraceID) && x.Took >= f.slower &&
 		!x.At.Before(f.from) && (f.to.IsZero() || !x.At.After(f.to)) &&
-		(f.partners == nil || slices.ContainsFunc(f.partners, func(digits string) bool { return strings.HasPrefix(string(x.Partner), digits) }))
+		(f.partners == nil || slices.ContainsFunc(f.partners, ofPartner))
 }

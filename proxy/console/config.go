@@ -44,7 +44,8 @@ type reading struct {
 	err error
 }
 
-// Reloaded records the result of an attempt to read the config again, for the page of the config. Package server calls it.
+// Reloaded records the result of an attempt to read the config again, for the page of the config. Package server
+// calls it.
 func (c *Console) Reloaded(err error) { c.lastReading.Store(&reading{c.options.Now(), err}) }
 
 // config shows the config in force, and the result of the last reading.
@@ -68,7 +69,8 @@ func (c *Console) reload(w http.ResponseWriter, r *http.Request) {
 func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, status int) {
 	last := c.lastReading.Load()
 	page := configPage{
-		Sections: configSections(c.options.Config()), May: c.options.Reload != nil, At: last.at, Failed: last.err != nil,
+		Sections: configSections(c.options.Config()), May: c.options.Reload != nil,
+		At: last.at, Failed: last.err != nil,
 		Done: last.err == nil && r.URL.Query().Get("done") == "reload",
 	}
 	if problems := translate.Problems(nil); errors.As(last.err, &problems) {
@@ -130,7 +132,7 @@ func (s *configSection) add(key string, v reflect.Value) {
 	case fmt.Stringer:
 		text = strings.TrimPrefix(x.String(), "invalid IP")
 	default:
-		switch elem := v.Type(); {
+		switch {
 		case v.Kind() == reflect.Pointer && v.IsNil():
 		case v.Kind() == reflect.Pointer:
 			s.add(key, v.Elem())
@@ -138,7 +140,7 @@ func (s *configSection) add(key string, v reflect.Value) {
 		case v.Kind() == reflect.Struct:
 			s.addStruct(key+".", v)
 			return
-		case v.Kind() == reflect.Slice && v.Len() > 0 && elem.Elem().Kind() == reflect.Struct && !elem.Elem().Implements(reflect.TypeFor[fmt.Stringer]()):
+		case v.Kind() == reflect.Slice && v.Len() > 0 && isSection(v.Type().Elem()):
 			for i := range v.Len() {
 				s.add(key+"["+strconv.Itoa(i)+"]", v.Index(i))
 			}
@@ -151,6 +153,11 @@ func (s *configSection) add(key string, v reflect.Value) {
 		}
 	}
 	s.Keys = append(s.Keys, configKey{key, text, false})
+}
+
+// isSection reports whether the values of a type have keys of their own.
+func isSection(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && !t.Implements(reflect.TypeFor[fmt.Stringer]())
 }
 
 // addStruct adds the fields of a struct.

@@ -4,8 +4,9 @@
 //	proxy.New(config, proxy.Options{Finished: c.Finished})
 //	http.Handle("/", c)
 //
-// A Console is an http.Handler for the admin listener. It reads and changes through package operate, as the commands do, so both have
-// the same preconditions, limits and audit log. Its only state is a bounded ring of finished calls and the numbers of the last 60 minutes.
+// A Console is an http.Handler for the admin listener. It reads and changes through package operate, as the commands
+// do, so both have the same preconditions, limits and audit log. Its only state is a bounded ring of finished calls
+// and the numbers of the last 60 minutes.
 //
 // Every page works without scripts. The words are in text/, the pages in templates/.
 package console
@@ -69,7 +70,10 @@ func New(o Options) (*Console, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{options: o, mux: http.NewServeMux(), reading: map[string]bool{}, ring: newRing(o.Now()), window: newWindow(o.Now())}
+	c := &Console{
+		options: o, mux: http.NewServeMux(), reading: map[string]bool{},
+		ring: newRing(o.Now()), window: newWindow(o.Now()),
+	}
 	c.Reloaded(nil)
 	if err := c.preparePages(); err != nil {
 		return nil, err
@@ -94,8 +98,9 @@ type route struct {
 	reads   bool // a POST that changes nothing
 }
 
-// routes returns the routes. The paths of the admin API are those of package server: /metrics, /-/…, /rollout…, /callbacks…, /store…, /audit…;
-// a page must not begin with one of them. So the pages of callbacks are below /deliveries.
+// routes returns the routes. The paths of the admin API are those of package server: /metrics, /-/…, /rollout…,
+// /callbacks…, /store…, /audit…; a page must not begin with one of them. So the pages of callbacks are below
+// /deliveries.
 //
 //	/                     Overview
 //	/calls                Calls
@@ -222,7 +227,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// setHeaders sets the headers of every answer. The policy allows no inline script and no inline style, and nothing from elsewhere.
+// setHeaders sets the headers of every answer. The policy allows no inline script and no inline style, and nothing
+// from elsewhere.
 func setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "+
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")

@@ -29,7 +29,8 @@ type movePage struct {
 func (c *Console) move(do string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		page := movePage{
-			Do: do, Partner: r.PathValue("partner"), Stages: c.stages(), Stage: r.FormValue("stage"), Percent: r.FormValue("percent"),
+			Do: do, Partner: r.PathValue("partner"), Stages: c.stages(),
+			Stage: r.FormValue("stage"), Percent: r.FormValue("percent"),
 		}
 		if page.Stage != string(rollout.StageCanary) {
 			page.Percent = ""
@@ -138,7 +139,9 @@ func (c *Console) moveRoutes() (all []route) {
 		if slices.Contains(partnerChanges, do) {
 			path = "/partners/{partner}/" + do
 		}
-		all = append(all, route{pattern: "GET " + path, serve: c.move(do)}, route{pattern: "POST " + path, serve: c.move(do)})
+		for _, method := range []string{"GET ", "POST "} {
+			all = append(all, route{pattern: method + path, serve: c.move(do)})
+		}
 	}
 	return all
 }

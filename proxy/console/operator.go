@@ -51,7 +51,8 @@ func ask[In, Out any](r *http.Request, verb func(context.Context, In) (Out, erro
 // further ones.
 func problemOf(err error, also ...operate.Refusal) (text string, ok bool) {
 	refused := (*operate.Error)(nil)
-	if !errors.As(err, &refused) || !slices.Contains(append(also, operate.BadRequest, operate.Conflict), refused.Refusal) {
+	also = append(also, operate.BadRequest, operate.Conflict)
+	if !errors.As(err, &refused) || !slices.Contains(also, refused.Refusal) {
 		return "", false
 	}
 	return err.Error(), true

@@ -40,7 +40,10 @@ type attention struct {
 
 // overview shows the last 60 minutes, and what needs a person.
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
-	page := overviewPage{Upstreams: c.options.Gateway.Upstreams(), Table: c.tableVersion(), Store: c.storeKind(), File: c.options.Config().File}
+	page := overviewPage{
+		Upstreams: c.options.Gateway.Upstreams(), Table: c.tableVersion(),
+		Store: c.storeKind(), File: c.options.Config().File,
+	}
 	page.Rows, page.Total = c.window.summaries(c.options.Now())
 	page.Bars = bars(&page.Total)
 	if since := c.window.since; c.options.Now().Sub(since) < minutes*time.Minute {
@@ -115,7 +118,10 @@ func (a *attentions) upstreams(list []proxy.UpstreamStatus) {
 			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened.Local().Format(time.RFC3339))
 		}
 		if len(u.Unpaired) > 0 {
-			a.add(false, "unpaired-"+u.Name, "/calls?"+url.Values{"upstream": {u.Name}}.Encode(), "overview.unpaired_codes", u.Name, strings.Join(u.Unpaired, ", "))
+			a.add(
+				false, "unpaired-"+u.Name, "/calls?"+url.Values{"upstream": {u.Name}}.Encode(),
+				"overview.unpaired_codes", u.Name, strings.Join(u.Unpaired, ", "),
+			)
 		}
 	}
 }
@@ -138,7 +144,10 @@ func (a *attentions) rollout() *operate.Status {
 	case status.Stopped != nil && status.Unstored:
 		a.add(true, "stopped", "/partners", "overview.stopped_here", status.Stopped.By)
 	case status.Stopped != nil:
-		a.add(true, "stopped", "/partners", "overview.stopped", status.Stopped.By, status.Stopped.At.Local().Format(time.RFC3339))
+		a.add(
+			true, "stopped", "/partners", "overview.stopped",
+			status.Stopped.By, status.Stopped.At.Local().Format(time.RFC3339),
+		)
 	case status.Begun == nil && status.Started != nil:
 		a.add(false, "begin", "/partners", "overview.not_begun")
 	}
@@ -187,7 +196,8 @@ func atLeast(n operate.Number) string {
 
 // outcomes reports the calls of the last 60 minutes that failed or have an unknown outcome.
 func (a *attentions) outcomes(total summary) {
-	if total.Unknown > 0 && a.console.options.Rollout == nil { // with a rollout the ledger has those that nobody has resolved yet
+	// With a rollout the ledger has those that nobody has resolved yet.
+	if total.Unknown > 0 && a.console.options.Rollout == nil {
 		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", number(total.Unknown))
 	}
 	if total.Failed > 0 {

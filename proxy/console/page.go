@@ -60,7 +60,8 @@ func (c *Console) page(w http.ResponseWriter, r *http.Request, name string, data
 }
 
 func (c *Console) pageWithStatus(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
-	if status >= http.StatusBadRequest && r.URL.RawQuery != "" { // the link to the other language must not repeat a wrong value
+	// The link to the other language must not repeat a wrong value.
+	if status >= http.StatusBadRequest && r.URL.RawQuery != "" {
 		r = r.Clone(r.Context())
 		r.URL.RawQuery = ""
 	}
@@ -200,7 +201,8 @@ func (c *Console) partner(id any) template.HTML {
 	return template.HTML(html + `<code>` + template.HTMLEscapeString(full[:min(len(full), 12)]) + `</code></span>`)
 }
 
-// address returns the address of a page with an encoded query. The templates would escape the signs of a query that stands alone.
+// address returns the address of a page with an encoded query. The templates would escape the signs of a query that
+// stands alone.
 func address(path, query string) template.URL {
 	if query == "" {
 		return template.URL(path)

@@ -86,7 +86,8 @@ type partnerPage struct {
 
 // HasCodes reports whether the report has codes of answers.
 func (p partnerPage) HasCodes() bool {
-	return slices.ContainsFunc(p.Report.Verdicts, func(v evidence.Verdict) bool { return v.CallStats != nil && len(v.Codes) > 0 })
+	has := func(v evidence.Verdict) bool { return v.CallStats != nil && len(v.Codes) > 0 }
+	return slices.ContainsFunc(p.Report.Verdicts, has)
 }
 
 // historyShown is how many changes the page of a partner shows.

@@ -18,7 +18,8 @@ const (
 	maxOverlay  = 256 << 10
 )
 
-// A playgroundPage is the data of the page playground. It has what the visitor has pasted, which is never stored and never logged.
+// A playgroundPage is the data of the page playground. It has what the visitor has pasted, which is never stored and
+// never logged.
 type playgroundPage struct {
 	playgroundForm
 	Operations []string
@@ -28,8 +29,8 @@ type playgroundPage struct {
 	Notice     string // a key of text/
 }
 
-// A playgroundForm is what the visitor has filled in. From and To are the forms of the message: a reply goes from the form of the
-// upstream to that of the client.
+// A playgroundForm is what the visitor has filled in. From and To are the forms of the message: a reply goes from the
+// form of the upstream to that of the client.
 type playgroundForm struct {
 	Operation, Message string
 	From, To           translate.Form
@@ -55,7 +56,8 @@ func (p playgroundPage) Directions() []playgroundForm {
 	return list
 }
 
-// playground translates a document that the visitor has pasted. It is sent with POST, so that it is in no address and in no log.
+// playground translates a document that the visitor has pasted. It is sent with POST, so that it is in no address and
+// in no log.
 func (c *Console) playground(w http.ResponseWriter, r *http.Request) {
 	table := c.options.Config().Table
 	err := r.ParseForm()
@@ -138,8 +140,8 @@ func (c *Console) refuseDocument(w http.ResponseWriter, r *http.Request, p *play
 	c.pageWithStatus(w, r, status, "playground", p)
 }
 
-// fill takes the fields of the form. A missing operation, message or direction becomes the first that the table has, so a link to the page
-// can leave out any.
+// fill takes the fields of the form. A missing operation, message or direction becomes the first that the table has,
+// so a link to the page can leave out any.
 func (p *playgroundPage) fill(t *translate.Table, values url.Values) {
 	value := func(name string) string { return lines(values.Get(name)) }
 	p.Forms = t.Forms()
@@ -192,7 +194,8 @@ func (p *playgroundPage) fillExample(t *translate.Table) {
 	case t.Callback() != nil && p.Operation == p.Callback:
 		p.Document = pretty(t.Callback().Example(p.From, p.To))
 	case translation != nil && p.Reply():
-		p.Request, p.Document = pretty(translation.Example(translate.Request)), pretty(translation.Example(translate.Reply))
+		p.Request = pretty(translation.Example(translate.Request))
+		p.Document = pretty(translation.Example(translate.Reply))
 	case translation != nil:
 		p.Document = pretty(translation.Example(translate.Request))
 	}
@@ -212,7 +215,8 @@ func (p *playgroundPage) fillShape(call *call) {
 	case call.Translation == nil:
 	case p.Reply():
 		p.From, p.To, p.Status = upstream, call.Client, strconv.Itoa(cmp.Or(call.ReplyStatus, http.StatusOK))
-		p.Request, shape = pretty(call.Translation.ShapeRequest(call.Request)), call.Translation.ShapeReply(call.Request, call.Reply)
+		p.Request = pretty(call.Translation.ShapeRequest(call.Request))
+		shape = call.Translation.ShapeReply(call.Request, call.Reply)
 	default:
 		shape = call.Translation.ShapeRequest(call.Request)
 	}

@@ -37,8 +37,8 @@ type ring struct {
 	last  uint64 // the number of the newest call
 }
 
-// newRing returns an empty ring. Its first number depends on the time, so that an address of a page does not name another call after
-// a restart.
+// newRing returns an empty ring. Its first number depends on the time, so that an address of a page does not name
+// another call after a restart.
 func newRing(now time.Time) *ring {
 	return &ring{last: uint64(now.UnixMicro())}
 }
@@ -89,8 +89,8 @@ func (c *call) row() *call {
 	return copied
 }
 
-// list returns the calls that match, the newest first: at most limit of those with a number below before, if before is not 0. more
-// reports whether there are older ones.
+// list returns the calls that match, the newest first: at most limit of those with a number below before, if before
+// is not 0. more reports whether there are older ones.
 func (r *ring) list(match func(*proxy.Finished) bool, before uint64, limit int) (found []*call, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

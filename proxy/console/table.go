@@ -77,7 +77,8 @@ func newTablePage(t *translate.Table, query string, shown func(translate.Details
 	p := &tablePage{Query: strings.ToValidUTF8(query, ""), Forms: t.Forms(), shown: shown}
 	words := strings.Fields(strings.ToLower(p.Query))
 	for _, o := range t.Operations() {
-		p.add(words, tableOperation{Name: o.Name, Paths: [2]string{o.Path(p.Forms[0]), o.Path(p.Forms[1])}, Effect: o.Effect}, o.Fields())
+		paths := [2]string{o.Path(p.Forms[0]), o.Path(p.Forms[1])}
+		p.add(words, tableOperation{Name: o.Name, Paths: paths, Effect: o.Effect}, o.Fields())
 	}
 	if callback := t.Callback(); callback != nil {
 		p.add(words, tableOperation{Name: callback.Name(), Method: callback.Method()}, callback.Fields())
@@ -113,8 +114,10 @@ func (p *tablePage) add(words []string, o tableOperation, fields []translate.Fie
 		}
 		row := p.row(f)
 		about := p.shown(translate.Details{{Format: row.About}})
-		if !matches(words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, about, string(f.Class),
-			f.Detail.String(), p.shown(f.Detail)) {
+		if !matches(
+			words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, about,
+			string(f.Class), f.Detail.String(), p.shown(f.Detail),
+		) {
 			continue
 		}
 		i := slices.IndexFunc(o.Messages, func(m tableMessage) bool { return m.Name == name })
@@ -155,6 +158,7 @@ func (r *tableRow) merge(other tableRow) {
 // matches reports whether every word is in one of the texts.
 func matches(words []string, texts ...string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool {
-		return !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) })
+		has := func(text string) bool { return strings.Contains(strings.ToLower(text), word) }
+		return !slices.ContainsFunc(texts, has)
 	})
 }

@@ -22,8 +22,8 @@ import (
 // languages are those of the pages. The first is the default.
 var languages = []string{"en", "ko"}
 
-// The texts are in text/*.yaml, one row for each key, with all languages. In meanings.yaml the key is the English text of the table, or the
-// format of a [translate.Detail].
+// The texts are in text/*.yaml, one row for each key, with all languages. In meanings.yaml the key is the English
+// text of the table, or the format of a [translate.Detail].
 //
 //go:embed text/*.yaml
 var textFiles embed.FS
@@ -146,7 +146,10 @@ func (c *Console) switchLanguage(w http.ResponseWriter, r *http.Request) bool {
 	if chosen == "" {
 		return false
 	}
-	http.SetCookie(w, &http.Cookie{Name: languageCookie, Value: chosen, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil})
+	http.SetCookie(w, &http.Cookie{
+		Name: languageCookie, Value: chosen, Path: "/", MaxAge: 365 * 24 * 3600,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil,
+	})
 	query.Del("lang")
 	to := url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
 	http.Redirect(w, r, localPath(to.String()), http.StatusSeeOther)

@@ -16,8 +16,8 @@ type Visitor struct {
 
 type visitorKey struct{}
 
-// WithVisitor returns a context for the requests of a visitor. Package server calls it after it has checked the token or the session. If
-// Options.Access is set, a request without a visitor gets the page for signing in.
+// WithVisitor returns a context for the requests of a visitor. Package server calls it after it has checked the token
+// or the session. If Options.Access is set, a request without a visitor gets the page for signing in.
 func WithVisitor(ctx context.Context, v Visitor) context.Context {
 	return context.WithValue(ctx, visitorKey{}, v)
 }
@@ -29,8 +29,8 @@ func visitorOf(r *http.Request) Visitor {
 
 // Access signs visitors in and out.
 type Access interface {
-	// SignIn returns 200 and sets the cookie of a session if the token is right, otherwise 401, or 429 after too many wrong tokens. It
-	// writes no body.
+	// SignIn returns 200 and sets the cookie of a session if the token is right, otherwise 401, or 429 after too many
+	// wrong tokens. It writes no body.
 	SignIn(w http.ResponseWriter, r *http.Request, token string) (status int)
 	// SignOut ends the session.
 	SignOut(w http.ResponseWriter, r *http.Request)
@@ -90,7 +90,8 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 // localPath returns the path and query of a URL on this listener, or "/". A browser reads \ as /.
 func localPath(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.Contains(next, `\`) {
+	absolute := err != nil || u.Scheme != "" || u.Host != "" || u.User != nil
+	if absolute || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.Contains(next, `\`) {
 		return "/"
 	}
 	return u.RequestURI()

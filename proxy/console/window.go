@@ -140,7 +140,8 @@ func (s *summary) count(at *slot, minute int) {
 	}
 }
 
-// A histogram counts durations. Its buckets are eighths of powers of two in microseconds, so a quantile is exact to 7 %.
+// A histogram counts durations. Its buckets are eighths of powers of two in microseconds, so a quantile is exact
+// to 7 %.
 type histogram [28 * 8]uint32
 
 func bucketOf(d time.Duration) int {

@@ -43,7 +43,8 @@ func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 // entry returns an entry of the audit log.
 func (o *Operator) entry(c store.Change) Change {
 	e := Change{
-		Revision: c.Revision, Action: string(c.Action), By: c.By, At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To,
+		Revision: c.Revision, Action: string(c.Action), By: c.By,
+		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To,
 	}
 	for name := range strings.SplitSeq(c.Overridden, ",") {
 		if name != "" {
@@ -74,7 +75,8 @@ func (o *Operator) BackedUp(_ context.Context, b Backup) (struct{}, error) {
 	return struct{}{}, err
 }
 
-// Record records in the audit log what changes nothing in the store. What is recorded has happened: a failure is logged.
+// Record records in the audit log what changes nothing in the store. What is recorded has happened: a failure is
+// logged.
 func (o *Operator) Record(c store.Change) error {
 	if o.Store == nil {
 		return nil
@@ -84,7 +86,10 @@ func (o *Operator) Record(c store.Change) error {
 	c.At = o.Now()
 	err := o.Store.Record(ctx, c)
 	if err != nil {
-		o.Logger.Error("the audit log lacks an entry: the store did not record it", "action", c.Action, "by", c.By, "error", err.Error())
+		o.Logger.Error(
+			"the audit log lacks an entry: the store did not record it",
+			"action", c.Action, "by", c.By, "error", err.Error(),
+		)
 	}
 	return err
 }

@@ -36,10 +36,11 @@ type Bill struct {
 
 // A LedgerBill is a bill's row in the ledger. If the ledger does not have the bill, Owner is where its write was sent.
 type LedgerBill struct {
-	Owner   string     `json:"owner"`
-	State   string     `json:"state,omitempty"`   // pending, owned, released; none if the ledger does not have the bill
-	Since   *time.Time `json:"since,omitempty"`   // since when it is in this state
-	Open    int        `json:"open,omitempty"`    // creates that were not completed: under way, or interrupted by the end of their gateway
+	Owner string     `json:"owner"`
+	State string     `json:"state,omitempty"` // pending, owned, released; none if the ledger does not have the bill
+	Since *time.Time `json:"since,omitempty"` // since when it is in this state
+	// creates that were not completed: under way, or interrupted by the end of their gateway
+	Open    int        `json:"open,omitempty"`
 	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome
 	Ends    *time.Time `json:"ends,omitempty"`    // when the bill ends
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
@@ -80,8 +81,8 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		return b, err
 	}
 	backends := o.Rollout.Settings().Backends[:]
-	owned := record && b.Ledger != nil && b.Ledger.State != string(store.Released) && slices.Contains(backends, b.Ledger.Owner)
-	if owned {
+	owned := record && b.Ledger != nil && b.Ledger.State != string(store.Released)
+	if owned = owned && slices.Contains(backends, b.Ledger.Owner); owned {
 		backends = []string{b.Ledger.Owner}
 	}
 	as := rollout.Credentials{Partner: b.id, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
@@ -117,7 +118,10 @@ func (o *Operator) inLedger(ctx context.Context, b *Bill) error {
 }
 
 func ledgerBill(row store.Owner) LedgerBill {
-	return LedgerBill{row.Upstream, string(row.State), known(row.Changed), row.Open, row.Uncertain, known(row.Ends), known(row.Ended)}
+	return LedgerBill{
+		row.Upstream, string(row.State), known(row.Changed),
+		row.Open, row.Uncertain, known(row.Ends), known(row.Ended),
+	}
 }
 
 // recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the

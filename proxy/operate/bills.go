@@ -38,14 +38,15 @@ type BillLine struct {
 
 // An UnknownWrite is a write that ended without an answer.
 type UnknownWrite struct {
-	Operation string     `json:"operation"`
-	Upstream  string     `json:"upstream"`          // where it was sent, and where the last read was
-	Request   string     `json:"request,omitempty"` // the id of the call in the access log. None for a create that was interrupted by the end of its gateway
-	At        time.Time  `json:"at"`
-	Result    string     `json:"result"` // of the last read; one of ResultTexts, "not asked" or "at both backends"
-	State     string     `json:"bill_state,omitempty"`
-	Amount    string     `json:"amount,omitempty"`
-	ReadAt    *time.Time `json:"read_at,omitempty"`
+	Operation string `json:"operation"`
+	Upstream  string `json:"upstream"` // where it was sent, and where the last read was
+	// the id of the call in the access log. None for a create that was interrupted by the end of its gateway
+	Request string     `json:"request,omitempty"`
+	At      time.Time  `json:"at"`
+	Result  string     `json:"result"` // of the last read; one of ResultTexts, "not asked" or "at both backends"
+	State   string     `json:"bill_state,omitempty"`
+	Amount  string     `json:"amount,omitempty"`
+	ReadAt  *time.Time `json:"read_at,omitempty"`
 }
 
 // Bills lists bills of the ledger.
@@ -53,7 +54,9 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 	if err := o.needStore(); err != nil {
 		return answer, err
 	}
-	f := store.BillFilter{Bill: b.Bill, Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime}
+	f := store.BillFilter{
+		Bill: b.Bill, Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime,
+	}
 	if f.Limit, err = b.within(listedMost); err != nil {
 		return answer, err
 	}
@@ -84,7 +87,9 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 	return answer, nil
 }
 
-var errUnlisted = errors.New("the ledger is too large to search it within " + short(storeTimeout/2) + ": name a partner")
+var errUnlisted = errors.New(
+	"the ledger is too large to search it within " + short(storeTimeout/2) + ": name a partner",
+)
 
 // listBills reads the ledger.
 func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilter) ([]store.ListedBill, int, error) {
@@ -108,7 +113,8 @@ func (o *Operator) lineOf(b store.ListedBill) BillLine {
 	if w := b.Write; w.Operation != "" {
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,
-			Result: cmp.Or(w.Read.Finding, rollout.NotAsked), State: w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),
+			Result: cmp.Or(w.Read.Finding, rollout.NotAsked),
+			State:  w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),
 		}
 	}
 	return line

@@ -120,7 +120,9 @@ func (o *Operator) Board(ctx context.Context, p BoardPage) (answer Board, err er
 }
 
 // column is a page of the partners of a stage.
-func (o *Operator) column(ctx context.Context, stage rollout.Stage, all []PartnerStatus, after partner.ID, limit int) (Column, error) {
+func (o *Operator) column(
+	ctx context.Context, stage rollout.Stage, all []PartnerStatus, after partner.ID, limit int,
+) (Column, error) {
 	c := Column{Stage: stage, Number: len(all), Partners: []Card{}}
 	slices.SortFunc(all, byName)
 	if after != "" {

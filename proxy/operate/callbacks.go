@@ -32,13 +32,17 @@ type Callback struct {
 	Form     string     `json:"form"`
 	Address  string     `json:"address"`
 	Type     string     `json:"content_type"`
-	Size     int        `json:"size,omitempty"`         // of the body, in bytes; only of a single callback
-	Deleted  *time.Time `json:"body_deleted,omitempty"` // when the body was deleted: the callback cannot be delivered again
-	Says     string     `json:"bill_state,omitempty"`   // the state of the bill in the body, if the table knows it; only for a single callback
-	Digest   string     `json:"digest,omitempty"`       // SHA-256 of the upstream's body in canonical form; only of a single callback
-	Repeats  int        `json:"repeats,omitempty"`      // how often the upstream sent it again; these were acknowledged, and not delivered
-	Repeated *time.Time `json:"repeated,omitempty"`     // when it did so last
-	Cursor   int64      `json:"cursor"`                 // for after
+	Size     int        `json:"size,omitempty"` // of the body, in bytes; only of a single callback
+	// when the body was deleted: the callback cannot be delivered again
+	Deleted *time.Time `json:"body_deleted,omitempty"`
+	// the state of the bill in the body, if the table knows it; only for a single callback
+	Says string `json:"bill_state,omitempty"`
+	// SHA-256 of the upstream's body in canonical form; only of a single callback
+	Digest string `json:"digest,omitempty"`
+	// how often the upstream sent it again; these were acknowledged, and not delivered
+	Repeats  int        `json:"repeats,omitempty"`
+	Repeated *time.Time `json:"repeated,omitempty"` // when it did so last
+	Cursor   int64      `json:"cursor"`             // for after
 
 	// History are the last attempts, in their order; only of a single callback. Attempts that were cut off are missing.
 	History []Attempt `json:"history,omitempty"`
@@ -86,11 +90,14 @@ func refused(err error) error {
 	case errors.Is(err, store.ErrFilter), errors.Is(err, store.ErrAmbiguous):
 		return badRequest("%v", err)
 	case errors.Is(err, store.ErrNotFound):
-		return &Error{Refusal: NotFound, Text: "there is no callback with this id, or it was removed after callbacks.retention"}
+		return &Error{
+			Refusal: NotFound, Text: "there is no callback with this id, or it was removed after callbacks.retention",
+		}
 	case errors.Is(err, store.ErrState):
 		return conflict("%v", err)
 	case errors.Is(err, store.ErrErased):
-		return conflict("the body of the callback was deleted, as callbacks.keep_bodies after its delivery are over: it cannot be delivered again")
+		return conflict("the body of the callback was deleted, as callbacks.keep_bodies after its delivery are over: " +
+			"it cannot be delivered again")
 	}
 	return err
 }
@@ -98,7 +105,8 @@ func refused(err error) error {
 // A CallbackPage is a part of the list of callbacks.
 type CallbackPage struct {
 	Callbacks []Callback `json:"callbacks"`
-	Next      int64      `json:"next,omitempty"` // for After; 0 if there are no more. A page can be empty although there are more.
+	// for After; 0 if there are no more. A page can be empty although there are more.
+	Next int64 `json:"next,omitempty"`
 }
 
 // Callbacks lists callbacks, the newest first, in bounded time: a part of the list, and where the next one begins.
@@ -159,7 +167,9 @@ func (o *Operator) Callback(ctx context.Context, ref CallbackRef) (Callback, err
 	one := o.callback(c)
 	one.Size, one.Digest, one.Says = len(c.Body), fmt.Sprintf("%x", c.Digest), o.Relay.StateIn(c)
 	for _, a := range attempts {
-		one.History = append(one.History, Attempt{a.Number, a.Ended, a.Took.Seconds(), a.Status, a.Code, a.Outcome, a.Reason})
+		one.History = append(
+			one.History, Attempt{a.Number, a.Ended, a.Took.Seconds(), a.Status, a.Code, a.Outcome, a.Reason},
+		)
 	}
 	return one, nil
 }
@@ -242,7 +252,10 @@ func (o *Operator) decide(
 	if err != nil {
 		step.Error = err.Error()
 	}
-	o.Logger.Warn("callbacks "+what, "count", step.Done, "by", s.By, "partner", f.PartnerPrefix.Short(), "bill", f.Bill, "upstream", f.Upstream)
+	o.Logger.Warn(
+		"callbacks "+what, "count", step.Done, "by", s.By,
+		"partner", f.PartnerPrefix.Short(), "bill", f.Bill, "upstream", f.Upstream,
+	)
 	o.Relay.Wake()
 	progress(step)
 	return nil
@@ -323,9 +336,12 @@ func (o *Operator) callbacks(found []store.Callback) []Callback {
 
 func (o *Operator) callback(c store.Callback) Callback {
 	one := Callback{
-		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(), Name: o.name(c.Partner), Bill: c.Bill, Upstream: c.Upstream,
-		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt), Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
-		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased), Repeats: c.Repeats, Repeated: known(c.Repeated),
+		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(),
+		Name: o.name(c.Partner), Bill: c.Bill, Upstream: c.Upstream,
+		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt),
+		Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
+		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased),
+		Repeats: c.Repeats, Repeated: known(c.Repeated),
 	}
 	if c.State == store.Waiting {
 		one.Next = known(c.Next)

@@ -30,7 +30,10 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	}
 	reasons, err := o.Rollout.Preconditions().AgainstStop(ctx, within)
 	if err != nil { // the kill switch must work without the store, too
-		o.Logger.Error("the calls that the old backend cannot carry could not be looked up before the stop", "error", err.Error())
+		o.Logger.Error(
+			"the calls that the old backend cannot carry could not be looked up before the stop",
+			"error", err.Error(),
+		)
 	}
 	if err := c.override(reasons, s.Force); err != nil {
 		ctx, cancel := context.WithTimeout(ctx, rollout.PreconditionsWithin/6)
@@ -92,7 +95,9 @@ func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
 func (o *Operator) alreadyStopped(ctx context.Context, first store.Declaration) (Change, error) {
 	err := o.Rollout.Follow(context.WithoutCancel(ctx))
 	if err != nil {
-		err = fmt.Errorf("the rollout is stopped already, but not yet on this gateway, which could not read it: %w", err)
+		err = fmt.Errorf(
+			"the rollout is stopped already, but not yet on this gateway, which could not read it: %w", err,
+		)
 	}
 	return Change{
 		Revision: o.Rollout.Revision(), Action: string(store.Stopped), By: first.By, At: first.At, Already: true,
@@ -144,7 +149,9 @@ func (o *Operator) Moved(ctx context.Context, m MovedUpstream) (Change, error) {
 		names = append(names, u.Name)
 	}
 	if !slices.Contains(names, m.Upstream) {
-		return Change{}, badRequest("there is no upstream %q in the config: the upstreams are %s", m.Upstream, strings.Join(names, ", "))
+		return Change{}, badRequest(
+			"there is no upstream %q in the config: the upstreams are %s", m.Upstream, strings.Join(names, ", "),
+		)
 	}
 	c, err := o.declare(ctx, m.Author, store.Moved, func(ctx context.Context, c Change) error {
 		return o.Store.AllowMove(ctx, m.Upstream, c.By, c.At)
@@ -175,9 +182,13 @@ func (o *Operator) Begin(ctx context.Context, d Decision) (c Change, err error) 
 	case err != nil:
 		return c, err
 	case !decided.Begun.At.IsZero():
-		return c, conflict("Not changed: the rollout was begun at %s by %s.", decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By)
+		return c, conflict(
+			"Not changed: the rollout was begun at %s by %s.",
+			decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By,
+		)
 	}
-	return o.commit(ctx, c, o.Rollout.Preconditions().AgainstBegin(ctx), d.Force, func(ctx context.Context, c Change) error {
+	reasons := o.Rollout.Preconditions().AgainstBegin(ctx)
+	return o.commit(ctx, c, reasons, d.Force, func(ctx context.Context, c Change) error {
 		return o.Store.Begin(ctx, c.By, c.At, c.overridden())
 	})
 }
@@ -204,7 +215,8 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 		}
 	}
 	c.about(o, id, All)
-	return o.commit(ctx, c, o.Rollout.Preconditions().AgainstReset(ctx, id), r.Force, func(ctx context.Context, c Change) error {
+	reasons := o.Rollout.Preconditions().AgainstReset(ctx, id)
+	return o.commit(ctx, c, reasons, r.Force, func(ctx context.Context, c Change) error {
 		err := o.Store.ResetCounts(ctx, id, c.By, c.At, c.overridden())
 		if err == nil {
 			o.Rollout.Counts().Forget(id)

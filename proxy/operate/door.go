@@ -32,14 +32,14 @@ import (
 //	POST /rollout/begin?by=&force=REASONS                        [Operator.Begin]
 //	POST /rollout/moved?upstream=&by=                            [Operator.Moved]
 //	POST /rollout/reset?partner=&by=&force=REASONS               [Operator.Reset]
-//	GET  /rollout/bill?partner=&bill=&member=&merchant=          [Operator.Bill]; POST with {"key": …} instead of partner
+//	GET  /rollout/bill?partner=&bill=&member=&merchant=          [Operator.Bill]; or POST with {"key": …}
 //	POST /rollout/read?partner=&bill=&member=&merchant=          [Operator.Read]; or with {"key": …}
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&doubled=true&limit=   [Operator.Bills]
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
 //	GET  /callbacks/counts?at_most=                              [Operator.Counts]
 //	GET  /callbacks/{id}                                         [Operator.Callback]
-//	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.Replay] by a filter; the answer has a line of Progress per batch
+//	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.Replay]; a line of Progress per batch
 //	POST /callbacks/drop?by=&dry_run=true&…                      [Operator.Drop]
 //	POST /callbacks/{id}/assign?by=&lost=&url=                   [Operator.AssignAddress]
 //	POST /callbacks/{id}/replay?by=&dry_run=true                 [Operator.ReplayOne]
@@ -62,7 +62,8 @@ func (o *Operator) Handler() http.Handler {
 	handle(audit, "GET /audit", o.Audit)
 	of := func(name string, there bool, within time.Duration) (door, bool) {
 		if !there {
-			m.PathPrefix("/" + name).HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fail(w, r, noSection(name)) })
+			none := func(w http.ResponseWriter, r *http.Request) { fail(w, r, noSection(name)) }
+			m.PathPrefix("/" + name).HandlerFunc(none)
 		}
 		return door{m, within}, there
 	}
@@ -170,7 +171,10 @@ func Decode(given url.Values, in any) error {
 			err = json.Unmarshal(one, in)
 		}
 		if err != nil || isLiteral && text == "null" { // which JSON takes for every type
-			return badRequest("%s cannot be %q: numbers are whole, flags are true or false, times are like %s", name, text, exampleTime)
+			return badRequest(
+				"%s cannot be %q: numbers are whole, flags are true or false, times are like %s",
+				name, text, exampleTime,
+			)
 		}
 	}
 	return nil

@@ -64,26 +64,31 @@ func (o *Operator) begin(d Decision, action store.Action, preview bool) (c Chang
 
 // A Change is a decision that was made, or its preview.
 type Change struct {
-	Revision    int64                    `json:"revision"`
-	Action      string                   `json:"action"`
-	By          string                   `json:"by"`
-	At          time.Time                `json:"at"`
-	Partner     string                   `json:"partner,omitempty"` // "default" for all without a stage of their own
-	Name        string                   `json:"name,omitempty"`    // of the partner
-	From        string                   `json:"from,omitempty"`    // in the audit log, left out if the partner had no stage of its own
-	FromPercent *int                     `json:"from_percent,omitempty"`
-	To          string                   `json:"to,omitempty"`
-	ToPercent   *int                     `json:"to_percent,omitempty"`
-	Forced      bool                     `json:"forced,omitempty"`
-	Overridden  []rollout.ReasonKind     `json:"overridden,omitempty"` // the kinds of the reasons that were overridden, if Forced
-	Already     bool                     `json:"already,omitempty"`    // nothing was changed: this is the earlier change
-	Effect      *Effect                  `json:"effect,omitempty"`     // of canary
-	Warning     string                   `json:"warning,omitempty"`    // what the operator should know of the change
-	WarningNote evidence.Note            `json:"-"`                    // the same without words
-	Subject     string                   `json:"subject,omitempty"`    // the bill that was assigned, the upstream that may move
-	Preview     bool                     `json:"preview,omitempty"`    // nothing was changed: this is what would change
-	Reasons     []rollout.BlockingReason `json:"reasons,omitzero"`     // against the change, of a preview
-	Unstored    string                   `json:"unstored,omitempty"`   // why a stop could not be stored: it is in effect on this gateway alone
+	Revision int64     `json:"revision"`
+	Action   string    `json:"action"`
+	By       string    `json:"by"`
+	At       time.Time `json:"at"`
+	Partner  string    `json:"partner,omitempty"` // "default" for all without a stage of their own
+	Name     string    `json:"name,omitempty"`    // of the partner
+	// in the audit log, left out if the partner had no stage of its own
+	From        string `json:"from,omitempty"`
+	FromPercent *int   `json:"from_percent,omitempty"`
+	To          string `json:"to,omitempty"`
+	ToPercent   *int   `json:"to_percent,omitempty"`
+	Forced      bool   `json:"forced,omitempty"`
+	// the kinds of the reasons that were overridden, if Forced
+	Overridden []rollout.ReasonKind `json:"overridden,omitempty"`
+	// nothing was changed: this is the earlier change
+	Already     bool          `json:"already,omitempty"`
+	Effect      *Effect       `json:"effect,omitempty"`  // of canary
+	Warning     string        `json:"warning,omitempty"` // what the operator should know of the change
+	WarningNote evidence.Note `json:"-"`                 // the same without words
+	// the bill that was assigned, the upstream that may move
+	Subject string                   `json:"subject,omitempty"`
+	Preview bool                     `json:"preview,omitempty"` // nothing was changed: this is what would change
+	Reasons []rollout.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
+	// why a stop could not be stored: it is in effect on this gateway alone
+	Unstored string `json:"unstored,omitempty"`
 }
 
 // Old returns the stage before the change, for people.
@@ -120,7 +125,8 @@ func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 // commit makes a change, unless there are reasons against it that force does not name. It has a timeout of its own: the
 // checks before may have used up the first one, and the kill switch must work then, too.
 func (o *Operator) commit(
-	ctx context.Context, c Change, reasons []rollout.BlockingReason, force Force, change func(context.Context, Change) error,
+	ctx context.Context, c Change, reasons []rollout.BlockingReason,
+	force Force, change func(context.Context, Change) error,
 ) (Change, error) {
 	if err := c.override(reasons, force); err != nil {
 		return c, err
@@ -149,7 +155,9 @@ func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 	}
 	o.Logger.Warn("the rollout was changed", what...)
 	if err := o.Rollout.Follow(context.WithoutCancel(ctx)); err != nil {
-		return c, fmt.Errorf("the change is stored, but not yet in effect on this gateway, which could not read it: %w", err)
+		return c, fmt.Errorf(
+			"the change is stored, but not yet in effect on this gateway, which could not read it: %w", err,
+		)
 	}
 	c.Revision = o.Rollout.Revision()
 	return c, nil
@@ -265,7 +273,8 @@ func (o *Operator) Unset(ctx context.Context, u Unset) (c Change, err error) {
 	from, own := stages[partner]
 	to, missing := stages[""], "the partner has no stage of its own: the default applies to it"
 	if partner == "" { // the default goes back to that of the config
-		own, to, missing = to.At != nil, o.stages(store.Rollout{})[""], "no default was set: the default of the config applies"
+		own, to = to.At != nil, o.stages(store.Rollout{})[""]
+		missing = "no default was set: the default of the config applies"
 	}
 	if !own {
 		return c, &Error{Refusal: NotFound, Text: missing}

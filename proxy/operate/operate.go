@@ -114,8 +114,8 @@ func Explain(err error) error {
 	if !errors.As(err, &b) {
 		return err
 	}
-	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, run billbridge rollout set --default "+
-		"--stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s", b.To, b.From,
+	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, "+
+		"run billbridge rollout set --default --stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s", b.To, b.From,
 		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(worded(b.Reasons)))
 }
 
@@ -131,7 +131,8 @@ func withNewTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 // needStore refuses what depends on a store if there is none.
 func (o *Operator) needStore() error {
 	if o.Store == nil {
-		return conflict("the config has no store, so the stages are those of the config and cannot be changed while the gateway runs")
+		return conflict("the config has no store, so the stages are those of the config " +
+			"and cannot be changed while the gateway runs")
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ type Report struct {
 	Partners   []PartnerStatus    `json:"partners"`
 	Uncounted  string             `json:"uncounted,omitempty"` // why the numbers of bills are missing
 	Verdicts   []evidence.Verdict `json:"verdicts"`            // each partner by its short hash
-	Lost       int                `json:"lost"`                // comparisons that were not counted, over the limit of counts
+	// comparisons that were not counted, over the limit of counts
+	Lost int `json:"lost"`
 }
 
 // newReport makes the report of what was counted until a time.

@@ -14,17 +14,22 @@ import (
 
 // A Status is the state of a rollout, as the operator sees it.
 type Status struct {
-	Old          string       `json:"old"` // the two upstreams
-	New          string       `json:"new"`
-	Bills        string       `json:"bills"`
-	Split        string       `json:"split"`  // what canary takes a percentage of
-	Settle       string       `json:"settle"` // the settling period: how long a partner must have been seen before it leaves the old backend
-	Stopped      *Declared    `json:"stopped,omitempty"`
-	Unstored     bool         `json:"unstored,omitempty"` // it is stopped on this gateway only, because the stop could not be stored yet
-	Restored     *Declared    `json:"restored,omitempty"`
-	Begun        *Declared    `json:"begun,omitempty"`         // nil before: both backends are probed for every bill that the store does not know
-	Started      *time.Time   `json:"started,omitempty"`       // before it has begun: since when the rollout runs on this store
-	RefusedUntil *time.Time   `json:"refused_until,omitempty"` // until then creates that depend on "no such bill" are refused
+	Old   string `json:"old"` // the two upstreams
+	New   string `json:"new"`
+	Bills string `json:"bills"`
+	Split string `json:"split"` // what canary takes a percentage of
+	// the settling period: how long a partner must have been seen before it leaves the old backend
+	Settle  string    `json:"settle"`
+	Stopped *Declared `json:"stopped,omitempty"`
+	// it is stopped on this gateway only, because the stop could not be stored yet
+	Unstored bool      `json:"unstored,omitempty"`
+	Restored *Declared `json:"restored,omitempty"`
+	// nil before: both backends are probed for every bill that the store does not know
+	Begun *Declared `json:"begun,omitempty"`
+	// before it has begun: since when the rollout runs on this store
+	Started *time.Time `json:"started,omitempty"`
+	// until then creates that depend on "no such bill" are refused
+	RefusedUntil *time.Time   `json:"refused_until,omitempty"`
 	Default      StageSetting `json:"default"`
 
 	Backends []Backend     `json:"backends,omitempty"` // all upstreams that the store knows
@@ -32,10 +37,13 @@ type Status struct {
 	Store    string        `json:"store,omitempty"`  // why it cannot be written to
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
-	Failing   int             `json:"failing_partners,omitempty"` // partners with a verdict FAIL, when the metrics were last computed
-	Uncounted string          `json:"uncounted,omitempty"`        // why the numbers of bills are missing
-	Partners  []PartnerStatus `json:"partners"`                   // a page of those that were seen, have a stage of their own or a bill in the ledger
-	Next      string          `json:"next,omitempty"`             // there are more partners: the value of after for the next page
+	// partners with a verdict FAIL, when the metrics were last computed
+	Failing   int    `json:"failing_partners,omitempty"`
+	Uncounted string `json:"uncounted,omitempty"` // why the numbers of bills are missing
+	// a page of those that were seen, have a stage of their own or a bill in the ledger
+	Partners []PartnerStatus `json:"partners"`
+	// there are more partners: the value of after for the next page
+	Next string `json:"next,omitempty"`
 
 	UncountedNote evidence.Note `json:"-"` // Uncounted without words
 }
@@ -124,14 +132,16 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	}
 	s := o.Rollout.Settings()
 	answer = Status{
-		Old: s.Backends[evidence.Old], New: s.Backends[evidence.New], Bills: string(s.Config.Bills), Split: string(s.Config.Split),
+		Old: s.Backends[evidence.Old], New: s.Backends[evidence.New],
+		Bills: string(s.Config.Bills), Split: string(s.Config.Split),
 		Settle: short(time.Duration(s.Config.Settle)), Reload: o.reload.Load(), Failing: o.Rollout.Failing(),
 	}
 	decided, err := o.decided(ctx)
 	if err != nil {
 		return Status{}, err
 	}
-	answer.Stopped, answer.Restored, answer.Begun = declared(decided.Stopped), declared(decided.Restored), declared(decided.Begun)
+	answer.Stopped, answer.Restored = declared(decided.Stopped), declared(decided.Restored)
+	answer.Begun = declared(decided.Begun)
 	if pending := o.Rollout.Stopping(); pending != nil && answer.Stopped == nil {
 		answer.Stopped, answer.Unstored = declared(*pending), true
 	}
@@ -243,9 +253,10 @@ func (o *Operator) statuses(
 		}
 		return all[id]
 	}
+	settle := time.Duration(o.Rollout.Settings().Config.Settle)
 	for _, sight := range seen {
 		one := of(sight.Partner)
-		one.Seen, one.Settled = &sight.First, o.Now().Sub(sight.First) >= time.Duration(o.Rollout.Settings().Config.Settle)
+		one.Seen, one.Settled = &sight.First, o.Now().Sub(sight.First) >= settle
 	}
 	for _, b := range bills {
 		one := of(b.Partner)
