@@ -200,8 +200,9 @@ type decisionPage struct {
 	Filter  url.Values
 	Fields  url.Values // the filter for the form
 	Count   int
-	Over    bool   // more than Count
-	Blocked string // why it is not possible; "" if it is
+	Over    bool              // more than Count
+	Done    *operate.Progress // of a decision about several that was made; nil before
+	Blocked string            // why it is not possible; "" if it is
 }
 
 // decision returns what decides about several callbacks.
@@ -259,14 +260,30 @@ func (c *Console) showDecision(w http.ResponseWriter, r *http.Request, page deci
 	c.page(w, r, "callback-decision", page)
 }
 
-// decideCallbacks shows what a decision about all dead callbacks of a filter would do, and takes it with its progress.
+// decideCallbacks shows what a decision about all dead callbacks of a filter would do, and takes it. The work ends when
+// the visitor leaves the page.
 func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 	if !c.known(w, r) {
 		return
 	}
 	do := r.PathValue("do")
 	if r.Method == http.MethodPost {
-		c.decideWithProgress(w, r, do)
+		if err := r.ParseForm(); err != nil { // a part of a filter would select too many
+			c.refuse(w, r, http.StatusBadRequest, "error.form")
+			return
+		}
+		r.PostForm.Set("by", by(r))
+		var s operate.Selection
+		page := decisionPage{Do: do, Done: &operate.Progress{}}
+		err := operate.Decode(without(r.PostForm), &s)
+		if err == nil {
+			err = c.decision(do)(r.Context(), s, func(step operate.Progress) { *page.Done = step })
+		}
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.page(w, r, "callback-decision", page)
 		return
 	}
 	f := callbackFilterOf(r.URL.Query())

@@ -143,7 +143,7 @@ func TestReplayAndDropOfOneCallback(t *testing.T) {
 	}
 }
 
-// A decision about several callbacks takes those of the filter, after a preview with their number, and shows its progress.
+// A decision about several callbacks takes those of the filter, after a preview with their number, and shows the result.
 func TestReplayOfSeveralCallbacks(t *testing.T) {
 	t.Parallel()
 	s := newStored(t, "memory:", nil)
@@ -162,7 +162,10 @@ func TestReplayOfSeveralCallbacks(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	s.has("the progress", body, "<li>0 of 2</li>", "<li>2 of 2</li>", "Finished: 2 of 2.", "</html>")
+	s.has("the result", body, "Finished: 2 of 2.", "</html>")
+	if status, _ := post(t, s, "/deliveries/all/replay", "by=anna&bill=%zz"); status != http.StatusBadRequest || s.state(young) != store.Dead {
+		t.Errorf("a form that cannot be read: %d, and the callback is %s", status, s.state(young))
+	}
 	for id, want := range map[string]store.State{mine[0]: store.Waiting, mine[1]: store.Waiting, young: store.Dead, other: store.Dead, delivered: store.Delivered} {
 		if got := s.state(id); got != want {
 			t.Errorf("%s is %s, want %s", id, got, want)
