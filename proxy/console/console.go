@@ -50,7 +50,7 @@ type Gateway interface {
 type Console struct {
 	options Options
 	mux     *http.ServeMux
-	reading map[string]bool // the patterns of POST routes that change nothing
+	reading map[string]bool // by pattern: whether a POST changes nothing
 	ring    *ring
 	window  *window
 	texts   texts
@@ -171,12 +171,9 @@ var sections = []section{
 
 // navigation returns the sections that this gateway has.
 func (c *Console) navigation() []section {
-	patterns := map[string]bool{}
-	for _, r := range c.routes() {
-		patterns[strings.TrimSuffix(r.pattern, "{$}")] = true
-	}
 	return slices.DeleteFunc(slices.Clone(sections), func(s section) bool {
-		return !patterns["GET "+s.Path]
+		_, known := c.reading["GET "+s.Path]
+		return !known && s.Path != "/"
 	})
 }
 
