@@ -59,35 +59,44 @@ func (p playgroundPage) Directions() []playgroundForm {
 // playground translates a document that the visitor has pasted. It is sent with POST, so that it is in no address and
 // in no log.
 func (c *Console) playground(w http.ResponseWriter, r *http.Request) {
-	table := c.options.Config().Table
-	err := r.ParseForm()
-	p := &playgroundPage{}
-	if err != nil {
+	p, status, table := &playgroundPage{}, http.StatusOK, c.options.Config().Table
+	if err := r.ParseForm(); err != nil {
 		p.fill(table, nil)
-		c.refuseDocument(w, r, p, err)
+		status, p.Result = http.StatusBadRequest, &playgroundResult{Problem: "playground.bad_form"}
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			status, p.Result.Problem = http.StatusRequestEntityTooLarge, "playground.too_large"
+		}
+	} else {
+		p.answer(r, table, c.ring)
+	}
+	if isPart(r) { // htmx shows the parts of status 200 only
+		c.part(w, r, "playground", "result", p)
 		return
 	}
+	c.pageWithStatus(w, r, status, "playground", p)
+}
+
+// answer fills in the form of a request, and translates its document.
+func (p *playgroundPage) answer(r *http.Request, table *translate.Table, calls *ring) {
 	problem := p.applyOverlay(&table, r.PostFormValue("overlay"))
-	if r.Method == http.MethodPost {
-		p.fill(table, r.PostForm)
-	} else {
-		p.fill(table, pick(r.Form, "operation", "message", "direction"))
+	values, key := r.PostForm, r.FormValue("call")
+	if r.Method != http.MethodPost { // a link cannot fill in a document: an address ends in histories and logs
+		values = url.Values{}
+		for _, name := range []string{"operation", "message", "direction"} {
+			values.Set(name, r.FormValue(name))
+		}
 	}
-	switch key := r.FormValue("call"); {
+	p.fill(table, values)
+	switch {
 	case r.Method == http.MethodPost && r.PostFormValue("do") != "example":
 	case r.Method == http.MethodGet && key != "":
-		p.fillShape(c.ring.find(key))
+		p.fillShape(calls.find(key))
 	default:
 		p.fillExample(table)
 	}
 	if p.Result = problem; problem == nil {
 		p.Result = p.translate(table)
 	}
-	if isPart(r) {
-		c.part(w, r, "playground", "result", p)
-		return
-	}
-	c.page(w, r, "playground", p)
 }
 
 // applyOverlay replaces the table by one with the overlay. It returns the problem of the overlay, or nil.
@@ -113,32 +122,8 @@ func (p *playgroundPage) applyOverlay(table **translate.Table, overlay string) *
 // lines returns a text with the line breaks that the visitor sees as one. Browsers send them as two bytes.
 func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// pick returns the named values. A link to the page cannot fill in a document: an address ends in histories and logs.
-func pick(values url.Values, names ...string) url.Values {
-	picked := url.Values{}
-	for _, name := range names {
-		picked.Set(name, values.Get(name))
-	}
-	return picked
-}
-
 // isPart reports whether htmx asks for a part of the page.
 func isPart(r *http.Request) bool { return r.Header.Get("HX-Request") != "" }
-
-// refuseDocument answers a form that is too large or not valid.
-func (c *Console) refuseDocument(w http.ResponseWriter, r *http.Request, p *playgroundPage, err error) {
-	status := http.StatusBadRequest
-	p.Result = &playgroundResult{Problem: "playground.bad_form"}
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		status = http.StatusRequestEntityTooLarge
-		p.Result.Problem = "playground.too_large"
-	}
-	if isPart(r) { // htmx shows the parts of status 200 only
-		c.part(w, r, "playground", "result", p)
-		return
-	}
-	c.pageWithStatus(w, r, status, "playground", p)
-}
 
 // fill takes the fields of the form. A missing operation, message or direction becomes the first that the table has,
 // so a link to the page can leave out any.
@@ -166,11 +151,10 @@ func (p *playgroundPage) fill(t *translate.Table, values url.Values) {
 	if slices.Contains(p.Forms[:], p.From) && slices.Contains(p.Forms[:], p.To) {
 		return
 	}
-	p.From, p.To = p.Forms[1], p.Forms[0]
-	if o := t.Operation(p.Operation); o != nil && o.Translation(p.From, p.To) == nil { // of one form
-		p.From, p.To = p.Forms[0], p.Forms[0]
-		if o.Path(p.From) == "" {
-			p.From, p.To = p.Forms[1], p.Forms[1]
+	o, v2, legacy := t.Operation(p.Operation), p.Forms[0], p.Forms[1]
+	for _, forms := range [][2]translate.Form{{legacy, v2}, {v2, v2}, {legacy, legacy}} { // it may be of one form
+		if p.From, p.To = forms[0], forms[1]; o == nil || o.Translation(p.From, p.To) != nil {
+			return
 		}
 	}
 }
