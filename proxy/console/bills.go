@@ -58,7 +58,7 @@ func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 	page := &billsPage{
 		Bill: strings.TrimSpace(r.PostFormValue("bill")), Partner: strings.TrimSpace(r.PostFormValue("partner")),
 	}
-	read, err := ask(r, c.options.Rollout.Read, operate.BillRef{
+	read, err := ask(r, c.options.Operator.Read, operate.BillRef{
 		PartnerRef: operate.PartnerRef{Partner: c.partnerID(page.Partner)}, Bill: page.Bill,
 		Member: r.PostFormValue("member"), Merchant: r.PostFormValue("merchant"),
 	})
@@ -80,7 +80,7 @@ func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 
 // showBills completes the page and writes it.
 func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsPage) {
-	page.Partners, page.HasCallbacks, page.Kept = c.partnerNames(), c.options.Callbacks != nil, maxCalls
+	page.Partners, page.HasCallbacks, page.Kept = c.partnerNames(), c.options.Operator.Relay != nil, maxCalls
 	if strings.ContainsRune(page.Bill, 0) || !utf8.ValidString(page.Bill) { // the store takes no such id
 		page.WrongID, page.Bill = true, ""
 	}
@@ -103,7 +103,7 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 // findBills finds what the ledger, the callbacks and the console have of the bill.
 func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	digits := c.partnerID(page.Partner)
-	of, list := operate.PartnerRef{Partner: digits}, c.options.Rollout.Bills
+	of, list := operate.PartnerRef{Partner: digits}, c.options.Operator.Bills
 	doubled, err := ask(
 		r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Doubled: true, Limit: operate.AtMost(200)},
 	)
@@ -138,7 +138,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 		return nil
 	}
 	callbacks, err := ask(
-		r, c.options.Callbacks.Callbacks,
+		r, c.options.Operator.Callbacks,
 		operate.CallbackFilter{PartnerRef: of, Bill: page.Bill, Limit: operate.AtMost(100)},
 	)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 	}
 	page.Callbacks = callbacks.Callbacks
 	for _, listed := range page.Callbacks[:min(len(page.Callbacks), callbacksRead)] {
-		one, err := ask(r, c.options.Callbacks.Callback, operate.CallbackRef{ID: listed.ID})
+		one, err := ask(r, c.options.Operator.Callback, operate.CallbackRef{ID: listed.ID})
 		if _, removed := problemOf(err, operate.NotFound); removed { // after it was listed
 			continue
 		}

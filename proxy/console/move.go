@@ -62,7 +62,7 @@ func (c *Console) move(do string) http.HandlerFunc {
 
 // change makes a change, or shows it.
 func (c *Console) change(r *http.Request, do string, m operate.Move) (operate.Change, error) {
-	o := c.options.Rollout
+	o := c.options.Operator
 	switch do {
 	case "set":
 		return ask(r, o.Move, m)

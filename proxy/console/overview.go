@@ -132,14 +132,26 @@ const lostWritesShown = 24 * time.Hour
 // rollout returns the state of the rollout, or nil if there is none.
 func (a *attentions) rollout() *operate.Status {
 	c := a.console
-	if c.options.Rollout == nil {
+	if c.options.Operator.Rollout == nil {
 		return nil
 	}
-	status, err := ask(a.r, c.options.Rollout.Status, operate.Page{Limit: operate.AtMost(1)})
+	status, err := ask(a.r, c.options.Operator.Status, operate.Page{Limit: operate.AtMost(1)})
 	if err != nil {
 		a.add(true, "rollout", "/partners", "overview.rollout_error", err.Error())
 		return nil
 	}
+	a.state(status)
+	unknown := operate.BillFilter{Outcome: "unknown", Limit: operate.AtMost(1)}
+	if bills, err := ask(a.r, c.options.Operator.Bills, unknown); err == nil {
+		if n := len(bills.Bills) + bills.LeftOut; n > 0 {
+			a.add(true, "bills", "/bills", "overview.unknown_bills", number(n))
+		}
+	}
+	return &status
+}
+
+// state reports what the status of the rollout says.
+func (a *attentions) state(status operate.Status) {
 	switch {
 	case status.Stopped != nil && status.Unstored:
 		a.add(true, "stopped", "/partners", "overview.stopped_here", status.Stopped.By)
@@ -151,14 +163,8 @@ func (a *attentions) rollout() *operate.Status {
 	case status.Begun == nil && status.Started != nil:
 		a.add(false, "begin", "/partners", "overview.not_begun")
 	}
-	if at := status.Restored; at != nil && at.By == store.ByFailOver && c.options.Now().Sub(at.At) < lostWritesShown {
+	if at := status.Restored; at != nil && at.By == store.ByFailOver && a.console.options.Now().Sub(at.At) < lostWritesShown {
 		a.add(true, "restored", "/partners", "overview.lost_writes", at.At.Local().Format(time.RFC3339))
-	}
-	bills, err := ask(a.r, c.options.Rollout.Bills, operate.BillFilter{Outcome: "unknown", Limit: operate.AtMost(1)})
-	if err == nil {
-		if n := len(bills.Bills) + bills.LeftOut; n > 0 {
-			a.add(true, "bills", "/bills", "overview.unknown_bills", number(n))
-		}
 	}
 	if status.Clock != nil && status.Clock.Stepped {
 		a.add(true, "clock", "", "overview.clock")
@@ -166,16 +172,15 @@ func (a *attentions) rollout() *operate.Status {
 	if status.Failing > 0 {
 		a.add(true, "verdicts", "/partners", "overview.verdicts", status.Failing)
 	}
-	return &status
 }
 
 // callbacks returns the numbers of callbacks that wait and that failed, or nil if there are none.
 func (a *attentions) callbacks() operate.Counts {
 	c := a.console
-	if c.options.Callbacks == nil {
+	if c.options.Operator.Relay == nil {
 		return nil
 	}
-	counts, err := ask(a.r, c.options.Callbacks.Counts, operate.CountLimit{AtMost: 1000})
+	counts, err := ask(a.r, c.options.Operator.Counts, operate.CountLimit{AtMost: 1000})
 	if err != nil {
 		a.add(true, "callbacks", "/deliveries", "overview.callbacks_error", err.Error())
 		return nil
@@ -197,7 +202,7 @@ func atLeast(n operate.Number) string {
 // outcomes reports the calls of the last 60 minutes that failed or have an unknown outcome.
 func (a *attentions) outcomes(total summary) {
 	// With a rollout the ledger has those that nobody has resolved yet.
-	if total.Unknown > 0 && a.console.options.Rollout == nil {
+	if total.Unknown > 0 && a.console.options.Operator.Rollout == nil {
 		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", number(total.Unknown))
 	}
 	if total.Failed > 0 {

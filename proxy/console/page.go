@@ -146,7 +146,8 @@ func (c *Console) preparePages() error {
 	for _, l := range languages {
 		c.pages[l] = map[string]lazyPage{}
 		for _, name := range names {
-			c.pages[l][strings.TrimSuffix(path.Base(name), ".html")] = sync.OnceValues(func() (*template.Template, error) {
+			page := strings.TrimSuffix(path.Base(name), ".html")
+			c.pages[l][page] = sync.OnceValues(func() (*template.Template, error) {
 				return template.New("").Funcs(c.functions(c.texts, l)).ParseFS(files, "templates/parts/*.html", name)
 			})
 		}

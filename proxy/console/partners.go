@@ -33,7 +33,7 @@ func pageOf(partner string, limit int) operate.Page {
 
 // partners shows the board.
 func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
-	o := c.options.Rollout
+	o := c.options.Operator
 	q := r.URL.Query()
 	page := boardPage{Stage: q.Get("stage"), Named: c.partnerNames()}
 	if done := q.Get("done"); slices.Contains([]string{"stop", "resume"}, done) {
@@ -98,7 +98,7 @@ var partnerChanges = []string{"next", "set", "unset"}
 
 // onePartner shows one partner.
 func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
-	o := c.options.Rollout
+	o := c.options.Operator
 	page := partnerPage{Named: r.PathValue("partner")}
 	ref := operate.PartnerRef{Partner: page.Named}
 	var err error

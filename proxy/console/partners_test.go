@@ -35,7 +35,7 @@ func newRolloutDesk(t testing.TB) *rolloutDesk {
 		t.Fatal(err)
 	}
 	operator := operate.New(operate.Options{Config: configOf(c), Store: s, Rollout: router})
-	console, err := New(Options{Config: configOf(c), Rollout: operator})
+	console, err := New(Options{Config: configOf(c), Operator: operator})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (d *rolloutDesk) seen(key string, ago time.Duration) {
 // stage is the stage of a partner.
 func (d *rolloutDesk) stage(key string) string {
 	d.t.Helper()
-	status, err := d.options.Rollout.Status(d.t.Context(), operate.Page{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(key))}})
+	status, err := d.options.Operator.Status(d.t.Context(), operate.Page{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(key))}})
 	if err != nil {
 		d.t.Fatal(err)
 	}

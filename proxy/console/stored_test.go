@@ -55,7 +55,7 @@ func newStored(t *testing.T, url string, visitor *Visitor) *stored {
 	}
 	t.Cleanup(func() { _ = s.rollout.Close(context.Background()) })
 	s.operator = operate.New(operate.Options{Config: configOf(c), Store: opened, Rollout: s.rollout, Relay: s.relay, Now: clock})
-	o := Options{Config: configOf(c), Callbacks: s.operator, Rollout: s.operator, Now: clock}
+	o := Options{Config: configOf(c), Operator: s.operator, Now: clock}
 	if visitor != nil {
 		o.Access = noAccess{}
 	}

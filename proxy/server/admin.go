@@ -93,7 +93,7 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	}
 	var err error
 	s.console, err = console.New(console.Options{
-		Gateway: s.gateway, Config: s.gateway.Config, Rollout: s.rolloutOperator(), Callbacks: s.callbackOperator(),
+		Gateway: s.gateway, Config: s.gateway.Config, Operator: s.operator,
 		Ready: s.problems, Reload: reload, Access: s.tokens, Logger: s.log, Version: s.version, Demo: s.demo,
 	})
 	if err != nil {
@@ -103,22 +103,6 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, s.reload, handlers)
 	s.adminHandler.Store(&handler)
 	return nil
-}
-
-// rolloutOperator returns what the console shows of the rollout, nil without one.
-func (s *Server) rolloutOperator() console.Rollout {
-	if s.rollout == nil {
-		return nil
-	}
-	return s.operator
-}
-
-// callbackOperator returns what the console shows of callbacks, nil without a store.
-func (s *Server) callbackOperator() console.Callbacks {
-	if s.relay == nil {
-		return nil
-	}
-	return s.operator
 }
 
 // newAdminHandler returns the handler of the admin listener. CSRF protection: a web page in the operator's browser cannot change anything.
