@@ -163,7 +163,8 @@ func (a *attentions) state(status operate.Status) {
 	case status.Begun == nil && status.Started != nil:
 		a.add(false, "begin", "/partners", "overview.not_begun")
 	}
-	if at := status.Restored; at != nil && at.By == store.ByFailOver && a.console.options.Now().Sub(at.At) < lostWritesShown {
+	recent := a.console.options.Now().Add(-lostWritesShown)
+	if at := status.Restored; at != nil && at.By == store.ByFailOver && at.At.After(recent) {
 		a.add(true, "restored", "/partners", "overview.lost_writes", at.At.Local().Format(time.RFC3339))
 	}
 	if status.Clock != nil && status.Clock.Stepped {

@@ -115,7 +115,8 @@ func Explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, "+
-		"run billbridge rollout set --default --stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s", b.To, b.From,
+		"run billbridge rollout set --default --stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s",
+		b.To, b.From,
 		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(worded(b.Reasons)))
 }
 
