@@ -186,9 +186,17 @@ func (p *tab) open(address string) {
 // wait waits until an expression is true.
 func (p *tab) wait(what, expression string) {
 	p.t.Helper()
-	_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
-	for err != nil && strings.Contains(err.Error(), "Cannot find context") && p.ctx.Err() == nil { // another page has come
-		_, err = chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+	poll := func() error {
+		_, err := chromedp.Run(p.ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(patience)))
+		return err
+	}
+	left := func(err error) bool { // another page has come
+		text := err.Error()
+		return strings.Contains(text, "Cannot find context") || strings.Contains(text, "navigated or closed")
+	}
+	err := poll()
+	for err != nil && left(err) && p.ctx.Err() == nil {
+		err = poll()
 	}
 	if err != nil {
 		p.t.Fatalf("%s: %v; the page has %s", what, err, run(p, chromedp.Evaluate[string](`document.querySelector("main").innerText`)))
@@ -333,7 +341,7 @@ func TestLiveCallsInABrowser(t *testing.T) {
 	p.quiet("calls")
 }
 
-// The overview follows what happens without a reload, and the keyboard stays where it was.
+// The overview follows what happens without a reload, and the keyboard stays where it was. Without the gateway it says that it is old.
 func TestOverviewInABrowser(t *testing.T) {
 	t.Parallel()
 	p, s := newTab(t), startSite(t, "")
@@ -348,6 +356,9 @@ func TestOverviewInABrowser(t *testing.T) {
 	p.wait("the second call", `document.querySelector(".tiles b").textContent === "2"`)
 	p.wait("the focus", `window.sameDocument === true && document.activeElement.id === "row-0"`)
 	p.quiet("overview")
+	s.stop()
+	p.wait("the page says that it is old", `!document.getElementById("old").hidden`)
+	p.picture("overview-old")
 }
 
 // Lists and the config follow what happens without a reload. What a visitor types into a filter, the focus and the filter itself stay.

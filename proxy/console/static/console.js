@@ -10,4 +10,12 @@
     if (last.get(part.id) === text) detail.shouldSwap = false
     last.set(part.id, text)
   })
+
+  // A page that cannot be refreshed says so. If its session has ended, it asks for a token.
+  document.body.addEventListener('htmx:afterRequest', function (event) {
+    const detail = event.detail
+    if (!(detail.elt.getAttribute('hx-trigger') || '').startsWith('every')) return
+    if (detail.xhr.status === 401) location.reload()
+    document.getElementById('old').hidden = detail.successful
+  })
 })()
