@@ -212,7 +212,7 @@ func changed(q tx, c Change, do func(tx, *Change)) {
 
 // Record records in the audit log what changes no row of the store.
 func (s *Store) Record(ctx context.Context, c Change) error {
-	return s.change(ctx, c, func(tx, *Change) error { return nil })
+	return s.change(ctx, c, func(tx, *Change) {})
 }
 
 // audited records a change in the audit log, in the transaction that makes it.
