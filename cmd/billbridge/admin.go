@@ -41,15 +41,14 @@ func (e *adminError) Error() string {
 	return fmt.Sprintf("the gateway refused the request (%d): %s", e.status, e.text)
 }
 
-// get reads what a path of the admin listener has for a value of package operate.
-func (a *adminFlags) get(ctx context.Context, path string, in, into any) error {
-	return a.send(ctx, http.MethodGet, path, in, into)
+// get reads what a path of the admin listener has for values of package operate.
+func (a *adminFlags) get(ctx context.Context, path string, into any, in ...any) error {
+	return a.send(ctx, http.MethodGet, path, into, in...)
 }
 
-// send sends a value of package operate to a path of the admin listener, and decodes the answer. in and into may be nil.
-func (a *adminFlags) send(ctx context.Context, method, path string, in, into any) error {
-	q, body := operate.Encode(in)
-	return a.call(ctx, method, path, q, body, func(answer io.Reader) error {
+// send sends values of package operate to a path of the admin listener, and decodes the answer. into may be nil.
+func (a *adminFlags) send(ctx context.Context, method, path string, into any, in ...any) error {
+	return a.call(ctx, method, path, in, func(answer io.Reader) error {
 		if into == nil {
 			return nil
 		}
@@ -57,10 +56,8 @@ func (a *adminFlags) send(ctx context.Context, method, path string, in, into any
 	})
 }
 
-// call sends a request to the admin listener. body may be nil.
-func (a *adminFlags) call(
-	ctx context.Context, method, path string, q url.Values, body []byte, read func(io.Reader) error,
-) error {
+// call is send, and the function reads the answer.
+func (a *adminFlags) call(ctx context.Context, method, path string, in []any, read func(io.Reader) error) error {
 	base, err := url.Parse(a.Admin)
 	switch {
 	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
@@ -73,6 +70,7 @@ func (a *adminFlags) call(
 		return err
 	}
 	defer client.CloseIdleConnections()
+	q, body := operate.Encode(in...)
 	if len(q) > 0 {
 		path += "?" + q.Encode()
 	}
@@ -106,7 +104,7 @@ func (a *adminFlags) call(
 		}
 		if len(refused.Reasons) > 0 {
 			kinds := rollout.JoinKinds(rollout.KindsOf(refused.Reasons))
-			refused.Text += " To change it anyway, add --force " + kinds + ". Reasons:" + reasonLines(refused.Reasons)
+			refused.Text += " To change it anyway, add --force " + kinds + ". Reasons:" + string(reasonLines(refused.Reasons))
 		}
 		return &adminError{response.StatusCode, refused.Text}
 	}

@@ -45,12 +45,6 @@ type assetsCommand struct {
 	Name string `arg:"" help:"The name of the asset. list prints all names."`
 }
 
-// Help implements kong's detailed help.
-func (assetsCommand) Help() string {
-	return examples("billbridge assets list", "billbridge assets service > /etc/systemd/system/billbridge.service",
-		"billbridge assets schema > billbridge.schema.json", "billbridge assets completion-bash > /usr/share/bash-completion/completions/billbridge")
-}
-
 // arguments returns the values of Name, for the completion.
 func (*assetsCommand) arguments() []string {
 	names := []string{"list"}

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
-	"text/tabwriter"
 
 	"billbridge/proxy/operate"
 )
@@ -17,11 +13,6 @@ type auditCommand struct {
 	After int64 `placeholder:"REVISION" help:"Only entries before this one: the revision of the last entry of the page before, which --json prints."`
 	Limit int   `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
 	JSON  bool  `name:"json" help:"Print one JSON object per line instead of a table."`
-}
-
-// Help implements kong's detailed help.
-func (auditCommand) Help() string {
-	return examples("billbridge audit", "billbridge audit --partner 6e2b0f4cd1aa", "billbridge audit --limit 1000 --json")
 }
 
 // Run lists the decisions of operators.
@@ -35,35 +26,10 @@ func (c *auditCommand) Run(ctx context.Context, s system) error {
 	}
 	var log []operate.Change
 	page := operate.AuditPage{PartnerRef: partner, After: c.After, Limit: operate.AtMost(c.Limit)}
-	if err := c.get(ctx, "/audit", page, &log); err != nil {
+	if err := c.get(ctx, "/audit", &log, page); err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	if !c.JSON {
-		printf(w, "AT\tBY\tACTION\tPARTNER\tFROM\tTO\n")
-	}
-	for _, e := range log {
-		if c.JSON {
-			if err := json.NewEncoder(s.out).Encode(e); err != nil {
-				return err
-			}
-			continue
-		}
-		none := "-"
-		switch {
-		case e.Action == "stage" && e.Partner == operate.Default:
-			none = "the config's"
-		case e.Action == "stage":
-			none = "the default"
-		}
-		about := operate.Label(e.Partner, e.Name)
-		if e.Subject != "" { // a bill, an upstream, or callbacks
-			about = strings.TrimPrefix(about+" "+quoted(e.Subject), " ")
-		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(e.At), e.By, e.Action, cmp.Or(about, "-"),
-			cmp.Or(e.Old(), none), cmp.Or(e.New(), none)+forcedSuffix(e.Forced, e.Overridden...))
-	}
-	return w.Flush()
+	return showRows(s.out, c.JSON, "audit", log)
 }
 
 // checkLimit refuses a number of rows that the gateway would refuse.

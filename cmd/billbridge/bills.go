@@ -1,11 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"io"
-	"text/tabwriter"
 
 	"billbridge/proxy/operate"
 )
@@ -27,13 +23,6 @@ type billsList struct {
 	JSON    bool    `name:"json" help:"Print one JSON object per line instead of a table."`
 }
 
-// Help implements kong's detailed help.
-func (billsList) Help() string {
-	return examples("billbridge bills list --outcome unknown", "billbridge bills list --doubled", "billbridge bills list --owner old --open --partner 6e2b0f4cd1aa", "billbridge bills list --bill INV-1 --json") +
-		"\n\nThe ledger does not have bills that were created before the gateway was in use. If there are more rows than --limit, the" +
-		"\nlast line says how many; with --json it is on stderr."
-}
-
 // Run lists bills.
 func (c *billsList) Run(ctx context.Context, s system) error {
 	if err := checkLimit(c.Limit); err != nil {
@@ -50,18 +39,17 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 		return err
 	}
 	var list operate.BillList
-	if err := c.get(ctx, "/rollout/bills", f, &list); err != nil {
+	if err := c.get(ctx, "/rollout/bills", &list, f); err != nil {
 		return err
 	}
-	summary := s.out
+	name, summary := "bills", s.out
+	if c.Outcome != "" || c.Doubled {
+		name = "writes"
+	}
 	if c.JSON {
 		summary = s.err
-		for _, line := range list.Bills {
-			if err := json.NewEncoder(s.out).Encode(line); err != nil {
-				return err
-			}
-		}
-	} else if err := printBills(s.out, list.Bills, c.Outcome != "" || c.Doubled); err != nil {
+	}
+	if err := showRows(s.out, c.JSON, name, list.Bills); err != nil {
 		return err
 	}
 	if list.LeftOut > 0 {
@@ -70,45 +58,11 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 	return nil
 }
 
-func printBills(out io.Writer, lines []operate.BillLine, writes bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if writes {
-		printf(w, "AT\tWRITE\tPARTNER\tBILL\tOWNER\tLEDGER\tREAD\tREAD AT\tREQUEST\n")
-	} else {
-		printf(w, "PARTNER\tBILL\tOWNER\tLEDGER\tSINCE\tENDS\tSEEN ENDED\n")
-	}
-	for _, l := range lines {
-		if u := l.Write; u != nil {
-			read := u.Result
-			if u.State != "" {
-				read += ": state " + quoted(u.State)
-			}
-			if u.Amount != "" {
-				read += ", amount " + quoted(u.Amount)
-			}
-			printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", formatTime(u.At), u.Operation,
-				operate.Label(l.Partner, l.Name), quoted(l.Bill), cmp.Or(l.Owner, "-"), cmp.Or(l.State, "-"), read, formatOptionalTime(u.ReadAt), cmp.Or(u.Request, "not known, the gateway ended"))
-			continue
-		}
-		printf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", operate.Label(l.Partner, l.Name), quoted(l.Bill), l.Owner, l.State,
-			formatOptionalTime(l.Since), formatOptionalTime(l.Ends), formatOptionalTime(l.Ended))
-	}
-	return w.Flush()
-}
-
 type billsRead struct {
 	adminFlags
 	billFlags
 	ID   string `arg:"" placeholder:"ID" help:"The id of the bill."`
 	JSON bool   `name:"json" help:"Print JSON instead of lines."`
-}
-
-// Help implements kong's detailed help.
-func (billsRead) Help() string {
-	return examples("billbridge bills read INV-1 --partner 6e2b0f4cd1aa", "billbridge bills read INV-1 --key-file partner.key --merchant store-7") +
-		"\n\nThe ledger records the result: a destroyed or cancelled bill is no longer open, and an unknown outcome is resolved when no" +
-		"\nwrite can still be under way. A bill without an owner is read at both backends. To read every bill at both, or to set the" +
-		"\nowner of a bill, run billbridge rollout bill."
 }
 
 // Run reads a bill.

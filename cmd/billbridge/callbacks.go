@@ -2,16 +2,13 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"billbridge/proxy/operate"
@@ -76,11 +73,6 @@ type callbackList struct {
 	JSON  bool   `name:"json" help:"Print one JSON object per line instead of a table."`
 }
 
-// Help implements kong's detailed help.
-func (callbackList) Help() string {
-	return examples("billbridge callbacks list --state dead", "billbridge callbacks list --partner 6e2b0f4cd1aa --since 24h --json")
-}
-
 // maxPage is the number of callbacks that one request to the admin listener returns.
 const maxPage = 500
 
@@ -94,47 +86,24 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 		return usageError(fmt.Sprintf("--limit must not be negative, but is %d", c.Limit))
 	}
 	f.State = c.State
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	if !c.JSON {
-		printf(w, "RECEIVED\tSTATE\tATTEMPTS\tLAST\tUPSTREAM\tPARTNER\tBILL\tID\n")
-	}
-	for printed := 0; c.Limit == 0 || printed < c.Limit; {
+	name := "callbacks"
+	for left := c.Limit; c.Limit == 0 || left > 0; name = "more callbacks" {
 		page := maxPage
 		if c.Limit > 0 {
-			page = min(page, c.Limit-printed)
+			page = min(page, left)
 		}
 		f.Limit = operate.AtMost(page)
 		var list operate.CallbackPage
-		if err := c.get(ctx, "/callbacks", f, &list); err != nil {
+		if err := c.get(ctx, "/callbacks", &list, f); err != nil {
 			return err
 		}
-		for _, l := range list.Callbacks {
-			if c.JSON {
-				if err := json.NewEncoder(s.out).Encode(l); err != nil {
-					return err
-				}
-				continue
-			}
-			printf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", formatTime(l.Received), l.State, l.Attempts, lastResult(l), l.Upstream,
-				operate.Label(l.Partner, l.Name), quoted(cmp.Or(l.Bill, "-")), l.ID)
-		}
-		printed += len(list.Callbacks)
-		if f.After = list.Next; f.After == 0 {
-			break
-		}
-		if err := w.Flush(); err != nil {
+		if err := showRows(s.out, c.JSON, name, list.Callbacks); err != nil || list.Next == 0 {
 			return err
 		}
+		left -= len(list.Callbacks)
+		f.After = list.Next
 	}
-	return w.Flush()
-}
-
-// lastResult describes the result of the last attempt.
-func lastResult(l operate.Callback) string {
-	if l.Status == 0 {
-		return cmp.Or(l.Outcome, "-")
-	}
-	return l.Outcome + " " + strconv.Itoa(l.Status)
+	return nil
 }
 
 type callbackShow struct {
@@ -143,60 +112,16 @@ type callbackShow struct {
 	JSON bool   `name:"json" help:"Print JSON instead of lines."`
 }
 
-// Help implements kong's detailed help.
-func (callbackShow) Help() string {
-	return examples("billbridge callbacks show cb_00112233445566778899aabbccddeeff") +
-		"\n\nThe body is not shown: it has the partner's key and the payer's card."
-}
-
 // Run shows a callback.
 func (c *callbackShow) Run(ctx context.Context, s system) error {
 	if err := checkCallbackID(c.ID); err != nil {
 		return err
 	}
 	var l operate.Callback
-	if err := c.get(ctx, "/callbacks/"+c.ID, nil, &l); err != nil {
+	if err := c.get(ctx, "/callbacks/"+c.ID, &l); err != nil {
 		return err
 	}
-	if c.JSON {
-		return json.NewEncoder(s.out).Encode(l)
-	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) { printf(w, "%s\t%s\n", name, value) }
-	line("id", l.ID)
-	line("received", formatTime(l.Received))
-	line("from", l.Upstream)
-	line("partner", operate.Label(l.Partner, l.Name)+", in the "+l.Form+" form")
-	line("bill", quoted(cmp.Or(l.Bill, "-")))
-	line("address", l.Address)
-	line("state", l.State)
-	line("attempts", strconv.Itoa(l.Attempts))
-	if l.LastAt != nil {
-		line("last", formatTime(*l.LastAt)+", "+lastResult(l))
-	}
-	if l.Repeated != nil {
-		line("repeated", fmt.Sprintf("%d times by the upstream, not delivered again, the last time at %s; replay delivers it", l.Repeats, formatTime(*l.Repeated)))
-	}
-	if l.Next != nil {
-		line("next", formatTime(*l.Next))
-	}
-	body := fmt.Sprintf("%d bytes, %s, not shown", l.Size, l.Type)
-	if l.Deleted != nil {
-		body = "deleted at " + formatTime(*l.Deleted) + ", cannot be delivered again"
-	}
-	line("body", body+"; SHA-256 of the upstream's body: "+l.Digest)
-	if err := w.Flush(); err != nil || len(l.History) == 0 {
-		return err
-	}
-	printf(w, "\nATTEMPT\tENDED\tTOOK\tSTATUS\tCODE\tRESULT\n")
-	for _, a := range l.History {
-		status := "-"
-		if a.Status != 0 {
-			status = strconv.Itoa(a.Status)
-		}
-		printf(w, "%d\t%s\t%.3fs\t%s\t%s\t%s\n", a.Number, formatTime(a.At), a.Took, status, cmp.Or(a.Code, "-"), cmp.Or(a.Reason, a.Outcome))
-	}
-	return w.Flush()
+	return showOrJSON(s.out, c.JSON, "callback", l)
 }
 
 // checkCallbackID rejects what is not the id of a callback. As a part of a path it could address another page of the admin
@@ -219,24 +144,12 @@ type selectFlags struct {
 
 type callbackReplay struct{ selectFlags }
 
-// Help implements kong's detailed help.
-func (callbackReplay) Help() string {
-	return examples("billbridge callbacks replay --partner 6e2b0f4cd1aa --since 24h --by kim --dry-run", "billbridge callbacks replay cb_00112233445566778899aabbccddeeff",
-		"billbridge callbacks replay --all") +
-		"\n\nA delivered callback can be replayed by its id until its body is deleted (callbacks.keep_bodies). The partner recognises the repetition by its webhook-id."
-}
-
 // Run replays callbacks.
 func (c *callbackReplay) Run(ctx context.Context, s system) error {
 	return c.change(ctx, s, "replay", "queued for delivery")
 }
 
 type callbackDrop struct{ selectFlags }
-
-// Help implements kong's detailed help.
-func (callbackDrop) Help() string {
-	return examples("billbridge callbacks drop --bill A1B2C3D4E5F6G7H8I9J0", "billbridge callbacks drop cb_00112233445566778899aabbccddeeff")
-}
 
 // Run drops callbacks.
 func (c *callbackDrop) Run(ctx context.Context, s system) error {
@@ -254,7 +167,7 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 		printed = "would be " + outcome
 	}
 	if c.ID != nil {
-		if err := c.send(ctx, http.MethodPost, "/callbacks/"+*c.ID+"/"+action, selection.Redelivery, nil); err != nil {
+		if err := c.send(ctx, http.MethodPost, "/callbacks/"+*c.ID+"/"+action, nil, selection.Redelivery); err != nil {
 			return err
 		}
 		printf(s.out, "1 callback %s.\n", printed)
@@ -295,15 +208,15 @@ func (c *selectFlags) selection(ctx context.Context, s system) (selected operate
 	if selected.DryRun = c.DryRun; c.DryRun {
 		return selected, nil
 	}
-	return selected, c.sign(ctx, s, &selected.Author)
+	selected.Author, err = c.author(ctx, s)
+	return selected, err
 }
 
 // changeFailed sends the change and shows its progress on a terminal. It returns the last state that the gateway reported.
 func (c *selectFlags) changeFailed(
 	ctx context.Context, s system, path string, selected operate.Selection,
 ) (last operate.Progress, err error) {
-	q, _ := operate.Encode(selected)
-	err = c.call(ctx, http.MethodPost, path, q, nil, func(body io.Reader) error {
+	err = c.call(ctx, http.MethodPost, path, []any{selected}, func(body io.Reader) error {
 		lines := bufio.NewScanner(body)
 		for lines.Scan() {
 			if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
@@ -334,13 +247,6 @@ type callbackAssign struct {
 	URL  string `name:"url" placeholder:"URL" help:"They go to this address of that partner instead."`
 }
 
-// Help implements kong's detailed help.
-func (callbackAssign) Help() string {
-	return examples("billbridge callbacks assign new/8c21f6e0a94b --like cb_00112233445566778899aabbccddeeff --by kim",
-		"billbridge callbacks assign new/8c21f6e0a94b --like cb_00112233445566778899aabbccddeeff --url https://partner.example.com/paid") +
-		"\n\nThe callback is accepted and delivered when the backend sends it again, if the key in it is the partner's."
-}
-
 // Run assigns an address.
 func (c *callbackAssign) Run(ctx context.Context, s system) error {
 	if err := checkCallbackID(c.Like); err != nil {
@@ -349,11 +255,11 @@ func (c *callbackAssign) Run(ctx context.Context, s system) error {
 	if _, _, named := strings.Cut(c.Lost, "/"); !named {
 		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b, not %q", c.Lost))
 	}
-	a := operate.LostAddress{Lost: c.Lost, URL: c.URL}
-	if err := c.sign(ctx, s, &a.Author); err != nil {
+	by, err := c.author(ctx, s)
+	if err != nil {
 		return err
 	}
-	err := c.send(ctx, http.MethodPost, "/callbacks/"+c.Like+"/assign", a, nil)
+	err = c.send(ctx, http.MethodPost, "/callbacks/"+c.Like+"/assign", nil, operate.LostAddress{Lost: c.Lost, URL: c.URL}, by)
 	if err == nil {
 		printf(s.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
 	}

@@ -23,15 +23,6 @@ type checkCommand struct {
 	Addresses *string `placeholder:"FILE" help:"Check the callback addresses in this file instead, one per line; - is stdin. Run it before a cut-over with the addresses of a day's traffic to see which bills would be refused."`
 }
 
-// Help implements kong's detailed help.
-func (checkCommand) Help() string {
-	return examples("billbridge check --config billbridge.yaml", "billbridge check --config billbridge.yaml --offline",
-		"billbridge check --config billbridge.yaml --addresses addresses.txt") +
-		"\n\nA mistake is printed as FILE:LINE:COLUMN: TEXT, an address that would be refused as FILE:LINE: REASON: ADDRESS; the exit" +
-		"\ncode is then 1. The query, user and password of an address, and the text of a mistake in the config, are not printed," +
-		"\nbecause they can be secret. A warning on stderr does not change the exit code."
-}
-
 // Run checks the config or the addresses, and prints the result.
 func (c *checkCommand) Run(ctx context.Context, s system) error {
 	checked, err := loadOrBuiltIn(c.Config, s)
@@ -50,28 +41,17 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 			return err
 		}
 	}
-	printf(s.out, "%s: ok\n\n", cmp.Or(c.Config, "built-in config"))
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	atStart, maximum, err := server.Series(ctx, checked, build())
+	atStart, atMost, err := server.Series(ctx, checked, build())
 	if err != nil {
 		return err
 	}
-	printServers(w, checked, s)
-	printGateway(w, checked, fmt.Sprintf("%d series at the start, at most %d if every route answers with every code and HTTP status", atStart, maximum))
-	printChanges(w, checked.Table)
-	printFields(w, checked.Table)
-	return w.Flush()
-}
-
-// printChanges prints what the overlay changes, row by row.
-func printChanges(w io.Writer, t *translate.Table) {
-	for i, c := range t.Changes() {
-		if i == 0 {
-			printf(w, "\nchanged by the overlay\n")
-		}
-		printf(w, "  %s, line %d\n    before\t%s\n    after\t%s\n", c.Message, c.Line,
-			cmp.Or(strings.ReplaceAll(c.Before, "\n", "\n    and\t"), "no such row"), cmp.Or(c.After, "removed"))
-	}
+	servers, filled := postgresServers(checked, s)
+	return show(s.out, "check", struct {
+		*config.Config
+		Name, Servers, Filled string
+		AtStart, AtMost       int
+		Routes                []proxy.Route
+	}{checked, cmp.Or(c.Config, "built-in config"), servers, filled, atStart, atMost, proxy.Routes(checked)})
 }
 
 // probeStore returns an error if the store cannot be used. It does not change the store.
@@ -98,20 +78,20 @@ func probeStore(ctx context.Context, c *config.Config, s system) error {
 	return nil
 }
 
-// printServers prints how PostgreSQL is reached, and warns about what several hosts do not protect from.
-func printServers(w io.Writer, c *config.Config, s system) {
-	url, at := c.Store.URL.Reveal(), c.Store.Position
-	servers, filled, err := store.Servers(url)
+// postgresServers returns how PostgreSQL is reached, and warns about what several hosts do not protect from.
+func postgresServers(c *config.Config, s system) (servers, filled string) {
+	names, added, err := store.Servers(c.Store.URL.Reveal())
 	if err != nil { // SQLite, or no store
-		return
+		return "", ""
 	}
-	printf(w, "store\tPostgreSQL at %s; added to store.url: %s\n", strings.Join(servers, ", "), cmp.Or(strings.Join(filled, ", "), "nothing"))
-	if len(servers) > 1 {
+	if len(names) > 1 {
+		at := c.Store.Position
 		at.Text = "warning: store.url names several servers. If the cluster manager of the primary fails and its PostgreSQL does not, gateways write to " +
 			"it although there is a new primary, and these writes are lost. Use a watchdog on each server; or name a proxy instead that checks which " +
 			"server is the primary and ends connections to the others (HAProxy: on-marked-down shutdown-sessions)"
 		printf(s.err, "%s\n", at)
 	}
+	return strings.Join(names, ", "), strings.Join(added, ", ")
 }
 
 func loadOrBuiltIn(path string, s system) (*config.Config, error) {
@@ -121,138 +101,34 @@ func loadOrBuiltIn(path string, s system) (*config.Config, error) {
 	return config.Load(path, s.env)
 }
 
-func printGateway(w io.Writer, c *config.Config, metrics string) {
-	scheme := func(tls *config.KeyPair) string {
-		if tls != nil {
-			return "https"
-		}
-		return "http"
+// targets returns the upstreams that the calls of a route go to.
+func targets(r proxy.Route) []*config.Upstream {
+	if r.Backends == nil && r.Upstream != nil {
+		return []*config.Upstream{r.Upstream}
 	}
-	printf(w, "partners\t%s://%s%s\n", scheme(c.TLS), c.Listen, c.BasePath)
-	printf(w, "admin\t%s://%s\nmetrics\t%s\n", scheme(c.Admin.TLS), c.Admin.Listen, metrics)
-	printf(w, "log\tlevel %s, %g %% of the successes, buffer %s for %s\n", c.Log.Level, 100*c.Log.Sample.OK, c.Log.Buffer, c.Log.Flush)
-	if t := c.Tracing; t != nil {
-		printf(w, "tracing\t%s, %g %% of the calls and callbacks\n", t.OTLP, 100*t.Sample)
-	}
-	printf(w, "\nupstreams\n")
-	for _, u := range c.Upstreams {
-		printf(w, "  %s\t%s\t%s\ttimeout %s, at most %d connections, %d for one partner, wait %s\n",
-			u.Name, u.Form, u.Address, u.Timeout, u.Connections, u.PartnerConnections, u.Wait)
-	}
-	printf(w, "\ncodes that end a write; after any other code its outcome is unknown\n")
-	for _, u := range c.Upstreams {
-		printEndingCodes(w, c.Table, u)
-	}
-	if b := c.Callbacks; b != nil {
-		printf(w, "\ncallbacks\n  upstreams call\t%s\n", b.PublicURL.JoinPath("callback", "ID"))
-		printf(w, "  success\t%s\n  attempts\tat most %d\n", map[config.Success]string{
-			config.Documented: "HTTP 200 with code 0000", config.Any2xx: "any HTTP 2xx",
-		}[b.Success], len(b.Schedule))
-		if b.LocalAddress.IsValid() {
-			printf(w, "  sent from\t%s\n", b.LocalAddress)
-		}
-	}
-	if r := c.Rollout; r != nil {
-		printf(w, "\nrollout\n  old backend\t%s\n  new backend\t%s\n  default stage\t%s\n", r.Old, r.New, r.Default)
-		if r.Bills == config.Shared {
-			printf(w, "  bills\tshared: both backends have the same bills\n")
-		} else {
-			printf(w, "  bills\tseparate: each backend has its own bills, and the ledger records the owner of each\n")
-			printf(w, "  settling period\t%s\n", r.Settle)
-		}
-	}
-	printCannotCarry(w, c)
-	printf(w, "\nroutes\n")
-	for _, r := range proxy.Routes(c) {
-		target := "refused: no upstream has this operation"
-		switch {
-		case r.Backends != nil:
-			target = routeTarget(r.Backends[0], r.Client) + "; or " + routeTarget(r.Backends[1], r.Client)
-		case r.Upstream != nil:
-			target = routeTarget(r.Upstream, r.Client)
-		}
-		printf(w, "  POST %s\t%s\t%s\t%s\n", r.Path, r.Operation, r.Client, target)
-	}
+	return r.Backends
 }
 
-// printCannotCarry prints the requests that an upstream's form has no place for.
-func printCannotCarry(w io.Writer, c *config.Config) {
-	first := true
-	for _, u := range c.Upstreams {
-		for _, o := range c.Table.Operations() {
-			for _, f := range o.Fields() {
-				if f.Message != string(translate.Request) || f.To != u.Form || f.Refused == "" {
-					continue
-				}
-				with := "with " + f.Source
-				if f.Carried != "" {
-					with += " other than " + f.Carried
-				}
-				if first {
-					status := map[config.CannotCarry]int{config.CarryRefuse: 400, config.CarryNotFound: 404}[c.Failures.CannotCarry]
-					printf(w, "\nrequests that cannot be carried: nothing is sent, and the answer is HTTP %d with this code\n", status)
-				}
-				printf(w, "  %s to %s\t%s\t%s\t%s\n", f.From, u.Name, o.Name, with, f.Refused)
-				first = false
-			}
-		}
-	}
-}
+// Codes end a write in one way.
+type codes struct{ Kind, Codes string }
 
-// printEndingCodes prints the codes by which an upstream ends a write for certain.
-func printEndingCodes(w io.Writer, t *translate.Table, u config.Upstream) {
-	codes := map[string][]string{"done": {cmp.Or(u.Success, t.SuccessCode(u.Form))}}
+// endingCodes returns the codes by which an upstream ends a write for certain.
+func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
+	found := map[string][]string{"done": {cmp.Or(u.Success, t.SuccessCode(u.Form))}}
 	for _, m := range t.Meanings() {
 		if m.Form != "" && m.Form != u.Form || m.Means == translate.Unavailable {
 			continue
 		}
 		kind := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}[m.Means]
 		kind = cmp.Or(kind, "refused")
-		if own := t.Code(m.Code, t.Forms()[0], u.Form); !slices.Contains(codes[kind], own) {
-			codes[kind] = append(codes[kind], own)
+		if own := t.Code(m.Code, t.Forms()[0], u.Form); !slices.Contains(found[kind], own) {
+			found[kind] = append(found[kind], own)
 		}
 	}
-	name := u.Name
 	for _, kind := range []string{"done", "the bill exists", "no such bill", "refused"} {
-		printf(w, "  %s\t%s\t%s\n", name, kind, strings.Join(codes[kind], " "))
-		name = ""
+		all = append(all, codes{kind, strings.Join(found[kind], " ")})
 	}
-}
-
-// routeTarget describes the upstream of a route, and whether calls of the client's form are translated.
-func routeTarget(u *config.Upstream, client translate.Form) string {
-	if u.Form == client {
-		return "to " + u.Name + ", unchanged"
-	}
-	return "to " + u.Name + ", translated to " + string(u.Form) + " and back"
-}
-
-func printFields(w io.Writer, t *translate.Table) {
-	for _, o := range t.Operations() {
-		printOperation(w, o.Name, o.Fields())
-	}
-	if c := t.Callback(); c != nil {
-		printOperation(w, c.Name(), c.Fields())
-	}
-}
-
-func printOperation(w io.Writer, name string, fields []translate.Field) {
-	last := ""
-	for _, f := range fields {
-		head := fmt.Sprintf("%s %s, %s to %s", name, f.Message, f.From, f.To)
-		if f.Class == translate.Passed {
-			head = fmt.Sprintf("%s %s, %s only", name, f.Message, f.From)
-		}
-		if head != last {
-			printf(w, "\n%s\n", head)
-			last = head
-		}
-		printf(w, "  %s\t%s\t%s", f.Class, cmp.Or(f.Source, "-"), cmp.Or(f.Target, "-"))
-		if detail := fieldDetail(f); detail != "" {
-			printf(w, "\t%s", detail)
-		}
-		printf(w, "\n")
-	}
+	return all
 }
 
 // fieldDetail says how a field is translated, and whether a comparison of two backends allows a difference in it.
@@ -272,11 +148,6 @@ type mapCommand struct {
 	Config  string `placeholder:"FILE" help:"Print the table of this config."`
 	Table   string `placeholder:"FILE" help:"Print this table instead of the built-in one."`
 	Overlay string `placeholder:"FILE" help:"Apply this overlay to the table."`
-}
-
-// Help implements kong's detailed help.
-func (mapCommand) Help() string {
-	return examples("billbridge map", "billbridge map --format yaml > billing.yaml", "billbridge map --overlay mine.yaml")
 }
 
 // Run prints the table.

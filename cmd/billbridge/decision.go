@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"billbridge/proxy/operate"
@@ -20,34 +21,33 @@ type decisionFlags struct {
 	By *string `placeholder:"NAME" help:"Your name, for the audit log. If omitted, the name of the token (admin.tokens), or else the environment variable USER. A token with a name allows no other one."`
 }
 
-// sign sets the name for the audit log. "" means the name of the token, which the gateway knows.
-func (f *decisionFlags) sign(ctx context.Context, s system, a *operate.Author) error {
+// author returns who decides, for the audit log. Without a name it is that of the token, which the gateway knows.
+func (f *decisionFlags) author(ctx context.Context, s system) (a operate.Author, err error) {
 	if f.By != nil {
 		if a.By = *f.By; a.By == "" {
-			return usageError("--by is empty")
+			err = usageError("--by is empty")
 		}
-		return nil
+		return a, err
 	}
 	if f.Token != "" {
 		var who server.Identity
-		if err := f.get(ctx, "/-/identity", nil, &who); err != nil || who.Name != "" {
-			return err
+		if err := f.get(ctx, "/-/identity", &who); err != nil || who.Name != "" {
+			return a, err
 		}
 	}
 	if a.By, _ = s.env("USER"); a.By == "" {
-		return usageError("--by is missing: give your name for the audit log, or set the environment variable USER")
+		err = usageError("--by is missing: give your name for the audit log, or set the environment variable USER")
 	}
-	return nil
+	return a, err
 }
 
-// change makes a change of the rollout at the gateway. author is that of the change.
-func (f *decisionFlags) change(
-	ctx context.Context, s system, action string, in any, author *operate.Author,
-) (changed operate.Change, err error) {
-	if err := f.sign(ctx, s, author); err != nil {
+// decide makes a change of the rollout at the gateway, with values of package operate.
+func (f *decisionFlags) decide(ctx context.Context, s system, action string, in ...any) (changed operate.Change, err error) {
+	by, err := f.author(ctx, s)
+	if err != nil {
 		return changed, err
 	}
-	err = f.send(ctx, http.MethodPost, "/rollout/"+action, in, &changed)
+	err = f.send(ctx, http.MethodPost, "/rollout/"+action, &changed, append(in, by)...)
 	var failed *adminError
 	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
 		// The gateway stopped waiting for the store, which may still make the change.
@@ -56,22 +56,26 @@ func (f *decisionFlags) change(
 	return changed, err
 }
 
-// changeOnly makes a change without parameters and prints a message.
-func (f *decisionFlags) changeOnly(ctx context.Context, s system, action, message string) error {
-	var a operate.Author
-	if _, err := f.change(ctx, s, action, &a, &a); err != nil {
+// change is decide, and prints the change.
+func (f *decisionFlags) change(ctx context.Context, s system, action string, in ...any) error {
+	changed, err := f.decide(ctx, s, action, in...)
+	if err != nil {
 		return err
 	}
-	printf(s.out, "%s\n", message)
-	return nil
+	return showChange(s, action, changed)
 }
 
-// A forceFlag names the reasons that a change overrides, separated by commas. --force without names is sent as it is: the gateway
-// refuses it, with the names of the reasons.
-type forceFlag operate.Force
+// showChange prints a change, and its warning.
+func showChange(s system, name string, changed operate.Change) error {
+	if changed.Warning != "" {
+		printf(s.err, "Warning: %s.\n", changed.Warning)
+	}
+	return show(s.out, name, changed)
+}
 
-// Decode implements kong.MapperValue. The value can be missing.
-func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
+// decodeForce reads the value of --force: the kinds of the reasons that a change overrides, separated by commas. Without a value the gateway
+// refuses the change, with the names of the reasons.
+func decodeForce(ctx *kong.DecodeContext, target reflect.Value) error {
 	names := "true"
 	if next := ctx.Scan.Peek(); !next.IsEOL() && next.IsValue() {
 		if err := ctx.Scan.PopValueInto("names", &names); err != nil {
@@ -81,7 +85,7 @@ func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
 	if names == "" {
 		return errors.New("--force is empty: name the reasons that the change overrides")
 	}
-	return (*operate.Force)(f).UnmarshalText([]byte(names))
+	return target.Addr().Interface().(*operate.Force).UnmarshalText([]byte(names))
 }
 
 // hints are the commands with which an operator sees or clears the reasons of a kind.
@@ -92,13 +96,13 @@ var hints = map[rollout.ReasonKind]string{
 }
 
 // reasonLines returns reasons against a change and, after the last one of a kind, what to do, each at the beginning of a line.
-func reasonLines(reasons []rollout.BlockingReason) (lines string) {
+func reasonLines(reasons []rollout.BlockingReason) (text lines) {
 	for i, reason := range reasons {
-		lines += fmt.Sprintf("\n  %s [%s]", printable(reason.Text), reason.Kind)
+		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text), reason.Kind))
 		last := !slices.ContainsFunc(reasons[i+1:], func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind })
 		if hint := hints[reason.Kind]; hint != "" && last {
-			lines += "\n    " + hint
+			text += "\n    " + lines(hint)
 		}
 	}
-	return lines
+	return text
 }

@@ -114,7 +114,7 @@ func (d *demo) begin(ctx context.Context, server *server.Server) {
 func (d *demo) prepare(ctx context.Context, admin string) error {
 	a := adminFlags{Admin: admin}
 	by := operate.Author{By: demoName}
-	if err := a.send(ctx, http.MethodPost, "/rollout/begin", by, nil); err != nil {
+	if err := a.send(ctx, http.MethodPost, "/rollout/begin", nil, by); err != nil {
 		return err
 	}
 	for _, p := range d.partners {
@@ -126,7 +126,7 @@ func (d *demo) prepare(ctx context.Context, admin string) error {
 		if half := 50; p.stage == rollout.StageCanary {
 			m.Percent = &half
 		}
-		if err := a.send(ctx, http.MethodPost, "/rollout/stage", m, nil); err != nil {
+		if err := a.send(ctx, http.MethodPost, "/rollout/stage", nil, m); err != nil {
 			return err
 		}
 	}

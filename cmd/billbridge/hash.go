@@ -13,13 +13,6 @@ type hashCommand struct {
 	Form      string `required:"" enum:"legacy,v2" placeholder:"FORM" help:"The form of the request: legacy or v2."`
 }
 
-// Help implements kong's detailed help.
-func (hashCommand) Help() string {
-	return examples("billbridge hash --operation bill.create --form legacy < request.json") +
-		"\n\nReads a request from stdin. The text has the price with exactly the digits of the request, and the phone only if the" +
-		"\nrequest has one."
-}
-
 // maxRequest bounds the request on stdin, in bytes.
 const maxRequest = 1 << 20
 

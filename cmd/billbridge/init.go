@@ -34,14 +34,6 @@ type initCommand struct {
 	Output    string `default:"billbridge.yaml" placeholder:"FILE" help:"The file to create (${default}); - is stdout. It must not exist."`
 }
 
-// Help implements kong's detailed help.
-func (initCommand) Help() string {
-	return examples("billbridge init", "billbridge init --case translate --new https://v2.example.com/partner",
-		"billbridge init --case migration --old https://legacy.example.com --new https://v2.example.com --public-url https://bridge.example.com",
-		"billbridge init --case callbacks --new https://v2.example.com --public-url https://bridge.example.com --store '${env:BILLBRIDGE_STORE_URL}'") +
-		"\n\nOn a terminal, init asks for the values that no flag gives. Secrets are not written to the file: it names environment variables or files."
-}
-
 // A question asks for the value of one flag.
 type question struct {
 	flag     string

@@ -4,16 +4,19 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 	"log"
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"strings"
 	"syscall"
 
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/operate"
 	"billbridge/translate"
 
 	"github.com/alecthomas/kong"
@@ -107,7 +110,24 @@ const description = "billbridge is a reverse proxy between partners and billing 
 var parserOptions = []kong.Option{
 	kong.Name("billbridge"), kong.Description(description),
 	kong.Vars{"version": versionLine()},
-	kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), kong.PostBuild(addHelp),
+	kong.TypeMapper(reflect.TypeFor[operate.Force](), kong.MapperFunc(decodeForce)),
+}
+
+// helpText has the examples of each command and what else its flags do not say, after a line with # and the command.
+//
+//go:embed help.txt
+var helpText string
+
+// addHelp adds helpText to the commands.
+func addHelp(k *kong.Kong) error {
+	details := map[string]string{}
+	for section := range strings.SplitSeq("\n"+helpText, "\n# ") {
+		command, text, _ := strings.Cut(section, "\n")
+		details[command] = strings.TrimSpace(text)
+	}
+	eachCommand(k.Model.Node, k.Model.Name, func(n *kong.Node, command string) { n.Detail = details[command] })
+	return nil
 }
 
 // parserExit is the panic value by which the parser returns an exit code, for example after --help.
@@ -172,6 +192,3 @@ func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
-
-// examples formats the examples in the help of a command.
-func examples(lines ...string) string { return "Examples:\n\n  " + strings.Join(lines, "\n  ") }

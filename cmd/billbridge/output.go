@@ -1,17 +1,27 @@
 package main
 
 import (
+	_ "embed"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"strconv"
 	"strings"
+	"text/tabwriter"
+	"text/template"
+	"text/template/parse"
 	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"billbridge/config"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+	"billbridge/translate"
 )
 
 // printf prints to a terminal or a table. Each text among the arguments stays in its line and its column: texts of partners and backends
@@ -23,13 +33,28 @@ func printf(w io.Writer, format string, args ...any) {
 // printfErr is printf with its error.
 func printfErr(w io.Writer, format string, args ...any) error {
 	for i, arg := range args {
-		kind := reflect.ValueOf(arg).Kind()
-		if _, several := arg.(lines); !several && (kind < reflect.Bool || kind > reflect.Float64) { // a number stays one, for %d
-			args[i] = printable(fmt.Sprint(arg))
+		if kind := reflect.ValueOf(arg).Kind(); kind < reflect.Bool || kind > reflect.Float64 { // a number stays one, for %d
+			args[i] = cell(arg)
 		}
 	}
 	_, err := fmt.Fprintf(w, format, args...)
 	return err
+}
+
+// cell returns a value for a line or a column: a time in RFC 3339, "-" for none, and a text as printable has it.
+func cell(value any) string {
+	switch v := value.(type) {
+	case lines:
+		return string(v)
+	case time.Time:
+		return formatTime(v)
+	case *time.Time:
+		if v == nil {
+			return "-"
+		}
+		return formatTime(*v)
+	}
+	return printable(fmt.Sprint(value))
 }
 
 // lines is a text of this program that may have several lines.
@@ -93,21 +118,78 @@ func (w terminalWriter) Write(text []byte) (int, error) {
 // formatTime formats a time in the local zone.
 func formatTime(t time.Time) string { return t.Local().Format(time.RFC3339) }
 
-// formatOptionalTime is formatTime, or "-" for nil.
-func formatOptionalTime(t *time.Time) string {
-	if t == nil {
-		return "-"
+//go:embed output.tmpl
+var outputText string
+
+// outputs are the templates of output.tmpl. Each value that they print is a cell.
+var outputs = parseOutputs(outputText)
+
+func parseOutputs(text string) *template.Template {
+	t := template.Must(template.New("").Funcs(template.FuncMap{
+		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes, "targets": targets,
+		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
+		"byFailOver": func() string { return store.ByFailOver },
+		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },
+		"percent":    func(f config.Fraction) float64 { return 100 * float64(f) },
+		"rows":       func(text string) []string { return strings.Split(text, "\n") },
+		"oneLine":    func(text string) string { return strings.ReplaceAll(text, "\n", " ") },
+		"fields":     func(name string, fields []translate.Field) any { return map[string]any{"Name": name, "Fields": fields} },
+		"undivided": func(c operate.Change) bool {
+			e, p := c.Effect, *c.ToPercent
+			return e.Bills > 0 && e.Percent != p && (e.Percent == 0 || e.Percent == 100)
+		},
+	}).Parse(text))
+	for _, one := range t.Templates() {
+		printCells(one.Root)
 	}
-	return formatTime(*t)
+	return t
 }
 
-// forcedSuffix marks a change that was made with --force, with what it has overridden if that is known.
-func forcedSuffix(forced bool, overridden ...rollout.ReasonKind) string {
-	switch {
-	case !forced:
-		return ""
-	case len(overridden) == 0:
-		return ", forced"
+// printCells adds the function cell to the end of each pipeline that prints.
+func printCells(list *parse.ListNode) {
+	if list == nil {
+		return
 	}
-	return fmt.Sprintf(", forced %s", strings.Trim(fmt.Sprint(overridden), "[]"))
+	for _, node := range list.Nodes {
+		var branch parse.BranchNode
+		switch n := node.(type) {
+		case *parse.ActionNode:
+			if len(n.Pipe.Decl) == 0 {
+				n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Args: []parse.Node{parse.NewIdentifier("cell")}})
+			}
+		case *parse.IfNode:
+			branch = n.BranchNode
+		case *parse.RangeNode:
+			branch = n.BranchNode
+		case *parse.WithNode:
+			branch = n.BranchNode
+		}
+		printCells(branch.List)
+		printCells(branch.ElseList)
+	}
+}
+
+// show prints a value with a template.
+func show(out io.Writer, name string, value any) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	return errors.Join(outputs.ExecuteTemplate(w, name, value), w.Flush())
+}
+
+// showOrJSON is show, or prints JSON.
+func showOrJSON(out io.Writer, asJSON bool, name string, value any) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(value)
+	}
+	return show(out, name, value)
+}
+
+// showRows is show for a list, or prints JSON, one object per line.
+func showRows[T any](out io.Writer, asJSON bool, name string, rows []T) (err error) {
+	if !asJSON {
+		return show(out, name, rows)
+	}
+	for _, row := range rows {
+		err = errors.Join(err, showOrJSON(out, true, "", row))
+	}
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
@@ -107,20 +106,10 @@ func trimLineEnd(text []byte) string {
 type rolloutSet struct {
 	decisionFlags
 	partnerFlags
-	Default bool      `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
-	Stage   string    `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"The stage: old, shadow, canary, new or drained."`
-	Percent *int      `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100. With rollout.split: merchant, the percentage of its merchants."`
-	Force   forceFlag `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
-}
-
-// Help implements kong's detailed help.
-func (rolloutSet) Help() string {
-	return examples("billbridge rollout set --partner 6e2b0f4cd1aa --stage canary --percent 10", "billbridge rollout set --key-file partner.key --stage new",
-		"billbridge rollout set --default --stage shadow") +
-		"\n\nThe stages in their order: old; shadow (old, and reads are compared); canary (some new bills are created at the new backend);" +
-		"\nnew; drained (new, and the old backend is not used any more). No stage moves an existing bill." +
-		"\n\nReasons against a change: the settling period of the partner is not over, the report has no PASS, the backend cannot carry" +
-		"\ncalls that the partner makes, or a partner to be drained has bills at the old backend that may be open."
+	Default bool          `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
+	Stage   string        `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"The stage: old, shadow, canary, new or drained."`
+	Percent *int          `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100. With rollout.split: merchant, the percentage of its merchants."`
+	Force   operate.Force `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
 }
 
 // Run sets a stage.
@@ -135,44 +124,15 @@ func (c *rolloutSet) Run(ctx context.Context, s system) error {
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
 	m := operate.Move{PartnerRef: partner, Stage: rollout.Stage(c.Stage), Percent: c.Percent}
-	m.Force = operate.Force(c.Force)
-	changed, err := c.change(ctx, s, "stage", &m, &m.Author)
-	if err != nil {
-		return err
-	}
-	printStage(s, changed)
-	return nil
-}
-
-// printStage prints a change of a stage.
-func printStage(s system, changed operate.Change) {
-	printf(s.out, "%s: %s, was %s%s\n", operate.Label(changed.Partner, changed.Name), changed.New(), changed.Old(),
-		forcedSuffix(changed.Forced, changed.Overridden...))
-	printEffect(s, changed)
-}
-
-// printEffect prints the warning of a change, and its effect on new bills.
-func printEffect(s system, changed operate.Change) {
-	if changed.Warning != "" {
-		printf(s.err, "Warning: %s.\n", changed.Warning)
-	}
-	if e := changed.Effect; e != nil {
-		printf(s.out, "At the new backend: %s.\n", e)
-		if p := *changed.ToPercent; e.Bills > 0 && e.Percent != p && (e.Percent == 0 || e.Percent == 100) {
-			printf(s.out, "With rollout.split: merchant, all bills of a merchant go to one backend. To divide them, set rollout.split: bill in the config.\n")
-		}
-	}
+	return c.change(ctx, s, "stage", m, operate.Decision{Force: c.Force})
 }
 
 type rolloutUnset struct {
 	decisionFlags
 	partnerFlags
-	Default bool      `help:"Remove the default stage that was set, so that the config's applies."`
-	Force   forceFlag `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
+	Default bool          `help:"Remove the default stage that was set, so that the config's applies."`
+	Force   operate.Force `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
 }
-
-// Help implements kong's detailed help.
-func (rolloutUnset) Help() string { return examples("billbridge rollout unset --partner 6e2b0f4cd1aa") }
 
 // Run removes a stage.
 func (c *rolloutUnset) Run(ctx context.Context, s system) error {
@@ -180,71 +140,35 @@ func (c *rolloutUnset) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	u := operate.Unset{PartnerRef: partner}
-	u.Force = operate.Force(c.Force)
-	changed, err := c.change(ctx, s, "unset", &u, &u.Author)
-	if err != nil {
-		return err
-	}
-	printf(s.out, "%s: follows %s, was %s%s\n", operate.Label(changed.Partner, changed.Name), changed.New(), changed.Old(),
-		forcedSuffix(changed.Forced, changed.Overridden...))
-	printEffect(s, changed)
-	return nil
+	return c.change(ctx, s, "unset", partner, operate.Decision{Force: c.Force})
 }
 
 type rolloutStop struct {
 	decisionFlags
-	Force forceFlag `placeholder:"REASONS" help:"Stop although there are these reasons against it: calls (the old backend cannot carry calls that partners make), restored."`
-}
-
-// Help implements kong's detailed help.
-func (rolloutStop) Help() string {
-	return examples("billbridge rollout stop", "billbridge rollout stop --by anna --force calls") +
-		"\n\nExisting bills stay at their backends. The stages are kept, and billbridge rollout resume applies them again. While stopped," +
-		"\nthe gateway does not probe the new backend before a bill is created."
+	Force operate.Force `placeholder:"REASONS" help:"Stop although there are these reasons against it: calls (the old backend cannot carry calls that partners make), restored."`
 }
 
 // Run turns the kill switch on.
 func (c *rolloutStop) Run(ctx context.Context, s system) error {
-	d := operate.Decision{Force: operate.Force(c.Force)}
-	changed, err := c.change(ctx, s, "stop", &d, &d.Author)
+	changed, err := c.decide(ctx, s, "stop", operate.Decision{Force: c.Force})
 	switch {
 	case err != nil:
 		return err
-	case changed.Already:
-		printf(s.out, "Already stopped at %s by %s: new bills are created at the old backend.\n", formatTime(changed.At), changed.By)
-		return nil
-	}
-	if changed.Unstored != "" {
+	case changed.Unstored != "" && !changed.Already:
 		return fmt.Errorf("stopped on this gateway only, which creates new bills at the old backend. The store did not record it: %s\n"+
 			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, and a restart of this one ends it", changed.Unstored)
 	}
-	printf(s.out, "Stopped: new bills are created at the old backend.\n")
-	return nil
+	return showChange(s, "stop", changed)
 }
 
 type rolloutBegin struct {
 	decisionFlags
-	Force forceFlag `placeholder:"REASONS" help:"bills_at_new: begin although the ledger of the new store already has bills at the new backend."`
-}
-
-// Help implements kong's detailed help.
-func (rolloutBegin) Help() string {
-	return examples("billbridge rollout begin --by anna") +
-		"\n\nA new store may replace one that was lost. Until this command is run, both backends are probed for every bill that is not in" +
-		"\nthe ledger, and creates of such bills are refused during the settling period. If there was a store before, do not run this command:" +
-		"\nrestore the store from its backup, and run billbridge rollout restored."
+	Force operate.Force `placeholder:"REASONS" help:"bills_at_new: begin although the ledger of the new store already has bills at the new backend."`
 }
 
 // Run begins the rollout.
 func (c *rolloutBegin) Run(ctx context.Context, s system) error {
-	d := operate.Decision{Force: operate.Force(c.Force)}
-	changed, err := c.change(ctx, s, "begin", &d, &d.Author)
-	if err != nil {
-		return err
-	}
-	printf(s.out, "Begun%s: bills that are not in the ledger are not at the new backend.\n", forcedSuffix(changed.Forced, changed.Overridden...))
-	return nil
+	return c.change(ctx, s, "begin", operate.Decision{Force: c.Force})
 }
 
 type rolloutMoved struct {
@@ -252,35 +176,16 @@ type rolloutMoved struct {
 	Upstream string `arg:"" placeholder:"NAME" help:"The name of the upstream in the config."`
 }
 
-// Help implements kong's detailed help.
-func (rolloutMoved) Help() string {
-	return examples("billbridge rollout moved old --by anna") +
-		"\n\nFor a backend that keeps its bills and gets another URL. The command allows one change within 24 hours: change the url in the" +
-		"\nconfig and reload."
-}
-
 // Run allows the change.
 func (c *rolloutMoved) Run(ctx context.Context, s system) error {
-	m := operate.MovedUpstream{Upstream: c.Upstream}
-	changed, err := c.change(ctx, s, "moved", &m, &m.Author)
-	if err != nil {
-		return err
-	}
-	printf(s.out, "The url of upstream %s may change once until %s. Change it in the config, and reload.\n", changed.Subject, formatTime(changed.At.Add(24*time.Hour)))
-	return nil
+	return c.change(ctx, s, "moved", operate.MovedUpstream{Upstream: c.Upstream})
 }
 
 type rolloutReset struct {
 	decisionFlags
 	partnerFlags
-	All   bool      `help:"Reset the counts of all partners."`
-	Force forceFlag `placeholder:"REASONS" help:"verdict: reset although a verdict is FAIL, because its cause is fixed."`
-}
-
-// Help implements kong's detailed help.
-func (rolloutReset) Help() string {
-	return examples("billbridge rollout reset --partner 6e2b0f4cd1aa", "billbridge rollout reset --all") +
-		"\n\nOther gateways on the same store may still add what they counted in the last seconds."
+	All   bool          `help:"Reset the counts of all partners."`
+	Force operate.Force `placeholder:"REASONS" help:"verdict: reset although a verdict is FAIL, because its cause is fixed."`
 }
 
 // Run resets counts.
@@ -289,37 +194,19 @@ func (c *rolloutReset) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	r := operate.Reset{PartnerRef: partner}
-	r.Force = operate.Force(c.Force)
-	changed, err := c.change(ctx, s, "reset", &r, &r.Author)
-	if err != nil {
-		return err
-	}
-	printf(s.out, "%s: the counts of the report start again\n", operate.Label(changed.Partner, changed.Name))
-	return nil
+	return c.change(ctx, s, "reset", partner, operate.Decision{Force: c.Force})
 }
 
 type rolloutResume struct{ decisionFlags }
 
-// Help implements kong's detailed help.
-func (rolloutResume) Help() string { return examples("billbridge rollout resume") }
-
 // Run turns the kill switch off.
 func (c *rolloutResume) Run(ctx context.Context, s system) error {
-	return c.changeOnly(ctx, s, "resume", "Resumed: the stages apply again.")
+	return c.change(ctx, s, "resume")
 }
 
 type rolloutRestored struct{ decisionFlags }
 
-// Help implements kong's detailed help.
-func (rolloutRestored) Help() string {
-	return examples("billbridge rollout restored --by anna") +
-		"\n\nRun this after you have restored the store from a backup: at one gateway, before other gateways start and before partners call." +
-		"\nAfterwards both backends are probed for every bill that is not in the ledger, also for drained partners. Creates of" +
-		"\nsuch bills are refused during the settling period.\n\nThis cannot be undone."
-}
-
 // Run declares the store restored.
 func (c *rolloutRestored) Run(ctx context.Context, s system) error {
-	return c.changeOnly(ctx, s, "restored", "Recorded: both backends are probed for every bill that is not in the ledger.")
+	return c.change(ctx, s, "restored")
 }

@@ -15,12 +15,6 @@ type rolloutReport struct {
 	Format string `default:"text" enum:"text,markdown,json" placeholder:"FORMAT" help:"The output format: text, markdown or json (${default})."`
 }
 
-// Help implements kong's detailed help.
-func (rolloutReport) Help() string {
-	return examples("billbridge rollout report", "billbridge rollout report --partner 6e2b0f4cd1aa --format markdown") +
-		"\n\nThe exit code is 1 if a verdict is FAIL."
-}
-
 // Run prints the report.
 func (c *rolloutReport) Run(ctx context.Context, s system) error {
 	partner, err := c.ref()
@@ -28,7 +22,7 @@ func (c *rolloutReport) Run(ctx context.Context, s system) error {
 		return err
 	}
 	var r operate.Report
-	if err := c.get(ctx, "/rollout/report", partner, &r); err != nil {
+	if err := c.get(ctx, "/rollout/report", &r, partner); err != nil {
 		return err
 	}
 	write := map[string]func(io.Writer) error{"text": r.WriteText, "markdown": r.WriteMarkdown, "json": r.WriteJSON}[c.Format]

@@ -50,14 +50,6 @@ type sandboxCommand struct {
 	Mobile           string            `group:"Where the interface document is silent" placeholder:"REGEXP" help:"The accepted mobile numbers. If omitted, Korean ones."`
 }
 
-// Help implements kong's detailed help.
-func (sandboxCommand) Help() string {
-	return examples("billbridge sandbox", "billbridge sandbox --data demo.db --environment production",
-		"curl -s -X POST http://127.0.0.1:8082/bills/BILL_ID/pay", "curl -s http://127.0.0.1:8082/callbacks",
-		`BILLBRIDGE_SANDBOX_TOKEN=… billbridge sandbox --listen 0.0.0.0:8081 --control 0.0.0.0:8082`,
-		`curl -s -H "Authorization: Bearer $BILLBRIDGE_SANDBOX_TOKEN" http://sandbox.example.com:8082/bills`)
-}
-
 // options returns the options of the sandbox, and checks what the parser does not check.
 func (c *sandboxCommand) options(s system) (o sandbox.Options, err error) {
 	o = sandbox.Options{

@@ -26,12 +26,6 @@ type serveCommand struct {
 	Admin  string `placeholder:"ADDR" help:"The address of the admin listener, instead of admin.listen in the config."`
 }
 
-// Help implements kong's detailed help.
-func (serveCommand) Help() string {
-	return examples("billbridge serve", "billbridge serve --demo", "billbridge serve --config billbridge.yaml") +
-		"\n\nSIGHUP, or POST /-/reload on the admin listener, reloads the config. SIGTERM drains and exits."
-}
-
 // Run serves until ctx ends.
 func (c *serveCommand) Run(ctx context.Context, s system) error {
 	if err := c.checkFlags(); err != nil {

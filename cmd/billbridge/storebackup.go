@@ -19,16 +19,6 @@ type storeBackup struct {
 	Config string `required:"" placeholder:"FILE" help:"The config of the gateway, which may be running."`
 }
 
-// Help implements kong's detailed help.
-func (storeBackup) Help() string {
-	return examples("billbridge store backup /var/backups/billbridge-2026-11-22.db --config billbridge.yaml") +
-		"\n\nRun it on the machine of the SQLite store. The copy is consistent, also while gateways write. A plain copy of the file (cp)" +
-		"\nwould lack the latest writes, which are in the log beside it. The copy has bills and callbacks: its mode is 0600. For" +
-		"\nPostgreSQL the command prints the pg_dump command to run instead." +
-		"\n\nTo restore: stop the gateway, replace the store by the copy, remove the files STORE-wal and STORE-shm beside it, start one" +
-		"\ngateway, and run billbridge rollout restored."
-}
-
 // Run copies the store.
 func (c *storeBackup) Run(ctx context.Context, s system) error {
 	checked, err := config.Load(c.Config, s.env)

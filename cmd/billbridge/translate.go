@@ -24,16 +24,6 @@ type translateCommand struct {
 	Lines     bool           `help:"Read one document per line, and write one per line. A refused line has no output."`
 }
 
-// Help implements kong's detailed help.
-func (translateCommand) Help() string {
-	return examples(
-		"billbridge translate --operation bill.create --message request --from legacy --to v2 < send.json",
-		"billbridge translate --operation bill.destroy --message reply --from v2 --to legacy --request destroy.json < reply.json",
-		"billbridge translate --operation callback.payment --message request --from v2 --to legacy < callback.json") +
-		"\n\nThe command prints dropped, defaulted and echoed fields on stderr. It treats a reply as one with HTTP 200. A refusal is\n" +
-		"printed as CODE field: reason on stderr, and the exit code is 1."
-}
-
 // maxDepth is the maximum nesting of a document. The gateway uses limits.depth of its config instead.
 const maxDepth = 32
 

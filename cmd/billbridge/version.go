@@ -14,9 +14,6 @@ const version = "0.1.0"
 
 type versionCommand struct{}
 
-// Help implements kong's detailed help.
-func (versionCommand) Help() string { return examples("billbridge version") }
-
 // Run prints the build.
 func (versionCommand) Run(s system) error {
 	return printfErr(s.out, "%s\n", versionLine())

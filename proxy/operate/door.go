@@ -180,16 +180,18 @@ func Decode(given url.Values, in any) error {
 	return nil
 }
 
-// Encode returns the query and the body by which [Operator.Handler] gets a value.
-func Encode(in any) (q url.Values, body []byte) {
+// Encode returns the query and the body by which [Operator.Handler] gets a value that has the fields of all of these.
+func Encode(in ...any) (q url.Values, body []byte) {
 	q = url.Values{}
 	all := map[string]string{}
-	text, err := json.Marshal(in)
-	if err == nil {
-		err = json.Unmarshal(text, &all)
-	}
-	if err != nil {
-		panic(err) // a value that the handler cannot take either
+	for _, one := range in {
+		text, err := json.Marshal(one)
+		if err == nil {
+			err = json.Unmarshal(text, &all)
+		}
+		if err != nil {
+			panic(err) // a value that the handler cannot take either
+		}
 	}
 	for name, text := range all {
 		if name == keyOfPartner {
