@@ -101,14 +101,16 @@ func startAlertGateway(t *testing.T, log *os.File, config string) *alertGateway 
 // billCall makes a call about a bill in v2, at the gateway or at a sandbox.
 func billCall(t *testing.T, url, operation, key, id, callback string) string {
 	t.Helper()
-	path, body := (&demoBill{id: id, price: 20_000}).v2(operation, key, callback)
-	text, err := json.Marshal(body)
+	text, err := json.Marshal((&demoBill{id: id, price: 20_000}).request(operation, key, callback))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, answer := httpCall(t, http.MethodPost, url+path, string(text))
+	_, answer := httpCall(t, http.MethodPost, url+billPath(operation), string(text))
 	return answer
 }
+
+// billPath is the path of an operation in v2.
+func billPath(operation string) string { return strings.TrimSuffix("/bill/"+operation, "/create") }
 
 func newAlertSandbox(t *testing.T) (service *sandbox.Service, url string) {
 	t.Helper()
@@ -211,12 +213,8 @@ func (f *callsFaults) provoke() {
 		billCall(f.t, f.partners, "create", "k-old", fmt.Sprint("LOST", i), "")
 	}
 	f.service.Fault(sandbox.Fault{Operation: "bill.destroy", Body: `{"code":"0000","message":"x","data":{"apiKey":{"a":1},"billId":"A1"}}`})
-	path, body := (&demoBill{id: "A1", price: 20_000}).legacy("destroy", "k-old", "")
-	text, err := json.Marshal(body)
-	if err != nil {
-		f.t.Error(err)
-	}
-	httpCall(f.t, http.MethodPost, f.partners+path, string(text))
+	const destroy = `{"apikey":"k-old","member":"demo-member","merchant":"demo-store","bill_id":"A1","price":"20000","hash":%q}`
+	httpCall(f.t, http.MethodPost, f.partners+"/if/bill/destroy", fmt.Sprintf(destroy, sandbox.Hash("A1", "", "20000")))
 	f.service.Fault(sandbox.Fault{Operation: "bill.read", Delay: 3 * time.Second})
 	billCall(f.t, f.partners, "read", "k-old", "A1", "")
 

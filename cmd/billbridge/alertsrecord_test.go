@@ -115,13 +115,12 @@ func (r *outageRecorder) begin(t *testing.T) {
 	for i, g := range r.gateways {
 		send := func(operation, bill string) {
 			all.Go(func() {
-				path, body := (&demoBill{id: bill, price: 20_000}).v2(operation, trialKey, partners.URL)
-				text, err := json.Marshal(body)
+				text, err := json.Marshal((&demoBill{id: bill, price: 20_000}).request(operation, trialKey, partners.URL))
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				answer, err := client.Post("http://"+g.partners+path, "application/json", bytes.NewReader(text))
+				answer, err := client.Post("http://"+g.partners+billPath(operation), "application/json", bytes.NewReader(text))
 				if err == nil {
 					_, _ = io.Copy(io.Discard, answer.Body)
 					_ = answer.Body.Close()

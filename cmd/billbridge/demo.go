@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
+
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"billbridge/config"
@@ -17,24 +14,14 @@ import (
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // demoName is who changes stages in the demo, for the audit log.
 const demoName = "billbridge serve --demo"
 
-// A demo is what serve --demo runs beside the gateway: the two backends, the receiver of the partners' callbacks, and the partners.
-type demo struct {
-	partners []demoPartner
-	old, new *sandbox.Service // the backends
-	servers  []*http.Server
-	urls     [3]string // of the old backend, of the new one, and of the receiver
-	rate     int       // of the traffic, in steps per second
-	log      *slog.Logger
-	traffic  sync.WaitGroup
-}
-
-// demoConfig is the config of the demo. Times and limits are short, so that a partner can be moved through all stages within minutes.
-const demoConfig = `
+// demoText is the config of the demo. Times and limits are short, so that a partner can be moved through all stages within minutes.
+const demoText = `
 upstreams:
   old: {form: legacy, url: %q, timeout: 1s, wait: 500ms}
   new: {form: v2, url: %q, timeout: 1s, wait: 500ms}
@@ -54,43 +41,36 @@ partners:
 // demoSchedule is the time before each attempt to deliver a callback.
 var demoSchedule = []config.DurationOrZero{0, config.DurationOrZero(2 * time.Second), config.DurationOrZero(5 * time.Second)}
 
-// startDemo starts the backends and the receiver of the demo, each on a free port.
-func startDemo(s system, rate int) (*demo, error) {
-	log := slog.New(s.log)
-	d := &demo{partners: demoPartners(), rate: rate, log: log}
-	known := make([]sandbox.Partner, len(d.partners))
-	for i, p := range d.partners {
-		known[i] = sandbox.Partner{Key: p.key, Name: p.name}
-	}
-	d.new = sandbox.New(sandbox.Options{Log: log, Partners: known})
-	d.old = sandbox.New(sandbox.Options{Log: log, Partners: known, CopyTo: d.new}) // so that shadow can compare reads
-	for i, handler := range []http.Handler{d.old, newDiffering(d.new, d.partners), newDemoReceiver(d.partners)} {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, errors.Join(err, d.close())
+// startDemo starts the backends and the receiver of the demo.
+func (t *trial) startDemo() error {
+	t.partners = demoPartners()
+	var old, new []sandbox.Partner
+	for _, p := range t.partners {
+		old = append(old, sandbox.Partner{Key: p.key, Name: p.name})
+		if p.quirk != differs {
+			new = append(new, sandbox.Partner{Key: p.key, Name: p.name})
 		}
-		d.urls[i] = "http://" + listener.Addr().String()
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-		d.servers = append(d.servers, server)
-		go func() { _ = server.Serve(listener) }()
 	}
-	return d, nil
+	t.new = sandbox.New(sandbox.Options{Log: t.log, Partners: new})
+	t.old = sandbox.New(sandbox.Options{Log: t.log, Partners: old, CopyTo: t.new}) // so that shadow can compare reads
+	return t.serve(t.new, t.old, newDemoReceiver(t.partners))
 }
 
-// config returns the config of the gateway of the demo.
-func (d *demo) config(env func(string) (string, bool)) (*config.Config, error) {
-	text := fmt.Appendf(nil, demoConfig, d.urls[0], d.urls[1])
-	for _, p := range d.partners {
-		text = fmt.Appendf(text, "  %s: {name: %q}\n", partner.Of(p.key), p.name)
+// demoConfig returns the config of the gateway of the demo.
+func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, error) {
+	text := fmt.Sprintf(demoText, t.urls[1], t.urls[0])
+	for _, p := range t.partners {
+		text += fmt.Sprintf("  %s: {name: %q}\n", partner.Of(p.key), p.name)
 	}
-	c, err := config.Parse(translate.File{Name: "built-in", Data: text}, env)
+	c, err := parseBuiltIn(text, env)
 	if err != nil {
 		return nil, err
 	}
-	if c.Table, err = sandboxTable(c.Limits.Depth); err != nil {
+	overlay := translate.File{Name: "built-in overlay", Data: []byte(demoOverlay)}
+	if c.Table, err = translate.Compile(c.Limits.Depth, billing.Table(), overlay); err != nil {
 		return nil, err
 	}
-	relayInMemory(c)
+	t.table = c.Table
 	// Set here, because a config file cannot name the store in memory that bills: separate requires.
 	c.Rollout.Bills, c.Rollout.Copy = config.Separate, true
 	c.Callbacks.Schedule = demoSchedule
@@ -98,26 +78,29 @@ func (d *demo) config(env func(string) (string, bool)) (*config.Config, error) {
 }
 
 // begin starts the partners of the demo. They end with ctx.
-func (d *demo) begin(ctx context.Context, server *server.Server) {
-	d.traffic.Go(func() {
-		if err := d.prepare(ctx, "http://"+server.AdminAddress()); err != nil {
+func (t *trial) begin(ctx context.Context, server *server.Server) {
+	if t.partners == nil {
+		return
+	}
+	t.traffic.Go(func() {
+		if err := t.prepare(ctx, "http://"+server.AdminAddress()); err != nil {
 			if ctx.Err() == nil {
-				d.log.Error("the demo could not be prepared", "error", err.Error())
+				t.log.Error("the demo could not be prepared", "error", err.Error())
 			}
 			return
 		}
-		newDemoTraffic(d, "http://"+server.Address()).run(ctx)
+		newDemoTraffic(t, "http://"+server.Address()).run(ctx)
 	})
 }
 
 // prepare begins the rollout, and sets the stages that some partners have from the start.
-func (d *demo) prepare(ctx context.Context, admin string) error {
+func (t *trial) prepare(ctx context.Context, admin string) error {
 	a := adminFlags{Admin: admin}
 	by := operate.Author{By: demoName}
 	if err := a.send(ctx, http.MethodPost, "/rollout/begin", nil, by); err != nil {
 		return err
 	}
-	for _, p := range d.partners {
+	for _, p := range t.partners {
 		if p.stage == "" {
 			continue
 		}
@@ -133,19 +116,7 @@ func (d *demo) prepare(ctx context.Context, admin string) error {
 	return nil
 }
 
-// close ends the backends and the receiver. It must be called after the gateway has stopped, and the context of begin has ended.
-func (d *demo) close() error {
-	d.traffic.Wait()
-	var err error
-	for _, s := range d.servers {
-		err = errors.Join(err, s.Close())
-	}
-	return errors.Join(err, d.old.Close(), d.new.Close())
-}
-
-// greeting describes the demo.
-func (d *demo) greeting(server *server.Server, c *config.Config) string {
-	return fmt.Sprintf(`Demo without a config. Two sandboxes run in this process as backends, old in the legacy form (%s) and new in
+const demoGreeting = `Demo without a config. Two sandboxes run in this process as backends, old in the legacy form (%s) and new in
 v2 (%s), and %d invented partners bill their customers through the gateway. Each backend has its own bills.
 The new backend also gets a copy of each bill of the old one and of its changes, so that shadow can compare reads. Some calls and
 callbacks fail on purpose. All data is in memory. Ctrl-C ends the demo.
@@ -155,7 +126,17 @@ Some partners are in a later stage already. Times and limits are shorter than th
 stages within minutes: the settling period is %s, a verdict needs %d comparisons, and a callback is dead after %d attempts.
 To see the partners without the console, run in a second terminal:
 
-billbridge rollout status --admin http://%s
+billbridge rollout status --admin %s
 
-`, d.urls[0], d.urls[1], len(d.partners), addressList(server), c.Rollout.Settle, c.Rollout.Verdict.Comparisons, len(c.Callbacks.Schedule), server.AdminAddress())
-}
+`
+
+// demoOverlay pairs the sandbox's legacy words with its v2 values, which the interface document does not pair.
+const demoOverlay = `operations:
+  bill.read:
+    reply:
+      - v2: apprPayType
+        legacy: appr_pay_type
+        as: digits
+        values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}, {v2: 2, legacy: KEYIN}, {v2: 3, legacy: OFFLINE_CARD}, {v2: 4, legacy: OFFLINE_CASH}]
+      - {v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: "", legacy: ""}, {v2: PERSONAL, legacy: "0"}, {v2: BUSINESS, legacy: "1"}]}
+`

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,7 +39,7 @@ const (
 	unlucky         // some of its calls time out, and it sends some bills twice
 	forgetful       // some of its creates time out, and it does not read these bills
 	taxed           // sends tax, which a legacy backend cannot carry, in some bills
-	differs         // gets other replies from the new backend than from the old one
+	differs         // the new backend does not know its key, so that there is a partner whose verdict is FAIL
 )
 
 // demoPartners returns the partners of the demo. All names are invented.
@@ -109,51 +107,4 @@ func (d *demoReceiver) attempt(id string, failures int) int {
 		delete(d.attempts, id)
 	}
 	return n
-}
-
-// A differing is the new backend. To some partners it does not show cancelled bills, so that there is a partner whose verdict is FAIL. A
-// difference in their state would hold back all partners.
-type differing struct {
-	backend http.Handler
-	keys    map[string]bool
-}
-
-func newDiffering(backend http.Handler, partners []demoPartner) *differing {
-	d := &differing{backend, map[string]bool{}}
-	for _, p := range partners {
-		d.keys[p.key] = p.quirk == differs
-	}
-	return d
-}
-
-func (d *differing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	if err != nil {
-		http.Error(w, "the request cannot be read", http.StatusBadRequest)
-		return
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	var call struct {
-		Key string `json:"apiKey"`
-	}
-	_ = json.Unmarshal(body, &call) // the backend refuses what is not JSON
-	if r.URL.Path != "/bill/read" || !d.keys[call.Key] {
-		d.backend.ServeHTTP(w, r)
-		return
-	}
-	changed := replacing{w, []byte(`"apprState":"C"`), []byte(`"code":"0000"`), []byte(`"code":"9999"`)}
-	d.backend.ServeHTTP(changed, r)
-}
-
-// replacing replaces a text by another one of the same length in a reply that is written at once, if the reply has a third text.
-type replacing struct {
-	http.ResponseWriter
-	with, old, new []byte
-}
-
-func (r replacing) Write(body []byte) (int, error) {
-	if !bytes.Contains(body, r.with) {
-		return r.ResponseWriter.Write(body)
-	}
-	return r.ResponseWriter.Write(bytes.ReplaceAll(body, r.old, r.new))
 }

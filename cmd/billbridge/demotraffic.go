@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy/sandbox"
+	"billbridge/translate"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 
 // A demoTraffic makes the calls of the partners of a demo, one after the other. The same seed makes the same calls.
 type demoTraffic struct {
-	*demo
+	*trial
 	gateway string
 	client  *http.Client
 	rnd     *rand.Rand
@@ -51,9 +52,9 @@ var demoPlans = [][]string{
 	{"read", "destroy", "read"},
 }
 
-func newDemoTraffic(d *demo, gateway string) *demoTraffic {
+func newDemoTraffic(d *trial, gateway string) *demoTraffic {
 	return &demoTraffic{
-		demo: d, gateway: gateway, client: &http.Client{Timeout: 20 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone()},
+		trial: d, gateway: gateway, client: &http.Client{Timeout: 20 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone()},
 		rnd: rand.New(rand.NewPCG(1, 1)), bills: make([][]*demoBill, len(d.partners)),
 	}
 }
@@ -87,7 +88,7 @@ func (t *demoTraffic) step(ctx context.Context) error {
 	case s%50 == 30:
 		return t.repeat(ctx, t.with(unlucky))
 	case s%60 == 40:
-		return t.post(ctx, "/read/mapping", map[string]any{"apiKey": t.partners[n].key})
+		return t.post(ctx, n, "mapping.list", map[string]any{"apiKey": t.partners[n].key})
 	}
 	open := t.bills[n]
 	if len(open) == 0 || len(open) < demoOpenBills && t.rnd.IntN(4) == 0 {
@@ -182,73 +183,42 @@ func (t *demoTraffic) pay(key, bill string) {
 	_ = backend.Pay(key, bill) // an error means that the create was refused
 }
 
-// call makes one call about a bill in the form of a partner.
+// call makes one call about a bill.
 func (t *demoTraffic) call(ctx context.Context, n int, operation, key string, b *demoBill) error {
-	path, body := b.legacy(operation, key, t.address(n))
-	if t.partners[n].form == "v2" {
-		path, body = b.v2(operation, key, t.address(n))
-	}
-	return t.post(ctx, path, body)
+	return t.post(ctx, n, "bill."+operation, b.request(operation, key, t.urls[2]+"/"+strconv.Itoa(n)))
 }
 
-// address is the callback address of a partner.
-func (t *demoTraffic) address(n int) string { return t.urls[2] + "/" + strconv.Itoa(n) }
-
-const (
-	demoProduct  = "11월 수강료"
-	demoCustomer = "김하늘"
-)
-
-func (b *demoBill) hash(phone string) string { return sandbox.Hash(b.id, phone, strconv.Itoa(b.price)) }
-
-// v2 is a request in v2.
-func (b *demoBill) v2(operation, key, callback string) (path string, body map[string]any) {
+// request returns a request in v2.
+func (b *demoBill) request(operation, key, callback string) map[string]any {
 	bill := map[string]any{"billId": b.id}
-	path = "/bill/" + operation
+	hash := func(phone string) string { return sandbox.Hash(b.id, phone, strconv.Itoa(b.price)) }
 	switch operation {
 	case "create":
-		path = "/bill"
 		bill = map[string]any{
-			"billId": b.id, "sendType": "TALK", "productName": demoProduct, "memberName": demoCustomer, "phone": demoPhone, "price": b.price,
-			"expireDt": inAMonth(), "hash": b.hash(demoPhone), "callbackUrl": callback,
+			"billId": b.id, "sendType": "TALK", "productName": "11월 수강료", "memberName": "김하늘", "phone": demoPhone, "price": b.price,
+			"expireDt": inAMonth(), "hash": hash(demoPhone), "callbackUrl": callback,
 		}
 		if b.tax {
 			bill["tax"] = strconv.Itoa(b.price / 11)
 		}
-	case "cancel":
-		bill["cancelReason"] = "고객 요청"
-		fallthrough
-	case "destroy":
-		bill["price"], bill["hash"] = b.price, b.hash("")
+	case "cancel", "destroy":
+		bill["price"], bill["hash"] = b.price, hash("")
 	}
-	return path, map[string]any{"apiKey": key, "member": "demo-member", "merchant": "demo-store", "bill": bill}
+	return map[string]any{"apiKey": key, "member": "demo-member", "merchant": "demo-store", "bill": bill}
 }
 
-// legacy is a request in the legacy form.
-func (b *demoBill) legacy(operation, key, callback string) (path string, body map[string]any) {
-	body = map[string]any{"apikey": key, "member": "demo-member", "merchant": "demo-store", "bill_id": b.id}
-	path = "/if/bill/" + operation
-	switch operation {
-	case "create":
-		path = "/if/bill/send"
-		delete(body, "bill_id")
-		body["bill"] = map[string]any{
-			"bill_id": b.id, "product_nm": demoProduct, "member_nm": demoCustomer, "phone": demoPhone, "price": strconv.Itoa(b.price),
-			"expire_dt": inAMonth(), "hash": b.hash(demoPhone), "callbackURL": callback,
-		}
-	case "destroy", "cancel":
-		body["price"], body["hash"] = strconv.Itoa(b.price), b.hash("")
+// post makes a call in the form of a partner. Its result does not matter: refusals and failures are a part of the demo.
+func (t *demoTraffic) post(ctx context.Context, n int, operation string, call map[string]any) error {
+	body, err := json.Marshal(call)
+	form, o := translate.Form("v2"), t.table.Operation(operation)
+	if translation := o.Translation(form, "legacy"); err == nil && t.partners[n].form == "legacy" && translation != nil {
+		form = "legacy"
+		body, err = translation.Start().Request(nil, body)
 	}
-	return path, body
-}
-
-// post makes a call. Its result does not matter: refusals and failures are a part of the demo.
-func (t *demoTraffic) post(ctx context.Context, path string, body map[string]any) error {
-	text, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.gateway+path, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, t.gateway+o.Path(form), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

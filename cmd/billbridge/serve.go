@@ -35,15 +35,16 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 		s.ignoreBrokenPipes()
 	}
 	logger := slog.New(s.log)
-	load := func() (*config.Config, error) { return c.load(c.Config, s) }
+	load := func() (*config.Config, error) { return c.applyFlags(config.Load(c.Config, s.env)) }
 	var trial *trial
 	if c.Config == "" {
 		var err error
-		if trial, err = c.startTrial(s); err != nil {
+		trial, err = c.startTrial(s)
+		defer trial.stop()
+		if err != nil {
 			return err
 		}
-		defer trial.stop()
-		load = trial.load
+		load = func() (*config.Config, error) { return c.applyFlags(trial.config(s.env)) }
 	}
 	checked, err := load()
 	if err != nil {
@@ -119,14 +120,6 @@ func systemdSockets() (map[string]net.Listener, error) {
 
 var socketNames = map[string]string{"listen": "listen", "admin": "admin.listen", "callbacks": "callbacks.listen"}
 
-func (c *serveCommand) load(path string, s system) (*config.Config, error) {
-	checked, err := config.Load(path, s.env)
-	if err != nil {
-		return nil, err
-	}
-	return c.applyFlags(checked)
-}
-
 // build identifies the program, and says to the console whether it shows a demo.
 func (c *serveCommand) build() server.Build {
 	b := build()
@@ -148,7 +141,10 @@ func (c *serveCommand) checkFlags() error {
 }
 
 // applyFlags replaces the addresses of the config by those of the flags.
-func (c *serveCommand) applyFlags(checked *config.Config) (*config.Config, error) {
+func (c *serveCommand) applyFlags(checked *config.Config, err error) (*config.Config, error) {
+	if err != nil {
+		return nil, err
+	}
 	if c.Listen != "" {
 		checked.Listen = c.Listen
 	}

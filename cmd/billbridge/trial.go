@@ -1,88 +1,93 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
+	"sync"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
-// A trial is serve without a config. It has backends in this process.
+// A trial is serve without a config. Its backends run in this process.
 type trial struct {
-	load     func() (*config.Config, error)
-	greeting func(*server.Server, *config.Config) string
-	begin    func(context.Context, *server.Server) // after the listeners are open
-	stop     func()                                // after the gateway has stopped
+	partners []demoPartner    // with --demo
+	rate     int              // of their calls, per second
+	old, new *sandbox.Service // the backends; old is nil without --demo
+	servers  []*http.Server
+	urls     []string // of the servers: the new backend, and with --demo the old one and the receiver of callbacks
+	log      *slog.Logger
+	table    *translate.Table
+	traffic  sync.WaitGroup
 }
 
-// startTrial starts the backends of a trial, on free ports.
+// startTrial starts the backends of a trial.
 func (c *serveCommand) startTrial(s system) (*trial, error) {
-	if !c.Demo {
-		return c.startSandbox(s)
-	}
-	rate := 5
+	t := &trial{log: slog.New(s.log), rate: 5}
 	if c.Rate != nil {
-		rate = *c.Rate
+		t.rate = *c.Rate
 	}
-	d, err := startDemo(s, rate)
+	if c.Demo {
+		return t, t.startDemo()
+	}
+	t.new = sandbox.New(sandbox.Options{Log: t.log})
+	return t, t.serve(t.new)
+}
+
+// serve starts servers, each on a free port.
+func (t *trial) serve(handlers ...http.Handler) error {
+	for _, handler := range handlers {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+		t.servers, t.urls = append(t.servers, server), append(t.urls, "http://"+listener.Addr().String())
+		go func() { _ = server.Serve(listener) }()
+	}
+	return nil
+}
+
+// stop ends the backends. It must be called after the gateway has stopped, and the context of begin has ended.
+func (t *trial) stop() {
+	t.traffic.Wait()
+	for _, server := range t.servers {
+		_ = server.Close()
+	}
+	for _, service := range []*sandbox.Service{t.old, t.new} {
+		if service != nil {
+			_ = service.Close() // without a data file there is nothing to lose
+		}
+	}
+}
+
+// config returns the config of the gateway.
+func (t *trial) config(env func(string) (string, bool)) (*config.Config, error) {
+	if t.partners != nil {
+		return t.demoConfig(env)
+	}
+	return parseBuiltIn(builtInConfig(t.urls[0]), env)
+}
+
+// parseBuiltIn parses a config that is not in a file. Callbacks are relayed to this machine, with a store in memory: a file cannot set this.
+func parseBuiltIn(text string, env func(string) (string, bool)) (*config.Config, error) {
+	c, err := config.Parse(translate.File{Name: "built-in", Data: []byte(text)}, env)
 	if err != nil {
 		return nil, err
 	}
-	return &trial{
-		load: func() (*config.Config, error) {
-			checked, err := d.config(s.env)
-			if err != nil {
-				return nil, err
-			}
-			return c.applyFlags(checked)
-		},
-		greeting: d.greeting,
-		begin:    d.begin,
-		stop:     func() { _ = d.close() }, // all data is in memory
-	}, nil
-}
-
-// startSandbox starts the sandbox on a free port.
-func (c *serveCommand) startSandbox(s system) (*trial, error) {
-	service := sandbox.New(sandbox.Options{Log: slog.New(s.log)})
-	httpServer := &http.Server{Handler: service, ReadHeaderTimeout: 5 * time.Second}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, errors.Join(err, service.Close())
+	callbacks := config.DefaultCallbacks()
+	callbacks.Ports = nil
+	for _, loopback := range []string{"127.0.0.0/8", "::1/128"} {
+		callbacks.Allow = append(callbacks.Allow, config.Network{Prefix: netip.MustParsePrefix(loopback)})
 	}
-	go func() { _ = httpServer.Serve(listener) }()
-	return &trial{
-		load: func() (*config.Config, error) {
-			text := builtInConfig("http://" + listener.Addr().String())
-			checked, err := config.Parse(translate.File{Name: "built-in", Data: []byte(text)}, s.env)
-			if err != nil {
-				return nil, err
-			}
-			relayInMemory(checked)
-			return c.applyFlags(checked)
-		},
-		greeting: trialGreeting,
-		begin:    func(context.Context, *server.Server) {},
-		stop: func() {
-			_ = httpServer.Close()
-			_ = service.Close() // without a data file there is nothing to lose
-		},
-	}, nil
-}
-
-// sandboxTable returns the table with the sandbox's own words.
-func sandboxTable(depth int) (*translate.Table, error) {
-	return translate.Compile(depth, billing.Table(), translate.File{Name: "built-in overlay", Data: []byte(sandboxOverlay)})
+	c.Callbacks, c.Store.URL = &callbacks, config.NewSecret(config.Memory)
+	return c, nil
 }
 
 // builtInConfig returns the config that is used if none is given.
@@ -90,46 +95,14 @@ func builtInConfig(sandboxURL string) string {
 	return "upstreams: {sandbox: {form: v2, url: \"" + sandboxURL + "\"}}\n"
 }
 
-// sandboxOverlay pairs the sandbox's legacy words with its v2 values, which the interface document does not pair.
-const sandboxOverlay = `operations:
-  bill.read:
-    reply:
-      - v2: apprPayType
-        legacy: appr_pay_type
-        as: digits
-        values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}, {v2: 2, legacy: KEYIN}, {v2: 3, legacy: OFFLINE_CARD}, {v2: 4, legacy: OFFLINE_CASH}]
-      - {v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: "", legacy: ""}, {v2: PERSONAL, legacy: "0"}, {v2: BUSINESS, legacy: "1"}]}
-`
-
-// relayInMemory relays callbacks to this machine, with a store in memory. A config file cannot set this.
-func relayInMemory(c *config.Config) {
-	callbacks := config.DefaultCallbacks()
-	callbacks.Ports = nil
-	for _, loopback := range []string{"127.0.0.0/8", "::1/128"} {
-		callbacks.Allow = append(callbacks.Allow, config.Network{Prefix: netip.MustParsePrefix(loopback)})
+// greeting describes the trial, and has a command to run next.
+func (t *trial) greeting(server *server.Server, c *config.Config) string {
+	partners, admin := "http://"+server.Address(), "http://"+server.AdminAddress()
+	addresses := "  partners  " + partners + "\n  metrics   " + admin + "/metrics\n  console   " + admin + "/\n"
+	if t.partners != nil {
+		return fmt.Sprintf(demoGreeting, t.urls[1], t.urls[0], len(t.partners), addresses, c.Rollout.Settle,
+			c.Rollout.Verdict.Comparisons, len(c.Callbacks.Schedule), admin)
 	}
-	c.Callbacks, c.Store.URL = &callbacks, config.NewSecret(config.Memory)
-}
-
-// addressList is the list of the addresses of a trial.
-func addressList(server *server.Server) string {
-	return "  partners  http://" + server.Address() + "\n" +
-		"  metrics   http://" + server.AdminAddress() + "/metrics\n" +
-		"  console   http://" + server.AdminAddress() + "/\n"
-}
-
-// trialGreeting describes the trial, and has a command to run next.
-func trialGreeting(server *server.Server, c *config.Config) string {
-	first := c.Upstreams[0]
-	return strings.Join([]string{
-		"Trial without a config. A sandbox runs in this process as a " + string(first.Form) + " upstream (" + first.Address.String() + ").",
-		"All data is in memory.",
-		"",
-		addressList(server),
-		"A first call in the legacy form, which the gateway translates to v2 and back:",
-		"",
-		firstCall("legacy", "http://"+server.Address()),
-		"",
-		"",
-	}, "\n")
+	return "Trial without a config. A sandbox runs in this process as a v2 upstream (" + t.urls[0] + ").\nAll data is in memory.\n\n" +
+		addresses + "\nA first call in the legacy form, which the gateway translates to v2 and back:\n\n" + firstCall("legacy", partners) + "\n\n"
 }
