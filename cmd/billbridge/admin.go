@@ -28,6 +28,18 @@ type adminFlags struct {
 	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"The gateway's admin token, if it has one. Prefer the environment variable: other users can see the arguments of a process."`
 }
 
+// A given text is not empty. An empty value is no missing one: a script whose variable is not set would otherwise replay or drop too many
+// callbacks.
+type given string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (g *given) UnmarshalText(text []byte) error {
+	if *g = given(text); len(text) == 0 {
+		return errors.New("the value is empty")
+	}
+	return nil
+}
+
 // An adminError is an error response of the admin listener.
 type adminError struct {
 	status int

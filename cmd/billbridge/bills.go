@@ -14,13 +14,13 @@ type billsCommand struct {
 type billsList struct {
 	adminFlags
 	partnerFlags
-	Bill    *string `placeholder:"ID" help:"Only the bill with this id."`
-	Owner   string  `enum:",old,new" default:"" placeholder:"BACKEND" help:"Only bills that the old or the new backend owns."`
-	Open    bool    `help:"Only bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
-	Outcome string  `enum:",unknown" default:"" placeholder:"unknown" help:"List writes that had no answer and may have taken effect, with the result of the last read. A write is listed until a read resolves it."`
-	Doubled bool    `help:"List bills that both backends have, each with the call that showed it. A bill is listed until billbridge rollout bill --assign sets its owner."`
-	Limit   int     `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
-	JSON    bool    `name:"json" help:"Print one JSON object per line instead of a table."`
+	Bill    given  `placeholder:"ID" help:"Only the bill with this id."`
+	Owner   string `enum:",old,new" default:"" placeholder:"BACKEND" help:"Only bills that the old or the new backend owns."`
+	Open    bool   `help:"Only bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
+	Outcome string `enum:",unknown" default:"" placeholder:"unknown" help:"List writes that had no answer and may have taken effect, with the result of the last read. A write is listed until a read resolves it."`
+	Doubled bool   `help:"List bills that both backends have, each with the call that showed it. A bill is listed until billbridge rollout bill --assign sets its owner."`
+	Limit   int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
+	JSON    bool   `name:"json" help:"Print one JSON object per line instead of a table."`
 }
 
 // Run lists bills.
@@ -28,12 +28,7 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
-	f := operate.BillFilter{Owner: c.Owner, Open: c.Open, Outcome: c.Outcome, Doubled: c.Doubled, Limit: operate.AtMost(c.Limit)}
-	if c.Bill != nil {
-		if f.Bill = *c.Bill; f.Bill == "" {
-			return usageError("--bill is empty")
-		}
-	}
+	f := operate.BillFilter{Bill: string(c.Bill), Owner: c.Owner, Open: c.Open, Outcome: c.Outcome, Doubled: c.Doubled, Limit: operate.AtMost(c.Limit)}
 	var err error
 	if f.PartnerRef, err = c.partnerFlags.ref(); err != nil {
 		return err
@@ -61,16 +56,13 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 type billsRead struct {
 	adminFlags
 	billFlags
-	ID   string `arg:"" placeholder:"ID" help:"The id of the bill."`
-	JSON bool   `name:"json" help:"Print JSON instead of lines."`
+	ID   given `arg:"" placeholder:"ID" help:"The id of the bill."`
+	JSON bool  `name:"json" help:"Print JSON instead of lines."`
 }
 
 // Run reads a bill.
 func (c *billsRead) Run(ctx context.Context, s system) error {
-	if c.ID == "" {
-		return usageError("the bill id is empty")
-	}
-	ref, err := c.ref(c.ID)
+	ref, err := c.ref(string(c.ID))
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"billbridge/config"
@@ -176,70 +173,37 @@ func (c *mapCommand) Run(s system) error {
 		_, err = s.documents.Write(text)
 		return err
 	}
-	return printMap(s.out, table)
+	return show(s.out, "map", table)
 }
 
 // A mapRow is one row of the table: the field names in the two forms, and what happens in each direction.
-type mapRow struct{ message, first, second, about, toSecond, toFirst string }
-
-func printMap(out io.Writer, t *translate.Table) error {
-	forms := t.Forms()
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, o := range t.Operations() {
-		printf(w, "%s\t%s\t%s\t%s\n", o.Name, cmp.Or(o.Path(forms[0]), "-"), cmp.Or(o.Path(forms[1]), "-"), o.Effect)
-		printRows(w, forms, o.Fields())
-	}
-	if c := t.Callback(); c != nil {
-		// A callback has no path: the upstream sends it to an address from a request.
-		printf(w, "%s\t%s\t%[2]s\tsent by the upstream\n", c.Name(), c.Method())
-		printRows(w, forms, c.Fields())
-	}
-	for _, m := range t.Meanings() {
-		printf(w, "code %s\t%s\tmeans %s\n", m.Code, cmp.Or(string(m.Form), "both forms"), m.Means)
-	}
-	return w.Flush()
+type mapRow struct {
+	Message, First, Second   string
+	About, ToSecond, ToFirst string
 }
 
-func printRows(w io.Writer, forms [2]translate.Form, fields []translate.Field) {
-	var rows []*mapRow
-	known := map[[3]string]*mapRow{} // by message and field names
+// mapRows returns the rows for the fields of both directions.
+func mapRows(t *translate.Table, fields []translate.Field) (rows []*mapRow) {
 	for _, f := range fields {
-		first, second, toSecond := f.Source, f.Target, true
-		if f.From == forms[1] {
-			first, second, toSecond = f.Target, f.Source, false
-		}
-		if f.Class == translate.Passed {
-			second = ""
-		}
-		key := [3]string{f.Message, first, second}
-		row := known[key]
-		if row == nil {
-			row = &mapRow{message: f.Message, first: first, second: second, about: f.About}
-			rows, known[key] = append(rows, row), row
-		}
 		class := string(f.Class)
 		if detail := fieldDetail(f); detail != "" {
 			class += ": " + detail
 		}
-		if toSecond {
-			row.toSecond = class
-		} else {
-			row.toFirst = class
+		one := &mapRow{Message: f.Message, First: f.Source, Second: f.Target, About: f.About, ToSecond: class}
+		if f.From != t.Forms()[0] {
+			one.First, one.Second, one.ToSecond, one.ToFirst = f.Target, f.Source, "", class
 		}
+		if f.Class == translate.Passed {
+			one.Second = ""
+		}
+		i := slices.IndexFunc(rows, func(r *mapRow) bool {
+			return r.Message == one.Message && r.First == one.First && r.Second == one.Second
+		})
+		if i < 0 {
+			rows = append(rows, one)
+			continue
+		}
+		rows[i].ToSecond, rows[i].ToFirst = cmp.Or(one.ToSecond, rows[i].ToSecond), cmp.Or(one.ToFirst, rows[i].ToFirst)
 	}
-	for _, r := range rows {
-		printf(w, "  %s\t%s\t%s\t%s\t%s\n", r.message, cmp.Or(r.first, "-"), cmp.Or(r.second, "-"), cmp.Or(r.about, "-"), r.classes(forms))
-	}
-	printf(w, "\n")
-}
-
-// classes describes both directions, or one if they are equal.
-func (m mapRow) classes(forms [2]translate.Form) string {
-	switch {
-	case m.toSecond == m.toFirst || m.toFirst == "":
-		return m.toSecond
-	case m.toSecond == "":
-		return m.toFirst
-	}
-	return fmt.Sprintf("to %s %s; to %s %s", forms[1], m.toSecond, forms[0], m.toFirst)
+	return rows
 }

@@ -18,16 +18,13 @@ import (
 // decisionFlags are the flags of every change.
 type decisionFlags struct {
 	adminFlags
-	By *string `placeholder:"NAME" help:"Your name, for the audit log. If omitted, the name of the token (admin.tokens), or else the environment variable USER. A token with a name allows no other one."`
+	By given `placeholder:"NAME" help:"Your name, for the audit log. If omitted, the name of the token (admin.tokens), or else the environment variable USER. A token with a name allows no other one."`
 }
 
 // author returns who decides, for the audit log. Without a name it is that of the token, which the gateway knows.
 func (f *decisionFlags) author(ctx context.Context, s system) (a operate.Author, err error) {
-	if f.By != nil {
-		if a.By = *f.By; a.By == "" {
-			err = usageError("--by is empty")
-		}
-		return a, err
+	if a.By = string(f.By); a.By != "" {
+		return a, nil
 	}
 	if f.Token != "" {
 		var who server.Identity

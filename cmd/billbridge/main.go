@@ -156,11 +156,12 @@ func run(ctx context.Context, args []string, s system) (code int) {
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(s),
 	}, parserOptions...)...)
 	parsed, err := parser.Parse(args)
-	if err != nil {
-		printf(s.err, "billbridge: %v\nTry: billbridge --help\n", linesOf(err))
-		return exitUsage
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) {
+		parsed, err = wrong.Context, usageError(err.Error())
+	} else if err == nil {
+		err = parsed.Run()
 	}
-	err = parsed.Run()
 	var usage usageError
 	var problems translate.Problems
 	switch {
@@ -169,8 +170,8 @@ func run(ctx context.Context, args []string, s system) (code int) {
 	case errors.Is(err, errReported):
 		return exitError
 	case errors.As(err, &usage):
-		command, _, _ := strings.Cut(parsed.Command(), " <") // without its arguments
-		printf(s.err, "billbridge: %v\nTry: billbridge %s --help\n", linesOf(err), command)
+		command, _, _ := strings.Cut("billbridge "+parsed.Command(), " <") // without its arguments
+		printf(s.err, "billbridge: %v\nTry: %s --help\n", linesOf(err), strings.TrimSpace(command))
 		return exitUsage
 	case errors.As(err, &problems): // one FILE:LINE:COLUMN: TEXT per line, which editors recognise
 		printf(s.err, "%v\n", linesOf(problems))

@@ -126,14 +126,14 @@ var outputs = parseOutputs(outputText)
 
 func parseOutputs(text string) *template.Template {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
-		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes, "targets": targets,
+		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes, "targets": targets, "mapRows": mapRows,
 		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
 		"byFailOver": func() string { return store.ByFailOver },
 		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },
 		"percent":    func(f config.Fraction) float64 { return 100 * float64(f) },
 		"rows":       func(text string) []string { return strings.Split(text, "\n") },
 		"oneLine":    func(text string) string { return strings.ReplaceAll(text, "\n", " ") },
-		"fields":     func(name string, fields []translate.Field) any { return map[string]any{"Name": name, "Fields": fields} },
+		"fields":     func(of any, fields []translate.Field) any { return map[string]any{"Of": of, "Fields": fields} },
 		"undivided": func(c operate.Change) bool {
 			e, p := c.Effect, *c.ToPercent
 			return e.Bills > 0 && e.Percent != p && (e.Percent == 0 || e.Percent == 100)

@@ -30,26 +30,24 @@ type rolloutCommand struct {
 
 // partnerFlags name a partner.
 type partnerFlags struct {
-	Partner *string `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
-	KeyFile *string `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the hash, not the key."`
+	Partner given `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
+	KeyFile given `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the hash, not the key."`
 }
 
 // partner returns the partner as the admin listener expects it, or "" if none is named. It neither sends nor prints a
 // --partner that is not a hash: it could be a key.
 func (f *partnerFlags) partner() (string, error) {
+	_, isHash := partner.Parse(string(f.Partner))
 	switch {
-	case f.Partner != nil && f.KeyFile != nil:
+	case f.Partner != "" && f.KeyFile != "":
 		return "", usageError("--partner and --key-file cannot be combined")
-	case f.KeyFile != nil:
-		id, err := hashKeyFile(*f.KeyFile)
-		return string(id), err
-	case f.Partner == nil:
-		return "", nil
-	}
-	if _, ok := partner.Parse(*f.Partner); !ok {
+	case f.KeyFile != "":
+		key, err := readKey(string(f.KeyFile))
+		return string(partner.Of(key)), err
+	case f.Partner != "" && !isHash:
 		return "", usageError("--partner must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key. To give the key, use --key-file")
 	}
-	return *f.Partner, nil
+	return string(f.Partner), nil
 }
 
 // ref returns the partner for package operate, of all if none is named.
@@ -60,7 +58,7 @@ func (f *partnerFlags) ref() (operate.PartnerRef, error) {
 
 // target returns the one partner that a change is for, or all if the flag --NAME is given, which stands for many.
 func (f *partnerFlags) target(name string, given bool, all string) (operate.PartnerRef, error) {
-	if named := f.Partner != nil || f.KeyFile != nil; named == given {
+	if named := f.Partner != "" || f.KeyFile != ""; named == given {
 		return operate.PartnerRef{}, usageError("give one of --partner, --key-file and --" + name)
 	}
 	if given {
@@ -72,11 +70,8 @@ func (f *partnerFlags) target(name string, given bool, all string) (operate.Part
 // maxKeyFile bounds the size of a key file, in bytes.
 const maxKeyFile = 64 << 10
 
-// hashKeyFile returns the hash of the key in a file.
-func hashKeyFile(file string) (partner.ID, error) {
-	if file == "" {
-		return "", usageError("--key-file is empty")
-	}
+// readKey returns the key in a file, without one line end, which editors add. Everything else belongs to the key.
+func readKey(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", err
@@ -86,7 +81,7 @@ func hashKeyFile(file string) (partner.ID, error) {
 	if err != nil {
 		return "", err
 	}
-	key := trimLineEnd(text)
+	key := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	switch {
 	case len(text) > maxKeyFile:
 		return "", fmt.Errorf("%s is larger than 64 KiB: the file must have the key alone", file)
@@ -95,12 +90,7 @@ func hashKeyFile(file string) (partner.ID, error) {
 	case strings.Contains(key, "\n"):
 		return "", fmt.Errorf("%s has more than one line: the file must have the key alone", file)
 	}
-	return partner.Of(key), nil
-}
-
-// trimLineEnd removes one line end, which editors add. Everything else belongs to the key.
-func trimLineEnd(text []byte) string {
-	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	return key, nil
 }
 
 type rolloutSet struct {

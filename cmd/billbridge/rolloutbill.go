@@ -3,35 +3,31 @@ package main
 import (
 	"context"
 	"net/http"
-	"os"
 
 	"billbridge/proxy/operate"
 )
 
 // billFlags name the partner of a bill, and the credentials for reading the bill at a backend.
 type billFlags struct {
-	Partner  *string `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key."`
-	KeyFile  *string `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the key to the gateway, which needs it to read the bill if the partner has not called since the gateway started."`
-	Member   string  `placeholder:"NAME" help:"The member to read the bill with. If omitted, that of the partner's first call."`
-	Merchant string  `placeholder:"NAME" help:"The merchant to read the bill with. If omitted, that of the partner's first call."`
+	Partner  given  `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key."`
+	KeyFile  given  `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the key to the gateway, which needs it to read the bill if the partner has not called since the gateway started."`
+	Member   string `placeholder:"NAME" help:"The member to read the bill with. If omitted, that of the partner's first call."`
+	Merchant string `placeholder:"NAME" help:"The merchant to read the bill with. If omitted, that of the partner's first call."`
 }
 
 // ref returns the bill for package operate, with the key if --key-file is given.
 func (f *billFlags) ref(bill string) (ref operate.BillRef, err error) {
 	ref = operate.BillRef{Bill: bill, Member: f.Member, Merchant: f.Merchant}
 	flags := partnerFlags{Partner: f.Partner, KeyFile: f.KeyFile}
-	partner, err := flags.partner()
-	switch {
+	switch ref.Partner, err = flags.partner(); {
 	case err != nil:
 		return ref, err
-	case partner == "":
+	case ref.Partner == "":
 		return ref, usageError("give one of --partner and --key-file")
-	case f.KeyFile == nil:
-		ref.Partner = partner
-		return ref, nil
+	case f.KeyFile != "":
+		ref.Partner = ""
+		ref.Key, err = readKey(string(f.KeyFile))
 	}
-	text, err := os.ReadFile(*f.KeyFile) // partner has checked it
-	ref.Key = trimLineEnd(text)
 	return ref, err
 }
 
