@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"io"
 	"os"
 	"regexp"
@@ -15,36 +13,30 @@ import (
 
 // checkAddresses prints the callback addresses in a file that the config does not allow, and why.
 func checkAddresses(c *config.Config, file string, s system) error {
-	in, name := s.in, "stdin"
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = opened.Close() }()
-		in, name = opened, file
+	name, read := file, func() ([]byte, error) { return os.ReadFile(file) }
+	if file == "-" {
+		name, read = "stdin", func() ([]byte, error) { return io.ReadAll(s.in) }
+	}
+	text, err := read()
+	if err != nil {
+		return err
 	}
 	leaveInvalid := c.Callbacks != nil && c.Callbacks.InvalidAddress == config.LeaveInvalid
 	check := relay.AddressCheck(c)
-	all, invalid := 0, 0
-	lines := bufio.NewReader(in)
-	for n := 1; ; n++ {
-		line, err := lines.ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
+	n, all, invalid := 0, 0, 0
+	for line := range strings.Lines(string(text)) {
+		n++
 		// Blanks belong to the address: they can be the reason why it is invalid.
-		if address := strings.TrimRight(line, "\r\n"); address != "" {
-			all++
-			if reason := check(address); reason != nil {
-				invalid++
-				if err := printfErr(s.out, "%s:%d: %v: %s\n", name, n, reason, withoutSecrets(address)); err != nil {
-					return err
-				}
-			}
+		address := strings.TrimRight(line, "\r\n")
+		if address == "" {
+			continue
 		}
-		if err != nil {
-			break
+		all++
+		if reason := check(address); reason != nil {
+			invalid++
+			if err := printfErr(s.out, "%s:%d: %v: %s\n", name, n, reason, withoutSecrets(address)); err != nil {
+				return err
+			}
 		}
 	}
 	outcome := "would be refused"
