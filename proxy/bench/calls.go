@@ -8,7 +8,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,103 +18,105 @@ import (
 // idPlace stands for the id in a body of which each call has another one. It has the length of an id.
 const idPlace = "-------the id-------"
 
-// scriptOfBody is the script of wrk that makes calls with one body. If the body has a place for an id, each call of each run has another one.
-func scriptOfBody(body string) string {
-	if !strings.Contains(body, idPlace) {
-		return fmt.Sprintf("wrk.body = [[%s]]\n", body)
-	}
-	return callsScript("", body)
-}
-
-// callsScript is the script of wrk for calls whose body has a place for an id. If targets is not empty, it is a Lua list of paths and
-// bills that the calls use in turn.
-func callsScript(targets, body string) string {
-	return fmt.Sprintf(`
+// callsScript is a script of wrk for calls. If the body has a place for an id, each call of each run has another one. If targets is not
+// empty, it is a Lua list of paths and bills that the calls use in turn. At the end it prints what wrk has measured.
+const callsScript = `
+wrk.method = "POST"
+wrk.headers["Content-Type"] = "application/json"
 local targets = {%s}
 local run, n = 0, 0
 function init(args)
 	run = tonumber(args[1])
 end
-function request()
-	n = n + 1
-	local path, text = wrk.path, [[%s]]
-	if #targets > 0 then
-		local target = targets[n %% #targets + 1]
-		path, text = target[1], text:gsub("BILL", target[2])
+local body = [[%s]]
+if body:find("%[3]s") then
+	function request()
+		n = n + 1
+		local path, text = wrk.path, body
+		if #targets > 0 then
+			local target = targets[n %% #targets + 1]
+			path, text = target[1], text:gsub("BILL", target[2])
+		end
+		text = text:gsub("%[3]s", string.format("R%%05d%%014d", run, n))
+		return wrk.format(nil, path, nil, text)
 	end
-	text = text:gsub("%s", string.format("R%%05d%%014d", run, n))
-	return wrk.format(nil, path, nil, text)
+else
+	wrk.body = body
 end
-`, targets, body, strings.ReplaceAll(idPlace, "-", "%-"))
-}
+function done(all, latency)
+	local e = all.errors
+	local failed = e.connect + e.read + e.write + e.status + e.timeout
+	io.write(string.format("measured: %%d %%d %%f %%d\n", failed, all.requests, all.requests / all.duration * 1e6, latency:percentile(99)))
+end
+`
 
 // billID is the id of a call that this program makes itself.
 func billID(n int) string { return fmt.Sprintf("P%019d", n) }
 
-// post makes one call. The answer must be 200 OK.
-func (l *lab) post(s *subject) ([]byte, error) {
+// post makes one call. The answer must be 200 OK and contain a text.
+func (l *lab) post(s *subject, text string) (answer []byte, err error) {
 	l.calls++
 	ctx, cancel := context.WithTimeout(l.ctx, 10*time.Second)
 	defer cancel()
-	body := strings.ReplaceAll(s.body, idPlace, billID(l.calls))
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.process.at+s.path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
+	body := strings.NewReplacer(idPlace, billID(l.calls), "BILL", s.bill).Replace(s.body)
+	request := get(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.process.at+s.path, strings.NewReader(body)))
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := io.ReadAll(response.Body)
+	answer, err = io.ReadAll(response.Body)
 	err = errors.Join(err, response.Body.Close())
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the answer was %s: %s", response.Status, answer)
+	if err == nil && (response.StatusCode != http.StatusOK || !bytes.Contains(answer, []byte(text))) {
+		err = fmt.Errorf("the answer was %s: %s, want %s", response.Status, answer, text)
 	}
 	return answer, err
 }
 
 // await makes calls until the answer contains a text.
-func (l *lab) await(s *subject, text string) (err error) {
-	for range 300 {
-		var answer []byte
-		if answer, err = l.post(s); err == nil {
-			if bytes.Contains(answer, []byte(text)) {
-				return nil
-			}
-			err = fmt.Errorf("%q is missing in the answer %s", text, answer)
-		}
-		if err := l.sleep(50 * time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return s.failed(err)
+func (l *lab) await(s *subject, text string) {
+	s.must(l.until(func() error {
+		_, err := l.post(s, text)
+		return err
+	}))
 }
 
 // prepare waits until each process answers as it should, and writes the scripts of wrk.
-func (l *lab) prepare(subjects []*subject) error {
+func (l *lab) prepare(subjects []*subject) {
 	for _, s := range subjects {
 		if s.process != nil && s.before != nil {
-			if err := s.before(s); err != nil {
-				return err
-			}
+			s.before(s)
 		}
 	}
 	for i, s := range subjects {
 		if s.process == nil {
 			continue
 		}
-		if err := l.await(s, s.answer); err != nil {
-			return err
-		}
-		if s.script == "" {
-			s.script = scriptOfBody(s.body)
-		}
+		l.await(s, s.answer)
 		s.file = filepath.Join(l.dir, fmt.Sprintf("call%d.lua", i))
-		script := "wrk.method = \"POST\"\nwrk.headers[\"Content-Type\"] = \"application/json\"\n" + s.script
-		if err := os.WriteFile(s.file, []byte(script), 0o600); err != nil {
-			return err
-		}
+		script := fmt.Appendf(nil, callsScript, s.targets, s.body, strings.ReplaceAll(idPlace, "-", "%-"))
+		must(os.WriteFile(s.file, script, 0o600))
 	}
-	return nil
+}
+
+// wrk makes calls for a time. The script gets the number of the run.
+func (l *lab) wrk(s *subject, seconds, connections int) (r sample) {
+	l.runs++
+	// Calls that take long are a result, not a failure: so the timeout is long.
+	wrk := exec.CommandContext(l.ctx, "wrk", "--timeout", "30s", "-t", "1", "-c", strconv.Itoa(connections),
+		"-d", strconv.Itoa(seconds)+"s", "-s", s.file, "http://"+s.process.at+s.path, "--", strconv.Itoa(l.runs))
+	out, err := wrk.CombinedOutput()
+	must(l.ctx.Err()) // wrk ends without an error after Ctrl-C
+	var failed int
+	_, measured, _ := bytes.Cut(out, []byte("measured: "))
+	if err == nil {
+		_, err = fmt.Sscan(string(measured), &failed, &r.calls, &r.perSecond, &r.p99)
+	}
+	if err == nil && (failed > 0 || r.calls == 0) {
+		err = fmt.Errorf("%d calls failed", failed)
+	}
+	if err != nil {
+		s.must(fmt.Errorf("wrk: %w\n%s", err, out))
+	}
+	return r
 }

@@ -3,13 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"billbridge/proxy/proxytest"
 )
@@ -17,77 +16,46 @@ import (
 // The test binary takes the roles of the command, because the command starts itself.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "role" {
-		if err := role(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+		main()
 	}
 	os.Exit(m.Run())
 }
 
-func TestFlags(t *testing.T) {
+// Calls of wrk to a gateway with a store are accepted, and each create has another id: the ledger has as many bills. There is no load, and
+// no time is compared.
+func TestWritesAreAccepted(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]int{"": 64, "-ledger": 32, "-connections 5": 5} {
-		if o, err := parse(strings.Fields(args), io.Discard); err != nil || o.connections != want {
-			t.Errorf("%q: connections %d, %v, want %d", args, o.connections, err, want)
+	proxytest.OnlyLong(t)
+	l := newLab(t.Context(), io.Discard)
+	defer l.stop()
+	l.bound = 10
+	subjects := l.writes("SQLite")
+	l.prepare(subjects)
+	for _, s := range subjects {
+		r := l.once(s, 1, 2)
+		if !strings.HasPrefix(s.name, "create, ") {
+			continue
 		}
-	}
-	for args, want := range map[string]string{
-		"-rounds 0": "-rounds, -seconds and -connections must be at least 1, but are 0, 5 and 0",
-		"more":      `there are no arguments, but "more" was given; -h lists the flags`,
-	} {
-		if _, err := parse(strings.Fields(args), io.Discard); err == nil || err.Error() != want {
-			t.Errorf("%q: error %v, want %s", args, err, want)
+		list := exec.Command(l.billbridge, "bills", "list", "--json", "--limit", "10000", "--admin", "http://"+s.process.admin)
+		bills, err := list.Output()
+		if n := bytes.Count(bills, []byte("\n")); err != nil || n < min(r.calls, 10000) {
+			t.Errorf("%s: the ledger has %d bills after %d calls: %v", s.name, n, r.calls, err)
 		}
 	}
 }
 
-// Every gateway with a store answers as it should, and wrk's calls are accepted: creates in each stage, and callbacks. There is no
-// load, and no time is compared.
-func TestWritesAreAccepted(t *testing.T) {
+// Each command of README.md prints its measurement. The load is minimal.
+func TestCommandsPrintTheirMeasurement(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("wrk"); err != nil {
-		t.Skip(err)
-	}
-	l, err := newLab(t.Context(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.stop()
-	subjects, err := l.writes("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(subjects) != 8 {
-		t.Errorf("%d subjects, want 8", len(subjects))
-	}
-	if !proxytest.Long() { // one of them shows that the command works
-		subjects = slices.DeleteFunc(subjects, func(s *subject) bool { return s.name != "create, stage drained, SQLite" })
-	}
-	if err := l.prepare(subjects); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range subjects {
-		if s.process == nil {
-			t.Logf("not measured: %s. %s", s.name, s.missing)
-			continue
-		}
-		if !strings.HasSuffix(s.name, "SQLite") {
-			continue
-		}
-		r, err := l.once(s, 1, 2)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		// Each create has another id, so that the ledger has as many bills.
-		if strings.HasPrefix(s.name, "create") {
-			list := exec.Command(l.billbridge, "bills", "list", "--json", "--limit", "10000", "--admin", "http://"+s.process.admin)
-			bills, err := list.Output()
-			if n := bytes.Count(bills, []byte("\n")); err != nil || n < min(r.calls, 10000) {
-				t.Errorf("%s: the ledger has %d bills after %d calls: %v", s.name, n, r.calls, err)
-			}
+	proxytest.OnlyLong(t)
+	for args, shows := range map[string]string{
+		"-idle 20":                            " MiB with 20 idle connections\n",
+		"-half-sent 20":                       " s after their end\n",
+		"-rounds 1 -seconds 1 -connections 2": "| billbridge: translated, logged, counted | ",
+	} {
+		var out bytes.Buffer
+		if err := run(t.Context(), strings.Fields(args), &out, io.Discard); err != nil || !strings.Contains(out.String(), shows) {
+			t.Errorf("%s: %v\n%s", args, err, out.String())
 		}
 	}
 }
@@ -97,21 +65,9 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	proxytest.OnlyLong(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	l, err := newLab(ctx, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reads, err := l.reads("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.prepare(reads); err != nil {
-		t.Fatal(err)
-	}
+	l := newLab(ctx, io.Discard)
+	l.gateway(l.readConfig())
 	interrupt()
-	if _, err := l.measure(reads, options{rounds: 1, seconds: 60, connections: 1}); err == nil {
-		t.Error("the run went on")
-	}
 	l.stop()
 	if _, err := os.Stat(l.dir); !os.IsNotExist(err) {
 		t.Errorf("%s: %v, want that it was removed", l.dir, err)
@@ -120,5 +76,14 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 		if p.command.ProcessState == nil {
 			t.Errorf("%s still runs", p.command)
 		}
+	}
+}
+
+// The name of a process can contain spaces and parentheses.
+func TestCPUTimeIsUserAndSystemTime(t *testing.T) {
+	t.Parallel()
+	stat := []byte("4711 (a b) c) S 42 4711 4711 0 -1 4194560 1 0 0 0 150 25 0 0 20 0 7 0 1 1 1")
+	if got := cpuTime(stat); got != 1750*time.Millisecond {
+		t.Errorf("got %s, want 1.75s", got)
 	}
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strconv"
+	"os"
 	"time"
 )
 
@@ -12,17 +12,20 @@ type subject struct {
 	process *process // nil if it is not measured
 	missing string   // why it is not measured
 	path    string
-	body    string               // of a call
-	answer  string               // the answer to a call contains it
-	script  string               // of wrk; if it is empty, wrk sends body
-	file    string               // the script
-	before  func(*subject) error // is called before the first call; may be nil
+	body    string         // of a call
+	bill    string         // in place of BILL in body
+	answer  string         // the answer to a call contains it
+	targets string         // paths and bills in place of path, for wrk
+	file    string         // the script of wrk
+	before  func(*subject) // is called before the first call; may be nil
 }
 
 // A sample is one measurement of one subject.
 type sample struct {
-	load
-	cpu time.Duration // of one call
+	calls     int
+	perSecond float64
+	p99       float64 // µs
+	cpu       float64 // µs of one call
 }
 
 // measurements are the samples of a run.
@@ -32,73 +35,38 @@ type measurements struct {
 }
 
 // measure measures all subjects in turn, in each round.
-func (l *lab) measure(subjects []*subject, o options) (*measurements, error) {
+func (l *lab) measure(subjects []*subject, o options) *measurements {
 	m := &measurements{subjects, make([][]sample, len(subjects))}
-	if err := l.prepare(subjects); err != nil {
-		return nil, err
-	}
-	// The warm-up is short, and with 1,024 connections a slow machine would answer nothing in a second.
-	if err := l.round(0, m, 1, min(o.connections, 64), func(int, sample) {}); err != nil {
-		return nil, err
-	}
-	for round := range o.rounds {
-		keep := func(i int, r sample) { m.samples[i] = append(m.samples[i], r) }
-		if err := l.round(round+1, m, o.seconds, o.connections, keep); err != nil {
-			return nil, err
+	l.prepare(subjects)
+	for round := range o.rounds + 1 {
+		for i, s := range subjects {
+			switch {
+			case s.process == nil:
+			case round == 0: // The warm-up is short, and with 1,024 connections a slow machine would answer nothing in a second.
+				l.once(s, 1, min(o.connections, 64))
+			default:
+				r := l.once(s, o.seconds, o.connections)
+				fmt.Fprintf(l.progress, "round %d %-42s %7.0f calls/s  p99 %.0f µs  %6.1f µs CPU/call\n", round, s.name, r.perSecond, r.p99, r.cpu)
+				m.samples[i] = append(m.samples[i], r)
+			}
 		}
 	}
-	return m, nil
+	return m
 }
-
-// round measures each subject once.
-func (l *lab) round(round int, m *measurements, seconds, connections int, keep func(subject int, r sample)) error {
-	for i, s := range m.subjects {
-		if s.process == nil {
-			continue
-		}
-		r, err := l.once(s, seconds, connections)
-		if err != nil {
-			return err
-		}
-		l.show(round, s, connections, r)
-		keep(i, r)
-	}
-	return nil
-}
-
-func (l *lab) show(round int, s *subject, connections int, r sample) {
-	name := "round " + strconv.Itoa(round)
-	if round == 0 {
-		name = "warm-up"
-	}
-	fmt.Fprintf(l.progress, "%-8s %-42s %5d connections %7.0f calls/s  p99 %-8s %6.1f µs CPU/call\n",
-		name, s.name, connections, r.perSecond, r.p99, micros(r.cpu))
-}
-
-func micros(d time.Duration) float64 { return float64(d) / 1000 }
 
 // once measures a subject for a time.
-func (l *lab) once(s *subject, seconds, connections int) (sample, error) {
-	before, err := s.process.cpu()
-	if err != nil {
-		return sample{}, err
-	}
-	l.runs++
-	w, err := runWrk(l.ctx, s.file, "http://"+s.process.at+s.path, seconds, connections, l.runs)
-	if err != nil {
-		return sample{}, s.failed(err)
-	}
-	after, err := s.process.cpu()
-	if err != nil {
-		return sample{}, s.failed(err)
-	}
-	if err := s.process.emptyLogs(); err != nil {
-		return sample{}, err
-	}
-	return sample{w, (after - before) / time.Duration(w.calls)}, nil
+func (l *lab) once(s *subject, seconds, connections int) sample {
+	before := s.process.cpu()
+	r := l.wrk(s, seconds, connections)
+	r.cpu = float64(s.process.cpu()-before) / float64(time.Microsecond) / float64(r.calls)
+	must(s.process.emptyLogs())
+	return r
 }
 
-// failed adds what the process has printed to an error.
-func (s *subject) failed(err error) error {
-	return fmt.Errorf("%s: %w\nThe process printed:\n%s", s.name, err, s.process.tail())
+// must adds to an error what the process has printed last, and ends the run.
+func (s *subject) must(err error) {
+	if err != nil {
+		text, _ := os.ReadFile(s.process.log)
+		must(fmt.Errorf("%s: %w\nThe process printed:\n%s", s.name, err, text[max(0, len(text)-2000):]))
+	}
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"billbridge/proxy/proxytest"
+)
+
+// keptConnections is how many connections to the backend each process keeps: as many as there are calls at most, so that none must open a
+// connection for a call, or wait for one.
+const keptConnections = 1024
+
+// The names of the yardsticks.
+const (
+	nginxLua    = "nginx + Lua: translated, logged, counted"
+	tunedProxy  = "ReverseProxy, tuned: passed through"
+	tunedCreate = "ReverseProxy, tuned: create passed through"
+	plainCreate = "create without a rollout"
+)
+
+// The calls.
+var (
+	pass       = subject{path: "/bill/read", body: v2Call, answer: `"apprNum":"30012345"`}
+	translated = subject{path: "/if/bill/read", body: legacyCall, answer: `"appr_num":"30012345"`}
+	create     = subject{path: "/if/bill/send", body: legacyCreate, answer: newBill}
+)
+
+// of returns the call to a process.
+func (s subject) of(name string, p *process) *subject {
+	s.name, s.process = name, p
+	return &s
+}
+
+// reads are the subjects that read a bill.
+func (l *lab) reads() []*subject {
+	plain, noPlain := l.nginx(false)
+	lua, noLua := l.nginx(true)
+	ours := l.gateway(l.readConfig())
+	floor, yardstick := pass.of("nginx: passed through, no log", plain), translated.of(nginxLua, lua)
+	floor.missing, yardstick.missing = noPlain, noLua
+	// Subjects of the same process are apart, so that what one leaves to do is not counted for the other.
+	return []*subject{
+		translated.of("billbridge: translated, logged, counted", ours), yardstick, pass.of(tunedProxy, l.role("proxy", l.backend)),
+		pass.of("billbridge: passed through, logged, counted", ours), floor,
+	}
+}
+
+// limits lifts the limits of one partner and one address, from which all calls come.
+const limits = "limits: {connections: 100000, address_connections: 100000, partner: {in_flight: 0}}\n"
+
+// readConfig is the config of a gateway in front of one v2 backend.
+func (l *lab) readConfig() string {
+	return fmt.Sprintf("upstreams: {new: {form: v2, url: \"http://%s\", connections: %d, partner_connections: %[2]d}}\n",
+		l.backend, keptConnections) + limits
+}
+
+// twoBackends is the config of a gateway in front of an old and a new backend.
+func (l *lab) twoBackends() string {
+	return fmt.Sprintf(`
+upstreams:
+  old: {form: legacy, url: "http://%[1]s/old", timeout: 4s, connections: %[2]d, partner_connections: %[2]d}
+  new: {form: v2, url: "http://%[1]s", timeout: 4s, connections: %[2]d, partner_connections: %[2]d}
+route: {default: new}
+`, l.backend, keptConnections) + limits
+}
+
+const (
+	// The settling period must be longer than the waits and timeouts of the upstreams.
+	rolloutSection = "rollout: {old: old, new: new, default: %s, settle: 7s, ask: 4s, send_within: 30s}\n"
+	// Nothing is delivered during the run: only what the relay receives is measured.
+	callbackSection = "callbacks: {public_url: http://127.0.0.1, allow: [127.0.0.0/8], ports: [], schedule: [24h]}\n"
+)
+
+// writes are the subjects that create bills, with and without the ledger of a rollout, and that receive callbacks.
+func (l *lab) writes(engines ...string) []*subject {
+	subjects := []*subject{
+		{name: tunedCreate, process: l.role("proxy", l.backend), path: "/bill", body: v2Create, answer: newBill},
+		create.of(plainCreate, l.gateway(l.twoBackends())),
+	}
+	for _, engine := range engines {
+		for _, stage := range []string{"drained", "new"} {
+			s := create.of(fmt.Sprintf("create, stage %s, %s", stage, engine), nil)
+			s.before = l.begin
+			subjects = append(subjects, l.withStore(s, engine, l.twoBackends()+fmt.Sprintf(rolloutSection, stage)))
+		}
+		s := &subject{name: "callback received and stored, " + engine, before: l.bind}
+		subjects = append(subjects, l.withStore(s, engine, l.readConfig()+callbackSection))
+	}
+	return subjects
+}
+
+// withStore starts the gateway of a subject with an empty store.
+func (l *lab) withStore(s *subject, engine, config string) *subject {
+	url := "sqlite:" + filepath.Join(l.dir, fmt.Sprintf("store%d.db", len(l.started)))
+	if engine == "PostgreSQL" {
+		var err error
+		if url, err = proxytest.DurablePostgres(l.ctx); err != nil {
+			s.missing = err.Error()
+			return s
+		}
+	}
+	s.process = l.gateway(config + fmt.Sprintf("store: {url: %q}\n", url))
+	return s
+}
+
+// begin begins the rollout of a gateway, and makes a call, so that the partner is seen. After the settling period its creates are sent to the
+// new backend. The settling periods of all gateways run at the same time.
+func (l *lab) begin(s *subject) {
+	s.must(l.until(func() error { // until the gateway answers
+		command := exec.CommandContext(l.ctx, l.billbridge, "rollout", "begin", "--by", "bench", "--admin", "http://"+s.process.admin)
+		out, err := command.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("billbridge rollout begin: %w\n%s", err, out)
+		}
+		return err
+	}))
+	l.await(s, `"0000"`)
+}
+
+// callbackAddress finds the address of the gateway in the answer to a create: the backend returns it as the URL of the bill.
+var callbackAddress = regexp.MustCompile(`"shortURL":"http://[^/"]+(/callback/[^"]+)"`)
+
+// bind creates bills with a callback address, so that the backend can call the gateway back.
+func (l *lab) bind(s *subject) {
+	bound := *s
+	bound.path = create.path
+	bound.body = strings.Replace(legacyCreate, `"product_nm"`, `"callbackURL":"http://127.0.0.1:9/paid","product_nm"`, 1)
+	l.await(&bound, "/callback/")
+	for range l.bound {
+		answer, err := l.post(&bound, "/callback/")
+		s.must(err)
+		s.path, s.bill = string(callbackAddress.FindSubmatch(answer)[1]), billID(l.calls)
+		s.targets += fmt.Sprintf(`{"%s", "%s"},`, s.path, s.bill)
+	}
+	s.body, s.answer = v2Notice, `"0000"`
+}
