@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"billbridge/proxy/sandbox"
+)
+
+// A billRef identifies a bill.
+type billRef struct{ partner, bill string }
+
+var backendNames = [2]string{"old", "new"}
+
+// noCallbacks sends no callback.
+type noCallbacks struct{}
+
+func (noCallbacks) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("callbacks go nowhere in this test")
+}
+
+// The calls of bill operations.
+
+var operations = []string{"create", "resend", "read", "destroy", "cancel"}
+
+func operationPath(form, op string) string {
+	switch {
+	case form == "v2" && op == "create":
+		return "/bill"
+	case form == "v2":
+		return "/bill/" + op
+	case op == "create":
+		return "/if/bill/send"
+	}
+	return "/if/bill/" + op
+}
+
+func opOf(form, path string) string {
+	n := slices.IndexFunc(operations, func(op string) bool { return operationPath(form, op) == path })
+	if n < 0 {
+		return path
+	}
+	return operations[n]
+}
+
+// operationBody returns the body of a call with the amount 20000. With wrong, its hash is wrong.
+func operationBody(form, op string, at billRef, merchant string, wrong bool) string {
+	hash := sandbox.Hash(at.bill, "", "20000")
+	if wrong {
+		hash = sandbox.Hash(at.bill, "", "20001")
+	}
+	key, id, price := "apiKey", "billId", any(20000)
+	if form == "legacy" {
+		key, id, price = "apikey", "bill_id", "20000"
+	}
+	bill := map[string]any{id: at.bill}
+	if op == "create" || op == "destroy" || op == "cancel" {
+		bill["price"], bill["hash"] = price, hash
+	}
+	root := map[string]any{key: at.partner, "member": "m", "merchant": merchant}
+	switch {
+	case op == "create" && form == "v2":
+		bill["sendType"] = "TALK"
+		root["bill"] = bill
+	case op == "create" || form == "v2":
+		root["bill"] = bill
+	default:
+		for name, value := range bill {
+			root[name] = value
+		}
+	}
+	text, err := json.Marshal(root)
+	if err != nil {
+		panic(fmt.Sprint("a call that cannot be spelled: ", err))
+	}
+	return string(text)
+}
+
+// billRefOf returns the bill of a body in either form.
+func billRefOf(body []byte) billRef {
+	var in struct {
+		V2     string `json:"apiKey"`
+		Legacy string `json:"apikey"`
+		ID     string `json:"bill_id"`
+		Bill   struct {
+			V2     string `json:"billId"`
+			Legacy string `json:"bill_id"`
+		} `json:"bill"`
+	}
+	_ = json.Unmarshal(body, &in)
+	return billRef{in.V2 + in.Legacy, in.ID + in.Bill.V2 + in.Bill.Legacy}
+}
