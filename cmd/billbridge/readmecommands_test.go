@@ -36,7 +36,8 @@ var notRun = map[string]string{
 
 // ranElsewhere are beginnings of commands that another test runs, with the name of the test.
 var ranElsewhere = map[string]string{
-	"proxy/bench/README.md: go ":         "TestReadmeBenchmarksRun",
+	"proxy/bench/README.md: go run ":     "TestCommandsPrintTheirMeasurement",
+	"proxy/bench/README.md: go test ":    "TestReadmeNamesBenchmarksThatExist", // .ci/long runs all benchmarks
 	"proxy/store/README.md: pg_dump ":    "TestReadmeBackupOfPostgreSQL",
 	"proxy/store/README.md: pg_restore ": "TestReadmeBackupOfPostgreSQL",
 	"billbridge callbacks show ":         "TestCallbacksCommands",

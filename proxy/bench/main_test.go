@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +87,28 @@ func TestCPUTimeIsUserAndSystemTime(t *testing.T) {
 	stat := []byte("4711 (a b) c) S 42 4711 4711 0 -1 4194560 1 0 0 0 150 25 0 0 20 0 7 0 1 1 1")
 	if got := cpuTime(stat); got != 1750*time.Millisecond {
 		t.Errorf("got %s, want 1.75s", got)
+	}
+}
+
+// README.md names benchmarks that exist.
+func TestReadmeNamesBenchmarksThatExist(t *testing.T) {
+	t.Parallel()
+	commands := regexp.MustCompile("`go test (\\S+) -run - -bench (\\S+?)[ `]").FindAllSubmatch(proxytest.ReadFile(t, "README.md"), -1)
+	if len(commands) < 8 {
+		t.Errorf("%d commands were found: too few", len(commands))
+	}
+	for _, command := range commands {
+		files, err := filepath.Glob(filepath.Join("../..", string(command[1]), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var code []byte
+		for _, file := range files {
+			code = append(code, proxytest.ReadFile(t, file)...)
+		}
+		name := strings.ReplaceAll(strings.TrimPrefix(string(command[2]), "."), "$", `\(`)
+		if !regexp.MustCompile(`func Benchmark\w*` + name).Match(code) {
+			t.Errorf("%s has no benchmark %q", command[1], name)
+		}
 	}
 }
