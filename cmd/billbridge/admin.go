@@ -28,8 +28,8 @@ type adminFlags struct {
 	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"The gateway's admin token, if it has one. Prefer the environment variable: other users can see the arguments of a process."`
 }
 
-// A given text is not empty. An empty value is no missing one: a script whose variable is not set would otherwise replay or drop too many
-// callbacks.
+// A given text is not empty. An empty value is no missing one: a script whose variable is not set would otherwise
+// replay or drop too many callbacks.
 type given string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -105,7 +105,8 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
 		text = bytes.TrimSpace(text)
-		if response.StatusCode == http.StatusBadRequest && bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
+		if response.StatusCode == http.StatusBadRequest &&
+			bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
 			return fmt.Errorf("the admin listener at %s uses TLS (admin.tls in its config): give an https URL with --admin", a.Admin)
 		}
 		refused := operate.Error{Text: string(text)}
@@ -149,11 +150,13 @@ func (a *adminFlags) advice(err error) string {
 	case errors.As(err, &unknown) && a.CA == "":
 		return "If a private CA signed the certificate, give its PEM file with --admin-ca or in BILLBRIDGE_ADMIN_CA"
 	case errors.As(err, &unknown):
-		return "The certificate is not signed by a CA in " + a.CA + ": give the file of the CA that signed it with --admin-ca"
+		return "The certificate is not signed by a CA in " + a.CA + ": give the file of the CA that signed it with " +
+			"--admin-ca"
 	case errors.As(err, &name):
 		return "Give a host name of the certificate with --admin, or add this name to the certificate"
 	case errors.As(err, &invalid):
-		return "Renew the certificate of the admin listener (admin.tls.cert in its config), or check the clock of this machine"
+		return "Renew the certificate of the admin listener (admin.tls.cert in its config), or check the clock of " +
+			"this machine"
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return "The admin listener has no TLS: give an http URL with --admin, or set admin.tls in its config"
 	}

@@ -54,7 +54,8 @@ func (m *moment) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// A callbackID is the id of a callback. Another text as a part of a path could address another page of the admin listener.
+// A callbackID is the id of a callback. Another text as a part of a path could address another page of the admin
+// listener.
 type callbackID string
 
 // UnmarshalText implements encoding.TextUnmarshaler.

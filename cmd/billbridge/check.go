@@ -67,8 +67,8 @@ func probeStore(ctx context.Context, c *config.Config, s system) error {
 	}
 	if c.Store.Failover == config.Lossless && !strings.HasPrefix(url, "sqlite:") {
 		if synchronous, err := store.SynchronousAt(ctx, url); err == nil && !synchronous { // no mistake for some seconds after a fail-over
-			at.Text = "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now: set synchronous_standby_names, and " +
-				"synchronous_commit to on or remote_apply"
+			at.Text = "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now: " +
+				"set synchronous_standby_names, and synchronous_commit to on or remote_apply"
 			printf(s.err, "%s\n", at)
 		}
 	}
@@ -83,9 +83,10 @@ func postgresServers(c *config.Config, s system) (servers, filled string) {
 	}
 	if len(names) > 1 {
 		at := c.Store.Position
-		at.Text = "warning: store.url names several servers. If the cluster manager of the primary fails and its PostgreSQL does not, gateways write to " +
-			"it although there is a new primary, and these writes are lost. Use a watchdog on each server; or name a proxy instead that checks which " +
-			"server is the primary and ends connections to the others (HAProxy: on-marked-down shutdown-sessions)"
+		at.Text = "warning: store.url names several servers. If the cluster manager of the primary fails and its " +
+			"PostgreSQL does not, gateways write to it although there is a new primary, and these writes are lost. " +
+			"Use a watchdog on each server; or name a proxy instead that checks which server is the primary and ends " +
+			"connections to the others (HAProxy: on-marked-down shutdown-sessions)"
 		printf(s.err, "%s\n", at)
 	}
 	return strings.Join(names, ", "), strings.Join(added, ", ")

@@ -55,8 +55,8 @@ func checkAddresses(c *config.Config, file string, s system) error {
 // maxPrinted bounds the printed part of an address, in bytes. Mistakes are visible at the beginning.
 const maxPrinted = 200
 
-// The parts of an address that can be secret: user and password of a URL, which can contain ? and #; query and fragment;
-// and user and password of a text that is no URL.
+// The parts of an address that can be secret: user and password of a URL, which can contain ? and #; query and
+// fragment; and user and password of a text that is no URL.
 var (
 	userOfURL  = regexp.MustCompile(`(?s)^(.*?//)[^/]*@`)
 	query      = regexp.MustCompile(`(?s)[?#].*`)

@@ -48,7 +48,8 @@ func (f *decisionFlags) decide(ctx context.Context, s system, action string, in 
 	var failed *adminError
 	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
 		// The gateway stopped waiting for the store, which may still make the change.
-		err = fmt.Errorf("%w\nUnless it says otherwise, the change may have been made. To see, run billbridge rollout status", failed)
+		err = fmt.Errorf("%w\nUnless it says otherwise, the change may have been made. To see, run billbridge "+
+			"rollout status", failed)
 	}
 	return changed, err
 }
@@ -70,8 +71,8 @@ func showChange(s system, name string, changed operate.Change) error {
 	return show(s.out, name, changed)
 }
 
-// decodeForce reads the value of --force: the kinds of the reasons that a change overrides, separated by commas. Without a value the gateway
-// refuses the change, with the names of the reasons.
+// decodeForce reads the value of --force: the kinds of the reasons that a change overrides, separated by commas.
+// Without a value the gateway refuses the change, with the names of the reasons.
 func decodeForce(ctx *kong.DecodeContext, target reflect.Value) error {
 	names := "true"
 	if next := ctx.Scan.Peek(); !next.IsEOL() && next.IsValue() {
@@ -92,7 +93,8 @@ var hints = map[rollout.ReasonKind]string{
 	rollout.MoneyElsewhere: "If the cause is fixed: billbridge rollout reset --partner REF --force verdict",
 }
 
-// reasonLines returns reasons against a change and, after the last one of a kind, what to do, each at the beginning of a line.
+// reasonLines returns reasons against a change and, after the last one of a kind, what to do, each at the beginning of
+// a line.
 func reasonLines(reasons []rollout.BlockingReason) (text lines) {
 	for i, reason := range reasons {
 		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text), reason.Kind))

@@ -19,7 +19,8 @@ import (
 // demoName is who changes stages in the demo, for the audit log.
 const demoName = "billbridge serve --demo"
 
-// demoText is the config of the demo. Times and limits are short, so that a partner can be moved through all stages within minutes.
+// demoText is the config of the demo. Times and limits are short, so that a partner can be moved through all stages
+// within minutes.
 const demoText = `
 upstreams:
   old: {form: legacy, url: %q, timeout: 1s, wait: 500ms}
@@ -114,20 +115,6 @@ func (t *trial) prepare(ctx context.Context, admin string) error {
 	}
 	return nil
 }
-
-const demoGreeting = `Demo without a config. Two sandboxes run in this process as backends, old in the legacy form (%s) and new in
-v2 (%s), and %d invented partners bill their customers through the gateway. Each backend has its own bills.
-The new backend also gets a copy of each bill of the old one and of its changes, so that shadow can compare reads. Some calls and
-callbacks fail on purpose. All data is in memory. Ctrl-C ends the demo.
-
-%s
-Some partners are in a later stage already. Times and limits are shorter than the defaults, so that a partner can be moved through all
-stages within minutes: the settling period is %s, a verdict needs %d comparisons, and a callback is dead after %d attempts.
-To see the partners without the console, run in a second terminal:
-
-billbridge rollout status --admin %s
-
-`
 
 // demoOverlay pairs the sandbox's legacy words with its v2 values, which the interface document does not pair.
 const demoOverlay = `operations:

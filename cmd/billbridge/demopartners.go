@@ -31,7 +31,8 @@ const (
 	gone                         // with 410, which ends the attempts
 )
 
-// A quirk makes a partner different from the others. Failures come to few partners, so that the verdicts of the others become PASS.
+// A quirk makes a partner different from the others. Failures come to few partners, so that the verdicts of the others
+// become PASS.
 type quirk int
 
 const (

@@ -42,8 +42,8 @@ type demoBill struct {
 	plan    []string // read, resend, destroy, cancel; or pay, which the customer does
 }
 
-// demoPlans are the lives of bills. Each ends in a cancel or a destroy, so that the old backend has no open bills of a partner some time
-// after it has moved.
+// demoPlans are the lives of bills. Each ends in a cancel or a destroy, so that the old backend has no open bills of a
+// partner some time after it has moved.
 var demoPlans = [][]string{
 	{"read", "pay", "read", "read", "cancel", "read"},
 	{"read", "pay", "read", "cancel"},
@@ -76,7 +76,8 @@ func (t *demoTraffic) run(ctx context.Context) {
 	}
 }
 
-// step makes one call, or pays one bill. Refusals and failures come at fixed steps, so that each kind is seen in the first minute.
+// step makes one call, or pays one bill. Refusals and failures come at fixed steps, so that each kind is seen in the
+// first minute.
 func (t *demoTraffic) step(ctx context.Context) error {
 	t.steps++
 	n := t.drawPartner()
@@ -174,7 +175,8 @@ func (t *demoTraffic) advance(ctx context.Context, b *demoBill) error {
 	return t.call(ctx, b.partner, next, t.partners[b.partner].key, b)
 }
 
-// pay pays a bill at the backend that created it: the old one if it has the bill, because the new one has copies of its bills.
+// pay pays a bill at the backend that created it: the old one if it has the bill, because the new one has copies of
+// its bills.
 func (t *demoTraffic) pay(key, bill string) {
 	backend := t.new
 	if _, err := t.old.Bill(key, bill); err == nil {

@@ -90,7 +90,8 @@ func (c *initCommand) overlay() ([]byte, error) {
 		for pair := range strings.SplitSeq(c.PayTypes, ",") {
 			word, n, _ := strings.Cut(strings.TrimSpace(pair), "=")
 			if _, err := strconv.ParseUint(n, 10, 31); err != nil || word == "" {
-				return nil, fmt.Errorf("the pay types must be WORD=N,WORD=N or none, such as SIMPLE_PAY=0,CARD_VAN=1, but one is %q", pair)
+				return nil, fmt.Errorf("the pay types must be WORD=N,WORD=N or none, such as "+
+					"SIMPLE_PAY=0,CARD_VAN=1, but one is %q", pair)
 			}
 			values = append(values, fmt.Sprintf("{v2: %s, legacy: %q}", n, word))
 		}
@@ -280,7 +281,8 @@ func (c *initCommand) text(named bool) ([]byte, error) {
 // check returns what is wrong with the given values, in the words of billbridge check.
 func (c *initCommand) check(s system) error {
 	if strings.HasPrefix(c.Store, "postgres") {
-		return errors.New("a PostgreSQL URL has a password, which must not be in the config: put the URL into an environment variable or a file, and use ${env:NAME} or ${file:PATH}")
+		return errors.New("a PostgreSQL URL has a password, which must not be in the config: put the URL into an " +
+			"environment variable or a file, and use ${env:NAME} or ${file:PATH}")
 	}
 	overlay, err := c.overlay()
 	var problems translate.Problems

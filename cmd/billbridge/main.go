@@ -1,5 +1,5 @@
-// Command billbridge is a reverse proxy between the two forms of the billing interface. README.md describes its use. Every
-// command has --help.
+// Command billbridge is a reverse proxy between the two forms of the billing interface. README.md describes its use.
+// Every command has --help.
 package main
 
 import (
@@ -38,7 +38,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], s))
 }
 
-// newLog logs text to a terminal, and JSON otherwise. What is not printable is escaped, which the handlers of log/slog do not do for JSON.
+// newLog logs text to a terminal, and JSON otherwise. What is not printable is escaped, which the handlers of log/slog
+// do not do for JSON.
 func newLog(s system) *accesslog.Handler {
 	return accesslog.New(s.err, func(lines io.Writer) slog.Handler {
 		lines = terminalWriter{lines}
@@ -49,8 +50,8 @@ func newLog(s system) *accesslog.Handler {
 	})
 }
 
-// redactedLog is the output of the standard logger, which net/http uses. It logs that there was a message, without the text:
-// the text can quote the first bytes of an upstream's reply, with keys and names (R35).
+// redactedLog is the output of the standard logger, which net/http uses. It logs that there was a message, without the
+// text: the text can quote the first bytes of an upstream's reply, with keys and names (R35).
 type redactedLog struct{ log *slog.Logger }
 
 func (l *redactedLog) Write(text []byte) (int, error) {
@@ -74,13 +75,14 @@ type system struct {
 	terminal bool             // whether err is a terminal
 	dialog   bool             // whether in and err are terminals, so that a command can ask questions
 
-	// ignoreBrokenPipes makes a write to a log whose reader has ended an error. Without it the write ends the process, with the
-	// calls in progress. It can be nil.
+	// ignoreBrokenPipes makes a write to a log whose reader has ended an error. Without it the write ends the process,
+	// with the calls in progress. It can be nil.
 	ignoreBrokenPipes func()
 
 	log *accesslog.Handler // to err; if nil, run creates it. run closes it at its end.
 
-	// documents is out for JSON documents, which are printed byte for byte; progress is err for progress on a terminal. Only run sets them.
+	// documents is out for JSON documents, which are printed byte for byte; progress is err for progress on a
+	// terminal. Only run sets them.
 	documents, progress io.Writer
 }
 

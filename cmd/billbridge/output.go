@@ -24,8 +24,9 @@ import (
 	"billbridge/translate"
 )
 
-// printf prints to a terminal or a table. Each text among the arguments stays in its line and its column: texts of partners and backends
-// are quoted if they have a character that is not printable. All output of the commands goes through printf, except JSON and progress.
+// printf prints to a terminal or a table. Each text among the arguments stays in its line and its column: texts of
+// partners and backends are quoted if they have a character that is not printable. All output of the commands goes
+// through printf, except JSON and progress.
 func printf(w io.Writer, format string, args ...any) {
 	_ = printfErr(w, format, args...) // as with fmt.Fprintf: a command cannot report that it cannot print
 }
@@ -78,9 +79,9 @@ func quoted(text string) string {
 	return text
 }
 
-// A terminalWriter escapes what a terminal could obey: control characters besides newline and tab, directional formatting, invalid
-// UTF-8. It is the last writer before the terminal, so that nothing is forgotten. The escapes are those of JSON, so JSON keeps its meaning.
-// A Write must not end inside a character.
+// A terminalWriter escapes what a terminal could obey: control characters besides newline and tab, directional
+// formatting, invalid UTF-8. It is the last writer before the terminal, so that nothing is forgotten. The escapes are
+// those of JSON, so JSON keeps its meaning. A Write must not end inside a character.
 type terminalWriter struct{ io.Writer }
 
 func (w terminalWriter) Write(text []byte) (int, error) {
@@ -127,6 +128,7 @@ var outputs = parseOutputs(outputText)
 func parseOutputs(text string) *template.Template {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
 		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes, "targets": targets, "mapRows": mapRows,
+		"firstBill":  newFirstBill,
 		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
 		"byFailOver": func() string { return store.ByFailOver },
 		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },

@@ -45,7 +45,8 @@ func (f *partnerFlags) partner() (string, error) {
 		key, err := readKey(string(f.KeyFile))
 		return string(partner.Of(key)), err
 	case f.Partner != "" && !isHash:
-		return "", usageError("--partner must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key. To give the key, use --key-file")
+		return "", usageError("--partner must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's " +
+			"key. To give the key, use --key-file")
 	}
 	return string(f.Partner), nil
 }
@@ -145,8 +146,10 @@ func (c *rolloutStop) Run(ctx context.Context, s system) error {
 	case err != nil:
 		return err
 	case changed.Unstored != "" && !changed.Already:
-		return fmt.Errorf("stopped on this gateway only, which creates new bills at the old backend. The store did not record it: %s\n"+
-			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, and a restart of this one ends it", changed.Unstored)
+		return fmt.Errorf("stopped on this gateway only, which creates new bills at the old backend. The store did "+
+			"not record it: %s\n"+
+			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, "+
+			"and a restart of this one ends it", changed.Unstored)
 	}
 	return showChange(s, "stop", changed)
 }

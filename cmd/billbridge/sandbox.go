@@ -72,7 +72,8 @@ func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
 		o.CallbackRetries = -1 // none; in Options 0 is the default
 	}
 	if host, _, err := net.SplitHostPort(c.Control); err == nil && c.ControlToken == "" && !config.Loopback(host) {
-		return o, usageError("--control " + c.Control + " is not loopback: set --control-token, or BILLBRIDGE_SANDBOX_TOKEN in the environment")
+		return o, usageError("--control " + c.Control + " is not loopback: set --control-token, or " +
+			"BILLBRIDGE_SANDBOX_TOKEN in the environment")
 	}
 	if err := o.Check(); err != nil {
 		return o, usageError(err.Error())
@@ -100,7 +101,11 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		_, _ = partners.Close(), control.Close()
 		return err
 	}
-	printf(s.out, "%s", lines(c.greeting("http://"+partners.Addr().String(), "http://"+control.Addr().String())))
+	err = show(s.out, "sandbox", struct {
+		*sandboxCommand
+		Known        []sandbox.Partner
+		Base, Manage string
+	}{c, sandbox.DefaultPartners(), "http://" + partners.Addr().String(), "http://" + control.Addr().String()})
 	servers := []*http.Server{
 		{Handler: service, ReadHeaderTimeout: 5 * time.Second},
 		{Handler: service.Control(), ReadHeaderTimeout: 5 * time.Second},
@@ -121,44 +126,17 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 	return errors.Join(err, service.Close())
 }
 
-// greeting describes the sandbox and its partners, and has a first call in each form.
-func (c *sandboxCommand) greeting(partners, control string) string {
-	data := "in memory"
-	if c.Data != "" {
-		data = c.Data
-	}
-	text := "Sandbox of the billing service, for development and tests. Not for production.\n\n" +
-		"  partners     " + partners + "\n  control      " + control + "\n" +
-		"  environment  " + string(c.Environment) + "\n  data         " + data + "\n\nPartners:\n"
-	for _, p := range sandbox.DefaultPartners() {
-		text += fmt.Sprintf("  %-18s %s\n", p.Key, p.Name)
-	}
-	for _, form := range []string{"legacy", "v2"} {
-		text += "\nA first call in the " + form + " form:\n\n" + firstCall(form, partners) + "\n"
-	}
-	token := ""
-	if c.ControlToken != "" {
-		token = ` -H "Authorization: Bearer $BILLBRIDGE_SANDBOX_TOKEN"`
-	}
-	return text + "\nThe short URL in the reply is a page that pays the bill. To pay it without a browser:\n\ncurl -s -X POST" + token + " " + control + "/bills/BILL_ID/pay\n\n"
-}
+const demoPhone = "01000000000" // not assigned
 
-const (
-	demoPhone = "01000000000" // not assigned
-	demoPrice = "20000"       // the minimum in development
-)
+// A firstBill is a bill that a command creates. The id is new in every second: a business number and the time.
+type firstBill struct{ Base, ID, Phone, Price, Expires, Hash string }
 
-// firstCall returns a curl command that creates a bill.
-func firstCall(form, base string) string {
-	// The id is new in every second: a business number and the time. Its last digit is different in the two forms, so that
-	// both commands work.
-	path, shape, last := "/bill", `{"apiKey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"billId":"%s","sendType":"TALK","productName":"11월 수강료","memberName":"김하늘","phone":"%s","price":%s,"expireDt":"%s","hash":"%s"}}`, 2
-	if form == "legacy" {
-		path, shape, last = "/if/bill/send", `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"%s","product_nm":"11월 수강료","member_nm":"김하늘","phone":"%s","price":"%s","expire_dt":"%s","hash":"%s"}}`, 1
-	}
-	billID := fmt.Sprintf("1234567890%09d%d", time.Now().Unix()%1e9, last)
-	body := fmt.Sprintf(shape, billID, demoPhone, demoPrice, inAMonth(), sandbox.Hash(billID, demoPhone, demoPrice))
-	return "curl -s " + base + path + " -H 'Content-Type: application/json' -d '" + body + "'"
+// newFirstBill returns a bill for a command. Its last digit is that of the form, so that the commands of both forms
+// work.
+func newFirstBill(form, base string) firstBill {
+	id := fmt.Sprintf("1234567890%09d%d", time.Now().Unix()%1e9, len(form)%5)
+	const price = "20000" // the minimum in development
+	return firstBill{base, id, demoPhone, price, inAMonth(), sandbox.Hash(id, demoPhone, price)}
 }
 
 // inAMonth is the last day of a bill that ends in a month.

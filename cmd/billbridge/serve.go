@@ -77,7 +77,9 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	defer stop()
 	go reloadOnHangup(reloads, s.hangup, func() { manager.reload(server) })
 	if trial != nil {
-		printf(s.out, "%s", lines(trial.greeting(server, checked)))
+		if err := trial.greet(s.out, server, checked); err != nil {
+			return err
+		}
 		trial.begin(ctx, server)
 	} else {
 		printf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())
@@ -97,8 +99,9 @@ func reloadOnHangup(ctx context.Context, hangup <-chan os.Signal, reload func())
 	}
 }
 
-// systemdSockets returns the listeners that systemd opened for this process (socket activation), by the config key that each
-// replaces. The name of a socket (FileDescriptorName=) selects the key. A single socket may have any name: it is for partners.
+// systemdSockets returns the listeners that systemd opened for this process (socket activation), by the config key
+// that each replaces. The name of a socket (FileDescriptorName=) selects the key. A single socket may have any name:
+// it is for partners.
 func systemdSockets() (map[string]net.Listener, error) {
 	byName, err := activation.ListenersWithNames()
 	if err != nil || len(byName) == 0 {
@@ -111,7 +114,8 @@ func systemdSockets() (map[string]net.Listener, error) {
 			key, ok = "listen", true
 		}
 		if !ok || len(listeners) != 1 || listeners[0] == nil {
-			return nil, fmt.Errorf("systemd passed %d sockets named %q: set FileDescriptorName to listen, admin or callbacks, a different one for each socket, and Accept=no", len(listeners), name)
+			return nil, fmt.Errorf("systemd passed %d sockets named %q: set FileDescriptorName to listen, admin or "+
+				"callbacks, a different one for each socket, and Accept=no", len(listeners), name)
 		}
 		sockets[key] = listeners[0]
 	}

@@ -50,7 +50,8 @@ func (c *storeBackup) Run(ctx context.Context, s system) error {
 	printf(s.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n", c.File, mebibytes(copied.Size),
 		copied.At.Local().Format(time.RFC3339Nano), copied.Bills, copied.Addresses, copied.Callbacks)
 	if checked.Rollout != nil {
-		printf(s.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before partners call.\n")
+		printf(s.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before "+
+			"partners call.\n")
 	}
 	return nil
 }

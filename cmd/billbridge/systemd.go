@@ -14,7 +14,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// A serviceManager reports the state of the process to systemd, for a unit with Type=notify. Without systemd, reports have no effect.
+// A serviceManager reports the state of the process to systemd, for a unit with Type=notify. Without systemd, reports
+// have no effect.
 type serviceManager struct {
 	log    *slog.Logger
 	notify func(unsetEnvironment bool, state string) (sent bool, err error) // daemon.SdNotify
@@ -27,8 +28,8 @@ func (m serviceManager) report(state string) {
 	}
 }
 
-// serve runs a server. It reports that the process is ready, and when ctx ends that it stops. It reports to the watchdog until the server has
-// ended.
+// serve runs a server. It reports that the process is ready, and when ctx ends that it stops. It reports to the
+// watchdog until the server has ended.
 func (m serviceManager) serve(ctx context.Context, s *server.Server, withTLS bool) error {
 	m.report(daemon.SdNotifyReady)
 	reported := make(chan struct{})
@@ -62,9 +63,9 @@ func (m serviceManager) reload(s *server.Server) {
 	m.report(daemon.SdNotifyReady + "\n" + status)
 }
 
-// answerWatchdog reports WATCHDOG=1 after each health check that succeeds, three times per interval, until ctx ends. If the checks fail for
-// the whole interval, systemd ends the process and starts it again. After the end of serving the checks do not count: the admin listener
-// closes before the last work ends, and TimeoutStopSec bounds the stop.
+// answerWatchdog reports WATCHDOG=1 after each health check that succeeds, three times per interval, until ctx ends.
+// If the checks fail for the whole interval, systemd ends the process and starts it again. After the end of serving
+// the checks do not count: the admin listener closes before the last work ends, and TimeoutStopSec bounds the stop.
 func (m serviceManager) answerWatchdog(ctx, serving context.Context, interval time.Duration, check func(context.Context) error) {
 	pause := time.NewTicker(interval / 3)
 	defer pause.Stop()
@@ -78,7 +79,8 @@ func (m serviceManager) answerWatchdog(ctx, serving context.Context, interval ti
 		case err == nil, serving.Err() != nil:
 			m.report(daemon.SdNotifyWatchdog)
 		default:
-			m.log.Error("the health check of the process failed; systemd restarts the process if all checks within the interval fail", "error", err.Error(), "within", interval.String())
+			m.log.Error("the health check of the process failed; systemd restarts the process if all checks within "+
+				"the interval fail", "error", err.Error(), "within", interval.String())
 		}
 		select {
 		case <-pause.C:
@@ -88,8 +90,8 @@ func (m serviceManager) answerWatchdog(ctx, serving context.Context, interval ti
 	}
 }
 
-// healthCheck returns a request to /-/healthy of the admin listener, over a new connection: it fails if the process does not accept
-// connections or serve requests.
+// healthCheck returns a request to /-/healthy of the admin listener, over a new connection: it fails if the process
+// does not accept connections or serve requests.
 func healthCheck(address string, withTLS bool) func(context.Context) error {
 	scheme := "http"
 	if withTLS {

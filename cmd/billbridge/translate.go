@@ -62,8 +62,8 @@ func (c *translateCommand) Run(s system) error {
 	return errors.Join(err, out.Flush())
 }
 
-// A translator translates one document. request is the caller's request, if a reply is translated; it may be nil. note is
-// printed on stderr. The results are valid until the next call.
+// A translator translates one document. request is the caller's request, if a reply is translated; it may be nil. note
+// is printed on stderr. The results are valid until the next call.
 type translator func(request, doc []byte) (out []byte, report translate.Report, note string, err error)
 
 // requestError is the refusal of the caller's request in --request.
@@ -140,7 +140,8 @@ func (c *translateCommand) callbackTranslator(callback *translate.Callback) (tra
 	}, nil
 }
 
-// translateLines translates line by line. It reports a refused line, and a line that is too long, by its number, and continues.
+// translateLines translates line by line. It reports a refused line, and a line that is too long, by its number, and
+// continues.
 func (c *translateCommand) translateLines(translator translator, request []byte, s system, out *bufio.Writer) error {
 	in := bufio.NewReader(s.in)
 	var line []byte
@@ -174,8 +175,8 @@ func (c *translateCommand) translateLines(translator translator, request []byte,
 	return nil
 }
 
-// readLine appends the next line to line, without its end. A line larger than maxDocument is read to its end, but not kept. At the
-// end of the input the error is io.EOF, also if it has a line.
+// readLine appends the next line to line, without its end. A line larger than maxDocument is read to its end, but not
+// kept. At the end of the input the error is io.EOF, also if it has a line.
 func readLine(in *bufio.Reader, line []byte) (read []byte, tooLong bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -230,7 +231,8 @@ func (c *translateCommand) translateDocument(translator translator, request, doc
 	return err
 }
 
-// compileTable compiles a table with an overlay. Both are file names: an empty table is the built-in one, an empty overlay none.
+// compileTable compiles a table with an overlay. Both are file names: an empty table is the built-in one, an empty
+// overlay none.
 func compileTable(table, overlay string) (*translate.Table, error) {
 	base := billing.Table()
 	var overlays []translate.File

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -75,7 +75,8 @@ func (t *trial) config(env func(string) (string, bool)) (*config.Config, error) 
 	return parseBuiltIn(builtInConfig(t.urls[0]), env)
 }
 
-// parseBuiltIn parses a config that is not in a file. Callbacks are relayed to this machine, with a store in memory: a file cannot set this.
+// parseBuiltIn parses a config that is not in a file. Callbacks are relayed to this machine, with a store in memory: a
+// file cannot set this.
 func parseBuiltIn(text string, env func(string) (string, bool)) (*config.Config, error) {
 	c, err := config.Parse(translate.File{Name: "built-in", Data: []byte(text)}, env)
 	if err != nil {
@@ -95,14 +96,16 @@ func builtInConfig(sandboxURL string) string {
 	return "upstreams: {sandbox: {form: v2, url: \"" + sandboxURL + "\"}}\n"
 }
 
-// greeting describes the trial, and has a command to run next.
-func (t *trial) greeting(server *server.Server, c *config.Config) string {
-	partners, admin := "http://"+server.Address(), "http://"+server.AdminAddress()
-	addresses := "  partners  " + partners + "\n  metrics   " + admin + "/metrics\n  console   " + admin + "/\n"
+// greet describes the trial, and has a command to run next.
+func (t *trial) greet(out io.Writer, server *server.Server, c *config.Config) error {
+	name := "trial"
 	if t.partners != nil {
-		return fmt.Sprintf(demoGreeting, t.urls[1], t.urls[0], len(t.partners), addresses, c.Rollout.Settle,
-			c.Rollout.Verdict.Comparisons, len(c.Callbacks.Schedule), admin)
+		name = "demo"
 	}
-	return "Trial without a config. A sandbox runs in this process as a v2 upstream (" + t.urls[0] + ").\nAll data is in memory.\n\n" +
-		addresses + "\nA first call in the legacy form, which the gateway translates to v2 and back:\n\n" + firstCall("legacy", partners) + "\n\n"
+	return show(out, name, struct {
+		*config.Config
+		URLs            []string
+		Known           int
+		Gateway, Manage string
+	}{c, t.urls, len(t.partners), "http://" + server.Address(), "http://" + server.AdminAddress()})
 }

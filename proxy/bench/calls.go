@@ -18,8 +18,9 @@ import (
 // idPlace stands for the id in a body of which each call has another one. It has the length of an id.
 const idPlace = "-------the id-------"
 
-// callsScript is a script of wrk for calls. If the body has a place for an id, each call of each run has another one. If targets is not
-// empty, it is a Lua list of paths and bills that the calls use in turn. At the end it prints what wrk has measured.
+// callsScript is a script of wrk for calls. If the body has a place for an id, each call of each run has another one.
+// If targets is not empty, it is a Lua list of paths and bills that the calls use in turn. At the end it prints what
+// wrk has measured.
 const callsScript = `
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"

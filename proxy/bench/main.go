@@ -1,12 +1,14 @@
-// Command bench measures billbridge beside what else could do its work: nginx, nginx with Lua, and httputil.ReverseProxy.
+// Command bench measures billbridge beside what else could do its work: nginx, nginx with Lua, and
+// httputil.ReverseProxy.
 //
 //	go run ./proxy/bench            CPU time of a read, and the ratios
 //	go run ./proxy/bench -ledger    the same of creates and callbacks, with SQLite and PostgreSQL
 //	go run ./proxy/bench -idle 10000
 //	go run ./proxy/bench -half-sent 2000
 //
-// The processes run in front of one backend, and wrk calls them. They are measured in turn, so that a change in the speed
-// of the machine affects all of them. Tables are printed in Markdown, progress is printed on stderr. README.md says what is measured.
+// The processes run in front of one backend, and wrk calls them. They are measured in turn, so that a change in the
+// speed of the machine affects all of them. Tables are printed in Markdown, progress is printed on stderr. README.md
+// says what is measured.
 //
 // The command needs Linux, for /proc, and wrk. It is run in the root of the project.
 package main
@@ -75,7 +77,8 @@ func parse(args []string, help io.Writer) (o options, err error) {
 		return o, err
 	}
 	if flags.NArg() > 0 || o.rounds < 1 || o.seconds < 1 || o.connections < 1 {
-		return o, errors.New("-rounds, -seconds and -connections must be at least 1, and there are no arguments; -h lists the flags")
+		return o, errors.New("-rounds, -seconds and -connections must be at least 1, and there are no arguments; " +
+			"-h lists the flags")
 	}
 	return o, nil
 }

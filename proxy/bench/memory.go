@@ -29,7 +29,8 @@ func (l *lab) connected(n int, bodyLength int, body string) (gateway *process, o
 		open = append(open, c)
 		must(c.SetWriteDeadline(time.Now().Add(5 * time.Second)))
 		// An error: billbridge has refused the connection and closed it, which shows in what is read.
-		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: "+
+			"%d\r\n\r\n%s",
 			translated.path, gateway.at, bodyLength, body)
 	}
 	return gateway, open, before
@@ -53,8 +54,8 @@ func (l *lab) measureIdle(n int, out io.Writer) {
 	}
 }
 
-// measureHalfSent opens connections, sends half of a body on each, and prints the memory of billbridge: the peak, and what is left after the
-// connections are closed.
+// measureHalfSent opens connections, sends half of a body on each, and prints the memory of billbridge: the peak, and
+// what is left after the connections are closed.
 func (l *lab) measureHalfSent(n int, out io.Writer) {
 	gateway, open, before := l.connected(n, bodyLength, strings.Repeat(" ", bodyLength/2))
 	peak := gateway.memory("VmHWM")

@@ -24,7 +24,8 @@ type nginxConfig struct {
 	Cjson            string   // the folder of the library
 }
 
-// findLua adds the modules and the library that Lua needs, where Debian has them. It reports whether they are installed.
+// findLua adds the modules and the library that Lua needs, where Debian has them. It reports whether they are
+// installed.
 func (c *nginxConfig) findLua() bool {
 	c.Modules, _ = filepath.Glob("/usr/lib/nginx/modules/ndk_http_module.so") // the Lua module needs it
 	lua, _ := filepath.Glob("/usr/lib/nginx/modules/ngx_http_lua_module.so")

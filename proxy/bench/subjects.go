@@ -10,8 +10,8 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// keptConnections is how many connections to the backend each process keeps: as many as there are calls at most, so that none must open a
-// connection for a call, or wait for one.
+// keptConnections is how many connections to the backend each process keeps: as many as there are calls at most, so
+// that none must open a connection for a call, or wait for one.
 const keptConnections = 1024
 
 // The names of the yardsticks.
@@ -107,8 +107,8 @@ func (l *lab) withStore(s *subject, engine, config string) *subject {
 	return s
 }
 
-// begin begins the rollout of a gateway, and makes a call, so that the partner is seen. After the settling period its creates are sent to the
-// new backend. The settling periods of all gateways run at the same time.
+// begin begins the rollout of a gateway, and makes a call, so that the partner is seen. After the settling period its
+// creates are sent to the new backend. The settling periods of all gateways run at the same time.
 func (l *lab) begin(s *subject) {
 	s.must(l.until(func() error { // until the gateway answers
 		command := exec.CommandContext(l.ctx, l.billbridge, "rollout", "begin", "--by", "bench", "--admin", "http://"+s.process.admin)
@@ -121,7 +121,8 @@ func (l *lab) begin(s *subject) {
 	l.await(s, `"0000"`)
 }
 
-// callbackAddress finds the address of the gateway in the answer to a create: the backend returns it as the URL of the bill.
+// callbackAddress finds the address of the gateway in the answer to a create: the backend returns it as the URL of the
+// bill.
 var callbackAddress = regexp.MustCompile(`"shortURL":"http://[^/"]+(/callback/[^"]+)"`)
 
 // bind creates bills with a callback address, so that the backend can call the gateway back.

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// write prints the table of all subjects in Markdown, with the ratio of their CPU time to that of each yardstick, and why subjects were not
-// measured. A ratio is formed in each round.
+// write prints the table of all subjects in Markdown, with the ratio of their CPU time to that of each yardstick, and
+// why subjects were not measured. A ratio is formed in each round.
 func (m *measurements) write(out io.Writer, yardsticks []string) {
 	head := []string{"process", "calls/s", "p99", "CPU µs/call"}
 	for _, name := range yardsticks {
