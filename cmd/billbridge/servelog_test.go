@@ -16,13 +16,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 	"unicode"
 
-	"billbridge/proxy/accesslog"
 	"billbridge/proxy/proxytest"
-
-	"pgregory.net/rapid"
 )
 
 // hostileLine ends a line of the log, begins another, and has characters that a terminal obeys: controls of ASCII and ISO 8859-1, and marks
@@ -213,26 +209,4 @@ func TestR36_EscapedLogValuesAreReadBack(t *testing.T) {
 	if !strings.Contains(line, "이름") || !strings.Contains(line, "결제 \U0001f600") {
 		t.Errorf("printable text is escaped: %s", line)
 	}
-}
-
-// A line about a request has the same bytes as a record of log/slog, also with hostile values.
-func TestR36_LinesAboutRequestsAreAsRecordsOfLogSlog(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{hostileLine, "\xff\xc0\xed\xa0\x80", "\ufffd\b\f\x00\x7f", "\u00a0결제 \U0001f600\U000e0041"}),
-			rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
-		micros := rapid.Int64Range(0, 1e12).Draw(t, "micros")
-		at, level := time.Unix(0, rapid.Int64Range(0, 4e18).Draw(t, "time")), rapid.SampledFrom([]slog.Level{slog.LevelInfo, slog.LevelWarn}).Draw(t, "level")
-		var got, want bytes.Buffer
-		own := newLog(system{err: &got})
-		for _, l := range []*slog.Logger{slog.New(own), slog.New(slog.NewJSONHandler(terminalWriter{&want}, nil))} {
-			line := accesslog.Start(l, at, level)
-			line.String("text", text)
-			line.Milliseconds("ms", time.Duration(micros)*time.Microsecond)
-			line.End()
-		}
-		if got.String() != want.String() {
-			t.Errorf("got\n%swant\n%s", got.String(), want.String())
-		}
-	})
 }
