@@ -28,7 +28,10 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
-	f := operate.BillFilter{Bill: string(c.Bill), Owner: c.Owner, Open: c.Open, Outcome: c.Outcome, Doubled: c.Doubled, Limit: operate.AtMost(c.Limit)}
+	f := operate.BillFilter{
+		Bill: string(c.Bill), Owner: c.Owner, Open: c.Open, Outcome: c.Outcome, Doubled: c.Doubled,
+		Limit: operate.AtMost(c.Limit),
+	}
 	var err error
 	if f.PartnerRef, err = c.partnerFlags.ref(); err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -14,9 +15,7 @@ func model() *kong.Application { return kong.Must(&commands{}, parserOptions...)
 func eachCommand(n *kong.Node, words string, f func(n *kong.Node, words string)) {
 	f(n, words)
 	for _, child := range n.Children {
-		if !child.Hidden {
-			eachCommand(child, words+" "+child.Name, f)
-		}
+		eachCommand(child, words+" "+child.Name, f)
 	}
 }
 
@@ -28,25 +27,15 @@ func flagsOf(n *kong.Node) (flags []*kong.Flag) {
 	return flags
 }
 
-// choice returns the allowed values of a flag or an argument, or nil if any value is allowed.
-func choice(v *kong.Value) (values []string) {
-	if v.Enum == "" {
-		return nil
-	}
-	for _, value := range v.EnumSlice() {
-		if value != "" {
-			values = append(values, value)
-		}
-	}
-	return values
+// choice returns the allowed values of a flag or an argument. It is empty if any value is allowed.
+func choice(v *kong.Value) []string {
+	return slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
 }
 
 // argumentsOf returns the words that can follow a command, and whether a file name can follow it.
 func argumentsOf(n *kong.Node) (words []string, file bool) {
 	for _, child := range n.Children {
-		if !child.Hidden {
-			words = append(words, child.Name)
-		}
+		words = append(words, child.Name)
 	}
 	for _, p := range n.Positional {
 		words = append(words, choice(p)...)
@@ -69,6 +58,7 @@ func commandCase(m *kong.Application) string {
 	return strings.Join(all, "|")
 }
 
+// quoteShell quotes a word for a shell.
 func quoteShell(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // bashCompletion returns the completion of bash.
@@ -83,7 +73,7 @@ func bashCompletion() ([]byte, error) {
 				continue
 			}
 			action := "return"
-			if list := choice(f.Value); list != nil {
+			if list := choice(f.Value); len(list) > 0 {
 				action = "words=" + quoteShell(strings.Join(list, " "))
 			} else if f.PlaceHolder == "FILE" {
 				action = "files=1"

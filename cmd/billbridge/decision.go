@@ -39,7 +39,9 @@ func (f *decisionFlags) author(ctx context.Context, s system) (a operate.Author,
 }
 
 // decide makes a change of the rollout at the gateway, with values of package operate.
-func (f *decisionFlags) decide(ctx context.Context, s system, action string, in ...any) (changed operate.Change, err error) {
+func (f *decisionFlags) decide(
+	ctx context.Context, s system, action string, in ...any,
+) (changed operate.Change, err error) {
 	by, err := f.author(ctx, s)
 	if err != nil {
 		return changed, err

@@ -127,8 +127,8 @@ var outputs = parseOutputs(outputText)
 
 func parseOutputs(text string) *template.Template {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
-		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes, "targets": targets, "mapRows": mapRows,
-		"firstBill":  newFirstBill,
+		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes,
+		"targets": targets, "mapRows": mapRows, "firstBill": newFirstBill,
 		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
 		"byFailOver": func() string { return store.ByFailOver },
 		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },
@@ -157,7 +157,8 @@ func printCells(list *parse.ListNode) {
 		switch n := node.(type) {
 		case *parse.ActionNode:
 			if len(n.Pipe.Decl) == 0 {
-				n.Pipe.Cmds = append(n.Pipe.Cmds, &parse.CommandNode{NodeType: parse.NodeCommand, Args: []parse.Node{parse.NewIdentifier("cell")}})
+				last := &parse.CommandNode{NodeType: parse.NodeCommand, Args: []parse.Node{parse.NewIdentifier("cell")}}
+				n.Pipe.Cmds = append(n.Pipe.Cmds, last)
 			}
 		case *parse.IfNode:
 			branch = n.BranchNode

@@ -28,7 +28,7 @@ func (c *rolloutNext) Run(ctx context.Context, s system) error {
 		return c.change(ctx, s, "next", next, operate.Decision{Force: c.Force})
 	}
 	var preview operate.Change
-	if err := c.send(ctx, http.MethodPost, "/rollout/next", &preview, operate.Move{PartnerRef: next, Switch: operate.Switch{Preview: true}}); err != nil {
+	if err := c.send(ctx, http.MethodPost, "/rollout/next", &preview, next, operate.Switch{Preview: true}); err != nil {
 		return err
 	}
 	return showChange(s, "next stage", preview)

@@ -101,7 +101,7 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		_, _ = partners.Close(), control.Close()
 		return err
 	}
-	err = show(s.out, "sandbox", struct {
+	_ = show(s.out, "sandbox", struct {
 		*sandboxCommand
 		Known        []sandbox.Partner
 		Base, Manage string
@@ -131,10 +131,9 @@ const demoPhone = "01000000000" // not assigned
 // A firstBill is a bill that a command creates. The id is new in every second: a business number and the time.
 type firstBill struct{ Base, ID, Phone, Price, Expires, Hash string }
 
-// newFirstBill returns a bill for a command. Its last digit is that of the form, so that the commands of both forms
-// work.
-func newFirstBill(form, base string) firstBill {
-	id := fmt.Sprintf("1234567890%09d%d", time.Now().Unix()%1e9, len(form)%5)
+// newFirstBill returns a bill for a command. Its last digit is different in the two forms, so that both commands work.
+func newFirstBill(digit int, base string) firstBill {
+	id := fmt.Sprintf("1234567890%09d%d", time.Now().Unix()%1e9, digit)
 	const price = "20000" // the minimum in development
 	return firstBill{base, id, demoPhone, price, inAMonth(), sandbox.Hash(id, demoPhone, price)}
 }

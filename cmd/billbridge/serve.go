@@ -77,9 +77,7 @@ func (c *serveCommand) Run(ctx context.Context, s system) error {
 	defer stop()
 	go reloadOnHangup(reloads, s.hangup, func() { manager.reload(server) })
 	if trial != nil {
-		if err := trial.greet(s.out, server, checked); err != nil {
-			return err
-		}
+		trial.greet(s.out, server, checked)
 		trial.begin(ctx, server)
 	} else {
 		printf(s.out, "Listening for partners on %s, admin on %s.\n", server.Address(), server.AdminAddress())

@@ -31,7 +31,7 @@ func (c *storeBackup) Run(ctx context.Context, s system) error {
 		return fmt.Errorf("nothing to back up: %s has no store section", c.Config)
 	case "postgres", "postgresql":
 		return fmt.Errorf("the store is in PostgreSQL: set STORE_URL to store.url of %s, and run\n"+
-			`  pg_dump --format=custom --file=%s --dbname="$STORE_URL"`, c.Config, shellQuoted(c.File))
+			`  pg_dump --format=custom --file=%s --dbname="$STORE_URL"`, c.Config, quoteShell(c.File))
 	}
 	var progress func(written, of int64)
 	if s.terminal {
@@ -76,6 +76,3 @@ func (c *storeBackup) record(ctx context.Context, s system, admin *config.Admin)
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
-
-// shellQuoted quotes a word for a shell.
-func shellQuoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -97,12 +97,12 @@ func builtInConfig(sandboxURL string) string {
 }
 
 // greet describes the trial, and has a command to run next.
-func (t *trial) greet(out io.Writer, server *server.Server, c *config.Config) error {
+func (t *trial) greet(out io.Writer, server *server.Server, c *config.Config) {
 	name := "trial"
 	if t.partners != nil {
 		name = "demo"
 	}
-	return show(out, name, struct {
+	_ = show(out, name, struct {
 		*config.Config
 		URLs            []string
 		Known           int
