@@ -39,7 +39,7 @@ partners:
 `
 
 // demoSchedule is the time before each attempt to deliver a callback.
-var demoSchedule = []config.DurationOrZero{0, config.DurationOrZero(2 * time.Second), config.DurationOrZero(5 * time.Second)}
+var demoSchedule = []config.DurationOrZero{0, config.DurationOrZero(time.Second), config.DurationOrZero(2 * time.Second)}
 
 // startDemo starts the backends and the receiver of the demo.
 func (t *trial) startDemo() error {

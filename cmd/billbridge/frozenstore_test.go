@@ -24,6 +24,7 @@ import (
 // the reason.
 func TestFrozenStoreTakesNoPlacesOfPartners(t *testing.T) {
 	t.Parallel()
+	proxytest.OnlyLong(t) // TestSilentStoreFailsAtOnce of package store has what the gateway relies on
 	b := newFailOverTrial(t, "legacy", "")
 	b.decide(t, func(t *testing.T, s *store.Store) error {
 		return s.SetStage(t.Context(), store.Stage{Partner: partner.Of(trialKey), Stage: "new", By: "anna", At: time.Now(), Forced: true})
@@ -31,8 +32,7 @@ func TestFrozenStoreTakesNoPlacesOfPartners(t *testing.T) {
 	b.gateways = []*gateway{b.start(t, b.config)}
 	b.gateways = append(b.gateways, b.gateways[0])
 	b.created(t, "bill")
-	const creating, reading = 50, 4 // the partner has 64 places
-	each := proxytest.Size(10, 40)
+	const creating, reading, each = 50, 4, 40 // the partner has 64 places
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: creating + reading}}
 	t.Cleanup(client.CloseIdleConnections)
 	load := func(creating int) (answers map[string]int, slowest time.Duration) {
