@@ -151,7 +151,7 @@ func (r *killRun) bill(ctx context.Context, n int) {
 }
 
 func (r *killRun) run(t *testing.T, replicas int) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(proxytest.Size(1, 5))*patience)
 	var partners sync.WaitGroup
 	t.Cleanup(func() { cancel(); partners.Wait() })
 	var gateways []*gateway

@@ -90,14 +90,7 @@ func (p *Pair) query(at *server, statement string) (answer string) {
 // Synchronous makes the primary wait for the standby at each commit.
 func (p *Pair) Synchronous() {
 	p.t.Helper()
-	db, err := sql.Open("pgx", p.primary.url("public"))
-	if err == nil {
-		_, err = db.Exec("ALTER SYSTEM SET synchronous_standby_names = '*'")
-		_ = db.Close()
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	p.query(p.primary, "ALTER SYSTEM SET synchronous_standby_names = '*'")
 	p.query(p.primary, "SELECT pg_reload_conf()::text")
 	Eventually(p.t, func() bool { return p.query(p.primary, "SELECT sync_state FROM pg_stat_replication") == "sync" },
 		func() string { return "the standby is not synchronous" })
@@ -110,14 +103,7 @@ func (p *Pair) Stall() {
 	Eventually(p.t, func() bool {
 		return p.query(p.standby, "SELECT (pg_last_wal_replay_lsn() >= '"+at+"')::text") == "true"
 	}, func() string { return "the standby has not received what was written" })
-	db, err := sql.Open("pgx", p.standby.url("public"))
-	if err == nil {
-		_, err = db.Exec("ALTER SYSTEM SET primary_conninfo = ''")
-		_ = db.Close()
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	p.query(p.standby, "ALTER SYSTEM SET primary_conninfo = ''")
 	p.query(p.standby, "SELECT pg_reload_conf()::text")
 	Eventually(p.t, func() bool { return p.query(p.standby, "SELECT count(*)::text FROM pg_stat_wal_receiver") == "0" },
 		func() string { return "the standby still receives" })
