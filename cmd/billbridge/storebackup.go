@@ -66,10 +66,12 @@ func (c *storeBackup) record(ctx context.Context, s system, admin *config.Admin)
 		}
 	}
 	b := operate.Backup{File: c.File}
-	if c.sign(ctx, s, &b.Author) != nil { // a timer has no USER
+	var err error
+	if b.Author, err = c.author(ctx, s); err != nil { // a timer has no USER
 		b.By = "store backup"
 	}
-	err, refused := c.send(ctx, http.MethodPost, "/store/backup", b, nil), (*adminError)(nil)
+	refused := (*adminError)(nil)
+	err = c.send(ctx, http.MethodPost, "/store/backup", nil, b)
 	if err != nil && (given || errors.As(err, &refused)) {
 		printf(s.err, "The audit log does not have this backup: %s\n", linesOf(err))
 	}
