@@ -46,7 +46,8 @@ func (g *Gateway) report(x *exchange, f *Finished, line bool) {
 // maxBill is the most bytes of a bill id in the log: ids of any length can occur.
 const maxBill = 100
 
-// bill returns the bill id of the call, or "" if it has none. A caller can write its key there, which must not be shown.
+// bill returns the bill id of the call, or "" if it has none. A caller can write its key there, which must not be
+// shown.
 func (x *exchange) bill() string {
 	call := cmp.Or(x.call, x.in.readCall)
 	if call == nil {

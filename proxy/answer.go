@@ -14,7 +14,8 @@ import (
 	"billbridge/translate/billing"
 )
 
-// A failure is an answer by which the gateway itself refuses or fails a call: the HTTP status and the code of the catalogue.
+// A failure is an answer by which the gateway itself refuses or fails a call: the HTTP status and the code of the
+// catalogue.
 type failure struct {
 	status int
 	code   string
@@ -38,7 +39,8 @@ var (
 	tooManyRows = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "too many rows"}
 	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
 
-	notOwned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"} // the owning backend is not known for certain
+	// The owning backend is not known for certain.
+	notOwned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"}
 
 	wrongAddress = failure{http.StatusBadRequest, "VALIDATION_001", "callback address"}
 
@@ -72,7 +74,8 @@ const callerGone = "the caller went away"
 // statusGone is the status in the log and the metrics if the caller disconnected before the answer. It is never sent.
 const statusGone = 499
 
-// unread returns a refusal of a request whose body is not read to its end, so that its connection cannot be used again.
+// unread returns a refusal of a request whose body is not read to its end, so that its connection cannot be used
+// again.
 func (x *exchange) unread(r *refusal) error {
 	x.w.Header().Set("Connection", "close")
 	if r.status == http.StatusServiceUnavailable {
@@ -104,7 +107,8 @@ func (x *exchange) failure(err error) outcome {
 	return x.internalError()
 }
 
-// internalError returns the answer to a call that a mistake of the gateway has ended. It makes no call to explain an unknown outcome.
+// internalError returns the answer to a call that a mistake of the gateway has ended. It makes no call to explain an
+// unknown outcome.
 func (x *exchange) internalError() outcome {
 	const text = "an internal error occurred"
 	if x.route != nil && x.route.operation.Effect == translate.Write && x.sent.unknown() {
@@ -115,7 +119,8 @@ func (x *exchange) internalError() outcome {
 
 // refused returns the answer, in the caller's form, to a call that had no effect.
 func (x *exchange) refused(r *refusal) outcome {
-	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look like one.
+	// Clients take any HTTP 200 as the answer to a read: a failure that says nothing about the bill must not look
+	// like one.
 	unanswered := x.route != nil && x.route.operation.Effect == translate.Read &&
 		r.status >= http.StatusInternalServerError
 	out := outcome{status: r.status, code: r.code, after: r.after, reason: r.reason, field: r.field}
@@ -130,8 +135,8 @@ func (x *exchange) refused(r *refusal) outcome {
 func (x *exchange) untranslatable(r *translate.Refusal) outcome {
 	text, field := r.Reason, ""
 	if r.Field != "" {
-		text, field = r.Field+": "+text, other // the sender chose the name, which must not be logged
-		if x.readBy().HasRequestField(r.Field) {
+		text, field = r.Field+": "+text, other                   // the sender chose the name, which must not be logged
+		if x.route.target.translation.HasRequestField(r.Field) { // all translations of the route have the same fields
 			field = r.Field
 		}
 	}
@@ -140,14 +145,6 @@ func (x *exchange) untranslatable(r *translate.Refusal) outcome {
 		out.status = http.StatusNotFound
 	}
 	return out
-}
-
-// readBy returns the translation by which the request was read.
-func (x *exchange) readBy() *translate.Translation {
-	if x.to.target == nil {
-		return x.route.readTranslation
-	}
-	return x.to.target.translation
 }
 
 // unanswered returns the answer to a call that the upstream has not answered.
@@ -184,13 +181,15 @@ func (x *exchange) unanswered(failed *callError) outcome {
 	return x.refused(readBroke.because(reason).with("no valid answer: " + failed.text))
 }
 
-// unknownOutcome returns the answer to a write that may have taken effect. The code is null, so that no client can read it as a refusal, and the
-// status is never 200, whatever failures.status is.
+// unknownOutcome returns the answer to a write that may have taken effect. The code is null, so that no client can
+// read it as a refusal, and the status is never 200, whatever failures.status is.
 func (x *exchange) unknownOutcome(status int, text, reason, explanation string) outcome {
 	if billing.Creates(x.route.operation) { // a read does not show the link
-		explanation += " If you need the link of a URL bill: when a read shows the bill, destroy it, and use a new id when a read shows it destroyed."
+		explanation += " If you need the link of a URL bill: when a read shows the bill, destroy it, " +
+			"and use a new id when a read shows it destroyed."
 	}
-	text = "outcome unknown: " + text + ". The call may have taken effect: read the bill (or the mapping) before you send it again." + explanation
+	text = "outcome unknown: " + text +
+		". The call may have taken effect: read the bill (or the mapping) before you send it again." + explanation
 	return outcome{status: status, reason: reason, body: x.state.config.Table.AppendFailure(nil, x.client, "", text)}
 }
 
@@ -214,7 +213,8 @@ func retryAfter(given string) string {
 // jsonUTF8 is a header value that all answers share. It must not be modified.
 var jsonUTF8 = []string{"application/json; charset=utf-8"}
 
-// write sends the answer to the caller. After an error the caller may not have got it, and net/http may still be reading its body.
+// write sends the answer to the caller. After an error the caller may not have got it, and net/http may still be
+// reading its body.
 func (x *exchange) write(out outcome) error {
 	h := x.w.Header()
 	switch {
@@ -240,8 +240,9 @@ func (x *exchange) write(out outcome) error {
 	_, err := x.w.Write(out.body)
 	var flushErr error
 	if x.sent.address != "" || x.route != nil && x.route.targets != nil {
-		// The store records the outcome of a create after the answer, so that the partner does not wait for it. Until then
-		// the ledger holds the create as pending, which is safe. (HTTP/2 completes an answer only when its handler returns.)
+		// The store records the outcome of a create after the answer, so that the partner does not wait for it.
+		// Until then the ledger holds the create as pending, which is safe. (HTTP/2 completes an answer only when
+		// its handler returns.)
 		flushErr = http.NewResponseController(x.w).Flush()
 	}
 	x.out.gone = gone || err != nil || flushErr != nil && !errors.Is(flushErr, http.ErrNotSupported)
@@ -281,8 +282,8 @@ func (x *exchange) finish() {
 	x.in.body.release(true)
 }
 
-// answerPanic answers a request whose handler panicked, unless its answer has begun. It logs the type of the panic value and the stack, but not the
-// value, which may contain a part of a body.
+// answerPanic answers a request whose handler panicked, unless its answer has begun. It logs the type of the panic
+// value and the stack, but not the value, which may contain a part of a body.
 func (x *exchange) answerPanic(panicked any, begun bool) {
 	x.gateway.log.Error("panic", "id", x.id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 	if begun {

@@ -22,10 +22,11 @@ const (
 	breakerPause    = 10 * time.Second
 )
 
-// A breaker stops the calls to an upstream that cannot be reached or does not answer in time: while it is open, calls are refused and
-// nothing is sent. When it is half-open, one call is let through: the breaker closes unless this
-// call timed out, could not connect, was not sent or ended too early; then it opens again. It is a read, since a write without an answer has
-// an unknown outcome; only if no read comes for a second breakerPause can it be a write. It is safe for concurrent use.
+// A breaker stops the calls to an upstream that cannot be reached or does not answer in time: while it is open,
+// calls are refused and nothing is sent. When it is half-open, one call is let through: the breaker closes unless
+// this call timed out, could not connect, was not sent or ended too early; then it opens again. It is a read, since
+// a write without an answer has an unknown outcome; only if no read comes for a second breakerPause can it be a
+// write. It is safe for concurrent use.
 type breaker struct {
 	circuit circuitbreaker.CircuitBreaker[any]
 	opened  atomic.Pointer[time.Time]
@@ -132,7 +133,8 @@ func (s *silence) withdraw(number int) {
 // end begins the next silence.
 func (s *silence) end() { *s = silence{number: s.number + 1} }
 
-// recentCalls are the last calls while the breaker was closed. They distinguish an upstream that hangs from calls of one partner that hang.
+// recentCalls are the last calls while the breaker was closed. They distinguish an upstream that hangs from calls of
+// one partner that hang.
 type recentCalls struct {
 	failed   [breakerCalls]uint64 // the partner of a call that failed, 0 for a call with an answer
 	next     int
@@ -156,8 +158,8 @@ func (r *recentCalls) answer(partner uint64, now time.Time) {
 	r.answered[0].partner, r.answered[0].at = partner, now
 }
 
-// fail records a call that failed. It reports false if the call must not count: the partner has many of the failures, and another partner got
-// an answer meanwhile.
+// fail records a call that failed. It reports false if the call must not count: the partner has many of the
+// failures, and another partner got an answer meanwhile.
 func (r *recentCalls) fail(p permit) (counts bool) {
 	n := 0
 	for _, partner := range r.failed {
@@ -205,8 +207,8 @@ func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 // pause returns how long the breaker stays open, at least.
 func (b *breaker) pause() time.Duration { return max(b.circuit.RemainingDelay(), time.Second) }
 
-// context returns the context of the call. A trial is not cancelled when its caller goes away: callers that give up quickly could keep
-// the breaker open. Its deadline holds.
+// context returns the context of the call. A trial is not cancelled when its caller goes away: callers that give up
+// quickly could keep the breaker open. Its deadline holds.
 func (p permit) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	if p.trial == nil {
 		return ctx, func() {}

@@ -16,9 +16,9 @@ import (
 	"billbridge/translate/billing"
 )
 
-// swapCallbackURL replaces the partner's callback address in the request by one of the gateway, so that the callback comes to the
-// gateway and is delivered in the partner's form. A request without an address is not changed. If the new address cannot be stored,
-// nothing is sent, since the callback would be lost.
+// swapCallbackURL replaces the partner's callback address in the request by one of the gateway, so that the callback
+// comes to the gateway and is delivered in the partner's form. A request without an address is not changed. If the
+// new address cannot be stored, nothing is sent, since the callback would be lost.
 func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	if x.gateway.relay == nil {
 		return body, nil
@@ -37,8 +37,9 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	// Clones: the store may write these strings after a timeout, when another call uses the buffer of the request.
 	asked := relay.Binding{
 		Upstream: x.to.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
-		Key: x.call.Value(billing.Partner), OfBill: billing.AboutBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
-		Expiry: x.call.Value(billing.Expiry), Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
+		OfBill: billing.AboutBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
+		Key: x.call.Value(billing.Partner), Expiry: x.call.Value(billing.Expiry),
+		Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
 		URL: strings.Clone(partnerURL),
 	}
 	span := x.span.Internal("store callback address")
@@ -52,7 +53,7 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 		return nil, r
 	case err != nil:
 		if x.r.Context().Err() == nil { // otherwise the caller has gone, which is not an error of the store
-			x.gateway.storeLog.Error("a callback address cannot be stored", "id", x.id, "error", err.Error())
+			x.storeError("a callback address cannot be stored", err)
 		}
 		return nil, notStored.with("the callback address cannot be stored now, nothing was sent")
 	case gatewayURL == partnerURL:
@@ -62,7 +63,8 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	return x.call.Replace(nil, billing.Callback, gatewayURL), nil
 }
 
-// mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store as it can.
+// mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store
+// as it can.
 func (x *exchange) mayHoldRows(id partner.ID) error {
 	if x.gateway.relay == nil {
 		return nil
@@ -72,12 +74,14 @@ func (x *exchange) mayHoldRows(id partner.ID) error {
 	if x.gateway.relay.MayHold(ctx, id) {
 		return nil
 	}
-	r := tooManyRows.with("no call with this key has succeeded yet, and too many were made; nothing was sent. A call that succeeds, such as a read of a bill, ends this")
+	r := tooManyRows.with("no call with this key has succeeded yet, and too many were made; nothing was sent. " +
+		"A call that succeeds, such as a read of a bill, ends this")
 	r.after = "60"
 	return r
 }
 
-// keepRows removes the callback address of a call that certainly had no effect, and records that the key of a successful call is valid.
+// keepRows removes the callback address of a call that certainly had no effect, and records that the key of a
+// successful call is valid.
 func (x *exchange) keepRows() {
 	if x.gateway.relay == nil || x.call == nil {
 		return
@@ -101,13 +105,11 @@ func (x *exchange) keepRows() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
-	if err := x.gateway.relay.Unbind(ctx, x.sent.address); err != nil {
-		x.gateway.storeLog.Error("the callback address of a call without an effect cannot be removed", "id", x.id, "error", err.Error())
-	}
+	x.storeError("the callback address of a call without an effect cannot be removed", x.gateway.relay.Unbind(ctx, x.sent.address))
 }
 
-// AnswerCallback has the relay answer a callback of an upstream. Like every answer it has an X-Request-Id, and a panic ends only this
-// request (R40): the upstream then sends the callback again.
+// AnswerCallback has the relay answer a callback of an upstream. Like every answer it has an X-Request-Id, and a
+// panic ends only this request (R40): the upstream then sends the callback again.
 func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r.Header["X-Request-Id"])
 	w.Header().Set("X-Request-Id", id)
@@ -135,4 +137,11 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	defer counted.release()
 	r.Body = counted
 	g.relay.ServeHTTP(w, r)
+}
+
+// storeError logs an error of the store, if there is one.
+func (x *exchange) storeError(what string, err error) {
+	if err != nil {
+		x.gateway.storeLog.Error(what, "id", x.id, "error", err.Error())
+	}
 }

@@ -5,44 +5,32 @@ import (
 	"context"
 	"strings"
 
-	"billbridge/config"
 	"billbridge/proxy/rollout/evidence"
-	"billbridge/proxy/tracing"
 	"billbridge/translate/billing"
 )
 
-// compareReply has the reply compared: with that of the other backend, or, of a bill that was read back, with what its create asked for.
-func (x *exchange) compareReply() {
-	if x.sent.awaited {
-		x.paidBill(x.sent.compared, x.out.status, x.sent.reply.Bytes())
-	} else {
-		x.compare(x.sent.compared, x.out.status, x.sent.reply.Bytes())
-	}
-}
-
-// compare offers a read for a comparison with the other backend. request and reply are those of the backend that has answered.
-func (x *exchange) compare(request []byte, status int, reply []byte) {
-	c, first, id, span := x.state.config, x.to.target, x.id, x.span // the closures must not refer to x, which holds the whole call
-	second := x.route.targets[x.to.route.Compare]
+// compare offers a read that is answered for a comparison with the other backend.
+func (x *exchange) compare() {
+	request := x.sent.compared
+	c, first, second := x.state.config, x.to.target, x.route.targets[x.to.route.Compare]
 	otherRequest, err := x.requestFor(second, request)
-	limit := int64(c.Limits.Reply)
+	other := x.fetcher(second, otherRequest)
 	backend := map[string]evidence.Backend{c.Rollout.Old: evidence.Old, c.Rollout.New: evidence.New}[first.upstream.config.Name]
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
-		ID: id, At: x.start, Partner: x.in.call.Partner, Operation: x.route.operation, Backend: backend,
-		First: evidence.Answer{Form: first.upstream.config.Form, Request: request, Status: status, Body: reply},
+		ID: x.id, At: x.start, Partner: x.in.call.Partner, Operation: x.route.operation, Backend: backend,
+		First: x.answerOf(first),
 		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			if err != nil {
 				return evidence.Answer{}, err
 			}
-			return second.fetch(ctx, c, id, span, otherRequest, min(most, limit))
+			return other(ctx, most)
 		},
-		Again: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			return first.fetch(ctx, c, id, span, request, min(most, limit))
-		},
+		Again: x.fetcher(first, request),
 	})
 }
 
-// requestFor returns the request for another target. sent is the request as it was sent. The result stays valid after the exchange.
+// requestFor returns the request for another target. sent is the request as it was sent. The result stays valid
+// after the exchange.
 func (x *exchange) requestFor(target *routeTarget, sent []byte) ([]byte, error) {
 	switch {
 	case target.translation == x.to.target.translation:
@@ -53,57 +41,55 @@ func (x *exchange) requestFor(target *routeTarget, sent []byte) ([]byte, error) 
 	return x.in.readCall.Translate(nil)
 }
 
-// readBack has a bill that was created in stage canary read at its backend, and compared with the request of the create.
+// readBack has a bill that was created in stage canary read at its backend, and compared with the request of the
+// create.
 func (x *exchange) readBack() {
-	c, call, target := x.state.config, x.in.call, x.state.readTargets[x.client][x.to.route.Upstream]
-	if target == nil {
+	call := x.in.call
+	target, read, request := x.state.composeRead(x.probe(nil, billing.IdentityOf(x.call)), x.to.route.Upstream)
+	if request == nil {
 		return
 	}
-	read := target.translation.Start()
-	defer read.Release()
-	composed, err := x.state.readOperation.Compose(nil, x.client, billing.IdentityOf(x.call).Values())
-	if err != nil {
-		return
-	}
-	request, err := read.Request(nil, composed)
-	if err != nil {
-		return
-	}
-	limit, id, span := int64(c.Limits.Reply), x.id, x.span
+	read.Release()
 	x.gateway.rollout.Shadow().Check(evidence.Checked{
-		ID: id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.readOperation,
+		ID: x.id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.readOperation,
 		Asked: evidence.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Value(billing.Amount))},
-		Show: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			return target.fetch(ctx, c, id, span, request, min(most, limit))
-		},
+		Show:  x.fetcher(target, request),
 	})
 }
 
-// paidBill has a bill that was read back after its create, and that the partner's read shows paid, compared. request and reply are those of
-// the backend.
-func (x *exchange) paidBill(request []byte, status int, reply []byte) {
-	c, call, target, id, span := x.state.config, x.in.call, x.to.target, x.id, x.span
-	if x.route.operation != x.state.readOperation || !x.call.Succeeded() || x.call.ReplyMeaning(billing.State) != billing.Paid {
+// paidBill has a bill that was read back after its create, and that the partner's read shows paid, compared.
+func (x *exchange) paidBill() {
+	call, target, request := x.in.call, x.to.target, x.sent.compared
+	paid := x.call.Succeeded() && x.call.ReplyMeaning(billing.State) == billing.Paid
+	if x.route.operation != x.state.readOperation || !paid {
 		return
 	}
-	again, limit := bytes.Clone(request), int64(c.Limits.Reply)
 	x.gateway.rollout.Shadow().CheckPaid(evidence.Checked{
-		ID: id, At: x.start, Partner: call.Partner, Read: x.state.readOperation, Asked: evidence.Created{Bill: call.Bill},
-		Show: func(ctx context.Context, most int64) (evidence.Answer, error) {
-			return target.fetch(ctx, c, id, span, again, min(most, limit))
-		},
-	}, evidence.Answer{Form: target.upstream.config.Form, Request: again, Status: status, Body: reply})
+		ID: x.id, At: x.start, Partner: call.Partner, Read: x.state.readOperation, Asked: evidence.Created{Bill: call.Bill},
+		Show: x.fetcher(target, request),
+	}, x.answerOf(target))
 }
 
-// fetch sends a request for a comparison.
-func (t *routeTarget) fetch(ctx context.Context, c *config.Config, id string, span *tracing.Span, request []byte, most int64) (evidence.Answer, error) {
-	body := new(bytes.Buffer)
-	r := &upstreamRequest{head: t.head, path: t.path, id: id, span: span, body: request, noPartnerLimit: true}
-	reply, err := t.post(ctx, r, body, most)
-	if err != nil {
-		return evidence.Answer{}, err
-	}
+// answerOf returns the reply of the backend, with the request as it was sent.
+func (x *exchange) answerOf(t *routeTarget) evidence.Answer {
 	return evidence.Answer{
-		Form: t.upstream.config.Form, Request: request, Status: reply.Status, Body: body.Bytes(),
-	}, nil
+		Form: t.upstream.config.Form, Request: x.sent.compared, Status: x.out.status, Body: x.sent.reply.Bytes(),
+	}
+}
+
+// fetcher returns a function that sends a request for a comparison. It does not refer to x, which holds the whole
+// call.
+func (x *exchange) fetcher(t *routeTarget, request []byte) func(context.Context, int64) (evidence.Answer, error) {
+	limit, id, span := int64(x.state.config.Limits.Reply), x.id, x.span
+	return func(ctx context.Context, most int64) (evidence.Answer, error) {
+		r := &upstreamRequest{
+			head: t.head, path: t.path, id: id, span: span, body: request, noPartnerLimit: true,
+			reply: new(bytes.Buffer), limit: min(most, limit),
+		}
+		reply, err := t.post(ctx, r)
+		if err != nil {
+			return evidence.Answer{}, err
+		}
+		return evidence.Answer{Form: t.upstream.config.Form, Request: request, Status: reply.Status, Body: r.reply.Bytes()}, nil
+	}
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -12,8 +11,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// connections limit the calls to an upstream that run at the same time: all of them, and those of each partner, so that the
-// slow calls of one partner do not delay the others. Waiting calls run in order of arrival. Safe for concurrent use.
+// connections limit the calls to an upstream that run at the same time: all of them, and those of each partner, so
+// that the slow calls of one partner do not delay the others. Waiting calls run in order of arrival. Safe for
+// concurrent use.
 type connections struct {
 	all        *semaphore.Weighted
 	perPartner int64
@@ -50,36 +50,30 @@ type slot struct {
 	key     uint64
 }
 
-// tryAcquire returns a slot if one is free, both of the partner, unless noPartnerLimit is set, and of the upstream. All calls without a key count
-// as one partner. The caller must call release after the call.
-func (c *connections) tryAcquire(partner uint64, noPartnerLimit bool) (s slot, ok bool) {
-	s = c.enter(partner, noPartnerLimit)
-	if s.partner != nil && !s.partner.TryAcquire(1) {
-		c.leave(s)
-		return slot{}, false
-	}
-	if !c.all.TryAcquire(1) {
-		c.releasePartner(s)
-		return slot{}, false
-	}
-	return s, true
-}
-
-// acquire waits for a slot: first for the limit of the partner, then for that of the upstream. A call that waits for its partner's limit delays
-// no other partner. The error is that of ctx.
-func (c *connections) acquire(ctx context.Context, partner uint64, noPartnerLimit bool) (slot, error) {
+// acquire takes a slot: first of the partner, unless noPartnerLimit is set, and then of the upstream, so that a call
+// that waits for its partner's limit delays no other partner. All calls without a key count as one partner. The
+// error is that of take. The caller must call release after the call.
+func (c *connections) acquire(partner uint64, noPartnerLimit bool, take func(*semaphore.Weighted) error) (slot, error) {
 	s := c.enter(partner, noPartnerLimit)
 	if s.partner != nil {
-		if err := s.partner.Acquire(ctx, 1); err != nil {
+		if err := take(s.partner.Weighted); err != nil {
 			c.leave(s)
 			return slot{}, err
 		}
 	}
-	if err := c.all.Acquire(ctx, 1); err != nil {
+	if err := take(c.all); err != nil {
 		c.releasePartner(s)
 		return slot{}, err
 	}
 	return s, nil
+}
+
+// ifFree takes a slot that is free.
+func ifFree(s *semaphore.Weighted) error {
+	if s.TryAcquire(1) {
+		return nil
+	}
+	return errNoConnection
 }
 
 func (c *connections) release(s slot) {

@@ -18,15 +18,16 @@ func (g *Gateway) DisableKeepAlives() { g.noKeepAlives.Store(true) }
 // Drain gives bodies that are still being read PartialRequestTimeout to arrive.
 func (g *Gateway) Drain() { g.drain() }
 
-// WithQueueTime returns a context for a request that waited in the socket before its connection was accepted. A write that
-// waited too long is not sent: its caller may have given up.
+// WithQueueTime returns a context for a request that waited in the socket before its connection was accepted. A
+// write that waited too long is not sent: its caller may have given up.
 func WithQueueTime(ctx context.Context, queueTime time.Duration) context.Context {
 	return context.WithValue(ctx, queueTimeKey{}, queueTime)
 }
 
 type queueTimeKey struct{}
 
-// WithConn returns the context for the requests of a connection. A body that has arrived whole is then read without deadlines.
+// WithConn returns the context for the requests of a connection. A body that has arrived whole is then read without
+// deadlines.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if c, ok := c.(requestReader); ok {
 		return context.WithValue(ctx, connKey{}, c)
@@ -51,8 +52,8 @@ const (
 	minRate      = 1 << 10 // bytes per second
 )
 
-// drainable wraps the body of a request with read deadlines: for the minimum rate, for the time within, and for the drain. The
-// caller must call end after it has read the body.
+// drainable wraps the body of a request with read deadlines: for the minimum rate, for the time within, and for the
+// drain. The caller must call end after it has read the body.
 func (g *Gateway) drainable(w http.ResponseWriter, body io.ReadCloser, within time.Duration) *drainableBody {
 	b := &drainableBody{ReadCloser: body, connection: http.NewResponseController(w), began: time.Now(), within: within}
 	b.stop = context.AfterFunc(g.draining, b.setDeadline)
@@ -81,8 +82,8 @@ func (b *drainableBody) setDeadline() {
 	}
 }
 
-// Read removes the deadline when the body is complete, as net/http does. setDeadline may run just after net/http did, and
-// net/http would then cancel the request as if the caller had disconnected.
+// Read removes the deadline when the body is complete, as net/http does. setDeadline may run just after net/http
+// did, and net/http would then cancel the request as if the caller had disconnected.
 func (b *drainableBody) Read(p []byte) (int, error) {
 	b.setRateDeadline()
 	n, err := b.ReadCloser.Read(p)

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/tracing"
@@ -21,8 +20,8 @@ import (
 	"billbridge/translate/billing"
 )
 
-// An exchange handles one request of a caller, up to its answer: received, routed, sent, answered. Each step returns an error if the
-// call ends there, and failure makes the answer of it.
+// An exchange handles one request of a caller, up to its answer: received, routed, sent, answered. Each step returns
+// an error if the call ends there, and failure makes the answer of it.
 type exchange struct {
 	gateway *Gateway
 	state   *state
@@ -63,7 +62,7 @@ type routed struct {
 type forwarded struct {
 	called  bool                // the upstream was called
 	failed  *callError          // nil if there is a reply that can be used, or none yet
-	says    billing.Says        // what the reply says; NoReply until the answer begins: a panic before is an unknown outcome
+	says    billing.Says        // what the reply says; NoReply until the answer begins, for a panic before it
 	shown   *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 	took    time.Duration       // from getting a connection to the end of the reply
 	address string              // the callback address of the gateway in the request; "" if there is none
@@ -119,12 +118,16 @@ func (x *exchange) serve() {
 	}
 	defer x.record()
 	err := x.write(x.handle())
-	if x.out.passedOn && x.sent.compared != nil {
-		x.compareReply()
+	switch {
+	case !x.out.passedOn || x.sent.compared == nil:
+	case x.sent.awaited:
+		x.paidBill()
+	default:
+		x.compare()
 	}
 	if err == nil && x.sent.failed == nil {
-		// After an error the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the stream, and must not
-		// send the bytes of another partner.
+		// After an error the buffers are not reused: HTTP/2 may still read an answer whose caller has reset the
+		// stream, and must not send the bytes of another partner.
 		putBuffer(x.sent.translated)
 		putBuffer(x.sent.reply)
 	}
@@ -147,7 +150,8 @@ func (x *exchange) handle() outcome {
 func (x *exchange) read() error {
 	switch {
 	case x.route == nil:
-		return noSuchPath.with("there is no operation at this path; the operations are below " + cmp.Or(x.state.config.BasePath, "/"))
+		return noSuchPath.with("there is no operation at this path; the operations are below " +
+			cmp.Or(x.state.config.BasePath, "/"))
 	case x.r.Method != http.MethodPost:
 		x.w.Header().Set("Allow", http.MethodPost)
 		return wrongMethod.with("every operation is a POST")
@@ -175,7 +179,8 @@ func (x *exchange) read() error {
 	case err != nil:
 		return x.unread(badBody.with("the body broke off, nothing was sent"))
 	case x.route.target == nil:
-		return noUpstream.with(x.route.operation.Name + " exists in one form only, and no upstream of this gateway speaks it")
+		return noUpstream.with(x.route.operation.Name +
+			" exists in one form only, and no upstream of this gateway speaks it")
 	}
 	x.in.at = time.Now()
 	if waited, ok := x.r.Context().Value(queueTimeKey{}).(time.Duration); ok {
@@ -228,7 +233,8 @@ func (x *exchange) translateRequest() (request []byte, err error) {
 	return request, x.tooLate()
 }
 
-// startCall starts the call with the translation of its target. If the rollout has already read the request, it is not read again.
+// startCall starts the call with the translation of its target. If the rollout has already read the request, it is
+// not read again.
 func (x *exchange) startCall(dst []byte) ([]byte, error) {
 	read, translation := x.in.readCall, x.to.target.translation
 	switch {
@@ -254,17 +260,20 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 	r := &upstreamRequest{
 		head: target.head, path: target.path, id: x.id, span: x.span, body: request,
 		partner: x.call.Value(billing.Partner), noPartnerLimit: x.route.anonymous,
-		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
+		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil, reply: bufferPool.Get().(*bytes.Buffer), limit: int64(x.state.config.Limits.Reply),
 	}
 	post := target.post
 	if x.route.passThrough {
-		r.head, r.path = x.passHead(), strings.TrimPrefix(x.route.path, strings.TrimSuffix(x.state.config.BasePath, "/"))
+		// The path of the request is that of the caller, below the upstream's base address.
+		base := x.state.config.BasePath
+		r.head = target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), base))
+		r.path = strings.TrimPrefix(x.route.path, strings.TrimSuffix(base, "/"))
 		post = target.upstream.post
 	}
-	x.sent.reply = bufferPool.Get().(*bytes.Buffer)
+	x.sent.reply = r.reply
 	began := time.Now()
 	x.sent.called = true
-	reply, err = post(ctx, r, x.sent.reply, int64(x.state.config.Limits.Reply))
+	reply, err = post(ctx, r)
 	if !r.connected.IsZero() {
 		began = r.connected
 	}
@@ -314,8 +323,9 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 	return out, nil
 }
 
-// limitSending sets until when a write may be sent: while its caller is connected and, during a rollout or if it waited in the socket, for
-// send_within (rollout/README.md, "Why it is like this", S1 and S2). release stops the timer.
+// limitSending sets until when a write may be sent: while its caller is connected and, during a rollout or if it
+// waited in the socket, for send_within (rollout/README.md, "Why it is like this", S1 and S2). release stops the
+// timer.
 func (x *exchange) limitSending() (release context.CancelFunc) {
 	if x.route.operation.Effect != translate.Write {
 		return func() {}
@@ -324,15 +334,8 @@ func (x *exchange) limitSending() (release context.CancelFunc) {
 	if x.route.targets == nil && !x.in.waited {
 		return func() {}
 	}
-	x.in.sendCtx, release = context.WithDeadline(x.in.sendCtx, x.in.at.Add(x.sendWithin()))
+	x.in.sendCtx, release = context.WithDeadline(x.in.sendCtx, x.in.at.Add(x.state.sendWithin))
 	return release
-}
-
-func (x *exchange) sendWithin() time.Duration {
-	if c := x.state.config.Rollout; c != nil {
-		return time.Duration(c.SendWithin)
-	}
-	return config.DefaultSendWithin
 }
 
 // tooLate returns why a write must not be sent any more, or nil.
@@ -352,7 +355,7 @@ func (x *exchange) notSent() error {
 	if x.route.targets == nil {
 		reason = "too late"
 	}
-	return notSent.because(reason).with("it could not be sent within " + x.sendWithin().String() + ", nothing was sent")
+	return notSent.because(reason).with("it could not be sent within " + x.state.sendWithin.String() + ", nothing was sent")
 }
 
 // bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.
@@ -368,19 +371,15 @@ func putBuffer(b *bytes.Buffer) {
 
 // requestID returns the caller's id if it has only safe characters, or a new one.
 func requestID(given []string) string {
-	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 {
-		safe := true
-		for _, c := range []byte(given[0]) {
-			safe = safe && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.' || c == ':')
-		}
-		if safe {
-			return given[0]
-		}
+	const safe = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:"
+	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && strings.Trim(given[0], safe) == "" {
+		return given[0]
 	}
 	return rand.Text()
 }
 
-// isJSON reports whether the header says that the body is JSON without a content coding. A missing type counts as JSON.
+// isJSON reports whether the header says that the body is JSON without a content coding. A missing type counts as
+// JSON.
 func isJSON(h http.Header) bool {
 	for _, coding := range h["Content-Encoding"] {
 		if !strings.EqualFold(coding, "identity") {

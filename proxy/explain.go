@@ -22,8 +22,8 @@ type probeReply struct {
 	amount string // of a bill that was found
 }
 
-// explainUnknownOutcome reads the bill after a write without a reply and returns a sentence about it for the answer, and what the read
-// shows. The sentence never says that the bill does not exist: the write may still take effect.
+// explainUnknownOutcome reads the bill after a write without a reply and returns a sentence about it for the answer,
+// and what the read shows. The sentence never says that the bill does not exist: the write may still take effect.
 func (x *exchange) explainUnknownOutcome() (string, *rollout.ReadResult) {
 	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
 	if !billing.AboutBill(operation) || x.call == nil {
@@ -65,29 +65,41 @@ func (x *exchange) probe(span *tracing.Span, identity billing.Identity) probe {
 	return probe{x.id, x.client, span, identity}
 }
 
+// composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if
+// there is no such read.
+func (s *state) composeRead(p probe, upstream string) (target *routeTarget, call *translate.Call, request []byte) {
+	target = s.readTargets[p.client][upstream]
+	if target == nil {
+		return nil, nil, nil
+	}
+	composed, err := s.readOperation.Compose(nil, p.client, p.identity.Values())
+	if err != nil {
+		return nil, nil, nil
+	}
+	call = target.translation.Start()
+	if request, err = call.Request(nil, composed); err != nil {
+		call.Release()
+		return nil, nil, nil
+	}
+	return target, call, request
+}
+
 // readBill reads a bill at an upstream.
 func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout.ProbeResult, probeReply) {
-	target := s.readTargets[p.client][upstream]
-	if target == nil {
+	target, call, body := s.composeRead(p, upstream)
+	if body == nil {
 		return rollout.Unclear, probeReply{}
 	}
-	call := target.translation.Start()
 	defer call.Release()
-	request, err := s.readOperation.Compose(nil, p.client, p.identity.Values())
+	r := &upstreamRequest{
+		head: target.head, path: target.path, id: p.id, span: p.span, body: body, partner: p.identity.Partner,
+		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply),
+	}
+	reply, err := target.post(ctx, r)
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}
-	body, err := call.Request(nil, request)
-	if err != nil {
-		return rollout.Unclear, probeReply{}
-	}
-	buffer := new(bytes.Buffer)
-	r := &upstreamRequest{head: target.head, path: target.path, id: p.id, span: p.span, body: body, partner: p.identity.Partner}
-	reply, err := target.post(ctx, r, buffer, int64(s.config.Limits.Reply))
-	if err != nil {
-		return rollout.Unclear, probeReply{}
-	}
-	translated, err := call.Reply(nil, reply.Status, buffer.Bytes())
+	translated, err := call.Reply(nil, reply.Status, r.reply.Bytes())
 	if err != nil {
 		return rollout.Unclear, probeReply{}
 	}
@@ -95,15 +107,16 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	found := probeResults[billing.SaysOf(call, reply.Status)]
 	if found == rollout.Present {
 		return found, probeReply{
-			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State), amount: strings.Clone(call.ReplyValue(billing.Amount)),
+			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
+			amount: strings.Clone(call.ReplyValue(billing.Amount)),
 		}
 	}
 	return found, probeReply{status: reply.Status, code: table.Code(call.Code(), form, table.Forms()[0]), body: translated}
 }
 
-// probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller says nothing about
-// the bill. If both backends refuse it, the caller gets the refusal for every operation: it is permanent and must not look like
-// maintenance.
+// probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller
+// says nothing about the bill. If both backends refuse it, the caller gets the refusal for every operation: it is
+// permanent and must not look like maintenance.
 var probeResults = map[billing.Says]rollout.ProbeResult{
 	billing.Done: rollout.Present, billing.NotFound: rollout.Absent, billing.CallerRefused: rollout.Refusing,
 }

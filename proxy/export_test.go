@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"strings"
@@ -15,16 +14,16 @@ var Mask = mask
 // An UpstreamCall is a call that WrapCalls has intercepted.
 type UpstreamCall struct{ ID, Path string }
 
-// WrapCalls puts a test's function around each call to an upstream. The function makes the call with next. If it returns an error, the call has
-// no answer, and it was sent if next was called.
+// WrapCalls puts a test's function around each call to an upstream. The function makes the call with next. If it
+// returns an error, the call has no answer, and it was sent if next was called.
 func (g *Gateway) WrapCalls(upstream string, wrap func(c UpstreamCall, next func()) error) {
 	u := g.current.Load().upstreams[upstream]
 	below := u.attempt
-	u.attempt = func(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (reply httpconn.Reply, failure *callError) {
+	u.attempt = func(ctx context.Context, r *upstreamRequest) (reply httpconn.Reply, failure *callError) {
 		sent := false
 		lost := wrap(UpstreamCall{r.id, strings.Fields(string(r.head))[1]}, func() {
 			sent = true
-			reply, failure = below(ctx, r, buf, limit)
+			reply, failure = below(ctx, r)
 		})
 		switch {
 		case lost != nil && sent:

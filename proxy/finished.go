@@ -14,8 +14,8 @@ import (
 	"billbridge/translate/billing"
 )
 
-// A Finished describes an exchange that has ended, for the access log and [Options.Finished]. It has no secrets but in Request and
-// Reply, which are those of the messages.
+// A Finished describes an exchange that has ended, for the access log and [Options.Finished]. It has no secrets but
+// in Request and Reply, which are those of the messages.
 type Finished struct {
 	At           time.Time     // when it ended
 	Took         time.Duration // from the header of the request to the end of the answer
@@ -45,8 +45,8 @@ type Finished struct {
 	Logged bool       // the line was written; not so if log.sample left it out
 	Sample float64    // see log.sample; 0 for a line that is always written
 
-	// Translation is the one of the call, nil if it had none. Request and Reply are the messages of the caller and of the upstream. A
-	// message is nil if there was none, or if it is larger than MaxKept.
+	// Translation is the one of the call, nil if it had none. Request and Reply are the messages of the caller and
+	// of the upstream. A message is nil if there was none, or if it is larger than MaxKept.
 	Translation    *translate.Translation
 	Request, Reply []byte
 	RequestSize    int // in bytes
@@ -57,8 +57,8 @@ type Finished struct {
 // MaxKept is the size of the largest message that a [Finished] has.
 const MaxKept = 8 << 10
 
-// describe sets the fields of which metrics, span and access log have some. The strings are valid until the end of the exchange. line reports
-// whether log.sample leaves in the line of the log. Partner is left out.
+// describe sets the fields of which metrics, span and access log have some. The strings are valid until the end of
+// the exchange. line reports whether log.sample leaves in the line of the log. Partner is left out.
 func (x *exchange) describe(f *Finished) (line bool) {
 	f.At, f.ID, f.Operation, f.Client, f.Upstream = time.Now(), x.id, none, x.client, none
 	f.Took, f.TraceID = f.At.Sub(x.start), x.span.TraceID()

@@ -1,14 +1,14 @@
-// Package proxy is the gateway. Partners call it in one form of the billing interface, and it calls a billing backend, the
-// upstream, in the same form or the other.
+// Package proxy is the gateway. Partners call it in one form of the billing interface, and it calls a billing
+// backend, the upstream, in the same form or the other.
 //
 //	gateway, err := proxy.New(checkedConfig, proxy.Options{Registerer: registry, Logger: logger})
 //	http.ListenAndServe("127.0.0.1:8080", gateway)
 //
-// A [Gateway] is an http.Handler. The two forms are defined by the table of package translate. One request is one exchange
-// (exchange.go). Package proxy/server opens the listeners, serves the admin listener, reloads and drains.
+// A [Gateway] is an http.Handler. The two forms are defined by the table of package translate. One request is one
+// exchange (exchange.go). Package proxy/server opens the listeners, serves the admin listener, reloads and drains.
 //
-// Every failure is answered in the form of the caller. The answer to a write with an unknown outcome has no code that a
-// client could read as a refusal, and is never HTTP 200, so that careful clients read the bill.
+// Every failure is answered in the form of the caller. The answer to a write with an unknown outcome has no code
+// that a client could read as a refusal, and is never HTTP 200, so that careful clients read the bill.
 package proxy
 
 import (
@@ -39,11 +39,12 @@ type Options struct {
 	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
 	Tracing    *tracing.Tracing      // if nil, no spans are exported. Use does not change it.
 
-	// Finished, if not nil, is called with every exchange that has ended, unless admin.console is false. It must not wait. What it gets is
-	// valid during the call only.
+	// Finished, if not nil, is called with every exchange that has ended, unless admin.console is false. It must not
+	// wait. What it gets is valid during the call only.
 	Finished func(*Finished)
 
-	// AnswerWithin is the write timeout of the listener; 0 if it has none. The gateway extends it for a config that needs more.
+	// AnswerWithin is the write timeout of the listener; 0 if it has none. The gateway extends it for a config that
+	// needs more.
 	AnswerWithin time.Duration
 }
 
@@ -92,18 +93,20 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	}
 	draining, drain := context.WithCancel(context.Background())
 	g := &Gateway{
-		draining: draining, drain: drain, metrics: m, log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second), userAgent: o.UserAgent,
+		draining: draining, drain: drain, metrics: m, userAgent: o.UserAgent,
+		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
 		relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing, answerWithin: o.AnswerWithin,
 	}
 	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Addr]int{}
-	g.inFlight.refused, g.partnerLimits = m.limited.WithLabelValues("in_flight"), partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
+	g.inFlight.refused = m.limited.WithLabelValues("in_flight")
+	g.partnerLimits = partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 	g.Use(c)
 	return g, nil
 }
 
-// Use replaces the config, also that of the relay and the rollout. Running exchanges keep the config that they began with.
-// Connections to an upstream are kept if its section did not change.
+// Use replaces the config, also that of the relay and the rollout. Running exchanges keep the config that they began
+// with. Connections to an upstream are kept if its section did not change.
 func (g *Gateway) Use(c *config.Config) {
 	g.using.Lock()
 	defer g.using.Unlock()

@@ -46,7 +46,7 @@ func newTestUpstream(t *testing.T) (u *upstream, calls *atomic.Int32) {
 // testRequest returns a request to an upstream. Its sender can go away.
 func testRequest(t *testing.T, u *upstream) (r *upstreamRequest, leave context.CancelFunc) {
 	t.Helper()
-	r = &upstreamRequest{head: u.requestHead("/bill"), id: "1", body: []byte("{}"), write: true}
+	r = &upstreamRequest{head: u.requestHead("/bill"), id: "1", body: []byte("{}"), write: true, reply: new(bytes.Buffer), limit: 100}
 	r.sendCtx, leave = context.WithCancel(t.Context())
 	t.Cleanup(leave)
 	return r, leave
@@ -70,8 +70,8 @@ func TestR27_WriteIsGivenUpWhileItWaits(t *testing.T) {
 		switch waitsFor {
 		case "slot":
 			for range 4 {
-				if _, ok := u.connections.tryAcquire(1, false); !ok {
-					t.Fatal("no slot")
+				if _, err := u.connections.acquire(1, false, ifFree); err != nil {
+					t.Fatal(err)
 				}
 			}
 			time.AfterFunc(10*time.Millisecond, leave)
@@ -82,7 +82,7 @@ func TestR27_WriteIsGivenUpWhileItWaits(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		}
-		_, err := u.post(t.Context(), r, new(bytes.Buffer), 100)
+		_, err := u.post(t.Context(), r)
 		checkGivenUp(t, err)
 		if n := calls.Load(); n != 0 {
 			t.Errorf("%d calls", n)
@@ -97,10 +97,10 @@ func TestR27_NoWriteForACallerThatHasGone(t *testing.T) {
 	for range 2 { // on a new connection, and on an idle one
 		r, leave := testRequest(t, u)
 		leave()
-		_, err := u.post(t.Context(), r, new(bytes.Buffer), 100)
+		_, err := u.post(t.Context(), r)
 		checkGivenUp(t, err)
 		if r, _ = testRequest(t, u); calls.Load() == 0 {
-			if _, err := u.post(t.Context(), r, new(bytes.Buffer), 100); err != nil {
+			if _, err := u.post(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -110,8 +110,8 @@ func TestR27_NoWriteForACallerThatHasGone(t *testing.T) {
 	}
 }
 
-// A server that accepts no connection is reported by what has ended the wait for it: the upstream's wait, or the earlier end of a call that the
-// gateway makes for itself. The dial may notice that end before the context does.
+// A server that accepts no connection is reported by what has ended the wait for it: the upstream's wait, or the
+// earlier end of a call that the gateway makes for itself. The dial may notice that end before the context does.
 func TestEndOfADial(t *testing.T) {
 	t.Parallel()
 	u, _ := newTestUpstream(t)
@@ -124,14 +124,14 @@ func TestEndOfADial(t *testing.T) {
 	r, _ := testRequest(t, u)
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		_, err := u.send(ctx, r, 1, new(bytes.Buffer), 100)
+		_, err := u.send(ctx, r, 1)
 		if cancel(); err.reason != "timeout" || !err.early || err.sent {
 			t.Errorf("the gateway's own call: %+v", err)
 		}
 	}
 	u.config.Wait = config.Duration(time.Millisecond)
 	for range 20 {
-		if _, err := u.send(t.Context(), r, 1, new(bytes.Buffer), 100); err.reason != "refused" || !strings.Contains(err.text, "within 1ms") || err.sent {
+		if _, err := u.send(t.Context(), r, 1); err.reason != "refused" || !strings.Contains(err.text, "within 1ms") || err.sent {
 			t.Errorf("%+v", err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestLostConnectionIsNoTimeout(t *testing.T) {
 		return lostConn{c.(*net.TCPConn)}, nil
 	}
 	r, _ := testRequest(t, u)
-	if _, err := u.send(t.Context(), r, 1, new(bytes.Buffer), 100); err == nil || err.reason != "reset" || !err.sent {
+	if _, err := u.send(t.Context(), r, 1); err == nil || err.reason != "reset" || !err.sent {
 		t.Errorf("%+v", err)
 	}
 }
@@ -177,8 +177,8 @@ func (c *staleConn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// When the server has closed the idle connection and nothing was written to it, the call takes another one. It is not sent on that if its
-// caller has disconnected.
+// When the server has closed the idle connection and nothing was written to it, the call takes another one. It is
+// not sent on that if its caller has disconnected.
 func TestR27_NoSecondConnectionForACallerThatHasGone(t *testing.T) {
 	t.Parallel()
 	for _, disconnects := range []bool{false, true} {
@@ -197,10 +197,10 @@ func TestR27_NoSecondConnectionForACallerThatHasGone(t *testing.T) {
 			}
 			return c, err
 		}
-		if _, err := u.post(t.Context(), first, new(bytes.Buffer), 100); err != nil {
+		if _, err := u.post(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
-		_, err := u.post(t.Context(), second, new(bytes.Buffer), 100)
+		_, err := u.post(t.Context(), second)
 		switch {
 		case disconnects:
 			checkGivenUp(t, err)

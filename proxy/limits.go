@@ -20,8 +20,9 @@ import (
 // limits are the values of the label limit of billbridge_requests_limited_total.
 var limits = []string{"memory", "in_flight", "partner_in_flight", "partner_rate"}
 
-// inFlight counts the requests in progress, and limits them: all of them (limits.in_flight), and those from one source address, which has
-// the limit of its connections: over HTTP/2 one connection can have many requests. Safe for concurrent use.
+// inFlight counts the requests in progress, and limits them: all of them (limits.in_flight), and those from one
+// source address, which has the limit of its connections: over HTTP/2 one connection can have many requests. Safe
+// for concurrent use.
 type inFlight struct {
 	limits  atomic.Pointer[config.Limits]
 	refused prometheus.Counter
@@ -65,7 +66,8 @@ func (f *inFlight) leave(from netip.Addr) {
 	}
 }
 
-// partnerLimits limit the calls of each partner (limits.partner): those in progress, and their rate. Safe for concurrent use.
+// partnerLimits limit the calls of each partner (limits.partner): those in progress, and their rate. Safe for
+// concurrent use.
 type partnerLimits struct {
 	refused *prometheus.CounterVec
 
@@ -80,15 +82,9 @@ type partnerCalls struct {
 	rate     *rate.Limiter // nil without a rate
 }
 
-// overLimit is a call of a partner over its limit. A further call is allowed after the time.
-type overLimit struct {
-	text  string
-	after time.Duration
-}
-
-// enter counts a call of a partner at a time. If the partner is over a limit, it returns which one; else the caller must call leave at the
-// end of the call.
-func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Time) (calls *partnerCalls, over *overLimit) {
+// enter counts a call of a partner at a time. If the partner is over a limit, it returns the refusal; else the
+// caller must call leave at the end of the call.
+func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Time) (calls *partnerCalls, over *refusal) {
 	if limit.InFlight == 0 && limit.Rate == 0 {
 		return nil, nil
 	}
@@ -102,15 +98,23 @@ func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Ti
 		p.partners[id] = calls
 	}
 	if limit.InFlight > 0 && calls.inFlight >= limit.InFlight {
-		p.refused.WithLabelValues("partner_in_flight").Inc()
-		return nil, &overLimit{"the partner has " + strconv.Itoa(limit.InFlight) + " calls in progress, and may not have more", time.Second}
+		return nil, p.refuse("partner_in_flight", time.Second,
+			"the partner has "+strconv.Itoa(limit.InFlight)+" calls in progress, and may not have more")
 	}
 	if wait := calls.allow(limit, now); wait > 0 {
-		p.refused.WithLabelValues("partner_rate").Inc()
-		return nil, &overLimit{"the partner may make " + strconv.FormatFloat(limit.Rate, 'f', -1, 64) + " calls per second", wait}
+		return nil, p.refuse("partner_rate", wait,
+			"the partner may make "+strconv.FormatFloat(limit.Rate, 'f', -1, 64)+" calls per second")
 	}
 	calls.inFlight++
 	return calls, nil
+}
+
+// refuse counts and returns the refusal of a call over a limit. A further call is allowed after the time.
+func (p *partnerLimits) refuse(limit string, after time.Duration, text string) *refusal {
+	p.refused.WithLabelValues(limit).Inc()
+	r := tooMany.with(text + "; nothing was sent")
+	r.after = wholeSeconds(after)
+	return r
 }
 
 // leave ends a call that enter has counted.
@@ -122,7 +126,8 @@ func (p *partnerLimits) leave(calls *partnerCalls) {
 	}
 }
 
-// allow counts a call for the rate of the partner, and returns 0. If the rate is exceeded, it returns the time until the next call is allowed.
+// allow counts a call for the rate of the partner, and returns 0. If the rate is exceeded, it returns the time until
+// the next call is allowed.
 func (c *partnerCalls) allow(limit config.PartnerLimit, now time.Time) (wait time.Duration) {
 	if limit.Rate == 0 {
 		c.rate = nil
@@ -142,7 +147,8 @@ func (c *partnerCalls) unused(now time.Time) bool {
 	return c.inFlight == 0 && (c.rate == nil || c.rate.TokensAt(now) >= float64(c.rate.Burst()))
 }
 
-// removeUnused removes unused entries each time that their number has doubled, so that its cost for each call does not grow with them.
+// removeUnused removes unused entries each time that their number has doubled, so that its cost for each call does
+// not grow with them.
 func (p *partnerLimits) removeUnused(now time.Time) {
 	if len(p.partners) < p.removeAt {
 		return
@@ -162,9 +168,7 @@ func (x *exchange) enterPartner(key string) error {
 	}
 	calls, over := x.gateway.partnerLimits.enter(key, x.state.config.Limits.Partner, time.Now())
 	if over != nil {
-		r := tooMany.with(over.text + "; nothing was sent")
-		r.after = wholeSeconds(over.after)
-		return r
+		return over
 	}
 	x.in.partner = calls
 	return nil

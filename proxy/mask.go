@@ -8,9 +8,9 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// hosts matches URLs, IP addresses and host names. A name with a single dot counts as a host only with a port or a common
-// top-level domain, since texts also name fields such as bill.hash. Partners ask for the masking (translate/README.md,
-// Error texts).
+// hosts matches URLs, IP addresses and host names. A name with a single dot counts as a host only with a port or a
+// common top-level domain, since texts also name fields such as bill.hash. Partners ask for the masking
+// (translate/README.md, Error texts).
 var hosts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`(?:jdbc:)?[a-z][a-z0-9+.-]*://[^\s"'<>,;)]+`,
 	`\[[0-9a-f:.]*:[0-9a-f:.]*\](?::\d{1,5})?`,
@@ -23,7 +23,8 @@ var hosts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\b(?:localhost|[a-z]+[0-9-][a-z0-9-]*:\d{2,5})(?::\d{1,5})?\b`,
 }, "|"))
 
-// octet matches one of the four numbers of an IPv4 address. It does not match the parts of an amount such as 1.000.000.000.
+// octet matches one of the four numbers of an IPv4 address. It does not match the parts of an amount such as
+// 1.000.000.000.
 const octet = `(?:25[0-5]|2[0-4]\d|1?\d?\d)`
 
 const label = `[a-z0-9_](?:[a-z0-9_-]*[a-z0-9])?`
@@ -39,8 +40,8 @@ func mask(text string) string {
 	return hosts.ReplaceAllString(text, "…")
 }
 
-// maskHosts masks the text of a failure and changes no other byte. name is the field of the text in the table; it must never
-// come from a message (R07).
+// maskHosts masks the text of a failure and changes no other byte. name is the field of the text in the table; it
+// must never come from a message (R07).
 func maskHosts(answer []byte, name string) []byte {
 	text := gjson.GetBytes(answer, name)
 	if text.Type != gjson.String {

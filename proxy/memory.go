@@ -15,8 +15,8 @@ import (
 // chunk is the memory that a body takes at a time. Most bodies fit into one.
 const chunk = 16 << 10
 
-// memory is the budget of the bodies of requests that are held at the same time. A body takes what has arrived of it, whatever length
-// it announces. It is safe for concurrent use.
+// memory is the budget of the bodies of requests that are held at the same time. A body takes what has arrived of
+// it, whatever length it announces. It is safe for concurrent use.
 type memory struct {
 	most    atomic.Int64 // bytes
 	used    atomic.Int64
@@ -45,8 +45,8 @@ func (m *memory) take(n int64) (ok bool) {
 	return true
 }
 
-// giveBack gives n bytes of the budget back. When nearly all of a budget that was much used is free again, the memory is returned to
-// the system: an idle process would keep it for minutes.
+// giveBack gives n bytes of the budget back. When nearly all of a budget that was much used is free again, the
+// memory is returned to the system: an idle process would keep it for minutes.
 func (m *memory) giveBack(n int64) {
 	m.held.Sub(float64(n))
 	if left := m.used.Add(-n); left < m.most.Load()/8 && m.high.CompareAndSwap(true, false) {
@@ -61,9 +61,9 @@ type heldBody struct {
 	taken  int64
 }
 
-// read reads a body of at most limit bytes. A body that fills more than a chunk is read into several, which are joined when all of it
-// is there, so that its memory never grows by doubling. The error is errNoMemory, errTooLong or that of body; release must be called
-// in any case.
+// read reads a body of at most limit bytes. A body that fills more than a chunk is read into several, which are
+// joined when all of it is there, so that its memory never grows by doubling. The error is errNoMemory, errTooLong
+// or that of body; release must be called in any case.
 func (m *memory) read(body io.Reader, limit int64) (h *heldBody, err error) {
 	h = &heldBody{memory: m}
 	if !m.take(chunk) {

@@ -32,6 +32,14 @@ type metrics struct {
 	limited          *prometheus.CounterVec
 	breakerState     *prometheus.GaugeVec
 	breakerChanges   *prometheus.CounterVec
+
+	all []vector
+}
+
+// A vector is a metric with the series of its labels.
+type vector interface {
+	prometheus.Collector
+	DeletePartialMatch(prometheus.Labels) int
 }
 
 // none is the label value if an exchange has no operation, upstream or code.
@@ -40,51 +48,46 @@ const none = "none"
 var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_" + name, Help: help}, labels)
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_" + name, Help: help}, labels)
+		m.all = append(m.all, v)
+		return v
+	}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "billbridge_" + name, Help: help}, labels)
+		m.all = append(m.all, v)
+		return v
 	}
 	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "billbridge_" + name, Help: help, Buckets: seconds}, labels)
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "billbridge_" + name, Help: help, Buckets: seconds}, labels)
+		m.all = append(m.all, v)
+		return v
 	}
-	m := &metrics{
-		requests: counter("requests_total", "Answered requests of partners, by code and HTTP status of the answer.",
-			"operation", "client", "upstream", "code", "status"),
-		requestDuration: histogram("request_duration_seconds", "Time from the header of a request to the end of its answer.",
-			"operation", "client", "upstream"),
-		upstreamDuration: histogram("upstream_duration_seconds", "Time from the connection to an upstream to the last byte of its reply.",
-			"operation", "upstream"),
-		dropped: counter("fields_dropped_total", "Fields that were dropped because the target form does not have them.",
-			"operation", "message", "client", "field"),
-		mismatches: counter("reply_mismatches_total", "Reply fields that were missing or did not have their documented type.",
-			"operation", "upstream", "field"),
-		unpaired: counter("unpaired_codes_total", "Replies with a code that clients of the other form do not know: without a pair, and not in the catalogue.",
-			"upstream", "code"),
-		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "billbridge_requests_in_flight",
-			Help: "Calls to an upstream that have no reply yet.",
-		}, []string{"upstream"}),
-		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "billbridge_upstream_waiting",
-			Help: "Calls that are waiting for a connection to an upstream.",
-		}, []string{"upstream"}),
-		waitTime: histogram("upstream_wait_seconds", "Time that a call waited for a connection to an upstream, including the time to open it.",
-			"upstream"),
-		upstreamErrors: counter("upstream_errors_total", "Calls without a valid reply from an upstream.",
-			"upstream", "reason"),
-		limited: counter("requests_limited_total", "Requests that were refused because a limit of the config was reached.",
-			"limit"),
-		breakerState: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "billbridge_upstream_breaker_state",
-			Help: "State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.",
-		}, []string{"upstream"}),
-		breakerChanges: counter("upstream_breaker_changes_total", "Changes of the breaker of an upstream, by the new state.",
-			"upstream", "state"),
-		unknownOutcomes: counter("unknown_outcomes_total", "Writes of bills with an unknown outcome, by the result of the read that followed.",
-			"operation", "shown"),
-	}
-	m.held = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "billbridge_body_bytes", Help: "Bytes of limits.memory that bodies of requests use.",
-	})
+	m.requests = counter("requests_total", "Answered requests of partners, by code and HTTP status of the answer.",
+		"operation", "client", "upstream", "code", "status")
+	m.requestDuration = histogram("request_duration_seconds", "Time from the header of a request to the end of its answer.",
+		"operation", "client", "upstream")
+	m.upstreamDuration = histogram("upstream_duration_seconds",
+		"Time from the connection to an upstream to the last byte of its reply.", "operation", "upstream")
+	m.dropped = counter("fields_dropped_total", "Fields that were dropped because the target form does not have them.",
+		"operation", "message", "client", "field")
+	m.mismatches = counter("reply_mismatches_total", "Reply fields that were missing or did not have their documented type.",
+		"operation", "upstream", "field")
+	m.unpaired = counter("unpaired_codes_total",
+		"Replies with a code that clients of the other form do not know: without a pair, and not in the catalogue.", "upstream", "code")
+	m.inFlight = gauge("requests_in_flight", "Calls to an upstream that have no reply yet.", "upstream")
+	m.waiting = gauge("upstream_waiting", "Calls that are waiting for a connection to an upstream.", "upstream")
+	m.waitTime = histogram("upstream_wait_seconds",
+		"Time that a call waited for a connection to an upstream, including the time to open it.", "upstream")
+	m.upstreamErrors = counter("upstream_errors_total", "Calls without a valid reply from an upstream.", "upstream", "reason")
+	m.limited = counter("requests_limited_total", "Requests that were refused because a limit of the config was reached.", "limit")
+	m.breakerState = gauge("upstream_breaker_state", "State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.", "upstream")
+	m.breakerChanges = counter("upstream_breaker_changes_total", "Changes of the breaker of an upstream, by the new state.",
+		"upstream", "state")
+	m.unknownOutcomes = counter("unknown_outcomes_total",
+		"Writes of bills with an unknown outcome, by the result of the read that followed.", "operation", "shown")
+	m.held = gauge("body_bytes", "Bytes of limits.memory that bodies of requests use.").WithLabelValues()
 	for _, limit := range limits {
 		m.limited.WithLabelValues(limit)
 	}
@@ -92,26 +95,17 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.requestDuration, m.upstreamDuration, m.dropped, m.mismatches, m.unpaired, m.inFlight, m.waiting, m.waitTime, m.upstreamErrors, m.unknownOutcomes, m.held, m.limited, m.breakerState, m.breakerChanges} {
-		errs = append(errs, r.Register(c))
+	for _, v := range m.all {
+		errs = append(errs, r.Register(v))
 	}
 	return m, errors.Join(errs...)
 }
 
 // deleteUpstream deletes the series of an upstream that is no longer in the config.
 func (m *metrics) deleteUpstream(upstream string) {
-	label := prometheus.Labels{"upstream": upstream}
-	m.requests.DeletePartialMatch(label)
-	m.requestDuration.DeletePartialMatch(label)
-	m.upstreamDuration.DeletePartialMatch(label)
-	m.mismatches.DeletePartialMatch(label)
-	m.unpaired.DeletePartialMatch(label)
-	m.inFlight.DeletePartialMatch(label)
-	m.waiting.DeletePartialMatch(label)
-	m.waitTime.DeletePartialMatch(label)
-	m.upstreamErrors.DeletePartialMatch(label)
-	m.breakerState.DeletePartialMatch(label)
-	m.breakerChanges.DeletePartialMatch(label)
+	for _, v := range m.all {
+		v.DeletePartialMatch(prometheus.Labels{"upstream": upstream})
+	}
 }
 
 // targetMetrics are the metrics of one route target. The observers are looked up once.
@@ -158,8 +152,9 @@ func (m *metrics) target(operation, client, upstream string) *targetMetrics {
 	}
 }
 
-// initSeries creates the series that alerts use, with the value 0. Otherwise increase() would miss the first event. Of
-// billbridge_requests_total it creates those of unknown outcomes only: all codes and statuses would be tens of thousands.
+// initSeries creates the series that alerts use, with the value 0. Otherwise increase() would miss the first event.
+// Of billbridge_requests_total it creates those of unknown outcomes only: all codes and statuses would be tens of
+// thousands.
 func (l *targetMetrics) initSeries(o *translate.Operation, translation *translate.Translation) {
 	m := l.metrics
 	if o.Effect == translate.Write {
@@ -251,8 +246,8 @@ func statusLabel(status int) string {
 	return other
 }
 
-// MaxMoreSeries returns how many series traffic can add to those of the start: the answers of each route by code and status,
-// and the durations of calls without an upstream. All other series exist from the start.
+// MaxMoreSeries returns how many series traffic can add to those of the start: the answers of each route by code and
+// status, and the durations of calls without an upstream. All other series exist from the start.
 func (g *Gateway) MaxMoreSeries() int {
 	s := g.current.Load()
 	statuses := 2 // statusGone and other

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -15,8 +16,8 @@ import (
 // maxKnownPartners limits the number of partners whose keys are remembered.
 const maxKnownPartners = 10_000
 
-// knownPartners holds the key, user and store of partners that have called since the start. An operator names a partner by the hash of
-// its key, and a read at a backend needs the key. The keys are only in memory.
+// knownPartners holds the key, user and store of partners that have called since the start. An operator names a
+// partner by the hash of its key, and a read at a backend needs the key. The keys are only in memory.
 type knownPartners struct {
 	byHash sync.Map // by the full hash of the key: rollout.Credentials
 	count  atomic.Int64
@@ -41,20 +42,13 @@ func (p *knownPartners) complete(asker rollout.Credentials) rollout.Credentials 
 		return asker
 	}
 	first := known.(rollout.Credentials)
-	if asker.Key == "" {
-		asker.Key = first.Key
-	}
-	if asker.Member == "" {
-		asker.Member = first.Member
-	}
-	if asker.Merchant == "" {
-		asker.Merchant = first.Merchant
-	}
+	asker.Key, asker.Member = cmp.Or(asker.Key, first.Key), cmp.Or(asker.Member, first.Member)
+	asker.Merchant = cmp.Or(asker.Merchant, first.Merchant)
 	return asker
 }
 
-// ReadBill reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it used, which is zero if
-// the partner's key is not known.
+// ReadBill reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it
+// used, which is zero if the partner's key is not known.
 func (g *Gateway) ReadBill(
 	ctx context.Context, upstream string, asker rollout.Credentials, bill string,
 ) (result rollout.BackendBill, used rollout.Credentials) {

@@ -28,8 +28,8 @@ func (x *exchange) record() {
 	x.keepRows()
 }
 
-// decide chooses the target by the rollout, if it decides on the operation. If a backend has answered the call already, as a probe, decide
-// returns the answer.
+// decide chooses the target by the rollout, if it decides on the operation. If a backend has answered the call
+// already, as a probe, decide returns the answer.
 func (x *exchange) decide() (probed outcome, err error) {
 	if x.route.targets == nil {
 		return probed, nil
@@ -43,10 +43,11 @@ func (x *exchange) decide() (probed outcome, err error) {
 			return probed, err
 		}
 	}
-	replies := &probeReplies{byUpstream: map[string]probeReply{}}
+	var replies sync.Map // to probes, by upstream: a probe may end after the exchange
 	ctx := x.r.Context()
 	if x.in.call.Writes {
-		ctx = context.WithoutCancel(ctx) // a create that is recorded but not completed would bind its bill to the backend for good
+		// A create that is recorded but not completed would bind its bill to the backend for good.
+		ctx = context.WithoutCancel(ctx)
 	}
 	wait := time.Duration(x.state.config.Rollout.Ask)
 	ctx, cancel := context.WithTimeout(ctx, config.StoreTimeout+wait)
@@ -54,22 +55,24 @@ func (x *exchange) decide() (probed outcome, err error) {
 	span := x.span.Internal("ledger route")
 	// A probe may end after the exchange: it must not refer to x, which holds the whole call.
 	s, sendCtx, p := x.state, x.in.sendCtx, x.probe(span, identity)
-	route, err := x.gateway.rollout.Route(ctx, x.in.call, func(ctx context.Context, upstream string) rollout.ProbeResult {
+	probe := func(ctx context.Context, upstream string) rollout.ProbeResult {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		if sendCtx != nil { // after its end a result has no use
 			defer context.AfterFunc(sendCtx, cancel)()
 		}
 		result, reply := s.readBill(ctx, p, upstream)
-		replies.set(upstream, reply)
+		replies.Store(upstream, reply)
 		return result
-	})
+	}
+	route, err := x.gateway.rollout.Route(ctx, x.in.call, probe)
 	span.EndWith(err, "refused")
 	switch {
 	case err != nil:
 		return probed, cmp.Or(x.tooLate(), err)
 	case route.Answered:
-		reply := replies.get(route.Upstream)
+		shown, _ := replies.Load(route.Upstream)
+		reply, _ := shown.(probeReply)
 		if x.state.config.Failures.MaskHosts { // not in the probe: most replies are not passed on
 			reply.body = maskHosts(reply.body, x.state.config.Table.TextName(x.client))
 		}
@@ -91,32 +94,15 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 	identity = billing.IdentityOf(x.in.readCall) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
 	x.in.call = rollout.Call{
-		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
-		Until: relay.Until(x.in.readCall.Value(billing.Expiry)), Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
+		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
+		Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
+		Until:   relay.Until(x.in.readCall.Value(billing.Expiry)),
+		Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	if identity.Partner != "" {
 		x.in.call.Partner = partner.Of(identity.Partner)
 	}
 	return identity, x.enterPartner(identity.Partner)
-}
-
-// probeReplies holds the replies of the backends to the probes of one call. It is safe for concurrent use: a probe may end after the
-// exchange.
-type probeReplies struct {
-	mu         sync.Mutex
-	byUpstream map[string]probeReply
-}
-
-func (p *probeReplies) set(upstream string, reply probeReply) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.byUpstream[upstream] = reply
-}
-
-func (p *probeReplies) get(upstream string) probeReply {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.byUpstream[upstream]
 }
 
 // withhold returns why the caller must not get the upstream's reply, or nil.
@@ -137,7 +123,7 @@ func (x *exchange) withhold(says billing.Says) error {
 // unowned returns the refusal of a call that the rollout has refused.
 func (x *exchange) unowned(refused *rollout.Refused) *refusal {
 	if refused.Cause != nil && x.r.Context().Err() == nil {
-		x.gateway.storeLog.Error("the ledger is unreachable", "id", x.id, "error", refused.Cause.Error())
+		x.storeError("the ledger is unreachable", refused.Cause)
 	}
 	f := notOwned.because(notOwned.reason + ": " + refused.Error())
 	if refused.Permanent { // clients send a call again for ever if its code looks like maintenance
@@ -153,7 +139,8 @@ func (x *exchange) unowned(refused *rollout.Refused) *refusal {
 	return r
 }
 
-// recordDenied records that the caller gets "no such bill". If it returns an error, the caller must get that one instead.
+// recordDenied records that the caller gets "no such bill". If it returns an error, the caller must get that one
+// instead.
 func (x *exchange) recordDenied() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
@@ -175,43 +162,38 @@ func (x *exchange) complete() {
 	call, route, shown, effect := x.in.call, x.to.route, x.sent.shown, x.effect()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
-	if err := x.gateway.rollout.Complete(ctx, route, effect); err != nil {
-		x.gateway.storeLog.Error("the ledger cannot record the outcome of a create: the bill counts as possibly created", "id", x.id, "error", err.Error())
-	}
+	err := x.gateway.rollout.Complete(ctx, route, effect)
+	x.storeError("the ledger cannot record the outcome of a create: the bill counts as possibly created", err)
 	succeeded := effect == store.Succeeded
 	if shown != nil && shown.Result == rollout.Present ||
 		succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
-		if err := x.gateway.rollout.RecordFound(ctx, call, route); err != nil {
-			x.gateway.storeLog.Error("the ledger cannot record where a bill was found: the bill counts as possibly created", "id", x.id, "error", err.Error())
-		}
+		err := x.gateway.rollout.RecordFound(ctx, call, route)
+		x.storeError("the ledger cannot record where a bill was found: the bill counts as possibly created", err)
 	}
 	// After RecordFound: the ledger must know first that the bill exists.
-	var err error
+	err = nil
 	if shown != nil {
 		err = x.gateway.rollout.RecordRead(ctx, call, route, *shown)
 	}
 	if succeeded && call.Writes && !call.Creates && !call.Until.IsZero() {
 		err = errors.Join(err, x.gateway.rollout.RecordEnd(ctx, call))
 	}
-	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown outcome if the reply
-	// does not prove that nothing was created.
+	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown
+	// outcome if the reply does not prove that nothing was created.
 	if call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == store.Unknown) {
 		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, shown))
 	}
-	if err != nil {
-		x.gateway.storeLog.Error("the ledger cannot record the outcome of a call: billbridge bills list does not show it", "id", x.id, "error", err.Error())
-	}
+	x.storeError("the ledger cannot record the outcome of a call: billbridge bills list does not show it", err)
 	if succeeded {
 		x.gateway.partners.remember(call.Partner, x.call)
-		if err := x.gateway.rollout.RecordSeen(ctx, call.Partner); err != nil {
-			x.gateway.storeLog.Error("the store cannot record that a partner was seen: its settling period becomes longer", "id", x.id, "error", err.Error())
-		}
+		err := x.gateway.rollout.RecordSeen(ctx, call.Partner)
+		x.storeError("the store cannot record that a partner was seen: its settling period becomes longer", err)
 	}
 	x.countCall(succeeded)
 }
 
-// shownBy returns a copy of what the reply shows of the bill, or nil if the ledger need not record it. The ledger does so after the answer,
-// when another call may use the buffer of the reply.
+// shownBy returns a copy of what the reply shows of the bill, or nil if the ledger need not record it. The ledger
+// does so after the answer, when another call may use the buffer of the reply.
 func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 	var shown rollout.ReadResult
 	operation := x.route.operation
@@ -240,20 +222,21 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 func (x *exchange) countCall(succeeded bool) {
 	call, route := x.in.call, x.to.route
 	end := evidence.End{Succeeded: succeeded}
-	// The code counts only if it is the backend's, or says that there was no answer: not if the gateway refused to pass on the reply, or if
-	// the caller had gone.
-	if failed := x.sent.failed; x.sent.called && (x.out.passedOn || failed != nil && failed.reason != givenUp) && x.out.status != statusGone {
+	// The code counts only if it is the backend's, or says that there was no answer: not if the gateway refused to
+	// pass on the reply, or if the caller had gone.
+	answered := x.out.passedOn || x.sent.failed != nil && x.sent.failed.reason != givenUp
+	if x.sent.called && answered && x.out.status != statusGone {
 		end.Code = x.codeLabel()
 	}
 	if succeeded {
 		end.Mismatched = slices.Clone(x.call.Report.Mismatched)
 	}
-	c := x.state.config.Rollout
-	for i, name := range []string{c.Old, c.New} {
+	backends := []string{x.state.config.Rollout.Old, x.state.config.Rollout.New}
+	for i, name := range backends {
 		switch {
 		case name != route.Upstream && succeeded:
 			end.Unsupported[i] = x.refusalAt(name)
-		case name == route.Upstream && !x.sent.called && x.refusalAt(map[string]string{c.Old: c.New, c.New: c.Old}[name]) == "":
+		case name == route.Upstream && !x.sent.called && x.refusalAt(backends[1-i]) == "":
 			end.Unsupported[i] = x.refusalAt(name)
 		}
 	}
@@ -263,8 +246,8 @@ func (x *exchange) countCall(succeeded bool) {
 	}
 }
 
-// refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It returns "" if it
-// can be translated.
+// refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It
+// returns "" if it can be translated.
 func (x *exchange) refusalAt(upstream string) string {
 	translation := x.route.targets[upstream].translation
 	read := x.in.readCall

@@ -28,6 +28,7 @@ type state struct {
 	readTargets   map[translate.Form]map[string]*routeTarget // of readOperation, by the client's form and the upstream
 
 	answerWithin time.Duration // the longest time from the end of a request's header to the end of its answer
+	sendWithin   time.Duration // a write that arrived longer ago is not sent
 }
 
 // A route is one operation in one form of the client.
@@ -37,13 +38,14 @@ type route struct {
 	spanName    string
 	client      translate.Form
 	target      *routeTarget // nil if no upstream has the operation
-	passThrough bool         // a path of route.pass: bytes and path are not changed, and the head of the target has no path
-	anonymous   bool         // its requests do not name the partner: limits of a partner would limit all callers together
+	passThrough bool         // a path of route.pass: neither bytes nor path are changed
+	anonymous   bool         // its requests do not name the partner, whose limits would limit all callers
 
-	// targets are the two targets between which the rollout decides, by upstream. Nil if it does not decide on the operation.
+	// targets are the two targets between which the rollout decides, by upstream. Nil if it does not decide on the
+	// operation.
 	targets map[string]*routeTarget
-	// readTranslation reads a request before its target is known. It is the translation of one of the targets, if possible one that
-	// changes the form.
+	// readTranslation reads a request before its target is known. It is the translation of one of the targets, if
+	// possible one that changes the form.
 	readTranslation *translate.Translation
 }
 
@@ -66,7 +68,10 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 		upstreams:   map[string]*upstream{},
 		readTargets: map[translate.Form]map[string]*routeTarget{},
 
-		answerWithin: c.AnswerWithin(),
+		answerWithin: c.AnswerWithin(), sendWithin: config.DefaultSendWithin,
+	}
+	if c.Rollout != nil {
+		s.sendWithin = time.Duration(c.Rollout.SendWithin)
 	}
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
@@ -80,22 +85,31 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 		s.upstreams[u.Name] = newUpstream(u, userAgent, m, log)
 	}
 	for _, r := range Routes(c) {
-		name := string(r.Client) + " " + r.Operation
-		if r.Operation == passOperation {
-			s.addPassRoute(r, name, m)
+		name, o, match := string(r.Client)+" "+r.Operation, c.Table.Operation(r.Operation), s.router.Path
+		pass := r.Operation == passOperation
+		if pass {
+			o = c.Table.PassThrough(passOperation, r.Client, billing.Partner)
+		}
+		if pass && strings.HasSuffix(r.Path, "/") {
+			match = s.router.PathPrefix
+		}
+		match(r.Path).Name(name)
+		if s.routes[name] != nil { // another path of route.pass
 			continue
 		}
-		o := c.Table.Operation(r.Operation)
-		s.router.Path(r.Path).Name(name)
-		s.routes[name] = &route{operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client, anonymous: !o.HasRole(translate.Request, billing.Partner, r.Client)}
-		if s.byPath[r.Path] == nil {
-			s.byPath[r.Path] = s.routes[name]
+		added := &route{
+			operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client, passThrough: pass,
+			anonymous: !o.HasRole(translate.Request, billing.Partner, r.Client),
 		}
-		if u := upstreamFor(c, o, r.Client); u != nil {
-			s.routes[name].target = s.newTarget(o, r.Client, u, m)
+		s.routes[name] = added
+		if !pass && s.byPath[r.Path] == nil {
+			s.byPath[r.Path] = added
+		}
+		if r.Upstream != nil {
+			added.target = s.newTarget(o, r.Client, r.Upstream, m)
 		}
 		for _, u := range r.Backends {
-			s.routes[name].addTarget(s.newTarget(o, r.Client, u, m))
+			added.addTarget(s.newTarget(o, r.Client, u, m))
 		}
 	}
 	s.addReadTargets(m)
@@ -104,18 +118,6 @@ func newState(c *config.Config, old *state, m *metrics, userAgent string, log *s
 
 // passOperation is the name of the operation for paths of route.pass.
 const passOperation = "pass"
-
-func (s *state) addPassRoute(r Route, name string, m *metrics) {
-	if strings.HasSuffix(r.Path, "/") {
-		s.router.PathPrefix(r.Path).Name(name)
-	} else {
-		s.router.Path(r.Path).Name(name)
-	}
-	if s.routes[name] == nil {
-		o := s.config.Table.PassThrough(passOperation, r.Client, billing.Partner)
-		s.routes[name] = &route{operation: o, path: r.Path, spanName: "POST " + r.Path, client: r.Client, passThrough: true, target: s.newTarget(o, r.Client, r.Upstream, m), anonymous: !o.HasRole(translate.Request, billing.Partner, r.Client)}
-	}
-}
 
 // addTarget adds one of the targets between which the rollout decides.
 func (r *route) addTarget(target *routeTarget) {
@@ -128,8 +130,8 @@ func (r *route) addTarget(target *routeTarget) {
 	r.targets[target.upstream.config.Name] = target
 }
 
-// addReadTargets adds the targets for reads by the gateway itself: for each form of a client and each upstream. If the table has no
-// operation to read bills, the config needs none.
+// addReadTargets adds the targets for reads by the gateway itself: for each form of a client and each upstream. If
+// the table has no operation to read bills, the config needs none.
 func (s *state) addReadTargets(m *metrics) {
 	read, err := billing.ReadOperation(s.config.Table)
 	if err != nil {
@@ -159,8 +161,8 @@ func (s *state) newTarget(o *translate.Operation, client translate.Form, u *conf
 	return t
 }
 
-// upstreamFor returns the default upstream, or the first in the file if the form of the default one lacks the operation, as legacy
-// lacks sub-business operations. It returns nil if no upstream has the operation.
+// upstreamFor returns the default upstream, or the first in the file if the form of the default one lacks the
+// operation, as legacy lacks sub-business operations. It returns nil if no upstream has the operation.
 func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form) *config.Upstream {
 	if u := c.Upstreams.Find(c.Route.Default); o.Translation(client, u.Form) != nil {
 		return u
@@ -173,8 +175,8 @@ func upstreamFor(c *config.Config, o *translate.Operation, client translate.Form
 	return nil
 }
 
-// backendsFor returns the backends of the rollout, old first, or nil if the rollout does not decide on the operation. It decides on
-// operations that both backends have, and that are about a bill or have route: stage.
+// backendsFor returns the backends of the rollout, old first, or nil if the rollout does not decide on the
+// operation. It decides on operations that both backends have, and that are about a bill or have route: stage.
 func backendsFor(c *config.Config, o *translate.Operation, client translate.Form) (backends []*config.Upstream) {
 	if c.Rollout == nil || !billing.AboutBill(o) && !o.ByStage() {
 		return nil
@@ -196,8 +198,8 @@ type Route struct {
 	Client    translate.Form
 	Upstream  *config.Upstream // nil if no upstream has the operation
 
-	// Backends are those between which the rollout decides. Nil if it does not decide: then calls go to Upstream, as those of
-	// sub-business operations do in every stage.
+	// Backends are those between which the rollout decides. Nil if it does not decide: then calls go to Upstream, as
+	// those of sub-business operations do in every stage.
 	Backends []*config.Upstream
 }
 
@@ -207,7 +209,9 @@ func Routes(c *config.Config) []Route {
 	for _, o := range c.Table.Operations() {
 		for _, client := range c.Table.Forms() {
 			if path := o.Path(client); path != "" {
-				list = append(list, Route{c.BasePath + path, o.Name, client, upstreamFor(c, o, client), backendsFor(c, o, client)})
+				list = append(list, Route{
+					c.BasePath + path, o.Name, client, upstreamFor(c, o, client), backendsFor(c, o, client),
+				})
 			}
 		}
 	}
@@ -218,8 +222,8 @@ func Routes(c *config.Config) []Route {
 	return list
 }
 
-// match returns the route of a request, or nil. It does not use the router as a handler, since that would answer unclean paths and
-// wrong methods itself, and would add values to the context of each request.
+// match returns the route of a request, or nil. It does not use the router as a handler, since that would answer
+// unclean paths and wrong methods itself, and would add values to the context of each request.
 func (s *state) match(r *http.Request) *route {
 	sent := sentPath(r.URL)
 	if found := s.byPath[sent]; found != nil {
@@ -240,18 +244,13 @@ func (s *state) match(r *http.Request) *route {
 	return matched
 }
 
-// sentPath returns the path of a request with its escapes. A doubled slash counts as one, since some clients join base addresses
-// carelessly (translate/README.md, Paths).
+// sentPath returns the path of a request with its escapes. A doubled slash counts as one, since some clients join
+// base addresses carelessly (translate/README.md, Paths).
 func sentPath(u *url.URL) string { return strings.ReplaceAll(u.EscapedPath(), "//", "/") }
 
 // formOf returns the form in which a path without a route is answered.
 func (s *state) formOf(u *url.URL) translate.Form {
 	return s.config.Table.FormOf(strings.TrimPrefix(sentPath(u), s.config.BasePath))
-}
-
-// passHead returns the beginning of a request of route.pass: its path is that of the caller, below the upstream's base address.
-func (x *exchange) passHead() []byte {
-	return x.to.target.upstream.requestHead(strings.TrimPrefix(sentPath(x.r.URL), x.state.config.BasePath))
 }
 
 // sameUpstream reports whether two configs of an upstream can use the same connections.

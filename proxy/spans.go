@@ -1,11 +1,10 @@
 package proxy
 
 import (
-	"cmp"
+	"net"
 	"net/http"
 	"strconv"
 
-	"billbridge/config"
 	"billbridge/proxy/httpconn"
 	"billbridge/proxy/tracing"
 )
@@ -16,8 +15,8 @@ var spanMethods = map[string]bool{
 	http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
 }
 
-// endSpan sets the attributes of the span of a call and ends it. No attribute is a value that a caller can choose freely, such as X-Request-Id
-// (R35).
+// endSpan sets the attributes of the span of a call and ends it. No attribute is a value that a caller can choose
+// freely, such as X-Request-Id (R35).
 func (f *Finished) endSpan(span *tracing.Span, method string, tls bool, route *route) {
 	if !spanMethods[method] {
 		method = "_OTHER"
@@ -61,7 +60,9 @@ func (u *upstream) startSpan(r *upstreamRequest) {
 	r.span.String(tracing.Method, http.MethodPost)
 	r.span.String(tracing.URL, u.config.Address.String()+r.path)
 	r.span.String(tracing.ServerName, u.config.Address.Hostname())
-	r.span.Int(tracing.ServerPort, portOf(u.config.Address))
+	_, port, _ := net.SplitHostPort(u.pool.Address)
+	n, _ := strconv.Atoi(port) // config has checked it
+	r.span.Int(tracing.ServerPort, n)
 	r.span.String(tracing.Upstream, u.config.Name)
 }
 
@@ -80,10 +81,4 @@ func (r *upstreamRequest) endSpan(reply *httpconn.Reply, failure *callError) {
 		r.span.Int(tracing.Status, reply.Status)
 	}
 	r.span.End()
-}
-
-// portOf returns the port of a base URL.
-func portOf(a config.Address) int {
-	port, _ := strconv.Atoi(cmp.Or(a.Port(), map[string]string{"http": "80", "https": "443"}[a.Scheme])) // config has checked it
-	return port
 }

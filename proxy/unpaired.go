@@ -10,8 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// unpairedCodes counts the codes of an upstream that clients of the other form do not know (see [translate.Table.Unpaired]): as long as there are
-// some, such a client can take a duplicate for a refusal. Safe for concurrent use.
+// unpairedCodes counts the codes of an upstream that clients of the other form do not know (see
+// [translate.Table.Unpaired]): as long as there are some, such a client can take a duplicate for a refusal. Safe for
+// concurrent use.
 type unpairedCodes struct {
 	counter  *prometheus.CounterVec // by upstream and code
 	upstream string
@@ -23,8 +24,8 @@ type unpairedCodes struct {
 // maxUnpaired is the maximum number of codes of an upstream with a series of their own (R37).
 const maxUnpaired = 32
 
-// plainCode matches what can be shown of a code: an upstream can write anything there.
-var plainCode = regexp.MustCompile(`^[A-Za-z0-9_]{1,20}$`)
+// plainCode matches what can be shown of a code: an upstream can write anything there, also a phone number.
+var plainCode = regexp.MustCompile(`^[A-Za-z_]{0,14}[0-9]{0,6}$`)
 
 func (u *unpairedCodes) count(code string) {
 	if !plainCode.MatchString(code) {

@@ -24,6 +24,7 @@ import (
 	"billbridge/translate"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 )
 
 // An upstream is a billing backend and the connections to it. It is safe for concurrent use.
@@ -38,7 +39,8 @@ type upstream struct {
 	breaker     *breaker
 	unpaired    *unpairedCodes
 
-	attempt func(context.Context, *upstreamRequest, *bytes.Buffer, int64) (httpconn.Reply, *callError) // try, unless a test replaces it
+	// attempt is try, unless a test replaces it.
+	attempt func(context.Context, *upstreamRequest) (httpconn.Reply, *callError)
 }
 
 func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Logger) *upstream {
@@ -70,9 +72,9 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 		config: c, pool: pool, inFlight: m.inFlight.WithLabelValues(c.Name), metrics: m,
 		connections: newConnections(c, m), breaker: newBreaker(c.Name, m, log),
 		unpaired: &unpairedCodes{counter: m.unpaired, upstream: c.Name, seen: map[string]prometheus.Counter{}},
-		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate reach the upstream. So the
-		// hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not decompress: readReply does, and applies the limit to the
-		// decompressed bytes.
+		// The headers are an allow-list: of the caller's headers only valid X-Request-Id, traceparent and tracestate
+		// reach the upstream. So the hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not
+		// decompress: readReply does, and applies the limit to the decompressed bytes.
 		fixed: []byte(" HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: " + userAgent +
 			"\r\nContent-Type: application/json\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: "),
 	}
@@ -80,7 +82,8 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	return u
 }
 
-// requestHead returns the beginning of a request to a path, up to the value of X-Request-Id. A path prefix comes from the config.
+// requestHead returns the beginning of a request to a path, up to the value of X-Request-Id. A path prefix comes
+// from the config.
 func (u *upstream) requestHead(path string) []byte {
 	target := *u.config.Address.URL
 	target.Path, target.RawPath = target.Path+path, ""
@@ -94,23 +97,25 @@ type upstreamRequest struct {
 	id             string        // for X-Request-Id
 	span           *tracing.Span // of the call; post replaces it by its own
 	body           []byte
+	reply          *bytes.Buffer   // gets the body of the reply
+	limit          int64           // of the reply, in bytes
 	partner        string          // the partner's key, for the connection limit of the partner
-	noPartnerLimit bool            // the gateway makes this call for itself, or nothing in its request names the partner
+	noPartnerLimit bool            // the call is the gateway's own, or names no partner
 	write          bool            // the call is a write
-	sendCtx        context.Context // the call is not sent if this ends before it has a connection; if nil, only the call's context counts
+	sendCtx        context.Context // nil, or the call is not sent if this ends before it has a connection
 
 	wait      wait      // for a connection
 	connected time.Time // when the call got its connection; zero if it had none
 }
 
-// post sends one call and reads the whole reply into buf. It returns the status and header of the reply. If there is no
-// answer, the error is a *callError. A call is never sent again once one of its bytes may have left.
+// post sends one call and reads the whole reply. It returns the status and header of the reply. If there is
+// no answer, the error is a *callError. A call is never sent again once one of its bytes may have left.
 //
-// The call waits up to upstreams.NAME.wait for a connection. Its timeout starts when it has the connection, so that a wait
-// does not shorten the time for the answer.
+// The call waits up to upstreams.NAME.wait for a connection. Its timeout starts when it has the connection, so that
+// a wait does not shorten the time for the answer.
 //
 // While the breaker is open, nothing is sent.
-func (u *upstream) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (httpconn.Reply, error) {
+func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply, error) {
 	partner := maphash.String(seed, r.partner)
 	permit, ok := u.breaker.enter(partner, r.write)
 	if !ok {
@@ -127,26 +132,26 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buff
 	}()
 	ctx, cancel := permit.context(ctx)
 	defer cancel()
-	if reply, failure = u.send(ctx, r, partner, buf, limit); failure != nil {
+	if reply, failure = u.send(ctx, r, partner); failure != nil {
 		return httpconn.Reply{}, u.count(failure)
 	}
 	return reply, nil
 }
 
-// post makes a call of the target's operation, see [upstream.post]. If the upstream has a code of its own for a success, the reply in buf has
-// the one of its form in its place.
-func (t *routeTarget) post(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (httpconn.Reply, error) {
-	reply, err := t.upstream.post(ctx, r, buf, limit)
+// post makes a call of the target's operation, see [upstream.post]. If the upstream has a code of its own for a
+// success, the reply has the one of its form in its place.
+func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply, error) {
+	reply, err := t.upstream.post(ctx, r)
 	c := t.upstream.config
 	if err != nil || c.Success == "" {
 		return reply, err
 	}
-	normal, err := t.translation.Operation().Table().NormaliseSuccess(c.Form, c.Success, buf.Bytes())
+	normal, err := t.translation.Operation().Table().NormaliseSuccess(c.Form, c.Success, r.reply.Bytes())
 	if err != nil {
 		return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
 	}
-	buf.Reset()
-	buf.Write(normal)
+	r.reply.Reset()
+	r.reply.Write(normal)
 	return reply, nil
 }
 
@@ -159,15 +164,15 @@ func (u *upstream) count(err *callError) *callError {
 }
 
 // send makes the call. The breaker has let it through.
-func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64, buf *bytes.Buffer, limit int64) (httpconn.Reply, *callError) {
+func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64) (httpconn.Reply, *callError) {
 	u.connections.startWait(&r.wait)
 	defer r.wait.end()
-	slot, ok := u.connections.tryAcquire(partner, r.noPartnerLimit)
-	if !ok {
+	slot, err := u.connections.acquire(partner, r.noPartnerLimit, ifFree)
+	if err != nil {
 		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(time.Duration(u.config.Wait)))
 		defer cancel()
-		var err error
-		if slot, err = u.connections.acquire(wait, partner, r.noPartnerLimit); err != nil {
+		inTurn := func(s *semaphore.Weighted) error { return s.Acquire(wait, 1) }
+		if slot, err = u.connections.acquire(partner, r.noPartnerLimit, inTurn); err != nil {
 			text := "no connection to the upstream was free within " + u.config.Wait.String()
 			return httpconn.Reply{}, notConnected(wait, callError{reason: "busy", text: text}, text)
 		}
@@ -175,7 +180,7 @@ func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64,
 	defer u.connections.release(slot)
 	u.inFlight.Inc()
 	defer u.inFlight.Dec()
-	return u.attempt(ctx, r, buf, limit)
+	return u.attempt(ctx, r)
 }
 
 // The causes with which the wait for a connection ends.
@@ -195,8 +200,8 @@ func (r *upstreamRequest) waitUntil(ctx context.Context, until time.Time) (conte
 	return ctx, func() { stop(); cancel() }
 }
 
-// notConnected returns the failure of a call that got no connection: err, unless the wait for it has ended. late is the text for a wait that took
-// too long.
+// notConnected returns the failure of a call that got no connection: err, unless the wait for it has ended. late is
+// the text for a wait that took too long.
 func notConnected(wait context.Context, err callError, late string) *callError {
 	if end, ok := wait.Deadline(); ok && !time.Now().Before(end) {
 		<-wait.Done() // the dial can notice the deadline before the context does
@@ -217,8 +222,9 @@ func notConnected(wait context.Context, err callError, late string) *callError {
 // lateForGateway is the text for a call that the gateway makes for itself, with a shorter timeout.
 const lateForGateway = "the upstream did not answer in time"
 
-// try makes the call. If the server closed an idle connection before a byte of the call was written, it takes another connection.
-func (u *upstream) try(ctx context.Context, r *upstreamRequest, buf *bytes.Buffer, limit int64) (httpconn.Reply, *callError) {
+// try makes the call. If the server closed an idle connection before a byte of the call was written, it takes
+// another connection.
+func (u *upstream) try(ctx context.Context, r *upstreamRequest) (httpconn.Reply, *callError) {
 	until := r.wait.began.Add(time.Duration(u.config.Wait))
 	for {
 		conn, failure := u.connect(ctx, r, until)
@@ -226,7 +232,7 @@ func (u *upstream) try(ctx context.Context, r *upstreamRequest, buf *bytes.Buffe
 			return httpconn.Reply{}, failure
 		}
 		r.wait.end()
-		reply, failure := u.call(ctx, conn, r, buf, limit)
+		reply, failure := u.call(ctx, conn, r)
 		if failure == nil || !failure.stale {
 			return reply, failure
 		}
@@ -258,7 +264,7 @@ func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.T
 }
 
 // call makes the call on a connection, which must not be used after it.
-func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (httpconn.Reply, *callError) {
+func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamRequest) (httpconn.Reply, *callError) {
 	r.connected = time.Now()
 	until := r.connected.Add(time.Duration(u.config.Timeout))
 	deadline, early := ctx.Deadline()
@@ -266,7 +272,7 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 		until = deadline
 	}
 	conn.Begin(ctx, r.connected, until)
-	reply, err := roundTrip(conn, r, buf, limit)
+	reply, err := roundTrip(conn, r)
 	if err == nil {
 		return reply, nil
 	}
@@ -287,7 +293,7 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 }
 
 // roundTrip sends the request and reads the reply. It ends the use of the connection.
-func roundTrip(conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit int64) (reply httpconn.Reply, err error) {
+func roundTrip(conn *httpconn.Conn, r *upstreamRequest) (reply httpconn.Reply, err error) {
 	read := false
 	defer func() {
 		if read {
@@ -301,11 +307,12 @@ func roundTrip(conn *httpconn.Conn, r *upstreamRequest, buf *bytes.Buffer, limit
 	if reply, err = conn.RoundTrip(append(head, "\r\n\r\n"...), r.body); err != nil {
 		return httpconn.Reply{}, err
 	}
-	// 3xx is never followed. The answer to a 205 has no body, and a status from 600 has no meaning to callers and to other proxies.
+	// 3xx is never followed. The answer to a 205 has no body, and a status from 600 has no meaning to callers and to
+	// other proxies.
 	if s := reply.Status; s < 200 || s >= 300 && s < 400 || s == http.StatusResetContent || s > 599 {
 		return httpconn.Reply{}, &callError{reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not passed on", s)}
 	}
-	err = readReply(&reply, buf, limit)
+	err = readReply(&reply, r.reply, r.limit)
 	read = err == nil
 	return reply, err
 }
@@ -356,7 +363,8 @@ func unzipError(err error) error {
 	return &callError{reason: "not_json", text: "the upstream's reply is not valid gzip"}
 }
 
-// isTimeout reports whether a read or write of a connection has reached its deadline. ETIMEDOUT, a lost connection, is none.
+// isTimeout reports whether a read or write of a connection has reached its deadline. ETIMEDOUT, a lost connection,
+// is none.
 func isTimeout(err error) bool { return errors.Is(err, httpconn.ErrTimeout) }
 
 // errorReasons are the values of the label reason of billbridge_upstream_errors_total.
