@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -9,62 +10,79 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy"
 	"billbridge/proxy/sandbox"
 )
 
 // lineValues are the parts of a line that differ between two runs.
 var lineValues = regexp.MustCompile(`"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)"|("(?:upstream_)?ms":)\d+(\.\d{1,3})?`)
 
-// Users' scripts rely on the lines of the access log: names, order and format of the fields.
+// Users' scripts rely on the lines of the access log: names, order and format of the fields. Each exchange is reported once when it has ended,
+// however it ended, with its messages and with its line.
 func TestLinesOfTheAccessLog(t *testing.T) {
 	t.Parallel()
 	service := newService()
 	prepareBill(t, service, "S", demoBill)
 	back := newBackend(t, service)
-	b := newGateway(t, strings.Replace(oneUpstream("v2", back.url, "limits: {body: 4KiB}"), "30s", "1s", 1))
-	dropped := sandbox.Fault{Drop: true}
+	g := newFinishedGateway(t, strings.Replace(oneUpstream("v2", back.url, "limits: {body: 64KiB}"), "30s", "1s", 1))
+	dropped, long := sandbox.Fault{Drop: true}, strings.Repeat("9", proxy.MaxKept)
 	hostile := "A\"\\\t<&>\u202e결제"
 	for _, row := range []struct {
 		name, method, path, body string
 		fault                    *sandbox.Fault
-		want                     string
+		reply                    string // a part of it; "" if there is none
+		level, want              string
 	}{
-		{"read", "", "/bill/read", newCall("v2", "read").body(), nil, `"level":"INFO","msg":"request","id":"read","operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"0000","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
-		{"translated", "", "/if/bill/read", newCall("legacy", "read").body(), nil, `"level":"INFO","msg":"request","id":"translated","operation":"bill.read","client":"legacy","upstream":"up","status":200,"code":"0000","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
-		{"refused-by-the-upstream", "", "/bill/read", newCall("v2", "read").with("billId", "NO_SUCH_BILL_HERE_20").body(), nil, `"level":"INFO","msg":"request","id":"refused-by-the-upstream","operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
-		{"refused-by-a-row", "", "/if/bill/send", newCall("legacy", "create").with("price", "1.5").body(), nil, `"level":"INFO","msg":"request","id":"refused-by-a-row","operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"partner":"5f7b2ed74a97","reason":"refused","field":"bill.price"}`},
-		{"not-json", "", "/bill/read", "{", nil, `"level":"INFO","msg":"request","id":"not-json","operation":"bill.read","client":"v2","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused"}`},
-		{"name-twice", "", "/if/bill/read", `{"x":{"y":1,"y":1}}`, nil, `"level":"INFO","msg":"request","id":"name-twice","operation":"bill.read","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused","field":"other"}`},
-		{"no-such-path", "", "/if/\u202e", "{}", nil, `"level":"INFO","msg":"request","id":"no-such-path","operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}`},
-		{"wrong-method", "GET", "/bill", "", nil, `"level":"INFO","msg":"request","id":"wrong-method","operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}`},
-		{"too-large", "", "/bill", strings.Repeat(" ", 5000), nil, `"level":"INFO","msg":"request","id":"too-large","operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}`},
-		{"read-broke-off", "", "/bill/read", newCall("v2", "read").body(), &dropped, `"level":"WARN","msg":"request","id":"read-broke-off","operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"reason":"reset"}`},
-		{"no-json-reply", "", "/if/bill/read", newCall("legacy", "read").body(), &sandbox.Fault{Body: "x"}, `"level":"WARN","msg":"request","id":"no-json-reply","operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"reason":"not_json: not JSON at byte 0"}`},
-		{"unknown-code", "", "/bill/read", newCall("v2", "read").body(), &sandbox.Fault{Body: `{"code":"X-\"9","message":"x","data":null}`}, `"level":"INFO","msg":"request","id":"unknown-code","operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N}`},
-		{"outcome-unknown", "", "/bill/resend", newCall("v2", "resend").with("billId", hostile).body(), &dropped, `"level":"WARN","msg":"request","id":"outcome-unknown","operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}`},
-		{"timeout", "", "/bill/cancel", newCall("v2", "cancel").body(), &sandbox.Fault{Delay: testTimeout}, `"level":"WARN","msg":"request","id":"timeout","operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,"partner":"5f7b2ed74a97","upstream_ms":N,"outcome":"unknown","bill":"` + demoBill + `","reason":"timeout"}`},
+		{"read", "", "/bill/read", newCall("v2", "read").body(), nil, `"apprState"`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}`},
+		{"translated", "", "/if/bill/read", newCall("legacy", "read").body(), nil, `"apprState"`, "INFO", `"operation":"bill.read","client":"legacy","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}`},
+		{"refused-by-the-upstream", "", "/bill/read", newCall("v2", "read").with("billId", "NO_SUCH_BILL_HERE_20").body(), nil, `BILL_003`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}`},
+		{"refused-by-a-row", "", "/if/bill/send", newCall("legacy", "create").with("price", "1.5").body(), nil, "", "INFO", `"operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,PARTNER,"reason":"refused","field":"bill.price"}`},
+		{"not-json", "", "/bill/read", "{", nil, "", "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused"}`},
+		{"name-twice", "", "/if/bill/read", `{"x":{"y":1,"y":1}}`, nil, "", "INFO", `"operation":"bill.read","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused","field":"other"}`},
+		{"no-such-path", "", "/if/\u202e", "{}", nil, "", "INFO", `"operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}`},
+		{"wrong-method", "GET", "/bill", "", nil, "", "INFO", `"operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}`},
+		{"too-large", "", "/bill", strings.Repeat(" ", 70_000), nil, "", "INFO", `"operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}`},
+		{"read-broke-off", "", "/bill/read", newCall("v2", "read").body(), &dropped, "", "WARN", `"operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"reset"}`},
+		{"no-json-reply", "", "/if/bill/read", newCall("legacy", "read").body(), &sandbox.Fault{Body: "x"}, `x`, "WARN", `"operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"not_json: not JSON at byte 0"}`},
+		{"unknown-code", "", "/bill/read", newCall("v2", "read").body(), &sandbox.Fault{Body: `{"code":"X-\"9","message":"x","data":null}`}, `X-`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}`},
+		{"outcome-unknown", "", "/bill/resend", newCall("v2", "resend").with("billId", hostile).body(), &dropped, "", "WARN", `"operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}`},
+		{"timeout", "", "/bill/cancel", newCall("v2", "cancel").body(), &sandbox.Fault{Delay: testTimeout}, "", "WARN", `"operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"` + demoBill + `","reason":"timeout"}`},
+		{"large", "", "/bill/read", newCall("v2", "read").with("billId", long).body(), nil, "BILL_003", "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}`},
 	} {
 		if row.fault != nil {
 			service.Fault(*row.fault)
 		}
-		if row.method == "" {
-			row.method = http.MethodPost
-		}
-		b.do(row.method, row.path, row.body, "X-Request-Id", row.name)
-		got := lineValues.ReplaceAllStringFunc(b.logs.Next(t), func(value string) string {
+		g.call(row.name, cmp.Or(row.method, http.MethodPost), row.path, row.body)
+		line := lineValues.ReplaceAllStringFunc(g.log.String(), func(value string) string {
 			name, _, _ := strings.Cut(value, ":")
 			return name + ":N"
 		})
-		if want := `{"time":N,` + row.want + "\n"; got != want {
-			t.Errorf("got  %swant %s", got, want)
+		row.want = strings.ReplaceAll(row.want, "PARTNER", `"partner":"5f7b2ed74a97"`)
+		if want := `{"time":N,"level":"` + row.level + `","msg":"request","id":"` + row.name + `",` + row.want + "\n"; line != want {
+			t.Errorf("got  %swant %s", line, want)
 		}
-	}
-	if left := b.logs.Take(); left != "" {
-		t.Errorf("more lines: %s", left)
+		got := g.last
+		if g.count != 1 || got.Line() != g.log.String() || !got.Logged || got.Called != (got.UpstreamTook > 0) || got.BodyTook > got.Took {
+			t.Errorf("%s: %d times, %+v, line %q", row.name, g.count, got, got.Line())
+		}
+		if got.Succeeded != (row.name == "read" || row.name == "translated") || got.Unknown != strings.Contains(line, `"outcome":"unknown"`) {
+			t.Errorf("%s: %+v", row.name, got)
+		}
+		if !strings.Contains(g.reply, row.reply) || row.reply == "" != (got.Reply == nil) || got.ReplySize != len(g.reply) {
+			t.Errorf("%s: the reply is %q", row.name, g.reply)
+		}
+		if !got.Called {
+			continue
+		}
+		if large := len(row.body) > proxy.MaxKept; got.Translation == nil || got.BodyTook <= 0 || got.RequestSize != len(row.body) || large != (got.Request == nil) ||
+			!large && g.request != row.body || got.Bill == "" || len(got.Bill) > 100 || row.reply != "" && got.ReplyStatus != 200 {
+			t.Errorf("%s: %+v, request %q", row.name, got, g.request)
+		}
 	}
 }
 
-// With log.sample.ok 0 only successes have no line: the upstream replied with HTTP 2xx and the code of a success, and the caller got it.
+// With log.sample.ok 0 only successes have no line: the upstream replied with HTTP 2xx and the code of a success,
+// and the caller got it.
 func TestOnlySuccessesAreSampled(t *testing.T) {
 	t.Parallel()
 	for _, upstream := range forms {

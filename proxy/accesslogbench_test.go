@@ -12,8 +12,9 @@ import (
 	"billbridge/proxy/accesslog"
 )
 
-// BenchmarkAccessLog measures the end of an exchange: metrics and the line of the log, for a translated read. Subtract the row
-// "metrics alone". "handler of log/slog" is a line and a write for each request, which is what other loggers get.
+// BenchmarkAccessLog measures the end of an exchange: metrics and the line of the log, for a translated read.
+// Subtract the row "metrics alone". "handler of log/slog" is a line and a write for each request, which is what
+// other loggers get.
 func BenchmarkAccessLog(b *testing.B) {
 	file, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

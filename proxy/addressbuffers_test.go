@@ -37,7 +37,7 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 		r.waitFor("caller that disconnected while its address waited for the store", func() bool {
 			ctx, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer leave()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.Address()+q.path(), strings.NewReader(q.body()))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+q.path(), strings.NewReader(q.body()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,8 +50,8 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 		var others sync.WaitGroup
 		for range 64 {
 			others.Go(func() {
-				got, err := doRequest(r.client, http.MethodPost, "http://"+r.Address()+q.path(), strings.Repeat("z", len(q.body())))
-				if err != nil || got.status != 400 {
+				got := r.post(q.path(), strings.Repeat("z", len(q.body())))
+				if got.status != 400 {
 					t.Errorf("%d %v", got.status, err)
 				}
 			})

@@ -79,15 +79,17 @@ type readConn struct{ net.Conn }
 
 func (readConn) RequestRead() bool { return true }
 
-// BenchmarkRead measures what the gateway adds to net/http in one read, with log and metrics: the handler alone, with an upstream that costs
-// nothing. Its allocations are those of the gateway and of the connection to the upstream.
+// BenchmarkRead measures what the gateway adds to net/http in one read, with log and metrics: the handler alone,
+// with an upstream that costs nothing. Its allocations are those of the gateway and of the connection to the
+// upstream.
 func BenchmarkRead(b *testing.B) {
 	for _, client := range forms {
 		b.Run(client+" from v2", func(b *testing.B) { benchmarkRead(b, client, nil) })
 	}
 }
 
-// BenchmarkTracing is BenchmarkRead with tracing. Its receiver takes the spans and does nothing with them, in this process.
+// BenchmarkTracing is BenchmarkRead with tracing. Its receiver takes the spans and does nothing with them, in this
+// process.
 func BenchmarkTracing(b *testing.B) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer receiver.Close()

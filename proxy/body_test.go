@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// raw sends bytes over a new connection and returns all answers until the gateway closes the connection. With halfClose
-// it closes its own direction first. A connection that stays open fails the test.
-func (b *gateway) raw(halfClose bool, parts ...string) []answer {
-	b.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
+// raw sends bytes over a new connection and returns all answers until the gateway closes the connection. With
+// halfClose it closes its own direction first. A connection that stays open fails the test.
+func (c *caller) raw(halfClose bool, parts ...string) []answer {
+	c.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
 	if err != nil {
-		b.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(testTimeout))
@@ -36,7 +36,7 @@ func (b *gateway) raw(halfClose bool, parts ...string) []answer {
 		res, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			if ne, ok := err.(net.Error); ok && ne.Timeout() {
-				b.t.Errorf("the connection was left open")
+				c.t.Errorf("the connection was left open")
 			}
 			return answers
 		}
@@ -55,56 +55,6 @@ func head(path, more string) string {
 // nextCall is a whole request, which follows a bad one on the same connection.
 func nextCall(q call) string {
 	return head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", len(q.body()))) + q.body()
-}
-
-// A body that breaks off, or has bad chunks, is answered with 400 in the form of the caller. The gateway closes the
-// connection, does not read what follows as a request, and forwards nothing.
-func TestR10_R12_BrokenBodies(t *testing.T) {
-	t.Parallel()
-	for _, form := range forms {
-		q := newCall(form, "create")
-		whole := q.body()
-		for _, row := range []struct {
-			name      string
-			text      string
-			halfClose bool
-			enveloped bool // false: net/http refuses it before a handler runs
-		}{
-			{"breaks off", head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", len(whole)+9)) + whole, true, true},
-			{"breaks off at once", head(q.path(), "Content-Length: 9\r\n"), true, true},
-			{"chunk without a size", head(q.path(), "Transfer-Encoding: chunked\r\n") + "\r\n" + whole + "\r\n0\r\n\r\n" + nextCall(q), false, true},
-			{"chunk size is no number", head(q.path(), "Transfer-Encoding: chunked\r\n") + "zz\r\n" + whole + "\r\n0\r\n\r\n" + nextCall(q), false, true},
-			{"chunk size is signed", head(q.path(), "Transfer-Encoding: chunked\r\n") + "+5\r\n{\"a\":\r\n0\r\n\r\n" + nextCall(q), false, true},
-			{"chunk size too long", head(q.path(), "Transfer-Encoding: chunked\r\n") + "11111111111111111\r\n" + whole + "\r\n" + nextCall(q), false, true},
-			{"chunk shorter than it says", head(q.path(), "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s", len(whole)+5, whole), true, true},
-			{"chunk longer than it says", head(q.path(), "Transfer-Encoding: chunked\r\n") + "2\r\n" + whole + "\r\n0\r\n\r\n" + nextCall(q), false, true},
-			{"chunk ends with LF alone", head(q.path(), "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s\n0\r\n\r\n", len(whole), whole) + nextCall(q), false, true},
-			{"no last chunk", head(q.path(), "Transfer-Encoding: chunked\r\n") + fmt.Sprintf("%x\r\n%s\r\n", len(whole), whole), true, true},
-			{"two lengths", head(q.path(), "Content-Length: 5\r\nContent-Length: 6\r\n") + whole, false, false},
-			{"a negative length", head(q.path(), "Content-Length: -5\r\n") + whole, false, false},
-			{"another coding", head(q.path(), "Transfer-Encoding: gzip, chunked\r\n") + whole, false, false},
-		} {
-			t.Run(row.name+"/"+form, func(t *testing.T) {
-				t.Parallel()
-				back := newBackend(t, newService())
-				b := newGateway(t, oneUpstream("v2", back.url))
-				b.t = t
-				got := b.raw(row.halfClose, row.text)
-				if len(got) != 1 || got[0].status < 400 {
-					t.Fatalf("%d answers: %+v", len(got), got)
-				}
-				if row.enveloped {
-					got[0].check(t, form, 400, "VALIDATION_001")
-					if got[0].header.Get("Connection") != "close" {
-						t.Errorf("%v", got[0].header)
-					}
-				}
-				if n := len(back.received()); n != 0 {
-					t.Errorf("%d calls reached the upstream", n)
-				}
-			})
-		}
-	}
 }
 
 // The limit counts the received bytes: with a length, without one, and with a length that is too small.

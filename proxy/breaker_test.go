@@ -225,8 +225,8 @@ func breakerConfig(t *testing.T, timeout string) *config.Config {
 	return proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n")
 }
 
-// Calls of one partner that hang do not stop the others: they count as half of the failures that open the breaker. If nobody gets an answer, or
-// the partner is alone, they all count.
+// Calls of one partner that hang do not stop the others: they count as half of the failures that open the breaker.
+// If nobody gets an answer, or the partner is alone, they all count.
 func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -113,12 +113,6 @@ func (q call) body() string {
 	return encode(root)
 }
 
-// send makes the call.
-func (b *gateway) send(q call, headers ...string) answer {
-	b.t.Helper()
-	return b.post(q.path(), q.body(), headers...)
-}
-
 func encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -19,17 +19,17 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
 )
 
-// wireSecrets are values that stand in calls, replies and callbacks, and must be found nowhere else. The last two are a part of the
-// query of a callback address and of the address of a redirect.
+// wireSecrets are values that stand in calls, replies and callbacks, and must be found nowhere else. The last two
+// are a part of the query of a callback address and of the address of a redirect.
 var wireSecrets = map[string]string{
 	"key": "canary-key-91b7", "another key": "canary-key-77aa", "phone": "01055559137", "name": "카나리아고객", "hash": strings.Repeat("c4a9", 16),
 	"card": "5412-88**-****-3391", "approval": "90417731", "message": "canary-message", "token": "canary-token", "redirect": "canary-redirect",
 }
 
-// A wireBackend answers by the bill of the call, with secrets wherever a reply has a place, and keeps the callback addresses.
+// A wireBackend answers by the bill of the call, with secrets wherever a reply has a place, and keeps the callback
+// addresses.
 type wireBackend struct {
 	form    string
 	server  *httptest.Server
@@ -88,6 +88,8 @@ func (b *wireBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		say(502, `<html>KEY NAME PHONE</html>`, `<html>KEY NAME PHONE</html>`)
 	case kind == "odd":
 		say(200, `{"code":{"KEY":"NAME"},"message":"MESSAGE"}`, `{"code":["KEY"],"msg":"MESSAGE"}`)
+	case kind == "code":
+		say(200, `{"code":"KEY","message":"MESSAGE","data":null}`, `{"code":"PHONE","msg":"MESSAGE"}`)
 	case kind == "twice":
 		say(200, `{"code":"0000","PHONE":1,"PHONE":2}`, `{"code":"0000","NAME":1,"NAME":2}`)
 	case kind == "moved":
@@ -101,7 +103,8 @@ func (b *wireBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A secretRun is a gateway with a rollout and callbacks whose calls all carry secrets, and the texts that must not show them.
+// A secretRun is a gateway with a rollout and callbacks whose calls all carry secrets, and the texts that must not
+// show them.
 type secretRun struct {
 	t         *testing.T
 	gateway   *process
@@ -119,9 +122,11 @@ func (s *secretRun) show(where, text string) {
 	s.shown[where].WriteString(text + "\n")
 }
 
-// A refusal tells its sender, and no log, which name appears twice and which price is not a number, so no secret stands there.
+// A refusal tells its sender, and no log, which name appears twice and which price is not a number, so no secret
+// stands there.
 
-// post sends a body and keeps the answer, unless it is one of the backend itself: a success or a refusal with its text.
+// post sends a body and keeps the answer, unless it is one of the backend itself: a success or a refusal with its
+// text.
 func (s *secretRun) post(target, body string) (status int) {
 	got, err := doRequest(s.gateway.client, http.MethodPost, target, body)
 	if err != nil {
@@ -135,26 +140,28 @@ func (s *secretRun) post(target, body string) (status int) {
 	return got.status
 }
 
+// wireCallOf is a call with a secret in each field that has a place for one.
+func wireCallOf(form, op, bill, callback string) call {
+	q := newCall(form, op).with("apiKey", wireSecrets["key"]).with("billId", bill).with("hash", wireSecrets["hash"])
+	if op != "create" {
+		return q
+	}
+	q = q.with("memberName", wireSecrets["name"]).with("productName", wireSecrets["name"]).with("phone", wireSecrets["phone"])
+	return q.with("message", wireSecrets["message"]).with("expireDt", "2030-12-31").with("callbackUrl", callback)
+}
+
 // calls makes all operations of a bill in both forms, whole and in ways that are refused.
 func (s *secretRun) calls(bill string) {
-	for _, op := range []string{"create", "read", "resend", "cancel", "destroy"} {
-		more := ""
-		if op == "create" {
-			more = fmt.Sprintf(`,"expireDt":"2030-12-31","sendType":"TALK","memberName":"NAME","phone":"PHONE","message":"MESSAGE","productName":"NAME","callbackUrl":"%s/paid?token=TOKEN"`, s.partner.URL)
-		}
-		v2 := withSecrets(fmt.Sprintf(`{"apiKey":"KEY","member":"m","merchant":"s","bill":{"billId":%q,"price":30000,"hash":"HASH"%s}}`, bill, more))
-		legacy := withSecrets(fmt.Sprintf(`{"apikey":"KEY","member":"m","merchant":"s","bill_id":%q,"price":"30000","hash":"HASH"}`, bill))
-		paths := []string{"/bill/" + op, "/if/bill/" + op}
-		if op == "create" {
-			paths = []string{"/bill", "/if/bill/send"}
-			legacy = strings.NewReplacer("apiKey", "apikey", "billId", "bill_id", "expireDt", "expire_dt", "memberName", "member_nm", "productName", "product_nm", "callbackUrl", "callbackURL", `"sendType":"TALK",`, "", "30000", `"30000"`).Replace(v2)
-		}
-		for i, body := range []string{v2, legacy} {
-			at := "http://" + s.gateway.Address() + paths[i]
+	for _, op := range operations {
+		for _, form := range forms {
+			q := wireCallOf(form, op, bill, s.partner.URL+"/paid?token="+wireSecrets["token"])
+			at, body := s.gateway.url+q.path(), q.body()
 			s.post(at, body)
 			s.post(at, body[:len(body)-5])
 			s.post(at, strings.ReplaceAll(body, `"`+wireSecrets["key"]+`"`, `{"`+wireSecrets["phone"]+`":"`+wireSecrets["name"]+`"}`))
 			s.post(at, strings.ReplaceAll(body, "30000", "3e9"))
+			s.post(at, strings.Replace(body, "{", `{"`+wireSecrets["phone"]+`":"`+wireSecrets["name"]+`",`, 1))
+			s.post(at, withSecrets(`{"apiKey":"KEY","apikey":"KEY","bill":"PHONE"}`))
 			s.post(at+"/"+wireSecrets["key"]+"?"+wireSecrets["token"], body)
 			s.post(at, strings.Replace(body, s.partner.URL, "http://user:"+wireSecrets["token"]+"@127.0.0.1", 1))
 		}
@@ -194,7 +201,7 @@ func (s *secretRun) admin(bills []string) {
 	for _, path := range paths {
 		ask("GET", path)
 	}
-	for _, path := range []string{"/rollout/stage?stage=new&by=a&partner=", "/rollout/unset?by=a&partner=", "/rollout/reset?by=a&force=" + rollout.JoinKinds(rollout.ReasonKinds) + "&partner=", "/callbacks/replay?by=a&partner=", "/rollout/assign?by=a&owner=old&bill=good-0&partner="} {
+	for _, path := range []string{"/rollout/stage?stage=new&by=a&partner=", "/rollout/unset?by=a&partner=", "/rollout/reset?by=a&" + forced + "&partner=", "/callbacks/replay?by=a&partner=", "/rollout/assign?by=a&owner=old&bill=good-0&partner="} {
 		ask("POST", path+url.QueryEscape(wireSecrets["key"]))
 	}
 	for _, bill := range bills {
@@ -212,11 +219,9 @@ func (s *secretRun) admin(bills []string) {
 // dump keeps the stacks of all goroutines while calls are held at both backends.
 func (s *secretRun) dump() {
 	var calling sync.WaitGroup
-	for path, body := range map[string]string{
-		"/bill":         `{"apiKey":"KEY","member":"m","merchant":"s","bill":{"billId":"held-0","sendType":"TALK","price":30000,"hash":"HASH","memberName":"NAME","phone":"PHONE"}}`,
-		"/if/bill/send": `{"apikey":"KEY","member":"m","merchant":"s","bill":{"bill_id":"held-1","price":"30000","hash":"HASH","member_nm":"NAME","phone":"PHONE"}}`,
-	} {
-		calling.Go(func() { s.held("http://"+s.gateway.Address()+path, withSecrets(body)) })
+	for n, form := range forms {
+		q := wireCallOf(form, "create", fmt.Sprint("held-", n), "")
+		calling.Go(func() { s.gateway.send(q) }) // it is answered after the dump
 	}
 	for range 2 {
 		select {
@@ -241,15 +246,9 @@ func (s *secretRun) dump() {
 	calling.Wait()
 }
 
-// held is a call whose answer comes after the dump.
-func (s *secretRun) held(target, body string) {
-	if _, err := doRequest(s.gateway.client, http.MethodPost, target, body); err != nil {
-		s.t.Error(err)
-	}
-}
-
-// TestR35_SecretsOfARollout: good, refused and unknown calls, callbacks and every question of an operator, in each stage of a rollout.
-// The secrets are in no log, metric, answer of the gateway, answer of the admin listener or stack of a goroutine.
+// TestR35_SecretsOfARollout: good, refused and unknown calls, callbacks and every question of an operator, in each
+// stage of a rollout. The secrets are in no log, metric, answer of the gateway, answer of the admin listener or
+// stack of a goroutine.
 func TestR35_SecretsOfARollout(t *testing.T) {
 	t.Parallel()
 	s := &secretRun{t: t, backends: []*wireBackend{newWireBackend(t, "legacy"), newWireBackend(t, "v2")}, shown: map[string]*strings.Builder{}, callbacks: map[int]int{}}
@@ -286,9 +285,9 @@ store: {url: "sqlite:%s"}
 	var bills []string
 	for n, stage := range []string{"old", "shadow", "canary&percent=50", "new", "drained"} {
 		if n > 0 {
-			operator("/rollout/stage?by=a&force=" + rollout.JoinKinds(rollout.ReasonKinds) + "&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
+			operator("/rollout/stage?by=a&" + forced + "&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
 		}
-		for _, kind := range []string{"good", "differs", "refused", "page", "odd", "twice", "moved", "lost"} {
+		for _, kind := range []string{"good", "differs", "refused", "page", "odd", "code", "twice", "moved", "lost"} {
 			bill := fmt.Sprintf("%s-%d", kind, n)
 			bills = append(bills, bill)
 			s.calls(bill)

@@ -29,8 +29,7 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			p := newProcess(t, anyPort+oneUpstream("v2", back.url, "timeouts: {"+row.timeouts+"}"))
-			b := &gateway{t: t, url: "http://" + p.Address()}
-			got := b.raw(false, row.text) // returns when the connection is closed
+			got := p.raw(false, row.text) // returns when the connection is closed
 			switch {
 			case row.code == "" && len(got) == 0:
 			case row.code == "" && got[0].status == http.StatusRequestTimeout:
@@ -40,26 +39,6 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 				got[0].check(t, "legacy", map[string]int{"BILL_003": 200, "MAINTAINED_METHOD": 503}[row.code], row.code)
 			}
 		})
-	}
-}
-
-func TestR16_NoTunnelAndNoProtocolUpgrade(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	b := newGateway(t, oneUpstream("v2", back.url))
-	for _, text := range []string{
-		"CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nConnection: close\r\n\r\n",
-		"GET /bill HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
-		"GET /bill HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-	} {
-		got := b.raw(true, text)
-		if len(got) != 1 || got[0].status < 400 {
-			t.Errorf("%q: %+v", text, got)
-		}
-	}
-	if n := len(back.received()); n != 0 {
-		t.Errorf("%d calls reached the upstream", n)
 	}
 }
 
@@ -89,9 +68,9 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 		calling.Go(func() {
 			for range each {
 				q := newCall(forms[c%2], "read")
-				got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body())
-				if err != nil || got.status != 200 {
-					t.Errorf("%v %+v", err, got)
+				got := b.send(q)
+				if got.status != 200 {
+					t.Errorf("%+v", got)
 				}
 			}
 		})
@@ -112,17 +91,18 @@ func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 		newService().ServeHTTP(w, r)
 	}))
 	b := newGateway(t, fewConnections(back.url, "local_address: 127.0.0.3"))
-	b.send(newCall("legacy", "create")).check(t, "legacy", success.status, success.code)
+	b.expect(newCall("legacy", "create"), success.status, success.code)
 	if got := receive(t, from, "call"); got != "127.0.0.3" {
 		t.Errorf("the call came from %s", got)
 	}
 }
 
-// TestR15_SlowReaders: a client that does not read its answer loses the connection after the time for the call and timeouts.write.
+// TestR15_SlowReaders: a client that does not read its answer loses the connection after the time for the call and
+// timeouts.write.
 func TestR15_SlowReaders(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000","message":"`+strings.Repeat("x", 8<<20)+`","data":{"apiKey":"`+demoKey+`","billId":"1"}}`))
-	p := newProcess(t, anyPort+strings.ReplaceAll(oneUpstream("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "30s", "4s"))
+	p := newProcess(t, anyPort+strings.ReplaceAll(oneUpstream("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "30s", "1s, wait: 500ms"))
 	q := newCall("v2", "resend").with("billId", "1")
 	c, err := net.Dial("tcp", p.Address())
 	if err != nil {

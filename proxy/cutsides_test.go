@@ -91,8 +91,8 @@ func newCutUpstream(t *testing.T) *cutUpstream {
 	return u
 }
 
-// TestR23_R26_CallsAreCutAtEveryByteThatTheUpstreamReads: the upstream closes the connection within the call. The call is sent once. A
-// read fails, and the outcome of a write is unknown.
+// TestR23_R26_CallsAreCutAtEveryByteThatTheUpstreamReads: the upstream closes the connection within the call. The
+// call is sent once. A read fails, and the outcome of a write is unknown.
 func TestR23_R26_CallsAreCutAtEveryByteThatTheUpstreamReads(t *testing.T) {
 	var cuts atomic.Int64
 	t.Cleanup(func() { t.Logf("%d cuts", cuts.Load()) })
@@ -127,8 +127,8 @@ func TestR23_R26_CallsAreCutAtEveryByteThatTheUpstreamReads(t *testing.T) {
 	})
 }
 
-// TestR27_AnswersAreCutAtEveryByteThatTheCallerReads: the caller closes the connection within the answer. Its call was sent once, and the
-// gateway goes on.
+// TestR27_AnswersAreCutAtEveryByteThatTheCallerReads: the caller closes the connection within the answer. Its call
+// was sent once, and the gateway goes on.
 func TestR27_AnswersAreCutAtEveryByteThatTheCallerReads(t *testing.T) {
 	var cuts atomic.Int64
 	t.Cleanup(func() { t.Logf("%d cuts", cuts.Load()) })
@@ -159,6 +159,60 @@ func TestR27_AnswersAreCutAtEveryByteThatTheCallerReads(t *testing.T) {
 		answers, _ := wireAnswers(wireExchange(t, g.Address(), false, strings.Replace(request, "Host: a\r\n", "Host: a\r\nConnection: close\r\n", 1)))
 		if len(answers) != 1 || answers[0].status != 200 || strings.Contains(g.logs.String(), `"msg":"panic"`) {
 			t.Errorf("%+v\n%s", answers, g.logs)
+		}
+	})
+}
+
+// reply is the success of an upstream of a form.
+func (r wireRequest) reply(form string) string {
+	const who, legacyWho = `"apiKey":"k","member":"m","merchant":"s"`, `"apikey":"k","member":"m","merchant":"s"`
+	row := map[string][2]string{ // data in v2, and what stands behind code and msg in legacy
+		"/bill":                  {`{` + who + `,"billId":"B1","hash":"h"}`, `,` + legacyWho + `,"bill_id":"B1","hash":"h"`},
+		"/bill/resend":           {`{"apiKey":"k","billId":"B1"}`, ``},
+		"/bill/read":             {`{"apiKey":"k","billId":"B1","apprState":"F","apprPrice":"1000"}`, `"apikey":"k","bill_id":"B1","appr_state":"F","appr_price":"1000"`},
+		"/bill/destroy":          {`{"apiKey":"k","billId":"B1"}`, `,` + legacyWho + `,"bill_id":"B1","hash":"h"`},
+		"/bill/cancel":           {`{` + who + `,"billId":"B1","hash":"h","apprNum":"1"}`, `,` + legacyWho + `,"bill_id":"B1","hash":"h","appr_num":"1"`},
+		"/auth/mapping":          {`{"url":"https://x.example.com"}`},
+		"/read/mapping":          {`[{"partnerMember":"m"}]`},
+		"/auth/mapping/status":   {`{"apiKey":"k","reviewStatus":"P"}`},
+		"/auth/merchant/mapping": {`null`},
+		"/read/merchant":         {`[{"memberId":"m"}]`},
+	}[strings.TrimSuffix(strings.TrimPrefix(r.path, "/if"), "/send")]
+	switch {
+	case form == "v2":
+		return `{"code":"0000","message":"ok","data":` + row[0] + `}`
+	case strings.HasSuffix(r.path, "/read"):
+		return `{` + row[1] + `}`
+	}
+	return `{"code":"0000","msg":"ok"` + row[1] + `}`
+}
+
+// TestR24_R26_RepliesAreCutAtEveryByte: the upstream closes the connection within its reply, with a length and in
+// chunks. No part of a reply is passed on: a read fails, a write has an unknown outcome. Each call is sent once.
+func TestR24_R26_RepliesAreCutAtEveryByte(t *testing.T) {
+	onCutStages(t, func(t *testing.T, r wireRequest, upstream string) {
+		form := map[bool]string{false: "v2", true: "legacy"}[strings.HasPrefix(r.path, "/if/")]
+		reply := r.reply(upstream)
+		for _, whole := range []string{
+			fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(reply), reply),
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + wireChunks(reply, len(reply)/2+1),
+		} {
+			sent, calls := whole, 0 // each call ends before the next one
+			b := newGateway(t, oneUpstream(upstream, replyingUpstream(t, func() string { calls++; return sent })))
+			for cut := range proxytest.Places(len(whole) + 1) {
+				sent = whole[:cut]
+				got := b.post(r.path, r.body)
+				switch code := map[bool]string{true: "ERROR", false: "null"}[r.isRead()]; {
+				case cut < len(whole):
+					got.check(t, form, 502, code)
+				case got.status != 200 || !strings.Contains(got.body, `"0000"`) && !strings.Contains(got.body, `"appr_state":"F"`):
+					t.Errorf("whole: %d %s", got.status, got.body)
+				}
+				if calls != 1 || t.Failed() {
+					t.Fatalf("cut at byte %d of %d: sent %d times", cut, len(whole), calls)
+				}
+				calls = 0
+			}
 		}
 	})
 }

@@ -3,11 +3,14 @@ package proxy_test
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"billbridge/proxy/sandbox"
+
+	"pgregory.net/rapid"
 )
 
 // texts are values that a partner may write into a text field.
@@ -164,7 +167,8 @@ func containsWord(list, word string) bool { return slices.Contains(strings.Field
 // shows ("unpaid" for a bill that was never paid), and the value that the gateway shows instead.
 var readDifferences = map[string]map[string]map[string]any{
 	"legacy": {
-		// No public document pairs the words of legacy with the numbers of v2, or the classes of a cash receipt with words.
+		// No public document pairs the words of legacy with the numbers of v2, or the classes of a cash receipt with
+		// words.
 		"appr_pay_type":    {"unpaid": "0", "SIMPLE_PAY": "0", "CARD_VAN": "1", "KEYIN": "2", "OFFLINE_CARD": "3", "OFFLINE_CASH": "4"},
 		"appr_cash_trader": {"0": "PERSONAL", "1": "BUSINESS"},
 	},
@@ -206,4 +210,19 @@ func removeStoredDifferences(client string, b *sandbox.Bill) {
 		cancel.Reason = ""
 		b.Cancel = &cancel
 	}
+}
+
+// v2Only are the fields of a v2 read that a legacy upstream does not have.
+var v2Only = []string{"apprCardMerchantNum", "dscTxNum", "cardType", "apprSign", "udItem"}
+
+// result returns an answer as one flat map: for v2 the fields of data together with code and message.
+func result(t rapid.TB, form, body string) map[string]any {
+	t.Helper()
+	m := fields(t, body)
+	if form == "v2" {
+		data, _ := m["data"].(map[string]any)
+		delete(m, "data")
+		maps.Copy(m, data)
+	}
+	return m
 }

@@ -230,8 +230,8 @@ func (l *comparison) pickBill(t *rapid.T, state string) billRef {
 	return rapid.SampledFrom(fit).Draw(t, "bill")
 }
 
-// A rawCall is a call whose fields, by their v2 names, are raw JSON; "" leaves a field out. The field bill replaces the
-// whole object, body the whole request.
+// A rawCall is a call whose fields, by their v2 names, are raw JSON; "" leaves a field out. The field bill replaces
+// the whole object, body the whole request.
 type rawCall struct {
 	op     string
 	fields map[string]string

@@ -12,8 +12,8 @@ import (
 // namesOfOurs are words that texts for partners must not have.
 var namesOfOurs = regexp.MustCompile(`(?i)ledger|store|operator|billbridge|rollout|backend|command|restored`)
 
-// A bill that both backends have is a permanent state: each write gets a final code, which clients do not repeat, and the bill is listed
-// until an operator assigns it. The log has one line.
+// A bill that both backends have is a permanent state: each write gets a final code, which clients do not repeat,
+// and the bill is listed until an operator assigns it. The log has one line.
 func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
@@ -38,7 +38,7 @@ func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 					t.Errorf("%s", got.body)
 				}
 			}
-			m.send(newCall(client, "read")).check(t, client, 200, "0000")
+			m.expect(newCall(client, "read"), 200, "0000")
 		}
 	}
 	list := listed()
@@ -55,7 +55,7 @@ func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 	if list := listed(); len(list.Bills) != 0 {
 		t.Errorf("%+v", list)
 	}
-	m.send(newCall("v2", "destroy")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "destroy"), 200, "0000")
 	if o, n := m.old.Bills()[0].State, m.fresh.Bills()[0].State; string(o) != "D" || string(n) != "W" {
 		t.Errorf("%s, %s", o, n)
 	}

@@ -1,13 +1,10 @@
 package proxy_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -21,72 +18,36 @@ import (
 // After SIGTERM the gateway is not ready and serves for drain.delay, so that load balancers see it before it stops.
 func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 	t.Parallel()
-	p := newProcess(t, anyPort+oneUpstream("v2", newBackend(t, newService()).url)+"drain: {delay: 5s}\n")
-	p.stop()
-	if line := p.logs.Next(t); !strings.Contains(line, `"msg":"not ready, serving until the drain begins","delay":"5s"`) {
-		t.Error(line)
-	}
-	if got := p.admin("GET", "/-/ready"); got.status != 503 {
-		t.Errorf("/-/ready: %d %s", got.status, got.body)
-	}
-	b := &gateway{t: t, url: "http://" + p.Address()}
-	got := b.raw(false, nextCall(newCall("legacy", "create"))) // returns when the connection is closed
-	if len(got) != 1 {
-		t.Fatalf("%d answers", len(got))
-	}
-	got[0].check(t, "legacy", success.status, success.code)
-	if got[0].header.Get("Connection") != "close" {
-		t.Error("the answer has no Connection: close")
-	}
-	if line := p.logs.Next(t); !strings.Contains(line, `"operation":"bill.create"`) {
-		t.Error(line)
-	}
-	if line := p.logs.Next(t); !strings.Contains(line, `"msg":"draining","at_most":`) {
-		t.Error(line)
-	}
-}
-
-// During the drain a caller gets 5 seconds for the rest of its body, even if timeouts.body is longer. Nothing is sent upstream.
-func TestPartialRequestDoesNotDelayTheDrain(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url)+"timeouts: {body: 1h}\n")
-	conn, err := net.Dial("tcp", p.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(testTimeout))
-	_, _ = io.WriteString(conn, head("/if/bill/send", "Content-Length: 100\r\nExpect: 100-continue\r\n"))
-	reader := bufio.NewReader(conn)
-	if line, err := reader.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // the gateway reads the body
-		t.Fatalf("%q %v", line, err)
-	}
-	_, _ = io.WriteString(conn, `{"apikey":`)
-	p.stop()
-	_, _ = reader.ReadString('\n')
-	res, err := http.ReadResponse(reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _ := io.ReadAll(res.Body)
-	answer{res.StatusCode, res.Header, string(body)}.check(t, "legacy", 503, "MAINTAINED_METHOD")
-	if want := "the body timed out, nothing was sent"; !strings.Contains(string(body), want) || !res.Close {
-		t.Errorf("no %q in %s, or the connection stays open", want, body)
-	}
-	if err := receive(t, p.ended, "end of the server"); err != nil {
-		t.Error(err)
-	}
-	if got := p.logs.String(); !strings.Contains(got, `"reason":"body timed out"`) {
-		t.Error(got)
-	}
-	if n := len(back.received()); n != 0 {
-		t.Errorf("%d calls at the upstream", n)
+	upstream := oneUpstream("v2", newBackend(t, newService()).url)
+	for delay := time.Second; ; delay *= 4 { // a busy machine may not come to the call before the drain
+		p := newProcess(t, anyPort+upstream+"drain: {delay: "+delay.String()+"}\n")
+		p.stop()
+		if line := p.logs.Next(t); !strings.Contains(line, `"msg":"not ready, serving until the drain begins","delay":"`) {
+			t.Error(line)
+		}
+		if got := p.admin("GET", "/-/ready"); got.status != 503 {
+			t.Errorf("/-/ready: %d %s", got.status, got.body)
+		}
+		got, err := p.client.Post(p.url+"/bill/read", "application/json", strings.NewReader(newCall("v2", "read").body()))
+		if err != nil && delay < time.Minute {
+			continue
+		}
+		if err != nil || got.StatusCode != 200 || !got.Close {
+			t.Fatalf("%v, %+v", err, got)
+		}
+		_ = got.Body.Close()
+		if line := p.logs.Next(t); !strings.Contains(line, `"operation":"bill.read"`) {
+			t.Error(line)
+		}
+		if line := p.logs.Next(t); !strings.Contains(line, `"msg":"draining","at_most":`) {
+			t.Error(line)
+		}
+		return
 	}
 }
 
-// During an outage of the store the gateway stays ready with ready.store: reported, and is not ready with required. The cause
-// is shown only with the token.
+// During an outage of the store the gateway stays ready with ready.store: reported, and is not ready with required.
+// The cause is shown only with the token.
 func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"required", "reported"} {
@@ -101,9 +62,7 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 1\n") {
 				t.Error("no billbridge_store_up 1")
 			}
-			if _, err := m.storeDB(t).Exec("ALTER TABLE billbridge_owners RENAME TO gone"); err != nil {
-				t.Fatal(err)
-			}
+			m.exec("ALTER TABLE billbridge_owners RENAME TO gone")
 			proxytest.Eventually(t, func() bool {
 				return strings.Contains(p.admin("GET", "/-/ready?verbose").body, "cannot be written to")
 			}, func() string { return "no outage" })
@@ -124,10 +83,8 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			if n := strings.Count(p.logs.String(), "the store cannot be written to"); n != 1 {
 				t.Errorf("logged %d times", n)
 			}
-			p.send(newCall("legacy", "read")).check(t, "legacy", 503, "MAINTAINED_METHOD") // the owner of the bill cannot be looked up
-			if _, err := m.storeDB(t).Exec("ALTER TABLE gone RENAME TO billbridge_owners"); err != nil {
-				t.Fatal(err)
-			}
+			p.expect(newCall("legacy", "read"), 503, "MAINTAINED_METHOD") // the owner of the bill cannot be looked up
+			m.exec("ALTER TABLE gone RENAME TO billbridge_owners")
 			proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" }, func() string { return "the outage does not end" })
 		})
 	}
@@ -156,7 +113,9 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 	proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 200 }, func() string { return "not ready" })
 	_ = l.Close()
 	cut()
-	proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready").status == 503 }, func() string { return "no outage" })
+	proxytest.Eventually(t, func() bool { // a check that only takes too long has another cause
+		return strings.Contains(p.admin("GET", "/-/ready?verbose", "Authorization", "Bearer letmein").body, folder)
+	}, func() string { return "no outage" })
 	for _, path := range []string{"/-/ready", "/-/ready?verbose", "/metrics", "/callbacks", "/store/clock", "/"} {
 		got := p.admin("GET", path)
 		if strings.HasPrefix(path, "/-/ready") && got.status != 503 {
@@ -168,8 +127,8 @@ func TestAnswersWithoutTokenDoNotNameTheDatabase(t *testing.T) {
 			}
 		}
 	}
-	if got := p.logs.String(); !strings.Contains(got, "the store cannot be written to") || !strings.Contains(got, folder) {
-		t.Errorf("the log does not have the cause: %s", got)
+	if got := p.logs.String(); !strings.Contains(got, "the store cannot be written to") {
+		t.Errorf("the log does not have the outage: %s", got)
 	}
 }
 

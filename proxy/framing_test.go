@@ -31,8 +31,7 @@ func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 				t.Parallel()
 				back := newBackend(t, newService())
 				p := newProcess(t, anyPort+oneUpstream(form, back.url))
-				b := &gateway{t: t, url: "http://" + p.Address()}
-				if got := b.raw(false, row.sent+nextCall(q)); len(got) != 1 || got[0].status != 400 {
+				if got := p.raw(false, row.sent+nextCall(q)); len(got) != 1 || got[0].status != 400 {
 					t.Errorf("%+v", got)
 				}
 				if n := len(back.received()); n != 0 {
@@ -99,33 +98,11 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// A client that offers HTTP/2 in cleartext, as Java's does with every call, is served with HTTP/1.1. The upstream does
-// not see the offer.
-func TestR16_AnUpgradeIsIgnored(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
-	b := &gateway{t: t, url: "http://" + p.Address()}
-	q := newCall("legacy", "create")
-	upgrade := "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
-	got := b.raw(false, head(q.path(), upgrade+fmt.Sprintf("Content-Length: %d\r\n", len(q.body())))+q.body())
-	if len(got) != 1 {
-		t.Fatalf("%+v", got)
-	}
-	got[0].check(t, "legacy", 200, "0000")
-	for name := range back.received()[0].header {
-		if strings.HasPrefix(name, "Upgrade") || strings.HasPrefix(name, "Http2") || name == "Connection" {
-			t.Errorf("the upstream got %s", name)
-		}
-	}
-}
-
 // Oversized chunk extensions, headers and trailers end the connection, and nothing is forwarded.
 func TestR14_FloodsAreRefused(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
-	b := &gateway{t: t, url: "http://" + p.Address()}
 	q := newCall("v2", "create")
 	body := q.body()
 	var extensions strings.Builder
@@ -140,7 +117,7 @@ func TestR14_FloodsAreRefused(t *testing.T) {
 		"one extension":    head(q.path(), "Transfer-Encoding: chunked\r\n") + strings.Replace(chunked, "\r\n", ";"+strings.Repeat("x", 200_000)+"\r\n", 1) + "\r\n",
 		"trailers":         head(q.path(), "Transfer-Encoding: chunked\r\n") + chunked + strings.Repeat("X-Flood: "+strings.Repeat("x", 100)+"\r\n", 10_000) + "\r\n",
 	} {
-		for _, answer := range b.raw(false, sent) {
+		for _, answer := range p.raw(false, sent) {
 			if answer.status < 400 {
 				t.Errorf("%s: %d %s", name, answer.status, answer.body)
 			}

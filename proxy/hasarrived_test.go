@@ -14,8 +14,8 @@ type readConn struct {
 
 func (c *readConn) RequestRead() bool { c.asked++; return true }
 
-// Only a body of a known length in HTTP/1 can have arrived whole. For any other request the connection is not asked: net/http may be reading it
-// in another goroutine.
+// Only a body of a known length in HTTP/1 can have arrived whole. For any other request the connection is not asked:
+// net/http may be reading it in another goroutine.
 func TestHasArrived(t *testing.T) {
 	t.Parallel()
 	c := new(readConn)

@@ -50,19 +50,58 @@ func oneUpstream(form, url string, more ...string) string {
 	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\n", form, url) + strings.Join(more, "\n") + "\n"
 }
 
+// A caller calls a gateway. Its methods can be used in every goroutine.
+type caller struct {
+	t      testing.TB
+	url    string
+	client *http.Client
+}
+
+// post makes one call. Headers come in pairs; the Content-Type "-" means no Content-Type.
+func (c *caller) post(path, body string, headers ...string) answer {
+	c.t.Helper()
+	return c.do(http.MethodPost, path, body, headers...)
+}
+
+func (c *caller) do(method, path, body string, headers ...string) answer {
+	c.t.Helper()
+	got, err := doRequest(c.client, method, c.url+path, body, headers...)
+	if err != nil {
+		c.t.Error(err)
+	}
+	return got
+}
+
+// send makes the call.
+func (c *caller) send(q call, headers ...string) answer {
+	c.t.Helper()
+	return c.post(q.path(), q.body(), headers...)
+}
+
+// expect makes the call and checks the status and the code of its answer.
+func (c *caller) expect(q call, status int, code string) {
+	c.t.Helper()
+	c.send(q).check(c.t, q.form, status, code)
+}
+
+// later makes the call in another goroutine.
+func (c *caller) later(q call) <-chan answer {
+	got := make(chan answer, 1)
+	go func() { got <- c.send(q) }()
+	return got
+}
+
 // A gateway is a proxy.Gateway behind a real listener, and a client that calls it.
 type gateway struct {
 	*proxy.Gateway
-	t        testing.TB
-	url      string
-	client   *http.Client
+	caller
 	logs     *proxytest.Log
 	registry *prometheus.Registry
 }
 
 func newGateway(t testing.TB, text string) *gateway {
 	t.Helper()
-	b := &gateway{t: t, logs: &proxytest.Log{}, registry: prometheus.NewRegistry()}
+	b := &gateway{caller: caller{t: t, client: newClient(t, nil)}, logs: &proxytest.Log{}, registry: prometheus.NewRegistry()}
 	var err error
 	b.Gateway, err = proxy.New(parse(t, text), proxy.Options{
 		Registerer: b.registry, Logger: slog.New(accesslog.New(b.logs, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })),
@@ -71,7 +110,7 @@ func newGateway(t testing.TB, text string) *gateway {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(b.Gateway)
-	b.url, b.client = server.URL, newClient(t, nil)
+	b.url = server.URL
 	t.Cleanup(func() { b.client.CloseIdleConnections(); server.Close(); b.Close() })
 	return b
 }
@@ -93,21 +132,6 @@ type answer struct {
 	status int
 	header http.Header
 	body   string
-}
-
-// post makes one call. Headers come in pairs; the Content-Type "-" means no Content-Type.
-func (b *gateway) post(path, body string, headers ...string) answer {
-	b.t.Helper()
-	return b.do(http.MethodPost, path, body, headers...)
-}
-
-func (b *gateway) do(method, path, body string, headers ...string) answer {
-	b.t.Helper()
-	got, err := doRequest(b.client, method, b.url+path, body, headers...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return got
 }
 
 func doRequest(client *http.Client, method, url, body string, headers ...string) (answer, error) {

@@ -17,8 +17,8 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// A caller opens 250 streams on one HTTP/2 connection, and sends half of a body of 1 MiB on each. The gateway takes 32 of them, and holds what
-// has arrived of these.
+// A caller opens 250 streams on one HTTP/2 connection, and sends half of a body of 1 MiB on each. The gateway takes
+// 32 of them, and holds what has arrived of these.
 func TestR15_StreamsOfAConnectionAreLimited(t *testing.T) {
 	t.Parallel()
 	const attempted, allowed, half = 250, 32, 512 << 10

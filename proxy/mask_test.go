@@ -63,8 +63,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Only the text of an upstream's failure is masked, in every pair of forms, and not with failures.mask_hosts: false. Successes
-// are not changed.
+// Only the text of an upstream's failure is masked, in every pair of forms, and not with failures.mask_hosts: false.
+// Successes are not changed.
 func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 	t.Parallel()
 	const text = `<b>10.0.0.7:8080</b> \"응답\" 없음 \u0041`

@@ -82,43 +82,6 @@ billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
 	)
 }
 
-func TestUpstreamErrorsRefusedAndTimeout(t *testing.T) {
-	t.Parallel()
-	b := newGateway(t, oneUpstream("v2", refusedURL))
-	b.send(newCall("legacy", "create")).check(t, "legacy", 503, "MAINTAINED_METHOD")
-	b.checkMetrics(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 1`)
-
-	stuck := newBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	b = newGateway(t, strings.Replace(oneUpstream("v2", stuck.url), "30s", "50ms", 1))
-	b.send(newCall("legacy", "create")).check(t, "legacy", 504, "null")
-	b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 1`)
-}
-
-func TestRequestsInFlightCountsCallsWithoutReply(t *testing.T) {
-	t.Parallel()
-	arrived, goOn := make(chan struct{}, 3), make(chan struct{})
-	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		arrived <- struct{}{}
-		<-goOn
-		newService().ServeHTTP(w, r)
-	}))
-	b := newGateway(t, oneUpstream("v2", back.url))
-	done := make(chan answer, 3)
-	for range 3 {
-		go func() {
-			got, _ := doRequest(b.client, http.MethodPost, b.url+"/if/bill/read", newCall("legacy", "read").body())
-			done <- got
-		}()
-		receive(t, arrived, "call at the upstream")
-	}
-	b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 3`)
-	close(goOn)
-	for range 3 {
-		receive(t, done, "answer").check(t, "legacy", 200, "BILL_003")
-	}
-	b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
-}
-
 // After each kind of outcome has occurred, random paths, methods, codes, fields, ids and partners add no series.
 func TestR37_SeriesAreBounded(t *testing.T) {
 	t.Parallel()

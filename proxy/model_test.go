@@ -253,14 +253,15 @@ func (w *model) recordEffect(v *backendCall) {
 const sameTime = 20 * time.Millisecond
 
 // runsByDefault limits the model to a few seconds. -rapid.checks changes it: 60 in .ci/run, 1,000 in .ci/long.
-const runsByDefault = 6
+const runsByDefault = 4
 
 func isSet(name string) (set bool) {
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == name })
 	return set
 }
 
-// Partners, customers, operators and faults act at random. Every call is checked against the guarantees of the rollout.
+// Partners, customers, operators and faults act at random. Every call is checked against the guarantees of the
+// rollout.
 func TestRolloutModel(t *testing.T) {
 	t.Parallel()
 	run, folder := &modelCounts{}, t.TempDir()
@@ -372,8 +373,9 @@ func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	}
 }
 
-// readAll reads every bill when there are no more faults: each bill must be found, and no other. "No such bill" counts only after the
-// settling period of a restore, and after the time that a create without an answer may be under way.
+// readAll reads every bill when there are no more faults: each bill must be found, and no other. "No such bill"
+// counts only after the settling period of a restore, and after the time that a create without an answer may be
+// under way.
 func (w *model) readAll(t *rapid.T) {
 	if w.isWrong() {
 		w.wrongClock(t)

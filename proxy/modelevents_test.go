@@ -178,8 +178,8 @@ func (w *model) setStage(t *rapid.T, key string, s store.Stage) {
 	w.replicate(t)
 }
 
-// stop stops or resumes the rollout. After a restore the model does not stop it, because a stop sends creates without a
-// probe.
+// stop stops or resumes the rollout. After a restore the model does not stop it, because a stop sends creates
+// without a probe.
 func (w *model) stop(t *rapid.T) {
 	if w.restored {
 		t.Skip()
@@ -280,8 +280,9 @@ func (w *model) restore(t *rapid.T) {
 	w.ledgerLost(t)
 }
 
-// loseLastWrites replaces the file of the store by the backup under the running replicas, and nobody declares anything: each replica must notice
-// by itself. The calls after it go to a replica that has seen the writes: a process that starts later cannot know of them.
+// loseLastWrites replaces the file of the store by the backup under the running replicas, and nobody declares
+// anything: each replica must notice by itself. The calls after it go to a replica that has seen the writes: a
+// process that starts later cannot know of them.
 func (w *model) loseLastWrites(t *rapid.T) {
 	if w.restored || w.stopped {
 		t.Skip()

@@ -10,7 +10,6 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
 )
 
@@ -50,12 +49,12 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			m := newRolloutGateway(t, "new")
-			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+			m.expect(newCall("v2", "create"), 200, "0000")
 			m.stopAndWait()
 			if err := m.store.Close(); err != nil {
 				t.Fatal(err)
 			}
-			text := strings.Replace(strings.ReplaceAll(*m.text.Load(), "{form:", "{timeout: 500ms, wait: 1s, form:"), "new: new}", "new: new, settle: 2s}", 1)
+			text := *m.text.Load()
 			switch way {
 			case "deleted":
 				for _, end := range []string{"", "-wal", "-shm"} {
@@ -68,7 +67,8 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 					t.Fatal(err)
 				}
 			default:
-				text = strings.ReplaceAll(text, m.file, filepath.Join(t.TempDir(), "elsewhere.db"))
+				text = strings.ReplaceAll(text, m.file, m.file+".elsewhere")
+				m.file += ".elsewhere"
 			}
 			m.process = newProcess(t, text)
 			m.waitForLog(`"level":"WARN"`, "the store is new: both backends are probed", "billbridge rollout begin")
@@ -76,15 +76,16 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"started":`) || strings.Contains(got, `"begun":`) {
 				t.Errorf("%s", got)
 			}
-			m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001") // a probe finds the bill at the new backend
+			m.expect(newCall("v2", "create"), 200, "BILL_001") // a probe finds the bill at the new backend
 			m.mustPost("/rollout/stop?by=anna")
-			m.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
-			m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
-			// Both backends reply "no such bill" for another one. That counts after the settling period, since a create may be in progress.
-			q, got := newCall("v2", "create").with("billId", "ANOTHER0000000000001"), answer{}
+			m.expect(newCall("legacy", "read"), 200, "0000")
+			m.expect(newCall("v2", "create"), 200, "BILL_001")
+			// Both backends reply "no such bill" for another one. That counts after the settling period, since a
+			// create may be in progress.
+			q := newCall("v2", "create").with("billId", "ANOTHER0000000000001")
+			m.send(q).check(t, "v2", 503, "MAINTAINED_METHOD")
 			asked := len(m.newCalls.received())
-			proxytest.Eventually(t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
-			got.check(t, "v2", 200, "0000")
+			m.afterSettling(q)
 			if len(m.newCalls.received()) == asked {
 				t.Error("the new backend was not probed during the stop")
 			}
@@ -108,12 +109,12 @@ func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 	if !strings.Contains(got.body, "nothing was sent") {
 		t.Errorf("%s", got.body)
 	}
-	m.send(newCall("v2", "destroy")).check(t, "v2", 503, "MAINTAINED_METHOD")
-	m.send(newCall("v2", "read")).check(t, "v2", 503, "MAINTAINED_METHOD")
+	m.expect(newCall("v2", "destroy"), 503, "MAINTAINED_METHOD")
+	m.expect(newCall("v2", "read"), 503, "MAINTAINED_METHOD")
 	m.mustPost("/rollout/begin?by=anna")
 	m.checkMetric("billbridge_rollout_begun 1")
 	old, fresh := len(m.oldCalls.received()), len(m.newCalls.received())
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "create"), 200, "0000")
 	m.checkCalls(t, old+1, fresh)
 	if got := m.admin("POST", "/rollout/begin?by=ben"); got.status != 409 || !strings.Contains(got.body, "by anna") {
 		t.Errorf("%d %s", got.status, got.body)
@@ -127,11 +128,11 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	prepareBill(t, m.fresh, "W", demoBill)
 	m.stopAndWait()
 	m.process = newProcess(t, strings.ReplaceAll(*m.text.Load(), m.file, filepath.Join(t.TempDir(), "first.db")))
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
+	m.expect(newCall("v2", "create"), 200, "BILL_001")
 	if got := m.admin("POST", "/rollout/begin?by=anna"); got.status != 409 || !strings.Contains(got.body, "the ledger is new and already has 1 bills at new") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if got := m.mustPost("/rollout/begin?by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds)); !strings.Contains(got, `"forced":true`) {
+	if got := m.mustPost("/rollout/begin?by=anna&" + forced); !strings.Contains(got, `"forced":true`) {
 		t.Errorf("%s", got)
 	}
 }
@@ -141,7 +142,7 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 func TestSwappedAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "create"), 200, "0000")
 	was := *m.text.Load()
 	swapped := strings.NewReplacer(m.oldCalls.url, m.newCalls.url, m.newCalls.url, m.oldCalls.url).Replace(was)
 	m.text.Store(&swapped)
@@ -153,7 +154,7 @@ func TestSwappedAddressesAreRefused(t *testing.T) {
 	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"reload":{"at":`) || !strings.Contains(got, "is the address that upstream") {
 		t.Errorf("%s", got)
 	}
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
+	m.expect(newCall("v2", "create"), 200, "BILL_001")
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
@@ -168,7 +169,7 @@ func TestSwappedAddressesAreRefused(t *testing.T) {
 func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "create"), 200, "0000")
 	moved := strings.Replace(*m.text.Load(), m.oldCalls.url, strings.Replace(m.oldCalls.url, "127.0.0.1", "localhost", 1), 1)
 	m.text.Store(&moved)
 	for _, want := range []int{400, 200} {
@@ -186,7 +187,7 @@ func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	if got := m.admin("GET", "/rollout").body; strings.Contains(got, `"may_move":`) || !strings.Contains(got, "localhost") {
 		t.Errorf("%s", got)
 	}
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
+	m.expect(newCall("v2", "create"), 200, "BILL_001")
 }
 
 // rollout.default in the config has the preconditions of `rollout set --default`, at a reload and at a start.
@@ -194,9 +195,9 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
 	m.mustPost("/rollout/unset?partner=default&by=test")
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "create"), 200, "0000")
 	was := *m.text.Load()
-	next := strings.Replace(was, "new: new}", "new: new, default: new}", 1)
+	next := strings.Replace(was, "new: new", "new: new, default: new", 1)
 	asked := m.admin("POST", "/rollout/stage?partner=default&stage=new&by=anna")
 	_, reasons, ok := strings.Cut(asked.body, "Reasons:\n")
 	if asked.status != 409 || !ok {
@@ -211,7 +212,7 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
 		t.Errorf("%s", got)
 	}
-	m.send(newCall("v2", "create").with("billId", "ANOTHER0000000000001")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "create").with("billId", "ANOTHER0000000000001"), 200, "0000")
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
@@ -221,14 +222,14 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
 		t.Errorf("%s", got)
 	}
-	m.send(newCall("v2", "create").with("billId", "AFTERTHESTART0000001")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "create").with("billId", "AFTERTHESTART0000001"), 200, "0000")
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
-	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds))
+	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&" + forced)
 	m.text.Store(&next)
 	m.mustPost("/-/reload")
-	shadow := strings.Replace(was, "new: new}", "new: new, default: shadow}", 1)
+	shadow := strings.Replace(was, "new: new", "new: new, default: shadow", 1)
 	m.text.Store(&shadow) // the way back is not refused
 	m.mustPost("/-/reload")
 }
@@ -241,7 +242,7 @@ func TestWrongClockRemovesNoRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newRolloutGateway(t, "old")
-			m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+			m.expect(newCall("v2", "create"), 200, "0000")
 			m.stopAndWait()
 			if err := m.store.ConfirmClock(t.Context(), "test", time.Now().Add(-off)); err != nil {
 				t.Fatal(err)
@@ -255,7 +256,7 @@ func TestWrongClockRemovesNoRows(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 			m.checkMetric(map[bool]string{true: "billbridge_store_clock_offset_seconds 1.26", false: "billbridge_store_clock_offset_seconds -1.26"}[off > 0])
-			m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
+			m.expect(newCall("v2", "read"), 200, "0000")
 			if got := m.mustPost("/store/clock?by=anna"); !strings.Contains(got, `"stepped":false`) {
 				t.Errorf("%s", got)
 			}
@@ -275,15 +276,12 @@ func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	t.Parallel()
 	g := newGate("/send", 1)
 	defer g.open()
-	m := newRolloutWith(t, "legacy", "v2", "old", g.holdOld, "")
-	created := make(chan answer, 1)
-	go func() { created <- m.send(newCall("v2", "create")) }()
+	m := newRolloutWith(t, "old", g.holdOld, "")
+	created := m.later(newCall("v2", "create"))
 	receive(t, g.reached, "the first create")
-	if _, err := m.storeDB(t).Exec("DELETE FROM billbridge_owners"); err != nil { // as after a restore of an older backup
-		t.Fatal(err)
-	}
+	m.exec("DELETE FROM billbridge_owners") // as after a restore of an older backup
 	m.mustPost("/rollout/restored?by=anna")
-	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds))
+	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&" + forced)
 	for _, op := range []string{"create", "destroy", "cancel", "resend", "read"} {
 		got := m.send(newCall("legacy", op))
 		got.check(t, "legacy", 503, "MAINTAINED_METHOD")
@@ -296,11 +294,20 @@ func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	}
 	g.open()
 	receive(t, created, "the bill").check(t, "v2", 200, "0000")
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001")
+	m.expect(newCall("v2", "create"), 200, "BILL_001")
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
 	if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); err != nil || o.Upstream != "old" || o.State != store.Owned {
 		t.Errorf("%+v, %v", o, err)
 	}
+}
+
+// afterSettling makes the settling period of the ledger an hour old, and creates a bill that was refused within it.
+func (m *rolloutGateway) afterSettling(q call) {
+	m.t.Helper()
+	m.exec("UPDATE billbridge_rollout SET restored = restored - 3600000, started = started - 3600000, revision = revision + 1")
+	var got answer
+	proxytest.Eventually(m.t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
+	got.check(m.t, q.form, 200, "0000")
 }

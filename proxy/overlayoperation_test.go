@@ -8,8 +8,8 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// The overlay in translate/README.md adds an operation and a field. A gateway with this overlay translates both between
-// all forms.
+// The overlay in translate/README.md adds an operation and a field. A gateway with this overlay translates both
+// between all forms.
 func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 	t.Parallel()
 	readme := proxytest.ReadFile(t, "../translate/README.md")

@@ -15,8 +15,8 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// TestAnUpstreamThatHangsTakesNoOtherDown: its breaker opens, and further writes are refused for certain. Calls to the other upstream are
-// answered, before and after. When it answers again, a read closes the breaker.
+// TestAnUpstreamThatHangsTakesNoOtherDown: its breaker opens, and further writes are refused for certain. Calls to
+// the other upstream are answered, before and after. When it answers again, a read closes the breaker.
 func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -39,9 +39,9 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 				for range 20 {
 					calling.Go(func() {
 						q := newCall(client, "read")
-						got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body())
-						if err != nil || got.status != 504 {
-							t.Errorf("%v %+v", err, got)
+						got := b.send(q)
+						if got.status != 504 {
+							t.Errorf("%+v", got)
 						}
 					})
 				}
@@ -61,9 +61,9 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 					t.Errorf("%d calls were sent", n-before)
 				}
 				b.HalfOpen("slow")
-				b.send(newCall(client, "create")).check(t, client, 503, "MAINTAINED_METHOD")
-				b.send(newCall(client, "read")).check(t, client, 200, "BILL_003")
-				b.send(newCall(client, "create")).check(t, client, 200, "0000")
+				b.expect(newCall(client, "create"), 503, "MAINTAINED_METHOD")
+				b.expect(newCall(client, "read"), 200, "BILL_003")
+				b.expect(newCall(client, "create"), 200, "0000")
 				b.checkMetrics(
 					`billbridge_upstream_breaker_state{upstream="slow"} 0`,
 					`billbridge_upstream_breaker_changes_total{state="open",upstream="slow"} 1`,
@@ -86,8 +86,8 @@ func (g *gate) holdTwoReads(t *testing.T, b *gateway, client string) (calling *s
 	for range 2 {
 		calling.Go(func() {
 			q := newCall(client, "read")
-			if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil || got.status != 200 {
-				t.Errorf("%v %+v", err, got)
+			if got := b.send(q); got.status != 200 {
+				t.Errorf("%+v", got)
 			}
 		})
 		receive(t, g.reached, "call at the upstream")
@@ -95,7 +95,8 @@ func (g *gate) holdTwoReads(t *testing.T, b *gateway, client string) (calling *s
 	return calling
 }
 
-// TestPartnerLimits: a partner over limits.partner gets 503 in its form, and nothing is sent. Other partners are not affected.
+// TestPartnerLimits: a partner over limits.partner gets 503 in its form, and nothing is sent. Other partners are not
+// affected.
 func TestPartnerLimits(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -120,17 +121,17 @@ func TestPartnerLimits(t *testing.T) {
 						b.checkMetrics(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))
 					}
 					wantOver("partner_in_flight")
-					b.send(newCall(client, "read").with("apiKey", "another-partner-key")).check(t, client, 200, "PARTNER_003")
+					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), 200, "PARTNER_003")
 					g.open()
 					calling.Wait()
-					b.send(newCall(client, "create")).check(t, client, 200, "0000")
+					b.expect(newCall(client, "create"), 200, "0000")
 
 					b.Use(parse(t, text+"limits: {partner: {rate: 0.1, burst: 2}}\n"))
-					b.send(newCall(client, "read")).check(t, client, 200, "0000")
-					b.send(newCall(client, "read")).check(t, client, 200, "0000")
+					b.expect(newCall(client, "read"), 200, "0000")
+					b.expect(newCall(client, "read"), 200, "0000")
 					before := len(back.received())
 					wantOver("partner_rate")
-					b.send(newCall(client, "read").with("apiKey", "another-partner-key")).check(t, client, 200, "PARTNER_003")
+					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), 200, "PARTNER_003")
 					if n := len(back.received()); n != before+1 {
 						t.Errorf("%d calls were sent", n-before)
 					}
@@ -157,36 +158,44 @@ func TestRequestsInProgressAreLimited(t *testing.T) {
 		b.checkMetrics(`billbridge_requests_limited_total{limit="in_flight"} 1`)
 		g.open()
 		calling.Wait()
-		b.send(newCall(client, "create")).check(t, client, 200, "0000")
+		b.expect(newCall(client, "create"), 200, "0000")
 	}
 }
 
-// sameReplyUpstream answers each connection's first call with the same bytes.
-func sameReplyUpstream(t *testing.T, reply string) (url string) {
+// replyingUpstream answers each connection's first call with bytes, and closes the connection.
+func replyingUpstream(t *testing.T, reply func() string) (url string) {
 	t.Helper()
 	return "http://" + proxytest.Listen(t, func(c net.Conn) {
+		_ = c.SetDeadline(time.Now().Add(testTimeout))
 		if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-			_, _ = io.Copy(io.Discard, r.Body)
-			_, _ = io.WriteString(c, reply)
+			if _, err := io.Copy(io.Discard, r.Body); err == nil {
+				_, _ = io.WriteString(c, reply())
+			}
 		}
 	})
 }
 
-// TestR24_R26_StatusesThatAreNoReply: 205 has no body, and statuses from 600 have no meaning. A success with one of them is none.
-func TestR24_R26_StatusesThatAreNoReply(t *testing.T) {
+// TestR24_R26_R29_StatusesThatAreNoReply: 205 has no body, and statuses from 600 have no meaning. A success with one
+// of them is none, and a redirect is not followed.
+func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 	t.Parallel()
-	for _, status := range []string{"205", "600", "999", "301", "304"} {
+	target := newBackend(t, newService())
+	for _, status := range []string{"205", "300", "301", "302", "303", "304", "307", "308", "399", "600", "999"} {
 		for _, upstream := range forms {
 			body := map[string]string{"v2": `{"code":"0000","message":"ok","data":{}}`, "legacy": `{"code":"0000","msg":"ok"}`}[upstream]
-			b := newGateway(t, oneUpstream(upstream, sameReplyUpstream(t, "HTTP/1.1 "+status+" X\r\nConnection: close\r\nContent-Length: "+fmt.Sprint(len(body))+"\r\n\r\n"+body)))
+			reply := fmt.Sprintf("HTTP/1.1 %s X\r\nConnection: close\r\nLocation: %s/bill\r\nContent-Length: %d\r\n\r\n%s", status, target.url, len(body), body)
+			b := newGateway(t, oneUpstream(upstream, replyingUpstream(t, func() string { return reply })))
 			for _, client := range forms {
-				b.send(newCall(client, "read")).check(t, client, 502, "ERROR")
+				b.expect(newCall(client, "read"), 502, "ERROR")
 				if got := b.send(newCall(client, "create")); got.status != 502 || !strings.HasPrefix(got.body, `{"code":null,`) {
 					t.Errorf("%s: %d %s", status, got.status, got.body)
 				}
 			}
 			b.checkMetrics(`billbridge_upstream_errors_total{reason="status",upstream="up"} 4`)
 		}
+	}
+	if n := len(target.received()); n != 0 {
+		t.Errorf("the target of the redirects got %d calls", n)
 	}
 }
 
@@ -209,8 +218,8 @@ func TestRetryAfterOfUpstreams(t *testing.T) {
 	}
 }
 
-// TestReadsOfTheGatewayOpenNoBreaker: failures.explain is shorter than the timeout of the upstream. An upstream that is slower than the
-// first and faster than the second is called.
+// TestReadsOfTheGatewayOpenNoBreaker: failures.explain is shorter than the timeout of the upstream. An upstream that
+// is slower than the first and faster than the second is called.
 func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
 	t.Parallel()
 	g := newGate("read", 20)
@@ -224,14 +233,15 @@ func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
 	b := newGateway(t, oneUpstream("v2", back.url, "failures: {explain: 20ms}"))
 	defer g.open()
 	for range 20 {
-		b.send(newCall("v2", "create")).check(t, "v2", 502, "null")
+		b.expect(newCall("v2", "create"), 502, "null")
 	}
 	b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20`, `billbridge_upstream_breaker_state{upstream="up"} 0`)
 	g.open()
-	b.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003")
+	b.expect(newCall("v2", "read"), 200, "BILL_003")
 }
 
-// TestRequestsOfOneAddressAreLimited: one source address has at most limits.address_connections requests in progress, unless it is trusted.
+// TestRequestsOfOneAddressAreLimited: one source address has at most limits.address_connections requests in
+// progress, unless it is trusted.
 func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 	t.Parallel()
 	for limits, status := range map[string]int{
@@ -261,12 +271,12 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 	}
 }
 
-// TestR04_BodiesOfCallbacksCount: callbacks of which a part has come use limits.memory too. When it is used up, a callback gets 503 with
-// Retry-After and is not stored; the upstream sends it again.
+// TestR04_BodiesOfCallbacksCount: callbacks of which a part has come use limits.memory too. When it is used up, a
+// callback gets 503 with Retry-After and is not stored; the upstream sends it again.
 func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGatewayWith(t, "v2", "}\nlimits: {body: 512KiB, memory: 1MiB}\n")
-	r.send(newCall("legacy", "create").with("callbackUrl", r.partner.url)).check(t, "legacy", 200, "0000")
+	r.expect(newCall("legacy", "create").with("callbackUrl", r.partner.url), 200, "0000")
 	address, err := url.Parse(r.addressAtUpstream(t, 1))
 	if err != nil {
 		t.Fatal(err)

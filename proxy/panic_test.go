@@ -42,7 +42,7 @@ func TestR40_Panics(t *testing.T) {
 				}
 				// The gateway still works.
 				b.DoNotWrapCalls("up")
-				b.send(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK")).check(t, client, 200, "0000")
+				b.expect(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK"), 200, "0000")
 				b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
 			})
 		}
@@ -87,8 +87,8 @@ func (w panicOnWrite) Write(p []byte) (int, error) {
 	panic(canaryKey)
 }
 
-// The connection is closed, so that the caller does not take a part of the answer for the whole. The request is counted
-// and logged.
+// The connection is closed, so that the caller does not take a part of the answer for the whole. The request is
+// counted and logged.
 func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
@@ -105,5 +105,5 @@ func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 		t.Errorf("%v", line)
 	}
 	b.checkMetrics(`billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1`)
-	b.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
+	b.expect(newCall("legacy", "read"), 200, "0000")
 }

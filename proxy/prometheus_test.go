@@ -44,7 +44,7 @@ func newPrometheus(t testing.TB, target string) *scraper {
 	if err := os.WriteFile(file, []byte(`
 scrape_configs:
   - job_name: billbridge
-    scrape_interval: 1s
+    scrape_interval: 200ms
     static_configs: [{targets: [`+target+`]}]
 `), 0o600); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,8 @@ func (p *scraper) value(query string) string {
 // openMetrics is what Prometheus accepts by default.
 const openMetrics = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
-// seriesOf returns the series of /metrics, without values and exemplars, with the buckets of whole seconds as in the text format.
+// seriesOf returns the series of /metrics, without values and exemplars, with the buckets of whole seconds as in the
+// text format.
 func seriesOf(p *process, headers ...string) (list []string) {
 	for line := range strings.Lines(filterMetrics(p.admin("GET", "/metrics", headers...).body)) {
 		line, _, _ = strings.Cut(line, " # ")
@@ -113,18 +114,18 @@ func seriesOf(p *process, headers ...string) (list []string) {
 	return list
 }
 
-// Without tracing /metrics is the text format, whatever the scraper asks for: its buckets keep their labels. With it the series have the same
-// names, and Prometheus gets the trace of a sampled call as the exemplar.
+// Without tracing /metrics is the text format, whatever the scraper asks for: its buckets keep their labels. With it
+// the series have the same names, and Prometheus gets the trace of a sampled call as the exemplar.
 func TestExemplarsOfSampledCalls(t *testing.T) {
 	t.Parallel()
 	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
 	off := newProcess(t, anyPort+oneUpstream("v2", back.url))
-	off.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
+	off.expect(newCall("legacy", "create"), 200, "0000")
 	if got := off.admin("GET", "/metrics", "Accept", openMetrics); !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain; version=0.0.4") || !strings.Contains(got.body, `,le="1"}`) {
 		t.Errorf("without tracing: %v", got.header)
 	}
 	on := newProcess(t, anyPort+oneUpstream("v2", back.url)+fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url))
-	on.send(newCall("legacy", "create")).check(t, "legacy", 200, "BILL_001")
+	on.expect(newCall("legacy", "create"), 200, "BILL_001")
 	trace := spans.waitFor(t, 1, "POST /if/bill/send")[0].trace
 	got := on.admin("GET", "/metrics", "Accept", openMetrics)
 	exemplars := regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got.body, -1)
@@ -215,9 +216,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	want("at the start", "old", "new")
 	text := strings.Replace(*m.text.Load(), "route:", "  third: {form: v2, url: \"http://127.0.0.1:1\"}\nroute:", 1)
 	m.text.Store(&text)
-	if got := m.admin("POST", "/-/reload"); got.status != 200 {
-		t.Fatal(got.body)
-	}
+	m.mustPost("/-/reload")
 	got := m.admin("GET", "/metrics").body
 	if line := `billbridge_upstream_errors_total{reason="reset",upstream="third"} 0`; !strings.Contains(got, line) {
 		t.Errorf("after the reload: no %s", line)

@@ -25,8 +25,8 @@ const wireTimeout = 60 * time.Second
 // A wireCall is one call as an upstream read it from its connection.
 type wireCall struct{ path, id, body string }
 
-// A wireUpstream is a TCP listener that reads the calls byte by byte with a parser of its own. It answers each one with HTTP 200 and the
-// id of the call as the text, and notes everything that the gateway never sends.
+// A wireUpstream is a TCP listener that reads the calls byte by byte with a parser of its own. It answers each one
+// with HTTP 200 and the id of the call as the text, and notes everything that the gateway never sends.
 type wireUpstream struct {
 	url, host, form string
 	hold            time.Duration // before each reply, it waits so long for the gateway to give the call up
@@ -108,8 +108,9 @@ var (
 	wireNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
 )
 
-// readWireCall reads one call strictly: a POST to a documented path, each of the gateway's own headers once and no other, exactly as
-// many bytes as Content-Length says, all of them one JSON object, and nothing behind it. The error is io.EOF if there is no call.
+// readWireCall reads one call strictly: a POST to a documented path, each of the gateway's own headers once and no
+// other, exactly as many bytes as Content-Length says, all of them one JSON object, and nothing behind it. The error
+// is io.EOF if there is no call.
 func readWireCall(in *bufio.Reader, host, form string) (call wireCall, violation error) {
 	var lines []string
 	for {
@@ -179,8 +180,8 @@ type wireAnswer struct {
 
 var wireHead = regexp.MustCompile(`^HTTP/1\.[01] ([1-9][0-9]{2}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n`)
 
-// wireAnswers splits what the gateway sent on one connection. whole is false if a part of an answer is missing. Interim answers are
-// left out.
+// wireAnswers splits what the gateway sent on one connection. whole is false if a part of an answer is missing.
+// Interim answers are left out.
 func wireAnswers(sent []byte) (answers []wireAnswer, whole bool) {
 	for len(sent) > 0 {
 		match := wireHead.FindSubmatch(sent)
@@ -225,8 +226,8 @@ func wireDial(t testing.TB, address string) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// wireExchange writes the parts to a new connection and returns what the gateway sends until it closes. From the second part on, it
-// first waits for a whole answer to what it has written. halfClose ends the caller's side.
+// wireExchange writes the parts to a new connection and returns what the gateway sends until it closes. From the
+// second part on, it first waits for a whole answer to what it has written. halfClose ends the caller's side.
 func wireExchange(t testing.TB, address string, halfClose bool, parts ...string) []byte {
 	t.Helper()
 	c := wireDial(t, address)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"billbridge/proxy/proxytest"
@@ -16,32 +15,6 @@ func refuseWith(form, code, text string) http.Handler {
 		return replyWith(200, fmt.Sprintf(`{"code":%q,"msg":%q}`, code, text))
 	}
 	return replyWith(200, fmt.Sprintf(`{"code":%q,"message":%q,"data":null}`, code, text))
-}
-
-// Both backends refuse the key, the store or the contract of the caller. Its create gets this refusal in every stage,
-// and not MAINTAINED_METHOD, after which clients try again.
-func TestRefusalOfBothBackendsIsPassedOn(t *testing.T) {
-	t.Parallel()
-	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_006", "PARTNER_007", "VALIDATION_001"} {
-		for _, stage := range []string{"old", "new"} {
-			t.Run(code+"/"+stage, func(t *testing.T) {
-				t.Parallel()
-				m := newRolloutWith(t, "legacy", "v2", stage, func(backendName string, _ http.Handler) http.Handler {
-					return refuseWith(map[string]string{"old": "legacy", "new": "v2"}[backendName], code, backendName+" says no")
-				}, "")
-				for _, client := range forms {
-					got := m.send(newCall(client, "create"))
-					got.check(t, client, 200, code)
-					if !strings.Contains(got.body, stage+" says no") {
-						t.Errorf("%s", got.body)
-					}
-				}
-				if n := writesOf(m.oldCalls) + writesOf(m.newCalls); stage == "new" && n != 0 {
-					t.Errorf("%d writes", n)
-				}
-			})
-		}
-	}
 }
 
 // The backends refuse a create without a merchant, in stage new as in stage old.
@@ -77,12 +50,7 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 					proxytest.WriteFile(t, file, "catalogue: [{code: "+code+", form: legacy, means: not_found}]")
 					more = "}\ntable: {overlay: " + file // after the end of the section rollout
 				}
-				m := newRolloutWith(t, "legacy", "v2", "new", func(backendName string, service http.Handler) http.Handler {
-					if backendName == "old" {
-						return refuseWith("legacy", code, "who is it?")
-					}
-					return service
-				}, more)
+				m := newRolloutWith(t, "new", at("old", refuseWith("legacy", code, "who is it?")), more)
 				got := m.send(newCall("legacy", "create"))
 				if got.status != want || len(m.fresh.Bills()) != map[int]int{200: 1}[want] {
 					t.Errorf("%d %s", got.status, got.body)

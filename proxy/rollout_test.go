@@ -33,12 +33,24 @@ func newRolloutGateway(t *testing.T, stage string, admin ...string) *rolloutGate
 // newRolloutBetween is newRolloutGateway with the forms of the backends.
 func newRolloutBetween(t *testing.T, old, fresh, stage string, admin ...string) *rolloutGateway {
 	t.Helper()
-	return newRolloutWith(t, old, fresh, stage, func(_ string, service http.Handler) http.Handler { return service }, "", admin...)
+	return newRollout(t, old, fresh, stage, noFront, "", admin...)
 }
 
-// newRolloutWith is newRolloutBetween with a handler in front of the backends, and with further keys in the section
-// rollout. At the end it fails if a write reached the backends more
-func newRolloutWith(t *testing.T, old, fresh, stage string, front func(backendName string, service http.Handler) http.Handler, more string, admin ...string) *rolloutGateway {
+// newRolloutWith is newRolloutGateway with a handler in front of the backends, and with further keys in the section
+// rollout.
+func newRolloutWith(t *testing.T, stage string, front front, more string) *rolloutGateway {
+	t.Helper()
+	return newRollout(t, "legacy", "v2", stage, front, more)
+}
+
+// forced is a parameter of changes that are made whatever speaks against them.
+var forced = "force=" + rollout.JoinKinds(rollout.ReasonKinds)
+
+// patient are keys of the section rollout with which a busy machine refuses no call.
+const patient = ", ask: 20s, send_within: 20s"
+
+// newRollout fails at the end of the test if a write reached the backends more than once.
+func newRollout(t *testing.T, old, fresh, stage string, front front, more string, admin ...string) *rolloutGateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
 	m := &rolloutGateway{old: newService(), fresh: newService(), file: file}
@@ -56,6 +68,9 @@ func newRolloutWith(t *testing.T, old, fresh, stage string, front func(backendNa
 	m.store = proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(demoKey))
 	if err := m.store.SetStage(t.Context(), store.Stage{Stage: stage, By: "test", At: time.Now()}); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(more, "send_within") {
+		more = patient + more
 	}
 	m.process = newProcess(t, strings.Replace(anyPort, "0}", strings.Join(append([]string{"0"}, admin...), ", ")+"}", 1)+fmt.Sprintf(`
 upstreams:
@@ -90,7 +105,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 			t.Run(stage+"/"+client, func(t *testing.T) {
 				t.Parallel()
 				m := newRolloutGateway(t, stage)
-				m.send(newCall(client, "create")).check(t, client, 200, "0000")
+				m.expect(newCall(client, "create"), 200, "0000")
 				old, fresh := 1, 0
 				if isNew {
 					old, fresh = 1, 1 // the old backend is probed first
@@ -103,9 +118,9 @@ func TestStagesDecideOnCreates(t *testing.T) {
 					proxytest.Eventually(t, func() bool { return len(m.newCalls.received()) == fresh }, func() string { return "the bill was not read back" })
 				}
 				m.checkCalls(t, old, fresh)
-				m.send(newCall(client, "create")).check(t, client, 200, "BILL_001") // from the owner
-				m.send(newCall(client, "read")).check(t, client, 200, "0000")
-				m.send(newCall(client, "destroy")).check(t, client, 200, "0000")
+				m.expect(newCall(client, "create"), 200, "BILL_001") // from the owner
+				m.expect(newCall(client, "read"), 200, "0000")
+				m.expect(newCall(client, "destroy"), 200, "0000")
 				if isNew {
 					fresh += 3
 				} else {
@@ -136,12 +151,12 @@ func TestBillFromBeforeTheRollout(t *testing.T) {
 		if codeOf(t, "legacy", got.body) != "0000" {
 			t.Fatalf("%s", got.body)
 		}
-		m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
-		m.send(newCall(client, "destroy")).check(t, client, 200, "0000")
+		m.expect(newCall(client, "create"), 200, "BILL_001")
+		m.expect(newCall(client, "destroy"), 200, "0000")
 		if n := len(m.fresh.Bills()); n != 0 {
 			t.Errorf("the new backend has %d bills", n)
 		}
-		m.send(newCall(client, "destroy").with("billId", "NOWHERE0000000000001")).check(t, client, 200, "BILL_003")
+		m.expect(newCall(client, "destroy").with("billId", "NOWHERE0000000000001"), 200, "BILL_003")
 	}
 }
 
@@ -154,7 +169,7 @@ func TestUsedBillIDIsNotReleased(t *testing.T) {
 			t.Parallel()
 			m := newRolloutGateway(t, "old")
 			prepareBill(t, m.old, "W", demoBill) // not through the gateway
-			m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
+			m.expect(newCall(client, "create"), 200, "BILL_001")
 			id := partner.Of(demoKey)
 			for !strings.Contains(m.logs.Next(t), `"msg":"request"`) { // logged after the ledger has the create
 			}
@@ -162,10 +177,10 @@ func TestUsedBillIDIsNotReleased(t *testing.T) {
 			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {
 				t.Errorf("the ledger has %+v, %v", row, err)
 			}
-			if got := m.admin("POST", "/rollout/stage?by=test&force="+rollout.JoinKinds(rollout.ReasonKinds)+"&stage=drained&partner="+string(id)); got.status != 200 {
+			if got := m.admin("POST", "/rollout/stage?by=test&"+forced+"&stage=drained&partner="+string(id)); got.status != 200 {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
-			m.send(newCall(client, "create")).check(t, client, 200, "BILL_001")
+			m.expect(newCall(client, "create"), 200, "BILL_001")
 			if n := len(m.fresh.Bills()); n != 0 {
 				t.Errorf("the new backend has %d bills", n)
 			}
@@ -252,13 +267,13 @@ func TestStageChangeTakesEffectAtTheNextCall(t *testing.T) {
 			}
 		}
 	}
-	m.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "create"), 200, "0000")
 	proxytest.Eventually(t, func() bool { return len(m.newCalls.received()) == 2 }, func() string { return "the bill was not read back" })
 	m.checkCalls(t, 1, 2)
 	if got := m.admin("POST", "/rollout/stop?by=anna", "Authorization", "Bearer s3cret"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	m.send(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001"), 200, "0000")
 	m.checkCalls(t, 2, 2)
 	if got := m.admin("GET", "/rollout", "Authorization", "Bearer s3cret"); got.status != 200 || !strings.Contains(got.body, `"stopped":{"by":"anna"`) {
 		t.Errorf("%d %s", got.status, got.body)
@@ -266,7 +281,7 @@ func TestStageChangeTakesEffectAtTheNextCall(t *testing.T) {
 }
 
 // storeDB opens the database of the store.
-func (m *rolloutGateway) storeDB(t *testing.T) *sql.DB {
+func (m *rolloutGateway) storeDB(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+m.file+"?_pragma=busy_timeout(20000)")
 	if err != nil {
@@ -275,4 +290,47 @@ func (m *rolloutGateway) storeDB(t *testing.T) *sql.DB {
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+// A front returns what answers instead of the service of a backend.
+type front func(backend string, service http.Handler) http.Handler
+
+func noFront(_ string, service http.Handler) http.Handler { return service }
+
+// at answers at one backend.
+func at(name string, h http.Handler) front {
+	return func(backend string, service http.Handler) http.Handler {
+		if backend == name {
+			return h
+		}
+		return service
+	}
+}
+
+// paths answers the calls whose path has one of these ends. A nil handler closes the connection, as if the call
+// waits in a queue.
+func paths(by map[string]http.Handler) front {
+	return func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for end, h := range by {
+				switch {
+				case !strings.HasSuffix(r.URL.Path, end):
+				case h == nil:
+					panic(http.ErrAbortHandler)
+				default:
+					h.ServeHTTP(w, r)
+					return
+				}
+			}
+			service.ServeHTTP(w, r)
+		})
+	}
+}
+
+// exec changes the database of the store.
+func (m *rolloutGateway) exec(statement string) {
+	m.t.Helper()
+	if _, err := m.storeDB(m.t).Exec(statement); err != nil {
+		m.t.Fatal(err)
+	}
 }

@@ -26,8 +26,8 @@ type flushed struct {
 func (f *flushed) Flush() { f.at = time.Now() }
 
 // BenchmarkLedgered measures what the ledger adds to a create, with 1 and with 64 callers: from the handler to the
-// answer, over real connections to upstreams in this process. "plain" has no rollout; "old" writes to the ledger before
-// and after each create; "new" also probes the old backend. Compare p50-ms with that of plain.
+// answer, over real connections to upstreams in this process. "plain" has no rollout; "old" writes to the ledger
+// before and after each create; "new" also probes the old backend. Compare p50-ms with that of plain.
 func BenchmarkLedgered(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		for _, row := range []struct {

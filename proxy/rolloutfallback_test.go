@@ -65,9 +65,9 @@ var documented = map[string]string{
 	"cancel": "apiKey apprCancelDt apprNum apprOriginNum billId hash member merchant",
 }
 
-// A partner that supports both forms gets every answer at the first try, in v2, in every stage, for both forms of the
-// backends and wherever the bill is. Each write reaches the owner of the bill once. So partners can remove their second
-// form before the rollout.
+// A partner that supports both forms gets every answer at the first try, in v2, in every stage, for both forms of
+// the backends and wherever the bill is. Each write reaches the owner of the bill once. So partners can remove their
+// second form before the rollout.
 func TestPartnerNeedsNoSecondForm(t *testing.T) {
 	t.Parallel()
 	for _, backendForms := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/rollout"
 )
 
 // nextRequestLog returns the next line of the access log.
@@ -39,23 +38,21 @@ func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 			t.Fatalf("%s: %d %s", target, got.status, got.body)
 		}
 	}
-	create := func(bill string) { m.send(newCall("v2", "create").with("billId", bill)).check(t, "v2", 200, "0000") }
+	create := func(bill string) { m.expect(newCall("v2", "create").with("billId", bill), 200, "0000") }
 	create("A")
 	m.checkNextLog("a create", "upstream", "old", "route", "stage")
-	m.send(newCall("v2", "read").with("billId", "A")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "read").with("billId", "A"), 200, "0000")
 	m.checkNextLog("a read of it", "upstream", "old", "route", "owner")
 	prepareBill(t, m.old, "W", demoBill) // not through the gateway
-	m.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
+	m.expect(newCall("v2", "read"), 200, "0000")
 	m.checkNextLog("a read of what the ledger does not know", "upstream", "old", "route", "probe")
-	decide("/rollout/stage?by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds) + "&partner=default&stage=canary&percent=100")
+	decide("/rollout/stage?by=anna&" + forced + "&partner=default&stage=canary&percent=100")
 	create("B")
 	m.checkNextLog("a create in canary", "upstream", "new", "route", "canary")
-	decide("/rollout/stop?by=anna&force=" + rollout.JoinKinds(rollout.ReasonKinds))
+	decide("/rollout/stop?by=anna&" + forced)
 	create("C")
 	m.checkNextLog("a create after the stop", "upstream", "old", "route", "stop")
-	if _, err := doRequest(m.client, "POST", "http://"+m.Address()+"/read/mapping", `{"apiKey":"`+demoKey+`"}`); err != nil {
-		t.Fatal(err)
-	}
+	m.post("/read/mapping", `{"apiKey":"`+demoKey+`"}`)
 	m.checkNextLog("an operation that the rollout does not decide on", "upstream", "new", "route", "")
 }
 
@@ -68,20 +65,18 @@ func TestLogOfCallsThatAreNotSent(t *testing.T) {
 			t.Parallel()
 			m := newRolloutGateway(t, "new")
 			partner := partner.Of(demoKey).Short()
-			m.send(newCall(client, "read")).check(t, client, 200, "BILL_003")
+			m.expect(newCall(client, "read"), 200, "BILL_003")
 			m.checkNextLog("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
 			prepareBill(t, m.old, "W", demoBill)
 			prepareBill(t, m.fresh, "W", demoBill)
-			m.send(newCall(client, "destroy")).check(t, client, 409, "VALIDATION_001")
+			m.expect(newCall(client, "destroy"), 409, "VALIDATION_001")
 			m.checkNextLog("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both: an operator must assign it: billbridge rollout bill --assign")
 			if line := `"msg":"a bill is at both backends","id":"`; !strings.Contains(m.logs.String(), line) || !strings.Contains(m.logs.String(), `"partner":"`+partner+`","bill":"`+demoBill+`","operation":"bill.destroy"`) {
 				t.Errorf("no line with the bill in %s", m.logs.String())
 			}
-			if _, err := doRequest(m.client, "POST", "http://"+m.Address()+newCall(client, "read").path(), "{"); err != nil {
-				t.Fatal(err)
-			}
+			m.post(newCall(client, "read").path(), "{")
 			m.checkNextLog("a call that is no call", "upstream", "none", "reason", "refused")
-			m.send(newCall(client, "read")).check(t, client, 200, "0000")
+			m.expect(newCall(client, "read"), 200, "0000")
 			m.checkNextLog("a read of a bill that is at both", "upstream", "new", "partner", partner, "route", "probe")
 			scraped := m.admin("GET", "/metrics").body
 			for _, series := range []string{

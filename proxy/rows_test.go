@@ -24,7 +24,7 @@ import (
 // A kept is a gateway with a rollout and callbacks, and its database.
 type kept struct {
 	*process
-	url     string
+	store   string // its URL
 	db      *sql.DB
 	service *sandbox.Service
 }
@@ -32,7 +32,7 @@ type kept struct {
 // newKept has the given backend; nil is a sandbox.
 func newKept(t *testing.T, url string, back http.Handler) *kept {
 	t.Helper()
-	k := &kept{url: url, service: newService()}
+	k := &kept{store: url, service: newService()}
 	if back == nil {
 		back = k.service
 	}
@@ -78,7 +78,7 @@ func (k *kept) rows() map[string]int {
 // size is that of the SQLite file, with all of its log in it; 0 for PostgreSQL, which frees space in its own time.
 func (k *kept) size() int64 {
 	k.t.Helper()
-	file, ok := strings.CutPrefix(k.url, "sqlite:")
+	file, ok := strings.CutPrefix(k.store, "sqlite:")
 	if !ok {
 		return 0
 	}
@@ -92,7 +92,8 @@ func (k *kept) size() int64 {
 	return info.Size()
 }
 
-// flood makes n calls, many at a time, half of them creates and half registrations. It returns how many had which code.
+// flood makes n calls, many at a time, half of them creates and half registrations. It returns how many had which
+// code.
 func (k *kept) flood(n int, key func(i int) string) (codes map[string]int) {
 	k.t.Helper()
 	codes = map[string]int{}
@@ -106,7 +107,7 @@ func (k *kept) flood(n int, key func(i int) string) (codes map[string]int) {
 					q := newCall("v2", "create").with("apiKey", key(i)).with("billId", fmt.Sprintf("FLOOD%015d", i)).with("expireDt", "9999-12-31")
 					path, body = q.path(), q.body()
 				}
-				got, err := doRequest(k.client, http.MethodPost, "http://"+k.Address()+path, body)
+				got, err := doRequest(k.client, http.MethodPost, k.url+path, body)
 				if err != nil {
 					k.t.Error(err)
 					return
@@ -121,13 +122,14 @@ func (k *kept) flood(n int, key func(i int) string) (codes map[string]int) {
 	return codes
 }
 
-// TestInventedKeysLeaveTheStoreAsItWas: calls that the backend refuses leave no address, and no row of the ledger after the next sweep.
+// TestInventedKeysLeaveTheStoreAsItWas: calls that the backend refuses leave no address, and no row of the ledger
+// after the next sweep.
 func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		k := newKept(t, url, nil)
-		k.send(newCall("v2", "create")).check(t, "v2", 200, "0000")
-		k.send(newCall("v2", "create")).check(t, "v2", 200, "BILL_001") // the backend may use the second address, too
+		k.expect(newCall("v2", "create"), 200, "0000")
+		k.expect(newCall("v2", "create"), 200, "BILL_001") // the backend may use the second address, too
 		proxytest.Eventually(t, func() bool { r := k.rows(); return r["proven"] == 1 && r["seen"] == 1 && r["addresses"] == 2 }, func() string { return fmt.Sprint(k.rows()) })
 		before, size := k.rows(), k.size()
 		keys := proxytest.Size(1_000, 30_000)
@@ -165,7 +167,8 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 	})
 }
 
-// TestKeyWithoutASuccessHoldsFewRows: a key with calls of unknown outcome alone is refused in the end, and a success ends that.
+// TestKeyWithoutASuccessHoldsFewRows: a key with calls of unknown outcome alone is refused in the end, and a success
+// ends that.
 func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
@@ -201,7 +204,7 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 		if _, err := doRequest(k.client, http.MethodPost, direct.URL+newCall("v2", "create").path(), newCall("v2", "create").body()); err != nil {
 			t.Fatal(err)
 		}
-		k.send(newCall("v2", "read")).check(t, "v2", 200, "0000")
+		k.expect(newCall("v2", "read"), 200, "0000")
 		s := proxytest.Open(t, url)
 		proxytest.Eventually(t, func() bool { may, err := s.MayHold(t.Context(), partner.Of(demoKey)); return may && err == nil }, func() string { return "no success was recorded" })
 		k.send(q).check(t, "v2", 200, "0000")

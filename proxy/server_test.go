@@ -20,12 +20,11 @@ import (
 // A process is a server that runs in this process, and its admin listener.
 type process struct {
 	*server.Server
-	t      testing.TB
-	logs   *proxytest.Log
-	client *http.Client
-	text   atomic.Pointer[string] // the config file
-	stop   context.CancelFunc
-	ended  chan error
+	caller
+	logs  *proxytest.Log
+	text  atomic.Pointer[string] // the config file
+	stop  context.CancelFunc
+	ended chan error
 }
 
 const anyPort = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n"
@@ -39,7 +38,7 @@ func newProcess(t testing.TB, text string) *process {
 // newProcessOnSockets is newProcess with listeners that are already open, as systemd passes them.
 func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Listener) *process {
 	t.Helper()
-	p := &process{t: t, logs: &proxytest.Log{}, client: newClient(t, nil), ended: make(chan error, 1)}
+	p := &process{caller: caller{t: t, client: newClient(t, nil)}, logs: &proxytest.Log{}, ended: make(chan error, 1)}
 	p.text.Store(&text)
 	load := func() (*config.Config, error) { return proxytest.ParseConfig(*p.text.Load()) }
 	var err error
@@ -48,6 +47,7 @@ func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Liste
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.url = "http://" + p.Address()
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	go func() { p.ended <- p.Run(ctx); close(p.ended) }()
@@ -63,22 +63,7 @@ func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Liste
 
 func (p *process) admin(method, path string, headers ...string) answer {
 	p.t.Helper()
-	got, err := doRequest(p.client, method, "http://"+p.AdminAddress()+path, "", headers...)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return got
-}
-
-func (p *process) send(q call) answer { return p.post(q.path(), q.body()) }
-
-func (p *process) post(path, body string) answer {
-	p.t.Helper()
-	got, err := doRequest(p.client, http.MethodPost, "http://"+p.Address()+path, body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return got
+	return (&caller{p.t, "http://" + p.AdminAddress(), p.client}).do(method, path, "", headers...)
 }
 
 // Health, build info, reload and the metrics of reloads.
@@ -86,7 +71,7 @@ func TestAdminListener(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
-	p.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
+	p.expect(newCall("legacy", "create"), 200, "0000")
 	if got := back.received()[0].header.Get("User-Agent"); got != "billbridge/1.2.3" {
 		t.Errorf("the user agent is %q", got)
 	}
@@ -126,41 +111,6 @@ billbridge_config_last_reload_successful 1
 	}
 }
 
-// Every path except the two probes needs the token.
-func TestAdminToken(t *testing.T) {
-	t.Parallel()
-	p := newProcess(t, strings.Replace(anyPort, "0}", "0, token: s3cret}", 1)+oneUpstream("v2", refusedURL))
-	for _, row := range []struct {
-		authorization string
-		status        int
-	}{
-		{"-", 401},
-		{"", 401},
-		{"s3cret", 401},
-		{"Bearer ", 401},
-		{"Bearer s3cre", 401},
-		{"Bearer s3crets", 401},
-		{"Basic s3cret", 401},
-		{"Bearer s3cret", 200},
-	} {
-		for _, path := range []string{"GET /metrics", "POST /-/reload"} {
-			method, path, _ := strings.Cut(path, " ")
-			got := p.admin(method, path, "Authorization", row.authorization)
-			if got.status != row.status || row.status == 401 && got.header.Get("WWW-Authenticate") != "Bearer" {
-				t.Errorf("%s with %q: %d", path, row.authorization, got.status)
-			}
-		}
-		for _, path := range []string{"/-/healthy", "/-/ready"} {
-			if got := p.admin("GET", path, "Authorization", row.authorization); got.status != 200 {
-				t.Errorf("%s with %q: %d", path, row.authorization, got.status)
-			}
-		}
-	}
-	if strings.Contains(p.logs.String(), "s3cret") {
-		t.Error("the token is in the log")
-	}
-}
-
 // An invalid config, and one that needs a restart, leave the last good config in use. Answer and metrics show it.
 func TestReload(t *testing.T) {
 	t.Parallel()
@@ -168,7 +118,7 @@ func TestReload(t *testing.T) {
 	good := anyPort + oneUpstream("v2", first.url)
 	p := newProcess(t, good)
 	asked := func() (int, int) {
-		p.send(newCall("legacy", "read")).check(t, "legacy", 200, "BILL_003")
+		p.expect(newCall("legacy", "read"), 200, "BILL_003")
 		return len(first.received()), len(second.received())
 	}
 	asked()
@@ -193,9 +143,7 @@ func TestReload(t *testing.T) {
 	}
 	next := anyPort + "upstreams: {other: {form: v2, url: " + second.url + "}}\n"
 	p.text.Store(&next)
-	if got := p.admin("POST", "/-/reload"); got.status != 200 {
-		t.Fatal(got.body)
-	}
+	p.mustPost("/-/reload")
 	if a, b := asked(); a != 2 || b != 1 {
 		t.Errorf("after a good reload the upstreams got %d and %d calls", a, b)
 	}
@@ -284,6 +232,9 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 		anyPort + strings.Replace(oneUpstream("v2", a.url), "30s", "31s", 1),
 		anyPort + oneUpstream("legacy", b.url),
 		anyPort + "upstreams: {x: {form: legacy, url: " + b.url + "}, up: {form: v2, url: " + a.url + "}}\nroute: {default: up}\n",
+	}
+	for i, text := range texts { // a busy machine accepts connections slowly
+		texts[i] = strings.ReplaceAll(text, "url:", "wait: 20s, url:")
 	}
 	p := newProcess(t, texts[0])
 	const callers, each = 8, 40

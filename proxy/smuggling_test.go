@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,7 +11,8 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// A wireStage is a gateway between a caller of one form and an upstream of one form, over real sockets, and what was counted.
+// A wireStage is a gateway between a caller of one form and an upstream of one form, over real sockets, and what was
+// counted.
 type wireStage struct {
 	t              *testing.T
 	gateway        *process
@@ -65,8 +67,9 @@ func (s *wireStage) second() string { return s.request("second", s.body, "Connec
 // smuggled is a request that only ever stands inside the body of another one.
 func (s *wireStage) smuggled() string { return s.request("smuggled", s.body) }
 
-// send sends the parts and compares what the gateway answered with what the upstream got: as many calls as answers with HTTP 200, in the
-// same order, each answer with the reply to its own request. With halfClose, the caller ends its side after the last part.
+// send sends the parts and compares what the gateway answered with what the upstream got: as many calls as answers
+// with HTTP 200, in the same order, each answer with the reply to its own request. With halfClose, the caller ends
+// its side after the last part.
 func (s *wireStage) send(name string, halfClose bool, parts ...string) (answers []wireAnswer, calls []wireCall) {
 	s.t.Helper()
 	if halfClose { // a connection whose caller has ended its side before it is accepted gets no answer
@@ -113,8 +116,8 @@ func isLast(answers []wireAnswer) bool {
 	return len(answers) > 0 && answers[len(answers)-1].id == "second" && answers[len(answers)-1].status == 200
 }
 
-// TestR11_JSONTestSuite sends each file of the suite as the body and as the value of a field, with a length and in chunks, in one write
-// with the next request and in two.
+// TestR11_JSONTestSuite sends each file of the suite as the body and as the value of a field, with a length and in
+// chunks, in one write with the next request and in two.
 func TestR11_JSONTestSuite(t *testing.T) {
 	files, err := filepath.Glob("../translate/testdata/jsontestsuite/test_parsing/*.json")
 	if err != nil || len(files) < 300 {
@@ -128,6 +131,9 @@ func TestR11_JSONTestSuite(t *testing.T) {
 			for how, body := range map[string]string{"as the body": text, "as a value": inside} {
 				for framing, first := range map[string]string{"length": s.request("first", body), "chunks": s.chunked("first", body, 7+len(body)/100)} {
 					for _, parts := range [][]string{{first + s.second()}, {first, s.second()}} {
+						if !proxytest.Long() && rand.IntN(4) > 0 {
+							continue // each run tries others
+						}
 						where := fmt.Sprintf("%s %s, %s, %d writes", name, how, framing, len(parts))
 						answers, calls := s.send(where, false, parts...)
 						if len(answers) != 2 || !isLast(answers) || answers[0].id != "first" {

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// A soakBill is what a backend has of a bill. Key and price follow from the id, so that a value of another call is noticed.
+// A soakBill is what a backend has of a bill. Key and price follow from the id, so that a value of another call is
+// noticed.
 type soakBill struct {
 	id, callback string
 	state        string
@@ -41,7 +42,8 @@ func soakPrice(id string) int {
 	return 1000 + n
 }
 
-// A soakBook is a backend that keeps the book of what it did. It pays every third bill and sends the callback until it is taken.
+// A soakBook is a backend that keeps the book of what it did. It pays every third bill and sends the callback until
+// it is taken.
 type soakBook struct {
 	form    string
 	server  *httptest.Server

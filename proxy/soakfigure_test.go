@@ -18,8 +18,8 @@ type soakFigure struct {
 	heap                      uint64
 }
 
-// soakStoreFiles is how many descriptors more the store may have: it opens connections for reading when many read at the same time, and
-// keeps them.
+// soakStoreFiles is how many descriptors more the store may have: it opens connections for reading when many read at
+// the same time, and keeps them.
 const soakStoreFiles = 16
 
 func (f soakFigure) String() string {

@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// wireEnd stands behind each input. In every state of a connection it is malformed, or it makes the body longer than the limit, so that
-// the gateway closes the connection. (A caller that closed its side instead would cancel its own requests.)
+// wireEnd stands behind each input. In every state of a connection it is malformed, or it makes the body longer than
+// the limit, so that the gateway closes the connection. (A caller that closed its side instead would cancel its own
+// requests.)
 var wireEnd = []byte(strings.Repeat("\x00\r\n", 400))
 
-// FuzzSocket writes bytes to a listening gateway whose upstream reads its calls byte by byte. Whatever the bytes are, the upstream gets
-// exactly the calls that are answered with HTTP 200, in their order and well-formed, no request panics, and the connection ends.
+// FuzzSocket writes bytes to a listening gateway whose upstream reads its calls byte by byte. Whatever the bytes
+// are, the upstream gets exactly the calls that are answered with HTTP 200, in their order and well-formed, no
+// request panics, and the connection ends.
 func FuzzSocket(f *testing.F) {
 	type stage struct {
 		gateway  *process
@@ -50,8 +52,8 @@ func FuzzSocket(f *testing.F) {
 	})
 }
 
-// readToEnd reads until the gateway closes. A request whose body is larger than what follows is answered only when its body has come or
-// the caller has closed its side: gone reports that it had to.
+// readToEnd reads until the gateway closes. A request whose body is larger than what follows is answered only when
+// its body has come or the caller has closed its side: gone reports that it had to.
 func readToEnd(t *testing.T, c *net.TCPConn) (got []byte, gone bool) {
 	t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))

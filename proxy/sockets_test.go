@@ -27,8 +27,8 @@ func newSocket(t *testing.T) net.Listener {
 	return l
 }
 
-// A create that arrived before the gateway started is sent only if its caller is still connected and send_within is not
-// over. A caller that gave up may have created another bill. Reads are answered.
+// A create that arrived before the gateway started is sent only if its caller is still connected and send_within is
+// not over. A caller that gave up may have created another bill. Reads are answered.
 func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -64,11 +64,8 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 			}
 			p := newProcessOnSockets(t, text, map[string]net.Listener{"listen": l})
 			if when == "gone" {
-				p.send(newCall("v2", "read")).check(t, "v2", 200, "BILL_003") // then the earlier connections have been accepted
-				p.stop()
-				if err := receive(t, p.ended, "end of the server"); err != nil {
-					t.Error(err)
-				}
+				p.expect(newCall("v2", "read"), 200, "BILL_003") // then the earlier connections have been accepted
+				p.stopAndWait()
 			}
 			for n, conn := range conns {
 				if when == "gone" {
@@ -119,9 +116,8 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	t.Parallel()
 	held := heldListener{newSocket(t), make(chan struct{}, 1), make(chan struct{})}
 	p := newProcessOnSockets(t, anyPort+oneUpstream("v2", newBackend(t, newService()).url), map[string]net.Listener{"listen": held})
-	b := &gateway{t: t, url: "http://" + p.Address()}
 	got := make(chan []answer, 1)
-	go func() { got <- b.raw(false, nextCall(newCall("legacy", "create"))) }()
+	go func() { got <- p.raw(false, nextCall(newCall("legacy", "create"))) }()
 	receive(t, held.got, "connection")
 	p.stop()
 	for !strings.Contains(p.logs.Next(t), `"draining"`) {
@@ -146,9 +142,8 @@ func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	b := &gateway{t: t, url: "http://" + p.Address()}
 	got := make(chan []answer, 1)
-	go func() { got <- b.raw(false, nextCall(newCall("legacy", "read"))) }()
+	go func() { got <- p.raw(false, nextCall(newCall("legacy", "read"))) }()
 	receive(t, g.reached, "call at the upstream")
 	p.stop()
 	for !strings.Contains(p.logs.Next(t), `"draining"`) {

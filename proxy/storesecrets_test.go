@@ -11,8 +11,9 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// TestR35_StoreWithAKeyShowsNoSecret: after bills were made, paid and notified, or could not be notified, the files of the store have no
-// key, phone, name or secret of an address; without store.key they have some, so that the search is known to find them.
+// TestR35_StoreWithAKeyShowsNoSecret: after bills were made, paid and notified, or could not be notified, the files
+// of the store have no key, phone, name or secret of an address; without store.key they have some, so that the
+// search is known to find them.
 func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]string{"without a key": "", "with a key": ", key: " + strings.Repeat("5a", 32)} {
@@ -38,7 +39,7 @@ func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 				}
 				r.nthCallback(i + 1)
 			}
-			if got, err := doRequest(r.client, http.MethodPost, "http://"+r.Address()+"/auth/mapping", `{"apiKey":"`+demoKey+`","memberId":"`+name+
+			if got, err := doRequest(r.client, http.MethodPost, r.url+"/auth/mapping", `{"apiKey":"`+demoKey+`","memberId":"`+name+
 				`","merchantId":"north","businessNumber":"1234567890","callbackUrl":"`+r.partner.url+`/r?token=`+token+`","redirectUrl":"https://partner.example.com/back"}`); err != nil || got.status != 200 {
 				t.Fatal(got, err)
 			}

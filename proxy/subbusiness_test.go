@@ -1,8 +1,6 @@
 package proxy_test
 
 import (
-	"io"
-	"net/http"
 	"testing"
 )
 
@@ -50,24 +48,5 @@ func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
 	}
 	if n := len(back.received()); n != 0 {
 		t.Errorf("%d calls reached the upstream", n)
-	}
-}
-
-// Operations that register or map are writes, those that list or look up are reads.
-func TestR26_SubBusinessFailures(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		panic(http.ErrAbortHandler)
-	}))
-	b := newGateway(t, oneUpstream("v2", back.url))
-	for path, want := range map[string]string{
-		"/auth/mapping": "null", "/auth/merchant/mapping": "null",
-		"/read/mapping": "ERROR", "/auth/mapping/status": "ERROR", "/read/merchant": "ERROR",
-	} {
-		b.post(path, `{"apiKey":"demo-partner-key"}`).check(t, "v2", 502, want)
-	}
-	if n := len(back.received()); n != 5 {
-		t.Errorf("the upstream got %d calls, want 5", n)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"billbridge/proxy/store"
 )
 
-// An upstream that reports a success with a code of its own: callers get the code of their form, and the code that the table has for a success
-// is no success of this upstream.
+// An upstream that reports a success with a code of its own: callers get the code of their form, and the code that
+// the table has for a success is no success of this upstream.
 func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
@@ -70,7 +70,8 @@ func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
 	}
 }
 
-// A read that names no bill goes to the backend of the stage, and with route: default to the default upstream in every stage. It is not compared.
+// A read that names no bill goes to the backend of the stage, and with route: default to the default upstream in
+// every stage. It is not compared.
 func TestReadWithoutABillGoesByTheStage(t *testing.T) {
 	t.Parallel()
 	for stage, toNew := range map[string]bool{"old": false, "shadow": false, "new": true, "drained": true} {
@@ -86,7 +87,7 @@ func TestReadWithoutABillGoesByTheStage(t *testing.T) {
 						_, _ = io.WriteString(w, `{"code":"0000","message":"ok","msg":"ok","data":{"points":1},"points":1}`)
 					})
 				}
-				m := newRolloutWith(t, "legacy", "v2", stage, answers, "}\n"+strings.TrimSuffix(overlayFile(t, overlay), "}\n"))
+				m := newRolloutWith(t, stage, answers, "}\n"+strings.TrimSuffix(overlayFile(t, overlay), "}\n"))
 				if got := m.post("/read/points", `{"apiKey":"`+demoKey+`","member":"m","merchant":"s"}`); got.status != 200 || !strings.Contains(got.body, `"points":`) {
 					t.Fatalf("%d %s", got.status, got.body)
 				}
@@ -115,8 +116,8 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 			service.ServeHTTP(w, r)
 		})
 	}
-	m := newRolloutWith(t, "legacy", "v2", "old", extends, "}\n"+strings.TrimSuffix(overlayFile(t, overlay), "}\n"))
-	m.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
+	m := newRolloutWith(t, "old", extends, "}\n"+strings.TrimSuffix(overlayFile(t, overlay), "}\n"))
+	m.expect(newCall("legacy", "create"), 200, "0000")
 	ends := func() time.Time {
 		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 		if err != nil {

@@ -113,7 +113,7 @@ func TestTLS(t *testing.T) {
 			}
 		}
 	}
-	if res, err := p.client.Post("http://"+p.Address()+"/bill", "application/json", strings.NewReader("{}")); err == nil {
+	if res, err := p.client.Post(p.url+"/bill", "application/json", strings.NewReader("{}")); err == nil {
 		if res.StatusCode != 400 {
 			t.Errorf("cleartext is answered with %d", res.StatusCode)
 		}
@@ -121,8 +121,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// The upstream has a certificate of a private CA and requires a client certificate. To an upstream whose certificate is
-// not trusted nothing is sent, so a write is refused and its outcome is not unknown.
+// The upstream has a certificate of a private CA and requires a client certificate. To an upstream whose certificate
+// is not trusted nothing is sent, so a write is refused and its outcome is not unknown.
 func TestUpstreamTLS(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t), newAuthority(t)

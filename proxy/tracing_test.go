@@ -156,10 +156,7 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 	t.Parallel()
 	r, spans := newTracedGateway(t)
 	create := newCall("legacy", "create").with("callbackUrl", r.partner.url+"/paid")
-	got, err := doRequest(r.client, http.MethodPost, "http://"+r.Address()+create.path()+"?secret=1", create.body(), "Traceparent", callerParent, "Tracestate", "vendor=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := r.post(create.path()+"?secret=1", create.body(), "Traceparent", callerParent, "Tracestate", "vendor=1")
 	got.check(t, "legacy", 200, "0000")
 	if err := r.service.Pay("", demoBill); err != nil {
 		t.Fatal(err)
@@ -236,7 +233,7 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 	}
 	ask := func(method, path, body string) {
 		t.Helper()
-		if _, err := doRequest(r.client, method, "http://"+r.Address()+path, body, headers...); err != nil {
+		if _, err := doRequest(r.client, method, r.url+path, body, headers...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -259,10 +256,7 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 	}
 	r.nthCallback(1)
 	metrics := r.admin("GET", "/metrics", "Accept", openMetrics).body
-	r.stop()
-	if err := receive(t, r.ended, "end of the server"); err != nil {
-		t.Fatal(err)
-	}
+	r.stopAndWait()
 	all := spans.all()
 	served := 0
 	for _, s := range all {
@@ -285,61 +279,25 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 	}
 }
 
-// Without tracing a caller's trace reaches the upstream, and the log. Of an invalid one nothing does.
-func TestTraceIsPassedOnWithoutTracing(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, newService())
-	b := newGateway(t, oneUpstream("v2", back.url))
-	q := newCall("legacy", "create")
-	for i, row := range []struct {
-		headers       []string
-		parent, state string
-	}{
-		{[]string{"Traceparent", callerParent, "Tracestate", "a=1,b=2"}, callerParent, "a=1,b=2"},
-		{nil, "", ""},
-		{[]string{"Traceparent", callerParent, "Traceparent", callerParent, "Tracestate", "a=1"}, "", ""},
-		{[]string{"Traceparent", callerParent + "\t", "Tracestate", "a=1\tb"}, callerParent, ""}, // net/http trims the end
-		{[]string{"Traceparent", "00-" + canaryKey, "Tracestate", "a=1"}, "", ""},
-	} {
-		b.post(q.path(), q.body(), row.headers...)
-		sent := back.received()[i].header
-		if got := sent.Values("Traceparent"); strings.Join(got, "|") != row.parent {
-			t.Errorf("%v: the upstream got %q", row.headers, got)
-		}
-		if got := sent.Values("Tracestate"); strings.Join(got, "|") != row.state {
-			t.Errorf("%v: the upstream got %q", row.headers, got)
-		}
-		line := fields(t, b.logs.Next(t))
-		if want := map[bool]any{true: callerTrace}[row.parent != ""]; line["trace_id"] != want {
-			t.Errorf("%v: the log has %v", row.headers, line)
-		}
-	}
-}
-
 // A reload turns tracing on. A reload with a mistake changes nothing.
 func TestReloadTurnsTracingOn(t *testing.T) {
 	t.Parallel()
 	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
 	off := *p.text.Load()
-	p.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
+	p.expect(newCall("legacy", "create"), 200, "0000")
 	on := off + fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url)
 	for text, status := range map[string]int{on + "x: 1\n": 400, on: 200} {
 		p.text.Store(&text)
 		if got := p.admin("POST", "/-/reload"); got.status != status {
 			t.Fatal(got.body)
 		}
-		p.send(newCall("legacy", "read")).check(t, "legacy", 200, "0000")
+		p.expect(newCall("legacy", "read"), 200, "0000")
 	}
 	p.text.Store(&off)
-	if got := p.admin("POST", "/-/reload"); got.status != 200 {
-		t.Fatal(got.body)
-	}
-	p.send(newCall("legacy", "destroy")).check(t, "legacy", 200, "0000")
-	p.stop()
-	if err := receive(t, p.ended, "end of the server"); err != nil {
-		t.Fatal(err)
-	}
+	p.mustPost("/-/reload")
+	p.expect(newCall("legacy", "destroy"), 200, "0000")
+	p.stopAndWait()
 	for _, s := range spans.all() {
 		if s.kind == "SERVER" && s.name != "POST /if/bill/read" {
 			t.Errorf("%+v", s)

@@ -82,16 +82,9 @@ func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 	b := newGateway(t, fewConnections(newBackend(t, g.holdCalls(newService())).url, "connections: 1, wait: 30s, timeout: 300ms"))
 	defer g.open()
 	read := newCall("v2", "read")
-	late := make(chan answer, 1)
-	go func() {
-		got, err := doRequest(b.client, http.MethodPost, b.url+read.path(), read.body())
-		if err != nil {
-			t.Error(err)
-		}
-		late <- got
-	}()
+	late := b.later(read)
 	receive(t, g.reached, "call at the upstream")
-	b.send(newCall("v2", "create")).check(t, "v2", http.StatusOK, "0000")
+	b.expect(newCall("v2", "create"), http.StatusOK, "0000")
 	receive(t, late, "answer").check(t, "v2", http.StatusGatewayTimeout, "ERROR")
 }
 
@@ -104,20 +97,13 @@ func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
 	defer g.open()
 	slow := newCall("v2", "read")
-	ended := make(chan answer, 1)
-	go func() {
-		got, err := doRequest(b.client, http.MethodPost, b.url+slow.path(), slow.body())
-		if err != nil {
-			t.Error(err)
-		}
-		ended <- got
-	}()
+	ended := b.later(slow)
 	receive(t, g.reached, "call at the upstream")
 	checkBusyRefusal(t, b.send(newCall("legacy", "read")), "legacy")
-	b.send(newCall("legacy", "read").with("apiKey", "another-partner-key")).check(t, "legacy", http.StatusOK, "BILL_003")
+	b.expect(newCall("legacy", "read").with("apiKey", "another-partner-key"), http.StatusOK, "BILL_003")
 	g.open()
 	receive(t, ended, "answer").check(t, "v2", http.StatusOK, "BILL_003")
-	b.send(newCall("legacy", "read")).check(t, "legacy", http.StatusOK, "BILL_003")
+	b.expect(newCall("legacy", "read"), http.StatusOK, "BILL_003")
 	if n := len(back.received()); n != 3 {
 		t.Errorf("%d calls at the upstream, want 3", n)
 	}
@@ -137,7 +123,7 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	}()
 	receive(t, g.reached, "call at the upstream")
 	checkBusyRefusal(t, b.post("/cash-receipt/read", `{}`), "v2")
-	b.send(newCall("legacy", "read")).check(t, "legacy", http.StatusOK, "BILL_003")
+	b.expect(newCall("legacy", "read"), http.StatusOK, "BILL_003")
 	g.open()
 	if err := receive(t, ended, "answer"); err != nil {
 		t.Error(err)
@@ -175,7 +161,7 @@ func TestHungHandshakesReleaseTheirConnections(t *testing.T) {
 	}()
 	b := newGateway(t, fewConnections("https://"+l.Addr().String(), fmt.Sprintf("connections: 2, partner_connections: 2, wait: 200ms, tls: {ca: %q}", roots)))
 	for _, op := range operations {
-		b.send(newCall("legacy", op)).check(t, "legacy", refused.status, refused.code)
+		b.expect(newCall("legacy", op), refused.status, refused.code)
 	}
 	b.checkMetrics(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
 	hang.Store(false)
@@ -194,9 +180,7 @@ func TestWaitingCallsAreCounted(t *testing.T) {
 	for range 3 {
 		calling.Go(func() {
 			q := newCall("v2", "read")
-			if _, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err != nil {
-				t.Error(err)
-			}
+			b.post(q.path(), q.body())
 		})
 	}
 	want := `billbridge_upstream_waiting{upstream="up"} 2`
