@@ -92,10 +92,16 @@ func (l *comparison) event(t *rapid.T) {
 			{Method: "OFFLINE_CARD", Months: 12},
 			{Method: "OFFLINE_CASH"},
 		}).Draw(t, "payment")
-		l.applyToBoth(t, func(s *sandbox.Service) error { return s.PayWith(at.key, at.text(), p) })
+		l.applyToBoth(t, func(s *sandbox.Service) error {
+			_, err := s.PayWith(at.key, at.text(), p)
+			return err
+		})
 	case "fail":
 		at := l.pickBill(t, "W")
-		l.applyToBoth(t, func(s *sandbox.Service) error { return s.Fail(at.key, at.text(), "PAYMENT_001") })
+		l.applyToBoth(t, func(s *sandbox.Service) error {
+			_, err := s.Fail(at.key, at.text(), "PAYMENT_001")
+			return err
+		})
 	case "networks":
 		code := rapid.SampledFrom([]string{"0000", "PAYMENT_002", "PAYMENT_004", "BILL_004"}).Draw(t, "code")
 		l.applyToBoth(t, func(s *sandbox.Service) error { return s.Networks(code, 1) })

@@ -9,12 +9,12 @@
 //	line.String("id", id)
 //	line.End()
 //
-// Lines of requests below WARN are collected and written together: when half of log.buffer is full, or log.flush after the first
-// of them. Every other line is written before the call that logs it returns, after all lines before it. So the lines are
-// in the order of the events, and a process that is killed loses only lines of requests below WARN.
+// Lines of requests below WARN are collected and written together: when half of log.buffer is full, or log.flush after
+// the first of them. Every other line is written before the call that logs it returns, after all lines before it. So
+// the lines are in the order of the events, and a process that is killed loses only lines of requests below WARN.
 //
-// While the destination does not take the lines, calls that log wait as soon as the buffer is full. If a write fails, its lines
-// are lost and counted, calls do not wait, and the log says how many were lost when it can be written again.
+// While the destination does not take the lines, calls that log wait as soon as the buffer is full. If a write fails,
+// its lines are lost and counted, calls do not wait, and the log says how many were lost when it can be written again.
 package accesslog
 
 import (
@@ -102,6 +102,7 @@ func Lost(l *slog.Logger) prometheus.Counter {
 
 func newLost() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "billbridge_log_lines_lost_total", Help: "Lines of the log that were lost because it could not be written.",
+		Name: "billbridge_log_lines_lost_total",
+		Help: "Lines of the log that were lost because it could not be written.",
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Limited returns a logger for what every call can repeat, such as an error of a store that is down. It writes a message at most once per
-// interval, with the count of its repetitions since the line before.
+// Limited returns a logger for what every call can repeat, such as an error of a store that is down. It writes a
+// message at most once per interval, with the count of its repetitions since the line before.
 func Limited(l *slog.Logger, every time.Duration) *slog.Logger {
 	return slog.New(&limited{Handler: l.Handler(), every: every})
 }

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// A Line is a line about a request. Its methods add a field; End adds the line to the log. After End it must not be used. Names
-// are constants with letters and _ only. In JSON a line is exactly as [slog.JSONHandler] writes it, with characters that are not
-// printable escaped.
+// A Line is a line about a request. Its methods add a field; End adds the line to the log. After End it must not be
+// used. Names are constants with letters and _ only. In JSON a line is exactly as [slog.JSONHandler] writes it, with
+// characters that are not printable escaped.
 type Line struct {
 	log   slog.Handler
 	at    time.Time
@@ -28,8 +28,8 @@ const message = "request"
 
 var lines = sync.Pool{New: func() any { return new(Line) }}
 
-// Start starts a line, or returns nil if the logger does not log the level. With a logger whose handler is not a [Handler], or
-// not JSON, the line is a record of log/slog.
+// Start starts a line, or returns nil if the logger does not log the level. With a logger whose handler is not a
+// [Handler], or not JSON, the line is a record of log/slog.
 func Start(l *slog.Logger, at time.Time, level slog.Level) *Line {
 	handler := l.Handler()
 	if !handler.Enabled(context.Background(), level) {
@@ -68,7 +68,8 @@ func (l *Line) Int(name string, value int) {
 	l.text = strconv.AppendInt(l.text, int64(value), 10)
 }
 
-// Float adds a number that is 0, or from 0.000001 to 1e21, negative or not. Other numbers have another format in log/slog.
+// Float adds a number that is 0, or from 0.000001 to 1e21, negative or not. Other numbers have another format in
+// log/slog.
 func (l *Line) Float(name string, value float64) {
 	if l.own == nil {
 		l.attrs = append(l.attrs, slog.Float64(name, value))
@@ -129,7 +130,8 @@ func appendQuoted(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// appendEscaped appends text with the escapes of JSON. A character that is not printable gets one, and invalid UTF-8 that of U+FFFD.
+// appendEscaped appends text with the escapes of JSON. A character that is not printable gets one, and invalid UTF-8
+// that of U+FFFD.
 func appendEscaped(dst []byte, text string) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRuneInString(text)

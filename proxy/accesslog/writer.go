@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A writer collects lines and writes several at once. It has two buffers, so that lines can be added during a write. Nothing
-// runs while they are empty.
+// A writer collects lines and writes several at once. It has two buffers, so that lines can be added during a write.
+// Nothing runs while they are empty.
 type writer struct {
 	out        io.Writer
 	reportLoss func(count int, err error) []byte // the line about lost lines
@@ -64,8 +64,8 @@ func (w *writer) setDelay(after time.Duration) {
 	w.flushLocked()
 }
 
-// add adds a line, and waits for a write if there is no room for it. If now is set or there is no buffer, it returns when the
-// line is written.
+// add adds a line, and waits for a write if there is no room for it. If now is set or there is no buffer, it returns
+// when the line is written.
 func (w *writer) add(line []byte, now bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,13 +1,13 @@
 // Package framing checks how requests are framed before net/http reads them. net/http takes a request with both
-// Content-Length and Transfer-Encoding and drops the length before a handler sees it; a proxy in front that counts by the length
-// then disagrees with the gateway about where the next request begins (requirements R09 and R11).
+// Content-Length and Transfer-Encoding and drops the length before a handler sees it; a proxy in front that counts by
+// the length then disagrees with the gateway about where the next request begins (requirements R09 and R11).
 //
 //	listener = framing.Listen(listener, framing.Options{Refused: count})
 //	err = server.Serve(listener)
 //
-// A connection of such a listener looks at the bytes of each head, chunk size and trailer on their way to net/http, and skips
-// bodies. When it finds one of the [Reasons], it passes on a line that net/http refuses in place of the rest: net/http answers
-// 400, after the answers to earlier requests, and closes the connection.
+// A connection of such a listener looks at the bytes of each head, chunk size and trailer on their way to net/http, and
+// skips bodies. When it finds one of the [Reasons], it passes on a line that net/http refuses in place of the rest:
+// net/http answers 400, after the answers to earlier requests, and closes the connection.
 package framing
 
 import (
@@ -19,7 +19,10 @@ import (
 )
 
 // Reasons are why a request is refused.
-var Reasons = []string{bareLF, bareCR, foldedLine, lengthAndEncoding, twoLengths, encodingIn10, otherEncoding, chunkSize, version, connect, malformedLine, longLine, notHTTP2}
+var Reasons = []string{
+	bareLF, bareCR, foldedLine, lengthAndEncoding, twoLengths, encodingIn10, otherEncoding, chunkSize, version, connect,
+	malformedLine, longLine, notHTTP2,
+}
 
 // The reasons, as the metric has them.
 const (
@@ -30,12 +33,12 @@ const (
 	twoLengths        = "two_lengths"         // Content-Length twice
 	encodingIn10      = "encoding_in_1.0"     // Transfer-Encoding in HTTP/1.0, which net/http ignores
 	otherEncoding     = "other_encoding"      // a Transfer-Encoding that is not chunked, once
-	chunkSize         = "chunk_size"          // a chunk size that is not hexadecimal digits alone, or a chunk that is longer
+	chunkSize         = "chunk_size"          // a size that is not only hexadecimal digits, or a chunk that is longer
 	version           = "version"             // neither HTTP/1.0 nor HTTP/1.1
 	connect           = "connect"             // the method CONNECT
 	malformedLine     = "malformed_line"      // no request line, no header, or a length that is not at most 18 digits
 	longLine          = "long_line"           // a line longer than any that net/http takes
-	notHTTP2          = "not_http2"           // HTTP/2 was agreed on, but the connection does not begin with its preface
+	notHTTP2          = "not_http2"           // HTTP/2 was agreed on, but its preface does not come first
 )
 
 // Options say how a listener checks its connections. Its functions are called concurrently.
@@ -43,24 +46,27 @@ type Options struct {
 	TLS     *tls.Config                        // nil: no TLS. NextProtos is set by Listen
 	Refused func(peer net.Addr, reason string) // is called once for a connection that is refused; nil: nothing is
 
-	// IdleAfter is how long a connection waits for its next request in a goroutine of the server, before it waits in one that needs less
-	// memory (see [Idle]). 0: it always waits in the server's.
+	// IdleAfter is how long a connection waits for its next request in a goroutine of the server, before it waits in
+	// one that needs less memory (see [Idle]). 0: it always waits in the server's.
 	IdleAfter time.Duration
 
-	// Admit says whether a connection may be opened; if not, it is closed at once. release is called when it has been closed.
-	// nil: all may.
+	// Admit says whether a connection may be opened; if not, it is closed at once. release is called when it has been
+	// closed. nil: all may.
 	Admit func(peer net.Addr) (release func(), ok bool)
 }
 
-// Listen returns a listener whose connections check the framing of HTTP/1. It serves TLS itself, where o.TLS is set, since the
-// bytes must be checked after they are decrypted: a server serves it with Serve, and must have UnencryptedHTTP2 among its
-// Protocols to serve HTTP/2.
+// Listen returns a listener whose connections check the framing of HTTP/1. It serves TLS itself, where o.TLS is set,
+// since the bytes must be checked after they are decrypted: a server serves it with Serve, and must have
+// UnencryptedHTTP2 among its Protocols to serve HTTP/2.
 func Listen(l net.Listener, o Options) net.Listener {
 	if o.TLS != nil {
 		o.TLS = o.TLS.Clone()
 		o.TLS.NextProtos = []string{"h2", "http/1.1"}
 	}
-	return &listener{Listener: l, options: o, accepted: make(chan accepted), closed: make(chan struct{}), idle: map[*conn]struct{}{}}
+	return &listener{
+		Listener: l, options: o,
+		accepted: make(chan accepted), closed: make(chan struct{}), idle: map[*conn]struct{}{},
+	}
 }
 
 type listener struct {
@@ -84,8 +90,8 @@ type accepted struct {
 	err  error
 }
 
-// Accept returns a new connection, or an idle one whose next request has begun. If a new connection has a TLS handshake, it is made by the
-// first Read or Write.
+// Accept returns a new connection, or an idle one whose next request has begun. If a new connection has a TLS
+// handshake, it is made by the first Read or Write.
 func (l *listener) Accept() (net.Conn, error) {
 	l.accepting.Do(func() { go l.acceptNew() })
 	a := <-l.accepted
@@ -95,7 +101,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // acceptNew accepts new connections, until an error after which a server accepts no more.
 func (l *listener) acceptNew() {
 	for {
-		raw, release, err := l.admitted()
+		raw, err := l.Listener.Accept()
 		if err != nil {
 			l.accepted <- accepted{err: err}
 			if temporary, ok := err.(interface{ Temporary() bool }); ok && temporary.Temporary() {
@@ -103,7 +109,16 @@ func (l *listener) acceptNew() {
 			}
 			return
 		}
-		c := l.newConn(raw, nil, sync.OnceFunc(release))
+		release := func() {}
+		if l.options.Admit != nil {
+			admitted, ok := l.options.Admit(raw.RemoteAddr())
+			if !ok {
+				_ = raw.Close()
+				continue
+			}
+			release = sync.OnceFunc(admitted)
+		}
+		c := l.newConn(raw, nil, release)
 		if l.options.TLS != nil {
 			c.tls = tls.Server(raw, l.options.TLS)
 			c.Conn = c.tls
@@ -114,23 +129,6 @@ func (l *listener) acceptNew() {
 
 func (l *listener) newConn(below net.Conn, tls *tls.Conn, release func()) *conn {
 	return &conn{Conn: below, tls: tls, listener: l, release: release}
-}
-
-// admitted is the next connection that may be opened.
-func (l *listener) admitted() (raw net.Conn, release func(), err error) {
-	for {
-		raw, err := l.Listener.Accept()
-		if err != nil {
-			return nil, nil, err
-		}
-		if l.options.Admit == nil {
-			return raw, func() {}, nil
-		}
-		if release, ok := l.options.Admit(raw.RemoteAddr()); ok {
-			return raw, release, nil
-		}
-		_ = raw.Close()
-	}
 }
 
 // conn is one connection. Like any connection it may be read and written by two goroutines.
@@ -150,8 +148,8 @@ type conn struct {
 	pending string // what is to be read after that
 }
 
-// malformed is what net/http reads in place of what is refused. Wherever it stands, in a head, a chunk size, a trailer or after a
-// chunk, it makes the request malformed: it has no line that ends a head before one that is no header.
+// malformed is what net/http reads in place of what is refused. Wherever it stands, in a head, a chunk size, a trailer
+// or after a chunk, it makes the request malformed: it has no line that ends a head before one that is no header.
 const malformed = "\x00\r\n\x00\r\n\r\n"
 
 // Read reads what the peer has sent, up to what is refused.
@@ -182,13 +180,15 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	c.ended, c.pending = true, malformed
 	if passed > 0 {
-		// malformed is read apart: during a request net/http looks for the next byte, and cancels the request if it finds the end.
+		// malformed is read apart: during a request net/http looks for the next byte, and cancels the request if it
+		// finds the end.
 		return passed, nil
 	}
 	return c.Read(p)
 }
 
-// scanPreface holds a connection on which HTTP/2 was agreed on to its preface: net/http would serve anything else as HTTP/1.
+// scanPreface holds a connection on which HTTP/2 was agreed on to its preface: net/http would serve anything else as
+// HTTP/1.
 func (c *conn) scanPreface(p []byte) (passed int, reason string) {
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	for i := 0; i < len(p) && c.preface < len(preface); i++ {
@@ -217,8 +217,9 @@ func (c *conn) CloseWrite() error {
 	return nil
 }
 
-// RequestRead reports whether net/http has all bytes of the request in progress, so that reading its body does not wait. It must be called by the
-// goroutine of the request, before that has read the body to its end. It is not for HTTP/2.
+// RequestRead reports whether net/http has all bytes of the request in progress, so that reading its body does not
+// wait. It must be called by the goroutine of the request, before that has read the body to its end. It is not for
+// HTTP/2.
 func (c *conn) RequestRead() bool { return !c.ended && c.scanner.betweenRequests() }
 
 // NetConn is the connection below, as that of [tls.Conn] is.

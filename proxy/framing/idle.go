@@ -14,15 +14,16 @@ import (
 type waiting struct {
 	step        waitingStep
 	until       time.Time   // the idle timeout of the server; zero if it has none
-	endReported atomic.Bool // the server got an end of the connection, which is still open: its Close hands the connection over
+	endReported atomic.Bool // the server got an end, but the connection is open: Close hands it over
 	handedOver  atomic.Bool // another conn has the connection: Close of this one has no effect
 
 	first    [1]byte // of the request that has ended the wait
 	hasFirst bool
 }
 
-// A waitingStep is how far net/http has begun to wait. It calls the hook for http.StateIdle, then SetReadDeadline with its idle timeout, then
-// Read. If the next request is already in its buffer, it goes on without this Read, and sets the deadline of a header.
+// A waitingStep is how far net/http has begun to wait. It calls the hook for http.StateIdle, then SetReadDeadline with
+// its idle timeout, then Read. If the next request is already in its buffer, it goes on without this Read, and sets the
+// deadline of a header.
 type waitingStep uint8
 
 const (
@@ -31,11 +32,12 @@ const (
 	deadlineSet             // the next Read waits for a request
 )
 
-// Idle informs a connection of a listener that its server waits for the next request, as http.Server reports with http.StateIdle.
+// Idle informs a connection of a listener that its server waits for the next request, as http.Server reports with
+// http.StateIdle.
 //
-// net/http holds a goroutine and two buffers for an idle connection, about 18 KiB. After Options.IdleAfter the connection reports to
-// net/http that the client has closed it, so that net/http releases all this, and waits in a small goroutine. When the first byte of a request
-// arrives, Accept returns the connection once more.
+// net/http holds a goroutine and two buffers for an idle connection, about 18 KiB. After Options.IdleAfter the
+// connection reports to net/http that the client has closed it, so that net/http releases all this, and waits in a
+// small goroutine. When the first byte of a request arrives, Accept returns the connection once more.
 func Idle(c net.Conn) {
 	if c, ok := c.(*conn); ok && !c.http2 && c.listener.options.IdleAfter > 0 {
 		c.waiting.step = idleCalled
@@ -48,7 +50,8 @@ func Resumed(c net.Conn) bool {
 	return ok && resumed.waiting.hasFirst
 }
 
-// SetReadDeadline sets the deadline of Read. The idle timeout of the server also holds while the connection waits without it.
+// SetReadDeadline sets the deadline of Read. The idle timeout of the server also holds while the connection waits
+// without it.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	w := &c.waiting
 	switch {
@@ -87,8 +90,8 @@ func (c *conn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// startIdle hands the connection over to a conn that waits for the next request without the server, if endReported is set. Only one call does
-// so.
+// startIdle hands the connection over to a conn that waits for the next request without the server, if endReported is
+// set. Only one call does so.
 func (c *conn) startIdle() bool {
 	if !c.waiting.endReported.CompareAndSwap(true, false) {
 		return false
@@ -142,8 +145,8 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// countIdle counts a connection that has released its memory. When they are many, the memory is returned to the system: Go would keep it for
-// minutes. The lock must be held.
+// countIdle counts a connection that has released its memory. When they are many, the memory is returned to the system:
+// Go would keep it for minutes. The lock must be held.
 func (l *listener) countIdle() {
 	const many, delay = 1000, 10 * time.Second
 	if l.wentIdle++; l.wentIdle < many || l.freeing {

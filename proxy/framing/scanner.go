@@ -2,11 +2,12 @@ package framing
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 )
 
-// A scanner follows the requests of one connection and finds what is framed ambiguously. It reads each byte of a head, a chunk
-// size and a trailer once, and counts those of a body.
+// A scanner follows the requests of one connection and finds what is framed ambiguously. It reads each byte of a head,
+// a chunk size and a trailer once, and counts those of a body.
 type scanner struct {
 	state   state
 	line    []byte // the beginning of a line, of which the rest has not come
@@ -33,7 +34,8 @@ const (
 // lineAtMost is more than net/http takes of a head, so that it has answered before.
 const lineAtMost = 80 << 10
 
-// scan looks at the next bytes of the connection. passed is how many of them may be passed on, all of them if reason is "".
+// scan looks at the next bytes of the connection. passed is how many of them may be passed on, all of them if reason is
+// "".
 func (s *scanner) scan(p []byte) (passed int, reason string) {
 	for i := 0; i < len(p); {
 		switch s.state {
@@ -143,15 +145,9 @@ func (s *scanner) header(line []byte) (reason string) {
 }
 
 func (s *scanner) contentLength(value []byte) (reason string) {
-	if len(value) == 0 || len(value) > 18 {
+	length, err := strconv.ParseUint(string(value), 10, 64) // accepts digits only
+	if err != nil || len(value) > 18 {
 		return malformedLine
-	}
-	var length uint64
-	for _, c := range value {
-		if c < '0' || c > '9' {
-			return malformedLine
-		}
-		length = 10*length + uint64(c-'0')
 	}
 	switch {
 	case s.chunked:
@@ -190,20 +186,11 @@ func (s *scanner) endHead() {
 
 func (s *scanner) chunkSize(line []byte) (reason string) {
 	size, _, _ := bytes.Cut(line, []byte(";"))
-	if len(size) == 0 || len(size) > 15 {
+	left, err := strconv.ParseUint(string(size), 16, 64) // accepts hexadecimal digits only
+	if err != nil || len(size) > 15 {
 		return chunkSize
 	}
-	s.left = 0
-	for _, c := range size {
-		switch {
-		case c >= '0' && c <= '9':
-			s.left = 16*s.left + uint64(c-'0')
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			s.left = 16*s.left + uint64(c|0x20-'a') + 10
-		default:
-			return chunkSize
-		}
-	}
+	s.left = left
 	s.state = chunk
 	if s.left == 0 {
 		s.state = trailerLine

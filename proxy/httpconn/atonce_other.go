@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// atOnce returns a function that reads what has arrived, and waits for at most a millisecond. If that is nothing, its error is errNothingYet.
+// atOnce returns a function that reads what has arrived, and waits for at most a millisecond. If that is nothing, its
+// error is errNothingYet.
 func atOnce(c net.Conn) func(p []byte) (int, error) {
 	return func(p []byte) (int, error) {
 		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// atOnce returns a function that reads what has arrived, without waiting. If that is nothing, its error is errNothingYet.
+// atOnce returns a function that reads what has arrived, without waiting. If that is nothing, its error is
+// errNothingYet.
 func atOnce(c net.Conn) func(p []byte) (int, error) {
 	var raw syscall.RawConn
 	if c, ok := c.(syscall.Conn); ok {

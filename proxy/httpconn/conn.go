@@ -19,10 +19,11 @@ const (
 	maxHead = 64 << 10
 	// maxInterim limits the number of interim replies.
 	maxInterim = 5
-	// oneWrite is the largest request that is written by the goroutine of the call. A larger one may not fit into the buffer of the socket,
-	// and a server may answer before it has read it.
+	// oneWrite is the largest request that is written by the goroutine of the call. A larger one may not fit into the
+	// buffer of the socket, and a server may answer before it has read it.
 	oneWrite = 16 << 10
-	// unwatched is how long a call waits before its context is watched. Most calls end sooner, and need not be registered with it.
+	// unwatched is how long a call waits before its context is watched. Most calls end sooner, and need not be
+	// registered with it.
 	unwatched = 50 * time.Millisecond
 )
 
@@ -79,8 +80,8 @@ var past = time.Unix(1, 0)
 // Sent reports whether a byte of the last call may have left. While a large request is being written it is true.
 func (c *Conn) Sent() bool { return c.writing != nil || c.socket.sent.Load() }
 
-// Begin prepares the connection for a call that begins now and must end until a time, with the last byte of its reply. After that, and within
-// 50 ms after the end of ctx, the call fails with [ErrTimeout].
+// Begin prepares the connection for a call that begins now and must end until a time, with the last byte of its reply.
+// After that, and within 50 ms after the end of ctx, the call fails with [ErrTimeout].
 func (c *Conn) Begin(ctx context.Context, now, until time.Time) {
 	c.ctx, c.until, c.unwatch = nil, until, nil
 	if ctx.Done() != nil {
@@ -112,11 +113,12 @@ func (c *Conn) setDeadline(at time.Time) {
 // abort makes the call fail at once with [ErrTimeout].
 func (c *Conn) abort() { _ = c.net.SetDeadline(past) }
 
-// RoundTrip sends a request and returns its reply, whose body must be read before Release. head is the request line and the header, with
-// the length of body and the empty line. If head was appended to Buffer, it is not copied. The request is sent in one write if it is small.
+// RoundTrip sends a request and returns its reply, whose body must be read before Release. head is the request line and
+// the header, with the length of body and the empty line. If head was appended to Buffer, it is not copied. The request
+// is sent in one write if it is small.
 //
-// Interim replies are skipped, except for 101, which is returned. If the request cannot be written whole but the server has replied, that is
-// no error. After an error nothing reads body any more.
+// Interim replies are skipped, except for 101, which is returned. If the request cannot be written whole but the server
+// has replied, that is no error. After an error nothing reads body any more.
 func (c *Conn) RoundTrip(head, body []byte) (Reply, error) {
 	var failed error // of a write
 	if len(head)+len(body) <= oneWrite {
@@ -172,7 +174,8 @@ func (c *Conn) readHead() (Reply, error) {
 	return Reply{}, errInterim
 }
 
-// cause returns the error of the connection that has led to err: net/http reports a read that fails in a header or a trailer as malformed.
+// cause returns the error of the connection that has led to err: net/http reports a read that fails in a header or a
+// trailer as malformed.
 func (c *Conn) cause(err error) error {
 	if c.failed != nil && err != io.EOF {
 		return c.failed
@@ -180,7 +183,8 @@ func (c *Conn) cause(err error) error {
 	return err
 }
 
-// endWrite waits for the end of a large write, and ends it if it is still in progress. It returns false if the request was not written whole.
+// endWrite waits for the end of a large write, and ends it if it is still in progress. It returns false if the request
+// was not written whole.
 func (c *Conn) endWrite() (whole bool) {
 	if c.writing == nil {
 		return true
@@ -196,8 +200,9 @@ func (c *Conn) endWrite() (whole bool) {
 	return err == nil
 }
 
-// Release ends the use of the connection. The connection is kept for the next call if the request was written whole, the reply was read to its
-// end, nothing followed it, no read failed (reader would return that error to the next call) and the server does not close it; else it is closed.
+// Release ends the use of the connection. The connection is kept for the next call if the request was written whole,
+// the reply was read to its end, nothing followed it, no read failed (reader would return that error to the next call)
+// and the server does not close it; else it is closed.
 func (c *Conn) Release() {
 	if c.endWrite() && c.endWatch() && c.keep && c.body.ended && c.failed == nil && c.reader.Buffered() == 0 {
 		c.keep = false
@@ -207,7 +212,8 @@ func (c *Conn) Release() {
 	c.Close()
 }
 
-// Close closes the connection at once. TLS would first send an alert, and wait up to 5 s for a server that does not read.
+// Close closes the connection at once. TLS would first send an alert, and wait up to 5 s for a server that does not
+// read.
 func (c *Conn) Close() {
 	c.keep = false
 	_ = c.socket.Close()
@@ -222,8 +228,8 @@ func (c *Conn) endWatch() bool {
 	return inTime
 }
 
-// usable reports whether an idle connection can take a call: it is not idle for too long, and the server has neither closed it nor
-// sent anything.
+// usable reports whether an idle connection can take a call: it is not idle for too long, and the server has neither
+// closed it nor sent anything.
 func (c *Conn) usable() bool {
 	now := time.Now()
 	if now.Sub(c.idleSince) >= IdleTimeout {
@@ -290,7 +296,7 @@ type socket struct {
 	net.Conn
 	read   func(p []byte) (int, error) // reads without waiting
 	watch  func() bool                 // is called at a deadline; it returns true if there is a later one
-	sent   atomic.Bool                 // a byte was written since this was set to false; a large request is written by its own goroutine
+	sent   atomic.Bool                 // a byte was written since this was set to false
 	atOnce bool                        // Read does not wait
 	tls    bool
 	record record // of TLS, the last one that was read
@@ -323,7 +329,8 @@ func (s *socket) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// A record is a TLS record of which a part has been read. crypto/tls does not show such a part, which can be the beginning of another reply.
+// A record is a TLS record of which a part has been read. crypto/tls does not show such a part, which can be the
+// beginning of another reply.
 type record struct {
 	header [5]byte
 	have   int // bytes of the header

@@ -1,5 +1,6 @@
-// Package httpconn makes HTTP/1.1 calls over connections that each belong to one goroutine at a time: the one that makes the call. Only a large
-// request is written by another goroutine, which ends before the call does. Nothing is ever sent a second time.
+// Package httpconn makes HTTP/1.1 calls over connections that each belong to one goroutine at a time: the one that
+// makes the call. Only a large request is written by another goroutine, which ends before the call does. Nothing is
+// ever sent a second time.
 //
 //	conn := pool.Idle()
 //	if conn == nil {
@@ -18,18 +19,20 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
 
-// IdleTimeout is how long a connection waits for its next call. It is shorter than that of common servers (5 s in Node and Apache): a
-// write on a connection that the server is just closing would have an unknown outcome.
+// IdleTimeout is how long a connection waits for its next call. It is shorter than that of common servers (5 s in Node
+// and Apache): a write on a connection that the server is just closing would have an unknown outcome.
 const IdleTimeout = 4 * time.Second
 
-// A Pool opens connections to one server, and keeps those that are idle. It does not limit their number: it holds as many connections as
-// there were calls at the same time. It is safe for concurrent use.
+// A Pool opens connections to one server, and keeps those that are idle. It does not limit their number: it holds as
+// many connections as there were calls at the same time. It is safe for concurrent use.
 type Pool struct {
-	// Dial opens a TCP connection, as [net.Dialer.DialContext] does, which looks up the name each time. If nil, a zero dialer is used.
+	// Dial opens a TCP connection, as [net.Dialer.DialContext] does, which looks up the name each time. If nil, a zero
+	// dialer is used.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Address is HOST:PORT of the server.
 	Address string
@@ -61,8 +64,7 @@ func (p *Pool) pop() *Conn {
 		return nil
 	}
 	c := p.idle[last]
-	p.idle[last] = nil
-	p.idle = p.idle[:last]
+	p.idle = slices.Delete(p.idle, last, last+1)
 	c.reused = true
 	return c
 }
@@ -117,8 +119,7 @@ func (p *Pool) closeOld() {
 		_ = p.idle[old].net.Close()
 		old++
 	}
-	p.idle = append(p.idle[:0], p.idle[old:]...)
-	clear(p.idle[len(p.idle):cap(p.idle)])
+	p.idle = slices.Delete(p.idle, 0, old)
 	if len(p.idle) > 0 {
 		p.reapAfter(IdleTimeout - time.Since(p.idle[0].idleSince))
 	}

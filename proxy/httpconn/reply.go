@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 )
+
+var crlf = []byte("\r\n")
 
 // A Reply is the reply to a call, without interim replies. Header fields that this package does not need are left out.
 type Reply struct {
@@ -29,37 +32,38 @@ func replyOf(r *http.Response) Reply {
 	return reply
 }
 
-// parseHead parses the head of a usual reply at the beginning of b: complete, with a body of a given length, on a connection that stays open. It
-// returns the length of the head. It leaves any other reply to net/http: then n is 0, whether the reply is valid or not. It allocates only the
-// values that differ from those of last, an earlier reply of the same server.
+// parseHead parses the head of a usual reply at the beginning of b: complete, with a body of a given length, on a
+// connection that stays open. It returns the length of the head. It leaves any other reply to net/http: then n is 0,
+// whether the reply is valid or not. It allocates only the values that differ from those of last, an earlier reply of
+// the same server.
 func parseHead(b []byte, last *Reply) (reply Reply, n int) {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
 		return Reply{}, 0
 	}
-	line, rest := cutLine(b[:end])
+	line, rest, _ := bytes.Cut(b[:end], crlf)
 	if reply.Status = usualStatus(line); reply.Status == 0 {
 		return Reply{}, 0
 	}
 	reply.Length = -1
 	for len(rest) > 0 {
-		line, rest = cutLine(rest)
+		line, rest, _ = bytes.Cut(rest, crlf)
 		name, value, ok := cutField(line)
 		if !ok {
 			return Reply{}, 0
 		}
 		switch {
-		case isName(name, "content-length"):
+		case strings.EqualFold(string(name), "content-length"):
 			ok = reply.Length < 0 && parseLength(value, &reply.Length)
-		case isName(name, "content-type"):
+		case strings.EqualFold(string(name), "content-type"):
 			ok = setOnce(&reply.ContentType, value, last.ContentType)
-		case isName(name, "content-encoding"):
+		case strings.EqualFold(string(name), "content-encoding"):
 			ok = setOnce(&reply.ContentEncoding, value, last.ContentEncoding)
-		case isName(name, "retry-after"):
+		case strings.EqualFold(string(name), "retry-after"):
 			ok = setOnce(&reply.RetryAfter, value, last.RetryAfter)
-		case isName(name, "connection"):
+		case strings.EqualFold(string(name), "connection"):
 			ok = strings.EqualFold(string(value), "keep-alive")
-		case isName(name, "transfer-encoding"), isName(name, "trailer"):
+		case strings.EqualFold(string(name), "transfer-encoding"), strings.EqualFold(string(name), "trailer"):
 			ok = false
 		}
 		if !ok {
@@ -75,26 +79,15 @@ func parseHead(b []byte, last *Reply) (reply Reply, n int) {
 // usualStatus returns the status of a reply of HTTP/1.1 that may have a body, or 0.
 func usualStatus(line []byte) int {
 	const version = "HTTP/1.1 "
-	if len(line) < len(version)+4 || string(line[:len(version)]) != version || line[len(version)+3] != ' ' || !isText(line) {
+	rest, ok := bytes.CutPrefix(line, []byte(version))
+	if !ok || len(rest) < 4 || rest[3] != ' ' || !isText(line) {
 		return 0
 	}
-	status := 0
-	for _, c := range line[len(version) : len(version)+3] {
-		if c < '0' || c > '9' {
-			return 0
-		}
-		status = 10*status + int(c-'0')
-	}
-	if status < 200 || status == http.StatusNoContent || status == http.StatusNotModified {
+	status, err := strconv.Atoi(string(rest[:3])) // with a sign it is below 200
+	if err != nil || status < 200 || status == http.StatusNoContent || status == http.StatusNotModified {
 		return 0
 	}
 	return status
-}
-
-// cutLine returns the first line, without its end, and what follows.
-func cutLine(b []byte) (line, rest []byte) {
-	line, rest, _ = bytes.Cut(b, []byte("\r\n"))
-	return line, rest
 }
 
 // cutField returns the name and the value of a header line.
@@ -121,31 +114,10 @@ func isText(b []byte) bool {
 	return true
 }
 
-// isName reports whether the name of a header field is that in lower case. Letters, digits and - are all that name has.
-func isName(name []byte, lower string) bool {
-	if len(name) != len(lower) {
-		return false
-	}
-	for i, c := range name {
-		if c|' ' != lower[i] {
-			return false
-		}
-	}
-	return true
-}
-
 func parseLength(value []byte, n *int64) bool {
-	if len(value) == 0 || len(value) > 18 {
-		return false
-	}
-	*n = 0
-	for _, c := range value {
-		if c < '0' || c > '9' {
-			return false
-		}
-		*n = 10**n + int64(c-'0')
-	}
-	return true
+	length, err := strconv.ParseUint(string(value), 10, 64) // accepts digits only
+	*n = int64(length)
+	return err == nil && len(value) <= 18
 }
 
 // setOnce sets a value that is not set yet. It uses last if that is equal, which saves an allocation.

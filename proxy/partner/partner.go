@@ -1,5 +1,5 @@
-// Package partner names partners. A partner's key is a secret that is stored, logged and shown nowhere: the SHA-256 of the key
-// stands for the partner.
+// Package partner names partners. A partner's key is a secret that is stored, logged and shown nowhere: the SHA-256 of
+// the key stands for the partner.
 //
 //	id := partner.Of(key)             // in the store and in memory
 //	log.Info("…", "partner", id.Short()) // for people
@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// An ID is the SHA-256 of a partner's key in 64 lower-case hex digits, or the first digits of it, at least 12: operators see the
-// first 12, and must type at least 12. The type does not guarantee either: see IsFull and IsPrefix. "" is no partner.
+// An ID is the SHA-256 of a partner's key in 64 lower-case hex digits, or the first digits of it, at least 12:
+// operators see the first 12, and must type at least 12. The type does not guarantee either: see IsFull and IsPrefix.
+// "" is no partner.
 type ID string
 
 const (
@@ -33,8 +34,8 @@ func ShortOf(key string) string {
 	return hex.EncodeToString(sum[:shortLength/2])
 }
 
-// Parse reads an ID as an operator types it: full, or at least the first 12 digits. If ok is false, the text must not be repeated in
-// an answer or a log: it may be a key.
+// Parse reads an ID as an operator types it: full, or at least the first 12 digits. If ok is false, the text must not
+// be repeated in an answer or a log: it may be a key.
 func Parse(text string) (id ID, ok bool) {
 	id = ID(text)
 	return id, len(id) <= fullLength && id.IsPrefix()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,13 +42,16 @@ func stamp(t time.Time) string { return t.In(seoul).Format(stampLayout) }
 var goodKey = regexp.MustCompile(`^[!-~]{1,32}$`)
 
 // check makes the checks that the operations share, and finds the partner ("Authentication", 4 and 5).
-func (t *tables) check(c *call) result {
-	ofBill := strings.HasPrefix(c.op, "bill.")
-	ofMapping := c.op == opRegister || c.op == opMapMerchant
-	p := t.byKey[c.Partner]
-	c.partner = p
+func (s *Service) check(t *tables, c *call) error {
+	onBill := strings.HasPrefix(c.op.name, "bill.")
+	at := slices.IndexFunc(s.opt.Partners, func(p Partner) bool { return p.Key == c.Partner })
+	if at >= 0 {
+		c.partner = &s.opt.Partners[at]
+	}
+	p := c.partner
 	switch {
-	case ofMapping && c.wrongType == "" && (c.Partner == "" || c.Member == "" || c.Merchant == ""):
+	case (c.op.name == opRegister || c.op.name == opMapMerchant) && c.wrongType == "" &&
+		(c.Partner == "" || c.Member == "" || c.Merchant == ""):
 		return refuse(codeMappingMissing) // also for a missing key
 	case !goodKey.MatchString(c.Partner):
 		return refuse(codeBadKey)
@@ -57,30 +61,30 @@ func (t *tables) check(c *call) result {
 		return refuse(codeNoPartner)
 	case p.NoContract:
 		return refuse(codeNoContract)
-	case ofBill && p.NoBilling:
+	case onBill && p.NoBilling:
 		return refuse(codeNotGranted)
-	case !ofBill && p.NotLinked:
+	case !onBill && p.NotLinked:
 		return refuse(codeNotLinked)
 	case c.wrongType != "":
-		return refuseField(codeInvalid, c.wrongType)
-	case !ofBill && c.op != opStatus:
-		return succeeded
+		return refusal{codeInvalid, c.wrongType}
+	case !onBill && c.op.name != opStatus:
+		return nil
 	case c.Member == "" || utf8.RuneCountInString(c.Member) > maxMerchant:
-		return refuseField(codeInvalid, "member")
+		return refusal{codeInvalid, "member"}
 	case c.Merchant == "" || utf8.RuneCountInString(c.Merchant) > maxMerchant:
-		return refuseField(codeInvalid, "merchant")
-	case ofBill && !t.allowsMerchant(p, c.Member, c.Merchant):
+		return refusal{codeInvalid, "merchant"}
+	case onBill && !t.allowsMerchant(p, c.Member, c.Merchant):
 		return refuse(codeUnknownKey)
-	case ofBill && c.ID == "":
+	case onBill && c.ID == "":
 		return c.invalid("billId")
 	}
-	return succeeded
+	return nil
 }
 
 // create creates a bill in state W ("Bill creation input").
-func (s *Service) create(t *tables, c *call) result {
-	if res := s.checkInput(c, t.now); res.code != codeSuccess {
-		return res
+func (s *Service) create(t *tables, c *call) error {
+	if err := s.checkInput(c, t.now); err != nil {
+		return err
 	}
 	switch {
 	case c.SendType == sendTalk && c.partner.NoTalk:
@@ -88,24 +92,25 @@ func (s *Service) create(t *tables, c *call) result {
 	case c.SendType == sendURL && c.partner.NoURL:
 		return refuse(codeNoURL)
 	case t.Bills.get(c.Bill.key()) != nil,
-		s.opt.GlobalBillIDs && len(t.billsByID[c.ID]) > 0:
+		s.opt.GlobalBillIDs && slices.ContainsFunc(t.Bills.order, func(k billKey) bool { return k.id == c.ID }):
 		return refuse(codeDuplicate)
 	}
-	b := c.Bill
+	c.found = c.Bill
+	b := &c.found
 	b.Form, b.State, b.Created = string(c.form), stateUnpaid, t.now
-	b.ShortURL = c.base + payPath + t.token("bill", b.Partner, b.ID)
+	b.ShortURL = c.base + payPath + s.token("bill", b.Partner, b.ID)
 	if c.SendType == sendTalk {
 		if !t.takePoint(c.partner) {
 			return refuse(codeNoPoints)
 		}
 		b.Messages = 1
 	}
-	t.Bills.put(b)
-	return result{code: codeSuccess, bill: b}
+	t.Bills.put(*b)
+	return nil
 }
 
 // checkInput checks what depends on the input of a create and the time only.
-func (s *Service) checkInput(c *call, now time.Time) result {
+func (s *Service) checkInput(c *call, now time.Time) error {
 	switch {
 	case utf8.RuneCountInString(c.ID) > maxBillID:
 		return refuse(codeLongID)
@@ -122,8 +127,8 @@ func (s *Service) checkInput(c *call, now time.Time) result {
 	case c.CallbackURL != "" && !s.validCallbackURL(c.CallbackURL):
 		return c.invalid("callbackUrl")
 	}
-	if res := s.checkHash(c); res.code != codeSuccess {
-		return res
+	if err := s.checkHash(c); err != nil {
+		return err
 	}
 	switch {
 	case below(c.Price, minAmount):
@@ -131,11 +136,11 @@ func (s *Service) checkInput(c *call, now time.Time) result {
 	case s.opt.Environment == Development && below(c.Price, minAmountTest):
 		return refuse(codeBelowDevelopment)
 	}
-	return succeeded
+	return nil
 }
 
 // checkHash checks the hash of a call. The phone is that of the call, not of the bill: only a create has one.
-func (s *Service) checkHash(c *call) result {
+func (s *Service) checkHash(c *call) error {
 	if c.hash == "" {
 		return c.invalid("hash")
 	}
@@ -143,7 +148,7 @@ func (s *Service) checkHash(c *call) result {
 	if subtle.ConstantTimeCompare([]byte(c.hash), []byte(want)) != 1 {
 		return refuse(codeBadHash)
 	}
-	return succeeded
+	return nil
 }
 
 // billIDs match the bill ids that the rules accept, besides their limit.
@@ -174,96 +179,87 @@ func webURL(address string) *url.URL {
 	return u
 }
 
-// findBill returns the bill that a call names, in any state, or BILL_003.
-func (s *Service) findBill(t *tables, c *call) result {
+// findBill finds the bill that a call names, in any state, or refuses with BILL_003.
+func (s *Service) findBill(t *tables, c *call) error {
 	b := t.Bills.get(c.Bill.key())
 	if b == nil || !s.opt.AnyMerchant && (b.Member != c.Member || b.Merchant != c.Merchant) {
 		return refuse(codeNotFound)
 	}
-	return result{code: codeSuccess, bill: *b}
+	c.found = *b
+	return nil
 }
 
 // resend sends the message of an unpaid bill again.
-func (s *Service) resend(t *tables, c *call) result {
-	res := s.findBill(t, c)
+func (s *Service) resend(t *tables, c *call) error {
+	err := s.findBill(t, c)
 	switch {
-	case res.code != codeSuccess:
-		return res
-	case res.bill.State != stateUnpaid:
+	case err != nil:
+		return err
+	case c.found.State != stateUnpaid:
 		return refuse(codeNotSendable)
 	case !t.takePoint(c.partner):
 		return refuse(codeNoPoints)
 	}
-	res.bill.Messages++
-	t.Bills.put(res.bill)
-	return res
+	c.found.Messages++
+	t.Bills.put(c.found)
+	return nil
 }
 
 // destroy changes the state from W to D.
-func (s *Service) destroy(t *tables, c *call) result {
-	return s.end(t, c, stateUnpaid, s.opt.DestroyRefused, func(b *Bill) (declined string) {
-		b.State = stateDestroyed
-		return ""
-	})
+func (s *Service) destroy(t *tables, c *call) error {
+	return s.end(t, c, stateUnpaid, stateDestroyed, s.opt.DestroyRefused)
 }
 
 // cancel changes the state from F to C, unless a card network declines.
-func (s *Service) cancel(t *tables, c *call) result {
-	return s.end(t, c, statePaid, codeNotCancellable, func(b *Bill) (declined string) {
-		if declined = s.network(true, b.Approval.Method); declined == "" {
-			b.State = stateCancelled
-			b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: c.cancelNote}
-		}
-		return declined
-	})
+func (s *Service) cancel(t *tables, c *call) error {
+	return s.end(t, c, statePaid, stateCancelled, codeNotCancellable)
 }
 
-// end changes a bill that is in one state, if the call is signed and the price is the whole amount.
-func (s *Service) end(t *tables, c *call, from, refused string, change func(*Bill) (declined string)) result {
+// end changes the state of a bill, if the call is signed and the price is the whole amount. The bill of another state
+// is refused with a code.
+func (s *Service) end(t *tables, c *call, from, to, refused string) error {
 	if !isDigits(c.Price) {
 		return c.invalid("price")
 	}
-	if res := s.checkHash(c); res.code != codeSuccess {
-		return res
+	if err := s.checkHash(c); err != nil {
+		return err
 	}
-	res := s.findBill(t, c)
-	switch b := res.bill; {
-	case res.code != codeSuccess:
-		return res
+	err := s.findBill(t, c)
+	b := &c.found
+	switch {
+	case err != nil:
+		return err
 	case b.State != from:
 		return refuse(refused)
 	case trimZeros(b.Price) != trimZeros(c.Price):
-		return refuseField(s.opt.WrongAmount, c.path("price"))
+		return refusal{s.opt.WrongAmount, c.path("price")}
 	}
-	if declined := change(&res.bill); declined != "" {
-		return refuse(declined)
+	if to == stateCancelled {
+		if declined := t.network(true, b.Approval.Method); declined != "" {
+			return refuse(declined)
+		}
+		b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: c.cancelNote}
 	}
-	t.Bills.put(res.bill)
+	b.State = to
+	t.Bills.put(*b)
 	if s.opt.CallbackCancelDestroy {
-		s.notify(t, &res.bill)
+		s.notify(t, b)
 	}
-	return res
+	return nil
 }
 
 // token returns the name of a page in a URL. It is the same in every run, and does not reveal the key. With a control
 // token only who knows that can compute it.
-func (t *tables) token(kind string, parts ...string) string {
+func (st *store) token(kind string, parts ...string) string {
 	sum := sha256.New()
-	if t.controlToken != "" {
-		sum = hmac.New(sha256.New, []byte(t.controlToken))
+	if key := st.opt.ControlToken; key != "" {
+		sum = hmac.New(sha256.New, []byte(key))
 	}
 	_, _ = io.WriteString(sum, kind+"\x00"+strings.Join(parts, "\x00")) // a hash takes everything
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func isDate(s string) bool {
 	_, err := time.Parse(dateLayout, s)

@@ -191,23 +191,6 @@ func TestBrowserCannotPayTwice(t *testing.T) {
 	}
 }
 
-func TestBrowserSeesAnExpiredBill(t *testing.T) {
-	t.Parallel()
-	p := newPhone(t)
-	r := start(t, sandbox.Options{})
-	page := r.issue(newCall("v2", "create"))
-	if err := r.SetClock(noon.AddDate(0, 1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	p.open(page)
-	p.picture("bill-expired")
-	if text := p.text("main"); p.shows("form") || !strings.Contains(text, "납부 기한이 지나") {
-		t.Errorf("the page shows %q", text)
-	}
-	p.open(r.url + "/b/none")
-	p.picture("no-page")
-}
-
 func TestBrowserSignsUp(t *testing.T) {
 	t.Parallel()
 	p := newPhone(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,10 +56,8 @@ type Attempt struct {
 // notify adds the callback of a bill's new state, if there is an address: the bill's own, in the form of the bill;
 // else that of the merchant's registration, in v2. The body has the fields of a read at the top level.
 func (s *Service) notify(t *tables, b *Bill) {
-	c := Callback{
-		Partner: b.Partner, BillID: b.ID, BillState: b.State, Form: b.Form, URL: b.CallbackURL,
-		State: callbackWaiting, Made: t.now, Next: t.now, Attempts: []Attempt{},
-	}
+	c := Callback{Partner: b.Partner, BillID: b.ID, BillState: b.State, Form: b.Form, URL: b.CallbackURL}
+	c.schedule(t.now)
 	if c.URL == "" {
 		m := t.Mappings.get(mappingKey{b.Partner, b.Member, b.Merchant})
 		if m == nil || m.CallbackURL == "" {
@@ -73,58 +72,57 @@ func (s *Service) notify(t *tables, b *Bill) {
 
 // Callbacks returns every callback, in the order they were made.
 func (s *Service) Callbacks() (list []Callback) {
-	s.store.view(func(t *tables) { list = t.Callbacks.all() })
+	s.view(func(t *tables) { list = t.Callbacks.all() })
 	return list
 }
 
 // Notify sends the callbacks of a bill again, also delivered ones, with all attempts.
 func (s *Service) Notify(partnerKey, billID string) error {
-	err := s.store.update(func(t *tables) error {
+	err := s.update(func(t *tables) error {
 		b, err := t.lookUp(partnerKey, billID)
 		if err != nil {
 			return err
 		}
 		found := false
-		for _, billState := range []string{statePaid, stateCancelled, stateDestroyed} {
-			existing := t.Callbacks.get(callbackKey{b.Partner, b.ID, billState})
-			if existing == nil {
-				continue
+		for _, state := range []string{statePaid, stateCancelled, stateDestroyed} {
+			if c := t.Callbacks.get(callbackKey{b.Partner, b.ID, state}); c != nil {
+				found = true
+				again := *c
+				again.schedule(t.now)
+				t.Callbacks.put(again)
 			}
-			found = true
-			c := *existing
-			c.State, c.Made, c.Next, c.Attempts = callbackWaiting, t.now, t.now, []Attempt{}
-			t.Callbacks.put(c)
 		}
 		if !found {
 			return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
 		}
 		return nil
 	})
-	if err == nil {
-		s.sender.sendDue()
-	}
+	s.sendDue()
 	return err
+}
+
+// schedule makes the first attempt due.
+func (c *Callback) schedule(now time.Time) {
+	c.State, c.Made, c.Next, c.Attempts = callbackWaiting, now, now, []Attempt{}
 }
 
 // A sender sends callbacks. A timer waits for the next attempt, and each attempt runs in its own goroutine.
 type sender struct {
-	opt     *Options
 	store   *store
 	client  *http.Client
 	ctx     context.Context // ends when the service is closed
 	stop    context.CancelFunc
-	slots   chan struct{}
 	mu      sync.Mutex // locked before that of the store
 	timer   *time.Timer
 	running map[callbackKey]struct{}
 	all     sync.WaitGroup
 }
 
-func newSender(o *Options, st *store) *sender {
-	n := &sender{opt: o, store: st, running: map[callbackKey]struct{}{}, slots: make(chan struct{}, maxAttempts)}
+func newSender(st *store) *sender {
+	n := &sender{store: st, running: map[callbackKey]struct{}{}}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.client = &http.Client{
-		Transport: o.Transport, Timeout: o.CallbackTimeout,
+		Transport: st.opt.Transport, Timeout: st.opt.CallbackTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	n.timer = time.AfterFunc(time.Hour, n.sendDue) // set by the first sendDue
@@ -139,109 +137,93 @@ func (n *sender) sendDue() {
 	if n.ctx.Err() != nil {
 		return
 	}
-	var now, next time.Time
+	n.timer.Stop()
+	var next time.Time
 	n.store.view(func(t *tables) {
-		now = t.now
 		for k := range t.open {
 			c := t.Callbacks.get(k)
-			if c.Next.After(now) {
+			if c.Next.After(t.now) {
 				if next.IsZero() || c.Next.Before(next) {
 					next = c.Next
+					n.timer.Reset(next.Sub(t.now))
 				}
-				continue
-			}
-			if _, running := n.running[k]; running {
 				continue
 			}
 			// The callback of a cancel waits for an attempt of the payment's callback that is due or running, so that a
 			// partner gets them in order. The end of that attempt calls sendDue again.
 			paid := t.Callbacks.get(callbackKey{k.partner, k.id, statePaid})
-			if k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(now) {
-				continue
+			waits := k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(t.now)
+			if _, running := n.running[k]; !running && !waits && len(n.running) < maxAttempts {
+				n.running[k] = struct{}{}
+				made := Attempt{At: t.now}
+				n.all.Go(func() { n.attempt(*c, made) })
 			}
-			n.running[k] = struct{}{}
-			n.all.Go(func() { n.attempt(k, c.URL, c.Body) })
 		}
 	})
-	n.timer.Stop()
-	if !next.IsZero() {
-		n.timer.Reset(next.Sub(now))
-	}
 }
 
 // attempt makes one attempt and stores its result.
-func (n *sender) attempt(k callbackKey, url, body string) {
-	select {
-	case n.slots <- struct{}{}:
-	case <-n.ctx.Done():
-		return
-	}
-	var made Attempt
-	n.store.view(func(t *tables) { made.At = t.now })
-	status, answer, err := n.post(url, body)
-	<-n.slots
-	made.Status, made.Answer = status, strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
-	if err != nil {
+func (n *sender) attempt(c Callback, made Attempt) {
+	if err := n.post(c, &made); err != nil {
 		made.Wrong = err.Error()
 	}
 	if n.ctx.Err() != nil {
 		return // interrupted by Close: the attempt is made again after the next start
 	}
-	err = n.store.update(func(t *tables) error {
-		c := *t.Callbacks.get(k)
-		if c.URL != url || c.Body != body {
-			return nil
-		}
-		c.Attempts = append(c.Attempts[:len(c.Attempts):len(c.Attempts)], made)
+	o := &n.store.opt
+	err := n.store.update(func(t *tables) error {
+		now := *t.Callbacks.get(c.key())
+		now.Attempts = append(slices.Clip(now.Attempts), made)
 		switch {
 		case made.Wrong == "":
-			c.State, c.Next = callbackDelivered, time.Time{}
-		case len(c.Attempts) > n.opt.CallbackRetries:
-			c.State, c.Next = callbackGivenUp, time.Time{}
+			now.State, now.Next = callbackDelivered, time.Time{}
+		case len(now.Attempts) > o.CallbackRetries:
+			now.State, now.Next = callbackGivenUp, time.Time{}
 		default:
-			c.Next = t.now.Add(n.opt.CallbackInterval)
+			now.Next = t.now.Add(o.CallbackInterval)
 		}
-		t.Callbacks.put(c)
+		t.Callbacks.put(now)
 		return nil
 	})
 	n.mu.Lock()
-	delete(n.running, k)
+	delete(n.running, c.key())
 	n.mu.Unlock()
 	if err != nil {
-		n.opt.Log.Error("the result of an attempt to deliver a callback was not stored; the attempt is made again",
+		o.Log.Error("the result of an attempt to deliver a callback was not stored; the attempt is made again",
 			"err", err)
-		time.AfterFunc(n.opt.CallbackInterval, n.sendDue)
+		time.AfterFunc(o.CallbackInterval, n.sendDue)
 		return
 	}
 	n.sendDue()
 }
 
 // post sends a callback. It returns an error unless the partner has accepted it.
-func (n *sender) post(url, body string) (status int, answer []byte, err error) {
-	req, err := http.NewRequestWithContext(n.ctx, http.MethodPost, url, strings.NewReader(body))
+func (n *sender) post(c Callback, made *Attempt) error {
+	req, err := http.NewRequestWithContext(n.ctx, http.MethodPost, c.URL, strings.NewReader(c.Body))
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("User-Agent", "billbridge-sandbox")
 	res, err := n.client.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	status = res.StatusCode
-	answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	switch {
-	case n.opt.CallbackAny2xx && status/100 == 2:
-		return status, answer, nil
+	made.Status = res.StatusCode
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	made.Answer = strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
+	switch any2xx := n.store.opt.CallbackAny2xx; {
+	case any2xx && made.Status/100 == 2:
+		return nil
 	case err != nil:
-		return status, answer, err
-	case n.opt.CallbackAny2xx:
-		return status, answer, fmt.Errorf("expected a status of 2xx but got: %d", status)
-	case status != http.StatusOK:
-		return status, answer, fmt.Errorf("expected status 200 but got: %d", status)
+		return err
+	case any2xx:
+		return fmt.Errorf("expected a status of 2xx but got: %d", made.Status)
+	case made.Status != http.StatusOK:
+		return fmt.Errorf("expected status 200 but got: %d", made.Status)
 	}
-	return status, answer, checkAnswer(answer)
+	return checkAnswer(answer)
 }
 
 // checkAnswer returns an error unless an answer with status 200 is a success. Its code must be 0000.
@@ -251,7 +233,7 @@ func checkAnswer(answer []byte) error {
 		return errors.New("expected a JSON object")
 	}
 	var code string
-	if err := json.Unmarshal(members["code"], &code); err != nil || code != codeSuccess {
+	if json.Unmarshal(members["code"], &code) != nil || code != codeSuccess {
 		return fmt.Errorf("expected the code %q but got: %s", codeSuccess, members["code"])
 	}
 	return nil

@@ -143,26 +143,6 @@ func TestCallbackShowsWhatAReadShows(t *testing.T) {
 	}
 }
 
-func TestNoCallbackWithoutAddressOrPayment(t *testing.T) {
-	t.Parallel()
-	p := newPartner(t, answerWith(200, successAnswer))
-	r := start(t, sandbox.Options{})
-	r.must(newCall("legacy", "create").with("callbackUrl", omitted{}))
-	if err := r.Pay(demoKey, billID); err != nil {
-		t.Fatal(err)
-	}
-	r.must(newCall("legacy", "cancel"))
-	r.must(newCall("v2", "create").with("billId", "FAILED").with("callbackUrl", p.url))
-	if err := r.Fail(demoKey, "FAILED", "PAYMENT_001"); err != nil {
-		t.Fatal(err)
-	}
-	r.must(newCall("v2", "create").with("billId", "DESTROYED").with("callbackUrl", p.url))
-	r.must(newCall("v2", "destroy").with("billId", "DESTROYED"))
-	if _, body := r.ctl(http.MethodGet, "/callbacks", ""); strings.TrimSpace(body) != "[]" || len(p.received()) != 0 {
-		t.Errorf("%s %+v", body, p.received())
-	}
-}
-
 // The first attempt is made at once, then one every hour for 24 hours.
 func TestCallbackSchedule(t *testing.T) {
 	t.Parallel()

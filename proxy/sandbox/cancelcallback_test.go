@@ -94,51 +94,6 @@ func TestCallbackOfCancelAndDestroy(t *testing.T) {
 	}
 }
 
-func TestNoCallbackOfARefusedCancelOrDestroy(t *testing.T) {
-	t.Parallel()
-	p := newPartner(t, answerWith(200, successAnswer))
-	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
-	r.must(newCall("v2", "create").with("callbackUrl", p.url))
-	refused := func(q testCall, want string) {
-		t.Helper()
-		if code, body := r.do(q); code != want {
-			t.Errorf("got %s, want %s", body, want)
-		}
-	}
-	refused(newCall("v2", "cancel"), "BILL_002")
-	refused(newCall("legacy", "destroy").with("hash", "00"), "VALIDATION_002")
-	if err := r.Pay(demoKey, billID); err != nil {
-		t.Fatal(err)
-	}
-	refused(newCall("v2", "destroy"), "BILL_002")
-	if err := r.Networks("PAYMENT_002", 1); err != nil {
-		t.Fatal(err)
-	}
-	refused(newCall("legacy", "cancel"), "PAYMENT_002")
-	r.must(newCall("legacy", "cancel"))
-	refused(newCall("legacy", "cancel"), "BILL_002")
-	r.awaitCallbackOf(billID, "C", "delivered", 1)
-	if list := r.Callbacks(); len(list) != 2 || p.receivedStates() != "FC" {
-		t.Errorf("%q %s", p.receivedStates(), encode(list))
-	}
-}
-
-// The reply of a cancel is lost: the callback still reports the cancel.
-func TestCallbackOfACancelWithoutReply(t *testing.T) {
-	t.Parallel()
-	p := newPartner(t, answerWith(200, successAnswer))
-	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
-	r.must(newCall("legacy", "create").with("callbackUrl", p.url))
-	if err := r.Pay(demoKey, billID); err != nil {
-		t.Fatal(err)
-	}
-	r.Fault(sandbox.Fault{Operation: "bill.cancel", Drop: true})
-	if _, body, err := r.try(t.Context(), newCall("legacy", "cancel")); err == nil {
-		t.Fatalf("the reply is not lost: %s", body)
-	}
-	r.awaitCallbackOf(billID, "C", "delivered", 1)
-}
-
 // A cancel's callback has its own attempts. It waits while an attempt of the payment's is due or running, so that a
 // partner gets them in order.
 func TestCallbackOfACancelWaitsForThatOfThePayment(t *testing.T) {

@@ -55,42 +55,6 @@ func TestSetAndResetTheClock(t *testing.T) {
 	r.runControl(controlStep{"DELETE", "/clock", "", 200, `{"now":"2026-03-02T12:35:08+09:00"}`}, is("2026-03-02T12:35:08+09:00"))
 }
 
-// All times of the interface are in the zone of Korea, whatever the zone of the clock.
-func TestTimesAreKorean(t *testing.T) {
-	t.Parallel()
-	for name, zone := range map[string]*time.Location{
-		"UTC": time.UTC, "Seoul": time.FixedZone("KST", 9*3600), "behind": time.FixedZone("", -10*3600), "ahead": time.FixedZone("", 14*3600),
-	} {
-		for _, form := range forms {
-			t.Run(name+"/"+form, func(t *testing.T) {
-				t.Parallel()
-				r := start(t, sandbox.Options{Clock: func() time.Time { return noon.In(zone) }})
-				has := func(body, want string) {
-					t.Helper()
-					if !strings.Contains(body, want) {
-						t.Errorf("no %s in %s", want, body)
-					}
-				}
-				r.runControl(controlStep{"POST", "/clock", `{"now":"2026-12-31T23:59:30+09:00"}`, 200, "2026-12-31T23:59:30+09:00"})
-				r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"https://partner.example.com/cb"}`)
-				r.must(newCall(form, "create").with("expireDt", "2026-12-31"))
-				r.runControl(
-					controlStep{"POST", "/bills/" + billID + "/pay", "", 200, `"state":"F"`},
-					controlStep{"POST", "/clock", `{"advance":"1m"}`, 200, "2027-01-01T00:00:30+09:00"},
-					controlStep{"POST", "/mappings/complete", `{"partner":"demo-partner-key","member":"m","merchant":"s"}`, 200, ""},
-				)
-				has(r.must(newCall("legacy", "read")), `"appr_dt":"20261231235930","appr_origin_dt":"20261231235930"`)
-				has(r.must(newCall("v2", "read")), `"apprDt":20261231235930,"apprOriginDt":20261231235930`)
-				has(r.must(newCall(form, "cancel")), map[string]string{"v2": `"apprCancelDt":"20270101000030"`, "legacy": `"appr_cancel_dt":"20270101000030"`}[form])
-				has(r.must(newCall("legacy", "read")), `"appr_dt":"20270101000030","appr_origin_dt":"20261231235930"`)
-				has(r.must(newCall("v2", "read")), `"apprDt":20270101000030,"apprOriginDt":20261231235930`)
-				_, list := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
-				has(list, `"regDt":"2026-12-31T23:59:30","updDt":"2027-01-01T00:00:30"`)
-			})
-		}
-	}
-}
-
 // An expired bill cannot be paid and stays in state W.
 func TestClockExpiresBills(t *testing.T) {
 	t.Parallel()

@@ -26,32 +26,15 @@ func TestCodes(t *testing.T) {
 		only           string // the only form; "" for both
 		state          string // the state of an existing bill; "" for none
 	}{
-		{name: "plain", code: "0000", op: "create"},
-		{name: "no key", code: "PARTNER_002", op: "create", edit: create("apiKey", "")},
 		{name: "key with a space", code: "PARTNER_002", op: "create", edit: create("apiKey", "demo partner")},
 		{name: "key with a control character", code: "PARTNER_002", op: "create", edit: create("apiKey", "demo\x7f")},
 		{name: "key before shape", code: "PARTNER_002", op: "read", edit: func(q testCall) testCall { return q.with("apiKey", "").with("billId", raw("1")) }},
-		{name: "unknown store", code: "PARTNER_003", op: "create", edit: func(q testCall) testCall {
-			return q.with("apiKey", "demo-strict-key").with("merchant", "elsewhere")
-		}},
-		{name: "store of a strict partner", code: "0000", op: "create", edit: create("apiKey", "demo-strict-key")},
-		{name: "closed store", code: "PARTNER_003", op: "create", edit: func(q testCall) testCall {
-			return q.with("apiKey", "demo-strict-key").with("merchant", "demo-closed")
-		}},
-		{name: "no contract", code: "PARTNER_006", op: "create", edit: create("apiKey", "demo-expired-key")},
-		{name: "no contract, read", code: "PARTNER_006", op: "read", edit: create("apiKey", "demo-expired-key")},
-		{name: "not granted", code: "PARTNER_007", op: "create", edit: create("apiKey", "demo-nobill-key")},
-		{name: "not granted, resend", code: "PARTNER_007", op: "resend", edit: create("apiKey", "demo-nobill-key")},
-		{name: "unlinked partners bill", code: "0000", op: "create", edit: create("apiKey", "demo-unlinked-key")},
-		{name: "no talk", code: "BILL_009", op: "create", edit: create("apiKey", "demo-notalk-key")},
+
 		{name: "no talk, url", code: "0000", op: "create", only: "v2", edit: func(q testCall) testCall {
 			return q.with("apiKey", "demo-notalk-key").with("sendType", "URL")
 		}},
-		{name: "no url", code: "BILL_010", op: "create", only: "v2", edit: func(q testCall) testCall {
-			return q.with("apiKey", "demo-nourl-key").with("sendType", "URL")
-		}},
+
 		{name: "no url, talk", code: "0000", op: "create", edit: create("apiKey", "demo-nourl-key")},
-		{name: "no points", code: "POINT_001", op: "create", edit: create("apiKey", "demo-nopoint-key")},
 		{name: "no points, url", code: "0000", op: "create", only: "v2", edit: func(q testCall) testCall {
 			return q.with("apiKey", "demo-nopoint-key").with("sendType", "URL")
 		}},
@@ -60,7 +43,6 @@ func TestCodes(t *testing.T) {
 		{name: "no id", code: "VALIDATION_001", op: "create", edit: create("billId", omitted{})},
 		{name: "no id, read", code: "VALIDATION_001", op: "read", edit: create("billId", omitted{})},
 		{name: "null id", code: "VALIDATION_001", op: "read", edit: create("billId", raw("null"))},
-		{name: "id of a number", code: "VALIDATION_001", op: "read", edit: create("billId", raw("12"))},
 		{name: "id with a hyphen", code: "0000", op: "create", edit: create("billId", "bill-1")},
 		{name: "id with an underscore", code: "VALIDATION_001", op: "create", edit: create("billId", "bill_1")},
 		{name: "id with a space", code: "VALIDATION_001", op: "create", edit: create("billId", "bill 1")},
@@ -69,12 +51,10 @@ func TestCodes(t *testing.T) {
 		{name: "no send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", omitted{})},
 		{name: "null send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", raw("null"))},
 		{name: "another send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", "talk")},
-		{name: "send type of a number", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", raw("1"))},
 		{name: "no price", code: "VALIDATION_001", op: "create", edit: create("price", omitted{})},
 		{name: "price with a fraction", code: "VALIDATION_001", op: "create", edit: create("price", "30000.0")},
 		{name: "price with an exponent", code: "VALIDATION_001", op: "create", edit: create("price", "3e4")},
 		{name: "negative price", code: "VALIDATION_001", op: "create", edit: create("price", "-30000")},
-		{name: "price of a boolean", code: "VALIDATION_001", op: "create", edit: create("price", raw("true"))},
 		{name: "price of a word", code: "VALIDATION_001", op: "create", edit: create("price", raw(`"many"`))},
 		{name: "numeric price with a fraction in legacy", code: "VALIDATION_001", op: "create", only: "legacy", edit: create("price", raw("30000.0"))},
 		{name: "numeric price with an exponent in legacy", code: "VALIDATION_001", op: "create", only: "legacy", edit: create("price", raw("3e4"))},
@@ -91,10 +71,7 @@ func TestCodes(t *testing.T) {
 		{name: "land line", code: "VALIDATION_004", op: "create", edit: create("phone", "0212345678")},
 		{name: "short phone", code: "VALIDATION_004", op: "create", edit: create("phone", "010123456")},
 		{name: "long phone", code: "VALIDATION_004", op: "create", edit: create("phone", "010123456789")},
-		{name: "phone of a number", code: "VALIDATION_001", op: "create", edit: create("phone", raw("1012345678"))},
 		{name: "expiry of another format", code: "VALIDATION_001", op: "create", edit: create("expireDt", "20260331")},
-		{name: "expiry yesterday", code: "VALIDATION_001", op: "create", edit: create("expireDt", "2026-03-01")},
-		{name: "expiry today", code: "0000", op: "create", edit: create("expireDt", "2026-03-02")},
 		{name: "no expiry", code: "0000", op: "create", edit: create("expireDt", omitted{})},
 		{name: "expiry of no day", code: "VALIDATION_001", op: "create", edit: create("expireDt", "2026-02-30")},
 		{name: "callback address without a scheme", code: "VALIDATION_001", op: "create", edit: create("callbackUrl", "undefined/api/webhook")},
@@ -105,29 +82,15 @@ func TestCodes(t *testing.T) {
 		{name: "callback address with a secret in its query", code: "0000", op: "create", edit: create("callbackUrl", "HTTPS://partner.example.com:8443/cb?token=a%20b&x=1")},
 		{name: "callback address with a Hangul domain", code: "0000", op: "create", edit: create("callbackUrl", "http://결제.example/cb")},
 		{name: "empty callback address", code: "0000", op: "create", edit: create("callbackUrl", "")},
-		{name: "supply price of a number", code: "VALIDATION_001", op: "create", only: "v2", edit: create("supplyPrice", raw("1"))},
-		{name: "issuer of an object", code: "VALIDATION_001", op: "create", edit: create("billIssuer", raw("{}"))},
 		{name: "no hash", code: "VALIDATION_001", op: "create", edit: create("hash", omitted{})},
 		{name: "no hash, destroy", code: "VALIDATION_001", op: "destroy", state: "W", edit: create("hash", omitted{})},
-		{name: "wrong hash", code: "VALIDATION_002", op: "create", edit: create("hash", sign(billID, "", "30000"))},
-		{name: "wrong hash, destroy", code: "VALIDATION_002", op: "destroy", state: "W", edit: create("hash", sign(billID, "01012345678", "30000"))},
-		{name: "wrong hash, cancel", code: "VALIDATION_002", op: "cancel", state: "F", edit: create("hash", "00")},
 		{name: "wrong hash before amount", code: "VALIDATION_002", op: "create", edit: func(q testCall) testCall { return q.with("price", "1").with("hash", "00") }},
-		{name: "used id", code: "BILL_001", op: "create", state: "W"},
-		{name: "used id of a destroyed bill", code: "BILL_001", op: "create", state: "D"},
-		{name: "no bill, read", code: "BILL_003", op: "read"},
-		{name: "no bill, resend", code: "BILL_003", op: "resend"},
-		{name: "no bill, destroy", code: "BILL_003", op: "destroy"},
-		{name: "no bill, cancel", code: "BILL_003", op: "cancel"},
 		{name: "bill of another partner", code: "BILL_003", op: "read", state: "W", edit: create("apiKey", "demo-nourl-key")},
 		{name: "bill of another member", code: "BILL_003", op: "read", state: "W", edit: create("member", "demo-store")},
 		{name: "bill of another merchant", code: "BILL_003", op: "cancel", state: "F", edit: create("merchant", "demo-member")},
 		{name: "part of the amount, destroy", code: "VALIDATION_001", op: "destroy", state: "W", edit: create("price", "29999")},
 		{name: "part of the amount, cancel", code: "VALIDATION_001", op: "cancel", state: "F", edit: create("price", "29999")},
 		{name: "no price, cancel", code: "VALIDATION_001", op: "cancel", state: "F", edit: func(q testCall) testCall { return q.with("price", omitted{}).with("hash", "00") }},
-		{name: "cancelled twice", code: "BILL_002", op: "cancel", state: "C"},
-		{name: "resend of a paid bill", code: "BILL_006", op: "resend", state: "F"},
-		{name: "cancel with a reason", code: "0000", op: "cancel", state: "F", edit: create("cancelReason", "고객 요청")},
 	}
 	for _, row := range rows {
 		for _, form := range forms {

@@ -1,7 +1,6 @@
 package sandbox_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -119,26 +118,5 @@ func TestConcurrentMessagesSpendEachPointOnce(t *testing.T) {
 	}
 	if b, _ := r.Bill(demoKey, billID); b.Messages != 1+points || r.points() != 0 {
 		t.Errorf("%d messages, %d points left", b.Messages, r.points())
-	}
-}
-
-// Every concurrent payment has its own approval number and transaction id.
-func TestConcurrentPaymentsHaveUniqueApprovals(t *testing.T) {
-	t.Parallel()
-	const bills = 32
-	r := start(t, sandbox.Options{})
-	seen := atOnce(bills, func(i int) string {
-		id := fmt.Sprintf("BILL%d", i)
-		r.must(newCall(forms[i%2], "create").with("billId", id))
-		_, body := r.ctl(http.MethodPost, "/bills/"+id+"/pay", "")
-		var b sandbox.Bill
-		if err := json.Unmarshal([]byte(body), &b); err != nil || b.Approval == nil {
-			t.Errorf("%v in %s", err, body)
-			return ""
-		}
-		return b.Approval.Num + b.Approval.TxNum
-	})
-	if len(seen) != bills {
-		t.Errorf("%d approvals of %d payments: %v", len(seen), bills, seen)
 	}
 }

@@ -52,7 +52,7 @@ func (s *Service) Control() http.Handler {
 		Payment
 	}, a ask,
 	) (any, error) {
-		return s.pay(in.Partner, a.id(), in.Payment)
+		return s.PayWith(in.Partner, a.id(), in.Payment)
 	})
 	handle(r, "POST /bills/{id}/fail", func(in struct {
 		ofPartner
@@ -63,7 +63,7 @@ func (s *Service) Control() http.Handler {
 		if in.Code != nil {
 			code = *in.Code
 		}
-		return s.fail(in.Partner, a.id(), code)
+		return s.Fail(in.Partner, a.id(), code)
 	})
 	handle(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) (any, error) {
 		return none{}, s.Notify(in.Partner, a.id())
@@ -123,16 +123,26 @@ func (s *Service) Control() http.Handler {
 		return none{}, s.Networks(codeSuccess, 0)
 	})
 	handle(r, "GET /calls", func(none, ask) (any, error) { return s.Calls(), nil })
-	refuse := func(w http.ResponseWriter, status int, text localized) {
-		writeControl(w, nil, &refusedError{status, text.EN})
+	refuse := func(w http.ResponseWriter, status int, text string) {
+		writeControl(w, nil, &refusedError{status: status, text: text})
 	}
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, localized{EN: "no such path"})
+		refuse(w, http.StatusNotFound, "no such path")
 	})
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusMethodNotAllowed, localized{EN: "method not allowed"})
+		refuse(w, http.StatusMethodNotAllowed, "method not allowed")
 	})
-	return guard{token: s.opt.ControlToken, bearer: true, refuse: refuse}.protect(r)
+	return http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
+		status, text := s.guard(asked, true)
+		switch status {
+		case 0:
+			r.ServeHTTP(w, asked)
+			return
+		case http.StatusUnauthorized:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		refuse(w, status, text)
+	})
 }
 
 // none is the body of a call or a reply that has no fields.
@@ -163,7 +173,7 @@ func handle[In any](r *mux.Router, call string, f func(In, ask) (any, error)) {
 			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
 			dec.DisallowUnknownFields()
 			if err := dec.Decode(&in); err != nil && !errors.Is(err, io.EOF) {
-				writeControl(w, nil, &refusedError{http.StatusBadRequest, err.Error()})
+				writeControl(w, nil, &refusedError{status: http.StatusBadRequest, text: err.Error()})
 				return
 			}
 		}
@@ -189,9 +199,9 @@ type merchantView struct {
 
 func (s *Service) partnerViews() []partnerView {
 	list := []partnerView{}
-	s.store.view(func(t *tables) {
-		for _, p := range t.contracts {
-			v := partnerView{*p, t.Accounts.get(p.Key).Points, []merchantView{}, []string{}}
+	s.view(func(t *tables) {
+		for _, p := range s.opt.Partners {
+			v := partnerView{p, t.Accounts.get(p.Key).Points, []merchantView{}, []string{}}
 			for _, m := range t.ofPartner(p.Key) {
 				v.Stores = append(v.Stores, merchantView{m.MemberID, m.MerchantID, m.Status, m.CallbackURL})
 			}
@@ -216,11 +226,12 @@ func (s *Service) transaction(id string) v2Envelope {
 
 // SetPoints sets the points of a prepaid partner. It fails if there is no such partner.
 func (s *Service) SetPoints(partnerKey string, points int) error {
-	return s.store.update(func(t *tables) error {
-		if t.byKey[partnerKey] == nil {
+	return s.update(func(t *tables) error {
+		before := t.Accounts.get(partnerKey)
+		if before == nil {
 			return errNoPartner
 		}
-		a := *t.Accounts.get(partnerKey)
+		a := *before
 		a.Points = points
 		t.Accounts.put(a)
 		return nil
@@ -238,12 +249,12 @@ func (s *Service) setClock(in clockView) (any, error) {
 		by, err := time.ParseDuration(in.Advance)
 		if err != nil {
 			text := fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance)
-			return nil, &refusedError{http.StatusBadRequest, text}
+			return nil, &refusedError{status: http.StatusBadRequest, text: text}
 		}
 		to = s.Now().Add(by)
 	}
 	if to.IsZero() || !in.Now.IsZero() && in.Advance != "" {
-		return nil, &refusedError{http.StatusBadRequest, "expected either now or advance"}
+		return nil, &refusedError{status: http.StatusBadRequest, text: "expected either now or advance"}
 	}
 	err := s.SetClock(to)
 	return clockView{Now: s.Now()}, err
@@ -253,6 +264,7 @@ func (s *Service) setClock(in clockView) (any, error) {
 type refusedError struct {
 	status int
 	text   string
+	option string // of a payment, if one has a mistake
 }
 
 func (e *refusedError) Error() string { return e.text }

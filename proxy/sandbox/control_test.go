@@ -23,34 +23,24 @@ func TestControlPays(t *testing.T) {
 	r.must(newCall("legacy", "create"))
 	r.must(newCall("v2", "create").with("billId", "SHARED"))
 	r.must(newCall("v2", "create").with("billId", "SHARED").with("apiKey", "demo-nourl-key"))
-	steps := []struct {
-		method, path, body string
-		status             int
-		want               string
-	}{
-		{"GET", "/bills/" + billID, "", 200, `"state":"W"`},
-		{"POST", "/bills/" + billID + "/pay", `{"method":"BARTER"}`, 400, `"error"`},
-		{"POST", "/bills/" + billID + "/pay", `{"moths":3}`, 400, `moths`},
-		{"POST", "/bills/" + billID + "/pay", `{`, 400, `"error"`},
-		{"POST", "/bills/" + billID + "/pay", `{"method":"KEYIN","months":6}`, 200, `"months":"06"`},
-		{"POST", "/bills/" + billID + "/pay", "", 409, `its state is F`},
-		{"GET", "/bills/" + billID, "", 200, `"state":"F"`},
-		{"POST", "/bills/NONE/pay", "", 404, `no such bill`},
-		{"GET", "/bills/NONE", "", 404, `no such bill`},
-		{"POST", "/bills/SHARED/pay", "", 409, `name the partner`},
-		{"GET", "/bills/SHARED", "", 409, `name the partner`},
-		{"POST", "/bills/SHARED/pay", `{"partner":"demo-nourl-key"}`, 200, `"state":"F"`},
-		{"GET", "/bills/SHARED?partner=demo-partner-key", "", 200, `"state":"W"`},
-		{"POST", "/bills/SHARED/pay", `{"partner":"nobody"}`, 404, `no such bill`},
-		{"GET", "/nothing", "", 404, `"error"`},
-		{"PUT", "/bills", "", 405, `"error"`},
-	}
-	for _, step := range steps {
-		status, body := r.ctl(step.method, step.path, step.body)
-		if status != step.status || !strings.Contains(body, step.want) {
-			t.Errorf("%s %s %s: got %d %s", step.method, step.path, step.body, status, body)
-		}
-	}
+	r.runControl(
+		controlStep{"GET", "/bills/" + billID, "", 200, `"state":"W"`},
+		controlStep{"POST", "/bills/" + billID + "/pay", `{"method":"BARTER"}`, 400, `"error"`},
+		controlStep{"POST", "/bills/" + billID + "/pay", `{"moths":3}`, 400, `moths`},
+		controlStep{"POST", "/bills/" + billID + "/pay", `{`, 400, `"error"`},
+		controlStep{"POST", "/bills/" + billID + "/pay", `{"method":"KEYIN","months":6}`, 200, `"months":"06"`},
+		controlStep{"POST", "/bills/" + billID + "/pay", "", 409, `its state is F`},
+		controlStep{"GET", "/bills/" + billID, "", 200, `"state":"F"`},
+		controlStep{"POST", "/bills/NONE/pay", "", 404, `no such bill`},
+		controlStep{"GET", "/bills/NONE", "", 404, `no such bill`},
+		controlStep{"POST", "/bills/SHARED/pay", "", 409, `name the partner`},
+		controlStep{"GET", "/bills/SHARED", "", 409, `name the partner`},
+		controlStep{"POST", "/bills/SHARED/pay", `{"partner":"demo-nourl-key"}`, 200, `"state":"F"`},
+		controlStep{"GET", "/bills/SHARED?partner=demo-partner-key", "", 200, `"state":"W"`},
+		controlStep{"POST", "/bills/SHARED/pay", `{"partner":"nobody"}`, 404, `no such bill`},
+		controlStep{"GET", "/nothing", "", 404, `"error"`},
+		controlStep{"PUT", "/bills", "", 405, `"error"`},
+	)
 	for query, want := range map[string]int{"": 3, "?partner=demo-nourl-key": 1, "?partner=nobody": 0} {
 		_, body := r.ctl(http.MethodGet, "/bills"+query, "")
 		var list []sandbox.Bill
@@ -100,28 +90,6 @@ func TestControlPartners(t *testing.T) {
 		t.Error(body)
 	}
 	r.must(create)
-}
-
-func TestControlCompletesSignUp(t *testing.T) {
-	t.Parallel()
-	r := start(t, sandbox.Options{})
-	r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com/cb"}`)
-	list := func() string {
-		_, body := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
-		return body
-	}
-	if !strings.Contains(list(), `"REQUESTED"`) {
-		t.Error(list())
-	}
-	if status, _ := r.ctl(http.MethodPost, "/mappings/complete", `{"partner":"demo-partner-key","member":"m","merchant":"x"}`); status != 404 {
-		t.Error(status)
-	}
-	if status, _ := r.ctl(http.MethodPost, "/mappings/complete", `{"partner":"demo-partner-key","member":"m","merchant":"s"}`); status != 200 {
-		t.Error(status)
-	}
-	if strings.Contains(list(), `"REQUESTED"`) {
-		t.Error(list())
-	}
 }
 
 func TestCallsAreCountedByOperation(t *testing.T) {

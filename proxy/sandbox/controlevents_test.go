@@ -1,7 +1,6 @@
 package sandbox_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -76,92 +75,6 @@ func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
 	}
 }
 
-// The answers set for card networks apply to the next payments and cancels they are for, in order. A declined bill keeps
-// its state.
-func TestNetworkAnswersApplyInOrder(t *testing.T) {
-	t.Parallel()
-	rows := []struct {
-		name  string
-		next  []string
-		steps []string // event: result
-	}{
-		{"once", []string{`{"code":"PAYMENT_001"}`}, []string{"pay CARD_VAN: PAYMENT_001", "pay CARD_VAN: ok", "cancel: ok"}},
-		{"counted", []string{`{"code":"PAYMENT_001","count":2}`}, []string{"pay CARD_VAN: PAYMENT_001", "pay OFFLINE_CASH: PAYMENT_001", "pay CARD_VAN: ok"}},
-		{"a count of none is one", []string{`{"code":"PAYMENT_004","count":-1}`}, []string{"pay CARD_VAN: PAYMENT_004", "pay CARD_VAN: ok", "cancel: ok"}},
-		{"a payment, then its cancel", []string{`{"code":"PAYMENT_001","count":2}`}, []string{"pay CARD_VAN: PAYMENT_001", "pay CARD_VAN: PAYMENT_001", "pay CARD_VAN: ok", "cancel: ok"}},
-		{"in order", []string{`{"code":"PAYMENT_004"}`, `{"code":"PAYMENT_001"}`}, []string{"pay CARD_VAN: PAYMENT_004", "pay CARD_VAN: PAYMENT_001", "pay CARD_VAN: ok"}},
-		{
-			"a cancel's waits for a cancel",
-			[]string{`{"code":"PAYMENT_002","count":2}`},
-			[]string{"pay CARD_VAN: ok", "cancel: PAYMENT_002", "cancel: PAYMENT_002", "cancel: ok"},
-		},
-		{
-			"a later one goes past a cancel's",
-			[]string{`{"code":"PAYMENT_002"}`, `{"code":"PAYMENT_001"}`},
-			[]string{"pay CARD_VAN: PAYMENT_001", "pay CARD_VAN: ok", "cancel: PAYMENT_002", "cancel: ok"},
-		},
-		{
-			"a keyed card's waits for one",
-			[]string{`{"code":"BILL_004"}`},
-			[]string{"pay KEYIN: BILL_004", "pay KEYIN: ok", "cancel: ok"},
-		},
-		{
-			"a keyed card's lets others through",
-			[]string{`{"code":"BILL_004"}`},
-			[]string{"pay SIMPLE_PAY: ok", "cancel: ok"},
-		},
-		{
-			"a keyed card's cancel",
-			[]string{`{"code":"BILL_004","count":2}`, `{"code":"PAYMENT_002"}`},
-			[]string{"pay KEYIN: BILL_004", "pay KEYIN: BILL_004", "pay KEYIN: ok", "cancel: PAYMENT_002", "cancel: ok"},
-		},
-		{"forgotten", []string{`{"code":"PAYMENT_001","count":9}`, `{"code":"0000"}`}, []string{"pay CARD_VAN: ok", "cancel: ok"}},
-	}
-	for _, row := range rows {
-		for _, form := range forms {
-			t.Run(form+"/"+row.name, func(t *testing.T) {
-				t.Parallel()
-				r := start(t, sandbox.Options{})
-				r.createInState("W")
-				for _, body := range row.next {
-					r.runControl(controlStep{"POST", "/networks", body, 200, `"code"`})
-				}
-				for _, step := range row.steps {
-					event, want, _ := strings.Cut(step, ": ")
-					before := r.state()
-					got := r.event(form, event)
-					if got != want {
-						t.Errorf("%s: got %s, want %s", event, got, want)
-					}
-					if want != "ok" && r.state() != before {
-						t.Errorf("%s: refused, and the bill went from %s to %s", event, before, r.state())
-					}
-				}
-			})
-		}
-	}
-}
-
-// event pays or cancels the bill, and returns "ok" or the code of the refusal.
-func (r *rig) event(form, event string) string {
-	r.t.Helper()
-	if event == "cancel" {
-		code, _ := r.do(newCall(form, "cancel"))
-		return strings.Replace(code, "0000", "ok", 1)
-	}
-	_, method, _ := strings.Cut(event, " ")
-	status, body := r.ctl(http.MethodPost, "/bills/"+billID+"/pay", `{"method":"`+method+`"}`)
-	if status == http.StatusOK {
-		return "ok"
-	}
-	var refusal struct{ Error string }
-	if err := json.Unmarshal([]byte(body), &refusal); err != nil || status != http.StatusConflict {
-		r.t.Errorf("got %d %s: %v", status, body, err)
-	}
-	code, _, _ := strings.Cut(refusal.Error, ":")
-	return code
-}
-
 func TestControlNetworksRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
@@ -229,38 +142,4 @@ func TestControlSetsPoints(t *testing.T) {
 	if got := r.points(); got != 2 {
 		t.Errorf("%d points", got)
 	}
-}
-
-func TestMaintenanceRefusesCallsOnly(t *testing.T) {
-	t.Parallel()
-	r := start(t, sandbox.Options{})
-	r.must(newCall("v2", "create"))
-	r.runControl(
-		controlStep{"POST", "/maintenance", `{"on":1}`, 400, "on"},
-		controlStep{"POST", "/maintenance", `{"off":false}`, 400, "off"},
-	)
-	r.must(newCall("v2", "read"))
-	r.runControl(controlStep{"POST", "/maintenance", `{"on":true}`, 200, `{"on":true}`})
-	before := encode(r.Bills())
-	for _, form := range forms {
-		for _, op := range billOps {
-			if code, _ := r.do(newCall(form, op)); code != "MAINTAINED_METHOD" {
-				t.Errorf("%s %s: %s", form, op, code)
-			}
-		}
-	}
-	for path, call := range subBusiness {
-		if _, body := r.post(path, encode(call)); codeOf(t, "v2", body) != "MAINTAINED_METHOD" {
-			t.Errorf("%s: %s", path, body)
-		}
-	}
-	if encode(r.Bills()) != before {
-		t.Error("a call changed the store")
-	}
-	// Maintenance refuses calls of partners, but not payments of customers.
-	r.runControl(
-		controlStep{"POST", "/bills/" + billID + "/pay", "", 200, `"state":"F"`},
-		controlStep{"POST", "/maintenance", `{"on":false}`, 200, `{"on":false}`},
-	)
-	r.must(newCall("legacy", "cancel"))
 }

@@ -6,12 +6,12 @@ var errNotACopy = errors.New("the other service already has a bill of its own wi
 
 // copyBills sends changed bills to Options.CopyTo.
 func (st *store) copyBills(changed []*Bill) {
-	if st.copyTo == nil {
+	if st.opt.CopyTo == nil {
 		return
 	}
 	for _, b := range changed {
-		if err := st.copyTo.takeCopy(*b); err != nil {
-			st.log.Error("a bill was not copied", "bill", b.ID, "err", err)
+		if err := st.opt.CopyTo.takeCopy(*b); err != nil {
+			st.opt.Log.Error("a bill was not copied", "bill", b.ID, "err", err)
 		}
 	}
 }
@@ -19,7 +19,7 @@ func (st *store) copyBills(changed []*Bill) {
 // takeCopy stores a copy of a bill of another service.
 func (s *Service) takeCopy(b Bill) error {
 	b.CallbackURL, b.Copied = "", true
-	return s.store.update(func(t *tables) error {
+	return s.update(func(t *tables) error {
 		if before := t.Bills.get(b.key()); before != nil && !before.Copied {
 			return errNotACopy
 		}

@@ -4,47 +4,90 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 )
 
-// The names of the operations.
+// The names of operations that have rules of their own.
 const (
 	opCreate      = "bill.create"
-	opResend      = "bill.resend"
 	opRead        = "bill.read"
-	opDestroy     = "bill.destroy"
-	opCancel      = "bill.cancel"
 	opRegister    = "mapping.register"
 	opMappings    = "mapping.list"
 	opStatus      = "mapping.status"
 	opMapMerchant = "merchant.map"
-	opMerchants   = "merchant.list"
+
+	opNone = "none" // a path or a method that no operation has
 )
 
 // An operation is an operation of the interface, with its path in each form ("Endpoints"). Those on sub-businesses
-// have one.
+// have one. Fields have their v2 names; a form that does not have a field ignores it.
 type operation struct {
 	name, v2, legacy string
-	run              func(*Service, *tables, *call) result // after check
+	run              func(*Service, *tables, *call) error // after check
+	request          string                               // the fields beside apiKey; those after bill may be inside it
+	reply            string                               // the fields of a success; an unpaid bill lacks some
+	legacyReply      string
 }
 
+const (
+	ofBill = "member merchant bill billId "
+	named  = "apiKey member merchant billId hash "
+)
+
 var operations = []operation{
-	{opCreate, "/bill", "/if/bill/send", (*Service).create},
-	{opResend, "/bill/resend", "/if/bill/resend", (*Service).resend},
-	{opRead, "/bill/read", "/if/bill/read", (*Service).findBill},
-	{opDestroy, "/bill/destroy", "/if/bill/destroy", (*Service).destroy},
-	{opCancel, "/bill/cancel", "/if/bill/cancel", (*Service).cancel},
-	{opRegister, "/auth/mapping", "/auth/mapping", (*Service).register},
-	{opMappings, "/read/mapping", "/read/mapping", (*Service).listMappings},
-	{opStatus, "/auth/mapping/status", "/auth/mapping/status", (*Service).status},
-	{opMapMerchant, "/auth/merchant/mapping", "/auth/merchant/mapping", (*Service).mapMerchant},
-	{opMerchants, "/read/merchant", "/read/merchant", (*Service).listMerchants},
+	{
+		opCreate, "/bill", "/if/bill/send", (*Service).create,
+		ofBill + "sendType billIssuer productName memberName supplyPrice tax phone message expireDt callbackUrl " +
+			"pageRedirectUrl price hash",
+		named + "shortUrl", named + "shortUrl",
+	},
+	{"bill.resend", "/bill/resend", "/if/bill/resend", (*Service).resend, ofBill, "apiKey billId", ""},
+	{opRead, "/bill/read", "/if/bill/read", (*Service).findBill, ofBill, "", ""},
+	{
+		"bill.destroy", "/bill/destroy", "/if/bill/destroy", (*Service).destroy, ofBill + "price hash",
+		"apiKey billId", named,
+	},
+	{
+		"bill.cancel", "/bill/cancel", "/if/bill/cancel", (*Service).cancel, ofBill + "cancelReason price hash",
+		named + "apprNum apprOriginNum apprCancelDt", named + "apprNum apprOriginNum apprCancelDt",
+	},
+	{
+		opRegister, "/auth/mapping", "/auth/mapping", (*Service).register,
+		"memberId merchantId businessNumber callbackUrl redirectUrl", "url", "",
+	},
+	{
+		opMappings, "/read/mapping", "/read/mapping", (*Service).list, "",
+		"partnerMember partnerMerchant companyNm branchNm businessNumber ceoName email mappingStatus regDt updDt", "",
+	},
+	{
+		opStatus, "/auth/mapping/status", "/auth/mapping/status", (*Service).status, "member merchant",
+		"apiKey member merchant companyNm branchNm businessNumber reviewStatus", "",
+	},
+	{
+		opMapMerchant, "/auth/merchant/mapping", "/auth/merchant/mapping", (*Service).mapMerchant,
+		"memberId merchantId temporaryMerchantCd memberIdx", "", "", // only the type of memberIdx is checked
+	},
+	{
+		"merchant.list", "/read/merchant", "/read/merchant", (*Service).list, "",
+		"memberId merchantId companyName branchName ceoName email businessNumber", "",
+	},
+}
+
+// operationOf returns the operation with a name or a path, or one with the name "none".
+func operationOf(text string) operation {
+	for _, o := range operations {
+		if text == o.name || text == o.v2 || text == o.legacy {
+			return o
+		}
+	}
+	return operation{name: opNone}
 }
 
 // A call is a decoded call of a partner, independent of its form.
 type call struct {
 	Bill // what the call has of a bill; the price has the digits exactly as sent
-	op   string
+	op   operation
 	form form
 	base string // the base of URLs in the reply
 
@@ -55,10 +98,14 @@ type call struct {
 
 	textPrice bool   // the price was a string
 	wrongType string // the path of the first field that does not have its documented type
+
+	// The result of a success:
+	found Bill // of a bill operation
+	data  any  // of a sub-business operation
 }
 
 // nested reports whether the bill's fields are inside the object `bill`.
-func (c *call) nested() bool { return c.form == formV2 || c.op == opCreate }
+func (c *call) nested() bool { return c.form == formV2 || c.op.name == opCreate }
 
 // path returns the path of a bill's field in the caller's form, for a refusal.
 func (c *call) path(v2 string) string {
@@ -68,144 +115,68 @@ func (c *call) path(v2 string) string {
 	return c.form.name(v2)
 }
 
-// A result is the result of a call.
-type result struct {
+// A refusal is why a call of a partner is refused.
+type refusal struct {
 	code  string
-	field string // of a refusal: the path of the wrong field, or ""
-	bill  Bill   // of a successful bill operation
-	data  any    // of a successful sub-business operation
+	field string // the path of the wrong field, or ""
 }
 
-var succeeded = result{code: codeSuccess}
+func (r refusal) Error() string { return r.code }
 
-func refuse(code string) result { return result{code: code} }
-
-func refuseField(code, field string) result { return result{code: code, field: field} }
+func refuse(code string) error { return refusal{code: code} }
 
 // invalid refuses a field of the bill.
-func (c *call) invalid(v2 string) result { return refuseField(codeInvalid, c.path(v2)) }
+func (c *call) invalid(v2 string) error { return refusal{codeInvalid, c.path(v2)} }
 
 // decode decodes a request and never fails: a missing field is empty, and a field of a wrong type is recorded in
 // wrongType.
-func decode(op string, f form, root map[string]json.RawMessage) call {
-	r := reader{form: f, members: root}
-	c := call{op: op, form: f}
-	c.Partner = r.textOrNothing("apiKey")
-	switch op {
-	case opRegister:
-		c.Member, c.Merchant = r.text("memberId"), r.text("merchantId")
-		c.businessNumber = r.text("businessNumber")
-		c.CallbackURL, c.redirectURL = r.text("callbackUrl"), r.text("redirectUrl")
-	case opMapMerchant:
-		c.Member, c.Merchant = r.text("memberId"), r.text("merchantId")
-		c.temporaryCode = r.text("temporaryMerchantCd")
-		r.text("memberIdx") // only its type is checked: the document does not explain it
-	case opMappings, opMerchants:
-	case opStatus:
-		c.Member, c.Merchant = r.text("member"), r.text("merchant")
-	default:
-		c.Member, c.Merchant = r.text("member"), r.text("merchant")
-		c.decodeBill(&r)
-	}
-	c.wrongType, c.textPrice = r.wrong, r.textPrice
-	return c
-}
-
-func (c *call) decodeBill(r *reader) {
-	if c.nested() {
-		r.enter("bill")
-	}
-	c.ID = r.text("billId")
-	switch c.op {
-	case opRead, opResend:
-		return
-	case opCancel:
-		c.cancelNote = r.text("cancelReason")
-	case opCreate:
+func decode(op operation, f form, members map[string]json.RawMessage) *call {
+	c := &call{op: op, form: f}
+	if f == formLegacy {
 		c.SendType = sendTalk // the legacy form has no sendType
-		if c.form == formV2 {
-			c.SendType = r.textOrNothing("sendType")
+	}
+	into := map[string]*string{
+		"apiKey": &c.Partner, "member": &c.Member, "memberId": &c.Member, "merchant": &c.Merchant,
+		"merchantId": &c.Merchant, "businessNumber": &c.businessNumber, "redirectUrl": &c.redirectURL,
+		"temporaryMerchantCd": &c.temporaryCode, "memberIdx": new(string),
+		"billId": &c.ID, "sendType": &c.SendType, "billIssuer": &c.Issuer, "productName": &c.Product,
+		"memberName": &c.MemberName, "supplyPrice": &c.SupplyPrice, "tax": &c.Tax, "phone": &c.Phone,
+		"message": &c.Message, "expireDt": &c.ExpireDt, "callbackUrl": &c.CallbackURL,
+		"pageRedirectUrl": &c.PageRedirectURL, "cancelReason": &c.cancelNote, "price": &c.Price, "hash": &c.hash,
+	}
+	prefix := ""
+	for name := range strings.FieldsSeq("apiKey " + op.request) {
+		own := f.name(name)
+		v, path := members[own], prefix+own
+		if own == "" || string(v) == "null" {
+			v = nil
 		}
-		c.Issuer, c.Product, c.MemberName = r.text("billIssuer"), r.text("productName"), r.text("memberName")
-		c.SupplyPrice, c.Tax = r.text("supplyPrice"), r.text("tax")
-		c.Phone, c.Message, c.ExpireDt = r.text("phone"), r.text("message"), r.text("expireDt")
-		c.CallbackURL, c.PageRedirectURL = r.text("callbackUrl"), r.text("pageRedirectUrl")
-	}
-	c.Price, c.hash = r.amount("price"), r.text("hash")
-}
-
-// A reader reads the fields of an object by their v2 names, and records the first one that has a wrong type.
-type reader struct {
-	form    form
-	members map[string]json.RawMessage
-	prefix  string
-	wrong   string
-	// textPrice is set if the price is a string.
-	textPrice bool
-}
-
-// value returns the raw JSON of a field, or nil if it is absent, is null, or does not exist in this form.
-func (r *reader) value(v2 string) json.RawMessage {
-	name := r.form.name(v2)
-	v := r.members[name]
-	if name == "" || string(v) == "null" {
-		return nil
-	}
-	return v
-}
-
-func (r *reader) setWrong(v2 string) {
-	r.wrong = cmp.Or(r.wrong, r.prefix+r.form.name(v2))
-}
-
-// text returns a field that must be a string.
-func (r *reader) text(name string) string {
-	v := r.value(name)
-	if v == nil {
-		return ""
-	}
-	if v[0] != '"' {
-		r.setWrong(name)
-		return ""
-	}
-	return unquote(v)
-}
-
-// textOrNothing returns a field whose wrong types have a code of their own. They count as absent.
-func (r *reader) textOrNothing(name string) string {
-	if v := r.value(name); v != nil && v[0] == '"' {
-		return unquote(v)
-	}
-	return ""
-}
-
-// amount returns the digits of a price, a JSON number or a string. It does not parse them, because the hash covers
-// exactly these digits.
-func (r *reader) amount(name string) string {
-	v := r.value(name)
-	switch {
-	case v == nil:
-		return ""
-	case v[0] == '"':
-		r.textPrice = true
-		return unquote(v)
-	case v[0] == '-' || isDigit(v[0]):
-		return string(v)
-	}
-	r.setWrong(name)
-	return ""
-}
-
-// enter continues with the fields of a field that must be an object.
-func (r *reader) enter(name string) {
-	var inner map[string]json.RawMessage
-	if v := r.value(name); v != nil {
-		var ok bool
-		if inner, ok = parseObject(v); !ok {
-			r.setWrong(name)
+		switch {
+		case name == "bill":
+			if !c.nested() {
+				continue
+			}
+			var ok bool
+			members, ok = parseObject(v)
+			prefix = "bill."
+			if ok || v == nil {
+				continue
+			}
+		case v == nil:
+			continue
+		case v[0] == '"':
+			*into[name] = unquote(v)
+			c.textPrice = c.textPrice || name == "price"
+			continue
+		case name == "apiKey" || name == "sendType":
+			continue // a wrong type has a code of its own, that of a missing field
+		case name == "price" && (v[0] == '-' || isDigit(v[0])):
+			c.Price = string(v) // not parsed: the hash covers exactly these digits
+			continue
 		}
+		c.wrongType = cmp.Or(c.wrongType, path)
 	}
-	r.members, r.prefix = inner, name+"."
+	return c
 }
 
 // parseObject returns the fields of a JSON object. It is stricter than encoding/json, which ignores case in names,
@@ -215,36 +186,24 @@ func parseObject(raw []byte) (map[string]json.RawMessage, bool) {
 		return nil, false
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+	if t, _ := dec.Token(); t != json.Delim('{') {
 		return nil, false
 	}
 	members := map[string]json.RawMessage{}
-	for dec.More() {
-		t, err := dec.Token()
-		if err != nil {
-			return nil, false
-		}
-		name, ok := t.(string)
-		if !ok {
-			return nil, false
-		}
-		if _, twice := members[name]; twice {
-			return nil, false
-		}
+	for n := 1; dec.More(); n++ {
+		name, _ := dec.Token() // all errors are impossible: raw is valid
 		var v json.RawMessage
-		if err := dec.Decode(&v); err != nil {
+		_ = dec.Decode(&v)
+		if members[name.(string)] = v; len(members) < n {
 			return nil, false
 		}
-		members[name] = v
 	}
 	return members, true
 }
 
 func unquote(v json.RawMessage) string {
 	var s string
-	if err := json.Unmarshal(v, &s); err != nil {
-		return "" // impossible: parseObject has validated it
-	}
+	_ = json.Unmarshal(v, &s) // parseObject has validated it
 	return s
 }
 

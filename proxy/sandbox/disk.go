@@ -1,7 +1,7 @@
 package sandbox
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +14,9 @@ import (
 	"syscall"
 )
 
-// The first line of a data file identifies it and its version. Other files, and files of another version, are not
-// written.
-const (
-	headerFormat = `{"billbridge_sandbox":%d}` + "\n"
-	dataVersion  = 2 // version 1 was an SQLite file
-)
+// header is the first line of a data file. Other files, and files of another version, are not written. Version 1 was an
+// SQLite file.
+const header = `{"billbridge_sandbox":2}` + "\n"
 
 // A disk is the data file. Each line is a transaction: the JSON of the rows that it changed. The service reads the
 // file at the start, and adds a line before it answers. A nil disk stores nothing.
@@ -51,22 +48,14 @@ func (d *disk) load(into *rows, log *slog.Logger) error {
 	if syscall.Flock(int(d.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
 		return errors.New("another process has it open")
 	}
-	var version int
-	header := fmt.Sprintf(headerFormat, dataVersion)
-	r := bufio.NewReader(d.file)
-	first, err := r.ReadSlice('\n')
-	found := string(first)
-	_, wrongHeader := fmt.Sscanf(found, headerFormat, &version)
+	data, err := io.ReadAll(d.file)
+	if err != nil {
+		return err
+	}
 	// A file is also new if a kill has interrupted its first start.
-	isNew := errors.Is(err, io.EOF) && strings.HasPrefix(header, found)
-	switch {
-	case isNew || found == header:
-	case strings.HasPrefix(found, "SQLite format 3\x00"):
-		return errors.New("it is an SQLite file, which this billbridge does not read: name a new file")
-	case wrongHeader == nil:
-		return fmt.Errorf("its version is %d, but this billbridge supports %d", version, dataVersion)
-	default:
-		return errors.New("it is not a data file of the sandbox")
+	isNew := strings.HasPrefix(header, string(data))
+	if !isNew && !strings.HasPrefix(string(data), header) {
+		return errors.New("it is not a data file of this version of the sandbox: name a new file")
 	}
 	if err := d.makePrivate(log); err != nil {
 		return err
@@ -74,23 +63,22 @@ func (d *disk) load(into *rows, log *slog.Logger) error {
 	if isNew {
 		return d.add(header)
 	}
-	d.size = int64(len(header))
-	for n := 2; ; n++ {
-		line, err := r.ReadBytes('\n')
-		if err == nil {
+	for line := range bytes.Lines(data) {
+		if d.size > 0 {
 			err = json.Unmarshal(line, into)
 		}
-		if err != nil {
-			into.end(false)
-			// A last line that is not complete is a call that was not answered.
-			if _, more := r.Peek(1); errors.Is(more, io.EOF) {
-				return nil
-			}
-			return fmt.Errorf("line %d: %w", n, err)
+		end := d.size + int64(len(line))
+		last := end == int64(len(data))
+		whole := err == nil && line[len(line)-1] == '\n'
+		into.end(whole)
+		switch {
+		case whole:
+			d.size = end
+		case !last: // a last line that is not complete is a call that was not answered
+			return fmt.Errorf("line %d: %w", bytes.Count(data[:end], []byte{'\n'}), err)
 		}
-		into.end(true)
-		d.size += int64(len(line))
 	}
+	return nil
 }
 
 // makePrivate takes the permissions of other users away from an existing file, and reports that.
@@ -99,13 +87,11 @@ func (d *disk) makePrivate(log *slog.Logger) error {
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
 		return err
 	}
-	about := []any{"file", d.file.Name(), "mode_before", fmt.Sprintf("%#o", info.Mode().Perm())}
-	if err := d.file.Chmod(0o600); err != nil {
-		about = append(about, "error", err.Error())
-		log.Warn("other users can read the data file, and its mode cannot be changed", about...)
-		return nil
+	text := "other users could read the data file; its mode is 0600 now"
+	if d.file.Chmod(0o600) != nil {
+		text = "other users can read the data file, and its mode cannot be changed"
 	}
-	log.Warn("other users could read the data file; its mode is 0600 now", about...)
+	log.Warn(text, "file", d.file.Name(), "mode_before", fmt.Sprintf("%#o", info.Mode().Perm()))
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package sandbox_test
 
 import (
-	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -64,7 +63,7 @@ func TestDataFileKeepsEverything(t *testing.T) {
 		first.must(newCall(form, "create").with("billId", id).with("callbackUrl", p.url).with("message", "따옴표 \" < > & \u2028 😀"))
 		switch state {
 		case "F", "C":
-			if err := first.PayWith(demoKey, id, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}); err != nil {
+			if _, err := first.PayWith(demoKey, id, sandbox.Payment{Method: "OFFLINE_CASH", CashReceipt: "business", CashNumber: "1234567890"}); err != nil {
 				t.Fatal(err)
 			}
 			first.awaitCallback(id, "waiting", 1)
@@ -75,7 +74,7 @@ func TestDataFileKeepsEverything(t *testing.T) {
 			first.must(newCall("legacy", "destroy").with("billId", id))
 		}
 	}
-	if err := first.Fail(demoKey, "BILLW", "PAYMENT_004"); err != nil {
+	if _, err := first.Fail(demoKey, "BILLW", "PAYMENT_004"); err != nil {
 		t.Fatal(err)
 	}
 	first.must(newCall("v2", "resend").with("billId", "BILLW"))
@@ -131,14 +130,8 @@ func TestOtherFilesAreRefusedAndNotChanged(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	db, err := sql.Open("sqlite", at("older"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec("CREATE TABLE bill (id TEXT)"); err != nil {
-		t.Fatal(err)
-	}
+	const other = "it is not a data file of this version of the sandbox: name a new file"
+	proxytest.WriteFile(t, at("older"), "SQLite format 3\x00 and more")
 	proxytest.WriteFile(t, at("text"), strings.Repeat("no database ", 1000))
 	if err := os.Mkdir(at("folder"), 0o700); err != nil {
 		t.Fatal(err)
@@ -148,8 +141,7 @@ func TestOtherFilesAreRefusedAndNotChanged(t *testing.T) {
 	used := open(t, at("used"), sandbox.Options{})
 	used.must(newCall("v2", "create"))
 	for name, want := range map[string]string{
-		"text": "it is not a data file of the sandbox", "older": "it is an SQLite file, which this billbridge does not read: name a new file",
-		"newer": "its version is 99, but this billbridge supports 2", "broken": "line 3: unexpected end of JSON input",
+		"text": other, "older": other, "newer": other, "broken": "line 3: unexpected end of JSON input",
 		"used": "another process has it open", "folder": "is a directory", "none/file": "there is no folder " + at("none"),
 	} {
 		before, _ := os.ReadFile(at(name))

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -37,42 +36,22 @@ type Fault struct {
 	Skip bool `json:"skip"`
 }
 
-// A faultQueue has faults that wait, in order.
-type faultQueue struct {
-	mu      sync.Mutex
-	waiting []Fault
-}
-
-func (q *faultQueue) add(f Fault) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	f.Count = max(f.Count, 1)
-	q.waiting = append(q.waiting, f)
-}
-
-func (q *faultQueue) clear() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiting = nil
-}
-
 // take removes and returns the next fault that matches. The zero Fault changes nothing.
-func (q *faultQueue) take(matches func(Fault) bool) Fault {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	i := slices.IndexFunc(q.waiting, matches)
+func take(waiting *[]Fault, matches func(Fault) bool) Fault {
+	i := slices.IndexFunc(*waiting, matches)
 	if i < 0 {
 		return Fault{}
 	}
-	taken := q.waiting[i]
-	if q.waiting[i].Count--; q.waiting[i].Count == 0 {
-		q.waiting = slices.Delete(q.waiting, i, i+1)
+	taken := &(*waiting)[i]
+	f := *taken
+	if taken.Count--; taken.Count < 1 {
+		*waiting = slices.Delete(*waiting, i, i+1)
 	}
-	return taken
+	return f
 }
 
-// Fault adds a fault after the others for the same calls. It panics if its operation does not exist, or if net/http cannot
-// answer with its status.
+// Fault adds a fault after the others for the same calls. It panics if its operation does not exist, or if net/http
+// cannot answer with its status.
 func (s *Service) Fault(f Fault) {
 	if err := s.addFault(f, 999); err != nil {
 		panic(err) // a programming error
@@ -81,24 +60,24 @@ func (s *Service) Fault(f Fault) {
 
 // addFault adds a fault, unless no call could match it or its status is over the highest one.
 func (s *Service) addFault(f Fault, highest int) error {
-	names := make([]string, len(operations))
-	for i, op := range operations {
-		names[i] = op.name
+	var names []string
+	for _, op := range operations {
+		names = append(names, op.name)
 	}
 	switch {
 	case f.Status != 0 && (f.Status < 200 || f.Status > highest):
 		// A 1xx is not a final status, and net/http panics on invalid ones.
-		return &refusedError{http.StatusBadRequest, fmt.Sprintf("status: expected 200 to %d", highest)}
+		return &refusedError{status: http.StatusBadRequest, text: fmt.Sprintf("status: expected 200 to %d", highest)}
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text := fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
-		return &refusedError{http.StatusBadRequest, text}
+		return &refusedError{status: http.StatusBadRequest, text: text}
 	}
-	s.faults.add(f)
+	s.view(func(t *tables) { t.faults = append(t.faults, f) })
 	return nil
 }
 
 // ClearFaults removes all unused faults.
-func (s *Service) ClearFaults() { s.faults.clear() }
+func (s *Service) ClearFaults() { s.view(func(t *tables) { t.faults = nil }) }
 
 // deliver writes a reply with a fault. http.ErrAbortHandler makes net/http abort the connection, in HTTP/1 and HTTP/2.
 func deliver(w http.ResponseWriter, r *http.Request, f Fault, status int, body []byte) {

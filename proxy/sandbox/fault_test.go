@@ -107,19 +107,6 @@ func TestFaultOfAnUnknownOperationIsRefused(t *testing.T) {
 	}
 }
 
-func TestFaultCodesKeepTheForm(t *testing.T) {
-	t.Parallel()
-	r := start(t, sandbox.Options{})
-	for _, code := range sandbox.Catalogue()[1:] {
-		r.Fault(sandbox.Fault{Code: code, Count: 2})
-		for _, form := range forms {
-			if got, body := r.do(newCall(form, "cancel")); got != code {
-				t.Errorf("%s: %s", code, body)
-			}
-		}
-	}
-}
-
 // The reply is delayed longer than the caller waits: the operation takes effect, and the sandbox releases the connection.
 func TestDelayedReplyEndsWithItsCaller(t *testing.T) {
 	t.Parallel()

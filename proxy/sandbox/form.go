@@ -75,46 +75,58 @@ type v2Envelope struct {
 	Data    any    `json:"data"`
 }
 
+// pick returns the fields with some names, in the order of the names.
+func pick(names string, values map[string]any) (fields []field) {
+	for name := range strings.FieldsSeq(names) {
+		fields = append(fields, field{name, values[name]})
+	}
+	return fields
+}
+
 // success encodes the reply to a call that was carried out ("Bill operations"). In legacy a read has no code and no
 // msg, as in the document's example.
-func (s *Service) success(c *call, res result) []byte {
-	text, fields := messageOf(codeSuccess), s.reply(c, &res.bill)
-	switch {
-	case c.form == formLegacy && c.op == opRead:
+func (s *Service) success(c *call) []byte {
+	fields := s.reply(c)
+	if c.form == formLegacy {
+		if c.op.name != opRead {
+			fields = append([]field{{"code", codeSuccess}, {"msg", messageOf(codeSuccess)}}, fields...)
+		}
 		return c.form.object(fields...)
-	case c.form == formLegacy:
-		return c.form.object(append([]field{{"code", codeSuccess}, {"msg", text}}, fields...)...)
-	case fields != nil:
-		res.data = c.form.object(fields...)
 	}
-	return marshal(v2Envelope{codeSuccess, text, res.data})
+	if fields != nil {
+		c.data = c.form.object(fields...)
+	}
+	return marshal(v2Envelope{codeSuccess, messageOf(codeSuccess), c.data})
 }
 
 // reply returns the fields of the reply to a bill operation, or nil.
-func (s *Service) reply(c *call, b *Bill) []field {
-	legacy := c.form == formLegacy
-	member, merchant := c.Member, c.Merchant
-	if legacy && c.op == opCreate && s.opt.SwapLegacySend {
-		member, merchant = merchant, member
-	}
-	named := []field{
-		{"apiKey", c.Partner}, {"member", member}, {"merchant", merchant}, {"billId", b.ID}, {"hash", c.hash},
-	}
+func (s *Service) reply(c *call) []field {
+	record, names := s.record(c.form, &c.found), c.op.reply
 	switch {
-	case c.op == opRead:
-		return s.record(c.form, b)
-	case c.op == opCancel:
-		return append(named, []field{
-			{"apprNum", b.Cancel.Num}, {"apprOriginNum", b.Approval.Num}, {"apprCancelDt", stamp(b.Cancel.At)},
-		}...)
-	case c.op == opCreate && !(legacy && s.opt.NoLegacyShortURL):
-		return append(named, field{"shortUrl", b.ShortURL})
-	case legacy && (c.op == opCreate || c.op == opDestroy):
-		return named
-	case !legacy && (c.op == opResend || c.op == opDestroy):
-		return []field{{"apiKey", c.Partner}, {"billId", b.ID}}
+	case c.op.name == opRead:
+		return record
+	case !strings.HasPrefix(c.op.name, "bill."):
+		return nil
 	}
-	return nil
+	values := map[string]any{
+		"member": c.Member, "merchant": c.Merchant, "hash": c.hash, "shortUrl": c.found.ShortURL,
+	}
+	for _, f := range record {
+		values[f.name] = f.value
+	}
+	if cancel := c.found.Cancel; cancel != nil {
+		values["apprCancelDt"] = stamp(cancel.At)
+	}
+	if c.form == formLegacy {
+		names = c.op.legacyReply
+		if s.opt.NoLegacyShortURL {
+			delete(values, "shortUrl")
+		}
+		if s.opt.SwapLegacySend && c.op.name == opCreate {
+			values["member"], values["merchant"] = c.Merchant, c.Member
+		}
+	}
+	return pick(names, values)
 }
 
 // record returns the fields of a read ("Approval and payment data"). For an unpaid bill they are empty. Fields that the
@@ -187,21 +199,18 @@ func (s *Service) number(digits string) any {
 // v2CashClasses are the v2 words for the classes of a cash receipt. The document does not have the words.
 var v2CashClasses = map[string]string{cashPersonal: "PERSONAL", cashBusiness: "BUSINESS"}
 
-// failure encodes a refusal. path is that of the wrong field, or empty. The text never has a value of the request.
-func (s *Service) failure(f form, code, path string) []byte {
-	text := messageOf(code)
-	if path != "" {
-		text += " (" + path + ")"
+// failure encodes a refusal. The text never has a value of the request.
+func (s *Service) failure(f form, refused refusal) []byte {
+	code, text := refused.code, messageOf(refused.code)
+	if refused.field != "" {
+		text += " (" + refused.field + ")"
 	}
 	if f == formLegacy {
-		return f.object(field{"code", s.legacyCode(code)}, field{"msg", text})
+		// A legacy failure may have another code than that of the catalogue.
+		code = cmp.Or(s.opt.LegacyCodes[code], s.opt.LegacyCodes["*"], code)
+		return f.object(field{"code", code}, field{"msg", text})
 	}
 	return marshal(v2Envelope{code, text, rawJSON(s.opt.FailureData)})
-}
-
-// legacyCode returns the code that a legacy failure has instead of one of the catalogue.
-func (s *Service) legacyCode(code string) string {
-	return cmp.Or(s.opt.LegacyCodes[code], s.opt.LegacyCodes["*"], code)
 }
 
 // marshal is json.Marshal without HTML escapes.

@@ -10,62 +10,41 @@ import (
 	"strings"
 )
 
-// A guard protects the control API and the pages from web pages in a browser on this machine, and from other
-// machines: requests from another origin are refused, on loopback also those to another host name (DNS rebinding),
-// and off loopback a token is required.
-type guard struct {
-	token  string // "" for none
-	bearer bool   // requests must have the token; otherwise it is in their path
-	host   string // a host name that is allowed besides those of loopback; may be empty
-	refuse func(w http.ResponseWriter, status int, text localized)
-}
-
-// protect wraps a handler.
-func (g guard) protect(next http.Handler) http.Handler {
-	origin := http.NewCrossOriginProtection()
-	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		g.refuse(w, http.StatusForbidden, localized{
-			"다른 사이트에서 보낸 요청입니다.", "the request comes from a page of another origin",
-		})
-	}))
-	return origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		at := localIP(r)
-		loopback := at.IsLoopback()
-		switch {
-		case g.token != "" && g.bearer && !g.hasToken(r):
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			g.refuse(w, http.StatusUnauthorized, localized{
-				EN: "the control token is missing or wrong: send the header Authorization: Bearer TOKEN",
-			})
-		case g.token == "" && at != nil && !loopback:
-			g.refuse(w, http.StatusForbidden, localized{
-				"이 주소에서는 --control-token 이 필요합니다.",
-				"the address is not loopback: start the sandbox with --control-token, " +
-					"or with BILLBRIDGE_SANDBOX_TOKEN in its environment",
-			})
-		case loopback && (g.token == "" || !g.bearer) && !g.allowedHost(r.Host):
-			g.refuse(w, http.StatusForbidden, localized{
-				"허용되지 않은 호스트입니다.", "the host is not allowed: use 127.0.0.1, [::1] or localhost",
-			})
-		default:
-			next.ServeHTTP(w, r)
-		}
-	}))
+// guard returns why a request to the control API or a page is refused, with its status; 0 if it is not. It protects
+// them from web pages in a browser on this machine, and from other machines: requests from another origin are refused,
+// on loopback also those to another host name (DNS rebinding), and off loopback a token is required. Requests to the
+// control API must have it, while that of a page is in its path.
+func (s *Service) guard(r *http.Request, control bool) (status int, text string) {
+	token, at := s.opt.ControlToken, localIP(r)
+	switch loopback := at.IsLoopback(); {
+	case http.NewCrossOriginProtection().Check(r) != nil:
+		return http.StatusForbidden, "the request comes from a page of another origin"
+	case token != "" && control && !hasToken(r, token):
+		return http.StatusUnauthorized,
+			"the control token is missing or wrong: send the header Authorization: Bearer TOKEN"
+	case token == "" && at != nil && !loopback:
+		return http.StatusForbidden, "the address is not loopback: start the sandbox with --control-token, " +
+			"or with BILLBRIDGE_SANDBOX_TOKEN in its environment"
+	case loopback && (token == "" || !control) && !s.allowedHost(r.Host, control):
+		return http.StatusForbidden, "the host is not allowed: use 127.0.0.1, [::1] or localhost"
+	}
+	return 0, ""
 }
 
 // hasToken reports whether a request has the token. It compares hashes, so that the duration reveals nothing.
-func (g guard) hasToken(r *http.Request) bool {
+func hasToken(r *http.Request, token string) bool {
 	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(g.token))
+	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return bearer && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// allowedHost reports whether a Host header is a name of this machine, or the host of the base URL.
-func (g guard) allowedHost(header string) bool {
+// allowedHost reports whether a Host header is a name of this machine or, for a page, the host of the base URL.
+func (s *Service) allowedHost(header string, control bool) bool {
 	name := (&url.URL{Host: header}).Hostname()
 	address, err := netip.ParseAddr(name)
+	base := webURL(s.opt.BaseURL)
 	return strings.EqualFold(name, "localhost") || err == nil && address.Unmap().IsLoopback() ||
-		g.host != "" && strings.EqualFold(name, g.host)
+		!control && base != nil && strings.EqualFold(name, base.Hostname())
 }
 
 // localIP returns the address that a request came to, or nil if it came by no network, such as in a test.

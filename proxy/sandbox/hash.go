@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // hashText returns the text that is hashed ("Authentication", 3): `bill_id,phone,price`, or `bill_id,price` if phone is
@@ -36,12 +37,12 @@ func Sign(op, formName string, request []byte) (Signed, error) {
 	if !ok {
 		return Signed{}, errors.New("the request is not a JSON object, or has a duplicate name")
 	}
-	c := decode(op, form(formName), root)
+	c := decode(operationOf(op), form(formName), root)
 	need := func(name string) error {
 		return fmt.Errorf("%s is missing: the hash of %s in the %s form requires it", c.path(name), op, formName)
 	}
 	switch {
-	case c.op != opCreate && c.op != opDestroy && c.op != opCancel:
+	case !strings.HasSuffix(c.op.request, "hash"):
 		return Signed{}, fmt.Errorf("%s carries no hash", op)
 	case c.wrongType != "":
 		return Signed{}, fmt.Errorf("%s does not have its documented type", c.wrongType)

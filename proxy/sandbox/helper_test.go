@@ -268,3 +268,13 @@ func (r *rig) state() string {
 	}
 	return b.State
 }
+
+// dataOf returns the data of a v2 reply.
+func dataOf(t *testing.T, reply json.RawMessage) json.RawMessage {
+	t.Helper()
+	var envelope struct{ Data json.RawMessage }
+	if err := json.Unmarshal(reply, &envelope); err != nil {
+		t.Fatal(err)
+	}
+	return envelope.Data
+}

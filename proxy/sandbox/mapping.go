@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -22,57 +23,17 @@ const (
 	businessNumberDigits = 10
 )
 
-type registered struct {
-	URL string `json:"url"`
-}
-
-// mappingRecord is "Sub-business mapping record (list result)".
-type mappingRecord struct {
-	PartnerMember   string `json:"partnerMember"`
-	PartnerMerchant string `json:"partnerMerchant"`
-	CompanyNm       string `json:"companyNm"`
-	BranchNm        string `json:"branchNm"`
-	BusinessNumber  string `json:"businessNumber"`
-	CEOName         string `json:"ceoName"`
-	Email           string `json:"email"`
-	MappingStatus   string `json:"mappingStatus"`
-	RegDt           string `json:"regDt"`
-	UpdDt           string `json:"updDt"`
-}
-
-// statusRecord is "Sub-business publication status record".
-type statusRecord struct {
-	APIKey         string `json:"apiKey"`
-	Member         string `json:"member"`
-	Merchant       string `json:"merchant"`
-	CompanyNm      string `json:"companyNm"`
-	BranchNm       string `json:"branchNm"`
-	BusinessNumber string `json:"businessNumber"`
-	ReviewStatus   string `json:"reviewStatus"`
-}
-
-// merchantRecord is "Sub-business record (lookup result)".
-type merchantRecord struct {
-	MemberID       string `json:"memberId"`
-	MerchantID     string `json:"merchantId"`
-	CompanyName    string `json:"companyName"`
-	BranchName     string `json:"branchName"`
-	CEOName        string `json:"ceoName"`
-	Email          string `json:"email"`
-	BusinessNumber string `json:"businessNumber"`
-}
-
 // register starts a sign-up, or returns the URL of the current one ("/auth/mapping").
-func (s *Service) register(t *tables, c *call) result {
+func (s *Service) register(t *tables, c *call) error {
 	switch {
 	case utf8.RuneCountInString(c.Member) > maxRegistered:
-		return refuseField(codeInvalid, "memberId")
+		return refusal{codeInvalid, "memberId"}
 	case utf8.RuneCountInString(c.Merchant) > maxRegistered:
-		return refuseField(codeInvalid, "merchantId")
+		return refusal{codeInvalid, "merchantId"}
 	case c.businessNumber != "" && !isBusinessNumber(c.businessNumber):
 		return refuse(codeBadBusinessNumber)
 	case c.CallbackURL == "" || !s.validCallbackURL(c.CallbackURL):
-		return refuseField(codeInvalid, "callbackUrl")
+		return refusal{codeInvalid, "callbackUrl"}
 	}
 	m := mapping{Partner: c.Partner, Status: mappingRequested, Registered: t.now}
 	m.MemberID, m.MerchantID = c.Member, c.Merchant
@@ -84,14 +45,15 @@ func (s *Service) register(t *tables, c *call) result {
 	}
 	m.CallbackURL, m.RedirectURL, m.Updated = c.CallbackURL, c.redirectURL, t.now
 	t.Mappings.put(m)
-	token := t.token("signup", m.Partner, m.MemberID, m.MerchantID)
-	return result{code: codeSuccess, data: registered{URL: c.base + signUpPath + token}}
+	token := s.token("signup", m.Partner, m.MemberID, m.MerchantID)
+	c.data = map[string]string{"url": c.base + signUpPath + token}
+	return nil
 }
 
 // CompleteMapping completes a sign-up. Fields that the registration does not have get example values. It fails if there
 // is no such registration.
 func (s *Service) CompleteMapping(partnerKey, memberID, merchantID string) error {
-	return s.store.update(func(t *tables) error {
+	return s.update(func(t *tables) error {
 		m := t.Mappings.get(mappingKey{partnerKey, memberID, merchantID})
 		if m == nil {
 			return fmt.Errorf("%w: member %q, merchant %q", errNoMapping, memberID, merchantID)
@@ -113,40 +75,47 @@ func completeMapping(m mapping, input Merchant, now time.Time) mapping {
 }
 
 // ofPartner returns the merchants of a partner, in the order of registration.
-func (t *tables) ofPartner(key string) []*mapping {
-	list := []*mapping{}
-	for _, k := range t.merchants[key] {
-		list = append(list, t.Mappings.get(k))
-	}
-	return list
+func (t *tables) ofPartner(key string) []mapping {
+	return slices.DeleteFunc(t.Mappings.all(), func(m mapping) bool { return m.Partner != key })
 }
 
-// listMappings lists the registered merchants of a partner ("/read/mapping").
-func (s *Service) listMappings(t *tables, c *call) result {
-	list := []mappingRecord{}
+// record returns the reply of an operation about one merchant.
+func (c *call) record(m *mapping) json.RawMessage {
+	return formV2.object(pick(c.op.reply, map[string]any{
+		"apiKey": c.Partner, "member": m.MemberID, "memberId": m.MemberID, "partnerMember": m.MemberID,
+		"merchant": m.MerchantID, "merchantId": m.MerchantID, "partnerMerchant": m.MerchantID,
+		"companyNm": m.Company, "companyName": m.Company, "branchNm": m.Branch, "branchName": m.Branch,
+		"businessNumber": m.Number, "ceoName": m.CEO, "email": m.Email, "mappingStatus": m.Status,
+		"reviewStatus": reviewShown, "regDt": m.Registered.In(seoul).Format(timestampLayout),
+		"updDt": m.Updated.In(seoul).Format(timestampLayout),
+	})...)
+}
+
+// list lists the registered merchants of a partner ("/read/mapping"), or those that are mapped ("/read/merchant").
+func (s *Service) list(t *tables, c *call) error {
+	list := []json.RawMessage{}
 	for _, m := range t.ofPartner(c.Partner) {
-		list = append(list, mappingRecord{
-			m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, m.CEO, m.Email, m.Status,
-			m.Registered.In(seoul).Format(timestampLayout), m.Updated.In(seoul).Format(timestampLayout),
-		})
+		if m.Status == mappingCompleted || c.op.name == opMappings {
+			list = append(list, c.record(&m))
+		}
 	}
-	return result{code: codeSuccess, data: list}
+	c.data = list
+	return nil
 }
 
 // status returns the review status of a merchant ("/auth/mapping/status").
-func (s *Service) status(t *tables, c *call) result {
+func (s *Service) status(t *tables, c *call) error {
 	m := t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
 	if m == nil {
 		return refuse(codeNoReview)
 	}
-	return result{code: codeSuccess, data: statusRecord{
-		c.Partner, m.MemberID, m.MerchantID, m.Company, m.Branch, m.Number, reviewShown,
-	}}
+	c.data = c.record(m)
+	return nil
 }
 
 // mapMerchant maps a merchant, to a temporary business location if one is named ("/auth/merchant/mapping"). "Errors"
 // defines the refusals.
-func (s *Service) mapMerchant(t *tables, c *call) result {
+func (s *Service) mapMerchant(t *tables, c *call) error {
 	m := t.Mappings.get(mappingKey{c.Partner, c.Member, c.Merchant})
 	switch {
 	case m == nil:
@@ -158,7 +127,7 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 	case c.temporaryCode == "" && m.Status != mappingCompleted:
 		return refuse(codeNotOpened)
 	case c.temporaryCode == "":
-		return succeeded
+		return nil
 	}
 	at := slices.IndexFunc(c.partner.Temporary, func(l TemporaryMerchant) bool { return l.Code == c.temporaryCode })
 	a := *t.Accounts.get(c.Partner)
@@ -173,18 +142,7 @@ func (s *Service) mapMerchant(t *tables, c *call) result {
 	a.Mapped = append(slices.Clip(a.Mapped), c.temporaryCode)
 	t.Accounts.put(a)
 	t.Mappings.put(completeMapping(*m, Merchant{}, t.now))
-	return succeeded
-}
-
-// listMerchants lists the mapped merchants of a partner ("/read/merchant").
-func (s *Service) listMerchants(t *tables, c *call) result {
-	list := []merchantRecord{}
-	for _, m := range t.ofPartner(c.Partner) {
-		if m.Status == mappingCompleted {
-			list = append(list, merchantRecord{m.MemberID, m.MerchantID, m.Company, m.Branch, m.CEO, m.Email, m.Number})
-		}
-	}
-	return result{code: codeSuccess, data: list}
+	return nil
 }
 
 func isBusinessNumber(s string) bool { return len(s) == businessNumberDigits && isDigits(s) }

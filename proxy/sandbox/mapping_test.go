@@ -79,17 +79,6 @@ func TestMappingCodes(t *testing.T) {
 	}
 }
 
-func TestTemporaryLocationIsMappedOnce(t *testing.T) {
-	t.Parallel()
-	r := start(t, sandbox.Options{})
-	const body = `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`
-	for _, want := range []string{"0000", "PARTNER_MAPPING_005"} {
-		if _, got := r.post("/auth/merchant/mapping", body); codeOf(t, "v2", got) != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	}
-}
-
 // A merchant from its registration to its first bill.
 func TestSignUp(t *testing.T) {
 	t.Parallel()

@@ -137,6 +137,8 @@ func (w *comparison) draw(t *rapid.T, op string) testCall {
 		if q.form == "v2" {
 			pick("sendType", "TALK", "URL")
 			pick("tax", "2727", omitted{})
+			pick("supplyPrice", "27273", omitted{})
+			pick("pageRedirectUrl", "https://partner.example.com/done", omitted{})
 		}
 	case "destroy", "cancel":
 		if known != nil {

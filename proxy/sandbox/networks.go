@@ -16,18 +16,18 @@ func (s *Service) Networks(code string, count int) error {
 	codes := append([]string{codeCancelFailed}, declineCodes...)
 	switch {
 	case code == codeSuccess:
-		s.networks.clear()
+		s.view(func(t *tables) { t.networks = nil })
 	case !slices.Contains(codes, code):
-		return invalidPayment("expected %s or one of %s but got: %q", codeSuccess, strings.Join(codes, ", "), code)
+		return invalidPayment("", "expected %s or one of %s but got: %q", codeSuccess, strings.Join(codes, ", "), code)
 	default:
-		s.networks.add(Fault{Code: code, Count: count})
+		s.view(func(t *tables) { t.networks = append(t.networks, Fault{Code: code, Count: count}) })
 	}
 	return nil
 }
 
 // network returns the code with which a card network declines a payment or a cancel, or "".
-func (s *Service) network(cancel bool, method string) string {
-	return s.networks.take(func(f Fault) bool {
+func (t *tables) network(cancel bool, method string) string {
+	return take(&t.networks, func(f Fault) bool {
 		switch f.Code {
 		case codeCancelFailed:
 			return cancel

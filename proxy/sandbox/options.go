@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -134,53 +135,33 @@ type Options struct {
 
 // withDefaults returns o with defaults for empty fields.
 func (o Options) withDefaults() Options {
-	if o.Environment == "" {
-		o.Environment = Development
-	}
+	o.Environment = cmp.Or(o.Environment, Development)
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
 	if o.Partners == nil {
 		o.Partners = DefaultPartners()
 	}
-	if o.FailureData == "" {
-		o.FailureData = "null"
-	}
-	if o.DestroyRefused == "" {
-		o.DestroyRefused = codeNotCancellable
-	}
-	if o.WrongAmount == "" {
-		o.WrongAmount = codeInvalid
-	}
+	o.FailureData = cmp.Or(o.FailureData, "null")
+	o.DestroyRefused = cmp.Or(o.DestroyRefused, codeNotCancellable)
+	o.WrongAmount = cmp.Or(o.WrongAmount, codeInvalid)
 	if o.PayTypes == nil {
 		o.PayTypes = map[string]int{
 			"SIMPLE_PAY": 0, methodCardVAN: 1, methodKeyIn: 2, methodOfflineCard: 3, "OFFLINE_CASH": 4,
 		}
 	}
-	if o.Mobile == nil {
-		o.Mobile = mobile
-	}
+	o.Mobile = cmp.Or(o.Mobile, mobile)
 	if o.HashOf == nil {
 		o.HashOf = sha256Hex
 	}
-	if o.FailureStatus == 0 {
-		o.FailureStatus = http.StatusOK
-	}
-	if o.CallbackInterval == 0 {
-		o.CallbackInterval = time.Hour
-	}
-	if o.CallbackRetries == 0 {
-		o.CallbackRetries = 24
-	}
-	if o.CallbackTimeout == 0 {
-		o.CallbackTimeout = 10 * time.Second
-	}
+	o.FailureStatus = cmp.Or(o.FailureStatus, http.StatusOK)
+	o.CallbackInterval = cmp.Or(o.CallbackInterval, time.Hour)
+	o.CallbackRetries = cmp.Or(o.CallbackRetries, 24)
+	o.CallbackTimeout = cmp.Or(o.CallbackTimeout, 10*time.Second)
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/sandbox"
 )
@@ -126,13 +125,13 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 					if err := json.Unmarshal(dataOf(t, json.RawMessage(r.must(newCall("v2", "read")))), &data); err != nil {
 						t.Fatal(err)
 					}
-					for _, f := range approvalFields {
-						want, isNumber := raw, f.kind == "number"
+					for _, f := range readFields {
+						want, isNumber := raw, f.as == number || f.as == method
 						switch {
 						case asStrings && numbers == sandbox.ZeroWhenUnpaid && isNumber:
 							want = `"0"`
 						case !isNumber: // a string with every option
-							want = map[string]string{"apiKey": `"` + demoKey + `"`, "billId": `"` + billID + `"`, "apprState": `"` + state + `"`, "udItem": "null"}[f.v2]
+							want = map[string]string{"apiKey": `"` + demoKey + `"`, "billId": `"` + billID + `"`, "apprState": `"` + state + `"`}[f.v2]
 							if want == "" {
 								want = `""`
 							}
@@ -268,24 +267,6 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 			}
 			if _, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":""}`); codeOf(t, "v2", body) != "VALIDATION_001" {
 				t.Errorf("any URL %v, registration without an address: %s", anyURL, body)
-			}
-		}
-	})
-	t.Run("expires at dawn", func(t *testing.T) {
-		t.Parallel()
-		dawn := time.Date(2026, 3, 30, 15, 0, 0, 0, time.UTC) // midnight in Seoul, the beginning of the 31st
-		for _, row := range []struct {
-			at      time.Time
-			early   bool
-			payable bool
-		}{{dawn, true, false}, {dawn.Add(-time.Second), true, true}, {dawn, false, true}} {
-			r := start(t, sandbox.Options{ExpiresAtDawn: row.early})
-			r.must(newCall("v2", "create"))
-			if err := r.SetClock(row.at); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Pay(demoKey, billID); (err == nil) != row.payable {
-				t.Errorf("%+v: %v", row, err)
 			}
 		}
 	})

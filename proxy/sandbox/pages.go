@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -51,17 +50,15 @@ var style = func() string {
 
 // The words of the pages are in the templates; both is a text in Korean and English.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"both":         func(ko, en string) localized { return localized{ko, en} },
-	"list":         func(texts ...localized) []localized { return texts },
-	"style":        func() template.CSS { return template.CSS(style) },
-	"amount":       grouped,
-	"isCard":       isCard,
-	"receiptKind":  receiptKind,
-	"receiptKinds": func() []string { return receiptKinds },
-	"installments": func() int { return maxMonths + 1 },
-	"digits":       strconv.Atoi,
-	"message":      messageOf,
-	"korean":       func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
+	"both":        func(ko, en string) localized { return localized{ko, en} },
+	"list":        func(values ...any) []any { return values },
+	"style":       func() template.CSS { return template.CSS(style) },
+	"amount":      grouped,
+	"isCard":      isCard,
+	"receiptKind": receiptKind,
+	"digits":      strconv.Atoi,
+	"message":     messageOf,
+	"korean":      func(t time.Time) string { return t.In(seoul).Format(time.RFC3339) },
 }).ParseFS(pageFiles, "pages/*.html"))
 
 // policy allows the pages their own style only. It has no form-action: Chromium applies that to the redirect after a
@@ -74,39 +71,25 @@ var policy = func() string {
 
 // page serves the pages for paying and for the sign-up. Faults and maintenance do not affect them.
 func (s *Service) page(w http.ResponseWriter, r *http.Request) {
-	page := s.pageOf(r.URL.EscapedPath())
-	if page == nil {
-		s.answerPage(w, notice(http.StatusNotFound))
-		return
-	}
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		s.answerPage(w, page(nil))
-	case http.MethodPost:
-		form, refused := readForm(w, r)
-		if refused != http.StatusOK {
-			s.answerPage(w, notice(refused))
-			return
+	var page func(url.Values) screen // nil if there is none
+	s.view(func(t *tables) { page = t.pages[r.URL.EscapedPath()] })
+	a := notice(http.StatusNotFound, "")
+	switch status, text := s.guard(r, false); {
+	case status != 0:
+		a = notice(status, text)
+	case page == nil:
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
+		a = page(nil)
+	case r.Method == http.MethodPost:
+		form, status := readForm(w, r)
+		if a = notice(status, ""); status == http.StatusOK {
+			a = page(form)
 		}
-		s.answerPage(w, page(form))
 	default:
 		w.Header().Set("Allow", "GET, HEAD, POST")
-		s.answerPage(w, notice(http.StatusMethodNotAllowed))
+		a = notice(http.StatusMethodNotAllowed, "")
 	}
-}
-
-// pageOf returns the page of a path, or nil. A page handles a submitted form, or is shown without one.
-func (s *Service) pageOf(path string) (page func(url.Values) screen) {
-	s.store.view(func(t *tables) {
-		bill, signUp := strings.TrimPrefix(path, payPath), strings.TrimPrefix(path, signUpPath)
-		if k, ok := t.pages[bill]; ok {
-			page = func(form url.Values) screen { return s.payPage(k, bill, form) }
-		}
-		if k, ok := t.signups[signUp]; ok {
-			page = func(form url.Values) screen { return s.signUpPage(k, signUp, form) }
-		}
-	})
-	return page
+	s.answerPage(w, a)
 }
 
 // readForm reads a submitted form, or returns the status of the refusal. It ignores the query.
@@ -164,28 +147,21 @@ func (s *Service) answerPage(w http.ResponseWriter, a screen) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// refusePage answers a request that a guard refused.
-func (s *Service) refusePage(w http.ResponseWriter, status int, text localized) {
-	a := notice(status)
-	a.data = noticeView{status, text}
-	s.answerPage(w, a)
-}
-
 // A noticeView is the data of a page with a message.
 type noticeView struct {
 	Status  int
-	Refused localized // by a guard
+	Refused string // why the guard refused the request
 }
 
 // notice returns a screen with the message of a status.
-func notice(status int) screen {
-	return screen{status: status, template: "notice", data: noticeView{Status: status}}
+func notice(status int, refused string) screen {
+	return screen{status: status, template: "notice", data: noticeView{status, refused}}
 }
 
 // failedScreen logs an error of the data file and returns a screen for it.
 func (s *Service) failedScreen(err error) screen {
 	s.opt.Log.Error("processing a form failed", "err", err)
-	return notice(http.StatusInternalServerError)
+	return notice(http.StatusInternalServerError, "")
 }
 
 // notASCII matches characters that a header cannot have.

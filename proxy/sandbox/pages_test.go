@@ -10,9 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -350,28 +348,5 @@ func TestPagesHideErrorsOfTheDataFile(t *testing.T) {
 		if !p.form() {
 			t.Error("the page has no form")
 		}
-	}
-}
-
-// If a form is submitted many times at the same time, one succeeds.
-func TestOnlyOneOfConcurrentFormsSucceeds(t *testing.T) {
-	t.Parallel()
-	r := start(t, sandbox.Options{})
-	bill := r.issue(newCall("v2", "create").with("callbackUrl", r.url))
-	for page, form := range map[string]url.Values{bill: card, r.signUp(""): business} {
-		const visitors = 20
-		statuses := make([]int, visitors)
-		var all sync.WaitGroup
-		for i := range visitors {
-			all.Go(func() { statuses[i] = visit(t, http.MethodPost, page, form).status })
-		}
-		all.Wait()
-		slices.Sort(statuses)
-		if statuses[0] != http.StatusSeeOther || statuses[1] != http.StatusConflict || statuses[visitors-1] != http.StatusConflict {
-			t.Errorf("%s: %v", page, statuses)
-		}
-	}
-	if b, err := r.Bill(demoKey, billID); err != nil || b.Approval == nil || b.Approval.Num != "30000001" || len(r.Callbacks()) != 1 {
-		t.Errorf("%+v %v", b.Approval, err)
 	}
 }

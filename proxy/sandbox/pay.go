@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,17 +27,18 @@ const selfIssueNumber = "0100001234"
 
 // Errors of payments, for which the interface has no codes.
 var (
-	errNoBill    = &refusedError{http.StatusNotFound, "no such bill"}
+	errNoBill    = &refusedError{http.StatusNotFound, "no such bill", ""}
 	errAmbiguous = &refusedError{
-		http.StatusConflict, "several partners have a bill with this id: name the partner",
+		http.StatusConflict, "several partners have a bill with this id: name the partner", "",
 	}
-	errNotPayable = &refusedError{http.StatusConflict, "the bill cannot be paid"}
-	errNoMapping  = &refusedError{http.StatusNotFound, "no such registration"}
-	errNoPartner  = &refusedError{http.StatusNotFound, "no such partner"}
+	errNotPayable = &refusedError{http.StatusConflict, "the bill cannot be paid", ""}
+	errNoMapping  = &refusedError{http.StatusNotFound, "no such registration", ""}
+	errNoPartner  = &refusedError{http.StatusNotFound, "no such partner", ""}
 )
 
-func invalidPayment(format string, args ...any) error {
-	return &refusedError{http.StatusBadRequest, "invalid payment: " + fmt.Sprintf(format, args...)}
+// invalidPayment refuses the option of a payment that has a mistake.
+func invalidPayment(option, format string, args ...any) error {
+	return &refusedError{http.StatusBadRequest, "invalid payment: " + fmt.Sprintf(format, args...), option}
 }
 
 // A Payment describes a payment of a customer. The zero value is a card payment without installments.
@@ -55,49 +57,33 @@ type Payment struct {
 // Pay pays a bill by card, which changes its state from W to F. partnerKey may be empty if only one partner has a bill
 // with this id.
 func (s *Service) Pay(partnerKey, billID string) error {
-	return s.PayWith(partnerKey, billID, Payment{})
-}
-
-// PayWith pays a bill. It returns an error if a card network declines the payment.
-func (s *Service) PayWith(partnerKey, billID string, p Payment) error {
-	_, err := s.pay(partnerKey, billID, p)
+	_, err := s.PayWith(partnerKey, billID, Payment{})
 	return err
 }
 
-// pay is PayWith. If the payment is declined, it also returns the bill, which stays unpaid and records the payment.
-func (s *Service) pay(partnerKey, billID string, p Payment) (Bill, error) {
-	b, err := s.attemptPayment(partnerKey, billID, func(t *tables, b *Bill) (declined string, err error) {
-		if b.Approval, err = s.approve(t, p); err != nil {
-			return "", err
-		}
-		return s.network(false, b.Approval.Method), nil
-	})
+// PayWith pays a bill. If a card network declines the payment, it returns an error and the bill, which stays unpaid and
+// records the payment.
+func (s *Service) PayWith(partnerKey, billID string, p Payment) (Bill, error) {
+	b, err := s.attemptPayment(partnerKey, billID, p, "")
 	if err == nil && b.State == stateUnpaid {
 		code := b.lastFailure()
-		err = &refusedError{http.StatusConflict, code + ": " + messageOf(code)}
+		err = &refusedError{status: http.StatusConflict, text: code + ": " + messageOf(code)}
 	}
 	return b, err
 }
 
 // Fail makes a payment that fails with one of declineCodes. The bill stays unpaid, and no callback is sent.
-func (s *Service) Fail(partnerKey, billID, code string) error {
-	_, err := s.fail(partnerKey, billID, code)
-	return err
-}
-
-func (s *Service) fail(partnerKey, billID, code string) (Bill, error) {
+func (s *Service) Fail(partnerKey, billID, code string) (Bill, error) {
 	if !slices.Contains(declineCodes, code) {
-		return Bill{}, invalidPayment("expected one of %s but got: %q", strings.Join(declineCodes, ", "), code)
+		return Bill{}, invalidPayment("", "expected one of %s but got: %q", strings.Join(declineCodes, ", "), code)
 	}
-	return s.attemptPayment(partnerKey, billID, func(*tables, *Bill) (string, error) { return code, nil })
+	return s.attemptPayment(partnerKey, billID, Payment{}, code)
 }
 
-// attemptPayment makes a payment of a bill that can be paid: pay approves it, or returns the code with which it is
-// declined.
-func (s *Service) attemptPayment(
-	partnerKey, billID string, pay func(*tables, *Bill) (declined string, err error),
-) (after Bill, err error) {
-	err = s.store.update(func(t *tables) error {
+// attemptPayment makes a payment of a bill that can be paid. It is declined with a code, or, if that is empty, as the
+// card networks decide.
+func (s *Service) attemptPayment(partnerKey, billID string, p Payment, declined string) (after Bill, err error) {
+	err = s.update(func(t *tables) error {
 		before, err := t.lookUp(partnerKey, billID)
 		switch {
 		case err != nil:
@@ -107,58 +93,61 @@ func (s *Service) attemptPayment(
 		case s.expired(before.ExpireDt, t.now):
 			return fmt.Errorf("%w: it expired on %s", errNotPayable, before.ExpireDt)
 		}
-		after = *before
-		switch declined, err := pay(t, &after); {
-		case err != nil:
-			return err
-		case declined != "":
-			after.Approval, after.Failed = nil, append(slices.Clip(after.Failed), FailedPayment{t.now, declined})
-		default:
-			after.State = statePaid
-			s.notify(t, &after)
+		b := *before
+		if declined == "" {
+			if b.Approval, err = s.approve(t, p); err != nil {
+				return err
+			}
+			declined = t.network(false, b.Approval.Method)
 		}
-		t.Bills.put(after)
+		if declined != "" {
+			b.Approval, b.Failed = nil, append(slices.Clip(b.Failed), FailedPayment{t.now, declined})
+		} else {
+			b.State = statePaid
+			s.notify(t, &b)
+		}
+		t.Bills.put(b)
+		after = b
 		return nil
 	})
 	if err != nil {
 		return Bill{}, err
 	}
-	s.sender.sendDue()
+	s.sendDue()
 	return after, nil
 }
 
 // lookUp returns a bill. partnerKey may be empty if only one partner has a bill with this id.
-func (t *tables) lookUp(partnerKey, billID string) (*Bill, error) {
-	found := t.billsByID[billID]
-	switch {
-	case partnerKey != "":
-		found = []billKey{{partnerKey, billID}}
-	case len(found) > 1:
-		return nil, errAmbiguous
-	}
-	for _, k := range found {
-		if b := t.Bills.get(k); b != nil {
-			return b, nil
+func (t *tables) lookUp(partnerKey, billID string) (found *Bill, err error) {
+	for _, k := range t.Bills.order {
+		if k.id != billID || partnerKey != "" && k.partner != partnerKey {
+			continue
 		}
+		if found != nil {
+			return nil, errAmbiguous
+		}
+		found = t.Bills.get(k)
 	}
-	return nil, fmt.Errorf("%w: %q", errNoBill, billID)
+	if found == nil {
+		return nil, fmt.Errorf("%w: %q", errNoBill, billID)
+	}
+	return found, nil
 }
 
 // Bill returns a bill. partnerKey may be empty if only one partner has a bill with this id.
 func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
-	err = s.store.update(func(t *tables) error {
-		b, err := t.lookUp(partnerKey, billID)
-		if err == nil {
+	s.view(func(t *tables) {
+		var b *Bill
+		if b, err = t.lookUp(partnerKey, billID); err == nil {
 			found = *b
 		}
-		return err
 	})
 	return found, err
 }
 
 // Bills returns all bills in the order of creation.
 func (s *Service) Bills() (list []Bill) {
-	s.store.view(func(t *tables) { list = t.Bills.all() })
+	s.view(func(t *tables) { list = t.Bills.all() })
 	return list
 }
 
@@ -174,50 +163,52 @@ func (s *Service) expired(expireDt string, now time.Time) bool {
 // approve creates the approval of a payment ("Approval and payment data"), with invented names and numbers in realistic
 // formats.
 func (s *Service) approve(t *tables, p Payment) (*Approval, error) {
-	if p.Method == "" {
-		p.Method = methodCardVAN
-	}
-	if _, ok := s.opt.PayTypes[p.Method]; !ok {
-		return nil, invalidPayment("unknown method %q", p.Method)
-	}
-	if p.Months < 0 || p.Months > 99 {
-		return nil, invalidPayment("expected 0 to 99 months but got: %d", p.Months)
+	p.Method = cmp.Or(p.Method, methodCardVAN)
+	_, known := s.opt.PayTypes[p.Method]
+	card := isCard(p.Method)
+	switch {
+	case !known:
+		return nil, invalidPayment("method", "unknown method %q", p.Method)
+	case p.Months < 0 || p.Months > 99:
+		return nil, invalidPayment("months", "expected 0 to 99 months but got: %d", p.Months)
+	case card && p.CashReceipt != "":
+		return nil, invalidPayment("cash_receipt", "a card payment has no cash receipt")
+	case !card && p.Months != 0:
+		return nil, invalidPayment("months", "%s has no installments", p.Method)
 	}
 	n := t.nextApproval()
 	a := &Approval{
-		Method: p.Method, Num: approvalNumber(n), At: t.now, TerminalID: "2863000001", Months: "00",
-		TxNum: fmt.Sprintf("TX%012d", n),
+		Method: p.Method, Num: approvalNumber(n), At: t.now, TerminalID: "2863000001",
+		Months: fmt.Sprintf("%02d", p.Months), TxNum: fmt.Sprintf("TX%012d", n),
 	}
-	switch p.Method {
-	case methodCardVAN, methodKeyIn, methodOfflineCard:
-		if p.CashReceipt != "" {
-			return nil, invalidPayment("a card payment has no cash receipt")
-		}
+	if card {
 		a.CardType, a.Issuer, a.IssuerCode, a.IssuerNum = "신용", "신한카드", "04", "4518-42**-****-1234"
 		a.AcquirerCode, a.Acquirer, a.MerchantNum = "04", "신한카드", "0012345678"
-		a.Months = fmt.Sprintf("%02d", p.Months)
-		return a, nil
 	}
-	if p.Months != 0 {
-		return nil, invalidPayment("%s has no installments", p.Method)
-	}
+	a.CashClass, a.CashRequest = cashPersonal, p.CashNumber
 	switch p.CashReceipt {
 	case "":
+		a.CashClass, a.CashRequest = "", ""
 		return a, nil
 	case "personal":
-		a.CashClass, a.CashRequest = cashPersonal, p.CashNumber
 	case "business":
-		a.CashClass, a.CashRequest = cashBusiness, p.CashNumber
+		a.CashClass = cashBusiness
 	case "self":
-		a.CashClass, a.CashRequest = cashPersonal, selfIssueNumber
+		a.CashRequest = selfIssueNumber
 	default:
-		return nil, invalidPayment("expected a personal, business or self cash receipt but got: %q", p.CashReceipt)
+		return nil, invalidPayment("cash_receipt",
+			"expected a personal, business or self cash receipt but got: %q", p.CashReceipt)
 	}
 	if a.CashRequest == "" {
-		return nil, invalidPayment("a cash receipt requires cash_number")
+		return nil, invalidPayment("cash_number", "a cash receipt requires cash_number")
 	}
 	a.CashNum = fmt.Sprintf("%09d", 700000000+n)
 	return a, nil
+}
+
+// isCard reports whether a method has installments. The others have cash receipts.
+func isCard(method string) bool {
+	return method == methodCardVAN || method == methodKeyIn || method == methodOfflineCard
 }
 
 // approvalNumber returns a unique number of eight digits.

@@ -12,12 +12,9 @@ import (
 )
 
 const (
-	maxMonths     = 12 // the maximum on the page
+	maxMonths     = 12 // on the page, whose template has the numbers
 	maxCashNumber = 20 // digits; mobile, business and receipt card numbers are shorter
 )
-
-// receiptKinds are the kinds of cash receipts on the page.
-var receiptKinds = []string{"", "personal", "business", "self"}
 
 // statusWords are the states of a bill on the page, which adds "expired".
 var statusWords = map[string]string{
@@ -39,7 +36,7 @@ type billView struct {
 
 // billScreen returns the screen of a bill, after the submitted form of v, if it has one.
 func (s *Service) billScreen(k billKey, v billView) screen {
-	s.store.view(func(t *tables) {
+	s.view(func(t *tables) {
 		v.Bill = *t.Bills.get(k)
 		v.Status = statusWords[v.State]
 		if v.State == stateUnpaid && s.expired(v.ExpireDt, t.now) {
@@ -47,7 +44,7 @@ func (s *Service) billScreen(k billKey, v billView) screen {
 		}
 	})
 	v.Methods = slices.SortedFunc(maps.Keys(s.opt.PayTypes), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.opt.PayTypes[a], s.opt.PayTypes[b]), cmp.Compare(a, b))
+		return s.opt.PayTypes[a] - s.opt.PayTypes[b]
 	})
 	if !slices.Contains(v.Methods, v.Method) && len(v.Methods) > 0 {
 		v.Method = v.Methods[0]
@@ -67,57 +64,41 @@ func (s *Service) payPage(k billKey, token string, form url.Values) screen {
 	if form == nil {
 		return s.billScreen(k, billView{})
 	}
-	v := billView{Submitted: true}
-	v.Payment, v.Wrong = s.paymentOf(form)
-	if v.Wrong != "" {
-		return s.billScreen(k, v)
-	}
-	b, err := s.pay(k.partner, k.id, v.Payment)
+	b, err := s.PayWith(k.partner, k.id, paymentOf(form))
+	refused := new(refusedError)
 	switch {
 	case err == nil:
 		return screen{to: redirectTarget(b.PageRedirectURL, token)}
-	case b.State == stateUnpaid:
+	case !errors.As(err, &refused):
+		return s.failedScreen(err)
+	}
+	v := billView{Submitted: true, Payment: paymentOf(form), Wrong: refused.option}
+	v.CashNumber = bareDigits(form.Get("cash_number"))
+	if b.State == stateUnpaid {
 		// The status is 200: the form was processed, and the bill records the failed payment.
 		v.Declined = b.lastFailure()
-	case !errors.Is(err, errNotPayable):
-		return s.failedScreen(err)
 	}
 	return s.billScreen(k, v)
 }
 
-// paymentOf parses the form of the page, and returns the field that has a mistake, or "". It ignores fields that do not
-// apply to the payment method.
-func (s *Service) paymentOf(form url.Values) (p Payment, wrong string) {
-	p.Method = form.Get("method")
-	if _, ok := s.opt.PayTypes[p.Method]; !ok {
-		return p, "method"
-	}
+// paymentOf returns the payment that a form describes. A mistake that a Payment cannot have becomes one that is
+// refused. Fields that do not apply to the payment method are ignored.
+func paymentOf(form url.Values) Payment {
+	p := Payment{Method: cmp.Or(form.Get("method"), "none")}
 	if isCard(p.Method) {
 		months, err := strconv.Atoi(cmp.Or(form.Get("months"), "0"))
-		if err != nil || months < 0 || months == 1 || months > maxMonths {
-			return p, "months"
+		if err != nil || months == 1 || months > maxMonths {
+			months = -1
 		}
 		p.Months = months
-		return p, ""
+		return p
 	}
 	p.CashReceipt = form.Get("cash_receipt")
-	switch p.CashReceipt {
-	case "", "self":
-		return p, ""
-	case "personal", "business":
-	default:
-		return p, "cash_receipt"
+	number := bareDigits(form.Get("cash_number"))
+	if isDigits(number) && len(number) <= maxCashNumber {
+		p.CashNumber = number
 	}
-	p.CashNumber = bareDigits(form.Get("cash_number"))
-	if !isDigits(p.CashNumber) || len(p.CashNumber) > maxCashNumber {
-		return p, "cash_number"
-	}
-	return p, ""
-}
-
-// isCard reports whether a method has installments. The others have cash receipts.
-func isCard(method string) bool {
-	return method == methodCardVAN || method == methodKeyIn || method == methodOfflineCard
+	return p
 }
 
 // receiptKind returns the kind of the cash receipt of a payment.

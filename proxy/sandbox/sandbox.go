@@ -44,9 +44,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -56,13 +54,8 @@ const bodyLimit = 1 << 20
 // Service is the billing service. It is an http.Handler for the documented paths and for the pages that its replies
 // link to. It is safe for concurrent use.
 type Service struct {
-	opt      Options
-	store    *store
-	faults   faultQueue
-	networks faultQueue // the next answers of the card networks, which accept if there is none
-	sender   *sender
-	mu       sync.Mutex // guards calls
-	calls    map[string]int
+	store
+	*sender
 }
 
 // New returns a service with an empty store in memory. It panics if o.Check fails. A service that has sent callbacks
@@ -79,16 +72,15 @@ func New(o Options) *Service {
 // has its effect, so that it survives a kill. Faults, network answers and call counts are not in the file. Only one
 // process can open a file.
 func Open(file string, o Options) (*Service, error) {
-	o = o.withDefaults()
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	st, err := openStore(file, o)
-	if err != nil {
+	s := &Service{store: store{opt: o.withDefaults()}}
+	if err := s.openStore(file); err != nil {
 		return nil, err
 	}
-	s := &Service{opt: o, store: st, calls: map[string]int{}, sender: newSender(&o, st)}
-	s.sender.sendDue()
+	s.sender = newSender(&s.store)
+	s.sendDue()
 	return s, nil
 }
 
@@ -96,59 +88,49 @@ func Open(file string, o Options) (*Service, error) {
 // the next start. The service must not be called afterwards.
 func (s *Service) Close() error {
 	s.sender.close()
-	return s.store.disk.close()
+	return s.disk.close()
 }
 
 // Now returns the time of the service's clock, in the zone of Korea.
 func (s *Service) Now() (now time.Time) {
-	s.store.view(func(t *tables) { now = t.now })
+	s.view(func(t *tables) { now = t.now })
 	return now
 }
 
 // SetClock sets the service's clock, which continues from there. The zero time resets it to the real time. Callbacks
 // that become due are sent.
 func (s *Service) SetClock(now time.Time) error {
-	err := s.store.update(func(t *tables) error {
-		self := t.serviceState()
-		real := t.now.Add(-self.Ahead)
-		self.Ahead = 0
-		if !now.IsZero() {
-			self.Ahead = now.Sub(real)
+	err := s.change(func(t *tables, self *state) {
+		if now.IsZero() {
+			self.Ahead = 0
+		} else {
+			self.Ahead += now.Sub(t.now)
 		}
-		t.State.put(self)
-		return nil
 	})
-	s.sender.sendDue()
+	s.sendDue()
 	return err
 }
 
 // SetMaintenance makes every call return MAINTAINED_METHOD, or ends that.
 func (s *Service) SetMaintenance(on bool) error {
-	return s.store.update(func(t *tables) error {
+	return s.change(func(_ *tables, self *state) { self.Maintenance = on })
+}
+
+// change changes the state of the service itself.
+func (s *Service) change(f func(*tables, *state)) error {
+	return s.update(func(t *tables) error {
 		self := t.serviceState()
-		self.Maintenance = on
+		f(t, &self)
 		t.State.put(self)
 		return nil
 	})
 }
 
-func (s *Service) inMaintenance() (on bool) {
-	s.store.view(func(t *tables) { on = t.serviceState().Maintenance })
-	return on
-}
-
 // Calls returns the number of calls by operation (bill.create, mapping.list …), in both forms and with any result.
 // Requests with another path or method count as "none".
-func (s *Service) Calls() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.calls)
-}
-
-func (s *Service) count(op string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls[op]++
+func (s *Service) Calls() (counts map[string]int) {
+	s.view(func(t *tables) { counts = maps.Clone(t.calls) })
+	return counts
 }
 
 // ServeHTTP answers one call of the interface ("Endpoints").
@@ -157,66 +139,86 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	f := formOf(path)
 	if strings.HasPrefix(path, payPath) || strings.HasPrefix(path, signUpPath) {
-		g := guard{token: s.opt.ControlToken, host: s.baseHost(), refuse: s.refusePage}
-		g.protect(http.HandlerFunc(s.page)).ServeHTTP(w, r)
+		s.page(w, r)
 		return
 	}
-	at := slices.IndexFunc(operations, func(o operation) bool { return path == o.v2 || path == o.legacy })
-	if at < 0 || r.Method != http.MethodPost {
-		s.count("none")
-		status := http.StatusNotFound
-		if at >= 0 {
-			w.Header().Set("Allow", http.MethodPost)
-			status = http.StatusMethodNotAllowed
-		}
-		deliver(w, r, Fault{}, status, s.failure(f, codeError, ""))
-		return
-	}
-	op := operations[at]
-	s.count(op.name)
-	// The fault is taken when the call arrives, so that faults apply in the order of arrival.
-	fault := s.faults.take(func(f Fault) bool { return f.Operation == "" || f.Operation == op.name })
-	body, status := readBody(w, r, bodyLimit)
-	code, reply := codeInvalid, []byte(nil)
+	op, status := operationOf(path), http.StatusOK
 	switch {
-	case status != http.StatusOK:
-	case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
-		// The document has no refusal for a missing type.
-		status = http.StatusUnsupportedMediaType
-	case fault.Code != "":
-		code = fault.Code
-	case fault.Skip:
-		code = codeError
-	case s.inMaintenance():
-		code = codeMaintained
-	default:
-		code, reply = s.answer(op, f, body, s.baseURL(r))
+	case op.name == opNone:
+		status = http.StatusNotFound
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		op, status = operation{name: opNone}, http.StatusMethodNotAllowed
+	}
+	fault, maintenance := s.arrive(op.name)
+	var reply []byte
+	refused := refusal{code: codeError}
+	if status == http.StatusOK {
+		var body []byte
+		body, status = readBody(w, r, bodyLimit)
+		switch {
+		case status != http.StatusOK:
+			refused.code = codeInvalid
+		case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
+			// The document has no refusal for a missing type.
+			refused.code, status = codeInvalid, http.StatusUnsupportedMediaType
+		case fault.Code != "":
+			refused.code = fault.Code
+		case fault.Skip:
+		case maintenance:
+			refused.code = codeMaintained
+		default:
+			reply, refused = s.answer(op, f, body, s.baseURL(r))
+		}
+		if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
+			status = s.opt.FailureStatus
+		}
 	}
 	if reply == nil {
-		reply = s.failure(f, code, "")
-	}
-	if status == http.StatusOK && code != codeSuccess {
-		status = s.opt.FailureStatus
+		reply = s.failure(f, refused)
 	}
 	deliver(w, r, fault, status, reply)
 }
 
-// answer decodes a call, runs it and encodes the reply. A nil reply stands for the failure with the code.
-func (s *Service) answer(op operation, f form, body []byte, base string) (code string, reply []byte) {
+// arrive counts a call, and takes the fault of its reply. Faults apply in the order of arrival.
+func (s *Service) arrive(op string) (fault Fault, maintenance bool) {
+	s.view(func(t *tables) {
+		t.calls[op]++
+		maintenance = t.serviceState().Maintenance
+		fault = take(&t.faults, func(f Fault) bool { return f.Operation == op || f.Operation == "" && op != opNone })
+	})
+	return fault, maintenance
+}
+
+// answer decodes a call, runs it as one transaction and encodes the reply. A refusal changes nothing, and has no reply.
+// The effect of a success is in the data file before answer returns.
+func (s *Service) answer(op operation, f form, body []byte, base string) (reply []byte, refused refusal) {
 	root, ok := parseObject(body)
 	if !ok {
-		return codeInvalid, nil
+		return nil, refusal{code: codeInvalid}
 	}
-	c := decode(op.name, f, root)
-	if c.wrongType == "" && s.wrongPriceType(&c) {
+	c := decode(op, f, root)
+	if c.wrongType == "" && s.wrongPriceType(c) {
 		c.wrongType = c.path("price")
 	}
 	c.base = base
-	res := s.run(op, &c)
-	if res.code != codeSuccess {
-		return res.code, s.failure(f, res.code, res.field)
+	err := s.update(func(t *tables) error {
+		if err := s.check(t, c); err != nil {
+			return err
+		}
+		return op.run(s, t, c)
+	})
+	switch {
+	case errors.As(err, &refused):
+		return nil, refused
+	case err != nil:
+		s.opt.Log.Error("a call failed", "operation", op.name, "err", err)
+		return nil, refusal{code: codeError}
 	}
-	return res.code, s.success(&c, res)
+	if s.opt.CallbackCancelDestroy {
+		s.sendDue()
+	}
+	return s.success(c), refused
 }
 
 // wrongPriceType reports whether an option refuses the type of the price.
@@ -227,44 +229,9 @@ func (s *Service) wrongPriceType(c *call) bool {
 	return s.opt.NumericPriceOnly && c.textPrice
 }
 
-// run runs a call as one transaction: a refusal changes nothing, and a success is in the data file before run returns.
-func (s *Service) run(op operation, c *call) (res result) {
-	err := s.store.update(func(t *tables) error {
-		if res = t.check(c); res.code == codeSuccess {
-			res = op.run(s, t, c)
-		}
-		if res.code != codeSuccess {
-			return errRefused
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errRefused) {
-		s.opt.Log.Error("a call failed", "operation", c.op, "err", err)
-		return refuse(codeError)
-	}
-	if s.opt.CallbackCancelDestroy && (c.op == opCancel || c.op == opDestroy) {
-		s.sender.sendDue()
-	}
-	return res
-}
-
-// errRefused rolls back the transaction of a refused call.
-var errRefused = errors.New("refused")
-
-// baseHost returns the host name of the BaseURL, or "" if there is none.
-func (s *Service) baseHost() string {
-	if base := webURL(s.opt.BaseURL); base != nil {
-		return base.Hostname()
-	}
-	return ""
-}
-
 func (s *Service) baseURL(r *http.Request) string {
 	if s.opt.BaseURL != "" {
 		return strings.TrimRight(s.opt.BaseURL, "/")
-	}
-	if r.TLS != nil {
-		return "https://" + r.Host
 	}
 	return "http://" + r.Host
 }

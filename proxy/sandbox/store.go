@@ -3,7 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -141,78 +141,55 @@ func (r *rows) end(commit bool) {
 // tables are all data of the service, in a transaction.
 type tables struct {
 	rows
-	controlToken string // keys the tokens of pages; may be empty
+	now   time.Time                          // the time of the service at the start of the transaction
+	pages map[string]func(url.Values) screen // by their paths
+	open  map[callbackKey]struct{}           // waiting callbacks
 
-	now       time.Time // the time of the service at the start of the transaction
-	contracts []*Partner
-	byKey     map[string]*Partner
-
-	billsByID map[string][]billKey     // the bills of all partners by id
-	merchants map[string][]mappingKey  // the merchants by partner, in the order of registration
-	pages     map[string]billKey       // by the token in the short URL
-	signups   map[string]mappingKey    // by the token in the registration URL
-	open      map[callbackKey]struct{} // waiting callbacks
+	// These are not in the data file, and a transaction does not roll them back.
+	calls    map[string]int // by operation
+	faults   []Fault        // those that wait, in order
+	networks []Fault        // the next answers of the card networks, which accept if there is none
 }
 
 // A store runs transactions, one at a time.
 type store struct {
-	clock func() time.Time
-	disk  *disk // nil if the data is in memory only
-	mu    sync.Mutex
-	t     tables
-
-	copyTo *Service // may be nil
-	log    *slog.Logger
+	opt  Options
+	disk *disk // nil if the data is in memory only
+	mu   sync.Mutex
+	t    tables
 }
 
 // openStore loads the data file, if there is one, and adds partners and merchants that it does not have.
-func openStore(file string, o Options) (*store, error) {
-	st := &store{clock: o.Clock, copyTo: o.CopyTo, log: o.Log, t: tables{
-		controlToken: o.ControlToken,
-		byKey:        map[string]*Partner{},
-		billsByID:    map[string][]billKey{},
-		merchants:    map[string][]mappingKey{},
-		pages:        map[string]billKey{},
-		signups:      map[string]mappingKey{},
-		open:         map[callbackKey]struct{}{},
-	}}
-	t := &st.t
-	t.Bills.index = func(b *Bill, isNew bool) {
-		if isNew {
-			t.billsByID[b.ID] = append(t.billsByID[b.ID], b.key())
-			t.pages[t.token("bill", b.Partner, b.ID)] = b.key()
-		}
+func (s *Service) openStore(file string) error {
+	t := &s.t
+	t.calls, t.pages, t.open = map[string]int{}, map[string]func(url.Values) screen{}, map[callbackKey]struct{}{}
+	t.Bills.index = func(b *Bill) {
+		token := s.token("bill", b.Partner, b.ID)
+		t.pages[payPath+token] = func(form url.Values) screen { return s.payPage(b.key(), token, form) }
 	}
-	t.Mappings.index = func(m *mapping, isNew bool) {
-		if isNew {
-			t.merchants[m.Partner] = append(t.merchants[m.Partner], m.key())
-			t.signups[t.token("signup", m.Partner, m.MemberID, m.MerchantID)] = m.key()
-		}
+	t.Mappings.index = func(m *mapping) {
+		token := s.token("signup", m.Partner, m.MemberID, m.MerchantID)
+		t.pages[signUpPath+token] = func(form url.Values) screen { return s.signUpPage(m.key(), token, form) }
 	}
-	t.Callbacks.index = func(c *Callback, _ bool) {
+	t.Callbacks.index = func(c *Callback) {
+		delete(t.open, c.key())
 		if c.State == callbackWaiting {
 			t.open[c.key()] = struct{}{}
-		} else {
-			delete(t.open, c.key())
 		}
 	}
 	if file != "" {
 		var err error
-		if st.disk, err = openDisk(file, &t.rows, o.Log); err != nil {
-			return nil, fmt.Errorf("data file %s: %w", file, err)
+		if s.disk, err = openDisk(file, &t.rows, s.opt.Log); err != nil {
+			return fmt.Errorf("data file %s: %w", file, err)
 		}
 	}
-	for _, p := range o.Partners {
-		t.contracts = append(t.contracts, &p)
-		t.byKey[p.Key] = &p
-	}
-	return st, st.update(func(t *tables) error {
-		for _, p := range t.contracts {
+	return s.update(func(t *tables) error {
+		for _, p := range s.opt.Partners {
 			if t.Accounts.get(p.Key) == nil {
 				t.Accounts.put(account{Partner: p.Key, Points: p.Points})
 			}
-			for _, s := range p.Merchants {
-				m := mapping{Partner: p.Key, Merchant: s, Status: mappingCompleted, Registered: t.now, Updated: t.now}
+			for _, one := range p.Merchants {
+				m := mapping{Partner: p.Key, Merchant: one, Status: mappingCompleted, Registered: t.now, Updated: t.now}
 				if t.Mappings.get(m.key()) == nil {
 					t.Mappings.put(m)
 				}
@@ -227,7 +204,7 @@ func (st *store) update(f func(t *tables) error) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	t := &st.t
-	t.now = st.clock().Add(t.serviceState().Ahead).In(seoul)
+	t.now = st.opt.Clock().Add(t.serviceState().Ahead).In(seoul)
 	defer t.end(false)
 	if err := f(t); err != nil {
 		return err
@@ -241,7 +218,7 @@ func (st *store) update(f func(t *tables) error) error {
 	return nil
 }
 
-// view runs f in a transaction that only reads.
+// view runs f in a transaction that changes no rows.
 func (st *store) view(f func(*tables)) {
 	_ = st.update(func(t *tables) error { // only writing can fail
 		f(t)
@@ -290,7 +267,7 @@ func (t *tables) takePoint(p *Partner) bool {
 
 // A table has the rows of one kind. Rows are immutable: a change puts a copy in their place.
 type table[K comparable, V interface{ key() K }] struct {
-	index  func(v *V, isNew bool) // called for every new or changed row; may be nil
+	index  func(v *V) // called for every new or changed row; may be nil
 	rows   map[K]*V
 	order  []K // the keys in the order of insertion
 	staged []*V
@@ -328,13 +305,12 @@ func (tb *table[K, V]) end(commit bool) {
 			break
 		}
 		k := (*v).key()
-		_, known := tb.rows[k]
-		if !known {
+		if tb.rows[k] == nil {
 			tb.order = append(tb.order, k)
 		}
 		tb.rows[k] = v
 		if tb.index != nil {
-			tb.index(v, !known)
+			tb.index(v)
 		}
 	}
 	tb.staged = nil

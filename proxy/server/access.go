@@ -17,6 +17,7 @@ import (
 type identity struct {
 	name     string // for the audit log; "" for admin.token, and without tokens
 	operates bool   // may make changes
+	signedIn bool   // by a session
 }
 
 // readingPosts are the requests that change nothing, beside those with GET and HEAD.
@@ -27,27 +28,33 @@ var readingPosts = []string{
 // namelessPosts are the changes whose handlers take no name from the query.
 var namelessPosts = []string{"/rollout/read", "/-/reload"}
 
-// changes reports whether a request may change something.
-func changes(r *http.Request) bool {
+// needsOperator reports whether a request may change something, or takes a profile.
+func needsOperator(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		return false
+		return strings.HasPrefix(r.URL.Path, profilesPath)
 	case http.MethodPost:
 		return !slices.Contains(readingPosts, r.URL.Path)
 	}
 	return true
 }
 
-// requireToken passes requests on that have a token or a session whose owner may make them. A change has the name of the owner as the
-// parameter by. If the config has no token, all requests to a loopback name are passed on.
+// requireToken passes requests on that have a token or a session whose owner may make them. A change has the name of
+// the owner as the parameter by. If the config has no token, all requests to a loopback name are passed on.
 func requireToken(t *tokens, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, ok := t.admit(w, r)
-		if !ok {
+		who, status := t.identify(r)
+		if status == unknown {
+			t.fail(sourceOf(r.RemoteAddr), "missing")
+			status = http.StatusUnauthorized
+		}
+		if status != http.StatusOK {
+			refuse(w, r, status)
 			return
 		}
-		if !who.operates && changes(r) {
-			writeText(w, http.StatusForbidden, fmt.Sprintf("the token of %s may only read, and this request can change something: use a token with may: operate", who.name))
+		if !who.operates && needsOperator(r) {
+			writeText(w, http.StatusForbidden,
+				fmt.Sprintf("the token of %s may only read: use a token with may: operate", who.name))
 			return
 		}
 		named, err := withName(r, who)
@@ -59,27 +66,31 @@ func requireToken(t *tokens, next http.Handler) http.Handler {
 	})
 }
 
-// requireOperator is requireToken for requests that change nothing, but need a token with may: operate.
-func requireOperator(t *tokens, next http.Handler) http.Handler {
-	return requireToken(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who, _ := r.Context().Value(identityKey{}).(identity); !who.operates {
-			writeText(w, http.StatusForbidden, fmt.Sprintf("the token of %s may only read: use a token with may: operate", who.name))
-			return
-		}
-		next.ServeHTTP(w, r)
-	}))
-}
+// unknown is the status of a request that has neither a token nor a session.
+const unknown = 0
 
-// admit returns who sent a request. If ok is false, the request was refused and is answered.
-func (t *tokens) admit(w http.ResponseWriter, r *http.Request) (who identity, ok bool) {
-	if !t.current.Load().needed() {
-		return identity{operates: true}, allowedHost(w, r)
+// identify returns who sent a request: the owner of its bearer token or, without one, of its session. It may wait for
+// tokenDelay. status is 200, unknown, or that of the refusal.
+//
+// Without tokens the config guarantees that the listener is on loopback. Checking the Host header prevents DNS
+// rebinding: a page under another name that resolves to 127.0.0.1 has the same origin as this listener.
+func (t *tokens) identify(r *http.Request) (who identity, status int) {
+	now := t.current.Load()
+	if !now.needed() {
+		if !config.Loopback(hostOf(r)) {
+			return who, http.StatusForbidden
+		}
+		return identity{operates: true}, http.StatusOK
 	}
-	who, status := t.identify(r)
-	if status != http.StatusOK {
-		refuseToken(w, status)
+	if given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
+		_, who, status = t.check(r, given)
+		return who, status
 	}
-	return who, status == http.StatusOK
+	if who, ok := t.sessions.find(r, now); ok {
+		who.signedIn = true
+		return who, http.StatusOK
+	}
+	return who, unknown
 }
 
 // identityKey is the key of the identity in the context of a request that requireToken has passed on.
@@ -87,7 +98,7 @@ type identityKey struct{}
 
 // withName adds the name of a token to a change, for the audit log. A change under another name is an error.
 func withName(r *http.Request, who identity) (*http.Request, error) {
-	if who.name == "" || !changes(r) || slices.Contains(namelessPosts, r.URL.Path) {
+	if who.name == "" || !needsOperator(r) || slices.Contains(namelessPosts, r.URL.Path) {
 		return r, nil
 	}
 	q, err := url.ParseQuery(r.URL.RawQuery)
@@ -96,7 +107,8 @@ func withName(r *http.Request, who identity) (*http.Request, error) {
 	}
 	for _, by := range q["by"] {
 		if by != who.name {
-			return nil, fmt.Errorf("the audit log has the name of the token, which is %s: leave out by (--by), or send a token without a name (admin.token)", who.name)
+			return nil, fmt.Errorf("the audit log has the name of the token, which is %s: "+
+				"leave out by (--by), or send a token without a name (admin.token)", who.name)
 		}
 	}
 	if !q.Has("by") {
@@ -108,33 +120,28 @@ func withName(r *http.Request, who identity) (*http.Request, error) {
 	return r, nil
 }
 
-// allowedHost reports whether a request without a token is for a loopback name, and answers it if not. The config guarantees that the
-// listener is on loopback. Checking the Host header prevents DNS rebinding: a page under another name that resolves to 127.0.0.1 has the
-// same origin as this listener.
-func allowedHost(w http.ResponseWriter, r *http.Request) bool {
-	host, ok := loopbackHost(r)
-	if !ok {
-		writeText(w, http.StatusForbidden, fmt.Sprintf("the host %q is not allowed: use 127.0.0.1, [::1] or localhost, or set admin.token or admin.tokens in the config", host))
-	}
-	return ok
-}
-
-func loopbackHost(r *http.Request) (host string, ok bool) {
+func hostOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil { // no port
 		host = strings.Trim(r.Host, "[]")
 	}
-	return host, config.Loopback(host)
+	return host
 }
 
-func refuseToken(w http.ResponseWriter, status int) {
-	if status == http.StatusTooManyRequests {
+// refuse answers a request with the status of identify.
+func refuse(w http.ResponseWriter, r *http.Request, status int) {
+	text := "the admin token is missing or wrong: send the header Authorization: Bearer TOKEN"
+	switch status {
+	case http.StatusForbidden:
+		text = fmt.Sprintf("the host %q is not allowed: use 127.0.0.1, [::1] or localhost, "+
+			"or set admin.token or admin.tokens in the config", hostOf(r))
+	case http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "1")
-		writeText(w, status, "too many requests at once from your address, which has sent wrong admin tokens: try again in a second")
-		return
+		text = "too many requests at once from your address, which has sent wrong admin tokens: try again in a second"
+	default:
+		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	writeText(w, status, "the admin token is missing or wrong: send the header Authorization: Bearer TOKEN")
+	writeText(w, status, text)
 }
 
 // An Identity is the answer of GET /-/identity: who the gateway takes the caller for.

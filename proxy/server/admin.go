@@ -15,32 +15,33 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/console"
 	"billbridge/proxy/store"
-	"billbridge/translate"
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// startAdmin serves the admin listener. Until completeAdmin is called it has health, readiness, which fails, and metrics.
+// startAdmin serves the admin listener. Until completeAdmin is called it has health, readiness, which fails, and
+// metrics.
 func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (err error) {
 	if s.adminListener, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
 		return err
 	}
-	if err = s.checkTokens(c); err != nil {
-		return err
-	}
-	if s.tokens, err = newTokens(&c.Admin, s.log, registry); err != nil {
+	if err := s.checkTokens(c); err != nil {
 		return err
 	}
 	s.logWarnings(c)
 	reload := func(string) error { return errors.New("the gateway is starting and has just read the config") }
 	ended, end := context.WithCancel(context.Background())
-	s.profiles = profiles(ended)
-	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, reload, map[string]http.Handler{profilesPath: s.profiles})
-	s.adminHandler.Store(&handler)
+	s.admin = adminRoutes{
+		tokens: s.tokens, metrics: s.metricsHandler(registry), ready: s.ready, reload: reload,
+		profiles: profiles(ended),
+	}
+	s.serveAdmin()
 	s.adminServer = http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.adminHandler.Load()).ServeHTTP(w, r) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			(*s.adminHandler.Load()).ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
@@ -48,45 +49,38 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 	serving := s.adminListener
 	if c.Admin.TLS != nil {
 		s.adminTLS.Store(c.Admin.TLS)
-		serving = tls.NewListener(serving, &tls.Config{NextProtos: []string{"http/1.1"}, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return s.adminTLS.Load().Certificate()
-		}})
+		serving = tls.NewListener(serving, &tls.Config{
+			NextProtos: []string{"http/1.1"},
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return s.adminTLS.Load().Certificate()
+			},
+		})
 	}
 	go func() { s.serveErrors <- s.adminServer.Serve(serving) }()
 	return nil
 }
 
-// checkTokens refuses a config without a token if the admin listener is not on loopback. Another process may have opened its socket, on
-// another address than that of the config.
+// checkTokens refuses a config without a token if the admin listener is not on loopback. Another process may have
+// opened its socket, on another address than that of the config.
 func (s *Server) checkTokens(c *config.Config) error {
 	if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && len(c.Admin.AllTokens()) == 0 && !at.IP.IsLoopback() {
-		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: set admin.token or admin.tokens in the config", at)
+		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: "+
+			"set admin.token or admin.tokens in the config", at)
 	}
 	return nil
 }
 
-// logWarnings logs the warnings about a config, and the one about an admin socket that another process opened.
 func (s *Server) logWarnings(c *config.Config) {
-	warnings := c.Warnings()
-	isPlainAdmin := func(w translate.Problem) bool { return w.Text == config.PlainAdmin }
-	if s.sockets["admin.listen"] != nil {
-		warnings = slices.DeleteFunc(warnings, isPlainAdmin)
-		if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && c.Admin.TLS == nil && !at.IP.IsLoopback() {
-			warnings = append(warnings, translate.Problem{Text: config.PlainAdmin})
-		}
-	}
-	for _, w := range warnings {
+	for _, w := range c.Warnings() {
 		s.log.Warn(w.Text, "file", w.File, "line", w.Line)
 	}
 }
 
 // completeAdmin adds reload, callbacks, store, rollout and the console to the admin listener.
 func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
-	handlers := map[string]http.Handler{profilesPath: s.profiles}
-	for _, section := range operatorPaths {
-		handlers[section] = s.operator.Handler()
+	s.tokens.signedIn = func(who identity) {
+		_ = s.operator.Record(store.Change{Action: store.SignedIn, By: who.shown()})
 	}
-	s.tokens.signedIn = func(who identity) { _ = s.operator.Record(store.Change{Action: store.SignedIn, By: who.shown()}) }
 	reload := s.reload
 	if s.load == nil { // there is no file
 		reload = nil
@@ -99,57 +93,65 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	if err != nil {
 		return err
 	}
-	handlers["/"] = s.console
-	handler := newAdminHandler(s.tokens, s.metricsHandler(registry), s.ready, s.reload, handlers)
-	s.adminHandler.Store(&handler)
+	s.admin.operator, s.admin.pages, s.admin.reload = s.operator.Handler(), s.console, s.reload
+	s.serveAdmin()
 	return nil
 }
 
-// newAdminHandler returns the handler of the admin listener. CSRF protection: a web page in the operator's browser cannot change anything.
-func newAdminHandler(t *tokens, metrics http.Handler, ready func() []check, reload func(by string) error, handlers map[string]http.Handler) http.Handler {
-	return http.NewCrossOriginProtection().Handler(newAdminRouter(t, metrics, ready, reload, handlers))
+// serveAdmin serves the routes of s.admin from now on. CSRF protection: a web page in the operator's browser cannot
+// change anything.
+func (s *Server) serveAdmin() {
+	handler := http.NewCrossOriginProtection().Handler(s.admin.router())
+	s.adminHandler.Store(&handler)
 }
 
-// newAdminRouter returns the routes of the admin listener: metrics, health, readiness, reload, identity, and the handlers of handlers, each
-// below its path prefix. If the config has a token, every path but /-/healthy and /-/ready requires one. An error of reload is in the
-// response.
-func newAdminRouter(t *tokens, metrics http.Handler, ready func() []check, reload func(by string) error, handlers map[string]http.Handler) *mux.Router {
+// adminRoutes are the handlers of the admin listener. operator and pages are nil while the gateway starts.
+type adminRoutes struct {
+	tokens                             *tokens
+	metrics, profiles, operator, pages http.Handler
+	ready                              func() []check
+	reload                             func(by string) error // its error is in the response
+}
+
+// router returns the routes. If the config has a token, every path but /-/healthy and /-/ready requires one.
+func (a adminRoutes) router() *mux.Router {
 	r := mux.NewRouter()
-	for prefix, handler := range handlers {
-		switch prefix {
-		case "/":
-		case profilesPath:
-			r.PathPrefix(prefix).Methods(http.MethodGet).Handler(requireOperator(t, handler))
-		default:
-			r.PathPrefix(prefix).Handler(requireToken(t, handler))
+	guarded := func(route *mux.Route, h http.Handler) { route.Handler(requireToken(a.tokens, h)) }
+	if a.operator != nil {
+		for _, section := range operatorPaths {
+			guarded(r.PathPrefix(section), a.operator)
 		}
 	}
-	r.Path("/metrics").Methods(http.MethodGet).Handler(requireToken(t, metrics))
+	guarded(r.PathPrefix(profilesPath).Methods(http.MethodGet), a.profiles)
+	guarded(r.Path("/metrics").Methods(http.MethodGet), a.metrics)
 	r.Path("/-/healthy").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeText(w, http.StatusOK, "healthy")
 	})
 	r.Path("/-/ready").Methods(http.MethodGet).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		writeReadiness(t, ready(), w, r)
+		writeReadiness(a.tokens, a.ready(), w, r)
 	})
-	r.Path("/-/identity").Methods(http.MethodGet).Handler(requireToken(t, http.HandlerFunc(writeIdentity)))
-	r.Path("/-/reload").Methods(http.MethodPost).Handler(requireToken(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	guarded(r.Path("/-/identity").Methods(http.MethodGet), http.HandlerFunc(writeIdentity))
+	reload := func(w http.ResponseWriter, r *http.Request) {
 		who, _ := r.Context().Value(identityKey{}).(identity)
-		if err := reload(who.name); err != nil {
+		if err := a.reload(who.name); err != nil {
 			writeText(w, http.StatusBadRequest, "not reloaded, the last good config stays:\n"+err.Error())
 			return
 		}
 		writeText(w, http.StatusOK, "reloaded")
-	})))
-	if pages := handlers["/"]; pages != nil {
-		r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return !isAdminPath(r.URL.Path) }).Handler(forPages(t, pages))
+	}
+	guarded(r.Path("/-/reload").Methods(http.MethodPost), http.HandlerFunc(reload))
+	if a.pages != nil {
+		r.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool { return !isAdminPath(r.URL.Path) }).
+			Handler(forPages(a.tokens, a.pages))
 	}
 	return r
 }
 
-// metricsHandler returns the handler of /metrics. It serves OpenMetrics only while spans are exported, because only exemplars need this format,
-// and because buckets have the label le="1.0" instead of le="1" in it.
+// metricsHandler returns the handler of /metrics. It serves OpenMetrics only while spans are exported, because only
+// exemplars need this format, and because buckets have the label le="1.0" instead of le="1" in it.
 func (s *Server) metricsHandler(registry prometheus.Gatherer) http.Handler {
-	text, open := promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	text := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	open := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.tracing.Exports() {
 			open.ServeHTTP(w, r)
@@ -162,10 +164,11 @@ func (s *Server) metricsHandler(registry prometheus.Gatherer) http.Handler {
 // operatorPaths are those of package operate.
 var operatorPaths = []string{"/rollout", "/callbacks", "/store", "/audit"}
 
-// isAdminPath reports whether a path is that of the admin API, also of a section that the config does not have: the commands know such a
-// section by the plain answer.
+// isAdminPath reports whether a path is that of the admin API, also of a section that the config does not have: the
+// commands know such a section by the plain answer.
 func isAdminPath(path string) bool {
-	return path == "/metrics" || slices.ContainsFunc(append([]string{"/-/", "/debug/"}, operatorPaths...), func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+	below := func(prefix string) bool { return strings.HasPrefix(path, prefix) }
+	return path == "/metrics" || below("/-/") || below("/debug/") || slices.ContainsFunc(operatorPaths, below)
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

@@ -13,7 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// connections count and limit the connections of partners and of upstreams that send callbacks. Safe for concurrent use.
+// connections count and limit the connections of partners and of upstreams that send callbacks. Safe for concurrent
+// use.
 type connections struct {
 	limits atomic.Pointer[config.Limits]
 
@@ -36,26 +37,13 @@ func newConnections(registry prometheus.Registerer) (*connections, error) {
 		defer c.mu.Unlock()
 		return float64(c.open)
 	})
-	c.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "billbridge_connections_refused_total",
-		Help: "Connections that were closed at once because of a limit: of all connections (all), or of those from one source address (address).",
-	}, []string{"limit"})
-	c.framing = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "billbridge_framing_refused_total",
-		Help: "Requests that were refused with 400 because their framing is ambiguous.",
-	}, []string{"reason"})
-	for _, limit := range []string{"all", "address"} {
-		c.refused.WithLabelValues(limit)
-	}
-	for _, reason := range framing.Reasons {
-		c.framing.WithLabelValues(reason)
-	}
-	for _, collector := range []prometheus.Collector{c.gauge, c.refused, c.framing} {
-		if err := registry.Register(collector); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	c.refused = counters("billbridge_connections_refused_total",
+		"Connections that were closed at once because of a limit: of all connections (all), "+
+			"or of those from one source address (address).",
+		"limit", "all", "address")
+	c.framing = counters("billbridge_framing_refused_total",
+		"Requests that were refused with 400 because their framing is ambiguous.", "reason", framing.Reasons...)
+	return c, register(registry, c.gauge, c.refused, c.framing)
 }
 
 // admit counts a connection, unless a limit is reached. The caller must call release when the connection is closed.

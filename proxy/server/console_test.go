@@ -50,6 +50,7 @@ func TestPagesNeedATokenOrASession(t *testing.T) {
 		{"GET", "/", "Authorization: Bearer anna-token-0001", 200, "anna"},
 		{"GET", "/", "Cookie: billbridge_session=none", 303, ""},
 		{"GET", "/", session, 200, "read only"},
+		{"GET", "/", session, 200, "/sign-out"},
 		{"POST", "/deliveries/all/replay", session, 403, "may only read"},
 		{"GET", "/nowhere", "", 303, ""},
 		{"GET", "/nowhere", session, 404, "no page"},

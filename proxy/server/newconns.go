@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,22 +84,16 @@ func (n *newConns) count() int {
 
 // awaitFirstRequests returns when a request has begun on every connection, or after [proxy.PartialRequestTimeout]. The
 // servers must not accept any more connections.
-func awaitFirstRequests(ctx context.Context, all ...*newConns) {
+func (s *Server) awaitFirstRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, proxy.PartialRequestTimeout)
 	defer cancel()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for ctx.Err() == nil {
-		count := 0
-		for _, n := range all {
-			count += n.count()
-		}
-		if count == 0 {
-			return
-		}
+	for slices.ContainsFunc(s.endpoints, func(e *endpoint) bool { return e.conns.count() > 0 }) {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 // storeRetryInterval is the time between two attempts to reach PostgreSQL at the start.
 const storeRetryInterval = time.Second
 
-// openStore opens the store of the config, if it has one. It retries for store.wait while PostgreSQL is unreachable: the
-// database may start at the same time. Any other error is returned at once.
+// openStore opens the store of the config, if it has one. It retries for store.wait while PostgreSQL is unreachable:
+// the database may start at the same time. Any other error is returned at once.
 func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 	if !c.Store.URL.IsSet() {
 		return nil
@@ -43,7 +43,8 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		case time.Since(began) >= within:
 			return fmt.Errorf("%w (retried for %s, see store.wait in the config)", err, within)
 		case try == 0:
-			s.log.Warn("the store is unreachable: the gateway is not ready and retries", "at_most", within.String(), "error", err.Error())
+			s.log.Warn("the store is unreachable: the gateway is not ready and retries",
+				"at_most", within.String(), "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
@@ -55,7 +56,9 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 func (s *Server) setStore(opened *store.Store) {
 	s.store, s.pinger = opened, pinger{store: opened, log: s.log}
 	if was := opened.Narrowed(); was != 0 {
-		s.log.Warn("others than the owner had rights to the file of the store: they were removed, also from -wal and -shm", "mode_before", was.String())
+		s.log.Warn("others than the owner had rights to the file of the store: "+
+			"they were removed, also from -wal and -shm",
+			"mode_before", was.String())
 	}
 }
 
@@ -64,10 +67,10 @@ func (s *Server) openRelayAndRollout(c *config.Config, registry prometheus.Regis
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if s.store != nil {
-		if err := errors.Join(s.startClock(ctx, registry), registry.Register(s.storeUp()), s.countFailOvers(registry)); err != nil {
+		if err := errors.Join(s.startClock(ctx, registry), register(registry, s.storeMetrics()...)); err != nil {
 			return err
 		}
-		if err := s.recordUpstreams(c); err != nil {
+		if err := s.recordUpstreams(ctx, c); err != nil {
 			return err
 		}
 		s.relay = relay.New(c, relay.Options{
@@ -77,27 +80,30 @@ func (s *Server) openRelayAndRollout(c *config.Config, registry prometheus.Regis
 	if c.Rollout == nil {
 		return nil
 	}
-	if s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: registry, Logger: s.log}); err != nil {
+	s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: registry, Logger: s.log})
+	if err != nil {
 		return operate.Explain(err)
 	}
 	if refused := s.rollout.Refused(); refused != nil {
-		s.log.Error("the default stage of the config does not take effect, the one before it stays", "error", operate.Explain(refused).Error())
+		s.log.Error("the default stage of the config does not take effect, the one before it stays",
+			"error", operate.Explain(refused).Error())
 	}
 	return nil
 }
 
 // recordUpstreams records the upstreams of a config in the store. It refuses a config that drops, renames or moves an
 // upstream whose bills or callback addresses are in the store.
-func (s *Server) recordUpstreams(c *config.Config) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
+func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
 	list := make([]store.Upstream, len(c.Upstreams))
 	for i, u := range c.Upstreams {
 		list[i] = store.Upstream{Name: u.Name, Form: string(u.Form), URL: u.Address.String()}
 	}
 	backends := store.Backends{Alone: c.Route.Default}
 	if c.Rollout != nil {
-		backends = store.Backends{Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared, Staying: []string{"old", "shadow"}}
+		backends = store.Backends{
+			Old: c.Rollout.Old, New: c.Rollout.New, Shared: c.Rollout.Bills == config.Shared,
+			Staying: []string{"old", "shadow"},
+		}
 	}
 	// SetBackends and Reconcile can both refuse the config, and a refused config must leave nothing in the store: so
 	// SetBackends only checks first, and writes after Reconcile has succeeded.

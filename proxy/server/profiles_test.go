@@ -31,11 +31,6 @@ func TestProfilesNeedATokenThatMayOperate(t *testing.T) {
 		if status, _ := d.ask("GET", profilesPath+path+"?seconds=1", "of-wall", ""); status != http.StatusForbidden {
 			t.Errorf("%s with a token that may read: %d", path, status)
 		}
-		for _, seconds := range []string{"0", "-1", "301", "1.5", "x"} {
-			if status, text := d.ask("GET", profilesPath+path+"?seconds="+seconds, "of-anna", ""); status != http.StatusBadRequest || !strings.Contains(text, "seconds must be from 1 to 300") {
-				t.Errorf("%s of %s seconds: %d %s", path, seconds, status, text)
-			}
-		}
 	}
 	if status, _ := d.ask("POST", profilesPath+"heap", "of-anna", ""); status != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", status)

@@ -39,15 +39,9 @@ func (c check) text(mayRead bool) string {
 func writeReadiness(t *tokens, checks []check, w http.ResponseWriter, r *http.Request) {
 	status, text, all := http.StatusOK, "ready", ""
 	verbose, mayRead := r.URL.Query().Has("verbose"), false
-	if a := t.current.Load(); !a.needed() {
-		_, mayRead = loopbackHost(r)
-	} else if verbose {
-		if given, bearer := bearerOf(r); bearer {
-			_, _, status := t.check(r, given) // a wrong token counts here too, or this path would be one to guess at
-			mayRead = status == http.StatusOK
-		} else {
-			_, mayRead = t.sessions.find(r, a)
-		}
+	if verbose { // a wrong token counts here too, or this path would be one to guess at
+		_, admission := t.identify(r)
+		mayRead = admission == http.StatusOK
 	}
 	for _, c := range checks {
 		line := c.name + ": ok"
@@ -149,24 +143,9 @@ func (p *pinger) run(ended chan struct{}) {
 	close(ended)
 }
 
-// countFailOvers registers billbridge_store_failovers_total.
-func (s *Server) countFailOvers(registry prometheus.Registerer) error {
-	for _, outcome := range store.FailOvers {
-		if err := registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "billbridge_store_failovers_total",
-			Help: "How often the gateway met another server of PostgreSQL, or an older copy of the store, by outcome: it has all writes (proven), " +
-				"lacks some (lost), or it is not known (unproven).",
-			ConstLabels: prometheus.Labels{"outcome": string(outcome)},
-		}, func() float64 { return float64(s.store.FailOvers(outcome)) })); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// storeUp returns the metric billbridge_store_up.
-func (s *Server) storeUp() prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// storeMetrics returns billbridge_store_up, and billbridge_store_failovers_total by outcome.
+func (s *Server) storeMetrics() []prometheus.Collector {
+	all := []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_store_up",
 		Help: "Whether the store could be written to: 1 if yes, 0 if not.",
 	}, func() float64 {
@@ -174,5 +153,14 @@ func (s *Server) storeUp() prometheus.Collector {
 			return 0
 		}
 		return 1
-	})
+	})}
+	for _, outcome := range store.FailOvers {
+		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "billbridge_store_failovers_total",
+			Help: "How often the gateway met another server of PostgreSQL, or an older copy of the store, " +
+				"by outcome: it has all writes (proven), lacks some (lost), or it is not known (unproven).",
+			ConstLabels: prometheus.Labels{"outcome": string(outcome)},
+		}, func() float64 { return float64(s.store.FailOvers(outcome)) }))
+	}
+	return all
 }

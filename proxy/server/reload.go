@@ -29,6 +29,8 @@ func (s *Server) reload(by string) (err error) {
 		return errors.New("there is no config file")
 	}
 	c, err := s.load()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
 	if err == nil {
 		if key := s.config.NeedsRestart(c); key != "" {
 			err = fmt.Errorf("%s has changed: restart to change it", key)
@@ -38,20 +40,16 @@ func (s *Server) reload(by string) (err error) {
 		err = s.checkTokens(c)
 	}
 	if err == nil && s.rollout != nil { // before recordUpstreams: Check writes nothing
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		err = s.rollout.Check(ctx, c)
-		cancel()
 	}
 	if err == nil && s.store != nil {
-		err = s.recordUpstreams(c)
+		err = s.recordUpstreams(ctx, c)
 	}
 	if err == nil && s.rollout != nil {
 		// New backends can have the effect of a restored store. The rollout must read that before it routes a call.
-		ctx, cancel := context.WithTimeout(context.Background(), config.StoreTimeout)
 		if err = s.rollout.Follow(ctx); err == nil {
 			err = s.rollout.Accept(ctx, c)
 		}
-		cancel()
 	}
 	s.operator.NoteReload(err)
 	if err = operate.Explain(err); err != nil {

@@ -2,19 +2,18 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 
 	"billbridge/config"
-	"billbridge/proxy"
 	"billbridge/proxy/store"
-	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Series counts the metrics series named billbridge_ of a gateway with this config: those that exist at the start, and the
-// maximum that any traffic can lead to. It opens no listener and connects neither to the store nor to an upstream.
+// Series counts the metrics series named billbridge_ of a gateway with this config: those that exist at the start, and
+// the maximum that any traffic can lead to. It opens no listener and connects neither to the store nor to an upstream.
 func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximum int, err error) {
 	s := &Server{log: slog.New(slog.DiscardHandler), config: c}
 	if c.Store.URL.IsSet() {
@@ -29,22 +28,10 @@ func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximu
 	if err := s.openRelayAndRollout(c, registry, build); err != nil {
 		return 0, 0, err
 	}
-	if s.gateway, err = proxy.New(c, proxy.Options{Registerer: registry, Relay: s.relay, Rollout: s.rollout}); err != nil {
+	if err := errors.Join(s.registerMetrics(c, registry, build), s.newGateway(c, registry, build)); err != nil {
 		return 0, 0, err
 	}
 	defer s.gateway.Close()
-	if err := s.registerMetrics(registry, build); err != nil {
-		return 0, 0, err
-	}
-	if _, err := tracing.New(tracing.Options{Registerer: registry}); err != nil {
-		return 0, 0, err
-	}
-	if _, err := newConnections(registry); err != nil {
-		return 0, 0, err
-	}
-	if _, err := newTokens(&c.Admin, s.log, registry); err != nil {
-		return 0, 0, err
-	}
 	families, err := registry.Gather()
 	if err != nil {
 		return 0, 0, err

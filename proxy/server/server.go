@@ -1,5 +1,5 @@
-// Package server runs a gateway as a process: it opens the listeners and the store, serves the admin listener, reloads the
-// config and drains.
+// Package server runs a gateway as a process: it opens the listeners and the store, serves the admin listener, reloads
+// the config and drains.
 //
 //	s, err := server.Listen(ctx, checkedConfig, load, nil, build, logger)
 //	err = s.Run(ctx) // serves until ctx ends, then drains
@@ -50,15 +50,12 @@ type Server struct {
 	version string
 	demo    bool
 
-	partnerServer  *http.Server
-	callbackServer *http.Server // nil if callbacks have no listener of their own
-	adminServer    http.Server
-	adminHandler   atomic.Pointer[http.Handler]
-	profiles       http.Handler
-	serveErrors    chan error // one from each server, when it ends
-
-	partnerListener, adminListener, callbackListener net.Listener // callbackListener may be nil
-	partnerConns, callbackConns                      newConns
+	endpoints     []*endpoint // that of partners and, if callbacks have a listener of their own, that of callbacks
+	adminListener net.Listener
+	adminServer   http.Server
+	adminHandler  atomic.Pointer[http.Handler]
+	admin         adminRoutes
+	serveErrors   chan error // one from each server, when it ends
 
 	serving       atomic.Bool // a part of readiness
 	storeOptional atomic.Bool // the gateway is ready while the store cannot be written to
@@ -84,23 +81,36 @@ type Server struct {
 	reloadAt     prometheus.Gauge
 }
 
+// An endpoint is a listener for partners or callbacks, and its server.
+type endpoint struct {
+	listener net.Listener
+	server   *http.Server
+	conns    newConns
+}
+
 // Listen opens the listeners and the store of the config; [Server.Run] then serves. load reads the config again for a
 // reload; if load is nil, there is no reload. ctx ends the wait for an unreachable store.
 //
-// sockets are listeners that another process opened. A key is the config key whose address the listener replaces: listen,
-// admin.listen or callbacks.listen. The server closes them.
+// sockets are listeners that another process opened. A key is the config key whose address the listener replaces:
+// listen, admin.listen or callbacks.listen. The server closes them.
 //
 // The admin listener serves first. The partners' listener opens after the store: a call that waited in its socket would
 // look new although its caller may have given up.
-func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, error), sockets map[string]net.Listener, build Build, logger *slog.Logger) (_ *Server, err error) {
-	s := &Server{load: load, sockets: sockets, log: logger, config: c, version: build.Version, demo: build.Demo, serveErrors: make(chan error, 3)}
+func Listen(
+	ctx context.Context, c *config.Config, load func() (*config.Config, error), sockets map[string]net.Listener,
+	build Build, logger *slog.Logger,
+) (_ *Server, err error) {
+	s := &Server{
+		load: load, sockets: sockets, log: logger, config: c, version: build.Version, demo: build.Demo,
+		serveErrors: make(chan error, 3),
+	}
 	defer func() {
 		if err != nil {
 			s.closeAll()
 		}
 	}()
 	registry := prometheus.NewRegistry()
-	if s.tracing, err = tracing.New(tracing.Options{Registerer: registry, Logger: logger, Version: build.Version}); err != nil {
+	if err := s.registerMetrics(c, registry, build); err != nil {
 		return nil, err
 	}
 	if err := s.startAdmin(c, registry); err != nil {
@@ -123,22 +133,14 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 			return nil, err
 		}
 	}
-	if s.gateway, err = proxy.New(c, proxy.Options{
-		Registerer: registry, Logger: logger, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout, Tracing: s.tracing, AnswerWithin: c.AnswerWithin(),
-		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
-	}); err != nil {
+	if err := s.newGateway(c, registry, build); err != nil {
 		return nil, err
 	}
 	s.operator = operate.New(operate.Options{
-		Config: s.gateway.Config, Store: s.store, Rollout: s.rollout, Relay: s.relay, ReadBill: s.gateway.ReadBill, Logger: logger,
-		Tick: func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
+		Config: s.gateway.Config, Store: s.store, Rollout: s.rollout, Relay: s.relay, ReadBill: s.gateway.ReadBill,
+		Logger: logger,
+		Tick:   func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
 	})
-	if err := s.registerMetrics(registry, build); err != nil {
-		return nil, err
-	}
-	if s.open, err = newConnections(registry); err != nil {
-		return nil, err
-	}
 	s.apply(c)
 	s.newServers(c)
 	if err := s.completeAdmin(registry); err != nil {
@@ -148,6 +150,15 @@ func Listen(ctx context.Context, c *config.Config, load func() (*config.Config, 
 	return s, nil
 }
 
+func (s *Server) newGateway(c *config.Config, registry prometheus.Registerer, build Build) (err error) {
+	s.gateway, err = proxy.New(c, proxy.Options{
+		Registerer: registry, Logger: s.log, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout,
+		Tracing: s.tracing, AnswerWithin: c.AnswerWithin(),
+		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
+	})
+	return err
+}
+
 // withOwnCallbacks copies a config and its callbacks section, so that the caller's config is not modified.
 func withOwnCallbacks(c *config.Config) *config.Config {
 	own, callbacks := *c, *c.Callbacks
@@ -155,13 +166,16 @@ func withOwnCallbacks(c *config.Config) *config.Config {
 	return &own
 }
 
-// newServers creates the HTTP server of partners and, if callbacks have a listener of their own, that of callbacks.
+// newServers creates the HTTP servers of the endpoints.
 func (s *Server) newServers(c *config.Config) {
-	s.partnerServer = s.newServer(c, s.gateway, c.AnswerWithin())
-	s.partnerConns.track(s.partnerServer)
-	if s.callbackListener != nil {
-		s.callbackServer = s.newServer(c, http.HandlerFunc(s.gateway.AnswerCallback), time.Duration(c.Timeouts.Body)+config.StoreTimeout+time.Duration(c.Timeouts.Write))
-		s.callbackConns.track(s.callbackServer)
+	callbacksWithin := time.Duration(c.Timeouts.Body) + config.StoreTimeout + time.Duration(c.Timeouts.Write)
+	for i, e := range s.endpoints {
+		e.listener = s.framed(e.listener)
+		e.server = s.newServer(c, s.gateway, c.AnswerWithin())
+		if i > 0 {
+			e.server = s.newServer(c, http.HandlerFunc(s.gateway.AnswerCallback), callbacksWithin)
+		}
+		e.conns.track(e.server)
 	}
 }
 
@@ -175,7 +189,10 @@ func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin 
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients cause these errors
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 32, MaxReadFrameSize: 16 << 10, MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 32, MaxReadFrameSize: 16 << 10,
+			MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 256 << 10,
+		},
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(c.TLS != nil) // the listener decrypts, and refuses HTTP/2 without TLS
@@ -201,8 +218,9 @@ func (s *Server) framed(l net.Listener) net.Listener {
 	return framing.Listen(l, o)
 }
 
-// registerMetrics registers the metrics of the process: reloads, build, log, Go runtime.
-func (s *Server) registerMetrics(registry prometheus.Registerer, build Build) error {
+// registerMetrics registers the metrics that need no store: of reloads, build, log, Go runtime, spans, tokens and
+// connections.
+func (s *Server) registerMetrics(c *config.Config, registry prometheus.Registerer, build Build) error {
 	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_successful",
 		Help: "Whether the last attempt to load the config succeeded: 1 if yes, 0 if not.",
@@ -213,37 +231,60 @@ func (s *Server) registerMetrics(registry prometheus.Registerer, build Build) er
 	})
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_build_info", Help: "Always 1. The labels identify the build.",
-		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion},
+		ConstLabels: prometheus.Labels{
+			"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion,
+		},
 	})
 	info.Set(1)
-	for _, collector := range []prometheus.Collector{
-		s.reloadOK, s.reloadAt, info, accesslog.Lost(s.log),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
-		if err := registry.Register(collector); err != nil {
-			return err
-		}
+	s.reloadOK.Set(1) // apply sets both again
+	s.reloadAt.SetToCurrentTime()
+	var err [3]error
+	s.tracing, err[0] = tracing.New(tracing.Options{Registerer: registry, Logger: s.log, Version: build.Version})
+	s.tokens, err[1] = newTokens(&c.Admin, s.log, registry)
+	s.open, err[2] = newConnections(registry)
+	if err := errors.Join(err[:]...); err != nil {
+		return err
 	}
-	return nil
+	return register(registry, s.reloadOK, s.reloadAt, info, accesslog.Lost(s.log),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+}
+
+// counters returns a counter for each value of a label.
+func counters(name, help, label string, values ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	for _, value := range values {
+		c.WithLabelValues(value)
+	}
+	return c
+}
+
+func register(registry prometheus.Registerer, all ...prometheus.Collector) (err error) {
+	for _, collector := range all {
+		err = errors.Join(err, registry.Register(collector))
+	}
+	return err
 }
 
 // listen opens the listeners for partners and callbacks.
-func (s *Server) listen(c *config.Config) (err error) {
-	if s.partnerListener, err = s.listener("listen", c.Listen); err != nil {
+func (s *Server) listen(c *config.Config) error {
+	open := func(key, address string) error {
+		l, err := s.listener(key, address)
+		if err == nil {
+			s.endpoints = append(s.endpoints, &endpoint{listener: l})
+		}
 		return err
 	}
-	if c.Callbacks == nil {
-		return nil
+	err := open("listen", c.Listen)
+	if err != nil || c.Callbacks == nil {
+		return err
 	}
 	if c.Callbacks.Listen != "" {
-		if s.callbackListener, err = s.listener("callbacks.listen", c.Callbacks.Listen); err != nil {
-			return err
-		}
+		err = open("callbacks.listen", c.Callbacks.Listen)
 	}
 	if c.Callbacks.PublicURL.URL == nil { // a trial: the upstream is in this process
 		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
 	}
-	return nil
+	return err
 }
 
 // listener returns the socket that another process opened for a config key, or else opens one.
@@ -267,10 +308,11 @@ func (s *Server) closeAll() {
 	if s.tracing != nil {
 		s.closeTracing()
 	}
-	for _, l := range []net.Listener{s.partnerListener, s.adminListener, s.callbackListener} {
-		if l != nil {
-			_ = l.Close()
-		}
+	if s.adminListener != nil {
+		_ = s.adminListener.Close()
+	}
+	for _, e := range s.endpoints {
+		_ = e.listener.Close()
 	}
 	if s.store != nil {
 		_ = s.store.Close()
@@ -278,17 +320,17 @@ func (s *Server) closeAll() {
 }
 
 // Address returns the address of the listener for partners as HOST:PORT.
-func (s *Server) Address() string { return s.partnerListener.Addr().String() }
+func (s *Server) Address() string { return s.endpoints[0].listener.Addr().String() }
 
 // AdminAddress returns the address of the admin listener as HOST:PORT.
 func (s *Server) AdminAddress() string { return s.adminListener.Addr().String() }
 
 // CallbackAddress returns the address of the listener for callbacks as HOST:PORT, or "" if they have none of their own.
 func (s *Server) CallbackAddress() string {
-	if s.callbackListener == nil {
+	if len(s.endpoints) < 2 {
 		return ""
 	}
-	return s.callbackListener.Addr().String()
+	return s.endpoints[1].listener.Addr().String()
 }
 
 // Run serves until ctx ends, and then stops in these steps:
@@ -298,22 +340,26 @@ func (s *Server) CallbackAddress() string {
 //   - It waits up to drain.at_most for calls and for attempts to deliver a callback.
 //   - It closes the admin listener, exports the last spans for up to 5 seconds, and closes the store.
 func (s *Server) Run(ctx context.Context) error {
-	serving := s.serve()
+	// running is the number of servers that have not ended, the admin server included.
+	running, accepting := s.serve()
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends after drain.delay
 	defer stop()
-	relayDone, storeDone := s.startBackground(background)
+	relayDone, storeLoops := s.startBackground(background)
 
 	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-s.serveErrors:
-		serving.running--
+		running--
 	}
 	s.serving.Store(false)
 	s.gateway.DisableKeepAlives()
 	if err == nil {
-		if err = s.delayDrain(); err != nil {
-			serving.running--
+		s.reloading.Lock()
+		delay := time.Duration(s.config.Drain.Delay)
+		s.reloading.Unlock()
+		if err = s.delayDrain(delay); err != nil {
+			running--
 		}
 	}
 	stop()
@@ -323,19 +369,19 @@ func (s *Server) Run(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	s.log.Info("draining", "at_most", timeout.String())
-	err = errors.Join(err, s.drainCalls(drain, serving))
+	err = errors.Join(err, s.drainCalls(drain, accepting))
 	select {
 	case <-relayDone:
 	case <-drain.Done():
 	}
 	err = errors.Join(err, s.adminServer.Shutdown(drain))
 	s.tokens.close()
-	for ; serving.running > 0; serving.running-- {
+	for ; running > 0; running-- {
 		if stopped := <-s.serveErrors; !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, net.ErrClosed) {
 			err = errors.Join(err, stopped)
 		}
 	}
-	<-storeDone // soon: these loops use the store only
+	storeLoops.Wait() // soon: these loops use the store only
 	if s.rollout != nil {
 		err = errors.Join(err, s.rollout.Close(drain))
 	}
@@ -347,63 +393,37 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// serving is the state of the servers during Run.
-type serving struct {
-	servers   []*http.Server
-	listeners []net.Listener
-	accepting sync.WaitGroup // the accept loops of servers
-	running   int            // servers that have not ended, the admin server included
+// serve serves the endpoints. It returns the number of servers, the admin server included, and their accept loops.
+func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
+	accepting = new(sync.WaitGroup)
+	for _, e := range s.endpoints {
+		accepting.Go(func() { s.serveErrors <- e.server.Serve(e.listener) })
+	}
+	return len(s.endpoints) + 1, accepting
 }
 
-// serve serves partners and, if they have a listener of their own, callbacks.
-func (s *Server) serve() *serving {
-	serving := &serving{running: 1}
-	start := func(server *http.Server, listener net.Listener) {
-		framed := s.framed(listener)
-		serving.servers, serving.listeners = append(serving.servers, server), append(serving.listeners, framed)
-		serving.running++
-		serving.accepting.Go(func() { s.serveErrors <- server.Serve(framed) })
-	}
-	start(s.partnerServer, s.partnerListener)
-	if s.callbackListener != nil {
-		start(s.callbackServer, s.callbackListener)
-	}
-	return serving
-}
-
-// startBackground delivers callbacks, follows the changes of the rollout, and advances the store's clock, until ctx ends.
-// relayDone is closed when the delivery has ended, storeDone when the other two have.
-func (s *Server) startBackground(ctx context.Context) (relayDone, storeDone <-chan struct{}) {
-	run := func(loops ...func(context.Context)) <-chan struct{} {
-		done := make(chan struct{})
-		var all sync.WaitGroup
-		for _, loop := range loops {
-			all.Go(func() { loop(ctx) })
+// startBackground delivers callbacks, follows the changes of the rollout, and advances the store's clock, until ctx
+// ends. relayDone is closed when the delivery has ended; storeLoops are the other two.
+func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s.relay != nil {
+			s.relay.Run(ctx)
 		}
-		go func() {
-			all.Wait()
-			close(done)
-		}()
-		return done
-	}
-	var deliver, follow []func(context.Context)
-	if s.relay != nil {
-		deliver = append(deliver, s.relay.Run)
-	}
+	}()
+	storeLoops = new(sync.WaitGroup)
 	if s.rollout != nil {
-		follow = append(follow, s.rollout.Run)
+		storeLoops.Go(func() { s.rollout.Run(ctx) })
 	}
 	if s.store != nil {
-		follow = append(follow, s.runClock)
+		storeLoops.Go(func() { s.runClock(ctx) })
 	}
-	return run(deliver...), run(follow...)
+	return done, storeLoops
 }
 
 // delayDrain waits for drain.delay. It returns earlier if a server ends, with its error.
-func (s *Server) delayDrain() error {
-	s.reloading.Lock()
-	delay := time.Duration(s.config.Drain.Delay)
-	s.reloading.Unlock()
+func (s *Server) delayDrain(delay time.Duration) error {
 	if delay <= 0 {
 		return nil
 	}
@@ -417,22 +437,23 @@ func (s *Server) delayDrain() error {
 }
 
 // drainCalls closes the listeners and waits until ctx ends for the calls that have arrived.
-func (s *Server) drainCalls(ctx context.Context, serving *serving) (err error) {
+func (s *Server) drainCalls(ctx context.Context, accepting *sync.WaitGroup) (err error) {
 	s.gateway.Drain()
-	for _, l := range serving.listeners {
-		_ = l.Close()
+	for _, e := range s.endpoints {
+		_ = e.listener.Close()
 	}
-	serving.accepting.Wait() // from here on, partnerConns and callbackConns know every connection
-	awaitFirstRequests(ctx, &s.partnerConns, &s.callbackConns)
-	for _, server := range serving.servers {
-		if stopped := server.Shutdown(ctx); !errors.Is(stopped, net.ErrClosed) { // the listener was closed above
+	accepting.Wait() // from here on, the endpoints know every connection
+	s.awaitFirstRequests(ctx)
+	for _, e := range s.endpoints {
+		if stopped := e.server.Shutdown(ctx); !errors.Is(stopped, net.ErrClosed) { // the listener was closed above
 			err = errors.Join(err, stopped)
 		}
 	}
 	return err
 }
 
-// tracesWithin bounds the export of the last spans. It is short, because a receiver that does not answer must not delay the stop.
+// tracesWithin bounds the export of the last spans. It is short, because a receiver that does not answer must not delay
+// the stop.
 const tracesWithin = 5 * time.Second
 
 func (s *Server) closeTracing() {

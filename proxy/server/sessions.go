@@ -94,7 +94,8 @@ func (s *sessions) keep(a *admission) {
 	}
 }
 
-// SignIn begins a session if the token is right, and sets its cookie. It returns 200, or 401 or 429 as for a bearer token.
+// SignIn begins a session if the token is right, and sets its cookie. It returns 200, or 401 or 429 as for a bearer
+// token.
 func (t *tokens) SignIn(w http.ResponseWriter, r *http.Request, token string) (status int) {
 	hash, who, status := t.check(r, token)
 	if status == http.StatusOK {
@@ -106,7 +107,8 @@ func (t *tokens) SignIn(w http.ResponseWriter, r *http.Request, token string) (s
 	return status
 }
 
-// beginSession replaces the session of a request by a new one, and returns 200, or 401 if a reload has removed the token in the meantime.
+// beginSession replaces the session of a request by a new one, and returns 200, or 401 if a reload has removed the
+// token in the meantime.
 func (t *tokens) beginSession(w http.ResponseWriter, r *http.Request, hash tokenHash) (status int) {
 	t.sessions.end(r)
 	id := t.sessions.begin(hash)
@@ -126,6 +128,7 @@ func (t *tokens) SignOut(w http.ResponseWriter, r *http.Request) {
 
 func setSession(w http.ResponseWriter, r *http.Request, id string, life time.Duration) {
 	http.SetCookie(w, &http.Cookie{
-		Name: sessionCookie, Value: id, Path: "/", MaxAge: int(life / time.Second), HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		Name: sessionCookie, Value: id, Path: "/", MaxAge: int(life / time.Second),
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 	})
 }

@@ -24,7 +24,8 @@ func socketState(c net.Conn) (queueTime time.Duration, closed bool) {
 	}
 	const established = 1 // TCP_ESTABLISHED
 	_ = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil && info.Bytes_received > 0 {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil && info.Bytes_received > 0 {
 			queueTime, closed = time.Duration(info.Last_data_recv)*time.Millisecond, info.State != established
 		}
 	})

@@ -10,11 +10,13 @@ import (
 // tickInterval is the time between two updates of the store's clock.
 const tickInterval = time.Minute
 
-// startClock registers the metric of the store's clock and compares it with the machine's, before rows are removed by it.
+// startClock registers the metric of the store's clock and compares it with the machine's, before rows are removed by
+// it.
 func (s *Server) startClock(ctx context.Context, registry prometheus.Registerer) error {
 	if err := registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_store_clock_offset_seconds",
-		Help: "How far the machine's clock, or PostgreSQL's, is ahead of the store's clock. Expired rows are not removed while the two differ by more than a day.",
+		Help: "How far the machine's clock, or PostgreSQL's, is ahead of the store's clock. " +
+			"Expired rows are not removed while the two differ by more than a day.",
 	}, func() float64 { return s.store.Clock(time.Now()).Offset.Seconds() })); err != nil {
 		return err
 	}
@@ -49,7 +51,8 @@ func (s *Server) tick(ctx context.Context) error {
 		if was {
 			s.log.Info("the clock and the store's clock agree again: expired rows are removed again")
 		} else {
-			s.log.Warn("the clock and the store's clock differ by more than a day: expired rows are not removed until they agree again, "+
+			s.log.Warn("the clock and the store's clock differ by more than a day: "+
+				"expired rows are not removed until they agree again, "+
 				"or until you run billbridge store clock --confirm",
 				"store", clock.StoreTime, "clock", clock.StoreTime.Add(clock.Offset), "ahead", clock.Offset.String())
 		}
@@ -58,8 +61,8 @@ func (s *Server) tick(ctx context.Context) error {
 	return nil
 }
 
-// checkLossless logs when a store that is said to be lossless has no synchronous standby. After a fail-over that is normal for some
-// seconds, so it must be so at two ticks.
+// checkLossless logs when a store that is said to be lossless has no synchronous standby. After a fail-over that is
+// normal for some seconds, so it must be so at two ticks.
 func (s *Server) checkLossless(ctx context.Context) {
 	lossy := false
 	if s.store.Lossless() {
@@ -67,7 +70,8 @@ func (s *Server) checkLossless(ctx context.Context) {
 		lossy = err == nil && !synchronous
 	}
 	if was := s.lossy.Swap(lossy); was && lossy {
-		s.log.Warn("store.failover is lossless, but PostgreSQL does not wait for a standby: after a fail-over acknowledged writes can be missing. "+
-			"Set synchronous_standby_names, and synchronous_commit to on or remote_apply, or remove store.failover", "setting", "store.failover")
+		s.log.Warn("store.failover is lossless, but PostgreSQL does not wait for a standby: "+
+			"after a fail-over acknowledged writes can be missing. Set synchronous_standby_names, "+
+			"and synchronous_commit to on or remote_apply, or remove store.failover", "setting", "store.failover")
 	}
 }

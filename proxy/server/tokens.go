@@ -19,8 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Wrong tokens are slowed down per source address: an IPv4 address, or the /64 network of an IPv6 address, which one machine can have as a
-// whole.
+// Wrong tokens are slowed down per source address: an IPv4 address, or the /64 network of an IPv6 address, which one
+// machine can have as a whole.
 const (
 	freeGuesses      = 5               // wrong tokens of an address that are answered at once
 	tokenDelay       = time.Second     // of every answer to an address with more wrong tokens
@@ -43,15 +43,14 @@ type tokens struct {
 	from    map[netip.Prefix]*wrongTokens // the zero Prefix is all addresses beyond maxAddresses
 	waiting int
 	sweep   *time.Timer // runs while from has entries; nil otherwise
-	closed  bool
 }
 
 // wrongTokens are the failures of one source address.
 type wrongTokens struct {
-	wrong            int // since the address was last forgotten
-	unlogged         int // requests with a wrong token, or none, since the last log line
-	waiting          int
-	lastWrong, lines time.Time // of the last wrong token, of the last log line
+	wrong     int // since the address was last forgotten
+	unlogged  int // requests with a wrong token, or none, since the last log line
+	waiting   int
+	lastWrong time.Time
 }
 
 // An admission is what one config says about who may do what.
@@ -72,13 +71,10 @@ type tokenHash [sha256.Size]byte
 func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
 	t := &tokens{log: log, from: map[netip.Prefix]*wrongTokens{}, signedIn: func(identity) {}}
 	t.use(c)
-	t.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "billbridge_admin_token_refused_total",
-		Help: "Requests to the admin listener that were refused: without a token (missing), with a wrong token (wrong), or too many at once from an address with wrong tokens (busy).",
-	}, []string{"reason"})
-	for _, reason := range []string{"missing", "wrong", "busy"} {
-		t.refused.WithLabelValues(reason)
-	}
+	t.refused = counters("billbridge_admin_token_refused_total",
+		"Requests to the admin listener that were refused: without a token (missing), with a wrong token (wrong), "+
+			"or too many at once from an address with wrong tokens (busy).",
+		"reason", "missing", "wrong", "busy")
 	return t, registry.Register(t.refused)
 }
 
@@ -86,7 +82,8 @@ func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer
 func (t *tokens) use(c *config.Admin) {
 	next := &admission{console: c.Console}
 	for _, one := range c.AllTokens() {
-		next.tokens = append(next.tokens, token{sha256.Sum256([]byte(one.Token.Reveal())), identity{one.Name, one.May == config.Operate}})
+		hash := sha256.Sum256([]byte(one.Token.Reveal()))
+		next.tokens = append(next.tokens, token{hash, identity{name: one.Name, operates: one.May == config.Operate}})
 	}
 	t.current.Store(next)
 	t.sessions.keep(next)
@@ -110,7 +107,8 @@ func (a *admission) has(hash tokenHash) bool {
 	return ok
 }
 
-// without returns the names of the tokens that another admission does not have, or has with another token or permission.
+// without returns the names of the tokens that another admission does not have, or has with another token or
+// permission.
 func (a *admission) without(other *admission) string {
 	var names []string
 	for _, one := range a.tokens {
@@ -124,25 +122,8 @@ func (a *admission) without(other *admission) string {
 // shown is the name of an identity for the audit log.
 func (i identity) shown() string { return cmp.Or(i.name, "admin.token") }
 
-// identify returns who sent a request: the owner of its bearer token or, without one, of its session. It may wait for tokenDelay. status
-// is 200, or that of the refusal.
-func (t *tokens) identify(r *http.Request) (who identity, status int) {
-	if given, bearer := bearerOf(r); bearer {
-		_, who, status = t.check(r, given)
-		return who, status
-	}
-	if who, ok := t.sessions.find(r, t.current.Load()); ok {
-		return who, http.StatusOK
-	}
-	t.fail(sourceOf(r.RemoteAddr), "missing")
-	return who, http.StatusUnauthorized
-}
-
-func bearerOf(r *http.Request) (given string, ok bool) {
-	return strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-}
-
-// check returns the owner of a token that a request has. It may wait for tokenDelay. status is 200, or that of the refusal.
+// check returns the owner of a token that a request has. It may wait for tokenDelay. status is 200, or that of the
+// refusal.
 func (t *tokens) check(r *http.Request, given string) (hash tokenHash, who identity, status int) {
 	from := sourceOf(r.RemoteAddr)
 	// Right tokens are delayed too: if they were not, a caller could give up a guess that is not answered at once.
@@ -159,7 +140,8 @@ func (t *tokens) check(r *http.Request, given string) (hash tokenHash, who ident
 	return hash, who, http.StatusOK
 }
 
-// wait waits for tokenDelay if the address has sent too many wrong tokens. It returns false if too many requests wait, or ctx ends.
+// wait waits for tokenDelay if the address has sent too many wrong tokens. It returns false if too many requests wait,
+// or ctx ends.
 func (t *tokens) wait(ctx context.Context, from netip.Prefix) bool {
 	t.mu.Lock()
 	f := t.entry(from)
@@ -190,7 +172,8 @@ func (t *tokens) wait(ctx context.Context, from netip.Prefix) bool {
 	}
 }
 
-// entry returns the failures of an address, or nil if it has none. An address beyond maxAddresses has those of all such addresses.
+// entry returns the failures of an address, or nil if it has none. An address beyond maxAddresses has those of all such
+// addresses.
 func (t *tokens) entry(from netip.Prefix) *wrongTokens {
 	if f := t.from[from]; f != nil || len(t.from) < maxAddresses {
 		return f
@@ -203,11 +186,9 @@ func (t *tokens) fail(from netip.Prefix, reason string) {
 	t.refused.WithLabelValues(reason).Inc()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
-		return
-	}
 	f := t.entry(from)
-	if f == nil {
+	isNew := f == nil
+	if isNew {
 		if len(t.from) >= maxAddresses {
 			from = netip.Prefix{}
 		}
@@ -219,7 +200,7 @@ func (t *tokens) fail(from netip.Prefix, reason string) {
 		f.lastWrong = time.Now()
 	}
 	f.unlogged++
-	if f.lines.IsZero() {
+	if isNew {
 		t.logLine(from, f)
 	}
 	if t.sweep == nil {
@@ -227,28 +208,24 @@ func (t *tokens) fail(from netip.Prefix, reason string) {
 	}
 }
 
-// logDue logs, for each address, the failures of the last minute, and forgets addresses without recent ones.
+// logDue logs, for each address, the failures since its last line, and forgets addresses without recent ones.
 func (t *tokens) logDue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sweep = nil
-	if t.closed {
-		return
-	}
-	now := time.Now()
 	for from, f := range t.from {
-		if f.unlogged > 0 && now.Sub(f.lines) >= tokenLogInterval {
-			t.logLine(from, f)
-		}
-		if now.Sub(f.lastWrong) >= forgetAfter {
+		old := time.Since(f.lastWrong) >= forgetAfter
+		if old {
 			f.wrong = 0
 		}
-		if f.unlogged == 0 && f.waiting == 0 && f.wrong == 0 && now.Sub(f.lines) >= tokenLogInterval {
+		if f.unlogged > 0 {
+			t.logLine(from, f)
+		} else if old && f.waiting == 0 {
 			delete(t.from, from)
 		}
 	}
+	t.sweep = nil
 	if len(t.from) > 0 {
-		t.sweep = time.AfterFunc(tokenLogInterval/4, t.logDue)
+		t.sweep = time.AfterFunc(tokenLogInterval, t.logDue)
 	}
 }
 
@@ -261,21 +238,16 @@ func (t *tokens) logLine(from netip.Prefix, f *wrongTokens) {
 		address = from.String()
 	}
 	t.log.Warn("the admin token was missing or wrong", "address", address, "count", f.unlogged)
-	f.unlogged, f.lines = 0, time.Now()
+	f.unlogged = 0
 }
 
 // close logs what is not logged yet, and stops the timer.
 func (t *tokens) close() {
+	t.logDue()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.closed = true
 	if t.sweep != nil {
 		t.sweep.Stop()
-	}
-	for from, f := range t.from {
-		if f.unlogged > 0 {
-			t.logLine(from, f)
-		}
 	}
 }
 

@@ -37,7 +37,10 @@ func newGuesser(t *testing.T) *guesser {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.tokens.close)
-	g.handler = newAdminHandler(g.tokens, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), func() []check { return []check{{name: "store", problem: "down", detail: http.ErrServerClosed}} }, nil, nil)
+	g.handler = adminRoutes{
+		tokens: g.tokens, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		ready: func() []check { return []check{{name: "store", problem: "down", detail: http.ErrServerClosed}} },
+	}.router()
 	return g
 }
 

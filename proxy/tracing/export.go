@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// maxWaiting is how many spans wait for their export or are being exported. Further spans are lost: a call never waits for the receiver.
+	// maxWaiting is how many spans wait for their export or are being exported. Further spans are lost: a call never
+	// waits for the receiver.
 	maxWaiting = 8192
 	// exportEvery is how long a batch waits for more spans.
 	exportEvery = time.Second
@@ -35,8 +36,8 @@ const (
 	maxError = 300
 )
 
-// A queue holds the spans that have ended until they are exported. It wraps the processor of the SDK, which does not report lost spans, and
-// counts them.
+// A queue holds the spans that have ended until they are exported. It wraps the processor of the SDK, which does not
+// report lost spans, and counts them.
 type queue struct {
 	sdktrace.SpanProcessor
 	to      atomic.Pointer[receiver]
@@ -69,7 +70,8 @@ func (q *queue) init(log *slog.Logger) {
 // begin starts the export.
 func (q *queue) begin() sdktrace.SpanProcessor {
 	q.SpanProcessor = sdktrace.NewBatchSpanProcessor((*exporter)(q),
-		sdktrace.WithMaxQueueSize(maxWaiting), sdktrace.WithBatchTimeout(exportEvery), sdktrace.WithExportTimeout(exportWithin),
+		sdktrace.WithMaxQueueSize(maxWaiting), sdktrace.WithBatchTimeout(exportEvery),
+		sdktrace.WithExportTimeout(exportWithin),
 		sdktrace.WithMaxExportBatchSize(sdktrace.DefaultMaxExportBatchSize))
 	return q
 }
@@ -79,7 +81,8 @@ func (q *queue) exportTo(c *config.Tracing) {
 	headers, secrets := map[string]string{}, []string{}
 	for name, value := range c.Headers {
 		headers[name] = value.Reveal()
-		secrets = append(append(secrets, headers[name]), strings.Fields(headers[name])...) // a receiver may repeat only the token of Bearer TOKEN
+		// A receiver may repeat only the token of Bearer TOKEN.
+		secrets = append(append(secrets, headers[name]), strings.Fields(headers[name])...)
 	}
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may be the beginning of another
 	var pairs []string
@@ -91,13 +94,16 @@ func (q *queue) exportTo(c *config.Tracing) {
 	client := &http.Client{
 		Timeout: requestWithin,
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSHandshakeTimeout: requestWithin, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true,
+			DialContext: dialer.DialContext, TLSHandshakeTimeout: requestWithin, IdleConnTimeout: 30 * time.Second,
+			ForceAttemptHTTP2: true,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another receiver must not get the headers
+		// Another receiver must not get the headers.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	r.exporter = otlptrace.NewUnstarted(otlptracehttp.NewClient( // over HTTP there is nothing to start
-		otlptracehttp.WithEndpointURL(c.OTLP.String()), otlptracehttp.WithHeaders(headers), otlptracehttp.WithHTTPClient(client),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf)))
+		otlptracehttp.WithEndpointURL(c.OTLP.String()), otlptracehttp.WithHeaders(headers),
+		otlptracehttp.WithHTTPClient(client), otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
+		otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf)))
 	q.to.Store(r)
 }
 
@@ -114,8 +120,8 @@ func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
 // An exporter exports the spans of a queue.
 type exporter queue
 
-// ExportSpans implements sdktrace.SpanExporter. It returns no error, because the SDK would print the error. If the receiver refuses some of the
-// spans, all of them count as lost.
+// ExportSpans implements sdktrace.SpanExporter. It returns no error, because the SDK would print the error. If the
+// receiver refuses some of the spans, all of them count as lost.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	q := (*queue)(e)
 	defer q.waiting.Add(-int64(len(spans)))

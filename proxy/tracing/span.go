@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Span is a call, or a part of a call, in a trace. If the trace is not sampled, the Span only has the trace context that is passed on. The
-// methods of a nil Span do nothing. A Span is safe for concurrent use.
+// A Span is a call, or a part of a call, in a trace. If the trace is not sampled, the Span only has the trace context
+// that is passed on. The methods of a nil Span do nothing. A Span is safe for concurrent use.
 type Span struct {
 	place    trace.SpanContext
 	span     trace.Span // nil if the trace is not sampled
@@ -60,8 +60,8 @@ func (s *Span) Internal(name string) *Span {
 	return s.settings.child(s.place, name, trace.SpanKindInternal)
 }
 
-// Request begins a child span for a request that the gateway sends. It returns s if the trace is not sampled, so that the context of s is
-// passed on.
+// Request begins a child span for a request that the gateway sends. It returns s if the trace is not sampled, so that
+// the context of s is passed on.
 func (s *Span) Request(name string) *Span {
 	if !s.Sampled() {
 		return s

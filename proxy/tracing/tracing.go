@@ -1,4 +1,5 @@
-// Package tracing reads the trace context of a call, passes it on to upstreams and partners, and exports the spans of sampled calls by OTLP.
+// Package tracing reads the trace context of a call, passes it on to upstreams and partners, and exports the spans of
+// sampled calls by OTLP.
 //
 //	t, err := tracing.New(tracing.Options{Registerer: registry, Logger: logger})
 //	t.Use(config.Tracing)                        // nil: no spans are exported
@@ -41,7 +42,8 @@ type Options struct {
 	Version    string                // of the service, in the spans
 }
 
-// A Tracing decides which calls are sampled, and exports their spans. It is safe for concurrent use. A nil *Tracing exports nothing.
+// A Tracing decides which calls are sampled, and exports their spans. It is safe for concurrent use. A nil *Tracing
+// exports nothing.
 type Tracing struct {
 	current atomic.Pointer[settings] // nil: off
 	callers *rate.Limiter            // of calls that are sampled only because traceparent has the sampled flag
@@ -61,8 +63,8 @@ type settings struct {
 	tracer trace.Tracer
 }
 
-// callersPerSecond is how many calls per second are sampled only because their traceparent has the sampled flag. A partner that sets
-// the flag in every call must not fill the receiver.
+// callersPerSecond is how many calls per second are sampled only because their traceparent has the sampled flag. A
+// partner that sets the flag in every call must not fill the receiver.
 const callersPerSecond = 10
 
 // New returns a Tracing that is off until Use, and registers its metric.
@@ -78,8 +80,9 @@ func New(o Options) (*Tracing, error) {
 	return t, o.Registerer.Register(t.queue.lost)
 }
 
-// Use replaces the config. With nil no further spans begin. Spans that wait for their export go to the receiver of the new config. After Close
-// it has no effect: a reload may outlast the drain, and the spans of an ended provider have no IDs.
+// Use replaces the config. With nil no further spans begin. Spans that wait for their export go to the receiver of the
+// new config. After Close it has no effect: a reload may outlast the drain, and the spans of an ended provider have no
+// IDs.
 func (t *Tracing) Use(c *config.Tracing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +99,8 @@ func (t *Tracing) Use(c *config.Tracing) {
 	}
 	if t.provider == nil {
 		t.provider = sdktrace.NewTracerProvider(
-			sdktrace.WithResource(resource.NewWithAttributes(semconv.SchemaURL, semconv.ServiceName("billbridge"), semconv.ServiceVersion(t.version))),
+			sdktrace.WithResource(resource.NewWithAttributes(semconv.SchemaURL,
+				semconv.ServiceName("billbridge"), semconv.ServiceVersion(t.version))),
 			sdktrace.WithSampler(sdktrace.AlwaysSample()), // a span begins only if its call is sampled
 			sdktrace.WithIDGenerator(generator{}),
 			sdktrace.WithSpanProcessor(t.queue.begin()),
@@ -109,7 +113,8 @@ func (t *Tracing) Use(c *config.Tracing) {
 	})
 }
 
-// Close exports the spans that have ended, until ctx ends. Spans that are not exported by then are lost. No further spans begin.
+// Close exports the spans that have ended, until ctx ends. Spans that are not exported by then are lost. No further
+// spans begin.
 func (t *Tracing) Close(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,11 +137,11 @@ func (t *Tracing) settings() *settings {
 	return t.current.Load()
 }
 
-// Call returns the span of a call: in the trace of its caller, or in a new trace. It returns nil if tracing is off and the caller has sent no
-// valid traceparent.
+// Call returns the span of a call: in the trace of its caller, or in a new trace. It returns nil if tracing is off and
+// the caller has sent no valid traceparent.
 //
-// A call is never sampled if traceparent has the sampled flag 0. Otherwise it is sampled with the probability of the config. With the flag 1,
-// callersPerSecond more calls are sampled.
+// A call is never sampled if traceparent has the sampled flag 0. Otherwise it is sampled with the probability of the
+// config. With the flag 1, callersPerSecond more calls are sampled.
 func (t *Tracing) Call(h http.Header, name string) *Span {
 	given, s := sent(h), t.settings()
 	switch {
@@ -157,13 +162,14 @@ func (t *Tracing) Call(h http.Header, name string) *Span {
 	return &Span{place: given.WithSpanID(newSpanID()).WithTraceFlags(given.TraceFlags() &^ trace.FlagsSampled)}
 }
 
-// draws reports whether the sampled fraction includes a trace. The result depends only on the trace ID, so it is the same in every process. It is
-// that of OpenTelemetry's TraceIDRatioBased, but takes less time.
+// draws reports whether the sampled fraction includes a trace. The result depends only on the trace ID, so it is the
+// same in every process. It is that of OpenTelemetry's TraceIDRatioBased, but takes less time.
 func (s *settings) draws(id trace.TraceID) bool { return binary.BigEndian.Uint64(id[8:])>>1 < s.below }
 
 // root begins the first span of a trace, with the IDs of place.
 func (s *settings) root(place trace.SpanContext, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *Span {
-	_, span := s.tracer.Start(context.WithValue(context.Background(), placeKey{}, place), name, append(o, trace.WithSpanKind(kind))...)
+	ctx := context.WithValue(context.Background(), placeKey{}, place)
+	_, span := s.tracer.Start(ctx, name, append(o, trace.WithSpanKind(kind))...)
 	return &Span{place: span.SpanContext(), span: span, settings: s}
 }
 
@@ -171,14 +177,17 @@ func (s *settings) root(place trace.SpanContext, name string, kind trace.SpanKin
 func (s *settings) child(parent trace.SpanContext, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *Span {
 	state := parent.TraceState()
 	parent = parent.WithTraceState(trace.TraceState{}) // passed on, but not exported: the caller has written it
-	_, span := s.tracer.Start(trace.ContextWithSpanContext(context.Background(), parent), name, append(o, trace.WithSpanKind(kind))...)
+	ctx := trace.ContextWithSpanContext(context.Background(), parent)
+	_, span := s.tracer.Start(ctx, name, append(o, trace.WithSpanKind(kind))...)
 	return &Span{place: span.SpanContext().WithTraceState(state), span: span, settings: s}
 }
 
-// maxState is the length of the longest tracestate that is passed on. Every participant should pass on so much (W3C Trace Context, 3.3.1.5).
+// maxState is the length of the longest tracestate that is passed on. Every participant should pass on so much (W3C
+// Trace Context, 3.3.1.5).
 const maxState = 512
 
-// sent returns the trace context that a caller has sent. It is not valid if the headers are missing or break the rules of W3C Trace Context.
+// sent returns the trace context that a caller has sent. It is not valid if the headers are missing or break the rules
+// of W3C Trace Context.
 func sent(h http.Header) trace.SpanContext {
 	parents := h["Traceparent"]
 	if len(parents) != 1 {
@@ -188,8 +197,8 @@ func sent(h http.Header) trace.SpanContext {
 	if len(state) > maxState {
 		state = ""
 	}
-	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": parents[0], "tracestate": state})
-	return trace.SpanContextFromContext(ctx)
+	carrier := propagation.MapCarrier{"traceparent": parents[0], "tracestate": state}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
 // A generator gives a root span the IDs in its context, and other spans random IDs.
@@ -219,14 +228,14 @@ func newSpanID() (id trace.SpanID) {
 	return id
 }
 
-// Callback returns the first span of the trace of a callback: its receipt from an upstream, which began at since. The span has a link to the
-// trace of the upstream, if h has one. Callback returns nil if the callback is not sampled.
+// Callback returns the first span of the trace of a callback: its receipt from an upstream, which began at since. The
+// span has a link to the trace of the upstream, if h has one. Callback returns nil if the callback is not sampled.
 //
-// The trace ID is the random part of the callback's ID, and the span ID is its first half. So all attempts are in the trace of the
-// receipt, also after a restart, and the store has no trace IDs.
+// The trace ID is the random part of the callback's ID, and the span ID is its first half. So all attempts are in the
+// trace of the receipt, also after a restart, and the store has no trace IDs.
 func (t *Tracing) Callback(id string, h http.Header, name string, since time.Time) *Span {
-	place, s := placeOf(id), t.settings()
-	if s == nil || !place.IsValid() || !s.draws(place.TraceID()) {
+	place, s := t.sampledCallback(id)
+	if s == nil {
 		return nil
 	}
 	o := []trace.SpanStartOption{trace.WithTimestamp(since)}
@@ -238,19 +247,21 @@ func (t *Tracing) Callback(id string, h http.Header, name string, since time.Tim
 
 // Attempt returns the span of one attempt to deliver a callback. It returns nil if the callback is not sampled.
 func (t *Tracing) Attempt(id, name string) *Span {
-	place, s := placeOf(id), t.settings()
-	if s == nil || !place.IsValid() || !s.draws(place.TraceID()) {
+	place, s := t.sampledCallback(id)
+	if s == nil {
 		return nil
 	}
 	return s.child(place.WithRemote(true), name, trace.SpanKindClient)
 }
 
-// placeOf returns the trace context of the receipt of a callback. It is not valid if the callback ID has another format.
-func placeOf(id string) trace.SpanContext {
+// sampledCallback returns the trace context of the receipt of a callback. The settings are nil if the callback is not
+// sampled, which is also so if its ID has another format.
+func (t *Tracing) sampledCallback(id string) (place trace.SpanContext, s *settings) {
 	digits, ok := strings.CutPrefix(id, "cb_")
 	traceID, err := trace.TraceIDFromHex(digits)
-	if !ok || err != nil {
-		return trace.SpanContext{}
+	place = newPlace(traceID, trace.SpanID(traceID[:8]))
+	if s = t.settings(); s == nil || !ok || err != nil || !place.IsValid() || !s.draws(traceID) {
+		return place, nil
 	}
-	return newPlace(traceID, trace.SpanID(traceID[:8]))
+	return place, s
 }
