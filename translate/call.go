@@ -23,7 +23,7 @@ type Translation struct {
 func newTranslation(o *Operation, client, upstream int) *Translation {
 	t := &Translation{operation: o, request: o.plan(Request, client, upstream), reply: o.plan(Reply, upstream, client)}
 	slotOf := func(form int, path string) int {
-		asks := func(asked *mapping) bool { return path != "" && asked.path[form] == path }
+		asks := func(asked *mapping) bool { return path != "" && asked.Path[form] == path }
 		return slices.IndexFunc(t.request.fields, asks)
 	}
 	for _, f := range t.reply.fields {
@@ -32,7 +32,7 @@ func newTranslation(o *Operation, client, upstream int) *Translation {
 		}
 		f.equal, f.repeat = slotOf(0, f.MustEqualRequest), slotOf(0, f.RepeatsRequest)
 		f.equalsSecret = f.equal >= 0 && t.request.fields[f.equal].secret
-		requested := func(asked *mapping) bool { return asked.secret && f.path[0] != "" && asked.path[0] == f.path[0] }
+		requested := func(asked *mapping) bool { return asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0] }
 		f.secret = f.secret || slices.ContainsFunc(t.request.fields, requested)
 	}
 	t.calls.New = func() any {
@@ -193,7 +193,7 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	if refused != nil {
 		f, v := p.fields[refused.slot], c.request[refused.slot]
 		reason := wrongType(wholeNumber, v.notDigits())
-		if !f.digits || len(f.pairs.list) > 0 && v.kind != composite {
+		if !f.digits || len(f.Values.list) > 0 && v.kind != composite {
 			reason = "has a value without a counterpart in " + string(p.table.forms[p.to].name)
 		}
 		return nil, &Refusal{f.Malformed, f.source, reason, false}
@@ -210,15 +210,15 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 		return refusal
 	}
 	reason := string(p.table.forms[p.to].name) + " has no place for it"
-	switch always := f.defaultValue; {
-	case always != nil && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
+	switch always := f.Default; {
+	case always.kind != absent && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
 		return nil // the upstream's form always means this value
 	case f.Loss == "refuse" && v.countsAsAbsent():
 		return nil
 	case f.Loss == "drop":
 		c.Report.Dropped = append(c.Report.Dropped, f.source)
 		return nil
-	case always != nil:
+	case always.kind != absent:
 		reason += ": there it is always " + always.text
 	}
 	return &Refusal{Code: f.LossCode, Field: f.source, Reason: reason, CannotCarry: true}

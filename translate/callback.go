@@ -31,7 +31,7 @@ func (c *Callback) compile() {
 	rows := c.operation.rows[callbackMessage]
 	paths := [2]map[string]bool{{}, {}}
 	for _, r := range rows {
-		paths[0][r.path[0]], paths[1][r.path[1]] = true, true
+		paths[0][r.Path[0]], paths[1][r.Path[1]] = true, true
 	}
 	for from := range c.plans {
 		for to := range c.plans {
@@ -39,11 +39,11 @@ func (c *Callback) compile() {
 		}
 		c.rolePaths[from] = map[string]string{}
 		for _, r := range rows {
-			if slices.Contains(c.identifiedBy, r.role.name) {
-				c.rolePaths[from][r.role.name] = r.path[from]
+			if slices.Contains(c.identifiedBy, r.Role.name) {
+				c.rolePaths[from][r.Role.name] = r.Path[from]
 			}
-			if r.path[from] != "" && !paths[1-from][r.path[from]] {
-				c.ownFields[from] = append(c.ownFields[from], r.path[from])
+			if r.Path[from] != "" && !paths[1-from][r.Path[from]] {
+				c.ownFields[from] = append(c.ownFields[from], r.Path[from])
 			}
 		}
 		c.otherForm[from] = c.otherFormPlan(from)

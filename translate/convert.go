@@ -49,8 +49,8 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 	if v.kind == null {
 		return append(dst, v.raw...), true
 	}
-	if len(r.pairs.list) > 0 && v.kind != composite {
-		if paired, ok := r.pairs.find(from, v.text()); ok {
+	if len(r.Values.list) > 0 && v.kind != composite {
+		if paired, ok := r.Values.find(from, v.text()); ok {
 			return append(dst, paired.json...), true
 		}
 		// A conversion to digits could produce the pair of another value.
@@ -58,7 +58,7 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 	}
 	switch {
 	case r.isEmpty(v) && digits == number:
-		return append(dst, r.empty...), true
+		return append(dst, r.Empty.text...), true
 	case r.isEmpty(v):
 		return append(dst, `""`...), true
 	case r.digits:
@@ -77,7 +77,7 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 // isEmpty reports whether the row's `empty` says that the value means "no value": "", or the number of `empty`. Both
 // are taken from both forms, since some v2 backends write numbers as text.
 func (r *row) isEmpty(v value) bool {
-	return r.empty != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.empty)
+	return r.Empty.text != "" && (v.kind == number || v.kind == text) && (v.raw == `""` || v.text() == r.Empty.text)
 }
 
 // appendDigits appends a non-negative integer as a JSON number or as text, digit by digit. It takes both from the

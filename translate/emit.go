@@ -48,7 +48,7 @@ func (c *Call) emitAbsent(f *mapping, key string, dst []byte, lenient bool) (out
 	switch {
 	case f.class == Defaulted:
 		c.Report.Defaulted = append(c.Report.Defaulted, f.target)
-		return append(append(comma(dst), key...), f.defaultValue.json...), value{}
+		return append(append(comma(dst), key...), f.Default.json...), value{}
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)
 		return dst, c.request[f.echo]
@@ -61,7 +61,7 @@ func (c *Call) emitAbsent(f *mapping, key string, dst []byte, lenient bool) (out
 // mismatchOf returns what is wrong with a value that does not fit.
 func (r *row) mismatchOf(v value) Mismatch {
 	switch {
-	case len(r.pairs.list) > 0 && v.kind != composite:
+	case len(r.Values.list) > 0 && v.kind != composite:
 		return Mismatch{"", v.typeName()}
 	case r.digits:
 		return Mismatch{wholeNumber, v.notDigits()}

@@ -166,9 +166,9 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 func (x *explainer) describe(l leaf) ExplainedField {
 	f := ExplainedField{Unknown: l.entry == nil, Offset: -1}
 	if r := x.plan.field(l.entry); r != nil {
-		role := r.role
+		role := r.Role
 		if role == noRole && r.equal >= 0 {
-			role = x.call.translation.request.fields[r.equal].role
+			role = x.call.translation.request.fields[r.equal].Role
 		}
 		f.Row, f.About, f.Secret = &r.row.source, r.About, r.secret
 		f.Role, f.Public = role.name, (r.digits || role.Public) && !f.Secret
@@ -260,7 +260,7 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 	case r == nil:
 		return OutcomeDropped, wrongType("an object", l.typeName())
 	case !slices.Contains(x.Report.Dropped, r.source):
-		return OutcomeOmitted, "in " + other + " it is always " + r.defaultValue.text
+		return OutcomeOmitted, "in " + other + " it is always " + r.Default.text
 	}
 	return OutcomeDropped, other + " has no place for it"
 }

@@ -51,12 +51,12 @@ func (c *Call) Facts(shared bool) []Fact {
 	p := c.translation.reply
 	var facts []Fact
 	for slot, r := range p.fields {
-		if r.path[0] == "" || shared && r.onlyForm() >= 0 {
+		if r.Path[0] == "" || shared && r.onlyForm() >= 0 {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.path[0], Secret: r.secret, Exact: r.Exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
-		f.Role, f.Public = r.role.name, (r.digits || r.role.Public) && !f.Secret
+		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
+		f.Role, f.Public = r.Role.name, (r.digits || r.Role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
 		f.NoValue = f.NoValue || f.Empty
 		if v.kind != absent {
@@ -77,15 +77,15 @@ func (r *row) noValue(v value, from int) (certain, possible bool) {
 	if v.countsAsAbsent() || v.kind == composite {
 		return v.countsAsAbsent(), false
 	}
-	other, paired := r.pairs.find(from, v.text())
+	other, paired := r.Values.find(from, v.text())
 	certain = paired && other.text == ""
-	return certain, !certain && v.text() == "0" && r.digits && !r.role.ZeroIsAValue
+	return certain, !certain && v.text() == "0" && r.digits && !r.Role.ZeroIsAValue
 }
 
 // inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
 func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired bool) {
-	if len(r.pairs.list) > 0 && v.kind != composite {
-		if _, paired = r.pairs.find(from, v.text()); from == 0 || !paired {
+	if len(r.Values.list) > 0 && v.kind != composite {
+		if _, paired = r.Values.find(from, v.text()); from == 0 || !paired {
 			return string([]byte(v.raw)), paired
 		}
 	}
@@ -96,8 +96,8 @@ func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired b
 // ReplyPaths returns the paths that Facts of a reply of the operation can have.
 func (o *Operation) ReplyPaths() (paths []string) {
 	for _, r := range o.rows[Reply] {
-		if r.path[0] != "" {
-			paths = append(paths, r.path[0])
+		if r.Path[0] != "" {
+			paths = append(paths, r.Path[0])
 		}
 	}
 	return paths

@@ -99,8 +99,8 @@ func (o *Operation) fields(m Message, from, to int) (fields []Field) {
 			Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
 		}
 		if r.class == Lossy && r.Loss != "drop" && r.Echo == "" {
-			if f.Refused = r.LossCode; r.defaultValue != nil {
-				f.Carried = r.defaultValue.json
+			if f.Refused = r.LossCode; r.Default.kind != absent {
+				f.Carried = r.Default.json
 			}
 		}
 		fields = append(fields, f)
@@ -112,15 +112,15 @@ func (o *Operation) fields(m Message, from, to int) (fields []Field) {
 func (r *mapping) detail(digits kind) Details {
 	switch r.class {
 	case Defaulted:
-		return say("%v", r.defaultValue.json)
+		return say("%v", r.Default.json)
 	case Echoed:
 		return say("from the request's %v", r.Echo)
 	case Lossy:
 		switch {
 		case r.Loss == "drop" || r.Echo != "":
 			return say("dropped and counted")
-		case r.defaultValue != nil:
-			return say("only %v can be carried, else refused with %v", r.defaultValue.json, r.LossCode)
+		case r.Default.kind != absent:
+			return say("only %v can be carried, else refused with %v", r.Default.json, r.LossCode)
 		}
 		return say("refused with %v", r.LossCode)
 	case Passed:
@@ -128,16 +128,16 @@ func (r *mapping) detail(digits kind) Details {
 	}
 	var detail Details
 	switch {
-	case r.empty != "" && digits == number:
-		detail = append(detail, say(`as a number, "" as %v`, r.empty)...)
-	case r.empty != "":
-		detail = append(detail, say(`as text, %v as ""`, r.empty)...)
+	case r.Empty.text != "" && digits == number:
+		detail = append(detail, say(`as a number, "" as %v`, r.Empty.text)...)
+	case r.Empty.text != "":
+		detail = append(detail, say(`as text, %v as ""`, r.Empty.text)...)
 	case r.digits && digits == number:
 		detail = append(detail, say("as a number")...)
 	case r.digits:
 		detail = append(detail, say("as text")...)
 	}
-	if len(r.pairs.list) > 0 {
+	if len(r.Values.list) > 0 {
 		detail = append(detail, say("by value pairs")...)
 	}
 	return detail

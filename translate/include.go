@@ -2,9 +2,9 @@ package translate
 
 import "go.yaml.in/yaml/v4"
 
-// A list of rows can include others: {common: NAME} stands for common rows, and the rows of a callback with fields:
-// OPERATION begin with those of a reply. Lists are expanded as soon as they are read. applyRows passes what an
-// overlay changes in a list on to the lists that include it.
+// A list of rows can include others: {common: NAME} stands for common rows. Lists are expanded as soon as they are
+// read. applyRows passes what an overlay changes in common rows on to the lists that include them. The rows of a
+// callback, which can begin with those of a reply, are put together when all overlays have been applied.
 
 // expandAll expands the lists of the base table.
 func (s *source) expandAll() {
@@ -13,13 +13,19 @@ func (s *source) expandAll() {
 	}
 	for _, section := range []string{"operations", "callbacks"} {
 		for name, operation := range members(child(s.root, section)) {
-			s.expand(name, operation)
+			s.expand(section, name, operation)
 		}
 	}
 }
 
-// expand expands the lists of an operation or a callback.
-func (s *source) expand(name, operation *yaml.Node) {
+// expand expands the lists of an operation, or takes the rows of a callback.
+func (s *source) expand(section string, name, operation *yaml.Node) {
+	if section == "callbacks" {
+		if rows := remove(operation, "request"); rows != nil {
+			s.layers[name.Value] = []*yaml.Node{rows}
+		}
+		return
+	}
 	for _, m := range []string{"request", "reply"} {
 		list := child(operation, m)
 		if list == nil || list.Kind != yaml.SequenceNode {
@@ -32,7 +38,6 @@ func (s *source) expand(name, operation *yaml.Node) {
 			}
 		}
 	}
-	s.reuse(name, operation)
 }
 
 // include replaces each row {common: NAME} of a list by the common rows of that name. message is the list of the
@@ -59,52 +64,48 @@ func (s *source) include(list, message *yaml.Node) {
 			continue
 		}
 		s.includedIn[included] = append(s.includedIn[included], message)
-		rows = append(rows, s.copyRows(included, s.copyOf).Content...)
+		rows = append(rows, included.Content...)
 	}
 	list.Content = rows
 }
 
-// copyRows returns a copy of a list with copies of its rows.
-func (s *source) copyRows(list *yaml.Node, copyRow func(*yaml.Node) *yaml.Node) *yaml.Node {
-	c := s.copyOf(list)
-	c.Content = nil
-	for _, row := range list.Content {
-		c.Content = append(c.Content, copyRow(row))
-	}
-	return c
-}
-
-// reuse puts the rows of a reply in front of the rows of a callback, if it has fields: OPERATION. The callback's own
-// rows, and those of overlays, change them.
-func (s *source) reuse(name, callback *yaml.Node) {
-	key, fields := find(callback, "fields")
-	if fields == nil || s.str(fields, "fields") == "" {
-		return
-	}
-	operations := child(s.root, "operations")
-	reply := child(child(operations, fields.Value), "reply")
-	if reply == nil {
-		hint := DidYouMean(fields.Value, names(operations))
-		s.errorf(fields, "fields: the table has no operation %q%s", fields.Value, hint)
-		return
-	}
-	request := child(callback, "request")
-	own := s.own[request]
-	if s.reuses[request] == nil && request != nil {
-		own = append([]*yaml.Node{request}, own...)
-	}
-	delete(s.reuses, request)
-	list := s.copyOf(reply)
-	set(callback, scalar("request", key), list)
-	s.own[list], s.reuses[list] = own, reply
-	s.rebuild(list, name.Value+" request")
-}
-
-// rebuild makes the rows of a callback anew from those of the reply.
-func (s *source) rebuild(list *yaml.Node, message string) {
-	list.Content = s.copyRows(s.reuses[list], s.reusedRow).Content
-	for _, rows := range s.own[list] {
-		s.applyRows(list, rows, message)
+// putTogether makes the rows of each callback: those of a reply, if it has fields: OPERATION, changed by its own rows
+// and by those of overlays.
+func (s *source) putTogether() {
+	for name, callback := range members(child(s.root, "callbacks")) {
+		layers, fields := s.layers[name.Value], child(callback, "fields")
+		list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: name.Line, Column: name.Column}
+		if fields == nil && layers == nil {
+			continue // reported when the callback is read
+		}
+		if fields != nil {
+			operations, operation := child(s.root, "operations"), s.str(fields, "fields")
+			reply := child(child(operations, operation), "reply")
+			if reply == nil && operation != "" {
+				hint := DidYouMean(operation, names(operations))
+				s.errorf(fields, "fields: the table has no operation %q%s", operation, hint)
+			}
+			if reply == nil {
+				continue
+			}
+			for _, row := range reply.Content {
+				list.Content = append(list.Content, s.reusedRow(row))
+			}
+		}
+		for _, rows := range layers {
+			s.include(rows, list)
+			s.applyRows(list, rows, name.Value+" request")
+		}
+		if s.together[callback] = list; fields != nil && len(layers) < 2 { // a written table still reuses the rows
+			if list = nil; layers != nil {
+				list = layers[0]
+			}
+		} else {
+			remove(callback, "fields")
+		}
+		if list != nil {
+			set(callback, scalar("request", name), list)
+		}
 	}
 }
 
@@ -122,18 +123,6 @@ func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
 		row.Content = append(row.Content, key, value)
 	}
 	return row
-}
-
-// passOn applies rows that have changed a list to the lists that include it.
-func (s *source) passOn(list, rows *yaml.Node) {
-	for _, message := range s.includedIn[list] {
-		s.applyRows(message, s.copyRows(rows, s.copyOf), "")
-	}
-	for message, reply := range s.reuses {
-		if reply == list {
-			s.rebuild(message, "")
-		}
-	}
 }
 
 // applyCommon applies the common rows of an overlay to those of the table.

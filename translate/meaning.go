@@ -1,9 +1,6 @@
 package translate
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // A Meaning is what a code says, beyond "the call failed". The catalogue of the table gives codes their meaning.
 type Meaning string
@@ -20,6 +17,9 @@ const (
 
 var allMeanings = []Meaning{NotFound, Exists, Refused, CallerRefused, Malformed, Unavailable}
 
+// catalogued stands for the catalogue, beside the indexes of the forms.
+const catalogued = 2
+
 // A CodeMeaning is a code and its meaning.
 type CodeMeaning struct {
 	Code  string
@@ -27,19 +27,9 @@ type CodeMeaning struct {
 	Means Meaning
 }
 
-// Meanings returns the codes that have a meaning: those of the catalogue, in its order, then those of each form.
-func (t *Table) Meanings() (list []CodeMeaning) {
-	for _, code := range t.catalogue {
-		if m := t.meanings[code]; m != "" {
-			list = append(list, CodeMeaning{code, "", m})
-		}
-	}
-	for form, codes := range t.formMeanings {
-		for _, code := range slices.Sorted(maps.Keys(codes)) {
-			list = append(list, CodeMeaning{code, t.forms[form].name, codes[code]})
-		}
-	}
-	return list
+// Meanings returns the codes that have a meaning, in the order of the catalogue.
+func (t *Table) Meanings() []CodeMeaning {
+	return slices.DeleteFunc(slices.Clone(t.meanings), func(m CodeMeaning) bool { return m.Means == "" })
 }
 
 // Unpaired reports whether a code that an upstream of the form sends is unknown to clients of the other form: it is
@@ -47,7 +37,11 @@ func (t *Table) Meanings() (list []CodeMeaning) {
 // corresponds to it.
 func (t *Table) Unpaired(f Form, code string) bool {
 	i := t.formIndex(f)
-	return i >= 0 && code != "" && !t.InCatalogue(t.Code(code, f, t.forms[0].name)) && !t.uncounted[i][code]
+	if i < 0 || code == "" || t.InCatalogue(t.Code(code, f, t.forms[0].name)) {
+		return false
+	}
+	m, listed := t.known[i][code]
+	return !listed || m.Means != ""
 }
 
 // WordsWithoutPairs returns the paths, in a form, of reply fields with role: code that this form may write as words,
@@ -56,9 +50,9 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	form := t.formIndex(f)
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			words := r.digits && r.role.Many && len(r.pairs.list) == 0
-			if words && r.onlyForm() < 0 && t.forms[form].digits == text && !slices.Contains(paths, r.path[form]) {
-				paths = append(paths, r.path[form])
+			words := r.digits && r.Role.Many && len(r.Values.list) == 0
+			if words && r.onlyForm() < 0 && t.forms[form].digits == text && !slices.Contains(paths, r.Path[form]) {
+				paths = append(paths, r.Path[form])
 			}
 		}
 	}
@@ -69,7 +63,7 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 // exists, so that no client takes the create for one without an effect.
 func (t *Table) RefusalCode(creates bool) string {
 	for _, code := range t.catalogue {
-		if creates && t.meanings[code] == Exists {
+		if creates && t.known[catalogued][code].Means == Exists {
 			return code
 		}
 	}
@@ -83,6 +77,6 @@ func (t *Table) Means(f Form, code string, meanings ...Meaning) bool {
 	if form < 0 || code == "" {
 		return false
 	}
-	catalogued := t.meanings[t.Code(code, f, t.forms[0].name)]
-	return slices.Contains(meanings, t.formMeanings[form][code]) || slices.Contains(meanings, catalogued)
+	inCatalogue := t.known[catalogued][t.Code(code, f, t.forms[0].name)]
+	return slices.Contains(meanings, t.known[form][code].Means) || slices.Contains(meanings, inCatalogue.Means)
 }

@@ -1,8 +1,8 @@
 package translate
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -14,12 +14,11 @@ func (s *source) applyOverlay(overlay *yaml.Node) {
 	if s.root.Kind != yaml.MappingNode {
 		return // reported when the table is read
 	}
-	before := len(s.changes)
 	s.applyCommon(overlay) // first: rows of the operations may replace them
 	for key, value := range s.members(overlay, "an overlay") {
 		switch key.Value {
-		case "common", "callbacks":
-		case "operations":
+		case "common":
+		case "operations", "callbacks":
 			s.applyOperations(key, value)
 		case "catalogue":
 			s.applyCatalogue(sequence(s.root, key), value)
@@ -29,10 +28,6 @@ func (s *source) applyOverlay(overlay *yaml.Node) {
 			set(s.root, key, value)
 		}
 	}
-	if key, callbacks := find(overlay, "callbacks"); key != nil { // last: they reuse rows of the operations
-		s.applyOperations(key, callbacks)
-	}
-	slices.SortStableFunc(s.changes[before:], func(a, b RowChange) int { return cmp.Compare(a.Line, b.Line) })
 }
 
 // applyCatalogue adds codes. A code of one form replaces the same code of that form. The meaning of a code of the
@@ -40,7 +35,7 @@ func (s *source) applyOverlay(overlay *yaml.Node) {
 func (s *source) applyCatalogue(catalogue, overlay *yaml.Node) {
 	index := map[codeKey]int{}
 	add := func(item *yaml.Node, at int) {
-		if _, ok := index[keyOfCode(item)]; !ok && codeOf(item).Kind == yaml.ScalarNode {
+		if _, ok := index[keyOfCode(item)]; !ok && keyOfCode(item).code != "" {
 			index[keyOfCode(item)] = at
 		}
 	}
@@ -57,7 +52,7 @@ func (s *source) applyCatalogue(catalogue, overlay *yaml.Node) {
 			catalogue.Content[at] = item
 		case child(item, "means") != nil && !sameNode(child(item, "means"), child(catalogue.Content[at], "means")):
 			s.errorf(item, "an overlay cannot change the meaning of %s; "+
-				"to add a meaning in one form, write form: FORM", codeOf(item).Value)
+				"to add a meaning in one form, write form: FORM", keyOfCode(item).code)
 		}
 	}
 }
@@ -69,20 +64,20 @@ func (s *source) applyOperations(section, overlay *yaml.Node) {
 		operations = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: overlay.Line, Column: overlay.Column}
 		set(s.root, section, operations)
 	}
-	kind := map[string]string{"operations": "operation", "callbacks": "callback"}[section.Value]
+	kind := strings.TrimSuffix(section.Value, "s")
 	for name, op := range s.members(overlay, section.Value) {
 		base, added := child(operations, name.Value), s.takeNew(op)
 		switch {
 		case base == nil && (added || slices.Contains(s.forms, newKey)):
 			set(operations, name, op)
-			s.expand(name, op)
+			s.expand(section.Value, name, op)
 		case base == nil:
 			hint := addHint(DidYouMean(name.Value, names(operations)))
 			s.missingNew = append(s.missingNew, s.problem(name, "the table has no %s %s%s", kind, name.Value, hint))
 		case added:
 			s.errorf(name, "remove new: true, since the table already has the %s %s", kind, name.Value)
 		default:
-			s.applyOperation(name, base, op)
+			s.applyOperation(kind, name, base, op)
 		}
 	}
 }
@@ -96,21 +91,17 @@ func addHint(didYouMean string) string {
 }
 
 // applyOperation applies an operation or a callback of an overlay to that of the table.
-func (s *source) applyOperation(name, base, op *yaml.Node) {
-	for key, value := range s.members(op, "an operation") {
-		if key.Value != "request" && key.Value != "reply" {
-			set(base, key, value)
-		}
-	}
-	if child(op, "fields") != nil {
-		s.reuse(name, base)
-	}
-	for _, m := range []string{"request", "reply"} {
-		if key, rows := find(op, m); key != nil {
+func (s *source) applyOperation(kind string, name, base, op *yaml.Node) {
+	for key, value := range s.members(op, "the "+kind) {
+		switch isRows := key.Value == "request" || key.Value == "reply"; {
+		case kind == "callback" && key.Value == "request":
+			s.layers[name.Value] = append(s.layers[name.Value], value)
+		case kind == "operation" && isRows:
 			list := sequence(base, key)
-			s.include(rows, list)
-			s.own[list] = append(s.own[list], rows)
-			s.applyRows(list, rows, name.Value+" "+m)
+			s.include(value, list)
+			s.applyRows(list, value, name.Value+" "+key.Value)
+		default:
+			set(base, key, value)
 		}
 	}
 }

@@ -76,7 +76,9 @@ func (s *source) applyRows(base, overlay *yaml.Node, message string) {
 		}
 	}
 	base.Content = slices.DeleteFunc(list.rows, func(row *yaml.Node) bool { return row == nil })
-	s.passOn(base, overlay)
+	for _, including := range s.includedIn[base] {
+		s.applyRows(including, overlay, "")
+	}
 }
 
 // checkNew adds a problem for a row without new: true if no known row has one of its paths, or if a path is similar

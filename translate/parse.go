@@ -15,21 +15,22 @@ func (s *source) readTable() {
 		Forms, Success, Invalid, Unknown, Bounds, Options, Roles, Fields *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks                  *yaml.Node
 	}
-	t.options, t.interned = map[string]bool{}, map[string]string{}
-	t.roles, t.fields = map[string]*role{}, map[string]*fieldText{}
 	s.decode(s.root, "a table", &keys)
 	s.readForms(keys.Forms)
+	t.options, t.roles, t.fields = map[string]bool{}, map[string]*role{}, map[string]*fieldText{}
 	for name, v := range s.members(keys.Options, "options") {
 		t.options[name.Value] = s.boolean(v, name.Value)
 	}
 	for name, v := range s.members(keys.Roles, "roles") {
-		t.roles[name.Value] = s.readRole(name.Value, v)
+		r := &role{name: name.Value}
+		if t.roles[r.name] = r; s.decode(v, "a role", r) && r.Secret && r.Public {
+			s.errorf(v, "role %s cannot be secret and public", r.name)
+		}
 	}
 	for name, v := range s.members(keys.Fields, "fields") {
 		t.fields[name.Value] = &fieldText{}
 		s.decode(v, "a field", t.fields[name.Value])
 	}
-	s.readCatalogue(keys.Catalogue)
 	switch {
 	case len(s.problems) > 0:
 		return
@@ -38,19 +39,19 @@ func (s *source) readTable() {
 		return
 	}
 	s.forms = []string{string(t.forms[0].name), string(t.forms[1].name)}
+	s.readCatalogue(keys.Catalogue)
 	t.bounds = "upstream"
 	if keys.Bounds != nil {
 		t.bounds = oneOf(s, keys.Bounds, "bounds", "upstream", "enforce")
 	}
 	s.readSuccess(keys.Success)
-	if keys.Invalid != nil {
-		t.invalid = s.refusalCode(keys.Invalid)
-	}
-	if t.invalid == "" {
+	if keys.Invalid == nil {
 		s.errorf(s.root, "invalid: the code is missing; it is for refusals whose row names none")
+	} else {
+		t.invalid = s.text(keys.Invalid, "invalid", "a code")
 	}
 	s.readUnknown(keys.Unknown)
-	s.readMeanings(keys.Catalogue)
+	s.checkMeanings()
 	s.readCodePairs(keys.Codes)
 	if keys.Operations == nil {
 		s.errorf(s.root, "operations is missing")
@@ -70,62 +71,38 @@ func (s *source) readTable() {
 }
 
 func (s *source) readSuccess(n *yaml.Node) {
-	t := s.table
-	var keys struct{ Code, Text *yaml.Node }
-	if n != nil {
-		s.decode(n, "success", &keys)
+	success := &s.table.success
+	var keys struct {
+		Code [2]string
+		Text constant
 	}
-	s.oneForEachForm(keys.Code, "success.code", func(f int, v *yaml.Node) {
-		read := s.checkCode
-		if f != 0 { // the catalogue lists the codes of the first form only
-			read = func(n *yaml.Node) string { return s.str(n, "a code") }
-		}
-		t.success.code[f] = read(v)
-		t.success.codeJSON[f] = string(appendString(nil, t.success.code[f]))
-	})
-	if keys.Text != nil {
-		if c := s.constant(keys.Text); c != nil {
-			t.success.text, t.success.textJSON = c.text, string(appendString(nil, c.text))
-		}
-	}
-	for f, code := range t.success.code {
-		if code == "" {
-			s.errorf(s.root, "success: the code for %s is missing; write success: {code: …}", t.forms[f].name)
-		}
-	}
-}
-
-// oneForEachForm calls f for both forms with the value n, or with the value that the mapping n has for each.
-func (s *source) oneForEachForm(n *yaml.Node, what string, f func(form int, v *yaml.Node)) {
-	if n == nil || n.Kind == yaml.MappingNode {
-		s.eachForm(n, what, f)
+	if n != nil && !s.decode(n, "success", &keys) {
 		return
 	}
-	f(0, n)
-	f(1, n)
+	for f, code := range keys.Code {
+		switch {
+		case code == "":
+			s.errorf(s.root, "success: the code for %s is missing; write success: {code: …}", s.forms[f])
+		case f == 0: // the catalogue lists the codes of the first form only
+			s.checkCode(child(n, "code"), code)
+		}
+		success.code[f], success.codeJSON[f] = code, string(appendString(nil, code))
+	}
+	if success.text = keys.Text.text; keys.Text.kind != absent {
+		success.textJSON = string(appendString(nil, success.text))
+	}
 }
 
 // readUnknown reads what happens to fields without a row.
 func (s *source) readUnknown(n *yaml.Node) {
-	unknown := map[Message][2]string{Request: {"refuse", "refuse"}, Reply: {"drop", "drop"}}
-	for key, value := range s.members(n, "unknown") {
-		m := oneOf(s, key, "a key of unknown", Request, Reply)
-		allowed := []string{"drop", "pass", "refuse"}
-		if m != Request {
-			allowed = allowed[:2]
-		}
-		words := unknown[m]
-		s.oneForEachForm(value, "unknown", func(f int, v *yaml.Node) {
-			what := "unknown." + key.Value
-			if v != value {
-				what += "." + s.forms[f]
-			}
-			words[f] = oneOf(s, v, what, allowed...)
-		})
-		unknown[m] = words
+	keys := struct {
+		Request [2]string `is:"drop|pass|refuse"`
+		Reply   [2]string `is:"drop|pass"`
+	}{[2]string{"refuse", "refuse"}, [2]string{"drop", "drop"}}
+	if n != nil {
+		s.decode(n, "unknown", &keys)
 	}
-	unknown[callbackMessage] = unknown[Reply]
-	s.table.unknown = unknown
+	s.table.unknown = map[Message][2]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}
 }
 
 // checkReferences checks what can be checked only when the whole table has been read.
@@ -174,16 +151,17 @@ func (s *source) readForms(n *yaml.Node) {
 
 func (s *source) readForm(name, value *yaml.Node) form {
 	f := form{name: Form(s.str(name, "the name of a form")), digits: text}
-	s.decode(value, "a form", &f)
+	if !s.decode(value, "a form", &f) {
+		return f
+	}
 	if f.Digits == "number" {
 		f.digits = number
 	}
-	slashes := strings.HasPrefix(f.Prefix, "/") && strings.HasSuffix(f.Prefix, "/")
-	if v := child(value, "prefix"); v != nil && !slashes {
-		s.errorf(v, "prefix must begin and end with a slash, but is %s", show(v))
+	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
+		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
 	}
 	for _, key := range []string{"code", "text", "digits"} {
-		if value.Kind == yaml.MappingNode && child(value, key) == nil {
+		if child(value, key) == nil {
 			s.errorf(name, "form %q: %s is missing", name.Value, key)
 		}
 	}
@@ -193,23 +171,25 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	return f
 }
 
-// fieldName returns one name of a path.
-func (s *source) fieldName(n *yaml.Node) string {
-	name := s.str(n, "a field name")
-	if name != "" {
-		s.checkFieldName(n, name)
-	}
-	return name
-}
-
-// checkFieldName allows only characters without a meaning in JSON paths: the gateway uses the names of an envelope in
-// them.
-func (s *source) checkFieldName(n *yaml.Node, name string) {
+// fieldPath returns a path of names, or one name. Names have only characters without a meaning in JSON paths: the
+// gateway uses the names of an envelope in them.
+func (s *source) fieldPath(n *yaml.Node, is string) string {
 	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-$", "0123456789"
+	path := s.str(n, is)
+	names := []string{path}
 	switch {
-	case strings.Trim(name, letters+digits) != "":
-		s.errorf(n, "a field name can have letters, digits, _, - and $, but is %q", name)
-	case strings.Trim(name, digits) == "":
-		s.errorf(n, "a field name needs a letter, _, - or $, but is %q", name)
+	case path == "":
+		return ""
+	case is == "a path":
+		names = segments(path)
 	}
+	for _, name := range names {
+		switch {
+		case strings.Trim(name, letters+digits) != "":
+			s.errorf(n, "a field name can have letters, digits, _, - and $, but is %q", name)
+		case strings.Trim(name, digits) == "":
+			s.errorf(n, "a field name needs a letter, _, - or $, but is %q", name)
+		}
+	}
+	return path
 }

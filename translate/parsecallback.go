@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tidwall/gjson"
@@ -29,49 +30,40 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	c := &Callback{operation: o}
 	s.table.callback = c
 	var keys struct {
-		Method                                       string `is:"POST|PUT"`
-		Fields, Request, Under, IdentifiedBy, Answer *yaml.Node
+		Method          string    `is:"POST|PUT"`
+		Under           [2]string `is:"a field name"` // the object that holds the fields
+		IdentifiedBy    []string  `is:"a role"`
+		Answer          [2]string
+		Fields, Request *yaml.Node
 	}
-	if s.decode(n, "a callback", &keys); n.Kind != yaml.MappingNode {
+	if !s.decode(n, "a callback", &keys) {
 		return
 	}
-	c.method = keys.Method
-	if child(n, "method") == nil {
+	c.method, c.identifiedBy = keys.Method, keys.IdentifiedBy
+	if c.method == "" {
 		s.errorf(name, "%s: method is missing; write method: POST or method: PUT", name.Value)
 	}
-	for _, item := range s.items(keys.IdentifiedBy, "identified_by") {
-		if role := s.roleName(item, "identified_by"); role != "" {
-			c.identifiedBy = append(c.identifiedBy, role)
-		}
-	}
-	if keys.IdentifiedBy == nil || len(keys.IdentifiedBy.Content) == 0 {
+	if len(c.identifiedBy) == 0 {
 		s.errorf(name, "%s: identified_by is missing; list the roles that say what the callback is about", name.Value)
 	}
-	var under [2]string // the object that holds the fields
-	s.eachForm(keys.Under, "under", func(f int, v *yaml.Node) { under[f] = s.fieldName(v) })
-	s.eachForm(keys.Answer, "answer", func(f int, v *yaml.Node) { c.answers[f] = s.readAnswer(f, v) })
-	for _, form := range s.forms {
-		if child(keys.Answer, form) == nil {
-			s.errorf(name, "%s: the answer for %s is missing", name.Value, form)
+	for f, json := range keys.Answer {
+		if json == "" {
+			s.errorf(name, "%s: the answer for %s is missing", name.Value, s.forms[f])
+		} else {
+			node := child(n, "answer")
+			c.answers[f] = answer{json, s.codeOfAnswer(f, json, cmp.Or(child(node, s.forms[f]), node))}
 		}
 	}
 	before := len(s.problems)
+	if keys.Fields != nil {
+		keys.Request = s.together[n]
+	}
 	if keys.Request == nil {
 		s.errorf(name, "%s: request is missing; write its rows, "+
 			"or fields: with an operation whose reply has the same fields", name.Value)
 	}
 	if s.readRows(o, callbackMessage, keys.Request); len(s.problems) > before {
 		return
-	}
-	if own := s.own[keys.Request]; keys.Fields != nil { // so that the table can be written and read again
-		switch {
-		case slices.ContainsFunc(own, func(rows *yaml.Node) bool { return s.overlayOf[rows] != "" }):
-			remove(n, "fields")
-		case len(own) == 0:
-			remove(n, "request")
-		default:
-			set(n, scalar("request", n), own[0])
-		}
 	}
 	for _, role := range c.identifiedBy {
 		hasField := func(r *row) bool { return r.hasRole(role) && r.onlyForm() < 0 }
@@ -80,35 +72,29 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		}
 	}
 	for _, r := range o.rows[callbackMessage] {
-		for f := range r.path {
-			if r.path[f] != "" {
-				r.path[f] = joinPath(under[f], r.path[f])
+		for f, path := range r.Path {
+			if path != "" {
+				r.Path[f] = joinPath(keys.Under[f], path)
 			}
 		}
 	}
 }
 
-// readAnswer reads the answer with which a receiver acknowledges a callback: a JSON object with a code.
-func (s *source) readAnswer(f int, n *yaml.Node) answer {
+// codeOfAnswer returns the code of the answer with which a receiver acknowledges a callback: a JSON object.
+func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) string {
 	what, name := "answer."+s.forms[f], s.table.forms[f].Code
-	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
-		s.errorf(n, "%s must be a JSON object in quotes", what)
-		return answer{}
-	}
 	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
-	if fault := checkJSON([]byte(n.Value), max(s.table.depth, 1)); fault != nil {
+	if fault := checkJSON([]byte(json), max(s.table.depth, 1)); fault != nil {
 		s.errorf(n, "%s must be a JSON object: %s", what, fault.reason)
-		return answer{}
+		return ""
 	}
-	doc := gjson.Parse(n.Value)
+	doc := gjson.Parse(json)
 	code := lookup(doc, name)
 	switch {
 	case !doc.IsObject():
-		s.errorf(n, "%s must be a JSON object, but is %s", what, n.Value)
+		s.errorf(n, "%s must be a JSON object, but is %s", what, json)
 	case code.kind != text || code.countsAsAbsent():
 		s.errorf(n, "%s needs %s with a text, by which an acknowledgement is recognised", what, name)
-	default:
-		return answer{n.Value, code.text()}
 	}
-	return answer{}
+	return code.text()
 }

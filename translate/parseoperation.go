@@ -11,44 +11,34 @@ import (
 
 // operationKeys are the keys of an operation.
 type operationKeys struct {
-	ByForm                    [2]*yaml.Node
-	Effect                    Effect `is:"read|write"`
-	Creates, Sets, NoEnvelope *yaml.Node
-	Explain, StateReturns     bool
-	Route                     string `is:"stage|default"`
-	Result                    string `is:"list"`
-	Request, Reply            *yaml.Node
+	Paths                 [2]string `by:"form"`
+	Effect                Effect
+	Creates               string            `is:"a role"`
+	Sets                  map[string]string `is:"a role"`
+	NoEnvelope            int               `is:"a form"`
+	Explain, StateReturns bool
+	Route                 string `is:"stage|default"`
+	Result                string `is:"list"`
+	Request, Reply        *yaml.Node
 }
 
 func (s *source) readOperation(name, n *yaml.Node) {
-	k := operationKeys{Explain: true}
+	k := operationKeys{Explain: true, NoEnvelope: -1}
 	s.decode(n, "an operation", &k)
 	o := &Operation{
-		Name: name.Value, Effect: k.Effect, Explain: k.Explain, StateReturns: k.StateReturns, route: k.Route,
-		list: k.Result != "", noEnvelope: -1, sets: map[string]string{}, rows: map[Message][]*row{}, table: s.table,
+		Name: name.Value, Effect: k.Effect, Created: k.Creates, Explain: k.Explain, StateReturns: k.StateReturns,
+		route: k.Route, paths: k.Paths, noEnvelope: k.NoEnvelope, sets: k.Sets, list: k.Result != "",
+		rows: map[Message][]*row{}, table: s.table,
 	}
 	s.table.operations = append(s.table.operations, o)
 	if n.Kind != yaml.MappingNode {
 		return
 	}
-	for f, path := range k.ByForm {
-		if path == nil {
-			continue
+	for f, path := range o.paths {
+		if path != "" && path[0] != '/' || strings.ContainsAny(path, "{}?#% ") {
+			s.errorf(child(n, s.forms[f]),
+				"a path must start with a slash and have no pattern and no query, but is %q", path)
 		}
-		p := s.str(path, "a path")
-		if p != "" && p[0] != '/' || strings.ContainsAny(p, "{}?#% ") {
-			s.errorf(path, "a path must start with a slash and have no pattern and no query, but is %s", show(path))
-		}
-		o.paths[f] = p
-	}
-	if k.Creates != nil {
-		o.Created = s.roleName(k.Creates, "creates")
-	}
-	for role, value := range s.members(k.Sets, "sets") {
-		o.sets[s.roleName(role, "sets")] = s.str(value, "a value")
-	}
-	if k.NoEnvelope != nil && s.str(k.NoEnvelope, "no_envelope") != "" {
-		o.noEnvelope = s.form(k.NoEnvelope, "no_envelope")
 	}
 	for i, rows := range []*yaml.Node{k.Request, k.Reply} {
 		m := []Message{Request, Reply}[i]
@@ -62,7 +52,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 
 // checkOperation checks how the keys of an operation go together.
 func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
-	forms, bare := s.table.forms, o.noEnvelope
+	bare := o.noEnvelope
 	if o.paths == [2]string{} {
 		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms, ", in "))
 	}
@@ -86,28 +76,19 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 	if bare < 0 {
 		return
 	}
-	if result := forms[bare].Result; result != "" {
+	if result := s.table.forms[bare].Result; result != "" {
 		s.errorf(name, "%s: no_envelope cannot be %s, which has its results under %q", o.Name, s.forms[bare], result)
 	}
 	showsSuccess := func(r *row) bool {
 		// A secret can be missing.
-		secret := func(asked *row) bool { return asked.path[0] == r.MustEqualRequest && asked.role.Secret }
+		secret := func(asked *row) bool { return asked.Path[0] == r.MustEqualRequest && asked.Role.Secret }
 		equal := r.MustEqualRequest != "" && !slices.ContainsFunc(o.rows[Request], secret)
-		return r.path[bare] != "" && (equal || r.means != nil)
+		return r.Path[bare] != "" && (equal || r.Means != nil)
 	}
 	if !slices.ContainsFunc(o.rows[Reply], showsSuccess) {
 		s.errorf(name, "%s: no_envelope needs a row of %s in the reply with must_equal_request or means, "+
 			"to recognise a success", o.Name, s.forms[bare])
 	}
-}
-
-// readRole reads the declaration of a role.
-func (s *source) readRole(name string, n *yaml.Node) *role {
-	r := &role{name: name}
-	if s.decode(n, "a role", r); r.Secret && r.Public {
-		s.errorf(n, "role %s cannot be secret and public", name)
-	}
-	return r
 }
 
 // roleName returns the name of a declared role, or "".
@@ -119,5 +100,16 @@ func (s *source) roleName(n *yaml.Node, what string) string {
 		s.errorf(n, "%s: the table has no role %q; its roles are %s%s", what, name, list, DidYouMean(name, known))
 		return ""
 	}
+	return name
+}
+
+// option returns the name of a declared option.
+func (s *source) option(n *yaml.Node, what string) string {
+	name := s.str(n, what)
+	if _, known := s.table.options[name]; !known {
+		hint := DidYouMean(name, slices.Collect(maps.Keys(s.table.options)))
+		s.errorf(n, "%s: the table has no option %q%s", what, name, hint)
+	}
+	s.usedOptions[name] = true
 	return name
 }

@@ -36,7 +36,7 @@ type mapping struct {
 // mappings returns the rows of a message in one direction.
 func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
 	for _, r := range o.rows[m] {
-		f := &mapping{row: r, source: r.path[from], target: r.path[to], report: r.path[from], secret: r.role.Secret}
+		f := &mapping{row: r, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
 		f.echo, f.equal, f.repeat = -1, -1, -1
 		switch {
 		case from == to:
@@ -45,7 +45,7 @@ func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
 			f.class = Exact
 		case f.source != "":
 			f.class = Lossy
-		case r.defaultValue != nil:
+		case r.Default.kind != absent:
 			f.class, f.report = Defaulted, f.target
 		case r.Echo != "":
 			f.class, f.report = Echoed, f.target
@@ -169,8 +169,8 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	for slot, f := range p.fields {
 		p.addField(result, f.source, slot)
 		p.addField(p.out, f.target, slot)
-		if f.role != noRole && f.source != "" {
-			p.roles[f.role.name] = slot
+		if f.Role != noRole && f.source != "" {
+			p.roles[f.Role.name] = slot
 		}
 	}
 	p.root = p.envelope(from, result)

@@ -152,7 +152,7 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 }
 
 // unconverted is a row without a conversion.
-var unconverted = &row{role: noRole}
+var unconverted = &row{Role: noRole}
 
 // reportDropped reports the fields of the reply that the client's form has no place for.
 func (c *Call) reportDropped(p *plan) {
@@ -189,10 +189,10 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	}
 	for slot, f := range p.fields {
 		v := c.reply[slot]
-		if f.MustEqualRequest == "" && f.means == nil || f.source == "" || f.equalsSecret {
+		if f.MustEqualRequest == "" && f.Means == nil || f.source == "" || f.equalsSecret {
 			continue // unequalField compares secrets
 		}
-		if v.countsAsAbsent() || v.kind == composite || f.means != nil && f.meaning(v, p.from) == "" {
+		if v.countsAsAbsent() || v.kind == composite || f.Means != nil && f.meaning(v, p.from) == "" {
 			return false
 		}
 		missing := f.equal < 0 || c.request[f.equal].countsAsAbsent()

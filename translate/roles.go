@@ -34,7 +34,7 @@ func valueAt(p *plan, role string, slots []value) string {
 		return ""
 	}
 	v := slots[slot]
-	if v.countsAsAbsent() || v.kind == composite || v.kind != text && p.fields[slot].means != nil {
+	if v.countsAsAbsent() || v.kind == composite || v.kind != text && p.fields[slot].Means != nil {
 		return ""
 	}
 	return v.text()

@@ -3,28 +3,27 @@ package translate
 import (
 	"cmp"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table. An
 // exported field is a key of the table.
 type row struct {
-	path    [2]string         // "" if the form lacks the field
-	digits  bool              // from As
-	empty   string            // `empty`: the number that the form with text writes as ""; "" for none
-	pairs   pairs             // `values`
-	role    *role             // noRole for none
-	means   map[string]string // by value: its meaning, in the words of the role; nil for none
-	example string
+	Path   [2]string `by:"form" is:"a path"` // "" if the form lacks the field
+	As     string    `is:"digits"`
+	Empty  constant  // the number that the form with text writes as ""
+	Values pairs
+	Role   *role             // noRole for none
+	Means  map[string]string // by value: its meaning, in the words of the role; nil for none
 
 	About    string
-	As       string `is:"digits"`
-	Echo     string // the path in the request, in the form that has the field
-	Loss     string `is:"drop|refuse"`
-	LossCode string `is:"a code"`
-	Optional bool   // a success without the field is complete
-	Exact    bool   // of the row or of its role: one difference between two backends is too many
-
-	defaultValue *constant // `default`: for the form that has the field, if the message comes from the other form
+	Default  constant // for the form that has the field, if the message comes from the other form
+	Echo     string   // the path in the request, in the form that has the field
+	Loss     string   `is:"drop|refuse"`
+	LossCode string   `is:"a code"`
+	Optional bool     // a success without the field is complete
+	Exact    bool     // of the row or of its role: one difference between two backends is too many
 
 	Required    bool
 	Min, Max    int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
@@ -36,7 +35,12 @@ type row struct {
 	MustEqualRequest string // the path in the request, in the first form
 	RepeatsRequest   string // likewise
 
-	source Row
+	When, Unless string `is:"an option"`
+
+	digits  bool // from As
+	example string
+	node    *yaml.Node
+	source  Row
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
@@ -45,10 +49,10 @@ func (r *row) meaning(v value, from int) string {
 	if v.kind != text {
 		return ""
 	}
-	if paired, ok := r.pairs.find(from, v.text()); ok && from != 0 {
-		return r.means[paired.text]
+	if paired, ok := r.Values.find(from, v.text()); ok && from != 0 {
+		return r.Means[paired.text]
 	}
-	return r.means[v.text()]
+	return r.Means[v.text()]
 }
 
 // A role says what a field is for. The gateway finds fields by their role, not by their name.
@@ -78,21 +82,21 @@ type Row struct {
 }
 
 // hasRole reports whether the row has the role.
-func (r *row) hasRole(role string) bool { return r.role.name == role }
+func (r *row) hasRole(role string) bool { return r.Role.name == role }
 
 // name returns the last name of the path in the first form that has the field. It is the same in a request and its
 // reply.
 func (r *row) name() string {
-	path := cmp.Or(r.path[0], r.path[1])
+	path := cmp.Or(r.Path[0], r.Path[1])
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 
 // onlyForm returns the only form that has the field, or -1 if both have it.
 func (r *row) onlyForm() int {
 	switch {
-	case r.path[1] == "":
+	case r.Path[1] == "":
 		return 0
-	case r.path[0] == "":
+	case r.Path[0] == "":
 		return 1
 	}
 	return -1
@@ -114,7 +118,7 @@ func (k kind) String() string {
 	return [...]string{"missing", "null", "true or false", "a number", "text", "an object or array"}[k]
 }
 
-// A constant is a scalar in the table.
+// A constant is a scalar in the table; its kind is absent if there is none.
 type constant struct {
 	kind kind
 	text string // without quotes and escapes

@@ -82,39 +82,3 @@ func (l *rowList) replace(slots []int, row *yaml.Node) {
 		l.rows = append(l.rows, row)
 	}
 }
-
-// A pathLine is a path, and the line of its row.
-type pathLine struct {
-	path string
-	line int
-}
-
-// usedPaths are the paths of the rows of a message in one form.
-type usedPaths struct {
-	rows    map[string]int      // by path: the line of its row
-	objects map[string]pathLine // by path of an object: the first row in it
-}
-
-// add adds the path of a row. It returns a path that it overlaps with, if there is one.
-func (u *usedPaths) add(path string, line int) (other pathLine, overlaps bool) {
-	if u.rows == nil {
-		u.rows, u.objects = map[string]int{}, map[string]pathLine{}
-	}
-	if other, overlaps = u.objects[path]; !overlaps {
-		other.path = path
-		other.line, overlaps = u.rows[path]
-	}
-	for i, c := range path {
-		if c != '.' {
-			continue
-		}
-		if l, ok := u.rows[path[:i]]; ok && !overlaps {
-			other, overlaps = pathLine{path[:i], l}, true
-		}
-		if _, ok := u.objects[path[:i]]; !ok {
-			u.objects[path[:i]] = pathLine{path, line}
-		}
-	}
-	u.rows[path] = line
-	return other, overlaps
-}

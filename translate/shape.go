@@ -83,7 +83,7 @@ func (s *shaper) value(e *entry, v value) string {
 		return invented(v, "CODE")
 	}
 	r := p.fields[e.slot]
-	_, paired := r.pairs.find(p.from, v.text())
+	_, paired := r.Values.find(p.from, v.text())
 	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.OneOf, v.text()) || r.isEmpty(v) {
 		return v.raw
 	}
@@ -101,7 +101,7 @@ func (s *shaper) value(e *entry, v value) string {
 // knowsCode reports whether a code is in the catalogue or in another list of the table.
 func (t *Table) knowsCode(form int, code string) bool {
 	_, paired := t.codes.find(form, code)
-	return paired || t.InCatalogue(code) || t.formMeanings[form][code] != ""
+	return paired || t.InCatalogue(code) || t.known[form][code].Means != ""
 }
 
 // invented returns a value that a row treats like v: of the same type, and with digits where v has digits.
@@ -176,12 +176,12 @@ func (p *plan) example(e entry) string {
 	r := p.fields[e.slot]
 	word := cmp.Or(r.example, r.name())
 	switch {
-	case r.target == "" && r.Loss == "refuse" && r.defaultValue == nil:
+	case r.target == "" && r.Loss == "refuse" && r.Default.kind == absent:
 		return ""
-	case len(r.pairs.list) > 0:
-		return r.pairs.list[0].values[p.from].json
-	case len(r.means) > 0:
-		word = slices.Min(slices.Collect(maps.Keys(r.means)))
+	case len(r.Values.list) > 0:
+		return r.Values.list[0].Values[p.from].json
+	case len(r.Means) > 0:
+		word = slices.Min(slices.Collect(maps.Keys(r.Means)))
 	case len(r.OneOf) > 0:
 		word = r.OneOf[0]
 	case r.digits:

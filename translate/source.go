@@ -22,8 +22,8 @@ type source struct {
 	file         string
 	overlayOf    map[*yaml.Node]string       // by node of an overlay: the overlay's name
 	includedIn   map[*yaml.Node][]*yaml.Node // by common rows: the lists that include them
-	reuses       map[*yaml.Node]*yaml.Node   // by rows of a callback with fields: the rows of the reply
-	own          map[*yaml.Node][]*yaml.Node // by rows of a message: those of overlays, and of a callback with fields
+	layers       map[string][]*yaml.Node     // by callback: its rows, then those of overlays
+	together     map[*yaml.Node]*yaml.Node   // by callback: its rows, with all layers
 	changes      []RowChange
 	keys         map[reflect.Type][]keyOfField
 	usedOptions  map[string]bool        // options in the when or unless of a row
@@ -38,7 +38,7 @@ type source struct {
 func load(t *Table) (*source, Problems) {
 	s := &source{
 		table: t, overlayOf: map[*yaml.Node]string{}, includedIn: map[*yaml.Node][]*yaml.Node{},
-		reuses: map[*yaml.Node]*yaml.Node{}, own: map[*yaml.Node][]*yaml.Node{}, usedOptions: map[string]bool{},
+		layers: map[string][]*yaml.Node{}, together: map[*yaml.Node]*yaml.Node{}, usedOptions: map[string]bool{},
 		keys: map[reflect.Type][]keyOfField{}, codeItems: map[codeKey]*yaml.Node{},
 	}
 	for i, file := range t.files {
@@ -54,9 +54,14 @@ func load(t *Table) (*source, Problems) {
 			s.applyOverlay(root)
 		}
 	}
+	s.putTogether()
 	if s.removeCommon(); len(s.problems) == 0 {
 		s.readTable()
 	}
+	fileIndex := func(c RowChange) int { return slices.IndexFunc(t.files, func(f File) bool { return f.Name == c.File }) }
+	slices.SortStableFunc(s.changes, func(a, b RowChange) int {
+		return cmp.Or(fileIndex(a)-fileIndex(b), a.Line-b.Line)
+	})
 	// A mistake in common rows is found in every message that includes them.
 	return s, slices.Compact(append(s.problems, s.missingNew...).Sorted())
 }
@@ -111,7 +116,8 @@ func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
 	return n.Content
 }
 
-// A keyOfField is the key that a field of a struct has in the table, and how its value is read.
+// A keyOfField is the key that a field of a struct has in the table, and how its value is read. The key is "" for the
+// field with the values that stand beside the names of the forms.
 type keyOfField struct {
 	key, is string
 	index   []int
@@ -119,49 +125,97 @@ type keyOfField struct {
 
 var capitals = regexp.MustCompile("[A-Z]")
 
-// keysOf returns the keys of a struct: the names of its exported fields in snake_case. It looks into embedded structs.
+// keysOf returns the keys of a struct: the names of its exported fields in snake_case.
 func (s *source) keysOf(t reflect.Type) []keyOfField {
 	if known, ok := s.keys[t]; ok {
 		return known
 	}
 	var keys []keyOfField
 	for _, f := range reflect.VisibleFields(t) {
-		if f.IsExported() && !f.Anonymous && f.Name != "ByForm" {
-			key := capitals.ReplaceAllStringFunc(f.Name, func(c string) string { return "_" + strings.ToLower(c) })
-			keys = append(keys, keyOfField{key[1:], f.Tag.Get("is"), f.Index})
+		if !f.IsExported() {
+			continue
 		}
+		k := keyOfField{is: f.Tag.Get("is"), index: f.Index}
+		if f.Tag.Get("by") != "form" {
+			k.key = capitals.ReplaceAllStringFunc(f.Name, func(c string) string { return "_" + strings.ToLower(c) })[1:]
+		}
+		keys = append(keys, k)
 	}
 	s.keys[t] = keys
 	return keys
 }
 
-// decode sets the fields of a struct from the mapping n. The field ByForm gets the keys that are names of forms. The
-// tag `is` says what a text must be: one of several words, a code, or the name of a field.
-func (s *source) decode(n *yaml.Node, what string, into any) {
-	v := reflect.ValueOf(into).Elem()
-	forms, keys := v.FieldByName("ByForm"), s.keysOf(v.Type())
+// decode sets the fields of a struct from the mapping n, and reports whether there was no problem. The field with the
+// tag `by:"form"` gets the values under the names of the forms. The tag `is` says what a text must be: one of several
+// words, or what func text names.
+func (s *source) decode(n *yaml.Node, what string, into any) bool {
+	before, v := len(s.problems), reflect.ValueOf(into).Elem()
+	keys := s.keysOf(v.Type())
 	for key, value := range s.members(n, what) {
-		if f := s.table.formIndex(Form(key.Value)); f >= 0 && forms.IsValid() {
-			forms.Index(f).Set(reflect.ValueOf(value))
-			continue
-		}
-		at := slices.IndexFunc(keys, func(k keyOfField) bool { return k.key == key.Value })
+		form := s.table.formIndex(Form(key.Value))
+		at := slices.IndexFunc(keys, func(k keyOfField) bool {
+			return k.key == key.Value || k.key == "" && form >= 0
+		})
 		if at < 0 {
-			s.unknownKey(key, what, keys, forms.IsValid())
+			s.unknownKey(key, what, keys)
 			continue
 		}
-		switch field, is := v.FieldByIndex(keys[at].index), keys[at].is; field.Kind() {
-		case reflect.Bool:
-			field.SetBool(s.boolean(value, key.Value))
-		case reflect.Int:
-			field.SetInt(int64(s.wholeNumber(value, key.Value)))
-		case reflect.Slice:
-			field.Set(reflect.ValueOf(s.texts(value, key.Value)))
-		case reflect.Pointer:
-			field.Set(reflect.ValueOf(value))
-		case reflect.String:
-			field.SetString(s.text(value, key.Value, is))
+		field := v.FieldByIndex(keys[at].index)
+		if keys[at].key == "" {
+			field = field.Index(form)
 		}
+		s.read(value, key.Value, keys[at].is, field.Addr().Interface())
+	}
+	return len(s.problems) == before
+}
+
+// read reads the value of a key.
+func (s *source) read(n *yaml.Node, key, is string, into any) {
+	switch v := into.(type) {
+	case *bool:
+		*v = s.boolean(n, key)
+	case *int:
+		if *v = -1; is == "a form" {
+			*v = s.form(n, key)
+		} else {
+			*v = s.wholeNumber(n, key)
+		}
+	case *string:
+		*v = s.text(n, key, is)
+	case *[]string:
+		for _, item := range s.items(n, key) {
+			*v = append(*v, s.text(item, key, is))
+		}
+		if len(*v) == 0 && n.Kind == yaml.SequenceNode {
+			s.errorf(n, "%s needs at least one value", key)
+		}
+	case *[2]string: // one text for both forms, or one for each
+		if n.Kind != yaml.MappingNode {
+			v[0] = s.text(n, key, is)
+			v[1] = v[0]
+		}
+		for name, each := range members(n) {
+			if f := s.form(name, key); f >= 0 {
+				v[f] = s.text(each, key+"."+name.Value, is)
+			}
+		}
+	case *map[string]string:
+		*v = map[string]string{}
+		for name, each := range s.members(n, key) {
+			(*v)[s.text(name, key, is)] = s.str(each, key)
+		}
+	case *Effect:
+		*v = oneOf(s, n, key, Read, Write)
+	case *Meaning:
+		*v = oneOf(s, n, key, allMeanings...)
+	case **role:
+		*v = s.table.roles[s.roleName(n, key)]
+	case *constant:
+		*v = s.constant(n)
+	case *pairs:
+		*v = s.readPairs(n)
+	case **yaml.Node:
+		*v = n
 	}
 }
 
@@ -171,9 +225,14 @@ func (s *source) text(n *yaml.Node, key, is string) string {
 	case "":
 		return s.str(n, key)
 	case "a code":
-		return s.refusalCode(n)
-	case "a field name":
-		return s.fieldName(n)
+		s.refusalCodes = append(s.refusalCodes, n)
+		return s.checkCode(n, s.str(n, is))
+	case "a field name", "a path":
+		return s.fieldPath(n, is)
+	case "a role":
+		return s.roleName(n, key)
+	case "an option":
+		return s.option(n, key)
 	}
 	return oneOf(s, n, key, strings.Split(is, "|")...)
 }
@@ -204,17 +263,6 @@ func (s *source) wholeNumber(n *yaml.Node, what string) int {
 	return v
 }
 
-// texts returns the items of a list of texts.
-func (s *source) texts(n *yaml.Node, what string) (list []string) {
-	for _, item := range s.items(n, what) {
-		list = append(list, s.str(item, what))
-	}
-	if len(list) == 0 && n.Kind == yaml.SequenceNode {
-		s.errorf(n, "%s needs at least one value", what)
-	}
-	return list
-}
-
 // oneOf returns the text of a scalar that must be one of the allowed values.
 func oneOf[T ~string](s *source, n *yaml.Node, what string, allowed ...T) T {
 	if n.Kind == yaml.ScalarNode && slices.Contains(allowed, T(n.Value)) {
@@ -228,60 +276,45 @@ func oneOf[T ~string](s *source, n *yaml.Node, what string, allowed ...T) T {
 	return ""
 }
 
-// constant returns a scalar of the table: a whole number, true or false, or text. It returns nil if n is another
-// value.
-func (s *source) constant(n *yaml.Node) *constant {
+// constant returns a scalar of the table: a whole number, true or false, or text.
+func (s *source) constant(n *yaml.Node) constant {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
 		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
-		return nil
 	case n.Tag == "!!int" && isDigits(n.Value):
-		return &constant{number, n.Value, n.Value}
+		return constant{number, n.Value, n.Value}
 	case n.Tag == "!!bool" && (n.Value == "true" || n.Value == "false"):
-		return &constant{boolean, n.Value, n.Value}
+		return constant{boolean, n.Value, n.Value}
 	case n.Tag == "!!str":
-		return &constant{text, n.Value, string(appendString(nil, n.Value))}
+		return constant{text, n.Value, string(appendString(nil, n.Value))}
+	default:
+		s.errorf(n, "write %q in quotes: only digits without a leading zero can be written without quotes", n.Value)
 	}
-	s.errorf(n, "write %q in quotes: only digits without a leading zero can be written without quotes", n.Value)
-	return nil
-}
-
-// unknownForm adds a problem for a form that the table does not have.
-func (s *source) unknownForm(n *yaml.Node, what string) {
-	forms := s.table.forms
-	s.errorf(n, "%s: the table has no form %s, only %s and %s", what, show(n), forms[0].name, forms[1].name)
+	return constant{}
 }
 
 // form returns the index of the form that n names, or -1.
 func (s *source) form(n *yaml.Node, what string) int {
-	f := s.table.formIndex(Form(n.Value))
+	f, forms := s.table.formIndex(Form(n.Value)), s.table.forms
 	if f < 0 {
-		s.unknownForm(n, what)
+		s.errorf(n, "%s: the table has no form %s, only %s and %s", what, show(n), forms[0].name, forms[1].name)
 	}
 	return f
 }
 
-// eachForm calls f for each form in the mapping n.
-func (s *source) eachForm(n *yaml.Node, what string, f func(form int, v *yaml.Node)) {
-	for key, v := range s.members(n, what) {
-		if form := s.form(key, what); form >= 0 {
-			f(form, v)
-		}
-	}
-}
-
 // unknownKey adds a problem for a key that is not one of the known keys.
-func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField, forms bool) {
+func (s *source) unknownKey(n *yaml.Node, what string, known []keyOfField) {
 	if text := overlayKeys[n.Value]; text != "" && what == "a row" {
 		s.errorf(n, text, n.Value)
 		return
 	}
 	var all []string
 	for _, k := range known {
-		all = append(all, k.key)
-	}
-	if forms {
-		all = append(all, s.forms...)
+		if k.key != "" {
+			all = append(all, k.key)
+		} else {
+			all = append(all, s.forms...)
+		}
 	}
 	if what == "a row" {
 		all = append(all, slices.Collect(maps.Keys(overlayKeys))...)

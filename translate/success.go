@@ -13,18 +13,10 @@ func (t *Table) SuccessCode(f Form) string { return t.success.code[t.formIndex(f
 // with a meaning, or with a pair, is a refusal.
 func (t *Table) CheckSuccess(f Form, code string) error {
 	form := t.formIndex(f)
-	_, paired := t.codes.find(form, code)
-	switch {
-	case code == t.success.code[form]:
-		return nil
-	case paired || t.hasMeaning(f, code) || t.InCatalogue(code):
+	if code != t.success.code[form] && t.knowsCode(form, code) {
 		return fmt.Errorf("%q is a code of the table, and does not report a success", code)
 	}
 	return nil
-}
-
-func (t *Table) hasMeaning(f Form, code string) bool {
-	return t.meanings[code] != "" || t.formMeanings[t.formIndex(f)][code] != ""
 }
 
 // NormaliseSuccess returns a reply in which own, the code by which this upstream reports a success, is replaced by

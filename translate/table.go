@@ -27,26 +27,24 @@ const (
 
 // A Table is a compiled table. It is immutable and safe for concurrent use.
 type Table struct {
-	forms        [2]form
-	success      success
-	invalid      string                // the code of a refusal if the row names none
-	bounds       string                // "upstream" or "enforce"
-	unknown      map[Message][2]string // what happens to a field without a row, by the form of the message
-	options      map[string]bool
-	roles        map[string]*role
-	fields       map[string]*fieldText // by name of the field
-	catalogue    []string
-	interned     map[string]string     // by code of the catalogue: the code itself
-	meanings     map[string]Meaning    // by code of the catalogue
-	formMeanings [2]map[string]Meaning // by form and code of this form
-	uncounted    [2]map[string]bool    // by form and code of this form: listed without a meaning
-	codes        pairs
-	operations   []*Operation
-	callback     *Callback
-	depth        int    // the deepest nesting of a message
-	files        []File // the base table, then the overlays
-	changes      []RowChange
-	yaml         func() ([]byte, error)
+	forms      [2]form
+	success    success
+	invalid    string                // the code of a refusal if the row names none
+	bounds     string                // "upstream" or "enforce"
+	unknown    map[Message][2]string // what happens to a field without a row, by the form of the message
+	options    map[string]bool
+	roles      map[string]*role
+	fields     map[string]*fieldText // by name of the field
+	catalogue  []string
+	meanings   []CodeMeaning             // all items of the catalogue
+	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
+	codes      pairs
+	operations []*Operation
+	callback   *Callback
+	depth      int    // the deepest nesting of a message
+	files      []File // the base table, then the overlays
+	changes    []RowChange
+	yaml       func() ([]byte, error)
 }
 
 // A form says how one form writes its envelope. An exported field is a key of the table.
@@ -106,12 +104,8 @@ func (o *Operation) Version() string {
 	for _, m := range []Message{Request, Reply} {
 		for _, r := range o.rows[m] {
 			plain := *r // the pointers and the text of the row are no part of the version
-			plain.role, plain.defaultValue, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
-			_, _ = fmt.Fprintf(h, "%s %+v role %s", m, plain, r.role.name)
-			if r.defaultValue != nil {
-				_, _ = fmt.Fprintf(h, " default %s", r.defaultValue.json)
-			}
-			_, _ = fmt.Fprintln(h)
+			plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
+			_, _ = fmt.Fprintf(h, "%s %+v role %s\n", m, plain, r.Role.name)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
@@ -186,7 +180,7 @@ func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 // inForms reports whether a row has a path in each of the forms.
 func (t *Table) inForms(r *row, forms []Form) bool {
 	for _, f := range forms {
-		if i := t.formIndex(f); i < 0 || r.path[i] == "" {
+		if i := t.formIndex(f); i < 0 || r.Path[i] == "" {
 			return false
 		}
 	}
@@ -206,7 +200,7 @@ func (o *Operation) Sets(role string) (value, means string) {
 func (o *Operation) PathOf(m Message, role string, form Form) string {
 	for _, r := range o.rows[m] {
 		if i := o.table.formIndex(form); i >= 0 && r.hasRole(role) {
-			return r.path[i]
+			return r.Path[i]
 		}
 	}
 	return ""
@@ -216,8 +210,8 @@ func (o *Operation) PathOf(m Message, role string, form Form) string {
 func (t *Table) Meaning(role, value string) string {
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			if r.hasRole(role) && r.means[value] != "" {
-				return r.means[value]
+			if r.hasRole(role) && r.Means[value] != "" {
+				return r.Means[value]
 			}
 		}
 	}
@@ -227,7 +221,7 @@ func (t *Table) Meaning(role, value string) string {
 // hasMeanings reports whether a row gives values of the role a meaning.
 func (t *Table) hasMeanings(role string) bool {
 	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
-		return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.means != nil })
+		return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Means != nil })
 	})
 }
 
@@ -239,7 +233,7 @@ func (t *Table) PassThrough(name string, f Form, role string) *Operation {
 	o.paths[form] = "/"
 	for _, known := range t.operations {
 		for _, r := range known.rows[Request] {
-			if r.hasRole(role) && r.path[form] != "" && o.rows[Request] == nil {
+			if r.hasRole(role) && r.Path[form] != "" && o.rows[Request] == nil {
 				o.rows[Request] = []*row{r}
 			}
 		}
@@ -256,7 +250,7 @@ func (t *Table) Forms() [2]Form { return [2]Form{t.forms[0].name, t.forms[1].nam
 
 // InCatalogue reports whether the catalogue has the code.
 func (t *Table) InCatalogue(code string) bool {
-	_, ok := t.interned[code]
+	_, ok := t.known[catalogued][code]
 	return ok
 }
 
@@ -288,8 +282,8 @@ func (t *Table) Code(code string, from, to Form) string {
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
 func (t *Table) intern(code string) string {
-	if known, ok := t.interned[code]; ok {
-		return known
+	if known, ok := t.known[catalogued][code]; ok {
+		return known.Code
 	}
 	return strings.Clone(code)
 }

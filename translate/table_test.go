@@ -138,7 +138,7 @@ func TestMistakesNameTheirFile(t *testing.T) {
 	want := translate.Problems{
 		{File: "bad.yaml", Line: 2, Column: 9, Text: `bounds must be upstream or enforce, but is "all"`},
 		{File: "bad.yaml", Line: 3, Column: 9, Text: `codes: a code must be non-empty text in quotes, but is 1`},
-		{File: "other.yaml", Line: 1, Column: 18, Text: `unknown.reply must be drop or pass, but is "keep"`},
+		{File: "other.yaml", Line: 1, Column: 18, Text: `reply must be drop or pass, but is "keep"`},
 	}
 	if diff := cmp.Diff(error(want), err); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -26,7 +26,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 // upstream decides, unless the row has a role.
 func (c *Call) refuseComposite(p *plan, r *mapping, path string, v value) {
 	switch reason := wrongType("a single value", v.typeName()); {
-	case r.role != noRole:
+	case r.Role != noRole:
 		c.reject(r.Malformed, path, reason)
 	case p.from != p.to:
 		c.keepRefusal(r.Malformed, path, reason)
