@@ -11,51 +11,54 @@ import (
 // checkBounds checks a value of a request against the bounds of its row. Without all it checks only those that the
 // upstream cannot check: one_of, and required on a row of one form.
 func (r *mapping) checkBounds(v value, all bool) *Refusal {
-	path := r.source
-	if path == "" {
-		return nil
-	}
-	if v.countsAsAbsent() {
-		if r.Required && (all || r.onlyForm() >= 0) {
-			return &Refusal{r.Refuse, path, "is missing", false}
-		}
-		return nil
-	}
+	code, reason := r.Refuse, ""
 	switch {
-	case r.OneOf == nil:
-	case v.kind != text:
-		return &Refusal{r.Refuse, path, wrongType(strings.Join(r.OneOf, " or "), v.typeName()), false}
-	case !slices.Contains(r.OneOf, v.text()):
-		return &Refusal{r.Refuse, path, "must be " + strings.Join(r.OneOf, " or "), false}
-	}
-	if !all {
-		return nil
-	}
-	if v.kind == composite {
-		return &Refusal{r.Malformed, path, wrongType("a single value", v.typeName()), false}
-	}
-	content := v.text()
-	if r.digits {
-		switch {
-		case !isDigits(content):
-			return &Refusal{r.Malformed, path, wrongType(wholeNumber, v.notDigits()), false}
-		case r.Min > 0 && less(content, r.Min):
-			return &Refusal{r.Refuse, path, "must be at least " + strconv.Itoa(r.Min), false}
-		case r.Max > 0 && !less(content, r.Max+1):
-			return &Refusal{r.Refuse, path, "must be at most " + strconv.Itoa(r.Max), false}
+	case r.source == "":
+	case v.countsAsAbsent():
+		if r.Required && (all || r.onlyForm() >= 0) {
+			reason = "is missing"
 		}
+	case r.OneOf != nil && v.kind != text:
+		reason = wrongType(strings.Join(r.OneOf, " or "), v.typeName())
+	case r.OneOf != nil && !slices.Contains(r.OneOf, v.text()):
+		reason = "must be " + strings.Join(r.OneOf, " or ")
+	case !all:
+	case v.kind == composite:
+		code, reason = r.Malformed, wrongType("a single value", v.typeName())
+	case r.digits && !isDigits(v.text()):
+		code, reason = r.Malformed, wrongType(wholeNumber, v.notDigits())
+	case r.digits:
+		reason = r.checkNumber(v.text())
+	default:
+		reason = r.checkLength(v.text())
+	}
+	if reason == "" {
 		return nil
 	}
+	return &Refusal{code, r.source, reason, false}
+}
+
+func (r *row) checkNumber(digits string) string {
+	switch {
+	case r.Min > 0 && less(digits, r.Min):
+		return "must be at least " + strconv.Itoa(r.Min)
+	case r.Max > 0 && !less(digits, r.Max+1):
+		return "must be at most " + strconv.Itoa(r.Max)
+	}
+	return ""
+}
+
+func (r *row) checkLength(content string) string {
 	length := utf8.RuneCountInString(content)
 	switch {
 	case r.ExactDigits > 0 && (length != r.ExactDigits || !allDigits(content)):
-		return &Refusal{r.Refuse, path, "must have exactly " + strconv.Itoa(r.ExactDigits) + " digits", false}
+		return fmt.Sprintf("must have exactly %d digits", r.ExactDigits)
 	case r.Max > 0 && length > r.Max:
-		return &Refusal{r.Refuse, path, fmt.Sprintf("has %d characters, at most %d are allowed", length, r.Max), false}
+		return fmt.Sprintf("has %d characters, at most %d are allowed", length, r.Max)
 	case r.Min > 0 && length < r.Min:
-		return &Refusal{r.Refuse, path, fmt.Sprintf("has %d characters, at least %d are needed", length, r.Min), false}
+		return fmt.Sprintf("has %d characters, at least %d are needed", length, r.Min)
 	}
-	return nil
+	return ""
 }
 
 // less reports whether an integer of any length, without leading zeros, is less than n.

@@ -17,10 +17,8 @@ type Callback struct {
 	method       string
 	answers      [2]answer
 	plans        [2][2]*plan
-	otherForm    [2]*plan             // by the form of upstream and partner: for a callback that is in the other form
-	identifiedBy []string             // the roles that say what a callback is about
-	rolePaths    [2]map[string]string // by form and role of identifiedBy
-	ownFields    [2][]string          // the paths that only this form has: they show the form of a callback
+	otherForm    [2]*plan // by the form of upstream and partner: for a callback that is in the other form
+	identifiedBy []string // the roles that say what a callback is about
 }
 
 // answer is what the receiver of a callback answers, and the code in it.
@@ -28,26 +26,18 @@ type answer struct{ json, code string }
 
 // compile makes the plans for all directions.
 func (c *Callback) compile() {
-	rows := c.operation.rows[callbackMessage]
-	paths := [2]map[string]bool{{}, {}}
-	for _, r := range rows {
-		paths[0][r.Path[0]], paths[1][r.Path[1]] = true, true
-	}
 	for from := range c.plans {
 		for to := range c.plans {
 			c.plans[from][to] = c.operation.plan(callbackMessage, from, to)
 		}
-		c.rolePaths[from] = map[string]string{}
-		for _, r := range rows {
-			if slices.Contains(c.identifiedBy, r.Role.name) {
-				c.rolePaths[from][r.Role.name] = r.Path[from]
-			}
-			if r.Path[from] != "" && !paths[1-from][r.Path[from]] {
-				c.ownFields[from] = append(c.ownFields[from], r.Path[from])
-			}
-		}
 		c.otherForm[from] = c.otherFormPlan(from)
 	}
+}
+
+// plan returns the plan from one form of the table to another.
+func (c *Callback) plan(from, to Form) *plan {
+	t := c.operation.table
+	return c.plans[t.formIndex(from)][t.formIndex(to)]
 }
 
 // otherFormPlan returns the plan for a callback in the form that neither upstream nor partner speaks. Without a
@@ -92,6 +82,8 @@ type Notice struct {
 	OtherForm bool
 
 	Report Report
+
+	plan *plan // by which it was translated, or by which it is explained
 }
 
 // Translate appends the upstream's callback to dst in the partner's form. from and to must be forms of the table.
@@ -108,21 +100,22 @@ type Notice struct {
 // The error is a [*Refusal] if two readers could read the JSON differently: a duplicate name, invalid UTF-8, or
 // nesting beyond the limit, where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
-	t := c.operation.table
-	p := c.plans[t.formIndex(from)][t.formIndex(to)]
+	t, p := c.operation.table, c.plan(from, to)
 	call := startCallback(p)
 	if _, fault := call.scan(p, src, call.reply); fault != nil {
+		n := Notice{plan: c.plans[p.from][p.from]}
 		if tooDeepAt(src, t.depth) < 0 && !isJSONGrammar(src) {
-			return src, Notice{Recognised: Unrecognised}, nil
+			n.Recognised = Unrecognised
+			return src, n, nil
 		}
-		return nil, Notice{}, &Refusal{t.invalid, fault.field, fault.reason, false}
+		return nil, n, &Refusal{t.invalid, fault.field, fault.reason, false}
 	}
-	recognised, n := c.recognise(gjson.Parse(unsafeString(src)), t.formIndex(from), t.formIndex(to))
+	n := c.recognise(gjson.Parse(unsafeString(src)), p.from, p.to)
 	if n.Recognised != Translated {
 		return src, n, nil
 	}
-	if recognised != p {
-		p, call = recognised, startCallback(recognised)
+	if n.plan != p {
+		p, call = n.plan, startCallback(n.plan)
 		call.scan(p, src, call.reply) // without a fault, since the JSON is the same
 	}
 	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
@@ -136,23 +129,27 @@ func startCallback(p *plan) *Call {
 	return &Call{translation: &Translation{reply: p}, reply: make([]value, p.slots())}
 }
 
-// recognise returns the plan for a callback, and what it is about. Values are read in both forms, even if upstream
-// and partner speak the same: a partner's server may read either.
-func (c *Callback) recognise(doc gjson.Result, from, to int) (*plan, Notice) {
-	n := Notice{Recognised: Unrecognised, Values: map[string][]string{}}
+// recognise returns what a callback is about, and its plan. Values are read in both forms, even if upstream and
+// partner speak the same: a partner's server may read either.
+func (c *Callback) recognise(doc gjson.Result, from, to int) Notice {
+	n := Notice{Recognised: Unrecognised, Values: map[string][]string{}, plan: c.plans[from][from]}
 	inForm, inOther := c.addValues(doc, from, n.Values), c.addValues(doc, 1-from, n.Values)
 	switch {
 	case from != to && inForm:
-		n.Recognised = Translated
+		n.Recognised, n.plan = Translated, c.plans[from][to]
 	case from != to && inOther:
-		n.Recognised, n.OtherForm = InForm, true
+		n.Recognised, n.OtherForm, n.plan = InForm, true, c.plans[to][to]
 	case from == to && inForm:
 		n.Recognised = InForm
 	case from == to && c.hasOwnField(doc, 1-from) && !c.hasOwnField(doc, from):
-		n.Recognised, n.OtherForm = Translated, true
-		return c.otherForm[from], n
+		n.Recognised, n.OtherForm, n.plan = Translated, true, c.otherForm[from]
 	}
-	return c.plans[from][to], n
+	return n
+}
+
+// pathOf returns the path of the field with a role in a form.
+func (c *Callback) pathOf(role string, form int) string {
+	return c.operation.PathOf(callbackMessage, role, c.operation.table.forms[form].name)
 }
 
 // ReadForm reads a form-encoded callback (application/x-www-form-urlencoded) by the names of both forms of the table.
@@ -164,14 +161,15 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 		return Notice{}, &Refusal{t.invalid, "", "cannot be read as application/x-www-form-urlencoded", false}
 	}
 	n := Notice{Recognised: FormEncoded, Values: map[string][]string{}}
-	for _, names := range c.rolePaths {
+	for form := range t.forms {
 		for _, role := range c.identifiedBy {
-			for i, v := range values[names[role]] {
+			path := c.pathOf(role, form)
+			for i, v := range values[path] {
 				if i > 0 {
-					return Notice{}, &Refusal{t.invalid, names[role], duplicateName, false}
+					return Notice{}, &Refusal{t.invalid, path, duplicateName, false}
 				}
 				if !utf8.ValidString(v) {
-					return Notice{}, &Refusal{t.invalid, names[role], "is not UTF-8", false}
+					return Notice{}, &Refusal{t.invalid, path, "is not UTF-8", false}
 				}
 				addValue(n.Values, role, v)
 			}
@@ -188,7 +186,7 @@ func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 // is non-empty text or a number.
 func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
 	for _, role := range c.identifiedBy {
-		if v := lookup(doc, c.rolePaths[form][role]); !v.countsAsAbsent() && (v.kind == text || v.kind == number) {
+		if v := lookup(doc, c.pathOf(role, form)); !v.countsAsAbsent() && (v.kind == text || v.kind == number) {
 			addValue(values, role, v.text())
 			found = true
 		}
@@ -203,9 +201,14 @@ func addValue(values map[string][]string, role, v string) {
 	}
 }
 
-// hasOwnField reports whether doc has a field that only this form has.
+// hasOwnField reports whether doc has a field with a path that no field has in the other form.
 func (c *Callback) hasOwnField(doc gjson.Result, form int) bool {
-	return slices.ContainsFunc(c.ownFields[form], func(path string) bool { return lookup(doc, path).kind != absent })
+	rows := c.operation.rows[callbackMessage]
+	return slices.ContainsFunc(rows, func(r *row) bool {
+		path := r.Path[form]
+		inOther := func(other *row) bool { return other.Path[1-form] == path }
+		return path != "" && lookup(doc, path).kind != absent && !slices.ContainsFunc(rows, inOther)
+	})
 }
 
 // lookup returns the value of doc at a path of the table. Names are compared after unescaping.

@@ -92,19 +92,9 @@ func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Expl
 // Explain translates a callback like [Callback.Translate], and says what became of each field.
 func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
 	out, n, err := c.Translate(nil, src, from, to)
-	i, j := c.operation.table.formIndex(from), c.operation.table.formIndex(to)
-	p := c.plans[i][j]
-	switch {
-	case n.Recognised != Translated && n.OtherForm: // it passes
-		p = c.plans[j][j]
-	case n.Recognised != Translated:
-		p = c.plans[i][i]
-	case i == j && n.Recognised == Translated:
-		p = c.otherForm[i]
-	}
-	call := startCallback(p)
+	call := startCallback(n.plan)
 	call.Report, call.success = n.Report, true
-	e := newExplainer(call, p).explain(src, out, err)
+	e := newExplainer(call, n.plan).explain(src, out, err)
 	e.Recognised = n.Recognised
 	return e
 }

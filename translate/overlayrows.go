@@ -171,8 +171,5 @@ func linesOf(rows []*yaml.Node) string {
 	for _, row := range rows {
 		lines = append(lines, strconv.Itoa(row.Line))
 	}
-	if len(lines) == 1 {
-		return "line " + lines[0]
-	}
-	return "lines " + strings.Join(lines[:len(lines)-1], ", ") + " and " + lines[len(lines)-1]
+	return "line " + strings.Join(lines, " and line ")
 }

@@ -157,6 +157,9 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	if f.Digits == "number" {
 		f.digits = number
 	}
+	if f.codeKey, f.textKey = keyOf(f.Code), ","+keyOf(f.Text); f.Result != "" {
+		f.resultKey = "," + keyOf(f.Result)
+	}
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
 		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
 	}

@@ -56,23 +56,22 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 // readCode reads the code of the reply. A success without an envelope has the code of a success.
 func (c *Call) readCode(status int) *UnusableReply {
 	p := c.translation.reply
-	name := p.table.forms[p.from].Code
+	reason := " is missing"
 	switch code := c.reply[p.codeSlot()]; {
 	case code.kind == text && code.raw != `""`:
 		c.code = p.table.intern(code.text())
+		return nil
 	case code.kind == absent && c.isSuccessWithoutEnvelope(status):
 		c.code = p.table.success.code[p.from]
+		return nil
 	case code.kind == absent && c.translation.operation.noEnvelope == p.from:
-		reason := " is missing, and the fields are not those of a success without an envelope"
-		return &UnusableReply{Reason: name + reason}
-	case code.kind == absent:
-		return &UnusableReply{Reason: name + " is missing"}
+		reason += ", and the fields are not those of a success without an envelope"
 	case code.kind == text:
-		return &UnusableReply{Reason: name + " is empty"}
-	default:
-		return &UnusableReply{Reason: name + " " + wrongType("text", code.typeName())}
+		reason = " is empty"
+	case code.kind != absent:
+		reason = " " + wrongType("text", code.typeName())
 	}
-	return nil
+	return &UnusableReply{Reason: p.table.forms[p.from].Code + reason}
 }
 
 // checkResult returns nil if the result of a success has enough fields to be translated.
@@ -98,8 +97,8 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 	end := "}"
 	if c.translation.operation.noEnvelope != p.to {
 		dst = c.appendEnvelope(dst)
-		if result := p.table.forms[p.to].Result; result != "" {
-			dst = append(append(append(dst, `,"`...), result...), `":{`...)
+		if key := p.table.forms[p.to].resultKey; key != "" {
+			dst = append(append(dst, key...), '{')
 			end = "}}"
 		}
 	}
@@ -108,45 +107,37 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 	return append(dst, end...)
 }
 
-// appendFailure appends code and text of a failure in the client's form. A failure has no result.
+// appendFailure appends code and text in the client's form. A failure has no result.
 func (c *Call) appendFailure(dst []byte) []byte {
 	p := c.translation.reply
 	c.Report.reset()
-	dst = c.appendEnvelope(append(dst, '{'))
-	if result := p.table.forms[p.to].Result; result != "" {
-		dst = append(append(append(dst, `,"`...), result...), `":null`...)
-	}
-	return append(dst, '}')
+	return p.table.forms[p.to].endFailure(c.appendEnvelope(append(dst, '{')))
 }
 
 // appendEnvelope appends code and text in the client's form. A code without a pair is not changed.
 func (c *Call) appendEnvelope(dst []byte) []byte {
 	p := c.translation.reply
-	to := p.table.forms[p.to]
-	dst = append(append(append(dst, '"'), to.Code...), `":`...)
-	code := c.reply[p.codeSlot()]
-	switch paired, ok := p.table.codes.find(p.from, c.code); {
+	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
+	from, to := &t.forms[p.from], &t.forms[p.to]
+	dst = append(dst, to.codeKey...)
+	switch paired, ok := t.codes.find(p.from, c.code); {
 	case c.success:
-		dst = append(dst, p.table.success.codeJSON[p.to]...)
+		dst = append(dst, t.success.codeJSON[p.to]...)
 	case ok:
 		dst = append(dst, paired.json...)
 	default:
 		dst = append(dst, code.raw...)
 	}
-	v := c.reply[p.textSlot()]
-	if v.kind == absent {
-		if code.kind != absent || p.table.success.text == "" {
-			c.Report.mismatch(p.table.forms[p.from].Text, Mismatch{})
-			return dst
+	switch fits := true; {
+	case v.kind != absent:
+		if dst, fits = unconverted.appendValue(append(dst, to.textKey...), v, p.from, text, true); !fits {
+			c.Report.mismatch(from.Text, unconverted.mismatchOf(v))
 		}
+	case code.kind == absent && t.success.text != "":
 		c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
-		dst = append(append(append(dst, `,"`...), to.Text...), `":`...)
-		return append(dst, p.table.success.textJSON...)
-	}
-	dst = append(append(append(dst, `,"`...), to.Text...), `":`...)
-	dst, fits := unconverted.appendValue(dst, v, p.from, text, true)
-	if !fits {
-		c.Report.mismatch(p.table.forms[p.from].Text, unconverted.mismatchOf(v))
+		dst = append(append(dst, to.textKey...), t.success.textJSON...)
+	default:
+		c.Report.mismatch(from.Text, Mismatch{})
 	}
 	return dst
 }

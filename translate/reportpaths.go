@@ -16,7 +16,7 @@ func (t *Translation) ReportPaths() (request, reply ReportPaths) {
 
 // ReportPaths returns the paths in reports of callbacks from one form to the other.
 func (c *Callback) ReportPaths(from, to Form) ReportPaths {
-	return c.plans[c.operation.table.formIndex(from)][c.operation.table.formIndex(to)].reportPaths()
+	return c.plan(from, to).reportPaths()
 }
 
 func (p *plan) reportPaths() (paths ReportPaths) {

@@ -69,7 +69,7 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 		if !ok {
 			return append(dst, c.body...)
 		}
-		begin := c.offset(c.request[slot])
+		begin := offsetIn(c.body, c.request[slot])
 		dst = appendString(append(dst, c.body[:begin]...), content)
 		return append(dst, c.body[begin+len(c.request[slot].raw):]...)
 	}
@@ -84,10 +84,10 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 	return append(dst, '}')
 }
 
-// offset returns where a value begins in the request. It compares addresses, since the raw text of a value is part of
-// the body. A search could find the same text in another place.
-func (c *Call) offset(v value) int {
-	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(c.body))))
+// offsetIn returns where a value begins in its document. It compares addresses, since the raw text of a value is part
+// of the document. A search could find the same text in another place.
+func offsetIn(doc []byte, v value) int {
+	return int(uintptr(unsafe.Pointer(unsafe.StringData(v.raw))) - uintptr(unsafe.Pointer(unsafe.SliceData(doc))))
 }
 
 // Compose appends a request of the operation in a form, with the given values by role. Empty values, and roles that

@@ -11,12 +11,13 @@ import (
 // exported field is a key of the table.
 type row struct {
 	Path   [2]string `by:"form" is:"a path"` // "" if the form lacks the field
-	As     string    `is:"digits"`
+	digits bool      // from As
 	Empty  constant  // the number that the form with text writes as ""
 	Values pairs
 	Role   *role             // noRole for none
 	Means  map[string]string // by value: its meaning, in the words of the role; nil for none
 
+	As       string `is:"digits"`
 	About    string
 	Default  constant // for the form that has the field, if the message comes from the other form
 	Echo     string   // the path in the request, in the form that has the field
@@ -37,7 +38,6 @@ type row struct {
 
 	When, Unless string `is:"an option"`
 
-	digits  bool // from As
 	example string
 	node    *yaml.Node
 	source  Row

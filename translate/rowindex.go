@@ -21,22 +21,15 @@ func pathKeys(row *yaml.Node, forms []string) (keys []pathKey) {
 
 // A rowList is a list of rows, some of which are replaced.
 type rowList struct {
-	rows     []*yaml.Node      // nil for a row that was removed
-	original []bool            // false for a row that was replaced
-	at       map[pathKey][]int // by path: the first rows that had it
+	base, rows []*yaml.Node      // before and after; rows has nil for a row that was removed
+	at         map[pathKey][]int // by path: the rows that had it
 }
 
-// maxSamePath limits the rows with one path that an overlay can change. More are a mistake, which is found when the
-// table is read.
-const maxSamePath = 16
-
-func newRowList(rows []*yaml.Node, forms []string) *rowList {
-	l := &rowList{slices.Clone(rows), slices.Repeat([]bool{true}, len(rows)), map[pathKey][]int{}}
-	for i, row := range rows {
+func newRowList(base []*yaml.Node, forms []string) *rowList {
+	l := &rowList{base, slices.Clone(base), map[pathKey][]int{}}
+	for i, row := range base {
 		for _, key := range pathKeys(row, forms) {
-			if len(l.at[key]) < maxSamePath {
-				l.at[key] = append(l.at[key], i)
-			}
+			l.at[key] = append(l.at[key], i)
 		}
 	}
 	return l
@@ -74,8 +67,8 @@ func (l *rowList) find(paths []pathKey) (slots []int) {
 // If none is there any more, the row is added.
 func (l *rowList) replace(slots []int, row *yaml.Node) {
 	for _, slot := range slots {
-		if l.original[slot] {
-			l.rows[slot], l.original[slot], row = row, false, nil
+		if l.rows[slot] == l.base[slot] {
+			l.rows[slot], row = row, nil
 		}
 	}
 	if row != nil {

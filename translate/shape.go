@@ -145,8 +145,7 @@ func (t *Translation) Example(m Message) []byte {
 
 // Example returns a callback with every field, and invented values.
 func (c *Callback) Example(from, to Form) []byte {
-	t := c.operation.table
-	p := c.plans[t.formIndex(from)][t.formIndex(to)]
+	p := c.plan(from, to)
 	return p.appendExample(nil, p.root)
 }
 

@@ -23,24 +23,18 @@ func (t *Table) CheckSuccess(f Form, code string) error {
 // that of the form. All other bytes are unchanged. A reply that has the code of the form, though own is another one,
 // is an [*UnusableReply]: nobody knows what it says.
 func (t *Table) NormaliseSuccess(f Form, own string, reply []byte) ([]byte, error) {
-	form := t.forms[t.formIndex(f)]
 	if checkJSON(reply, t.depth) != nil {
 		return reply, nil // found again when the reply is read
 	}
-	var code gjson.Result
-	gjson.ParseBytes(reply).ForEach(func(key, v gjson.Result) bool {
-		if key.Str == form.Code {
-			code = v
-		}
-		return key.Str != form.Code
-	})
-	switch standard := t.SuccessCode(f); {
-	case code.Type != gjson.String || own == standard:
+	code, standard := lookup(gjson.Parse(unsafeString(reply)), t.forms[t.formIndex(f)].Code), t.SuccessCode(f)
+	switch {
+	case code.kind != text || own == standard:
 		return reply, nil
-	case code.Str == own:
-		out := append(make([]byte, 0, len(reply)+len(standard)), reply[:code.Index]...)
-		return append(appendString(out, standard), reply[code.Index+len(code.Raw):]...), nil
-	case code.Str == standard:
+	case code.text() == own:
+		begin := offsetIn(reply, code)
+		out := append(make([]byte, 0, len(reply)+len(standard)), reply[:begin]...)
+		return append(appendString(out, standard), reply[begin+len(code.raw):]...), nil
+	case code.text() == standard:
 		reason := fmt.Sprintf("the code is %s, but a success of this upstream has %s", standard, own)
 		return nil, &UnusableReply{Reason: reason}
 	}

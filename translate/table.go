@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -49,8 +48,11 @@ type Table struct {
 
 // A form says how one form writes its envelope. An exported field is a key of the table.
 type form struct {
-	name       Form
-	digits     kind   // how the form writes a field with as: digits: number or text
+	name   Form
+	digits kind // how the form writes a field with as: digits: number or text
+	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
+	codeKey, textKey, resultKey string
+
 	Code, Text string `is:"a field name"` // the names of code and text in the envelope
 	Result     string `is:"a field name"` // the name of the object that holds the result; "" for the top level
 	Digits     string `is:"number|string"`
@@ -138,7 +140,9 @@ func Compile(depth int, base File, overlays ...File) (*Table, error) {
 		return nil, problems
 	}
 	t.changes = s.changes
-	t.yaml = sync.OnceValues(func() ([]byte, error) { return render(s.root) })
+	t.yaml = sync.OnceValues(func() ([]byte, error) { // once, since the dumper changes the nodes
+		return yaml.Dump(s.root, yaml.WithIndent(2), yaml.WithLineWidth(-1))
+	})
 	for _, o := range t.operations {
 		o.compile()
 	}
@@ -282,6 +286,9 @@ func (t *Table) Code(code string, from, to Form) string {
 
 // intern returns a code as a string that does not refer to the message: that of the catalogue, or a copy.
 func (t *Table) intern(code string) string {
+	if success := t.success.code[0]; code == success { // mostly
+		return success
+	}
 	if known, ok := t.known[catalogued][code]; ok {
 		return known.Code
 	}
@@ -300,38 +307,25 @@ func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].Text }
 // refusal (translate/README.md, Unknown outcome).
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	to := t.forms[t.formIndex(f)]
-	dst = append(append(append(dst, `{"`...), to.Code...), `":`...)
+	dst = append(append(dst, '{'), to.codeKey...)
 	if code == "" {
 		dst = append(dst, "null"...)
 	} else {
 		dst = appendString(dst, t.Code(code, t.forms[0].name, f))
 	}
-	dst = append(append(append(dst, `,"`...), to.Text...), `":`...)
-	dst = appendString(dst, text)
-	if to.Result != "" {
-		dst = append(append(append(dst, `,"`...), to.Result...), `":null`...)
+	return to.endFailure(appendString(append(dst, to.textKey...), text))
+}
+
+// endFailure appends what a failure has instead of a result.
+func (f *form) endFailure(dst []byte) []byte {
+	if f.resultKey != "" {
+		dst = append(append(dst, f.resultKey...), "null"...)
 	}
 	return append(dst, '}')
 }
 
 // YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
 func (t *Table) YAML() ([]byte, error) { return t.yaml() }
-
-// render writes the tree of a table as YAML. It may be called only once per tree, since the dumper changes the nodes.
-func render(root *yaml.Node) ([]byte, error) {
-	var out bytes.Buffer
-	d, err := yaml.NewDumper(&out, yaml.WithIndent(2), yaml.WithLineWidth(-1))
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Dump(root); err != nil {
-		return nil, err
-	}
-	if err := d.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
 
 // formIndex returns the index of a form, or -1.
 func (t *Table) formIndex(f Form) int {

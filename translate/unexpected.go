@@ -16,7 +16,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 		}
 	case p.from == p.to:
 	case p.message == Request:
-		c.keepRefusal(p.table.invalid, e.node.path, wrongType("an object", v.typeName()))
+		keep(&c.refusal, p.table.invalid, e.node.path, wrongType("an object", v.typeName()))
 	case v.kind != null:
 		c.Report.mismatch(joinPath(n.path, e.name()), Mismatch{"an object", v.typeName()})
 	}
@@ -27,9 +27,9 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 func (c *Call) refuseComposite(p *plan, r *mapping, path string, v value) {
 	switch reason := wrongType("a single value", v.typeName()); {
 	case r.Role != noRole:
-		c.reject(r.Malformed, path, reason)
+		keep(&c.rejected, r.Malformed, path, reason)
 	case p.from != p.to:
-		c.keepRefusal(r.Malformed, path, reason)
+		keep(&c.refusal, r.Malformed, path, reason)
 	}
 }
 
@@ -48,7 +48,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	if known.node == nil {
 		code = p.fields[known.slot].Malformed
 	}
-	c.reject(code, quoteName(joinPath(n.path, name)), "differs from "+known.name()+" in case only")
+	keep(&c.rejected, code, quoteName(joinPath(n.path, name)), "differs from "+known.name()+" in case only")
 	return true
 }
 
@@ -66,10 +66,11 @@ func appendFold(dst []byte, name string) []byte {
 	return dst
 }
 
-// reject refuses a request in every translation.
-func (c *Call) reject(code, field, reason string) {
-	if c.rejected == nil {
-		c.rejected = &Refusal{code, strings.Clone(field), reason, false}
+// keep keeps the first refusal: in c.rejected of a request that no translation takes, in c.refusal of one that this
+// translation cannot carry.
+func keep(refusal **Refusal, code, field, reason string) {
+	if *refusal == nil {
+		*refusal = &Refusal{code, strings.Clone(field), reason, false}
 	}
 }
 
@@ -80,7 +81,7 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 	}
 	switch p.unknown {
 	case "refuse":
-		c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), notAField)
+		keep(&c.refusal, p.table.invalid, quoteName(joinPath(n.path, name)), notAField)
 	case "pass":
 		if n.out == nil {
 			break
@@ -91,16 +92,9 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 		}
 		if p.message == Request {
 			reason := "cannot pass: " + string(p.table.forms[p.to].name) + " has another field of this name"
-			c.keepRefusal(p.table.invalid, quoteName(joinPath(n.path, name)), reason)
+			keep(&c.refusal, p.table.invalid, quoteName(joinPath(n.path, name)), reason)
 			return
 		}
 	}
 	c.Report.unknown(n.path, name)
-}
-
-// keepRefusal keeps the first refusal for Translate.
-func (c *Call) keepRefusal(code, field, reason string) {
-	if c.refusal == nil {
-		c.refusal = &Refusal{code, strings.Clone(field), reason, false}
-	}
 }

@@ -1,11 +1,9 @@
 package translate
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strconv"
@@ -53,24 +51,17 @@ func (p Problems) Sorted() Problems {
 // ParseYAML returns the tree of one YAML document. Tags, anchors, aliases and duplicate keys are errors. A file
 // without content is an empty mapping. The error is of type [Problems].
 func ParseYAML(file File) (*yaml.Node, error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(file.Data))
-	if err != nil {
-		return nil, syntaxProblems(file.Name, err)
-	}
-	var doc, more yaml.Node
-	if err := loader.Load(&doc); err != nil && err != io.EOF {
-		return nil, syntaxProblems(file.Name, err)
-	}
-	switch err := loader.Load(&more); {
-	case err == nil:
-		text := "a second YAML document begins here, but a file must have only one"
-		return nil, Problems{{file.Name, max(more.Line, 1), max(more.Column, 1), text}}
-	case err != io.EOF:
+	var docs []yaml.Node
+	if err := yaml.Load(file.Data, &docs, yaml.WithAllDocuments()); err != nil {
 		return nil, syntaxProblems(file.Name, err)
 	}
 	root := &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
-	if len(doc.Content) == 1 && doc.Content[0].Tag != "!!null" {
-		root = doc.Content[0]
+	switch {
+	case len(docs) > 1:
+		text := "a second YAML document begins here, but a file must have only one"
+		return nil, Problems{{file.Name, max(docs[1].Line, 1), max(docs[1].Column, 1), text}}
+	case len(docs) == 1 && len(docs[0].Content) == 1 && docs[0].Content[0].Tag != "!!null":
+		root = docs[0].Content[0]
 	}
 	s := &source{file: file.Name}
 	if s.inspect(root); len(s.problems) > 0 {
