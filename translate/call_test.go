@@ -16,10 +16,7 @@ import (
 // All goroutines of a gateway share a table and its translations. Concurrent exchanges do not get each other's values.
 func TestTableIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "pass.yaml", Data: []byte("unknown: {request: pass, reply: pass}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := overlaid(t, "unknown: {request: pass, reply: pass}")
 	var group sync.WaitGroup
 	for worker := range 8 {
 		group.Go(func() {
@@ -38,6 +35,10 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 					t.Errorf("%s, %v", out, err)
 				}
 				call.Release()
+				body, notice, err := table.Callback().Translate(nil, []byte(`{"apiKey":"k`+id+`","billId":"`+id+`","x`+id+`":1}`), "v2", "legacy")
+				if want := `{"apikey":"k` + id + `","bill_id":"` + id + `","x` + id + `":1}`; err != nil || string(body) != want || notice.Values["bill"][0] != id {
+					t.Errorf("%s %v, %v", body, notice.Values, err)
+				}
 				if _, err := table.YAML(); i == 0 && err != nil {
 					t.Error(err)
 				}
@@ -54,10 +55,7 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 // must equal, no report.
 func TestReleasedCallKeepsNothing(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "pass.yaml", Data: []byte("unknown: {request: {legacy: pass, v2: drop}, reply: {v2: pass, legacy: drop}}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := overlaid(t, "unknown: {request: {legacy: pass, v2: drop}, reply: {v2: pass, legacy: drop}}")
 	const empty = `{}`
 	full := map[translate.Form]string{
 		"legacy": `{"apikey":"SECRET","member":"SECRET","merchant":"SECRET","bill_id":"SECRET","price":"1","hash":"SECRET","SECRET":"SECRET","bill":{"bill_id":"SECRET"}}`,
@@ -157,10 +155,7 @@ func TestOrderOfMembersDoesNotMatter(t *testing.T) {
 // started with it passes it in the same form. Both have the same output and the same values of roles as a fresh call.
 func TestRequestIsReadOnce(t *testing.T) {
 	t.Parallel()
-	enforcing, err := translate.Compile(32, billing.Table(), translate.File{Name: "enforce.yaml", Data: []byte("bounds: enforce\nunknown: {request: pass}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	enforcing := overlaid(t, "bounds: enforce\nunknown: {request: pass}")
 	odd := []string{
 		`{}`, `[]`, ``, `{"apiKey":"k","apiKey":"l"}`, `{"bill":5}`, `{"bill":null,"apikey":{"x":1},"apiKey":["k"]}`, `{"bill":{"billId":{},"price":"1e2"}}`,
 		`{"apikey":"k","bill_id":[],"price":"x","unknown":{"deep":[1,2]}}`, `{"apiKey":"k","bill":{"sendType":"FAX","tax":"1","billId":"A"}}`,

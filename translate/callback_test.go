@@ -6,32 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 // translateCallback translates a callback by the billing table.
 func translateCallback(doc string, from, to translate.Form) (string, translate.Notice, error) {
 	out, notice, err := shipped().Callback().Translate(nil, []byte(doc), from, to)
 	return string(out), notice, err
-}
-
-func TestCallbackIsNoOperation(t *testing.T) {
-	t.Parallel()
-	c := shipped().Callback()
-	if c.Name() != "callback.payment" || c.Method() != http.MethodPost {
-		t.Errorf("%s %s", c.Method(), c.Name())
-	}
-	if shipped().Operation(c.Name()) != nil {
-		t.Error("the callback is also an operation, which a partner can call")
-	}
-	without, err := translate.Compile(16, translate.File{Name: "parcels.yaml", Data: []byte(parcels)})
-	if err != nil || without.Callback() != nil {
-		t.Errorf("%v, %v", without, err)
-	}
 }
 
 // The answers are those of the field notes (Callbacks), byte for byte. A partner acknowledges a callback with HTTP 200 and the code.
@@ -92,42 +75,14 @@ func TestCallbackAnswers(t *testing.T) {
 // The answer of an overlay is what the gateway sends, and its code is what acknowledges a callback.
 func TestOverlayReplacesTheCallbackAnswer(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "o.yaml", Data: []byte(
-		`callbacks: {callback.payment: {method: PUT, answer: {v2: '{ "message": "ok", "code": "0\u0031" }'}}}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := overlaid(t,
+		`callbacks: {callback.payment: {method: PUT, answer: {v2: '{ "message": "ok", "code": "0\u0031" }'}}}`)
 	c := table.Callback()
 	if got := string(c.Answer("v2")); got != `{ "message": "ok", "code": "0\u0031" }` || c.Method() != http.MethodPut {
 		t.Error(got, c.Method())
 	}
 	if !c.Succeeded("v2", 200, []byte(`{"code":"01"}`)) || c.Succeeded("v2", 200, []byte(`{"code":"0000"}`)) || !c.Succeeded("legacy", 200, []byte(`{"code":"0000"}`)) {
 		t.Error("the code of the answer is not what counts")
-	}
-}
-
-// With a duplicate name it is not clear whom a callback is about. It is refused, whatever the spelling, the level and the forms.
-func TestR01_CallbacksWithDuplicateNamesAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, doc := range []string{
-		`{"apikey":"a","apikey":"b"}`,
-		`{"apikey":"a","ap\u0069key":"a"}`,
-		`{"bill_id":"1","bill\u005fid":"2"}`,
-		`{"apiKey":"a","billId":"1","bill\u0049d":"2"}`,
-		`{"apikey":"a","appr_price":"1","appr\u005fprice":"2"}`,
-		`{"x":1,"x":1}`,
-		`{"x":[{"y":{"z":1,"z":2}}]}`,
-		`[{"apikey":"a","apikey":"b"}]`,
-	} {
-		for _, from := range forms {
-			for _, to := range forms {
-				out, notice, err := translateCallback(doc, from, to)
-				refusal, ok := err.(*translate.Refusal)
-				if !ok || out != "" || notice.Recognised != "" || refusal.Code != "VALIDATION_001" || !strings.Contains(refusal.Reason, "twice") {
-					t.Errorf("%s from %s to %s: %q %v %v", doc, from, to, out, notice, err)
-				}
-			}
-		}
 	}
 }
 
@@ -151,35 +106,6 @@ func TestR02_CallbacksThatAreNotJSONPassUnchanged(t *testing.T) {
 	}
 }
 
-func TestR05_CallbacksWithInvalidTextAreRefused(t *testing.T) {
-	t.Parallel()
-	for _, bad := range []string{"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", `\ud800`, `\udc00`, `\ud800\ud800`} {
-		for _, doc := range []string{`{"apikey":"` + bad + `"}`, `{"` + bad + `":1}`, `{"apiKey":"k","x":[{"y":"` + bad + `"}]}`, `"` + bad + `"`} {
-			for _, to := range forms {
-				if out, _, err := translateCallback(doc, "legacy", to); err == nil || out != "" {
-					t.Errorf("%q to %s: %q", doc, to, out)
-				}
-			}
-		}
-	}
-}
-
-// The limit is exact. A callback beyond it is refused, even if it is not JSON.
-func TestR03_DepthOfCallbacksIsLimited(t *testing.T) {
-	t.Parallel()
-	for levels, allowed := range map[int]bool{32: true, 33: false, 10001: false} {
-		for _, to := range forms {
-			_, _, err := translateCallback(string(nested(levels, "[", "]")), "legacy", to)
-			if (err == nil) != allowed {
-				t.Errorf("%d levels to %s: %v", levels, to, err)
-			}
-		}
-	}
-	if _, _, err := translateCallback(strings.Repeat("[", 16<<20), "legacy", "v2"); err == nil || !strings.Contains(err.Error(), "deeper") {
-		t.Error(err)
-	}
-}
-
 // A Notice does not refer to the body, which may be modified afterwards.
 func TestNoticeIsACopy(t *testing.T) {
 	t.Parallel()
@@ -197,7 +123,6 @@ func TestNoticeIsACopy(t *testing.T) {
 // The second overlay is applied to the result of the first: it can add what the first one removed.
 func TestOverlaysOfACallbackInOrder(t *testing.T) {
 	t.Parallel()
-	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
 	rows := func(text string) string { return "callbacks: {callback.payment: {request: [" + text + "]}}" }
 	for name, c := range map[string]struct{ first, second, want string }{
 		"removed":                             {`{v2: catId, remove: true}`, ``, ``},
@@ -213,19 +138,8 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table, err := translate.Compile(32, billing.Table(), file("first.yaml", rows(c.first)), file("second.yaml", rows(c.second)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			yaml, err := table.YAML()
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := translate.Compile(32, file("again.yaml", string(yaml)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, table := range []*translate.Table{table, again} {
+			table := overlaid(t, rows(c.first), rows(c.second))
+			for _, table := range []*translate.Table{table, written(t, table)} {
 				got := ""
 				for _, f := range table.Callback().Fields() {
 					if f.From == "v2" && f.Source == "catId" {
@@ -243,19 +157,11 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 // The written table still reuses the rows of a read in the callback, unless an overlay has rows for the callback.
 func TestWrittenTableStillReusesRows(t *testing.T) {
 	t.Parallel()
-	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
-	table, err := translate.Compile(32, billing.Table(), file("o.yaml", "callbacks: {callback.payment: {method: PUT}}"))
+	text, err := overlaid(t, "callbacks: {callback.payment: {method: PUT}}").YAML()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := table.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := translate.Compile(32, file("again.yaml", string(text)), file("pairs.yaml", "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: CARD_VAN}]}]}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := compiled(t, string(text), "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: CARD_VAN}]}]}}")
 	out, _, err := again.Callback().Translate(nil, []byte(`{"bill_id":"1","appr_cat_id":"c","appr_pay_type":"CARD_VAN"}`), "legacy", "v2")
 	if want := `{"billId":"1","catId":"c","apprPayType":0}`; string(out) != want || err != nil {
 		t.Errorf("%s, %v", out, err)
@@ -271,24 +177,4 @@ func TestCallbackIsAppended(t *testing.T) {
 			t.Errorf("%s, %v", out, err)
 		}
 	}
-}
-
-func TestCallbackIsSafeForConcurrentUse(t *testing.T) {
-	t.Parallel()
-	var group sync.WaitGroup
-	for worker := range 8 {
-		group.Go(func() {
-			for i := range 200 {
-				id := fmt.Sprintf("%d-%d", worker, i)
-				out, notice, err := translateCallback(`{"apiKey":"k`+id+`","billId":"`+id+`","x`+id+`":1}`, "v2", "legacy")
-				if want := `{"apikey":"k` + id + `","bill_id":"` + id + `"}`; err != nil || out != want {
-					t.Errorf("%s, %v", out, err)
-				}
-				if got := fmt.Sprint(notice.Values["partner"], notice.Values["bill"], notice.Report.UnknownNames); got != fmt.Sprintf("[k%s] [%[1]s] [x%[1]s]", id) {
-					t.Error(got)
-				}
-			}
-		})
-	}
-	group.Wait()
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 
 	"github.com/tidwall/sjson"
 )
@@ -31,10 +30,7 @@ func TestErrorsNeverHaveTheValueOfAField(t *testing.T) {
 		"bounds: upstream", "bounds: enforce", "unknown: {request: refuse, reply: drop}", "unknown: {request: pass, reply: pass}",
 		"operations: {bill.create: {request: [{v2: bill.message, legacy: bill.message, values: [{v2: a, legacy: '11월 수강료 납부 안내드립니다.'}]}]}}",
 	} {
-		table, err := translate.Compile(32, billing.Table(), translate.File{Name: "o.yaml", Data: []byte(overlay)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := overlaid(t, overlay)
 		for _, o := range table.Operations() {
 			for _, client := range table.Forms() {
 				for _, upstream := range table.Forms() {
@@ -167,10 +163,7 @@ func checkTexts(t *testing.T, doc string, err error, r translate.Report, reasons
 // A name is chosen by the sender: it is escaped and cut, on a character.
 func TestNamesInErrorsAreEscapedAndCut(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "o.yaml", Data: []byte("unknown: {request: refuse}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := overlaid(t, "unknown: {request: refuse}")
 	long, hangul := strings.Repeat("x", 100_000), strings.Repeat("가", 100)
 	for name, want := range map[string]string{
 		`simple`: "simple", long: strings.Repeat("x", 64) + "…", hangul: strings.Repeat("가", 64) + "…", strings.Repeat("가", 64): strings.Repeat("가", 64),

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
@@ -23,10 +22,7 @@ func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 			example = append(example, code)
 		}
 	}
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "example.yaml", Data: []byte(strings.Join(example, ""))})
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, strings.Join(example, ""))
-	}
+	table := overlaid(t, strings.Join(example, ""))
 	for legacy, want := range map[string]string{"9800": "BILL_001", "9980": "BILL_003", "9999": "9999"} {
 		if got := table.Code(legacy, "legacy", "v2"); got != want || slices.Contains(retried, got) {
 			t.Errorf("%s becomes %s in v2, want %s", legacy, got, want)
@@ -42,17 +38,16 @@ func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 // An overlay adds a code to the catalogue, which keeps all others.
 func TestOverlayAddsToTheCatalogue(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(`
+	table := overlaid(t, `
 codes: [{v2: BILL_011, legacy: "1010"}]
 catalogue: [ERROR, BILL_011]
-`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+`, `codes: [{v2: BILL_011, legacy: "1011"}]`)
 	if want := append(slices.Clone(shipped().Catalogue()), "BILL_011"); !slices.Equal(table.Catalogue(), want) {
 		t.Errorf("the catalogue is %q, want %q", table.Catalogue(), want)
 	}
-	if got := table.Code("1010", "legacy", "v2"); got != "BILL_011" {
-		t.Errorf("1010 becomes %s in v2", got)
+	for legacy, want := range map[string]string{"1011": "BILL_011", "1010": "1010"} { // the second pair replaces the first
+		if got := table.Code(legacy, "legacy", "v2"); got != want {
+			t.Errorf("%s becomes %s in v2", legacy, got)
+		}
 	}
 }

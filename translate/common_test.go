@@ -28,23 +28,8 @@ func TestCommonRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var overlays []translate.File
-			for i, text := range row.overlays {
-				overlays = append(overlays, translate.File{Name: strings.Repeat("m", i+1) + ".yaml", Data: []byte(text)})
-			}
-			table, err := translate.Compile(16, translate.File{Name: "library.yaml", Data: []byte(library)}, overlays...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			written, err := table.YAML()
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := translate.Compile(16, translate.File{Name: "written.yaml", Data: written})
-			if err != nil {
-				t.Fatalf("the written table: %v\n%s", err, written)
-			}
-			for _, table := range []*translate.Table{table, again} {
+			table := compiled(t, library, row.overlays...)
+			for _, table := range []*translate.Table{table, written(t, table)} {
 				for operation, want := range map[string]string{"book.reserve": row.reserve, "book.find": row.find} {
 					call := table.Operation(operation).Translation("phone", "desk").Start()
 					got, err := call.Request(nil, []byte(both))

@@ -12,7 +12,6 @@ import (
 	"billbridge/translate/billing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 // Every message of the golden files is explained as the engine translates it, also with the overlays.
@@ -66,36 +65,6 @@ func FuzzExplain(f *testing.F) {
 	})
 }
 
-// Random messages of every operation are explained as the engine translates them.
-func TestExplanationsOfRandomMessages(t *testing.T) {
-	t.Parallel()
-	for _, overlay := range []string{
-		"bounds: upstream", "bounds: enforce", "unknown: {request: refuse, reply: drop}", "unknown: {request: pass, reply: pass}", "options: {exchange_on_send: true}",
-		"codes: [{v2: BILL_001, legacy: '7'}]\noperations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: W}, {v2: 7, legacy: F}]}]}}",
-	} {
-		table, err := translate.Compile(8, billing.Table(), translate.File{Name: "o.yaml", Data: []byte(overlay)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(overlay, func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(rt *rapid.T) {
-				o := rapid.SampledFrom(table.Operations()).Draw(rt, "operation")
-				from, to := rapid.SampledFrom(forms).Draw(rt, "from"), rapid.SampledFrom(forms).Draw(rt, "to")
-				requests := randomDocument("{}", pathsOf(o.Fields(), "request", from))
-				if o.Translation(from, to) != nil {
-					explainRequest(rt, o.Translation(from, to), from, to, requests.Draw(rt, "request"))
-					request := randomDocument("{}", pathsOf(o.Fields(), "request", to)).Draw(rt, "of the reply")
-					begin := rapid.SampledFrom([]string{`{}`, `{"code":"0000"}`, `{"code":"BILL_001","msg":"m","message":"m"}`}).Draw(rt, "begin")
-					reply := randomDocument(begin, pathsOf(o.Fields(), "reply", from)).Draw(rt, "reply")
-					explainReply(rt, o.Translation(to, from), from, to, request, 200, reply)
-				}
-				explainCallback(rt, table.Callback(), from, to, randomDocument("{}", pathsOf(table.Callback().Fields(), "request", from)).Draw(rt, "callback"))
-			})
-		})
-	}
-}
-
 // lineOf returns the line of the first row of the built-in table that contains a text.
 func lineOf(t *testing.T, text string) int {
 	t.Helper()
@@ -110,19 +79,16 @@ func lineOf(t *testing.T, text string) int {
 func TestExplanationNamesTheRow(t *testing.T) {
 	t.Parallel()
 	overlay := "\noperations:\n  bill.create:\n    request:\n      - {v2: bill.price, legacy: bill.amount, as: digits}\n"
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "over.yaml", Data: []byte(overlay)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := overlaid(t, overlay)
 	created := table.Operation("bill.create").Translation("legacy", "v2").ExplainRequest([]byte(`{"apikey":"k","bill":{"amount":"5","memo":1}}`))
 	callback := table.Callback().Explain([]byte(`{"billId":"1","apprState":"F"}`), "v2", "legacy")
 	want := map[string]string{
-		"apikey":      fmt.Sprintf("billing.yaml:%d {v2: apiKey, legacy: apikey, required: true, role: partner, max: 32, refuse: PARTNER_002, malformed: PARTNER_002}", lineOf(t, "{v2: apiKey, ")),
-		"bill.amount": "over.yaml:5 {v2: bill.price, legacy: bill.amount, as: digits, role: amount, min: 100, refuse: PAYMENT_003}",
+		"apikey":      fmt.Sprintf("base.yaml:%d {v2: apiKey, legacy: apikey, required: true, role: partner, max: 32, refuse: PARTNER_002, malformed: PARTNER_002}", lineOf(t, "{v2: apiKey, ")),
+		"bill.amount": "1.yaml:5 {v2: bill.price, legacy: bill.amount, as: digits, role: amount, min: 100, refuse: PAYMENT_003}",
 		"bill.memo":   "no row",
-		"":            fmt.Sprintf("billing.yaml:%d {v2: bill.sendType, default: TALK, loss: refuse, loss_code: BILL_010, required: true, one_of: [TALK, URL], refuse: BILL_008, malformed: BILL_008}", lineOf(t, "{v2: bill.sendType")),
-		"billId":      fmt.Sprintf("billing.yaml:%d {v2: billId, legacy: bill_id, role: bill}", lineOf(t, "{v2: billId,            legacy: bill_id,          role: bill")),
-		"apprState":   fmt.Sprintf("billing.yaml:%d {v2: apprState, legacy: appr_state}", lineOf(t, "{v2: apprState")),
+		"":            fmt.Sprintf("base.yaml:%d {v2: bill.sendType, default: TALK, loss: refuse, loss_code: BILL_010, required: true, one_of: [TALK, URL], refuse: BILL_008, malformed: BILL_008}", lineOf(t, "{v2: bill.sendType")),
+		"billId":      fmt.Sprintf("base.yaml:%d {v2: billId, legacy: bill_id, role: bill}", lineOf(t, "{v2: billId,            legacy: bill_id,          role: bill")),
+		"apprState":   fmt.Sprintf("base.yaml:%d {v2: apprState, legacy: appr_state}", lineOf(t, "{v2: apprState")),
 	}
 	got := map[string]string{}
 	for _, f := range slices.Concat(created.Fields, callback.Fields) {
@@ -178,10 +144,7 @@ func TestExplanationTellsNamesAndPathsApart(t *testing.T) {
 		{"refuse", `{"bill.memo":1,"bill":{"memo":[]}}`, `bill.memo! 1 , bill.memo> [] `},
 		{"pass", `{"bill.price":1,"bill":{"price":[]}}`, `bill.price> 1 , bill.price! [] `},
 	} {
-		table, err := translate.Compile(32, billing.Table(), translate.File{Name: "o.yaml", Data: []byte("unknown: {request: " + row.unknown + "}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := overlaid(t, "unknown: {request: "+row.unknown+"}")
 		var got []string
 		for _, f := range explainRequest(t, table.Operation("bill.create").Translation("legacy", "v2"), "legacy", "v2", []byte(row.doc)).Fields {
 			got = append(got, fmt.Sprintf("%s%s%s %s %s", f.Source, map[bool]string{true: "!", false: ">"}[f.Outcome == translate.OutcomeRefused], f.Target, f.Before, f.After))

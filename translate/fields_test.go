@@ -10,7 +10,7 @@ import (
 // Rows have the text and the example that fields has for their name. The text of a row itself wins.
 func TestFieldsDescribeRows(t *testing.T) {
 	t.Parallel()
-	table := withOverlay(t, "fields: {price: {example: 500}, tax: {example: 7}}\n"+
+	table := overlaid(t, "fields: {price: {example: 500}, tax: {example: 7}}\n"+
 		"operations: {bill.create: {request: [{v2: bill.tax, about: ours}]}}")
 	for form, want := range map[translate.Form]string{"v2": `"price":500`, "legacy": `"price":"500"`} {
 		example := table.Operation("bill.create").Translation(form, form).Example(translate.Request)

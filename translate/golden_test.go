@@ -59,43 +59,66 @@ type pair struct {
 	Unknown []string
 }
 
+// overlaid returns the billing table with overlays, named 1.yaml, 2.yaml and so on.
+func overlaid(t testing.TB, overlays ...string) *translate.Table {
+	t.Helper()
+	return compiled(t, string(billing.Table().Data), overlays...)
+}
+
+// compiled is overlaid for another table.
+func compiled(t testing.TB, base string, overlays ...string) *translate.Table {
+	t.Helper()
+	var files []translate.File
+	for i, text := range overlays {
+		files = append(files, translate.File{Name: fmt.Sprint(i+1, ".yaml"), Data: []byte(text)})
+	}
+	table, err := translate.Compile(32, translate.File{Name: "base.yaml", Data: []byte(base)}, files...)
+	if err != nil {
+		t.Fatalf("%.1000v", err)
+	}
+	return table
+}
+
+// written returns a table as it was written and read again.
+func written(t testing.TB, table *translate.Table) *translate.Table {
+	t.Helper()
+	text, err := table.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled(t, string(text))
+}
+
 // table returns the table of the file.
 func (g *golden) table(t testing.TB) *translate.Table {
 	t.Helper()
 	if g.Overlay == "" {
 		return shipped()
 	}
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(g.Overlay)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
+	return overlaid(t, g.Overlay)
 }
 
+// readGolden returns the golden files. They must not be modified.
 func readGolden(t testing.TB) map[string]*golden {
 	t.Helper()
-	var files []string
-	for _, folder := range []string{"golden", "overlay"} {
-		found, err := filepath.Glob("testdata/" + folder + "/*.yaml")
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no golden files: %v", err)
-		}
-		files = append(files, found...)
-	}
-	all := map[string]*golden{}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := &golden{}
-		if err := yaml.Load(data, g, yaml.WithKnownFields()); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		all[file] = g
+	all, err := goldenFiles()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("golden files: %v", err)
 	}
 	return all
 }
+
+var goldenFiles = sync.OnceValues(func() (map[string]*golden, error) {
+	all := map[string]*golden{}
+	files, err := filepath.Glob("testdata/[go]*/*.yaml") // golden and overlay
+	for _, file := range files {
+		data, readErr := os.ReadFile(file)
+		g := &golden{}
+		err = errors.Join(err, readErr, yaml.Load(data, g, yaml.WithKnownFields()))
+		all[file] = g
+	}
+	return all, err
+})
 
 // run translates the message of a pair and returns the pair with the current output.
 func (g *golden) run(table *translate.Table, p *pair, isReply bool) *pair {
@@ -187,6 +210,16 @@ func TestGolden(t *testing.T) {
 				}
 				return
 			}
+			again := written(t, table)
+			fields := func(table *translate.Table) (all [][]translate.Field) {
+				for _, o := range table.Operations() {
+					all = append(all, o.Fields())
+				}
+				return append(all, table.Callback().Fields())
+			}
+			if diff := cmp.Diff(fields(table), fields(again)); diff != "" {
+				t.Errorf("written and read again: -table +again\n%s", diff)
+			}
 			for message, list := range map[string][]*pair{"request": g.Requests, "reply": g.Replies} {
 				seen := map[string]bool{}
 				for _, want := range list {
@@ -197,8 +230,10 @@ func TestGolden(t *testing.T) {
 					seen[name] = true
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
-						if diff := cmp.Diff(want, g.run(table, want, message == "reply")); diff != "" {
-							t.Errorf("-want +got\n%s", diff)
+						for _, table := range []*translate.Table{table, again} {
+							if diff := cmp.Diff(want, g.run(table, want, message == "reply")); diff != "" {
+								t.Errorf("-want +got\n%s", diff)
+							}
 						}
 					})
 				}

@@ -217,8 +217,18 @@ func TestR05_InvalidTextIsRefused(t *testing.T) {
 				if out, err := call.Request(nil, []byte(doc)); err == nil {
 					t.Errorf("%s from %s to %s: %q became %q", o.Name, from, to, doc, out)
 				}
+				checkRefusedCallback(t, doc, from, to)
 			})
 		}
+	}
+}
+
+// checkRefusedCallback checks that two readers could not take a callback for different ones.
+func checkRefusedCallback(t *testing.T, doc string, from, to translate.Form) {
+	t.Helper()
+	out, notice, err := translateCallback(doc, from, to)
+	if refusal, ok := err.(*translate.Refusal); !ok || out != "" || notice.Recognised != "" || refusal.Code != "VALIDATION_001" {
+		t.Errorf("callback from %s to %s: %q became %q %v, %v", from, to, doc, out, notice, err)
 	}
 }
 
@@ -232,6 +242,8 @@ func TestR01_DuplicateNamesAreRefused(t *testing.T) {
 		`{"bill":{"price":1,"pr\u0069ce":2}}`,
 		`{"bill":{"price":1},"b\u0069ll":{}}`,
 		`{"apikey":"a","bill_id":"1","bill\u005fid":"2"}`,
+		`{"apikey":"a","ap\u0069key":"a"}`,
+		`[{"apikey":"a","apikey":"b"}]`,
 		`{"x":1,"x":1}`,
 		`{"x":{"y":1,"y":2}}`,
 		`{"x":[{"y":[{"":1,"":2}]}]}`,
@@ -247,6 +259,7 @@ func TestR01_DuplicateNamesAreRefused(t *testing.T) {
 			if out, err := call.Reply(nil, 200, []byte(doc)); err == nil {
 				t.Errorf("reply of %s from %s to %s: %s became %q", o.Name, to, from, doc, out)
 			}
+			checkRefusedCallback(t, doc, from, to)
 		})
 	}
 }

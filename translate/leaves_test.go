@@ -3,13 +3,10 @@ package translate_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"pgregory.net/rapid"
 )
 
 // A placed is a leaf of a document, found with encoding/json and not with the parser of the package.
@@ -62,33 +59,4 @@ func comparablePath(path string) string {
 		return "(quoted)"
 	}
 	return path
-}
-
-// randomDocument generates a message that begins with begin: fields of the table and others, with values of every kind, in any order.
-func randomDocument(begin string, paths []string) *rapid.Generator[[]byte] {
-	scalar := rapid.OneOf(rapid.SampledFrom([]string{
-		`null`, `""`, `"0"`, `0`, `"00"`, `7`, `"7"`, `007`, `-1`, `1.5`, `1e3`, `true`, `"W"`, `"F"`, `"TALK"`, `"URL"`, `{}`, `[]`, `{"billId":"1"}`, `"B1"`, `"B1"`, `"0000"`, `"\u0041"`, `"한글 \" \\ /"`, ` [ 1 , {"a":2} ] `,
-	}), rapid.StringMatching(`"[a-zA-Z0-9-]{0,6}"`))
-	name := rapid.OneOf(rapid.SampledFrom(append(slices.Clone(paths), "code", "message", "msg", "data", "bill", "note", "bill.price", "", "a/b~", "APIKEY")), rapid.StringMatching(`[a-z.]{0,5}`))
-	return rapid.Custom(func(t *rapid.T) []byte {
-		doc := []byte(begin)
-		for range rapid.IntRange(0, 12).Draw(t, "fields") {
-			path := name.Draw(t, "name")
-			value := scalar.Draw(t, "value")
-			object := string(doc[1 : len(doc)-1])
-			head, rest, nested := strings.Cut(path, ".")
-			switch key, _ := json.Marshal(path); {
-			case nested && slices.Contains(paths, path) && strings.Contains(object, `"`+head+`":{`):
-				inner, _ := json.Marshal(rest)
-				object = strings.Replace(object, `"`+head+`":{`, `"`+head+`":{`+string(inner)+":"+value+",", 1)
-				object = strings.Replace(object, ",}", "}", 1)
-			case nested && slices.Contains(paths, path):
-				object += fmt.Sprintf(`,"%s":{"%s":%s}`, head, rest, value)
-			default:
-				object += "," + string(key) + ":" + value
-			}
-			doc = []byte("{" + strings.TrimPrefix(object, ",") + "}")
-		}
-		return doc
-	})
 }

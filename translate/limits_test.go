@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 // nested returns a document with this many levels. The outermost is an object.
@@ -33,6 +32,9 @@ func TestR03_DepthIsLimited(t *testing.T) {
 				_, err = call.Reply(nil, 200, in)
 				if tooDeep := err != nil && strings.Contains(err.Error(), "deeper than 32"); tooDeep == allowed {
 					t.Errorf("reply of %s from %s to %s, %d levels: %v", o.Name, to, from, levels, err)
+				}
+				if _, _, err = translateCallback(string(in), from, to); (err == nil) != allowed {
+					t.Errorf("callback from %s to %s, %d levels: %v", from, to, levels, err)
 				}
 				call.Release()
 			}
@@ -129,7 +131,7 @@ func peak(f func()) uint64 {
 // below that, the peak is too. Otherwise the peak is measured.
 func TestR04_MemoryIsBounded(t *testing.T) {
 	// Not parallel: it reads the memory of the whole process.
-	const size = 1 << 20
+	const size = 1 << 18
 	fill := func(item func(i int) string) []byte {
 		var b bytes.Buffer
 		b.WriteString(`{"bill":{"sendType":"TALK"}`)
@@ -138,10 +140,7 @@ func TestR04_MemoryIsBounded(t *testing.T) {
 		}
 		return append(b.Bytes(), '}')
 	}
-	passing, err := translate.Compile(32, billing.Table(), translate.File{Name: "o", Data: []byte("unknown: {request: pass, reply: pass}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	passing := overlaid(t, "unknown: {request: pass, reply: pass}")
 	bodies := map[string][]byte{
 		"tiny names":         fill(func(i int) string { return fmt.Sprintf(`"%x":1`, i) }),
 		"escaped names":      fill(func(i int) string { return fmt.Sprintf(`"\u0061%x":1`, i) }),

@@ -68,10 +68,7 @@ func TestMeans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table, err := translate.Compile(32, billing.Table(), translate.File{Name: "mine.yaml", Data: []byte(row.overlay)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := overlaid(t, row.overlay)
 			if row.means != "" && !table.Means(row.form, row.code, translate.Malformed, row.means) {
 				t.Errorf("%s of %s does not mean %s", row.code, row.form, row.means)
 			}
@@ -97,10 +94,7 @@ func TestMeaningOfAState(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			table, err := translate.Compile(32, billing.Table(), translate.File{Name: "mine.yaml", Data: []byte(row.overlay)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := overlaid(t, row.overlay)
 			call := table.Operation("bill.read").Translation("legacy", "legacy").Start()
 			defer call.Release()
 			if _, err := call.Request(nil, []byte(`{"apikey":"k","bill_id":"b"}`)); err != nil {

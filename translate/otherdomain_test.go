@@ -69,10 +69,7 @@ callbacks:
 // The package knows nothing of billing: a table of another domain has its own roles, meanings and rules.
 func TestTableOfAnotherDomain(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(16, translate.File{Name: "library.yaml", Data: []byte(library)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := compiled(t, library)
 	reserve, find := table.Operation("book.reserve"), table.Operation("book.find")
 	if value, means := reserve.Sets("shelf"); reserve.Created != "book" || value != "L" || means != "lent" || !find.HasRole(translate.Reply, "shelf", "desk", "phone") {
 		t.Errorf("%q %q %q", reserve.Created, value, means)

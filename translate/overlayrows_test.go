@@ -1,27 +1,18 @@
 package translate_test
 
 import (
+	"strings"
 	"testing"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-func withOverlay(t *testing.T, rows string) *translate.Table {
-	t.Helper()
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "mine.yaml", Data: []byte(rows)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
-
 // A row of an overlay that gives a field another name keeps every key of the row that it changes.
 func TestOverlayRowKeepsTheKeysThatItDoesNotHave(t *testing.T) {
 	t.Parallel()
-	renamed := withOverlay(t, "operations: {bill.read: {reply: [{v2: billId, legacy: invoice_id}]}, bill.create: {request: [{v2: bill.price, legacy: bill.bill_price}]}}")
+	renamed := overlaid(t, "operations: {bill.read: {reply: [{v2: billId, legacy: invoice_id}]}, bill.create: {request: [{v2: bill.price, legacy: bill.bill_price}]}}")
 	for body, usable := range map[string]bool{
 		`{"apikey":"k","invoice_id":"1","appr_state":"F"}`:   true,
 		`{"apikey":"k","invoice_id":"999","appr_state":"F"}`: false,
@@ -48,27 +39,22 @@ func TestOverlayRowKeepsTheKeysThatItDoesNotHave(t *testing.T) {
 // Changes has each row that overlays change, in their order, with the safety keys that it loses.
 func TestChangesOfOverlays(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, translate.File{Name: "library.yaml", Data: []byte(library)},
-		translate.File{Name: "one.yaml", Data: []byte(`
+	table := compiled(t, library, `
 common: {who: [{desk: reader.id, phone: card}]}
 operations:
   book.find:
     request:
       - {desk: isbn, phone: null, loss: drop}
       - {desk: shelf, phone: sh, new: true}
-`)},
-		translate.File{Name: "two.yaml", Data: []byte("operations: {book.find: {request: [{desk: reader.id, remove: true}]}}\ncodes: [{desk: NO_BOOK, phone: \"405\"}]")})
-	if err != nil {
-		t.Fatal(err)
-	}
+`, "operations: {book.find: {request: [{desk: reader.id, remove: true}]}}\ncodes: [{desk: NO_BOOK, phone: \"405\"}]")
 	const who = "{desk: reader.id, phone: rd, required: true, role: reader, about: card number}"
 	const card = "{desk: reader.id, phone: card, required: true, role: reader, about: card number}"
 	want := []translate.RowChange{
-		{File: "one.yaml", Line: 2, Message: "common who", Before: who, After: card},
-		{File: "one.yaml", Line: 6, Message: "book.find request", Before: "{desk: isbn, phone: no, role: book, about: number of the book}", After: "{desk: isbn, loss: drop, role: book, about: number of the book}"},
-		{File: "one.yaml", Line: 7, Message: "book.find request", After: "{desk: shelf, phone: sh}"},
-		{File: "two.yaml", Line: 1, Message: "book.find request", Before: card, Lost: []string{"role", "required"}},
-		{File: "two.yaml", Line: 2, Message: "codes", After: `{desk: NO_BOOK, phone: "405"}`},
+		{File: "1.yaml", Line: 2, Message: "common who", Before: who, After: card},
+		{File: "1.yaml", Line: 6, Message: "book.find request", Before: "{desk: isbn, phone: no, role: book, about: number of the book}", After: "{desk: isbn, loss: drop, role: book, about: number of the book}"},
+		{File: "1.yaml", Line: 7, Message: "book.find request", After: "{desk: shelf, phone: sh}"},
+		{File: "2.yaml", Line: 1, Message: "book.find request", Before: card, Lost: []string{"role", "required"}},
+		{File: "2.yaml", Line: 2, Message: "codes", After: `{desk: NO_BOOK, phone: "405"}`},
 	}
 	if diff := cmp.Diff(want, table.Changes()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -81,9 +67,26 @@ operations:
 // Of several rows that one row replaces, the keys that are equal in all of them are kept.
 func TestOneRowForTheRowsOfAnOption(t *testing.T) {
 	t.Parallel()
-	table := withOverlay(t, "operations: {bill.create: {reply: [{v2: member, legacy: mbr, replaces: v2}]}}")
+	table := overlaid(t, "operations: {bill.create: {reply: [{v2: member, legacy: mbr, replaces: v2}]}}")
 	change := table.Changes()[0]
 	if want := "{v2: member, legacy: mbr, repeats_request: member}"; change.After != want {
 		t.Errorf("%s, want %s", change.After, want)
+	}
+}
+
+// A row of an overlay stands in the place of the row that it changes, and at the end if it is new.
+func TestPlaceOfAReplacedRow(t *testing.T) {
+	t.Parallel()
+	table := overlaid(t, "operations: {bill.destroy: {request: [{v2: apiKey, legacy: merchant, replaces: v2}, "+
+		"{v2: merchant, legacy: apikey, replaces: v2}, {v2: bill.memo, legacy: memo, new: true}]}}")
+	var got []string
+	for _, f := range table.Operation("bill.destroy").Fields() {
+		if f.Message == "request" && f.From == "v2" {
+			got = append(got, f.Source+"="+f.Target)
+		}
+	}
+	want := "apiKey=merchant member=member merchant=apikey bill.billId=bill_id bill.price=price bill.hash=hash bill.memo=memo"
+	if joined := strings.Join(got, " "); joined != want {
+		t.Errorf("got %s", joined)
 	}
 }

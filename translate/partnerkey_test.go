@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 // R45: a success with another partner's key is unusable. The key may be missing or masked. Another member or merchant is counted.
@@ -17,8 +16,8 @@ func TestR45_RepliesAreAboutTheirPartner(t *testing.T) {
 		"v2":     `{"apiKey":"the-key","member":"m1","merchant":"s1","bill":{"billId":"B1","sendType":"TALK"}}`,
 		"legacy": `{"apikey":"the-key","member":"m1","merchant":"s1","bill_id":"B1","bill":{"bill_id":"B1"}}`,
 	}
-	exchanged := builtInWith(t, "options: {exchange_on_send: true}")
-	without := builtInWith(t, "operations: {bill.read: {reply: [{v2: apiKey, remove: true}]}}")
+	exchanged := overlaid(t, "options: {exchange_on_send: true}")
+	without := overlaid(t, "operations: {bill.read: {reply: [{v2: apiKey, remove: true}]}}")
 	for _, row := range []struct {
 		table    *translate.Table
 		fields   string // of the reply
@@ -87,13 +86,4 @@ func TestR45_RepliesAreAboutTheirPartner(t *testing.T) {
 			}
 		}
 	}
-}
-
-func builtInWith(t *testing.T, overlay string) *translate.Table {
-	t.Helper()
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "overlay.yaml", Data: []byte(overlay)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
 }

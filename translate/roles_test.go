@@ -79,6 +79,16 @@ func TestValuesOfRoles(t *testing.T) {
 	}
 }
 
+// An array or an object in the place of the key names nobody.
+func TestNoValueOfAnArray(t *testing.T) {
+	t.Parallel()
+	call := shipped().Operation("bill.read").Translation("v2", "v2").Start()
+	defer call.Release()
+	if _, err := call.Request(nil, []byte(`{"apiKey":["demo"]}`)); err == nil || call.Value("partner") != "" {
+		t.Errorf("%q, %v", call.Value("partner"), err)
+	}
+}
+
 const ours = "https://bridge.example.com/c/7"
 
 // Between equal forms only the value changes. All other bytes are those of the client, even if they contain the same text.

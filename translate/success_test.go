@@ -11,7 +11,7 @@ import (
 // Each form can have a code of its own for a success. The code of the other form is unusable: the client could take it for a success.
 func TestCodeOfASuccessInEachForm(t *testing.T) {
 	t.Parallel()
-	table := withOverlay(t, `success: {code: {v2: "0000", legacy: "00"}}`)
+	table := overlaid(t, `success: {code: {v2: "0000", legacy: "00"}}`)
 	codes := map[translate.Form]string{"v2": "0000", "legacy": "00"}
 	for _, client := range forms {
 		for _, upstream := range forms {
@@ -75,10 +75,7 @@ func TestNormaliseSuccess(t *testing.T) {
 func TestUnknownFieldsOfATableOfOnesOwnAreRefused(t *testing.T) {
 	t.Parallel()
 	text := strings.Replace(parcels, "unknown: {request: drop} # a field without a row is dropped and counted\n", "", 1)
-	table, err := translate.Compile(16, translate.File{Name: "parcels.yaml", Data: []byte(text)})
-	if err != nil || text == parcels {
-		t.Fatal(err)
-	}
+	table := compiled(t, text)
 	call := table.Operation("parcel.send").Translation("plain", "boxed").Start()
 	defer call.Release()
 	if out, err := call.Request(nil, []byte(`{"addressee":"Kim","parcels":[1]}`)); err == nil {

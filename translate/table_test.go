@@ -1,7 +1,6 @@
 package translate_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -10,67 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
-
-// A table that is written and read again has the same fields and the same golden pairs.
-func TestWrittenTableIsTheSame(t *testing.T) {
-	t.Parallel()
-	for file, g := range readGolden(t) {
-		t.Run(file, func(t *testing.T) {
-			t.Parallel()
-			table := g.table(t)
-			text, err := table.YAML()
-			if err != nil {
-				t.Fatal(err)
-			}
-			again, err := translate.Compile(32, translate.File{Name: "again.yaml", Data: text})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, o := range table.Operations() {
-				if diff := cmp.Diff(o.Fields(), again.Operations()[i].Fields()); diff != "" {
-					t.Errorf("%s: -table +again\n%s", o.Name, diff)
-				}
-			}
-			if diff := cmp.Diff(table.Callback().Fields(), again.Callback().Fields()); diff != "" {
-				t.Errorf("callback: -table +again\n%s", diff)
-			}
-			for message, list := range map[string][]*pair{"request": g.Requests, "reply": g.Replies} {
-				for _, want := range list {
-					if diff := cmp.Diff(want, g.run(again, want, message == "reply")); diff != "" {
-						t.Errorf("%s: -want +got\n%s", want.Name, diff)
-					}
-				}
-			}
-		})
-	}
-}
-
-// Overlays are applied in order: the later one wins, and can change what the earlier one added.
-func TestOverlaysInOrder(t *testing.T) {
-	t.Parallel()
-	file := func(name, text string) translate.File { return translate.File{Name: name, Data: []byte(text)} }
-	table, err := translate.Compile(32, billing.Table(),
-		file("first.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: cat}, {v2: more, legacy: more, new: true}]}}\nunknown: {request: pass}"),
-		file("second.yaml", "operations: {bill.read: {reply: [{v2: catId, legacy: terminal}, {v2: more, remove: true}]}}\nunknown: {reply: pass}"),
-		file("nothing.yaml", "# commented out\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, f := range table.Operation("bill.read").Fields() {
-		if f.Message == "reply" && f.From == "v2" && (f.Source == "catId" || f.Source == "more") {
-			got = append(got, f.Source+" "+f.Target)
-		}
-	}
-	if diff := cmp.Diff([]string{"catId terminal"}, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-	call := table.Operation("bill.read").Translation("legacy", "v2").Start()
-	defer call.Release()
-	if out, err := call.Request(nil, []byte(`{"x":1}`)); string(out) != `{"x":1}` {
-		t.Errorf("the first overlay's unknown is gone: %s, %v", out, err)
-	}
-}
 
 // A row of an overlay without a role has the role of the row that it changes.
 func TestOverlayKeepsRoles(t *testing.T) {
@@ -96,14 +34,7 @@ func TestOverlayKeepsRoles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files := []translate.File{billing.Table()}
-			for i, text := range row.overlays {
-				files = append(files, translate.File{Name: fmt.Sprint(i, ".yaml"), Data: []byte(text)})
-			}
-			table, err := translate.Compile(32, files[0], files[1:]...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := overlaid(t, row.overlays...)
 			if !table.Operation(row.bill).HasRole(translate.Request, "bill") || !billing.HasPartnerAndBill(table.Operation(row.bill)) || !billing.HasPartnerAndBill(table.Operation(row.partner)) {
 				t.Error("a request lost its bill or its partner")
 			}
@@ -148,10 +79,7 @@ func TestMistakesNameTheirFile(t *testing.T) {
 // AppendFailure writes a failure in both forms. An empty code becomes null, which a client does not take for a refusal.
 func TestAppendFailure(t *testing.T) {
 	t.Parallel()
-	table, err := translate.Compile(32, billing.Table(), translate.File{Name: "codes.yaml", Data: []byte(`codes: [{v2: BILL_003, legacy: "9980"}]`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := overlaid(t, `codes: [{v2: BILL_003, legacy: "9980"}]`)
 	for _, c := range []struct {
 		form             translate.Form
 		code, text, want string
@@ -169,25 +97,15 @@ func TestAppendFailure(t *testing.T) {
 	}
 }
 
-// Lookups by name, and for names that the table does not have.
+// What the table does not have is not found, and each form has its own name for the text of a failure.
 func TestLookups(t *testing.T) {
 	t.Parallel()
 	table := shipped()
-	if table.Operation("bill.find") != nil || table.Operation("bill.read").Translation("v2", "v3") != nil || table.Operation("mapping.list").Translation("legacy", "v2") != nil {
+	if table.Operation("bill.find") != nil || table.Operation("bill.read").Translation("v2", "v3") != nil || table.Operation("mapping.list").Path("legacy") != "" {
 		t.Error("something is found that is not there")
-	}
-	if path := table.Operation("mapping.list").Path("legacy"); path != "" {
-		t.Errorf("mapping.list has the path %s in legacy", path)
-	}
-	if got := table.Forms(); got != [2]translate.Form{"v2", "legacy"} {
-		t.Errorf("forms %v", got)
 	}
 	if table.TextName("v2") != "message" || table.TextName("legacy") != "msg" {
 		t.Error("names of the text")
-	}
-	c := table.Operation("bill.cancel").Translation("v2", "legacy")
-	if c.Operation() != table.Operation("bill.cancel") || c.SameForm() || !table.Operation("bill.cancel").Translation("v2", "v2").SameForm() {
-		t.Error("the translation has another operation or other forms")
 	}
 }
 
@@ -202,32 +120,6 @@ func TestHasRequestField(t *testing.T) {
 			if got := shipped().Operation("bill.create").Translation(from, "v2").HasRequestField(path); got != want[i] {
 				t.Errorf("%q from %s: %v", path, from, got)
 			}
-		}
-	}
-}
-
-// Value returns the partner's key whatever its spelling, and "" if there is none.
-func TestValueOfThePartner(t *testing.T) {
-	t.Parallel()
-	for body, want := range map[string]string{
-		`{"apiKey":"demo"}`:              "demo",
-		`{"apiKey":"d\u0065mo\/"}`:       "demo/",
-		`{"apiKey":12.0}`:                "12.0",
-		`{"apiKey":null}`:                "",
-		`{"apiKey":""}`:                  "",
-		`{"apiKey":["demo"]}`:            "",
-		`{"apikey":"demo"}`:              "",
-		`{"bill":{"apiKey":"demo"}}`:     "",
-		`{"ap\u0069Key":"demo","x":"y"}`: "demo",
-		`not JSON`:                       "",
-	} {
-		for _, o := range shipped().Operations() {
-			call := o.Translation("v2", "v2").Start()
-			_, _ = call.Request(nil, []byte(body))
-			if got := call.Value("partner"); got != want {
-				t.Errorf("%s: %s names %q", o.Name, body, got)
-			}
-			call.Release()
 		}
 	}
 }
@@ -277,26 +169,19 @@ func TestUnknownNamesAreBounded(t *testing.T) {
 // An overlay over a table with overlays gives the same table as all of them at once, and the table does not change.
 func TestTableWithOneMoreOverlay(t *testing.T) {
 	t.Parallel()
-	first := translate.File{Name: "first.yaml", Data: []byte("operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.memo, new: true}]}}")}
-	second := translate.File{Name: "second.yaml", Data: []byte("operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.note}]}}")}
-	table, err := translate.Compile(32, billing.Table(), first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := "operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.memo, new: true}]}}"
+	second := "operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.note}]}}"
+	table := overlaid(t, first)
 	before, err := table.YAML()
 	if err != nil {
 		t.Fatal(err)
 	}
-	with, err := table.With(second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	both, err := translate.Compile(32, billing.Table(), first, second)
+	with, err := table.With(translate.File{Name: "2.yaml", Data: []byte(second)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, _ := with.YAML()
-	want, _ := both.YAML()
+	want, _ := overlaid(t, first, second).YAML()
 	after, _ := table.YAML()
 	if string(got) != string(want) || string(got) == string(before) || string(after) != string(before) {
 		t.Error("With gives another table than Compile, or changes its table")

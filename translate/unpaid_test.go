@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"billbridge/translate"
-	"billbridge/translate/billing"
 )
 
 // Legacy clients take any text in appr_dt for a payment, and v2 clients any number other than 0. So the date of an unpaid bill in one
@@ -140,11 +139,7 @@ func TestUnpaidFactsAreAlike(t *testing.T) {
 // An overlay that replaces a date row for another reason does not make an unpaid bill look paid.
 func TestReplacedDateRowKeepsEmpty(t *testing.T) {
 	t.Parallel()
-	overlay := translate.File{Name: "mine.yaml", Data: []byte("operations: {bill.read: {reply: [{v2: apprDt, legacy: appr_dt, as: digits, about: ours}]}}\n")}
-	table, err := translate.Compile(32, billing.Table(), overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := overlaid(t, "operations: {bill.read: {reply: [{v2: apprDt, legacy: appr_dt, as: digits, about: ours}]}}")
 	call := table.Operation("bill.read").Translation("legacy", "v2").Start()
 	defer call.Release()
 	if _, err := call.Request(nil, []byte(`{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`)); err != nil {
