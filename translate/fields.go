@@ -31,8 +31,8 @@ type Field struct {
 	Carried  string  // the only value that To can carry, as JSON; "" for none
 }
 
-// A Detail is one thing that a translation does with a value, as a format of package fmt and its values. The console has the formats in
-// other languages.
+// A Detail is one thing that a translation does with a value, as a format of package fmt and its values. The console
+// has the formats in other languages.
 type Detail struct {
 	Format string
 	Values []any

@@ -37,6 +37,9 @@ func (s *source) readTable() {
 	case t.forms[1].name == "":
 		s.errorf(s.root, "forms: a table needs exactly two forms")
 		return
+	case keys.Invalid == nil || keys.Operations == nil:
+		s.errorf(s.root, "a table needs operations, and invalid: the code of refusals whose row names none")
+		return
 	}
 	s.forms = []string{string(t.forms[0].name), string(t.forms[1].name)}
 	s.readCatalogue(keys.Catalogue)
@@ -45,18 +48,10 @@ func (s *source) readTable() {
 		t.bounds = oneOf(s, keys.Bounds, "bounds", "upstream", "enforce")
 	}
 	s.readSuccess(keys.Success)
-	if keys.Invalid == nil {
-		s.errorf(s.root, "invalid: the code is missing; it is for refusals whose row names none")
-	} else {
-		t.invalid = s.text(keys.Invalid, "invalid", "a code")
-	}
+	t.invalid = s.text(keys.Invalid, "invalid", "a code")
 	s.readUnknown(keys.Unknown)
 	s.checkMeanings()
 	s.readCodePairs(keys.Codes)
-	if keys.Operations == nil {
-		s.errorf(s.root, "operations is missing")
-		return
-	}
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)
 	}
@@ -162,11 +157,6 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	}
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
 		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
-	}
-	for _, key := range []string{"code", "text", "digits"} {
-		if child(value, key) == nil {
-			s.errorf(name, "form %q: %s is missing", name.Value, key)
-		}
 	}
 	if f.Code != "" && (f.Code == f.Text || f.Code == f.Result) || f.Text != "" && f.Text == f.Result {
 		s.errorf(name, "form %q: code, text and result must have different names", name.Value)

@@ -30,9 +30,9 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	c := &Callback{operation: o}
 	s.table.callback = c
 	var keys struct {
-		Method          string    `is:"POST|PUT"`
+		Method          string    `is:"POST|PUT" must:"be"`
 		Under           [2]string `is:"a field name"` // the object that holds the fields
-		IdentifiedBy    []string  `is:"a role"`
+		IdentifiedBy    []string  `is:"a role" must:"be"`
 		Answer          [2]string
 		Fields, Request *yaml.Node
 	}
@@ -40,12 +40,6 @@ func (s *source) readCallback(name, n *yaml.Node) {
 		return
 	}
 	c.method, c.identifiedBy = keys.Method, keys.IdentifiedBy
-	if c.method == "" {
-		s.errorf(name, "%s: method is missing; write method: POST or method: PUT", name.Value)
-	}
-	if len(c.identifiedBy) == 0 {
-		s.errorf(name, "%s: identified_by is missing; list the roles that say what the callback is about", name.Value)
-	}
 	for f, json := range keys.Answer {
 		if json == "" {
 			s.errorf(name, "%s: the answer for %s is missing", name.Value, s.forms[f])

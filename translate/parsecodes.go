@@ -27,15 +27,15 @@ func (s *source) readCatalogue(n *yaml.Node) {
 	t.known = [3]map[string]CodeMeaning{{}, {}, {}}
 	for _, item := range s.items(n, "catalogue") {
 		var c struct {
-			Code  string
-			Form  int `is:"a form"`
+			Code  string `must:"be"`
+			Form  int    `is:"a form"`
 			Means Meaning
 		}
 		c.Form = catalogued
 		if item.Kind != yaml.MappingNode {
 			c.Code = s.str(item, "a code")
-		} else if s.decode(item, "a code", &c) && c.Code == "" {
-			s.errorf(item, "this item of the catalogue has no code:")
+		} else {
+			s.decode(item, "an item of the catalogue", &c)
 		}
 		if c.Code == "" || c.Form < 0 {
 			continue
@@ -71,8 +71,8 @@ func (s *source) checkMeanings() {
 			s.errorf(item, "%q is not in the catalogue, which lists the codes of %s%s", m.Code, m.Form, hint)
 		case !in || known.Means == m.Means || m.Means == NotFound && known.Means == CallerRefused:
 		case known.Means == "" && s.overlayOf[s.codeItems[codeKey{code: m.Code}]] != "":
-			s.errorf(s.codeItems[codeKey{code: m.Code}],
-				"%q means %s in %s: to add it to the catalogue, write {code: %[1]q, means: %[2]s}", m.Code, m.Means, m.Form)
+			s.errorf(s.codeItems[codeKey{code: m.Code}], "%q means %s in %s: to add it to the catalogue, "+
+				"write {code: %[1]q, means: %[2]s}", m.Code, m.Means, m.Form)
 		default:
 			s.errorf(item, "means: %q is in the catalogue with another meaning, so it cannot mean %s", m.Code, m.Means)
 		}

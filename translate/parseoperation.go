@@ -11,15 +11,15 @@ import (
 
 // operationKeys are the keys of an operation.
 type operationKeys struct {
-	Paths                 [2]string `by:"form"`
-	Effect                Effect
+	Paths                 [2]string         `by:"form"`
+	Effect                Effect            `must:"be"`
 	Creates               string            `is:"a role"`
 	Sets                  map[string]string `is:"a role"`
 	NoEnvelope            int               `is:"a form"`
 	Explain, StateReturns bool
-	Route                 string `is:"stage|default"`
-	Result                string `is:"list"`
-	Request, Reply        *yaml.Node
+	Route                 string     `is:"stage|default"`
+	Result                string     `is:"list"`
+	Request, Reply        *yaml.Node `must:"be"`
 }
 
 func (s *source) readOperation(name, n *yaml.Node) {
@@ -41,11 +41,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		}
 	}
 	for i, rows := range []*yaml.Node{k.Request, k.Reply} {
-		m := []Message{Request, Reply}[i]
-		if rows == nil {
-			s.errorf(name, "%s: %s is missing; write %[2]s: [] if it has no fields", o.Name, m)
-		}
-		s.readRows(o, m, rows)
+		s.readRows(o, []Message{Request, Reply}[i], rows)
 	}
 	s.checkOperation(o, name, n)
 }
@@ -55,9 +51,6 @@ func (s *source) checkOperation(o *Operation, name, n *yaml.Node) {
 	bare := o.noEnvelope
 	if o.paths == [2]string{} {
 		s.errorf(name, "%s: the path is missing; give it one in %s or in both", o.Name, strings.Join(s.forms, ", in "))
-	}
-	if child(n, "effect") == nil {
-		s.errorf(name, "%s: effect is missing; write effect: read or effect: write", o.Name)
 	}
 	if o.list && o.paths[0] != "" && o.paths[1] != "" {
 		s.errorf(name, "%s: result: list cannot be translated, "+

@@ -11,8 +11,8 @@ import (
 // isReserved reports whether a name is a key that can stand beside the name of a form.
 func (s *source) isReserved(name string) bool {
 	keys := slices.Concat(s.keysOf(reflect.TypeFor[row]()), s.keysOf(reflect.TypeFor[operationKeys]()))
-	return name == "prefer" || name != "" && slices.ContainsFunc(keys, func(k keyOfField) bool { return k.key == name }) ||
-		name != newKey && overlayKeys[name] != ""
+	isKey := func(k keyOfField) bool { return k.key != "" && k.key == name }
+	return name == "prefer" || name != newKey && overlayKeys[name] != "" || slices.ContainsFunc(keys, isKey)
 }
 
 // readRows reads the rows of a message, without those that an option switches off, and checks that no two contradict

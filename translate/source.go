@@ -58,7 +58,9 @@ func load(t *Table) (*source, Problems) {
 	if s.removeCommon(); len(s.problems) == 0 {
 		s.readTable()
 	}
-	fileIndex := func(c RowChange) int { return slices.IndexFunc(t.files, func(f File) bool { return f.Name == c.File }) }
+	fileIndex := func(c RowChange) int {
+		return slices.IndexFunc(t.files, func(f File) bool { return f.Name == c.File })
+	}
 	slices.SortStableFunc(s.changes, func(a, b RowChange) int {
 		return cmp.Or(fileIndex(a)-fileIndex(b), a.Line-b.Line)
 	})
@@ -119,8 +121,9 @@ func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
 // A keyOfField is the key that a field of a struct has in the table, and how its value is read. The key is "" for the
 // field with the values that stand beside the names of the forms.
 type keyOfField struct {
-	key, is string
-	index   []int
+	key, is  string
+	required bool
+	index    []int
 }
 
 var capitals = regexp.MustCompile("[A-Z]")
@@ -135,7 +138,7 @@ func (s *source) keysOf(t reflect.Type) []keyOfField {
 		if !f.IsExported() {
 			continue
 		}
-		k := keyOfField{is: f.Tag.Get("is"), index: f.Index}
+		k := keyOfField{is: f.Tag.Get("is"), required: f.Tag.Get("must") != "", index: f.Index}
 		if f.Tag.Get("by") != "form" {
 			k.key = capitals.ReplaceAllStringFunc(f.Name, func(c string) string { return "_" + strings.ToLower(c) })[1:]
 		}
@@ -145,9 +148,9 @@ func (s *source) keysOf(t reflect.Type) []keyOfField {
 	return keys
 }
 
-// decode sets the fields of a struct from the mapping n, and reports whether there was no problem. The field with the
-// tag `by:"form"` gets the values under the names of the forms. The tag `is` says what a text must be: one of several
-// words, or what func text names.
+// decode sets the fields of a struct from the mapping n, and reports whether there was no problem. Tags: `by:"form"` is
+// for the field that gets the values under the names of the forms, `must:"be"` for a required key, and `is` says what a
+// text must be: one of several words, or what func text names.
 func (s *source) decode(n *yaml.Node, what string, into any) bool {
 	before, v := len(s.problems), reflect.ValueOf(into).Elem()
 	keys := s.keysOf(v.Type())
@@ -165,6 +168,11 @@ func (s *source) decode(n *yaml.Node, what string, into any) bool {
 			field = field.Index(form)
 		}
 		s.read(value, key.Value, keys[at].is, field.Addr().Interface())
+	}
+	for _, k := range keys {
+		if k.required && n.Kind == yaml.MappingNode && child(n, k.key) == nil {
+			s.errorf(n, "%s is missing in %s", k.key, what)
+		}
 	}
 	return len(s.problems) == before
 }

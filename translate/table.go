@@ -53,9 +53,9 @@ type form struct {
 	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
 	codeKey, textKey, resultKey string
 
-	Code, Text string `is:"a field name"` // the names of code and text in the envelope
-	Result     string `is:"a field name"` // the name of the object that holds the result; "" for the top level
-	Digits     string `is:"number|string"`
+	Code, Text string `is:"a field name" must:"be"` // the names of code and text in the envelope
+	Result     string `is:"a field name"`           // the object that holds the result; "" for the top level
+	Digits     string `is:"number|string" must:"be"`
 	Prefix     string // of the paths of the form's calls; "" for none
 }
 
