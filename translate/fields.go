@@ -61,17 +61,31 @@ func (d Details) String() string {
 	return strings.Join(texts, "; ")
 }
 
-// Fields returns every row of the operation in every direction, in the order of the table. From and To are the forms
-// of the message: a reply goes from the upstream's form to the client's.
+// Fields returns every row of the operation in every direction, in the order of the table, without those that have no
+// effect. From and To are the forms of the message: a reply goes from the upstream's form to the client's.
 func (o *Operation) Fields() (fields []Field) {
-	for _, m := range []Message{Request, Reply} {
+	forms := o.table.forms
+	for _, m := range []Message{Request, Reply, callbackMessage} {
 		for from := range o.paths {
 			to := 1 - from
 			if o.paths[to] == "" {
 				to = from
 			}
-			if o.paths[from] != "" {
-				fields = append(fields, o.fields(m, from, to)...)
+			for _, r := range o.mappings(m, from, to) {
+				if r.class == "" || o.paths[from] == "" {
+					continue
+				}
+				f := Field{
+					Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
+					Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
+				}
+				if m == callbackMessage {
+					f.Message = string(Request)
+				}
+				if r.class == Lossy && r.Loss != "drop" && r.Echo == "" {
+					f.Refused, f.Carried = r.LossCode, r.Default.json
+				}
+				fields = append(fields, f)
 			}
 		}
 	}
@@ -79,34 +93,7 @@ func (o *Operation) Fields() (fields []Field) {
 }
 
 // Fields returns every row in both directions, in the order of the table.
-func (c *Callback) Fields() []Field {
-	fields := append(c.operation.fields(callbackMessage, 0, 1), c.operation.fields(callbackMessage, 1, 0)...)
-	for i := range fields {
-		fields[i].Message = string(Request)
-	}
-	return fields
-}
-
-// fields returns the rows of a message in one direction, without those that have no effect.
-func (o *Operation) fields(m Message, from, to int) (fields []Field) {
-	forms := o.table.forms
-	for _, r := range o.mappings(m, from, to) {
-		if r.class == "" {
-			continue
-		}
-		f := Field{
-			Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
-			Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
-		}
-		if r.class == Lossy && r.Loss != "drop" && r.Echo == "" {
-			if f.Refused = r.LossCode; r.Default.kind != absent {
-				f.Carried = r.Default.json
-			}
-		}
-		fields = append(fields, f)
-	}
-	return fields
-}
+func (c *Callback) Fields() []Field { return c.operation.Fields() }
 
 // detail says how the value is translated, or why it is lossy. digits is how the target form writes numbers.
 func (r *mapping) detail(digits kind) Details {

@@ -135,8 +135,6 @@ func (s *source) applyCommon(overlay *yaml.Node) {
 			s.items(rows, "common "+name.Value) // new: true is removed in the messages that include them
 			added := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: []*yaml.Node{name, rows}}
 			set(s.root, key, added)
-		case rows.Kind != yaml.SequenceNode:
-			s.errorf(rows, "common %s must be a list", name.Value)
 		default:
 			s.applyRows(known, rows, "common "+name.Value)
 		}

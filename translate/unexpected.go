@@ -12,24 +12,19 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	switch {
 	case e.node == nil:
 		if p.message == Request {
-			c.refuseComposite(p, p.fields[e.slot], joinPath(n.path, e.name()), v)
+			// Between equal forms the upstream decides, unless the row has a role.
+			r, reason := p.fields[e.slot], wrongType("a single value", v.typeName())
+			if r.Role != noRole {
+				keep(&c.rejected, r.Malformed, joinPath(n.path, e.name()), reason)
+			} else if p.from != p.to {
+				keep(&c.refusal, r.Malformed, joinPath(n.path, e.name()), reason)
+			}
 		}
 	case p.from == p.to:
 	case p.message == Request:
 		keep(&c.refusal, p.table.invalid, e.node.path, wrongType("an object", v.typeName()))
 	case v.kind != null:
 		c.Report.mismatch(joinPath(n.path, e.name()), Mismatch{"an object", v.typeName()})
-	}
-}
-
-// refuseComposite refuses an object or an array where a row of a request has a single value. Between equal forms the
-// upstream decides, unless the row has a role.
-func (c *Call) refuseComposite(p *plan, r *mapping, path string, v value) {
-	switch reason := wrongType("a single value", v.typeName()); {
-	case r.Role != noRole:
-		keep(&c.rejected, r.Malformed, path, reason)
-	case p.from != p.to:
-		keep(&c.refusal, r.Malformed, path, reason)
 	}
 }
 
