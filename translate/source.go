@@ -157,7 +157,7 @@ func (s *source) decode(n *yaml.Node, what string, into any) bool {
 	for key, value := range s.members(n, what) {
 		form := s.table.formIndex(Form(key.Value))
 		at := slices.IndexFunc(keys, func(k keyOfField) bool {
-			return k.key == key.Value || k.key == "" && form >= 0
+			return k.key == key.Value && k.key != "" || k.key == "" && form >= 0
 		})
 		if at < 0 {
 			s.unknownKey(key, what, keys)
@@ -183,7 +183,7 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case *bool:
 		*v = s.boolean(n, key)
 	case *int:
-		if *v = -1; is == "a form" {
+		if is == "a form" {
 			*v = s.form(n, key)
 		} else {
 			*v = s.wholeNumber(n, key)
