@@ -76,16 +76,11 @@ func (c *Call) readCode(status int) *UnusableReply {
 
 // checkResult returns nil if the result of a success has enough fields to be translated.
 func (c *Call) checkResult() *UnusableReply {
-	p, noEnvelope, named, empty := c.translation.reply, c.translation.operation.noEnvelope, true, true
-	for slot, f := range p.fields {
-		v := c.reply[slot]
-		named = named && (f.MustEqualRequest == "" || f.equalsSecret || !v.countsAsAbsent())
-		empty = empty && (f.target == "" || v.kind == absent)
-	}
-	if noEnvelope == p.from && !named {
+	p, noEnvelope := c.translation.reply, c.translation.operation.noEnvelope
+	if noEnvelope == p.from && !c.hasMustEqualFields() {
 		return &UnusableReply{Reason: "a success that does not name what the request is about"}
 	}
-	if noEnvelope == p.to && empty {
+	if noEnvelope == p.to && !c.hasResult() {
 		// Without an envelope the client could not see that this is a success.
 		return &UnusableReply{Reason: "a success without a result"}
 	}
@@ -199,6 +194,16 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 	return true
 }
 
+// hasMustEqualFields reports whether the reply has every field with must_equal_request.
+func (c *Call) hasMustEqualFields() bool {
+	for slot, f := range c.translation.reply.fields {
+		if f.MustEqualRequest != "" && c.reply[slot].countsAsAbsent() && !f.equalsSecret {
+			return false
+		}
+	}
+	return true
+}
+
 // unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the
 // reply belongs to another call.
 func (c *Call) unequalField() string {
@@ -221,4 +226,14 @@ func (c *Call) differs(f *mapping, v value) bool {
 	}
 	masked := v.kind == text && strings.Contains(v.text(), "*") && f.equalsSecret
 	return !masked
+}
+
+// hasResult reports whether the reply has any field that the client's form has a place for.
+func (c *Call) hasResult() bool {
+	for slot, f := range c.translation.reply.fields {
+		if f.target != "" && c.reply[slot].kind != absent {
+			return true
+		}
+	}
+	return false
 }
