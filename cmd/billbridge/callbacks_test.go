@@ -143,7 +143,7 @@ func TestCallbacksCommands(t *testing.T) {
 	does(exitOK, `3 failed callbacks would be queued for delivery\.\n`, "", "replay", "--partner", mine, "--dry-run")
 	does(exitOK, `1 failed callback would be dropped\.\n`, "", "drop", "--bill", "ELSE1", "--dry-run")
 	does(exitOK, `1 callback would be dropped\.\n`, "", "drop", p.ids["ELSE0"], "--dry-run")
-	does(exitOK, "AT  BY  ACTION  PARTNER  STATE BEFORE  CALLBACKS\n", "", "audit")
+	does(exitOK, "AT  BY  ACTION  PARTNER  FROM  TO\n", "", "audit")
 	afterwards()
 	lists(latest, "--state", "dead")
 
@@ -163,16 +163,16 @@ func TestCallbacksCommands(t *testing.T) {
 		"assign", "backend/8c21f6e0a94b", "--like", p.ids["MINE1"], "--url", "ftp://partner.example.com/")
 	does(exitOK, `Callbacks to the lost address backend/8c21f6e0a94b are accepted when the backend sends them again\.\n`,
 		"", "assign", "backend/8c21f6e0a94b", "--like", p.ids["MINE1"])
-	does(exitOK, `AT +BY +ACTION +PARTNER +STATE BEFORE +CALLBACKS\n\S+  kim  address  `+mine+` +lost backend/8c21f6e0a94b to `+p.url+`/paid/MINE1\n`,
+	does(exitOK, `AT +BY +ACTION +PARTNER +FROM +TO\n\S+  kim  address  `+mine+` +lost backend/8c21f6e0a94b to `+p.url+`/paid/MINE1 +- +-\n`,
 		"", "audit", "--limit", "1")
 
 	// A dropped callback cannot be replayed or dropped again.
 	does(exitOK, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"], "--by", "박")
 	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"], "--dry-run")
-	does(exitOK, `AT +BY +ACTION +PARTNER +STATE BEFORE +CALLBACKS\n\S+  박 +drop +[0-9a-f]{12}  dead +`+p.ids["ELSE0"]+`\n`+
-		`\S+  kim +address  `+mine+` +lost .*\n\S+  kim +replay +[0-9a-f]{12}  dead +`+p.ids["ELSE1"]+`\n\S+  kim +replay +`+mine+`  delivered +`+p.ids["MINE1"]+`\n`+
-		`\S+  kim +replay +`+mine+`  dead +3 callbacks, since \S+\n`, "", "audit")
-	does(exitOK, `\{"at":"[^"]+","by":"박","action":"drop","partner":"[0-9a-f]{12}","what":"`+p.ids["ELSE0"]+`","from":"dead"\}\n`, "", "audit", "--json", "--limit", "1")
+	does(exitOK, `AT +BY +ACTION +PARTNER +FROM +TO\n\S+  박 +drop +[0-9a-f]{12} `+p.ids["ELSE0"]+` +dead +dropped\n`+
+		`\S+  kim +address  `+mine+` +lost .*\n\S+  kim +replay +[0-9a-f]{12} `+p.ids["ELSE1"]+` +dead +waiting\n\S+  kim +replay +`+mine+` `+p.ids["MINE1"]+` +delivered +waiting\n`+
+		`\S+  kim +replay +`+mine+` 3 callbacks, since \S+ +dead +waiting\n`, "", "audit")
+	does(exitOK, `\{"revision":\d+,"action":"drop","by":"박","at":"[^"]+","partner":"[0-9a-f]{12}","from":"dead","to":"dropped","subject":"`+p.ids["ELSE0"]+`"\}\n`, "", "audit", "--json", "--limit", "1")
 	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"])
 	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is delivered, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE1"])
 	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is dropped, and only a dead or a delivered callback can be replayed\n`, "replay", p.ids["ELSE0"])
