@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"strings"
 
@@ -51,4 +52,9 @@ func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func(
 	x := newExchange(g, w, r)
 	x.serve()
 	return func() { g.observe(x) }
+}
+
+// DialWith makes an upstream's connections with a test's function.
+func (g *Gateway) DialWith(upstream string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	g.current.Load().upstreams[upstream].pool.Dial = dial
 }

@@ -25,6 +25,10 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 				continue
 			}
 		}
+		if p.noValue(f, v, slots) {
+			dst = append(append(comma(dst), e.key...), noValueOf(digits)...)
+			continue
+		}
 		var fits bool
 		if dst, fits = f.appendValue(append(comma(dst), e.key...), v, p.from, digits, lenient); fits {
 			continue
@@ -40,6 +44,14 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		}
 	}
 	return dst, nil
+}
+
+// noValueOf is "no value" in a form that writes digits as the given kind.
+func noValueOf(digits kind) string {
+	if digits == number {
+		return "null"
+	}
+	return `""`
 }
 
 // emitAbsent appends the default of a field that the input does not have, or returns the value of the request that is

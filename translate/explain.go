@@ -227,7 +227,7 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	case l.entry == nil || l.entry.node != nil || l.entry.slot != p.textSlot():
 		r = nil
 	}
-	if r == nil || p.from == p.to {
+	if r == nil || p.from == p.to || p.message == Reply && f != nil && p.noValue(f, l.value, x.call.reply) {
 		return Mismatch{}, true
 	}
 	_, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)

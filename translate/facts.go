@@ -58,7 +58,9 @@ func (c *Call) Facts(shared bool) []Fact {
 		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
 		f.Role, f.Public = r.Role.name, (r.digits || r.Role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
-		f.NoValue = f.NoValue || f.Empty
+		if f.Empty || p.noValue(r, v, c.reply) {
+			f.NoValue, f.MaybeNoValue = true, false
+		}
 		if v.kind != absent {
 			f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
 			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()

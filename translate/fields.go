@@ -124,6 +124,9 @@ func (r *mapping) detail(digits kind) Details {
 	case r.digits:
 		detail = append(detail, say("as text")...)
 	}
+	if r.state >= 0 {
+		detail = append(detail, say(`0 and "" as %v while %v`, noValueOf(digits), strings.Join(r.NoValueWhile, " or "))...)
+	}
 	if len(r.Values.list) > 0 {
 		detail = append(detail, say("by value pairs")...)
 	}

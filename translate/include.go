@@ -115,7 +115,7 @@ func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
 	row.Content = nil
 	for key, value := range members(n) {
 		switch key.Value {
-		case "must_equal_request", "repeats_request", "role", "means", "exact":
+		case "must_equal_request", "repeats_request", "role", "means", "exact", "no_value_while":
 			continue
 		case "echo":
 			key, value = scalar("loss", key), scalar("drop", value)

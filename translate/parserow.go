@@ -173,15 +173,15 @@ var boundKeys = []string{"required", "min", "max", "exact_digits", "one_of"}
 
 // misplacedKeys are the keys that have no effect in the rows of a message.
 var misplacedKeys = map[Message][]string{
-	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "empty"},
+	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "empty", "no_value_while"},
 	Reply:   append([]string{"default"}, boundKeys...),
 	callbackMessage: append(
-		[]string{"default", "echo", "must_equal_request", "repeats_request", "exact"}, boundKeys...),
+		[]string{"default", "echo", "must_equal_request", "repeats_request", "exact", "no_value_while"}, boundKeys...),
 }
 
 // checkKeys checks that the keys of the row make sense in its message, and together.
 func (s *source) checkKeys(m Message, r *row) {
-	forms, empty := s.table.forms, child(r.node, "empty")
+	empty := child(r.node, "empty")
 	for _, key := range misplacedKeys[m] {
 		if v := child(r.node, key); v != nil {
 			s.errorf(v, "%s is not allowed in a %s", key, m)
@@ -196,16 +196,38 @@ func (s *source) checkKeys(m Message, r *row) {
 	if r.Max > 0 && r.Min > r.Max {
 		s.errorf(r.node, "min %d is greater than max %d", r.Min, r.Max)
 	}
+	if n := child(r.node, "no_value_while"); n != nil {
+		var meanings []string
+		for _, role := range s.table.roles {
+			meanings = append(meanings, role.Means...)
+		}
+		for _, meaning := range r.NoValueWhile {
+			if !slices.Contains(meanings, meaning) {
+				s.errorf(n, "no_value_while: no role has the meaning %q%s", meaning, DidYouMean(meaning, meanings))
+			}
+		}
+		if !s.convertsDigits(r) || empty != nil {
+			s.errorf(n, "no_value_while %s, and no empty", needsDigits)
+		}
+	}
 	switch {
 	case empty == nil:
 	case r.Empty.kind != number:
 		s.errorf(empty, "empty must be a whole number such as 0, but is %s", show(empty))
 	case r.Role.ZeroIsAValue:
 		s.errorf(empty, "empty is not allowed with role: %s, which has zero_is_a_value", r.Role.name)
-	case r.onlyForm() >= 0 || !r.digits || forms[0].digits == forms[1].digits:
-		s.errorf(empty, "empty needs as: digits and a path in both forms, "+
-			"of which one has digits: number and the other digits: string")
+	case !s.convertsDigits(r):
+		s.errorf(empty, "empty %s", needsDigits)
 	case len(r.Values.list) > 0:
 		s.errorf(empty, "empty is not allowed with values: add a pair for the empty value instead")
 	}
+}
+
+// needsDigits says what convertsDigits requires.
+const needsDigits = "needs as: digits and a path in both forms, of which one has digits: number and the other " +
+	"digits: string"
+
+// convertsDigits reports whether one form has the row's digits as a number, and the other as text.
+func (s *source) convertsDigits(r *row) bool {
+	return r.onlyForm() < 0 && r.digits && s.table.forms[0].digits != s.table.forms[1].digits
 }

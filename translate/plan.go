@@ -1,5 +1,7 @@
 package translate
 
+import "slices"
+
 // A plan translates one message of an operation from one form to another, in two steps. A scanner reads the input
 // once: it checks the JSON and puts the raw text of each field into its slot. Then emit appends the output from the
 // slots. Between equal forms only the slots are filled.
@@ -27,6 +29,8 @@ type mapping struct {
 	equal  int // a success must equal it
 	repeat int // is repeated here
 
+	state int // slot of the row whose meaning NoValueWhile names, or -1
+
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
 	// It must equal a secret. Upstreams leave secrets out, or mask them.
@@ -38,6 +42,7 @@ func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
 	for _, r := range o.rows[m] {
 		f := &mapping{row: r, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
 		f.echo, f.equal, f.repeat = -1, -1, -1
+		f.state = slices.IndexFunc(o.rows[m], r.decides)
 		switch {
 		case from == to:
 			f.class = Passed
@@ -53,6 +58,14 @@ func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
 		list = append(list, f)
 	}
 	return list
+}
+
+// noValue reports whether the row's `no_value_while` says that the value means "no value".
+func (p *plan) noValue(f *mapping, v value, slots []value) bool {
+	if f.state < 0 || v.raw != `""` && (v.text() != "0" || v.kind != number && v.kind != text) {
+		return false
+	}
+	return slices.Contains(f.NoValueWhile, p.fields[f.state].meaning(slots[f.state], p.from))
 }
 
 // The slots of the envelope follow those of the rows, then those of the objects of the input.

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -13,9 +14,11 @@ type row struct {
 	Path   [2]string `by:"form" is:"a path"` // "" if the form lacks the field
 	digits bool      // from As
 	Empty  constant  // the number that the form with text writes as ""
-	Values pairs
-	Role   *role             // noRole for none
-	Means  map[string]string // by value: its meaning, in the words of the role; nil for none
+	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
+	NoValueWhile []string
+	Values       pairs
+	Role         *role             // noRole for none
+	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
 
 	As       string `is:"digits"`
 	About    string
@@ -53,6 +56,16 @@ func (r *row) meaning(v value, from int) string {
 		return r.Means[paired.text]
 	}
 	return r.Means[v.text()]
+}
+
+// decides reports whether the meaning of another row is one that NoValueWhile can name.
+func (r *row) decides(other *row) bool {
+	for _, meaning := range other.Means {
+		if slices.Contains(r.NoValueWhile, meaning) {
+			return true
+		}
+	}
+	return false
 }
 
 // A role says what a field is for. The gateway finds fields by their role, not by their name.

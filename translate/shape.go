@@ -84,7 +84,8 @@ func (s *shaper) value(e *entry, v value) string {
 	}
 	r := p.fields[e.slot]
 	_, paired := r.Values.find(p.from, v.text())
-	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.OneOf, v.text()) || r.isEmpty(v) {
+	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.OneOf, v.text()) || r.isEmpty(v) ||
+		r.state >= 0 && v.text() == "0" {
 		return v.raw
 	}
 	if c := s.call; c != nil {

@@ -1,0 +1,411 @@
+package proxy_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/sandbox"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// A partner's program is told by an answer what to do next. These are its conclusions, the best first.
+const (
+	done    = "done"
+	again   = "tries again"         // with the same id: nothing is doubled
+	reads   = "reads the bill"      // and then decides
+	closed  = "closes the bill"     // it does not exist any more
+	moves   = "uses legacy"         // and sends the call there
+	refuses = "refused"             // with the code: the user corrects it
+	fails   = "failed"              // the user may bill again, with a new id
+	never   = "fails for ever"      // with a bill that was sent
+	noValue = "cannot read a value" // a typed program
+)
+
+// A reply is what a program gets, after how long.
+type reply struct {
+	err    error
+	status int
+	doc    map[string]any // nil if the body is not a JSON object
+	took   time.Duration
+}
+
+// code returns the code as a program reads it; a legacy read may have none.
+func (r reply) code() string {
+	code, has := r.doc["code"]
+	if _, bare := r.doc["appr_state"]; bare && !has {
+		return "0000"
+	}
+	text, _ := code.(string)
+	return text
+}
+
+// data returns the fields of the reply.
+func (r reply) data() map[string]any {
+	if data, ok := r.doc["data"].(map[string]any); ok {
+		return data
+	}
+	return r.doc
+}
+
+// A habit is how programs judge a reply. The habits were seen in public programs (fifteen, November 2026).
+type habit struct {
+	name   string
+	about  string
+	waits  time.Duration // for a reply; 0 for ever
+	judges func(op string, r reply) string
+}
+
+// byCode is the habit that the others vary: the body alone counts.
+func byCode(_ string, r reply) string {
+	switch code := r.code(); {
+	case r.err != nil, code == "":
+		return fails
+	case code == "0000":
+		return done
+	default:
+		return refuses + " " + code
+	}
+}
+
+var habits = []habit{
+	{"code alone", "the code of the body counts, whatever the status is; a reply without a code has failed", 0, byCode},
+	{"careful", "a call without a code has an unknown outcome", 0, func(op string, r reply) string {
+		if r.err != nil || r.doc == nil || r.code() == "" {
+			return reads
+		}
+		return byCode(op, r)
+	}},
+	{"4xx is final", "HTTP 4xx has failed for good, before the body is read", 0, func(op string, r reply) string {
+		if r.err == nil && r.status >= 400 && r.status < 500 {
+			return fails
+		}
+		return byCode(op, r)
+	}},
+	{"2xx only", "its HTTP library throws on any other status", 0, func(op string, r reply) string {
+		if r.status < 200 || r.status > 299 {
+			return fails
+		}
+		return byCode(op, r)
+	}},
+	{"maintenance is retried", "MAINTAINED_METHOD is tried again", 0, func(op string, r reply) string {
+		if r.code() == "MAINTAINED_METHOD" {
+			return again
+		}
+		return byCode(op, r)
+	}},
+	{"needs a link", "a create without a link has failed for ever", 0, func(op string, r reply) string {
+		judged := byCode(op, r)
+		if link, _ := cmp.Or(r.data()["shortUrl"], r.data()["shortURL"]).(string); op == "create" && judged == done && link == "" {
+			return never
+		}
+		return judged
+	}},
+	{"9980 closes", "9980 of any call but a create closes the bill", 0, func(op string, r reply) string {
+		if r.code() == "9980" && op != "create" {
+			return closed
+		}
+		return byCode(op, r)
+	}},
+	{"falls back", "after HTTP 403, 404 and 405 it uses the legacy form", 0, func(op string, r reply) string {
+		if r.status == 403 || r.status == 404 || r.status == 405 {
+			return moves
+		}
+		return byCode(op, r)
+	}},
+	{"typed", "text and numbers must have the documented type", 0, func(op string, r reply) string {
+		judged := byCode(op, r)
+		if wrong := wrongType(r.data()); judged == done && wrong != "" {
+			return noValue + " " + wrong
+		}
+		return judged
+	}},
+	{"paid if a method is there", "it stores the method of payment of every read", 0, func(op string, r reply) string {
+		if method := cmp.Or(r.data()["apprPayType"], r.data()["appr_pay_type"]); op == "read" && method != nil && method != "" && r.code() == "0000" {
+			return fmt.Sprintf("stores method %v", method)
+		}
+		return byCode(op, r)
+	}},
+	{"waits 2 s", "as *code alone*, and it gives up after 2 s", 2 * time.Second, byCode},
+	{"waits 15 s", "as *code alone*, and it gives up after 15 s", 15 * time.Second, byCode},
+	{"waits 30 s", "as *code alone*, and it gives up after 30 s", 30 * time.Second, byCode},
+}
+
+// wrongType returns the first field whose JSON type is not the documented one of its form: numbers of v2, text otherwise.
+func wrongType(data map[string]any) string {
+	numbers := []string{"price", "apprPayType", "apprDt", "apprOriginDt"}
+	var wrong []string
+	for name, v := range data {
+		_, number := v.(json.Number)
+		if _, text := v.(string); v != nil && name != "data" && (slices.Contains(numbers, name) && !number || !slices.Contains(numbers, name) && !text) {
+			wrong = append(wrong, name)
+		}
+	}
+	slices.Sort(wrong)
+	return strings.Join(wrong, ", ")
+}
+
+// A situation is one call, and what happens to it at the backend.
+type situation struct {
+	name    string
+	op      string
+	exists  bool // the bill was created before
+	paid    bool // and paid
+	fault   sandbox.Fault
+	down    bool // nothing listens at the backend's address
+	change  func(call) call
+	because string // why a conclusion differs; it must be there if one does
+}
+
+func with(name string, v any) func(call) call { return func(q call) call { return q.with(name, v) } }
+
+const nothingSent = "the gateway knows that nothing was sent, and says so: the program can send the call again."
+
+var situations = []situation{
+	{name: "create", op: "create"},
+	{name: "create, the id exists", op: "create", exists: true},
+	{name: "create, wrong hash", op: "create", change: with("hash", strings.Repeat("0", 64))},
+	{name: "create, unknown partner", op: "create", change: with("apiKey", "unknown-partner-key")},
+	{name: "create, maintenance", op: "create", fault: sandbox.Fault{Code: "MAINTAINED_METHOD"}},
+	{name: "create, done in 12 s", op: "create", fault: sandbox.Fault{Delay: 12 * time.Second}},
+	{name: "create, done in 35 s", op: "create", fault: sandbox.Fault{Delay: 35 * time.Second}},
+	{
+		name: "create, done in 2 min", op: "create", fault: sandbox.Fault{Delay: 2 * time.Minute},
+		because: "after 40 s the gateway reads the bill, and answers that the outcome is unknown. Only programs that wait for " +
+			"longer than a minute are affected.",
+	},
+	{name: "create, done, the reply is lost", op: "create", fault: sandbox.Fault{Drop: true}},
+	{name: "create, done, HTTP 500 with HTML", op: "create", fault: sandbox.Fault{Status: 500, Body: "<html>"}},
+	{
+		name: "create, not done, HTTP 404 with HTML", op: "create", fault: sandbox.Fault{Skip: true, Status: 404, Body: "<html>"},
+		because: "a reply that is no envelope says nothing about the bill. A program that goes on to the other form could create a " +
+			"second one.",
+	},
+	{name: "create, the backend is down", op: "create", down: true, because: nothingSent},
+	{
+		name: "read, unpaid", op: "read", exists: true,
+		because: "a v2 backend writes 0, which is a real method, for a bill that nobody has paid. A legacy backend has no method there, and " +
+			"the gateway shows none.",
+	},
+	{name: "read, paid", op: "read", paid: true},
+	{name: "read, no such bill", op: "read"},
+	{name: "read, answered in 12 s", op: "read", paid: true, fault: sandbox.Fault{Delay: 12 * time.Second}},
+	{name: "read, maintenance", op: "read", fault: sandbox.Fault{Code: "MAINTAINED_METHOD"}},
+	{name: "read, the backend is down", op: "read", down: true, because: nothingSent},
+	{name: "resend", op: "resend", exists: true},
+	{name: "resend, no such bill", op: "resend"},
+	{name: "destroy", op: "destroy", exists: true},
+	{name: "destroy, no such bill", op: "destroy"},
+	{name: "destroy, paid", op: "destroy", paid: true},
+	{name: "destroy, done, the reply is lost", op: "destroy", exists: true, fault: sandbox.Fault{Drop: true}},
+	{name: "cancel", op: "cancel", paid: true},
+	{name: "cancel, unpaid", op: "cancel", exists: true},
+	{name: "cancel, wrong amount", op: "cancel", paid: true, change: with("price", "29999")},
+	{name: "cancel, done, the reply is lost", op: "cancel", paid: true, fault: sandbox.Fault{Drop: true}},
+}
+
+// inMemory serves a handler without sockets, so that time in a bubble of synctest goes on while everybody waits.
+func inMemory(t *testing.T, handler http.Handler) (dial func(context.Context, string, string) (net.Conn, error)) {
+	t.Helper()
+	listener := make(pipeListener)
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		select {
+		case listener <- theirs:
+			return ours, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+type pipeListener chan net.Conn
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	c, open := <-l
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (l pipeListener) Close() error { close(l); return nil }
+
+func (l pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// ask makes a call as a program does that waits for a time.
+func ask(dial func(context.Context, string, string) (net.Conn, error), q call, waits time.Duration) (r reply) {
+	transport := &http.Transport{DialContext: dial, DisableKeepAlives: true}
+	began := time.Now()
+	defer func() { r.took = time.Since(began) }()
+	client := &http.Client{Transport: transport, Timeout: waits}
+	res, err := client.Post("http://billing.example.com"+q.path(), "application/json", strings.NewReader(q.body()))
+	if err != nil {
+		return reply{err: err}
+	}
+	defer func() { _ = res.Body.Close() }()
+	r.status = res.StatusCode
+	d := json.NewDecoder(res.Body)
+	d.UseNumber()
+	if err := d.Decode(&r.doc); err != nil {
+		r.doc = nil
+	}
+	return r
+}
+
+// conclude returns what a program of a form concludes in a situation, directly and through a gateway whose backend has the other form.
+func conclude(t *testing.T, form string, s situation, h habit) (directly, bridged string) {
+	t.Helper()
+	other := map[string]string{"v2": "legacy", "legacy": "v2"}[form]
+	for _, through := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			service := sandbox.New(sandbox.Options{
+				BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
+				LegacyCodes: map[string]string{"BILL_001": "9800", "BILL_003": "9980"},
+			})
+			backend := inMemory(t, service)
+			if s.exists || s.paid {
+				if r := ask(backend, newCall(form, "create"), 0); r.code() != "0000" {
+					t.Fatalf("%+v", r)
+				}
+			}
+			if s.paid {
+				if err := service.Pay(demoKey, demoBill); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s.fault != (sandbox.Fault{}) {
+				f := s.fault
+				f.Operation = "bill." + s.op
+				service.Fault(f)
+			}
+			if s.down {
+				backend = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+			}
+			q := newCall(form, s.op)
+			if s.change != nil {
+				q = s.change(q)
+			}
+			if !through {
+				directly = h.judges(s.op, ask(backend, q, h.waits))
+				return
+			}
+			overlay := t.TempDir() + "/overlay.yaml"
+			proxytest.WriteFile(t, overlay, "codes: [{v2: BILL_001, legacy: \"9800\"}, {v2: BILL_003, legacy: \"9980\"}]\n"+
+				"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}]}}\n")
+			c := parse(t, fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s}\ntable: {overlay: %s}\n", other, overlay))
+			g, err := proxy.New(c, proxy.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer g.Close()
+			g.DialWith("up", backend)
+			bridged = h.judges(s.op, ask(inMemory(t, g), q, h.waits))
+		})
+	}
+	return directly, bridged
+}
+
+// The parts of the page of conclusions that the test does not write.
+const (
+	conclusionsIntro = `# What partners' programs conclude
+
+Programs of partners judge a reply in different ways: some read the code alone, some the status, some give up after 15 seconds. Each way
+below was seen in public programs. Each of them makes each call twice: directly at a backend of its own form, and through the gateway at a
+backend of the other form (with pairs for the codes 9800 and 9980, and for methods of payment). The test
+` + "`TestPartnersConcludeTheSame`" + ` writes this page. If a program concludes something else through the gateway, the page says
+why that must be so.
+
+- **failed**: the program takes the call as not done. Its user may bill again, under a new id.
+- **reads the bill**: the program does not know the outcome, and looks.
+- **tries again**: with the same id.
+- **refused CODE**: the user sees the text and corrects the call.
+- **stores method M**: the program takes the value as the method of payment.
+
+The programs:
+
+`
+	conclusionsBecause = "\n## Why these differ\n\n"
+)
+
+// conclusions writes what the programs conclude: what most of them do, and who differs.
+func conclusions(all map[string]string) string {
+	count, usual := map[string]int{}, ""
+	for _, h := range habits {
+		if count[all[h.name]]++; count[all[h.name]] > count[usual] {
+			usual = all[h.name]
+		}
+	}
+	parts := []string{usual}
+	for _, h := range habits {
+		if all[h.name] != usual {
+			parts = append(parts, h.name+": "+all[h.name])
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Partners' programs conclude the same directly and through a gateway, unless the page says why they cannot.
+func TestPartnersConcludeTheSame(t *testing.T) {
+	t.Parallel()
+	var page strings.Builder
+	page.WriteString(conclusionsIntro)
+	for _, h := range habits {
+		fmt.Fprintf(&page, "- *%s*: %s\n", h.name, h.about)
+	}
+	why := map[string]string{}
+	for _, form := range []string{"legacy", "v2"} {
+		fmt.Fprintf(&page, "\n## Programs in %s\n\n| situation | directly | through the gateway |\n|---|---|---|\n", form)
+		for _, s := range situations {
+			directly, bridged, differ := map[string]string{}, map[string]string{}, map[string]string{}
+			for _, h := range habits {
+				if directly[h.name], bridged[h.name] = conclude(t, form, s, h); directly[h.name] != bridged[h.name] {
+					differ[h.name] = bridged[h.name]
+				}
+			}
+			shown := "the same"
+			if len(differ) > 0 {
+				shown = conclusions(bridged)
+				if why[s.name] = s.because; s.because == "" {
+					t.Errorf("%s, %s: nothing says why these differ: %v", form, s.name, differ)
+				}
+			}
+			fmt.Fprintf(&page, "| %s | %s | %s |\n", s.name, conclusions(directly), shown)
+		}
+	}
+	page.WriteString(conclusionsBecause)
+	for _, s := range situations {
+		if why[s.name] != "" {
+			fmt.Fprintf(&page, "- **%s**: %s\n", s.name, why[s.name])
+		} else if s.because != "" {
+			t.Errorf("%s: all conclude the same, and the page says why not", s.name)
+		}
+	}
+	const file = "../translate/CONCLUSIONS.md"
+	if *updateConclusions {
+		proxytest.WriteFile(t, file, page.String())
+	}
+	if diff := gocmp.Diff(string(proxytest.ReadFile(t, file)), page.String()); diff != "" {
+		t.Errorf("%s: -want +got\n%s", file, diff)
+	}
+}
+
+var updateConclusions = flag.Bool("update", false, "write translate/CONCLUSIONS.md; review every line of the diff")
