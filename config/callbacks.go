@@ -138,8 +138,8 @@ func (c *Config) checkStore() {
 		problem(unresolved)
 	case !c.Store.URL.IsSet():
 		if c.Callbacks != nil {
-			problem("callbacks must be stored before they are acknowledged; set store: {url: sqlite:billbridge.db} or " +
-				"{url: postgres://…}")
+			problem("callbacks must be stored before they are acknowledged; " +
+				"set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
 		}
 	case engine == "sqlite" && rest != "":
 		path := c.source.resolvePath(rest)
@@ -233,15 +233,15 @@ func (c *Config) checkCallbackTable() {
 		found = found || o.HasRole(translate.Request, billing.Callback)
 		for _, form := range c.Table.Forms() {
 			if billing.Creates(o) && o.Path(form) != "" && !o.HasRole(translate.Request, billing.Callback, form) {
-				c.source.addf("callbacks", "the request of %s needs role: callback in %s, by which the gateway finds the address "+
-					"that it replaces; "+
+				c.source.addf("callbacks", "the request of %s needs role: callback in %s, "+
+					"by which the gateway finds the address that it replaces; "+
 					"otherwise the upstream calls the partner directly", o.Name, form)
 				found = true
 			}
 		}
 	}
 	if !found {
-		c.source.addf("callbacks", "no request of the table has role: callback, by which the gateway finds the addresses that "+
-			"it replaces")
+		c.source.addf("callbacks", "no request of the table has role: callback, "+
+			"by which the gateway finds the addresses that it replaces")
 	}
 }

@@ -49,15 +49,16 @@ func (c *Config) checkLimits() {
 	// With a lower rate, the partners whose calls must be remembered could be too many: callers can invent keys.
 	switch rate := l.Partner.Rate; {
 	case math.IsNaN(rate) || rate != 0 && (rate < 0.1 || rate > 1_000_000):
-		s.addf("limits.partner.rate", "must be 0 for no limit, or from 0.1 to 1000000 calls per second, but is %v", rate)
+		s.addf("limits.partner.rate",
+			"must be 0 for no limit, or from 0.1 to 1000000 calls per second, but is %v", rate)
 	case rate == 0 && l.Partner.Burst > 0:
 		s.addf("limits.partner.burst", "burst needs a rate")
 	case l.Partner.Burst == 0:
 		l.Partner.Burst = max(1, int(rate))
 	}
 	if longest := c.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
-		s.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: a write that is cut off has "+
-			"an unknown outcome", longest, c.Drain.AtMost)
+		s.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: "+
+			"a write that is cut off has an unknown outcome", longest, c.Drain.AtMost)
 	}
 }
 
@@ -73,8 +74,8 @@ func (c *Config) checkReadOperation() {
 	case c.Rollout != nil:
 		s.addf("rollout", "%v", err)
 	case explained && c.Failures.Explain > 0:
-		s.addf("failures.explain", "%v; or set failures.explain: 0s, so that no bill is read after a write without a reply",
-			err)
+		s.addf("failures.explain",
+			"%v; or set failures.explain: 0s, so that no bill is read after a write without a reply", err)
 	}
 }
 

@@ -50,8 +50,8 @@ func (c *Config) checkPartners() {
 	s, names := c.source, map[string]int{}
 	for _, one := range c.Partners {
 		if !partnerHash.MatchString(one.Hash) {
-			s.addProblem("must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, as billbridge hash "+
-				"prints it", "partners", one.Hash)
+			s.addProblem("must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, "+
+				"as billbridge hash prints it", "partners", one.Hash)
 			continue
 		}
 		at := []string{"partners", one.Hash, "name"}

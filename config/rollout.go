@@ -113,8 +113,9 @@ func (c *Config) checkRollout() {
 	}
 	for _, u := range c.Upstreams {
 		if (u.Name == r.Old || u.Name == r.New) && r.Shadow.InFlight >= u.Connections {
-			s.addf("rollout.shadow.in_flight", "must be less than %d, the connections of an upstream of the rollout, but is "+
-				"%d: partners' calls need connections too", u.Connections, r.Shadow.InFlight)
+			s.addf("rollout.shadow.in_flight",
+				"must be less than %d, the connections of an upstream of the rollout, but is %d: "+
+					"partners' calls need connections too", u.Connections, r.Shadow.InFlight)
 			break
 		}
 	}
@@ -123,7 +124,8 @@ func (c *Config) checkRollout() {
 			"must be greater than 0: no number of comparisons proves that there is no difference")
 	}
 	if r.Verdict.Unclear == 0 {
-		s.addf("rollout.verdict.unclear", "must be greater than 0: one missing reply would make every verdict inconclusive")
+		s.addf("rollout.verdict.unclear",
+			"must be greater than 0: one missing reply would make every verdict inconclusive")
 	}
 	if c.Table != nil {
 		c.checkRolloutTable()
@@ -136,9 +138,10 @@ func (c *Config) checkRolloutTable() {
 	forms := c.Table.Forms()
 	var paths []string // of replies to reads
 	for _, o := range c.Table.Operations() {
-		if o.Effect == translate.Write && o.Path(forms[0]) != "" && o.Path(forms[1]) != "" && !billing.HasPartnerAndBill(o) {
-			s.addf("rollout", "the request of %s needs role: partner and role: bill in each form, by which a rollout finds "+
-				"the backend of a call", o.Name)
+		inBothForms := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""
+		if o.Effect == translate.Write && inBothForms && !billing.HasPartnerAndBill(o) {
+			s.addf("rollout", "the request of %s needs role: partner and role: bill in each form, "+
+				"by which a rollout finds the backend of a call", o.Name)
 		}
 		if o.Effect == translate.Read {
 			paths = append(paths, o.ReplyPaths()...)
@@ -149,7 +152,8 @@ func (c *Config) checkRolloutTable() {
 			return ignored != "" && (path == ignored || strings.HasPrefix(path, ignored+"."))
 		}
 		if !slices.ContainsFunc(paths, matches) {
-			s.addf(fmt.Sprintf("rollout.shadow.ignore[%d]", i), "no reply of a read has this field; write its path in %s%s",
+			s.addf(fmt.Sprintf("rollout.shadow.ignore[%d]", i),
+				"no reply of a read has this field; write its path in %s%s",
 				forms[0], translate.DidYouMean(ignored, paths))
 		}
 	}

@@ -31,7 +31,9 @@ func Schema() ([]byte, error) {
 	// Only the built-in table has these forms: a table file can have others.
 	forms := table.Forms()
 	root["if"] = schema{"properties": schema{"table": schema{"not": schema{"required": []string{"file"}}}}}
-	root["then"] = schema{"properties": schema{"upstreams": schema{"additionalProperties": schema{"properties": schema{"form": schema{"enum": forms[:]}}}}}}
+	root["then"] = schema{"properties": schema{"upstreams": schema{
+		"additionalProperties": schema{"properties": schema{"form": schema{"enum": forms[:]}}},
+	}}}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
@@ -67,47 +69,65 @@ func text(expression, message string) schema {
 var (
 	durationText = text(duration, "must be a duration such as 10s, 500ms or 5m")
 	hostPort     = text(listener, "must be HOST:PORT such as 127.0.0.1:8080")
-	storeKeyText = pattern(`^([0-9A-Fa-f]{64}|[A-Za-z0-9+/\r\n]{43,}=[\r\n]*|`+secretRef+`)$`, "must be 32 bytes as 64 hex digits or base64, ${env:NAME} or ${file:PATH}")
+	storeKeyText = pattern(`^([0-9A-Fa-f]{64}|[A-Za-z0-9+/\r\n]{43,}=[\r\n]*|`+secretRef+`)$`,
+		"must be 32 bytes as 64 hex digits or base64, ${env:NAME} or ${file:PATH}")
 )
 
 // typeSchemas are the schemas of types that are written as text.
 var typeSchemas = map[reflect.Type]schema{
 	reflect.TypeFor[Duration]():       {"allOf": []schema{durationText, pattern("[1-9]", "must be greater than 0s")}},
 	reflect.TypeFor[DurationOrZero](): {"anyOf": []schema{durationText, {"enum": []any{0, "0", "+0", "-0"}}}},
-	reflect.TypeFor[Size]():           {"anyOf": []schema{text(`^\+?0*[1-9][0-9]*(\s*[KMG]iB)?$`, "must be a size such as 1MiB, 512KiB or 4096"), {"type": "integer", "minimum": 1}}},
+	reflect.TypeFor[Size](): {"anyOf": []schema{
+		text(`^\+?0*[1-9][0-9]*(\s*[KMG]iB)?$`, "must be a size such as 1MiB, 512KiB or 4096"),
+		{"type": "integer", "minimum": 1},
+	}},
 	reflect.TypeFor[Secret](): {
-		"type": scalar, "pattern": `^([^$]|\$([^{]|$)|` + secretRef + `$)`, "patternErrorMessage": "must be text, ${env:NAME} or ${file:PATH}",
+		"type": scalar, "pattern": `^([^$]|\$([^{]|$)|` + secretRef + `$)`,
+		"patternErrorMessage": "must be text, ${env:NAME} or ${file:PATH}",
 	},
-	reflect.TypeFor[Address](): text(`^[Hh][Tt][Tt][Pp][Ss]?://([^\]\[\s:/?#@]+|\[[^\]\[/?#@]+\])(:(`+portText+`)?)?(/[^?#]*)?$`,
+	reflect.TypeFor[Address](): text(
+		`^[Hh][Tt][Tt][Pp][Ss]?://([^\]\[\s:/?#@]+|\[[^\]\[/?#@]+\])(:(`+portText+`)?)?(/[^?#]*)?$`,
 		"must be a URL such as https://billing.example.com/partner, without user, password, query and fragment"),
-	reflect.TypeFor[LocalAddress](): text(`^(`+address+`(%.+)?)$`, "must be an IP address of this machine such as 192.0.2.10"),
-	reflect.TypeFor[Network]():      text(`^`+address+`/[0-9]{1,3}$`, "must be a network such as 10.0.0.0/8"),
+	reflect.TypeFor[LocalAddress](): text(`^(`+address+`(%.+)?)$`,
+		"must be an IP address of this machine such as 192.0.2.10"),
+	reflect.TypeFor[Network](): text(`^`+address+`/[0-9]{1,3}$`, "must be a network such as 10.0.0.0/8"),
 }
 
 // keySchemas are for keys with stricter rules than those of their Go types. Load checks the same rules in check.go
 // and similar files.
 var keySchemas = map[string]schema{
-	"listen":              hostPort,
-	"admin.listen":        hostPort,
-	"callbacks.listen":    text("^$|"+listener, "must be HOST:PORT such as 127.0.0.1:8090"),
-	"base_path":           text(`^(/*|/+`+segment+`(/`+segment+`)*/*)$`, "must be a plain path such as /partner"),
-	"route.pass[]":        text(plainPath.String(), "must be a path such as /if/read/open, or a prefix such as /cash-receipt/"),
-	"admin.tokens[].name": pattern(tokenName.String(), "must be 1 to 60 letters, digits, '.', '-', '_' and '@', and begin with a letter or digit"),
+	"listen":           hostPort,
+	"admin.listen":     hostPort,
+	"callbacks.listen": text("^$|"+listener, "must be HOST:PORT such as 127.0.0.1:8090"),
+	"base_path":        text(`^(/*|/+`+segment+`(/`+segment+`)*/*)$`, "must be a plain path such as /partner"),
+	"route.pass[]": text(plainPath.String(),
+		"must be a path such as /if/read/open, or a prefix such as /cash-receipt/"),
+	"admin.tokens[].name": pattern(tokenName.String(),
+		"must be 1 to 60 letters, digits, '.', '-', '_' and '@', and begin with a letter or digit"),
 	"upstreams": {"minProperties": 1, "propertyNames": schema{
-		"pattern": upstreamName.String(), "patternErrorMessage": "must be 1 to 32 lower-case letters, digits, '-' and '_'", "not": schema{"const": "none"},
+		"pattern": upstreamName.String(), "not": schema{"const": "none"},
+		"patternErrorMessage": "must be 1 to 32 lower-case letters, digits, '-' and '_'",
 	}},
 	"upstreams.NAME.success": pattern(code.String(), "must be a code of up to 16 letters, digits and _"),
-	"partners":               {"propertyNames": pattern(partnerHash.String(), "must be 12 to 64 lower-case hex digits, as billbridge hash prints them")},
+	"partners": {"propertyNames": pattern(partnerHash.String(),
+		"must be 12 to 64 lower-case hex digits, as billbridge hash prints them")},
 	"partners.HASH.name": {
-		"pattern": `^\S(.*\S)?$`, "patternErrorMessage": "must be 1 to 60 printable characters without a space at the beginning or end", "maxLength": 60,
+		"pattern": `^\S(.*\S)?$`, "maxLength": 60,
+		"patternErrorMessage": "must be 1 to 60 printable characters without a space at the beginning or end",
 	},
-	"limits.partner.rate":      {"anyOf": []schema{{"const": 0}, {"minimum": 0.1, "maximum": 1_000_000}}},
-	"store.url":                text(`^(sqlite:(.|\n)+|postgres(ql)?:|`+secretRef+`$)`, "must be sqlite:PATH, postgres://…, ${env:NAME} or ${file:PATH}"),
-	"store.key":                storeKeyText,
-	"store.old_keys[]":         storeKeyText,
-	"callbacks.schedule":       {"minItems": 1, "maxItems": 100},
-	"tracing.headers":          {"propertyNames": pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", "must be the name of an HTTP header")},
-	"tracing.headers.NAME":     {"pattern": `^([^$\x00-\x08\x0a-\x1f\x7f]|\$([^{\x00-\x08\x0a-\x1f\x7f]|$)|` + secretRef + `$)[^\x00-\x08\x0a-\x1f\x7f]*$`, "patternErrorMessage": "must be text without control characters, ${env:NAME} or ${file:PATH}"},
+	"limits.partner.rate": {"anyOf": []schema{{"const": 0}, {"minimum": 0.1, "maximum": 1_000_000}}},
+	"store.url": text(`^(sqlite:(.|\n)+|postgres(ql)?:|`+secretRef+`$)`,
+		"must be sqlite:PATH, postgres://…, ${env:NAME} or ${file:PATH}"),
+	"store.key":          storeKeyText,
+	"store.old_keys[]":   storeKeyText,
+	"callbacks.schedule": {"minItems": 1, "maxItems": 100},
+	"tracing.headers": {"propertyNames": pattern("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+		"must be the name of an HTTP header")},
+	"tracing.headers.NAME": {
+		"pattern": `^([^$\x00-\x08\x0a-\x1f\x7f]|\$([^{\x00-\x08\x0a-\x1f\x7f]|$)|` + secretRef + `$)` +
+			`[^\x00-\x08\x0a-\x1f\x7f]*$`,
+		"patternErrorMessage": "must be text without control characters, ${env:NAME} or ${file:PATH}",
+	},
 	"rollout.verdict.mismatch": {"exclusiveMinimum": 0},
 	"rollout.verdict.unclear":  {"exclusiveMinimum": 0},
 }

@@ -37,7 +37,8 @@ func (c *Config) checkTracing() {
 // warnAboutTracing warns about headers in plain text: they may be secrets.
 func (c *Config) warnAboutTracing() {
 	if t := c.Tracing; t != nil && t.OTLP.Scheme == "http" && len(t.Headers) > 0 && isRemote(t.OTLP.Host) {
-		c.addWarning("tracing.headers are sent to another machine without encryption: use an https URL", "tracing", "otlp")
+		c.addWarning("tracing.headers are sent to another machine without encryption: use an https URL",
+			"tracing", "otlp")
 	}
 }
 

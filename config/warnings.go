@@ -25,7 +25,8 @@ func (c *Config) Warnings() translate.Problems {
 }
 
 // plainAdmin is the warning about an admin listener that other machines can reach, without TLS.
-const plainAdmin = "admin.listen: the admin token crosses the network in plain text, since the address is not loopback: set admin.tls"
+const plainAdmin = "admin.listen: the admin token crosses the network in plain text, " +
+	"since the address is not loopback: set admin.tls"
 
 // warn collects the warnings of a valid config.
 func (c *Config) warn() {
@@ -43,8 +44,9 @@ const longestPartner = 30 * time.Second
 func (c *Config) warnAboutTimeouts() {
 	for _, u := range c.Upstreams {
 		if time.Duration(u.Timeout) < longestPartner {
-			text := fmt.Sprintf("is %s, but programs of partners wait up to %s: a create that takes longer is reported "+
-				"as an unknown outcome, and a partner that then bills again under a new id has two bills. "+
+			text := fmt.Sprintf("is %s, but programs of partners wait up to %s: "+
+				"a create that takes longer is reported as an unknown outcome, "+
+				"and a partner that then bills again under a new id has two bills. "+
 				"The default is 40s", u.Timeout, Duration(longestPartner))
 			c.addWarning(text, "upstreams", u.Name, "timeout")
 		}
@@ -133,9 +135,10 @@ func (c *Config) warnAboutCodes() {
 				strings.Join(words, ", ")))
 		}
 		if list := codes[u.Form]; len(list) > 0 {
-			warn(fmt.Sprintf("the code %s of %s has no pair: partners in the other form get it as it is, and do not know "+
-				"it. If the backend uses it, add a pair, such as codes: [{v2: BILL_003, legacy: \"9980\"}]; if not, list it "+
-				"without a meaning: catalogue: [{code: \"9980\", form: legacy}]",
+			warn(fmt.Sprintf("the code %s of %s has no pair: "+
+				"partners in the other form get it as it is, and do not know it. "+
+				"If the backend uses it, add a pair, such as codes: [{v2: BILL_003, legacy: \"9980\"}]; "+
+				"if not, list it without a meaning: catalogue: [{code: \"9980\", form: legacy}]",
 				strings.Join(list, ", "), u.Form))
 		}
 	}

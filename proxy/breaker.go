@@ -53,7 +53,11 @@ var stateValues = map[circuitbreaker.State]float64{
 }
 
 func newBreaker(upstream string, m *metrics, log *slog.Logger) *breaker {
-	b := &breaker{upstream: upstream, log: log, state: m.breakerState.WithLabelValues(upstream), changes: map[circuitbreaker.State]prometheus.Counter{}}
+	b := &breaker{
+		upstream: upstream, log: log,
+		state:   m.breakerState.WithLabelValues(upstream),
+		changes: map[circuitbreaker.State]prometheus.Counter{},
+	}
 	b.state.Set(0)
 	for state, label := range breakerStates {
 		b.changes[state] = m.breakerChanges.WithLabelValues(upstream, label)
@@ -82,7 +86,8 @@ func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
 	b.state.Set(stateValues[b.circuit.State()]) // not that of e: calls can report their changes in another order
 	switch e.NewState {
 	case circuitbreaker.OpenState:
-		b.log.Warn("the breaker of an upstream is open: many of its last calls failed, and it is not called", "upstream", b.upstream, "pause", breakerPause.String())
+		b.log.Warn("the breaker of an upstream is open: many of its last calls failed, and it is not called",
+			"upstream", b.upstream, "pause", breakerPause.String())
 	case circuitbreaker.HalfOpenState:
 		b.log.Info("the breaker of an upstream is half-open: one call is let through", "upstream", b.upstream)
 	case circuitbreaker.ClosedState:

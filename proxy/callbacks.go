@@ -105,7 +105,8 @@ func (x *exchange) keepRows() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
-	x.storeError("the callback address of a call without an effect cannot be removed", x.gateway.relay.Unbind(ctx, x.sent.address))
+	err := x.gateway.relay.Unbind(ctx, x.sent.address)
+	x.storeError("the callback address of a call without an effect cannot be removed", err)
 }
 
 // AnswerCallback has the relay answer a callback of an upstream. Like every answer it has an X-Request-Id, and a

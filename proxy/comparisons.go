@@ -15,10 +15,10 @@ func (x *exchange) compare() {
 	c, first, second := x.state.config, x.to.target, x.route.targets[x.to.route.Compare]
 	otherRequest, err := x.requestFor(second, request)
 	other := x.fetcher(second, otherRequest)
-	backend := map[string]evidence.Backend{c.Rollout.Old: evidence.Old, c.Rollout.New: evidence.New}[first.upstream.config.Name]
+	backends := map[string]evidence.Backend{c.Rollout.Old: evidence.Old, c.Rollout.New: evidence.New}
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
-		ID: x.id, At: x.start, Partner: x.in.call.Partner, Operation: x.route.operation, Backend: backend,
-		First: x.answerOf(first),
+		ID: x.id, At: x.start, Partner: x.in.call.Partner, Operation: x.route.operation,
+		Backend: backends[first.upstream.config.Name], First: x.answerOf(first),
 		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			if err != nil {
 				return evidence.Answer{}, err
@@ -65,8 +65,8 @@ func (x *exchange) paidBill() {
 		return
 	}
 	x.gateway.rollout.Shadow().CheckPaid(evidence.Checked{
-		ID: x.id, At: x.start, Partner: call.Partner, Read: x.state.readOperation, Asked: evidence.Created{Bill: call.Bill},
-		Show: x.fetcher(target, request),
+		ID: x.id, At: x.start, Partner: call.Partner, Read: x.state.readOperation,
+		Asked: evidence.Created{Bill: call.Bill}, Show: x.fetcher(target, request),
 	}, x.answerOf(target))
 }
 
@@ -90,6 +90,8 @@ func (x *exchange) fetcher(t *routeTarget, request []byte) func(context.Context,
 		if err != nil {
 			return evidence.Answer{}, err
 		}
-		return evidence.Answer{Form: t.upstream.config.Form, Request: request, Status: reply.Status, Body: r.reply.Bytes()}, nil
+		return evidence.Answer{
+			Form: t.upstream.config.Form, Request: request, Status: reply.Status, Body: r.reply.Bytes(),
+		}, nil
 	}
 }

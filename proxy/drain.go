@@ -100,7 +100,8 @@ func (b *drainableBody) setRateDeadline() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.deadlineSet {
-		_ = b.connection.SetReadDeadline(b.began.Add(min(b.within, minRateAfter+time.Duration(b.read)*(time.Second/minRate))))
+		within := min(b.within, minRateAfter+time.Duration(b.read)*(time.Second/minRate))
+		_ = b.connection.SetReadDeadline(b.began.Add(within))
 	}
 }
 

@@ -260,7 +260,8 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 	r := &upstreamRequest{
 		head: target.head, path: target.path, id: x.id, span: x.span, body: request,
 		partner: x.call.Value(billing.Partner), noPartnerLimit: x.route.anonymous,
-		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil, reply: bufferPool.Get().(*bytes.Buffer), limit: int64(x.state.config.Limits.Reply),
+		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
+		reply: bufferPool.Get().(*bytes.Buffer), limit: int64(x.state.config.Limits.Reply),
 	}
 	post := target.post
 	if x.route.passThrough {
@@ -355,7 +356,8 @@ func (x *exchange) notSent() error {
 	if x.route.targets == nil {
 		reason = "too late"
 	}
-	return notSent.because(reason).with("it could not be sent within " + x.state.sendWithin.String() + ", nothing was sent")
+	text := "it could not be sent within " + x.state.sendWithin.String() + ", nothing was sent"
+	return notSent.because(reason).with(text)
 }
 
 // bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.

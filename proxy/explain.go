@@ -31,7 +31,8 @@ func (x *exchange) explainUnknownOutcome() (string, *rollout.ReadResult) {
 	}
 	count := func(label string) { x.gateway.metrics.unknownOutcomes.WithLabelValues(operation.Name, label).Inc() }
 	identity := billing.IdentityOf(x.call)
-	if identity.Partner == "" || identity.Bill == "" || timeout == 0 || x.state.readOperation == nil || !operation.Explain {
+	if !operation.Explain || timeout == 0 || x.state.readOperation == nil ||
+		identity.Partner == "" || identity.Bill == "" {
 		count(notRead)
 		return "", nil
 	}
@@ -40,7 +41,9 @@ func (x *exchange) explainUnknownOutcome() (string, *rollout.ReadResult) {
 	defer cancel()
 	found, reply := x.state.readBill(ctx, x.probe(x.span, identity), x.to.target.upstream.config.Name)
 	count(explanationLabels[found])
-	shown := &rollout.ReadResult{Result: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount}
+	shown := &rollout.ReadResult{
+		Result: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount,
+	}
 	switch {
 	case found == rollout.Present:
 		if reply.amount != "" && len(reply.amount) <= 20 && strings.Trim(reply.amount, "0123456789") == "" {
@@ -111,7 +114,8 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
 		}
 	}
-	return found, probeReply{status: reply.Status, code: table.Code(call.Code(), form, table.Forms()[0]), body: translated}
+	code := table.Code(call.Code(), form, table.Forms()[0])
+	return found, probeReply{status: reply.Status, code: code, body: translated}
 }
 
 // probeResults are the results of probes by what the reply says; the others are Unclear. A refusal of the caller

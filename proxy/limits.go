@@ -84,7 +84,9 @@ type partnerCalls struct {
 
 // enter counts a call of a partner at a time. If the partner is over a limit, it returns the refusal; else the
 // caller must call leave at the end of the call.
-func (p *partnerLimits) enter(key string, limit config.PartnerLimit, now time.Time) (calls *partnerCalls, over *refusal) {
+func (p *partnerLimits) enter(
+	key string, limit config.PartnerLimit, now time.Time,
+) (calls *partnerCalls, over *refusal) {
 	if limit.InFlight == 0 && limit.Rate == 0 {
 		return nil, nil
 	}
@@ -133,7 +135,8 @@ func (c *partnerCalls) allow(limit config.PartnerLimit, now time.Time) (wait tim
 		c.rate = nil
 		return 0
 	}
-	if c.rate == nil || c.rate.Limit() != rate.Limit(limit.Rate) || c.rate.Burst() != limit.Burst { // new, or a reload has changed it
+	if c.rate == nil || c.rate.Limit() != rate.Limit(limit.Rate) || c.rate.Burst() != limit.Burst {
+		// The partner is new, or a reload has changed its limit.
 		c.rate = rate.NewLimiter(rate.Limit(limit.Rate), limit.Burst)
 	}
 	if c.rate.AllowN(now, 1) {

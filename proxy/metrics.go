@@ -60,31 +60,36 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return v
 	}
 	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "billbridge_" + name, Help: help, Buckets: seconds}, labels)
+		opts := prometheus.HistogramOpts{Name: "billbridge_" + name, Help: help, Buckets: seconds}
+		v := prometheus.NewHistogramVec(opts, labels)
 		m.all = append(m.all, v)
 		return v
 	}
 	m.requests = counter("requests_total", "Answered requests of partners, by code and HTTP status of the answer.",
 		"operation", "client", "upstream", "code", "status")
-	m.requestDuration = histogram("request_duration_seconds", "Time from the header of a request to the end of its answer.",
-		"operation", "client", "upstream")
+	m.requestDuration = histogram("request_duration_seconds",
+		"Time from the header of a request to the end of its answer.", "operation", "client", "upstream")
 	m.upstreamDuration = histogram("upstream_duration_seconds",
 		"Time from the connection to an upstream to the last byte of its reply.", "operation", "upstream")
 	m.dropped = counter("fields_dropped_total", "Fields that were dropped because the target form does not have them.",
 		"operation", "message", "client", "field")
-	m.mismatches = counter("reply_mismatches_total", "Reply fields that were missing or did not have their documented type.",
-		"operation", "upstream", "field")
+	m.mismatches = counter("reply_mismatches_total",
+		"Reply fields that were missing or did not have their documented type.", "operation", "upstream", "field")
 	m.unpaired = counter("unpaired_codes_total",
-		"Replies with a code that clients of the other form do not know: without a pair, and not in the catalogue.", "upstream", "code")
+		"Replies with a code that clients of the other form do not know: without a pair, and not in the catalogue.",
+		"upstream", "code")
 	m.inFlight = gauge("requests_in_flight", "Calls to an upstream that have no reply yet.", "upstream")
 	m.waiting = gauge("upstream_waiting", "Calls that are waiting for a connection to an upstream.", "upstream")
 	m.waitTime = histogram("upstream_wait_seconds",
 		"Time that a call waited for a connection to an upstream, including the time to open it.", "upstream")
-	m.upstreamErrors = counter("upstream_errors_total", "Calls without a valid reply from an upstream.", "upstream", "reason")
-	m.limited = counter("requests_limited_total", "Requests that were refused because a limit of the config was reached.", "limit")
-	m.breakerState = gauge("upstream_breaker_state", "State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.", "upstream")
-	m.breakerChanges = counter("upstream_breaker_changes_total", "Changes of the breaker of an upstream, by the new state.",
-		"upstream", "state")
+	m.upstreamErrors = counter("upstream_errors_total",
+		"Calls without a valid reply from an upstream.", "upstream", "reason")
+	m.limited = counter("requests_limited_total",
+		"Requests that were refused because a limit of the config was reached.", "limit")
+	m.breakerState = gauge("upstream_breaker_state",
+		"State of the breaker of an upstream: 0 closed, 1 half-open, 2 open.", "upstream")
+	m.breakerChanges = counter("upstream_breaker_changes_total",
+		"Changes of the breaker of an upstream, by the new state.", "upstream", "state")
 	m.unknownOutcomes = counter("unknown_outcomes_total",
 		"Writes of bills with an unknown outcome, by the result of the read that followed.", "operation", "shown")
 	m.held = gauge("body_bytes", "Bytes of limits.memory that bodies of requests use.").WithLabelValues()

@@ -29,7 +29,9 @@ func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
 		return
 	}
 	identity := billing.IdentityOf(call)
-	first := rollout.Credentials{Partner: id, Key: identity.Partner, Member: identity.Member, Merchant: identity.Merchant}
+	first := rollout.Credentials{
+		Partner: id, Key: identity.Partner, Member: identity.Member, Merchant: identity.Merchant,
+	}
 	if _, known := p.byHash.LoadOrStore(id, first); !known {
 		p.count.Add(1)
 	}
@@ -63,7 +65,7 @@ func (g *Gateway) ReadBill(
 		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
 		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill},
 	}, upstream)
-	result.Result, result.State, result.Amount, result.Code = rollout.ResultTexts[found], reply.state, reply.amount, reply.code
-	result.Ended = billing.Final(reply.means)
+	result.Result, result.Code = rollout.ResultTexts[found], reply.code
+	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(reply.means)
 	return result, asker
 }

@@ -112,7 +112,9 @@ func (x *exchange) withhold(says billing.Says) error {
 	case says == billing.Done:
 		return nil
 	case route.OnlyIfFound:
-		return &rollout.Refused{Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it"}
+		return &rollout.Refused{
+			Reason: "unclear", Why: "the backend has not found the bill, and the other one may own it",
+		}
 	case route.Deniable && x.call.Means(translate.NotFound):
 		// The code alone counts here: the caller may take it for an answer whatever the status is.
 		return x.recordDenied()
@@ -152,7 +154,8 @@ const notRead = "not asked"
 
 // explanationLabels are the metric's labels for the result of a read after a write without a reply.
 var explanationLabels = map[rollout.ProbeResult]string{
-	rollout.Unclear: "unclear", rollout.Absent: "not visible yet", rollout.Present: "visible", rollout.Refusing: "unclear",
+	rollout.Unclear: "unclear", rollout.Refusing: "unclear",
+	rollout.Absent: "not visible yet", rollout.Present: "visible",
 }
 
 // complete records in the ledger how a call ended.

@@ -217,7 +217,9 @@ func Routes(c *config.Config) []Route {
 	}
 	for _, path := range c.Route.Pass {
 		form := c.Table.FormOf(path)
-		list = append(list, Route{Path: c.BasePath + path, Operation: passOperation, Client: form, Upstream: c.UpstreamOfForm(form)})
+		list = append(list, Route{
+			Path: c.BasePath + path, Operation: passOperation, Client: form, Upstream: c.UpstreamOfForm(form),
+		})
 	}
 	return list
 }

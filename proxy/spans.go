@@ -11,8 +11,8 @@ import (
 
 // spanMethods are the methods that a span shows. Others are shown as _OTHER, as in the conventions of OpenTelemetry.
 var spanMethods = map[string]bool{
-	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true, http.MethodDelete: true,
-	http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
+	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
+	http.MethodDelete: true, http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
 }
 
 // endSpan sets the attributes of the span of a call and ends it. No attribute is a value that a caller can choose

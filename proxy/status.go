@@ -26,7 +26,9 @@ func (g *Gateway) Upstreams() []UpstreamStatus {
 	for i := range list {
 		u := &s.config.Upstreams[i]
 		b := s.upstreams[u.Name].breaker
-		list[i] = UpstreamStatus{Upstream: u, Breaker: breakerStates[b.circuit.State()], Unpaired: s.upstreams[u.Name].unpaired.codes()}
+		list[i] = UpstreamStatus{
+			Upstream: u, Breaker: breakerStates[b.circuit.State()], Unpaired: s.upstreams[u.Name].unpaired.codes(),
+		}
 		if !b.circuit.IsClosed() {
 			list[i].Opened = b.opened.Load()
 		}

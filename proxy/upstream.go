@@ -76,7 +76,8 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 		// reach the upstream. So the hop-by-hop headers of RFC 9110 7.6.1 need no removal. The pool does not
 		// decompress: readReply does, and applies the limit to the decompressed bytes.
 		fixed: []byte(" HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: " + userAgent +
-			"\r\nContent-Type: application/json\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: "),
+			"\r\nContent-Type: application/json\r\nAccept: application/json" +
+			"\r\nAccept-Encoding: identity\r\nX-Request-Id: "),
 	}
 	u.attempt = u.try
 	return u
@@ -120,7 +121,8 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	permit, ok := u.breaker.enter(partner, r.write)
 	if !ok {
 		return httpconn.Reply{}, u.count(&callError{
-			reason: "open", text: "many of the last calls to the upstream failed, so it is not called now", after: u.breaker.pause(),
+			reason: "open", text: "many of the last calls to the upstream failed, so it is not called now",
+			after: u.breaker.pause(),
 		})
 	}
 	failure := &callError{reason: "reset", sent: true} // if send panics
@@ -310,7 +312,9 @@ func roundTrip(conn *httpconn.Conn, r *upstreamRequest) (reply httpconn.Reply, e
 	// 3xx is never followed. The answer to a 205 has no body, and a status from 600 has no meaning to callers and to
 	// other proxies.
 	if s := reply.Status; s < 200 || s >= 300 && s < 400 || s == http.StatusResetContent || s > 599 {
-		return httpconn.Reply{}, &callError{reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not passed on", s)}
+		return httpconn.Reply{}, &callError{
+			reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not passed on", s),
+		}
 	}
 	err = readReply(&reply, r.reply, r.limit)
 	read = err == nil
@@ -395,7 +399,8 @@ func (u *upstream) noAnswer(status int, err error) *callError {
 	}
 	var cause *translate.UnusableReply
 	if errors.As(err, &cause) {
-		failure.detail, failure.text = cause.Reason, fmt.Sprintf("the upstream's reply (HTTP %d) is invalid: %s", status, cause.Reason)
+		failure.detail = cause.Reason
+		failure.text = fmt.Sprintf("the upstream's reply (HTTP %d) is invalid: %s", status, cause.Reason)
 	}
 	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, failure.reason).Inc()
 	return failure

@@ -75,7 +75,8 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "":
 		return usageError("--admin must be a URL such as http://127.0.0.1:9090, but is " + withoutSecrets(a.Admin))
 	case base.User != nil:
-		return usageError("--admin must be a URL without user and password, but is " + withoutSecrets(a.Admin) + ": give the token with --token")
+		return usageError("--admin must be a URL without user and password, but is " + withoutSecrets(a.Admin) +
+			": give the token with --token")
 	}
 	client, err := a.client()
 	if err != nil {
@@ -86,7 +87,8 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 	if len(q) > 0 {
 		path += "?" + q.Encode()
 	}
-	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.Admin, "/")+path, bytes.NewReader(body))
+	address := strings.TrimSuffix(a.Admin, "/") + path
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -107,7 +109,8 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 		text = bytes.TrimSpace(text)
 		if response.StatusCode == http.StatusBadRequest &&
 			bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
-			return fmt.Errorf("the admin listener at %s uses TLS (admin.tls in its config): give an https URL with --admin", a.Admin)
+			return fmt.Errorf("the admin listener at %s uses TLS (admin.tls in its config): "+
+				"give an https URL with --admin", a.Admin)
 		}
 		refused := operate.Error{Text: string(text)}
 		if strings.HasPrefix(response.Header.Get("Content-Type"), "application/json") {
@@ -117,7 +120,8 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 		}
 		if len(refused.Reasons) > 0 {
 			kinds := rollout.JoinKinds(rollout.KindsOf(refused.Reasons))
-			refused.Text += " To change it anyway, add --force " + kinds + ". Reasons:" + string(reasonLines(refused.Reasons))
+			refused.Text += " To change it anyway, add --force " + kinds + ". Reasons:" +
+				string(reasonLines(refused.Reasons))
 		}
 		return &adminError{response.StatusCode, refused.Text}
 	}

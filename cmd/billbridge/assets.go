@@ -28,8 +28,14 @@ func embedded(file string) func() ([]byte, error) {
 // assets are all assets, in the order of the list.
 var assets = []asset{
 	{"service", "billbridge.service", "systemd: service unit", embedded("billbridge.service")},
-	{"socket", "billbridge.socket", "systemd: socket unit; the port for partners stays open during a restart", embedded("billbridge.socket")},
-	{"compose", "compose.yaml", "Compose: two gateways, PostgreSQL, two sandboxes, Prometheus", embedded("compose.yaml")},
+	{
+		"socket", "billbridge.socket", "systemd: socket unit; the port for partners stays open during a restart",
+		embedded("billbridge.socket"),
+	},
+	{
+		"compose", "compose.yaml", "Compose: two gateways, PostgreSQL, two sandboxes, Prometheus",
+		embedded("compose.yaml"),
+	},
 	{"kubernetes", "kubernetes.yaml", "Kubernetes: manifests for two gateways", embedded("kubernetes.yaml")},
 	{"patroni", "patroni.yaml", "Patroni: a node of a highly available PostgreSQL", embedded("patroni.yaml")},
 	{"haproxy", "haproxy.cfg", "HAProxy: the address of the primary of that PostgreSQL", embedded("haproxy.cfg")},
@@ -64,7 +70,8 @@ func (c *assetsCommand) Run(s system) error {
 	}
 	i := slices.IndexFunc(assets, func(a asset) bool { return a.name == c.Name || a.file == c.Name })
 	if i < 0 {
-		return usageError(fmt.Sprintf("there is no asset %q: use one of %s", c.Name, strings.Join(c.arguments()[1:], ", ")))
+		names := strings.Join(c.arguments()[1:], ", ")
+		return usageError(fmt.Sprintf("there is no asset %q: use one of %s", c.Name, names))
 	}
 	text, err := assets[i].text()
 	if err != nil {

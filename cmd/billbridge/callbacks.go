@@ -226,7 +226,8 @@ func (c *callbackAssign) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	err = c.send(ctx, http.MethodPost, "/callbacks/"+string(c.Like)+"/assign", nil, operate.LostAddress{Lost: c.Lost, URL: c.URL}, by)
+	lost := operate.LostAddress{Lost: c.Lost, URL: c.URL}
+	err = c.send(ctx, http.MethodPost, "/callbacks/"+string(c.Like)+"/assign", nil, lost, by)
 	if err == nil {
 		printf(s.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
 	}

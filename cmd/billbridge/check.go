@@ -66,7 +66,8 @@ func probeStore(ctx context.Context, c *config.Config, s system) error {
 		return translate.Problems{at}
 	}
 	if c.Store.Failover == config.Lossless && !strings.HasPrefix(url, "sqlite:") {
-		if synchronous, err := store.SynchronousAt(ctx, url); err == nil && !synchronous { // no mistake for some seconds after a fail-over
+		if synchronous, err := store.SynchronousAt(ctx, url); err == nil && !synchronous {
+			// Only a warning: for some seconds after a fail-over this is no mistake.
 			at.Text = "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now: " +
 				"set synchronous_standby_names, and synchronous_commit to on or remote_apply"
 			printf(s.err, "%s\n", at)
@@ -94,7 +95,8 @@ func postgresServers(c *config.Config, s system) (servers, filled string) {
 
 func loadOrBuiltIn(path string, s system) (*config.Config, error) {
 	if path == "" {
-		return config.Parse(translate.File{Name: "built-in", Data: []byte(builtInConfig("http://127.0.0.1:8081"))}, s.env)
+		text := builtInConfig("http://127.0.0.1:8081")
+		return config.Parse(translate.File{Name: "built-in", Data: []byte(text)}, s.env)
 	}
 	return config.Load(path, s.env)
 }
@@ -113,12 +115,12 @@ type codes struct{ Kind, Codes string }
 // endingCodes returns the codes by which an upstream ends a write for certain.
 func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
 	found := map[string][]string{"done": {cmp.Or(u.Success, t.SuccessCode(u.Form))}}
+	kinds := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}
 	for _, m := range t.Meanings() {
 		if m.Form != "" && m.Form != u.Form || m.Means == translate.Unavailable {
 			continue
 		}
-		kind := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}[m.Means]
-		kind = cmp.Or(kind, "refused")
+		kind := cmp.Or(kinds[m.Means], "refused")
 		if own := t.Code(m.Code, t.Forms()[0], u.Form); !slices.Contains(found[kind], own) {
 			found[kind] = append(found[kind], own)
 		}

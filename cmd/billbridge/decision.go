@@ -100,8 +100,8 @@ var hints = map[rollout.ReasonKind]string{
 func reasonLines(reasons []rollout.BlockingReason) (text lines) {
 	for i, reason := range reasons {
 		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text), reason.Kind))
-		last := !slices.ContainsFunc(reasons[i+1:], func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind })
-		if hint := hints[reason.Kind]; hint != "" && last {
+		sameKind := func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind }
+		if hint := hints[reason.Kind]; hint != "" && !slices.ContainsFunc(reasons[i+1:], sameKind) {
 			text += "\n    " + lines(hint)
 		}
 	}

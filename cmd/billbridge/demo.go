@@ -39,7 +39,9 @@ partners:
 `
 
 // demoSchedule is the time before each attempt to deliver a callback.
-var demoSchedule = []config.DurationOrZero{0, config.DurationOrZero(time.Second), config.DurationOrZero(2 * time.Second)}
+var demoSchedule = []config.DurationOrZero{
+	0, config.DurationOrZero(time.Second), config.DurationOrZero(2 * time.Second),
+}
 
 // startDemo starts the backends and the receiver of the demo.
 func (t *trial) startDemo() error {
@@ -123,6 +125,13 @@ const demoOverlay = `operations:
       - v2: apprPayType
         legacy: appr_pay_type
         as: digits
-        values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}, {v2: 2, legacy: KEYIN}, {v2: 3, legacy: OFFLINE_CARD}, {v2: 4, legacy: OFFLINE_CASH}]
-      - {v2: apprCashTrader, legacy: appr_cash_trader, values: [{v2: "", legacy: ""}, {v2: PERSONAL, legacy: "0"}, {v2: BUSINESS, legacy: "1"}]}
+        values:
+          - {v2: 0, legacy: SIMPLE_PAY}
+          - {v2: 1, legacy: CARD_VAN}
+          - {v2: 2, legacy: KEYIN}
+          - {v2: 3, legacy: OFFLINE_CARD}
+          - {v2: 4, legacy: OFFLINE_CASH}
+      - v2: apprCashTrader
+        legacy: appr_cash_trader
+        values: [{v2: "", legacy: ""}, {v2: PERSONAL, legacy: "0"}, {v2: BUSINESS, legacy: "1"}]
 `

@@ -54,7 +54,10 @@ var demoPlans = [][]string{
 
 func newDemoTraffic(d *trial, gateway string) *demoTraffic {
 	return &demoTraffic{
-		trial: d, gateway: gateway, client: &http.Client{Timeout: 20 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone()},
+		trial: d, gateway: gateway,
+		client: &http.Client{
+			Timeout: 20 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone(),
+		},
 		rnd: rand.New(rand.NewPCG(1, 1)), bills: make([][]*demoBill, len(d.partners)),
 	}
 }
@@ -197,8 +200,9 @@ func (b *demoBill) request(operation, key, callback string) map[string]any {
 	switch operation {
 	case "create":
 		bill = map[string]any{
-			"billId": b.id, "sendType": "TALK", "productName": "11월 수강료", "memberName": "김하늘", "phone": demoPhone, "price": b.price,
-			"expireDt": inAMonth(), "hash": hash(demoPhone), "callbackUrl": callback,
+			"billId": b.id, "sendType": "TALK", "price": b.price, "expireDt": inAMonth(),
+			"productName": "11월 수강료", "memberName": "김하늘", "phone": demoPhone,
+			"hash": hash(demoPhone), "callbackUrl": callback,
 		}
 		if b.tax {
 			bill["tax"] = strconv.Itoa(b.price / 11)
@@ -213,7 +217,8 @@ func (b *demoBill) request(operation, key, callback string) map[string]any {
 func (t *demoTraffic) post(ctx context.Context, n int, operation string, call map[string]any) error {
 	body, err := json.Marshal(call)
 	form, o := translate.Form("v2"), t.table.Operation(operation)
-	if translation := o.Translation(form, "legacy"); err == nil && t.partners[n].form == "legacy" && translation != nil {
+	translation := o.Translation(form, "legacy")
+	if err == nil && t.partners[n].form == "legacy" && translation != nil {
 		form = "legacy"
 		body, err = translation.Start().Request(nil, body)
 	}

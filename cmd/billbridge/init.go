@@ -48,19 +48,36 @@ type question struct {
 // not use.
 func (c *initCommand) questions() (asked []question, unused []question) {
 	forms := []string{"v2", "legacy"}
+	passThrough, migration := []string{"pass-through"}, []string{"migration"}
 	withStore := []string{"callbacks", "migration"}
 	for _, q := range []struct {
 		question
 		cases []string // nil for all
 	}{
-		{question{"--old", &c.Old, "URL of the old backend", "https://legacy.example.com", "", nil}, []string{"migration"}},
+		{question{"--old", &c.Old, "URL of the old backend", "https://legacy.example.com", "", nil}, migration},
 		{question{"--new", &c.New, "URL of the backend", "https://v2.example.com/partner", "", nil}, nil},
-		{question{"--form", &c.Form, "Form of the backend, v2 or legacy", "legacy", "v2", forms}, []string{"pass-through"}},
-		{question{"--public-url", &c.PublicURL, "URL at which backends reach this gateway", "https://bridge.example.com", "", nil}, withStore},
-		{question{"--store", &c.Store, "Store for callbacks and bill ownership", "${env:BILLBRIDGE_STORE_URL}", "sqlite:billbridge.db", nil}, withStore},
-		{question{"--used-code", &c.UsedCode, "Code of the old backend if a bill id is used", "9800", usedCode, nil}, []string{"migration"}},
-		{question{"--no-bill-code", &c.NoBill, "Code of the old backend if there is no such bill", "9980", noBillCode, nil}, []string{"migration"}},
-		{question{"--pay-types", &c.PayTypes, "Words in appr_pay_type of the old backend, with the numbers of the new one", "SIMPLE_PAY=0,CARD_VAN=1", "none", nil}, []string{"migration"}},
+		{question{"--form", &c.Form, "Form of the backend, v2 or legacy", "legacy", "v2", forms}, passThrough},
+		{question{
+			"--public-url", &c.PublicURL, "URL at which backends reach this gateway",
+			"https://bridge.example.com", "", nil,
+		}, withStore},
+		{question{
+			"--store", &c.Store, "Store for callbacks and bill ownership",
+			"${env:BILLBRIDGE_STORE_URL}", "sqlite:billbridge.db", nil,
+		}, withStore},
+		{question{
+			"--used-code", &c.UsedCode, "Code of the old backend if a bill id is used",
+			"9800", usedCode, nil,
+		}, migration},
+		{question{
+			"--no-bill-code", &c.NoBill, "Code of the old backend if there is no such bill",
+			"9980", noBillCode, nil,
+		}, migration},
+		{question{
+			"--pay-types", &c.PayTypes,
+			"Words in appr_pay_type of the old backend, with the numbers of the new one",
+			"SIMPLE_PAY=0,CARD_VAN=1", "none", nil,
+		}, migration},
 		{question{"--listen", &c.Listen, "Address and port for partners", "0.0.0.0:8080", "127.0.0.1:8080", nil}, nil},
 	} {
 		if q.flag == "--new" && c.Case == "migration" {
@@ -81,7 +98,10 @@ const usedCode, noBillCode = "BILL_001", "BILL_003"
 // overlay returns the overlay for what the old backend answers, or nil if that is what the interface document says.
 func (c *initCommand) overlay() ([]byte, error) {
 	var pairs, values []string
-	for _, p := range []struct{ v2, legacy, says string }{{usedCode, c.UsedCode, "the bill id is used"}, {noBillCode, c.NoBill, "there is no such bill"}} {
+	for _, p := range []struct{ v2, legacy, says string }{
+		{usedCode, c.UsedCode, "the bill id is used"},
+		{noBillCode, c.NoBill, "there is no such bill"},
+	} {
 		if p.legacy != "" && p.legacy != p.v2 {
 			pairs = append(pairs, fmt.Sprintf("  - {v2: %s, legacy: %q} # %s\n", p.v2, p.legacy, p.says))
 		}
@@ -104,7 +124,8 @@ func (c *initCommand) overlay() ([]byte, error) {
 		text += "codes:\n" + strings.Join(pairs, "")
 	}
 	if len(values) > 0 {
-		text += "operations:\n  bill.read:\n    reply:\n      - {v2: apprPayType, legacy: appr_pay_type, values: [" + strings.Join(values, ", ") + "]}\n"
+		text += "operations:\n  bill.read:\n    reply:\n" +
+			"      - {v2: apprPayType, legacy: appr_pay_type, values: [" + strings.Join(values, ", ") + "]}\n"
 	}
 	_, err := translate.Compile(32, billing.Table(), translate.File{Name: c.overlayFile(), Data: []byte(text)})
 	return []byte(text), err
@@ -124,7 +145,11 @@ func (c *initCommand) Run(ctx context.Context, s system) error {
 		return err
 	}
 	d := &dialog{ctx: ctx, s: s, answers: bufio.NewReader(s.in)}
-	kind := question{"--case", &c.Case, "Case: pass-through, translate, callbacks or migration", "migration", "translate", []string{"pass-through", "translate", "callbacks", "migration"}}
+	kind := question{
+		"--case", &c.Case, "Case: pass-through, translate, callbacks or migration",
+		"migration", "translate",
+		[]string{"pass-through", "translate", "callbacks", "migration"},
+	}
 	if c.Case == "" && s.dialog {
 		printf(s.err, "%s", lines(initCases))
 		if err := d.ask(kind, func() error { return nil }); err != nil {
@@ -239,7 +264,8 @@ func (d *dialog) ask(q question, check func() error) error {
 var initTemplate string
 
 // plainYAML matches texts that need no quotes in YAML.
-var plainYAML = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./:@+-]*[A-Za-z0-9_/]$|^[0-9.]+:[0-9]+$|^\$\{[A-Za-z0-9_./:-]+\}$`)
+var plainYAML = regexp.MustCompile(
+	`^[A-Za-z][A-Za-z0-9_./:@+-]*[A-Za-z0-9_/]$|^[0-9.]+:[0-9]+$|^\$\{[A-Za-z0-9_./:-]+\}$`)
 
 // text returns the config, and with named with the name of the overlay if there is one. A valid value stands for each
 // value that was not given yet.
@@ -292,7 +318,8 @@ func (c *initCommand) check(s system) error {
 	case err != nil:
 		return err
 	case overlay != nil && c.Output == "-":
-		return errors.New("codes and pay types are written to a second file beside the config: name a file with --output")
+		return errors.New("codes and pay types are written to a second file beside the config: " +
+			"name a file with --output")
 	}
 	text, err := c.text(false)
 	if err != nil {
@@ -342,16 +369,18 @@ func (c *initCommand) write(s system) error {
 	if err := createFile(c.Output, text); err != nil {
 		return err
 	}
-	printf(s.out, "%s was written. Next:\n\n  billbridge check --config %s\n  billbridge serve --config %s\n", c.Output, c.Output, c.Output)
+	printf(s.out, "%s was written. Next:\n\n  billbridge check --config %s\n  billbridge serve --config %s\n",
+		c.Output, c.Output, c.Output)
 	if c.Case == "migration" {
 		printf(s.out, "%s", lines(afterMigration))
 	}
-	printf(s.out, "\nFor an editor that completes keys and shows mistakes:\n\n  billbridge assets schema > %s\n", filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json"))
+	printf(s.out, "\nFor an editor that completes keys and shows mistakes:\n\n  billbridge assets schema > %s\n",
+		filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json"))
 	return nil
 }
 
-const afterMigration = `  billbridge rollout begin    # once, while the gateway runs; otherwise new bills are refused during the settling period
-
+const afterMigration = "  billbridge rollout begin    # once, while the gateway runs; " +
+	"otherwise new bills are refused during the settling period\n" + `
 The legacy form has no URL bills: partners in v2 that ask the old backend for one are refused (failures.cannot_carry).
 `
 

@@ -29,7 +29,8 @@ func main() {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	s := system{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup, terminal: isTerminal(os.Stderr),
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup,
+		terminal:          isTerminal(os.Stderr),
 		dialog:            isTerminal(os.Stdin) && isTerminal(os.Stderr),
 		ignoreBrokenPipes: func() { signal.Ignore(syscall.SIGPIPE) },
 	}
@@ -55,7 +56,8 @@ func newLog(s system) *accesslog.Handler {
 type redactedLog struct{ log *slog.Logger }
 
 func (l *redactedLog) Write(text []byte) (int, error) {
-	l.log.Warn("net/http logged a message about a connection; the text is omitted because it may quote a reply", "bytes", len(text))
+	l.log.Warn("net/http logged a message about a connection; the text is omitted because it may quote a reply",
+		"bytes", len(text))
 	return len(text), nil
 }
 
@@ -105,7 +107,8 @@ type commands struct {
 	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version."`
 }
 
-const description = "billbridge is a reverse proxy between partners and billing backends that speak different forms of one interface.\n\n" +
+const description = "billbridge is a reverse proxy between partners and billing backends " +
+	"that speak different forms of one interface.\n\n" +
 	"Try it without a config:  billbridge serve"
 
 // parserOptions configure the parser and its help.

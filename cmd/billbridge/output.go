@@ -34,7 +34,8 @@ func printf(w io.Writer, format string, args ...any) {
 // printfErr is printf with its error.
 func printfErr(w io.Writer, format string, args ...any) error {
 	for i, arg := range args {
-		if kind := reflect.ValueOf(arg).Kind(); kind < reflect.Bool || kind > reflect.Float64 { // a number stays one, for %d
+		// A number stays one, for %d.
+		if kind := reflect.ValueOf(arg).Kind(); kind < reflect.Bool || kind > reflect.Float64 {
 			args[i] = cell(arg)
 		}
 	}

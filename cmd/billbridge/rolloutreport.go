@@ -25,8 +25,10 @@ func (c *rolloutReport) Run(ctx context.Context, s system) error {
 	if err := c.get(ctx, "/rollout/report", &r, partner); err != nil {
 		return err
 	}
-	write := map[string]func(io.Writer) error{"text": r.WriteText, "markdown": r.WriteMarkdown, "json": r.WriteJSON}[c.Format]
-	if err := write(s.out); err != nil {
+	write := map[string]func(io.Writer) error{
+		"text": r.WriteText, "markdown": r.WriteMarkdown, "json": r.WriteJSON,
+	}
+	if err := write[c.Format](s.out); err != nil {
 		return err
 	}
 	failed := 0

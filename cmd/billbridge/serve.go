@@ -151,8 +151,11 @@ func (c *serveCommand) applyFlags(checked *config.Config, err error) (*config.Co
 		checked.Listen = c.Listen
 	}
 	if c.Admin != "" {
-		if host, _, err := net.SplitHostPort(c.Admin); len(checked.Admin.AllTokens()) == 0 && (err != nil || !config.Loopback(host)) {
-			return nil, usageError(fmt.Sprintf("--admin %s is not loopback: set admin.token or admin.tokens in a config", c.Admin))
+		host, _, err := net.SplitHostPort(c.Admin)
+		loopback := err == nil && config.Loopback(host)
+		if !loopback && len(checked.Admin.AllTokens()) == 0 {
+			return nil, usageError(fmt.Sprintf(
+				"--admin %s is not loopback: set admin.token or admin.tokens in a config", c.Admin))
 		}
 		checked.Admin.Listen = c.Admin
 	}

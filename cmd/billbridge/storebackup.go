@@ -47,8 +47,9 @@ func (c *storeBackup) Run(ctx context.Context, s system) error {
 		return fmt.Errorf("the backup failed: %w", err)
 	}
 	c.record(ctx, s, &checked.Admin)
-	printf(s.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n", c.File, mebibytes(copied.Size),
-		copied.At.Local().Format(time.RFC3339Nano), copied.Bills, copied.Addresses, copied.Callbacks)
+	printf(s.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n",
+		c.File, mebibytes(copied.Size), copied.At.Local().Format(time.RFC3339Nano),
+		copied.Bills, copied.Addresses, copied.Callbacks)
 	if checked.Rollout != nil {
 		printf(s.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before "+
 			"partners call.\n")

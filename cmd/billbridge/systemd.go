@@ -66,7 +66,9 @@ func (m serviceManager) reload(s *server.Server) {
 // answerWatchdog reports WATCHDOG=1 after each health check that succeeds, three times per interval, until ctx ends.
 // If the checks fail for the whole interval, systemd ends the process and starts it again. After the end of serving
 // the checks do not count: the admin listener closes before the last work ends, and TimeoutStopSec bounds the stop.
-func (m serviceManager) answerWatchdog(ctx, serving context.Context, interval time.Duration, check func(context.Context) error) {
+func (m serviceManager) answerWatchdog(
+	ctx, serving context.Context, interval time.Duration, check func(context.Context) error,
+) {
 	pause := time.NewTicker(interval / 3)
 	defer pause.Stop()
 	for {
@@ -99,7 +101,8 @@ func healthCheck(address string, withTLS bool) func(context.Context) error {
 	}
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // the process calls itself, and the certificate is for another name
+		// The process calls itself, and the certificate is for another name.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
 	return func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/-/healthy", nil)

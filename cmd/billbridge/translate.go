@@ -94,7 +94,8 @@ func (c *translateCommand) translator() (translator, error) {
 		if callback != nil {
 			names = append(names, callback.Name())
 		}
-		return nil, usageError(fmt.Sprintf("--operation must be one of %s, but is %q", strings.Join(names, ", "), c.Operation))
+		return nil, usageError(fmt.Sprintf("--operation must be one of %s, but is %q",
+			strings.Join(names, ", "), c.Operation))
 	}
 	client, upstream := c.From, c.To
 	if c.Message == "reply" {
@@ -123,7 +124,8 @@ func (c *translateCommand) translator() (translator, error) {
 // callbackTranslator returns the translator for callbacks.
 func (c *translateCommand) callbackTranslator(callback *translate.Callback) (translator, error) {
 	if c.Message != "request" {
-		return nil, usageError(fmt.Sprintf("%s has no reply to translate: the table defines the answer of each form", c.Operation))
+		return nil, usageError(fmt.Sprintf("%s has no reply to translate: "+
+			"the table defines the answer of each form", c.Operation))
 	}
 	return func(_, doc []byte) ([]byte, translate.Report, string, error) {
 		out, notice, err := callback.Translate(nil, doc, c.From, c.To)
@@ -190,7 +192,9 @@ func readLine(in *bufio.Reader, line []byte) (read []byte, tooLong bool, err err
 }
 
 // translateDocument translates one document and prints its report. place precedes every line of the report.
-func (c *translateCommand) translateDocument(translator translator, request, doc []byte, place string, s system, out *bufio.Writer) error {
+func (c *translateCommand) translateDocument(
+	translator translator, request, doc []byte, place string, s system, out *bufio.Writer,
+) error {
 	result, report, note, err := translator(request, doc)
 	var refusal *translate.Refusal
 	var wrongRequest requestError

@@ -47,7 +47,8 @@ end
 function done(all, latency)
 	local e = all.errors
 	local failed = e.connect + e.read + e.write + e.status + e.timeout
-	io.write(string.format("measured: %%d %%d %%f %%d\n", failed, all.requests, all.requests / all.duration * 1e6, latency:percentile(99)))
+	local per_second = all.requests / all.duration * 1e6
+	io.write(string.format("measured: %%d %%d %%f %%d\n", failed, all.requests, per_second, latency:percentile(99)))
 end
 `
 
@@ -60,7 +61,8 @@ func (l *lab) post(s *subject, text string) (answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, 10*time.Second)
 	defer cancel()
 	body := strings.NewReplacer(idPlace, billID(l.calls), "BILL", s.bill).Replace(s.body)
-	request := get(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.process.at+s.path, strings.NewReader(body)))
+	address := "http://" + s.process.at + s.path
+	request := get(http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body)))
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

@@ -70,7 +70,8 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	flags.IntVar(&o.connections, "connections", 64, "`number` of connections that wrk opens")
 	flags.BoolVar(&o.ledger, "ledger", false,
 		"measure creates, with and without the ledger of a rollout, and callbacks, with SQLite and PostgreSQL")
-	flags.IntVar(&o.idle, "idle", 0, "measure memory: open this `number` of connections, make one call on each, and keep them open")
+	flags.IntVar(&o.idle, "idle", 0,
+		"measure memory: open this `number` of connections, make one call on each, and keep them open")
 	flags.IntVar(&o.halfSent, "half-sent", 0,
 		"measure memory: open this `number` of connections, and send half of a body of 1 MiB on each")
 	if err := flags.Parse(args); err != nil {
@@ -125,6 +126,7 @@ func (l *lab) measureCalls(o options, out io.Writer) {
 		subjects = l.reads()
 	}
 	m := l.measure(subjects, o)
-	fmt.Fprintf(out, "%s. %d connections. Medians (and ranges) of %d rounds of %d s.\n\n", machine(), o.connections, o.rounds, o.seconds)
+	fmt.Fprintf(out, "%s. %d connections. Medians (and ranges) of %d rounds of %d s.\n\n",
+		machine(), o.connections, o.rounds, o.seconds)
 	m.write(out, yardsticks)
 }

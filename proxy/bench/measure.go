@@ -42,11 +42,13 @@ func (l *lab) measure(subjects []*subject, o options) *measurements {
 		for i, s := range subjects {
 			switch {
 			case s.process == nil:
-			case round == 0: // The warm-up is short, and with 1,024 connections a slow machine would answer nothing in a second.
+			case round == 0:
+				// The warm-up is short, and with 1,024 connections a slow machine would answer nothing in a second.
 				l.once(s, 1, min(o.connections, 64))
 			default:
 				r := l.once(s, o.seconds, o.connections)
-				fmt.Fprintf(l.progress, "round %d %-42s %7.0f calls/s  p99 %.0f µs  %6.1f µs CPU/call\n", round, s.name, r.perSecond, r.p99, r.cpu)
+				fmt.Fprintf(l.progress, "round %d %-42s %7.0f calls/s  p99 %.0f µs  %6.1f µs CPU/call\n",
+					round, s.name, r.perSecond, r.p99, r.cpu)
 				m.samples[i] = append(m.samples[i], r)
 			}
 		}

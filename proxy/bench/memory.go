@@ -42,7 +42,8 @@ func (l *lab) measureIdle(n int, out io.Writer) {
 	for _, c := range open {
 		get(c.Read(make([]byte, 4096)))
 	}
-	fmt.Fprintf(out, "resident memory: %.0f MiB before, %.0f MiB with %d idle connections\n", before, gateway.memory("VmRSS"), n)
+	fmt.Fprintf(out, "resident memory: %.0f MiB before, %.0f MiB with %d idle connections\n",
+		before, gateway.memory("VmRSS"), n)
 	if n < 1000 {
 		return
 	}

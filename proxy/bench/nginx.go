@@ -47,7 +47,10 @@ func nginxPath() string {
 // nginx starts nginx. If it cannot be measured on this machine, p is nil, and missing says why.
 func (l *lab) nginx(lua bool) (p *process, missing string) {
 	program := nginxPath()
-	c := nginxConfig{Dir: filepath.Join(l.dir, fmt.Sprintf("nginx%d", len(l.started))), At: freeAddress(), Backend: l.backend, Keep: keptConnections}
+	c := nginxConfig{
+		Dir: filepath.Join(l.dir, fmt.Sprintf("nginx%d", len(l.started))),
+		At:  freeAddress(), Backend: l.backend, Keep: keptConnections,
+	}
 	switch {
 	case program == "":
 		return nil, "nginx is not installed (Debian: nginx-light)"

@@ -42,7 +42,8 @@ func newLab(ctx context.Context, progress io.Writer) *lab {
 	dir := get(os.MkdirTemp("", "billbridge-bench"))
 	l := &lab{dir: dir, billbridge: filepath.Join(dir, "billbridge"), progress: progress, bound: 1000}
 	l.ctx, l.cancel = context.WithCancel(ctx)
-	out, err := exec.CommandContext(l.ctx, "go", "build", "-o", l.billbridge, "billbridge/cmd/billbridge").CombinedOutput()
+	build := exec.CommandContext(l.ctx, "go", "build", "-o", l.billbridge, "billbridge/cmd/billbridge")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		l.stop()
 		must(fmt.Errorf("go build: %w\n%s", err, out))

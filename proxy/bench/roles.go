@@ -22,7 +22,8 @@ func role(args []string) error {
 		return http.ListenAndServe(args[1], &httputil.ReverseProxy{
 			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: args[2]}) },
 			Transport: transport,
-			ErrorLog:  log.New(io.Discard, "", 0), // wrk closes its connections in the middle of a call when its time is up
+			// wrk closes its connections in the middle of a call when its time is up.
+			ErrorLog: log.New(io.Discard, "", 0),
 		})
 	}
 	return fmt.Errorf("unknown role: %q", args)
@@ -30,16 +31,33 @@ func role(args []string) error {
 
 // Bodies of the interface, of the size of its examples.
 const (
-	v2Call     = `{"apiKey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"billId":"12345678901234567890"}}`
-	legacyCall = `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"12345678901234567890"}`
-	v2Answer   = `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"demo-partner-key","billId":"12345678901234567890","catId":"1234567890","apprPayType":0,"apprCardType":"신용","apprDt":20261121093015,"apprOriginDt":20261121093015,"apprPrice":"50000","apprIssuer":"신한카드","apprIssuerCd":"06","apprIssuerNum":"123456******1234","apprAcquirerCd":"06","apprAcquirerNm":"신한카드사","apprNum":"30012345","apprOriginNum":"30012345","apprResCd":"0000","apprMonthly":"00","apprState":"F","apprCashNum":"","apprCashTrader":"","apprCashIssuanceNumber":"","apprCardMerchantNum":"00951234567","dscTxNum":"20261121000001","cardType":"01","apprSign":"","udItem":null}}`
+	v2Call     = `{"apiKey":"demo-partner-key",` + demoMerchant + `,"bill":{"billId":"12345678901234567890"}}`
+	legacyCall = `{"apikey":"demo-partner-key",` + demoMerchant + `,"bill_id":"12345678901234567890"}`
+	v2Answer   = `{"code":"0000","message":"성공하였습니다.",` +
+		`"data":{"apiKey":"demo-partner-key","billId":"12345678901234567890","catId":"1234567890",` +
+		`"apprPayType":0,"apprCardType":"신용","apprDt":20261121093015,"apprOriginDt":20261121093015,` +
+		`"apprPrice":"50000","apprIssuer":"신한카드","apprIssuerCd":"06","apprIssuerNum":"123456******1234",` +
+		`"apprAcquirerCd":"06","apprAcquirerNm":"신한카드사","apprNum":"30012345","apprOriginNum":"30012345",` +
+		`"apprResCd":"0000","apprMonthly":"00","apprState":"F","apprCashNum":"","apprCashTrader":"",` +
+		`"apprCashIssuanceNumber":"","apprCardMerchantNum":"00951234567","dscTxNum":"20261121000001",` +
+		`"cardType":"01","apprSign":"","udItem":null}}`
 )
+
+// demoMerchant names the member and the merchant of every call.
+const demoMerchant = `"member":"demo-member","merchant":"demo-store"`
+
+const demoHash = "eea898865fee0e09f10d70ca2feb88956330eee4380f039d6ac66fa58f6f0532"
 
 // Creates of bills.
 const (
-	legacyCreate = `{"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"bill_id":"` + idPlace + `","product_nm":"11월 수강료","member_nm":"김하늘","phone":"01000000000","price":"20000","expire_dt":"2099-12-31","hash":"eea898865fee0e09f10d70ca2feb88956330eee4380f039d6ac66fa58f6f0532"}}`
-	v2Create     = `{"apiKey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill":{"billId":"` + idPlace + `","sendType":"URL","productName":"11월 수강료","memberName":"김하늘","phone":"01000000000","price":20000,"expireDt":"2099-12-31","hash":"eea898865fee0e09f10d70ca2feb88956330eee4380f039d6ac66fa58f6f0532"}}`
-	v2Notice     = `{"apprNum":"` + idPlace + `","apiKey":"demo-partner-key","billId":"BILL","apprState":"F","apprPrice":"20000","apprDt":20261121093015}`
+	legacyCreate = `{"apikey":"demo-partner-key",` + demoMerchant + `,"bill":{"bill_id":"` + idPlace + `",` +
+		`"product_nm":"11월 수강료","member_nm":"김하늘","phone":"01000000000","price":"20000",` +
+		`"expire_dt":"2099-12-31","hash":"` + demoHash + `"}}`
+	v2Create = `{"apiKey":"demo-partner-key",` + demoMerchant + `,"bill":{"billId":"` + idPlace + `",` +
+		`"sendType":"URL","productName":"11월 수강료","memberName":"김하늘","phone":"01000000000","price":20000,` +
+		`"expireDt":"2099-12-31","hash":"` + demoHash + `"}}`
+	v2Notice = `{"apprNum":"` + idPlace + `","apiKey":"demo-partner-key","billId":"BILL",` +
+		`"apprState":"F","apprPrice":"20000","apprDt":20261121093015}`
 )
 
 // The URLs of bills that the backend makes.
@@ -61,11 +79,13 @@ func backend(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, v2Answer)
 	case "/bill":
 		address := cmp.Or(member(call, "callbackUrl"), newBill)
-		_, _ = io.WriteString(w, `{"code":"0000","message":"성공하였습니다.","data":{"apiKey":"demo-partner-key","member":"demo-member","merchant":"demo-store","billId":"`+
-			member(call, "billId")+`","hash":"`+member(call, "hash")+`","shortUrl":"`+address+`"}}`)
+		_, _ = io.WriteString(w, `{"code":"0000","message":"성공하였습니다.",`+
+			`"data":{"apiKey":"demo-partner-key",`+demoMerchant+`,"billId":"`+member(call, "billId")+
+			`","hash":"`+member(call, "hash")+`","shortUrl":"`+address+`"}}`)
 	case "/old/if/bill/send":
-		_, _ = io.WriteString(w, `{"code":"0000","msg":"성공하였습니다.","apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"`+
-			member(call, "bill_id")+`","hash":"`+member(call, "hash")+`","shortURL":"`+oldBill+`"}`)
+		_, _ = io.WriteString(w, `{"code":"0000","msg":"성공하였습니다.",`+
+			`"apikey":"demo-partner-key",`+demoMerchant+`,"bill_id":"`+member(call, "bill_id")+
+			`","hash":"`+member(call, "hash")+`","shortURL":"`+oldBill+`"}`)
 	case "/old/if/bill/read":
 		_, _ = io.WriteString(w, `{"code":"9980","msg":"no such bill"}`)
 	default:

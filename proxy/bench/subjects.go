@@ -44,7 +44,8 @@ func (l *lab) reads() []*subject {
 	floor.missing, yardstick.missing = noPlain, noLua
 	// Subjects of the same process are apart, so that what one leaves to do is not counted for the other.
 	return []*subject{
-		translated.of("billbridge: translated, logged, counted", ours), yardstick, pass.of(tunedProxy, l.role("proxy", l.backend)),
+		translated.of("billbridge: translated, logged, counted", ours), yardstick,
+		pass.of(tunedProxy, l.role("proxy", l.backend)),
 		pass.of("billbridge: passed through, logged, counted", ours), floor,
 	}
 }
@@ -54,8 +55,8 @@ const limits = "limits: {connections: 100000, address_connections: 100000, partn
 
 // readConfig is the config of a gateway in front of one v2 backend.
 func (l *lab) readConfig() string {
-	return fmt.Sprintf("upstreams: {new: {form: v2, url: \"http://%s\", connections: %d, partner_connections: %[2]d}}\n",
-		l.backend, keptConnections) + limits
+	const format = "upstreams: {new: {form: v2, url: \"http://%s\", connections: %d, partner_connections: %[2]d}}\n"
+	return fmt.Sprintf(format, l.backend, keptConnections) + limits
 }
 
 // twoBackends is the config of a gateway in front of an old and a new backend.
@@ -111,7 +112,8 @@ func (l *lab) withStore(s *subject, engine, config string) *subject {
 // creates are sent to the new backend. The settling periods of all gateways run at the same time.
 func (l *lab) begin(s *subject) {
 	s.must(l.until(func() error { // until the gateway answers
-		command := exec.CommandContext(l.ctx, l.billbridge, "rollout", "begin", "--by", "bench", "--admin", "http://"+s.process.admin)
+		command := exec.CommandContext(l.ctx, l.billbridge, "rollout", "begin",
+			"--by", "bench", "--admin", "http://"+s.process.admin)
 		out, err := command.CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("billbridge rollout begin: %w\n%s", err, out)
@@ -129,7 +131,8 @@ var callbackAddress = regexp.MustCompile(`"shortURL":"http://[^/"]+(/callback/[^
 func (l *lab) bind(s *subject) {
 	bound := *s
 	bound.path = create.path
-	bound.body = strings.Replace(legacyCreate, `"product_nm"`, `"callbackURL":"http://127.0.0.1:9/paid","product_nm"`, 1)
+	bound.body = strings.Replace(legacyCreate,
+		`"product_nm"`, `"callbackURL":"http://127.0.0.1:9/paid","product_nm"`, 1)
 	l.await(&bound, "/callback/")
 	for range l.bound {
 		answer, err := l.post(&bound, "/callback/")

@@ -34,7 +34,8 @@ func (m *measurements) write(out io.Writer, yardsticks []string) {
 			for column, name := range yardsticks {
 				at := slices.IndexFunc(m.subjects, func(s *subject) bool { return s.name == name })
 				if base := m.samples[at]; len(base) > 0 { // else the yardstick was not measured
-					row[4+column] = median(samples, func(i int) float64 { return samples[i].cpu / base[i].cpu }).text("%.2f")
+					ratio := func(i int) float64 { return samples[i].cpu / base[i].cpu }
+					row[4+column] = median(samples, ratio).text("%.2f")
 				}
 			}
 		}
@@ -73,5 +74,6 @@ func machine() string {
 	if m := regexp.MustCompile(`(?m)^model name\s*:\s*(.+)$`).FindSubmatch(info); m != nil {
 		model = string(m[1])
 	}
-	return fmt.Sprintf("%s, %d cores of %s, %s", time.Now().UTC().Format(time.RFC3339), runtime.NumCPU(), model, runtime.Version())
+	return fmt.Sprintf("%s, %d cores of %s, %s",
+		time.Now().UTC().Format(time.RFC3339), runtime.NumCPU(), model, runtime.Version())
 }

@@ -173,7 +173,8 @@ func Forward(t testing.TB, l net.Listener, dial func() (net.Conn, error)) (cut f
 // Canned returns the URL of an upstream that answers every request with the same JSON, and allocates nothing for it.
 func Canned(t testing.TB, body string) (url string) {
 	t.Helper()
-	reply := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	reply := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", len(body), body)
 	return "http://" + Listen(t, func(c net.Conn) {
 		request := make([]byte, 64<<10)
 		for {

@@ -1,5 +1,5 @@
-// Package proxytest has what the tests of several packages share: databases of their own to open a store on, configs, logs,
-// certificates, servers that tests break, and how much a test does.
+// Package proxytest has what the tests of several packages share: databases of their own to open a store on, configs,
+// logs, certificates, servers that tests break, and how much a test does.
 //
 //	proxytest.Each(t, func(t *testing.T, url string) {
 //		s := proxytest.Open(t, url)
@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// Size returns how much a test does: few in `go test ./...`, many with BILLBRIDGE_LONG=1, which .ci/long sets. Both must
-// prove the same promise; many only finds rarer orders of events.
+// Size returns how much a test does: few in `go test ./...`, many with BILLBRIDGE_LONG=1, which .ci/long sets. Both
+// must prove the same promise; many only finds rarer orders of events.
 func Size(few, many int) int {
 	if Long() {
 		return many
@@ -36,9 +36,9 @@ func OnlyLong(t testing.TB) {
 	}
 }
 
-// Places returns the numbers from 0 to below n at which a test tries the same, such as the bytes at which a request is cut. In the
-// long form it returns all of them; otherwise the first, the last, and every fifth from a random one, so that each run tries
-// others.
+// Places returns the numbers from 0 to below n at which a test tries the same, such as the bytes at which a request is
+// cut. In the long form it returns all of them; otherwise the first, the last, and every fifth from a random one, so
+// that each run tries others.
 func Places(n int) iter.Seq[int] {
 	step := Size(5, 1)
 	from := rand.IntN(step)

@@ -19,7 +19,8 @@ import (
 // socket is the name of PostgreSQL's socket in its folder.
 const socket = ".s.PGSQL.5432"
 
-// A Pair is a primary of PostgreSQL and its standby, asynchronous at first, behind an address that leads to the primary.
+// A Pair is a primary of PostgreSQL and its standby, asynchronous at first, behind an address that leads to the
+// primary.
 type Pair struct {
 	URL string
 
@@ -114,7 +115,8 @@ func (p *Pair) Hosts() string {
 	return "postgres://postgres@/postgres?" + url.Values{"host": {p.standby.folder + "," + p.primary.folder}}.Encode()
 }
 
-// Freeze stops the primary in the middle of whatever it does: it accepts connections, and never answers. The test ends it.
+// Freeze stops the primary in the middle of whatever it does: it accepts connections, and never answers. The test ends
+// it.
 func (p *Pair) Freeze() {
 	p.t.Helper()
 	// Its processes are one group, which the postmaster leads.
@@ -160,7 +162,8 @@ func (p *Pair) Promote() {
 	}
 }
 
-// FailOver promotes the standby, and ends the connections to the primary. The address leads to the standby from then on.
+// FailOver promotes the standby, and ends the connections to the primary. The address leads to the standby from then
+// on.
 func (p *Pair) FailOver() {
 	p.t.Helper()
 	p.to.Store(p.standby)

@@ -100,17 +100,21 @@ func (s *server) url(schema string) string {
 var (
 	forTests      = sync.OnceValues(func() (*server, error) { return start("off", newData) })
 	forBenchmarks = sync.OnceValues(func() (*server, error) { return start("on", newData) })
-	template      = sync.OnceValues(func() (*server, error) { return start("", newData) }) // data that no server has used
 
-	errMissing = errors.New("PostgreSQL is not installed here: initdb is neither in PATH nor in /usr/lib/postgresql/*/bin")
+	// Data that no server has used.
+	template = sync.OnceValues(func() (*server, error) { return start("", newData) })
+
+	errMissing = errors.New(
+		"PostgreSQL is not installed here: initdb is neither in PATH nor in /usr/lib/postgresql/*/bin")
 )
 
-// What makes the data of a server: initdb, or a copy of the template, whose folder is $5. A copy costs a quarter of initdb, and a tenth of
-// pg_basebackup. A copy that is a standby follows the primary in the folder $6.
+// What makes the data of a server: initdb, or a copy of the template, whose folder is $5. A copy costs a quarter of
+// initdb, and a tenth of pg_basebackup. A copy that is a standby follows the primary in the folder $6.
 const (
 	newData     = `"$2/initdb" -D data -U postgres -A trust -E UTF8 --no-locale --no-sync >initdb.log </dev/null`
 	copyData    = `cp -r "$5/data" data`
-	standbyData = copyData + `; touch data/standby.signal; echo "primary_conninfo = 'host=$6 user=postgres'" >>data/postgresql.auto.conf`
+	standbyData = copyData + `; touch data/standby.signal; ` +
+		`echo "primary_conninfo = 'host=$6 user=postgres'" >>data/postgresql.auto.conf`
 )
 
 // The server hangs on the shell, and the shell on its input: when the process at the other end is gone, killed even,
@@ -119,7 +123,9 @@ const script = `
 set -e
 cd "$1"
 eval "$4"
-[ -z "$3" ] || "$2/pg_ctl" -D data -s -w -t 120 -l server.log -o "-c fsync=$3 -c full_page_writes=$3 -c max_connections=800 -c listen_addresses='' -c unix_socket_directories='$1'" start </dev/null
+[ -z "$3" ] || "$2/pg_ctl" -D data -s -w -t 120 -l server.log \
+	-o "-c fsync=$3 -c full_page_writes=$3 -c max_connections=800" \
+	-o "-c listen_addresses='' -c unix_socket_directories='$1'" start </dev/null
 echo ready
 read -r end || true
 "$2/pg_ctl" -D data -s -m immediate stop </dev/null || true

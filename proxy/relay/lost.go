@@ -52,8 +52,10 @@ func (in *inbound) lost(req *http.Request, lost string) *refusal {
 		}
 		of += " of partner " + partner.ShortOf(key)
 	}
-	in.relay.lostLog.Error("callbacks came to addresses that the store does not have, and it lacks writes since a fail-over or a restore: they get "+
-		"503, so that the backend sends them again. See billbridge callbacks assign --help", "lost", lost, "of", of)
+	in.relay.lostLog.Error("callbacks came to addresses that the store does not have, "+
+		"and it lacks writes since a fail-over or a restore: "+
+		"they get 503, so that the backend sends them again. See billbridge callbacks assign --help",
+		"lost", lost, "of", of)
 	return &refusal{
 		http.StatusServiceUnavailable, "lost_address",
 		"this callback cannot be taken now. Send it again later",

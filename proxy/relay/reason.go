@@ -119,7 +119,8 @@ var code24 = regexp.MustCompile(`^[\w.-]{1,24}$`)
 func (s *settings) answeredCode(c store.Claimed, answer []byte) string {
 	const short = 6 // characters; keys, phones and cards have more
 	code := s.rows.AnsweredCode(translate.Form(c.Form), answer)
-	secret := strings.Trim(code, "0123456789-.") == "" || bytes.Contains(c.Body, []byte(code)) || strings.Contains(c.URL, code)
+	secret := strings.Trim(code, "0123456789-.") == "" ||
+		bytes.Contains(c.Body, []byte(code)) || strings.Contains(c.URL, code)
 	if !code24.MatchString(code) || len(code) > short && secret {
 		return ""
 	}

@@ -1,9 +1,10 @@
 // Package relay delivers the payment callbacks of upstreams to partners, each in the partner's own form, at least once.
 //
 //	r := relay.New(config, relay.Options{Store: opened, Registerer: registry, Logger: logger})
-//	go r.Run(ctx)                                         // delivers
-//	ours, err := r.Bind(ctx, relay.Binding{URL: theirs, …}) // before a create is sent: the address that the upstream gets
-//	http.Handle("/callback/", r)                          // what the upstream then calls
+//	go r.Run(ctx) // delivers
+//	// Before a create is sent, ours replaces theirs in it.
+//	ours, err := r.Bind(ctx, relay.Binding{URL: theirs, …})
+//	http.Handle("/callback/", r) // what the upstream then calls
 //
 // The callback address of a bill or a registration is replaced by one of ours. When the upstream calls it, the
 // callback is translated by the rows of the table and stored, and only then acknowledged; after that it is delivered

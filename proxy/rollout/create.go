@@ -46,7 +46,8 @@ func (r *Router) create(
 		return Route{}, &Refused{Reason: "denied", Why: "a later call was answered with no such bill"}
 	case err != nil:
 		return Route{}, storeUnavailable(err)
-	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.Backends[to.backend]: // the bill had an owner, or another create was faster
+	case create.State == store.Owned || create.Open > 1 || create.Upstream != s.Backends[to.backend]:
+		// The bill had an owner, or another create was faster.
 		to.reason = byOwner
 		// Another upstream was recorded by a replica with another config: this one sends nothing.
 		if _, ok := s.backend(create.Upstream); !ok {
@@ -108,7 +109,8 @@ func (r *Router) Complete(ctx context.Context, w Route, outcome store.Outcome) e
 	_, err := r.store.Complete(ctx, *w.create, outcome, r.now())
 	if errors.Is(err, store.ErrOtherOwner) {
 		bill := w.create.Bill
-		_ = r.both(ctx, Call{Partner: w.create.Partner, Bill: bill, LoggedBill: billing.MaskBill(bill)}) // err says the same
+		call := Call{Partner: w.create.Partner, Bill: bill, LoggedBill: billing.MaskBill(bill)}
+		_ = r.both(ctx, call) // err says the same
 	}
 	return err
 }

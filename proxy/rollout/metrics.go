@@ -38,7 +38,8 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		refused: counter("refused_total",
 			"Calls that were refused because it was not certain which backend has their bill.", "reason"),
 		doubled: counter("doubled_total",
-			"How often a bill was found at both backends. An operator must decide on each of these bills.").WithLabelValues(),
+			"How often a bill was found at both backends. "+
+				"An operator must decide on each of these bills.").WithLabelValues(),
 		begun: gauge("begun",
 			"0 while the store is new and rollout begin was not run: both backends are probed for every bill "+
 				"that the ledger does not know. Otherwise 1.").WithLabelValues(),

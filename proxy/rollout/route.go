@@ -71,11 +71,13 @@ var refusalReasons = []string{"unclear", "barred", "making", "denied", "both", "
 
 // Texts of more than one refusal.
 const (
-	atOtherUpstream  = "the bill is at an upstream that is neither rollout.old nor rollout.new"
-	ownerUnknown     = "it is not known at which backend the bill is"
-	createOpen       = "a create of the bill is under way or has an unknown outcome, so it is not certain that there is no such bill"
-	callerRefused    = "the other backend refuses the partner, so it is not known whether the bill was created there"
-	ledgerIncomplete = "the ledger was restored or created a short time ago. A create that it does not have may still be under way"
+	atOtherUpstream = "the bill is at an upstream that is neither rollout.old nor rollout.new"
+	ownerUnknown    = "it is not known at which backend the bill is"
+	callerRefused   = "the other backend refuses the partner, so it is not known whether the bill was created there"
+	createOpen      = "a create of the bill is under way or has an unknown outcome, " +
+		"so it is not certain that there is no such bill"
+	ledgerIncomplete = "the ledger was restored or created a short time ago. " +
+		"A create that it does not have may still be under way"
 )
 
 // A Refused call is not sent, because it is not certain which backend has its bill.

@@ -13,7 +13,7 @@
 // released (certainly nothing was sent, or all of it was refused). Only a released bill can go to the other backend.
 // For a bill without a row:
 //
-//	a create that the stage sends to the old backend   no probe: nothing reached the new backend but through the gateway
+//	a create that the stage sends to the old backend   no probe: the new backend gets calls only from the gateway
 //	a create that the stage sends to the new backend   the old backend is probed: it may have the bill from before
 //	a create of a drained partner                      no probe
 //	any other operation                                both backends are probed
@@ -199,7 +199,8 @@ func (r *Router) Use(c *config.Config) {
 	r.metrics.know(section)
 	was := r.current.Swap(s)
 	if d := r.decided.Load(); was != nil && d.canaries() && was.Config.Split != section.Split {
-		r.log.Warn("canary draws otherwise from now on: bills that have an owner stay there, only those without one are drawn anew",
+		r.log.Warn("canary draws otherwise from now on: "+
+			"bills that have an owner stay there, only those without one are drawn anew",
 			"split", string(section.Split), "was", string(was.Config.Split))
 	}
 	r.settled.Clear() // the settling period may be another

@@ -156,8 +156,8 @@ func (n Count) ExactFields() (paths []string) {
 
 // An End is how a call of a partner ended.
 type End struct {
-	// In the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was not
-	// called.
+	// In the catalogue's form, "other" if it is not in the catalogue, "none" if there is none; "" if the backend was
+	// not called.
 	Code string
 
 	Succeeded   bool

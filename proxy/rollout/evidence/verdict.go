@@ -108,9 +108,11 @@ type UnsupportedReport struct {
 }
 
 // Assumption describes the bound and its assumptions.
-const Assumption = "The bound is the exact one of Clopper and Pearson, one-sided, at 95 % confidence (none in n: about 3/n). " +
-	"It assumes that the compared calls are independent and like the later ones. If many of them are about the same bills, or if some kind of bill " +
-	"was rare at the time, the true rate can be higher."
+const Assumption = "The bound is the exact one of Clopper and Pearson, " +
+	"one-sided, at 95 % confidence (none in n: about 3/n). " +
+	"It assumes that the compared calls are independent and like the later ones. " +
+	"If many of them are about the same bills, or if some kind of bill was rare at the time, " +
+	"the true rate can be higher."
 
 // Verdicts gives the verdicts of what was counted, in its order, by the rules of rollout/README.md ("The report").
 func Verdicts(s Snapshot, limits Limits) []Verdict {
