@@ -52,10 +52,12 @@ type Callbacks struct {
 	RequireKey bool `yaml:"require_key"` // refuse callbacks without the partner's key in the body
 
 	// within this time a callback that repeats the last one of its bill or merchant is not delivered again
-	Window    Duration `yaml:"window" default:"25h"`
-	Retention Duration `yaml:"retention" default:"9600h"` // how long addresses are kept after the last day of the bill
+	Window Duration `yaml:"window" default:"25h"`
 
-	// how long the body of a callback is kept after its delivery
+	// how long addresses are stored after the last day of the bill
+	Retention Duration `yaml:"retention" default:"9600h"`
+
+	// how long the body of a callback is stored after its delivery
 	KeepBodies Duration `yaml:"keep_bodies" default:"168h"`
 }
 
@@ -161,7 +163,7 @@ func (c *Config) checkStore() {
 // storeKeyLength is the number of bytes of a key of the store.
 const storeKeyLength = 32
 
-// Keys returns the value of Key, nil if there is none, and those of OldKeys.
+// Keys returns the bytes of Key, nil if there is none, and those of OldKeys.
 func (s *Store) Keys() (key []byte, old [][]byte) {
 	if s.Key.IsSet() {
 		key = storeKey(s.Key)
@@ -172,7 +174,7 @@ func (s *Store) Keys() (key []byte, old [][]byte) {
 	return key, old
 }
 
-// storeKey returns the bytes of a key, nil if it is not one.
+// storeKey decodes a key, which is hex or base64. It returns nil if the key is invalid.
 func storeKey(secret Secret) []byte {
 	for _, decode := range []func(string) ([]byte, error){hex.DecodeString, base64.StdEncoding.DecodeString} {
 		if key, err := decode(secret.Reveal()); err == nil && len(key) == storeKeyLength {

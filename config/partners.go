@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Partner is what people know of a partner.
+// A Partner gives a partner a name.
 type Partner struct {
 	// the first digits of the SHA-256 of its key, at least 12
 	Hash string `yaml:"-" name:"HASH"`

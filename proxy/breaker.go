@@ -135,7 +135,7 @@ func (s *silence) withdraw(number int) {
 	}
 }
 
-// end begins the next silence.
+// end starts the next silence.
 func (s *silence) end() { *s = silence{number: s.number + 1} }
 
 // recentCalls are the last calls while the breaker was closed. They distinguish an upstream that hangs from calls of
@@ -209,7 +209,7 @@ func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 	return p, true
 }
 
-// pause returns how long the breaker stays open, at least.
+// pause returns how long the breaker stays open, at least one second: it is the value of Retry-After.
 func (b *breaker) pause() time.Duration { return max(b.circuit.RemainingDelay(), time.Second) }
 
 // context returns the context of the call. A trial is not cancelled when its caller goes away: callers that give up

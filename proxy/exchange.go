@@ -133,7 +133,7 @@ func (x *exchange) serve() {
 	}
 }
 
-// handle returns the answer to the request.
+// handle reads and forwards the request, and returns the answer. A failure becomes an answer in the caller's form.
 func (x *exchange) handle() outcome {
 	if err := x.read(); err != nil {
 		return x.failure(err)
@@ -339,7 +339,7 @@ func (x *exchange) limitSending() (release context.CancelFunc) {
 	return release
 }
 
-// tooLate returns why a write must not be sent any more, or nil.
+// tooLate returns why a write must not be sent any more, or nil. A caller that gave up may send the bill again.
 func (x *exchange) tooLate() error {
 	if x.in.sendCtx == nil || x.in.sendCtx.Err() == nil {
 		return nil

@@ -130,7 +130,8 @@ type answerKey struct {
 	status int
 }
 
-// answered returns the counter of answers with a code and a status.
+// answered returns the counter of answers with a code and a status. It stores the counter, so that only the first such
+// answer of a target finds it by its labels.
 func (l *targetMetrics) answered(code string, status int) prometheus.Counter {
 	if statusLabel(status) == other {
 		status = 0
@@ -229,7 +230,7 @@ func observeWithTrace(o prometheus.Observer, duration float64, span *tracing.Spa
 // other is the label value, also in the log, for a code, status or field that is not in the bounded set.
 const other = "other"
 
-// codeLabel returns the code if it is in the catalogue.
+// codeLabel returns the code if it is in the catalogue. An upstream chooses its codes, and the labels must be few.
 func (x *exchange) codeLabel() string {
 	switch {
 	case x.out.code == "":
@@ -240,7 +241,7 @@ func (x *exchange) codeLabel() string {
 	return other
 }
 
-// statusLabel returns the status if net/http has a text for it.
+// statusLabel returns the status if net/http has a text for it. An upstream can invent others.
 func statusLabel(status int) string {
 	switch {
 	case status == http.StatusOK:

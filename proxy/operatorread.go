@@ -16,7 +16,7 @@ import (
 // maxKnownPartners limits the number of partners whose keys are remembered.
 const maxKnownPartners = 10_000
 
-// knownPartners holds the key, user and store of partners that have called since the start. An operator names a
+// knownPartners holds the key, member and merchant of partners that have called since the start. An operator names a
 // partner by the hash of its key, and a read at a backend needs the key. The keys are only in memory.
 type knownPartners struct {
 	byHash sync.Map // by the full hash of the key: rollout.Credentials

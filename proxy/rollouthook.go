@@ -105,7 +105,8 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 	return identity, x.enterPartner(identity.Partner)
 }
 
-// withhold returns why the caller must not get the upstream's reply, or nil.
+// withhold returns why the caller must not get the upstream's reply, or nil. A partner could take "no such bill" of
+// one backend for true, and bill again, while the other backend has the bill.
 func (x *exchange) withhold(says billing.Says) error {
 	route := x.to.route
 	switch {

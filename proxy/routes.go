@@ -147,7 +147,8 @@ func (s *state) addReadTargets(m *metrics) {
 	}
 }
 
-// newTarget returns a target for an operation that the upstream's form has.
+// newTarget returns a target for an operation that the upstream's form has. What is the same for each call is computed
+// here, once.
 func (s *state) newTarget(o *translate.Operation, client translate.Form, u *config.Upstream, m *metrics) *routeTarget {
 	upstream := s.upstreams[u.Name]
 	t := &routeTarget{

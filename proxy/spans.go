@@ -51,7 +51,7 @@ func (f *Finished) endSpan(span *tracing.Span, method string, tls bool, route *r
 	span.End()
 }
 
-// startSpan begins the span of a request, if its call is sampled.
+// startSpan starts the span of a request, if its call is sampled.
 func (u *upstream) startSpan(r *upstreamRequest) {
 	if !r.span.Sampled() {
 		return

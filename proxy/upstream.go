@@ -242,7 +242,8 @@ func (u *upstream) try(ctx context.Context, r *upstreamRequest) (httpconn.Reply,
 	}
 }
 
-// connect returns a connection for a call that may still be sent.
+// connect returns an idle connection or opens one. It fails if the call must not be sent any more: to open a
+// connection takes time.
 func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.Time) (*httpconn.Conn, *callError) {
 	conn := u.pool.Idle()
 	if conn == nil {

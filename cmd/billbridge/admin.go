@@ -128,7 +128,7 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 	return read(response.Body)
 }
 
-// client returns the HTTP client for the admin listener.
+// client returns the HTTP client for the admin listener. With --admin-ca it trusts only the CAs in that file.
 func (a *adminFlags) client() (*http.Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if a.CA != "" {

@@ -101,7 +101,7 @@ func loadOrBuiltIn(path string, s system) (*config.Config, error) {
 	return config.Load(path, s.env)
 }
 
-// targets returns the upstreams that the calls of a route go to.
+// targets returns the upstreams that the calls of a route go to: those of the rollout if it decides, else one.
 func targets(r proxy.Route) []*config.Upstream {
 	if r.Backends == nil && r.Upstream != nil {
 		return []*config.Upstream{r.Upstream}
@@ -185,7 +185,7 @@ type mapRow struct {
 	About, ToSecond, ToFirst string
 }
 
-// mapRows returns the rows for the fields of both directions.
+// mapRows returns the rows for the fields of both directions. A field that both directions have is one row.
 func mapRows(t *translate.Table, fields []translate.Field) (rows []*mapRow) {
 	for _, f := range fields {
 		class := string(f.Class)

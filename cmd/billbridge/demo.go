@@ -58,7 +58,7 @@ func (t *trial) startDemo() error {
 	return t.serve(t.new, t.old, newDemoReceiver(t.partners))
 }
 
-// demoConfig returns the config of the gateway of the demo.
+// demoConfig returns the config of the gateway of the demo: an old and a new backend, and a name for each partner.
 func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, error) {
 	text := fmt.Sprintf(demoText, t.urls[1], t.urls[0])
 	for _, p := range t.partners {

@@ -193,7 +193,7 @@ func (t *demoTraffic) call(ctx context.Context, n int, operation, key string, b 
 	return t.post(ctx, n, "bill."+operation, b.request(operation, key, t.urls[2]+"/"+strconv.Itoa(n)))
 }
 
-// request returns a request in v2.
+// request returns a request in v2. For a partner in legacy, post translates it.
 func (b *demoBill) request(operation, key, callback string) map[string]any {
 	bill := map[string]any{"billId": b.id}
 	hash := func(phone string) string { return sandbox.Hash(b.id, phone, strconv.Itoa(b.price)) }

@@ -121,7 +121,7 @@ func (c *translateCommand) translator() (translator, error) {
 	}, nil
 }
 
-// callbackTranslator returns the translator for callbacks.
+// callbackTranslator returns the translator for callbacks. A callback that is not recognised stays unchanged.
 func (c *translateCommand) callbackTranslator(callback *translate.Callback) (translator, error) {
 	if c.Message != "request" {
 		return nil, usageError(fmt.Sprintf("%s has no reply to translate: "+
@@ -178,7 +178,7 @@ func (c *translateCommand) translateLines(translator translator, request []byte,
 }
 
 // readLine appends the next line to line, without its end. A line larger than maxDocument is read to its end, but not
-// kept. At the end of the input the error is io.EOF, also if it has a line.
+// stored. At the end of the input the error is io.EOF, also if it has a line.
 func readLine(in *bufio.Reader, line []byte) (read []byte, tooLong bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')

@@ -1,4 +1,4 @@
-// Command bench measures billbridge beside what else could do its work: nginx, nginx with Lua, and
+// Command bench measures billbridge and, for comparison, other reverse proxies: nginx, nginx with Lua, and
 // httputil.ReverseProxy.
 //
 //	go run ./proxy/bench            CPU time of a read, and the ratios

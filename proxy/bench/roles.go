@@ -67,7 +67,7 @@ const (
 )
 
 // backend answers every call at once: as a v2 backend, and below /old as a legacy backend that has no bills. The URL
-// of a new bill is its callback address, if it has one, so that the bench gets to know the addresses of the gateway.
+// of a new bill is its callback address, if it has one, so that the bench learns the addresses of the gateway.
 func backend(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Content-Type"] = []string{"application/json"}
 	call, err := io.ReadAll(r.Body)

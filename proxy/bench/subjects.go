@@ -29,7 +29,7 @@ var (
 	create     = subject{path: "/if/bill/send", body: legacyCreate, answer: newBill}
 )
 
-// of returns the call to a process.
+// of returns a copy of the subject that calls a process, with a name for the table.
 func (s subject) of(name string, p *process) *subject {
 	s.name, s.process = name, p
 	return &s

@@ -196,7 +196,7 @@ func WriteFile[Data string | []byte](t testing.TB, name string, data Data) {
 	}
 }
 
-// ReadFile returns what a file has.
+// ReadFile returns the content of a file. It fails the test if the file cannot be read.
 func ReadFile(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(name)

@@ -145,7 +145,7 @@ func (p *Pair) Freeze() {
 		}
 	}
 	signal(syscall.SIGSTOP)
-	p.t.Cleanup(func() { signal(syscall.SIGCONT) }) // before the server is told to end
+	p.t.Cleanup(func() { signal(syscall.SIGCONT) }) // before the server gets the signal to end
 }
 
 // Away makes the address accept no connection, and ends those that it has. With false it leads to the primary again.

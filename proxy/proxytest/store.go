@@ -21,7 +21,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver that makes the schemas
 )
 
-// Each runs a test on every engine, side by side, each time with a URL of a new, empty database.
+// Each runs a test on every engine, in parallel, each time with a URL of a new, empty database.
 func Each(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for _, engine := range []struct {
@@ -79,7 +79,7 @@ type server struct {
 	leash   io.Closer // its end is the server's
 }
 
-// empty returns the URL of a new schema.
+// empty creates a schema and returns its URL. Tests share the server and its database.
 func (s *server) empty(ctx context.Context) (string, error) {
 	schema := fmt.Sprintf("test_%d", s.schemas.Add(1))
 	db, err := sql.Open("pgx", s.url("public"))

@@ -19,8 +19,8 @@ import (
 // callback (translate/README.md, Events). A final answer would lose the callback of a payment.
 const lostFor = 24 * time.Hour
 
-// lostMark begins the ids of rows for lost addresses. What follows is in the log: the upstream and the shared digits
-// of a sealed id, or / and the lostName of another one.
+// lostMark is the prefix of the ids of rows for lost addresses. What follows is in the log: the upstream and the
+// shared digits of a sealed id, or / and the lostName of another one.
 const lostMark = "lost "
 
 // lostName names an id of an earlier version, all of whose digits are a secret.

@@ -40,7 +40,7 @@ func (r *Router) create(
 	create, err := r.store.Own(ctx, c.Partner, c.Bill, s.Backends[to.backend], r.arrived(c), c.Until)
 	done()
 	switch {
-	case errors.Is(err, store.ErrBill): // no backend takes such an id: the backend refuses it
+	case errors.Is(err, store.ErrBill): // no backend accepts such an id: it refuses the create
 		return Route{Upstream: s.Backends[to.backend], Reason: to.reason}, nil
 	case errors.Is(err, store.ErrDenied):
 		return Route{}, &Refused{Reason: "denied", Why: "a later call was answered with no such bill"}
@@ -72,7 +72,7 @@ func (r *Router) deny(ctx context.Context, s *Settings, c Call) error {
 	// A create that arrives after this call may be sent: its caller cannot rely on this answer.
 	row, err := r.store.Deny(ctx, c.Partner, c.Bill, r.arrived(c), since)
 	switch {
-	case errors.Is(err, store.ErrBill): // no backend has such an id, and none takes it
+	case errors.Is(err, store.ErrBill): // no backend has such an id, and none accepts it
 		return nil
 	case err == nil && row.State == store.Owned: // since the call was routed: the answer is from before
 		return &Refused{Reason: "making", Why: createOpen}

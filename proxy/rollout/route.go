@@ -88,7 +88,7 @@ type Refused struct {
 	Cause     error  // may be nil
 }
 
-// Text is what the partner gets to know. It names no part of the gateway: that is for the log.
+// Text is the message for the partner. It names no part of the gateway: that is for the log.
 func (r *Refused) Text() string {
 	switch r.Reason {
 	case "making":
@@ -322,7 +322,7 @@ func (r *Router) found(ctx context.Context, c Call, upstream string) error {
 	defer r.metrics.timed("found")()
 	row, err := r.store.Found(ctx, c.Partner, c.Bill, upstream, r.now())
 	switch {
-	case err == nil, errors.Is(err, store.ErrBill): // no backend takes such an id: the upstream refuses it
+	case err == nil, errors.Is(err, store.ErrBill): // no backend accepts such an id: the upstream refuses it
 		return nil
 	case errors.Is(err, store.ErrOtherOwner) && row.State == store.Owned:
 		return r.both(ctx, c)
@@ -436,7 +436,7 @@ func age(s *store.Store, now, of time.Time) time.Duration {
 // Now is the time by the router's clock.
 func (r *Router) Now() time.Time { return r.now() }
 
-// position returns the stage of a partner.
+// position returns the stage of a partner: its own, else the default that an operator set, else that of the config.
 func (d *decisions) position(s *Settings, partner partner.ID) Position {
 	if p, ok := d.of[partner]; ok {
 		return p

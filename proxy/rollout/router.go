@@ -137,7 +137,7 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 }
 
 // start checks the preconditions of the config's default stage. If there are blocking reasons, the default stage of
-// the config that ran last stays, as at a reload, because a gateway that does not start serves nobody.
+// the config that ran last stays, as at a reload, because a gateway that does not start serves no partner.
 func (r *Router) start(ctx context.Context, c *config.Config) error {
 	err := r.Check(ctx, c)
 	if blocked, ok := errors.AsType[*Blocked](err); ok {
@@ -208,7 +208,7 @@ func (r *Router) Use(c *config.Config) {
 	r.counts.Use(c)
 }
 
-// Settings returns those of the config in force.
+// Settings returns the settings of the config in force. A reload replaces them and does not change them.
 func (r *Router) Settings() *Settings { return r.current.Load() }
 
 // Refused returns why the default stage of the config did not take effect at the start, so that the one before it

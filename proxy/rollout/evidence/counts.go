@@ -34,7 +34,7 @@ type Counts struct {
 	mu     sync.Mutex
 	table  string // the version of the table in the comparisons
 	since  time.Time
-	all    tally
+	all    countSet
 	lost   int                 // comparisons over the limit
 	proved map[partner.ID]bool // partners that exist: they were seen, or a call of them succeeded
 }
@@ -48,8 +48,8 @@ type Snapshot struct {
 	Lost   int       `json:"lost"`
 }
 
-// A tally has a count for each partner and operation.
-type tally map[place]*Count
+// A countSet has a count for each partner and operation.
+type countSet map[place]*Count
 
 // A place is the key of a count.
 type place struct {
@@ -58,7 +58,7 @@ type place struct {
 }
 
 // merge adds a count.
-func (t tally) merge(more Count) {
+func (t countSet) merge(more Count) {
 	at := place{more.Partner, more.Operation}
 	if t[at] == nil {
 		t[at] = &Count{Partner: more.Partner, Operation: more.Operation, Since: more.Since, Fields: map[string]Field{}}
@@ -67,7 +67,7 @@ func (t tally) merge(more Count) {
 }
 
 // sorted returns the counts by partner, then operation.
-func (t tally) sorted() []Count {
+func (t countSet) sorted() []Count {
 	all := make([]Count, 0, len(t))
 	for _, n := range t {
 		all = append(all, *n)
@@ -174,7 +174,9 @@ func NewCounts(table string, now func() time.Time) *Counts {
 	return t
 }
 
-func (t *Counts) begin(table string) { t.table, t.since, t.all, t.lost = table, t.moment(), tally{}, 0 }
+func (t *Counts) begin(table string) {
+	t.table, t.since, t.all, t.lost = table, t.moment(), countSet{}, 0
+}
 
 // moment is the current time as snapshots have it.
 func (t *Counts) moment() time.Time { return t.now().UTC().Truncate(time.Second) }
@@ -207,7 +209,7 @@ func (t *Counts) Forget(partner partner.ID) {
 func (t *Counts) Snapshot() Snapshot {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	copied := tally{}
+	copied := countSet{}
 	for _, n := range t.all {
 		copied.merge(*n)
 	}

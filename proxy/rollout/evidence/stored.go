@@ -235,7 +235,7 @@ func (t *Stored) read(
 
 // merged returns rows of the store, merged with more.
 func (t *Stored) merged(table string, rows []store.Counts, more []Count) (Snapshot, error) {
-	all, since := tally{}, t.moment()
+	all, since := countSet{}, t.moment()
 	for _, row := range rows {
 		var n Count
 		if err := json.Unmarshal(row.Data, &n); err != nil {
