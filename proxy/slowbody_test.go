@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +19,10 @@ type slowCaller struct {
 	*httptest.ResponseRecorder
 	io.Reader
 	more     time.Time
-	deadline time.Time
+	deadline atomic.Pointer[time.Time] // the drain sets it, too
 }
 
-func (c *slowCaller) SetReadDeadline(at time.Time) error { c.deadline = at; return nil }
+func (c *slowCaller) SetReadDeadline(at time.Time) error { c.deadline.Store(&at); return nil }
 func (c *slowCaller) Close() error                       { return nil }
 
 func (c *slowCaller) Read(p []byte) (int, error) {
@@ -29,7 +30,7 @@ func (c *slowCaller) Read(p []byte) (int, error) {
 	if err != io.EOF {
 		return n, err
 	}
-	for time.Now().Before(c.deadline) {
+	for time.Now().Before(*c.deadline.Load()) {
 		time.Sleep(100 * time.Millisecond)
 		if !c.more.IsZero() && time.Now().After(c.more) {
 			c.more = time.Time{}

@@ -33,7 +33,7 @@ type sandboxFlags struct {
 	LegacyCodes           map[string]string        `name:"legacy-code" group:"Where the interface document is silent" placeholder:"CODE=CODE" help:"The code of a legacy refusal instead of the catalogue's; \"*\" for all others: BILL_001=9800;BILL_003=9980;*=9999."`
 	SwapLegacySend        bool                     `group:"Where the interface document is silent" help:"Exchange member and merchant in the legacy send reply, as the document's example does."`
 	NoLegacyShortURL      bool                     `name:"no-legacy-short-url" group:"Where the interface document is silent" help:"Omit shortURL from the legacy send reply."`
-	BillIDs               sandbox.BillIDRule       `name:"bill-ids" default:"letters-digits-hyphens" enum:"letters-digits-hyphens,letters-or-digits,any,exact" group:"Where the interface document is silent" help:"The allowed bill ids. letters-digits-hyphens, letters-or-digits: 1 to 20 of these. any: 1 to 20 characters. exact: 20 letters or digits, in development beginning with a business number."`
+	BillIDs               sandbox.BillIDRule       `name:"bill-ids" default:"letters-digits-marks" enum:"letters-digits-marks,letters-or-digits,any,exact" group:"Where the interface document is silent" help:"The allowed bill ids. letters-digits-marks: 1 to 20 letters, digits, - or _. letters-or-digits: 1 to 20 of these. any: 1 to 20 characters. exact: 20 letters or digits, in development beginning with a business number."`
 	GlobalBillIDs         bool                     `name:"global-bill-ids" group:"Where the interface document is silent" help:"A bill id is unique over all partners. If omitted, within its partner."`
 	AnyMerchant           bool                     `group:"Where the interface document is silent" help:"Find a bill also if a call names another member or merchant than the create."`
 	DestroyRefused        string                   `default:"BILL_002" group:"Where the interface document is silent" placeholder:"CODE" help:"The code if a bill to be destroyed is not unpaid (${default})."`
@@ -62,8 +62,8 @@ type sandboxFlags struct {
 func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
 	o := sandbox.Options(c.sandboxFlags)
 	o.Log = slog.New(s.log)
-	if o.BillIDs == "letters-digits-hyphens" {
-		o.BillIDs = sandbox.LettersDigitsHyphens
+	if o.BillIDs == "letters-digits-marks" {
+		o.BillIDs = sandbox.LettersDigitsMarks
 	}
 	if o.NumbersWhenUnpaid == "zero" {
 		o.NumbersWhenUnpaid = sandbox.ZeroWhenUnpaid

@@ -153,10 +153,10 @@ func (s *Service) checkHash(c *call) error {
 
 // billIDs match the bill ids that the rules accept, besides their limit.
 var billIDs = map[BillIDRule]*regexp.Regexp{
-	LettersDigitsHyphens: regexp.MustCompile(`^[\pL\p{Nd}-]*$`),
-	LettersOrDigits:      regexp.MustCompile(`^[\pL\p{Nd}]*$`),
-	AnyCharacters:        regexp.MustCompile(``),
-	ExactlyTwenty:        regexp.MustCompile(`^[\pL\p{Nd}]{20}$`),
+	LettersDigitsMarks: regexp.MustCompile(`^[\pL\p{Nd}_-]*$`),
+	LettersOrDigits:    regexp.MustCompile(`^[\pL\p{Nd}]*$`),
+	AnyCharacters:      regexp.MustCompile(``),
+	ExactlyTwenty:      regexp.MustCompile(`^[\pL\p{Nd}]{20}$`),
 }
 
 func (s *Service) validBillID(id string) bool {

@@ -113,7 +113,7 @@ var (
 	long      = strings.Repeat("가", 61)
 	anyFlaws  = []mistake{{"apiKey", "no-such-key"}, {"apiKey", ""}, {"apiKey", strings.Repeat("k", 33)}, {"apiKey", "demo-removed-key"}, {"apiKey", "demo-expired-key"}, {"apiKey", "demo-nobill-key"}, {"member", "other"}, {"merchant", "other"}, {"merchant", ""}, {"member", long}, {"merchant", "demo-closed"}, {"billId", ""}, {"billId", omitted{}}, {"billId", json.RawMessage("7")}, {"billId", "ABCDEFGHIJ"}}
 	endFlaws  = append([]mistake{{"price", "30001"}, {"price", omitted{}}, {"price", json.RawMessage("true")}, {"price", json.RawMessage(`"3만"`)}, {"price", json.RawMessage("-30000")}, {"price", json.RawMessage("30000")}, {"price", json.RawMessage("null")}}, anyFlaws...)
-	makeFlaws = append([]mistake{{"billId", strings.Repeat("1", 21)}, {"billId", "bill_1"}, {"sendType", "MAIL"}, {"sendType", omitted{}}, {"sendType", json.RawMessage("1")}, {"phone", "02-123-4567"}, {"phone", json.RawMessage("1012345678")}, {"expireDt", "20260331"}, {"expireDt", "2026-02-30"}, {"expireDt", "2026-03-01"}, {"callbackUrl", "undefined/api/webhook"}, {"message", json.RawMessage("{}")}}, endFlaws...)
+	makeFlaws = append([]mistake{{"billId", strings.Repeat("1", 21)}, {"billId", "bill.1"}, {"sendType", "MAIL"}, {"sendType", omitted{}}, {"sendType", json.RawMessage("1")}, {"phone", "02-123-4567"}, {"phone", json.RawMessage("1012345678")}, {"expireDt", "20260331"}, {"expireDt", "2026-02-30"}, {"expireDt", "2026-03-01"}, {"callbackUrl", "undefined/api/webhook"}, {"message", json.RawMessage("{}")}}, endFlaws...)
 	flaws     = map[string][]mistake{"create": makeFlaws, "resend": anyFlaws, "read": anyFlaws, "destroy": endFlaws, "cancel": endFlaws}
 )
 

@@ -24,9 +24,9 @@ const (
 type BillIDRule string
 
 const (
-	// LettersDigitsHyphens, the default, accepts 1 to 20 letters, digits or hyphens. Public clients use ids such as
+	// LettersDigitsMarks, the default, accepts 1 to 20 letters, digits, - or _. Public clients use ids such as
 	// 1612400029-100000001.
-	LettersDigitsHyphens BillIDRule = ""
+	LettersDigitsMarks BillIDRule = ""
 	// LettersOrDigits accepts 1 to 20 letters or digits.
 	LettersOrDigits BillIDRule = "letters-or-digits"
 	// AnyCharacters accepts 1 to 20 characters.

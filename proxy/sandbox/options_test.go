@@ -59,7 +59,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 			o        sandbox.Options
 			id, want string
 		}{
-			{sandbox.Options{}, "a-b", "0000"},
+			{sandbox.Options{}, "a-b_c", "0000"},
 			{sandbox.Options{}, "a-b c", "VALIDATION_001"},
 			{sandbox.Options{BillIDs: sandbox.LettersOrDigits}, "a-b", "VALIDATION_001"},
 			{sandbox.Options{BillIDs: sandbox.LettersOrDigits}, "aB1가", "0000"},

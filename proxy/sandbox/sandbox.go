@@ -135,8 +135,8 @@ func (s *Service) Calls() (counts map[string]int) {
 
 // ServeHTTP answers one call of the interface ("Endpoints").
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The path is compared as sent: with escapes it is another path.
-	path := r.URL.EscapedPath()
+	// The path is compared as sent, but for doubled slashes: with escapes it is another path.
+	path := strings.ReplaceAll(r.URL.EscapedPath(), "//", "/") // as some clients join the base URL
 	f := formOf(path)
 	if strings.HasPrefix(path, payPath) || strings.HasPrefix(path, signUpPath) {
 		s.page(w, r)
