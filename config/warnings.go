@@ -117,8 +117,8 @@ func (c *Config) warnAboutTable() {
 }
 
 // warnAboutCodes warns about codes of a form that have a meaning and no pair, since clients of the other form do not
-// know them and can take a duplicate after an unknown outcome for a refusal, and about words that such clients expect
-// to be numbers.
+// know them and can take a duplicate after an unknown outcome for a refusal, about words that such clients expect to be
+// numbers, and about links that they may need.
 func (c *Config) warnAboutCodes() {
 	codes := map[translate.Form][]string{}
 	for _, m := range c.Table.Meanings() {
@@ -133,6 +133,12 @@ func (c *Config) warnAboutCodes() {
 			warn(fmt.Sprintf("words in %s have no pairs: partners in the other form get text where they expect "+
 				"a number. Ask for the numbers, and add values to the row",
 				strings.Join(words, ", ")))
+		}
+		if create := billing.CreateOperation(c.Table); create != nil && create.MayLack(billing.Link) &&
+			u.Form != c.Table.Forms()[0] {
+			warn("the reply to a create may have no link: programs of partners in the other form may need one, and then " +
+				"take a bill that was sent as failed. Ask the backend's operator. If replies have it, say so in an overlay: " +
+				create.Name + ": {reply: [{v2: shortUrl, legacy: shortURL, optional: null}]}")
 		}
 		if list := codes[u.Form]; len(list) > 0 {
 			warn(fmt.Sprintf("the code %s of %s has no pair: "+

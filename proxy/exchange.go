@@ -311,6 +311,10 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 	if !pass && table.Unpaired(form, x.call.Code()) {
 		target.upstream.unpaired.count(x.call.Code())
 	}
+	if says == billing.Done && billing.Creates(x.route.operation) && !target.translation.SameForm() &&
+		x.call.ReplyValue(billing.Link) == "" {
+		target.upstream.countWithoutLink(x)
+	}
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !pass {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}

@@ -23,6 +23,7 @@ type metrics struct {
 	dropped          *prometheus.CounterVec
 	mismatches       *prometheus.CounterVec
 	unpaired         *prometheus.CounterVec
+	withoutLink      *prometheus.CounterVec
 	inFlight         *prometheus.GaugeVec
 	waiting          *prometheus.GaugeVec
 	waitTime         *prometheus.HistogramVec
@@ -78,6 +79,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	m.unpaired = counter("unpaired_codes_total",
 		"Replies with a code that clients of the other form do not know: without a pair, and not in the catalogue.",
 		"upstream", "code")
+	m.withoutLink = counter("bills_without_link_total",
+		"Bills that were created for clients of the other form, with a reply that has no link.", "upstream")
 	m.inFlight = gauge("requests_in_flight", "Calls to an upstream that have no reply yet.", "upstream")
 	m.waiting = gauge("upstream_waiting", "Calls that are waiting for a connection to an upstream.", "upstream")
 	m.waitTime = histogram("upstream_wait_seconds",

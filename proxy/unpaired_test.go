@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/sandbox"
 )
 
 // Codes of a backend that clients of the other form do not know are counted, and named for the console. What the
@@ -52,6 +56,37 @@ func TestRequestThatCannotBeCarried(t *testing.T) {
 		}
 		if got := back.received(); len(got) > 0 {
 			t.Errorf("%s: the backend got %+v", config, got)
+		}
+	}
+}
+
+// Some v2 clients take a create without a link as failed. The operator learns of the first one, and of the number.
+func TestBillsWithoutALinkAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		client, upstream string
+		without          bool // a link
+		counted          string
+	}{
+		{"v2", "legacy", true, "2"}, {"v2", "legacy", false, ""}, {"legacy", "legacy", true, ""},
+	} {
+		service := sandbox.New(sandbox.Options{
+			NoLegacyShortURL: row.without, Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
+		})
+		b := newGateway(t, oneUpstream(row.upstream, newBackend(t, service).url, "partners: {"+partner.Of(demoKey).Short()+": {name: Hana}}"))
+		for _, id := range []string{"A1", "A2"} {
+			b.send(newCall(row.client, "create").with("billId", id)).check(t, row.client, 200, "0000")
+		}
+		b.send(newCall(row.client, "create").with("billId", "A1")).check(t, row.client, 200, "BILL_001")
+		warned := strings.Count(b.logs.String(), "has no link")
+		if want := min(len(row.counted), 1); warned != want || want == 1 && !strings.Contains(b.logs.String(), `"name":"Hana"`) {
+			t.Errorf("%+v: %d warnings: %s", row, warned, b.logs)
+		}
+		metric := `billbridge_bills_without_link_total{upstream="up"} `
+		if row.counted != "" {
+			b.checkMetrics(metric + row.counted)
+		} else if text := b.scrape(); strings.Contains(text, metric) {
+			t.Errorf("%+v: %s", row, text)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"billbridge/config"
@@ -38,6 +39,7 @@ type upstream struct {
 	connections *connections
 	breaker     *breaker
 	unpaired    *unpairedCodes
+	withoutLink sync.Once // the warning about the first such reply
 
 	// attempt is try, unless a test replaces it.
 	attempt func(context.Context, *upstreamRequest) (httpconn.Reply, *callError)
@@ -89,6 +91,17 @@ func (u *upstream) requestHead(path string) []byte {
 	target := *u.config.Address.URL
 	target.Path, target.RawPath = target.Path+path, ""
 	return append([]byte("POST "+target.RequestURI()), u.fixed...)
+}
+
+// countWithoutLink counts a created bill whose reply has no link. Some clients of the other form take it as failed for
+// ever, although the bill was sent.
+func (u *upstream) countWithoutLink(x *exchange) {
+	u.metrics.withoutLink.WithLabelValues(u.config.Name).Inc()
+	u.withoutLink.Do(func() {
+		id := x.shortPartner()
+		x.gateway.log.Warn("the reply to a create has no link: partners whose programs need one take the bill as failed",
+			"upstream", u.config.Name, "partner", id, "name", x.state.config.Partners.Name(id), "id", x.id)
+	})
 }
 
 // An upstreamRequest is one call to an upstream.

@@ -181,6 +181,11 @@ func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 	return false
 }
 
+// MayLack reports whether a successful reply is complete without the field that has the role.
+func (o *Operation) MayLack(role string) bool {
+	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Optional })
+}
+
 // inForms reports whether a row has a path in each of the forms.
 func (t *Table) inForms(r *row, forms []Form) bool {
 	for _, f := range forms {

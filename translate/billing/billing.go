@@ -27,6 +27,7 @@ const (
 	Expiry   = "expiry"
 	State    = "state"
 	Amount   = "amount"
+	Link     = "link"
 )
 
 // The meanings of the states of a bill (translate/README.md, States).
