@@ -169,11 +169,11 @@ var readDifferences = map[string]map[string]map[string]any{
 	"legacy": {
 		// No public document pairs the words of legacy with the numbers of v2, or the classes of a cash receipt with
 		// words.
-		"appr_pay_type":    {"unpaid": "0", "SIMPLE_PAY": "0", "CARD_VAN": "1", "KEYIN": "2", "OFFLINE_CARD": "3", "OFFLINE_CASH": "4"},
+		"appr_pay_type":    {"unpaid": "", "SIMPLE_PAY": "0", "CARD_VAN": "1", "KEYIN": "2", "OFFLINE_CARD": "3", "OFFLINE_CASH": "4"},
 		"appr_cash_trader": {"0": "PERSONAL", "1": "BUSINESS"},
 	},
 	"v2": {
-		"apprPayType":    {"unpaid": "", "0": "SIMPLE_PAY", "1": "CARD_VAN", "2": "KEYIN", "3": "OFFLINE_CARD", "4": "OFFLINE_CASH"},
+		"apprPayType":    {"unpaid": nil, "0": "SIMPLE_PAY", "1": "CARD_VAN", "2": "KEYIN", "3": "OFFLINE_CARD", "4": "OFFLINE_CASH"},
 		"apprCashTrader": {"PERSONAL": "0", "BUSINESS": "1"},
 	},
 }
