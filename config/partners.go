@@ -14,6 +14,13 @@ type Partner struct {
 	// the first digits of the SHA-256 of its key, at least 12
 	Hash string `yaml:"-" name:"HASH"`
 	Name string `yaml:"name" config:"required" such:", such as Hana Clinic"` // for output
+
+	Callbacks PartnerCallbacks `yaml:"callbacks"`
+}
+
+// PartnerCallbacks is what differs from [Callbacks] for one partner.
+type PartnerCallbacks struct {
+	Success Success `yaml:"success" words:"documented any-2xx"` // "" for that of all partners
 }
 
 // Partners are in the order of their hashes.
@@ -24,11 +31,19 @@ const shortHash = 12
 
 var partnerHash = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
 
-// Name returns the name of the partner with an ID, full or its first digits, at least 12. It returns "" if the
-// partner has no name, or if the digits are those of several.
-func (p Partners) Name(id string) (name string) {
+// Name returns the name of the partner that Find returns, or "".
+func (p Partners) Name(id string) string {
+	if one := p.Find(id); one != nil {
+		return one.Name
+	}
+	return ""
+}
+
+// Find returns the partner with an ID, full or its first digits, at least 12. It returns nil if the config does not
+// have it, or if the digits are those of several.
+func (p Partners) Find(id string) (found *Partner) {
 	if len(id) < shortHash {
-		return ""
+		return nil
 	}
 	at, _ := slices.BinarySearchFunc(p, id[:shortHash], func(one Partner, short string) int {
 		return strings.Compare(one.Hash[:shortHash], short)
@@ -37,12 +52,12 @@ func (p Partners) Name(id string) (name string) {
 		if !strings.HasPrefix(id, p[at].Hash) && !strings.HasPrefix(p[at].Hash, id) {
 			continue
 		}
-		if name != "" {
-			return ""
+		if found != nil {
+			return nil
 		}
-		name = p[at].Name
+		found = &p[at]
 	}
-	return name
+	return found
 }
 
 // checkPartners checks hashes and names, and sorts the partners.

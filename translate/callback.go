@@ -233,11 +233,11 @@ func (c *Callback) Answer(f Form) []byte {
 	return []byte(c.answers[c.operation.table.formIndex(f)].json)
 }
 
-// Succeeded reports whether the receiver has acknowledged a callback: with HTTP 200 and the code of
-// [Callback.Answer]. The rest of the body does not matter.
+// Succeeded reports whether the receiver has acknowledged a callback: with HTTP 2xx and the code of [Callback.Answer].
+// The document says 200; some frameworks answer 201. The rest of the body does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
 	code := c.answerCode(f, body)
-	return status == statusOK && code.kind == text && code.text() == c.answers[c.operation.table.formIndex(f)].code
+	return status/100 == 2 && code.kind == text && code.text() == c.answers[c.operation.table.formIndex(f)].code
 }
 
 // AnsweredCode returns the code of a receiver's answer, or "" if it has no readable code. A code may be a number.

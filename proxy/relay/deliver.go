@@ -252,8 +252,8 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	}
 	code := res.StatusCode
 	inside := code >= 200 && code <= 299
-	switch documented := err == nil && code == http.StatusOK && s.rows.Succeeded(form, code, answer); {
-	case documented, inside && s.callbacks.Success == config.Any2xx:
+	switch documented := err == nil && s.rows.Succeeded(form, code, answer); {
+	case documented, inside && s.success(c) == config.Any2xx:
 		return end{status: code, outcome: taken, code: e.code}
 	case code == http.StatusGone:
 		e.outcome, e.after = gone, 0
@@ -263,10 +263,18 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 		e.outcome = forbidden
 	case inside && err != nil:
 		e.outcome, e.reason = broke(err), fmt.Sprintf("HTTP %d but %s", code, s.reason(err))
-	case code == http.StatusOK:
-		e.outcome, e.reason = badAnswer, s.reasonOf200(form, answer, e.code)
+	case inside:
+		e.outcome, e.reason = badAnswer, fmt.Sprintf("HTTP %d but %s", code, s.reasonOf2xx(form, answer, e.code))
 	}
 	return e
+}
+
+// success returns which answers of the partner count as delivered.
+func (s *settings) success(c store.Claimed) config.Success {
+	if p := s.config.Partners.Find(string(c.Partner)); p != nil && p.Callbacks.Success != "" {
+		return p.Callbacks.Success
+	}
+	return s.callbacks.Success
 }
 
 // escaped escapes blanks and non-ASCII characters in a query. Partners' queries have them; net/url does not escape

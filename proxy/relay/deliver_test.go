@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 
@@ -47,10 +48,11 @@ func TestWhatCountsAsDelivered(t *testing.T) {
 		{200, ``, "answer", "delivered"},
 		{200, `<html>0000</html>`, "answer", "delivered"},
 		{200, `OK`, "answer", "delivered"},
-		{201, `{"code":"0000"}`, "status", "delivered"},
-		{202, documented["legacy"], "status", "delivered"},
-		{204, ``, "status", "delivered"},
-		{299, ``, "status", "delivered"},
+		{201, `{"code":"0000"}`, "delivered", "delivered"},
+		{201, `{"result":"OK"}`, "answer", "delivered"},
+		{202, documented["legacy"], "delivered", "delivered"},
+		{204, ``, "answer", "delivered"},
+		{299, ``, "answer", "delivered"},
 		{300, `{"code":"0000"}`, "redirected", "redirected"},
 		{304, `{"code":"0000"}`, "redirected", "redirected"},
 		{399, `{"code":"0000"}`, "redirected", "redirected"},
@@ -324,5 +326,19 @@ func TestSwitchedProtocolDoesNotHoldAnAttempt(t *testing.T) {
 	})
 	if got.LastOutcome != "status" || got.LastStatus != 101 || !receive(t, gone, "end of the connection") {
 		t.Errorf("%s %d", got.LastOutcome, got.LastStatus)
+	}
+}
+
+// A partner whose framework answers 2xx without a code can have a rule of its own.
+func TestSuccessOfOnePartner(t *testing.T) {
+	t.Parallel()
+	for partnerHash, want := range map[string]store.State{partner.Of(key).Short(): store.Delivered, strings.Repeat("0", 12): store.Waiting} {
+		s := newStation(t, setup{top: "partners: {" + partnerHash + ": {name: Hana, callbacks: {success: any-2xx}}}\n"})
+		s.accept(s.bind(asked("v2", "https://partner.example.com/paid")), inV2)
+		s.Carry(always(201, `{"result":"OK"}`))
+		s.round()
+		if got := s.only(); got.State != want {
+			t.Errorf("with a rule for %s the callback is %s", partnerHash, got.State)
+		}
 	}
 }

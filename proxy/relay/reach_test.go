@@ -132,9 +132,9 @@ func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 		t.Errorf("%s became %s, %v", theirs, ours, err)
 	}
 	s.accept(path, notice("v2", key, bill, `,"apprPrice":"1"`))
-	s.Carry(always(201, documented["legacy"]))
+	s.Carry(always(201, ""))
 	s.round()
-	if c := s.stored()[0]; c.State != store.Waiting || c.LastOutcome != "status" { // by the defaults
+	if c := s.stored()[0]; c.State != store.Waiting || c.LastOutcome != "answer" { // by the defaults
 		t.Errorf("%+v", c)
 	}
 	s.Carry(always(200, documented["legacy"]))

@@ -95,20 +95,21 @@ func reasonOfTLS(err error) string {
 	return ""
 }
 
-// reasonOf200 is why an answer with HTTP 200 is no success.
-func (s *settings) reasonOf200(form translate.Form, answer []byte, code string) string {
-	const but = "HTTP 200 but "
+// reasonOf2xx is why an answer with HTTP 2xx is no success, for an operator who may decide that it is one.
+func (s *settings) reasonOf2xx(form translate.Form, answer []byte, code string) (why string) {
 	switch {
 	case code != "":
-		return but + "code " + code
+		why = "code " + code
 	case len(answer) == 0:
-		return but + "an empty body"
+		why = "an empty body"
 	case s.rows.AnsweredCode(form, answer) != "":
-		return but + "a code that cannot be shown"
+		why = "a code that cannot be shown"
 	case !translate.IsJSON(answer):
-		return but + "the body is not JSON"
+		why = "the body is not JSON"
+	default:
+		why = "no code in the body"
 	}
-	return but + "no code in the body"
+	return why + " (a success with partners.HASH.callbacks.success: any-2xx)"
 }
 
 // code24 is a code that may be shown. The longest one of the catalogue has 19 characters.
@@ -136,8 +137,6 @@ func reasonOfStatus(status int) string {
 	switch {
 	case status >= 300 && status <= 399:
 		more = "redirects are not followed"
-	case status >= 200 && status <= 299:
-		more = "200 is needed"
 	}
 	if more == "" {
 		return fmt.Sprintf("HTTP %d", status)

@@ -177,23 +177,24 @@ func TestReasonsOfAnswers(t *testing.T) {
 		body, outcome, code, reason string
 	}{
 		{200, documented["legacy"], "delivered", "0000", ""},
-		{200, inV2, "answer", "", "HTTP 200 but no code in the body"}, // the body echoed
-		{200, `{"result":"OK"}`, "answer", "", "HTTP 200 but no code in the body"},
-		{200, ``, "answer", "", "HTTP 200 but an empty body"},
-		{200, `OK`, "answer", "", "HTTP 200 but the body is not JSON"},
-		{200, `<html>canary</html>`, "answer", "", "HTTP 200 but the body is not JSON"},
-		{200, `{"code":"9999","msg":"canary"}`, "answer", "9999", "HTTP 200 but code 9999"},
-		{200, `{"code":0}`, "answer", "0", "HTTP 200 but code 0"},
-		{200, `{"code":200,"message":"canary"}`, "answer", "200", "HTTP 200 but code 200"},
-		{200, `{"code":"canary canary"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},
-		{200, `{"code":"` + strings.Repeat("9", 25) + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},
-		{200, `{"code":"01098765432"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},         // a phone
-		{200, `{"code":1098765432}`, "answer", "", "HTTP 200 but a code that cannot be shown"},            // a phone as a number
-		{200, `{"code":"` + key + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown"},         // a value of the callback
-		{200, `{"code":"partner.example.com"}`, "answer", "", "HTTP 200 but a code that cannot be shown"}, // a part of the address
+		{200, inV2, "answer", "", "HTTP 200 but no code in the body (a success with partners.HASH.callbacks.success: any-2xx)"}, // the body echoed
+		{200, `{"result":"OK"}`, "answer", "", "HTTP 200 but no code in the body (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, ``, "answer", "", "HTTP 200 but an empty body (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, `OK`, "answer", "", "HTTP 200 but the body is not JSON (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, `<html>canary</html>`, "answer", "", "HTTP 200 but the body is not JSON (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, `{"code":"9999","msg":"canary"}`, "answer", "9999", "HTTP 200 but code 9999 (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, `{"code":0}`, "answer", "0", "HTTP 200 but code 0 (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, `{"code":200,"message":"canary"}`, "answer", "200", "HTTP 200 but code 200 (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, `{"code":"canary canary"}`, "answer", "", "HTTP 200 but a code that cannot be shown (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, `{"code":"` + strings.Repeat("9", 25) + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{200, `{"code":"01098765432"}`, "answer", "", "HTTP 200 but a code that cannot be shown (a success with partners.HASH.callbacks.success: any-2xx)"},         // a phone
+		{200, `{"code":1098765432}`, "answer", "", "HTTP 200 but a code that cannot be shown (a success with partners.HASH.callbacks.success: any-2xx)"},            // a phone as a number
+		{200, `{"code":"` + key + `"}`, "answer", "", "HTTP 200 but a code that cannot be shown (a success with partners.HASH.callbacks.success: any-2xx)"},         // a value of the callback
+		{200, `{"code":"partner.example.com"}`, "answer", "", "HTTP 200 but a code that cannot be shown (a success with partners.HASH.callbacks.success: any-2xx)"}, // a part of the address
 		{500, `{"code":"BILL_005"}`, "status", "BILL_005", "HTTP 500"},
-		{200, `{"code":"","code":"0000"}`, "answer", "", "HTTP 200 but no code in the body"},
-		{201, documented["v2"], "status", "0000", "HTTP 201: 200 is needed"},
+		{200, `{"code":"","code":"0000"}`, "answer", "", "HTTP 200 but no code in the body (a success with partners.HASH.callbacks.success: any-2xx)"},
+		{201, documented["v2"], "delivered", "0000", ""},
+		{201, `{"result":"OK"}`, "answer", "", "HTTP 201 but no code in the body (a success with partners.HASH.callbacks.success: any-2xx)"},
 		{302, "canary", "redirected", "", "HTTP 302: redirects are not followed"},
 		{403, "canary", "forbidden", "", "HTTP 403: the partner refuses the caller"},
 		{404, `{"code":"E404"}`, "status", "E404", "HTTP 404"},
