@@ -18,14 +18,14 @@ func (c *Config) Warnings() translate.Problems {
 	list := slices.Clone(c.warnings)
 	if host, _, err := net.SplitHostPort(c.Admin.Listen); err == nil && !Loopback(host) && c.Admin.TLS == nil {
 		w := c.Admin.Position
-		w.Text = plainAdmin
+		w.Text = PlainAdmin
 		list = append(list, w)
 	}
 	return list.Sorted()
 }
 
-// plainAdmin is the warning about an admin listener that other machines can reach, without TLS.
-const plainAdmin = "admin.listen: the admin token crosses the network in plain text, " +
+// PlainAdmin is the warning about an admin listener that other machines can reach, without TLS.
+const PlainAdmin = "admin.listen: the admin token crosses the network in plain text, " +
 	"since the address is not loopback: set admin.tls"
 
 // warn collects the warnings of a valid config.

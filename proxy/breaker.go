@@ -37,6 +37,7 @@ type breaker struct {
 	mu      sync.Mutex // guards the fields below
 	recent  recentCalls
 	silence silence
+	hung    bool // a silence opened the breaker: it ends with the next answer to any call
 	retired bool // a reload has removed or replaced the upstream
 	state   prometheus.Gauge
 	changes map[circuitbreaker.State]prometheus.Counter
@@ -192,6 +193,7 @@ func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 		hangs := b.silence.begin(p.began)
 		if hangs {
 			b.silence.end()
+			b.hung = true
 		}
 		b.mu.Unlock()
 		if !hangs {
@@ -225,6 +227,15 @@ func (p permit) context(ctx context.Context) (context.Context, context.CancelFun
 	return trial, func() {}
 }
 
+// close closes the breaker after an answer.
+func (b *breaker) close() {
+	b.mu.Lock()
+	b.silence.end()
+	b.hung = false
+	b.mu.Unlock()
+	b.circuit.Close()
+}
+
 // end reports how the call ended. err is nil if there was an answer.
 func (p permit) end(err *callError) {
 	b := p.breaker
@@ -233,15 +244,18 @@ func (p permit) end(err *callError) {
 	switch closed := b.circuit.IsClosed(); {
 	case p.trial != nil && answered:
 		p.trial.Stop()
-		b.mu.Lock()
-		b.silence.end()
-		b.mu.Unlock()
-		b.circuit.Close()
+		b.close()
 	case p.trial != nil: // it failed, was not sent, or ended too early to know
 		if p.trial.Stop() {
 			b.circuit.RecordFailure()
 		}
 	case !closed: // the call began before the breaker opened
+		b.mu.Lock()
+		slow := answered && b.hung
+		b.mu.Unlock()
+		if slow { // the upstream did not hang
+			b.close()
+		}
 	case answered:
 		b.mu.Lock()
 		b.recent.answer(p.partner, time.Now())

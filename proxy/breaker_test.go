@@ -325,3 +325,19 @@ func TestBreakerClosesWithALateTrial(t *testing.T) {
 		b.calls(t, 1, true, answered)
 	})
 }
+
+// A burst of slow calls opens the breaker. The first of them that has an answer closes it: the upstream did not hang.
+func TestBreakerClosesWithTheAnswerToASlowCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := newTestBreaker(t)
+		for range 64 {
+			p, _ := b.enter(1, true)
+			time.AfterFunc(12*time.Second, func() { p.end(answered) })
+		}
+		time.Sleep(breakerSlow + time.Second)
+		b.refuses(t, true)
+		time.Sleep(2 * time.Second)
+		b.calls(t, 1, true, answered)
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,7 +143,7 @@ func printedTime(info *types.Info, call *ast.CallExpr) (layout string, wrong boo
 		}
 	}
 	signature, ok := info.TypeOf(call.Fun).(*types.Signature)
-	if !ok || !signature.Variadic() || isLogOrSQL(info, call) {
+	if !ok || !signature.Variadic() || printsNoTime(info, call) {
 		return "", false
 	}
 	last, ok := signature.Params().At(signature.Params().Len() - 1).Type().(*types.Slice)
@@ -160,14 +161,25 @@ func printedTime(info *types.Info, call *ast.CallExpr) (layout string, wrong boo
 	return "", false
 }
 
-// isLogOrSQL reports whether a call is of log/slog, which prints RFC 3339, or of database/sql, which prints nothing.
-func isLogOrSQL(info *types.Info, call *ast.CallExpr) bool {
-	selected, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return false
+// quiet are packages whose variadic functions print no time, or RFC 3339: log/slog, statements of SQL, and the reasons for operators, which
+// package operate words.
+var quiet = []string{"log/slog", "database/sql", "billbridge/proxy/store", "billbridge/proxy/rollout/evidence"}
+
+// printsNoTime reports whether a call is of a quiet package.
+func printsNoTime(info *types.Info, call *ast.CallExpr) bool {
+	called := call.Fun
+	if generic, ok := called.(*ast.IndexExpr); ok {
+		called = generic.X
 	}
-	function := info.Uses[selected.Sel]
-	return function != nil && function.Pkg() != nil && (function.Pkg().Path() == "log/slog" || function.Pkg().Path() == "database/sql")
+	name, _ := called.(*ast.Ident)
+	if selected, ok := called.(*ast.SelectorExpr); ok {
+		name = selected.Sel
+	}
+	if name == nil || info.Uses[name] == nil || info.Uses[name].Pkg() == nil {
+		_, builtin := info.Uses[name].(*types.Builtin) // append
+		return builtin
+	}
+	return slices.Contains(quiet, info.Uses[name].Pkg().Path())
 }
 
 func TestPrintedTimeFindsOtherLayouts(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/console"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,7 +72,15 @@ func (s *Server) checkTokens(c *config.Config) error {
 }
 
 func (s *Server) logWarnings(c *config.Config) {
-	for _, w := range c.Warnings() {
+	warnings := c.Warnings()
+	if s.sockets["admin.listen"] != nil { // another process has chosen its address
+		warnings = slices.DeleteFunc(warnings, func(w translate.Problem) bool { return w.Text == config.PlainAdmin })
+		at, ok := s.adminListener.Addr().(*net.TCPAddr)
+		if ok && c.Admin.TLS == nil && !at.IP.IsLoopback() {
+			warnings = append(warnings, translate.Problem{Text: config.PlainAdmin})
+		}
+	}
+	for _, w := range warnings {
 		s.log.Warn(w.Text, "file", w.File, "line", w.Line)
 	}
 }

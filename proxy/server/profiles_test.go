@@ -32,6 +32,11 @@ func TestProfilesNeedATokenThatMayOperate(t *testing.T) {
 			t.Errorf("%s with a token that may read: %d", path, status)
 		}
 	}
+	for _, seconds := range []string{"0", "301", "x"} {
+		if status, _ := d.ask("GET", profilesPath+"profile?seconds="+seconds, "of-anna", ""); status != http.StatusBadRequest {
+			t.Errorf("seconds=%s: %d", seconds, status)
+		}
+	}
 	if status, _ := d.ask("POST", profilesPath+"heap", "of-anna", ""); status != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", status)
 	}

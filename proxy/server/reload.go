@@ -65,7 +65,7 @@ func (s *Server) reload(by string) (err error) {
 	s.log.Info("config reloaded")
 	_ = s.operator.Record(store.Change{Action: store.Reloaded, By: by})
 	now := s.tokens.current.Load()
-	if gone, added := was.without(now), now.without(was); gone != added {
+	if gone, added := was.without(now), now.without(was); gone != "" || added != "" {
 		_ = s.operator.Record(store.Change{Action: store.TokensChanged, By: by, From: gone, To: added})
 	}
 	s.logWarnings(c)
