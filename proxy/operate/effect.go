@@ -51,17 +51,30 @@ func (o *Operator) effect(ctx context.Context, decided store.Rollout, m rollout.
 	if m.To.Stage != rollout.StageCanary {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, rollout.PreconditionsWithin/2)
-	defer cancel()
-	counted, err := o.Rollout.Counts().OfAllTables(ctx, store.AllPartners.Of(m.Partner))
-	if err != nil {
-		o.Logger.Error("the effect of a percentage could not be estimated", "error", err.Error())
+	counts, known := o.countsFor(ctx, store.AllPartners.Of(m.Partner))
+	if !known {
 		return nil
 	}
+	return o.estimate(decided, m, counts)
+}
+
+// countsFor returns what was counted of the partners of a range, for estimates.
+func (o *Operator) countsFor(ctx context.Context, in store.Range) (counts []evidence.Count, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, rollout.PreconditionsWithin/2)
+	defer cancel()
+	counted, err := o.Rollout.Counts().OfAllTables(ctx, in)
+	if err != nil {
+		o.Logger.Error("the effect of a percentage could not be estimated", "error", err.Error())
+	}
+	return counted.Counts, err == nil
+}
+
+// estimate estimates the effect of a percentage by counts.
+func (o *Operator) estimate(decided store.Rollout, m rollout.Move, counts []evidence.Count) *Effect {
 	s, now := o.Rollout.Settings(), o.Now()
 	e := Effect{Split: s.Config.Split, Percent: m.To.Percent}
 	apart, chosen := 0, 0 // bills of merchants that are counted apart, and of the chosen ones among them
-	for _, n := range counted.Counts {
+	for _, n := range counts {
 		if !m.Concerns(decided, n.Partner) {
 			continue
 		}

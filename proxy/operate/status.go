@@ -230,11 +230,18 @@ func (o *Operator) partnerStatuses(
 		return nil, uncounted, err
 	}
 	all = o.statuses(o.stages(decided), only, in, seen, bills)
+	isCanary := func(p PartnerStatus) bool { return p.Stage == rollout.StageCanary }
+	if !slices.ContainsFunc(all, isCanary) {
+		return all, uncounted, nil
+	}
+	counts, known := o.countsFor(ctx, in) // once: there may be thousands of partners
+	byPartner := map[partner.ID][]evidence.Count{}
+	for _, c := range counts {
+		byPartner[c.Partner] = append(byPartner[c.Partner], c)
+	}
 	for i := range all {
-		one := &all[i]
-		one.Effect = o.effect(ctx, decided, rollout.Move{Partner: one.ID, To: one.position()})
-		if one.Effect == nil && one.Stage == rollout.StageCanary { // the others would not be found out either
-			break
+		if one := &all[i]; known && isCanary(*one) {
+			one.Effect = o.estimate(decided, rollout.Move{Partner: one.ID, To: one.position()}, byPartner[one.ID])
 		}
 	}
 	return all, uncounted, nil
