@@ -90,6 +90,9 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 	p.await(t, "all that the killed one has not claimed are delivered", func() bool {
 		return len(p.accepted) >= len(quiet)+len(killed)-atOnce && p.underWay == 0
 	})
+	// The other one stores a result after the partner has answered: until then its claim must not expire, too.
+	proxytest.Eventually(t, func() bool { return countByState(t, url)[store.Waiting] <= atOnce },
+		func() string { return "the results of the other replica are not stored" })
 	expireClaims(t, "pgx", url)
 	p.await(t, "all are delivered", func() bool { return len(p.accepted) == len(quiet)+len(killed) })
 	awaitNoneWaiting(t, replicas[1], len(quiet)+len(killed))
