@@ -138,7 +138,7 @@ func (c *Config) warnAboutCodes() {
 			u.Form != c.Table.Forms()[0] {
 			warn("the reply to a create may have no link: programs of partners in the other form may need one, and then " +
 				"take a bill that was sent as failed. Ask the backend's operator. If replies have it, say so in an overlay: " +
-				create.Name + ": {reply: [{v2: shortUrl, legacy: shortURL, optional: null}]}")
+				"operations: {" + create.Name + ": {reply: [{v2: shortUrl, legacy: shortURL, optional: null}]}}")
 		}
 		if list := codes[u.Form]; len(list) > 0 {
 			warn(fmt.Sprintf("the code %s of %s has no pair: "+

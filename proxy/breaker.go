@@ -87,7 +87,8 @@ func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
 	b.state.Set(stateValues[b.circuit.State()]) // not that of e: calls can report their changes in another order
 	switch e.NewState {
 	case circuitbreaker.OpenState:
-		b.log.Warn("the breaker of an upstream is open: many of its last calls failed, and it is not called",
+		b.log.Warn("the breaker of an upstream is open: many of its last calls failed or have no answer, "+
+			"and it is not called",
 			"upstream", b.upstream, "pause", breakerPause.String())
 	case circuitbreaker.HalfOpenState:
 		b.log.Info("the breaker of an upstream is half-open: one call is let through", "upstream", b.upstream)

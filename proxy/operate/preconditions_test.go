@@ -1,14 +1,9 @@
 package operate_test
 
 import (
-	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +13,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // compares counts reads of a partner in shadow with a class.
@@ -196,49 +188,6 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	}
 }
 
-// The counts of all replicas are one report, which survives their restart. A reset removes it for all.
-func TestReplicasCountTogether(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, at string) {
-		here, there := newDesk(t, proxytest.Open(t, at), separate), newDesk(t, proxytest.Open(t, at), separate)
-		for range 3 {
-			here.compares("k", 40, evidence.Same)
-			there.compares("k", 40, evidence.Same)
-			there.ends("k", "bill.create", evidence.Old, 10, fine)
-			if err := here.Close(context.Background()); err != nil {
-				t.Fatal(err)
-			}
-			there.ends("k", "bill.create", evidence.New, 1, fine)
-			answers[operate.Report](there, "GET", "/rollout/report")
-		}
-		for _, d := range []*desk{here, there, newDesk(t, proxytest.Open(t, at), separate)} {
-			r := answers[operate.Report](d, "GET", "/rollout/report?partner="+hash("k"))
-			if len(r.Verdicts) != 2 || r.Verdicts[0].CallStats.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != evidence.Pass {
-				t.Errorf("%+v", r)
-			}
-			if r := answers[operate.Report](d, "GET", "/rollout/report?partner="+hash("else")); len(r.Verdicts) != 0 {
-				t.Errorf("%+v", r)
-			}
-		}
-		here.compares("else", 1, evidence.Same)
-		here.compares("k", 1, evidence.Same) // not stored yet
-		answers[operate.Change](here, "POST", "/rollout/reset?by=a&partner="+hash("k"))
-		answers[operate.Report](here, "GET", "/rollout/report")
-		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != partner.Of("else")[:12] {
-			t.Errorf("%+v", r)
-		}
-		if c := answers[operate.Change](here, "POST", "/rollout/reset?by=a&partner=all"); c.Partner != "all" {
-			t.Errorf("%+v", c)
-		}
-		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
-			t.Errorf("%+v", r)
-		}
-		if log := answers[[]operate.Change](there, "GET", "/audit?limit=2"); log[0].Partner != "all" || log[1].Partner != hash("k")[:12] || log[1].Action != "reset" {
-			t.Errorf("%+v", log)
-		}
-	})
-}
-
 // A partner with a stage of its own is no reason against a change of the default.
 func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 	t.Parallel()
@@ -269,146 +218,6 @@ func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-}
-
-// Counts that could not be stored are stored later, and unreadable counts do not block the kill switch.
-func TestCountsThatCannotBeStored(t *testing.T) {
-	t.Parallel()
-	s := proxytest.Open(t, "memory:")
-	d := newDesk(t, s, separate)
-	d.compares("k", 5, evidence.Same)
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := d.Router.Counts().Flush(gone); err == nil {
-		t.Error("no error")
-	}
-	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Number != 5 {
-		t.Errorf("%+v", r)
-	}
-	version := answers[operate.Report](d, "GET", "/rollout/report").Table
-	if _, err := s.AddCounts(t.Context(), version, []store.Counts{{Partner: partner.Of("k"), Operation: "bill.create", Data: []byte("no JSON"), Marked: true}}, noon, nil); err != nil {
-		t.Fatal(err)
-	}
-	d.seen("k", time.Hour)
-	d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"), "a precondition could not be checked: ")
-	if c := answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&force="+allReasons+"&partner="+hash("k")); !c.Forced {
-		t.Errorf("%+v", c)
-	}
-	if c := answers[operate.Change](d, "POST", "/rollout/stop?by=a"); c.Action != "stop" || c.Unstored != "" {
-		t.Errorf("%+v", c)
-	}
-	d.createsAt("k", "legacy", "")
-}
-
-// If a caller gives up while counts are being stored, they are not counted twice, and the caller does not wait longer.
-func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "store.db")
-	s := proxytest.Open(t, "sqlite:"+file)
-	d := newDesk(t, s, separate)
-	d.ends("k", "bill.create", evidence.New, 100, fine)
-	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	busy, err := db.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	given := make(chan error, 1)
-	go func() { given <- d.Router.Counts().Flush(ctx) }()
-	for len(d.Router.Counts().Snapshot().Counts) > 0 { // until the flush has drained them
-		runtime.Gosched()
-	}
-	stop()
-	if err := <-given; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	late, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer end()
-	if err := d.Router.Counts().Flush(late); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("behind the first: %v", err)
-	}
-	if err := busy.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[evidence.New] != 100 {
-		t.Errorf("%+v", r)
-	}
-}
-
-// A connection to the store without answers does not delay the end of the process.
-func TestHungStoreDoesNotDelayTheEnd(t *testing.T) {
-	t.Parallel()
-	url, silence := hole(t, proxytest.Postgres(t))
-	s, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := newDesk(t, s, separate)
-	d.ends("k", "bill.create", evidence.New, 10, fine)
-	silence()
-	late, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := d.Router.Counts().Flush(late); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
-	if err := d.Router.Close(t.Context()); err == nil {
-		t.Error("no error")
-	}
-	if err := s.Close(); err != nil { // it waits for all users
-		t.Error(err)
-	}
-}
-
-// hole is a proxy to PostgreSQL that from some moment on forwards nothing and closes nothing.
-func hole(t *testing.T, to string) (url string, silence func()) {
-	t.Helper()
-	c, err := pgx.ParseConfig(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	network, address := pgconn.NetworkAddress(c.Host, c.Port)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	silent, silence := context.WithCancel(t.Context())
-	t.Cleanup(func() { _ = listener.Close() })
-	pass := func(from, to net.Conn) {
-		defer to.Close()
-		some := make([]byte, 4096)
-		for {
-			n, err := from.Read(some)
-			if silent.Err() != nil {
-				<-t.Context().Done()
-			}
-			if err != nil {
-				return
-			}
-			if _, err = to.Write(some[:n]); err != nil {
-				return
-			}
-		}
-	}
-	go func() {
-		for {
-			here, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			there, err := net.Dial(network, address)
-			if err != nil {
-				_ = here.Close()
-				continue
-			}
-			go pass(here, there)
-			go pass(there, here)
-		}
-	}()
-	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable&search_path=%s", c.User, listener.Addr(), c.Database, c.RuntimeParams["search_path"]), silence
 }
 
 // A reset of a FAIL needs force.

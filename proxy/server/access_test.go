@@ -203,6 +203,12 @@ func TestAuditLogHasWhatIsDoneToTheGateway(t *testing.T) {
 	if err := d.Reload(); err != nil {
 		t.Fatal(err)
 	}
+	more := slices.Clone(c.Admin.Tokens)
+	more[1].May = config.Operate // the same name with more rights
+	c.Admin.Tokens = more
+	if err := d.Reload(); err != nil {
+		t.Fatal(err)
+	}
 	d.ask("POST", "/store/backup?file=copy.db", "another", "")
 	if status, text := d.ask("POST", "/store/backup?file=copy.db", "nameless", ""); status != 400 || !strings.Contains(text, "by must be your name") {
 		t.Errorf("a backup without a name: %d %s", status, text)
@@ -217,7 +223,7 @@ func TestAuditLogHasWhatIsDoneToTheGateway(t *testing.T) {
 		log = append(log, strings.Join([]string{e.Action, e.By, e.Subject, e.From, e.To}, "|"))
 	}
 	want := []string{
-		"backup|anna|copy.db||", "tokens|SIGHUP||anna|anna, ben", "reload|SIGHUP|||", "reload|admin listener|||refused", "reload|anna|||",
+		"backup|anna|copy.db||", "tokens|SIGHUP||wall|wall", "reload|SIGHUP|||", "tokens|SIGHUP||anna|anna, ben", "reload|SIGHUP|||", "reload|admin listener|||refused", "reload|anna|||",
 		"sign_in|admin.token|||", "sign_in|wall|||",
 	}
 	if diff := cmp.Diff(want, log); diff != "" {
