@@ -131,11 +131,11 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String(); is != was {
 		t.Errorf("%s\nwas\n%s", is, was)
 	}
+	d.later.Add(int64(15 * time.Minute))
 	if route, _ := d.creates("k"); route.Upstream != "legacy" || route.Reason != "stop" {
 		t.Errorf("%+v", route)
 	}
 	answers[operate.Change](d, "POST", "/rollout/resume?by=a")
-	d.later.Add(int64(15 * time.Minute))
 	d.createsAt("k", "fresh", "legacy")
 	d.createsAt("young", "fresh", "legacy")
 }

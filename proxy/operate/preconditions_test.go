@@ -161,7 +161,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	}
 	answers[operate.Change](d, "POST", "/rollout/resume?by=a")
 	answers[operate.Change](d, "POST", "/rollout/restored?by=a")
-	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was created at fresh after that backup, and is sent again, will be created at legacy too")
+	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was created at fresh after that backup, and is sent again while fresh does not answer, will be created at legacy too")
 }
 
 // The calls of partners do not depend on the table: those that another version counted are a blocking reason, too.

@@ -16,7 +16,11 @@ func (r *Router) create(
 	to := at.create()
 	if to.probe {
 		other := s.Backends[1-to.backend]
-		switch r.probe(ctx, ask, other) {
+		found := r.probe(ctx, ask, other)
+		if found != Present && at.mayProceed(to.backend) {
+			found = Absent // which counts after the settling period only
+		}
+		switch found {
 		case Present:
 			if err := r.found(ctx, c, other); err != nil {
 				return Route{}, err

@@ -48,7 +48,13 @@ func (s situation) probes(backend evidence.Backend) bool {
 	case backend == evidence.New:
 		return s.position.Stage != StageDrained || s.incomplete()
 	}
-	return s.unbegun || s.restored && !s.stopped
+	return s.incomplete()
+}
+
+// mayProceed reports whether a create may be sent to a backend although the other one did not say whether it has the
+// bill (P3): only because of the kill switch, and never on a new store, whose rows may all be missing.
+func (s situation) mayProceed(backend evidence.Backend) bool {
+	return s.stopped && !s.unbegun && backend == evidence.Old
 }
 
 // create decides where a create is sent. The backend decides whether the bill can be created.

@@ -70,10 +70,15 @@ func judgeCreate(t *testing.T, name string, s situation) {
 	if want := !s.shared && (s.position.Stage != StageDrained || s.restored || s.unbegun); s.probes(evidence.New) != want {
 		t.Errorf("%s: asks before a create at the new backend: %v", name, !want)
 	}
-	// The new backend is probed only if the ledger is incomplete; after a restore, not while the kill switch is on.
-	want := map[bool]bool{false: s.unbegun || s.restored, true: s.unbegun}[s.stopped] && !s.shared
-	if s.probes(evidence.Old) != want {
+	// The new backend is probed only if the ledger is incomplete, also while the kill switch is on.
+	if want := (s.unbegun || s.restored) && !s.shared; s.probes(evidence.Old) != want {
 		t.Errorf("%s: asks before a create at the old backend: %v", name, !want)
+	}
+	// Only the kill switch sends a create without its answer, only to the old backend, and not on a new store.
+	for backend, want := range map[evidence.Backend]bool{evidence.Old: s.stopped && !s.unbegun, evidence.New: false} {
+		if s.mayProceed(backend) != want {
+			t.Errorf("%s: proceeds to %v without an answer: %v", name, backend, !want)
+		}
 	}
 }
 

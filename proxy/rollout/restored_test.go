@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -75,6 +76,37 @@ func TestCreateOfABillPendingInTheBackup(t *testing.T) {
 		d.stage(stage)
 		d.says["old"] = rollout.Present
 		d.made("old", store.Taken)
+	}
+}
+
+// After a restore the new backend is probed also while the kill switch is on. Without a clear answer nothing is sent during the
+// settling period; after it the create goes to the old backend, since the switch must work while the new backend is down.
+func TestKillSwitchAfterARestore(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		says             rollout.ProbeResult
+		during, upstream string // the reason of the refusal during the settling period, or the upstream; the upstream after it
+	}{
+		{rollout.Present, "new", "new"},
+		{rollout.Absent, "unclear", "old"},
+		{rollout.Unclear, "unclear", "old"},
+		{rollout.Refusing, "unclear", "old"},
+	} {
+		for _, stage := range rollout.Stages {
+			for _, after := range []time.Duration{time.Minute, 15 * time.Minute} {
+				d := newCrossroads(t, stage)
+				if err := errors.Join(d.store.Restored(t.Context(), "test", d.now), d.store.Stop(t.Context(), "test", d.now)); err != nil {
+					t.Fatal(err)
+				}
+				d.follow()
+				d.now, d.says["new"] = d.now.Add(after), row.says
+				route, err := d.create()
+				want := map[time.Duration]string{time.Minute: row.during, 15 * time.Minute: row.upstream}[after]
+				if route.Upstream != want && !refusedFor(err, want) {
+					t.Errorf("stage %s, %v after %s: %+v, %v, want %s", stage, row.says, after, route, err, want)
+				}
+			}
+		}
 	}
 }
 
