@@ -44,7 +44,7 @@ var provocations = []provocation{
 	{"UnknownOutcome", "job=calls operation=bill.create upstream=up", "the sandbox breaks 30 creates off"},
 	{"ManyUnknownOutcomes", "job=calls upstream=up", "the sandbox breaks 30 creates off"},
 	{"UpstreamErrors", "job=calls upstream=up", "the sandbox breaks 30 creates off"},
-	{"ReplyMismatch", "job=calls operation=bill.destroy field=apiKey", "the sandbox replies with an object instead of a text"},
+	{"ReplyMismatch", "job=calls operation=bill.read field=apprNum", "the sandbox replies with an object instead of a text"},
 	{"Slow", "job=calls upstream=up", "the sandbox delays a read by 3 s"},
 	{"FramingRefused", "job=calls reason=bare_lf", "12 requests with bare line feeds"},
 	{"ConnectionsRefused", "job=calls limit=address", "30 connections, and 20 are allowed"},
@@ -68,6 +68,7 @@ var provocations = []provocation{
 	{"CallbacksDead", "job=rollout upstream=old", "the partner answers 410"},
 	{"CallbacksForbidden", "job=rollout upstream=old", "the partner answers 403"},
 	{"CallbacksLate", "job=rollout upstream=old", "the partner answers 403, and the callback is made two hours older in the store"},
+	{"CallbacksLost", "job=rollout upstream=old", "the store is declared as restored, and a callback comes to an unknown address"},
 	{"StoreDown", "job=rollout", "tables of the store are renamed"},
 	{"LedgerUnreachable", "job=rollout", "tables of the store are renamed, and a bill is created"},
 	{"CallbacksNotStored", "job=rollout upstream=old", "tables of the store are renamed, and a callback arrives"},
@@ -174,12 +175,16 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 		}, func() string { return "silent:\n" + strings.Join(silent, "\n") })
 	}
 	storeAlerts := []string{"StoreDown", "LedgerUnreachable", "CallbacksNotStored"}
+	awaitFired(append(storeAlerts, "CallbacksLost", "InstanceDown", "Down")...)
+	moving.loseAddress()
 	awaitFired(append(storeAlerts, "InstanceDown", "Down")...)
 	moving.breakStore()
 	dead.kill()
 	awaitFired()
 
 	missing := maps.Clone(byName)
+	// It needs two PostgreSQL servers: the tests of fail-overs have its metric, and TestAlerts its rule.
+	delete(missing, "BillbridgeStoreLostWrites")
 	table := "alert | severity | provoked\n"
 	for _, p := range provocations {
 		delete(missing, "Billbridge"+p.alert)
@@ -212,9 +217,9 @@ func (f *callsFaults) provoke() {
 	for i := range 30 {
 		billCall(f.t, f.partners, "create", "k-old", fmt.Sprint("LOST", i), "")
 	}
-	f.service.Fault(sandbox.Fault{Operation: "bill.destroy", Body: `{"code":"0000","message":"x","data":{"apiKey":{"a":1},"billId":"A1"}}`})
-	const destroy = `{"apikey":"k-old","member":"demo-member","merchant":"demo-store","bill_id":"A1","price":"20000","hash":%q}`
-	httpCall(f.t, http.MethodPost, f.partners+"/if/bill/destroy", fmt.Sprintf(destroy, sandbox.Hash("A1", "", "20000")))
+	f.service.Fault(sandbox.Fault{Operation: "bill.read", Body: `{"code":"0000","message":"x","data":{"apiKey":"k-old","billId":"A1","apprState":"F","apprNum":{"a":1}}}`})
+	const read = `{"apikey":"k-old","member":"demo-member","merchant":"demo-store","bill_id":"A1"}`
+	httpCall(f.t, http.MethodPost, f.partners+"/if/bill/read", read)
 	f.service.Fault(sandbox.Fault{Operation: "bill.read", Delay: 3 * time.Second})
 	billCall(f.t, f.partners, "read", "k-old", "A1", "")
 

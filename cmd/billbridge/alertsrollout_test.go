@@ -103,6 +103,17 @@ func (f *rolloutFaults) provokeCallbacks() {
 	execSQL(f.t, f.storeFile, "UPDATE billbridge_callbacks SET received = received - 7200000 WHERE state = 'waiting'")
 }
 
+// loseAddress declares the store as restored, and makes a callback to an address that it does not know.
+func (f *rolloutFaults) loseAddress() {
+	f.run("rollout", "restored")
+	at := strings.LastIndex(f.callback, "/") + 1
+	status := 0
+	proxytest.Eventually(f.t, func() bool { // the gateway reads decisions every second
+		status, _ = httpCall(f.t, http.MethodPost, f.callback[:at]+strings.Repeat("A", len(f.callback)-at), `{"apikey":"k-old","bill_id":"LOST","appr_state":"F"}`)
+		return status == http.StatusServiceUnavailable
+	}, func() string { return fmt.Sprint("an unknown address: ", status) })
+}
+
 // breakStore makes the store fail, and makes a create and a callback.
 func (f *rolloutFaults) breakStore() {
 	execSQL(f.t, f.storeFile, "ALTER TABLE billbridge_owners RENAME TO owners_gone")

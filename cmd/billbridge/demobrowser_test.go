@@ -80,9 +80,9 @@ func TestDemoInABrowser(t *testing.T) {
 	b.open(failed)
 	b.click(`a[href^="/deliveries/all/replay"]`, "form.narrow")
 	b.do("the name", chromedp.SendKeys(chromedp.CSS(`input[name=by]`), "anna"))
-	b.click("form.narrow button", ".progress .good")
-	if text := b.text(".progress"); !strings.Contains(text, "Finished") {
-		t.Errorf("the progress is %q", text)
+	b.click("form.narrow button", "p.success")
+	if text := b.text("p.success"); !strings.Contains(text, "Finished") {
+		t.Errorf("the result is %q", text)
 	}
 	if _, log, _ := runCommand(t, false, "callbacks", "audit", "--admin", d.admin); strings.Count(log, "anna") < 2 {
 		t.Errorf("the audit log has\n%s", log)
@@ -93,7 +93,7 @@ func TestDemoInABrowser(t *testing.T) {
 		return strings.Contains(list, "bill.create")
 	}, d.metrics)
 	b.open(d.admin + "/bills")
-	b.click(`tbody form button`, `.panel, .notice`)
+	b.click(`tbody form button`, ".panel")
 	if text := b.text(".panel"); !strings.Contains(text, "has it") {
 		t.Errorf("the read shows %q", text)
 	}
