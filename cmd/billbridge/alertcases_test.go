@@ -164,6 +164,10 @@ var alertCases = []alertCase{
 		`billbridge_callbacks_dead{job="a",instance="2",upstream="new"} 0x9 3x9`,
 		`billbridge_callbacks_dead{job="a",instance="1",upstream="old"} 0x19`,
 	}},
+	{"BillbridgeCallbacksSuperseded", "job=a upstream=new", "14m", "16m", "Partners answer callbacks of upstream new (job a) without a success, and newer ones of the same bills are delivered instead.", []string{
+		`billbridge_callbacks_superseded_total{job="a",instance="1",upstream="new"} 0x9 1x9`,
+		`billbridge_callbacks_superseded_total{job="a",instance="1",upstream="old"} 2x19`,
+	}},
 	{"BillbridgeCallbacksNotStored", "job=a upstream=new", "12m", "14m", "Gateways of job a cannot store callbacks (upstream new).", []string{
 		`billbridge_callbacks_refused_total{job="a",instance="1",upstream="new",reason="store"} 0x9 0+1x9`,
 		`billbridge_callbacks_refused_total{job="b",instance="2",upstream="new",reason="store"} 0x9 90x9`, // once,

@@ -66,6 +66,7 @@ var provocations = []provocation{
 	{"CallbacksUnrecognised", "job=rollout upstream=old", "a callback with an unknown field only"},
 	{"CallbackMismatch", "job=rollout upstream=old", "a callback with an object instead of a number"},
 	{"CallbacksDead", "job=rollout upstream=old", "the partner answers 410"},
+	{"CallbacksSuperseded", "job=rollout upstream=old", "the partner answers 201 without a code, and a newer callback of the bill waits"},
 	{"CallbacksForbidden", "job=rollout upstream=old", "the partner answers 403"},
 	{"CallbacksLate", "job=rollout upstream=old", "the partner answers 403, and the callback is made two hours older in the store"},
 	{"CallbacksLost", "job=rollout upstream=old", "the store is declared as restored, and a callback comes to an unknown address"},

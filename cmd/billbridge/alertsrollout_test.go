@@ -36,7 +36,7 @@ func newRolloutFaults(t *testing.T) *rolloutFaults {
 	f.old, f.oldURL = newAlertSandbox(t)
 	f.new, f.newURL = newAlertSandbox(t)
 	partners := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(map[string]int{"/gone": http.StatusGone, "/forbidden": http.StatusForbidden}[r.URL.Path])
+		w.WriteHeader(map[string]int{"/gone": http.StatusGone, "/forbidden": http.StatusForbidden, "/created": http.StatusCreated}[r.URL.Path])
 	}))
 	t.Cleanup(partners.Close)
 	f.partner = partners.URL
@@ -47,7 +47,7 @@ func newRolloutFaults(t *testing.T) *rolloutFaults {
   new: {form: v2, url: %q}
 rollout: {old: old, new: new, shadow: {in_flight: 1}}
 store: {url: "sqlite:%s"}
-callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h]}
+callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 1h, 1h, 1h]}
 `, f.oldURL, f.newURL, f.storeFile, bridgeURL))
 	return f
 }
@@ -91,6 +91,10 @@ func (f *rolloutFaults) addressOf(bill, path string) string {
 
 func (f *rolloutFaults) provokeCallbacks() {
 	f.lost = f.addressOf("LOST", "/lost")
+	created := f.addressOf("CREATED", "/created")
+	for _, state := range []string{"F", "C"} {
+		httpCall(f.t, http.MethodPost, created, fmt.Sprintf(`{"apikey":"k-old","bill_id":"CREATED","appr_state":%q}`, state))
+	}
 	for bill, path := range map[string]string{"GONE": "/gone", "FORBIDDEN": "/forbidden"} {
 		f.callback = f.addressOf(bill, path)
 		for _, body := range []string{

@@ -70,7 +70,7 @@ func (c *callbackID) UnmarshalText(text []byte) error {
 type callbackList struct {
 	adminFlags
 	filterFlags
-	State string `enum:",waiting,delivered,dead,dropped" default:"" placeholder:"STATE" help:"Only callbacks in this state: waiting, delivered, dead (failed, no more attempts) or dropped."`
+	State string `enum:",waiting,delivered,dead,dropped,superseded" default:"" placeholder:"STATE" help:"Only callbacks in this state: waiting, delivered, dead (failed, no more attempts), dropped or superseded (answered without a success, and a newer one of the bill came)."`
 	Limit int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}); 0 for all."`
 	JSON  bool   `name:"json" help:"Print one JSON object per line instead of a table."`
 }
@@ -129,22 +129,25 @@ type selectFlags struct {
 	DryRun bool       `help:"Print how many callbacks are selected, and change nothing."`
 }
 
-type callbackReplay struct{ selectFlags }
+type callbackReplay struct {
+	selectFlags
+	Force operate.Force `placeholder:"REASONS" help:"With an id, newer: deliver the callback although a newer one of its bill was delivered, or waits."`
+}
 
 // Run replays callbacks.
 func (c *callbackReplay) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "replay", "queued for delivery")
+	return c.change(ctx, s, "replay", "queued for delivery", operate.Choice{Force: c.Force})
 }
 
 type callbackDrop struct{ selectFlags }
 
 // Run drops callbacks.
 func (c *callbackDrop) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "drop", "dropped")
+	return c.change(ctx, s, "drop", "dropped", operate.Choice{})
 }
 
 // change replays or drops the selected callbacks. outcome is the participle for the output.
-func (c *selectFlags) change(ctx context.Context, s system, action, outcome string) error {
+func (c *selectFlags) change(ctx context.Context, s system, action, outcome string, decided operate.Choice) error {
 	filter := c.filter()
 	chosen := 0
 	for _, one := range []bool{c.ID != "", filter != (operate.CallbackFilter{}), c.All} {
@@ -155,7 +158,7 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 	if chosen != 1 {
 		return usageError("give one of: an id; filters (--partner, --bill, --upstream, --since, --until); or --all")
 	}
-	decided := operate.Redelivery{DryRun: c.DryRun}
+	decided.DryRun = c.DryRun
 	if !c.DryRun {
 		var err error
 		if decided.Author, err = c.author(ctx, s); err != nil {

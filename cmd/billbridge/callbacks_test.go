@@ -168,14 +168,14 @@ func TestCallbacksCommands(t *testing.T) {
 
 	// A dropped callback cannot be replayed or dropped again.
 	does(exitOK, `1 callback dropped\.\n`, "", "drop", p.ids["ELSE0"], "--by", "박")
-	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"], "--dry-run")
+	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and can be dropped only if it is dead\n`, "drop", p.ids["ELSE0"], "--dry-run")
 	does(exitOK, `AT +BY +ACTION +PARTNER +FROM +TO\n\S+  박 +drop +[0-9a-f]{12} `+p.ids["ELSE0"]+` +dead +dropped\n`+
 		`\S+  kim +address  `+mine+` +lost .*\n\S+  kim +replay +[0-9a-f]{12} `+p.ids["ELSE1"]+` +dead +waiting\n\S+  kim +replay +`+mine+` `+p.ids["MINE1"]+` +delivered +waiting\n`+
 		`\S+  kim +replay +`+mine+` 3 callbacks, since \S+ +dead +waiting\n`, "", "audit")
 	does(exitOK, `\{"revision":\d+,"action":"drop","by":"박","at":"[^"]+","partner":"[0-9a-f]{12}","from":"dead","to":"dropped","subject":"`+p.ids["ELSE0"]+`"\}\n`, "", "audit", "--json", "--limit", "1")
-	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE0"])
-	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is delivered, and only a dead callback can be dropped\n`, "drop", p.ids["ELSE1"])
-	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is dropped, and only a dead or a delivered callback can be replayed\n`, "replay", p.ids["ELSE0"])
+	does(exitError, "", `billbridge: the gateway refused the request \(409\): .*`+p.ids["ELSE0"]+` is dropped, and can be dropped only if it is dead\n`, "drop", p.ids["ELSE0"])
+	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is delivered, and can be dropped only if it is dead\n`, "drop", p.ids["ELSE1"])
+	does(exitError, "", `billbridge: the gateway refused the request \(409\): .* is dropped, and can be replayed only if it is dead or delivered or superseded\n`, "replay", p.ids["ELSE0"])
 	does(exitOK, `1 failed callback dropped\.\n`, "", "drop", "--bill", "TWIN0", "--partner", twin+"0a4b")
 	lists([]string{"TWIN0", "ELSE0"}, "--state", "dropped")
 

@@ -122,7 +122,7 @@ const rows = [
 		lines('Age of the oldest waiting callback', 'Age of the oldest callback that is not delivered yet.', units.Seconds, ['{{upstream}}', `max by (upstream) (billbridge_callbacks_oldest_waiting_seconds{${chosen}})`]),
 		lines('Callbacks', 'accepted: stored, and acknowledged to the upstream. repeated: an upstream sent one again.', units.OpsPerSecond,
 			['accepted', `sum(${perSecond('callbacks_accepted_total')})`], ['delivered', `sum(${perSecond('callbacks_delivered_total')})`],
-			['failed', `sum(${perSecond('callbacks_died_total')})`], ['repeated', `sum(${perSecond('callbacks_repeated_total')})`]),
+			['failed', `sum(${perSecond('callbacks_died_total')})`], ['repeated', `sum(${perSecond('callbacks_repeated_total')})`], ['superseded', `sum(${perSecond('callbacks_superseded_total')})`]),
 		lines('Attempts to deliver', 'By outcome. forbidden: a partner does not allow the address of this gateway.', units.OpsPerSecond, ['{{outcome}}', `sum by (outcome) (${perSecond('callbacks_attempts_total')})`]),
 		lines('Refused callbacks', 'Callbacks of upstreams that were refused. address: a callback address of a partner that was refused.', units.OpsPerSecond, ['{{reason}}', `sum by (reason) (${perSecond('callbacks_refused_total')})`]),
 		lines('Unusual callbacks', 'Callbacks that were accepted, but are not as documented.', units.OpsPerSecond,

@@ -163,7 +163,7 @@ func countByState(t *testing.T, url string) map[store.State]int {
 		t.Fatal(err)
 	}
 	counts := map[store.State]int{}
-	for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped} {
+	for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped, store.Superseded} {
 		n, counting := s.Count(t.Context(), store.Filter{State: state})
 		if err = errors.Join(err, counting); n > 0 {
 			counts[state] = n

@@ -73,7 +73,7 @@ func TestStateOfABillIsKnownFromReadsAndCallbacks(t *testing.T) {
 	s.has("the bill", body, "No callback and no read of an operator has reported a state")
 	for i, state := range []string{"F", "C", "01012345678"} {
 		at := s.now.Add(time.Duration(i-5) * time.Minute)
-		fresh, err := s.store.Accept(t.Context(), store.Callback{
+		fresh, _, err := s.store.Accept(t.Context(), store.Callback{
 			ID: "cb_" + strings.Repeat(strconv.Itoa(i), 32), Address: "a", Upstream: "old", Partner: partner.Of("one"), Bill: "B1", Form: "v2", URL: "http://127.0.0.1:1/paid",
 			Order: "o", Digest: [32]byte{byte(i)}, Body: []byte(`{"apiKey":"one","billId":"B1","apprState":"` + state + `"}`), Received: at,
 		}, time.Minute)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout"
 )
 
 // A callbacksPage is the data of the page callbacks.
@@ -155,7 +157,7 @@ func (c *Console) callbackTabs(r *http.Request, f url.Values) ([]callbackTab, er
 		return nil, err
 	}
 	var tabs []callbackTab
-	for _, state := range []string{"", "dead", "waiting", "delivered", "dropped"} {
+	for _, state := range []string{"", "dead", "waiting", "superseded", "delivered", "dropped"} {
 		link := "/deliveries?" + changed(f, "state", state, "after", "")
 		tab := callbackTab{State: state, Link: link, Count: -1, Current: state == f.Get("state")}
 		if n, counted := counts[state]; counted {
@@ -183,7 +185,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	page := callbackPage{Callback: one, HasBills: c.options.Operator.Rollout != nil}
 	page.MayDrop = page.State == "dead"
-	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered")
+	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered" || page.State == "superseded")
 	if done := r.URL.Query().Get("done"); slices.Contains(decisions, done) {
 		page.Done = done
 	}
@@ -198,11 +200,12 @@ type decisionPage struct {
 	Do      string // replay or drop
 	ID      string // of one callback; "" for several
 	Filter  url.Values
-	Fields  url.Values // the filter for the form
+	Fields  url.Values // the filter for the form; of one callback, the reasons that it overrides
 	Count   int
 	Over    bool              // more than Count
 	Done    *operate.Progress // of a decision about several that was made; nil before
 	Blocked string            // why it is not possible; "" if it is
+	Reasons []rollout.BlockingReason
 }
 
 // decision returns what decides about several callbacks.
@@ -235,6 +238,9 @@ func (c *Console) decideCallback(w http.ResponseWriter, r *http.Request) {
 	choice := operate.Choice{CallbackRef: operate.CallbackRef{ID: id}}
 	if r.Method == http.MethodPost {
 		choice.By = by(r)
+		if named := r.PostFormValue("force"); named != "" {
+			_ = choice.Force.UnmarshalText([]byte(named)) // it never fails
+		}
 		if _, err := ask(r, decide, choice); err != nil {
 			c.fail(w, r, err)
 			return
@@ -250,7 +256,10 @@ func (c *Console) decideCallback(w http.ResponseWriter, r *http.Request) {
 
 // showDecision writes the page of a decision, with the reason why it is not possible.
 func (c *Console) showDecision(w http.ResponseWriter, r *http.Request, page decisionPage, err error) {
-	if problem, ok := problemOf(err); ok {
+	if refused := (*operate.Error)(nil); errors.As(err, &refused) && refused.Reasons != nil {
+		page.Reasons, err = refused.Reasons, nil
+		page.Fields = url.Values{"force": {rollout.JoinKinds(rollout.KindsOf(page.Reasons))}}
+	} else if problem, ok := problemOf(err); ok {
 		page.Blocked, err = problem, nil
 	}
 	if err != nil {

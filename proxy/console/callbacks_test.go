@@ -250,7 +250,7 @@ func TestRepetitionIsShownAndCanBeDelivered(t *testing.T) {
 	}
 	again := first
 	again.ID, again.Received = "cb_again", s.now
-	if fresh, err := s.store.Accept(t.Context(), again, 25*time.Hour); fresh || err != nil {
+	if fresh, _, err := s.store.Accept(t.Context(), again, 25*time.Hour); fresh || err != nil {
 		t.Fatal(fresh, err)
 	}
 	if list := s.page("/deliveries"); strings.Count(list, "sent again 1×") != 1 {

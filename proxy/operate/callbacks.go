@@ -12,6 +12,8 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -120,7 +122,7 @@ func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackP
 	return CallbackPage{o.callbacks(found.Callbacks), found.Next}, refused(err)
 }
 
-// Counts are the numbers of callbacks by state: waiting and dead.
+// Counts are the numbers of callbacks by state: waiting, dead and superseded.
 type Counts map[string]Number
 
 // A Number is counted up to a bound.
@@ -134,13 +136,13 @@ type CountLimit struct {
 	AtMost int `json:"at_most,omitzero,string"`
 }
 
-// Counts counts the callbacks that are waiting and dead.
+// Counts counts the callbacks that are waiting, dead and superseded.
 func (o *Operator) Counts(ctx context.Context, l CountLimit) (Counts, error) {
 	if l.AtMost < 1 || l.AtMost > 1_000_000 {
 		return nil, badRequest("at_most must be given once, from 1 to 1000000")
 	}
 	counts := Counts{}
-	for _, state := range []store.State{store.Waiting, store.Dead} {
+	for _, state := range []store.State{store.Waiting, store.Dead, store.Superseded} {
 		n, err := o.Store.Count(ctx, store.Filter{State: state, Limit: l.AtMost + 1})
 		if err != nil {
 			return nil, err
@@ -194,10 +196,11 @@ type Selection struct {
 	CallbackFilter
 }
 
-// A Choice is a decision about one callback.
+// A Choice is a decision about one callback. Force is for a replay.
 type Choice struct {
 	Redelivery
 	CallbackRef
+	Force Force `json:"force,omitempty"`
 }
 
 // Progress is how many callbacks of how many are done, after each batch of a decision. The last one has Over, and
@@ -262,7 +265,8 @@ func (o *Operator) decide(
 	return nil
 }
 
-// ReplayOne delivers one failed or delivered callback again.
+// ReplayOne delivers one failed, delivered or superseded callback again. A newer callback of the bill is a reason
+// against it.
 func (o *Operator) ReplayOne(ctx context.Context, c Choice) (Progress, error) {
 	return o.decideOne(ctx, c, "replayed", store.Replay)
 }
@@ -283,14 +287,18 @@ func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d 
 	case !slices.Contains(d.From, c.State):
 		which := make([]string, len(d.From))
 		for i, state := range d.From {
-			which[i] = "a " + string(state)
+			which[i] = string(state)
 		}
-		err = conflict("%s is %s, and only %s callback can be %s", c.ID, c.State, strings.Join(which, " or "), what)
+		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, what, strings.Join(which, " or "))
 	case !c.Erased.IsZero():
 		err = store.ErrErased
-	case choice.DryRun:
+	case d.To == store.Waiting:
+		err = o.inOrder(ctx, c, choice.Force)
+	}
+	if err == nil && choice.DryRun {
 		return Progress{Of: 1, Over: true}, nil
-	default:
+	}
+	if err == nil {
 		err = o.Store.DecideOne(ctx, d, choice.ID, choice.By, o.Now())
 	}
 	if err != nil {
@@ -299,6 +307,20 @@ func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d 
 	o.Logger.Warn("callback "+what, "callback", c.ID, "by", choice.By)
 	o.Relay.Wake()
 	return Progress{Done: 1, Of: 1, Over: true}, nil
+}
+
+// inOrder refuses to deliver a callback again if there is a newer one of its bill, unless force says so.
+func (o *Operator) inOrder(ctx context.Context, c store.Callback, force Force) error {
+	newer, err := o.Store.Newer(ctx, c)
+	var reasons []rollout.BlockingReason
+	if newer != "" {
+		note := evidence.Say("newer_waiting")
+		if newer == store.Delivered {
+			note = evidence.Say("newer_delivered")
+		}
+		reasons = append(reasons, rollout.BlockingReason{Kind: rollout.Newer, Note: note})
+	}
+	return cmp.Or(err, new(Change).override(reasons, force))
 }
 
 // A LostAddress gets the address of a callback of its partner, or another one of that partner.

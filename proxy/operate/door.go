@@ -42,7 +42,7 @@ import (
 //	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.Replay]; a line of Progress per batch
 //	POST /callbacks/drop?by=&dry_run=true&…                      [Operator.Drop]
 //	POST /callbacks/{id}/assign?by=&lost=&url=                   [Operator.AssignAddress]
-//	POST /callbacks/{id}/replay?by=&dry_run=true                 [Operator.ReplayOne]
+//	POST /callbacks/{id}/replay?by=&dry_run=true&force=newer     [Operator.ReplayOne]
 //	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DropOne]
 //	GET  /audit?partner=&after=&limit=                           [Operator.Audit]
 //	GET  /store/clock                                            [Operator.Clock]

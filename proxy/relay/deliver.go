@@ -19,6 +19,7 @@ import (
 	"billbridge/proxy/store"
 	"billbridge/proxy/tracing"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 const (
@@ -168,11 +169,13 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
-	if err := r.store.Finish(done, c, result); err != nil {
+	ended, err := r.store.Finish(done, c, result)
+	if err != nil {
 		// When the lease has expired, the callback is attempted again (at least once).
 		r.storeLog.Error("the result of an attempt could not be stored", "callback", c.ID, "error", err.Error())
 		return
 	}
+	r.superseded(ended)
 	switch result.State {
 	case store.Delivered:
 		r.metrics.delivered.WithLabelValues(c.Upstream).Inc()
@@ -180,6 +183,17 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 		r.metrics.died.WithLabelValues(c.Upstream).Inc()
 		r.log.Warn("a callback failed: no more attempts are made, and it waits for a decision", "callback", c.ID,
 			"upstream", c.Upstream, "partner", c.Partner.Short(), "attempts", c.Attempts+1, "outcome", result.Outcome)
+	}
+}
+
+// superseded counts and logs callbacks that ended for a newer one of their bill.
+func (r *Relay) superseded(ended []store.Supersession) {
+	for _, c := range ended {
+		r.metrics.superseded.WithLabelValues(c.Upstream).Inc()
+		r.log.Warn("a callback was superseded: the partner answered it without a success, and a newer one of the "+
+			"bill is delivered instead", "callback", c.ID, "upstream", c.Upstream, "partner", c.Partner.Short(),
+			"bill", billing.MaskBill(c.Bill), "attempts", c.Attempts, "outcome", c.Outcome, "status", c.Status,
+			"reason", c.Reason)
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 
 // metrics have the upstream as a label, never the partner, so that their number is bounded by the config.
 type metrics struct {
-	accepted, delivered, died, repeated *prometheus.CounterVec
-	attempts, refused, passed, fields   *prometheus.CounterVec
-	otherForm, keyless, left            *prometheus.CounterVec
+	accepted, delivered, died, superseded *prometheus.CounterVec
+	attempts, refused, passed, fields     *prometheus.CounterVec
+	repeated, otherForm, keyless, left    *prometheus.CounterVec
 
 	relay *Relay
 }
@@ -43,7 +43,9 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 			"Callbacks that an upstream sent again, acknowledged without a second delivery."),
 		delivered: counter("delivered", "Callbacks that were delivered."),
 		died:      counter("died", "Callbacks that failed: no more attempts are made."),
-		attempts:  counter("attempts", "Attempts to deliver callbacks, by outcome.", "outcome"),
+		superseded: counter("superseded",
+			"Callbacks that partners answered without a success, and that ended for a newer one of their bill."),
+		attempts: counter("attempts", "Attempts to deliver callbacks, by outcome.", "outcome"),
 		refused: counter("refused",
 			"Callbacks, and addresses of partners, that were refused. another_partner and another_bill can "+
 				"be an attack.", "reason"),
@@ -78,7 +80,7 @@ var refusals = []string{
 // of the table.
 func (m *metrics) know(upstream string, t *translate.Table) {
 	for _, c := range []*prometheus.CounterVec{
-		m.accepted, m.repeated, m.delivered, m.died, m.otherForm, m.keyless, m.left,
+		m.accepted, m.repeated, m.delivered, m.died, m.superseded, m.otherForm, m.keyless, m.left,
 	} {
 		c.WithLabelValues(upstream)
 	}

@@ -75,6 +75,7 @@ billbridge_callbacks_refused_total{reason="another_partner",upstream="up"} 1
 billbridge_callbacks_refused_total{reason="path",upstream="none"} 1
 billbridge_callbacks_refused_total{reason="unknown_address",upstream="none"} 1
 billbridge_callbacks_repeated_total{upstream="up"} 1
+billbridge_callbacks_superseded_total{upstream="up"} 0
 billbridge_callbacks_waiting{upstream="up"} 1
 billbridge_callbacks_without_key_total{upstream="up"} 2
 `

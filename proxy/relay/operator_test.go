@@ -216,7 +216,7 @@ func TestOperatorReplaysOne(t *testing.T) {
 		if c := s.callback(list[0].ID); c.State != store.Waiting || c.Attempts != 0 || !c.Next.Equal(clock.now()) {
 			t.Errorf("%+v", c)
 		}
-		if w := s.ask("POST", "/callbacks/"+list[0].ID+"/replay"); w.Code != 409 || !strings.Contains(w.Body.String(), list[0].ID+" is waiting, and only a dead or a delivered callback can be replayed") {
+		if w := s.ask("POST", "/callbacks/"+list[0].ID+"/replay"); w.Code != 409 || !strings.Contains(w.Body.String(), list[0].ID+" is waiting, and can be replayed only if it is dead or delivered or superseded") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 		got = nil

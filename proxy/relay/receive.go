@@ -186,7 +186,7 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
-	fresh, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
+	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
 	switch {
 	case err != nil:
 		return in.fault(err)
@@ -194,6 +194,7 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 		r.metrics.repeated.WithLabelValues(a.Upstream).Inc()
 		return nil
 	}
+	r.superseded(ended)
 	r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
 	r.metrics.passage(a.Upstream, notice)
 	if len(keys) == 0 {

@@ -16,7 +16,7 @@ func TestCallbackInAFormThatTheTableDoesNotHave(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	if fresh, err := s.store.Accept(t.Context(), store.Callback{
+	if fresh, _, err := s.store.Accept(t.Context(), store.Callback{
 		ID: "cb_other", Address: "a", Upstream: "up", Partner: partner.Of(key), Bill: bill, Form: "other", URL: "https://partner.example.com/paid",
 		Order: "o", Digest: [32]byte{1}, Body: []byte(`{"apprState":"F"}`), Received: at,
 	}, time.Minute); err != nil || !fresh {

@@ -37,13 +37,15 @@ const (
 	AtNew          ReasonKind = "bills_at_new"    // the ledger of a new store has bills at the new backend
 	// a backend does not have the bill that gets an owner, or cannot be read
 	NotAtBoth ReasonKind = "not_at_both"
+	// a newer callback of the bill was delivered, or waits, when one is replayed
+	Newer     ReasonKind = "newer"
 	Unchecked ReasonKind = "unchecked" // a precondition could not be checked
 )
 
 // ReasonKinds are all of them.
 var ReasonKinds = []ReasonKind{
 	Unsettled, Unproven, Unpaid, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth,
-	Unchecked,
+	Newer, Unchecked,
 }
 
 // KindsOf returns the kinds of reasons, each once.

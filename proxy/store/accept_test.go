@@ -40,7 +40,7 @@ func TestRepeatedCallbackIsStoredOnce(t *testing.T) {
 			if again.but != nil {
 				again.but(&c)
 			}
-			fresh, err := s.Accept(t.Context(), c, window)
+			fresh, _, err := s.Accept(t.Context(), c, window)
 			if err != nil || fresh != again.fresh {
 				t.Errorf("%s: %v, %v, want %v", again.name, fresh, err, again.fresh)
 			}
@@ -71,7 +71,7 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 			senders.Go(func() {
 				c := callback(fmt.Sprint("c", i), "a")
 				c.Digest = [32]byte{byte(i % 3)}
-				fresh, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
+				fresh, _, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
 				if err != nil {
 					t.Error(err)
 				}
@@ -143,7 +143,7 @@ func TestAcceptRefuses(t *testing.T) {
 				c.Digest = sha256.Sum256([]byte("other"))
 			}
 			change(&c)
-			if fresh, err := s.Accept(t.Context(), c, time.Minute); err == nil || fresh || !strings.HasPrefix(err.Error(), "store: ") {
+			if fresh, _, err := s.Accept(t.Context(), c, time.Minute); err == nil || fresh || !strings.HasPrefix(err.Error(), "store: ") {
 				t.Errorf("%s: %v, %v", name, fresh, err)
 			}
 		}
@@ -201,7 +201,7 @@ func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 						delivered[c.Order]++
 						left--
 						mutex.Unlock()
-						if err := s.Finish(t.Context(), c, store.Result{At: noon, State: store.Delivered}); err != nil {
+						if _, err := s.Finish(t.Context(), c, store.Result{At: noon, State: store.Delivered}); err != nil {
 							t.Error(err)
 						}
 					}
@@ -259,7 +259,7 @@ func TestConcurrentRepetitionsAreStoredOnce(t *testing.T) {
 				senders.Go(func() {
 					c := callback(fmt.Sprint("same", round), "a")
 					c.ID = fmt.Sprintf("c%d-%d", round, i)
-					kept, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
+					kept, _, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
 					if err != nil {
 						t.Error(err)
 					}

@@ -37,10 +37,10 @@ func TestAttempts(t *testing.T) {
 				r := store.Result{
 					At: a.Ended, Status: a.Status, Outcome: a.Outcome, State: state, Next: a.Ended, Took: a.Took, Code: a.Code, Reason: a.Reason,
 				}
-				if err := s.Finish(t.Context(), c, r); err != nil {
+				if _, err := s.Finish(t.Context(), c, r); err != nil {
 					t.Fatal(err)
 				}
-				if err := s.Finish(t.Context(), c, r); !errors.Is(err, store.ErrLeaseLost) {
+				if _, err := s.Finish(t.Context(), c, r); !errors.Is(err, store.ErrLeaseLost) {
 					t.Errorf("%v", err)
 				}
 			}

@@ -39,7 +39,7 @@ func BenchmarkAccept(b *testing.B) {
 					n := strconv.FormatInt(last.Add(1), 10)
 					c.ID, c.Bill, c.Order, c.Digest = "c"+n, "b"+n, "new/b"+n, sha256.Sum256([]byte(n))
 					c.Address = n
-					if _, err := s.Accept(b.Context(), c, time.Minute); err != nil {
+					if _, _, err := s.Accept(b.Context(), c, time.Minute); err != nil {
 						b.Error(err)
 						return
 					}

@@ -17,6 +17,9 @@ const (
 	Delivered State = "delivered"
 	Dead      State = "dead"    // failed; it stays until an operator replays or drops it
 	Dropped   State = "dropped" // an operator dropped it
+
+	// Superseded callbacks had HTTP answers, but no success, and a newer one of the bill came.
+	Superseded State = "superseded"
 )
 
 // A Callback is one payment notice from an upstream to a partner. It has all that its delivery needs, so that it can be
@@ -61,9 +64,13 @@ const (
 // If c repeats the last callback of its Order, or with Once any of them, Accept stores nothing and returns false: an
 // upstream that missed our acknowledgement sends again. A repetition has the same Address and Digest and was received
 // less than window later, whatever the state of the first. The callback that it repeats counts it.
-func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (fresh bool, err error) {
+//
+// Older callbacks of the bill end if the partner has answered them often enough: these are returned.
+func (s *Store) Accept(
+	ctx context.Context, c Callback, window time.Duration,
+) (fresh bool, ended []Supersession, err error) {
 	if c.ID == "" || c.Received.IsZero() {
-		return false, errors.New("store: a callback needs an id and the time it was received")
+		return false, nil, errors.New("store: a callback needs an id and the time it was received")
 	}
 	if c.Next.IsZero() {
 		c.Next = c.Received
@@ -74,11 +81,15 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 	}
 	url := s.keys.sealText(c.URL, urlOfCallback(c.ID))
 	body := notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID)))
-	return write(ctx, s, "keeping a callback", func(q tx) (fresh bool) {
+	type result struct {
+		fresh bool
+		ended []Supersession
+	}
+	kept, err := write(ctx, s, "keeping a callback", func(q tx) (kept result) {
 		// Callbacks of one order must be committed in the order of their numbers, and the statement below must see
 		// the last one committed: no two of them may run at once.
 		s.lock(q, exclusive, "order", c.Order)
-		fresh = q.exec(`
+		kept.fresh = q.exec(`
 			INSERT INTO billbridge_callbacks (
 				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
 				state, attempts, next, due, lease, last_status, last_outcome, key_id)
@@ -87,15 +98,18 @@ func (s *Store) Accept(ctx context.Context, c Callback, window time.Duration) (f
 				WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
 			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current) == 1
-		if !fresh {
+		if !kept.fresh {
 			q.exec(`
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
 					SELECT max(seq) FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0 AND address = $3
 						AND digest = $4 AND received > $5)`,
 				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
+			return kept
 		}
-		return fresh
+		kept.ended = supersede(q, c.Order, c.Received)
+		return kept
 	})
+	return kept.fresh, kept.ended, err
 }
 
 // lock takes the lock that a key names until the transaction ends. SQLite needs none: it has one writer.

@@ -114,7 +114,7 @@ func callback(id, bill string) store.Callback {
 func accept(t testing.TB, s *store.Store, callbacks ...store.Callback) {
 	t.Helper()
 	for _, c := range callbacks {
-		fresh, err := s.Accept(t.Context(), c, time.Minute)
+		fresh, _, err := s.Accept(t.Context(), c, time.Minute)
 		if err != nil || !fresh {
 			t.Fatalf("Accept(%s) = %v, %v", c.ID, fresh, err)
 		}
@@ -134,7 +134,7 @@ func claim(t testing.TB, s *store.Store, now time.Time) []store.Claimed {
 // finish ends an attempt in a state; the next is a minute later.
 func finish(t testing.TB, s *store.Store, c store.Claimed, at time.Time, state store.State) {
 	t.Helper()
-	if err := s.Finish(t.Context(), c, store.Result{At: at, Status: 500, Outcome: "made up", State: state, Next: at.Add(time.Minute)}); err != nil {
+	if _, err := s.Finish(t.Context(), c, store.Result{At: at, Status: 500, Outcome: "made up", State: state, Next: at.Add(time.Minute)}); err != nil {
 		t.Fatalf("Finish(%s): %v", c.ID, err)
 	}
 }

@@ -228,7 +228,7 @@ func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
 			}
 			again := callback("delivered", "b1")
 			again.ID = "again"
-			if fresh, err := s.Accept(t.Context(), again, time.Hour); fresh || err != nil {
+			if fresh, _, err := s.Accept(t.Context(), again, time.Hour); fresh || err != nil {
 				t.Errorf("the repetition: %v, %v", fresh, err)
 			}
 		})

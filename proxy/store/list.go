@@ -68,7 +68,7 @@ var (
 	// waits for an attempt under way at a later one, and is delivered before all later ones that are still waiting.
 	Replay = Decision{
 		CallbackReplayed,
-		[]State{Dead, Delivered},
+		[]State{Dead, Delivered, Superseded},
 		Waiting,
 		"state = 'waiting', attempts = 0, next = $1, due = $1, lease = '', done = NULL",
 	}
@@ -207,7 +207,7 @@ func (f Filter) where(args ...any) (c conditions, err error) {
 	c.args = args
 	switch f.State {
 	case "":
-	case Waiting, Delivered, Dead, Dropped:
+	case Waiting, Delivered, Dead, Dropped, Superseded:
 		c.add("state = '" + string(f.State) + "'") // not an argument, for the partial indices
 	default:
 		return c, fmt.Errorf("%w: there is no state %q", ErrFilter, f.State)

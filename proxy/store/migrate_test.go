@@ -34,7 +34,7 @@ func TestReplicasMigrateTogether(t *testing.T) {
 					return
 				}
 				c := callback(string(rune('a'+i)), "b")
-				if fresh, err := s.Accept(t.Context(), c, 0); !fresh || err != nil {
+				if fresh, _, err := s.Accept(t.Context(), c, 0); !fresh || err != nil {
 					t.Error(fresh, err)
 				}
 				if err := s.Close(); err != nil {
@@ -162,7 +162,7 @@ func TestMigratesTheFirstVersion(t *testing.T) {
 // backToVersion5 makes a new database what the fifth version of the tables had.
 func backToVersion5(t *testing.T, db *sql.DB) {
 	t.Helper()
-	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_owners_open", "billbridge_counts_marked"} {
+	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_callbacks_superseded", "billbridge_owners_open", "billbridge_counts_marked"} {
 		run(t, db, "DROP INDEX IF EXISTS "+index)
 	}
 	run(t, db, "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_secret", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",

@@ -25,6 +25,7 @@ type row struct {
 	store.Callback
 	due   time.Time
 	claim int // the number of the claim that holds it; 0 for none
+	heard int // its attempts with an HTTP answer, over all replays
 	done  time.Time
 }
 
@@ -62,7 +63,7 @@ func (m *model) row(id string) *row {
 
 func (m *model) accept(t *rapid.T) {
 	m.made++
-	bill := fmt.Sprint("b", rapid.IntRange(0, 3).Draw(t, "bill"))
+	bill := fmt.Sprint("b", rapid.IntRange(0, 2).Draw(t, "bill"))
 	c := callback(fmt.Sprint("c", m.made), bill)
 	c.Digest = [32]byte{byte(rapid.IntRange(0, 2).Draw(t, "digest"))}
 	c.Host = fmt.Sprint("h", rapid.IntRange(0, 2).Draw(t, "host"))
@@ -80,7 +81,7 @@ func (m *model) accept(t *rapid.T) {
 		}
 	}
 	want := repeats == nil
-	fresh, err := m.s.Accept(m.ctx, c, window)
+	fresh, ended, err := m.s.Accept(m.ctx, c, window)
 	m.check(err)
 	equal(t, "fresh", fresh, want)
 	if !want {
@@ -90,7 +91,38 @@ func (m *model) accept(t *rapid.T) {
 		c.Once = false // it is not stored
 		c.State = store.Waiting
 		m.rows = append(m.rows, &row{Callback: c, due: c.Next})
+		equal(t, "superseded", idsOf(ended), m.supersede(c.Order, c.Received))
+	} else {
+		equal(t, "superseded by a repetition", ended, nil)
 	}
+}
+
+// supersede ends the callbacks of an order that the partner has answered three times and that a newer one follows, and returns their ids. The
+// others that it has answered are due within ten seconds.
+func (m *model) supersede(order string, at time.Time) (ended []string) {
+	newer := false
+	for _, r := range slices.Backward(m.rows) {
+		if r.Order != order {
+			continue
+		}
+		if soon := at.Add(10 * time.Second); newer && r.State == store.Waiting && r.claim == 0 && r.heard >= 3 {
+			r.State, r.Next, r.due, r.done = store.Superseded, at, at, at
+			ended = append(ended, r.ID)
+		} else if newer && r.State == store.Waiting && r.claim == 0 && r.heard > 0 && r.due.After(soon) {
+			r.Next, r.due = soon, soon
+		}
+		newer = newer || r.State == store.Waiting || r.State == store.Delivered
+	}
+	slices.Sort(ended)
+	return ended
+}
+
+func idsOf(ended []store.Supersession) (ids []string) {
+	for _, e := range ended {
+		ids = append(ids, e.ID)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // claimable are the rows to claim, the longest due first.
@@ -146,11 +178,28 @@ func (m *model) finish(t *rapid.T) {
 		m.held = slices.Delete(m.held, i, i+1)
 	}
 	result := store.Result{
-		At: m.now, Status: rapid.IntRange(0, 599).Draw(t, "status"), Outcome: "made up",
-		State: rapid.SampledFrom([]store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped}).Draw(t, "state"),
+		At: m.now, Status: rapid.SampledFrom([]int{0, 200, 201, 500}).Draw(t, "status"), Outcome: "made up",
+		State: rapid.SampledFrom([]store.State{store.Waiting, store.Waiting, store.Delivered, store.Dead, store.Dropped}).Draw(t, "state"),
 		Next:  m.now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "wait")) * time.Second),
 	}
-	err := m.s.Finish(m.ctx, h.Claimed, result)
+	m.end(t, h, result)
+}
+
+// answer claims callbacks three times, and the partner answers all of them.
+func (m *model) answer(t *rapid.T) {
+	for range 3 {
+		m.claim(t)
+		for _, h := range m.held {
+			if h.claim == m.claims {
+				m.end(t, h, store.Result{At: m.now, Status: 201, Outcome: "answer", State: store.Waiting, Next: m.now})
+			}
+		}
+	}
+}
+
+// end ends an attempt.
+func (m *model) end(t *rapid.T, h holding, result store.Result) {
+	ended, err := m.s.Finish(m.ctx, h.Claimed, result)
 	r := m.row(h.ID)
 	if r == nil || r.State != store.Waiting || r.claim != h.claim {
 		if !errors.Is(err, store.ErrLeaseLost) {
@@ -169,6 +218,14 @@ func (m *model) finish(t *rapid.T) {
 		r.done = m.now
 	}
 	r.due = r.Next
+	var want []string
+	if result.Status != 0 {
+		r.heard++
+		if result.State == store.Waiting {
+			want = m.supersede(r.Order, m.now)
+		}
+	}
+	equal(t, "superseded", idsOf(ended), want)
 }
 
 // decide replays or drops rows in the states, and returns how many those are.
@@ -211,7 +268,7 @@ func (m *model) decideSome(t *rapid.T) {
 
 func (m *model) decideOne(t *rapid.T) {
 	id := fmt.Sprint("c", rapid.IntRange(0, m.made+1).Draw(t, "which"))
-	state, from, d := store.Waiting, []store.State{store.Dead, store.Delivered}, store.Replay
+	state, from, d := store.Waiting, []store.State{store.Dead, store.Delivered, store.Superseded}, store.Replay
 	if rapid.Bool().Draw(t, "drop") {
 		state, from, d = store.Dropped, from[:1], store.Drop
 	}
@@ -302,7 +359,7 @@ func TestModel(t *testing.T) {
 			m := &model{t: rt, ctx: t.Context(), s: s, now: noon}
 			m.check(s.Clear(m.ctx))
 			rt.Repeat(map[string]func(*rapid.T){
-				"accept": m.accept, "accept more": m.accept, "claim": m.claim, "claim more": m.claim, "finish": m.finish, "finish more": m.finish,
+				"accept": m.accept, "accept more": m.accept, "claim": m.claim, "claim more": m.claim, "finish": m.finish, "finish more": m.finish, "answer": m.answer,
 				"decide some": m.decideSome, "decide one": m.decideOne, "sweep": m.sweep, "wait": m.wait, "ask": m.ask, "": m.same,
 			})
 		})

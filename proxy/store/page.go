@@ -77,9 +77,9 @@ func last(q tx, f Filter, before int64, examined int) (seq int64, index string) 
 	c.add(fmt.Sprint("seq < ", before))
 	index = "NOT INDEXED"
 	switch {
-	case f.State == Dead:
-		c.add("state = 'dead'")
-		index = "INDEXED BY billbridge_callbacks_dead"
+	case f.State == Dead, f.State == Superseded:
+		c.add("state = '" + string(f.State) + "'")
+		index = "INDEXED BY billbridge_callbacks_" + string(f.State)
 	case f.Upstream != "":
 		c.add("upstream = %s", f.Upstream)
 		index = "INDEXED BY billbridge_callbacks_upstream"

@@ -133,8 +133,8 @@ const attemptsKept = 100
 
 // Finish records how an attempt at a claimed callback ended, and ends the claim. If the claim expired and the
 // callback was claimed again, it records nothing and returns an error. If it expired and was not claimed again, it is
-// still good.
-func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
+// still good. It returns the callbacks of the bill that end for a newer one, which c can be.
+func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supersession, err error) {
 	ctx = patient(ctx)
 	var done time.Time
 	switch r.State {
@@ -142,16 +142,20 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 		done = r.At
 	case Waiting, Dead:
 	default:
-		return fmt.Errorf("store: an attempt cannot end in the state %q", r.State)
+		return nil, fmt.Errorf("store: an attempt cannot end in the state %q", r.State)
 	}
 	if r.At.IsZero() || r.State == Waiting && r.Next.IsZero() {
-		return fmt.Errorf("store: an attempt that ended in the state %q needs its times", r.State)
+		return nil, fmt.Errorf("store: an attempt that ended in the state %q needs its times", r.State)
 	}
 	next := r.Next
 	if r.State != Waiting {
 		next = r.At
 	}
-	return s.update(ctx, "recording an attempt", func(q tx) {
+	follows := r.State == Waiting && c.Bill != ""
+	return write(ctx, s, "recording an attempt", func(q tx) []Supersession {
+		if follows { // before the row: Accept has this lock when it changes the row
+			s.lock(q, exclusive, "order", c.Order)
+		}
 		seq, claimed := find[int64](q, `
 			UPDATE billbridge_callbacks SET state = $1, attempts = attempts + 1, next = $2, due = $2, lease = '',
 				last_at = $3, last_status = $4, last_outcome = $5, done = $6
@@ -169,6 +173,10 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) error {
 		if number > attemptsKept {
 			q.exec("DELETE FROM billbridge_attempts WHERE callback = $1 AND number <= $2", seq, number-attemptsKept)
 		}
+		if !follows {
+			return nil
+		}
+		return supersede(q, c.Order, r.At)
 	})
 }
 

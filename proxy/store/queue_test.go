@@ -105,12 +105,12 @@ func TestFinishRefuses(t *testing.T) {
 		accept(t, s, callback("a1", "a"))
 		c := claim(t, s, noon)[0]
 		for _, r := range []store.Result{{}, {At: noon}, {At: noon, State: "lost"}, {State: store.Dead}, {At: noon, State: store.Waiting}} {
-			if err := s.Finish(t.Context(), c, r); err == nil || errors.Is(err, store.ErrLeaseLost) {
+			if _, err := s.Finish(t.Context(), c, r); err == nil || errors.Is(err, store.ErrLeaseLost) {
 				t.Errorf("Finish(%+v): %v", r, err)
 			}
 		}
 		// Values of upstreams and partners may have any bytes.
-		if err := s.Finish(t.Context(), c, store.Result{At: noon, State: store.Dead, Outcome: "a\x00b\xffc"}); err != nil {
+		if _, err := s.Finish(t.Context(), c, store.Result{At: noon, State: store.Dead, Outcome: "a\x00b\xffc"}); err != nil {
 			t.Error(err)
 		}
 		equal(t, "outcome", get(t, s, "a1").LastOutcome, "a�b�c")

@@ -85,7 +85,7 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				fresh, accepted := s.Accept(t.Context(), callback("c1", "b"), time.Minute)
+				fresh, _, accepted := s.Accept(t.Context(), callback("c1", "b"), time.Minute)
 				_, found := s.Address(t.Context(), "a1")
 				_, taken := s.Bind(t.Context(), address("a2", "b"))
 				for what, err := range map[string]error{
@@ -122,12 +122,12 @@ func TestR30_DeletedFileIsNotCreatedAgain(t *testing.T) {
 				}
 			}
 			for i := range 3 {
-				fresh, err := s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute)
+				fresh, _, err := s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute)
 				if !errors.Is(err, store.ErrReplaced) || fresh {
 					t.Errorf("Accept = %v, %v", fresh, err)
 				}
 				// It repeats a callback that was lost with the file.
-				if fresh, err = s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute); !errors.Is(err, store.ErrReplaced) || fresh {
+				if fresh, _, err = s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute); !errors.Is(err, store.ErrReplaced) || fresh {
 					t.Errorf("Accept again = %v, %v", fresh, err)
 				}
 			}
@@ -149,7 +149,7 @@ func TestFullDisk(t *testing.T) {
 		c := callback(fmt.Sprint("c", i), "b")
 		c.Body = make([]byte, 3000)
 		var fresh bool
-		if fresh, full = s.Accept(t.Context(), c, time.Minute); fresh {
+		if fresh, _, full = s.Accept(t.Context(), c, time.Minute); fresh {
 			kept = append([]string{c.ID}, kept...)
 		}
 	}
@@ -223,7 +223,7 @@ func TestLockedFileMakesWritesFailInTime(t *testing.T) {
 	var senders sync.WaitGroup
 	for i := range 20 {
 		senders.Go(func() {
-			if fresh, err := s.Accept(t.Context(), callback(fmt.Sprint("c", i), "b"), time.Minute); err == nil || fresh {
+			if fresh, _, err := s.Accept(t.Context(), callback(fmt.Sprint("c", i), "b"), time.Minute); err == nil || fresh {
 				t.Errorf("a callback was accepted: %v", fresh)
 			}
 		})
@@ -278,7 +278,7 @@ func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 			hasty, cancel := context.WithCancel(patient)
 			stayed := make(chan error, 2)
 			send := func(ctx context.Context, id string, answer chan error) {
-				_, err := s.Accept(ctx, callback(id, id), time.Minute)
+				_, _, err := s.Accept(ctx, callback(id, id), time.Minute)
 				answer <- err
 			}
 			go send(patient, "c1", stayed)

@@ -5,12 +5,12 @@
 //
 //	s, err := store.Open(ctx, "sqlite:/var/lib/billbridge/store.db")
 //	…
-//	fresh, err := s.Accept(ctx, callback, 10*time.Minute) // on the disk when err is nil
+//	fresh, ended, err := s.Accept(ctx, callback, 10*time.Minute) // on the disk when err is nil
 //	…
 //	due, err := s.Claim(ctx, time.Now(), time.Minute, 32, 4, 8, underWay)
 //	for _, c := range due {
 //		… // deliver c
-//		err := s.Finish(ctx, c, store.Result{At: time.Now(), Status: 200, State: store.Delivered})
+//		ended, err := s.Finish(ctx, c, store.Result{At: time.Now(), Status: 200, State: store.Delivered})
 //	}
 //
 // A create of a bill is recorded before it is sent, and completed when it has ended:
