@@ -95,6 +95,10 @@ func newCallbackUpstream(t *testing.T, form string) *callbackUpstream {
 
 // notify sends the callback of a bill until it is acknowledged in the upstream's form. It returns the number of calls.
 func (u *callbackUpstream) notify(ctx context.Context, client *http.Client, bill string) (calls int, err error) {
+	return u.notifyOf(ctx, client, bill, callbackBody(u.form, bill))
+}
+
+func (u *callbackUpstream) notifyOf(ctx context.Context, client *http.Client, bill, body string) (calls int, err error) {
 	u.mu.Lock()
 	address := u.addresses[bill]
 	u.mu.Unlock()
@@ -102,7 +106,7 @@ func (u *callbackUpstream) notify(ctx context.Context, client *http.Client, bill
 		calls++
 		var status int
 		var answer string
-		if status, answer, err = post(ctx, client, address, callbackBody(u.form, bill)); err != nil {
+		if status, answer, err = post(ctx, client, address, body); err != nil {
 			continue // its gateway was killed
 		}
 		if status == http.StatusOK && answer == callbackAnswer(u.form) {
