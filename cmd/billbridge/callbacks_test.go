@@ -152,7 +152,7 @@ func TestCallbacksCommands(t *testing.T) {
 	afterwards("MINE0", "MINE1", "MINE2")
 	does(exitOK, `1 callback queued for delivery\.\n`, "", "replay", p.ids["MINE1"])
 	afterwards("MINE1")
-	does(exitOK, `1 callback queued for delivery\.\n`, "", "replay", p.ids["ELSE1"])
+	does(exitOK, `1 callback queued for delivery\.\n`, "", "replay", p.ids["ELSE1"], "--force", "newer")
 	afterwards("ELSE1")
 	lists([]string{"ELSE1", "MINE2", "MINE1", "MINE0"}, "--state", "delivered")
 

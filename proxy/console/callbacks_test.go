@@ -107,6 +107,46 @@ func TestCallbackShowsItsAttempts(t *testing.T) {
 	}
 }
 
+// A superseded callback has a tab and says why it ended. The preview of its replay has the reason against it, and confirming it overrides that.
+func TestReplayOfASupersededCallback(t *testing.T) {
+	t.Parallel()
+	s := newStored(t, "memory:", nil)
+	add := func(id string) {
+		fresh, _, err := s.store.Accept(t.Context(), store.Callback{
+			ID: id, Address: "a", Upstream: "old", Partner: partner.Of("one"), Bill: "B1", Form: "v2", URL: "http://127.0.0.1:1/paid", Host: "127.0.0.1:1",
+			Order: "one B1", Digest: [32]byte{id[3]}, Body: []byte("{}"), Received: s.now,
+		}, time.Hour)
+		if !fresh || err != nil {
+			t.Fatal(fresh, err)
+		}
+	}
+	add("cb_older")
+	for range 3 {
+		claimed, err := s.store.Claim(t.Context(), s.now, time.Minute, 1, 1, 1, nil)
+		if err != nil || len(claimed) != 1 {
+			t.Fatal(claimed, err)
+		}
+		if _, err := s.store.Finish(t.Context(), claimed[0], store.Result{At: s.now, Status: 201, Outcome: "answer", State: store.Waiting, Next: s.now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("cb_newer")
+	s.has("the tab", s.page("/deliveries?state=superseded"), `Superseded <span class="count">1</span>`, "/deliveries/cb_older")
+	s.has("the callback", s.page("/deliveries/cb_older"), "answered it without a success, and a newer callback", "/deliveries/cb_older/replay")
+	const path = "/deliveries/cb_older/replay"
+	s.has("the preview", s.page(path), "a newer callback of the bill waits", "do not replay it", `name="force" value="newer"`, `class="danger"`)
+	if _, body := get(t, s, path, "ko"); !strings.Contains(body, "더 새로운 콜백이 대기 중입니다") {
+		t.Errorf("not in Korean:\n%s", body)
+	}
+	if status, body := post(t, s, path, "by=anna"); status != http.StatusConflict || s.state("cb_older") != store.Superseded {
+		t.Errorf("without the reason: %d %s", status, body)
+	}
+	s.redirected(path, "by=anna&force=newer", "/deliveries/cb_older?done=replay")
+	if got := s.state("cb_older"); got != store.Waiting {
+		t.Errorf("after the replay it is %s", got)
+	}
+}
+
 // A replay is previewed without an effect, needs a name, and is in the audit log.
 func TestReplayAndDropOfOneCallback(t *testing.T) {
 	t.Parallel()

@@ -55,6 +55,9 @@ func TestCallbackUnderWayIsNotSuperseded(t *testing.T) {
 		if c := claim(t, s, noon.Add(3*time.Hour)); len(c) != 1 || c[0].ID != "newer" {
 			t.Errorf("next is %+v", c)
 		}
+		if p, err := s.PageWithin(t.Context(), store.Filter{State: store.Superseded}, 1, 0); err != nil || len(p.Callbacks) != 1 {
+			t.Errorf("its page has %d callbacks, %v: others were examined", len(p.Callbacks), err)
+		}
 		if n, err := s.SweepBodies(t.Context(), noon.Add(5*time.Hour), time.Hour); n != 1 || err != nil {
 			t.Errorf("%d bodies are deleted, %v", n, err)
 		}
