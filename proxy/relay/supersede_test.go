@@ -83,33 +83,41 @@ func TestNewestStateReachesAPartnerThatConfirmsNothing(t *testing.T) {
 	}
 }
 
-// A callback that got no answer keeps its place, however often it was tried: the partner gets both states in their order.
+// A callback that got no answer, or one before an outage, keeps its place and its schedule: the partner gets both states in their order.
 func TestCallbackWithoutAnAnswerKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2"})
-		var got []string
-		began, tries := time.Now(), 0
-		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-			if tries++; time.Since(began) < 3*time.Hour {
-				return nil, errors.New("connection refused")
-			}
-			body, _ := io.ReadAll(r.Body)
-			got = append(got, gjson.GetBytes(body, "apprState").Str)
-			return reply(200, documented["v2"]), nil
-		}))
-		path := s.bind(asked("v2", "https://partner.example.com/"))
-		stop := s.start()
-		s.accept(path, notice("v2", key, bill, `,"apprState":"F"`))
-		time.Sleep(time.Minute)
-		s.accept(path, notice("v2", key, bill, `,"apprState":"C"`))
-		time.Sleep(10 * time.Hour)
-		stop()
-		if tries < 6 || strings.Join(got, "") != "FC" {
-			t.Errorf("after %d attempts the partner has %v", tries, got)
-		}
-		s.counts("billbridge_callbacks_superseded_total")
-	})
+	for _, answers := range []int{0, 1} {
+		t.Run(fmt.Sprint(answers, " answers"), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newStation(t, setup{form: "v2"})
+				var got []string
+				began, tries := time.Now(), 0
+				s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+					if tries++; tries <= answers {
+						return reply(500, ""), nil
+					}
+					if time.Since(began) < 3*time.Hour {
+						return nil, errors.New("connection refused")
+					}
+					body, _ := io.ReadAll(r.Body)
+					got = append(got, gjson.GetBytes(body, "apprState").Str)
+					return reply(200, documented["v2"]), nil
+				}))
+				path := s.bind(asked("v2", "https://partner.example.com/"))
+				stop := s.start()
+				s.accept(path, notice("v2", key, bill, `,"apprState":"F"`))
+				time.Sleep(time.Minute)
+				s.accept(path, notice("v2", key, bill, `,"apprState":"C"`))
+				time.Sleep(10 * time.Hour)
+				stop()
+				if tries < 6 || strings.Join(got, "") != "FC" {
+					t.Errorf("after %d attempts the partner has %v", tries, got)
+				}
+				s.counts("billbridge_callbacks_superseded_total")
+			})
+		})
+	}
 }
 
 // The states of a merchant are news each: none is superseded.

@@ -91,15 +91,15 @@ func (m *model) accept(t *rapid.T) {
 		c.Once = false // it is not stored
 		c.State = store.Waiting
 		m.rows = append(m.rows, &row{Callback: c, due: c.Next})
-		equal(t, "superseded", idsOf(ended), m.supersede(c.Order, c.Received))
+		equal(t, "superseded", idsOf(ended), m.supersede(c.Order, c.Received, true))
 	} else {
 		equal(t, "superseded by a repetition", ended, nil)
 	}
 }
 
-// supersede ends the callbacks of an order that the partner has answered three times and that a newer one follows, and returns their ids. The
-// others that it has answered are due within ten seconds.
-func (m *model) supersede(order string, at time.Time) (ended []string) {
+// supersede ends the callbacks of an order that the partner has answered three times and that a newer one follows, and returns their ids. With
+// soon, the others that it has answered are due within ten seconds.
+func (m *model) supersede(order string, at time.Time, hasten bool) (ended []string) {
 	newer := false
 	for _, r := range slices.Backward(m.rows) {
 		if r.Order != order {
@@ -108,7 +108,7 @@ func (m *model) supersede(order string, at time.Time) (ended []string) {
 		if soon := at.Add(10 * time.Second); newer && r.State == store.Waiting && r.claim == 0 && r.heard >= 3 {
 			r.State, r.Next, r.due, r.done = store.Superseded, at, at, at
 			ended = append(ended, r.ID)
-		} else if newer && r.State == store.Waiting && r.claim == 0 && r.heard > 0 && r.due.After(soon) {
+		} else if hasten && newer && r.State == store.Waiting && r.claim == 0 && r.heard > 0 && r.due.After(soon) {
 			r.Next, r.due = soon, soon
 		}
 		newer = newer || r.State == store.Waiting || r.State == store.Delivered
@@ -221,9 +221,9 @@ func (m *model) end(t *rapid.T, h holding, result store.Result) {
 	var want []string
 	if result.Status != 0 {
 		r.heard++
-		if result.State == store.Waiting {
-			want = m.supersede(r.Order, m.now)
-		}
+	}
+	if result.State == store.Waiting {
+		want = m.supersede(r.Order, m.now, result.Status != 0)
 	}
 	equal(t, "superseded", idsOf(ended), want)
 }

@@ -176,7 +176,8 @@ func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supers
 		if !follows {
 			return nil
 		}
-		return supersede(q, c.Order, r.At)
+		// Without an answer not soon: a short outage would use up the attempts.
+		return supersede(q, c.Order, r.At, r.Status != 0)
 	})
 }
 

@@ -26,9 +26,9 @@ type Supersession struct {
 }
 
 // supersede ends the callbacks of an order that a newer one of the bill follows and that the partner has answered often
-// enough, and brings the next attempt of the others forward that it has answered. A callback without an answer keeps
-// its place, and so does one under way. The caller holds the lock of the order.
-func supersede(q tx, order string, at time.Time) []Supersession {
+// enough. With soon, it brings the next attempts of the others forward that it has answered. A callback without an
+// answer keeps its place, and so does one under way. The caller holds the lock of the order.
+func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 	const older = `
 		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND bill <> '' AND EXISTS (
 			SELECT 1 FROM billbridge_callbacks newer WHERE newer.ordering = $1
@@ -38,7 +38,9 @@ func supersede(q tx, order string, at time.Time) []Supersession {
 		older+` RETURNING id, upstream, partner, bill, attempts, last_status, last_outcome, (
 			SELECT reason FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq
 				ORDER BY number DESC LIMIT 1)`, order, at, answersOfOlder)
-	q.exec("UPDATE billbridge_callbacks SET next = $2, due = $2"+older+" AND due > $2", order, at.Add(soonForOlder), 1)
+	if soon {
+		q.exec("UPDATE billbridge_callbacks SET next = $2, due = $2"+older+" AND due > $2", order, at.Add(soonForOlder), 1)
+	}
 	return ended
 }
 
