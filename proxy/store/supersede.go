@@ -34,12 +34,13 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 			SELECT 1 FROM billbridge_callbacks newer WHERE newer.ordering = $1
 				AND newer.seq > billbridge_callbacks.seq AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered'))
 		AND $3 <= (SELECT count(*) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq AND status <> 0)`
-	ended := list[Supersession](q, "UPDATE billbridge_callbacks SET state = 'superseded', next = $2, due = $2, done = $2"+
-		older+` RETURNING id, upstream, partner, bill, attempts, last_status, last_outcome, (
+	ended := list[Supersession](q, `
+		UPDATE billbridge_callbacks SET state = 'superseded', next = $2, due = $2, done = $2`+older+` RETURNING id, upstream, partner, bill, attempts, last_status, last_outcome, (
 			SELECT reason FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq
 				ORDER BY number DESC LIMIT 1)`, order, at, answersOfOlder)
 	if soon {
-		q.exec("UPDATE billbridge_callbacks SET next = $2, due = $2"+older+" AND due > $2", order, at.Add(soonForOlder), 1)
+		q.exec("UPDATE billbridge_callbacks SET next = $2, due = $2"+older+" AND due > $2",
+			order, at.Add(soonForOlder), 1)
 	}
 	return ended
 }
