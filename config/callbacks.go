@@ -38,6 +38,8 @@ type Callbacks struct {
 	PerHost int `yaml:"per_host" range:"1,10000" default:"4"`
 
 	LocalAddress LocalAddress `yaml:"local_address"` // the source address of attempts
+	// from which partners see attempts come, for their guide only
+	Sources []Network `yaml:"sources"`
 
 	// refuse http in addresses of partners and in public_url
 	HTTPSOnly bool `yaml:"https_only"`
@@ -87,14 +89,27 @@ const (
 	LeaveInvalid  InvalidAddress = "leave"
 )
 
-// A Network is a range of addresses in CIDR notation.
+// A Network is a range of addresses in CIDR notation, or one address.
 type Network struct{ netip.Prefix }
 
 func (w *Network) set(text string) (err error) {
+	if one, err := netip.ParseAddr(text); err == nil && one.Zone() == "" {
+		one = one.Unmap()
+		w.Prefix = netip.PrefixFrom(one, one.BitLen())
+		return nil
+	}
 	if w.Prefix, err = netip.ParsePrefix(text); err != nil || w.Prefix != w.Masked() {
-		return errors.New("must be a network such as 10.0.0.0/8")
+		return errors.New("must be a network such as 10.0.0.0/8, or an IP address")
 	}
 	return nil
+}
+
+// String returns one address without the length of its prefix.
+func (w Network) String() string {
+	if w.IsSingleIP() {
+		return w.Addr().String()
+	}
+	return w.Prefix.String()
 }
 
 // Store is the database of the gateway.

@@ -29,6 +29,12 @@ type Field struct {
 	Exact    bool    // in a comparison of two backends one difference is too many
 	Refused  string  // the code of the refusal of a value that To cannot carry; "" if it carries every value
 	Carried  string  // the only value that To can carry, as JSON; "" for none
+
+	// what 0 and "" become while another value of the reply means that there is none, as JSON; "" if the row has no
+	// such rule
+	NoValue string
+
+	Pairs [][2]string // values that differ, as JSON: that of From, and that of To
 }
 
 // A Detail is one thing that a translation does with a value, as a format of package fmt and its values. The console
@@ -78,6 +84,13 @@ func (o *Operation) Fields() (fields []Field) {
 				f := Field{
 					Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
 					Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
+				}
+				if r.state >= 0 {
+					f.NoValue = noValueOf(forms[to].digits)
+				}
+				for _, p := range r.Values.list {
+					other, _ := r.Values.find(from, p.Values[from].text)
+					f.Pairs = append(f.Pairs, [2]string{p.Values[from].json, other.json})
 				}
 				if m == callbackMessage {
 					f.Message = string(Request)

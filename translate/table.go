@@ -277,6 +277,9 @@ func (t *Table) FormOf(path string) Form {
 	return found.name
 }
 
+// Unknown returns what happens to a field of a message in a form that has no row: drop, pass or refuse.
+func (t *Table) Unknown(m Message, f Form) string { return t.unknown[m][t.formIndex(f)] }
+
 // Code translates a code by the table's pairs. A code without a pair is the same in both forms.
 func (t *Table) Code(code string, from, to Form) string {
 	i, j := t.formIndex(from), t.formIndex(to)

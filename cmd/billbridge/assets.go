@@ -48,11 +48,16 @@ var assets = []asset{
 }
 
 type assetsCommand struct {
+	Print        assetCommand `cmd:"" default:"withargs" help:"Print a file that is the same for every gateway (the default)."`
+	PartnerGuide guideCommand `cmd:"" help:"Print a page for the developer of a partner's program."`
+}
+
+type assetCommand struct {
 	Name string `arg:"" help:"The name of the asset. list prints all names."`
 }
 
 // arguments returns the values of Name, for the completion.
-func (*assetsCommand) arguments() []string {
+func (*assetCommand) arguments() []string {
 	names := []string{"list"}
 	for _, a := range assets {
 		names = append(names, a.name)
@@ -61,7 +66,7 @@ func (*assetsCommand) arguments() []string {
 }
 
 // Run prints the list or an asset.
-func (c *assetsCommand) Run(s system) error {
+func (c *assetCommand) Run(s system) error {
 	if c.Name == "list" {
 		for _, a := range assets {
 			printf(s.out, "%-15s %-22s %s\n", a.name, a.file, a.help)

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"strings"
+	texttemplate "text/template"
+	"time"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+)
+
+//go:embed guide
+var guideFiles embed.FS
+
+// page returns the page in a language, as Markdown or as one HTML file.
+func (g *guide) page(language, format string) ([]byte, error) {
+	texts, err := texttemplate.New("").Funcs(texttemplate.FuncMap{
+		"time": func(d fmt.Stringer) string { return guideTime(language, d) },
+		"codes": func(codes []string) string {
+			if len(codes) == 0 {
+				return "–"
+			}
+			return "`" + strings.Join(codes, "`, `") + "`"
+		},
+		"plain": plainMarkdown.Replace,
+	}).ParseFS(guideFiles, "guide/"+language+".tmpl")
+	if err != nil {
+		return nil, err
+	}
+	var markdown bytes.Buffer
+	if err := texts.ExecuteTemplate(&markdown, language+".tmpl", g); err != nil || format == "markdown" {
+		return markdown.Bytes(), err
+	}
+	title, _, _ := strings.Cut(markdown.String(), "\n")
+	var body, out bytes.Buffer
+	if err := goldmark.New(goldmark.WithExtensions(extension.Table)).Convert(markdown.Bytes(), &body); err != nil {
+		return nil, err
+	}
+	page, err := template.ParseFS(guideFiles, "guide/page.html")
+	if err == nil {
+		err = page.Execute(&out, map[string]any{
+			"Language": language, "Title": strings.TrimPrefix(title, "# "), "Body": template.HTML(body.Bytes()),
+		})
+	}
+	return out.Bytes(), err
+}
+
+// plainMarkdown escapes what Markdown and HTML would not show as text.
+var plainMarkdown = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "<", `\<`, "&", `\&`, "|", `\|`)
+
+// guideTime returns a duration for people, rounded to hours from two hours on.
+func guideTime(language string, duration fmt.Stringer) string {
+	d, _ := time.ParseDuration(duration.String())
+	units := map[string][4]string{"en": {" ms", " s", " min", " h"}, "ko": {"밀리초", "초", "분", "시간"}}[language]
+	switch {
+	case d >= 2*time.Hour:
+		return fmt.Sprint(int(d.Round(time.Hour)/time.Hour), units[3])
+	case d >= time.Minute && d%time.Minute == 0:
+		return fmt.Sprint(int(d/time.Minute), units[2])
+	case d < time.Second && d > 0:
+		return fmt.Sprint(d.Milliseconds(), units[0])
+	}
+	return fmt.Sprint(d.Seconds(), units[1])
+}
