@@ -45,7 +45,7 @@ type guide struct {
 	always200 bool
 }
 
-// A guideCall is a path that the partner calls.
+// A guideCall is a path that the partner calls, below the address.
 type guideCall struct {
 	Operation, Path string
 	Writes          bool
@@ -67,7 +67,7 @@ type guideSystem struct {
 	Unpaired         []string     // fields of replies with a code that has no pairs
 	Codes            []guideCode
 	Gone             []guideCode // codes of the partner's form that do not occur
-	Link             string // the field of a create's reply that can be missing
+	Link             string      // the field of a create's reply that can be missing
 }
 
 // A guideField is a field of a call.
@@ -118,6 +118,7 @@ func newGuide(c *config.Config, form translate.Form, partner *config.Partner) *g
 		{"large", g.Status(http.StatusRequestEntityTooLarge), g.Code("VALIDATION_001")},
 		{"invalid", g.Status(http.StatusBadRequest), g.Code("VALIDATION_001")},
 		{"not sent", g.Status(http.StatusServiceUnavailable), g.Code("MAINTAINED_METHOD")},
+		{"read not sent", http.StatusServiceUnavailable, g.Code("MAINTAINED_METHOD")},
 		{"read lost", http.StatusBadGateway, g.Code("ERROR")},
 		{"read late", http.StatusGatewayTimeout, g.Code("ERROR")},
 	}
@@ -140,7 +141,7 @@ func newGuide(c *config.Config, form translate.Form, partner *config.Partner) *g
 		}
 		backends := targets(r)
 		g.Calls = append(g.Calls, guideCall{
-			r.Operation, r.Path, o == nil || o.Effect == translate.Write, len(backends) > 0,
+			r.Operation, strings.TrimPrefix(r.Path, c.BasePath), o == nil || o.Effect == translate.Write, len(backends) > 0,
 		})
 		if o != nil && o.Path(form) != "" && billing.Creates(o) {
 			g.addSystems(c, backends)
@@ -178,7 +179,7 @@ func (g *guide) system(c *config.Config, form translate.Form) guideSystem {
 	for _, o := range t.Operations() {
 		fields := o.Fields()
 		for _, f := range fields {
-			one := guideField{Call: c.BasePath + o.Path(g.Form), Path: f.Source, Code: f.Refused, Value: f.Carried}
+			one := guideField{Call: o.Path(g.Form), Path: f.Source, Code: f.Refused, Value: f.Carried}
 			request := f.Message == string(translate.Request)
 			ours := f.From == g.Form && f.To == form
 			theirs := f.From == form && f.To == g.Form

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/proxytest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// guideConfig is the config of the pages in testdata. Its partners have these names.
+const (
+	guideConfig = "testdata/guide/billbridge.yaml"
+	pianoSchool = "Paper Lantern Piano School"
+	clinic      = "Nine Herons *Clinic* <b>"
+)
+
+// printGuide returns what billbridge assets partner-guide prints.
+func printGuide(t *testing.T, args ...string) (page, warnings string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	args = append([]string{"assets", "partner-guide"}, args...)
+	if code := run(t.Context(), args, system{out: &out, err: &errs, env: noEnvironment}); code != exitOK {
+		t.Fatalf("%v: exit code %d\n%s", args, code, errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// The pages for two partners of the demo are those of testdata, in both languages.
+func TestGuidePages(t *testing.T) {
+	t.Parallel()
+	for form, partner := range map[string]string{"legacy": pianoSchool, "v2": clinic} {
+		for _, language := range []string{"en", "ko"} {
+			page, warnings := printGuide(t, "--config", guideConfig, "--form", form, "--partner", partner, "--language", language)
+			if warnings != "" {
+				t.Errorf("%s %s: %s", form, language, warnings)
+			}
+			file := "testdata/guide/" + form + "." + language + ".md"
+			if *update {
+				proxytest.WriteFile(t, file, page)
+			}
+			if diff := cmp.Diff(string(proxytest.ReadFile(t, file)), page); diff != "" {
+				t.Errorf("%s (-update rewrites it): -want +got\n%s", file, diff)
+			}
+		}
+	}
+}
+
+// legend matches the words of the picture, which differ between the languages.
+var legend = regexp.MustCompile(`(?m)  [1-5] .*$`)
+
+// Both languages have the same sections, rows of tables, and code.
+func TestGuideInBothLanguages(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"legacy", "v2"} {
+		for _, config := range [][]string{nil, {"--config", guideConfig}} {
+			page := func(language string) []map[string]int {
+				page, _ := printGuide(t, append([]string{"--form", form, "--language", language}, config...)...)
+				return skeleton(legend.ReplaceAllString(page, ""))
+			}
+			if diff := cmp.Diff(page("en"), page("ko")); diff != "" {
+				t.Errorf("%s: -English +Korean\n%s", form, diff)
+			}
+		}
+	}
+}
+
+// A page shows no address of a backend or of the gateway's own network, no secret, no hash of a partner and no other partner.
+func TestR35_GuideShowsNothingInternal(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"legacy", "v2"} {
+		for partner, other := range map[string]string{pianoSchool: "Nine Herons", clinic: "Paper Lantern", "": "Paper Lantern"} {
+			for _, format := range []string{"markdown", "html"} {
+				args := []string{"--config", guideConfig, "--form", form, "--format", format}
+				if partner != "" {
+					args = append(args, "--partner", partner)
+				}
+				page, _ := printGuide(t, args...)
+				for _, internal := range []string{
+					"internal", "password", "an-admin-token", "10.20.0.7", "postgres", "aaaaaaaa", "bbbbbbbb", "127.0.0.1", other,
+				} {
+					if strings.Contains(page, internal) {
+						t.Errorf("%s, %s, %q: the page has %q", form, format, partner, internal)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The HTML page is one file: without scripts, addresses to load or elements from a partner's name.
+func TestGuideInHTML(t *testing.T) {
+	t.Parallel()
+	page, _ := printGuide(t, "--config", guideConfig, "--form", "v2", "--partner", "bbbbbbbbbbbb", "--format", "html", "--language", "ko")
+	if !strings.HasPrefix(page, "<!doctype html>\n<html lang=\"ko\">") || strings.Count(page, "<table>") < 6 {
+		t.Errorf("the page begins with %.100s", page)
+	}
+	if loaded := regexp.MustCompile(`(?i)<script|<link|<img|<iframe|\bsrc=|href=|url\(|@import|<b>`).FindString(page); loaded != "" {
+		t.Errorf("the page has %s", loaded)
+	}
+	if want := `<h1>청구 게이트웨이 연동 안내: Nine Herons *Clinic* &lt;b&gt;</h1>`; !strings.Contains(page, want) {
+		t.Errorf("no %s in\n%s", want, page)
+	}
+}
+
+// Without a config, and with one that lacks what the page needs, the page says what is missing, and a warning names the key.
+func TestGuideWithoutConfig(t *testing.T) {
+	t.Parallel()
+	for language, missing := range map[string]string{"en": "not set yet: ask the operator", "ko": "아직 정해지지 않음"} {
+		page, warnings := printGuide(t, "--form", "legacy", "--language", language)
+		if strings.Count(page, missing) != 2 || !strings.Contains(warnings, "set public_url") || !strings.Contains(warnings, "set callbacks.sources") {
+			t.Errorf("%s: %d times %q, warnings %q", language, strings.Count(page, missing), missing, warnings)
+		}
+	}
+}
+
+// A partner that the config does not have is refused. The value is not printed, since it may be a key.
+func TestGuideOfUnknownPartner(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "billbridge.yaml")
+	proxytest.WriteFile(t, file, "upstreams: {new: {form: v2, url: https://new.example.com}}\npartners: {aaaaaaaaaaaa: {name: Hana}}\n")
+	var out bytes.Buffer
+	args := []string{"assets", "partner-guide", "--config", file, "--form", "v2", "--partner", pastedSecret}
+	if code := run(t.Context(), args, system{out: &out, err: &out, env: noEnvironment}); code != exitError ||
+		!strings.Contains(out.String(), "neither the name nor the hash") || partOfSecret.MatchString(out.String()) {
+		t.Errorf("exit code %d\n%s", code, out.String())
+	}
+}
