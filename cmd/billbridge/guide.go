@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -284,7 +286,9 @@ func (g *guide) addExamples(t *translate.Table) {
 	call := create.Translation(legacy, g.Form).Start()
 	defer call.Release()
 	if out, err := call.Request(nil, []byte(strings.Replace(exampleCreate, "HASH", hash, 1))); err == nil {
-		g.ExampleCreate = string(out)
+		var lines bytes.Buffer
+		_ = json.Indent(&lines, out, "", "  ") // without an error, since it is JSON
+		g.ExampleCreate = lines.String()
 	}
 }
 

@@ -493,7 +493,7 @@ func TestGuideTestValues(t *testing.T) {
 					}
 					path := func(name string) string { return g.table.Operation(name).Path(g.Form) }
 					wrong := strings.Replace(create, g.Hashes[0].Hash, g.Hashes[1].Hash, 1)
-					little := strings.Replace(strings.Replace(create, `"20000"`, `"19999"`, 1), `:20000`, `:19999`, 1)
+					little := strings.NewReplacer(`"20000"`, `"19999"`, ` 20000,`, ` 19999,`).Replace(create)
 					little = strings.Replace(little, g.Hashes[0].Hash, sandbox.Hash("12345678900000000001", "01000000000", "19999"), 1)
 					g.expect("a wrong hash", path("bill.create"), wrong, 200, g.Code("VALIDATION_002"))
 					g.expect("less than 20,000", path("bill.create"), little, 200, g.Code("PAYMENT_005"))
