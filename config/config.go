@@ -28,11 +28,11 @@ import (
 type Config struct {
 	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
 	// the document's {base_url} path, without a slash at its end: "" or "/partner"
-	BasePath string   `yaml:"base_path"`
+	BasePath string `yaml:"base_path"`
 	// where partners reach Listen, without BasePath, for their guide only; its URL is nil if it is not known
-	PublicURL Address `yaml:"public_url"`
-	TLS      *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
-	Admin    Admin    `yaml:"admin"`
+	PublicURL Address  `yaml:"public_url"`
+	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
+	Admin     Admin    `yaml:"admin"`
 
 	Upstreams Upstreams `yaml:"upstreams" config:"required" such:", such as {new: {form: v2, url: https://billing.example.com}}"`
 	Route     Route     `yaml:"route"`

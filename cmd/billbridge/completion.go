@@ -34,6 +34,9 @@ func choice(v *kong.Value) []string {
 
 // argumentsOf returns the words that can follow a command, and whether a file name can follow it.
 func argumentsOf(n *kong.Node) (words []string, file bool) {
+	if n.DefaultCmd != nil {
+		words, file = argumentsOf(n.DefaultCmd)
+	}
 	for _, child := range n.Children {
 		words = append(words, child.Name)
 	}

@@ -59,6 +59,8 @@ var completions = []struct {
 	{"billbridge serve ONL", nil},
 	{"billbridge store backup ONL", []string{"ONLY.FILE"}},
 	{"billbridge assets sch", []string{"schema"}},
+	{"billbridge assets part", []string{"partner-guide"}},
+	{"billbridge assets partner-guide --lang", []string{"--language"}},
 	{"billbridge assets comp", []string{"completion-bash", "compose"}},
 	{"billbridge --ver", []string{"--version"}},
 	{"billbridge bills list --admin-", []string{"--admin-ca"}},
