@@ -32,7 +32,6 @@ const noExplain = "failures: {explain: 0s, cannot_carry: %s}\n"
 type guided struct {
 	*guide
 	t       *testing.T
-	table   *translate.Table
 	system  translate.Form
 	url     string
 	backend atomic.Pointer[http.HandlerFunc]
@@ -55,7 +54,7 @@ func newGuided(t *testing.T, form, system, overlay, more string) *guided {
 	proxytest.WriteFile(t, file, overlay)
 	c := proxytest.Config(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q}}\nbase_path: /base\ntable: {overlay: %q}\n%s",
 		system, backend.URL, file, more))
-	g.guide, g.table = newGuide(c, translate.Form(form), nil), c.Table
+	g.guide = newGuide(c, translate.Form(form), nil)
 	g.url = serveGateway(t, c) + "/base"
 	return g
 }
@@ -108,7 +107,7 @@ func (g *guided) expect(what, path, body string, status int, codes ...string) (a
 	got, answer, _ := g.post(path, body)
 	code := gjson.Get(answer, "code")
 	if read := gjson.Get(answer, g.StateField); !code.Exists() && read.Exists() {
-		code = gjson.Parse(`"` + g.Success + `"`)
+		code = gjson.Parse(`"` + g.Table.SuccessCode(g.Form) + `"`)
 	}
 	if got != status || !slices.Contains(codes, code.String()) {
 		g.t.Errorf("%s, %s: HTTP %d, %s; the guide says %d, %q", what, path, got, answer, status, codes)
@@ -188,7 +187,7 @@ func TestGuideSaysWhatBecomesOfFields(t *testing.T) {
 				t.Parallel()
 				carry := map[string]string{"pairs": "not_found", "no pairs": "refuse"}[name]
 				g := newGuided(t, forms[0], forms[1], overlay, fmt.Sprintf(noExplain, carry))
-				for _, o := range g.table.Operations() {
+				for _, o := range g.Table.Operations() {
 					if o.Path("legacy") != "" {
 						g.checkRequest(o)
 						g.checkReply(o)
@@ -200,9 +199,10 @@ func TestGuideSaysWhatBecomesOfFields(t *testing.T) {
 	}
 }
 
-// find returns the entry of a list for a field of an operation, or nil.
-func find(list []guideField, call, path string) *guideField {
-	i := slices.IndexFunc(list, func(f guideField) bool { return f.Call == call && f.Path == path })
+// find returns what the guide says of a field of an operation, or nil.
+func (g *guided) find(what, call, path string) *guideField {
+	list := g.Systems[0].Fields
+	i := slices.IndexFunc(list, func(f guideField) bool { return f.What == what && f.Call == call && f.Path == path })
 	if i < 0 {
 		return nil
 	}
@@ -211,12 +211,12 @@ func find(list []guideField, call, path string) *guideField {
 
 func (g *guided) checkRequest(o *translate.Operation) {
 	g.t.Helper()
-	call, s := o.Path(g.Form), g.Systems[0]
+	call := o.Path(g.Form)
 	full, values := g.document(o, translate.Request, g.Form)
 	g.reply(g.success(o, ""))
 	base := full
 	for path := range values {
-		refused := find(s.Refused, call, path)
+		refused := g.find("refused", call, path)
 		if refused == nil {
 			continue
 		}
@@ -229,7 +229,7 @@ func (g *guided) checkRequest(o *translate.Operation) {
 		g.t.Fatalf("%s: nothing was sent for %s", call, base)
 	}
 	for path, value := range values {
-		refused := find(s.Refused, call, path)
+		refused := g.find("refused", call, path)
 		if refused != nil {
 			body, _ := sjson.Set(base, path, "another value")
 			if refused.Value != "" {
@@ -241,37 +241,38 @@ func (g *guided) checkRequest(o *translate.Operation) {
 			continue
 		}
 		g.post(call, base)
-		dropped := find(s.Dropped, call, path) != nil
+		dropped := g.find("dropped", call, path) != nil
 		if arrived := strings.Contains(g.sent(), value); arrived == dropped {
 			g.t.Errorf("%s: %s arrives: %v, but the guide says dropped: %v\n%s", call, path, arrived, dropped, g.sent())
 		}
 	}
-	for _, added := range s.Added {
-		if g.post(call, base); added.Call == call && gjson.Get(g.sent(), added.Path).Raw != added.Value {
+	for _, added := range g.Systems[0].Fields {
+		if g.post(call, base); added.What == "added" && added.Call == call && gjson.Get(g.sent(), added.Path).Raw != added.Value {
 			g.t.Errorf("%s: %s is not %s in %s", call, added.Path, added.Value, g.sent())
 		}
 	}
 	stranger, _ := sjson.Set(base, "stranger", "a-stranger")
-	if g.post(call, stranger); s.Unknown != "drop" || g.sent() == "" || strings.Contains(g.sent(), "a-stranger") {
-		g.t.Errorf("%s: the guide says that unknown fields are treated by %s, but %q was sent", call, s.Unknown, g.sent())
+	unknown := g.Table.Unknown(translate.Request, g.Form)
+	if g.post(call, stranger); unknown != "drop" || g.sent() == "" || strings.Contains(g.sent(), "a-stranger") {
+		g.t.Errorf("%s: the guide says that unknown fields are treated by %s, but %q was sent", call, unknown, g.sent())
 	}
 }
 
 func (g *guided) checkReply(o *translate.Operation) {
 	g.t.Helper()
-	call, s := o.Path(g.Form), g.Systems[0]
+	call := o.Path(g.Form)
 	request, values := g.document(o, translate.Request, g.Form)
 	for path := range values {
-		if f := find(s.Refused, call, path); f != nil && f.Value == "" {
+		if f := g.find("refused", call, path); f != nil && f.Value == "" {
 			request, _ = sjson.Delete(request, path)
 		}
 	}
 	result, _ := g.document(o, translate.Reply, g.system)
 	g.reply(g.success(o, result))
-	answer := g.result(g.expect("a success", call, request, http.StatusOK, g.Success))
+	answer := g.result(g.expect("a success", call, request, http.StatusOK, g.Table.SuccessCode(g.Form)))
 	_, wanted := g.document(o, translate.Reply, g.Form)
 	for path := range wanted {
-		absent := find(s.Absent, call, path) != nil
+		absent := g.find("absent", call, path) != nil
 		if has := answer.Get(path).Exists(); has == absent {
 			g.t.Errorf("%s: the answer has %s: %v, but the guide says absent: %v\n%s", call, path, has, absent, answer.Raw)
 		}
@@ -279,15 +280,13 @@ func (g *guided) checkReply(o *translate.Operation) {
 	if o.Name != "bill.create" {
 		return
 	}
-	if named := s.Link != ""; named != (g.system == "legacy") { // the document has no link in legacy
-		g.t.Errorf("the guide has the link %q", s.Link)
-	}
-	if s.Link == "" {
-		return
+	path := o.PathOf(translate.Reply, "link", g.Form)
+	if named := g.find("optional", call, path) != nil; named != (g.system == "legacy") { // the document has no link in legacy
+		g.t.Errorf("the guide says that %s can be missing: %v", path, named)
 	}
 	result, _ = sjson.Delete(result, o.PathOf(translate.Reply, "link", g.system))
 	g.reply(g.success(o, result))
-	if answer := g.expect("a success without a link", call, request, http.StatusOK, g.Success); g.result(answer).Get(s.Link).Exists() {
+	if answer := g.expect("a success without a link", call, request, http.StatusOK, g.Table.SuccessCode(g.Form)); g.result(answer).Get(path).Exists() {
 		g.t.Errorf("there is a link in %s", answer)
 	}
 }
@@ -295,7 +294,7 @@ func (g *guided) checkReply(o *translate.Operation) {
 // checkValues checks pairs of values, values without pairs, and the value while nothing was paid, in replies to a read.
 func (g *guided) checkValues() {
 	g.t.Helper()
-	o, s := g.table.Operation("bill.read"), g.Systems[0]
+	o, s := g.Table.Operation("bill.read"), g.Systems[0]
 	request, _ := g.document(o, translate.Request, g.Form)
 	result, _ := g.document(o, translate.Reply, g.system)
 	theirs := func(path string) string { // the field of the service
@@ -311,32 +310,32 @@ func (g *guided) checkValues() {
 		reply, _ := sjson.SetRaw(result, theirs(path), value)
 		reply, _ = sjson.Set(reply, theirs(g.StateField), state)
 		g.reply(g.success(o, reply))
-		return g.result(g.expect("a read", o.Path(g.Form), request, http.StatusOK, g.Success)).Get(path).Raw
+		return g.result(g.expect("a read", o.Path(g.Form), request, http.StatusOK, g.Table.SuccessCode(g.Form))).Get(path).Raw
 	}
-	if len(s.NoValue) == 0 || len(s.Paired)+len(s.Unpaired) == 0 {
+	said := map[string]bool{}
+	for _, f := range s.Fields {
+		said[f.What] = true
+		switch f.What {
+		case "no value":
+			for _, zero := range []string{`0`, `""`} {
+				if got := read(f.Path, zero, "W"); got != f.Value {
+					g.t.Errorf("%s of an unpaid bill is %s for %s, but the guide says %s", f.Path, got, zero, f.Value)
+				}
+			}
+		case "paired":
+			for _, pair := range append(f.Pairs, [2]string{`"A_WORD"`, `"A_WORD"`}) {
+				if got := read(f.Path, pair[0], "F"); got != pair[1] {
+					g.t.Errorf("%s is %s for %s, but the guide says %s", f.Path, got, pair[0], pair[1])
+				}
+			}
+		case "unpaired":
+			if got := read(f.Path, `"CARD_VAN"`, "F"); got != `"CARD_VAN"` {
+				g.t.Errorf("%s is %s for a word, but the guide says that it arrives as it is", f.Path, got)
+			}
+		}
+	}
+	if !said["no value"] || said["paired"] == said["unpaired"] {
 		g.t.Errorf("the guide has no values: %+v", s)
-	}
-	for _, f := range s.NoValue {
-		for _, zero := range []string{`0`, `""`} {
-			if got := read(f.Path, zero, "W"); got != f.Value {
-				g.t.Errorf("%s of an unpaid bill is %s for %s, but the guide says %s", f.Path, got, zero, f.Value)
-			}
-		}
-	}
-	for _, f := range s.Paired {
-		for _, pair := range f.Pairs {
-			if got := read(f.Path, pair[0], "F"); got != pair[1] {
-				g.t.Errorf("%s is %s for %s, but the guide says %s", f.Path, got, pair[0], pair[1])
-			}
-		}
-		if got := read(f.Path, `"A_WORD"`, "F"); got != `"A_WORD"` {
-			g.t.Errorf("%s is %s for a word without a pair", f.Path, got)
-		}
-	}
-	for _, path := range s.Unpaired {
-		if got := read(path, `"CARD_VAN"`, "F"); got != `"CARD_VAN"` {
-			g.t.Errorf("%s is %s for a word, but the guide says that it arrives as it is", path, got)
-		}
 	}
 }
 
@@ -348,11 +347,11 @@ func TestGuideSaysWhichCodesArrive(t *testing.T) {
 			t.Run(forms[0]+" to "+forms[1]+" "+name, func(t *testing.T) {
 				t.Parallel()
 				g := newGuided(t, forms[0], forms[1], overlay, fmt.Sprintf(noExplain, "refuse"))
-				o, s := g.table.Operation("bill.read"), g.Systems[0]
+				o, s := g.Table.Operation("bill.read"), g.Systems[0]
 				request, _ := g.document(o, translate.Request, g.Form)
 				arrive := map[string]bool{}
 				own := []string{"9800", "9980", "9999", "NEW_CODE"}
-				for _, code := range slices.Concat(g.table.Catalogue()[1:], own) {
+				for _, code := range slices.Concat(g.Table.Catalogue()[1:], own) {
 					want := code
 					for _, c := range s.Codes {
 						if c.Service == code {
@@ -365,12 +364,13 @@ func TestGuideSaysWhichCodesArrive(t *testing.T) {
 						arrive[want] = true
 					}
 				}
-				for _, gone := range s.Gone {
-					if arrive[gone.Partner] {
-						t.Errorf("the guide says that %s does not occur", gone.Partner)
+				for _, m := range g.Table.Meanings() {
+					gone := slices.Contains(s.Codes, guideCode{"", m.Code, m.Means})
+					if m.Form == g.Form && gone == arrive[m.Code] {
+						t.Errorf("%s occurs: %v, but the guide says gone: %v", m.Code, arrive[m.Code], gone)
 					}
 				}
-				for _, code := range slices.Concat(g.Exists, g.NotFound) {
+				for _, code := range slices.Concat(g.Codes["exists"], g.Codes["not_found"]) {
 					if !arrive[code] {
 						t.Errorf("no code of the service arrives as %s", code)
 					}
@@ -389,11 +389,11 @@ func TestGuideSaysHowTheGatewayFails(t *testing.T) {
 				t.Parallel()
 				g := newGuided(t, form, "v2", guideOverlays(t)["pairs"],
 					"limits: {body: 4KiB, partner: {rate: 0.1, burst: 20}}\nfailures: {explain: 0s, status: "+status+"}\n")
-				read, create := g.table.Operation("bill.read").Path(g.Form), g.table.Operation("bill.create").Path(g.Form)
-				request, _ := g.document(g.table.Operation("bill.read"), translate.Request, g.Form)
+				read, create := g.Table.Operation("bill.read").Path(g.Form), g.Table.Operation("bill.create").Path(g.Form)
+				request, _ := g.document(g.Table.Operation("bill.read"), translate.Request, g.Form)
 				bill := strings.Replace(g.ExampleCreate, "YOUR-KEY", "the-apikey", 1)
 				failure := map[string]guideFailure{}
-				for _, f := range g.Failures {
+				for _, f := range g.Answers() {
 					failure[f.Case] = f
 				}
 				expect := func(name, path, body string) {
@@ -427,9 +427,9 @@ func TestGuideSaysHowTheGatewayFails(t *testing.T) {
 				g.answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 				expect("read lost", read, request)
 				lost, answer, _ := g.post(create, bill)
-				if text := gjson.Get(answer, g.table.TextName(g.Form)).Raw; lost != http.StatusBadGateway ||
-					strings.Replace(answer, text, `"…"`, 1) != g.Unknown {
-					t.Errorf("HTTP %d, %s; the guide says 502, %s", lost, answer, g.Unknown)
+				if text := gjson.Get(answer, g.Table.TextName(g.Form)).Raw; lost != http.StatusBadGateway ||
+					strings.Replace(answer, text, `"…"`, 1) != g.Unknown() {
+					t.Errorf("HTTP %d, %s; the guide says 502, %s", lost, answer, g.Unknown())
 				}
 
 				g.reply(`{"code":"0000","message":"ok","data":{}}`)
@@ -457,16 +457,17 @@ func TestGuideSaysHowTheServiceFails(t *testing.T) {
 		hangs := proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://"+proxytest.Listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })+"\", timeout: 50ms}}\nfailures: {explain: 0s}\n")
 		down := proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.2:9\"}}\n")
 		for name, c := range map[string]*config.Config{"read late": hangs, "read not sent": down} {
-			g := &guided{t: t, table: c.Table, system: "v2", guide: newGuide(c, translate.Form(form), nil), url: serveGateway(t, c)}
-			o := g.table.Operation("bill.read")
+			g := &guided{t: t, system: "v2", guide: newGuide(c, translate.Form(form), nil), url: serveGateway(t, c)}
+			o := g.Table.Operation("bill.read")
 			request, _ := g.document(o, translate.Request, g.Form)
-			i := slices.IndexFunc(g.Failures, func(f guideFailure) bool { return f.Case == name })
-			g.expect(name, o.Path(g.Form), request, g.Failures[i].Status, g.Failures[i].Code)
-			create := g.table.Operation("bill.create").Path(g.Form)
+			i := slices.IndexFunc(g.Answers(), func(f guideFailure) bool { return f.Case == name })
+			said := g.Answers()[i]
+			g.expect(name, o.Path(g.Form), request, said.Status, said.Code)
+			create := g.Table.Operation("bill.create").Path(g.Form)
 			if c == hangs {
 				g.expect("unknown outcome", create, g.ExampleCreate, http.StatusGatewayTimeout, "")
 			} else {
-				g.expect("a create that is not sent", create, g.ExampleCreate, g.Failures[i].Status, g.Failures[i].Code)
+				g.expect("a create that is not sent", create, g.ExampleCreate, said.Status, said.Code)
 			}
 		}
 	}
@@ -493,22 +494,23 @@ func TestGuideTestValues(t *testing.T) {
 					g.answer(service.ServeHTTP)
 					mine := strings.NewReplacer("YOUR-KEY", "demo-partner-key", "YOUR-MEMBER", "demo-member", "YOUR-STORE", "demo-store")
 					create := mine.Replace(g.ExampleCreate)
-					for _, h := range g.Hashes {
-						if sum := sha256.Sum256([]byte(h.Text)); hex.EncodeToString(sum[:]) != h.Hash {
-							t.Errorf("%s is not the hash of %s", h.Hash, h.Text)
+					for text, hash := range g.Hashes {
+						if sum := sha256.Sum256([]byte(text)); hex.EncodeToString(sum[:]) != hash {
+							t.Errorf("%s is not the hash of %s", hash, text)
 						}
 					}
-					path := func(name string) string { return g.table.Operation(name).Path(g.Form) }
-					wrong := strings.Replace(create, g.Hashes[0].Hash, g.Hashes[1].Hash, 1)
+					whole, short := g.Hashes["12345678900000000001,01000000000,20000"], g.Hashes["12345678900000000001,20000"]
+					path := func(name string) string { return g.Table.Operation(name).Path(g.Form) }
+					wrong := strings.Replace(create, whole, short, 1)
 					little := strings.NewReplacer(`"20000"`, `"19999"`, ` 20000,`, ` 19999,`).Replace(create)
-					little = strings.Replace(little, g.Hashes[0].Hash, sandbox.Hash("12345678900000000001", "01000000000", "19999"), 1)
+					little = strings.Replace(little, whole, sandbox.Hash("12345678900000000001", "01000000000", "19999"), 1)
 					g.expect("a wrong hash", path("bill.create"), wrong, 200, g.Code("VALIDATION_002"))
 					g.expect("less than 20,000", path("bill.create"), little, 200, g.Code("PAYMENT_005"))
-					g.expect("a read of an unknown id", path("bill.read"), about(g, create, ""), 200, g.NotFound...)
-					g.expect("a create", path("bill.create"), create, 200, g.Success)
-					g.expect("the same create again", path("bill.create"), create, 200, g.Exists...)
-					g.expect("a destroy", path("bill.destroy"), about(g, create, g.Hashes[1].Hash), 200, g.Success)
-					answer := g.expect("a read", path("bill.read"), about(g, create, ""), 200, g.Success)
+					g.expect("a read of an unknown id", path("bill.read"), about(g, create, ""), 200, g.Codes["not_found"]...)
+					g.expect("a create", path("bill.create"), create, 200, g.Table.SuccessCode(g.Form))
+					g.expect("the same create again", path("bill.create"), create, 200, g.Codes["exists"]...)
+					g.expect("a destroy", path("bill.destroy"), about(g, create, short), 200, g.Table.SuccessCode(g.Form))
+					answer := g.expect("a read", path("bill.read"), about(g, create, ""), 200, g.Table.SuccessCode(g.Form))
 					if state := g.result(answer).Get(g.StateField).String(); state != "D" {
 						t.Errorf("the state is %q in %s", state, answer)
 					}
@@ -524,7 +526,7 @@ func about(g *guided, create, hash string) string {
 	if g.Form == "legacy" {
 		bill, price = "", "20000"
 	}
-	id := g.table.Operation("bill.read").PathOf(translate.Request, "bill", g.Form)
+	id := g.Table.Operation("bill.read").PathOf(translate.Request, "bill", g.Form)
 	body, _ := sjson.Delete(create, "bill")
 	body, _ = sjson.Set(body, id, "12345678900000000001")
 	if hash != "" {

@@ -52,17 +52,15 @@ func (g *guide) page(language, format string) ([]byte, error) {
 // plainMarkdown escapes what Markdown and HTML would not show as text.
 var plainMarkdown = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "<", `\<`, "&", `\&`, "|", `\|`)
 
-// guideTime returns a duration for people, rounded to hours from two hours on.
+// guideTime returns a duration for people.
 func guideTime(language string, duration fmt.Stringer) string {
-	d, _ := time.ParseDuration(duration.String())
-	units := map[string][4]string{"en": {" ms", " s", " min", " h"}, "ko": {"밀리초", "초", "분", "시간"}}[language]
-	switch {
-	case d >= 2*time.Hour:
-		return fmt.Sprint(int(d.Round(time.Hour)/time.Hour), units[3])
-	case d >= time.Minute && d%time.Minute == 0:
-		return fmt.Sprint(int(d/time.Minute), units[2])
-	case d < time.Second && d > 0:
-		return fmt.Sprint(d.Milliseconds(), units[0])
+	units := map[string][3]string{"en": {" s", " min", " h"}, "ko": {"초", "분", "시간"}}[language]
+	switch d, _ := time.ParseDuration(duration.String()); {
+	case d < 2*time.Minute:
+		return fmt.Sprint(d.Seconds(), units[0])
+	case d < 2*time.Hour:
+		return fmt.Sprint(d.Minutes(), units[1])
+	default:
+		return fmt.Sprint(d.Round(time.Hour).Hours(), units[2])
 	}
-	return fmt.Sprint(d.Seconds(), units[1])
 }
