@@ -50,7 +50,9 @@ func (g *guide) page(language, format string) ([]byte, error) {
 }
 
 // plainMarkdown escapes what Markdown and HTML would not show as text.
-var plainMarkdown = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "<", `\<`, "&", `\&`, "|", `\|`)
+var plainMarkdown = strings.NewReplacer(
+	`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "<", `\<`, "&", `\&`, "|", `\|`,
+)
 
 // guideTime returns a duration for people.
 func guideTime(language string, duration fmt.Stringer) string {
