@@ -2,6 +2,7 @@ package billing_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,8 @@ func TestMaskShowsBillsStatesCodesAmountsAndDates(t *testing.T) {
 	}
 }
 
+var address = regexp.MustCompile("0x[0-9a-f]+")
+
 // Mask shows none of these values, in whatever field of whatever message they are.
 func TestMaskHidesPersonalDataInEveryField(t *testing.T) {
 	t.Parallel()
@@ -73,7 +76,8 @@ func TestMaskHidesPersonalDataInEveryField(t *testing.T) {
 	for _, overlay := range []string{"unknown: {request: pass, reply: pass}", "bounds: enforce"} {
 		table := builtIn(t, translate.File{Name: "o.yaml", Data: []byte(overlay)})
 		check := func(where string, e *translate.Explanation) {
-			if shown := fmt.Sprint(billing.Mask(e)); secret(shown) {
+			// An address in memory may have the digits of a card.
+			if shown := address.ReplaceAllString(fmt.Sprint(billing.Mask(e)), ""); secret(shown) {
 				t.Fatalf("%s: %s", where, shown)
 			}
 		}
