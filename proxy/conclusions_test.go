@@ -168,6 +168,7 @@ type situation struct {
 	paid    bool // and paid
 	fault   sandbox.Fault
 	down    bool // nothing listens at the backend's address
+	limited bool // the partner has used up its limit at the gateway; a backend has none
 	change  func(call) call
 	because string // why a conclusion differs; it must be there if one does
 }
@@ -175,6 +176,8 @@ type situation struct {
 func with(name string, v any) func(call) call { return func(q call) call { return q.with(name, v) } }
 
 const nothingSent = "the gateway knows that nothing was sent, and says so: the program can send the call again."
+
+const overLimit = "limits.partner protects partners from one another. Nothing was sent, and the answer says so."
 
 var situations = []situation{
 	{name: "create", op: "create"},
@@ -207,6 +210,8 @@ var situations = []situation{
 	{name: "read, answered in 12 s", op: "read", paid: true, fault: sandbox.Fault{Delay: 12 * time.Second}},
 	{name: "read, maintenance", op: "read", fault: sandbox.Fault{Code: "MAINTAINED_METHOD"}},
 	{name: "read, the backend is down", op: "read", down: true, because: nothingSent},
+	{name: "create, over the limit of the partner", op: "create", limited: true, because: overLimit},
+	{name: "read, over the limit of the partner", op: "read", paid: true, limited: true, because: overLimit},
 	{name: "resend", op: "resend", exists: true},
 	{name: "resend, no such bill", op: "resend"},
 	{name: "destroy", op: "destroy", exists: true},
@@ -311,14 +316,22 @@ func conclude(t *testing.T, form string, s situation, h habit) (directly, bridge
 			overlay := t.TempDir() + "/overlay.yaml"
 			proxytest.WriteFile(t, overlay, "codes: [{v2: BILL_001, legacy: \"9800\"}, {v2: BILL_003, legacy: \"9980\"}]\n"+
 				"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}]}}\n")
-			c := parse(t, fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s}\ntable: {overlay: %s}\n", other, overlay))
+			text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s}\ntable: {overlay: %s}\n", other, overlay)
+			if s.limited {
+				text += "limits: {partner: {rate: 1, burst: 1}}\n"
+			}
+			c := parse(t, text)
 			g, err := proxy.New(c, proxy.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer g.Close()
 			g.DialWith("up", backend)
-			bridged = h.judges(s.op, ask(inMemory(t, g), q, h.waits))
+			partner := inMemory(t, g)
+			if s.limited {
+				ask(partner, newCall(form, "read").with("billId", "another"), 0)
+			}
+			bridged = h.judges(s.op, ask(partner, q, h.waits))
 		})
 	}
 	return directly, bridged
