@@ -204,12 +204,14 @@ type Choice struct {
 }
 
 // Progress is how many callbacks of how many are done, after each batch of a decision. The last one has Over, and
-// Error if not all are done. A dry run has one, with none done.
+// Error if not all are done. A dry run has one, with none done. LeftOut are those that a replay of many leaves out: a
+// newer callback of the bill was delivered, or waits.
 type Progress struct {
-	Done  int    `json:"done"`
-	Of    int    `json:"of"`
-	Over  bool   `json:"over,omitempty"`
-	Error string `json:"error,omitempty"`
+	Done    int    `json:"done"`
+	Of      int    `json:"of"`
+	LeftOut int    `json:"left_out,omitempty"`
+	Over    bool   `json:"over,omitempty"`
+	Error   string `json:"error,omitempty"`
 }
 
 // Replay delivers the failed callbacks of a selection again.
@@ -242,7 +244,13 @@ func (o *Operator) decide(
 	if err != nil {
 		return refused(err)
 	}
-	step := Progress{Of: total, Over: s.DryRun}
+	inOrder := total
+	if f.InOrder = d.To == store.Waiting; f.InOrder {
+		if inOrder, err = o.Store.Count(ctx, f); err != nil {
+			return refused(err)
+		}
+	}
+	step := Progress{Of: inOrder, LeftOut: total - inOrder, Over: s.DryRun}
 	progress(step)
 	if s.DryRun {
 		return nil
@@ -257,7 +265,7 @@ func (o *Operator) decide(
 		step.Error = err.Error()
 	}
 	o.Logger.Warn(
-		"callbacks "+what, "count", step.Done, "by", s.By,
+		"callbacks "+what, "count", step.Done, "left_out", step.LeftOut, "by", s.By,
 		"partner", f.PartnerPrefix.Short(), "bill", f.Bill, "upstream", f.Upstream,
 	)
 	o.Relay.Wake()

@@ -216,7 +216,71 @@ func TestOrderOfStatesModel(t *testing.T) {
 	}
 }
 
-// A replay of a superseded callback is refused with the reason, until it is forced. It reaches the partner then, and is not repeated for days.
+// A replay of many leaves out a callback that a newer one of its bill follows, and says so. It does not touch other bills.
+func TestReplayOfManyKeepsTheOrderOfStates(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: ", jitter: 0, schedule: [0s]", now: clock.now})
+	fails := true
+	var got []string
+	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
+		body, _ := io.ReadAll(r.Body)
+		if fails {
+			return nil, errors.New("connection refused")
+		}
+		got = append(got, gjson.GetBytes(body, "billId").Str+gjson.GetBytes(body, "apprState").Str)
+		return reply(200, documented["v2"]), nil
+	}))
+	path := s.bind(asked("v2", "https://partner.example.com/"))
+	other := asked("v2", "https://partner.example.com/")
+	other.Bill = "OTHER"
+	s.accept(path, notice("v2", key, bill, `,"apprState":"F"`))
+	s.accept(s.bind(other), notice("v2", key, "OTHER", `,"apprState":"F"`))
+	s.round()
+	fails = false
+	s.accept(path, notice("v2", key, bill, `,"apprState":"C"`))
+	s.round()
+	for _, query := range []string{"?dry_run=true", ""} {
+		if w := s.ask("POST", "/callbacks/replay"+query); !strings.Contains(w.Body.String(), `"of":1,"left_out":1`) {
+			t.Errorf("%s: %s", query, w.Body)
+		}
+	}
+	s.round()
+	if want := []string{bill + "C", "OTHERF"}; !slices.Equal(got, want) {
+		t.Errorf("the partner has %v, want %v", got, want)
+	}
+}
+
+// An answer of before a replay does not end it: without an answer it keeps its place.
+func TestReplayCountsItsOwnAnswers(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	s := newStation(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
+	answers := 3
+	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
+		if answers--; answers < 0 {
+			return nil, errors.New("connection refused")
+		}
+		return reply(201, ""), nil
+	}))
+	path := s.bind(asked("v2", "https://partner.example.com/"))
+	s.accept(path, notice("v2", key, bill, `,"apprState":"F"`))
+	s.accept(path, notice("v2", key, bill, `,"apprState":"C"`))
+	for range 3 {
+		s.round()
+		clock.add(10 * time.Second)
+	}
+	if w := s.ask("POST", "/callbacks/"+s.stored()[0].ID+"/replay?force=newer"); w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	s.round()
+	if got := s.stored()[0]; got.State != store.Waiting || got.Attempts != 1 {
+		t.Errorf("%s after %d attempts", got.State, got.Attempts)
+	}
+}
+
+// A replay of a superseded callback is refused with the reason, until it is forced. It reaches the partner then, and is not repeated for days:
+// three answers end it again.
 func TestReplayOfASupersededCallback(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -266,7 +330,7 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 		s.round()
 		clock.add(24 * time.Hour)
 	}
-	if got := s.stored()[0]; tries != 1 || got.State != store.Superseded {
+	if got := s.stored()[0]; tries != 3 || got.State != store.Superseded {
 		t.Errorf("%d attempts, %s", tries, got.State)
 	}
 }

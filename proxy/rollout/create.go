@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/translate/billing"
 )
@@ -16,10 +17,7 @@ func (r *Router) create(
 	to := at.create()
 	if to.probe {
 		other := s.Backends[1-to.backend]
-		found := r.probe(ctx, ask, other)
-		if found != Present && at.mayProceed(to.backend) {
-			found = Absent // which counts after the settling period only
-		}
+		found := r.probeBefore(ctx, s, d, at, to.backend, ask)
 		switch found {
 		case Present:
 			if err := r.found(ctx, c, other); err != nil {
@@ -60,6 +58,27 @@ func (r *Router) create(
 		}
 	}
 	return Route{Upstream: create.Upstream, Reason: to.reason, create: &create}, nil
+}
+
+// probeBefore probes the other backend before a create is sent. While the kill switch is on (P3), an answer that does
+// not show the bill is Absent, which counts after the settling period only. From then on it must come so early that the
+// create can be sent.
+func (r *Router) probeBefore(
+	ctx context.Context, s *Settings, d *decisions, at situation, backend evidence.Backend, ask Probe,
+) ProbeResult {
+	other := s.Backends[1-backend]
+	if !at.mayProceed(backend) {
+		return r.probe(ctx, ask, other)
+	}
+	if d.absentCounts(s, r.now()) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(s.Config.SendWithin)/3)
+		defer cancel()
+	}
+	if r.probe(ctx, ask, other) == Present {
+		return Present
+	}
+	return Absent
 }
 
 // Deny is called before a call whose route is Deniable gets the answer that there is no such bill. After an error,

@@ -106,7 +106,9 @@ func (s *Store) Accept(
 				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
 			return kept
 		}
-		kept.ended = supersede(q, c.Order, c.Received, true)
+		if c.Bill != "" {
+			kept.ended = supersede(q, c.Order, c.Received, true)
+		}
 		return kept
 	})
 	return kept.fresh, kept.ended, err

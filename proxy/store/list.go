@@ -24,6 +24,7 @@ type Filter struct {
 	Since         time.Time // received then or later
 	Until         time.Time // received before
 	Limit         int       // at most so many; 0 means 100 for Page, and all for Count, Replay and Drop
+	InOrder       bool      // without those of a bill that a newer one follows, which waits or was delivered
 	After         int64     // for Page: only those after the callback with this Cursor, the last of the page before
 }
 
@@ -226,6 +227,11 @@ func (f Filter) where(args ...any) (c conditions, err error) {
 	}
 	for _, part := range f.parts() {
 		c.add(part.condition, part.value)
+	}
+	if f.InOrder {
+		c.add(`NOT (bill <> '' AND EXISTS (SELECT 1 FROM billbridge_callbacks newer
+			WHERE newer.ordering = billbridge_callbacks.ordering AND newer.seq > billbridge_callbacks.seq
+				AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered')))`)
 	}
 	return c, nil
 }

@@ -237,7 +237,7 @@ func (m *model) decide(state store.State, limit int, among ...*row) (n int) {
 		n++
 		r.State, r.claim, r.Next, r.due, r.done = state, 0, m.now, m.now, time.Time{}
 		if state == store.Waiting {
-			r.Attempts = 0
+			r.Attempts, r.heard = 0, 0
 		} else {
 			r.done = m.now
 		}

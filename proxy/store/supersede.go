@@ -26,16 +26,20 @@ type Supersession struct {
 }
 
 // supersede ends the callbacks of an order that a newer one of the bill follows and that the partner has answered often
-// enough. With soon, it brings the next attempts of the others forward that it has answered. A callback without an
+// enough since it was accepted or replayed. With soon, it brings the next attempts of the others forward that it has answered. A callback without an
 // answer keeps its place, and so does one under way. The caller holds the lock of the order.
 func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 	const older = `
 		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND bill <> '' AND EXISTS (
 			SELECT 1 FROM billbridge_callbacks newer WHERE newer.ordering = $1
 				AND newer.seq > billbridge_callbacks.seq AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered'))
-		AND $3 <= (SELECT count(*) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq AND status <> 0)`
+		AND $3 <= (
+			SELECT count(*) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq AND status <> 0
+				AND number + billbridge_callbacks.attempts > (
+					SELECT max(number) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq))`
 	ended := list[Supersession](q, `
-		UPDATE billbridge_callbacks SET state = 'superseded', next = $2, due = $2, done = $2`+older+` RETURNING id, upstream, partner, bill, attempts, last_status, last_outcome, (
+		UPDATE billbridge_callbacks SET state = 'superseded', next = $2, due = $2, done = $2`+older+`
+		RETURNING id, upstream, partner, bill, attempts, last_status, last_outcome, (
 			SELECT reason FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq
 				ORDER BY number DESC LIMIT 1)`, order, at, answersOfOlder)
 	if soon {
