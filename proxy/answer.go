@@ -133,7 +133,7 @@ func (x *exchange) refused(r *refusal) outcome {
 
 // untranslatable returns the answer to a request that cannot be translated.
 func (x *exchange) untranslatable(r *translate.Refusal) outcome {
-	text, field := r.Reason, ""
+	text, field := r.Reason.String(), ""
 	if r.Field != "" {
 		text, field = r.Field+": "+text, other                   // the sender chose the name, which must not be logged
 		if x.route.target.translation.HasRequestField(r.Field) { // all translations of the route have the same fields

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,54 +10,52 @@ import (
 // checkBounds checks a value of a request against the bounds of its row. Without all it checks only those that the
 // upstream cannot check: one_of, and required on a row of one form.
 func (r *mapping) checkBounds(v value, all bool) *Refusal {
-	code, reason := r.Refuse, ""
+	code, reason := r.Refuse, Detail{}
 	switch {
 	case r.source == "":
 	case v.countsAsAbsent():
 		if r.Required && (all || r.onlyForm() >= 0) {
-			reason = "is missing"
+			reason = why("is missing")
 		}
-	case r.OneOf != nil && v.kind != text:
-		reason = wrongType(strings.Join(r.OneOf, " or "), v.typeName())
-	case r.OneOf != nil && !slices.Contains(r.OneOf, v.text()):
-		reason = "must be " + strings.Join(r.OneOf, " or ")
+	case r.OneOf != nil && (v.kind != text || !slices.Contains(r.OneOf, v.text())):
+		reason = why("must be one of the texts %v", strings.Join(r.OneOf, ", "))
 	case !all:
 	case v.kind == composite:
-		code, reason = r.Malformed, wrongType("a single value", v.typeName())
+		code, reason = r.Malformed, why(wantSingle, v.typeName())
 	case r.digits && !isDigits(v.text()):
-		code, reason = r.Malformed, wrongType(wholeNumber, v.notDigits())
+		code, reason = r.Malformed, why(wantDigits, v.notDigits())
 	case r.digits:
 		reason = r.checkNumber(v.text())
 	default:
 		reason = r.checkLength(v.text())
 	}
-	if reason == "" {
+	if reason.Format == "" {
 		return nil
 	}
 	return &Refusal{code, r.source, reason, false}
 }
 
-func (r *row) checkNumber(digits string) string {
+func (r *row) checkNumber(digits string) Detail {
 	switch {
 	case r.Min > 0 && less(digits, r.Min):
-		return "must be at least " + strconv.Itoa(r.Min)
+		return why("must be at least %v", r.Min)
 	case r.Max > 0 && !less(digits, r.Max+1):
-		return "must be at most " + strconv.Itoa(r.Max)
+		return why("must be at most %v", r.Max)
 	}
-	return ""
+	return Detail{}
 }
 
-func (r *row) checkLength(content string) string {
+func (r *row) checkLength(content string) Detail {
 	length := utf8.RuneCountInString(content)
 	switch {
 	case r.ExactDigits > 0 && (length != r.ExactDigits || !allDigits(content)):
-		return fmt.Sprintf("must have exactly %d digits", r.ExactDigits)
+		return why("must have exactly %v digits", r.ExactDigits)
 	case r.Max > 0 && length > r.Max:
-		return fmt.Sprintf("has %d characters, at most %d are allowed", length, r.Max)
+		return why("has %v characters, at most %v are allowed", length, r.Max)
 	case r.Min > 0 && length < r.Min:
-		return fmt.Sprintf("has %d characters, at least %d are needed", length, r.Min)
+		return why("has %v characters, at least %v are needed", length, r.Min)
 	}
-	return ""
+	return Detail{}
 }
 
 // less reports whether an integer of any length, without leading zeros, is less than n.
@@ -82,12 +79,16 @@ func allDigits(s string) bool {
 	return true
 }
 
-// A reason of a refusal never has the value of a field: it could be a key, a name or a phone, and it ends in logs of
-// the caller. wrongType returns the reason for a value of another type. got is a type or a kind of value.
-func wrongType(want, got string) string { return "has the wrong type: want " + want + ", got " + got }
+// Reasons for a value of another type, with its type or kind of value. A reason of a refusal never has the value of a
+// field: it could be a key, a name or a phone, and it ends in logs of the caller.
+const (
+	wantObject = "has the wrong type: want an object, got %v"
+	wantSingle = "has the wrong type: want a single value, got %v"
+	wantDigits = "has the wrong type: want a whole number in digits, got %v"
+)
 
-// wholeNumber is what a field with as: digits wants.
-const wholeNumber = "a whole number in digits"
+// wrongType says the same of a reply.
+func wrongType(want, got string) string { return "has the wrong type: want " + want + ", got " + got }
 
 // notDigits says why a value is not a whole number in digits, without the value.
 func (v value) notDigits() string {

@@ -147,7 +147,7 @@ func (c *Call) parse(src []byte) *Refusal {
 		return &Refusal{p.table.invalid, fault.field, fault.reason, false}
 	}
 	if !isObject {
-		return &Refusal{p.table.invalid, "", wrongType("an object", valueOf(gjson.ParseBytes(src)).typeName()), false}
+		return &Refusal{p.table.invalid, "", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()), false}
 	}
 	if c.rejected != nil {
 		return c.rejected
@@ -192,9 +192,9 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	dst, refused := c.emit(p, p.out, append(dst, '{'), c.request)
 	if refused != nil {
 		f, v := p.fields[refused.slot], c.request[refused.slot]
-		reason := wrongType(wholeNumber, v.notDigits())
+		reason := why(wantDigits, v.notDigits())
 		if !f.digits || len(f.Values.list) > 0 && v.kind != composite {
-			reason = "has a value without a counterpart in " + string(p.table.forms[p.to].name)
+			reason = why("has a value without a counterpart in %v", p.table.forms[p.to].name)
 		}
 		return nil, &Refusal{f.Malformed, f.source, reason, false}
 	}
@@ -209,7 +209,7 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 	if refusal != nil || f.class != Lossy || v.kind == absent {
 		return refusal
 	}
-	reason := string(p.table.forms[p.to].name) + " has no place for it"
+	reason := why("%v has no place for it", p.table.forms[p.to].name)
 	switch always := f.Default; {
 	case always.kind != absent && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
 		return nil // the upstream's form always means this value
@@ -219,7 +219,7 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 		c.Report.Dropped = append(c.Report.Dropped, f.source)
 		return nil
 	case always.kind != absent:
-		reason += ": there it is always " + always.text
+		reason = why("%v has no place for it: there it is always %v", p.table.forms[p.to].name, always.text)
 	}
 	return &Refusal{Code: f.LossCode, Field: f.source, Reason: reason, CannotCarry: true}
 }

@@ -158,7 +158,7 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	t := c.operation.table
 	values, err := url.ParseQuery(unsafeString(src))
 	if err != nil {
-		return Notice{}, &Refusal{t.invalid, "", "cannot be read as application/x-www-form-urlencoded", false}
+		return Notice{}, &Refusal{t.invalid, "", why("cannot be read as application/x-www-form-urlencoded"), false}
 	}
 	n := Notice{Recognised: FormEncoded, Values: map[string][]string{}}
 	for form := range t.forms {
@@ -166,10 +166,10 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 			path := c.pathOf(role, form)
 			for i, v := range values[path] {
 				if i > 0 {
-					return Notice{}, &Refusal{t.invalid, path, duplicateName, false}
+					return Notice{}, &Refusal{t.invalid, path, why(duplicateName), false}
 				}
 				if !utf8.ValidString(v) {
-					return Notice{}, &Refusal{t.invalid, path, "is not UTF-8", false}
+					return Notice{}, &Refusal{t.invalid, path, why("is not UTF-8"), false}
 				}
 				addValue(n.Values, role, v)
 			}

@@ -57,7 +57,7 @@ func TestErrorsNeverHaveTheValueOfAField(t *testing.T) {
 		"has the wrong type: want a whole number in digits, got a number with a fraction", "has the wrong type: want a whole number in digits, got a number with an exponent",
 		"has the wrong type: want a whole number in digits, got a negative number", "has the wrong type: want a whole number in digits, got text with a leading zero",
 		"has the wrong type: want a single value, got an object", "has the wrong type: want an object, got text", "has the wrong type: want text, got true or false",
-		"has the wrong type: want TALK or URL, got a number", "must be TALK or URL", "legacy has no place for it", "has a value without a counterpart in v2",
+		"must be one of the texts TALK, URL", "legacy has no place for it", "has a value without a counterpart in v2",
 		"is missing", "must be at least 100", "unusable reply: code has the wrong type: want text, got a number",
 	} {
 		if !reasons[want] {
@@ -143,7 +143,7 @@ func checkTexts(t *testing.T, doc string, err error, r translate.Report, reasons
 		}
 		var refusal *translate.Refusal
 		if reason := err.Error(); errors.As(err, &refusal) {
-			reasons[refusal.Reason] = true
+			reasons[refusal.Reason.String()] = true
 		} else {
 			reasons[reason] = true
 		}

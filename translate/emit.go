@@ -76,7 +76,7 @@ func (r *row) mismatchOf(v value) Mismatch {
 	case len(r.Values.list) > 0 && v.kind != composite:
 		return Mismatch{"", v.typeName()}
 	case r.digits:
-		return Mismatch{wholeNumber, v.notDigits()}
+		return Mismatch{"a whole number in digits", v.notDigits()}
 	}
 	return Mismatch{"text", v.typeName()}
 }

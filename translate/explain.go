@@ -119,7 +119,7 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 	case fault != nil && err != nil:
 		known := x.plan.message == Request && x.call.translation.HasRequestField(fault.field)
 		x.Fields = []ExplainedField{{
-			Source: fault.field, Outcome: OutcomeRefused, Reason: fault.reason, Code: x.code(),
+			Source: fault.field, Outcome: OutcomeRefused, Reason: fault.reason.String(), Code: x.code(),
 			Offset: fault.at, Unknown: !known,
 		}}
 		return x.Explanation
@@ -285,7 +285,7 @@ func (x *explainer) explainRefused(leaves []leaf) {
 	refused.Outcome, refused.Code = OutcomeRefused, x.code()
 	switch err := x.Err.(type) {
 	case *Refusal:
-		refused.Source, refused.Reason = err.Field, err.Reason
+		refused.Source, refused.Reason = err.Field, err.Reason.String()
 	case *UnusableReply:
 		refused.Reason = err.Reason
 	}
@@ -315,7 +315,7 @@ func (x *explainer) isCause(l leaf) bool {
 	p := x.plan
 	switch err := x.Err.(type) {
 	case *Refusal:
-		known := x.call.translation.HasRequestField(err.Field) && err.Reason != notAField
+		known := x.call.translation.HasRequestField(err.Field) && err.Reason.Format != notAField
 		return err.Field == l.path && known == (l.entry != nil)
 	case *UnusableReply:
 		if r := x.plan.field(l.entry); r != nil {

@@ -137,7 +137,7 @@ func checkRefused(t rapid.TB, m explained, e *translate.Explanation, refused str
 	var unusable *translate.UnusableReply
 	switch {
 	case errors.As(m.err, &refusal):
-		if want := strings.TrimSpace(refusal.Code+" "+refusal.Field) + ": " + refusal.Reason; refused != want {
+		if want := strings.TrimSpace(refusal.Code+" "+refusal.Field) + ": " + refusal.Reason.String(); refused != want {
 			t.Fatalf("%q: refused %q, but the engine says %q", m.in, refused, want)
 		}
 	case errors.As(m.err, &unusable):

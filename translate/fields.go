@@ -37,12 +37,15 @@ type Field struct {
 	Pairs [][2]string // values that differ, as JSON: that of From, and that of To
 }
 
-// A Detail is one thing that a translation does with a value, as a format of package fmt and its values. The console
-// has the formats in other languages.
+// A Detail is one thing that a translation does with a value, or why it is refused, as a format of package fmt and its
+// values. The console and the gateway have the formats in other languages.
 type Detail struct {
 	Format string
 	Values []any
 }
+
+// String returns the detail in English.
+func (d Detail) String() string { return d.In(d.Format) }
 
 // In returns the detail with the format of a language.
 func (d Detail) In(format string) string {
@@ -55,6 +58,10 @@ func (d Detail) In(format string) string {
 // say returns one detail. The format must be a literal: a test of the console finds it in the source.
 func say(format string, values ...any) Details { return Details{{format, values}} }
 
+// why returns the reason of a refusal. The format must be a literal or a constant: a test of the gateway finds it in the
+// source.
+func why(format string, values ...any) Detail { return Detail{format, values} }
+
 // Details are all that a translation does with a value.
 type Details []Detail
 
@@ -62,7 +69,7 @@ type Details []Detail
 func (d Details) String() string {
 	texts := make([]string, len(d))
 	for i, one := range d {
-		texts[i] = one.In(one.Format)
+		texts[i] = one.String()
 	}
 	return strings.Join(texts, "; ")
 }

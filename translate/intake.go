@@ -24,7 +24,7 @@ func checkJSON(doc []byte, depth int) *fault {
 
 func checkDepth(doc []byte, depth int) *fault {
 	if at := tooDeepAt(doc, depth); at >= 0 {
-		return &fault{reason: fmt.Sprintf("nested deeper than %d levels at byte %d", depth, at), at: at}
+		return &fault{reason: why("nested deeper than %v levels at byte %v", depth, at), at: at}
 	}
 	return nil
 }
@@ -41,8 +41,9 @@ func isStrictJSON(doc []byte) bool { return jsontext.Value(doc).IsValid() }
 
 // A fault is why a document is refused, and the field and the byte where it was found.
 type fault struct {
-	field, reason string
-	at            int
+	field  string
+	reason Detail
+	at     int
 }
 
 // duplicateName is the reason of a fault.
@@ -54,20 +55,20 @@ func findFault(doc []byte) *fault {
 	_, err := d.ReadValue()
 	if err == nil {
 		at := int(d.InputOffset())
-		return &fault{reason: fmt.Sprintf("not one JSON document: more follows at byte %d", at), at: at}
+		return &fault{reason: why("not one JSON document: more follows at byte %v", at), at: at}
 	}
 	if len(bytes.TrimSpace(doc)) == 0 {
-		return &fault{reason: "empty, but must be a JSON object"}
+		return &fault{reason: why("empty, but must be a JSON object")}
 	}
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		return &fault{reason: "not JSON"}
+		return &fault{reason: why("not JSON")}
 	}
 	field := quoteName(pathOf(string(syntax.JSONPointer)))
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		return &fault{field, duplicateName, int(syntax.ByteOffset)}
+		return &fault{field, why(duplicateName), int(syntax.ByteOffset)}
 	}
-	return &fault{field, fmt.Sprintf("not JSON at byte %d", syntax.ByteOffset), int(syntax.ByteOffset)}
+	return &fault{field, why("not JSON at byte %v", syntax.ByteOffset), int(syntax.ByteOffset)}
 }
 
 // tooDeepAt returns the offset of the first bracket that nests deeper than depth, or -1. doc may be anything, not

@@ -253,7 +253,7 @@ func TestR01_DuplicateNamesAreRefused(t *testing.T) {
 			call := o.Translation(from, to).Start()
 			defer call.Release()
 			out, err := call.Request(nil, []byte(doc))
-			if refusal, ok := err.(*translate.Refusal); !ok || out != nil || refusal.Code != "VALIDATION_001" || !strings.Contains(refusal.Reason, "twice") {
+			if refusal, ok := err.(*translate.Refusal); !ok || out != nil || refusal.Code != "VALIDATION_001" || !strings.Contains(refusal.Reason.String(), "twice") {
 				t.Errorf("%s from %s to %s: %s became %q with %v", o.Name, from, to, doc, out, err)
 			}
 			if out, err := call.Reply(nil, 200, []byte(doc)); err == nil {

@@ -6,7 +6,7 @@ import "slices"
 type Refusal struct {
 	Code   string // a code of the catalogue
 	Field  string // path in the client's form; "" for the whole document
-	Reason string // never has the value of a field; it can have names of the client
+	Reason Detail // never has the value of a field; it can have names of the client
 
 	// CannotCarry reports that the request is well-formed, and the upstream's form has no place for the field.
 	CannotCarry bool
@@ -14,9 +14,9 @@ type Refusal struct {
 
 func (r *Refusal) Error() string {
 	if r.Field == "" {
-		return r.Code + ": " + r.Reason
+		return r.Code + ": " + r.Reason.String()
 	}
-	return r.Code + " " + r.Field + ": " + r.Reason
+	return r.Code + " " + r.Field + ": " + r.Reason.String()
 }
 
 // An UnusableReply is the error of a reply without a readable code, or of a success that belongs to another call. The

@@ -32,7 +32,7 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	c.code, c.success = "", false
 	isObject, fault := c.scan(p, src, c.reply)
 	if fault != nil {
-		return &UnusableReply{Reason: fault.reason}
+		return &UnusableReply{Reason: fault.reason.String()}
 	}
 	if !isObject {
 		return &UnusableReply{Reason: "not a JSON object"}

@@ -13,7 +13,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	case e.node == nil:
 		if p.message == Request {
 			// Between equal forms the upstream decides, unless the row has a role.
-			r, reason := p.fields[e.slot], wrongType("a single value", v.typeName())
+			r, reason := p.fields[e.slot], why(wantSingle, v.typeName())
 			if r.Role != noRole {
 				keep(&c.rejected, r.Malformed, joinPath(n.path, e.name()), reason)
 			} else if p.from != p.to {
@@ -22,7 +22,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 		}
 	case p.from == p.to:
 	case p.message == Request:
-		keep(&c.refusal, p.table.invalid, e.node.path, wrongType("an object", v.typeName()))
+		keep(&c.refusal, p.table.invalid, e.node.path, why(wantObject, v.typeName()))
 	case v.kind != null:
 		c.Report.mismatch(joinPath(n.path, e.name()), Mismatch{"an object", v.typeName()})
 	}
@@ -43,7 +43,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	if known.node == nil {
 		code = p.fields[known.slot].Malformed
 	}
-	keep(&c.rejected, code, quoteName(joinPath(n.path, name)), "differs from "+known.name()+" in case only")
+	keep(&c.rejected, code, quoteName(joinPath(n.path, name)), why("differs from %v in case only", known.name()))
 	return true
 }
 
@@ -63,7 +63,7 @@ func appendFold(dst []byte, name string) []byte {
 
 // keep keeps the first refusal: in c.rejected of a request that no translation takes, in c.refusal of one that this
 // translation cannot carry.
-func keep(refusal **Refusal, code, field, reason string) {
+func keep(refusal **Refusal, code, field string, reason Detail) {
 	if *refusal == nil {
 		*refusal = &Refusal{code, strings.Clone(field), reason, false}
 	}
@@ -76,7 +76,7 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 	}
 	switch p.unknown {
 	case "refuse":
-		keep(&c.refusal, p.table.invalid, quoteName(joinPath(n.path, name)), notAField)
+		keep(&c.refusal, p.table.invalid, quoteName(joinPath(n.path, name)), why(notAField))
 	case "pass":
 		if n.out == nil {
 			break
@@ -86,7 +86,7 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 			return
 		}
 		if p.message == Request {
-			reason := "cannot pass: " + string(p.table.forms[p.to].name) + " has another field of this name"
+			reason := why("cannot pass: %v has another field of this name", p.table.forms[p.to].name)
 			keep(&c.refusal, p.table.invalid, quoteName(joinPath(n.path, name)), reason)
 			return
 		}
