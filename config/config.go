@@ -192,6 +192,8 @@ const (
 // Failures says how failures are answered.
 type Failures struct {
 	Status Status `yaml:"status" words:"own always-200" default:"own"`
+	// of the gateway's own texts for partners
+	Language Language `yaml:"language" words:"ko en both" default:"ko"`
 	// replace hosts and addresses in an upstream's failure text by …
 	MaskHosts bool `yaml:"mask_hosts" default:"true"`
 
@@ -209,6 +211,16 @@ type Status string
 const (
 	Own       Status = "own"
 	Always200 Status = "always-200"
+)
+
+// A Language is Korean, English, or both: Korean, and then English in fewer words.
+type Language string
+
+// The languages of the texts for partners.
+const (
+	Korean  Language = "ko"
+	English Language = "en"
+	Both    Language = "both"
 )
 
 // A CannotCarry says how a request is answered that the upstream's form cannot carry, such as a v2 request for a URL

@@ -16,11 +16,17 @@ type Partner struct {
 	Name string `yaml:"name" config:"required" such:", such as Hana Clinic"` // for output
 
 	Callbacks PartnerCallbacks `yaml:"callbacks"`
+	Failures  PartnerFailures  `yaml:"failures"`
 }
 
 // PartnerCallbacks is what differs from [Callbacks] for one partner.
 type PartnerCallbacks struct {
 	Success Success `yaml:"success" words:"documented any-2xx"` // "" for that of all partners
+}
+
+// PartnerFailures is what differs from [Failures] for one partner.
+type PartnerFailures struct {
+	Language Language `yaml:"language" words:"ko en both"` // "" for that of all partners
 }
 
 // Partners are in the order of their hashes.

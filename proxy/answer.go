@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,18 +56,20 @@ func (f failure) because(reason string) failure {
 	return f
 }
 
-// with returns the failure of a call, with a text for its caller.
-func (f failure) with(text string) *refusal { return &refusal{failure: f, text: text} }
+// with returns the failure of a call, with a text for its caller: see tell.
+func (f failure) with(key string, values ...any) *refusal {
+	return &refusal{failure: f, text: tell(key, values...)}
+}
 
 // A refusal is the failure of one call: it had no effect.
 type refusal struct {
 	failure
-	text  string
+	text  message
 	field string // for the log
 	after string // Retry-After; "" for none
 }
 
-func (r *refusal) Error() string { return r.reason + ": " + r.text }
+func (r *refusal) Error() string { return r.reason + ": " + r.text.in(config.English) }
 
 // callerGone is the reason for the log if the caller disconnected before the answer.
 const callerGone = "the caller went away"
@@ -110,11 +113,10 @@ func (x *exchange) failure(err error) outcome {
 // internalError returns the answer to a call that a mistake of the gateway has ended. It makes no call to explain an
 // unknown outcome.
 func (x *exchange) internalError() outcome {
-	const text = "an internal error occurred"
 	if x.route != nil && x.route.operation.Effect == translate.Write && x.sent.unknown() {
-		return x.unknownOutcome(http.StatusBadGateway, text, internal.reason, "")
+		return x.unknownOutcome(http.StatusBadGateway, internal.reason, nil, nil)
 	}
-	return x.refused(internal.with(text))
+	return x.refused(internal.with("internal"))
 }
 
 // refused returns the answer, in the caller's form, to a call that had no effect.
@@ -127,15 +129,16 @@ func (x *exchange) refused(r *refusal) outcome {
 	if x.state.config.Failures.Status == config.Always200 && !unanswered {
 		out.status = http.StatusOK
 	}
-	out.body = x.state.config.Table.AppendFailure(nil, x.client, r.code, r.text)
+	out.body = x.failureBody(r.code, r.text)
 	return out
 }
 
 // untranslatable returns the answer to a request that cannot be translated.
 func (x *exchange) untranslatable(r *translate.Refusal) outcome {
-	text, field := r.Reason.String(), ""
+	text, field := message{r.Reason}, ""
 	if r.Field != "" {
-		text, field = r.Field+": "+text, other                   // the sender chose the name, which must not be logged
+		text = append(tell("field", r.Field), r.Reason)
+		field = other                                            // the sender chose the name, which must not be logged
 		if x.route.target.translation.HasRequestField(r.Field) { // all translations of the route have the same fields
 			field = r.Field
 		}
@@ -163,34 +166,33 @@ func (x *exchange) unanswered(failed *callError) outcome {
 		if late {
 			status = http.StatusGatewayTimeout
 		}
-		var shown string
-		shown, x.sent.shown = x.explainUnknownOutcome()
-		return x.unknownOutcome(status, failed.text, reason, shown)
+		var before, after message
+		before, after, x.sent.shown = x.explainUnknownOutcome()
+		return x.unknownOutcome(status, reason, before, after)
 	case x.r.Context().Err() != nil:
 		// The caller may have closed its sending direction only: without an answer it would get an empty 200.
-		return x.refused(readBroke.because(callerGone).with(callerGone))
+		return x.refused(readBroke.because(callerGone).with("no_answer"))
 	case !failed.sent:
-		r := notSent.because(reason).with("nothing was sent: " + failed.text)
+		r := notSent.because(reason).with("not_sent")
 		if failed.after > 0 {
 			r.after = wholeSeconds(failed.after)
 		}
 		return x.refused(r)
 	case late:
-		return x.refused(readLate.because(reason).with("no valid answer: " + failed.text))
+		return x.refused(readLate.because(reason).with("no_answer"))
 	}
-	return x.refused(readBroke.because(reason).with("no valid answer: " + failed.text))
+	return x.refused(readBroke.because(reason).with("no_answer"))
 }
 
 // unknownOutcome returns the answer to a write that may have taken effect. The code is null, so that no client can
-// read it as a refusal, and the status is never 200, whatever failures.status is.
-func (x *exchange) unknownOutcome(status int, text, reason, explanation string) outcome {
-	if billing.Creates(x.route.operation) { // a read does not show the link
-		explanation += " If you need the link of a URL bill: when a read shows the bill, destroy it, " +
-			"and use a new id when a read shows it destroyed."
+// read it as a refusal, and the status is never 200, whatever failures.status is. before and after are what a read of
+// the bill showed.
+func (x *exchange) unknownOutcome(status int, reason string, before, after message) outcome {
+	text := slices.Concat(before, tell("unknown"), after)
+	if billing.Creates(x.route.operation) {
+		text = slices.Concat(before, tell("unknown_create"), after, tell("link")) // a read does not show the link
 	}
-	text = "outcome unknown: " + text +
-		". The call may have taken effect: read the bill (or the mapping) before you send it again." + explanation
-	return outcome{status: status, reason: reason, body: x.state.config.Table.AppendFailure(nil, x.client, "", text)}
+	return outcome{status: status, reason: reason, body: x.failureBody("", text)}
 }
 
 // longestRetryAfter is the longest time of an upstream's Retry-After that is passed on.

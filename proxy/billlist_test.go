@@ -195,7 +195,7 @@ func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
 	m.nextRequestLog() // the line is written after the ledger has the outcome
 	got := m.send(newCall("v2", "destroy"))
 	got.check(t, "v2", 503, "MAINTAINED_METHOD")
-	if strings.Contains(got.body, "nothing was sent") {
+	if strings.Contains(got.body, "Nothing was sent") {
 		t.Errorf("the destroy was sent: %s", got.body)
 	}
 	m.expect(newCall("v2", "read"), 503, "MAINTAINED_METHOD")

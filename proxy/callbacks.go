@@ -13,6 +13,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 	"billbridge/translate/billing"
 )
 
@@ -48,14 +49,13 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	var wrong *relay.Wrong
 	switch {
 	case errors.As(err, &wrong):
-		r := wrongAddress.with(field + ": " + wrong.Text)
-		r.field = field
-		return nil, r
+		text := append(tell("field", field), translate.Detail{Format: wrong.Text})
+		return nil, &refusal{failure: wrongAddress, text: text, field: field}
 	case err != nil:
 		if x.r.Context().Err() == nil { // otherwise the caller has gone, which is not an error of the store
 			x.storeError("a callback address cannot be stored", err)
 		}
-		return nil, notStored.with("the callback address cannot be stored now, nothing was sent")
+		return nil, notStored.with("not_sent")
 	case gatewayURL == partnerURL:
 		return body, nil
 	}
@@ -74,8 +74,7 @@ func (x *exchange) mayHoldRows(id partner.ID) error {
 	if x.gateway.relay.MayHold(ctx, id) {
 		return nil
 	}
-	r := tooManyRows.with("no call with this key has succeeded yet, and too many were made; nothing was sent. " +
-		"A call that succeeds, such as a read of a bill, ends this")
+	r := tooManyRows.with("unproven")
 	r.after = "60"
 	return r
 }

@@ -270,7 +270,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	for _, client := range forms {
 		got := r.send(newCall(client, "create").with("callbackUrl", r.partner.url))
 		got.check(t, client, 503, "MAINTAINED_METHOD")
-		if !strings.Contains(got.body, "nothing was sent") {
+		if !strings.Contains(got.body, "Nothing was sent") {
 			t.Errorf("%s", got.body)
 		}
 	}
@@ -350,7 +350,7 @@ func TestCallbackListener(t *testing.T) {
 		{p.CallbackAddress(), "POST", "/bill", 404, "there is no such callback address"},
 		{p.CallbackAddress(), "GET", unknown, 405, "a callback is a POST"},
 		{p.Address(), "POST", unknown, 404, "there is no such callback address"},
-		{p.Address(), "POST", "/callback/1", 404, "there is no operation at this path"},
+		{p.Address(), "POST", "/callback/1", 404, "There is no operation at this path"},
 	} {
 		got, err := doRequest(p.client, row.method, "http://"+row.at+row.path, "{}")
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -150,13 +149,12 @@ func (x *exchange) handle() outcome {
 func (x *exchange) read() error {
 	switch {
 	case x.route == nil:
-		return noSuchPath.with("there is no operation at this path; the operations are below " +
-			cmp.Or(x.state.config.BasePath, "/"))
+		return noSuchPath.with("path", cmp.Or(x.state.config.BasePath, "/"))
 	case x.r.Method != http.MethodPost:
 		x.w.Header().Set("Allow", http.MethodPost)
-		return wrongMethod.with("every operation is a POST")
+		return wrongMethod.with("method")
 	case !isJSON(x.r.Header):
-		return wrongType.with("the body must be application/json, without a content coding")
+		return wrongType.with("content_type")
 	}
 	limit := int64(x.state.config.Limits.Body)
 	err := errTooLong
@@ -171,16 +169,15 @@ func (x *exchange) read() error {
 	}
 	switch {
 	case errors.Is(err, errTooLong):
-		return x.unread(tooLarge.with("the body is larger than " + strconv.FormatInt(limit, 10) + " bytes"))
+		return x.unread(tooLarge.with("body_too_large", limit))
 	case errors.Is(err, errNoMemory):
-		return x.unread(noMemory.with("too many bodies are held just now, nothing was sent"))
+		return x.unread(noMemory.with("busy"))
 	case err != nil && isTimeout(err):
-		return x.unread(lateBody.with("the body timed out, nothing was sent"))
+		return x.unread(lateBody.with("body_late"))
 	case err != nil:
-		return x.unread(badBody.with("the body broke off, nothing was sent"))
+		return x.unread(badBody.with("body_incomplete"))
 	case x.route.target == nil:
-		return noUpstream.with(x.route.operation.Name +
-			" exists in one form only, and no upstream of this gateway speaks it")
+		return noUpstream.with("unavailable")
 	}
 	x.in.at = time.Now()
 	if waited, ok := x.r.Context().Value(queueTimeKey{}).(time.Duration); ok {
@@ -354,14 +351,13 @@ func (x *exchange) tooLate() error {
 // notSent returns why a write was not sent: its caller has gone, or it arrived too long ago.
 func (x *exchange) notSent() error {
 	if x.r.Context().Err() != nil {
-		return notSent.because(callerGone).with("the caller went away, nothing was sent")
+		return notSent.because(callerGone).with("nothing_sent")
 	}
 	reason := "rollout: too late"
 	if x.route.targets == nil {
 		reason = "too late"
 	}
-	text := "it could not be sent within " + x.state.sendWithin.String() + ", nothing was sent"
-	return notSent.because(reason).with(text)
+	return notSent.because(reason).with("not_sent")
 }
 
 // bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.

@@ -22,38 +22,39 @@ type probeReply struct {
 	amount string // of a bill that was found
 }
 
-// explainUnknownOutcome reads the bill after a write without a reply and returns a sentence about it for the answer,
-// and what the read shows. The sentence never says that the bill does not exist: the write may still take effect.
-func (x *exchange) explainUnknownOutcome() (string, *rollout.ReadResult) {
+// explainUnknownOutcome reads the bill after a write without a reply. It returns what the answer says of it, before or
+// after the text about the outcome, and what the read shows. The answer never says that the bill does not exist: the
+// write may still take effect.
+func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollout.ReadResult) {
 	operation, timeout := x.route.operation, time.Duration(x.state.config.Failures.Explain)
 	if !billing.AboutBill(operation) || x.call == nil {
-		return "", nil
+		return nil, nil, nil
 	}
 	count := func(label string) { x.gateway.metrics.unknownOutcomes.WithLabelValues(operation.Name, label).Inc() }
 	identity := billing.IdentityOf(x.call)
 	if !operation.Explain || timeout == 0 || x.state.readOperation == nil ||
 		identity.Partner == "" || identity.Bill == "" {
 		count(notRead)
-		return "", nil
+		return nil, nil, nil
 	}
 	// The result is logged even if the caller has gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), timeout)
 	defer cancel()
 	found, reply := x.state.readBill(ctx, x.probe(x.span, identity), x.to.target.upstream.config.Name)
 	count(explanationLabels[found])
-	shown := &rollout.ReadResult{
+	shown = &rollout.ReadResult{
 		Result: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount,
 	}
 	switch {
 	case found == rollout.Present:
-		if reply.amount != "" && len(reply.amount) <= 20 && strings.Trim(reply.amount, "0123456789") == "" {
-			return " A read just now shows the bill in state " + reply.state + ", amount " + reply.amount + ".", shown
+		if reply.amount != "" && len(reply.amount) <= 12 && strings.Trim(reply.amount, "0123456789") == "" {
+			return tell("shown_amount", reply.state, reply.amount), nil, shown
 		}
-		return " A read just now shows the bill in state " + reply.state + ".", shown
+		return tell("shown", reply.state), nil, shown
 	case found == rollout.Absent:
-		return " A read just now does not show the bill yet.", shown
+		return nil, tell("not_shown"), shown
 	}
-	return " A read just now gave no clear answer.", shown
+	return nil, nil, shown
 }
 
 // A probe is a read of a bill by the gateway itself, with the identity of a partner.

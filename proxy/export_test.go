@@ -28,9 +28,9 @@ func (g *Gateway) WrapCalls(upstream string, wrap func(c UpstreamCall, next func
 		})
 		switch {
 		case lost != nil && sent:
-			return httpconn.Reply{}, &callError{reason: "reset", text: lost.Error(), sent: true}
+			return httpconn.Reply{}, &callError{reason: "reset", detail: lost.Error(), sent: true}
 		case lost != nil:
-			return httpconn.Reply{}, &callError{reason: "refused", text: lost.Error()}
+			return httpconn.Reply{}, &callError{reason: "refused", detail: lost.Error()}
 		}
 		return reply, failure
 	}

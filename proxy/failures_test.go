@@ -159,7 +159,7 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 				want.status = http.StatusOK // a read without an answer is never answered with 200
 			}
 			got.check(t, client, want.status, want.code)
-			if want.code == "null" && !strings.Contains(got.body, "outcome unknown") {
+			if want.code == "null" && !strings.Contains(got.body, "unknown: read before sending again") {
 				t.Errorf("the text does not say that the outcome is unknown: %s", got.body)
 			}
 			seen, passed = service.Calls()["bill."+op]-seen, len(back.received())-passed
@@ -250,7 +250,7 @@ func TestR26_Always200DoesNotHideAnUnknownOutcome(t *testing.T) {
 			back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 			b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: always-200}"))
 			got := b.send(newCall(client, op))
-			if strings.Contains(got.body, "use a new id when a read shows it destroyed") != (op == "create") {
+			if strings.Contains(got.body, "Destroy it, read it destroyed, use a new id.") != (op == "create") {
 				t.Errorf("%s %s: %s", client, op, got.body)
 			}
 			if got.status/100 == 2 || fields(t, got.body)["code"] != nil || !slices.Contains([]int{502, 504}, got.status) {
@@ -273,6 +273,23 @@ func TestCodesOfTheUpstreamPassThrough(t *testing.T) {
 					b.expect(newCall(client, op), 200, code)
 				}
 			}
+		}
+	}
+}
+
+// The text for the partner does not have the cause of a failure: the access log has it, for the operator.
+func TestAccessLogHasTheCause(t *testing.T) {
+	t.Parallel()
+	for want, handler := range map[string]http.Handler{
+		"status: HTTP 302 is not passed on":      replyWith(302, "{}"),
+		"too_large: over 1024 bytes":             replyWith(200, `{"code":"`+strings.Repeat("0", 2000)+`"}`),
+		"not_json: unsupported Content-Encoding": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "br") }),
+		"not_json: not valid gzip":               http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }),
+	} {
+		b := newGateway(t, oneUpstream("v2", newBackend(t, handler).url, "limits: {reply: 1KiB}"))
+		got := b.send(newCall("v2", "create"))
+		if line := b.logs.Next(t); !strings.Contains(line, want) || strings.Contains(got.body, want) {
+			t.Errorf("want %s in %s, and not in %s", want, line, got.body)
 		}
 	}
 }

@@ -96,6 +96,8 @@ func (x *exchange) shortPartner() string {
 		return x.in.call.Partner.Short()
 	case x.call != nil && x.call.Value(billing.Partner) != "":
 		return partner.ShortOf(x.call.Value(billing.Partner))
+	case x.in.readCall != nil && x.in.readCall.Value(billing.Partner) != "": // the request was refused
+		return partner.ShortOf(x.in.readCall.Value(billing.Partner))
 	}
 	return ""
 }

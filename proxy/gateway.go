@@ -143,7 +143,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.finish()
 	from, ok := g.inFlight.enter(r)
 	if !ok {
-		_ = x.write(x.failure(x.unread(busy.with("too many requests are in progress, nothing was sent"))))
+		_ = x.write(x.failure(x.unread(busy.with("busy"))))
 		return
 	}
 	defer g.inFlight.leave(from)

@@ -131,7 +131,7 @@ func TestEndOfADial(t *testing.T) {
 	}
 	u.config.Wait = config.Duration(time.Millisecond)
 	for range 20 {
-		if _, err := u.send(t.Context(), r, 1); err.reason != "refused" || !strings.Contains(err.text, "within 1ms") || err.sent {
+		if _, err := u.send(t.Context(), r, 1); err.reason != "refused" || !strings.Contains(err.detail, "within 1ms") || err.sent {
 			t.Errorf("%+v", err)
 		}
 	}

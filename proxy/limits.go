@@ -100,21 +100,18 @@ func (p *partnerLimits) enter(
 		p.partners[id] = calls
 	}
 	if limit.InFlight > 0 && calls.inFlight >= limit.InFlight {
-		return nil, p.refuse("partner_in_flight", time.Second,
-			"the partner has "+strconv.Itoa(limit.InFlight)+" calls in progress, and may not have more")
+		return nil, p.refuse("partner_in_flight", time.Second, tooMany.with("in_flight", limit.InFlight))
 	}
 	if wait := calls.allow(limit, now); wait > 0 {
-		return nil, p.refuse("partner_rate", wait,
-			"the partner may make "+strconv.FormatFloat(limit.Rate, 'f', -1, 64)+" calls per second")
+		return nil, p.refuse("partner_rate", wait, tooMany.with("rate", limit.Rate))
 	}
 	calls.inFlight++
 	return calls, nil
 }
 
 // refuse counts and returns the refusal of a call over a limit. A further call is allowed after the time.
-func (p *partnerLimits) refuse(limit string, after time.Duration, text string) *refusal {
+func (p *partnerLimits) refuse(limit string, after time.Duration, r *refusal) *refusal {
 	p.refused.WithLabelValues(limit).Inc()
-	r := tooMany.with(text + "; nothing was sent")
 	r.after = wholeSeconds(after)
 	return r
 }

@@ -368,7 +368,7 @@ func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	if storeOut && isWrite(c.q.op) && code == "0000" {
 		w.violation("%s: a write succeeded while the store was down", c.id)
 	}
-	if strings.Contains(c.answer.body, "nothing was sent") && w.received[c.id] > 0 {
+	if strings.Contains(c.answer.body, "Nothing was sent") && w.received[c.id] > 0 {
 		w.violation("%s: the answer says that nothing was sent, but a backend got it", c.id)
 	}
 }
@@ -413,7 +413,7 @@ func (w *model) checkWrites() {
 			w.violation("%s: succeeded, but took effect %d times", c.id, n)
 		case refusal && c.answer.status < 500 && n != 0:
 			w.violation("%s: refused, but took effect", c.id)
-		case refusal && strings.Contains(c.answer.body, "nothing was sent") && w.received[c.id] > 0:
+		case refusal && strings.Contains(c.answer.body, "Nothing was sent") && w.received[c.id] > 0:
 			w.violation("%s: the answer says that nothing was sent, but a backend got it", c.id)
 		}
 	}

@@ -108,7 +108,7 @@ func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 	m.process = newProcess(t, text)
 	got := m.send(newCall("v2", "create"))
 	got.check(t, "v2", 503, "MAINTAINED_METHOD")
-	if !strings.Contains(got.body, "nothing was sent") {
+	if !strings.Contains(got.body, "Nothing was sent") {
 		t.Errorf("%s", got.body)
 	}
 	m.expect(newCall("v2", "destroy"), 503, "MAINTAINED_METHOD")
@@ -310,7 +310,7 @@ func TestNoSuchBillDoesNotCountRightAfterARestore(t *testing.T) {
 	for _, op := range []string{"create", "destroy", "cancel", "resend", "read"} {
 		got := m.send(newCall("legacy", op))
 		got.check(t, "legacy", 503, "MAINTAINED_METHOD")
-		if !strings.Contains(got.body, "it is not certain now whether this bill exists") {
+		if !strings.Contains(got.body, "It is not certain now whether this bill exists") {
 			t.Errorf("%s: %s", op, got.body)
 		}
 	}

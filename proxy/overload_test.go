@@ -52,7 +52,7 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 				for _, op := range operations {
 					got := b.send(newCall(client, op))
 					got.check(t, client, 503, "MAINTAINED_METHOD")
-					if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 || !strings.Contains(got.body, "nothing was sent: many of the last calls") {
+					if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 || !strings.Contains(got.body, "Nothing was sent: it is not possible now.") {
 						t.Errorf("Retry-After %q, %s", after, got.body)
 					}
 				}
@@ -115,7 +115,7 @@ func TestPartnerLimits(t *testing.T) {
 						t.Helper()
 						got := b.send(newCall(client, "create"))
 						got.check(t, client, want, "MAINTAINED_METHOD")
-						if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "nothing was sent") {
+						if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "Nothing was sent") {
 							t.Errorf("%v %s", got.header, got.body)
 						}
 						b.checkMetrics(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))

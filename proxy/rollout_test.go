@@ -199,10 +199,10 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 				fault                   *sandbox.Fault
 				calls                   int
 			}{
-				{"taken effect", "explain: 20s", "A read just now shows the bill in state W.", "visible", &sandbox.Fault{Truncate: true}, 2},
-				{"not there", "explain: 20s", "A read just now does not show the bill yet.", "not visible yet", nil, 2},
-				{"switched off", "explain: 20s}\ntable: {overlay: OVERLAY", "before you send it again. If you need the link", "not asked", &sandbox.Fault{Drop: true}, 1},
-				{"off", "explain: 0s", "before you send it again. If you need the link", "not asked", &sandbox.Fault{Drop: true}, 1},
+				{"taken effect", "explain: 20s", "Bill is in state W.", "visible", &sandbox.Fault{Truncate: true}, 2},
+				{"not there", "explain: 20s", "A read just now does not show it yet.", "not visible yet", nil, 2},
+				{"switched off", "explain: 20s}\ntable: {overlay: OVERLAY", "read before sending again. Need its link?", "not asked", &sandbox.Fault{Drop: true}, 1},
+				{"off", "explain: 0s", "read before sending again. Need its link?", "not asked", &sandbox.Fault{Drop: true}, 1},
 			} {
 				t.Run(client+"/"+upstream+"/"+row.name, func(t *testing.T) {
 					t.Parallel()
@@ -239,7 +239,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 // A legacy backend reports "no such bill" with its own code (translate/README.md, Codes).
 func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	t.Parallel()
-	for code, says := range map[string]string{"9980": "A read just now does not show the bill yet.", "9999": "A read just now gave no clear answer."} {
+	for code, says := range map[string]string{"9980": "A read just now does not show it yet.", "9999": "read before sending again. Need its link?"} {
 		broken := false
 		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if !broken { // the calls come one after the other

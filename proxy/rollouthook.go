@@ -80,7 +80,7 @@ func (x *exchange) decide() (probed outcome, err error) {
 	}
 	x.to = routed{x.route.targets[route.Upstream], route}
 	if x.to.target == nil { // a reload has changed the backends of the rollout since newExchange
-		return probed, notOwned.with("the call cannot be processed now; nothing was sent")
+		return probed, notOwned.with("not_sent")
 	}
 	return probed, nil
 }
@@ -132,12 +132,20 @@ func (x *exchange) unowned(refused *rollout.Refused) *refusal {
 	if refused.Permanent { // clients send a call again for ever if its code looks like maintenance
 		f.status, f.code = http.StatusConflict, x.state.config.Table.RefusalCode(x.route.operation.Created != "")
 	}
-	r := f.with(refused.Text())
-	if !x.sent.called {
-		r.text += "; nothing was sent"
-	}
-	if refused.Reason == "store" {
+	r := f.with("uncertain")
+	switch {
+	case refused.Permanent:
+		r = f.with("unchangeable")
+	case refused.Reason == "making":
+		r = f.with("being_created")
+	case refused.Reason == "denied":
+		r = f.with("denied")
+	case refused.Reason == "store":
+		r = f.with("later")
 		r.after = "1"
+	}
+	if !x.sent.called {
+		r.text = append(r.text, tell("nothing_sent")...)
 	}
 	return r
 }

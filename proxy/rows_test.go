@@ -194,7 +194,7 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 		q := newCall("v2", "create").with("billId", "ONEMOREBILL000000001")
 		got := k.send(q)
 		got.check(t, "v2", 503, "MAINTAINED_METHOD")
-		if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "nothing was sent") {
+		if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "Nothing was sent") {
 			t.Errorf("%v %s", got.header, got.body)
 		}
 		before := k.rows()

@@ -202,7 +202,7 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 			continue
 		}
 		calls := 0 // the disconnect was noticed before the call was sent, or after it
-		if strings.Contains(got[0].body, "nothing was sent") {
+		if strings.Contains(got[0].body, "Nothing was sent") {
 			got[0].check(t, "legacy", 503, "MAINTAINED_METHOD")
 		} else {
 			got[0].check(t, "legacy", success.status, success.code)

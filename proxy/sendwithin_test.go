@@ -129,7 +129,7 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	late := func(t *testing.T, m *rolloutGateway, got answer) {
 		t.Helper()
 		got.check(t, "v2", 503, "MAINTAINED_METHOD")
-		if !strings.Contains(got.body, "could not be sent within 100ms, nothing was sent") {
+		if !strings.Contains(got.body, "Nothing was sent: it is not possible now.") {
 			t.Errorf("%s", got.body)
 		}
 		m.waitForLog(`"operation":"bill.create"`, "rollout: too late")
@@ -227,7 +227,7 @@ func TestR44_NoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 					for _, op := range []string{"destroy", "cancel", "resend", "read"} {
 						got := through.send(newCall(client, op))
 						got.check(t, client, 503, "MAINTAINED_METHOD")
-						if !strings.Contains(got.body, "a create of the bill is under way or has an unknown outcome") {
+						if !strings.Contains(got.body, "the outcome of its create is unknown") {
 							t.Errorf("%s: %s", op, got.body)
 						}
 					}
@@ -263,7 +263,7 @@ func TestR44_CreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 					g.open()
 					got := receive(t, created, "the end of the create")
 					got.check(t, client, 503, "MAINTAINED_METHOD")
-					if !strings.Contains(got.body, "nothing was sent") {
+					if !strings.Contains(got.body, "Nothing was sent") {
 						t.Errorf("%s", got.body)
 					}
 					m.expect(newCall(client, "create"), 200, "0000") // a new create is sent

@@ -71,7 +71,7 @@ func TestR15_SlowBodies(t *testing.T) {
 				}
 				g.ServeHTTP(caller, httptest.NewRequest(http.MethodPost, "/bill/read", caller))
 				answer{caller.Code, caller.Header(), caller.Body.String()}.check(t, "v2", 503, "MAINTAINED_METHOD")
-				if after := time.Since(began).Round(time.Second); after != row.after || !strings.Contains(caller.Body.String(), "the body timed out, nothing was sent") {
+				if after := time.Since(began).Round(time.Second); after != row.after || !strings.Contains(caller.Body.String(), "Nothing was sent: the body came too late.") {
 					t.Errorf("refused after %s, want %s: %s", after, row.after, caller.Body)
 				}
 				if caller.Header().Get("Connection") != "close" {

@@ -133,10 +133,7 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	partner := maphash.String(seed, r.partner)
 	permit, ok := u.breaker.enter(partner, r.write)
 	if !ok {
-		return httpconn.Reply{}, u.count(&callError{
-			reason: "open", text: "many of the last calls to the upstream failed, so it is not called now",
-			after: u.breaker.pause(),
-		})
+		return httpconn.Reply{}, u.count(&callError{reason: "open", after: u.breaker.pause()})
 	}
 	failure := &callError{reason: "reset", sent: true} // if send panics
 	var reply httpconn.Reply
@@ -188,8 +185,7 @@ func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64)
 		defer cancel()
 		inTurn := func(s *semaphore.Weighted) error { return s.Acquire(wait, 1) }
 		if slot, err = u.connections.acquire(partner, r.noPartnerLimit, inTurn); err != nil {
-			text := "no connection to the upstream was free within " + u.config.Wait.String()
-			return httpconn.Reply{}, notConnected(wait, callError{reason: "busy", text: text}, text)
+			return httpconn.Reply{}, notConnected(wait, callError{reason: "busy"}, "")
 		}
 	}
 	defer u.connections.release(slot)
@@ -216,26 +212,23 @@ func (r *upstreamRequest) waitUntil(ctx context.Context, until time.Time) (conte
 }
 
 // notConnected returns the failure of a call that got no connection: err, unless the wait for it has ended. late is
-// the text for a wait that took too long.
+// the detail of a wait that took too long.
 func notConnected(wait context.Context, err callError, late string) *callError {
 	if end, ok := wait.Deadline(); ok && !time.Now().Before(end) {
 		<-wait.Done() // the dial can notice the deadline before the context does
 	}
 	switch cause := context.Cause(wait); {
 	case cause == errGivenUp:
-		return &callError{reason: givenUp, text: "the call could not be sent in time"}
+		return &callError{reason: givenUp}
 	case cause == errNoConnection:
-		err.text = late
+		err.detail = late
 	case errors.Is(cause, context.DeadlineExceeded): // a call that the gateway makes for itself
-		return &callError{reason: "timeout", text: lateForGateway, early: true}
+		return &callError{reason: "timeout", early: true}
 	case cause != nil:
 		err.gone = true
 	}
 	return &err
 }
-
-// lateForGateway is the text for a call that the gateway makes for itself, with a shorter timeout.
-const lateForGateway = "the upstream did not answer in time"
 
 // try makes the call. If the server closed an idle connection before a byte of the call was written, it takes
 // another connection.
@@ -264,17 +257,16 @@ func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.T
 		defer cancel()
 		var err error
 		if conn, err = u.pool.Open(wait); err != nil {
-			return nil, notConnected(wait, callError{reason: "refused", text: "the upstream is unreachable"},
-				"the upstream did not accept a connection within "+u.config.Wait.String())
+			return nil, notConnected(wait, callError{reason: "refused"}, "no connection within "+u.config.Wait.String())
 		}
 	}
 	switch {
 	case r.sendCtx != nil && r.sendCtx.Err() != nil:
 		conn.Close()
-		return nil, &callError{reason: givenUp, text: "the call could not be sent in time"}
+		return nil, &callError{reason: givenUp}
 	case ctx.Err() != nil:
 		conn.Close()
-		return nil, notConnected(ctx, callError{reason: "refused", text: "the upstream is unreachable"}, "")
+		return nil, notConnected(ctx, callError{reason: "refused"}, "")
 	}
 	return conn, nil
 }
@@ -292,17 +284,17 @@ func (u *upstream) call(ctx context.Context, conn *httpconn.Conn, r *upstreamReq
 	if err == nil {
 		return reply, nil
 	}
-	failure := &callError{reason: "reset", text: "the connection to the upstream was closed"}
+	failure := &callError{reason: "reset"}
 	gone := errors.Is(ctx.Err(), context.Canceled)
 	switch known := (*callError)(nil); {
 	case isTimeout(err) && early && !gone:
-		failure = &callError{reason: "timeout", text: lateForGateway, early: true}
+		failure = &callError{reason: "timeout", early: true}
 	case isTimeout(err) && !gone:
-		failure = &callError{reason: "timeout", text: "the upstream did not answer within " + u.config.Timeout.String()}
+		failure = &callError{reason: "timeout"}
 	case errors.As(err, &known):
 		failure = known
 	case !conn.Sent():
-		failure = &callError{reason: "refused", text: "the upstream is unreachable", stale: conn.Reused() && !gone}
+		failure = &callError{reason: "refused", stale: conn.Reused() && !gone}
 	}
 	failure.sent, failure.gone = conn.Sent(), gone
 	return httpconn.Reply{}, failure
@@ -327,7 +319,7 @@ func roundTrip(conn *httpconn.Conn, r *upstreamRequest) (reply httpconn.Reply, e
 	// other proxies.
 	if s := reply.Status; s < 200 || s >= 300 && s < 400 || s == http.StatusResetContent || s > 599 {
 		return httpconn.Reply{}, &callError{
-			reason: "status", text: fmt.Sprintf("the upstream answered with HTTP %d, which is not passed on", s),
+			reason: "status", detail: fmt.Sprintf("HTTP %d is not passed on", s),
 		}
 	}
 	err = readReply(&reply, r.reply, r.limit)
@@ -347,7 +339,7 @@ func readReply(reply *httpconn.Reply, buf *bytes.Buffer, limit int64) error {
 		}
 		body = unzip
 	default:
-		return &callError{reason: "not_json", text: "the upstream's reply has an unsupported Content-Encoding"}
+		return &callError{reason: "not_json", detail: "unsupported Content-Encoding"}
 	}
 	buf.Grow(int(min(max(reply.Length, 0), limit, firstRead)) + 1)
 	var err error
@@ -360,7 +352,7 @@ func readReply(reply *httpconn.Reply, buf *bytes.Buffer, limit int64) error {
 	}
 	switch {
 	case int64(buf.Len()) > limit:
-		return &callError{reason: "too_large", text: fmt.Sprintf("the upstream's reply is larger than %d bytes", limit)}
+		return &callError{reason: "too_large", detail: fmt.Sprintf("over %d bytes", limit)}
 	case err == io.EOF:
 		return nil
 	case body != reply.Body:
@@ -378,7 +370,7 @@ func unzipError(err error) error {
 	if errors.As(err, &network) {
 		return err
 	}
-	return &callError{reason: "not_json", text: "the upstream's reply is not valid gzip"}
+	return &callError{reason: "not_json", detail: "not valid gzip"}
 }
 
 // isTimeout reports whether a read or write of a connection has reached its deadline. ETIMEDOUT, a lost connection,
@@ -394,8 +386,7 @@ const givenUp = "given up"
 // A callError is a call without an answer. reason is a label of billbridge_upstream_errors_total, or givenUp.
 type callError struct {
 	reason string
-	text   string        // for the caller and the log; it has no host, address or value
-	detail string        // for the log
+	detail string        // for the log; it has no host, address or value
 	sent   bool          // whether a byte of the call may have left
 	gone   bool          // the caller of a read has disconnected
 	stale  bool          // the server had closed the idle connection, and nothing was sent
@@ -403,7 +394,7 @@ type callError struct {
 	after  time.Duration // when the upstream may be called again; 0 if not known
 }
 
-func (e *callError) Error() string { return e.reason + ": " + e.text }
+func (e *callError) Error() string { return e.reason + ": " + e.detail }
 
 // noAnswer counts a reply that arrived whole and has no code that can be read.
 func (u *upstream) noAnswer(status int, err error) *callError {
@@ -414,7 +405,6 @@ func (u *upstream) noAnswer(status int, err error) *callError {
 	var cause *translate.UnusableReply
 	if errors.As(err, &cause) {
 		failure.detail = cause.Reason
-		failure.text = fmt.Sprintf("the upstream's reply (HTTP %d) is invalid: %s", status, cause.Reason)
 	}
 	u.metrics.upstreamErrors.WithLabelValues(u.config.Name, failure.reason).Inc()
 	return failure

@@ -25,7 +25,7 @@ func fewConnections(url, more string) string {
 func checkBusyRefusal(t *testing.T, got answer, form string) {
 	t.Helper()
 	got.check(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
-	if want := "nothing was sent: no connection to the upstream was free within 500ms"; !strings.Contains(got.body, want) {
+	if want := "Nothing was sent: it is not possible now."; !strings.Contains(got.body, want) {
 		t.Errorf("%s does not contain %s", got.body, want)
 	}
 }

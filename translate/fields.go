@@ -58,8 +58,8 @@ func (d Detail) In(format string) string {
 // say returns one detail. The format must be a literal: a test of the console finds it in the source.
 func say(format string, values ...any) Details { return Details{{format, values}} }
 
-// why returns the reason of a refusal. The format must be a literal or a constant: a test of the gateway finds it in the
-// source.
+// why returns the reason of a refusal. The format must be a literal or a constant: a test of the gateway finds it in
+// the source.
 func why(format string, values ...any) Detail { return Detail{format, values} }
 
 // Details are all that a translation does with a value.

@@ -19,7 +19,7 @@ import (
 
 // everyKey is a config with every section. Its file names are those of a folder with a certificate.
 const everyKey = `
-partners: {5f7b2ed74a97: {name: Hana Clinic, callbacks: {success: any-2xx}}}
+partners: {5f7b2ed74a97: {name: Hana Clinic, callbacks: {success: any-2xx}, failures: {language: en}}}
 listen: 127.0.0.1:0
 base_path: /partner
 public_url: https://bridge.example.com
@@ -33,7 +33,7 @@ limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, connections: 100, a
 timeouts: {header: 5s, body: 30s, write: 30s, idle: 2m}
 drain: {delay: 0s, at_most: 60s}
 ready: {store: required}
-failures: {status: own, mask_hosts: true, explain: 3s, cannot_carry: refuse}
+failures: {status: own, language: ko, mask_hosts: true, explain: 3s, cannot_carry: refuse}
 tracing: {otlp: "http://127.0.0.1:4318", sample: 0.01, headers: {new: text}}
 log: {flush: 100ms, buffer: 64KiB, level: info, sample: {ok: 1}}
 store: {url: "sqlite:billbridge.db", wait: 0s, failover: lossless, key: 1111111111111111111111111111111111111111111111111111111111111111, old_keys: [2222222222222222222222222222222222222222222222222222222222222222]}

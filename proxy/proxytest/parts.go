@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,10 +19,15 @@ import (
 	"billbridge/translate"
 )
 
-// ParseConfig reads the text of a config file. No variable of the environment is set.
+// ParseConfig reads the text of a config file. No variable of the environment is set. Texts for partners are English,
+// unless the text has a language.
 func ParseConfig(text string) (*config.Config, error) {
 	file := translate.File{Name: "billbridge.yaml", Data: []byte(text)}
-	return config.Parse(file, func(string) (string, bool) { return "", false })
+	c, err := config.Parse(file, func(string) (string, bool) { return "", false })
+	if err == nil && !strings.Contains(text, "language:") {
+		c.Failures.Language = config.English
+	}
+	return c, err
 }
 
 // Config is ParseConfig of a text without mistakes.

@@ -125,8 +125,8 @@ type Binding struct {
 	URL                 string // the partner's address
 }
 
-// A Wrong is the refusal of a callback address, before anything is sent. Its text is for the partner and shows
-// nothing of the address.
+// A Wrong is the refusal of a callback address, before anything is sent. Its text shows nothing of the address. The
+// gateway has it in the languages of partners.
 type Wrong struct{ Text string }
 
 func (w *Wrong) Error() string { return w.Text }
@@ -158,8 +158,7 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 		return "", &Wrong{"can be stored only for a bill id without a NUL character"}
 	}
 	if max(len(a.Bill), len(a.Member), len(a.Merchant)) > longestName {
-		const only = "can be stored only for a bill, a member and a merchant of at most %d bytes each"
-		return "", &Wrong{fmt.Sprintf(only, longestName)}
+		return "", &Wrong{"can be stored only for a bill, a member and a merchant of at most 1000 bytes each"}
 	}
 	row := store.Address{
 		Upstream: a.Upstream, Operation: a.Operation,

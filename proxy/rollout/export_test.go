@@ -4,6 +4,3 @@ import "context"
 
 // Sweep removes old rows, as Run does at intervals.
 func (r *Router) Sweep(ctx context.Context) error { return r.sweep(ctx) }
-
-// RefusalReasons are the values of Refused.Reason.
-var RefusalReasons = refusalReasons

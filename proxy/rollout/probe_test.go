@@ -235,19 +235,3 @@ func TestR44_NoSuchBillFromBeforeACreate(t *testing.T) {
 		}
 	}
 }
-
-// The text of a refusal is for partners: it names no part of the gateway. The reason has what the operator needs.
-func TestTextsOfRefusalsAreNeutral(t *testing.T) {
-	t.Parallel()
-	for _, reason := range rollout.RefusalReasons {
-		r := rollout.Refused{Reason: reason, Why: "the ledger of the operator"}
-		for _, word := range []string{"ledger", "store", "operator", "billbridge", "rollout", "backend", "restore"} {
-			if strings.Contains(strings.ToLower(r.Text()), word) {
-				t.Errorf("%s: %s", reason, r.Text())
-			}
-		}
-		if r.Error() != reason+": the ledger of the operator" {
-			t.Error(r.Error())
-		}
-	}
-}

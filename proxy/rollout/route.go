@@ -88,21 +88,6 @@ type Refused struct {
 	Cause     error  // may be nil
 }
 
-// Text is the message for the partner. It names no part of the gateway: that is for the log.
-func (r *Refused) Text() string {
-	switch r.Reason {
-	case "making":
-		return createOpen
-	case "denied":
-		return "a later call was answered with no such bill, so this create was not sent"
-	case "both":
-		return "this bill cannot be changed: a later call will be refused, too. Contact the billing service"
-	case "store":
-		return "calls about this bill cannot be processed now. Send the call again later"
-	}
-	return "it is not certain now whether this bill exists. Send the call again later"
-}
-
 // Error is the reason, for the log.
 func (r *Refused) Error() string {
 	if r.Why == "" {

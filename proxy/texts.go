@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"billbridge/config"
+	"billbridge/translate"
+
+	"go.yaml.in/yaml/v4"
+)
+
+//go:embed texts.yaml
+var textsFile []byte
+
+// A textRow is a row of texts.yaml.
+type textRow struct {
+	Korean  string  `yaml:"ko"`
+	English string  `yaml:"en"`
+	Brief   *string `yaml:"brief"` // nil if it is the English text
+}
+
+func (r textRow) korean() string  { return r.Korean }
+func (r textRow) english() string { return r.English }
+
+func (r textRow) brief() string {
+	if r.Brief == nil {
+		return r.English
+	}
+	return *r.Brief
+}
+
+// texts are the rows by key. A test compares them with the keys in the code.
+var texts = func() (rows map[string]textRow) {
+	if err := yaml.Unmarshal(textsFile, &rows); err != nil {
+		panic(err)
+	}
+	return rows
+}()
+
+// longestText is the most characters of a text: programs of partners store them, and cut them at 180 or later.
+const longestText = 150
+
+// A message is a text for the developer of a partner, what matters first. Each part has the key of a row of
+// texts.yaml, and its values.
+type message []translate.Detail
+
+// tell returns a message of one part. The key must be a literal: a test finds it in the source.
+func tell(key string, values ...any) message { return message{{Format: key, Values: values}} }
+
+// in returns the message in a language. If it would be too long, the parts after the second are left out, and then
+// values are cut.
+func (m message) in(language config.Language) string {
+	for longest := longestText; ; {
+		text := m.words(longest, textRow.korean)
+		switch language {
+		case config.English:
+			text = m.words(longest, textRow.english)
+		case config.Both:
+			text += " / " + m.words(longest, textRow.brief)
+		}
+		switch {
+		case utf8.RuneCountInString(text) <= longestText || longest == 0:
+			return text
+		case len(m) > 2:
+			m = m[:len(m)-1]
+		default:
+			longest--
+		}
+	}
+}
+
+// words returns the message with one of the texts of each row, and values of at most longest characters.
+func (m message) words(longest int, text func(textRow) string) string {
+	var parts []string
+	for _, part := range m {
+		var values []string
+		for i, v := range part.Values {
+			values = append(values, fmt.Sprintf("{%d}", i+1), cut(v, longest))
+		}
+		if words := strings.NewReplacer(values...).Replace(text(texts[part.Format])); words != "" {
+			parts = append(parts, words)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// cut returns at most n characters of a value. It reads no more of it, since callers choose the names of fields.
+func cut(value any, n int) string {
+	text, ok := value.(string)
+	if !ok {
+		text = fmt.Sprint(value)
+	}
+	count, end := 0, 0
+	for i := range text {
+		switch count++; count {
+		case n:
+			end = i
+		case n + 1:
+			return text[:end] + "…"
+		}
+	}
+	return text
+}
+
+// language returns the language of the texts for the partner, or that of all if the partner is not known.
+func (x *exchange) language() config.Language {
+	c := x.state.config
+	if len(c.Partners) > 0 {
+		if p := c.Partners.Find(x.shortPartner()); p != nil && p.Failures.Language != "" {
+			return p.Failures.Language
+		}
+	}
+	return c.Failures.Language
+}
+
+// failureBody returns the body of a failure, in the form and the language of the caller. code is one of the catalogue; "" for
+// an unknown outcome.
+func (x *exchange) failureBody(code string, text message) []byte {
+	return x.state.config.Table.AppendFailure(nil, x.client, code, text.in(x.language()))
+}

@@ -1,0 +1,248 @@
+package proxy
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"billbridge/config"
+	"billbridge/proxy/relay"
+	"billbridge/translate"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var languages = []config.Language{config.Korean, config.English, config.Both}
+
+// Each text that the gateway can tell has a row, and each row is told.
+func TestTextsAreThoseOfTheCode(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, source := range []struct{ files, function, in, skip string }{
+		{"*.go", "tell", "", ""},
+		{"*.go", "with", "", ""},
+		{"../translate/*.go", "why", "", "callback.go"}, // of callbacks of a backend, which is answered in English
+		{"relay/guard.go", "Errorf", "check", ""},
+	} {
+		n := len(used)
+		for _, key := range firstArguments(t, source.files, source.function, source.in, source.skip) {
+			used[strings.ReplaceAll(key, "%d", "2000")] = true
+		}
+		if len(used) == n {
+			t.Errorf("%v has no texts", source)
+		}
+	}
+	for _, key := range append(literalsOf(t, "relay/relay.go", "Wrong"), relay.AddressCheck(&config.Config{})("https://127.0.0.1/").Error()) {
+		used[key] = true
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(texts)), slices.Sorted(maps.Keys(used))); diff != "" {
+		t.Errorf("-texts.yaml +code\n%s", diff)
+	}
+}
+
+// messages are the texts that the gateway can tell, with values that are as long as they can be or longer.
+func messages(long string) (all []message) {
+	one := func(key string) translate.Detail {
+		return translate.Detail{Format: key, Values: []any{long, long}}
+	}
+	for key := range texts {
+		all = append(all, message{one(key)})
+		if !regexp.MustCompile(`^[a-z_]+$`).MatchString(key) { // a reason
+			all = append(all, message{one("field"), one(key)})
+		}
+	}
+	for _, key := range []string{"unchangeable", "being_created", "denied", "later", "uncertain"} {
+		all = append(all, message{one(key), one("nothing_sent")})
+	}
+	for _, unknown := range []message{{one("unknown")}, {one("unknown_create"), one("link")}} {
+		all = append(all, unknown, slices.Concat(unknown[:1], tell("not_shown"), unknown[1:]))
+		for _, shown := range []string{"shown", "shown_amount"} {
+			all = append(all, slices.Concat(message{one(shown)}, unknown))
+		}
+	}
+	return all
+}
+
+// Programs of partners cut texts at 180 characters or later. Only values are cut, and what comes after the second part.
+func TestTextsAreShort(t *testing.T) {
+	t.Parallel()
+	for _, long := range []string{"W", strings.Repeat("청", 300), strconv.Itoa(math.MinInt64)} {
+		for _, m := range messages(long) {
+			for _, language := range languages {
+				text := m.in(language)
+				if n := utf8.RuneCountInString(text); n > 150 {
+					t.Errorf("%s: %d characters: %s", language, n, text)
+				}
+				for _, part := range m[:min(2, len(m))] {
+					row := texts[part.Format]
+					want := map[config.Language][]string{config.Korean: {row.Korean}, config.English: {row.English}, config.Both: {row.Korean, row.brief()}}[language]
+					for _, half := range want {
+						for _, fixed := range placeholder.Split(half, -1) {
+							if !strings.Contains(text, fixed) {
+								t.Errorf("%s: %q is not in %s", language, fixed, text)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+var placeholder = regexp.MustCompile(`\{\d\}`)
+
+// The texts of a row have the same values, and none of them names a part of the gateway.
+func TestTextsAreForPartners(t *testing.T) {
+	t.Parallel()
+	part := regexp.MustCompile(`(?i)ledger|stage|store\b|storage|upstream|backend|rollout|gateway|billbridge|operator|database|원장|저장소|업스트림|백엔드|롤아웃|게이트웨이|운영자|데이터베이스`)
+	for key, row := range texts {
+		all := []string{row.Korean, row.English}
+		if row.brief() != "" {
+			all = append(all, row.brief())
+		}
+		for _, text := range all {
+			if text == "" || part.MatchString(text) {
+				t.Errorf("%s: %q", key, text)
+			}
+			if got, want := values(text), values(row.English); !slices.Equal(got, want) {
+				t.Errorf("%s: %q has the values %v, want %v", key, text, got, want)
+			}
+		}
+		if strings.ContainsFunc(row.English, func(r rune) bool { return r > 127 }) {
+			t.Errorf("%s: %s", key, row.English)
+		}
+	}
+}
+
+func values(text string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(placeholder.FindAllString(text, -1))))
+}
+
+// The text of an unknown outcome names the read, and never says that nothing was sent.
+func TestTextsOfUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	for key := range texts {
+		if !strings.HasPrefix(key, "unknown") {
+			continue
+		}
+		for language, want := range map[config.Language][]string{
+			config.Korean:  {"결과를 알 수 없습니다.", "다시 보내기 전에 조회하십시오."},
+			config.English: {"nknown: read before sending again."},
+			config.Both:    {"다시 보내기 전에 조회하십시오.", "nknown: read before sending again."},
+		} {
+			text := slices.Concat(tell("shown_amount", "W", "999999999999"), tell(key), tell("link")).in(language)
+			for _, says := range append(want, "W", "999999999999") {
+				if !strings.Contains(text, says) {
+					t.Errorf("%s: %q is not in %s", key, says, text)
+				}
+			}
+			if strings.Contains(text, "othing was sent") || strings.Contains(text, "처리하지 않") {
+				t.Error(text)
+			}
+		}
+	}
+}
+
+// firstArguments returns the first argument of each call of a function in files: a literal or a constant. If in is
+// not "", only calls in that function count.
+func firstArguments(t *testing.T, files, function, in, skip string) (all []string) {
+	t.Helper()
+	constants, calls := map[string]string{}, []*ast.CallExpr{}
+	for _, file := range parsed(t, files, skip) {
+		inspect := func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && nameOf(call.Fun) == function && len(call.Args) > 0 {
+				calls = append(calls, call)
+			}
+			return true
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); in == "" || ok && f.Name.Name == in {
+				ast.Inspect(d, inspect)
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == len(spec.Names) {
+				for i, value := range spec.Values {
+					constants[spec.Names[i].Name] = literal(value)
+				}
+			}
+			return true
+		})
+	}
+	for _, call := range calls {
+		key := literal(call.Args[0])
+		if name, ok := call.Args[0].(*ast.Ident); ok {
+			key = constants[name.Name]
+			if name.Name == "key" && function == "tell" { // in with, whose calls are found themselves
+				continue
+			}
+		}
+		if key == "" {
+			t.Errorf("%s: the first argument of a call of %s is neither a literal nor a constant", files, function)
+		}
+		all = append(all, key)
+	}
+	return all
+}
+
+// literalsOf returns the texts with which values of a type are made in a file.
+func literalsOf(t *testing.T, path, name string) (all []string) {
+	t.Helper()
+	for _, file := range parsed(t, path, "") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if made, ok := n.(*ast.CompositeLit); ok && nameOf(made.Type) == name {
+				if text := literal(made.Elts[0]); text != "" { // else it is that of an error
+					all = append(all, text)
+				}
+			}
+			return true
+		})
+	}
+	return all
+}
+
+func parsed(t *testing.T, pattern, skip string) (all []*ast.File) {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatal(pattern, err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == skip {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, file)
+	}
+	return all
+}
+
+func literal(e ast.Expr) string {
+	if basic, ok := e.(*ast.BasicLit); ok && basic.Kind == token.STRING {
+		text, _ := strconv.Unquote(basic.Value)
+		return text
+	}
+	return ""
+}
+
+func nameOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}
