@@ -16,6 +16,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"billbridge/proxy"
 	"billbridge/proxy/proxytest"
@@ -138,6 +139,12 @@ var habits = []habit{
 	{"paid if a method is there", "it stores the method of payment of every read", 0, func(op string, r reply) string {
 		if method := cmp.Or(r.data()["apprPayType"], r.data()["appr_pay_type"]); op == "read" && method != nil && method != "" && r.code() == "0000" {
 			return fmt.Sprintf("stores method %v", method)
+		}
+		return byCode(op, r)
+	}},
+	{"cuts texts at 180", "it stores 180 characters of a text, and nobody sees the rest", 0, func(op string, r reply) string {
+		if text, _ := cmp.Or(r.doc["message"], r.doc["msg"]).(string); utf8.RuneCountInString(text) > 180 {
+			return byCode(op, r) + ", and the text is cut"
 		}
 		return byCode(op, r)
 	}},
@@ -316,7 +323,7 @@ func conclude(t *testing.T, form string, s situation, h habit) (directly, bridge
 			overlay := t.TempDir() + "/overlay.yaml"
 			proxytest.WriteFile(t, overlay, "codes: [{v2: BILL_001, legacy: \"9800\"}, {v2: BILL_003, legacy: \"9980\"}]\n"+
 				"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}]}}\n")
-			text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s}\ntable: {overlay: %s}\n", other, overlay)
+			text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s, language: both}\ntable: {overlay: %s}\n", other, overlay)
 			if s.limited {
 				text += "limits: {partner: {rate: 1, burst: 1}}\n"
 			}
