@@ -26,7 +26,7 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 				g := newGate("read", 20)
 				slow := newBackend(t, g.holdCalls(newService()))
 				good := newBackend(t, newService())
-				b := newGateway(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 150ms}\n  good: {form: v2, url: %q}\n", upstream, slow.url, good.url)+
+				b := newGateway(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 1s}\n  good: {form: v2, url: %q}\n", upstream, slow.url, good.url)+
 					"route: {default: slow, pass: [/read/remain_count]}\n")
 				defer g.open()
 				other := func() {
