@@ -235,11 +235,12 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s]}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // for all calls
 	defer cancel()
 
+	const anyCode = -1
 	// does runs a command. Its output must have no canary, and the text shows.
 	does := func(code int, shows string, args ...string) string {
 		t.Helper()
 		got, out, errs := runCommand(t, false, args...)
-		if got != code || !strings.Contains(out+errs, shows) {
+		if code != anyCode && got != code || !strings.Contains(out+errs, shows) {
 			t.Errorf("%q: exit code %d, want %d and %q in:\n%s%s", args, got, code, shows, out, errs)
 		}
 		checkCanaries(t, fmt.Sprintf("stdout of %q", args), out)
@@ -299,13 +300,10 @@ callbacks: {public_url: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s]}
 	}
 	both(exitOK, ref, at("rollout", "status")...)
 	both(exitOK, ref, at("rollout", "audit")...)
-	for _, bill := range bills {
-		for _, who := range [][]string{{"--partner", ref}, {"--key-file", keyFile}} {
-			for _, command := range [][]string{{"bills", "read", bill}, {"rollout", "bill", "--bill", bill}} {
-				args := at(append(command, who...)...)
-				code, _, _ := runCommand(t, false, args...) // a read that fails is an error
-				both(code, bill, args...)
-			}
+	for n := 0; n < len(bills); n += 2 { // one of each kind and stage
+		for m, command := range [][]string{{"bills", "read", bills[n]}, {"rollout", "bill", "--bill", bills[n]}} {
+			who := [][]string{{"--partner", ref}, {"--key-file", keyFile}}[(n/2+m)%2]
+			both(anyCode, bills[n], at(append(command, who...)...)...) // a read that fails is an error
 		}
 	}
 	does(exitOK, "machine", at("store", "clock")...)

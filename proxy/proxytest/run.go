@@ -2,9 +2,12 @@ package proxytest
 
 import (
 	"flag"
+	"os"
 	"runtime"
 	"strconv"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What the flags -parallel and -rapid.checks are unless they are given. Most tests wait for processes, sockets and
@@ -27,5 +30,19 @@ func (t Tests) Run() int {
 			_ = f.Value.Set(strconv.Itoa(value))
 		}
 	}
+	keepInMemory()
 	return t.M.Run()
+}
+
+// keepInMemory puts the folders of tests where no disk is waited for: hundreds of small databases do, each at its creation. Linux has
+// such a folder; that of a container can be small.
+func keepInMemory() {
+	const folder, needed = "/dev/shm", 4 << 30
+	var space unix.Statfs_t
+	if _, given := os.LookupEnv("TMPDIR"); given || unix.Statfs(folder, &space) != nil {
+		return
+	}
+	if space.Bavail*uint64(space.Bsize) >= needed && unix.Access(folder, unix.W_OK) == nil {
+		_ = os.Setenv("TMPDIR", folder)
+	}
 }
