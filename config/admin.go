@@ -55,12 +55,9 @@ func (c *Config) checkAdmin() {
 	c.Admin.Position = c.source.position("admin", "listen")
 	text := c.resolveSecret(&c.Admin.Token)
 	c.checkTokens()
-	// A token that is not set is no mistake if another is, or if only this machine reaches the listener.
 	host, _, err := net.SplitHostPort(c.Admin.Listen)
-	if needed := err == nil && len(c.Admin.AllTokens()) == 0 && !Loopback(host); text == notSet && !needed {
-		text = ""
-	} else if needed && (text == "" || text == notSet) {
-		text = strings.TrimSuffix("a token is needed, since admin.listen is not loopback; "+text, "; ")
+	if text == "" && err == nil && len(c.Admin.AllTokens()) == 0 && !Loopback(host) {
+		text = "a token is needed, since admin.listen is not loopback"
 	}
 	if text != "" {
 		c.source.addProblem(text, "admin", "token")

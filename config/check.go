@@ -207,9 +207,6 @@ func (c *Config) checkKeyPair(pair *KeyPair, key ...string) {
 
 var reference = regexp.MustCompile(`^\$\{(env|file):(.+)\}$`)
 
-// notSet is the text of a problem with a variable that is not set, or empty.
-const notSet = "the environment variable is not set"
-
 // resolveSecret replaces a reference by the secret. It returns the text of a problem, or "".
 func (c *Config) resolveSecret(secret *Secret) string {
 	match := reference.FindStringSubmatch(secret.Reveal())
@@ -220,7 +217,7 @@ func (c *Config) resolveSecret(secret *Secret) string {
 	case match[1] == "env":
 		value, _ := c.source.lookup(match[2])
 		if *secret = NewSecret(value); value == "" {
-			return notSet
+			return "the environment variable is not set"
 		}
 	default:
 		data, err := os.ReadFile(c.source.resolvePath(match[2]))

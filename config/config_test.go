@@ -166,7 +166,7 @@ route: {default: alpha}
 // The base path has no slash at its end.
 func TestBasePath(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{"/": "", `""`: "", "/partner": "/partner", "/partner/": "/partner", "/a/b": "/a/b", "//": ""} {
+	for text, want := range map[string]string{"/": "", "/partner": "/partner", "/partner/": "/partner", "/a/b": "/a/b", "//": ""} {
 		if got := parse(t, oneUpstream+"base_path: "+text).BasePath; got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
@@ -221,7 +221,6 @@ func TestTokens(t *testing.T) {
 	for _, c := range []struct{ admin, want string }{
 		{`{listen: "[::1]:9090"}`, ""},
 		{`{listen: "localhost:9090"}`, ""},
-		{`{token: "${env:BILLBRIDGE_NOT_SET}"}`, ""},
 		{`{token: "${env:BILLBRIDGE_ADMIN_TOKEN}"}`, "a token of the tests"},
 		{`{listen: ":9090", token: "${env:BILLBRIDGE_ADMIN_TOKEN}"}`, "a token of the tests"},
 		{`{listen: "192.0.2.1:9090", token: spelled-out}`, "spelled-out"},

@@ -76,6 +76,10 @@ func (s *source) load(n *yaml.Node, v reflect.Value, tag reflect.StructTag, path
 			problem("must be " + kindNames[v.Kind()])
 			return
 		}
+		if v.Kind() == reflect.String && v.Len() == 0 {
+			problem("is empty: write a value, or remove the key")
+			return
+		}
 	}
 	if words := strings.Fields(tag.Get("words")); len(words) > 0 && !slices.Contains(words, v.String()) {
 		problem("must be " + orList(words) + translate.DidYouMean(v.String(), words))

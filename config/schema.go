@@ -99,8 +99,8 @@ var typeSchemas = map[reflect.Type]schema{
 var keySchemas = map[string]schema{
 	"listen":           hostPort,
 	"admin.listen":     hostPort,
-	"callbacks.listen": text("^$|"+listener, "must be HOST:PORT such as 127.0.0.1:8090"),
-	"base_path":        text(`^(/*|/+`+segment+`(/`+segment+`)*/*)$`, "must be a plain path such as /partner"),
+	"callbacks.listen": hostPort,
+	"base_path":        text(`^(/+|/+`+segment+`(/`+segment+`)*/*)$`, "must be a plain path such as /partner"),
 	"route.pass[]": text(plainPath.String(),
 		"must be a path such as /if/read/open, or a prefix such as /cash-receipt/"),
 	"admin.tokens[].name": pattern(tokenName.String(),
@@ -168,7 +168,7 @@ func (g generator) byKind(t reflect.Type, tag reflect.StructTag, path string) sc
 		if words := strings.Fields(tag.Get("words")); len(words) > 0 {
 			return schema{"enum": words}
 		}
-		return schema{"type": scalar}
+		return schema{"type": scalar, "minLength": 1}
 	case reflect.Map:
 		return schema{"type": "object", "additionalProperties": g.value(t.Elem(), "", path+".NAME")}
 	case reflect.Slice:

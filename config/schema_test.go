@@ -201,7 +201,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 		{"failures: {explain: ", `0|"0"|0s|1s|+0|-1s|1|""|"1"|{}`, "}"},
 		{"limits: {body: ", `4096|+5|1MiB|1 MiB|"4KiB"|1GiB|0|-1|0KiB|1MB|1.5|""|1.5MiB|[]|"KiB"`, "}"},
 		{"log: {sample: {ok: ", `0|1|0.5|1e-1|1.1|-0.1|"0.5"|half|.5`, "}}"},
-		{"admin: {token: ", `word|12|true|1.5|"${env:A}"|"${file:testdata/bad/files/billing.yaml}x"|"${env:}"|"${"|"$"|"$x"|"a ${env:A}"|"${vault:A}"|""|[a]|{a: b}`, "}"},
+		{"admin: {token: ", `word|12|true|1.5|"${env:BILLBRIDGE_ADMIN_TOKEN}"|"${file:testdata/bad/files/billing.yaml}x"|"${env:}"|"${"|"$"|"$x"|"a ${env:A}"|"${vault:A}"|""|[a]|{a: b}`, "}"},
 		{"store: {url: ", `"sqlite:x.db"|"postgres://a"|"postgresql:"|"sqlite:"|"memory:"|12|"mysql://a"|"sqlite"`, "}"},
 		{"store: {key: ", `"` + strings.Repeat("aB", 32) + `"|"` + strings.Repeat("A", 43) + `="|"` + strings.Repeat("a", 63) + `"|short`, "}"},
 		{"listen: ", `127.0.0.1:80|":80"|"[::1]:80"|a b:80|localhost:65535|localhost:080|localhost:65536|localhost|":"|"::1:80"|a@b:80|http://a:80|"[::1]"|8080|localhost:+9`, ""},

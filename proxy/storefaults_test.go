@@ -111,6 +111,13 @@ func TestStartWaitsForPostgres(t *testing.T) {
 		got, err := doRequest(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
 		return err == nil && got.status == 503 && strings.Contains(got.body, "waiting for its store")
 	}, func() string { return "the admin listener does not answer" })
+	// The kill switch and pages are neither unknown nor without a section of the config.
+	for _, path := range []string{"/rollout/stop?by=anna", "/callbacks", "/", "/static/console.css"} {
+		got, err := doRequest(client, http.MethodPost, "http://"+adminAt+path, "")
+		if err != nil || got.status != 503 || got.header.Get("Retry-After") != "1" || !strings.Contains(got.body, "the gateway is starting") {
+			t.Errorf("%s: %v %+v", path, err, got)
+		}
+	}
 	for line := logs.Next(t); !strings.Contains(line, "the store is unreachable: the gateway is not ready and retries"); line = logs.Next(t) {
 	}
 	select {

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
@@ -26,6 +27,14 @@ type adminFlags struct {
 	Admin string `default:"http://127.0.0.1:9090" placeholder:"URL" help:"The gateway's admin listener (${default})."`
 	CA    string `name:"admin-ca" env:"BILLBRIDGE_ADMIN_CA" placeholder:"FILE" help:"PEM file of the CA that signed the certificate of an https URL. If omitted, the CAs of the system are trusted."`
 	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"The gateway's admin token, if it has one. Prefer the environment variable: other users can see the arguments of a process."`
+
+	note io.Writer // for what a person should know while a command waits; can be nil
+}
+
+// AfterApply is called by kong.
+func (a *adminFlags) AfterApply(s system) error {
+	a.note = s.err
+	return nil
 }
 
 // A given text is not empty. An empty value is no missing one: a script whose variable is not set would otherwise
@@ -87,16 +96,7 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 	if len(q) > 0 {
 		path += "?" + q.Encode()
 	}
-	address := strings.TrimSuffix(a.Admin, "/") + path
-	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Accept", "application/json")
-	if a.Token != "" {
-		request.Header.Set("Authorization", "Bearer "+a.Token)
-	}
-	response, err := client.Do(request)
+	response, err := a.do(ctx, client, method, strings.TrimSuffix(a.Admin, "/")+path, body)
 	if err != nil {
 		if failed := (*url.Error)(nil); errors.As(err, &failed) {
 			err = failed.Err // without the URL, whose query may have the full hash of a partner's key
@@ -126,6 +126,40 @@ func (a *adminFlags) call(ctx context.Context, method, path string, in []any, re
 		return &adminError{response.StatusCode, refused.Text}
 	}
 	return read(response.Body)
+}
+
+// startTakes is for how long a call is made again while the gateway starts.
+const startTakes = 10 * time.Second
+
+// do makes a request. While the gateway starts, which has changed nothing then, the request is made again.
+func (a *adminFlags) do(
+	ctx context.Context, client *http.Client, method, address string, body []byte,
+) (*http.Response, error) {
+	for began, told := time.Now(), false; ; {
+		request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		request.Header.Set("Accept", "application/json")
+		if a.Token != "" {
+			request.Header.Set("Authorization", "Bearer "+a.Token)
+		}
+		response, err := client.Do(request)
+		if err != nil || response.StatusCode != http.StatusServiceUnavailable ||
+			response.Header.Get("Retry-After") == "" || time.Since(began) > startTakes {
+			return response, err
+		}
+		_ = response.Body.Close()
+		if !told && a.note != nil {
+			printf(a.note, "The gateway is starting. Trying again for %s.\n", startTakes)
+		}
+		told = true
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // client returns the HTTP client for the admin listener. With --admin-ca it trusts only the CAs in that file.

@@ -70,9 +70,9 @@ func scalars(n *yaml.Node) (list []*yaml.Node) {
 	return list
 }
 
-// check and serve print no secret, wherever in a config it was put by mistake.
-func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
-	t.Parallel()
+// folderOfEveryKey returns a folder with what everyKey names, and its nodes.
+func folderOfEveryKey(t *testing.T) (string, *yaml.Node) {
+	t.Helper()
 	dir := folderWithCertificate(t)
 	var table bytes.Buffer
 	if run(t.Context(), []string{"map", "--format", "yaml"}, system{out: &table, err: &table, env: noEnvironment}) != exitOK {
@@ -81,20 +81,27 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 	for name, data := range map[string]string{"billing.yaml": table.String(), "mine.yaml": "{}\n"} {
 		proxytest.WriteFile(t, filepath.Join(dir, name), data)
 	}
-	var root yaml.Node
-	if err := yaml.Load([]byte(everyKey), &root); err != nil {
+	root := new(yaml.Node)
+	if err := yaml.Load([]byte(everyKey), root); err != nil {
 		t.Fatal(err)
 	}
-	checkEveryKey(t, &root)
 	if code, out := checkConfig(t, filepath.Join(dir, "good.yaml"), everyKey); code != exitOK {
 		t.Fatalf("the config of this test is invalid:\n%s", out)
 	}
+	return dir, root
+}
+
+// check and serve print no secret, wherever in a config it was put by mistake.
+func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	dir, root := folderOfEveryKey(t)
+	checkEveryKey(t, root)
 	valid, invalid := 0, 0
-	for i, n := range scalars(&root) {
+	for i, n := range scalars(root) {
 		original := *n
 		const place = "PLACE-OF-THE-SECRET"
 		*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: place}
-		text, err := yaml.Dump(&root)
+		text, err := yaml.Dump(root)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,6 +127,41 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 	if valid < 3 || invalid < 200 {
 		t.Errorf("%d configs were valid and %d invalid: this test does not try what it should", valid, invalid)
 	}
+}
+
+// A value that is empty, or that a variable or file does not yield, opens nothing: it is an error, but for the keys below.
+func TestEmptyValuesAreRefused(t *testing.T) {
+	t.Parallel()
+	dir, root := folderOfEveryKey(t)
+	proxytest.WriteFile(t, filepath.Join(dir, "empty"), "\n")
+	const name = "partners.5f7b2ed74a97.name " // any text; it is shown as it is
+	harmless := map[string]bool{name + "${env:BILLBRIDGE_NOT_SET}": true, name + "${file:empty}": true}
+	file := filepath.Join(dir, "config.yaml")
+	var walk func(path string, n *yaml.Node)
+	walk = func(path string, n *yaml.Node) {
+		for i := 1; i < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+			walk(strings.TrimPrefix(path+"."+n.Content[i-1].Value, "."), n.Content[i])
+		}
+		for i := 0; i < len(n.Content) && n.Kind != yaml.MappingNode; i++ {
+			walk(strings.TrimSuffix(path, "[]")+"[]", n.Content[i])
+		}
+		if n.Kind != yaml.ScalarNode {
+			return
+		}
+		original := *n
+		for _, value := range []string{"", "${env:BILLBRIDGE_NOT_SET}", "${file:empty}"} {
+			*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}
+			text, err := yaml.Dump(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code, _ := checkConfig(t, file, string(text)); (code == exitOK) != harmless[path+" "+value] {
+				t.Errorf("%s: %q: exit code %d", path, value, code)
+			}
+		}
+		*n = original
+	}
+	walk("", root.Content[0])
 }
 
 // checkEveryKey checks that a config has every key that config/README.md documents.

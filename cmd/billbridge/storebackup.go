@@ -67,12 +67,11 @@ func (c *storeBackup) record(ctx context.Context, s system, admin *config.Admin)
 		}
 	}
 	b := operate.Backup{File: c.File}
-	var err error
-	if b.Author, err = c.author(ctx, s); err != nil { // a timer has no USER
-		b.By = "store backup"
-	}
 	refused := (*adminError)(nil)
-	err = c.send(ctx, http.MethodPost, "/store/backup", nil, b)
+	var err error
+	if b.Author, err = c.author(ctx, s); err == nil {
+		err = c.send(ctx, http.MethodPost, "/store/backup", nil, b)
+	}
 	if err != nil && (given || errors.As(err, &refused)) {
 		printf(s.err, "The audit log does not have this backup: %s\n", linesOf(err))
 	}

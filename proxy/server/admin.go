@@ -130,6 +130,8 @@ func (a adminRoutes) router() *mux.Router {
 		for _, section := range operatorPaths {
 			guarded(r.PathPrefix(section), a.operator)
 		}
+	} else {
+		r.NotFoundHandler = http.HandlerFunc(starting)
 	}
 	guarded(r.PathPrefix(profilesPath).Methods(http.MethodGet), a.profiles)
 	guarded(r.Path("/metrics").Methods(http.MethodGet), a.metrics)
@@ -154,6 +156,12 @@ func (a adminRoutes) router() *mux.Router {
 			Handler(forPages(a.tokens, a.pages))
 	}
 	return r
+}
+
+// starting answers every other path until completeAdmin, with Retry-After: the commands try again.
+func starting(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Retry-After", "1")
+	writeText(w, http.StatusServiceUnavailable, "the gateway is starting, or waits for its store: nothing was changed")
 }
 
 // metricsHandler returns the handler of /metrics. It serves OpenMetrics only while spans are exported, because only
