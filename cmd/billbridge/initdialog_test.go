@@ -181,6 +181,18 @@ func TestInitOnATerminal(t *testing.T) {
 	}
 }
 
+// /dev/null is a device, and no terminal: nobody can answer there, and nothing is asked.
+func TestInitAsksNobodyAtDevNull(t *testing.T) {
+	t.Parallel()
+	for code, args := range map[int][]string{exitUsage: {"init"}, exitOK: {"init", "--case", "translate", "--new", "https://v2.example.com"}} {
+		cmd := exec.Command("billbridge", args...) // its input, output and errors are /dev/null
+		cmd.Dir = t.TempDir()
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != code {
+			t.Errorf("%q: %v, want exit code %d", args, err, code)
+		}
+	}
+}
+
 // What the old backend answers goes into an overlay beside the config: with it, partners in v2 get the codes and numbers of their form.
 func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,7 @@ import (
 	"billbridge/translate"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/term"
 )
 
 func main() {
@@ -30,8 +31,8 @@ func main() {
 	signal.Notify(hangup, syscall.SIGHUP)
 	s := system{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, hangup: hangup,
-		terminal:          isTerminal(os.Stderr),
-		dialog:            isTerminal(os.Stdin) && isTerminal(os.Stderr),
+		terminal:          term.IsTerminal(int(os.Stderr.Fd())),
+		dialog:            term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		ignoreBrokenPipes: func() { signal.Ignore(syscall.SIGPIPE) },
 	}
 	s.log = newLog(s)
@@ -193,8 +194,3 @@ var errReported = errors.New("already reported")
 type usageError string
 
 func (u usageError) Error() string { return string(u) }
-
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
