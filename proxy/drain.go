@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,27 @@ const PartialRequestTimeout = 5 * time.Second
 
 // DisableKeepAlives makes every answer close its connection from now on, so that callers connect to another gateway.
 func (g *Gateway) DisableKeepAlives() { g.noKeepAlives.Store(true) }
+
+// setConnection says in an answer whether its connection stays open, and how long it may be idle. A client that obeys
+// does not send on a connection that is just being closed. read says that the body has been read to its end.
+func (g *Gateway) setConnection(h http.Header, r *http.Request, read bool) {
+	switch {
+	case g.noKeepAlives.Load():
+		h["Connection"] = []string{"close"}
+	case r.ProtoMajor != 1 || r.Close || h["Connection"] != nil || g.keepAlive == nil:
+	case read, r.ContentLength == 0, r.Header["Expect"] == nil && hasArrived(r): // net/http closes the others
+		h["Keep-Alive"] = g.keepAlive
+	}
+}
+
+// keepAlive returns the value of Keep-Alive for an idle timeout, or nil if that is too short for one. It is less than
+// the timeout: the client begins to count later than the gateway, and its next request takes time.
+func keepAlive(idle time.Duration) []string {
+	if within := (idle - min(5*time.Second, idle/4)).Truncate(time.Second); within > 0 {
+		return []string{fmt.Sprintf("timeout=%.0f", within.Seconds())}
+	}
+	return nil
+}
 
 // Drain gives bodies that are still being read PartialRequestTimeout to arrive.
 func (g *Gateway) Drain() { g.drain() }

@@ -69,6 +69,7 @@ type Gateway struct {
 	draining     context.Context // ends when the drain begins
 	drain        context.CancelFunc
 	noKeepAlives atomic.Bool // every answer closes its connection
+	keepAlive    []string    // Keep-Alive of the other answers, shared by them; nil for none
 
 	answerWithin time.Duration // see Options
 }
@@ -96,6 +97,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		draining: draining, drain: drain, metrics: m, userAgent: o.UserAgent,
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
 		relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing, answerWithin: o.AnswerWithin,
+		keepAlive: keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
 	}
 	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Addr]int{}

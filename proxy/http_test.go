@@ -198,12 +198,12 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// Of the header of an upstream's reply only Retry-After reaches the caller.
+// Of the header of an upstream's reply only Retry-After reaches the caller. Keep-Alive is the gateway's own.
 func TestHeadersOfAnswers(t *testing.T) {
 	t.Parallel()
 	answer := `{"code":"MAINTAINED_METHOD","message":"점검","data":null}`
 	back := newBackend(t, replyWith(503, answer, "Retry-After", "120", "Set-Cookie", "a=b", "Server", "x", "X-Powered-By", "y",
-		"Content-Type", "text/html", "Via", "1.1 z", "Connection", "close", "Location", "/elsewhere", "X-Request-Id", "theirs"))
+		"Content-Type", "text/html", "Via", "1.1 z", "Connection", "close", "Keep-Alive", "timeout=7", "Location", "/elsewhere", "X-Request-Id", "theirs"))
 	for _, form := range forms {
 		b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: always-200}"))
 		got := b.send(newCall(form, "create"), "X-Request-Id", "mine")
@@ -211,7 +211,7 @@ func TestHeadersOfAnswers(t *testing.T) {
 		got.header.Del("Date")
 		want := http.Header{
 			"Content-Type": {"application/json; charset=utf-8"}, "Retry-After": {"120"}, "X-Request-Id": {"mine"},
-			"Content-Length": {strconv.Itoa(len(got.body))},
+			"Content-Length": {strconv.Itoa(len(got.body))}, "Keep-Alive": {"timeout=115"},
 		}
 		if encode(got.header) != encode(want) {
 			t.Errorf("%v, want %v", got.header, want)
