@@ -56,6 +56,8 @@ func (c *Config) checkLimits() {
 	case l.Partner.Burst == 0:
 		l.Partner.Burst = max(1, int(rate))
 	}
+	drain := child(s.root, "drain")
+	c.Drain.Whole = drain != nil && child(drain, "delay") != nil
 	if longest := c.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
 		s.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: "+
 			"a write that is cut off has an unknown outcome", longest, c.Drain.AtMost)

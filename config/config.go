@@ -170,8 +170,9 @@ type Timeouts struct {
 
 // Drain says how the gateway stops.
 type Drain struct {
-	Delay  DurationOrZero `yaml:"delay" range:",10m"` // not ready but serving, until load balancers have noticed
-	AtMost Duration       `yaml:"at_most"`            // after that, for calls in progress; 0 means LongestCall
+	Delay  DurationOrZero `yaml:"delay" range:",10m" default:"2s"` // not ready but serving, until callers have noticed
+	Whole  bool           // the file has delay: load balancers need all of it, also if no connection is open
+	AtMost Duration       `yaml:"at_most"` // after that, for calls in progress; 0 means LongestCall
 }
 
 // Ready says when /-/ready answers 200.

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
@@ -43,6 +44,42 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 			t.Error(line)
 		}
 		return
+	}
+}
+
+// By default the delay ends when no connection is open: nobody has to notice the stop.
+func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
+	t.Parallel()
+	c := parse(t, anyPort+oneUpstream("v2", refusedURL))
+	if c.Drain.Delay != config.DurationOrZero(2*time.Second) {
+		t.Errorf("the default is %s", c.Drain.Delay)
+	}
+	c.Drain.Delay = config.DurationOrZero(time.Hour) // so that it does not end by itself
+	logs := &proxytest.Log{}
+	s, err := server.Listen(t.Context(), c, nil, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	open, err := net.Dial("tcp", s.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(open)
+	if got, err := rawAnswer(open, in, nextCall(newCall("v2", "read"))); err != nil || got.Close {
+		t.Errorf("%+v %v", got, err)
+	}
+	stop()
+	for !strings.Contains(logs.Next(t), `"not ready, serving until the drain begins","delay":"1h0m0s"`) {
+	}
+	if got, err := rawAnswer(open, in, nextCall(newCall("v2", "read"))); err != nil || !got.Close {
+		t.Errorf("%+v %v", got, err)
+	}
+	_ = open.Close() // the gateway has closed it, too
+	if err := receive(t, ended, "end of the server"); err != nil {
+		t.Error(err)
 	}
 }
 

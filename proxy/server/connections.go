@@ -32,11 +32,7 @@ func newConnections(registry prometheus.Registerer) (*connections, error) {
 	c := &connections{from: map[netip.Addr]int{}}
 	c.gauge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_connections", Help: "Open connections of partners, and of upstreams that send callbacks.",
-	}, func() float64 {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return float64(c.open)
-	})
+	}, func() float64 { return float64(c.count()) })
 	c.refused = counters("billbridge_connections_refused_total",
 		"Connections that were closed at once because of a limit: of all connections (all), "+
 			"or of those from one source address (address).",
@@ -44,6 +40,12 @@ func newConnections(registry prometheus.Registerer) (*connections, error) {
 	c.framing = counters("billbridge_framing_refused_total",
 		"Requests that were refused with 400 because their framing is ambiguous.", "reason", framing.Reasons...)
 	return c, register(registry, c.gauge, c.refused, c.framing)
+}
+
+func (c *connections) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
 }
 
 // admit counts a connection, unless a limit is reached. The caller must call release when the connection is closed.

@@ -335,7 +335,7 @@ func (s *Server) CallbackAddress() string {
 
 // Run serves until ctx ends, and then stops in these steps:
 //
-//   - The gateway is not ready, and serves for drain.delay more.
+//   - The gateway is not ready, and serves for drain.delay more: each answer closes its connection.
 //   - It closes the listeners, and gives requests that are half read 5 seconds.
 //   - It waits up to drain.at_most for calls and for attempts to deliver a callback.
 //   - It closes the admin listener, exports the last spans for up to 5 seconds, and closes the store.
@@ -356,9 +356,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.gateway.DisableKeepAlives()
 	if err == nil {
 		s.reloading.Lock()
-		delay := time.Duration(s.config.Drain.Delay)
+		c := s.config.Drain
 		s.reloading.Unlock()
-		if err = s.delayDrain(delay); err != nil {
+		if err = s.delayDrain(c); err != nil {
 			running--
 		}
 	}
@@ -422,18 +422,27 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 	return done, storeLoops
 }
 
-// delayDrain waits for drain.delay. It returns earlier if a server ends, with its error.
-func (s *Server) delayDrain(delay time.Duration) error {
-	if delay <= 0 {
+// delayDrain waits for drain.delay. It returns earlier if a server ends, with its error, and by default if no
+// connection is open.
+func (s *Server) delayDrain(c config.Drain) error {
+	mayEnd := func() bool { return c.Delay == 0 || !c.Whole && s.open.count() == 0 }
+	if mayEnd() {
 		return nil
 	}
-	s.log.Info("not ready, serving until the drain begins", "delay", delay.String())
-	select {
-	case <-time.After(delay):
-		return nil
-	case err := <-s.serveErrors:
-		return err
+	s.log.Info("not ready, serving until the drain begins", "delay", c.Delay.String())
+	over := time.After(time.Duration(c.Delay))
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for !mayEnd() {
+		select {
+		case <-over:
+			return nil
+		case err := <-s.serveErrors:
+			return err
+		case <-poll.C:
+		}
 	}
+	return nil
 }
 
 // drainCalls closes the listeners and waits until ctx ends for the calls that have arrived.
