@@ -24,6 +24,6 @@ func newTransport(g *guard, c *config.Callbacks) *http.Transport {
 		MaxIdleConns:           256,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true, // an answer has a few bytes and must not unpack to more
+		DisableCompression:     true, // an answer has a few bytes
 	}
 }

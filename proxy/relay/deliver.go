@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -23,7 +22,8 @@ import (
 )
 
 const (
-	// answerLimit is the most bytes that are read of a partner's answer. The documented answer has about fifty.
+	// answerLimit is the most bytes that are read of a partner's answer, also after it is decoded. The documented
+	// answer has about fifty.
 	answerLimit = 64 << 10
 	// leaseSlack is how much longer a lease is than an attempt. Callbacks of a killed process can be claimed again
 	// when their lease has expired, well within a minute.
@@ -257,7 +257,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	var answer []byte
 	// After a switch the body is the connection, and reading it does not end with ctx.
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		answer, err = io.ReadAll(io.LimitReader(res.Body, answerLimit))
+		answer, err = readAnswer(res)
 	}
 	form := translate.Form(c.Form)
 	e := end{
@@ -266,6 +266,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	}
 	code := res.StatusCode
 	inside := code >= 200 && code <= 299
+	var undecoded codingError
 	switch documented := err == nil && s.rows.Succeeded(form, code, answer); {
 	case documented, inside && s.success(c) == config.Any2xx:
 		return end{status: code, outcome: taken, code: e.code}
@@ -275,6 +276,9 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 		e.outcome = redirected
 	case code == http.StatusForbidden:
 		e.outcome = forbidden
+	case inside && errors.As(err, &undecoded):
+		e.outcome = badAnswer
+		e.reason = fmt.Sprintf("HTTP %d but %s (a success with partners.HASH.callbacks.success: any-2xx)", code, undecoded)
 	case inside && err != nil:
 		e.outcome, e.reason = broke(err), fmt.Sprintf("HTTP %d but %s", code, s.reason(err))
 	case inside:
