@@ -64,13 +64,17 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 	service := sandbox.New(sandbox.Options{})
 	backend := httptest.NewServer(service)
 	t.Cleanup(backend.Close)
-	config := fmt.Sprintf("listen: 192.0.2.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: %q}}\n", backend.URL)
+	config := fmt.Sprintf("listen: 192.0.2.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: %q}}\nlog: {level: warn}\n", backend.URL)
 	address, handed := openSocket(t)
 	const restarts, callers, callsBetween = 3, 8, 100
-	p := startWithSockets(t, "listen", config, handed)
-	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
-		t.Fatal(err)
+	start := func() *process {
+		p := startWithSockets(t, "listen", config, handed)
+		if _, err := p.await("stdout", "partners on "+address+","); err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}
+	p := start()
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	var calls, refused atomic.Int64
 	var over atomic.Bool
@@ -104,7 +108,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 		if code, err := p.end(); err != nil || code != exitOK {
 			t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
 		}
-		p = startWithSockets(t, "listen", config, handed)
+		p = start()
 	}
 	for range callsBetween {
 		<-made
