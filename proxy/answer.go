@@ -126,6 +126,9 @@ func (x *exchange) refused(r *refusal) outcome {
 	unanswered := x.route != nil && x.route.operation.Effect == translate.Read &&
 		r.status >= http.StatusInternalServerError
 	out := outcome{status: r.status, code: r.code, after: r.after, reason: r.reason, field: r.field}
+	if out.status == http.StatusServiceUnavailable && x.sent.left() && x.route.operation.Effect == translate.Write {
+		out.status, out.after = http.StatusBadGateway, "" // some HTTP clients repeat a POST by themselves after 503
+	}
 	if x.state.config.Failures.Status == config.Always200 && !unanswered {
 		out.status = http.StatusOK
 	}

@@ -72,6 +72,9 @@ type forwarded struct {
 	kept              *kept         // the messages, for Options.Finished; nil without it
 }
 
+// left reports whether a byte of the call may have left.
+func (s *forwarded) left() bool { return s.called && (s.failed == nil || s.failed.sent) }
+
 // unknown reports whether a byte of the call may have left, and no reply says what became of it.
 func (s *forwarded) unknown() bool {
 	if s.failed != nil {
@@ -317,7 +320,10 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 	}
 	out = outcome{
 		status: reply.Status, body: answer, code: table.Code(x.call.Code(), form, table.Forms()[0]),
-		after: retryAfter(reply.RetryAfter), passedOn: true, says: says,
+		passedOn: true, says: says,
+	}
+	if out.status == http.StatusTooManyRequests || out.status == http.StatusServiceUnavailable {
+		out.after = retryAfter(reply.RetryAfter)
 	}
 	if pass {
 		out.contentType = reply.ContentType

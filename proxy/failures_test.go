@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -142,6 +143,7 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 		timeout = w.timeout
 	}
 	b := newGateway(t, strings.ReplaceAll(oneUpstream(upstream, url, w.config, "failures: {status: "+status+"}"), "30s", timeout))
+	defer func() { checkNoRepetition(t, b.logs.String(), back.received()) }()
 	for i, op := range operations {
 		t.Run(op, func(t *testing.T) {
 			billID := "1234567890ABCDEFGHI" + strconv.Itoa(i)
@@ -159,6 +161,9 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 				want.status = http.StatusOK // a read without an answer is never answered with 200
 			}
 			got.check(t, client, want.status, want.code)
+			if w.calls > 0 && isWrite(op) && got.header.Get("Retry-After") != "" {
+				t.Errorf("Retry-After: %s", got.header.Get("Retry-After"))
+			}
 			if want.code == "null" && !strings.Contains(got.body, "unknown: read before sending again") {
 				t.Errorf("the text does not say that the outcome is unknown: %s", got.body)
 			}
@@ -167,6 +172,28 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 				t.Errorf("the upstream got %d calls in %d requests, want %d", seen, passed, w.calls)
 			}
 		})
+	}
+}
+
+// checkNoRepetition reads the access log. Some HTTP clients repeat a POST by themselves after certain statuses: no answer of
+// the gateway itself, which has a reason in the log, has one of them if a backend got the write.
+func checkNoRepetition(t *testing.T, log string, calls []received) {
+	t.Helper()
+	writes := map[string]bool{}
+	for _, got := range calls {
+		if !strings.HasSuffix(got.target, "/read") {
+			writes[got.header.Get("X-Request-Id")] = true
+		}
+	}
+	for line := range strings.Lines(log) {
+		var call struct {
+			Msg, ID, Reason string
+			Status          int
+		}
+		_ = json.Unmarshal([]byte(line), &call)
+		if call.Msg == "request" && writes[call.ID] && call.Reason != "" && slices.Contains([]int{408, 421, 425, 429, 503}, call.Status) {
+			t.Errorf("some clients repeat this write: %s", line)
+		}
 	}
 }
 

@@ -201,6 +201,13 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 
 func TestRetryAfterOfUpstreams(t *testing.T) {
 	t.Parallel()
+	for status, passed := range map[int]bool{200: false, 400: false, 429: true, 500: false, 502: false, 503: true} {
+		back := newBackend(t, replyWith(status, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", "7"))
+		got := newGateway(t, oneUpstream("v2", back.url)).send(newCall("v2", "create"))
+		if (got.header.Get("Retry-After") == "7") != passed || got.status != status {
+			t.Errorf("HTTP %d: %d, %v", status, got.status, got.header)
+		}
+	}
 	for given, passed := range map[string]bool{
 		"0": true, "1": true, "86400": true, "Sun, 22 Nov 2026 16:00:30 GMT": true,
 		"86401": false, "-1": false, "+1": false, "1.5": false, "1e3": false, "99999999999999999999": false, "soon": false, "": false,

@@ -49,13 +49,15 @@ var forced = "force=" + rollout.JoinKinds(rollout.ReasonKinds)
 // patient are keys of the section rollout with which a busy machine refuses no call.
 const patient = ", ask: 20s, send_within: 20s"
 
-// newRollout fails at the end of the test if a write reached the backends more than once.
+// newRollout fails at the end of the test if a write reached the backends more than once, or its answer makes HTTP clients
+// repeat it.
 func newRollout(t *testing.T, old, fresh, stage string, front front, more string, admin ...string) *rolloutGateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "store.db")
 	m := &rolloutGateway{old: newService(), fresh: newService(), file: file}
 	m.oldCalls, m.newCalls = newBackend(t, front("old", m.old)), newBackend(t, front("new", m.fresh))
 	t.Cleanup(func() {
+		checkNoRepetition(t, m.logs.String(), append(m.oldCalls.received(), m.newCalls.received()...))
 		writes := map[string]int{}
 		for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
 			if id := got.header.Get("X-Request-Id"); !strings.HasSuffix(got.target, "/read") && id != "" {
