@@ -68,6 +68,11 @@ var alertCases = []alertCase{
 		`billbridge_framing_refused_total{job="a",instance="2",reason="two_lengths"} 0x9 8x9`,
 		`billbridge_framing_refused_total{job="a",instance="1",reason="bare_lf"} 0x9 8x9`,
 	}},
+	{"BillbridgeTLSFailures", "job=a reason=version", "9m", "11m", "TLS handshakes with gateways of job a fail (version).", []string{
+		`billbridge_tls_handshake_failures_total{job="a",instance="1",reason="version"} 0x9 8x9`,
+		`billbridge_tls_handshake_failures_total{job="a",instance="2",reason="version"} 0x9 8x9`,
+		`billbridge_tls_handshake_failures_total{job="a",instance="1",reason="cipher"} 0x9 8x9`,
+	}},
 
 	{"BillbridgeUnknownOutcome", "job=a operation=bill.create upstream=new", "9m", "10m", "Writes bill.create to upstream new (job a) have an unknown outcome.", []string{
 		`billbridge_requests_total{job="a",instance="1",operation="bill.create",upstream="new",code="none",status="504"} 0x9 1x9`,

@@ -11,9 +11,13 @@
 package framing
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -46,6 +50,11 @@ type Options struct {
 	TLS     *tls.Config                        // nil: no TLS. NextProtos is set by Listen
 	Refused func(peer net.Addr, reason string) // is called once for a connection that is refused; nil: nothing is
 
+	// Failed is called for a TLS handshake that fails after the first byte, with the versions that the client has
+	// offered. A request without TLS gets PlainAnswer, a JSON text, with HTTP 400.
+	Failed      func(peer net.Addr, offered []uint16, err error)
+	PlainAnswer string
+
 	// IdleAfter is how long a connection waits for its next request in a goroutine of the server, before it waits in
 	// one that needs less memory (see [Idle]). 0: it always waits in the server's.
 	IdleAfter time.Duration
@@ -62,6 +71,12 @@ func Listen(l net.Listener, o Options) net.Listener {
 	if o.TLS != nil {
 		o.TLS = o.TLS.Clone()
 		o.TLS.NextProtos = []string{"h2", "http/1.1"}
+		o.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if c, ok := hello.Context().Value(offeredKey{}).(*conn); ok {
+				c.offered = hello.SupportedVersions
+			}
+			return nil, nil
+		}
 	}
 	return &listener{
 		Listener: l, options: o,
@@ -140,6 +155,7 @@ type conn struct {
 
 	waiting waiting
 
+	offered []uint16 // versions of TLS, until the handshake has ended
 	begun   bool
 	http2   bool
 	scanner scanner
@@ -160,6 +176,11 @@ func (c *conn) Read(p []byte) (int, error) {
 			return n, nil
 		}
 		return 0, io.EOF
+	}
+	if c.tls != nil && !c.begun && !c.tls.ConnectionState().HandshakeComplete {
+		if err := c.handshake(); err != nil {
+			return 0, err
+		}
 	}
 	n, err := c.read(p)
 	if !c.begun && n > 0 {
@@ -185,6 +206,42 @@ func (c *conn) Read(p []byte) (int, error) {
 		return passed, nil
 	}
 	return c.Read(p)
+}
+
+// offeredKey is the key of the conn in the context of its handshake.
+type offeredKey struct{}
+
+// handshake makes the handshake of a connection with TLS.
+func (c *conn) handshake() error {
+	err := c.tls.HandshakeContext(context.WithValue(context.Background(), offeredKey{}, c))
+	offered := c.offered
+	if c.offered = nil; err == nil {
+		return nil
+	}
+	c.ended = true // net/http reads again after some errors
+	var noTLS tls.RecordHeaderError
+	if isRecord := errors.As(err, &noTLS); !isRecord && offered == nil {
+		return err // nothing has come, as from a health check, or only a part of the first message
+	}
+	plain := noTLS.Conn
+	isHTTP := plain != nil && slices.Contains([]string{"GET ", "POST", "PUT ", "HEAD", "OPTI"}, string(noTLS.RecordHeader[:4]))
+	if isHTTP {
+		err = errors.New("an HTTP request to an HTTPS port")
+	}
+	if c.listener.options.Failed != nil {
+		c.listener.options.Failed(c.RemoteAddr(), offered, err)
+	}
+	if isHTTP {
+		answer := c.listener.options.PlainAnswer
+		_, _ = fmt.Fprintf(plain, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n"+
+			"Connection: close\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
+		if half, ok := plain.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite() // closed at once, the connection would be reset, and the client would lose the answer
+			_ = plain.SetReadDeadline(time.Now().Add(time.Second))
+			_, _ = io.CopyN(io.Discard, plain, 64<<10)
+		}
+	}
+	return err
 }
 
 // scanPreface holds a connection on which HTTP/2 was agreed on to its preface: net/http would serve anything else as

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -44,7 +43,7 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 			(*s.adminHandler.Load()).ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog: s.errors.logger(),
 	}
 	s.adminServer.RegisterOnShutdown(end)
 	serving := s.adminListener

@@ -64,6 +64,7 @@ type Server struct {
 	tls, adminTLS atomic.Pointer[config.KeyPair]
 	tokens        *tokens
 	open          *connections
+	errors        *serverErrors
 	console       *console.Console
 	tracing       *tracing.Tracing
 
@@ -187,7 +188,7 @@ func (s *Server) newServer(c *config.Config, handler http.Handler, answerWithin 
 		WriteTimeout:      answerWithin,
 		IdleTimeout:       time.Duration(c.Timeouts.Idle),
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // clients cause these errors
+		ErrorLog:          s.errors.logger(),
 		Protocols:         new(http.Protocols),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 32, MaxReadFrameSize: 16 << 10,
@@ -214,6 +215,7 @@ func (s *Server) framed(l net.Listener) net.Listener {
 		o.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.tls.Load().Certificate()
 		}}
+		o.Failed, o.PlainAnswer = s.errors.failedHandshake, plainAnswer
 	}
 	return framing.Listen(l, o)
 }
@@ -238,10 +240,11 @@ func (s *Server) registerMetrics(c *config.Config, registry prometheus.Registere
 	info.Set(1)
 	s.reloadOK.Set(1) // apply sets both again
 	s.reloadAt.SetToCurrentTime()
-	var err [3]error
+	var err [4]error
 	s.tracing, err[0] = tracing.New(tracing.Options{Registerer: registry, Logger: s.log, Version: build.Version})
 	s.tokens, err[1] = newTokens(&c.Admin, s.log, registry)
 	s.open, err[2] = newConnections(registry)
+	s.errors, err[3] = newServerErrors(s.log, registry)
 	if err := errors.Join(err[:]...); err != nil {
 		return err
 	}

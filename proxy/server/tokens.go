@@ -230,15 +230,19 @@ func (t *tokens) logDue() {
 }
 
 func (t *tokens) logLine(from netip.Prefix, f *wrongTokens) {
-	address := "others"
+	t.log.Warn("the admin token was missing or wrong", "address", shownSource(from), "count", f.unlogged)
+	f.unlogged = 0
+}
+
+// shownSource is a network of sourceOf for the log.
+func shownSource(from netip.Prefix) string {
 	switch {
 	case from.IsSingleIP():
-		address = from.Addr().String()
+		return from.Addr().String()
 	case from.IsValid():
-		address = from.String()
+		return from.String()
 	}
-	t.log.Warn("the admin token was missing or wrong", "address", address, "count", f.unlogged)
-	f.unlogged = 0
+	return "others"
 }
 
 // close logs what is not logged yet, and stops the timer.
