@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/text/encoding/korean"
 )
 
 // Only this file uses package jsontext, whose API may still change.
@@ -68,7 +69,16 @@ func findFault(doc []byte) *fault {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return &fault{field, why(duplicateName), int(syntax.ByteOffset)}
 	}
+	if isEUCKR(doc) {
+		return &fault{field, why("EUC-KR, but must be UTF-8"), int(syntax.ByteOffset)}
+	}
 	return &fault{field, why("not JSON at byte %v", syntax.ByteOffset), int(syntax.ByteOffset)}
+}
+
+// isEUCKR reports whether a text is not UTF-8, but EUC-KR or its extension CP949, as old programs send it.
+func isEUCKR(text []byte) bool {
+	decoded, _ := korean.EUCKR.NewDecoder().Bytes(text)
+	return !utf8.Valid(text) && !bytes.ContainsRune(decoded, utf8.RuneError)
 }
 
 // tooDeepAt returns the offset of the first bracket that nests deeper than depth, or -1. doc may be anything, not

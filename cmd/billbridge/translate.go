@@ -117,6 +117,9 @@ func (c *translateCommand) translator() (translator, error) {
 			}
 		}
 		out, err := call.Reply(nil, 200, doc)
+		if request == nil && err != nil && strings.HasSuffix(err.Error(), "without an envelope") {
+			err = fmt.Errorf("%w; such a success is recognised by its request: add --request FILE", err)
+		}
 		return out, call.Report, "", err
 	}, nil
 }
