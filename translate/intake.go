@@ -77,8 +77,11 @@ func findFault(doc []byte) *fault {
 
 // isEUCKR reports whether a text is not UTF-8, but EUC-KR or its extension CP949, as old programs send it.
 func isEUCKR(text []byte) bool {
+	if utf8.Valid(text) {
+		return false
+	}
 	decoded, _ := korean.EUCKR.NewDecoder().Bytes(text)
-	return !utf8.Valid(text) && !bytes.ContainsRune(decoded, utf8.RuneError)
+	return !bytes.ContainsRune(decoded, utf8.RuneError)
 }
 
 // tooDeepAt returns the offset of the first bracket that nests deeper than depth, or -1. doc may be anything, not

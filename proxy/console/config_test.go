@@ -47,7 +47,7 @@ func TestConfigShowsEveryValueAndNoSecret(t *testing.T) {
 		"rollout.settle": "<code>15m0s</code>", "limits.body": "<code>1MiB</code>", "callbacks.allow": "<code>[10.20.0.0/16]</code>",
 		"callbacks.schedule": "<code>[0s, 5s, 5m0s, 30m0s, 2h0m0s, 5h0m0s, 10h0m0s, 14h0m0s, 20h0m0s, 24h0m0s]</code>", "route.pass": "<code>[/if/read/open, /cash-receipt/]</code>",
 		"partners.5f7b2ed74a97": "<code>Hana Clinic</code>", "tls": `<span class="soft">not set</span>`, "rollout.shadow.rate": "<code>1</code>",
-		"drain.at_most": `<span class="soft">not set</span>`, "drain.delay": "<code>0s</code>",
+		"drain.at_most": `<span class="soft">not set</span>`, "drain.delay": "<code>2s</code>",
 	} {
 		if shown[key] != want {
 			t.Errorf("%s is shown as %q, want %q", key, shown[key], want)
