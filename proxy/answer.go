@@ -233,7 +233,7 @@ func (x *exchange) write(out outcome) error {
 	}
 	x.values = [...]string{x.id, strconv.Itoa(len(out.body))} // one allocation, with that of x
 	h["X-Request-Id"], h["Content-Length"] = x.values[:1:1], x.values[1:]
-	x.gateway.setConnection(h, x.r, x.in.body != nil)
+	x.gateway.setConnection(h, x.r)
 	// Checked before the first byte is written: a caller may disconnect as soon as it has its answer.
 	gone := x.r.Context().Err() != nil
 	if x.out = out; out.passedOn {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -121,6 +120,7 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}()
+	g.setConnection(w.Header(), r)
 	from, ok := g.inFlight.enter(r)
 	if !ok {
 		w.Header().Set("Connection", "close")
@@ -131,40 +131,11 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	defer g.inFlight.leave(from)
 	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
 	defer body.end()
-	call := &callbackCall{ResponseWriter: w, ReadCloser: body, gateway: g, r: r}
-	defer call.release()
-	r.Body = call
-	g.relay.ServeHTTP(call, r)
+	counted := &countedBody{ReadCloser: body, memory: &g.memory}
+	defer counted.release()
+	r.Body = counted
+	g.relay.ServeHTTP(w, r)
 }
-
-// A callbackCall is the body and the answer of a callback. What the relay has read of the body counts in the budget
-// until release is called.
-type callbackCall struct {
-	http.ResponseWriter
-	io.ReadCloser
-	gateway *Gateway
-	r       *http.Request
-	taken   int64
-	read    bool // the body, to its end
-}
-
-// Read returns relay.ErrNoMemory if the budget is used up.
-func (c *callbackCall) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
-	if n > 0 && !c.gateway.memory.take(int64(n)) {
-		return 0, relay.ErrNoMemory
-	}
-	c.taken += int64(n)
-	c.read = err == io.EOF
-	return n, err
-}
-
-func (c *callbackCall) WriteHeader(status int) {
-	c.gateway.setConnection(c.Header(), c.r, c.read)
-	c.ResponseWriter.WriteHeader(status)
-}
-
-func (c *callbackCall) release() { c.gateway.memory.giveBack(c.taken) }
 
 // storeError logs an error of the store, if there is one.
 func (x *exchange) storeError(what string, err error) {

@@ -17,13 +17,12 @@ const PartialRequestTimeout = 5 * time.Second
 func (g *Gateway) DisableKeepAlives() { g.noKeepAlives.Store(true) }
 
 // setConnection says in an answer whether its connection stays open, and how long it may be idle. A client that obeys
-// does not send on a connection that is just being closed. read says that the body has been read to its end.
-func (g *Gateway) setConnection(h http.Header, r *http.Request, read bool) {
+// does not send on a connection that is just being closed. net/http may still add that the connection closes.
+func (g *Gateway) setConnection(h http.Header, r *http.Request) {
 	switch {
 	case g.noKeepAlives.Load():
 		h["Connection"] = []string{"close"}
-	case r.ProtoMajor != 1 || r.Close || h["Connection"] != nil || g.keepAlive == nil:
-	case read, r.ContentLength == 0, r.Header["Expect"] == nil && hasArrived(r): // net/http closes the others
+	case r.ProtoMajor == 1 && !r.Close && h["Connection"] == nil:
 		h["Keep-Alive"] = g.keepAlive
 	}
 }

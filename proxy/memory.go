@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 
+	"billbridge/proxy/relay"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -123,3 +125,22 @@ func (h *heldBody) release(reuse bool) {
 	h.memory.giveBack(h.taken)
 	h.taken = 0
 }
+
+// A countedBody is the body of a callback. What the relay has read of it counts in the budget until release is called.
+type countedBody struct {
+	io.ReadCloser
+	memory *memory
+	taken  int64
+}
+
+// Read returns relay.ErrNoMemory if the budget is used up.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 && !b.memory.take(int64(n)) {
+		return 0, relay.ErrNoMemory
+	}
+	b.taken += int64(n)
+	return n, err
+}
+
+func (b *countedBody) release() { b.memory.giveBack(b.taken) }

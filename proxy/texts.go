@@ -121,3 +121,9 @@ func (x *exchange) language() config.Language {
 func (x *exchange) failureBody(code string, text message) []byte {
 	return x.state.config.Table.AppendFailure(nil, x.client, code, text.in(x.language()))
 }
+
+// NeedsTLS returns the answer to a request without TLS. It is in both forms: the path of the request is not known.
+func (g *Gateway) NeedsTLS() string {
+	text := tell("https").in(g.current.Load().config.Failures.Language)
+	return fmt.Sprintf(`{"code":"ERROR","msg":%q,"message":%[1]q,"data":null}`, text)
+}

@@ -11,13 +11,9 @@
 package framing
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"time"
 )
@@ -50,10 +46,8 @@ type Options struct {
 	TLS     *tls.Config                        // nil: no TLS. NextProtos is set by Listen
 	Refused func(peer net.Addr, reason string) // is called once for a connection that is refused; nil: nothing is
 
-	// Failed is called for a TLS handshake that fails after the first byte, with the versions that the client has
-	// offered. A request without TLS gets PlainAnswer, a JSON text, with HTTP 400.
-	Failed      func(peer net.Addr, offered []uint16, err error)
-	PlainAnswer string
+	// Failed is called for a TLS handshake that fails, before the connection is closed; nil: nothing is
+	Failed func(c *tls.Conn, err error)
 
 	// IdleAfter is how long a connection waits for its next request in a goroutine of the server, before it waits in
 	// one that needs less memory (see [Idle]). 0: it always waits in the server's.
@@ -71,12 +65,6 @@ func Listen(l net.Listener, o Options) net.Listener {
 	if o.TLS != nil {
 		o.TLS = o.TLS.Clone()
 		o.TLS.NextProtos = []string{"h2", "http/1.1"}
-		o.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			if c, ok := hello.Context().Value(offeredKey{}).(*conn); ok {
-				c.offered = hello.SupportedVersions
-			}
-			return nil, nil
-		}
 	}
 	return &listener{
 		Listener: l, options: o,
@@ -155,7 +143,6 @@ type conn struct {
 
 	waiting waiting
 
-	offered []uint16 // versions of TLS, until the handshake has ended
 	begun   bool
 	http2   bool
 	scanner scanner
@@ -177,12 +164,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		return 0, io.EOF
 	}
-	if c.tls != nil && !c.begun && !c.tls.ConnectionState().HandshakeComplete {
-		if err := c.handshake(); err != nil {
-			return 0, err
-		}
-	}
 	n, err := c.read(p)
+	failed := c.listener.options.Failed
+	if err != nil && failed != nil && c.tls != nil && !c.tls.ConnectionState().HandshakeComplete {
+		c.ended = true // net/http reads again after some errors
+		failed(c.tls, err)
+		return 0, err
+	}
 	if !c.begun && n > 0 {
 		c.begun = true
 		c.http2 = c.tls != nil && c.tls.ConnectionState().NegotiatedProtocol == "h2"
@@ -206,42 +194,6 @@ func (c *conn) Read(p []byte) (int, error) {
 		return passed, nil
 	}
 	return c.Read(p)
-}
-
-// offeredKey is the key of the conn in the context of its handshake.
-type offeredKey struct{}
-
-// handshake makes the handshake of a connection with TLS.
-func (c *conn) handshake() error {
-	err := c.tls.HandshakeContext(context.WithValue(context.Background(), offeredKey{}, c))
-	offered := c.offered
-	if c.offered = nil; err == nil {
-		return nil
-	}
-	c.ended = true // net/http reads again after some errors
-	var noTLS tls.RecordHeaderError
-	if isRecord := errors.As(err, &noTLS); !isRecord && offered == nil {
-		return err // nothing has come, as from a health check, or only a part of the first message
-	}
-	plain := noTLS.Conn
-	isHTTP := plain != nil && slices.Contains([]string{"GET ", "POST", "PUT ", "HEAD", "OPTI"}, string(noTLS.RecordHeader[:4]))
-	if isHTTP {
-		err = errors.New("an HTTP request to an HTTPS port")
-	}
-	if c.listener.options.Failed != nil {
-		c.listener.options.Failed(c.RemoteAddr(), offered, err)
-	}
-	if isHTTP {
-		answer := c.listener.options.PlainAnswer
-		_, _ = fmt.Fprintf(plain, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n"+
-			"Connection: close\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
-		if half, ok := plain.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite() // closed at once, the connection would be reset, and the client would lose the answer
-			_ = plain.SetReadDeadline(time.Now().Add(time.Second))
-			_, _ = io.CopyN(io.Discard, plain, 64<<10)
-		}
-	}
-	return err
 }
 
 // scanPreface holds a connection on which HTTP/2 was agreed on to its preface: net/http would serve anything else as

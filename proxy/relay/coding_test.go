@@ -51,10 +51,7 @@ func TestCompressedAnswersAreRead(t *testing.T) {
 		"no gzip":      {"gzip", success, "documented", "answer", "HTTP 200 but the body is not valid gzip" + anyWay},
 		"no deflate":   {"deflate", success, "documented", "answer", "HTTP 200 but the body is not valid deflate" + anyWay},
 		"broken sum":   {"gzip", packed[:len(packed)-8] + "\x00\x00\x00\x00" + packed[len(packed)-4:], "documented", "answer", "HTTP 200 but the body is not valid gzip" + anyWay},
-		"cut": {
-			"gzip", packed[:len(packed)-9], "documented", "connection",
-			"HTTP 200 but the connection was closed before the end of the answer",
-		},
+		"cut":          {"gzip", packed[:len(packed)-9], "documented", "answer", "HTTP 200 but the body is not valid gzip" + anyWay},
 		"gzip bomb":    {"gzip", compressed(t, "gzip", bomb), "documented", "answer", "HTTP 200 but the body is not JSON" + anyWay},
 		"deflate bomb": {"deflate", compressed(t, "deflate", bomb), "documented", "answer", "HTTP 200 but the body is not JSON" + anyWay},
 	} {

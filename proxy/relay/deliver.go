@@ -255,9 +255,10 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	}
 	defer func() { _ = res.Body.Close() }()
 	var answer []byte
+	var undecoded string
 	// After a switch the body is the connection, and reading it does not end with ctx.
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		answer, err = readAnswer(res)
+		answer, undecoded, err = readAnswer(res)
 	}
 	form := translate.Form(c.Form)
 	e := end{
@@ -266,7 +267,6 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	}
 	code := res.StatusCode
 	inside := code >= 200 && code <= 299
-	var undecoded codingError
 	switch documented := err == nil && s.rows.Succeeded(form, code, answer); {
 	case documented, inside && s.success(c) == config.Any2xx:
 		return end{status: code, outcome: taken, code: e.code}
@@ -276,7 +276,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 		e.outcome = redirected
 	case code == http.StatusForbidden:
 		e.outcome = forbidden
-	case inside && errors.As(err, &undecoded):
+	case inside && undecoded != "":
 		e.outcome = badAnswer
 		e.reason = fmt.Sprintf("HTTP %d but %s (a success with partners.HASH.callbacks.success: any-2xx)", code, undecoded)
 	case inside && err != nil:

@@ -3,25 +3,30 @@ package server
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
 	"log"
 	"log/slog"
-	"net"
-	"net/netip"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"billbridge/proxy/accesslog"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The reasons of TLS handshakes that failed.
-const (
-	plainHTTP   = "plain_http"  // a request without TLS
-	version     = "version"     // only versions before TLS 1.2
-	cipher      = "cipher"      // no cipher suite in common, for example only RSA key exchange
-	certificate = "certificate" // the client does not accept the certificate
-	other       = "other"       // among others, the client has closed the connection
-)
+// handshakeReasons are texts in the errors of crypto/tls, and the reasons that they stand for.
+var handshakeReasons = map[string]string{
+	"does not look like a TLS": "not_tls",     // for example a request over http
+	"unsupported versions":     "version",     // only versions before TLS 1.2
+	"no cipher suite":          "cipher",      // none in common, for example only RSA key exchange
+	"certificate":              "certificate", // the client does not accept the certificate
+	"":                         "other",       // for example the client has closed the connection
+}
 
 // serverErrors counts and logs the TLS handshakes that failed, and what net/http tells only its ErrorLog. Safe for
 // concurrent use.
@@ -30,75 +35,55 @@ type serverErrors struct {
 	handshakes *prometheus.CounterVec
 	rest       prometheus.Counter
 
-	mu   sync.Mutex
-	from map[netip.Prefix]*failedHandshakes // at most maxAddresses, and the zero Prefix for the others
-}
-
-// failedHandshakes are those of one source address.
-type failedHandshakes struct {
-	logged   time.Time
-	unlogged int
+	// perSource are loggers that write one line a minute. A source address always has the same one.
+	perSource [maxAddresses]*slog.Logger
+	seed      maphash.Seed
 }
 
 // newServerErrors registers the metrics.
 func newServerErrors(log *slog.Logger, registry prometheus.Registerer) (*serverErrors, error) {
-	e := &serverErrors{log: log, from: map[netip.Prefix]*failedHandshakes{}}
+	e := &serverErrors{log: log, seed: maphash.MakeSeed()}
+	for i := range e.perSource {
+		e.perSource[i] = accesslog.Limited(log, time.Minute)
+	}
 	e.handshakes = counters("billbridge_tls_handshake_failures_total",
-		"TLS handshakes that failed. A connection that is closed before the first byte does not count.",
-		"reason", plainHTTP, version, cipher, certificate, other)
+		"TLS handshakes that failed. A connection that is closed before the first message does not count.",
+		"reason", slices.Collect(maps.Values(handshakeReasons))...)
 	e.rest = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "billbridge_server_errors_total", Help: "Errors of the HTTP servers that no other metric counts.",
 	})
 	return e, register(registry, e.handshakes, e.rest)
 }
 
-// handshake counts a handshake that failed. An address has one line a minute. offered are the versions of the client.
-func (e *serverErrors) handshake(peer string, offered []uint16, err string) {
-	reason := other
-	for text, is := range map[string]string{
-		"HTTP request to an HTTPS": plainHTTP, "unsupported versions": version,
-		"no cipher suite": cipher, "remote error: ": certificate,
-	} {
-		if strings.Contains(err, text) {
+// failedHandshake is the function of [framing.Options]. What is not TLS gets an answer in HTTP.
+func (s *Server) failedHandshake(c *tls.Conn, err error) {
+	text := err.Error()
+	if c.ConnectionState().Version == 0 && !strings.HasPrefix(text, "tls: ") {
+		return // nothing has come, as from a health check, or only a part of the first message
+	}
+	s.errors.handshake(c.RemoteAddr().String(), text)
+	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && plain.Conn != nil {
+		answer := s.gateway.NeedsTLS()
+		_, _ = fmt.Fprintf(plain.Conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n"+
+			"Connection: close\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
+		// If it were closed with unread bytes, the client would get a reset in place of the answer.
+		_ = plain.Conn.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = io.CopyN(io.Discard, plain.Conn, 64<<10)
+	}
+}
+
+// handshake counts and logs a handshake that failed. The errors of crypto/tls say what the client has offered.
+func (e *serverErrors) handshake(peer, err string) {
+	reason := handshakeReasons[""]
+	for text, is := range handshakeReasons {
+		if text != "" && strings.Contains(err, text) {
 			reason = is
 		}
 	}
 	e.handshakes.WithLabelValues(reason).Inc()
-	from, now := sourceOf(peer), time.Now()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.from[from] == nil && len(e.from) >= maxAddresses {
-		for old, f := range e.from {
-			if now.Sub(f.logged) >= tokenLogInterval {
-				delete(e.from, old)
-			}
-		}
-		if len(e.from) >= maxAddresses {
-			from = netip.Prefix{}
-		}
-	}
-	f := e.from[from]
-	if f == nil {
-		f = &failedHandshakes{}
-		e.from[from] = f
-	}
-	if f.unlogged++; now.Sub(f.logged) < tokenLogInterval {
-		return
-	}
-	var versions []string
-	for _, v := range offered {
-		if name := tls.VersionName(v); strings.HasPrefix(name, "TLS") || strings.HasPrefix(name, "SSL") {
-			versions = append(versions, name)
-		}
-	}
-	e.log.Warn("a TLS handshake failed", "address", shownSource(from), "reason", reason, "error", err[:min(len(err), 200)],
-		"offered", strings.Join(versions, ", "), "count", f.unlogged)
-	f.logged, f.unlogged = now, 0
-}
-
-// failedHandshake is the function of [framing.Options].
-func (e *serverErrors) failedHandshake(peer net.Addr, offered []uint16, err error) {
-	e.handshake(peer.String(), offered, err.Error())
+	from := sourceOf(peer)
+	e.perSource[maphash.Comparable(e.seed, from)%maxAddresses].Warn("a TLS handshake failed",
+		"address", shownSource(from), "reason", reason, "error", err[:min(len(err), 200)])
 }
 
 // logger returns an ErrorLog for a server.
@@ -106,23 +91,15 @@ func (e *serverErrors) logger() *log.Logger { return log.New(e, "", 0) }
 
 // Write takes one message of net/http. The value of a panic may contain a part of a body: it is not logged.
 func (e *serverErrors) Write(message []byte) (int, error) {
-	text := string(bytes.TrimSpace(message))
-	peer, isHandshake := strings.CutPrefix(text, "http: TLS handshake error from ")
-	switch peer, err, _ := strings.Cut(peer, ": "); {
-	case isHandshake && strings.HasSuffix(err, "EOF"): // a health check of a load balancer
-	case isHandshake:
-		e.handshake(peer, nil, err)
+	switch text := string(bytes.TrimSpace(message)); {
 	case strings.Contains(text, ": panic serving "):
-		_, stack, _ := strings.Cut(text, "\ngoroutine ")
-		e.log.Error("panic", "stack", "goroutine "+stack)
+		_, stack, _ := strings.Cut(text, "\n")
+		e.log.Error("panic", "stack", stack)
 	case strings.HasPrefix(text, "http: Accept error: "): // at most twice a second at first, later once
-		e.log.Error("no connection can be accepted", "error", strings.TrimPrefix(text, "http: Accept error: "))
+		e.log.Error("no connection can be accepted", "error", text)
 	default:
 		e.rest.Inc()
 		e.log.Debug(text)
 	}
 	return len(message), nil
 }
-
-// plainAnswer answers a request without TLS, in both forms: its path is not known.
-const plainAnswer = `{"code":"ERROR","msg":"this port needs https","message":"this port needs https","data":null}`

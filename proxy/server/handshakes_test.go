@@ -22,25 +22,23 @@ func newTestErrors(t *testing.T) (*serverErrors, *proxytest.Log) {
 	return e, logs
 }
 
-// Many addresses take no more memory than maxAddresses, and each failure is counted.
+// Many addresses take no more memory or lines than maxAddresses, and each failure is counted.
 func TestFailedHandshakesOfManyAddressesAreBounded(t *testing.T) {
 	t.Parallel()
 	e, logs := newTestErrors(t)
 	const n = 3 * maxAddresses
 	for i := range n {
-		e.handshake(fmt.Sprintf("[2001:db8:%x::1]:5", i), []uint16{0x0301, 0x0a0a}, "tls: client offered only unsupported versions: [301]")
-		e.handshake(fmt.Sprintf("[2001:db8:%x::2]:6", i), nil, "tls: x")
+		e.handshake(fmt.Sprintf("[2001:db8:%x::1]:5", i), "tls: client offered only unsupported versions: [301]")
+		e.handshake(fmt.Sprintf("[2001:db8:%x::2]:6", i), "tls: x")
 	}
-	if len(e.from) != maxAddresses+1 || strings.Count(logs.String(), "\n") != maxAddresses+1 {
-		t.Errorf("%d addresses, %d lines", len(e.from), strings.Count(logs.String(), "\n"))
+	if lines := strings.Count(logs.String(), "\n"); lines < maxAddresses/2 || lines > maxAddresses {
+		t.Errorf("%d lines", lines)
 	}
-	if got := testutil.ToFloat64(e.handshakes.WithLabelValues(version)); got != n {
+	if got := testutil.ToFloat64(e.handshakes.WithLabelValues("version")); got != n {
 		t.Errorf("%v are counted", got)
 	}
-	for _, want := range []string{`"address":"2001:db8:7::/64","reason":"version"`, `"offered":"TLS 1.0"`, `"address":"others"`} {
-		if !strings.Contains(logs.String(), want) {
-			t.Errorf("no %s", want)
-		}
+	if want := `"address":"2001:db8::/64","reason":"version","error":"tls: client offered only unsupported versions: [301]","count":1}`; !strings.Contains(logs.String(), want) {
+		t.Errorf("no %s", want)
 	}
 }
 
@@ -52,15 +50,13 @@ func TestErrorsOfTheServerAreLoggedOrCounted(t *testing.T) {
 	l.Printf("http: panic serving 192.0.2.1:5: canary\ngoroutine 1 [running]:\nmain.f()")
 	l.Print("http: Accept error: accept tcp: too many open files; retrying in 5ms")
 	l.Print("http: superfluous response.WriteHeader call")
-	l.Print("http: TLS handshake error from 192.0.2.1:5: EOF")
-	l.Print("http: TLS handshake error from 192.0.2.1:5: remote error: tls: unknown certificate authority")
 	got := logs.String()
-	for _, want := range []string{`"level":"ERROR","msg":"panic","stack":"goroutine 1`, `"level":"ERROR","msg":"no connection can be accepted"`, `"reason":"certificate"`} {
+	for _, want := range []string{`"level":"ERROR","msg":"panic","stack":"goroutine 1`, `"level":"ERROR","msg":"no connection can be accepted"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
 		}
 	}
-	if strings.Contains(got, "canary") || strings.Count(got, "\n") != 3 || testutil.ToFloat64(e.rest) != 1 {
+	if strings.Contains(got, "canary") || strings.Count(got, "\n") != 2 || testutil.ToFloat64(e.rest) != 1 {
 		t.Errorf("%v, %s", testutil.ToFloat64(e.rest), got)
 	}
 }

@@ -215,7 +215,7 @@ func (s *Server) framed(l net.Listener) net.Listener {
 		o.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return s.tls.Load().Certificate()
 		}}
-		o.Failed, o.PlainAnswer = s.errors.failedHandshake, plainAnswer
+		o.Failed = s.failedHandshake
 	}
 	return framing.Listen(l, o)
 }
