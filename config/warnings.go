@@ -131,7 +131,8 @@ func (c *Config) warnAboutCodes() {
 		warn := func(text string) { c.addWarning(text, "upstreams", u.Name) }
 		if words := c.Table.WordsWithoutPairs(u.Form); len(words) > 0 {
 			warn(fmt.Sprintf("words in %s have no pairs: partners in the other form get text where they expect "+
-				"a number. Ask for the numbers, and add values to the row",
+				"a number, and typed programs then fail. Ask for the numbers, and add values to the row; "+
+				"or add otherwise: null (no value) or otherwise: pass (the word)",
 				strings.Join(words, ", ")))
 		}
 		if create := billing.CreateOperation(c.Table); create != nil && create.MayLack(billing.Link) &&

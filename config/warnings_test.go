@@ -26,6 +26,15 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 	if got := load(); strings.Contains(got, "9980") || !strings.Contains(got, "words in appr_pay_type have no pairs") || !strings.Contains(got, "may have no link") {
 		t.Errorf("with a pair of codes: %s", got)
 	}
+	for _, choice := range []string{"null", "pass"} {
+		dir := folder(t, map[string]string{
+			"billbridge.yaml": "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\ntable: {overlay: mine.yaml}\n",
+			"mine.yaml":       "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: " + choice + "}]}}\n",
+		})
+		if c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false }); err != nil || strings.Contains(c.Warnings().Error(), "words in") {
+			t.Errorf("with otherwise: %s: %v", choice, err)
+		}
+	}
 	if got := parse(t, "upstreams: {old: {form: legacy, url: \"http://127.0.0.1:1\"}}\n").Warnings().Error(); !strings.Contains(got, "the code 9980 of legacy has no pair") {
 		t.Errorf("without an overlay: %s", got)
 	}

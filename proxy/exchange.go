@@ -300,6 +300,9 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 		says = max(says, billing.Nothing) // there is a reply, though it may have no code
 	}
 	target.metrics.report("reply", &x.call.Report)
+	if words := x.call.Report.Words; words != nil {
+		x.gateway.log.Debug("words without a number became null", "id", x.id, "words", words)
+	}
 	if x.route.targets != nil {
 		x.sent.shown = x.shownBy(says) // also by a reply that is not passed on
 		if err := x.withhold(says); err != nil {

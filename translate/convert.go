@@ -2,6 +2,8 @@ package translate
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -40,6 +42,12 @@ func (v value) text() string {
 // countsAsAbsent reports whether loss, default and bounds treat the value as absent, as they do null and "".
 func (v value) countsAsAbsent() bool {
 	return v.kind == absent || v.kind == null || v.raw == `""`
+}
+
+// isWord reports whether the value is text that begins with a letter, or "". Digits are never a word.
+func (v value) isWord() bool {
+	first, _ := utf8.DecodeRuneInString(v.text())
+	return v.kind == text && (v.raw == `""` || unicode.IsLetter(first))
 }
 
 // appendValue appends a value, converted from form from to the form that writes digits as the given kind. It takes

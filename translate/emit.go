@@ -1,5 +1,7 @@
 package translate
 
+import "fmt"
+
 // emit appends the members of an object of the output. If a value of a request does not fit, emit stops and refused
 // is its field.
 func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *entry) {
@@ -30,11 +32,17 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 			continue
 		}
 		var fits bool
-		if dst, fits = f.appendValue(append(comma(dst), e.key...), v, p.from, digits, lenient); fits {
+		dst = append(comma(dst), e.key...)
+		begin := len(dst)
+		if dst, fits = f.appendValue(dst, v, p.from, digits, lenient); fits {
 			continue
 		}
 		if !lenient {
 			return dst, e
+		}
+		if f.Otherwise == "null" && digits == number && v.isWord() {
+			dst = append(dst[:begin], "null"...)
+			c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", f.report, v.text()))
 		}
 		c.Report.mismatch(f.report, f.mismatchOf(v))
 	}

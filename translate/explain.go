@@ -203,7 +203,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 	f.Target, f.After = out.path, out.raw
 	mismatch, fits := x.fits(l)
 	switch {
-	case !fits:
+	case !fits && f.After != "null": // null is that of `otherwise`
 		f.Outcome, f.Reason = OutcomePassed, mismatch.String()
 	case f.Before != f.After:
 		f.Outcome = OutcomeConverted

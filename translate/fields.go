@@ -34,6 +34,8 @@ type Field struct {
 	// such rule
 	NoValue string
 
+	Otherwise string // "null" or "pass": what becomes of a word without a pair; "" if the row does not say
+
 	Pairs [][2]string // values that differ, as JSON: that of From, and that of To
 }
 
@@ -91,6 +93,10 @@ func (o *Operation) Fields() (fields []Field) {
 				f := Field{
 					Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
 					Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
+					Otherwise: r.Otherwise,
+				}
+				if f.Otherwise == "null" && forms[to].digits == text {
+					f.Otherwise = "pass"
 				}
 				if r.state >= 0 {
 					f.NoValue = noValueOf(forms[to].digits)
@@ -149,6 +155,9 @@ func (r *mapping) detail(digits kind) Details {
 	}
 	if len(r.Values.list) > 0 {
 		detail = append(detail, say("by value pairs")...)
+	}
+	if r.Otherwise == "null" && digits == number {
+		detail = append(detail, say("another word as null")...)
 	}
 	return detail
 }

@@ -45,12 +45,13 @@ func (t *Table) Unpaired(f Form, code string) bool {
 }
 
 // WordsWithoutPairs returns the paths, in a form, of reply fields with role: code that this form may write as words,
-// that the other form has as whole numbers, and that have no pairs: a word passes unchanged.
+// that the other form has as whole numbers, and that have neither pairs
+// nor otherwise: a word passes unchanged.
 func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	form := t.formIndex(f)
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
-			words := r.digits && r.Role.Many && len(r.Values.list) == 0
+			words := r.digits && r.Role.Many && len(r.Values.list) == 0 && r.Otherwise == ""
 			if words && r.onlyForm() < 0 && t.forms[form].digits == text && !slices.Contains(paths, r.Path[form]) {
 				paths = append(paths, r.Path[form])
 			}

@@ -173,7 +173,7 @@ var boundKeys = []string{"required", "min", "max", "exact_digits", "one_of"}
 
 // misplacedKeys are the keys that have no effect in the rows of a message.
 var misplacedKeys = map[Message][]string{
-	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "empty", "no_value_while"},
+	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "empty", "no_value_while", "otherwise"},
 	Reply:   append([]string{"default"}, boundKeys...),
 	callbackMessage: append(
 		[]string{"default", "echo", "must_equal_request", "repeats_request", "exact", "no_value_while"}, boundKeys...),
@@ -209,6 +209,9 @@ func (s *source) checkKeys(m Message, r *row) {
 		if !s.convertsDigits(r) || empty != nil {
 			s.errorf(n, "no_value_while %s, and no empty", needsDigits)
 		}
+	}
+	if n := child(r.node, "otherwise"); n != nil && !s.convertsDigits(r) {
+		s.errorf(n, "otherwise %s", needsDigits)
 	}
 	switch {
 	case empty == nil:

@@ -16,6 +16,7 @@ type row struct {
 	Empty  constant  // the number that the form with text writes as ""
 	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
 	NoValueWhile []string
+	Otherwise    string `is:"null|pass"` // a word without a pair, for the form with numbers; "" is pass
 	Values       pairs
 	Role         *role             // noRole for none
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none

@@ -100,7 +100,10 @@ func (s *source) inspect(n *yaml.Node) {
 		return
 	}
 	seen := map[string]int{}
-	for key := range members(n) {
+	for key, value := range members(n) {
+		if key.Value == "otherwise" && value.Value == "null" {
+			value.Tag = "!!str" // a choice: it removes no key
+		}
 		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
 			s.errorf(key, "a key must be plain text")
 			continue

@@ -49,7 +49,7 @@ type guideField struct {
 	Path   string
 	Code   string // of the refusal
 	Status int
-	Value  string // the only one that is carried, that is added, or that means that nothing was paid
+	Value  string // the only one that is carried, that is added, that means that nothing was paid, or of other words
 	Pairs  [][2]string
 }
 
@@ -134,9 +134,9 @@ func (g *guide) addFields(s *guideSystem, o *translate.Operation) {
 				add(guideField{What: "no value", Path: f.Target, Value: f.NoValue})
 			}
 			if len(f.Pairs) > 0 {
-				add(guideField{What: "paired", Path: f.Target, Pairs: f.Pairs})
-			} else if slices.Contains(words, f.Source) || slices.Contains(words, f.Target) {
-				add(guideField{What: "unpaired", Path: f.Target})
+				add(guideField{What: "paired", Path: f.Target, Pairs: f.Pairs, Value: f.Otherwise})
+			} else if f.Otherwise != "" || slices.Contains(words, f.Source) || slices.Contains(words, f.Target) {
+				add(guideField{What: "unpaired", Path: f.Target, Value: f.Otherwise})
 			}
 		}
 	}

@@ -167,10 +167,13 @@ func (g *guided) result(answer string) gjson.Result {
 	return gjson.Parse(answer)
 }
 
-// guideOverlays returns tables without and with pairs.
+// guideOverlays returns tables without and with pairs, and where other words are null.
 func guideOverlays(t *testing.T) map[string]string {
+	pairs := string(proxytest.ReadFile(t, "testdata/guide/overlay.yaml"))
 	return map[string]string{
-		"no pairs": "{}\n", "pairs": string(proxytest.ReadFile(t, "testdata/guide/overlay.yaml")),
+		"no pairs": "{}\n", "pairs": pairs,
+		"pairs, else null":    pairs + "        otherwise: null\n",
+		"no pairs, else null": "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n",
 	}
 }
 
@@ -181,7 +184,7 @@ func TestGuideSaysWhatBecomesOfFields(t *testing.T) {
 		for name, overlay := range guideOverlays(t) {
 			t.Run(forms[0]+" to "+forms[1]+" "+name, func(t *testing.T) {
 				t.Parallel()
-				carry := map[string]string{"pairs": "not_found", "no pairs": "refuse"}[name]
+				carry := map[bool]string{true: "not_found", false: "refuse"}[name == "pairs"]
 				g := newGuided(t, forms[0], forms[1], overlay, fmt.Sprintf(noExplain, carry))
 				for _, o := range g.Table.Operations() {
 					if o.Path("legacy") != "" {
@@ -308,6 +311,12 @@ func (g *guided) checkValues() {
 		g.reply(g.success(o, reply))
 		return g.result(g.expect("a read", o.Path(g.Form), request, http.StatusOK, g.Table.SuccessCode(g.Form))).Get(path).Raw
 	}
+	other := func(f guideField) string { // a word without a pair, as the guide says
+		if f.Value == "null" {
+			return "null"
+		}
+		return `"A_WORD"`
+	}
 	said := map[string]bool{}
 	for _, f := range s.Fields {
 		said[f.What] = true
@@ -319,14 +328,14 @@ func (g *guided) checkValues() {
 				}
 			}
 		case "paired":
-			for _, pair := range append(f.Pairs, [2]string{`"A_WORD"`, `"A_WORD"`}) {
+			for _, pair := range append(f.Pairs, [2]string{`"A_WORD"`, other(f)}) {
 				if got := read(f.Path, pair[0], "F"); got != pair[1] {
 					g.t.Errorf("%s is %s for %s, but the guide says %s", f.Path, got, pair[0], pair[1])
 				}
 			}
 		case "unpaired":
-			if got := read(f.Path, `"CARD_VAN"`, "F"); got != `"CARD_VAN"` {
-				g.t.Errorf("%s is %s for a word, but the guide says that it arrives as it is", f.Path, got)
+			if got := read(f.Path, `"CARD_VAN"`, "F"); got != strings.Replace(other(f), "A_WORD", "CARD_VAN", 1) {
+				g.t.Errorf("%s is %s for a word, but the guide says %s", f.Path, got, other(f))
 			}
 		}
 	}

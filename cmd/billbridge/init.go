@@ -30,6 +30,7 @@ type initCommand struct {
 	UsedCode  string `name:"used-code" placeholder:"CODE" help:"With migration: the code with which the old backend says that a bill id is used, such as 9800 (BILL_001)."`
 	NoBill    string `name:"no-bill-code" placeholder:"CODE" help:"With migration: the code with which the old backend says that there is no such bill, such as 9980 (BILL_003)."`
 	PayTypes  string `name:"pay-types" placeholder:"WORD=N,…" help:"With migration: the words of the old backend in appr_pay_type, with the numbers of the new one in apprPayType, such as SIMPLE_PAY=0,CARD_VAN=1 (none)."`
+	OtherPay  string `name:"other-pay-types" enum:",null,pass,none" default:"" placeholder:"null|pass" help:"With migration: what partners in v2 get in apprPayType for a word without a number: null, which typed programs can read, or pass for the word (none: billbridge check reminds of the choice)."`
 	Listen    string `placeholder:"ADDR" help:"The address for partners (127.0.0.1:8080)."`
 	Output    string `default:"billbridge.yaml" placeholder:"FILE" help:"The file to create (${default}); - is stdout. It must not exist."`
 }
@@ -78,6 +79,12 @@ func (c *initCommand) questions() (asked []question, unused []question) {
 			"Words in appr_pay_type of the old backend, with the numbers of the new one",
 			"SIMPLE_PAY=0,CARD_VAN=1", "none", nil,
 		}, migration},
+		{question{
+			"--other-pay-types", &c.OtherPay,
+			"What partners in v2 get for another word: null, which typed programs can read, or pass for the word",
+			"null", "none",
+			[]string{"null", "pass", "none"},
+		}, migration},
 		{question{"--listen", &c.Listen, "Address and port for partners", "0.0.0.0:8080", "127.0.0.1:8080", nil}, nil},
 	} {
 		if q.flag == "--new" && c.Case == "migration" {
@@ -116,16 +123,23 @@ func (c *initCommand) overlay() ([]byte, error) {
 			values = append(values, fmt.Sprintf("{v2: %s, legacy: %q}", n, word))
 		}
 	}
-	if len(pairs)+len(values) == 0 {
+	row := ""
+	if len(values) > 0 {
+		row = ", values: [" + strings.Join(values, ", ") + "]"
+	}
+	if c.OtherPay == "null" || c.OtherPay == "pass" {
+		row += ", otherwise: " + c.OtherPay
+	}
+	if len(pairs) == 0 && row == "" {
 		return nil, nil
 	}
 	text := "# What the old backend answers: an overlay of the billing table. billbridge check shows what it changes.\n"
 	if len(pairs) > 0 {
 		text += "codes:\n" + strings.Join(pairs, "")
 	}
-	if len(values) > 0 {
+	if row != "" {
 		text += "operations:\n  bill.read:\n    reply:\n" +
-			"      - {v2: apprPayType, legacy: appr_pay_type, values: [" + strings.Join(values, ", ") + "]}\n"
+			"      - {v2: apprPayType, legacy: appr_pay_type" + row + "}\n"
 	}
 	_, err := translate.Compile(32, billing.Table(), translate.File{Name: c.overlayFile(), Data: []byte(text)})
 	return []byte(text), err

@@ -57,7 +57,7 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "b.yaml")
 	code, out, errs := answering(t, "everything\nmigration\n\nlegacy.example.com\nhttps://legacy.example.com\nhttps://u:pass-word@v2.example.com\nhttps://v2.example.com\n"+
-		"https://bridge.example.com\npostgres://u:pass-word@db/x\nsqlite:\n\n0000\n\n9980\nCARD\nnone\n8080\n[::]:8080\n", "--output", file)
+		"https://bridge.example.com\npostgres://u:pass-word@db/x\nsqlite:\n\n0000\n\n9980\nCARD\nnone\ndrop\npass\n8080\n[::]:8080\n", "--output", file)
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
@@ -72,7 +72,7 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 		"a PostgreSQL URL has a password, which must not be in the config",
 		"Store for callbacks", "must be sqlite:PATH", "Store for callbacks",
 		"if a bill id is used", "[BILL_001]: ", "cannot have a pair", "if a bill id is used", "if there is no such bill", "Words in appr_pay_type", "the pay types must be WORD=N",
-		"Words in appr_pay_type",
+		"Words in appr_pay_type", "What partners in v2 get", `must be one of null, pass, none, but is "drop"`, "What partners in v2 get",
 		"Address and port for partners", "must be HOST:PORT", "Address and port for partners",
 	} {
 		_, after, found := strings.Cut(rest, want)
@@ -198,7 +198,7 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	migration := []string{"init", "--case", "migration", "--old", "https://legacy.example.com", "--new", "https://v2.example.com", "--public-url", "https://bridge.example.com"}
-	said := runIn(t, dir, append(slices.Clone(migration), "--used-code", "9800", "--no-bill-code", "9980", "--pay-types", "SIMPLE_PAY=0,CARD_VAN=1")...)
+	said := runIn(t, dir, append(slices.Clone(migration), "--used-code", "9800", "--no-bill-code", "9980", "--pay-types", "SIMPLE_PAY=0,CARD_VAN=1", "--other-pay-types", "null")...)
 	if !strings.Contains(said, "billbridge-table.yaml was written") {
 		t.Errorf("init says %s", said)
 	}
@@ -220,6 +220,9 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 	}
 	if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_pay_type":"SIMPLE_PAY","appr_state":"F"}`)); err != nil || !strings.Contains(string(out), `"apprPayType":0`) {
 		t.Errorf("the pay type becomes %s, %v", out, err)
+	}
+	if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_pay_type":"KEYIN","appr_state":"F"}`)); err != nil || !strings.Contains(string(out), `"apprPayType":null`) {
+		t.Errorf("another pay type becomes %s, %v", out, err)
 	}
 	for _, bad := range [][]string{{"--used-code", "0000"}, {"--pay-types", "CARD_VAN"}, {"--pay-types", "CARD_VAN=-1"}, {"--no-bill-code", "9980", "--output", "-"}} {
 		if code, _, errs := runCommand(t, false, append(append(slices.Clone(migration), "--output", filepath.Join(dir, "x.yaml")), bad...)...); code == exitOK || !strings.Contains(errs, bad[0]) {

@@ -87,7 +87,7 @@ func newStation(t testing.TB, s setup) *station {
 func onStore(t testing.TB, s setup, opened *store.Store) *station {
 	t.Helper()
 	st := &station{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &proxytest.Log{}}
-	c, logger := s.config(t), slog.New(slog.NewJSONHandler(st.logs, nil))
+	c, logger := s.config(t), slog.New(slog.NewJSONHandler(st.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st.Relay = relay.New(c, relay.Options{
 		Store: opened, Registerer: st.registry, Logger: logger, UserAgent: "billbridge/test", Now: s.now,
 	})

@@ -197,6 +197,9 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r.superseded(ended)
 	r.metrics.accepted.WithLabelValues(a.Upstream).Inc()
 	r.metrics.passage(a.Upstream, notice)
+	if words := notice.Report.Words; words != nil {
+		r.log.Debug("words without a number became null", "id", c.ID, "words", words)
+	}
 	if len(keys) == 0 {
 		r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
 	}

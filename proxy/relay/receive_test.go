@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,6 +23,26 @@ const (
 	inLegacy = `{"apikey":"demo-key","bill_id":"A1B2C3D4E5F6G7H8I9J0","appr_cat_id":"T1","appr_pay_type":"0","appr_card_type":"1","appr_dt":"20261121123456",` +
 		`"appr_price":"1004","appr_issuer":"신한","appr_num":"30001234","appr_monthly":"00","appr_state":"F"}`
 )
+
+// A word for which null was written stays in the log.
+func TestWordsOfCallbacksAreLogged(t *testing.T) {
+	t.Parallel()
+	overlay := filepath.Join(t.TempDir(), "o.yaml")
+	if err := os.WriteFile(overlay, []byte("operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStation(t, setup{form: "legacy", top: "table: {overlay: " + overlay + "}"})
+	s.post(s.bind(asked("v2", "https://partner.example.com/paid")), strings.Replace(inLegacy, `"appr_pay_type":"0"`, `"appr_pay_type":"KEYIN"`, 1))
+	if c := s.only(); !strings.Contains(string(c.Body), `"apprPayType":null`) {
+		t.Errorf("%s", c.Body)
+	}
+	if log := s.logs.String(); !strings.Contains(log, `"level":"DEBUG"`) || !strings.Contains(log, `"words":["appr_pay_type: KEYIN"]`) {
+		t.Error(log)
+	}
+	if got := s.scrape("billbridge_callbacks_fields_total"); !strings.Contains(got, `{field="appr_pay_type",upstream="up",what="mismatched"} 1`) {
+		t.Error(got)
+	}
+}
 
 // The bodies of a payment's callback in the form of each backend, the stored body, and the answer to the upstream.
 func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
