@@ -45,8 +45,7 @@ func (t *Table) Unpaired(f Form, code string) bool {
 }
 
 // WordsWithoutPairs returns the paths, in a form, of reply fields with role: code that this form may write as words,
-// that the other form has as whole numbers, and that have neither pairs
-// nor otherwise: a word passes unchanged.
+// that the other form has as whole numbers, and that have neither pairs nor `otherwise`: a word passes unchanged.
 func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	form := t.formIndex(f)
 	for _, o := range t.operations {
