@@ -1,0 +1,12 @@
+<?php
+// Reads lines "URL BODY", posts each with curl, and prints "STATUS REPLY", or "error" and its text.
+$curl = curl_init();
+curl_setopt_array($curl, [CURLOPT_POST => true, CURLOPT_RETURNTRANSFER => true, CURLOPT_HTTPHEADER => ['Content-Type: application/json']]);
+while (($line = fgets(STDIN)) !== false) {
+    [$url, $body] = explode(' ', rtrim($line, "\n"), 2);
+    curl_setopt($curl, CURLOPT_URL, $url);
+    curl_setopt($curl, CURLOPT_POSTFIELDS, $body);
+    $reply = curl_exec($curl);
+    $said = $reply === false ? 'error ' . curl_error($curl) : curl_getinfo($curl, CURLINFO_RESPONSE_CODE) . ' ' . $reply;
+    echo str_replace("\n", ' ', $said), "\n";
+}
