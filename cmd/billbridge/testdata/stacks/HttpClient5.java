@@ -14,8 +14,8 @@ class HttpClient5 {
             var post = new HttpPost(call[0]);
             post.setEntity(new StringEntity(call[1], ContentType.APPLICATION_JSON));
             try {
-                System.out.println(client.execute(post, reply ->
-                    reply.getCode() + " " + EntityUtils.toString(reply.getEntity()).replace('\n', ' ')));
+                String said = client.execute(post, reply -> reply.getCode() + " " + EntityUtils.toString(reply.getEntity()));
+                System.out.println(said.replace('\n', ' '));
             } catch (Exception e) {
                 System.out.println("error " + e.toString().replace('\n', ' '));
             }

@@ -8,7 +8,7 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        print(body.decode().replace("\n", " "), flush=True)
+        print(body.decode().replace("\n", " ") + "\n", end="", flush=True)  # at once: other threads print, too
         answer = b'{"code":"0000"}'
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
