@@ -13,6 +13,8 @@ import (
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
+
+	"github.com/tidwall/gjson"
 )
 
 // newStackLink returns an address whose connections lead to another one, and arrive there as over a network: everything,
@@ -69,6 +71,13 @@ type countingBackend struct {
 	waiting atomic.Int64
 }
 
+// How the backend answers creates, by merchant: at once, after a time, or at the second attempt.
+const (
+	merchantSlow = "slow"
+	merchantBusy = "busy"
+	slowReply    = 11 * time.Second // longer than the default time-outs of stacks that have one
+)
+
 func newCountingBackend(t *testing.T) *countingBackend {
 	t.Helper()
 	b := &countingBackend{Service: sandbox.New(sandbox.Options{}), creates: map[string][]string{}, gate: make(chan struct{})}
@@ -89,8 +98,17 @@ func (b *countingBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		bill := billRefOf(body).bill
 		b.mu.Lock()
 		b.creates[bill] = append(b.creates[bill], r.Header.Get("X-Request-Id"))
-		gate := b.gate
+		first, gate := len(b.creates[bill]) == 1, b.gate
 		b.mu.Unlock()
+		switch merchant := gjson.GetBytes(body, "merchant").String(); {
+		case merchant == merchantSlow:
+			<-time.After(slowReply)
+		case merchant == merchantBusy && first:
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"code":"MAINTAINED_METHOD","message":"busy","data":null}`)
+			return
+		}
 		b.waiting.Add(1)
 		<-gate
 		b.waiting.Add(-1)

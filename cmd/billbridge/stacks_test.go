@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -44,18 +45,23 @@ func httpStacks(t *testing.T, trust, modules string) []httpStack {
 		return httpStack{name, []string{
 			"java", "-Djavax.net.ssl.trustStore=" + trust + "/ca.p12", "-Djavax.net.ssl.trustStorePassword=changeit",
 			"-cp", strings.Join(append(jars, "."), ":"), folder + "/" + class + ".java",
-		}, jars}
+		}, append(jars, "/usr/bin/javac")}
 	}
 	python := func(name string) httpStack { // Debian's, which has Debian's modules
 		return httpStack{name, []string{"/usr/bin/python3", folder + "/with_" + name + ".py"}, []string{"/usr/lib/python3/dist-packages/" + name}}
 	}
+	url, ok := java("HttpURLConnection", "UrlConnection"), java("OkHttp", "OkHttp", "okhttp", "okio")
+	php := httpStack{"PHP curl", []string{"php", "-d", "curl.cainfo=" + trust + "/ca.pem", folder + "/curl.php"}, nil}
+	set := func(s httpStack, name string, at int, argument string) httpStack { // as the guide for partners says
+		return httpStack{s.name + ", " + name, slices.Insert(slices.Clone(s.command), at, argument), s.needs}
+	}
 	return []httpStack{
-		java("HttpURLConnection", "UrlConnection"),
+		url, set(url, "retryPost=false", 1, "-Dsun.net.http.retryPost=false"),
 		java("java.net.http", "JavaNetHttp"),
 		java("HttpClient 4", "HttpClient4", "httpclient", "httpcore", "commons-logging", "commons-codec"),
 		java("HttpClient 5", "HttpClient5", "httpclient5", "httpcore5", "httpcore5-h2", "slf4j-api", "slf4j-nop"),
-		java("OkHttp", "OkHttp", "okhttp", "okio"),
-		{"PHP curl", []string{"php", "-d", "curl.cainfo=" + trust + "/ca.pem", folder + "/curl.php"}, nil},
+		ok, set(ok, "no retry", len(ok.command), "no retry"),
+		php, set(php, "fresh connections", len(php.command), "fresh"),
 		{"Node fetch", []string{"node", folder + "/fetch.js"}, nil},
 		{"axios", []string{"node", folder + "/axios.js"}, []string{modules + "/axios"}},
 		python("requests"),

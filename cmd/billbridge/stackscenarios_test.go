@@ -41,7 +41,7 @@ func TestHTTPStacks(t *testing.T) {
 		t.Logf("\n%s", stackTable(s.rows))
 	}()
 	for _, scenario := range []func(*testing.T){
-		s.twentyCalls, s.idleMoment, s.restarts, s.restartsBehindHAProxy, s.kills, s.overTLS, s.callbacks,
+		s.twentyCalls, s.slowReply, s.busy, s.idleMoment, s.restarts, s.restartsBehindHAProxy, s.kills, s.overTLS, s.callbacks,
 	} {
 		scenario(t)
 	}
@@ -87,9 +87,9 @@ func newStackTrial(t *testing.T, modules string) *stackTrial {
 }
 
 // create makes a create of a new bill with a stack.
-func (s *stackTrial) create(t *testing.T, d *driver, r *stackRow, url string) {
+func (s *stackTrial) create(t *testing.T, d *driver, r *stackRow, url, merchant string) {
 	bill := s.newBill()
-	said, ok := d.post(t, url+operationPath("legacy", "create"), operationBody("legacy", "create", billRef{trialKey, bill}, "m", false))
+	said, ok := d.post(t, url+operationPath("legacy", "create"), operationBody("legacy", "create", billRef{trialKey, bill}, merchant, false))
 	if r.calls++; !ok {
 		r.errors++
 		r.note = cmp.Or(r.note, said)
@@ -100,7 +100,7 @@ func (s *stackTrial) create(t *testing.T, d *driver, r *stackRow, url string) {
 func (s *stackTrial) newBill() string { return fmt.Sprintf("S%08d", s.bills.Add(1)) }
 
 // run does a scenario with all stacks at the same time, each over a link of its own to a gateway.
-func (s *stackTrial) run(t *testing.T, scenario, scheme, to string, takes time.Duration, calls func(create func())) {
+func (s *stackTrial) run(t *testing.T, scenario, scheme, to string, takes time.Duration, calls func(create func(merchant string))) {
 	t.Helper()
 	rows := make([]stackRow, len(s.drivers))
 	var running sync.WaitGroup
@@ -109,7 +109,7 @@ func (s *stackTrial) run(t *testing.T, scenario, scheme, to string, takes time.D
 			r := &rows[i]
 			r.stack, r.scenario, r.bills = d.stack, scenario, map[string]bool{}
 			address, connections := newStackLink(t, takes, to)
-			calls(func() { s.create(t, d, r, scheme+"://"+address) })
+			calls(func(merchant string) { s.create(t, d, r, scheme+"://"+address, merchant) })
 			if r.note == "" {
 				r.note = fmt.Sprint("connections: ", connections.Load())
 			}
@@ -127,9 +127,9 @@ func (s *stackTrial) runDuring(t *testing.T, scenario, to string, during func(aw
 	var made atomic.Int64
 	var running sync.WaitGroup
 	running.Go(func() {
-		s.run(t, scenario, "http", to, networkTime, func(create func()) {
+		s.run(t, scenario, "http", to, networkTime, func(create func(string)) {
 			for !over.Load() {
-				create()
+				create("m")
 				made.Add(1)
 			}
 		})
@@ -160,10 +160,24 @@ func (s *stackTrial) serve(t *testing.T, listen string, lines ...string) *gatewa
 }
 
 func (s *stackTrial) twentyCalls(t *testing.T) {
-	s.run(t, "20 calls", "http", s.serve(t, "127.0.0.1:0").partners, 0, func(create func()) {
+	s.run(t, "20 calls", "http", s.serve(t, "127.0.0.1:0").partners, 0, func(create func(string)) {
 		for range 20 {
-			create()
+			create("m")
 		}
+	})
+}
+
+// slowReply and busy show what a stack does by default with a reply that is late, or that says to come again.
+func (s *stackTrial) slowReply(t *testing.T) {
+	s.secondCall(t, "reply after "+slowReply.String(), merchantSlow)
+}
+
+func (s *stackTrial) busy(t *testing.T) { s.secondCall(t, "503, Retry-After: 1", merchantBusy) }
+
+func (s *stackTrial) secondCall(t *testing.T, scenario, merchant string) {
+	s.run(t, scenario, "http", s.serve(t, "127.0.0.1:0").partners, 0, func(create func(string)) {
+		create("m")
+		create(merchant)
 	})
 }
 
@@ -172,11 +186,11 @@ func (s *stackTrial) twentyCalls(t *testing.T) {
 func (s *stackTrial) idleMoment(t *testing.T) {
 	const idle, takes = 2 * time.Second, 50 * time.Millisecond
 	g := s.serve(t, "127.0.0.1:0", "timeouts: {idle: 2s}")
-	s.run(t, "idle moment", "http", g.partners, takes, func(create func()) {
+	s.run(t, "idle moment", "http", g.partners, takes, func(create func(string)) {
 		for range 8 {
-			create()
+			create("m")
 			<-time.After(idle - takes) // the gateway has counted for one takes longer, and does not have the next call for another one
-			create()
+			create("m")
 		}
 	})
 }
@@ -240,9 +254,9 @@ func (s *stackTrial) kills(t *testing.T) {
 
 func (s *stackTrial) overTLS(t *testing.T) {
 	tls := fmt.Sprintf("tls: {cert: %q, key: %q}", filepath.Join(s.folder, "front.crt"), filepath.Join(s.folder, "front.key"))
-	s.run(t, "TLS", "https", s.serve(t, "127.0.0.1:0", tls).partners, 0, func(create func()) {
+	s.run(t, "TLS", "https", s.serve(t, "127.0.0.1:0", tls).partners, 0, func(create func(string)) {
 		for range 5 {
-			create()
+			create("m")
 		}
 	})
 }

@@ -2,9 +2,10 @@ import java.io.*;
 import okhttp3.*;
 
 // Reads lines "URL BODY", posts each with OkHttp, and prints "STATUS REPLY", or "error" and what was thrown.
+// With an argument OkHttp does not send a request again.
 class OkHttp {
     public static void main(String[] args) throws IOException {
-        var client = new OkHttpClient();
+        var client = new OkHttpClient.Builder().retryOnConnectionFailure(args.length == 0).build();
         var in = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = in.readLine()) != null; ) {
             var call = line.split(" ", 2);
