@@ -17,8 +17,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// newStackLink returns an address whose connections lead to another one, and arrive there as over a network: everything,
-// also an end, takes a time. So a stack can send on a connection that the gateway has closed already.
+// newStackLink returns an address whose connections lead to another one, as over a network: everything, also an end,
+// takes a time. So a stack can send on a connection that the gateway has closed already.
 func newStackLink(t *testing.T, takes time.Duration, to string) (address string, connections *atomic.Int64) {
 	t.Helper()
 	connections = new(atomic.Int64)
@@ -69,6 +69,7 @@ type countingBackend struct {
 	creates map[string][]string // by bill: X-Request-Id, which the gateway gives to each request of a stack
 	gate    chan struct{}       // creates wait until it is closed
 	waiting atomic.Int64
+	over    <-chan struct{} // the test has ended
 }
 
 // How the backend answers creates, by merchant: at once, after a time, or at the second attempt.
@@ -80,7 +81,10 @@ const (
 
 func newCountingBackend(t *testing.T) *countingBackend {
 	t.Helper()
-	b := &countingBackend{Service: sandbox.New(sandbox.Options{}), creates: map[string][]string{}, gate: make(chan struct{})}
+	b := &countingBackend{
+		Service: sandbox.New(sandbox.Options{}), creates: map[string][]string{},
+		gate: make(chan struct{}), over: t.Context().Done(),
+	}
 	close(b.gate)
 	server := httptest.NewServer(b)
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close(); _ = b.Close() })
@@ -110,7 +114,10 @@ func (b *countingBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		b.waiting.Add(1)
-		<-gate
+		select {
+		case <-gate:
+		case <-b.over:
+		}
 		b.waiting.Add(-1)
 	}
 	b.Service.ServeHTTP(w, r)

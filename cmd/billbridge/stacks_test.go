@@ -48,7 +48,8 @@ func httpStacks(t *testing.T, trust, modules string) []httpStack {
 		}, append(jars, "/usr/bin/javac")}
 	}
 	python := func(name string) httpStack { // Debian's, which has Debian's modules
-		return httpStack{name, []string{"/usr/bin/python3", folder + "/with_" + name + ".py"}, []string{"/usr/lib/python3/dist-packages/" + name}}
+		command := []string{"/usr/bin/python3", folder + "/with_" + name + ".py"}
+		return httpStack{name, command, []string{"/usr/lib/python3/dist-packages/" + name}}
 	}
 	url, ok := java("HttpURLConnection", "UrlConnection"), java("OkHttp", "OkHttp", "okhttp", "okio")
 	php := httpStack{"PHP curl", []string{"php", "-d", "curl.cainfo=" + trust + "/ca.pem", folder + "/curl.php"}, nil}
@@ -94,7 +95,10 @@ type driver struct {
 func (s *stackTrial) startDriver(t *testing.T, stack httpStack) *driver {
 	t.Helper()
 	cmd := exec.Command(stack.command[0], stack.command[1:]...)
-	cmd.Dir, cmd.Env = s.folder, append([]string{"NO_PROXY=*", "no_proxy=*", "NODE_PATH=" + s.modules}, trustVariables(s.folder+"/ca.pem")...)
+	cmd.Dir, cmd.Env = s.folder, []string{"NO_PROXY=*", "no_proxy=*", "NODE_PATH=" + s.modules}
+	for _, name := range []string{"NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"} {
+		cmd.Env = append(cmd.Env, name+"="+s.folder+"/ca.pem")
+	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -107,15 +111,8 @@ func (s *stackTrial) startDriver(t *testing.T, stack httpStack) *driver {
 	return &driver{process: p, stack: stack.name, stdin: stdin}
 }
 
-func trustVariables(ca string) (all []string) {
-	for _, name := range []string{"NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"} {
-		all = append(all, name+"="+ca)
-	}
-	return all
-}
-
-// post makes a call. ok says that the reply is a success; otherwise said is what the stack or the reply says. A driver that
-// does not answer makes no more calls.
+// post makes a call. ok says that the reply is a success; otherwise said is what the stack or the reply says. A driver
+// that does not answer makes no more calls.
 func (d *driver) post(t *testing.T, url, body string) (said string, ok bool) {
 	_, _ = fmt.Fprintln(d.stdin, url, body)
 	found, err := d.await("stdout", "^(?P<status>[0-9]+|error) (?P<text>.*)$")
@@ -157,7 +154,8 @@ func stackTable(rows []stackRow) string {
 	fmt.Fprintln(table, "scenario\tstack\tcalls\terrors\trepeated by the stack\tdoubled\tlost\t")
 	for _, r := range rows {
 		note := []rune(strings.Join(strings.Fields(r.note), " "))
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.scenario, r.stack, r.calls, r.errors, r.repeated, r.doubled, r.lost, string(note[:min(len(note), 100)]))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.scenario, r.stack,
+			r.calls, r.errors, r.repeated, r.doubled, r.lost, string(note[:min(len(note), 100)]))
 	}
 	_ = table.Flush()
 	return text.String()

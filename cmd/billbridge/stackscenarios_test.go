@@ -3,29 +3,23 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"billbridge/proxy/proxytest"
-
-	"github.com/tidwall/sjson"
 )
 
-// What HTTP stacks make of calls through a gateway whose connections end. The table is the result. The test fails if the
-// gateway sends a create twice, or if a stack was told of a success without a bill. .ci/stacks installs the stacks.
+// What HTTP stacks make of calls through a gateway whose connections end. The table is the result. The test fails if
+// the gateway sends a create twice, or if a stack was told of a success without a bill, or if no call of a stack
+// succeeds. .ci/stacks installs the stacks.
 func TestHTTPStacks(t *testing.T) {
 	t.Parallel()
 	modules := os.Getenv("BILLBRIDGE_STACKS")
@@ -41,7 +35,8 @@ func TestHTTPStacks(t *testing.T) {
 		t.Logf("\n%s", stackTable(s.rows))
 	}()
 	for _, scenario := range []func(*testing.T){
-		s.twentyCalls, s.slowReply, s.busy, s.idleMoment, s.restarts, s.restartsBehindHAProxy, s.kills, s.overTLS, s.callbacks,
+		s.twentyCalls, s.overTLS, s.slowReply, s.busy, s.idleMoment,
+		s.restarts, s.restartsBehindHAProxy, s.kills, s.callbacks,
 	} {
 		scenario(t)
 	}
@@ -59,7 +54,8 @@ type stackTrial struct {
 
 func newStackTrial(t *testing.T, modules string) *stackTrial {
 	t.Helper()
-	s := &stackTrial{folder: t.TempDir(), modules: modules, network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250)), backend: newCountingBackend(t)}
+	s := &stackTrial{folder: t.TempDir(), modules: modules, backend: newCountingBackend(t)}
+	s.network = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))
 	authority := proxytest.NewCertificate(t, "authority", nil)
 	front := proxytest.NewCertificate(t, "front", &authority)
 	for name, data := range map[string][]byte{"ca.pem": authority.Cert, "front.crt": front.Cert, "front.key": front.Key} {
@@ -68,7 +64,7 @@ func newStackTrial(t *testing.T, modules string) *stackTrial {
 	stacks := httpStacks(t, s.folder, modules)
 	for _, command := range [][]string{
 		{"go", "build", "-o", "nethttp", filepath.Join(stackFolder(t), "nethttp.go")},
-		{"keytool", "-importcert", "-noprompt", "-alias", "ca", "-file", "ca.pem", "-keystore", "ca.p12", "-storepass", "changeit"},
+		{"keytool", "-importcert", "-noprompt", "-file", "ca.pem", "-keystore", "ca.p12", "-storepass", "changeit"},
 	} {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Dir = s.folder
@@ -89,7 +85,9 @@ func newStackTrial(t *testing.T, modules string) *stackTrial {
 // create makes a create of a new bill with a stack.
 func (s *stackTrial) create(t *testing.T, d *driver, r *stackRow, url, merchant string) {
 	bill := s.newBill()
-	said, ok := d.post(t, url+operationPath("legacy", "create"), operationBody("legacy", "create", billRef{trialKey, bill}, merchant, false))
+	r.bills[bill] = false // the driver may not answer
+	body := operationBody("legacy", "create", billRef{trialKey, bill}, merchant, false)
+	said, ok := d.post(t, url+operationPath("legacy", "create"), body)
 	if r.calls++; !ok {
 		r.errors++
 		r.note = cmp.Or(r.note, said)
@@ -97,10 +95,14 @@ func (s *stackTrial) create(t *testing.T, d *driver, r *stackRow, url, merchant 
 	r.bills[bill] = ok
 }
 
+func (s *stackTrial) address(host, port int) string { return fmt.Sprint(s.network, host, ":", port) }
+
 func (s *stackTrial) newBill() string { return fmt.Sprintf("S%08d", s.bills.Add(1)) }
 
 // run does a scenario with all stacks at the same time, each over a link of its own to a gateway.
-func (s *stackTrial) run(t *testing.T, scenario, scheme, to string, takes time.Duration, calls func(create func(merchant string))) {
+func (s *stackTrial) run(
+	t *testing.T, scenario, scheme, to string, takes time.Duration, calls func(create func(merchant string)),
+) {
 	t.Helper()
 	rows := make([]stackRow, len(s.drivers))
 	var running sync.WaitGroup
@@ -119,34 +121,6 @@ func (s *stackTrial) run(t *testing.T, scenario, scheme, to string, takes time.D
 	s.rows = append(s.rows, rows...)
 	s.drivers = slices.DeleteFunc(s.drivers, func(d *driver) bool { return d.broken })
 }
-
-// runDuring makes calls with all stacks until a function returns. The function can wait for a number of calls.
-func (s *stackTrial) runDuring(t *testing.T, scenario, to string, during func(await func(calls int64))) {
-	t.Helper()
-	var over atomic.Bool
-	var made atomic.Int64
-	var running sync.WaitGroup
-	running.Go(func() {
-		s.run(t, scenario, "http", to, networkTime, func(create func(string)) {
-			for !over.Load() {
-				create("m")
-				made.Add(1)
-			}
-		})
-	})
-	defer running.Wait()
-	defer over.Store(true)
-	during(func(calls int64) {
-		until := made.Load() + calls
-		proxytest.Eventually(t, func() bool { return made.Load() >= until }, func() string { return "the stacks make no calls" })
-	})
-}
-
-const (
-	networkTime = 5 * time.Millisecond // from a stack to the gateway
-	restarts    = 4                    // or kills
-	between     = 300                  // calls between two of them
-)
 
 // config is that of a gateway, with further lines.
 func (s *stackTrial) config(listen, admin string, lines ...string) string {
@@ -189,206 +163,18 @@ func (s *stackTrial) idleMoment(t *testing.T) {
 	s.run(t, "idle moment", "http", g.partners, takes, func(create func(string)) {
 		for range 8 {
 			create("m")
-			<-time.After(idle - takes) // the gateway has counted for one takes longer, and does not have the next call for another one
+			<-time.After(idle - takes) // the gateway closes when this is over, since it waits since takes before
 			create("m")
 		}
-	})
-}
-
-// restarts restarts a gateway whose socket systemd holds.
-func (s *stackTrial) restarts(t *testing.T) {
-	address, socket := openSocket(t)
-	g := s.startOnSocket(t, address, socket)
-	s.runDuring(t, "restart, socket unit", address, func(await func(int64)) {
-		for range restarts {
-			await(between)
-			stopGateway(t, g)
-			g = s.startOnSocket(t, address, socket)
-		}
-		await(between)
-	})
-}
-
-func (s *stackTrial) startOnSocket(t *testing.T, address string, socket *os.File) *process {
-	t.Helper()
-	p := startWithSockets(t, "listen", s.config("192.0.2.1:1", "127.0.0.1:0"), socket)
-	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func stopGateway(t *testing.T, p *process) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	if code, err := p.end(); err != nil || code != exitOK {
-		t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
-	}
-}
-
-// kills ends gateways by kill -9: at any moment, and while the backend has a call of every stack.
-func (s *stackTrial) kills(t *testing.T) {
-	address, socket := openSocket(t)
-	g := s.startOnSocket(t, address, socket)
-	s.runDuring(t, "kill -9", address, func(await func(int64)) {
-		for n := range restarts {
-			await(between)
-			release := func() {}
-			if n%2 == 1 {
-				release = s.backend.hold()
-				proxytest.Eventually(t, func() bool { return s.backend.waiting.Load() == int64(len(s.drivers)) },
-					func() string {
-						return fmt.Sprintf("%d of %d creates wait at the backend", s.backend.waiting.Load(), len(s.drivers))
-					})
-			}
-			g.kill()
-			_, _ = g.end()
-			release()
-			g = s.startOnSocket(t, address, socket)
-		}
-		await(between)
 	})
 }
 
 func (s *stackTrial) overTLS(t *testing.T) {
-	tls := fmt.Sprintf("tls: {cert: %q, key: %q}", filepath.Join(s.folder, "front.crt"), filepath.Join(s.folder, "front.key"))
-	s.run(t, "TLS", "https", s.serve(t, "127.0.0.1:0", tls).partners, 0, func(create func(string)) {
+	// The first handshake of a Java program on a busy machine takes longer than the 5 s that a header has by default.
+	lines := fmt.Sprintf("tls: {cert: %s/front.crt, key: %[1]s/front.key}\ntimeouts: {header: 1m, body: 1m}", s.folder)
+	s.run(t, "TLS", "https", s.serve(t, "127.0.0.1:0", lines).partners, 0, func(create func(string)) {
 		for range 5 {
 			create("m")
 		}
 	})
-}
-
-// restartsBehindHAProxy restarts two gateways in turn, each when HAProxy uses both.
-func (s *stackTrial) restartsBehindHAProxy(t *testing.T) {
-	const scenario = "restart, HAProxy"
-	if _, err := exec.LookPath("haproxy"); err != nil {
-		t.Logf("%s: not tested, since haproxy is missing", scenario)
-		return
-	}
-	file, partners, page := filepath.Join(t.TempDir(), "haproxy.cfg"), s.address(3, 8080), s.address(3, 9090)
-	proxytest.WriteFile(t, file, strings.NewReplacer("ONE", s.address(1, 8080), "TWO", s.address(2, 8080), "PARTNERS", partners, "PAGE", page).Replace(`
-defaults
-	mode http
-	timeout connect 5s
-	timeout client 2m
-	timeout server 2m
-listen partners
-	bind PARTNERS
-	option httpchk GET /-/ready
-	default-server check port 9090 inter 500ms fall 1 rise 1
-	server one ONE
-	server two TWO
-listen page
-	bind PAGE
-	stats enable
-	stats uri /
-`))
-	gateways := make([]*gateway, 2)
-	start := func(i int) {
-		gateways[i] = serve(t, t.TempDir(), nil, s.config(s.address(i+1, 8080), s.address(i+1, 9090)))
-	}
-	start(0)
-	start(1)
-	proxy, err := launch(t.TempDir(), "haproxy", "-db", "-f", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.kill)
-	bothUp := func() {
-		t.Helper()
-		proxytest.Eventually(t, func() bool {
-			reply, err := http.Get("http://" + page + "/;csv")
-			if err != nil {
-				return false
-			}
-			defer func() { _ = reply.Body.Close() }()
-			text, err := io.ReadAll(reply.Body)
-			return err == nil && len(serverUp.FindAll(text, -1)) == 2
-		}, func() string { return proxy.all("stdout", "stderr") })
-	}
-	bothUp()
-	s.runDuring(t, scenario, partners, func(await func(int64)) {
-		for n := range restarts {
-			await(between)
-			stopGateway(t, gateways[n%2].process)
-			start(n % 2)
-			bothUp()
-		}
-		await(between)
-	})
-}
-
-// serverUp matches a line of HAProxy's page.
-var serverUp = regexp.MustCompile(`(?m)^partners,(one|two),.*,UP,`)
-
-func (s *stackTrial) address(host, port int) string { return fmt.Sprint(s.network, host, ":", port) }
-
-// callbacks delivers callbacks of payments to receivers.
-func (s *stackTrial) callbacks(t *testing.T) {
-	at := s.address(4, 8080)
-	g := s.serve(t, at, `store: {url: "sqlite:billbridge.db"}`,
-		"callbacks: {public_url: \"http://"+at+"\", allow: [127.0.0.0/8], ports: []}")
-	folder := stackFolder(t)
-	for i, c := range [][]string{
-		{"Java", "java", folder + "/Receiver.java", "HOST", "PORT"},
-		{"PHP", "php", "-S", "HOST:PORT", folder + "/receiver.php"},
-		{"Node", "node", folder + "/receiver.js", "HOST", "PORT"},
-		{"Python", "/usr/bin/python3", folder + "/receiver.py", "HOST", "PORT"},
-	} {
-		if _, err := exec.LookPath(c[1]); err != nil {
-			t.Logf("callbacks: not tested with %s, since %s is missing", c[0], c[1])
-			continue
-		}
-		host := fmt.Sprint(s.network, 5+i)
-		for n := range c {
-			c[n] = strings.NewReplacer("HOST", host, "PORT", "8080").Replace(c[n])
-		}
-		p, err := launch(s.folder, c[1], c[2:]...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(p.kill)
-		proxytest.Eventually(t, func() bool {
-			c, err := net.Dial("tcp", host+":8080")
-			if err == nil {
-				_ = c.Close()
-			}
-			return err == nil
-		}, func() string { return p.all("stdout", "stderr") })
-		s.rows = append(s.rows, s.callBack(t, p, c[0], "http://"+g.partners, "http://"+host+":8080/paid"))
-	}
-}
-
-// callBack pays bills whose callbacks go to a receiver.
-func (s *stackTrial) callBack(t *testing.T, p *process, name, gateway, address string) stackRow {
-	r := stackRow{stack: name, scenario: "callbacks", bills: map[string]bool{}}
-	for range 20 {
-		bill := s.newBill()
-		body, err := sjson.Set(operationBody("legacy", "create", billRef{trialKey, bill}, "m", false), "bill.callbackURL", address)
-		if status, answer := httpCall(t, http.MethodPost, gateway+operationPath("legacy", "create"), body); err != nil || status != http.StatusOK {
-			t.Fatal(status, answer, err)
-		}
-		if err := s.backend.Pay(trialKey, bill); err != nil {
-			t.Fatal(err)
-		}
-		r.bills[bill] = true
-	}
-	received := map[string]int{}
-	for len(received) < len(r.bills) {
-		line, err := p.await("stdout", `"bill_id":"(?P<bill>[^"]+)"`)
-		if err != nil {
-			t.Fatalf("callbacks, %s: %v", name, err)
-		}
-		received[line["bill"]]++
-	}
-	for _, n := range received {
-		r.calls++
-		if n > 1 {
-			r.repeated++
-		}
-	}
-	return r
 }

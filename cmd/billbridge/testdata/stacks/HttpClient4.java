@@ -4,7 +4,7 @@ import org.apache.http.entity.*;
 import org.apache.http.impl.client.HttpClients;
 import org.apache.http.util.EntityUtils;
 
-// Reads lines "URL BODY", posts each with Apache HttpClient 4, and prints "STATUS REPLY", or "error" and what was thrown.
+// Posts each line "URL BODY" with Apache HttpClient 4. Prints "STATUS REPLY", or "error" and what was thrown.
 class HttpClient4 {
     public static void main(String[] args) throws IOException {
         var client = HttpClients.createDefault();

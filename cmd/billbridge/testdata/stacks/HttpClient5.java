@@ -4,7 +4,7 @@ import org.apache.hc.client5.http.impl.classic.HttpClients;
 import org.apache.hc.core5.http.ContentType;
 import org.apache.hc.core5.http.io.entity.*;
 
-// Reads lines "URL BODY", posts each with Apache HttpClient 5, and prints "STATUS REPLY", or "error" and what was thrown.
+// Posts each line "URL BODY" with Apache HttpClient 5. Prints "STATUS REPLY", or "error" and what was thrown.
 class HttpClient5 {
     public static void main(String[] args) throws IOException {
         var client = HttpClients.createDefault();
@@ -14,7 +14,8 @@ class HttpClient5 {
             var post = new HttpPost(call[0]);
             post.setEntity(new StringEntity(call[1], ContentType.APPLICATION_JSON));
             try {
-                String said = client.execute(post, reply -> reply.getCode() + " " + EntityUtils.toString(reply.getEntity()));
+                String said = client.execute(post, reply ->
+                    reply.getCode() + " " + EntityUtils.toString(reply.getEntity()));
                 System.out.println(said.replace('\n', ' '));
             } catch (Exception e) {
                 System.out.println("error " + e.toString().replace('\n', ' '));

@@ -2,7 +2,7 @@ import java.io.*;
 import java.net.URI;
 import java.net.http.*;
 
-// Reads lines "URL BODY", posts each with java.net.http, and prints "STATUS REPLY", or "error" and what was thrown.
+// Posts each line "URL BODY" with java.net.http. Prints "STATUS REPLY", or "error" and what was thrown.
 class JavaNetHttp {
     public static void main(String[] args) throws IOException {
         var client = HttpClient.newHttpClient();

@@ -1,7 +1,7 @@
 import java.io.*;
 import okhttp3.*;
 
-// Reads lines "URL BODY", posts each with OkHttp, and prints "STATUS REPLY", or "error" and what was thrown.
+// Posts each line "URL BODY" with OkHttp. Prints "STATUS REPLY", or "error" and what was thrown.
 // With an argument OkHttp does not send a request again.
 class OkHttp {
     public static void main(String[] args) throws IOException {

@@ -8,7 +8,8 @@ class Receiver {
     public static void main(String[] args) throws IOException {
         var server = HttpServer.create(new InetSocketAddress(args[0], Integer.parseInt(args[1])), 0);
         server.createContext("/", exchange -> {
-            System.out.println(new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8).replace('\n', ' '));
+            var callback = new String(exchange.getRequestBody().readAllBytes(), StandardCharsets.UTF_8);
+            System.out.println(callback.replace('\n', ' '));
             var answer = "{\"code\":\"0000\"}".getBytes(StandardCharsets.UTF_8);
             exchange.getResponseHeaders().set("Content-Type", "application/json");
             exchange.sendResponseHeaders(200, answer.length);

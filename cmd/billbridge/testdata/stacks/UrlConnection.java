@@ -2,7 +2,7 @@ import java.io.*;
 import java.net.*;
 import java.nio.charset.StandardCharsets;
 
-// Reads lines "URL BODY", posts each with HttpURLConnection, and prints "STATUS REPLY", or "error" and what was thrown.
+// Posts each line "URL BODY" with HttpURLConnection. Prints "STATUS REPLY", or "error" and what was thrown.
 class UrlConnection {
     public static void main(String[] args) throws IOException {
         var in = new BufferedReader(new InputStreamReader(System.in));

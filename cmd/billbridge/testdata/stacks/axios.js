@@ -1,4 +1,4 @@
-// Reads lines "URL BODY", posts each with axios, and prints "STATUS REPLY", or "error" and what was thrown.
+// Posts each line "URL BODY" with axios. Prints "STATUS REPLY", or "error" and what was thrown.
 const axios = require('axios');
 (async () => {
   for await (const line of require('readline').createInterface({ input: process.stdin })) {

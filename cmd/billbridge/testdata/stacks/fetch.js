@@ -1,4 +1,4 @@
-// Reads lines "URL BODY", posts each with fetch, and prints "STATUS REPLY", or "error" and what was thrown.
+// Posts each line "URL BODY" with fetch. Prints "STATUS REPLY", or "error" and what was thrown.
 (async () => {
   for await (const line of require('readline').createInterface({ input: process.stdin })) {
     const [url, body] = line.split(/ (.*)/);

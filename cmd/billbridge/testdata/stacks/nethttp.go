@@ -1,4 +1,4 @@
-// Reads lines "URL BODY", posts each with net/http, and prints "STATUS REPLY", or "error" and its text.
+// Posts each line "URL BODY" with net/http. Prints "STATUS REPLY", or "error" and its text.
 package main
 
 import (

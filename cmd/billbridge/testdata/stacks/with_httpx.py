@@ -1,4 +1,4 @@
-# Reads lines "URL BODY", posts each with httpx, and prints "STATUS REPLY", or "error" and what was raised.
+# Posts each line "URL BODY" with httpx. Prints "STATUS REPLY", or "error" and what was raised.
 import sys
 
 import httpx

@@ -1,4 +1,4 @@
-# Reads lines "URL BODY", posts each with requests, and prints "STATUS REPLY", or "error" and what was raised.
+# Posts each line "URL BODY" with requests. Prints "STATUS REPLY", or "error" and what was raised.
 import sys
 
 import requests
