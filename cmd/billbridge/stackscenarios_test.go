@@ -156,17 +156,22 @@ func (s *stackTrial) secondCall(t *testing.T, scenario, merchant string) {
 }
 
 // idleMoment makes every other call at the moment when the gateway closes the idle connection. The stack cannot know it
-// yet. A stack that obeys Keep-Alive uses another connection.
+// yet. A stack that obeys Keep-Alive, or that closes idle connections earlier, uses another connection.
 func (s *stackTrial) idleMoment(t *testing.T) {
-	const idle, takes = 2 * time.Second, 50 * time.Millisecond
-	g := s.serve(t, "127.0.0.1:0", "timeouts: {idle: 2s}")
-	s.run(t, "idle moment", "http", g.partners, takes, func(create func(string)) {
-		for range 8 {
-			create("m")
-			<-time.After(idle - takes) // the gateway closes when this is over, since it waits since takes before
-			create("m")
-		}
-	})
+	const takes = 50 * time.Millisecond
+	for _, c := range []struct {
+		idle  time.Duration
+		calls int
+	}{{2 * time.Second, 8}, {8 * time.Second, 3}} {
+		g := s.serve(t, "127.0.0.1:0", fmt.Sprintf("timeouts: {idle: %s}", c.idle))
+		s.run(t, "idle for "+c.idle.String(), "http", g.partners, takes, func(create func(string)) {
+			for range c.calls {
+				create("m")
+				<-time.After(c.idle - takes) // the gateway closes when this is over, since it waits since takes before
+				create("m")
+			}
+		})
+	}
 }
 
 func (s *stackTrial) overTLS(t *testing.T) {
