@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,13 +47,15 @@ func (s *stackTrial) callbacks(t *testing.T) {
 			}
 			return err == nil
 		}, func() string { return p.all("stdout", "stderr") })
-		s.rows = append(s.rows, s.callBack(t, p, c[0], "http://"+g.partners, "http://"+host+":8080/paid"))
+		s.rows = append(s.rows, s.callBack(t, g, p, c[0], "http://"+host+":8080/paid"))
 	}
 }
 
-// callBack pays bills whose callbacks go to a receiver.
-func (s *stackTrial) callBack(t *testing.T, p *process, name, gateway, address string) stackRow {
+// callBack pays bills whose callbacks go to a receiver. Calls are attempts of the gateway.
+func (s *stackTrial) callBack(t *testing.T, g *gateway, p *process, name, address string) stackRow {
+	t.Helper()
 	r := stackRow{stack: name, scenario: "callbacks", bills: map[string]bool{}}
+	deliveredBefore, failedBefore := attempts(t, g)
 	for range 20 {
 		bill := s.newBill()
 		body := operationBody("legacy", "create", billRef{trialKey, bill}, "m", false)
@@ -59,7 +63,7 @@ func (s *stackTrial) callBack(t *testing.T, p *process, name, gateway, address s
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, answer := httpCall(t, http.MethodPost, gateway+operationPath("legacy", "create"), body)
+		_, answer := httpCall(t, http.MethodPost, "http://"+g.partners+operationPath("legacy", "create"), body)
 		if err := s.backend.Pay(trialKey, bill); err != nil {
 			t.Fatal(err, answer)
 		}
@@ -71,13 +75,37 @@ func (s *stackTrial) callBack(t *testing.T, p *process, name, gateway, address s
 		if err != nil {
 			t.Fatalf("callbacks, %s: %v", name, err)
 		}
-		received[line["bill"]]++
-	}
-	for _, n := range received {
-		r.calls++
-		if n > 1 {
+		if received[line["bill"]]++; received[line["bill"]] == 2 {
 			r.repeated++
 		}
 	}
+	proxytest.Eventually(t, func() bool {
+		delivered, failed := attempts(t, g)
+		r.errors = failed - failedBefore
+		r.calls = delivered - deliveredBefore + r.errors
+		return delivered-deliveredBefore == len(r.bills)
+	}, func() string {
+		return fmt.Sprintf("%s: %d attempts to deliver callbacks, %d failed", name, r.calls, r.errors)
+	})
 	return r
+}
+
+var attemptsLine = regexp.MustCompile(`(?m)^billbridge_callbacks_attempts_total\{outcome="([a-z_]+)".*\} (\d+)$`)
+
+// attempts returns how many attempts to deliver callbacks a gateway has made.
+func attempts(t *testing.T, g *gateway) (delivered, failed int) {
+	t.Helper()
+	_, metrics := httpCall(t, http.MethodGet, "http://"+g.operator+"/metrics", "")
+	for _, line := range attemptsLine.FindAllStringSubmatch(metrics, -1) {
+		n, err := strconv.Atoi(line[2])
+		if err != nil {
+			t.Error(err)
+		}
+		if line[1] == "delivered" {
+			delivered += n
+		} else {
+			failed += n
+		}
+	}
+	return delivered, failed
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // What HTTP stacks make of calls through a gateway whose connections end. The table is the result. The test fails if
-// the gateway sends a create twice, or if a stack was told of a success without a bill, or if no call of a stack
-// succeeds. .ci/stacks installs the stacks.
+// the gateway sends a create twice, a stack was told of a success without a bill, no call of a stack succeeds, or a
+// callback is not delivered. .ci/stacks installs the stacks.
 func TestHTTPStacks(t *testing.T) {
 	t.Parallel()
 	modules := os.Getenv("BILLBRIDGE_STACKS")
@@ -58,7 +58,8 @@ func newStackTrial(t *testing.T, modules string) *stackTrial {
 	s.network = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))
 	authority := proxytest.NewCertificate(t, "authority", nil)
 	front := proxytest.NewCertificate(t, "front", &authority)
-	for name, data := range map[string][]byte{"ca.pem": authority.Cert, "front.crt": front.Cert, "front.key": front.Key} {
+	files := map[string][]byte{"ca.pem": authority.Cert, "front.crt": front.Cert, "front.key": front.Key}
+	for name, data := range files {
 		proxytest.WriteFile(t, filepath.Join(s.folder, name), data)
 	}
 	stacks := httpStacks(t, s.folder, modules)
@@ -124,8 +125,8 @@ func (s *stackTrial) run(
 
 // config is that of a gateway, with further lines.
 func (s *stackTrial) config(listen, admin string, lines ...string) string {
-	return fmt.Sprintf("listen: %s\nadmin: {listen: %q}\nupstreams: {only: {form: v2, url: %q}}\nlog: {level: warn}\n%s\n",
-		listen, admin, s.backend.url, strings.Join(lines, "\n"))
+	const text = "listen: %s\nadmin: {listen: %q}\nupstreams: {only: {form: v2, url: %q}}\nlog: {level: warn}\n%s\n"
+	return fmt.Sprintf(text, listen, admin, s.backend.url, strings.Join(lines, "\n"))
 }
 
 func (s *stackTrial) serve(t *testing.T, listen string, lines ...string) *gateway {
@@ -155,8 +156,8 @@ func (s *stackTrial) secondCall(t *testing.T, scenario, merchant string) {
 	})
 }
 
-// idleMoment makes every other call at the moment when the gateway closes the idle connection. The stack cannot know it
-// yet. A stack that obeys Keep-Alive, or that closes idle connections earlier, uses another connection.
+// idleMoment makes every other call at the moment when the gateway closes the idle connection. The stack cannot know
+// it yet. A stack that obeys Keep-Alive, or that closes idle connections earlier, uses another connection.
 func (s *stackTrial) idleMoment(t *testing.T) {
 	const takes = 50 * time.Millisecond
 	for _, c := range []struct {
@@ -167,7 +168,7 @@ func (s *stackTrial) idleMoment(t *testing.T) {
 		s.run(t, "idle for "+c.idle.String(), "http", g.partners, takes, func(create func(string)) {
 			for range c.calls {
 				create("m")
-				<-time.After(c.idle - takes) // the gateway closes when this is over, since it waits since takes before
+				<-time.After(c.idle - takes) // the gateway has waited for takes longer, and closes now
 				create("m")
 			}
 		})
@@ -176,8 +177,9 @@ func (s *stackTrial) idleMoment(t *testing.T) {
 
 func (s *stackTrial) overTLS(t *testing.T) {
 	// The first handshake of a Java program on a busy machine takes longer than the 5 s that a header has by default.
-	lines := fmt.Sprintf("tls: {cert: %s/front.crt, key: %[1]s/front.key}\ntimeouts: {header: 1m, body: 1m}", s.folder)
-	s.run(t, "TLS", "https", s.serve(t, "127.0.0.1:0", lines).partners, 0, func(create func(string)) {
+	g := s.serve(t, "127.0.0.1:0", fmt.Sprintf("tls: {cert: %s/front.crt, key: %[1]s/front.key}", s.folder),
+		"timeouts: {header: 1m, body: 1m}")
+	s.run(t, "TLS", "https", g.partners, 0, func(create func(string)) {
 		for range 5 {
 			create("m")
 		}
