@@ -44,3 +44,37 @@ func (k *KeyPair) Certificate() (*tls.Certificate, error) {
 	k.pair, k.stamps = &pair, stamps
 	return k.pair, nil
 }
+
+// NotAfter returns when the certificate ends, or the zero time if the files cannot be read.
+func (k *KeyPair) NotAfter() time.Time {
+	if pair, err := k.Certificate(); err == nil {
+		return pair.Leaf.NotAfter
+	}
+	return time.Time{}
+}
+
+// A NamedPair is a pair of the config. Its kind is server, of a listener, or client, which an upstream gets to see.
+// Its name is the key in the config, or the upstream.
+type NamedPair struct {
+	*KeyPair
+	Kind, Name string
+
+	path []string
+}
+
+// KeyPairs returns the pairs of the config.
+func (c *Config) KeyPairs() (all []NamedPair) {
+	add := func(pair *KeyPair, kind, name string, path ...string) {
+		if pair != nil {
+			all = append(all, NamedPair{pair, kind, name, append(path, "cert")})
+		}
+	}
+	add(c.TLS, "server", "tls", "tls")
+	add(c.Admin.TLS, "server", "admin.tls", "admin", "tls")
+	for _, u := range c.Upstreams {
+		if u.TLS != nil {
+			add(u.TLS.Client, "client", u.Name, "upstreams", u.Name, "tls", "client")
+		}
+	}
+	return all
+}

@@ -34,6 +34,24 @@ func (c *Config) warn() {
 	c.warnAboutTracing()
 	c.warnAboutStore()
 	c.warnAboutTimeouts()
+	c.warnAboutCertificates()
+}
+
+// warnAboutCertificates warns about certificates that end within three weeks. They refuse nothing: whoever connects
+// may do so.
+func (c *Config) warnAboutCertificates() {
+	for _, pair := range c.KeyPairs() {
+		end := pair.NotAfter()
+		verb := "ends"
+		switch left := time.Until(end); {
+		case end.IsZero() || left > 21*24*time.Hour:
+			continue
+		case left < 0:
+			verb = "ended"
+		}
+		c.addWarning(fmt.Sprintf("the certificate %s on %s: put the new one into the files, "+
+			"which are read again without a restart", verb, end.UTC().Format(time.RFC3339)), pair.path...)
+	}
 }
 
 // longestPartner is the longest time that programs of partners were seen to wait for a reply, except those that wait

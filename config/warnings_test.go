@@ -1,9 +1,14 @@
 package config_test
 
 import (
+	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
@@ -77,5 +82,29 @@ func TestWarningAboutAShortTimeout(t *testing.T) {
 		if got := c.Warnings().Error(); strings.Contains(got, text) != warned {
 			t.Errorf("with %s: %q", timeout, got)
 		}
+	}
+}
+
+// A certificate of the gateway that ends within three weeks, or has ended, is a warning: nothing is refused for it.
+func TestCertificatesThatEndAreWarnedAbout(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	section := func(name string, left time.Duration) string {
+		made := proxytest.NewCertificateUntil(t, name, nil, time.Now().Add(left))
+		cert, key := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
+		proxytest.WriteFile(t, cert, made.Cert)
+		proxytest.WriteFile(t, key, made.Key)
+		return fmt.Sprintf("{cert: %q, key: %q}", cert, key)
+	}
+	const day = 24 * time.Hour
+	c := parse(t, fmt.Sprintf("tls: %s\nadmin: {tls: %s}\nupstreams: {new: {form: v2, url: https://new.example.com, tls: {client: %s}}}\n",
+		section("front", 22*day), section("admin", 20*day), section("us", -time.Hour)))
+	var got []string
+	for _, w := range c.Warnings() {
+		got = append(got, regexp.MustCompile(` on .*`).ReplaceAllString(w.Text, ""))
+	}
+	want := []string{"admin.tls.cert: the certificate ends", "upstreams.new.tls.client.cert: the certificate ended"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }

@@ -104,7 +104,10 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g.inFlight.refused = m.limited.WithLabelValues("in_flight")
 	g.partnerLimits = partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 	g.Use(c)
-	return g, nil
+	if o.Registerer != nil {
+		err = o.Registerer.Register(certificates{g})
+	}
+	return g, err
 }
 
 // Use replaces the config, also that of the relay and the rollout. Running exchanges keep the config that they began

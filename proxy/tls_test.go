@@ -150,7 +150,11 @@ func TestUpstreamTLS(t *testing.T) {
 		return newGateway(t, fmt.Sprintf("upstreams: {up: {form: v2, url: %q, tls: %s}}\n", server.URL, section))
 	}
 	ca := fmt.Sprintf("{ca: %q", a.path("ca.pem"))
-	with(ca+", client: "+a.pair("us")+"}").send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
+	trusted := with(ca + ", client: " + a.pair("us") + "}")
+	trusted.send(newCall("legacy", "create")).check(t, "legacy", 200, "0000")
+	for _, labels := range []string{`kind="client",name="up"`, `kind="upstream",name="up"`} {
+		trusted.checkMetrics(fmt.Sprintf("billbridge_certificate_not_after_seconds{%s} %g", labels, float64(pair.Leaf.NotAfter.Unix())))
+	}
 	if shown != "us" {
 		t.Errorf("the client certificate is %q", shown)
 	}
@@ -164,6 +168,9 @@ func TestUpstreamTLS(t *testing.T) {
 			if strings.Contains(got.body, "127.0.0.1") || strings.Contains(got.body, "x509") {
 				t.Errorf("%s: %s", name, got.body)
 			}
+		}
+		if log := b.logs.String(); !strings.Contains(log, `"reason":"refused: the certificate is signed by an unknown authority"`) {
+			t.Errorf("%s: the log does not say why: %s", name, log)
 		}
 	}
 	b := with(ca + "}") // with TLS 1.3 the handshake ends before the upstream refuses the missing certificate

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"billbridge/config"
@@ -40,6 +41,8 @@ type upstream struct {
 	breaker     *breaker
 	unpaired    *unpairedCodes
 	withoutLink sync.Once // the warning about the first such reply
+
+	certificateEnd atomic.Int64 // of the last one that was accepted, as Unix time; 0 before
 
 	// attempt is try, unless a test replaces it.
 	attempt func(context.Context, *upstreamRequest) (httpconn.Reply, *callError)
@@ -80,6 +83,9 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 		fixed: []byte(" HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: " + userAgent +
 			"\r\nContent-Type: application/json\r\nAccept: application/json" +
 			"\r\nAccept-Encoding: identity\r\nX-Request-Id: "),
+	}
+	if pool.TLS != nil {
+		u.watchCertificate(pool.TLS)
 	}
 	u.attempt = u.try
 	return u
@@ -257,7 +263,8 @@ func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.T
 		defer cancel()
 		var err error
 		if conn, err = u.pool.Open(wait); err != nil {
-			return nil, notConnected(wait, callError{reason: "refused"}, "no connection within "+u.config.Wait.String())
+			failure := callError{reason: "refused", detail: relay.ReasonOfTLS(err)}
+			return nil, notConnected(wait, failure, "no connection within "+u.config.Wait.String())
 		}
 	}
 	switch {

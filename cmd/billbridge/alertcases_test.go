@@ -73,6 +73,15 @@ var alertCases = []alertCase{
 		`billbridge_tls_handshake_failures_total{job="a",instance="2",reason="version"} 0x9 8x9`,
 		`billbridge_tls_handshake_failures_total{job="a",instance="1",reason="cipher"} 0x9 8x9`,
 	}},
+	{"BillbridgeCertificateEnds", "job=a kind=server name=tls", "5m", "7m", "A certificate of job a (server tls) ends in 20d 23h 53m 0s.", []string{
+		`billbridge_certificate_not_after_seconds{job="a",instance="1",kind="server",name="tls"} 1814400x40`, // 21 days
+		`billbridge_certificate_not_after_seconds{job="a",instance="2",kind="server",name="tls"} 2814400x40`,
+		`billbridge_certificate_not_after_seconds{job="a",instance="1",kind="client",name="new"} 2814400x40`,
+	}},
+	{"BillbridgeCertificateEndsSoon", "job=a kind=upstream name=new", "4m", "6m", "A certificate of job a (upstream new) ends in -1h 6m 0s.", []string{
+		`billbridge_certificate_not_after_seconds{job="a",instance="1",kind="upstream",name="new"} -3600x40`,
+		`billbridge_certificate_not_after_seconds{job="a",instance="1",kind="server",name="tls"} 2814400x40`,
+	}},
 
 	{"BillbridgeUnknownOutcome", "job=a operation=bill.create upstream=new", "9m", "10m", "Writes bill.create to upstream new (job a) have an unknown outcome.", []string{
 		`billbridge_requests_total{job="a",instance="1",operation="bill.create",upstream="new",code="none",status="504"} 0x9 1x9`,

@@ -186,8 +186,10 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 	missing := maps.Clone(byName)
 	// It needs two PostgreSQL servers: the tests of fail-overs have its metric, and TestAlerts its rule.
 	delete(missing, "BillbridgeStoreLostWrites")
-	// No gateway here has TLS: TestFailedHandshakesAreLoggedAndCounted has its metric, and TestAlerts its rule.
+	// No gateway here has TLS: TestFailedHandshakesAreLoggedAndCounted and TestUpstreamTLS have the metrics, and TestAlerts the rules.
 	delete(missing, "BillbridgeTLSFailures")
+	delete(missing, "BillbridgeCertificateEnds")
+	delete(missing, "BillbridgeCertificateEndsSoon")
 	table := "alert | severity | provoked\n"
 	for _, p := range provocations {
 		delete(missing, "Billbridge"+p.alert)

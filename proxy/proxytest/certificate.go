@@ -24,12 +24,18 @@ type Certificate struct {
 // NewCertificate returns a certificate that an authority signs. If by is nil, it is an authority, and its own.
 func NewCertificate(t testing.TB, name string, by *Certificate) Certificate {
 	t.Helper()
+	return NewCertificateUntil(t, name, by, time.Now().AddDate(1, 0, 0))
+}
+
+// NewCertificateUntil is NewCertificate with the end of the certificate.
+func NewCertificateUntil(t testing.TB, name string, by *Certificate, end time.Time) Certificate {
+	t.Helper()
 	now := time.Now()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name},
 		DNSNames: []string{"gateway.example.com"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: by == nil, BasicConstraintsValid: true,
+		NotBefore: now.Add(-48 * time.Hour), NotAfter: end, IsCA: by == nil, BasicConstraintsValid: true,
 	}
 	signer := tls.Certificate{Leaf: template, PrivateKey: key}
 	if by != nil && err == nil {

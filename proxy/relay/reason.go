@@ -50,7 +50,7 @@ func (s *settings) reason(err error) string {
 	case system:
 		return number.Error()
 	}
-	if text := reasonOfTLS(err); text != "" {
+	if text := ReasonOfTLS(err); text != "" {
 		return "TLS: " + text
 	}
 	switch {
@@ -66,8 +66,8 @@ func (s *settings) reason(err error) string {
 	return "the connection failed"
 }
 
-// reasonOfTLS is why a handshake failed, "" if it did not.
-func reasonOfTLS(err error) string {
+// ReasonOfTLS is why a handshake failed, "" if it did not. It does not name the server.
+func ReasonOfTLS(err error) string {
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	_, otherHost := errors.AsType[x509.HostnameError](err)
 	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
