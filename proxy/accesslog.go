@@ -9,8 +9,14 @@ import (
 	"billbridge/translate/billing"
 )
 
-// observe reports an exchange that has ended: to metrics, span and access log, and to Options.Finished.
+// observe reports an exchange that has ended: to metrics, span and access log, and to Options.Finished. A panic of it
+// must not take away the answer, which net/http may still hold.
 func (g *Gateway) observe(x *exchange) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			g.logPanic(x.id, panicked)
+		}
+	}()
 	if !x.isReported() {
 		var f Finished // on the stack
 		g.report(x, &f, x.describe(&f))

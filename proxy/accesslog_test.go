@@ -140,7 +140,7 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 			}()
 			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
 		}()
-		if line := b.logs.Next(t) + b.logs.Next(t); !strings.Contains(line, `"msg":"panic"`) || !strings.Contains(line, `"status":200,"code":"0000"`) {
+		if line := b.logs.Next(t) + b.logs.Next(t); !strings.Contains(line, `"msg":"panic"`) || !strings.Contains(line, `"status":500,"code":"none"`) {
 			t.Errorf("from %s, a panic: %s", upstream, line)
 		}
 		if left := b.logs.Take(); left != "" {

@@ -253,6 +253,7 @@ func (x *exchange) write(out outcome) error {
 		x.out.status = statusGone
 	}
 	x.out.body = nil // the buffer of the answer is used again
+	x.answered = true
 	return err
 }
 
@@ -262,16 +263,22 @@ func (x *exchange) finish() {
 	if x.in.partner != nil {
 		defer x.gateway.partnerLimits.leave(x.in.partner)
 	}
-	// If the answer has begun, the connection is aborted below. The caller sees from Content-Length that the answer is
-	// incomplete.
-	begun := x.out.status != 0
+	broken := false // the answer
 	if panicked != nil {
-		x.answerPanic(panicked, begun)
+		x.gateway.logPanic(x.id, panicked)
+		broken = x.out.status != 0 && !x.answered
+		x.out.reason = internal.reason
+		switch {
+		case broken: // the connection is aborted below: the caller sees that the answer is incomplete
+			x.out.status, x.out.code = internal.status, ""
+		case !x.answered:
+			_ = x.write(x.internalError()) // an error means that the caller has disconnected
+		}
 	}
 	x.gateway.observe(x)
 	if panicked != nil {
 		x.in.body.release(false)
-		if begun {
+		if broken {
 			panic(http.ErrAbortHandler)
 		}
 		return // the buffers are in an unknown state and are not reused
@@ -285,13 +292,7 @@ func (x *exchange) finish() {
 	x.in.body.release(true)
 }
 
-// answerPanic answers a request whose handler panicked, unless its answer has begun. It logs the type of the panic
-// value and the stack, but not the value, which may contain a part of a body.
-func (x *exchange) answerPanic(panicked any, begun bool) {
-	x.gateway.log.Error("panic", "id", x.id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
-	if begun {
-		x.out.reason = internal.reason
-		return
-	}
-	_ = x.write(x.internalError()) // an error means that the caller has disconnected
+// logPanic logs the type of a panic's value and the stack, but not the value, which may contain a part of a body.
+func (g *Gateway) logPanic(id string, panicked any) {
+	g.log.Error("panic", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 }

@@ -3,9 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -115,7 +113,7 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", id)
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			g.log.Error("panic", "id", id, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+			g.logPanic(id, panicked)
 			w.Header().Set("Connection", "close")
 			w.WriteHeader(http.StatusInternalServerError)
 		}

@@ -38,6 +38,8 @@ type exchange struct {
 	sent   forwarded
 	out    outcome
 	values [2]string // of headers of the answer
+
+	answered bool // net/http has the whole answer
 }
 
 // received is the request of the caller.

@@ -58,3 +58,10 @@ func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func(
 func (g *Gateway) DialWith(upstream string, dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	g.current.Load().upstreams[upstream].pool.Dial = dial
 }
+
+// LoseRollout makes each use of the rollout panic until restore is called.
+func (g *Gateway) LoseRollout() (restore func()) {
+	r := g.rollout
+	g.rollout = nil
+	return func() { g.rollout = r }
+}

@@ -105,6 +105,7 @@ func newGateway(t testing.TB, text string) *gateway {
 	var err error
 	b.Gateway, err = proxy.New(parse(t, text), proxy.Options{
 		Registerer: b.registry, Logger: slog.New(accesslog.New(b.logs, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })),
+		Finished: func(*proxy.Finished) {}, // as with the console, which is on by default
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -63,14 +63,12 @@ type heldBody struct {
 
 // read reads a body of at most limit bytes. A body that fills more than a chunk is read into several, which are
 // joined when all of it is there, so that its memory never grows by doubling. The error is errNoMemory, errTooLong
-// or that of body; release must be called in any case.
+// or that of body; release must be called in any case, also if h is nil.
 func (m *memory) read(body io.Reader, limit int64) (h *heldBody, err error) {
-	h = &heldBody{memory: m}
 	if !m.take(chunk) {
-		return h, errNoMemory
+		return nil, errNoMemory
 	}
-	h.taken = chunk
-	h.Buffer = bufferPool.Get().(*bytes.Buffer)
+	h = &heldBody{bufferPool.Get().(*bytes.Buffer), m, chunk}
 	h.Grow(chunk)
 	var full [][]byte
 	var length int64
@@ -119,7 +117,7 @@ func (h *heldBody) release(reuse bool) {
 	if h == nil {
 		return
 	}
-	if reuse && h.Buffer != nil {
+	if reuse {
 		putBuffer(h.Buffer)
 	}
 	h.memory.giveBack(h.taken)

@@ -67,6 +67,35 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	p.checkMetric("billbridge_body_bytes 0")
 }
 
+// While no chunk is left, each call is answered in the form of its caller, counted as it was answered, and shown in the
+// console, which keeps bodies of calls.
+func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {body: 512KiB, memory: 1MiB}"))
+	for range 64 {
+		sendPart(t, p, newCall("legacy", "create"), 1000, "{")
+	}
+	held := func() string { return p.admin("GET", "/metrics").body }
+	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 1.048576e+06\n") }, held)
+	for _, client := range forms {
+		for _, op := range operations {
+			got := p.send(newCall(client, op))
+			got.check(t, client, 503, "MAINTAINED_METHOD")
+			if got.header.Get("Retry-After") != "1" {
+				t.Errorf("%v", got.header)
+			}
+			p.checkMetric(fmt.Sprintf(`billbridge_requests_total{client=%q,code="MAINTAINED_METHOD",operation="bill.%s",status="503",upstream="up"} 1`, client, op))
+		}
+	}
+	if n := strings.Count(p.admin("GET", "/calls").body, "MAINTAINED_METHOD"); n < 10 || strings.Contains(p.logs.String(), "panic") {
+		t.Errorf("the console shows %d calls; %s", n, p.logs)
+	}
+	if n := len(back.received()); n != 0 {
+		t.Errorf("the upstream got %d calls", n)
+	}
+}
+
 // Bodies of one chunk, of several chunks, and at the limits between them.
 func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 	t.Parallel()

@@ -1,12 +1,18 @@
 package proxy_test
 
 import (
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A panic is answered for its own request: with an unknown outcome for a write that may have been sent, otherwise with
@@ -104,6 +110,61 @@ func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	if line := fields(t, b.logs.Next(t)); line["msg"] != "request" || line["reason"] != "internal error" {
 		t.Errorf("%v", line)
 	}
-	b.checkMetrics(`billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1`)
+	b.checkMetrics(`billbridge_requests_total{client="legacy",code="none",operation="bill.create",status="500",upstream="up"} 1`)
 	b.expect(newCall("legacy", "read"), 200, "0000")
 }
+
+// The caller has its answer whatever becomes of the ledger, the metrics, the log and the console, and it is counted as the
+// caller got it.
+func TestR40_PanicAfterTheAnswerKeepsTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct{ ledger, console bool }{"ledger": {ledger: true}, "console": {console: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			back := newBackend(t, newService())
+			c := parse(t, fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared}\n", back.url))
+			router, err := rollout.New(t.Context(), c, rollout.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &gateway{caller: caller{t: t, client: newClient(t, nil)}, logs: &proxytest.Log{}, registry: prometheus.NewRegistry()}
+			b.Gateway, err = proxy.New(c, proxy.Options{
+				Registerer: b.registry, Logger: slog.New(slog.NewJSONHandler(b.logs, nil)), Rollout: router,
+				Finished: func(*proxy.Finished) {
+					if row.console {
+						panic(canaryKey)
+					}
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				restore := func() {}
+				b.ServeHTTP(flushedWriter{w, func() error {
+					if row.ledger {
+						restore = b.LoseRollout()
+					}
+					return nil
+				}}, r)
+				restore()
+			}))
+			t.Cleanup(func() { server.Close(); b.Close() })
+			b.url = server.URL
+			for _, client := range forms {
+				b.expect(newCall(client, "create").with("billId", "1234567890ABCDEFGHI"+client[:1]), 200, "0000")
+				b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code="0000",operation="bill.create",status="200",upstream="old"} 1`, client))
+			}
+			if log := b.logs.String(); strings.Count(log, `"msg":"panic"`) != 2 || strings.Contains(log, canaryKey) {
+				t.Error(log)
+			}
+		})
+	}
+}
+
+type flushedWriter struct {
+	http.ResponseWriter
+	flush func() error
+}
+
+func (w flushedWriter) FlushError() error { return w.flush() }

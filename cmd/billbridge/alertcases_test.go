@@ -43,6 +43,10 @@ var alertCases = []alertCase{
 		`billbridge_log_lines_lost_total{job="a",instance="1"} 0x9 3x9`,
 		`billbridge_log_lines_lost_total{job="a",instance="2"} 7x19`,
 	}},
+	{"BillbridgePanic", "job=a instance=1", "9m", "10m", "Gateway 1 of job a has a fault in its program.", []string{
+		`billbridge_panics_total{job="a",instance="1"} 0x9 1x9`,
+		`billbridge_panics_total{job="a",instance="2"} 7x19`,
+	}},
 	{"BillbridgeOverloaded", "job=a limit=memory", "12m", "14m", "Gateways of job a refuse requests, because limits.memory is reached.", []string{
 		`billbridge_requests_limited_total{job="a",instance="1",limit="memory"} 0x9 0+1x9`,
 		`billbridge_requests_limited_total{job="b",instance="2",limit="memory"} 0x9 90x9`, // once,

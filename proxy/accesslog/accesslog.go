@@ -22,6 +22,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -64,8 +65,12 @@ func (w lineWriter) Write(line []byte) (int, error) {
 // Enabled implements [slog.Handler].
 func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level.Level() }
 
-// Handle implements [slog.Handler]. It returns when the line is written.
+// Handle implements [slog.Handler]. It returns when the line is written. Wherever a panic is recovered, its line begins
+// with the word.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "panic") {
+		h.out.panics.Inc()
+	}
 	err := h.format.Handle(ctx, r)
 	h.out.flush() // not within format.Handle, which holds a lock
 	return err
@@ -92,17 +97,22 @@ func Use(l *slog.Logger, c config.Log) {
 	}
 }
 
-// Lost returns the counter of the lines that a logger could not write.
-func Lost(l *slog.Logger) prometheus.Counter {
+// Counters returns the counters of the lines that a logger could not write, and of its lines about panics.
+func Counters(l *slog.Logger) (lost, panics prometheus.Counter) {
 	if h, ok := l.Handler().(*Handler); ok {
-		return h.out.lost
+		return h.out.lost, h.out.panics
 	}
-	return newLost()
+	return newCounters()
 }
 
-func newLost() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{
+func newCounters() (lost, panics prometheus.Counter) {
+	lost = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "billbridge_log_lines_lost_total",
 		Help: "Lines of the log that were lost because it could not be written.",
 	})
+	panics = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "billbridge_panics_total",
+		Help: "Panics, each with a line of the log that has the stack. They are faults of the gateway.",
+	})
+	return lost, panics
 }

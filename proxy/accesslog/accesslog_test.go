@@ -224,8 +224,25 @@ func TestAShortWriteIsContinued(t *testing.T) {
 	if got := out.count(); got != 4 {
 		t.Errorf("%d writes", got)
 	}
-	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 0 {
+	if got := lost(l); got != 0 {
 		t.Errorf("%v lines were counted as lost", got)
+	}
+}
+
+func lost(l *slog.Logger) float64 {
+	lost, _ := accesslog.Counters(l)
+	return testutil.ToFloat64(lost)
+}
+
+// Each line about a panic counts, also one of a logger with attributes.
+func TestPanicsAreCounted(t *testing.T) {
+	t.Parallel()
+	l, _ := open(&writes{}, settings)
+	l.Error("panic", "stack", "x")
+	l.With("a", 1).WithGroup("b").Error("panic in a probe")
+	l.Error("no panic")
+	if _, panics := accesslog.Counters(l); testutil.ToFloat64(panics) != 2 {
+		t.Errorf("%v panics", testutil.ToFloat64(panics))
 	}
 }
 
@@ -237,11 +254,11 @@ func TestLostLinesAreCountedAndReported(t *testing.T) {
 	l, _ := open(out, settings)
 	request(l, slog.LevelInfo, "1")
 	l.Warn("two")
-	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 2 {
+	if got := lost(l); got != 2 {
 		t.Errorf("%v lines were counted as lost, want 2", got)
 	}
 	l.Warn("three")
-	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 3 {
+	if got := lost(l); got != 3 {
 		t.Errorf("%v lines were counted as lost, want 3", got)
 	}
 	l.Warn("four")
@@ -254,7 +271,7 @@ func TestLostLinesAreCountedAndReported(t *testing.T) {
 	if !strings.Contains(rest, `"level":"WARN"`) || !strings.Contains(rest, `"count":3,"error":"no space left on device"`) {
 		t.Error(rest)
 	}
-	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 3 {
+	if got := lost(l); got != 3 {
 		t.Errorf("%v lines were counted as lost in the end, want 3", got)
 	}
 }
@@ -267,7 +284,7 @@ func TestLinesBeforeAFailureAreNotLost(t *testing.T) {
 	request(l, slog.LevelInfo, "1")
 	request(l, slog.LevelInfo, "2")
 	l.Warn("three")
-	if got := testutil.ToFloat64(accesslog.Lost(l)); got != 2 {
+	if got := lost(l); got != 2 {
 		t.Errorf("%v lines were counted as lost, want 2: %q", got, out)
 	}
 	l.Warn("four")
@@ -321,7 +338,7 @@ func TestUseChangesLevelAndBuffer(t *testing.T) {
 	check(t, "levels", ids(t, out.String()), "1", "2", "warn", "4", "error")
 	other := slog.New(slog.NewTextHandler(io.Discard, nil))
 	accesslog.Use(other, c) // without effect
-	if !other.Enabled(t.Context(), slog.LevelInfo) || testutil.ToFloat64(accesslog.Lost(other)) != 0 {
+	if !other.Enabled(t.Context(), slog.LevelInfo) || lost(other) != 0 {
 		t.Error("another handler was changed")
 	}
 }

@@ -16,6 +16,7 @@ type writer struct {
 	out        io.Writer
 	reportLoss func(count int, err error) []byte // the line about lost lines
 	lost       prometheus.Counter
+	panics     prometheus.Counter
 
 	mu      sync.Mutex
 	ended   sync.Cond // broadcasts the end of each write
@@ -37,7 +38,8 @@ type writer struct {
 }
 
 func newWriter(out io.Writer) *writer {
-	w := &writer{out: out, lost: newLost(), most: 32 << 10}
+	w := &writer{out: out, most: 32 << 10}
+	w.lost, w.panics = newCounters()
 	w.ended.L = &w.mu
 	w.timer = time.AfterFunc(time.Hour, w.flushLate)
 	w.timer.Stop()

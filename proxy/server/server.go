@@ -248,7 +248,8 @@ func (s *Server) registerMetrics(c *config.Config, registry prometheus.Registere
 	if err := errors.Join(err[:]...); err != nil {
 		return err
 	}
-	return register(registry, s.reloadOK, s.reloadAt, info, accesslog.Lost(s.log),
+	lost, panics := accesslog.Counters(s.log)
+	return register(registry, s.reloadOK, s.reloadAt, info, lost, panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
