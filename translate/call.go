@@ -140,20 +140,26 @@ func (c *Call) Read(src []byte) error {
 // Translate.
 func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
-	c.translated, c.body, c.rejected, c.refusal = false, nil, nil, nil
-	isObject, fault := c.scan(p, src, c.request)
+	c.translated, c.body = false, nil
+	isObject, refusal := c.take(p, src, c.request)
+	if refusal == nil && !isObject {
+		refusal = &Refusal{p.table.invalid, "", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()), false}
+	}
+	if refusal == nil {
+		c.body = src
+	}
+	return refusal
+}
+
+// take is the intake of what others send, requests and callbacks: it refuses what two readers could read differently.
+func (c *Call) take(p *plan, src []byte, slots []value) (isObject bool, _ *Refusal) {
+	c.rejected, c.refusal = nil, nil
+	isObject, fault := c.scan(p, src, slots)
 	if fault != nil {
 		c.rejected, c.refusal = nil, nil
-		return &Refusal{p.table.invalid, fault.field, fault.reason, false}
+		return false, &Refusal{p.table.invalid, fault.field, fault.reason, false}
 	}
-	if !isObject {
-		return &Refusal{p.table.invalid, "", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()), false}
-	}
-	if c.rejected != nil {
-		return c.rejected
-	}
-	c.body = src
-	return nil
+	return isObject, c.rejected
 }
 
 // enforceBounds checks the bounds of every field that the client's form has, if the table says bounds: enforce.

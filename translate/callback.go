@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type Callback struct {
 	answers      [2]answer
 	plans        [2][2]*plan
 	otherForm    [2]*plan // by the form of upstream and partner: for a callback that is in the other form
+	intake       *plan    // the names of both forms
 	identifiedBy []string // the roles that say what a callback is about
 }
 
@@ -32,6 +34,17 @@ func (c *Callback) compile() {
 		}
 		c.otherForm[from] = c.otherFormPlan(from)
 	}
+	p := &plan{table: c.operation.table, message: Request, root: newNode("", Request), names: map[string]bool{}}
+	anything := &row{Role: noRole, Malformed: p.table.invalid} // values are treated like those of a reply
+	for _, r := range c.operation.rows[callbackMessage] {
+		for _, path := range r.Path {
+			p.names[path[strings.LastIndexByte(path, '.')+1:]] = true
+			p.addField(p.root, path, len(p.fields))
+			p.fields = append(p.fields, &mapping{row: anything})
+		}
+	}
+	p.placeObjects(p.root)
+	c.intake = p
 }
 
 // plan returns the plan from one form of the table to another.
@@ -97,32 +110,32 @@ type Notice struct {
 //   - if it says what it is about in the partner's form only, since it is in that form already;
 //   - if it says that in neither form, or is not a JSON object. The caller decides what to do with it.
 //
-// The error is a [*Refusal] if two readers could read the JSON differently: a duplicate name, invalid UTF-8, or
-// nesting beyond the limit, where even the syntax is not checked.
+// The error is a [*Refusal] if two readers could read the JSON differently, as with a request: a duplicate name, a name
+// that differs from one of either form in case only, a byte order mark, invalid UTF-8, or nesting beyond the limit, where
+// even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
-	t, p := c.operation.table, c.plan(from, to)
-	call := startCallback(p)
-	if _, fault := call.scan(p, src, call.reply); fault != nil {
+	p, call := c.plan(from, to), startCallback(c.intake)
+	if _, refusal := call.take(c.intake, src, call.reply); refusal != nil {
 		n := Notice{plan: c.plans[p.from][p.from]}
-		if tooDeepAt(src, t.depth) < 0 && !isJSONGrammar(src) {
+		if tooDeepAt(src, p.table.depth) < 0 && !isJSONGrammar(bytes.TrimPrefix(src, byteOrderMark)) {
 			n.Recognised = Unrecognised
 			return src, n, nil
 		}
-		return nil, n, &Refusal{t.invalid, fault.field, fault.reason, false}
+		return nil, n, refusal
 	}
 	n := c.recognise(gjson.Parse(unsafeString(src)), p.from, p.to)
 	if n.Recognised != Translated {
 		return src, n, nil
 	}
-	if n.plan != p {
-		p, call = n.plan, startCallback(n.plan)
-		call.scan(p, src, call.reply) // without a fault, since the JSON is the same
-	}
+	p, call = n.plan, startCallback(n.plan)
+	call.scan(p, src, call.reply) // without a fault, since the JSON is the same
 	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
 	call.reportDropped(p)
 	n.Report = call.Report
 	return append(dst, '}'), n, nil
 }
+
+var byteOrderMark = []byte("\ufeff")
 
 // startCallback returns a call that translates one callback by a plan, without a request.
 func startCallback(p *plan) *Call {
@@ -159,6 +172,12 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	values, err := url.ParseQuery(unsafeString(src))
 	if err != nil {
 		return Notice{}, &Refusal{t.invalid, "", why("cannot be read as application/x-www-form-urlencoded"), false}
+	}
+	call := startCallback(c.intake)
+	for name := range values {
+		if _, known := c.intake.root.index[name]; !known && call.rejectLike(c.intake, c.intake.root, name) {
+			return Notice{}, call.rejected
+		}
 	}
 	n := Notice{Recognised: FormEncoded, Values: map[string][]string{}}
 	for form := range t.forms {

@@ -315,7 +315,7 @@ func (x *explainer) isCause(l leaf) bool {
 	p := x.plan
 	switch err := x.Err.(type) {
 	case *Refusal:
-		known := x.call.translation.HasRequestField(err.Field) && err.Reason.Format != notAField
+		known := p.message == Request && x.call.translation.HasRequestField(err.Field) && err.Reason.Format != notAField
 		return err.Field == l.path && known == (l.entry != nil)
 	case *UnusableReply:
 		if r := x.plan.field(l.entry); r != nil {

@@ -15,6 +15,8 @@ type plan struct {
 	inner    int        // the number of objects in root
 	roles    map[string]int
 	unknown  string // what happens to a field without a row
+
+	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
 
 // A mapping is a row in one direction. All that is known of it before a message comes is compiled once.
@@ -154,9 +156,13 @@ func (p *plan) addField(n *node, path string, slot int) {
 		if _, ok := n.index[name]; !ok {
 			n.add(entry{key: keyOf(name), node: newNode(joinPath(n.path, name), p.message)})
 		}
-		n = n.names[n.index[name]].node
+		if n = n.names[n.index[name]].node; n == nil {
+			return // a field of this name, in the other form of a callback
+		}
 	}
-	n.add(entry{key: keyOf(names[last]), slot: slot})
+	if _, ok := n.index[names[last]]; !ok {
+		n.add(entry{key: keyOf(names[last]), slot: slot})
+	}
 }
 
 // compile makes the translations of the operation.

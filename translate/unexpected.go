@@ -36,7 +36,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	}
 	var folded [64]byte // the names of a table are shorter, so most names need no allocation
 	at, ok := n.fold[string(appendFold(folded[:0], name))]
-	if !ok {
+	if !ok || p.names[name] {
 		return false
 	}
 	known, code := n.names[at], p.table.invalid

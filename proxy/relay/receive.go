@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -238,7 +237,6 @@ func (s *settings) endSpan(span *tracing.Span, upstream string, id partner.ID, s
 func (in *inbound) translate(req *http.Request, body []byte) (
 	_ translate.Notice, translated []byte, contentType string, refused *refusal,
 ) {
-	body = bytes.TrimPrefix(body, []byte("\ufeff")) // some libraries send a byte order mark, which is not part of JSON
 	translated, notice, err := in.s.rows.Translate(nil, body, in.form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
 	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
