@@ -35,6 +35,10 @@ var alertCases = []alertCase{
 		`billbridge_store_up{job="a",instance="1"} 1x9 0x9`,
 		`billbridge_store_up{job="a",instance="2"} 1x9 0x1 1x9`, // for less than two minutes
 	}},
+	{"BillbridgeStoreChanged", "job=a instance=1", "9m", "10m", "Rows of the store of gateway 1 of job a were changed without store.key.", []string{
+		`billbridge_store_changed_rows_total{job="a",instance="1"} 0x9 1x9`,
+		`billbridge_store_changed_rows_total{job="a",instance="2"} 7x19`,
+	}},
 	{"BillbridgeStoreClock", "job=a instance=1", "14m", "16m", "The clock of gateway 1 of job a differs from the clock of the store by 2d 0h 0m 0s.", []string{
 		`billbridge_store_clock_offset_seconds{job="a",instance="1"} 0x9 -172800x9`,
 		`billbridge_store_clock_offset_seconds{job="a",instance="2"} -80000x19`,

@@ -143,7 +143,7 @@ func (p *pinger) run(ended chan struct{}) {
 	close(ended)
 }
 
-// storeMetrics returns billbridge_store_up, and billbridge_store_failovers_total by outcome.
+// storeMetrics returns billbridge_store_up, billbridge_store_changed_rows_total, and billbridge_store_failovers_total by outcome.
 func (s *Server) storeMetrics() []prometheus.Collector {
 	all := []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_store_up",
@@ -154,6 +154,10 @@ func (s *Server) storeMetrics() []prometheus.Collector {
 		}
 		return 1
 	})}
+	all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "billbridge_store_changed_rows_total",
+		Help: "Rows of an encrypted store that were refused because they were changed without its key.",
+	}, func() float64 { return float64(s.store.Refused()) }))
 	for _, outcome := range store.FailOvers {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "billbridge_store_failovers_total",

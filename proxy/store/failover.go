@@ -73,9 +73,9 @@ type slot struct {
 	tried int64 // of the last transaction, which may have been committed
 }
 
-func newGuard(slots int, confirm time.Duration) *guard {
+func newGuard(name string, slots int, confirm time.Duration) *guard {
 	g := &guard{
-		gateway: rand.Text(), confirm: cmp.Or(confirm, confirmWithin), slots: make(chan *slot, slots),
+		gateway: name + rand.Text(), confirm: cmp.Or(confirm, confirmWithin), slots: make(chan *slot, slots),
 		outcomes: map[FailOver]int64{},
 	}
 	for id := range slots {

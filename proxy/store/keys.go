@@ -13,7 +13,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // KeyLength is the number of bytes of a key.
@@ -25,6 +28,9 @@ type keyring struct {
 	current string // the id of the first key; "" if there is none: then nothing is encrypted
 	ciphers map[string]cipher.AEAD
 	sealing [][]byte // what seals callback addresses: the first one, the others, and the secret of the store
+
+	plainUntil *atomic.Int64 // until when rows may be without encryption, if there is a first key; milliseconds since 1970
+	refused    *atomic.Int64 // rows that were changed without the key, each time they were read
 }
 
 // keyID is the name of a key in rows and errors. It says nothing of the key.
@@ -34,7 +40,7 @@ func keyID(key []byte) string {
 }
 
 func newKeyring(keys Keys) (k keyring, err error) {
-	k.ciphers = map[string]cipher.AEAD{}
+	k.ciphers, k.plainUntil, k.refused = map[string]cipher.AEAD{}, new(atomic.Int64), new(atomic.Int64)
 	for i, key := range append([][]byte{keys.Key}, keys.Old...) {
 		if i == 0 && key == nil {
 			continue
@@ -71,9 +77,13 @@ func (k keyring) seal(value []byte, place string) []byte {
 	return k.ciphers[k.current].Seal(nil, nil, value, []byte(place))
 }
 
-// open decrypts a value that a key has encrypted; "" is none.
+// open decrypts a value that a key has encrypted; "" is none. Once the store is encrypted, a value without encryption is
+// refused: whoever can write to the database could send callbacks, with keys of partners, to an address of its own.
 func (k keyring) open(id string, value []byte, place string) ([]byte, error) {
 	if id == "" {
+		if k.current != "" && time.Now().UnixMilli() >= k.plainUntil.Load() {
+			return nil, k.changed(place, " is not encrypted, but the store is")
+		}
 		return value, nil
 	}
 	with, ok := k.ciphers[id]
@@ -82,10 +92,27 @@ func (k keyring) open(id string, value []byte, place string) ([]byte, error) {
 	}
 	plain, err := with.Open(nil, nil, value, []byte(place))
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be decrypted with the key %s: the row was changed", place, id)
+		return nil, k.changed(place, " cannot be decrypted with the key "+id)
 	}
 	return plain, nil
 }
+
+// A changedError is about a row that was changed without the key.
+type changedError string
+
+func (e changedError) Error() string { return string(e) + ": the row was changed" }
+
+// changed shows the first digits of an address: whoever has all of them can send callbacks.
+func (k keyring) changed(place, how string) error {
+	k.refused.Add(1)
+	if id, of := strings.CutPrefix(place, urlOfAddress("")); of {
+		place = urlOfAddress(id[:min(len(id), SharedDigits)])
+	}
+	return changedError(place + how)
+}
+
+// Refused is how often rows were refused because they were changed without the key.
+func (s *Store) Refused() int64 { return s.keys.refused.Load() }
 
 // sealText and openText are seal and open for a text column.
 func (k keyring) sealText(value, place string) string {
@@ -96,12 +123,12 @@ func (k keyring) sealText(value, place string) string {
 }
 
 func (k keyring) openText(id, value, place string) (string, error) {
-	if id == "" {
-		return value, nil
-	}
-	sealed, err := base64.StdEncoding.DecodeString(value)
-	if err != nil {
-		return "", fmt.Errorf("%s is not what was encrypted: the row was changed", place)
+	sealed := []byte(value)
+	if id != "" {
+		var err error
+		if sealed, err = base64.StdEncoding.DecodeString(value); err != nil {
+			return "", k.changed(place, " is not what was encrypted")
+		}
 	}
 	plain, err := k.open(id, sealed, place)
 	return string(plain), err
@@ -131,6 +158,42 @@ func (e *keyError) Error() string {
 func secret(q tx) string {
 	q.exec("INSERT INTO billbridge_secret (one, value) VALUES (1, $1) ON CONFLICT DO NOTHING", rand.Text())
 	return value[string](q, "SELECT value FROM billbridge_secret")
+}
+
+// plainFor is how long rows may be without encryption after the first start with a key: gateways without it may still
+// run, and what they wrote is encrypted within the hour.
+const plainFor = 24 * time.Hour
+
+// permission is what the store has of until, so that nobody without the key can choose another one.
+func (k keyring) permission(until int64) string {
+	text := strconv.FormatInt(until, 10)
+	return text + " " + keyedHash(k.sealing[0], "rows may be plain until", text)
+}
+
+// permit returns until when rows may be without encryption. Without a permission of the key, a store that has encrypted
+// rows is encrypted, and so is a new one.
+func (k keyring) permit(q tx) (until int64) {
+	if k.current == "" {
+		return 0
+	}
+	stored := value[string](q, "SELECT plain FROM billbridge_secret")
+	text, _, _ := strings.Cut(stored, " ")
+	if until, _ := strconv.ParseInt(text, 10, 64); stored == k.permission(until) {
+		return until
+	}
+	if len(keyIDs(q)) == 0 && (keyless(q) || value[bool](q, "SELECT EXISTS (SELECT 1 FROM billbridge_addresses) "+
+		"OR EXISTS (SELECT 1 FROM billbridge_callbacks)")) {
+		until = time.Now().Add(plainFor).UnixMilli()
+	}
+	q.exec("UPDATE billbridge_secret SET plain = $1", k.permission(until))
+	return until
+}
+
+// keyless reports whether a gateway without a key runs: its name has no dot.
+func keyless(q tx) bool {
+	return value[int](q, `
+		SELECT count(*) FROM billbridge_gateways WHERE gateway NOT LIKE '%.%'
+			AND at >= (SELECT max(at) FROM billbridge_gateways) - $1`, aliveWithin.Milliseconds()) > 0
 }
 
 // check refuses a database with rows that no key can decrypt.

@@ -175,6 +175,109 @@ func TestKeysCanBeChanged(t *testing.T) {
 	})
 }
 
+// Once all rows are encrypted, also at another start and whatever the state in the database was changed to, a row without encryption is refused
+// and named, and is not encrypted. Others are delivered.
+func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"a new store", "after its first key"} {
+		for state, alter := range map[string]string{
+			"as it was":   "UPDATE billbridge_secret SET plain = plain",
+			"removed":     "UPDATE billbridge_secret SET plain = ''",
+			"invented":    "UPDATE billbridge_secret SET plain = '9999999999999 0123456789abcdef'",
+			"for another": "UPDATE billbridge_secret SET plain = replace(plain, '0 ', '9999999999999 ')",
+		} {
+			t.Run(way+", its state "+state, func(t *testing.T) {
+				t.Parallel()
+				proxytest.Each(t, func(t *testing.T, url string) {
+					key := [][]byte{nil, keyA}
+					if way == "a new store" {
+						key = key[1:]
+					}
+					var s *store.Store
+					for i, k := range key {
+						s = openWith(t, url, k)
+						if i == 0 {
+							bind(t, s, address("moved", "b1")) // a real id has more digits, of which the error shows some
+							accept(t, s, callback("moved", "b1"))
+							accept(t, s, callback("kept", "b2"))
+						}
+						if _, err := s.Recrypt(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						if i < len(key)-1 {
+							_ = s.Close()
+						}
+					}
+					db := raw(t, url)
+					run(t, db, alter, "UPDATE billbridge_addresses SET url = 'https://thief.example.com', key_id = '' WHERE id = 'moved'",
+						"UPDATE billbridge_callbacks SET url = 'https://thief.example.com', key_id = '' WHERE id = 'moved'")
+					if _, err := s.Address(t.Context(), "moved"); err == nil || s.Refused() != 1 {
+						t.Errorf("%v, %d are counted", err, s.Refused())
+					}
+					for _, s := range []*store.Store{openWith(t, url, keyA), openWith(t, url, keyB, keyA)} {
+						run(t, db, "UPDATE billbridge_callbacks SET lease = '', due = next")
+						_, addressed := s.Address(t.Context(), "moved")
+						claimed, err := s.Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
+						equal(t, "claimed", ids(claimed), []string{"kept"})
+						_, recrypted := s.Recrypt(t.Context())
+						for _, err := range []error{addressed, err, recrypted} {
+							if err == nil || !strings.Contains(err.Error(), "moved is not encrypted, but the store is: the row was changed") {
+								t.Errorf("%v", err)
+							}
+						}
+						if strings.Count(recrypted.Error(), "moved") != 2 {
+							t.Errorf("not both rows are named: %v", recrypted)
+						}
+						if s.Refused() < 4 {
+							t.Errorf("%d are counted", s.Refused())
+						}
+						list, err := onePage(t, s, store.Filter{})
+						if err != nil || len(list) != 2 || list[1].ID != "moved" || list[1].URL != "" {
+							t.Errorf("%+v, %v", list, err)
+						}
+					}
+					equal(t, "the keys", keyIDs(t, url), " "+" "+store.KeyID(keyB))
+				})
+			})
+		}
+	}
+}
+
+// Gateways get their first key one after the other: what one without a key writes until it ends is encrypted.
+func TestFirstKeyAtOneGatewayAfterTheOther(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, url string) {
+		behind := open(t, url)
+		ahead := openWith(t, url, keyA)
+		if n, err := ahead.Recrypt(t.Context()); n != 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		bind(t, behind, address("a", "b"))
+		if _, err := ahead.Address(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		if err := behind.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again := openWith(t, url, keyA)
+		for want := range 2 {
+			if n, err := again.Recrypt(t.Context()); n != 1-want || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+		}
+		equal(t, "the keys", keyIDs(t, url), store.KeyID(keyA))
+		// Without a key rows are plain, and with one they are encrypted, as the first time.
+		_, _ = ahead.Close(), again.Close()
+		for _, key := range [][][]byte{{nil, keyA}, {keyA}} {
+			s := openWith(t, url, key[0], key[1:]...)
+			if n, err := s.Recrypt(t.Context()); n != 1 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+			_ = s.Close()
+		}
+	})
+}
+
 // A replica that does not have the new key claims only callbacks that it can decrypt.
 func TestCallbackOfAnUnknownKeyIsNotClaimed(t *testing.T) {
 	t.Parallel()

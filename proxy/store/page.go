@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 	"time"
@@ -60,6 +61,9 @@ func (s *Store) pageWithin(ctx context.Context, f Filter, b bounds) (Page, error
 				break
 			}
 			c, err := s.keys.callback(row)
+			if errors.As(err, new(changedError)) { // it is listed without its address, so that it can be found
+				c, c.URL, err = row.Callback, "", nil
+			}
 			q.fail(err)
 			p.Callbacks = append(p.Callbacks, c)
 		}

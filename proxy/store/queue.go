@@ -71,8 +71,8 @@ const (
 // again. So lease must be longer than an attempt plus the difference between the clocks of replicas. Two replicas
 // never hold one callback at once.
 //
-// A callback whose key this process does not have is left to other replicas. Then there is an error beside those that
-// were claimed.
+// A callback whose key this process does not have is left to other replicas, and one that was changed without the key
+// is not delivered. Then there is an error beside those that were claimed.
 func (s *Store) Claim(
 	ctx context.Context, now time.Time, lease time.Duration, limit, perHost, perPartner int, busy map[string]int,
 ) ([]Claimed, error) {
@@ -102,11 +102,10 @@ func (s *Store) Claim(
 				"UPDATE billbridge_callbacks SET lease = $1, due = $2 WHERE seq = $3 RETURNING "+columnsAndBody,
 				token, expires, f.Seq)
 			c, err := s.keys.callback(row)
-			if errors.As(err, new(*keyError)) {
-				unreadable = err // the others are claimed
+			if err != nil {
+				unreadable = errors.Join(unreadable, err) // the others are claimed
 				continue
 			}
-			q.fail(err)
 			claimed = append(claimed, Claimed{c, row.Due, token})
 		}
 		if unreadable != nil {

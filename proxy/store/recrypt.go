@@ -2,23 +2,31 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
-// recryptAtOnce is the most rows that one transaction of Recrypt changes.
-const recryptAtOnce = 200
+const (
+	recryptAtOnce = 200 // the most rows that one transaction of Recrypt changes
+	namedAtOnce   = 10  // the most rows that its error names
+)
 
 // Recrypt encrypts rows that are not encrypted with the current key, in batches, and returns their number. Without a
-// current key it decrypts them. Rows without encryption are looked for once in the life of a process, as that reads
-// all rows: from then on this process adds none.
+// current key it decrypts them. Rows without encryption are looked for until all are encrypted and no gateway without a
+// key runs, as that reads all rows: from then on the store is encrypted, and such a row is an error.
 func (s *Store) Recrypt(ctx context.Context) (n int, err error) {
-	ids, err := read(ctx, s, "looking for the keys of rows", keyIDs)
+	alone := false
+	ids, err := read(ctx, s, "looking for the keys of rows", func(q tx) []string {
+		alone = !keyless(q)
+		return keyIDs(q)
+	})
 	if err != nil {
 		return 0, err
 	}
 	if s.keys.current != "" && !s.walked.Load() {
 		ids = append(ids, "")
 	}
+	var failed error
 	for _, id := range ids {
 		for _, t := range []sealedTable{
 			{"billbridge_addresses", "id", "NULL, true", urlOfAddress},
@@ -28,14 +36,27 @@ func (s *Store) Recrypt(ctx context.Context) (n int, err error) {
 				continue
 			}
 			changed, err := s.recrypt(ctx, id, t)
-			n += changed
-			if err != nil {
-				return n, err
-			}
+			n, failed = n+changed, errors.Join(failed, err)
 		}
 	}
-	s.walked.Store(true)
-	return n, nil
+	if failed != nil {
+		return n, failed
+	}
+	if s.keys.current != "" && (!alone || s.walked.Load()) {
+		return n, nil
+	}
+	plain := "" // without a key it is permitted
+	if s.keys.current != "" {
+		plain = s.keys.permission(0)
+	}
+	err = s.update(ctx, "recording that all rows are encrypted", func(q tx) {
+		q.exec("UPDATE billbridge_secret SET plain = $1 WHERE plain <> $1", plain)
+	})
+	if err == nil {
+		s.keys.plainUntil.Store(0)
+		s.walked.Store(true)
+	}
+	return n, err
 }
 
 // A sealedTable is a table with encrypted values.
@@ -45,7 +66,8 @@ type sealedTable struct {
 	urlOf     func(id string) (place string)
 }
 
-// recrypt changes the rows of a table that are encrypted with the key id.
+// recrypt changes the rows of a table that are encrypted with the key id. Those that were changed without the key stay
+// as they are, and the error names some of them.
 func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, err error) {
 	type sealed struct {
 		Key     any
@@ -58,12 +80,17 @@ func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, e
 	if id != "" {
 		where += " AND key_id <> ''"
 	}
+	type batch struct {
+		found   []sealed
+		refused []error
+	}
+	var refused []error
 	for after := ""; ; after = " AND " + t.key + " > $2" {
 		query := fmt.Sprintf("SELECT %s, id, url, %s FROM %s WHERE %s%s ORDER BY %s LIMIT %d %s",
 			t.key, t.body, t.name, where, after, t.key, min(s.batch, recryptAtOnce), s.passOver())
-		found, err := write(ctx, s, "encrypting rows", func(q tx) []sealed {
-			found := list[sealed](q, query, args...)
-			for _, r := range found {
+		done, err := write(ctx, s, "encrypting rows", func(q tx) (b batch) {
+			b.found = list[sealed](q, query, args...)
+			for _, r := range b.found {
 				url, err := s.keys.openText(id, r.URL, t.urlOf(r.ID))
 				set, to := "url = $2, key_id = $3", []any{r.Key, s.keys.sealText(url, t.urlOf(r.ID)), s.keys.current}
 				if !r.Erased && err == nil {
@@ -71,16 +98,21 @@ func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, e
 					body, err = s.keys.open(id, r.Body, bodyOfCallback(r.ID))
 					set, to = set+", body = $4", append(to, notNil(s.keys.seal(body, bodyOfCallback(r.ID))))
 				}
+				if errors.As(err, new(changedError)) {
+					b.refused = append(b.refused, err)
+					continue
+				}
 				q.fail(err)
 				q.exec("UPDATE "+t.name+" SET "+set+" WHERE "+t.key+" = $1", to...)
 			}
-			return found
+			return b
 		})
-		n += len(found)
-		if err != nil || len(found) == 0 {
-			return n, err
+		n += len(done.found) - len(done.refused)
+		refused = append(refused, done.refused[:min(len(done.refused), namedAtOnce-len(refused))]...)
+		if err != nil || len(done.found) == 0 {
+			return n, errors.Join(append(refused, err)...)
 		}
-		args = []any{id, found[len(found)-1].Key}
+		args = []any{id, done.found[len(done.found)-1].Key}
 	}
 }
 

@@ -131,12 +131,19 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless, guard: newGuard(1, o.confirm)}
+	s := &Store{postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless}
 	if s.keys, err = newKeyring(o.Keys); err != nil {
 		return nil, p.failed(err)
 	}
+	name, slots := "", 1
+	if s.keys.current != "" {
+		name = s.keys.current + "." // see keyless
+	}
 	if p.postgres {
-		s.guard = newGuard(connections, o.confirm)
+		slots = connections
+	}
+	s.guard = newGuard(name, slots, o.confirm)
+	if p.postgres {
 		s.engine, err = openPostgres(ctx, url, o, s.guard)
 	} else {
 		s.engine, err = openSQLite(ctx, p.file, o, s.guard)
@@ -144,15 +151,17 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	if err != nil {
 		return nil, p.failed(err)
 	}
-	own := ""
+	own, plainUntil := "", int64(0)
 	if err = s.write(ctx, func(q tx) {
 		s.keys.check(q)
 		own = secret(q)
+		plainUntil = s.keys.permit(q)
 	}); err != nil {
 		_ = s.Close()
 		return nil, p.failed(err)
 	}
 	s.keys.sealing = append(s.keys.sealing, []byte(own))
+	s.keys.plainUntil.Store(plainUntil)
 	if p.file != "" { // only now: it is a store for certain
 		s.narrowed = narrow(p.file)
 	}
