@@ -252,3 +252,28 @@ func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// A caller can write a phone, or its key, in place of a bill id: lists for operators and programs hide it, as the console does.
+func TestR35_ListsHideWhatIsNoBillID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"01012345678", "hong@example.com", demoKey + " "} {
+		drop := func(string, http.Handler) http.Handler {
+			return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+		}
+		m := newRollout(t, "legacy", "v2", "old", drop, "")
+		m.expect(newCall("v2", "create").with("billId", id), 502, "null")
+		m.checkListed("", 1)
+		m.checkListed("outcome=unknown", 1)
+		for _, path := range []string{"/rollout/bills", "/rollout/bills?outcome=unknown", "/bills", "/callbacks"} {
+			if got := m.admin("GET", path); got.status != 200 || strings.Contains(got.body, id) {
+				t.Errorf("%s shows %q: %d", path, id, got.status)
+			}
+		}
+		if got := m.admin("GET", "/rollout/bills").body; !strings.Contains(got, `"bill":"•••"`) {
+			t.Error(got)
+		}
+		if got := m.admin("GET", "/bills", "Accept-Language", "en").body; strings.Contains(got, "bill=•••") || strings.Contains(got, "bill=%e2%80%a2") {
+			t.Error("the console links to a bill that is hidden")
+		}
+	}
+}

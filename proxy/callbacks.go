@@ -127,6 +127,11 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.inFlight.leave(from)
+	if hasTwoLengths(r) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
 	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
 	defer body.end()
 	counted := &countedBody{ReadCloser: body, memory: &g.memory}

@@ -160,6 +160,8 @@ func (x *exchange) read() error {
 		return wrongMethod.with("method")
 	case !isJSON(x.r.Header):
 		return wrongType.with("content_type")
+	case hasTwoLengths(x.r):
+		return x.unread(badBody.because("two lengths").with("two_lengths"))
 	}
 	limit := int64(x.state.config.Limits.Body)
 	err := errTooLong
@@ -390,6 +392,10 @@ func requestID(given []string) string {
 	}
 	return rand.Text()
 }
+
+// hasTwoLengths reports whether a request has Content-Length twice. Over HTTP/2 net/http uses the first one; over
+// HTTP/1.1 package framing refuses such a request.
+func hasTwoLengths(r *http.Request) bool { return len(r.Header["Content-Length"]) > 1 }
 
 // isJSON reports whether the header says that the body is JSON without a content coding. A missing type counts as
 // JSON.

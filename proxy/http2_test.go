@@ -3,6 +3,8 @@ package proxy_test
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -112,4 +114,90 @@ func TestR15_StreamsOfAConnectionAreLimited(t *testing.T) {
 	_ = conn.Close()
 	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
 	t.Logf("%d of %d streams were refused", refused, attempted)
+}
+
+// postLengths sends a call on an HTTP/2 connection of its own, with any lengths. The status is "reset" if the stream was.
+func postLengths(t *testing.T, address string, pool *x509.CertPool, path, body string, lengths ...string) (status, answer string) {
+	t.Helper()
+	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(testTimeout))
+	frames := http2.NewFramer(conn, conn)
+	frames.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	var head bytes.Buffer
+	encoder := hpack.NewEncoder(&head)
+	fields := []string{":method", "POST", ":scheme", "https", ":authority", "a", ":path", path, "content-type", "application/json"}
+	for _, length := range lengths {
+		fields = append(fields, "content-length", length)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		err = errors.Join(err, encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+	}
+	_, sent := io.WriteString(conn, http2.ClientPreface)
+	if err := errors.Join(
+		err, sent, frames.WriteSettings(),
+		frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true}),
+		frames.WriteData(1, true, []byte(body)),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frame, err := frames.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch f := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			status = f.PseudoValue("status")
+		case *http2.DataFrame:
+			answer += string(f.Data())
+		case *http2.RSTStreamFrame:
+			return "reset", answer
+		}
+		if frame.Header().StreamID == 1 && frame.Header().Flags.Has(http2.FlagDataEndStream) {
+			return status, answer
+		}
+	}
+}
+
+// Two lengths of a body are refused over HTTP/2 as over HTTP/1.1: of a call in its form, and of a callback. A length that is no
+// number is refused or ends the stream. Nothing is sent.
+func TestR09_LengthsOverHTTP2(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	a.issue("front")
+	r := newCallbackParties(t)
+	r.process = newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+callbacksOn)
+	for _, client := range forms {
+		q := newCall(client, "create")
+		body := q.body()
+		right, wrong := strconv.Itoa(len(body)), strconv.Itoa(len(body)+1)
+		for _, lengths := range [][]string{{right, wrong}, {wrong, right}, {right, right}, {right, "x"}} {
+			status, answer := postLengths(t, r.Address(), a.pool, q.path(), body, lengths...)
+			if status != "400" || !strings.Contains(answer, `"VALIDATION_001"`) {
+				t.Errorf("%s, lengths %q: %s %s", client, lengths, status, answer)
+			}
+			callback := "/from-upstreams/callback/" + strings.Repeat("0", 32)
+			if status, _ := postLengths(t, r.Address(), a.pool, callback, body, lengths...); status != "400" {
+				t.Errorf("a callback, lengths %q: %s", lengths, status)
+			}
+		}
+		for _, length := range []string{"x", "+" + right, "", right + ", " + wrong, "-1"} {
+			if status, answer := postLengths(t, r.Address(), a.pool, q.path(), body, length); status != "400" && status != "reset" {
+				t.Errorf("%s, length %q: %s %s", client, length, status, answer)
+			}
+		}
+		if n := len(r.back.received()); n != 0 {
+			t.Fatalf("%d calls were sent", n)
+		}
+	}
+	read := newCall("v2", "read").body()
+	for _, lengths := range [][]string{nil, {strconv.Itoa(len(read))}} {
+		if status, answer := postLengths(t, r.Address(), a.pool, "/bill/read", read, lengths...); status != "200" {
+			t.Errorf("lengths %q: %s %s", lengths, status, answer)
+		}
+	}
 }

@@ -66,6 +66,20 @@ func (p *process) admin(method, path string, headers ...string) answer {
 	return (&caller{p.t, "http://" + p.AdminAddress(), p.client}).do(method, path, "", headers...)
 }
 
+// Answers of the admin listener are not stored by browsers and proxies, and are taken for nothing but their type.
+func TestAdminAnswersAreNotStored(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, strings.Replace(anyPort, "0}", "0, token: letmein-letmein-letmein}", 1)+"upstreams: {up: {form: v2, url: "+refusedURL+"}, other: {form: v2, url: "+refusedURL+"}}\nroute: {default: up}\nrollout: {old: up, new: other, bills: shared}\n")
+	for _, path := range []string{"/rollout", "/rollout/bills", "/callbacks", "/audit", "/store/clock", "/metrics", "/-/healthy", "/-/ready", "/-/identity", "/", "/none"} {
+		for _, token := range []string{"Bearer letmein-letmein-letmein", "-"} {
+			h := p.admin("GET", path, "Authorization", token).header
+			if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %v", path, h)
+			}
+		}
+	}
+}
+
 // Health, build info, reload and the metrics of reloads.
 func TestAdminListener(t *testing.T) {
 	t.Parallel()

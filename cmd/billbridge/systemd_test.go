@@ -118,6 +118,14 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 	t.Logf("%d restarts under the load of %d callers: %d calls, %d connections refused or broken off", restarts, callers, calls.Load(), refused.Load())
 }
 
+// A core dump would have the keys of partners, and go to a file that others keep.
+func TestUnitAllowsNoCoreDump(t *testing.T) {
+	t.Parallel()
+	if _, unit, _ := runCommand(t, false, "assets", "service"); !strings.Contains(unit, "\nLimitCORE=0\n") {
+		t.Error(unit)
+	}
+}
+
 // A call to such a socket would never be answered.
 func TestUnknownSystemdSocketsAreRefused(t *testing.T) {
 	t.Parallel()

@@ -164,6 +164,7 @@ func (c *Console) preparePages() error {
 //	{{note .Text .Note}}      a note of the rollout, with its English text
 //	{{partner .ID}}           a partner: its name, and the 12 digits
 //	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
+//	{{if shown .Bill}}        whether package operate has not hidden the id of a bill
 //	{{time .At}}              a time, in RFC 3339
 //	{{number .N}}             a number with separators
 //	{{address "/p" .Query}}   the address of a page with a query, for href
@@ -181,6 +182,7 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 
 		"partner": c.partner,
 		"bill":    billing.MaskBill,
+		"shown":   func(bill string) bool { return bill != billing.Hidden },
 		"time":    timeElement,
 		"number":  number,
 

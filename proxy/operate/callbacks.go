@@ -368,7 +368,7 @@ func (o *Operator) callbacks(found []store.Callback) []Callback {
 func (o *Operator) callback(c store.Callback) Callback {
 	one := Callback{
 		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(),
-		Name: o.name(c.Partner), Bill: c.Bill, Upstream: c.Upstream,
+		Name: o.name(c.Partner), Bill: rollout.ShownBill(c.Bill), Upstream: c.Upstream,
 		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt),
 		Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
 		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased),

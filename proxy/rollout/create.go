@@ -132,8 +132,11 @@ func (r *Router) Complete(ctx context.Context, w Route, outcome store.Outcome) e
 	_, err := r.store.Complete(ctx, *w.create, outcome, r.now())
 	if errors.Is(err, store.ErrOtherOwner) {
 		bill := w.create.Bill
-		call := Call{Partner: w.create.Partner, Bill: bill, LoggedBill: billing.MaskBill(bill)}
+		call := Call{Partner: w.create.Partner, Bill: bill, LoggedBill: ShownBill(bill)}
 		_ = r.both(ctx, call) // err says the same
 	}
 	return err
 }
+
+// ShownBill returns the id of a bill as operators see it: hidden if it does not look like one.
+func ShownBill(bill string) string { return billing.MaskBill(bill) }

@@ -40,6 +40,8 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 	s.serveAdmin()
 	s.adminServer = http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			w.Header().Set("Cache-Control", "no-store")
 			(*s.adminHandler.Load()).ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
