@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 
 	"billbridge/translate"
@@ -48,6 +49,25 @@ func (a *Admin) AllTokens() []AdminToken {
 	return append(all, a.Tokens...)
 }
 
+// A token that nobody can guess has at least shortestToken bytes: right ones are answered at once.
+const (
+	shortestToken = 16
+	tooShort      = "has fewer than 16 characters, so that it can be guessed: make one with openssl rand -hex 16"
+)
+
+// ShortToken returns the key of a token that can be guessed, or "" if there is none.
+func (a *Admin) ShortToken() string {
+	isShort := func(s Secret) bool { return s.IsSet() && len(s.Reveal()) < shortestToken }
+	if isShort(a.Token) {
+		return "admin.token"
+	}
+	i := slices.IndexFunc(a.Tokens, func(t AdminToken) bool { return isShort(t.Token) })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("admin.tokens[%d].token", i)
+}
+
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,59}$`)
 
 // checkAdmin checks the tokens of the admin listener, and resolves them.
@@ -61,6 +81,11 @@ func (c *Config) checkAdmin() {
 	}
 	if text != "" {
 		c.source.addProblem(text, "admin", "token")
+	}
+	if short := c.Admin.ShortToken(); short != "" && err == nil && !Loopback(host) {
+		c.source.addProblem(tooShort, strings.Split(short, ".")...)
+	} else if short != "" {
+		c.addWarning(tooShort, strings.Split(short, ".")...)
 	}
 	if c.Admin.TLS != nil {
 		c.checkKeyPair(c.Admin.TLS, "admin", "tls")

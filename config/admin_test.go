@@ -14,11 +14,11 @@ import (
 // The tokens of a file, with their names and permissions, in its order. The nameless one is the first and may do everything.
 func TestTokensOfTheAdminListener(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, map[string]string{"anna.token": "of anna\n"})
+	dir := folder(t, map[string]string{"anna.token": "the token of anna\n"})
 	c, err := config.Parse(translate.File{Name: dir + "/billbridge.yaml", Data: []byte(oneUpstream + `
 admin:
   listen: 192.0.2.1:9090
-  token: nameless
+  token: nameless-nameless
   tokens:
     - {name: anna, token: "${file:anna.token}", may: operate}
     - {name: wall.1@hana, token: "${env:BILLBRIDGE_ADMIN_TOKEN}", may: read}
@@ -30,7 +30,7 @@ admin:
 	for _, one := range c.Admin.AllTokens() {
 		got = append(got, fmt.Sprintf("%s %s %s", one.Name, one.May, one.Token.Reveal()))
 	}
-	if diff := cmp.Diff([]string{" operate nameless", "anna operate of anna", "wall.1@hana read a token of the tests"}, got); diff != "" {
+	if diff := cmp.Diff([]string{" operate nameless-nameless", "anna operate the token of anna", "wall.1@hana read a token of the tests"}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	for _, text := range []string{"", "admin: {tokens: []}\n"} {
@@ -43,7 +43,7 @@ admin:
 // Tokens with a name are enough for a listener that other machines can reach.
 func TestNamedTokensAreEnoughBeyondLoopback(t *testing.T) {
 	t.Parallel()
-	parse(t, oneUpstream+"admin: {listen: '192.0.2.1:9090', tokens: [{name: anna, token: a, may: operate}]}\n")
+	parse(t, oneUpstream+"admin: {listen: '192.0.2.1:9090', tokens: [{name: anna, token: 0123456789abcdef, may: operate}]}\n")
 }
 
 // A token in the list is as secret as admin.token.

@@ -191,7 +191,7 @@ func TestPathsStartAtTheFolderOfTheConfig(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
 		"tables/billing.yaml": string(billing.Table().Data),
-		"secrets/token.txt":   "  from a file\n",
+		"secrets/token.txt":   "  a token from a file\n",
 		"conf/billbridge.yaml": oneUpstream + "table: {file: ../tables/billing.yaml}\n" +
 			"admin: {listen: 192.0.2.1:9090, token: \"${file:../secrets/token.txt}\"}\n" +
 			"tls: {cert: cert.pem, key: ../secrets/key.pem}\n",
@@ -203,7 +203,7 @@ func TestPathsStartAtTheFolderOfTheConfig(t *testing.T) {
 	}
 	got := []string{c.TableFiles.File, c.TableFiles.Overlay, c.Admin.Token.Reveal(), c.TLS.Cert, c.TLS.Key}
 	want := []string{
-		filepath.Join(dir, "tables", "billing.yaml"), "", "from a file",
+		filepath.Join(dir, "tables", "billing.yaml"), "", "a token from a file",
 		filepath.Join(dir, "conf", "cert.pem"), filepath.Join(dir, "secrets", "key.pem"),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -223,7 +223,7 @@ func TestTokens(t *testing.T) {
 		{`{listen: "localhost:9090"}`, ""},
 		{`{token: "${env:BILLBRIDGE_ADMIN_TOKEN}"}`, "a token of the tests"},
 		{`{listen: ":9090", token: "${env:BILLBRIDGE_ADMIN_TOKEN}"}`, "a token of the tests"},
-		{`{listen: "192.0.2.1:9090", token: spelled-out}`, "spelled-out"},
+		{`{listen: "192.0.2.1:9090", token: a-token-spelled-out}`, "a-token-spelled-out"},
 		{`{token: 1234567890}`, "1234567890"},
 		{`{token: "costs $5 {or} more"}`, "costs $5 {or} more"},
 	} {

@@ -330,3 +330,50 @@ func TestAdminRefusesCrossSiteRequests(t *testing.T) {
 		}
 	}
 }
+
+// A scraper and an operator behind the address of somebody who guesses are answered at once, also while guesses wait, and so is a
+// sign-in. The answers to guesses are slow, and at most eight of them wait.
+func TestRightTokenPassesWhileOthersOfItsAddressGuess(t *testing.T) {
+	t.Parallel()
+	const right = "letmein-letmein-letmein"
+	p := newProcess(t, strings.Replace(anyPort, "0}", "0, token: "+right+"}", 1)+oneUpstream("v2", refusedURL))
+	ask := func(method, path, token string) int {
+		got, err := doRequest(p.client, method, "http://"+p.AdminAddress()+path, "", "Authorization", "Bearer "+token)
+		if err != nil {
+			t.Error(err)
+		}
+		return got.status
+	}
+	for i := range 5 {
+		if status := ask("GET", "/metrics", fmt.Sprint("guess", i)); status != 401 {
+			t.Errorf("guess %d: %d", i, status)
+		}
+	}
+	var guessing sync.WaitGroup
+	var busy atomic.Int32
+	for i := range 40 {
+		guessing.Go(func() {
+			switch status := ask("GET", "/metrics", fmt.Sprint("more", i)); status {
+			case 429:
+				busy.Add(1)
+			case 401:
+			default:
+				t.Errorf("a guess: %d", status)
+			}
+		})
+	}
+	for busy.Load() == 0 { // then eight guesses wait, for a second
+		if status := ask("GET", "/metrics", right); status != 200 {
+			t.Fatalf("the right token: %d", status)
+		}
+	}
+	for range 12 {
+		if status := ask("GET", "/metrics", right); status != 200 {
+			t.Errorf("the right token: %d", status)
+		}
+		if status := ask("POST", "/-/reload", right); status != 200 {
+			t.Errorf("a change with the right token: %d", status)
+		}
+	}
+	guessing.Wait()
+}

@@ -24,10 +24,10 @@ func checkedConfig(t *testing.T, text string) *config.Config {
 	t.Helper()
 	const mounted = "/run/secrets/billbridge"
 	secrets := t.TempDir()
-	for name, value := range map[string]string{"admin-token": "a", "scraper-token": "s", "store-url": "postgres://u@db.example.com/b?sslmode=verify-full"} {
+	for name, value := range map[string]string{"admin-token": "0123456789abcdef", "scraper-token": "another-89abcdef", "store-url": "postgres://u@db.example.com/b?sslmode=verify-full"} {
 		proxytest.WriteFile(t, filepath.Join(secrets, name), value)
 	}
-	env := map[string]string{"BILLBRIDGE_ADMIN_TOKEN": "a", "SCRAPER_TOKEN": "s", "STORE_URL": "postgres://u:p@postgres/b?sslmode=disable"}
+	env := map[string]string{"BILLBRIDGE_ADMIN_TOKEN": "0123456789abcdef", "SCRAPER_TOKEN": "another-89abcdef", "STORE_URL": "postgres://u:p@postgres/b?sslmode=disable"}
 	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(strings.ReplaceAll(text, mounted, secrets))}, func(name string) (string, bool) {
 		value, ok := env[name]
 		return value, ok

@@ -69,8 +69,8 @@ func requireToken(t *tokens, next http.Handler) http.Handler {
 // unknown is the status of a request that has neither a token nor a session.
 const unknown = 0
 
-// identify returns who sent a request: the owner of its bearer token or, without one, of its session. It may wait for
-// tokenDelay. status is 200, unknown, or that of the refusal.
+// identify returns who sent a request: the owner of its bearer token or, without one, of its session. For a wrong token
+// it may wait for tokenDelay. status is 200, unknown, or that of the refusal.
 //
 // Without tokens the config guarantees that the listener is on loopback. Checking the Host header prevents DNS
 // rebinding: a page under another name that resolves to 127.0.0.1 has the same origin as this listener.
@@ -137,7 +137,7 @@ func refuse(w http.ResponseWriter, r *http.Request, status int) {
 			"or set admin.token or admin.tokens in the config", hostOf(r))
 	case http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "1")
-		text = "too many requests at once from your address, which has sent wrong admin tokens: try again in a second"
+		text = "too many wrong admin tokens at once from your address: try again in a second"
 	default:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}

@@ -289,7 +289,11 @@ func TestTokensOfAReload(t *testing.T) {
 	if err := open.checkTokens(&c); err == nil || !strings.Contains(fmt.Sprint(err), "set admin.token or admin.tokens in the config") {
 		t.Errorf("no token on an open address: %v", err)
 	}
-	if err := open.checkTokens(d.config); err != nil {
+	if err := open.checkTokens(d.config); err == nil || !strings.HasPrefix(err.Error(), "admin.tokens[0].token has fewer than 16 characters") {
+		t.Errorf("short tokens on an open address: %v", err)
+	}
+	c.Admin.Tokens = []config.AdminToken{{Name: "anna", Token: config.NewSecret("0123456789abcdef"), May: config.Operate}}
+	if err := open.checkTokens(&c); err != nil {
 		t.Errorf("named tokens on an open address: %v", err)
 	}
 }

@@ -62,12 +62,17 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 	return nil
 }
 
-// checkTokens refuses a config without a token if the admin listener is not on loopback. Another process may have
-// opened its socket, on another address than that of the config.
+// checkTokens refuses a config without a token, or with a short one, if the admin listener is not on loopback. Another
+// process may have opened its socket, on another address than that of the config.
 func (s *Server) checkTokens(c *config.Config) error {
-	if at, ok := s.adminListener.Addr().(*net.TCPAddr); ok && len(c.Admin.AllTokens()) == 0 && !at.IP.IsLoopback() {
+	at, ok := s.adminListener.Addr().(*net.TCPAddr)
+	switch remote := ok && !at.IP.IsLoopback(); {
+	case remote && len(c.Admin.AllTokens()) == 0:
 		return fmt.Errorf("admin.token is not set, and the admin socket listens on %s, which is not loopback: "+
 			"set admin.token or admin.tokens in the config", at)
+	case remote && c.Admin.ShortToken() != "":
+		return fmt.Errorf("%s has fewer than 16 characters, and the admin socket listens on %s, which is not loopback",
+			c.Admin.ShortToken(), at)
 	}
 	return nil
 }

@@ -181,7 +181,7 @@ func TestWrongTokensOfSignInsAreSlowedDown(t *testing.T) {
 		}
 		for token, want := range map[string]int{"wrong": 401, "right": 200} {
 			began := time.Now()
-			if status, _ := g.signIn(attacker, token, false, nil); status != want || time.Since(began) != tokenDelay {
+			if status, _ := g.signIn(attacker, token, false, nil); status != want || (time.Since(began) != 0) != (token == "wrong") {
 				t.Errorf("%s: %d after %s", token, status, time.Since(began))
 			}
 		}

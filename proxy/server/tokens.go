@@ -23,12 +23,12 @@ import (
 // machine can have as a whole.
 const (
 	freeGuesses      = 5               // wrong tokens of an address that are answered at once
-	tokenDelay       = time.Second     // of every answer to an address with more wrong tokens
+	tokenDelay       = time.Second     // of every further answer to a wrong token
 	maxWaiting       = 8               // requests of one address that are delayed; further ones get 429
 	maxWaitingAll    = 256             // the same for all addresses
 	forgetAfter      = 5 * time.Minute // without a wrong token
 	tokenLogInterval = time.Minute
-	maxAddresses     = 1024 // further addresses count as one
+	maxAddresses     = 1024 // further addresses count as one; half of them are kept for wrong tokens
 )
 
 // tokens checks the bearer token or the session of requests to the admin listener. It is safe for concurrent use.
@@ -122,29 +122,29 @@ func (a *admission) without(other *admission) string {
 // shown is the name of an identity for the audit log.
 func (i identity) shown() string { return cmp.Or(i.name, "admin.token") }
 
-// check returns the owner of a token that a request has. It may wait for tokenDelay. status is 200, or that of the
-// refusal.
+// check returns the owner of a token that a request has. status is 200, or that of the refusal, for which it may wait
+// for tokenDelay. A right token passes at once, whatever others at its address have sent: behind one address there can
+// be many machines. Against guessing, tokens are long.
 func (t *tokens) check(r *http.Request, given string) (hash tokenHash, who identity, status int) {
+	hash = sha256.Sum256([]byte(given))
+	who, ok := t.current.Load().find(hash)
+	if ok {
+		return hash, who, http.StatusOK
+	}
 	from := sourceOf(r.RemoteAddr)
-	// Right tokens are delayed too: if they were not, a caller could give up a guess that is not answered at once.
 	if !t.wait(r.Context(), from) {
 		t.refused.WithLabelValues("busy").Inc()
 		return hash, who, http.StatusTooManyRequests
 	}
-	hash = sha256.Sum256([]byte(given))
-	who, ok := t.current.Load().find(hash)
-	if !ok {
-		t.fail(from, "wrong")
-		return hash, who, http.StatusUnauthorized
-	}
-	return hash, who, http.StatusOK
+	t.fail(from, "wrong")
+	return hash, who, http.StatusUnauthorized
 }
 
 // wait waits for tokenDelay if the address has sent too many wrong tokens. It returns false if too many requests wait,
 // or ctx ends.
 func (t *tokens) wait(ctx context.Context, from netip.Prefix) bool {
 	t.mu.Lock()
-	f := t.entry(from)
+	f := t.entry(from, maxAddresses)
 	if f == nil || f.wrong < freeGuesses {
 		t.mu.Unlock()
 		return true
@@ -172,10 +172,10 @@ func (t *tokens) wait(ctx context.Context, from netip.Prefix) bool {
 	}
 }
 
-// entry returns the failures of an address, or nil if it has none. An address beyond maxAddresses has those of all such
+// entry returns the failures of an address, or nil if it has none. An address beyond most has those of all such
 // addresses.
-func (t *tokens) entry(from netip.Prefix) *wrongTokens {
-	if f := t.from[from]; f != nil || len(t.from) < maxAddresses {
+func (t *tokens) entry(from netip.Prefix, most int) *wrongTokens {
+	if f := t.from[from]; f != nil || len(t.from) < most {
 		return f
 	}
 	return t.from[netip.Prefix{}]
@@ -186,10 +186,14 @@ func (t *tokens) fail(from netip.Prefix, reason string) {
 	t.refused.WithLabelValues(reason).Inc()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := t.entry(from)
+	most := maxAddresses
+	if reason == "missing" { // no guess
+		most /= 2
+	}
+	f := t.entry(from, most)
 	isNew := f == nil
 	if isNew {
-		if len(t.from) >= maxAddresses {
+		if len(t.from) >= most {
 			from = netip.Prefix{}
 		}
 		f = &wrongTokens{}

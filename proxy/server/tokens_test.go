@@ -91,8 +91,8 @@ func (g *guesser) lines(t *testing.T) (list []string) {
 
 const attacker, operator = "192.0.2.66:1000", "192.0.2.10:1000"
 
-// After some wrong tokens every answer to the address is delayed, also to the right token: otherwise a guess that is not answered at once
-// could be given up. Other addresses are not affected, and the address is forgotten.
+// After some wrong tokens the answers to further ones of the address are delayed. The right token passes at once, and the address is
+// forgotten.
 func TestWrongTokensAreSlowedDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 		if status, took, _ := g.ask("/metrics", attacker, "wrong"); status != http.StatusUnauthorized || took != tokenDelay {
 			t.Errorf("a further guess: %d after %s", status, took)
 		}
-		if status, took, _ := g.ask("/metrics", "192.0.2.66:2000", "right"); status != http.StatusOK || took != tokenDelay {
+		if status, took, _ := g.ask("/metrics", "192.0.2.66:2000", "right"); status != http.StatusOK || took != 0 {
 			t.Errorf("the right token from this address: %d after %s", status, took)
 		}
 		if status, took, _ := g.ask("/metrics", operator, "right"); status != http.StatusOK || took != 0 {
@@ -115,7 +115,7 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 			t.Errorf("a guess at /-/ready: %d after %s", status, took)
 		}
 		time.Sleep(forgetAfter + tokenLogInterval)
-		if status, took, _ := g.ask("/metrics", attacker, "right"); status != http.StatusOK || took != 0 {
+		if status, took, _ := g.ask("/metrics", attacker, "wrong"); status != http.StatusUnauthorized || took != 0 {
 			t.Errorf("later: %d after %s", status, took)
 		}
 	})
@@ -135,6 +135,21 @@ func TestMissingTokensDelayNothing(t *testing.T) {
 			t.Errorf("the right token: %d after %s", status, took)
 		}
 		g.wantCount(t, "missing", 10*freeGuesses)
+		for i := range 2 * maxAddresses {
+			g.ask("/metrics", fmt.Sprintf("[2001:db8:%x::1]:1", i), "")
+		}
+		if addresses, _, _ := g.state(); addresses > maxAddresses/2+1 {
+			t.Errorf("%d addresses are remembered", addresses)
+		}
+		if got := len(g.lines(t)); got > maxAddresses/2+1 {
+			t.Errorf("%d lines", got)
+		}
+		for range freeGuesses {
+			g.ask("/metrics", attacker, "wrong")
+		}
+		if status, took, _ := g.ask("/metrics", "192.0.2.67:1", "wrong"); status != http.StatusUnauthorized || took != 0 {
+			t.Errorf("another address has the guesses of others: %d after %s", status, took)
+		}
 	})
 }
 
@@ -159,6 +174,9 @@ func TestWaitingForATokenIsBounded(t *testing.T) {
 			})
 		}
 		flood.Wait()
+		if status, took, _ := g.ask("/metrics", attacker, "right"); status != http.StatusOK || took != 0 {
+			t.Errorf("the right token of the same address: %d after %s", status, took)
+		}
 		if waited.Load() != maxWaiting || busy.Load() != 1000-maxWaiting {
 			t.Errorf("%d waited and %d were refused at once", waited.Load(), busy.Load())
 		}
