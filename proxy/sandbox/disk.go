@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // header is the first line of a data file. Other files, and files of another version, are not written. Version 1 was an
@@ -45,7 +44,7 @@ func openDisk(name string, into *rows, log *slog.Logger) (*disk, error) {
 
 // load locks the file, checks its header, makes it private, and loads its transactions.
 func (d *disk) load(into *rows, log *slog.Logger) error {
-	if syscall.Flock(int(d.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	if lock(d.file) != nil {
 		return errors.New("another process has it open")
 	}
 	data, err := io.ReadAll(d.file)
