@@ -393,10 +393,6 @@ func requestID(given []string) string {
 	return rand.Text()
 }
 
-// hasTwoLengths reports whether a request has Content-Length twice. Over HTTP/2 net/http uses the first one; over
-// HTTP/1.1 package framing refuses such a request.
-func hasTwoLengths(r *http.Request) bool { return len(r.Header["Content-Length"]) > 1 }
-
 // isJSON reports whether the header says that the body is JSON without a content coding. A missing type counts as
 // JSON.
 func isJSON(h http.Header) bool {

@@ -178,3 +178,7 @@ func (x *exchange) enterPartner(key string) error {
 func wholeSeconds(d time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 }
+
+// hasTwoLengths reports whether a request has Content-Length twice. Over HTTP/2 net/http uses the first one; over
+// HTTP/1.1 package framing refuses such a request.
+func hasTwoLengths(r *http.Request) bool { return len(r.Header["Content-Length"]) > 1 }

@@ -111,8 +111,8 @@ type Notice struct {
 //   - if it says that in neither form, or is not a JSON object. The caller decides what to do with it.
 //
 // The error is a [*Refusal] if two readers could read the JSON differently, as with a request: a duplicate name, a name
-// that differs from one of either form in case only, a byte order mark, invalid UTF-8, or nesting beyond the limit, where
-// even the syntax is not checked.
+// that differs from one of either form in case only, a byte order mark, invalid UTF-8, or nesting beyond the limit,
+// where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
 	p, call := c.plan(from, to), startCallback(c.intake)
 	if _, refusal := call.take(c.intake, src, call.reply); refusal != nil {

@@ -65,8 +65,8 @@ func (w lineWriter) Write(line []byte) (int, error) {
 // Enabled implements [slog.Handler].
 func (h *Handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level.Level() }
 
-// Handle implements [slog.Handler]. It returns when the line is written. Wherever a panic is recovered, its line begins
-// with the word.
+// Handle implements [slog.Handler]. It returns when the line is written. Wherever a panic is recovered, its line
+// begins with the word.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if strings.HasPrefix(r.Message, "panic") {
 		h.out.panics.Inc()

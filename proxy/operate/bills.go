@@ -109,7 +109,10 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilt
 }
 
 func (o *Operator) lineOf(b store.ListedBill) BillLine {
-	line := BillLine{Partner: b.Partner.Short(), Name: o.name(b.Partner), Bill: rollout.ShownBill(b.Bill), LedgerBill: ledgerBill(b.Owner)}
+	line := BillLine{
+		Partner: b.Partner.Short(), Name: o.name(b.Partner), Bill: rollout.ShownBill(b.Bill),
+		LedgerBill: ledgerBill(b.Owner),
+	}
 	if w := b.Write; w.Operation != "" {
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,

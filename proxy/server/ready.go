@@ -143,7 +143,8 @@ func (p *pinger) run(ended chan struct{}) {
 	close(ended)
 }
 
-// storeMetrics returns billbridge_store_up, billbridge_store_changed_rows_total, and billbridge_store_failovers_total by outcome.
+// storeMetrics returns billbridge_store_up, billbridge_store_changed_rows_total, and billbridge_store_failovers_total by
+// outcome.
 func (s *Server) storeMetrics() []prometheus.Collector {
 	all := []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_store_up",

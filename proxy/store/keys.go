@@ -29,7 +29,7 @@ type keyring struct {
 	ciphers map[string]cipher.AEAD
 	sealing [][]byte // what seals callback addresses: the first one, the others, and the secret of the store
 
-	plainUntil *atomic.Int64 // until when rows may be without encryption, if there is a first key; milliseconds since 1970
+	plainUntil *atomic.Int64 // until when rows may be plain, if there is a first key; milliseconds since 1970
 	refused    *atomic.Int64 // rows that were changed without the key, each time they were read
 }
 
@@ -77,8 +77,8 @@ func (k keyring) seal(value []byte, place string) []byte {
 	return k.ciphers[k.current].Seal(nil, nil, value, []byte(place))
 }
 
-// open decrypts a value that a key has encrypted; "" is none. Once the store is encrypted, a value without encryption is
-// refused: whoever can write to the database could send callbacks, with keys of partners, to an address of its own.
+// open decrypts a value that a key has encrypted; "" is none. Once the store is encrypted, a value that is not is refused:
+// whoever can write to the database could send callbacks, with keys of partners, to an address of its own.
 func (k keyring) open(id string, value []byte, place string) ([]byte, error) {
 	if id == "" {
 		if k.current != "" && time.Now().UnixMilli() >= k.plainUntil.Load() {
@@ -170,8 +170,8 @@ func (k keyring) permission(until int64) string {
 	return text + " " + keyedHash(k.sealing[0], "rows may be plain until", text)
 }
 
-// permit returns until when rows may be without encryption. Without a permission of the key, a store that has encrypted
-// rows is encrypted, and so is a new one.
+// permit returns until when rows may be without encryption. Without a permission of the key, a store that has
+// encrypted rows is encrypted, and so is a new one.
 func (k keyring) permit(q tx) (until int64) {
 	if k.current == "" {
 		return 0

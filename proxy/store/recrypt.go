@@ -12,8 +12,8 @@ const (
 )
 
 // Recrypt encrypts rows that are not encrypted with the current key, in batches, and returns their number. Without a
-// current key it decrypts them. Rows without encryption are looked for until all are encrypted and no gateway without a
-// key runs, as that reads all rows: from then on the store is encrypted, and such a row is an error.
+// current key it decrypts them. Rows without encryption are looked for until all are encrypted and no gateway without
+// a key runs, as that reads all rows: from then on the store is encrypted, and such a row is an error.
 func (s *Store) Recrypt(ctx context.Context) (n int, err error) {
 	alone := false
 	ids, err := read(ctx, s, "looking for the keys of rows", func(q tx) []string {
