@@ -186,7 +186,7 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 	printf(s.out, "%d %s%s %s.\n", n, failed, noun, outcome)
 	if last.LeftOut > 0 {
 		printf(s.out, "%d left out: a newer callback of the bill was delivered, or waits. "+
-			"To deliver one all the same, give its id and --force newer.\n", last.LeftOut)
+			"To deliver one anyway, give its id and --force newer.\n", last.LeftOut)
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func (t Tests) Run() int {
 	return t.M.Run()
 }
 
-// keepInMemory puts the folders of tests where no disk is waited for: hundreds of small databases do, each at its creation. Linux has
-// such a folder; that of a container can be small.
+// keepInMemory puts the folders of tests into memory, where Linux has such a folder and it is large enough: hundreds of
+// small databases wait for a disk otherwise.
 func keepInMemory() {
 	const folder, needed = "/dev/shm", 4 << 30
 	var space unix.Statfs_t

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// readAnswer reads a partner's answer, up to answerLimit. Nobody asks partners for a content coding, but some settings
-// of PHP and of web servers compress all answers. undecoded says in words why an answer cannot be decoded.
+// readAnswer reads a partner's answer, up to answerLimit. The gateway asks for no content coding, but some
+// settings of PHP and of web servers compress all answers. undecoded says in words why an answer cannot be decoded.
 func readAnswer(res *http.Response) (answer []byte, undecoded string, err error) {
 	sent, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
 	coding := strings.ToLower(strings.Join(res.Header["Content-Encoding"], ","))

@@ -29,7 +29,7 @@ func compressed(t *testing.T, coding, text string) string {
 	return b.String()
 }
 
-// Nobody asks for a content coding, but web servers compress answers all the same. An answer that unpacks to more than
+// The gateway asks for no content coding, but some web servers compress every answer. An answer that unpacks to more than
 // the limit is no success, and what is beyond the limit is not unpacked.
 func TestCompressedAnswersAreRead(t *testing.T) {
 	t.Parallel()

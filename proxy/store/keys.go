@@ -77,7 +77,7 @@ func (k keyring) seal(value []byte, place string) []byte {
 	return k.ciphers[k.current].Seal(nil, nil, value, []byte(place))
 }
 
-// open decrypts a value that a key has encrypted; "" is none. Once the store is encrypted, a value that is not is refused:
+// open decrypts a value that a key has encrypted; "" is none. Once the store is encrypted, a plain value is refused:
 // whoever can write to the database could send callbacks, with keys of partners, to an address of its own.
 func (k keyring) open(id string, value []byte, place string) ([]byte, error) {
 	if id == "" {

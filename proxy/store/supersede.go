@@ -26,8 +26,9 @@ type Supersession struct {
 }
 
 // supersede ends the callbacks of an order that a newer one of the bill follows and that the partner has answered often
-// enough since it was accepted or replayed. With soon, it brings the next attempts of the others forward that it has answered. A callback without an
-// answer keeps its place, and so does one under way. The caller holds the lock of the order.
+// enough since each was accepted or replayed. With soon, the next attempts of others that the partner has answered come
+// earlier. A callback without an answer keeps its place, and so does one that is being delivered. The caller holds the
+// lock of the order.
 func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 	const older = `
 		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND bill <> '' AND EXISTS (
