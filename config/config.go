@@ -149,6 +149,10 @@ type Limits struct {
 	AddressConnections int `yaml:"address_connections" range:"1,1000000" default:"1000"`
 	// source addresses without that limit, such as a load balancer's
 	Trusted []Network `yaml:"trusted"`
+	// proxies whose X-Forwarded-For says where a request comes from; they are trusted too
+	TrustedProxies []Network `yaml:"trusted_proxies"`
+	// IPv6 addresses that are equal in so many bits are one source address
+	IPv6Prefix int `yaml:"ipv6_prefix" range:"32,128" default:"64"`
 }
 
 // PartnerLimit is the limit of each partner's calls. All calls without a key count as those of one partner.

@@ -68,7 +68,7 @@ func TestContractExample(t *testing.T) {
 			}
 			want := map[string]any{
 				"listen": "127.0.0.1:8080", "base path": "", "admin": "127.0.0.1:9090", "token": "a token of the tests",
-				"default": "new", "limits": config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20},
+				"default": "new", "limits": config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, IPv6Prefix: 64, Memory: 256 << 20},
 				"failures": config.Failures{Status: status, Language: config.Korean, MaskHosts: true, CannotCarry: config.CarryRefuse, Explain: config.DurationOrZero(3 * time.Second)},
 				"table":    config.TableFiles{File: filepath.Join(dir, "billing.yaml"), Overlay: filepath.Join(dir, "mine.yaml")},
 				"tls":      true,
@@ -107,7 +107,7 @@ func TestDefaults(t *testing.T) {
 		want := []any{
 			"127.0.0.1:8080", "", "127.0.0.1:9090", false,
 			config.Route{Default: "new"},
-			config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20},
+			config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, IPv6Prefix: 64, Memory: 256 << 20},
 			config.Timeouts{
 				Header: config.Duration(5 * time.Second), Body: config.Duration(30 * time.Second),
 				Write: config.Duration(30 * time.Second), Idle: config.Duration(2 * time.Minute),
@@ -134,7 +134,7 @@ func TestSectionKeepsTheOtherDefaults(t *testing.T) {
 	t.Parallel()
 	c := parse(t, oneUpstream+"limits: {body: 512KiB}\ntimeouts: {idle: 90s}\nfailures: {mask_hosts: false}\n")
 	got := []any{c.Limits, c.Timeouts.Header.String(), c.Timeouts.Idle.String(), c.Failures}
-	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, Memory: 256 << 20}, "5s", "1m30s", config.Failures{Status: config.Own, Language: config.Korean, CannotCarry: config.CarryRefuse, Explain: config.DurationOrZero(3 * time.Second)}}
+	want := []any{config.Limits{Body: 512 << 10, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, IPv6Prefix: 64, Memory: 256 << 20}, "5s", "1m30s", config.Failures{Status: config.Own, Language: config.Korean, CannotCarry: config.CarryRefuse, Explain: config.DurationOrZero(3 * time.Second)}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

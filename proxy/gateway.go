@@ -100,7 +100,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		keepAlive: keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
 	}
 	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
-	g.inFlight.from = map[netip.Addr]int{}
+	g.inFlight.from = map[netip.Prefix]int{}
 	g.inFlight.refused = m.limited.WithLabelValues("in_flight")
 	g.partnerLimits = partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 	g.Use(c)

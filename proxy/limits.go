@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,31 +20,29 @@ import (
 var limits = []string{"memory", "in_flight", "partner_in_flight", "partner_rate"}
 
 // inFlight counts the requests in progress, and limits them: all of them (limits.in_flight), and those from one
-// source address, which has the limit of its connections: over HTTP/2 one connection can have many requests. Safe
-// for concurrent use.
+// source ([config.Limits.Source]), which has the limit of its connections: over HTTP/2 one connection can have many
+// requests. Safe for concurrent use.
 type inFlight struct {
 	limits  atomic.Pointer[config.Limits]
 	refused prometheus.Counter
 
 	mu   sync.Mutex
 	now  int
-	from map[netip.Addr]int // by source address, without trusted ones
+	from map[netip.Prefix]int // by source, without trusted ones
 }
 
-// enter counts a request. If ok is true, the caller must call leave with the address at its end.
-func (f *inFlight) enter(r *http.Request) (from netip.Addr, ok bool) {
+// enter counts a request. If ok is true, the caller must call leave with the source at its end.
+func (f *inFlight) enter(r *http.Request) (from netip.Prefix, ok bool) {
 	limits := f.limits.Load()
-	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		from = peer.Addr().Unmap().WithZone("")
-	}
-	if slices.ContainsFunc(limits.Trusted, func(n config.Network) bool { return n.Contains(from) }) {
-		from = netip.Addr{}
+	from, limited := limits.Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	if !limited {
+		from = netip.Prefix{}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.now >= limits.InFlight || from.IsValid() && f.from[from] >= limits.AddressConnections {
 		f.refused.Inc()
-		return netip.Addr{}, false
+		return netip.Prefix{}, false
 	}
 	f.now++
 	if from.IsValid() {
@@ -54,7 +51,7 @@ func (f *inFlight) enter(r *http.Request) (from netip.Addr, ok bool) {
 	return from, true
 }
 
-func (f *inFlight) leave(from netip.Addr) {
+func (f *inFlight) leave(from netip.Prefix) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now--

@@ -29,7 +29,7 @@ upstreams:
   new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, partner_connections: 8, wait: 2s, local_address: 192.0.2.10, success: "00", tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
   old: {form: legacy, url: https://old.example.com, timeout: 10s}
 route: {default: new, pass: [/if/read/open, /cash-receipt/]}
-limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, connections: 100, address_connections: 10, trusted: [10.0.0.0/8], in_flight: 100, partner: {in_flight: 64, rate: 0, burst: 0}}
+limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, connections: 100, address_connections: 10, trusted: [10.0.0.0/8], trusted_proxies: [10.9.0.1], ipv6_prefix: 64, in_flight: 100, partner: {in_flight: 64, rate: 0, burst: 0}}
 timeouts: {header: 5s, body: 30s, write: 30s, idle: 2m}
 drain: {delay: 0s, at_most: 60s}
 ready: {store: required}

@@ -45,7 +45,7 @@ func requireToken(t *tokens, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, status := t.identify(r)
 		if status == unknown {
-			t.fail(sourceOf(r.RemoteAddr), "missing")
+			t.fail(t.source(r), "missing")
 			status = http.StatusUnauthorized
 		}
 		if status != http.StatusOK {

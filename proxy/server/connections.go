@@ -3,7 +3,6 @@ package server
 import (
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,7 +19,7 @@ type connections struct {
 
 	mu   sync.Mutex
 	open int
-	from map[netip.Addr]int // connections by source address, without trusted addresses
+	from map[netip.Prefix]int // connections by source, without trusted ones
 
 	gauge   prometheus.GaugeFunc
 	refused *prometheus.CounterVec // connections
@@ -29,7 +28,7 @@ type connections struct {
 
 // newConnections registers the metrics.
 func newConnections(registry prometheus.Registerer) (*connections, error) {
-	c := &connections{from: map[netip.Addr]int{}}
+	c := &connections{from: map[netip.Prefix]int{}}
 	c.gauge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_connections", Help: "Open connections of partners, and of upstreams that send callbacks.",
 	}, func() float64 { return float64(c.count()) })
@@ -50,27 +49,27 @@ func (c *connections) count() int {
 
 // admit counts a connection, unless a limit is reached. The caller must call release when the connection is closed.
 func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
-	limits, from := c.limits.Load(), addressOf(peer)
-	trusted := slices.ContainsFunc(limits.Trusted, func(n config.Network) bool { return n.Contains(from) })
+	limits := c.limits.Load()
+	from, limited := limits.Source(peer.String(), nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.open >= limits.Connections:
 		c.refused.WithLabelValues("all").Inc()
 		return nil, false
-	case !trusted && c.from[from] >= limits.AddressConnections:
+	case limited && c.from[from] >= limits.AddressConnections:
 		c.refused.WithLabelValues("address").Inc()
 		return nil, false
 	}
 	c.open++
-	if trusted {
-		return func() { c.closed(netip.Addr{}) }, true
+	if !limited {
+		return func() { c.closed(netip.Prefix{}) }, true
 	}
 	c.from[from]++
 	return func() { c.closed(from) }, true
 }
 
-func (c *connections) closed(from netip.Addr) {
+func (c *connections) closed(from netip.Prefix) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--
@@ -79,13 +78,4 @@ func (c *connections) closed(from netip.Addr) {
 			delete(c.from, from)
 		}
 	}
-}
-
-// addressOf returns the IP address of a peer, or the zero address if it has none.
-func addressOf(peer net.Addr) netip.Addr {
-	tcp, ok := peer.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }

@@ -10,6 +10,7 @@ import (
 	"log"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +62,8 @@ func (s *Server) failedHandshake(c *tls.Conn, err error) {
 	if c.ConnectionState().Version == 0 && !strings.HasPrefix(text, "tls: ") {
 		return // nothing has come, as from a health check, or only a part of the first message
 	}
-	s.errors.handshake(c.RemoteAddr().String(), text)
+	from, _ := s.open.limits.Load().Source(c.RemoteAddr().String(), nil)
+	s.errors.handshake(from, text)
 	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && plain.Conn != nil {
 		answer := s.gateway.NeedsTLS()
 		_, _ = fmt.Fprintf(plain.Conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\n"+
@@ -73,7 +75,7 @@ func (s *Server) failedHandshake(c *tls.Conn, err error) {
 }
 
 // handshake counts and logs a handshake that failed. The errors of crypto/tls say what the client has offered.
-func (e *serverErrors) handshake(peer, err string) {
+func (e *serverErrors) handshake(from netip.Prefix, err string) {
 	reason := handshakeReasons[""]
 	for text, is := range handshakeReasons {
 		if text != "" && strings.Contains(err, text) {
@@ -81,7 +83,6 @@ func (e *serverErrors) handshake(peer, err string) {
 		}
 	}
 	e.handshakes.WithLabelValues(reason).Inc()
-	from := sourceOf(peer)
 	e.perSource[maphash.Comparable(e.seed, from)%maxAddresses].Warn("a TLS handshake failed",
 		"address", shownSource(from), "reason", reason, "error", err[:min(len(err), 200)])
 }

@@ -28,8 +28,8 @@ func TestFailedHandshakesOfManyAddressesAreBounded(t *testing.T) {
 	e, logs := newTestErrors(t)
 	const n = 3 * maxAddresses
 	for i := range n {
-		e.handshake(fmt.Sprintf("[2001:db8:%x::1]:5", i), "tls: client offered only unsupported versions: [301]")
-		e.handshake(fmt.Sprintf("[2001:db8:%x::2]:6", i), "tls: x")
+		e.handshake(sourceOf(fmt.Sprintf("[2001:db8:%x::1]:5", i)), "tls: client offered only unsupported versions: [301]")
+		e.handshake(sourceOf(fmt.Sprintf("[2001:db8:%x::2]:6", i)), "tls: x")
 	}
 	if lines := strings.Count(logs.String(), "\n"); lines < maxAddresses/2 || lines > maxAddresses {
 		t.Errorf("%d lines", lines)

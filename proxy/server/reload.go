@@ -77,6 +77,7 @@ func (s *Server) apply(c *config.Config) {
 	s.tls.Store(c.TLS)
 	s.adminTLS.Store(c.Admin.TLS)
 	s.tokens.use(&c.Admin)
+	s.tokens.limits.Store(&c.Limits)
 	s.open.limits.Store(&c.Limits)
 	accesslog.Use(s.log, c.Log)
 	s.tracing.Use(c.Tracing)

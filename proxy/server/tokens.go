@@ -19,8 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Wrong tokens are slowed down per source address: an IPv4 address, or the /64 network of an IPv6 address, which one
-// machine can have as a whole.
+// Wrong tokens are slowed down per source, see [config.Limits.Source].
 const (
 	freeGuesses      = 5               // wrong tokens of an address that are answered at once
 	tokenDelay       = time.Second     // of every further answer to a wrong token
@@ -34,6 +33,7 @@ const (
 // tokens checks the bearer token or the session of requests to the admin listener. It is safe for concurrent use.
 type tokens struct {
 	current  atomic.Pointer[admission]
+	limits   atomic.Pointer[config.Limits]
 	sessions sessions
 	log      *slog.Logger
 	refused  *prometheus.CounterVec
@@ -70,6 +70,7 @@ type tokenHash [sha256.Size]byte
 // newTokens registers the metric.
 func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
 	t := &tokens{log: log, from: map[netip.Prefix]*wrongTokens{}, signedIn: func(identity) {}}
+	t.limits.Store(&config.Limits{}) // until apply
 	t.use(c)
 	t.refused = counters("billbridge_admin_token_refused_total",
 		"Requests to the admin listener that were refused: without a token (missing), with a wrong token (wrong), "+
@@ -131,7 +132,7 @@ func (t *tokens) check(r *http.Request, given string) (hash tokenHash, who ident
 	if ok {
 		return hash, who, http.StatusOK
 	}
-	from := sourceOf(r.RemoteAddr)
+	from := t.source(r)
 	if !t.wait(r.Context(), from) {
 		t.refused.WithLabelValues("busy").Inc()
 		return hash, who, http.StatusTooManyRequests
@@ -238,7 +239,7 @@ func (t *tokens) logLine(from netip.Prefix, f *wrongTokens) {
 	f.unlogged = 0
 }
 
-// shownSource is a network of sourceOf for the log.
+// shownSource is a source for the log.
 func shownSource(from netip.Prefix) string {
 	switch {
 	case from.IsSingleIP():
@@ -259,16 +260,8 @@ func (t *tokens) close() {
 	}
 }
 
-// sourceOf returns the network whose wrong tokens are counted together.
-func sourceOf(remote string) netip.Prefix {
-	at, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	bits, from := 32, at.Addr().Unmap().WithZone("")
-	if from.Is6() {
-		bits = 64
-	}
-	network, _ := from.Prefix(bits) // never fails for 32 and 64
-	return network
+// source returns where a request comes from. Its wrong tokens are counted together.
+func (t *tokens) source(r *http.Request) netip.Prefix {
+	from, _ := t.limits.Load().Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
+	return from
 }

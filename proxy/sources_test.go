@@ -1,0 +1,146 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A farListener gives each accepted connection the next of its addresses, since a test machine has only one of IPv6.
+type farListener struct {
+	net.Listener
+	from func(n int) string
+	n    *atomic.Int64
+}
+
+type farConn struct {
+	net.Conn
+	from net.Addr
+}
+
+func (l farListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	at := netip.AddrPortFrom(netip.MustParseAddr(l.from(int(l.n.Add(1)-1))), 80)
+	return farConn{c, net.TCPAddrFromAddrPort(at)}, nil
+}
+
+func (c farConn) RemoteAddr() net.Addr { return c.from }
+
+// newFarProcess is a gateway whose n-th connection comes from the address from(n).
+func newFarProcess(t *testing.T, text string, from func(n int) string) *process {
+	t.Helper()
+	return newProcessOnSockets(t, text, map[string]net.Listener{"listen": farListener{newSocket(t), from, new(atomic.Int64)}})
+}
+
+// open sends text on a new connection, which stays open until the test ends.
+func (p *process) open(text string) net.Conn {
+	p.t.Helper()
+	c, err := net.Dial("tcp", p.Address())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
+	_, _ = io.WriteString(c, text)
+	return c
+}
+
+// answered reports whether the call on a connection has the answer of the upstream.
+func answered(c net.Conn) bool {
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return false
+	}
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode == 200 && bytes.Contains(body, []byte("BILL_003"))
+}
+
+// One machine can have a whole /64 network. Its addresses have the connections of one address together.
+func TestR15_IPv6NetworkHasTheConnectionsOfOneAddress(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	for limits, row := range map[string]struct {
+		address string // of connection n
+		most    int    // of 6
+	}{
+		"address_connections: 2":                                       {"2001:db8:1:2::%x", 2},
+		"address_connections: 2, ipv6_prefix: 128":                     {"2001:db8:1:2::%x", 6},
+		"address_connections: 2, ipv6_prefix: 48":                      {"2001:db8:1:%x::1", 2},
+		"address_connections: 2, ipv6_prefix: 64":                      {"2001:db8:1:%x::1", 6},
+		"address_connections: 2, trusted: [2001:db8::/32]":             {"2001:db8:1:2::%x", 6},
+		"address_connections: 2, trusted_proxies: ['2001:db8:1:2::3']": {"2001:db8:1:2::%x", 3}, // the one of the proxy is not counted
+	} {
+		t.Run(limits, func(t *testing.T) {
+			t.Parallel()
+			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+limits+"}"), func(n int) string { return fmt.Sprintf(row.address, n+1) })
+			n := 0
+			for range 6 {
+				if answered(p.open(nextCall(newCall("v2", "read")))) {
+					n++
+				}
+			}
+			if n != row.most {
+				t.Errorf("%d of 6 connections are answered, want %d", n, row.most)
+			}
+			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit="address"} %d`, 6-row.most))
+		})
+	}
+}
+
+// Behind a trusted proxy, the right-most address of X-Forwarded-For that is not one of the proxies is the source. Callers
+// cannot choose it: the proxy adds the address that it sees. Without trusted_proxies the header is not read.
+func TestR15_R20_SourceBehindATrustedProxy(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		limits    string
+		forwarded []string
+		refuse    bool // a call with it, while two of 198.51.100.7 are in progress
+	}{
+		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "203.0.113.9, 198.51.100.7"}, true},
+		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7, 203.0.113.9"}, false},
+		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7", "X-Forwarded-For", "203.0.113.9"}, false},
+		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "::ffff:198.51.100.7"}, true},
+		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7, 127.0.0.9,127.0.0.8"}, true},
+		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7, unknown"}, false},
+		{"trusted_proxies: [127.0.0.0/8]", nil, false},
+		{"trusted_proxies: [127.0.0.0/8], trusted: [198.51.100.0/24]", []string{"X-Forwarded-For", "198.51.100.7"}, false},
+		{"trusted: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7"}, false},
+		{"trusted_proxies: [192.0.2.1]", []string{"X-Forwarded-For", "203.0.113.9"}, true},
+	} {
+		g := newGate("read", 2)
+		back := newBackend(t, g.holdCalls(newService()))
+		b := newGateway(t, oneUpstream("v2", back.url, "limits: {address_connections: 2, "+row.limits+"}"))
+		defer g.open()
+		held := make(chan answer, 2)
+		for range 2 {
+			go func() { held <- b.send(newCall("v2", "read"), "X-Forwarded-For", "198.51.100.7") }()
+			receive(t, g.reached, "call at the upstream")
+		}
+		want := map[bool]int{true: 503, false: 200}[row.refuse]
+		if got := b.send(newCall("legacy", "create"), row.forwarded...); got.status != want {
+			t.Errorf("%s, %s: %d %s, want %d", row.limits, row.forwarded, got.status, got.body, want)
+		}
+		g.open()
+		for range 2 {
+			if got := receive(t, held, "answer"); got.status != 200 {
+				t.Errorf("%s: a held call has %d %s", row.limits, got.status, got.body)
+			}
+		}
+		for _, call := range back.received() {
+			if len(call.header["X-Forwarded-For"]) > 0 {
+				t.Errorf("the upstream got X-Forwarded-For: %s", strings.Join(call.header["X-Forwarded-For"], ", "))
+			}
+		}
+	}
+}
