@@ -134,8 +134,9 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	}
 	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
 	defer body.end()
-	counted := &countedBody{ReadCloser: body, memory: &g.memory}
-	defer counted.release()
+	counted := &countedBody{body, held{memory: &g.memory, from: from, body: body}}
+	defer counted.keep(0)
+	defer counted.arrive()()
 	r.Body = counted
 	g.relay.ServeHTTP(w, r)
 }

@@ -25,7 +25,7 @@ type connections struct {
 	unused   []*partnerConnections          // of partners without calls, for the next ones
 }
 
-// maxUnused limits the number of partnerConnections that are kept for reuse.
+// maxUnused limits the numbers of partnerConnections and of sources that are kept for reuse.
 const maxUnused = 64
 
 type partnerConnections struct {

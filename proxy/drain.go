@@ -92,6 +92,19 @@ type drainableBody struct {
 	mu          sync.Mutex
 	deadlineSet bool
 	ended       bool
+	wasCut      bool
+}
+
+// cut makes the body end with errNoMemory. It returns false if the body has ended, or was cut before.
+func (b *drainableBody) cut() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended || b.wasCut {
+		return false
+	}
+	b.deadlineSet, b.wasCut = true, true
+	_ = b.connection.SetReadDeadline(time.Unix(1, 0))
+	return true
 }
 
 func (b *drainableBody) setDeadline() {
@@ -109,8 +122,10 @@ func (b *drainableBody) Read(p []byte) (int, error) {
 	b.setRateDeadline()
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
+	if err != nil && b.end() {
+		return 0, errNoMemory
+	}
 	if err == io.EOF {
-		b.end()
 		_ = b.connection.SetReadDeadline(time.Time{})
 	}
 	return n, err
@@ -126,10 +141,11 @@ func (b *drainableBody) setRateDeadline() {
 	}
 }
 
-// end keeps the drain from setting a deadline.
-func (b *drainableBody) end() {
+// end keeps the drain from setting a deadline. It reports whether the body was cut.
+func (b *drainableBody) end() (wasCut bool) {
 	b.stop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ended = true
+	return b.wasCut
 }

@@ -28,6 +28,7 @@ type exchange struct {
 	r       *http.Request
 	id      string
 	start   time.Time
+	from    *source       // nil without limits of its own
 	span    *tracing.Span // nil if the call has no trace
 
 	client translate.Form
@@ -168,11 +169,11 @@ func (x *exchange) read() error {
 	switch {
 	case x.r.ContentLength > limit:
 	case hasArrived(x.r):
-		x.in.body, err = x.gateway.memory.read(x.r.Body, limit)
+		x.in.body, err = x.gateway.memory.read(x.from, x.r.Body, nil, limit)
 	default:
 		body := x.gateway.drainable(x.w, x.r.Body, time.Duration(x.state.config.Timeouts.Body))
 		defer body.end()
-		x.in.body, err = x.gateway.memory.read(body, limit)
+		x.in.body, err = x.gateway.memory.read(x.from, body, body, limit)
 	}
 	switch {
 	case errors.Is(err, errTooLong):

@@ -99,8 +99,9 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing, answerWithin: o.AnswerWithin,
 		keepAlive: keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
 	}
-	g.memory.held, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
-	g.inFlight.from = map[netip.Prefix]int{}
+	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
+	g.inFlight.from = map[netip.Prefix]*source{}
+	g.inFlight.memory = &g.memory
 	g.inFlight.refused = m.limited.WithLabelValues("in_flight")
 	g.partnerLimits = partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 	g.Use(c)
@@ -123,13 +124,17 @@ func (g *Gateway) Use(c *config.Config) {
 	if g.rollout != nil && c.Rollout != nil {
 		g.rollout.Use(c)
 	}
-	g.memory.most.Store(int64(c.Limits.Memory))
+	g.memory.use(&c.Limits)
 	g.inFlight.limits.Store(&c.Limits)
 	g.current.Store(next)
 	if old != nil {
 		old.retire(next)
 	}
 }
+
+// CutOldest ends the request whose body has been arriving for the longest time, and its connection, so that another one
+// can take its place. It returns false if there is none.
+func (g *Gateway) CutOldest() bool { return g.memory.cutOldest() }
 
 // Close closes the idle connections to upstreams.
 func (g *Gateway) Close() {
@@ -152,5 +157,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.inFlight.leave(from)
+	x.from = from
 	x.serve()
 }

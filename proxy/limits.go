@@ -25,41 +25,63 @@ var limits = []string{"memory", "in_flight", "partner_in_flight", "partner_rate"
 type inFlight struct {
 	limits  atomic.Pointer[config.Limits]
 	refused prometheus.Counter
+	memory  *memory
 
-	mu   sync.Mutex
-	now  int
-	from map[netip.Prefix]int // by source, without trusted ones
+	mu     sync.Mutex
+	now    int
+	from   map[netip.Prefix]*source // without trusted ones
+	unused []*source                // without requests, for the next ones
 }
 
-// enter counts a request. If ok is true, the caller must call leave with the source at its end.
-func (f *inFlight) enter(r *http.Request) (from netip.Prefix, ok bool) {
+// A source is what calls of one source ([config.Limits.Source]) use at the same time.
+type source struct {
+	name     netip.Prefix
+	requests int   // in progress; guarded by the mutex of inFlight
+	held     int64 // bytes of bodies; guarded by the mutex of memory
+}
+
+// enter counts a request. If ok is true, the caller must call leave with the source at its end; it is nil without
+// limits of its own. If there are too many requests, the one whose body has been arriving for the longest time is cut.
+func (f *inFlight) enter(r *http.Request) (from *source, ok bool) {
 	limits := f.limits.Load()
-	from, limited := limits.Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
-	if !limited {
-		from = netip.Prefix{}
-	}
+	name, limited := limits.Source(r.RemoteAddr, r.Header["X-Forwarded-For"])
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.now >= limits.InFlight || from.IsValid() && f.from[from] >= limits.AddressConnections {
+	if limited {
+		from = f.from[name]
+	}
+	if from != nil && from.requests >= limits.AddressConnections ||
+		f.now >= limits.InFlight && !f.memory.cutOldest() {
 		f.refused.Inc()
-		return netip.Prefix{}, false
+		return nil, false
 	}
 	f.now++
-	if from.IsValid() {
-		f.from[from]++
+	if !limited {
+		return nil, true
 	}
+	if last := len(f.unused) - 1; from == nil && last >= 0 {
+		from, f.unused = f.unused[last], f.unused[:last]
+	} else if from == nil {
+		from = new(source)
+	}
+	from.name = name
+	f.from[name] = from
+	from.requests++
 	return from, true
 }
 
-func (f *inFlight) leave(from netip.Prefix) {
+func (f *inFlight) leave(from *source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now--
-	if !from.IsValid() {
+	if from == nil {
 		return
 	}
-	if f.from[from]--; f.from[from] == 0 {
-		delete(f.from, from)
+	if from.requests--; from.requests == 0 {
+		delete(f.from, from.name)
+		if len(f.unused) < maxUnused {
+			f.unused = append(f.unused, from)
+		}
 	}
 }
 

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bytes"
+	"container/list"
 	"errors"
 	"io"
 	"runtime/debug"
-	"sync/atomic"
+	"sync"
 
+	"billbridge/config"
 	"billbridge/proxy/relay"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,59 +18,145 @@ import (
 const chunk = 16 << 10
 
 // memory is the budget of the bodies of requests that are held at the same time. A body takes what has arrived of
-// it, whatever length it announces. It is safe for concurrent use.
+// it, whatever length it announces. A source has a share of the budget. When either is used up, the body that has been
+// arriving for the longest time is cut: its call is refused. So who sends at a normal pace is served, however many
+// half-sent bodies there are. It is safe for concurrent use.
 type memory struct {
-	most    atomic.Int64 // bytes
-	used    atomic.Int64
-	high    atomic.Bool // more than half was used since memory was last returned to the system
-	held    prometheus.Gauge
+	gauge   prometheus.Gauge
 	refused prometheus.Counter
+
+	mu       sync.Mutex
+	most     int64 // bytes
+	share    int64 // of one source
+	used     int64
+	high     bool      // more than half was used since memory was last returned to the system
+	arriving list.List // of *held that are not read to their end, the oldest first
 }
 
 var (
-	errNoMemory = errors.New("the budget for bodies is used up")
+	errNoMemory = relay.ErrNoMemory
 	errTooLong  = errors.New("the body is longer than the limit")
 )
 
-// take takes n bytes of the budget. ok is false, and nothing is taken, if there are not so many.
-func (m *memory) take(n int64) (ok bool) {
-	used := m.used.Add(n)
-	if used > m.most.Load() {
-		m.used.Add(-n)
-		m.refused.Inc()
-		return false
-	}
-	m.held.Add(float64(n))
-	if used > m.most.Load()/2 {
-		m.high.Store(true)
-	}
-	return true
+// use sets the limits of a config. One body always has space in the share, also while its parts are joined.
+func (m *memory) use(c *config.Limits) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.most, m.share = int64(c.Memory), int64(max(c.Memory/4, 2*c.Body+chunk))
 }
 
-// giveBack gives n bytes of the budget back. When nearly all of a budget that was much used is free again, the
-// memory is returned to the system: an idle process would keep it for minutes.
-func (m *memory) giveBack(n int64) {
-	m.held.Sub(float64(n))
-	if left := m.used.Add(-n); left < m.most.Load()/8 && m.high.CompareAndSwap(true, false) {
+// A held is the part of the budget that a body has taken.
+type held struct {
+	memory *memory
+	from   *source        // nil without limits of its own
+	body   *drainableBody // nil if the body had arrived before it was read
+	taken  int64
+}
+
+// arrive adds the body to those that can be cut, until arrived is called.
+func (h *held) arrive() (arrived func()) {
+	m := h.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	added := m.arriving.PushBack(h)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.arriving.Remove(added)
+	}
+}
+
+// take takes n bytes of the budget. ok is false, and nothing is taken, if there are not so many even without the bodies
+// that have been arriving for longer.
+func (h *held) take(n int64) (ok bool) {
+	m := h.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		var over *source
+		switch {
+		case h.from != nil && h.from.held+n > m.share:
+			over = h.from
+		case m.used+n <= m.most:
+			h.count(n)
+			m.high = m.high || m.used > m.most/2
+			return true
+		}
+		if !m.cut(over, h) {
+			m.refused.Inc()
+			return false
+		}
+	}
+}
+
+// count adds n bytes, which can be negative.
+func (h *held) count(n int64) {
+	h.taken += n
+	h.memory.used += n
+	h.memory.gauge.Set(float64(h.memory.used))
+	if h.from != nil {
+		h.from.held += n
+	}
+}
+
+// keep gives back all but n bytes. When nearly all of a budget that was much used is free again, the memory is returned
+// to the system: an idle process would keep it for minutes.
+func (h *held) keep(n int64) {
+	m := h.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h.count(n - h.taken)
+	if m.high && m.used < m.most/8 {
+		m.high = false
 		go debug.FreeOSMemory()
 	}
+}
+
+// cut ends the body that has been arriving for the longest time, of a source or, with nil, of all, and gives its memory
+// back. It returns false if there is none, or if it is the one that needs memory.
+func (m *memory) cut(from *source, needs *held) bool {
+	for e := m.arriving.Front(); e != nil; e = e.Next() {
+		oldest := e.Value.(*held)
+		switch {
+		case from != nil && oldest.from != from:
+		case oldest == needs:
+			return false
+		case oldest.body.cut():
+			m.refused.Inc()
+			oldest.count(-oldest.taken)
+			return true
+		}
+	}
+	return false
+}
+
+// cutOldest is cut for a request that needs no memory.
+func (m *memory) cutOldest() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cut(nil, nil)
 }
 
 // A heldBody is a body in memory, and its part of the budget.
 type heldBody struct {
 	*bytes.Buffer
-	memory *memory
-	taken  int64
+	held
 }
 
 // read reads a body of at most limit bytes. A body that fills more than a chunk is read into several, which are
 // joined when all of it is there, so that its memory never grows by doubling. The error is errNoMemory, errTooLong
 // or that of body; release must be called in any case, also if h is nil.
-func (m *memory) read(body io.Reader, limit int64) (h *heldBody, err error) {
-	if !m.take(chunk) {
+func (m *memory) read(
+	from *source, body io.Reader, arriving *drainableBody, limit int64,
+) (h *heldBody, err error) {
+	h = &heldBody{held: held{memory: m, from: from, body: arriving}}
+	if arriving != nil {
+		defer h.arrive()()
+	}
+	if !h.take(chunk) {
 		return nil, errNoMemory
 	}
-	h = &heldBody{bufferPool.Get().(*bytes.Buffer), m, chunk}
+	h.Buffer = bufferPool.Get().(*bytes.Buffer)
 	h.Grow(chunk)
 	var full [][]byte
 	var length int64
@@ -87,10 +175,9 @@ func (m *memory) read(body io.Reader, limit int64) (h *heldBody, err error) {
 		case err != nil:
 			return h, err
 		case len(part) == cap(part):
-			if !m.take(chunk) {
+			if !h.take(chunk) {
 				return h, errNoMemory
 			}
-			h.taken += chunk
 			full, part = append(full, part), make([]byte, 0, chunk)
 		}
 	}
@@ -98,7 +185,7 @@ func (m *memory) read(body io.Reader, limit int64) (h *heldBody, err error) {
 
 // join makes one buffer of the parts, and gives back what they took.
 func (h *heldBody) join(parts [][]byte, length int64) error {
-	if !h.memory.take(length) {
+	if !h.take(length) {
 		return errNoMemory
 	}
 	whole := make([]byte, 0, length)
@@ -107,8 +194,7 @@ func (h *heldBody) join(parts [][]byte, length int64) error {
 	}
 	putBuffer(h.Buffer)
 	h.Buffer = bytes.NewBuffer(whole)
-	h.memory.giveBack(h.taken)
-	h.taken = length
+	h.keep(length)
 	return nil
 }
 
@@ -120,25 +206,20 @@ func (h *heldBody) release(reuse bool) {
 	if reuse {
 		putBuffer(h.Buffer)
 	}
-	h.memory.giveBack(h.taken)
-	h.taken = 0
+	h.keep(0)
 }
 
-// A countedBody is the body of a callback. What the relay has read of it counts in the budget until release is called.
+// A countedBody is the body of a callback. What the relay has read of it counts in the budget.
 type countedBody struct {
-	io.ReadCloser
-	memory *memory
-	taken  int64
+	*drainableBody
+	held
 }
 
 // Read returns relay.ErrNoMemory if the budget is used up.
 func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 && !b.memory.take(int64(n)) {
-		return 0, relay.ErrNoMemory
+	n, err := b.drainableBody.Read(p)
+	if n > 0 && !b.take(int64(n)) {
+		return 0, errNoMemory
 	}
-	b.taken += int64(n)
 	return n, err
 }
-
-func (b *countedBody) release() { b.memory.giveBack(b.taken) }

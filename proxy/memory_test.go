@@ -28,8 +28,8 @@ func sendPart(t *testing.T, p *process, q call, length int, part string) net.Con
 	return c
 }
 
-// A body counts with the bytes that have arrived. While the budget is used up, calls get a 503 with Retry-After and
-// nothing is sent. When memory is free again, calls are accepted.
+// A body counts with the bytes that have arrived. When the budget is used up, the call whose body has been arriving for
+// the longest time gets a 503 with Retry-After and nothing is sent. When memory is free again, calls are accepted.
 func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
@@ -37,13 +37,13 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	q := newCall("legacy", "create")
 	part := strings.Repeat(" ", 400<<10)
 	var open []net.Conn
-	for range 2 {
+	for n := range 2 {
 		open = append(open, sendPart(t, p, q, 500<<10, part))
+		proxytest.Eventually(t, func() bool { return p.bodyBytes() == (n+1)*26*16<<10 }, func() string { return fmt.Sprint(p.bodyBytes()) })
 	}
 	held := func() string { return p.admin("GET", "/metrics").body }
-	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 851968\n") }, held) // 26 chunks of 16 KiB each
-	third := sendPart(t, p, q, 500<<10, part)
-	response, err := http.ReadResponse(bufio.NewReader(third), nil)
+	open = append(open, sendPart(t, p, q, 500<<10, part))
+	response, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +71,16 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 // console, which keeps bodies of calls.
 func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, newService())
+	g := newGate("/bill", 64)
+	back := newBackend(t, g.holdCalls(newService()))
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {body: 512KiB, memory: 1MiB}"))
-	for range 64 {
-		sendPart(t, p, newCall("legacy", "create"), 1000, "{")
+	defer g.open()
+	var calls []<-chan answer
+	for n := range 64 { // a half-sent body would go for another one
+		calls = append(calls, p.later(newCall("legacy", "create").with("billId", fmt.Sprintf("B%d", n))))
+		receive(t, g.reached, "call at the upstream")
 	}
+	before := len(back.received())
 	held := func() string { return p.admin("GET", "/metrics").body }
 	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 1.048576e+06\n") }, held)
 	for _, client := range forms {
@@ -91,8 +96,12 @@ func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 	if n := strings.Count(p.admin("GET", "/calls").body, "MAINTAINED_METHOD"); n < 10 || strings.Contains(p.logs.String(), "panic") {
 		t.Errorf("the console shows %d calls; %s", n, p.logs)
 	}
-	if n := len(back.received()); n != 0 {
-		t.Errorf("the upstream got %d calls", n)
+	if n := len(back.received()); n != before {
+		t.Errorf("the upstream got %d calls, and %d while the budget was used", before, n-before)
+	}
+	g.open()
+	for _, one := range calls {
+		receive(t, one, "answer").check(t, "legacy", 200, "0000")
 	}
 }
 

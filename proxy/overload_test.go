@@ -278,8 +278,9 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 	}
 }
 
-// TestR04_BodiesOfCallbacksCount: callbacks of which a part has come use limits.memory too. When it is used up, a
-// callback gets 503 with Retry-After and is not stored; the upstream sends it again.
+// TestR04_BodiesOfCallbacksCount: callbacks of which a part has come use limits.memory too. When it is used up, the
+// callback that has been arriving for the longest time gets 503 with Retry-After and is not stored; the upstream sends
+// it again.
 func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGatewayWith(t, "v2", "}\nlimits: {body: 512KiB, memory: 1MiB}\n")
@@ -301,17 +302,17 @@ func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	}
 	held := func() string { return r.admin("GET", "/metrics").body }
 	var open []net.Conn
-	for range 2 {
+	for n := range 2 {
 		c := dial()
 		if _, err := io.WriteString(c, part); err != nil {
 			t.Fatal(err)
 		}
 		open = append(open, c)
+		proxytest.Eventually(t, func() bool { return r.bodyBytes() == (n+1)*490<<10 }, held)
 	}
-	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 1.00352e+06\n") }, held)
-	third := dial()
-	_, _ = io.WriteString(third, part) // an error: the answer has come before its end
-	response, err := http.ReadResponse(bufio.NewReader(third), nil)
+	open = append(open, dial())
+	_, _ = io.WriteString(open[2], part)
+	response, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

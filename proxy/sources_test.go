@@ -56,14 +56,14 @@ func (p *process) open(text string) net.Conn {
 	return c
 }
 
-// answered reports whether the call on a connection has the answer of the upstream.
-func answered(c net.Conn) bool {
+// answeredWith reports whether the call on a connection has the answer of the upstream.
+func answeredWith(c net.Conn, code string) bool {
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		return false
 	}
 	body, _ := io.ReadAll(response.Body)
-	return response.StatusCode == 200 && bytes.Contains(body, []byte("BILL_003"))
+	return response.StatusCode == 200 && bytes.Contains(body, []byte(code))
 }
 
 // One machine can have a whole /64 network. Its addresses have the connections of one address together.
@@ -86,7 +86,7 @@ func TestR15_IPv6NetworkHasTheConnectionsOfOneAddress(t *testing.T) {
 			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+limits+"}"), func(n int) string { return fmt.Sprintf(row.address, n+1) })
 			n := 0
 			for range 6 {
-				if answered(p.open(nextCall(newCall("v2", "read")))) {
+				if answeredWith(p.open(nextCall(newCall("v2", "read"))), "BILL_003") {
 					n++
 				}
 			}

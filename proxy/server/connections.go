@@ -16,6 +16,7 @@ import (
 // use.
 type connections struct {
 	limits atomic.Pointer[config.Limits]
+	cut    func() bool // ends a connection whose request arrives slowly; false if there is none
 
 	mu   sync.Mutex
 	open int
@@ -47,14 +48,16 @@ func (c *connections) count() int {
 	return c.open
 }
 
-// admit counts a connection, unless a limit is reached. The caller must call release when the connection is closed.
+// admit counts a connection, unless a limit is reached. In place of one that is cut because its request arrives slowly,
+// another is admitted before the cut one is closed: at most an eighth of limits.connections more. The caller must call
+// release when the connection is closed.
 func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
 	limits := c.limits.Load()
 	from, limited := limits.Source(peer.String(), nil)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.open >= limits.Connections:
+	case c.open >= limits.Connections && (c.open >= limits.Connections+limits.Connections/8 || !c.cut()):
 		c.refused.WithLabelValues("all").Inc()
 		return nil, false
 	case limited && c.from[from] >= limits.AddressConnections:

@@ -157,6 +157,7 @@ func (s *Server) newGateway(c *config.Config, registry prometheus.Registerer, bu
 		Tracing: s.tracing, AnswerWithin: c.AnswerWithin(),
 		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
 	})
+	s.open.cut = s.gateway.CutOldest
 	return err
 }
 

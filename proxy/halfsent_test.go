@@ -1,0 +1,110 @@
+package proxy_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/proxytest"
+)
+
+// aMinute is the length of a part of a body for which the gateway waits for a minute: 1 KiB per second.
+const aMinute = 60 << 10
+
+// bodyBytes is the value of billbridge_body_bytes.
+func (p *process) bodyBytes() int {
+	p.t.Helper()
+	_, after, _ := strings.Cut(p.admin("GET", "/metrics").body, "\nbillbridge_body_bytes ")
+	text, _, _ := strings.Cut(after, "\n")
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return int(n)
+}
+
+// Half-sent bodies that need several times the budget keep out nobody who sends at a normal pace: not from one source,
+// not from a thousand, not from behind the caller's own NAT or load balancer, and not if they use up all connections
+// and requests in progress. What is cut was not sent.
+func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	bodies := proxytest.Size(600, 10_000)
+	const half = 10 << 10
+	most := bodies / 4 * 16 << 10 // of the budget: each takes 16 KiB
+	one := func(int) string { return "192.0.2.1" }
+	thousand := func(n int) string { return fmt.Sprintf("10.0.%d.%d", n%1000/250, n%250) }
+	const many = "connections: 100000, in_flight: 100000"
+	for name, row := range map[string]struct {
+		limits   string
+		attacker func(n int) string
+		caller   string
+	}{
+		"one source":                {many, one, "198.51.100.7"},
+		"a thousand":                {many, thousand, "198.51.100.7"},
+		"the caller's own":          {many, one, "192.0.2.1"},
+		"the caller's own, trusted": {many + ", trusted: [192.0.2.1]", one, "192.0.2.1"},
+		"all connections":           {fmt.Sprintf("connections: %d, in_flight: 100000", bodies/8), thousand, "198.51.100.7"},
+		"all requests in progress":  {fmt.Sprintf("connections: 100000, in_flight: %d", bodies/8), thousand, "198.51.100.7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			back := newBackend(t, newService())
+			limits := fmt.Sprintf("limits: {body: 128KiB, memory: %dKiB, address_connections: 100000, %s}", most>>10, row.limits)
+			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, limits), func(n int) string {
+				if n == bodies || n == bodies+1 {
+					return row.caller
+				}
+				return row.attacker(n)
+			})
+			q := newCall("v2", "create")
+			attack := func(n int) {
+				for range n {
+					sendPart(t, p, q, 100<<10, strings.Repeat(" ", half))
+				}
+			}
+			attack(bodies)
+			p.expect(q, 200, "0000") // whole at once
+			rest := newCall("v2", "read").body()[1:]
+			c := sendPart(t, p, newCall("v2", "read"), 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
+			attack(bodies / 50)
+			_, _ = fmt.Fprint(c, rest)
+			if !answeredWith(c, "0000") {
+				t.Error("a body that came in two parts is refused")
+			}
+			if n := p.bodyBytes(); n > most {
+				t.Errorf("%d bytes are held, the budget is %d", n, most)
+			}
+			if n := len(back.received()); n != 2 {
+				t.Errorf("the upstream got %d calls", n)
+			}
+		})
+	}
+}
+
+// Half-sent bodies of one source never use more than its share: they cut each other, and not an older one of another
+// source.
+func TestR15_SourceHasAShareOfTheBudget(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {body: 256KiB, memory: 4MiB}", "timeouts: {body: 5m}"), func(n int) string {
+		if n == 0 {
+			return "198.51.100.7"
+		}
+		return "192.0.2.1"
+	})
+	q := newCall("legacy", "create")
+	rest := q.body()[1:]
+	first := sendPart(t, p, q, 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
+	const held = (aMinute>>14 + 1) << 14
+	proxytest.Eventually(t, func() bool { return p.bodyBytes() == held }, func() string { return fmt.Sprint(p.bodyBytes()) })
+	for range 50 {
+		sendPart(t, p, q, 200<<10, strings.Repeat(" ", 150<<10))
+	}
+	const each = 10 * 16 << 10
+	proxytest.Eventually(t, func() bool { return p.bodyBytes() == held+6*each }, func() string { return fmt.Sprint(p.bodyBytes()) })
+	_, _ = fmt.Fprint(first, rest)
+	if !answeredWith(first, "0000") {
+		t.Error("the body of another source is refused")
+	}
+}
