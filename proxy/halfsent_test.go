@@ -28,7 +28,9 @@ func (p *process) bodyBytes() int {
 // not from a thousand, not from behind the caller's own NAT or load balancer, and not if they use up all connections
 // and requests in progress. What is cut was not sent.
 func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
-	t.Parallel()
+	if !proxytest.Long() { // 10,000 connections need most of the files of a process
+		t.Parallel()
+	}
 	bodies := proxytest.Size(600, 10_000)
 	const half = 10 << 10
 	most := bodies / 4 * 16 << 10 // of the budget: each takes 16 KiB
@@ -48,7 +50,9 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 		"all requests in progress":  {fmt.Sprintf("connections: 100000, in_flight: %d", bodies/8), thousand, "198.51.100.7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+			if !proxytest.Long() {
+				t.Parallel()
+			}
 			back := newBackend(t, newService())
 			limits := fmt.Sprintf("limits: {body: 128KiB, memory: %dKiB, address_connections: 100000, %s}", most>>10, row.limits)
 			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, limits), func(n int) string {

@@ -144,3 +144,24 @@ func TestR15_R20_SourceBehindATrustedProxy(t *testing.T) {
 		}
 	}
 }
+
+// A wrong token counts for the source of its request, also after a reload.
+func TestSourceOfAWrongToken(t *testing.T) {
+	t.Parallel()
+	text := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0, token: a-right-token-of-the-admin}\n" + oneUpstream("v2", refusedURL)
+	p := newProcess(t, text+"limits: {trusted_proxies: [127.0.0.1]}\n")
+	guess := func(want string) {
+		t.Helper()
+		if got := p.admin("GET", "/metrics", "Authorization", "Bearer a-wrong-token", "X-Forwarded-For", "2001:db8:1:2::3"); got.status != 401 {
+			t.Errorf("%+v", got)
+		}
+		for !strings.Contains(p.logs.Next(t), fmt.Sprintf(`"address":%q`, want)) {
+		}
+	}
+	guess("2001:db8:1:2::/64")
+	p.text.Store(&text)
+	if got := p.admin("POST", "/-/reload", "Authorization", "Bearer a-right-token-of-the-admin"); got.status != 200 {
+		t.Errorf("%+v", got)
+	}
+	guess("127.0.0.1")
+}
