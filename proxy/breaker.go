@@ -12,14 +12,16 @@ import (
 )
 
 // The breaker opens when breakerFailures of the last breakerCalls calls failed, or when as many calls have waited for
-// breakerSlow and no call has had an answer since. It is half-open after breakerPause. One partner's calls count as
-// partnerFailures at most while other partners get answers.
+// breakerSlow and no call has had an answer since. It is half-open after breakerPause. While as many other partners get
+// answers, the calls of partners with failures count as partnerFailures at most. Before their first success all keys
+// count as one partner: anybody can invent them.
 const (
 	breakerFailures = 20
 	breakerCalls    = 50
 	partnerFailures = breakerFailures / 2
 	breakerSlow     = 10 * time.Second
 	breakerPause    = 10 * time.Second
+	maxProved       = 1 << 16 // further keys count as not proved
 )
 
 // A breaker stops the calls to an upstream that cannot be reached or does not answer in time: while it is open,
@@ -36,6 +38,7 @@ type breaker struct {
 
 	mu      sync.Mutex // guards the fields below
 	recent  recentCalls
+	proved  map[uint64]bool // hashes of keys with a success
 	silence silence
 	hung    bool // a silence opened the breaker: it ends with the next answer to any call
 	retired bool // a reload has removed or replaced the upstream
@@ -57,7 +60,7 @@ func newBreaker(upstream string, m *metrics, log *slog.Logger) *breaker {
 	b := &breaker{
 		upstream: upstream, log: log,
 		state:   m.breakerState.WithLabelValues(upstream),
-		changes: map[circuitbreaker.State]prometheus.Counter{},
+		changes: map[circuitbreaker.State]prometheus.Counter{}, proved: map[uint64]bool{},
 	}
 	b.state.Set(0)
 	for state, label := range breakerStates {
@@ -107,7 +110,7 @@ func (b *breaker) retire() {
 // A permit is the right to make one call. Its end must be called.
 type permit struct {
 	breaker *breaker
-	partner uint64 // hash of the partner's key
+	partner uint64 // hash of the partner's key; 0 for all keys that are not proved
 	began   time.Time
 	silence int // the number of the silence in which it began
 	// The breaker was not closed, and the result of this call decides. It counts as failed after breakerSlow.
@@ -141,55 +144,54 @@ func (s *silence) withdraw(number int) {
 func (s *silence) end() { *s = silence{number: s.number + 1} }
 
 // recentCalls are the last calls while the breaker was closed. They distinguish an upstream that hangs from calls of
-// one partner that hang.
+// a few partners that hang.
 type recentCalls struct {
-	failed   [breakerCalls]uint64 // the partner of a call that failed, 0 for a call with an answer
-	next     int
-	answered [2]struct { // the last answer, and the last one to another partner
-		partner uint64
-		at      time.Time
-	}
+	calls [breakerCalls]recentCall
+	next  int
 }
 
-func (r *recentCalls) add(failed uint64) {
-	r.failed[r.next] = failed
-	r.next = (r.next + 1) % len(r.failed)
+type recentCall struct {
+	partner  uint64
+	failed   bool
+	answered time.Time // if it did not fail
 }
 
-// answer records a call with an answer.
-func (r *recentCalls) answer(partner uint64, now time.Time) {
-	r.add(0)
-	if r.answered[0].partner != partner {
-		r.answered[1] = r.answered[0]
-	}
-	r.answered[0].partner, r.answered[0].at = partner, now
+func (r *recentCalls) add(c recentCall) {
+	r.calls[r.next] = c
+	r.next = (r.next + 1) % len(r.calls)
 }
 
-// fail records a call that failed. It reports false if the call must not count: the partner has many of the
-// failures, and another partner got an answer meanwhile.
+// fail records a call that failed. It reports false if the call must not count: there are many failures, and not more
+// partners have failures than others got answers meanwhile.
 func (r *recentCalls) fail(p permit) (counts bool) {
-	n := 0
-	for _, partner := range r.failed {
-		if partner == p.partner {
-			n++
+	failures, failing, others := 0, map[uint64]bool{p.partner: true}, map[uint64]bool{}
+	for _, c := range r.calls {
+		switch {
+		case c.failed:
+			failures++
+			failing[c.partner] = true
+		case c.answered.After(p.began):
+			others[c.partner] = true
 		}
 	}
-	if n >= partnerFailures {
-		for _, other := range r.answered {
-			if other.partner != p.partner && other.at.After(p.began) {
-				return false
-			}
-		}
+	for partner := range failing {
+		delete(others, partner)
 	}
-	r.add(p.partner)
+	if failures >= partnerFailures && len(others) >= len(failing) {
+		return false
+	}
+	r.add(recentCall{partner: p.partner, failed: true})
 	return true
 }
 
 // enter asks for a permit. Without one nothing must be sent.
 func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
-	p = permit{breaker: b, partner: max(partner, 1), began: time.Now()}
+	p = permit{breaker: b, began: time.Now()}
 	if b.circuit.IsClosed() {
 		b.mu.Lock()
+		if b.proved[partner] {
+			p.partner = partner
+		}
 		p.silence = b.silence.number
 		hangs := b.silence.begin(p.began)
 		if hangs {
@@ -210,6 +212,15 @@ func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 	}
 	p.trial = time.AfterFunc(breakerSlow, b.circuit.RecordFailure)
 	return p, true
+}
+
+// prove records a success of a partner. From then on its calls do not count with those of all invented keys.
+func (b *breaker) prove(partner uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.proved) < maxProved {
+		b.proved[partner] = true
+	}
 }
 
 // pause returns how long the breaker stays open, at least one second: it is the value of Retry-After.
@@ -259,7 +270,7 @@ func (p permit) end(err *callError) {
 		}
 	case answered:
 		b.mu.Lock()
-		b.recent.answer(p.partner, time.Now())
+		b.recent.add(recentCall{partner: p.partner, answered: time.Now()})
 		b.silence.end()
 		b.mu.Unlock()
 		b.circuit.RecordSuccess()

@@ -225,8 +225,8 @@ func breakerConfig(t *testing.T, timeout string) *config.Config {
 	return proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n")
 }
 
-// Calls of one partner that hang do not stop the others: they count as half of the failures that open the breaker.
-// If nobody gets an answer, or the partner is alone, they all count.
+// Calls of a partner that hang do not stop the others: they count as half of the failures that open the breaker.
+// If fewer other partners get an answer, they all count. All keys without a success are one partner.
 func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -240,12 +240,16 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 		{"one partner, it gets answers", 1, []uint64{1}, true},
 		{"one partner, nobody gets answers", 1, nil, true},
 		{"two partners", 2, []uint64{9}, true},
-		{"many partners", 20, []uint64{9}, true},
+		{"two partners, two others get answers", 2, []uint64{8, 9}, false},
+		{"many partners", 20, []uint64{99}, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b, _ := newTestBreaker(t)
+				for partner := range uint64(100) {
+					b.prove(partner)
+				}
 				for range 3 { // bursts, as when calls begin together and reach their timeout together
 					var failing []permit
 					for i := range uint64(40) {

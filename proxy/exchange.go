@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"hash/maphash"
 	"mime"
 	"net/http"
 	"strings"
@@ -314,6 +315,9 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 			x.sent.says = says
 			return out, err
 		}
+	}
+	if says == billing.Done {
+		target.upstream.breaker.prove(maphash.String(seed, x.call.Value(billing.Partner)))
 	}
 	table, form := x.state.config.Table, target.upstream.config.Form
 	if !pass && table.Unpaired(form, x.call.Code()) {
