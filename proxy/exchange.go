@@ -267,6 +267,7 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 		head: target.head, path: target.path, id: x.id, span: x.span, body: request,
 		partner: x.call.Value(billing.Partner), noPartnerLimit: x.route.anonymous,
 		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
+		fresh: !x.mayReuse(),
 		reply: bufferPool.Get().(*bytes.Buffer), limit: int64(x.state.config.Limits.Reply),
 	}
 	post := target.post
@@ -286,6 +287,15 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 	}
 	x.sent.took = time.Since(began)
 	return reply, err
+}
+
+// mayReuse reports whether the call may get a connection that has carried another call, whose upstream can send a
+// second reply at any time. A success of a read names its bill, which is checked. A refusal names none: it must not
+// decide anything, neither here nor in the ledger.
+func (x *exchange) mayReuse() bool {
+	route := x.to.route
+	return x.route.operation == x.state.readOperation && !route.Deniable &&
+		!route.Relevant(rollout.ReadResult{Result: rollout.Absent})
 }
 
 // translateReply returns the reply in the form of the caller. The reply may be unusable, or must not be passed on.

@@ -97,7 +97,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	defer call.Release()
 	r := &upstreamRequest{
 		head: target.head, path: target.path, id: p.id, span: p.span, body: body, partner: p.identity.Partner,
-		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply),
+		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply), fresh: true,
 	}
 	reply, err := target.post(ctx, r)
 	if err != nil {

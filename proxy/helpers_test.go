@@ -2,15 +2,18 @@ package proxy_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,6 +211,7 @@ type received struct {
 	method, target, host string
 	header               http.Header
 	body                 string
+	first                bool // on its connection
 }
 
 // A backend is an upstream that keeps the calls that it got.
@@ -221,14 +225,20 @@ type backend struct {
 func newBackend(t testing.TB, h http.Handler) *backend {
 	t.Helper()
 	b := &backend{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	type callsKey struct{} // of a connection
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		first := r.Context().Value(callsKey{}).(*atomic.Int64).Add(1) == 1
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		b.mu.Lock()
-		b.got = append(b.got, received{r.Method, r.RequestURI, r.Host, r.Header, string(body)})
+		b.got = append(b.got, received{r.Method, r.RequestURI, r.Host, r.Header, string(body), first})
 		b.mu.Unlock()
 		h.ServeHTTP(w, r)
 	}))
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, callsKey{}, new(atomic.Int64))
+	}
+	server.Start()
 	t.Cleanup(server.Close)
 	b.url = server.URL
 	return b

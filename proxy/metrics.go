@@ -28,6 +28,7 @@ type metrics struct {
 	waiting          *prometheus.GaugeVec
 	waitTime         *prometheus.HistogramVec
 	upstreamErrors   *prometheus.CounterVec
+	extraReplies     *prometheus.CounterVec
 	unknownOutcomes  *prometheus.CounterVec
 	held             prometheus.Gauge
 	limited          *prometheus.CounterVec
@@ -87,6 +88,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		"Time that a call waited for a connection to an upstream, including the time to open it.", "upstream")
 	m.upstreamErrors = counter("upstream_errors_total",
 		"Calls without a valid reply from an upstream.", "upstream", "reason")
+	m.extraReplies = counter("upstream_extra_replies_total",
+		"Connections to an upstream on which something arrived that belongs to no call.", "upstream")
 	m.limited = counter("requests_limited_total",
 		"Requests that were refused because a limit of the config was reached.", "limit")
 	m.breakerState = gauge("upstream_breaker_state",

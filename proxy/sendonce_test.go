@@ -66,7 +66,11 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 			for reused := range 3 {
 				t.Run(strings.Join([]string{name, op, strconv.Itoa(reused)}, "/"), func(t *testing.T) {
 					t.Parallel()
-					up := newRawUpstream(t, func(n int) (bool, bool) { return n <= reused, n > reused })
+					var calls atomic.Int64 // of all connections: a write has one of its own
+					up := newRawUpstream(t, func(int) (bool, bool) {
+						n := calls.Add(1)
+						return n <= int64(reused), n > int64(reused)
+					})
 					b := newGateway(t, oneUpstream("v2", up.url))
 					for range reused {
 						b.expect(newCall("legacy", op), 200, "BILL_003")

@@ -32,9 +32,9 @@ func onWireStages(t *testing.T, run func(*wireStage)) {
 				u := newWireUpstream(t, upstream)
 				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 512KiB}\nfailures: {explain: 0s}\n", upstream, u.url)
 				s := &wireStage{t: t, gateway: newProcess(t, anyPort+text), upstream: u}
-				s.path, s.body = "/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`
+				s.path, s.body = "/bill/read", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`
 				if client == "legacy" {
-					s.path, s.body = "/if/bill/destroy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`
+					s.path, s.body = "/if/bill/read", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`
 				}
 				run(s)
 				if strings.Contains(s.gateway.logs.String(), `"msg":"panic"`) {
@@ -157,9 +157,9 @@ func TestR11_JSONTestSuite(t *testing.T) {
 // upstreamPath is the path of the harmless request at the upstream.
 func (s *wireStage) upstreamPath() string {
 	if s.upstream.form == "legacy" {
-		return "/if/bill/destroy"
+		return "/if/bill/read"
 	}
-	return "/bill/destroy"
+	return "/bill/read"
 }
 
 // wireChunks is a body in chunks of a size, with the last chunk.

@@ -40,7 +40,8 @@ type upstream struct {
 	connections *connections
 	breaker     *breaker
 	unpaired    *unpairedCodes
-	withoutLink sync.Once // the warning about the first such reply
+	withoutLink sync.Once    // the warning about the first such reply
+	oneCallEach atomic.Int64 // until this time, in Unix nanoseconds, no connection is used twice
 
 	certificateEnd atomic.Int64 // of the last one that was accepted, as Unix time; 0 before
 
@@ -88,8 +89,20 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 		u.watchCertificate(pool.TLS)
 	}
 	u.attempt = u.try
+	extra := m.extraReplies.WithLabelValues(c.Name)
+	pool.Extra = func() {
+		extra.Inc()
+		now, until := time.Now(), u.oneCallEach.Load()
+		if now.UnixNano() >= until && u.oneCallEach.CompareAndSwap(until, now.Add(afterExtra).UnixNano()) {
+			log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
+				"upstream", c.Name, "for", afterExtra.String())
+		}
+	}
 	return u
 }
+
+// afterExtra is how long no connection is used twice after an upstream has sent something that belongs to no call.
+const afterExtra = 5 * time.Minute
 
 // requestHead returns the beginning of a request to a path, up to the value of X-Request-Id. A path prefix comes
 // from the config.
@@ -122,6 +135,7 @@ type upstreamRequest struct {
 	partner        string          // the partner's key, for the connection limit of the partner
 	noPartnerLimit bool            // the call is the gateway's own, or names no partner
 	write          bool            // the call is a write
+	fresh          bool            // the connection has carried no other call, whose reply could be taken for this one's
 	sendCtx        context.Context // nil, or the call is not sent if this ends before it has a connection
 
 	wait      wait      // for a connection
@@ -257,7 +271,12 @@ func (u *upstream) try(ctx context.Context, r *upstreamRequest) (httpconn.Reply,
 // connect returns an idle connection or opens one. It fails if the call must not be sent any more: to open a
 // connection takes time.
 func (u *upstream) connect(ctx context.Context, r *upstreamRequest, until time.Time) (*httpconn.Conn, *callError) {
-	conn := u.pool.Idle()
+	var conn *httpconn.Conn
+	if r.fresh || r.wait.began.UnixNano() < u.oneCallEach.Load() {
+		u.pool.Retire()
+	} else {
+		conn = u.pool.Idle()
+	}
 	if conn == nil {
 		wait, cancel := r.waitUntil(ctx, until)
 		defer cancel()

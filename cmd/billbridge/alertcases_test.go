@@ -112,6 +112,10 @@ var alertCases = []alertCase{
 		`billbridge_upstream_errors_total{job="a",instance="1",upstream="idle",reason="reset"} 0+1x24`, // few calls
 		`billbridge_requests_total{job="a",instance="1",operation="bill.read",upstream="idle",code="0000",status="200"} 0+1x24`,
 	}},
+	{"BillbridgeExtraReplies", "job=a upstream=new", "9m", "10m", "Upstream new (job a) sends something that belongs to no call.", []string{
+		`billbridge_upstream_extra_replies_total{job="a",instance="1",upstream="new"} 0x9 1x9`,
+		`billbridge_upstream_extra_replies_total{job="a",instance="1",upstream="old"} 3x19`,
+	}},
 	{"BillbridgeSlow", "job=a upstream=new", "18m", "26m", "The slowest 1% of the calls to upstream new (job a) take more than 4.975s.", []string{
 		`billbridge_request_duration_seconds_bucket{job="a",instance="1",operation="bill.read",upstream="new",le="2.5"} 0+50x9 500x19`,
 		`billbridge_request_duration_seconds_bucket{job="a",instance="1",operation="bill.read",upstream="new",le="5"} 0+50x29`,

@@ -45,6 +45,7 @@ var provocations = []provocation{
 	{"ManyUnknownOutcomes", "job=calls upstream=up", "the sandbox breaks 30 creates off"},
 	{"UpstreamErrors", "job=calls upstream=up", "the sandbox breaks 30 creates off"},
 	{"ReplyMismatch", "job=calls operation=bill.read field=apprNum", "the sandbox replies with an object instead of a text"},
+	{"ExtraReplies", "job=calls upstream=up", "the upstream sends a reply twice"},
 	{"Slow", "job=calls upstream=up", "the sandbox delays a read by 3 s"},
 	{"FramingRefused", "job=calls reason=bare_lf", "12 requests with bare line feeds"},
 	{"ConnectionsRefused", "job=calls limit=address", "30 connections, and 20 are allowed"},
@@ -215,8 +216,19 @@ func newCallsFaults(t *testing.T) *callsFaults {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = full.Close() })
-	service, url := newAlertSandbox(t)
-	return &callsFaults{startAlertGateway(t, full, "upstreams: {up: {form: v2, url: "+url+"}}\nlimits: {address_connections: 20}\n"), service}
+	service, _ := newAlertSandbox(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Request-Id") != "twice" {
+			service.ServeHTTP(w, r)
+			return
+		}
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_, _ = conn.Write([]byte(strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", 2)))
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &callsFaults{startAlertGateway(t, full, "upstreams: {up: {form: v2, url: "+server.URL+"}}\nlimits: {address_connections: 20}\n"), service}
 }
 
 func (f *callsFaults) provoke() {
@@ -230,6 +242,7 @@ func (f *callsFaults) provoke() {
 	f.service.Fault(sandbox.Fault{Operation: "bill.read", Delay: 3 * time.Second})
 	billCall(f.t, f.partners, "read", "k-old", "A1", "")
 
+	f.connect("POST /bill/read HTTP/1.1\r\nHost: a\r\nX-Request-Id: twice\r\nContent-Length: 2\r\n\r\n{}")
 	for range 12 {
 		f.connect("POST /bill/read HTTP/1.1\nHost: a\n\n")
 	}

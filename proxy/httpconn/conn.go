@@ -58,7 +58,7 @@ type Conn struct {
 	writing  chan error // gets the result of a large write; nil if there is none
 	last     Reply      // the last usual one, for its values
 	body     body
-	keep     bool // the server keeps the connection open after this reply
+	keep     bool // nobody can disagree about where this reply ends, and the server keeps the connection open after it
 }
 
 func newConn(p *Pool, tcp net.Conn) *Conn {
@@ -150,9 +150,16 @@ func (c *Conn) RoundTrip(head, body []byte) (Reply, error) {
 // readHead reads the head of the reply.
 func (c *Conn) readHead() (Reply, error) {
 	c.headLeft = maxHead
-	_, _ = c.reader.Peek(1) // net/http meets the same error
-	arrived, _ := c.reader.Peek(c.reader.Buffered())
-	if reply, n := parseHead(arrived, &c.last); n > 0 {
+	var arrived []byte
+	reply, kind, n := Reply{}, incomplete, 0
+	for kind == incomplete {
+		if _, err := c.reader.Peek(len(arrived) + 1); err != nil {
+			break // net/http meets the same error, or can read a longer head
+		}
+		arrived, _ = c.reader.Peek(c.reader.Buffered())
+		reply, kind, n = parseHead(arrived, &c.last)
+	}
+	if kind == usual {
 		_, _ = c.reader.Discard(n)
 		c.last, c.keep = reply, true
 		c.body = body{conn: c, left: reply.Length}
@@ -165,8 +172,8 @@ func (c *Conn) readHead() (Reply, error) {
 			return Reply{}, c.cause(err)
 		}
 		if s := response.StatusCode; s >= 200 || s < 100 || s == http.StatusSwitchingProtocols {
-			c.keep = !response.Close && s != http.StatusSwitchingProtocols
-			c.body = body{conn: c, parsed: response.Body}
+			c.keep = kind == strict
+			c.body = body{conn: c, parsed: response}
 			c.headLeft = math.MaxInt64
 			return replyOf(response), nil
 		}
@@ -204,7 +211,11 @@ func (c *Conn) endWrite() (whole bool) {
 // the reply was read to its end, nothing followed it, no read failed (reader would return that error to the next call)
 // and the server does not close it; else it is closed.
 func (c *Conn) Release() {
-	if c.endWrite() && c.endWatch() && c.keep && c.body.ended && c.failed == nil && c.reader.Buffered() == 0 {
+	whole, inTime, behind := c.endWrite(), c.endWatch(), c.reader.Buffered() > 0
+	if c.body.ended && behind {
+		c.pool.extra()
+	}
+	if whole && inTime && c.keep && c.body.ended && c.failed == nil && !behind && !c.body.hasTrailer() {
 		c.keep = false
 		c.pool.put(c)
 		return
@@ -232,31 +243,34 @@ func (c *Conn) endWatch() bool {
 // closed it nor sent anything.
 func (c *Conn) usable() bool {
 	now := time.Now()
-	if now.Sub(c.idleSince) >= IdleTimeout {
-		return false
-	}
 	if !now.Before(c.deadline) {
 		c.setDeadline(time.Time{})
 	}
 	c.socket.atOnce = true
 	defer func() { c.socket.atOnce = false }()
 	// Through TLS: it may have records in its buffer, and session tickets can arrive at any time.
-	_, err := c.net.Read(c.one[:])
-	return errors.Is(err, errNothingYet) && !c.socket.record.begun()
+	n, err := c.net.Read(c.one[:])
+	if n > 0 {
+		c.pool.extra()
+	}
+	return errors.Is(err, errNothingYet) && !c.socket.record.begun() && now.Sub(c.idleSince) < IdleTimeout
 }
 
 // A body is the body of a reply.
 type body struct {
 	conn   *Conn
-	parsed io.Reader // by net/http; nil for a body of a given length
-	left   int64     // of such a body
-	ended  bool      // read to the end
+	parsed *http.Response // by net/http; nil for a body of a given length
+	left   int64          // of such a body
+	ended  bool           // read to the end
 }
+
+// hasTrailer reports whether fields follow the body, which net/http reads leniently.
+func (b *body) hasTrailer() bool { return b.parsed != nil && len(b.parsed.Trailer) > 0 }
 
 func (b *body) Read(p []byte) (n int, err error) {
 	switch {
 	case b.parsed != nil:
-		n, err = b.parsed.Read(p)
+		n, err = b.parsed.Body.Read(p)
 	case b.left > 0:
 		n, err = b.conn.reader.Read(p[:min(int64(len(p)), b.left)])
 		if b.left -= int64(n); err == io.EOF {

@@ -30,11 +30,12 @@ var replies = map[string]struct {
 }{
 	"length":               {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
 	"chunked":              {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;a=b\r\n}\r\n0\r\n\r\n", status: 200, body: "{}", keep: true},
-	"chunked, trailer":     {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n2\r\n{}\r\n0\r\nA: b\r\n\r\n", status: 200, body: "{}", keep: true},
+	"chunked, trailer":     {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n2\r\n{}\r\n0\r\nA: b\r\n\r\n", status: 200, body: "{}"},
+	"chunked, unannounced": {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nA: b\r\n\r\n", status: 200, body: "{}"},
 	"no content":           {text: "HTTP/1.1 204 No Content\r\n\r\n", status: 204, keep: true},
 	"empty":                {text: "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", status: 400, keep: true},
-	"interim":              {text: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n", 5) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
-	"continue":             {text: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
+	"interim":              {text: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n", 5) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
+	"continue":             {text: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
 	"too many interim":     {text: strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 6) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", fails: true},
 	"switching":            {text: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", status: 101},
 	"close":                {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}", status: 200, body: "{}"},
@@ -42,7 +43,13 @@ var replies = map[string]struct {
 	"one byte behind":      {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", behind: "\n", status: 200, body: "{}"},
 	"behind the chunks":    {text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", behind: "x", status: 200, body: "{}"},
 	"HTTP/1.0":             {text: "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
-	"HTTP/1.0, keep-alive": {text: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}", keep: true},
+	"HTTP/1.0, keep-alive": {text: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
+	"length and chunks":    {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", status: 200, body: "{}"},
+	"HTTP/1.0, chunks":     {text: "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
+	"204 with a length":    {text: "HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n", status: 204},
+	"folded header":        {text: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: b\r\n c\r\n\r\n{}", status: 200, body: "{}"},
+	"bare LF":              {text: "HTTP/1.1 200 OK\nContent-Length: 2\n\n{}", status: 200, body: "{}"},
+	"one bare LF":          {text: "HTTP/1.1 200 OK\r\nA: b\nContent-Length: 2\r\n\r\n{}", status: 200, body: "{}"},
 	"large head":           {text: "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: "+strings.Repeat("a", 1000)+"\r\n", 100) + "Content-Length: 2\r\n\r\n{}", fails: true},
 	"large line":           {text: "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 100<<10) + "\r\nContent-Length: 2\r\n\r\n{}", fails: true},
 	"large interim heads":  {text: strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: "+strings.Repeat("a", 30<<10)+"\r\n\r\n", 3) + "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", fails: true},
@@ -106,6 +113,9 @@ func TestR24_Replies(t *testing.T) {
 					}
 					if n := s.connections.Load(); n != want {
 						t.Errorf("%d connections, want %d", n, want)
+					}
+					if seen := s.extra.Load() > 0; seen != (row.behind != "") {
+						t.Errorf("an extra reply was seen: %t", seen)
 					}
 				})
 			}

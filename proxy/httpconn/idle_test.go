@@ -3,12 +3,15 @@ package httpconn
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -47,12 +50,78 @@ func TestR23_IdleConnectionsAreCheckedBeforeTheyAreUsed(t *testing.T) {
 				if c := s.pool.Idle(); c != nil {
 					t.Fatal("the connection is used")
 				}
+				want := int64(0)
+				if strings.HasPrefix(name, "a ") {
+					want = 1
+				}
+				if n := s.extra.Load(); n != want {
+					t.Errorf("%d extra replies were seen, want %d", n, want)
+				}
 				if got := s.call(t, "two"); got.body != "two" || s.requests.Load() != 2 {
 					t.Errorf("%+v, and the server got %d requests", got, s.requests.Load())
 				}
 			})
 		}
 	}
+}
+
+// What arrives on an idle connection is seen when the connection makes way for a new one, and when it has been idle for too
+// long. The server sees a reset: the port is free at once.
+func TestExtraRepliesAreSeenBeforeAConnectionIsClosed(t *testing.T) {
+	t.Parallel()
+	for name, closes := range map[string]func(*Pool){
+		"retired": func(p *Pool) { p.Retire() },
+		"too old": func(p *Pool) { p.idle[0].idleSince = time.Now().Add(-IdleTimeout); p.closeOld() },
+		"too old, and popped": func(p *Pool) {
+			if p.idle[0].idleSince = time.Now().Add(-IdleTimeout); p.Idle() != nil {
+				t.Error("an old connection is used")
+			}
+		},
+	} {
+		for _, secure := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/TLS %t", name, secure), func(t *testing.T) {
+				t.Parallel()
+				sent, readErr := make(chan struct{}), make(chan error, 1)
+				s := newTestServer(t, secure, func(c net.Conn, body string) bool {
+					_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+					<-sent
+					_, _ = io.WriteString(c, "x")
+					_, err := c.Read(make([]byte, 1))
+					readErr <- err
+					return false
+				})
+				s.call(t, "{}")
+				close(sent)
+				waitUntilReadable(t, s.pool.idle[0])
+				closes(s.pool)
+				if n := s.extra.Load(); n != 1 || len(s.pool.idle) != 0 {
+					t.Errorf("%d extra replies were seen, want 1; %d idle connections", n, len(s.pool.idle))
+				}
+				if err := <-readErr; name == "retired" && !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("the server got %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A call that needs a new connection retires the one that has been idle the longest, and no other.
+func TestTheLongestIdleConnectionIsRetired(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t, false, func(c net.Conn, _ string) bool {
+		_, err := io.WriteString(c, replies["length"].text)
+		return err == nil
+	})
+	s.pool.Retire() // there is none
+	first, second := connect(t, s.pool), connect(t, s.pool)
+	callOn(first, "{}")
+	callOn(second, "{}")
+	s.pool.Retire()
+	waitFor(t, s.ended, "end of the connection")
+	if c := s.pool.Idle(); c != second || len(s.pool.idle) != 0 {
+		t.Error("the newer connection is not kept")
+	}
+	second.Close()
 }
 
 // A heldConn keeps what is written to it while hold is set.

@@ -38,6 +38,8 @@ type Pool struct {
 	Address string
 	// TLS is the config of TLS, with the name of the server. If nil, the connections have no TLS.
 	TLS *tls.Config
+	// Extra, if not nil, is called when a server has sent something that belongs to no call.
+	Extra func()
 
 	mu   sync.Mutex
 	idle []*Conn // the longest idle one first
@@ -47,7 +49,7 @@ type Pool struct {
 // Idle returns an idle connection that the server has not closed, or nil.
 func (p *Pool) Idle() *Conn {
 	for {
-		c := p.pop()
+		c := p.pop(-1)
 		if c == nil || c.usable() {
 			return c
 		}
@@ -55,16 +57,31 @@ func (p *Pool) Idle() *Conn {
 	}
 }
 
-// pop removes the connection that became idle last.
-func (p *Pool) pop() *Conn {
+// Retire closes the connection that has been idle the longest, if there is one, before a call that needs a new one: so
+// there are no more connections than calls at the same time. It frees the port at once. Otherwise the port would be in
+// use for a minute (TIME_WAIT), and 500 calls a second would need more ports than there are.
+func (p *Pool) Retire() {
+	if c := p.pop(0); c != nil {
+		c.usable() // only to see what has arrived
+		if tcp, ok := c.socket.Conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		c.Close()
+	}
+}
+
+// pop removes the idle connection at an index, from the end if it is negative.
+func (p *Pool) pop(i int) *Conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last := len(p.idle) - 1
-	if last < 0 {
+	if len(p.idle) == 0 {
 		return nil
 	}
-	c := p.idle[last]
-	p.idle = slices.Delete(p.idle, last, last+1)
+	if i < 0 {
+		i += len(p.idle)
+	}
+	c := p.idle[i]
+	p.idle = slices.Delete(p.idle, i, i+1)
 	c.reused = true
 	return c
 }
@@ -102,6 +119,13 @@ func (p *Pool) put(c *Conn) {
 	}
 }
 
+// extra reports that something has arrived which belongs to no call.
+func (p *Pool) extra() {
+	if p.Extra != nil {
+		p.Extra()
+	}
+}
+
 // reapAfter closes the connections that have been idle for too long after a time. The lock must be held.
 func (p *Pool) reapAfter(d time.Duration) {
 	if p.reap == nil {
@@ -116,6 +140,7 @@ func (p *Pool) closeOld() {
 	defer p.mu.Unlock()
 	old := 0
 	for old < len(p.idle) && time.Since(p.idle[old].idleSince) >= IdleTimeout {
+		p.idle[old].usable() // only to see what has arrived
 		_ = p.idle[old].net.Close()
 		old++
 	}

@@ -32,25 +32,40 @@ func replyOf(r *http.Response) Reply {
 	return reply
 }
 
-// parseHead parses the head of a usual reply at the beginning of b: complete, with a body of a given length, on a
-// connection that stays open. It returns the length of the head. It leaves any other reply to net/http: then n is 0,
-// whether the reply is valid or not. It allocates only the values that differ from those of last, an earlier reply of
-// the same server.
-func parseHead(b []byte, last *Reply) (reply Reply, n int) {
-	end := bytes.Index(b, []byte("\r\n\r\n"))
-	if end < 0 {
-		return Reply{}, 0
+// A headKind is what parseHead finds.
+type headKind int
+
+const (
+	other      headKind = iota // valid or not; after such a reply the connection is not used again
+	incomplete                 // the beginning of a head of the next kinds
+	usual                      // a body of a given length follows
+	strict                     // a chunked body or none follows, which net/http reads
+)
+
+// parseHead parses the head of a reply at the beginning of b. It takes only heads of HTTP/1.1 about which nobody can
+// disagree, of connections that stay open. n is the length of a usual head. It allocates only the values that differ
+// from those of last, an earlier reply of the same server.
+func parseHead(b []byte, last *Reply) (reply Reply, kind headKind, n int) {
+	line, rest, complete := bytes.Cut(b, crlf)
+	if !complete && bytes.IndexByte(line, '\n') < 0 {
+		return Reply{}, incomplete, 0
 	}
-	line, rest, _ := bytes.Cut(b[:end], crlf)
 	if reply.Status = usualStatus(line); reply.Status == 0 {
-		return Reply{}, 0
+		return Reply{}, other, 0
 	}
 	reply.Length = -1
-	for len(rest) > 0 {
-		line, rest, _ = bytes.Cut(rest, crlf)
+	chunked := false
+	for {
+		line, rest, complete = bytes.Cut(rest, crlf)
+		if !complete && bytes.IndexByte(line, '\n') < 0 {
+			return Reply{}, incomplete, 0
+		}
+		if len(line) == 0 {
+			break
+		}
 		name, value, ok := cutField(line)
 		if !ok {
-			return Reply{}, 0
+			return Reply{}, other, 0
 		}
 		switch {
 		case strings.EqualFold(string(name), "content-length"):
@@ -63,20 +78,28 @@ func parseHead(b []byte, last *Reply) (reply Reply, n int) {
 			ok = setOnce(&reply.RetryAfter, value, last.RetryAfter)
 		case strings.EqualFold(string(name), "connection"):
 			ok = strings.EqualFold(string(value), "keep-alive")
-		case strings.EqualFold(string(name), "transfer-encoding"), strings.EqualFold(string(name), "trailer"):
+		case strings.EqualFold(string(name), "transfer-encoding"):
+			ok = !chunked && strings.EqualFold(string(value), "chunked")
+			chunked = true
+		case strings.EqualFold(string(name), "trailer"):
 			ok = false
 		}
 		if !ok {
-			return Reply{}, 0
+			return Reply{}, other, 0
 		}
 	}
-	if reply.Length < 0 {
-		return Reply{}, 0
+	hasLength, empty := reply.Length >= 0, reply.Status == http.StatusNoContent
+	switch {
+	case hasLength && !chunked && !empty:
+		return reply, usual, len(b) - len(rest)
+	case !hasLength && chunked != empty:
+		return Reply{}, strict, 0
 	}
-	return reply, end + len("\r\n\r\n")
+	return Reply{}, other, 0
 }
 
-// usualStatus returns the status of a reply of HTTP/1.1 that may have a body, or 0.
+// usualStatus returns the status of a reply of HTTP/1.1, or 0. It takes no interim replies, and no 304, which can have
+// the length of a body that does not follow.
 func usualStatus(line []byte) int {
 	const version = "HTTP/1.1 "
 	rest, ok := bytes.CutPrefix(line, []byte(version))
@@ -84,7 +107,7 @@ func usualStatus(line []byte) int {
 		return 0
 	}
 	status, err := strconv.Atoi(string(rest[:3])) // with a sign it is below 200
-	if err != nil || status < 200 || status == http.StatusNoContent || status == http.StatusNotModified {
+	if err != nil || status < 200 || status == http.StatusNotModified {
 		return 0
 	}
 	return status

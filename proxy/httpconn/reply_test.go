@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,10 +19,24 @@ var usualHeads = map[string]Reply{
 	"HTTP/1.1 200 OK\r\nX-Powered-By: PHP/8.3\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 2\r\nEmpty:\r\n\r\n{}": {Status: 200, ContentType: "application/json; charset=utf-8", Length: 2},
 }
 
-// otherHeads are left to net/http.
+// strictHeads are left to net/http, and the connection is used again.
+var strictHeads = []string{
+	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+	"HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\ntransfer-encoding:Chunked \r\nConnection: keep-alive\r\n\r\n",
+	"HTTP/1.1 204 No Content\r\nDate: Sun, 22 Nov 2026 10:00:00 GMT\r\n\r\n",
+}
+
+// otherHeads are left to net/http, and the connection is closed.
 var otherHeads = []string{
-	"",
-	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n",
+	"HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n",
+	"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+	"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\n chunked\r\n\r\n",
+	"+OK ready\r\n",
+	"HTTP/1.1 200 OK\r\nContent-Length: 2\n\n{}",
 	"HTTP/1.1 200 OK\nContent-Length: 2\n\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\nA: b\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\rA: b\r\n\r\n",
@@ -41,7 +56,6 @@ var otherHeads = []string{
 	"HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
-	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTrailer: A\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive, close\r\n\r\n",
@@ -56,31 +70,42 @@ var otherHeads = []string{
 
 func TestUsualHeads(t *testing.T) {
 	t.Parallel()
-	for text, want := range usualHeads {
-		got, n := parseHead([]byte(text), &Reply{})
-		if got != want || n != strings.Index(text, "\r\n\r\n")+4 {
-			t.Errorf("%q: %+v, %d bytes", text, got, n)
+	check := func(text string, want Reply, wantKind headKind, length int) {
+		t.Helper()
+		if got, kind, n := parseHead([]byte(text), &Reply{}); got != want || kind != wantKind || n != length {
+			t.Errorf("%q: %+v, kind %d, %d bytes", text, got, kind, n)
 		}
 	}
-	for _, text := range otherHeads {
-		if got, n := parseHead([]byte(text), &Reply{}); n != 0 || got != (Reply{}) {
-			t.Errorf("%q: %+v, %d bytes", text, got, n)
+	whole := func(text string, want Reply, kind headKind, length int) {
+		t.Helper()
+		check(text, want, kind, length)
+		for n := range strings.Index(text, "\r\n\r\n") + 4 {
+			check(text[:n], Reply{}, incomplete, 0)
 		}
+	}
+	for text, want := range usualHeads {
+		whole(text, want, usual, strings.Index(text, "\r\n\r\n")+4)
+	}
+	for _, text := range strictHeads {
+		whole(text, Reply{}, strict, 0)
+	}
+	for _, text := range otherHeads {
+		check(text, Reply{}, other, 0)
 	}
 }
 
 // The values of the last reply are used again without an allocation, and only where they are equal.
 func TestValuesOfTheLastReply(t *testing.T) {
 	first := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n")
-	last, _ := parseHead(first, &Reply{})
-	if n := testing.AllocsPerRun(100, func() { _, _ = parseHead(first, &last) }); n != 0 {
+	last, _, _ := parseHead(first, &Reply{})
+	if n := testing.AllocsPerRun(100, func() { _, _, _ = parseHead(first, &last) }); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
-	got, _ := parseHead([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/jsoN\r\nContent-Length: 2\r\n\r\n"), &last)
+	got, _, _ := parseHead([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/jsoN\r\nContent-Length: 2\r\n\r\n"), &last)
 	if got.ContentType != "application/jsoN" {
 		t.Error(got.ContentType)
 	}
-	if got, _ = parseHead([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"), &last); got.ContentType != "" {
+	if got, _, _ = parseHead([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"), &last); got.ContentType != "" {
 		t.Error(got.ContentType)
 	}
 }
@@ -90,18 +115,25 @@ func FuzzHead(f *testing.F) {
 	for text := range usualHeads {
 		f.Add([]byte(text))
 	}
-	for _, text := range otherHeads {
+	for _, text := range slices.Concat(strictHeads, otherHeads) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		got, n := parseHead(b, &Reply{ContentType: "application/json"})
-		if n == 0 {
+		got, kind, n := parseHead(b, &Reply{ContentType: "application/json"})
+		if kind != usual && kind != strict {
 			return
 		}
 		reader := bufio.NewReader(bytes.NewReader(b))
 		response, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			t.Fatalf("%q: net/http refuses it: %v", b, err)
+		}
+		chunked := slices.Equal(response.TransferEncoding, []string{"chunked"})
+		if kind == strict {
+			if response.Close || response.Header["Content-Length"] != nil || chunked == (response.StatusCode == http.StatusNoContent) {
+				t.Errorf("%q: net/http has %+v", b, response)
+			}
+			return
 		}
 		if want := replyOf(response); got != want {
 			t.Errorf("%q: %+v, but net/http has %+v", b, got, want)

@@ -25,6 +25,7 @@ type testServer struct {
 	tls         *tls.Config // nil without TLS
 	connections atomic.Int64
 	requests    atomic.Int64
+	extra       atomic.Int64  // replies, which the pool has seen
 	ended       chan struct{} // one for each connection that the client has closed
 }
 
@@ -44,6 +45,7 @@ func newTestServer(t testing.TB, secure bool, answer func(c net.Conn, body strin
 		l = tls.NewListener(l, s.tls)
 		s.pool.TLS = &tls.Config{RootCAs: roots, ServerName: "gateway.example.com"}
 	}
+	s.pool.Extra = func() { s.extra.Add(1) }
 	proxytest.Serve(t, l, func(c net.Conn) {
 		s.connections.Add(1)
 		s.serve(c, answer)

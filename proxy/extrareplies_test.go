@@ -1,0 +1,182 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/proxy/proxytest"
+)
+
+// extraReplies are the ways in which an upstream sends the refusal of a call a second time on the same connection.
+var extraReplies = map[string]func(c *lockedConn, in *bufio.Reader, refusal string){
+	"at once": func(c *lockedConn, _ *bufio.Reader, refusal string) { c.send(refusal) },
+	"later": func(c *lockedConn, _ *bufio.Reader, refusal string) {
+		time.AfterFunc(200*time.Microsecond, func() { c.send(refusal) })
+	},
+	"with the next call": func(c *lockedConn, in *bufio.Reader, refusal string) {
+		if _, err := in.Peek(1); err == nil {
+			c.send(refusal)
+		}
+	},
+}
+
+type lockedConn struct {
+	mu sync.Mutex
+	net.Conn
+}
+
+func (c *lockedConn) send(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = io.WriteString(c, text)
+}
+
+// newRepeatingGateway returns a gateway whose upstream refuses each call with a text that has its X-Request-Id, and then
+// again.
+func newRepeatingGateway(t *testing.T, again func(c *lockedConn, in *bufio.Reader, refusal string)) *gateway {
+	return newGateway(t, oneUpstream("v2", "http://"+proxytest.Listen(t, func(conn net.Conn) {
+		defer conn.Close()
+		c, in := &lockedConn{Conn: conn}, bufio.NewReader(conn)
+		for {
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			text := fmt.Sprintf(`{"code":"BILL_003","message":%q,"data":null}`, r.Header.Get("X-Request-Id"))
+			reply := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+			c.send(reply)
+			again(c, in, reply)
+		}
+	})))
+}
+
+// countStale makes many calls and returns how many got the refusal of another one.
+func countStale(b *gateway, calls int, ops ...string) (stale int64) {
+	const callers = 8
+	var calling sync.WaitGroup
+	for n := range callers {
+		calling.Go(func() {
+			for i := range calls / callers {
+				q, id := newCall("legacy", ops[i%len(ops)]), fmt.Sprintf("%s-%d-%d.", b.t.Name(), n, i)
+				id = strings.NewReplacer("/", "-", " ", "-").Replace(id)
+				if got := b.send(q, "X-Request-Id", id); !strings.Contains(got.body, id) {
+					atomic.AddInt64(&stale, 1)
+				}
+			}
+		})
+	}
+	calling.Wait()
+	return stale
+}
+
+// An upstream sends the refusal of each call again. No write gets the refusal of another call. A read can, until the
+// gateway has seen the first extra byte.
+func TestR45_ExtraReplyAnswersNoOtherCall(t *testing.T) {
+	t.Parallel()
+	for name, again := range extraReplies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newRepeatingGateway(t, again)
+			if n := countStale(b, 800, "create", "resend", "destroy", "cancel"); n > 0 {
+				t.Errorf("%d of 800 writes got the reply to another call", n)
+			}
+			b = newRepeatingGateway(t, again)
+			stale, counted := int64(0), `billbridge_upstream_extra_replies_total{upstream="up"} 0`
+			proxytest.Eventually(t, func() bool {
+				stale += countStale(b, 8, "read")
+				return !strings.Contains(b.scrape(), counted)
+			}, func() string { return "nothing is counted" })
+			t.Logf("%d reads got the reply to another call", stale)
+			if n := countStale(b, 800, "read", "create"); n > 0 {
+				t.Errorf("%d of 800 calls got the reply to another one", n)
+			}
+			if n := strings.Count(b.logs.String(), `"level":"WARN","msg":"the upstream has sent something that belongs to no call`); n != 1 {
+				t.Errorf("%d warnings, want 1", n)
+			}
+		})
+	}
+}
+
+// Connections of writes are used for reads, and no more are open than there are calls at the same time.
+func TestWritesLeaveOneConnectionToReads(t *testing.T) {
+	t.Parallel()
+	var opened, open atomic.Int64
+	server := httptest.NewUnstartedServer(newService())
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			opened.Add(1)
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	b := newGateway(t, oneUpstream("v2", server.URL))
+	for n := range int64(20) {
+		b.expect(newCall("v2", "resend"), 200, "BILL_003")
+		b.expect(newCall("v2", "read"), 200, "BILL_003")
+		if got := opened.Load(); got != n+1 {
+			t.Fatalf("%d connections for %d writes and as many reads", got, n+1)
+		}
+		proxytest.Eventually(t, func() bool { return open.Load() == 1 }, func() string { return fmt.Sprint(open.Load(), " connections are open") })
+	}
+}
+
+// In a rollout, a refusal decides where a bill is created. A probe, and a read whose refusal the ledger would record, have
+// a connection on which no refusal of another call can arrive, as writes have.
+func TestR44_RefusalsThatTheLedgerUsesComeOnNewConnections(t *testing.T) {
+	t.Parallel()
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	m := newRolloutWith(t, "new", func(_ string, service http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch id := r.Header.Get("X-Request-Id"); {
+			case id == "lost" && !strings.HasSuffix(r.URL.Path, "/read"):
+				panic(http.ErrAbortHandler)
+			case id == "held" && !strings.HasSuffix(r.URL.Path, "/read"):
+				close(reached)
+				<-goOn
+			}
+			service.ServeHTTP(w, r)
+		})
+	}, "}\nfailures: {explain: 0s")
+	m.expect(newCall("v2", "create"), 200, "0000")
+	m.send(newCall("v2", "create").with("billId", "LOST"), "X-Request-Id", "created").check(t, "v2", 200, "0000")
+	m.send(newCall("v2", "destroy").with("billId", "LOST"), "X-Request-Id", "lost").check(t, "v2", unknown.status, unknown.code)
+	held := make(chan answer, 1)
+	go func() { held <- m.send(newCall("v2", "create").with("billId", "HELD"), "X-Request-Id", "held") }()
+	receive(t, reached, "create at the backend")
+	for range 5 {
+		m.expect(newCall("v2", "read"), 200, "0000")
+		m.send(newCall("v2", "read").with("billId", "HELD"))
+		m.expect(newCall("legacy", "read").with("billId", "NONE"), 200, "BILL_003")
+		m.send(newCall("v2", "read").with("billId", "LOST"))
+	}
+	close(goOn)
+	receive(t, held, "answer").check(t, "v2", 200, "0000")
+	again := 0
+	for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
+		switch read := strings.HasSuffix(got.target, "/read"); {
+		case read && slices.Contains([]string{"created", "held"}, got.header.Get("X-Request-Id")): // a comparison
+		case !got.first && (!read || !strings.Contains(got.body, demoBill)):
+			t.Errorf("%s of %s is not the first call on its connection", got.target, got.body)
+		case !got.first:
+			again++
+		}
+	}
+	if again == 0 {
+		t.Error("no read of a bill whose owner is known used a connection again")
+	}
+}
