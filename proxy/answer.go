@@ -239,6 +239,9 @@ func (x *exchange) write(out outcome) error {
 	if x.out = out; out.passedOn {
 		x.sent.says = out.says
 	}
+	if x.sent.held.taken > 0 {
+		defer x.sent.held.write(x.w, time.Duration(x.state.config.Timeouts.Write))()
+	}
 	x.w.WriteHeader(out.status)
 	_, err := x.w.Write(out.body)
 	var flushErr error
@@ -276,6 +279,9 @@ func (x *exchange) finish() {
 		}
 	}
 	x.gateway.observe(x)
+	if held := &x.sent.held; held.taken > 0 {
+		held.keep(0)
+	}
 	if panicked != nil {
 		x.in.body.release(false)
 		if broken {

@@ -143,9 +143,9 @@ func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	}
 	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))
 	defer body.end()
-	counted := &countedBody{body, held{memory: &g.memory, from: from, body: body}}
+	counted := &countedBody{body, held{memory: &g.memory, from: from}}
 	defer counted.keep(0)
-	defer counted.arrive()()
+	defer counted.transfer(body.cut)()
 	r.Body = counted
 	g.relay.ServeHTTP(w, r)
 }

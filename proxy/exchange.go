@@ -70,6 +70,7 @@ type forwarded struct {
 	took    time.Duration       // from getting a connection to the end of the reply
 	address string              // the callback address of the gateway in the request; "" if there is none
 
+	held              held          // the memory of the reply
 	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
 	compared          []byte        // the request, if the reply will be compared; else nil
 	awaited           bool          // the reply is compared only if it shows a bill paid whose create was read back
@@ -278,7 +279,8 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 		r.path = strings.TrimPrefix(x.route.path, strings.TrimSuffix(base, "/"))
 		post = target.upstream.post
 	}
-	x.sent.reply = r.reply
+	x.sent.held.memory, x.sent.held.from = &x.gateway.memory, x.from
+	x.sent.reply, r.held = r.reply, &x.sent.held
 	began := time.Now()
 	x.sent.called = true
 	reply, err = post(ctx, r)

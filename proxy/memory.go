@@ -17,20 +17,20 @@ import (
 // chunk is the memory that a body takes at a time. Most bodies fit into one.
 const chunk = 16 << 10
 
-// memory is the budget of the bodies of requests that are held at the same time. A body takes what has arrived of
-// it, whatever length it announces. A source has a share of the budget. When either is used up, the body that has been
-// arriving for the longest time is cut: its call is refused. So who sends at a normal pace is served, however many
-// half-sent bodies there are. It is safe for concurrent use.
+// memory is the budget of the bodies of requests and large replies that are held at the same time. A body takes what
+// has arrived of it, whatever length it announces. A source has a share of the budget. When either is used up, the
+// transfer that has lasted the longest is cut: its call is refused, or its answer breaks off. So who sends and reads
+// at a normal pace is served, however many slow callers there are. It is safe for concurrent use.
 type memory struct {
 	gauge   prometheus.Gauge
 	refused prometheus.Counter
 
-	mu       sync.Mutex
-	most     int64 // bytes
-	share    int64 // of one source
-	used     int64
-	high     bool      // more than half was used since memory was last returned to the system
-	arriving list.List // of *held that are not read to their end, the oldest first
+	mu        sync.Mutex
+	most      int64 // bytes
+	share     int64 // of one source
+	used      int64
+	high      bool      // more than half was used since memory was last returned to the system
+	transfers list.List // of *held: bodies that are arriving and answers that are being read, the oldest first
 }
 
 var (
@@ -48,26 +48,27 @@ func (m *memory) use(c *config.Limits) {
 // A held is the part of the budget that a body has taken.
 type held struct {
 	memory *memory
-	from   *source        // nil without limits of its own
-	body   *drainableBody // nil if the body had arrived before it was read
+	from   *source     // nil without limits of its own
+	cut    func() bool // ends its transfer; false if that has ended or must not end yet
 	taken  int64
 }
 
-// arrive adds the body to those that can be cut, until arrived is called.
-func (h *held) arrive() (arrived func()) {
+// transfer adds it to those that can be cut, until ended is called.
+func (h *held) transfer(cut func() bool) (ended func()) {
 	m := h.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	added := m.arriving.PushBack(h)
+	h.cut = cut
+	added := m.transfers.PushBack(h)
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.arriving.Remove(added)
+		m.transfers.Remove(added)
 	}
 }
 
-// take takes n bytes of the budget. ok is false, and nothing is taken, if there are not so many even without the bodies
-// that have been arriving for longer.
+// take takes n bytes of the budget. ok is false, and nothing is taken, if there are not so many even without the
+// transfers that have lasted longer.
 func (h *held) take(n int64) (ok bool) {
 	m := h.memory
 	m.mu.Lock()
@@ -112,16 +113,17 @@ func (h *held) keep(n int64) {
 	}
 }
 
-// cut ends the body that has been arriving for the longest time, of a source or, with nil, of all, and gives its memory
-// back. It returns false if there is none, or if it is the one that needs memory.
+// cut ends the transfer that has lasted the longest, of a source or, with nil, of all, and gives its memory back. It
+// returns false if there is none, or if it is the one that needs memory.
 func (m *memory) cut(from *source, needs *held) bool {
-	for e := m.arriving.Front(); e != nil; e = e.Next() {
+	for e := m.transfers.Front(); e != nil; e = e.Next() {
 		oldest := e.Value.(*held)
 		switch {
 		case from != nil && oldest.from != from:
 		case oldest == needs:
 			return false
-		case oldest.body.cut():
+		case oldest.cut():
+			m.transfers.Remove(e)
 			m.refused.Inc()
 			oldest.count(-oldest.taken)
 			return true
@@ -149,9 +151,9 @@ type heldBody struct {
 func (m *memory) read(
 	from *source, body io.Reader, arriving *drainableBody, limit int64,
 ) (h *heldBody, err error) {
-	h = &heldBody{held: held{memory: m, from: from, body: arriving}}
+	h = &heldBody{held: held{memory: m, from: from}}
 	if arriving != nil {
-		defer h.arrive()()
+		defer h.transfer(arriving.cut)()
 	}
 	if !h.take(chunk) {
 		return nil, errNoMemory

@@ -98,7 +98,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		"Changes of the breaker of an upstream, by the new state.", "upstream", "state")
 	m.unknownOutcomes = counter("unknown_outcomes_total",
 		"Writes of bills with an unknown outcome, by the result of the read that followed.", "operation", "shown")
-	m.held = gauge("body_bytes", "Bytes of limits.memory that bodies of requests use.").WithLabelValues()
+	m.held = gauge("body_bytes", "Bytes of limits.memory that bodies of requests and large replies use.").WithLabelValues()
 	for _, limit := range limits {
 		m.limited.WithLabelValues(limit)
 	}

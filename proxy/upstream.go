@@ -132,6 +132,7 @@ type upstreamRequest struct {
 	body           []byte
 	reply          *bytes.Buffer   // gets the body of the reply
 	limit          int64           // of the reply, in bytes
+	held           *held           // the memory of the reply; nil if it is not counted
 	partner        string          // the partner's key, for the connection limit of the partner
 	noPartnerLimit bool            // the call is the gateway's own, or names no partner
 	write          bool            // the call is a write
@@ -348,14 +349,15 @@ func roundTrip(conn *httpconn.Conn, r *upstreamRequest) (reply httpconn.Reply, e
 			reason: "status", detail: fmt.Sprintf("HTTP %d is not passed on", s),
 		}
 	}
-	err = readReply(&reply, r.reply, r.limit)
+	err = readReply(&reply, r)
 	read = err == nil
 	return reply, err
 }
 
-// readReply reads the whole body into buf and decompresses it. It returns an error if the result is longer than limit.
-func readReply(reply *httpconn.Reply, buf *bytes.Buffer, limit int64) error {
-	body := reply.Body
+// readReply reads the whole body and decompresses it. It returns an error if the result is longer than the limit, or if
+// the budget for bodies is used up. The reply to a write is read also then: else its outcome would become unknown.
+func readReply(reply *httpconn.Reply, r *upstreamRequest) error {
+	body, buf, limit := reply.Body, r.reply, r.limit
 	switch strings.ToLower(reply.ContentEncoding) {
 	case "", "identity":
 	case "gzip", "x-gzip":
@@ -372,6 +374,10 @@ func readReply(reply *httpconn.Reply, buf *bytes.Buffer, limit int64) error {
 	for err == nil && int64(buf.Len()) <= limit {
 		var n int
 		buf.Grow(1)
+		// The translation gets twice the length.
+		if r.held != nil && buf.Len() >= chunk && !r.held.reach(buf.Cap()+2*buf.Len()) && !r.write {
+			return &callError{reason: "too_large", detail: errNoMemory.Error()}
+		}
 		free := buf.AvailableBuffer()
 		n, err = body.Read(free[:min(int64(cap(free)), limit+1-int64(buf.Len()))])
 		_, _ = buf.Write(free[:n])

@@ -121,6 +121,9 @@ func (l *listener) acceptNew() {
 			}
 			release = sync.OnceFunc(admitted)
 		}
+		if tcp, ok := raw.(*net.TCPConn); ok { // Linux would hold up to 4 MiB of an answer that nobody reads
+			_ = tcp.SetWriteBuffer(64 << 10)
+		}
 		c := l.newConn(raw, nil, release)
 		if l.options.TLS != nil {
 			c.tls = tls.Server(raw, l.options.TLS)

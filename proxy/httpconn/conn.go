@@ -213,9 +213,10 @@ func (c *Conn) endWrite() (whole bool) {
 func (c *Conn) Release() {
 	whole, inTime, behind := c.endWrite(), c.endWatch(), c.reader.Buffered() > 0
 	if c.body.ended && behind {
-		c.pool.extra()
+		c.pool.Extra()
 	}
-	if whole && inTime && c.keep && c.body.ended && c.failed == nil && !behind && !c.body.hasTrailer() {
+	strict := c.body.parsed == nil || c.body.parsed.Trailer == nil // net/http reads trailers leniently
+	if whole && inTime && c.keep && c.body.ended && c.failed == nil && !behind && strict {
 		c.keep = false
 		c.pool.put(c)
 		return
@@ -251,7 +252,7 @@ func (c *Conn) usable() bool {
 	// Through TLS: it may have records in its buffer, and session tickets can arrive at any time.
 	n, err := c.net.Read(c.one[:])
 	if n > 0 {
-		c.pool.extra()
+		c.pool.Extra()
 	}
 	return errors.Is(err, errNothingYet) && !c.socket.record.begun() && now.Sub(c.idleSince) < IdleTimeout
 }
@@ -263,9 +264,6 @@ type body struct {
 	left   int64          // of such a body
 	ended  bool           // read to the end
 }
-
-// hasTrailer reports whether fields follow the body, which net/http reads leniently.
-func (b *body) hasTrailer() bool { return b.parsed != nil && len(b.parsed.Trailer) > 0 }
 
 func (b *body) Read(p []byte) (n int, err error) {
 	switch {

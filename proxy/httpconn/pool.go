@@ -38,7 +38,7 @@ type Pool struct {
 	Address string
 	// TLS is the config of TLS, with the name of the server. If nil, the connections have no TLS.
 	TLS *tls.Config
-	// Extra, if not nil, is called when a server has sent something that belongs to no call.
+	// Extra is called when a server has sent something that belongs to no call.
 	Extra func()
 
 	mu   sync.Mutex
@@ -116,13 +116,6 @@ func (p *Pool) put(c *Conn) {
 	p.idle = append(p.idle, c)
 	if len(p.idle) == 1 {
 		p.reapAfter(IdleTimeout)
-	}
-}
-
-// extra reports that something has arrived which belongs to no call.
-func (p *Pool) extra() {
-	if p.Extra != nil {
-		p.Extra()
 	}
 }
 

@@ -46,19 +46,19 @@ const (
 // disagree, of connections that stay open. n is the length of a usual head. It allocates only the values that differ
 // from those of last, an earlier reply of the same server.
 func parseHead(b []byte, last *Reply) (reply Reply, kind headKind, n int) {
-	line, rest, complete := bytes.Cut(b, crlf)
-	if !complete && bytes.IndexByte(line, '\n') < 0 {
-		return Reply{}, incomplete, 0
-	}
-	if reply.Status = usualStatus(line); reply.Status == 0 {
-		return Reply{}, other, 0
-	}
 	reply.Length = -1
-	chunked := false
+	rest, chunked := b, false
 	for {
-		line, rest, complete = bytes.Cut(rest, crlf)
+		line, behind, complete := bytes.Cut(rest, crlf)
 		if !complete && bytes.IndexByte(line, '\n') < 0 {
 			return Reply{}, incomplete, 0
+		}
+		rest = behind
+		if reply.Status == 0 {
+			if reply.Status = usualStatus(line); reply.Status == 0 {
+				return Reply{}, other, 0
+			}
+			continue
 		}
 		if len(line) == 0 {
 			break

@@ -1,0 +1,142 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"billbridge/proxy/proxytest"
+)
+
+// newLargeReplies returns a gateway whose upstream shows the bill LARGE with a field of 4 MB, and refuses its writes with
+// such a text.
+func newLargeReplies(t *testing.T, more ...string) *process {
+	text := strings.Repeat("x", 4_000_000)
+	service := newService()
+	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(body), "LARGE") {
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			service.ServeHTTP(w, r)
+			return
+		}
+		reply := `{"code":"BILL_003","message":"` + text + `","data":null}`
+		if strings.HasSuffix(r.URL.Path, "/read") {
+			reply = `{"code":"0000","message":"ok","data":{"apiKey":"` + demoKey + `","billId":"LARGE","apprState":"W","apprIssuer":"` + text + `"}}`
+		}
+		replyWith(200, reply).ServeHTTP(w, r)
+	}))
+	return newProcess(t, anyPort+oneUpstream("v2", back.url, more...))
+}
+
+// readSlowly makes a call and reads the head of its answer only. It returns the status.
+func readSlowly(t *testing.T, p *process, q call) (c net.Conn, status int) {
+	t.Helper()
+	c, err := net.Dial("tcp", p.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // so that the answer does not fit into the buffers of the system
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
+	if _, err := io.WriteString(c, nextCall(q)); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, len("HTTP/1.1 200"))
+	if _, err := io.ReadFull(c, line); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Sscanf(string(line), "HTTP/1.1 %d", &status)
+	return c, status
+}
+
+// gauge is the value of a metric without labels.
+func gauge(p *process, name string) (n float64) {
+	for line := range strings.Lines(p.admin("GET", "/metrics").body) {
+		_, _ = fmt.Sscanf(line, name+" %g", &n)
+	}
+	return n
+}
+
+// heldBytes is how much of the budget for bodies is used.
+func heldBytes(p *process) float64 { return gauge(p, "billbridge_body_bytes") }
+
+// Slow readers of large answers hold no more than the budget. When it is used up, the answers that take longer than a
+// second end, and other calls are answered: large ones, and small ones all the time. So it is for all and for one source.
+func TestR04_R15_AnswersHaveABudget(t *testing.T) {
+	t.Parallel()
+	const budget = 48 << 20
+	for client, limits := range map[string]string{
+		"legacy": "limits: {body: 512KiB, memory: 48MiB, trusted: [127.0.0.0/8]}",
+		"v2":     "limits: {body: 512KiB, memory: 192MiB}", // a quarter
+	} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			p := newLargeReplies(t, limits, "timeouts: {body: 10m, write: 10m}")
+			large := newCall(client, "read").with("billId", "LARGE")
+			var slow []net.Conn
+			used := 0.0
+			for range 9 { // more than the budget holds
+				proxytest.Eventually(t, func() bool {
+					c, status := readSlowly(t, p, large)
+					if status == 200 {
+						slow = append(slow, c)
+						return true
+					}
+					_ = c.Close()
+					if status != 502 {
+						t.Errorf("HTTP %d", status)
+					}
+					return false
+				}, func() string { return fmt.Sprint("no memory with ", len(slow), " slow readers") })
+				p.expect(newCall(client, "read"), 200, "BILL_003")
+				used = max(used, heldBytes(p))
+			}
+			if used < budget/2 || used > budget {
+				t.Errorf("%.0f bytes of the budget are used, of %d", used, budget)
+			}
+			proxytest.Eventually(t, func() bool {
+				got := p.send(large)
+				return got.status == 200 && len(got.body) > 4_000_000
+			}, func() string { return "no large answer" })
+			proxytest.Eventually(t, func() bool { return gauge(p, "billbridge_connections") < float64(len(slow)) },
+				func() string { return "no slow reader is disconnected" })
+			for _, c := range slow {
+				_ = c.Close()
+			}
+			proxytest.Eventually(t, func() bool { return heldBytes(p) == 0 }, func() string { return fmt.Sprint(heldBytes(p), " bytes are held") })
+		})
+	}
+}
+
+// The reply to a write is read whatever is left of the budget: else its outcome would become unknown.
+func TestR26_ReplyToAWriteNeedsNoBudget(t *testing.T) {
+	t.Parallel()
+	p := newLargeReplies(t, "limits: {body: 512KiB, memory: 2MiB}", "failures: {explain: 0s}")
+	p.send(newCall("legacy", "read").with("billId", "LARGE")).check(t, "legacy", 502, "ERROR")
+	var calls sync.WaitGroup
+	for range 3 {
+		calls.Go(func() {
+			p.send(newCall("legacy", "destroy").with("billId", "LARGE")).check(t, "legacy", 200, "BILL_003")
+		})
+	}
+	calls.Wait()
+	proxytest.Eventually(t, func() bool { return heldBytes(p) == 0 }, func() string { return fmt.Sprint(heldBytes(p), " bytes are held") })
+}
+
+// A slow reader of a large answer is disconnected after timeouts.write, however long bodies and calls may take.
+func TestR15_SlowReaderHasTimeoutsWrite(t *testing.T) {
+	t.Parallel()
+	p := newLargeReplies(t, "timeouts: {body: 10m, write: 200ms, idle: 10m}")
+	_, status := readSlowly(t, p, newCall("v2", "read").with("billId", "LARGE"))
+	if status != 200 {
+		t.Fatalf("HTTP %d", status)
+	}
+	proxytest.Eventually(t, func() bool { return gauge(p, "billbridge_connections") == 0 },
+		func() string { return "the connection is open" })
+}
