@@ -43,8 +43,10 @@ type mapping struct {
 func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
 	for _, r := range o.rows[m] {
 		f := &mapping{row: r, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
-		f.echo, f.equal, f.repeat = -1, -1, -1
-		f.state = slices.IndexFunc(o.rows[m], r.decides)
+		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
+		if len(r.NoValueWhile) > 0 {
+			f.state = slices.IndexFunc(o.rows[m], r.decides)
+		}
 		switch {
 		case from == to:
 			f.class = Passed

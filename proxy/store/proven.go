@@ -48,9 +48,9 @@ func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
 			Rows   int
 		}](q, `
 			SELECT EXISTS (SELECT 1 FROM billbridge_proven WHERE partner = $1),
-				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses WHERE unproven = $1 LIMIT $2) AS addresses)
-				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_owners WHERE partner = $1 LIMIT $2) AS owners)
-				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_unknown WHERE partner = $1 LIMIT $2) AS writes)`,
+				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses WHERE unproven = $1 LIMIT 0 + $2) AS addresses)
+				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_owners WHERE partner = $1 LIMIT 0 + $2) AS owners)
+				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_unknown WHERE partner = $1 LIMIT 0 + $2) AS writes)`,
 			partner, UnprovenRows)
 		if held.Proven {
 			s.proven.Store(partner, generation)

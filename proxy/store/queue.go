@@ -41,13 +41,14 @@ const hosts = `
 	)`
 
 // claimable selects the oldest due callbacks of one host, at most $2. A callback is left out if an earlier one of its
-// order is waiting, or if any one of its order is under way.
+// order is waiting, or if any one of its order is under way. With LIMIT $2 SQLite would parse the statement at each
+// execution.
 const claimable = `
 	c.state = 'waiting' AND c.host = hosts.host AND c.due <= $1 AND NOT EXISTS (
 		SELECT 1 FROM billbridge_callbacks e
 		WHERE e.state = 'waiting' AND e.ordering = c.ordering
 		AND (e.seq < c.seq OR e.seq > c.seq AND e.lease <> '' AND e.due > $1)
-	) ORDER BY c.due, c.seq LIMIT $2`
+	) ORDER BY c.due, c.seq LIMIT 0 + $2`
 
 const (
 	claimSQLite = hosts + `
