@@ -86,7 +86,7 @@ func TestWarningAboutAShortTimeout(t *testing.T) {
 }
 
 // A certificate of the gateway that ends within three weeks, or has ended, is a warning: nothing is refused for it.
-func TestCertificatesThatEndAreWarnedAbout(t *testing.T) {
+func TestR43_CertificatesThatEndAreWarnedAbout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	section := func(name string, left time.Duration) string {

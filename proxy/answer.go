@@ -263,7 +263,7 @@ func (x *exchange) write(out outcome) error {
 // finish ends the exchange: it answers after a panic, and updates metrics and access log.
 func (x *exchange) finish() {
 	panicked := recover()
-	if x.in.partner != nil {
+	if x.in.partner.partnerCalls != nil {
 		defer x.gateway.partnerLimits.leave(x.in.partner)
 	}
 	broken := false // the answer

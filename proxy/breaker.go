@@ -109,10 +109,11 @@ func (b *breaker) retire() {
 
 // A permit is the right to make one call. Its end must be called.
 type permit struct {
-	breaker *breaker
-	partner uint64 // hash of the partner's key; 0 for all keys that are not proved
-	began   time.Time
-	silence int // the number of the silence in which it began
+	breaker  *breaker
+	partner  uint64 // hash of the partner's key; 0 for all keys that are not proved
+	invented bool   // perhaps: the key is not proved, and others are
+	began    time.Time
+	silence  int // the number of the silence in which it began
 	// The breaker was not closed, and the result of this call decides. It counts as failed after breakerSlow.
 	trial *time.Timer
 }
@@ -187,11 +188,14 @@ func (r *recentCalls) fail(p permit) (counts bool) {
 // enter asks for a permit. Without one nothing must be sent.
 func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 	p = permit{breaker: b, began: time.Now()}
+	b.mu.Lock()
+	if b.proved[partner] {
+		p.partner = partner
+	}
+	p.invented = p.partner == 0 && len(b.proved) > 0
+	b.mu.Unlock()
 	if b.circuit.IsClosed() {
 		b.mu.Lock()
-		if b.proved[partner] {
-			p.partner = partner
-		}
 		p.silence = b.silence.number
 		hangs := b.silence.begin(p.began)
 		if hangs {

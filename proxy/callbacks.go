@@ -66,19 +66,29 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 // trialAfter is the time between the calls of a partner that holds as many rows as it can. It is Retry-After, too.
 const trialAfter = time.Minute
 
+// newRows is how many rows a second the keys without a success can get from one source, after store.UnprovenRows at
+// once. Anybody can invent keys.
+const newRows = 1
+
 // mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store
-// as it can. A trial call is let through in each trialAfter: its success ends this.
+// as it can, or its source has got as many rows for such keys as it can. A partner with too many rows gets a trial call
+// in each trialAfter: its success ends this.
 func (x *exchange) mayHoldRows(id partner.ID) error {
-	if x.gateway.relay == nil {
+	g := x.gateway
+	if g.relay == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
-	if x.gateway.relay.MayHold(ctx, id) {
+	proven, may := g.relay.MayHold(ctx, id)
+	if proven {
 		return nil
 	}
-	trials, _ := x.gateway.trials.LoadOrStore(id, rate.NewLimiter(rate.Every(trialAfter), 1))
-	if trials.(*rate.Limiter).Allow() {
+	if !may {
+		trials, _ := g.trials.LoadOrStore(id, rate.NewLimiter(rate.Every(trialAfter), 1))
+		may = trials.(*rate.Limiter).Allow()
+	}
+	if may && g.newRows[hashOfSource(0, x.from)%uint64(len(g.newRows))].Allow() {
 		return nil
 	}
 	r := tooManyRows.with("unproven")

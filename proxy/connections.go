@@ -12,10 +12,11 @@ import (
 )
 
 // connections limit the calls to an upstream that run at the same time: all of them, and those of each partner, so
-// that the slow calls of one partner do not delay the others. Waiting calls run in order of arrival. Safe for
-// concurrent use.
+// that the slow calls of one partner do not delay the others. Keys that may be invented leave some free, however many
+// there are. Waiting calls run in order of arrival. Safe for concurrent use.
 type connections struct {
 	all        *semaphore.Weighted
+	invented   *semaphore.Weighted
 	perPartner int64
 	waiting    prometheus.Gauge
 	waitTime   prometheus.Observer
@@ -39,26 +40,37 @@ var seed = maphash.MakeSeed()
 func newConnections(c *config.Upstream, m *metrics) *connections {
 	return &connections{
 		all: semaphore.NewWeighted(int64(c.Connections)), perPartner: int64(c.PartnerConnections),
-		waiting: m.waiting.WithLabelValues(c.Name), waitTime: m.waitTime.WithLabelValues(c.Name),
+		invented: semaphore.NewWeighted(int64(max(c.Connections-c.PartnerConnections, (c.Connections+1)/2))),
+		waiting:  m.waiting.WithLabelValues(c.Name), waitTime: m.waitTime.WithLabelValues(c.Name),
 		partners: map[uint64]*partnerConnections{},
 	}
 }
 
 // A slot is the right to make one call.
 type slot struct {
-	partner *partnerConnections // nil if the call does not count for a partner
-	key     uint64
+	partner  *partnerConnections // nil if the call does not count for a partner
+	key      uint64
+	invented bool // it counts for the keys that may be invented, too
 }
 
 // acquire takes a slot: first of the partner, unless noPartnerLimit is set, and then of the upstream, so that a call
 // that waits for its partner's limit delays no other partner. All calls without a key count as one partner. The
 // error is that of take. The caller must call release after the call.
-func (c *connections) acquire(partner uint64, noPartnerLimit bool, take func(*semaphore.Weighted) error) (slot, error) {
+func (c *connections) acquire(
+	partner uint64, invented, noPartnerLimit bool, take func(*semaphore.Weighted) error,
+) (slot, error) {
 	s := c.enter(partner, noPartnerLimit)
 	if s.partner != nil {
 		if err := take(s.partner.Weighted); err != nil {
 			c.leave(s)
 			return slot{}, err
+		}
+		if invented {
+			if err := take(c.invented); err != nil {
+				c.releasePartner(s)
+				return slot{}, err
+			}
+			s.invented = true
 		}
 	}
 	if err := take(c.all); err != nil {
@@ -82,6 +94,9 @@ func (c *connections) release(s slot) {
 }
 
 func (c *connections) releasePartner(s slot) {
+	if s.invented {
+		c.invented.Release(1)
+	}
 	if s.partner != nil {
 		s.partner.Release(1)
 		c.leave(s)
@@ -105,7 +120,7 @@ func (c *connections) enter(partner uint64, noPartnerLimit bool) slot {
 		c.partners[partner] = p
 	}
 	p.calls++
-	return slot{p, partner}
+	return slot{partner: p, key: partner}
 }
 
 // leave ends what enter began.

@@ -52,7 +52,7 @@ type received struct {
 	sendCtx  context.Context // of a write: it is sent only until this context ends
 	readCall *translate.Call // the request, read before its target is known; nil if no rollout decides
 	call     rollout.Call    // what the rollout needs of the request; zero if no rollout decides
-	partner  *partnerCalls   // the partner's calls, this one included; nil if it has not been counted
+	partner  partnerCall     // zero if it has not been counted
 }
 
 // routed is where the call goes.
@@ -69,6 +69,7 @@ type forwarded struct {
 	shown   *rollout.ReadResult // what a reply shows of the bill, if the ledger must record it; else nil
 	took    time.Duration       // from getting a connection to the end of the reply
 	address string              // the callback address of the gateway in the request; "" if there is none
+	proved  bool                // an earlier call with the partner's key had a success
 
 	held              held          // the memory of the reply
 	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
@@ -229,7 +230,7 @@ func (x *exchange) translateRequest() (request []byte, err error) {
 		return nil, err
 	}
 	x.to.target.metrics.report("request", &x.call.Report)
-	if x.in.partner == nil {
+	if x.in.partner.partnerCalls == nil {
 		if err := x.enterPartner(x.call.Value(billing.Partner)); err != nil {
 			return nil, err
 		}
@@ -284,6 +285,7 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 	began := time.Now()
 	x.sent.called = true
 	reply, err = post(ctx, r)
+	x.sent.proved = r.proved
 	if !r.connected.IsZero() {
 		began = r.connected
 	}
@@ -298,6 +300,16 @@ func (x *exchange) mayReuse() bool {
 	route := x.to.route
 	return x.route.operation == x.state.readOperation && !route.Deniable &&
 		!route.Relevant(rollout.ReadResult{Result: rollout.Absent})
+}
+
+// prove records a success: with this key at this upstream, and from this source.
+func (x *exchange) prove() {
+	if x.sent.proved && x.in.partner.proved {
+		return
+	}
+	id := maphash.String(seed, x.call.Value(billing.Partner))
+	x.to.target.upstream.breaker.prove(id)
+	x.gateway.partnerLimits.prove(id, x.from)
 }
 
 // translateReply returns the reply in the form of the caller. The reply may be unusable, or must not be passed on.
@@ -329,7 +341,7 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 		}
 	}
 	if says == billing.Done {
-		target.upstream.breaker.prove(maphash.String(seed, x.call.Value(billing.Partner)))
+		x.prove()
 	}
 	table, form := x.state.config.Table, target.upstream.config.Form
 	if !pass && table.Unpaired(form, x.call.Code()) {

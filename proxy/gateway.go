@@ -25,9 +25,11 @@ import (
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 	"billbridge/proxy/tracing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 )
 
 // Options are the dependencies and settings of a gateway.
@@ -65,7 +67,8 @@ type Gateway struct {
 	memory        memory // of the bodies of requests
 	inFlight      inFlight
 	partnerLimits partnerLimits
-	trials        sync.Map // of *rate.Limiter, by the partner.ID of a partner that holds as many rows as it can
+	trials        sync.Map          // of *rate.Limiter, by the partner.ID of a partner with as many rows as it can have
+	newRows       [64]*rate.Limiter // of keys without a success, by the hash of the source
 
 	draining     context.Context // ends when the drain begins
 	drain        context.CancelFunc
@@ -104,7 +107,10 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g.inFlight.from = map[netip.Prefix]*source{}
 	g.inFlight.memory = &g.memory
 	g.inFlight.refused = m.limited.WithLabelValues("in_flight")
-	g.partnerLimits = partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
+	g.partnerLimits = partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}, proved: map[uint64]bool{}}
+	for i := range g.newRows {
+		g.newRows[i] = rate.NewLimiter(newRows, store.UnprovenRows)
+	}
 	g.Use(c)
 	if o.Registerer != nil {
 		err = o.Registerer.Register(certificates{g})

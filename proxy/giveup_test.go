@@ -70,7 +70,7 @@ func TestR27_WriteIsGivenUpWhileItWaits(t *testing.T) {
 		switch waitsFor {
 		case "slot":
 			for range 4 {
-				if _, err := u.connections.acquire(1, false, ifFree); err != nil {
+				if _, err := u.connections.acquire(1, false, false, ifFree); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -124,14 +124,14 @@ func TestEndOfADial(t *testing.T) {
 	r, _ := testRequest(t, u)
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		_, err := u.send(ctx, r, 1)
+		_, err := u.send(ctx, r, 1, false)
 		if cancel(); err.reason != "timeout" || !err.early || err.sent {
 			t.Errorf("the gateway's own call: %+v", err)
 		}
 	}
 	u.config.Wait = config.Duration(time.Millisecond)
 	for range 20 {
-		if _, err := u.send(t.Context(), r, 1); err.reason != "refused" || !strings.Contains(err.detail, "within 1ms") || err.sent {
+		if _, err := u.send(t.Context(), r, 1, false); err.reason != "refused" || !strings.Contains(err.detail, "within 1ms") || err.sent {
 			t.Errorf("%+v", err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestLostConnectionIsNoTimeout(t *testing.T) {
 		return lostConn{c.(*net.TCPConn)}, nil
 	}
 	r, _ := testRequest(t, u)
-	if _, err := u.send(t.Context(), r, 1); err == nil || err.reason != "reset" || !err.sent {
+	if _, err := u.send(t.Context(), r, 1, false); err == nil || err.reason != "reset" || !err.sent {
 		t.Errorf("%+v", err)
 	}
 }

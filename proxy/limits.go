@@ -85,47 +85,110 @@ func (f *inFlight) leave(from *source) {
 	}
 }
 
-// partnerLimits limit the calls of each partner (limits.partner): those in progress, and their rate. Safe for
-// concurrent use.
+// partnerLimits limit the calls of each partner (limits.partner): those in progress, and their rate. When one source
+// has had a success with the key of the partner, all others without one can use half of both: anybody can send a key.
+// Safe for concurrent use.
 type partnerLimits struct {
 	refused *prometheus.CounterVec
 
 	mu       sync.Mutex
 	partners map[uint64]*partnerCalls // by the hash of the key
+	proved   map[uint64]bool          // hashes of keys, and of keys with a source, that have had a success
 	removeAt int                      // the number of entries at which unused ones are removed
 }
 
 type partnerCalls struct {
-	id       uint64 // hash of the key
+	id    uint64 // hash of the key
+	calls callCount
+	other callCount // of them, those of other sources than the proved ones
+}
+
+// A callCount is what one limit counts.
+type callCount struct {
 	inFlight int
 	rate     *rate.Limiter // nil without a rate
+}
+
+// A partnerCall is a call that partnerLimits have counted. The zero value is one that they have not.
+type partnerCall struct {
+	*partnerCalls
+	proved    bool // its source has had a success with the key
+	fromOther bool // than such a source
+}
+
+// hashOfSource is the entry in proved of a key and a source. All sources without limits of their own are one.
+func hashOfSource(id uint64, from *source) uint64 {
+	var name netip.Prefix
+	if from != nil {
+		name = from.name
+	}
+	return maphash.Comparable(seed, struct {
+		id   uint64
+		from netip.Prefix
+	}{id, name})
+}
+
+// prove records a success with a partner's key.
+func (p *partnerLimits) prove(id uint64, from *source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.proved) >= maxProved {
+		clear(p.proved) // those in use are recorded again at once
+	}
+	p.proved[id], p.proved[hashOfSource(id, from)] = true, true
 }
 
 // enter counts a call of a partner at a time. If the partner is over a limit, it returns the refusal; else the
 // caller must call leave at the end of the call.
 func (p *partnerLimits) enter(
-	key string, limit config.PartnerLimit, now time.Time,
-) (calls *partnerCalls, over *refusal) {
+	key string, from *source, limit config.PartnerLimit, now time.Time,
+) (call partnerCall, over *refusal) {
 	if limit.InFlight == 0 && limit.Rate == 0 {
-		return nil, nil
+		return call, nil
 	}
 	id := maphash.String(seed, key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	calls = p.partners[id]
+	calls := p.partners[id]
 	if calls == nil {
 		p.removeUnused(now)
 		calls = &partnerCalls{id: id}
 		p.partners[id] = calls
 	}
-	if limit.InFlight > 0 && calls.inFlight >= limit.InFlight {
-		return nil, p.refuse("partner_in_flight", time.Second, tooMany.with("in_flight", limit.InFlight))
+	proved := p.proved[hashOfSource(id, from)]
+	call = partnerCall{calls, proved, from != nil && !proved && p.proved[id]}
+	if call.fromOther {
+		if over = p.check(&calls.other, half(limit), now); over != nil {
+			return partnerCall{}, over
+		}
 	}
-	if wait := calls.allow(limit, now); wait > 0 {
-		return nil, p.refuse("partner_rate", wait, tooMany.with("rate", limit.Rate))
+	if over = p.check(&calls.calls, limit, now); over != nil {
+		return partnerCall{}, over
 	}
-	calls.inFlight++
-	return calls, nil
+	call.count(1)
+	return call, nil
+}
+
+// check returns the refusal of one more call over a limit.
+func (p *partnerLimits) check(c *callCount, limit config.PartnerLimit, now time.Time) *refusal {
+	if limit.InFlight > 0 && c.inFlight >= limit.InFlight {
+		return p.refuse("partner_in_flight", time.Second, tooMany.with("in_flight", limit.InFlight))
+	}
+	if wait := c.allow(limit, now); wait > 0 {
+		return p.refuse("partner_rate", wait, tooMany.with("rate", limit.Rate))
+	}
+	return nil
+}
+
+func half(limit config.PartnerLimit) config.PartnerLimit {
+	return config.PartnerLimit{InFlight: (limit.InFlight + 1) / 2, Rate: limit.Rate / 2, Burst: (limit.Burst + 1) / 2}
+}
+
+func (c partnerCall) count(n int) {
+	c.calls.inFlight += n
+	if c.fromOther {
+		c.other.inFlight += n
+	}
 }
 
 // refuse counts and returns the refusal of a call over a limit. A further call is allowed after the time.
@@ -136,17 +199,17 @@ func (p *partnerLimits) refuse(limit string, after time.Duration, r *refusal) *r
 }
 
 // leave ends a call that enter has counted.
-func (p *partnerLimits) leave(calls *partnerCalls) {
+func (p *partnerLimits) leave(call partnerCall) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if calls.inFlight--; calls.unused(time.Now()) {
-		delete(p.partners, calls.id)
+	if call.count(-1); call.unused(time.Now()) {
+		delete(p.partners, call.id)
 	}
 }
 
 // allow counts a call for the rate of the partner, and returns 0. If the rate is exceeded, it returns the time until
 // the next call is allowed.
-func (c *partnerCalls) allow(limit config.PartnerLimit, now time.Time) (wait time.Duration) {
+func (c *callCount) allow(limit config.PartnerLimit, now time.Time) (wait time.Duration) {
 	if limit.Rate == 0 {
 		c.rate = nil
 		return 0
@@ -163,7 +226,8 @@ func (c *partnerCalls) allow(limit config.PartnerLimit, now time.Time) (wait tim
 
 // unused reports whether the entry can be removed: no call is in progress, and the rate has all its tokens.
 func (c *partnerCalls) unused(now time.Time) bool {
-	return c.inFlight == 0 && (c.rate == nil || c.rate.TokensAt(now) >= float64(c.rate.Burst()))
+	full := func(r *rate.Limiter) bool { return r == nil || r.TokensAt(now) >= float64(r.Burst()) }
+	return c.calls.inFlight == 0 && full(c.calls.rate) && full(c.other.rate)
 }
 
 // removeUnused removes unused entries each time that their number has doubled, so that its cost for each call does
@@ -185,11 +249,11 @@ func (x *exchange) enterPartner(key string) error {
 	if x.route.anonymous {
 		return nil
 	}
-	calls, over := x.gateway.partnerLimits.enter(key, x.state.config.Limits.Partner, time.Now())
+	call, over := x.gateway.partnerLimits.enter(key, x.from, x.state.config.Limits.Partner, time.Now())
 	if over != nil {
 		return over
 	}
-	x.in.partner = calls
+	x.in.partner = call
 	return nil
 }
 

@@ -22,26 +22,26 @@ func TestPartnerRate(t *testing.T) {
 	p, now := newTestPartnerLimits(t), time.Now()
 	limit := config.PartnerLimit{Rate: 0.5, Burst: 3}
 	for range 3 {
-		calls, over := p.enter("a", limit, now)
+		calls, over := p.enter("a", nil, limit, now)
 		if over != nil {
 			t.Fatal(over.text)
 		}
 		p.leave(calls)
 	}
-	_, over := p.enter("a", limit, now)
+	_, over := p.enter("a", nil, limit, now)
 	if over == nil || over.after != "2" || over.Error() != "partner limit: Nothing was sent: more than 0.5 calls per second. Send again later." {
 		t.Fatalf("%+v", over)
 	}
-	if _, over := p.enter("a", limit, now.Add(1900*time.Millisecond)); over == nil || over.after != "1" {
+	if _, over := p.enter("a", nil, limit, now.Add(1900*time.Millisecond)); over == nil || over.after != "1" {
 		t.Errorf("%+v", over)
 	}
-	if _, over := p.enter("b", limit, now); over != nil {
+	if _, over := p.enter("b", nil, limit, now); over != nil {
 		t.Errorf("another partner: %s", over.text)
 	}
-	if _, over := p.enter("a", limit, now.Add(2*time.Second)); over != nil {
+	if _, over := p.enter("a", nil, limit, now.Add(2*time.Second)); over != nil {
 		t.Errorf("after Retry-After: %s", over.text)
 	}
-	if _, over := p.enter("a", config.PartnerLimit{Rate: 100, Burst: 100}, now.Add(2*time.Second)); over != nil {
+	if _, over := p.enter("a", nil, config.PartnerLimit{Rate: 100, Burst: 100}, now.Add(2*time.Second)); over != nil {
 		t.Errorf("after a reload: %s", over.text)
 	}
 }
@@ -51,17 +51,17 @@ func TestPartnerCallsInProgress(t *testing.T) {
 	t.Parallel()
 	p, now := newTestPartnerLimits(t), time.Now()
 	limit := config.PartnerLimit{InFlight: 2, Rate: 1, Burst: 4}
-	first, _ := p.enter("a", limit, now)
-	if _, over := p.enter("a", limit, now); over != nil {
+	first, _ := p.enter("a", nil, limit, now)
+	if _, over := p.enter("a", nil, limit, now); over != nil {
 		t.Fatal(over.text)
 	}
 	for range 10 {
-		if _, over := p.enter("a", limit, now); over == nil || over.after != "1" {
+		if _, over := p.enter("a", nil, limit, now); over == nil || over.after != "1" {
 			t.Fatalf("%+v", over)
 		}
 	}
 	p.leave(first)
-	if _, over := p.enter("a", limit, now); over != nil {
+	if _, over := p.enter("a", nil, limit, now); over != nil {
 		t.Error(over.text)
 	}
 }
@@ -71,7 +71,7 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	p, now := newTestPartnerLimits(t), time.Now()
 	for i := range 30_000 {
-		calls, over := p.enter(strconv.Itoa(i), config.PartnerLimit{InFlight: 64}, now)
+		calls, over := p.enter(strconv.Itoa(i), nil, config.PartnerLimit{InFlight: 64}, now)
 		if over != nil {
 			t.Fatal(over.text)
 		}
@@ -83,7 +83,7 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	limit := config.PartnerLimit{Rate: 0.1, Burst: 1}
 	most := 0
 	for i := range 100_000 { // 1,000 a second: each is over after 10 s
-		if calls, over := p.enter(strconv.Itoa(i), limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
+		if calls, over := p.enter(strconv.Itoa(i), nil, limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
 			p.leave(calls)
 		}
 		most = max(most, len(p.partners))

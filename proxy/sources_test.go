@@ -145,6 +145,53 @@ func TestR15_R20_SourceBehindATrustedProxy(t *testing.T) {
 	}
 }
 
+// Who sends a partner's key, but has had no success with it, uses half of the partner's limits at most.
+func TestR15_SourcesWithoutASuccessLeaveHalfOfAPartner(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		limits            string
+		holds             bool // the backend holds the 6 calls of others
+		answered, refused int  // of them
+	}{
+		"in progress": {"in_flight: 4", true, 4, 4},
+		"rate":        {"rate: 0.1, burst: 6", false, 6, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			service, release := newService(), make(chan struct{})
+			prepareBill(t, service, stateBefore["read"], demoBill)
+			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if row.holds && r.Header.Get("X-Request-Id") == "other" {
+					<-release
+				}
+				service.ServeHTTP(w, r)
+			}))
+			defer close(release)
+			b := newGateway(t, oneUpstream("v2", back.url, "limits: {trusted_proxies: [127.0.0.0/8], partner: {"+row.limits+"}}"))
+			own := func() answer { return b.send(newCall("v2", "read"), "X-Forwarded-For", "192.0.2.1") }
+			own().check(t, "v2", 200, "0000")
+			none := newCall("v2", "read").with("billId", "NOSUCHBILL0000000001")
+			others, refused, began := make(chan answer, 6), 0, time.Now()
+			for n := range 6 {
+				go func() {
+					others <- b.send(none, "X-Forwarded-For", fmt.Sprintf("198.51.100.%d", n), "X-Request-Id", "other")
+				}()
+			}
+			for range row.answered {
+				if receive(t, others, "answer").status == 503 {
+					refused++
+				}
+			}
+			if refused != row.refused && (row.holds || time.Since(began) < 10*time.Second) { // one more after 20 s
+				t.Errorf("%d calls of others are refused, want %d", refused, row.refused)
+			}
+			for range 2 {
+				own().check(t, "v2", 200, "0000")
+			}
+		})
+	}
+}
+
 // A wrong token counts for the source of its request, also after a reload.
 func TestSourceOfAWrongToken(t *testing.T) {
 	t.Parallel()

@@ -123,7 +123,7 @@ func TestTLS(t *testing.T) {
 
 // The upstream has a certificate of a private CA and requires a client certificate. To an upstream whose certificate
 // is not trusted nothing is sent, so a write is refused and its outcome is not unknown.
-func TestUpstreamTLS(t *testing.T) {
+func TestR43_UpstreamTLS(t *testing.T) {
 	t.Parallel()
 	a, stranger := newAuthority(t), newAuthority(t)
 	a.issue("back")

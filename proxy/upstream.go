@@ -139,6 +139,7 @@ type upstreamRequest struct {
 	fresh          bool            // the connection has carried no other call, whose reply could be taken for this one's
 	sendCtx        context.Context // nil, or the call is not sent if this ends before it has a connection
 
+	proved    bool      // a call with the partner's key had a success before
 	wait      wait      // for a connection
 	connected time.Time // when the call got its connection; zero if it had none
 }
@@ -156,6 +157,7 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	if !ok {
 		return httpconn.Reply{}, u.count(&callError{reason: "open", after: u.breaker.pause()})
 	}
+	r.proved = permit.partner != 0
 	failure := &callError{reason: "reset", sent: true} // if send panics
 	var reply httpconn.Reply
 	u.startSpan(r)
@@ -165,7 +167,7 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	}()
 	ctx, cancel := permit.context(ctx)
 	defer cancel()
-	if reply, failure = u.send(ctx, r, partner); failure != nil {
+	if reply, failure = u.send(ctx, r, partner, permit.invented); failure != nil {
 		return httpconn.Reply{}, u.count(failure)
 	}
 	return reply, nil
@@ -197,15 +199,17 @@ func (u *upstream) count(err *callError) *callError {
 }
 
 // send makes the call. The breaker has let it through.
-func (u *upstream) send(ctx context.Context, r *upstreamRequest, partner uint64) (httpconn.Reply, *callError) {
+func (u *upstream) send(
+	ctx context.Context, r *upstreamRequest, partner uint64, invented bool,
+) (httpconn.Reply, *callError) {
 	u.connections.startWait(&r.wait)
 	defer r.wait.end()
-	slot, err := u.connections.acquire(partner, r.noPartnerLimit, ifFree)
+	slot, err := u.connections.acquire(partner, invented, r.noPartnerLimit, ifFree)
 	if err != nil {
 		wait, cancel := r.waitUntil(ctx, r.wait.began.Add(time.Duration(u.config.Wait)))
 		defer cancel()
 		inTurn := func(s *semaphore.Weighted) error { return s.Acquire(wait, 1) }
-		if slot, err = u.connections.acquire(partner, r.noPartnerLimit, inTurn); err != nil {
+		if slot, err = u.connections.acquire(partner, invented, r.noPartnerLimit, inTurn); err != nil {
 			return httpconn.Reply{}, notConnected(wait, callError{reason: "busy"}, "")
 		}
 	}

@@ -109,6 +109,35 @@ func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	}
 }
 
+// Calls that hang, with any number of invented keys, leave connections to the partners.
+func TestInventedKeysLeaveConnections(t *testing.T) {
+	t.Parallel()
+	g, service := newGate("/bill/read", 3), newService()
+	prepareBill(t, service, stateBefore["read"], demoBill)
+	held := g.holdCalls(service)
+	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Request-Id") == "invented" {
+			held.ServeHTTP(w, r)
+			return
+		}
+		service.ServeHTTP(w, r)
+	}))
+	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
+	defer g.open()
+	b.expect(newCall("v2", "read"), http.StatusOK, "0000")
+	refused := make(chan answer, 6)
+	for n := range 6 {
+		go func() {
+			refused <- b.send(newCall("v2", "read").with("apiKey", fmt.Sprint("invented-", n)), "X-Request-Id", "invented")
+		}()
+	}
+	for range 3 {
+		receive(t, g.reached, "call at the upstream")
+		checkBusyRefusal(t, receive(t, refused, "refusal"), "v2")
+	}
+	b.expect(newCall("v2", "read"), http.StatusOK, "0000")
+}
+
 // Calls without a key share the connections of one partner.
 func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	t.Parallel()

@@ -130,7 +130,7 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 }
 
 // A value that is empty, or that a variable or file does not yield, opens nothing: it is an error, but for the keys below.
-func TestEmptyValuesAreRefused(t *testing.T) {
+func TestR42_EmptyValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	dir, root := folderOfEveryKey(t)
 	proxytest.WriteFile(t, filepath.Join(dir, "empty"), "\n")

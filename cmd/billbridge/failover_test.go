@@ -20,7 +20,7 @@ import (
 // An asynchronous standby is promoted that lacks the last creates and the last decision of an operator. The creates are sent again, and
 // the bills read and destroyed, without anybody having done anything: no bill is at both backends, whether the gateways ran on or
 // were killed and started again.
-func TestNoBillIsDoubledAfterALossyFailOver(t *testing.T) {
+func TestR41_NoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 	t.Parallel()
 	stage := func(name string, percent int) func(*testing.T, *store.Store) error {
 		return func(t *testing.T, s *store.Store) error {

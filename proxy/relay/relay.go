@@ -228,11 +228,11 @@ func (r *Relay) Unbind(ctx context.Context, address string) error {
 	return r.store.Unbind(ctx, idOf(address))
 }
 
-// MayHold reports whether a call of a partner may add rows to the store. If the store cannot be read, it is true:
-// then no row can be added either.
-func (r *Relay) MayHold(ctx context.Context, partner partner.ID) bool {
+// MayHold reports whether a call of a partner may add rows to the store, and whether one has succeeded already. If the
+// store cannot be read, it may: then no row can be added either.
+func (r *Relay) MayHold(ctx context.Context, partner partner.ID) (proven, may bool) {
 	may, err := r.store.MayHold(ctx, partner)
-	return may || err != nil
+	return r.store.KnownProven(partner), may || err != nil
 }
 
 // provedWithin bounds how long the store takes to record that a key is valid.

@@ -67,7 +67,7 @@ func TestFailOverWithoutALossIsProven(t *testing.T) {
 
 // A gateway whose acknowledged writes are missing declares the store restored before it uses the new server. The other gateway, whose
 // writes are there, sees that when it can use the new server.
-func TestFailOverThatLostWritesIsNoticed(t *testing.T) {
+func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(*testing.T, *store.Store) error{
 		"creates": func(t *testing.T, s *store.Store) error {
@@ -104,7 +104,7 @@ func TestFailOverThatLostWritesIsNoticed(t *testing.T) {
 
 // A gateway that was killed before the fail-over cannot say whether its writes are there: neither the one that went on running nor one that
 // starts takes that for granted. A gateway that ended in good order has nothing to say.
-func TestFailOverIsNotProvenWithoutEachGateway(t *testing.T) {
+func TestR41_FailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"killed": "unproven ", "ended": "proven ", "killed, lossless": "proven "} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestFailOverIsNotProvenAfterARestart(t *testing.T) {
 }
 
 // An older copy takes the place of an SQLite file under the running process: its next write is refused, and the store counts as restored.
-func TestOlderCopyOfTheFileIsNoticed(t *testing.T) {
+func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, "sqlite:"+file)

@@ -135,7 +135,7 @@ func paidOf(t *evidence.Counts, n, paid int) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
+func TestR46_Verdict(t *testing.T) {
 	t.Parallel()
 	in := func(path string, kind evidence.Kind) evidence.Difference {
 		return evidence.Difference{Path: path, Kind: kind, First: "9", Second: "99"}
