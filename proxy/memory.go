@@ -225,3 +225,14 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// bufferPool holds buffers for bodies, so that a body of the usual size needs no allocation.
+var bufferPool = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// putBuffer returns a buffer to the pool, unless it is nil or too large to keep.
+func putBuffer(b *bytes.Buffer) {
+	if b != nil && b.Cap() <= 64<<10 {
+		b.Reset()
+		bufferPool.Put(b)
+	}
+}
