@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"billbridge/proxy/httpconn"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"billbridge/proxy/httpconn"
 )
 
 // slowAfter is how long an answer is being read before it can be cut.

@@ -1,8 +1,9 @@
 package proxy
 
 import (
-	"billbridge/translate"
 	"context"
+
+	"billbridge/translate"
 )
 
 // limitSending sets until when a write may be sent: while its caller is connected and, during a rollout or if it
