@@ -1,0 +1,161 @@
+package evidence
+
+import (
+	"slices"
+	"time"
+
+	"billbridge/proxy/partner"
+)
+
+// A Count is what was counted for one partner and operation.
+type Count struct {
+	Partner   partner.ID `json:"partner"` // full
+	Operation string     `json:"operation"`
+	Since     time.Time  `json:"since"`
+
+	// Comparisons: of the answers of both backends to reads, or, for an operation that creates bills, of each bill of
+	// canary as a read showed it with its create.
+	Creates bool `json:"creates,omitempty"` // the latter
+	// both backends answered, at least one with a success: a verdict depends on these
+	Compared int `json:"compared"`
+	Differed int `json:"differed"` // of Compared, with a confirmed difference
+	Refused  int `json:"refused"`  // both backends answered with the same failure, which shows no fields
+	NotThere int `json:"not_there"`
+	OldOnly  int `json:"old_only"` // of NotThere, if the old backend shows the bill
+	Moved    int `json:"moved"`
+	Unclear  int `json:"unclear"`
+
+	Bills  Bills            `json:"bills"`  // distinct bills of Compared
+	Fields map[string]Field `json:"fields"` // confirmed differences by path
+
+	States bool  `json:"states,omitempty"` // the comparisons show the states of bills
+	Paid   Bills `json:"paid,omitzero"`    // distinct bills of Compared that are paid
+
+	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
+
+	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
+	// of these, at the new backend; merchants are not counted separately
+	RecentNew Recent `json:"created_new,omitempty"`
+}
+
+// A Field is the count of one field that differs, with its first example. The values are masked unless the field is
+// public by the table. For a bill that was read back, Old is the value in its create.
+type Field struct {
+	Kind    Kind      `json:"kind"`
+	Count   int       `json:"count"`
+	Old     string    `json:"old"`
+	New     string    `json:"new"`
+	Bill    string    `json:"bill"`
+	Request string    `json:"request"`
+	At      time.Time `json:"at"`
+}
+
+// Calls are the counts of calls at one backend.
+type Calls struct {
+	Number int            `json:"number"`
+	Codes  map[string]int `json:"codes"` // of the catalogue, "other" and "none"
+	// values of replies with another than their documented type, by field
+	Mismatched map[string]int `json:"mismatched"`
+	// calls that this backend's form cannot carry and the other's can, by reason
+	Unsupported map[string]Unsupported `json:"lacks"`
+}
+
+// An Unsupported is a kind of call that a backend's form cannot carry.
+type Unsupported struct {
+	Count int       `json:"count"`
+	Last  time.Time `json:"last"`
+}
+
+// Marked reports whether the count must be found without reading all counts: it has calls that a backend's form
+// cannot carry, or a difference that holds back other partners.
+func (n Count) Marked() bool {
+	return len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
+}
+
+// ExactFields are the paths of the exact fields that differ, sorted.
+func (n Count) ExactFields() (paths []string) {
+	for path, f := range n.Fields {
+		if f.Kind == InMoney || f.Kind == InState || f.Kind == InExact {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// add adds to a count. The keys come from the table, so their number is bounded.
+func add(to *map[string]int, of string, n int) {
+	if *to == nil {
+		*to = map[string]int{}
+	}
+	(*to)[of] += n
+}
+
+func (c *Calls) addUnsupported(why string, more Unsupported) {
+	if c.Unsupported == nil {
+		c.Unsupported = map[string]Unsupported{}
+	}
+	had := c.Unsupported[why]
+	if had.Last.After(more.Last) {
+		more.Last = had.Last
+	}
+	c.Unsupported[why] = Unsupported{had.Count + more.Count, more.Last}
+}
+
+func (c *Calls) merge(more Calls) {
+	c.Number += more.Number
+	for code, n := range more.Codes {
+		add(&c.Codes, code, n)
+	}
+	for field, n := range more.Mismatched {
+		add(&c.Mismatched, field, n)
+	}
+	for why, n := range more.Unsupported {
+		c.addUnsupported(why, n)
+	}
+}
+
+// field counts a field.
+func (n *Count) field(path string, f Field) {
+	if known, ok := n.Fields[path]; ok {
+		count := known.Count + f.Count
+		if compareExamples(known, f) < 0 {
+			f = known
+		}
+		f.Count = count
+	}
+	n.Fields[path] = f
+}
+
+// merge adds another count of the same partner and operation. It keeps no reference to it.
+func (n *Count) merge(more Count) {
+	if n.Fields == nil {
+		n.Fields = map[string]Field{}
+	}
+	if more.Since.Before(n.Since) {
+		n.Since = more.Since
+	}
+	n.Creates = n.Creates || more.Creates
+	n.Compared += more.Compared
+	n.Differed += more.Differed
+	n.Refused += more.Refused
+	n.NotThere += more.NotThere
+	n.OldOnly += more.OldOnly
+	n.Moved += more.Moved
+	n.Unclear += more.Unclear
+	for _, hash := range more.Bills.Least {
+		n.Bills.addHash(hash)
+	}
+	n.States = n.States || more.States
+	for _, hash := range more.Paid.Least {
+		n.Paid.addHash(hash)
+	}
+	for path, f := range more.Fields {
+		n.field(path, f)
+	}
+	for backend := range n.Backends {
+		n.Backends[backend].merge(more.Backends[backend])
+	}
+	n.Recent.merge(more.Recent)
+	n.RecentNew.merge(more.RecentNew)
+}

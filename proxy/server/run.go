@@ -1,0 +1,150 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"billbridge/config"
+)
+
+// Run serves until ctx ends, and then stops in these steps:
+//
+//   - The gateway is not ready, and serves for drain.delay more: each answer closes its connection.
+//   - It closes the listeners, and gives requests that are half read 5 seconds.
+//   - It waits up to drain.at_most for calls and for attempts to deliver a callback.
+//   - It closes the admin listener, exports the last spans for up to 5 seconds, and closes the store.
+func (s *Server) Run(ctx context.Context) error {
+	// running is the number of servers that have not ended, the admin server included.
+	running, accepting := s.serve()
+	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends after drain.delay
+	defer stop()
+	relayDone, storeLoops := s.startBackground(background)
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-s.serveErrors:
+		running--
+	}
+	s.serving.Store(false)
+	s.gateway.DisableKeepAlives()
+	if err == nil {
+		s.reloading.Lock()
+		c := s.config.Drain
+		s.reloading.Unlock()
+		if err = s.delayDrain(c); err != nil {
+			running--
+		}
+	}
+	stop()
+	s.reloading.Lock()
+	timeout := s.drainTimeout
+	s.reloading.Unlock()
+	drain, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	s.log.Info("draining", "at_most", timeout.String())
+	err = errors.Join(err, s.drainCalls(drain, accepting))
+	select {
+	case <-relayDone:
+	case <-drain.Done():
+	}
+	err = errors.Join(err, s.adminServer.Shutdown(drain))
+	s.tokens.close()
+	for ; running > 0; running-- {
+		if stopped := <-s.serveErrors; !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, net.ErrClosed) {
+			err = errors.Join(err, stopped)
+		}
+	}
+	storeLoops.Wait() // soon: these loops use the store only
+	if s.rollout != nil {
+		err = errors.Join(err, s.rollout.Close(drain))
+	}
+	s.gateway.Close()
+	s.closeTracing()
+	if s.store != nil {
+		err = errors.Join(err, s.store.Close())
+	}
+	return err
+}
+
+// serve serves the endpoints. It returns the number of servers, the admin server included, and their accept loops.
+func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
+	accepting = new(sync.WaitGroup)
+	for _, e := range s.endpoints {
+		accepting.Go(func() { s.serveErrors <- e.server.Serve(e.listener) })
+	}
+	return len(s.endpoints) + 1, accepting
+}
+
+// startBackground delivers callbacks, follows the changes of the rollout, and advances the store's clock, until ctx
+// ends. relayDone is closed when the delivery has ended; storeLoops are the other two.
+func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s.relay != nil {
+			s.relay.Run(ctx)
+		}
+	}()
+	storeLoops = new(sync.WaitGroup)
+	if s.rollout != nil {
+		storeLoops.Go(func() { s.rollout.Run(ctx) })
+	}
+	if s.store != nil {
+		storeLoops.Go(func() { s.runClock(ctx) })
+	}
+	return done, storeLoops
+}
+
+// delayDrain waits for drain.delay. It returns earlier if a server ends, with its error, and by default if no
+// connection is open.
+func (s *Server) delayDrain(c config.Drain) error {
+	mayEnd := func() bool { return c.Delay == 0 || !c.Whole && s.open.count() == 0 }
+	if mayEnd() {
+		return nil
+	}
+	s.log.Info("not ready, serving until the drain begins", "delay", c.Delay.String())
+	over := time.After(time.Duration(c.Delay))
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for !mayEnd() {
+		select {
+		case <-over:
+			return nil
+		case err := <-s.serveErrors:
+			return err
+		case <-poll.C:
+		}
+	}
+	return nil
+}
+
+// drainCalls closes the listeners and waits until ctx ends for the calls that have arrived.
+func (s *Server) drainCalls(ctx context.Context, accepting *sync.WaitGroup) (err error) {
+	s.gateway.Drain()
+	for _, e := range s.endpoints {
+		_ = e.listener.Close()
+	}
+	accepting.Wait() // from here on, the endpoints know every connection
+	s.awaitFirstRequests(ctx)
+	for _, e := range s.endpoints {
+		if stopped := e.server.Shutdown(ctx); !errors.Is(stopped, net.ErrClosed) { // the listener was closed above
+			err = errors.Join(err, stopped)
+		}
+	}
+	return err
+}
+
+// tracesWithin bounds the export of the last spans. It is short, because a receiver that does not answer must not delay
+// the stop.
+const tracesWithin = 5 * time.Second
+
+func (s *Server) closeTracing() {
+	ctx, cancel := context.WithTimeout(context.Background(), tracesWithin)
+	defer cancel()
+	s.tracing.Close(ctx)
+}
