@@ -96,8 +96,10 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			// On a busy machine the first pings can take longer than readiness waits.
 			proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" },
 				func() string { return p.admin("GET", "/-/ready?verbose").body })
-			if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 1\n") {
-				t.Error("no billbridge_store_up 1")
+			for _, metric := range []string{"store_up 1\n", "store_free_bytes "} {
+				if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_"+metric) {
+					t.Error("no billbridge_" + metric)
+				}
 			}
 			m.exec("ALTER TABLE billbridge_owners RENAME TO gone")
 			proxytest.Eventually(t, func() bool {

@@ -169,6 +169,18 @@ var alertCases = []alertCase{
 		`billbridge_rollout_begun{job="a",instance="1"} 0x19`,
 		`billbridge_rollout_begun{job="b",instance="2"} 1x19`,
 	}},
+	{"BillbridgeKillSwitchOn", "job=a", "69m", "71m", "The kill switch of job a has been on for an hour or longer.", []string{
+		`billbridge_rollout_stopped{job="a",instance="1"} 0x9 1x70`,
+		`billbridge_rollout_stopped{job="b",instance="2"} 0x79`,
+	}},
+	{"BillbridgePartnersUnmoved", "job=a", "69m", "71m", "Partners of job a that have been in shadow or canary for 14 days: 2.", []string{
+		`billbridge_rollout_partners_unmoved{job="a",instance="1"} 0x9 2x70`,
+		`billbridge_rollout_partners_unmoved{job="b",instance="2"} 0x79`,
+	}},
+	{"BillbridgeStoreDiskFull", "job=a instance=1", "14m", "16m", "The disk with the store of gateway 1 (job a) has 476.8MiB left.", []string{
+		`billbridge_store_free_bytes{job="a",instance="1"} 2e9x9 5e8x9`,
+		`billbridge_store_free_bytes{job="b",instance="2"} 2e9x19`,
+	}},
 	{"BillbridgeVerdictFail", "job=a", "14m", "16m", "Verdicts FAIL in the rollout report of job a: 2.", []string{
 		`billbridge_rollout_verdicts{job="a",instance="1",verdict="FAIL"} 0x9 2x9`,
 		`billbridge_rollout_verdicts{job="a",instance="2",verdict="FAIL"} 0x9 2x9`,
@@ -181,13 +193,13 @@ var alertCases = []alertCase{
 	}},
 
 	{"BillbridgeCallbacksLate", "job=a upstream=new", "14m", "16m", "The oldest callback of upstream new (job a) has waited for 2h 0m 0s.", []string{
-		`billbridge_callbacks_oldest_waiting_seconds{job="a",instance="1",upstream="new"} 0x9 7200x9`,
-		`billbridge_callbacks_oldest_waiting_seconds{job="a",instance="2",upstream="new"} 0x9 7200x9`,
+		`billbridge_callbacks_oldest_waiting_seconds{job="a",instance="1",upstream="new"} 0x9 7200x1 stale`, // the store is down
+		`billbridge_callbacks_oldest_waiting_seconds{job="a",instance="2",upstream="new"} 0x9 7200x2 stale`,
 		`billbridge_callbacks_oldest_waiting_seconds{job="a",instance="1",upstream="old"} 1800x19`,
 	}},
 	{"BillbridgeCallbacksDead", "job=a upstream=new", "14m", "16m", "Failed callbacks of upstream new (job a) that an operator must replay or drop: 3.", []string{
-		`billbridge_callbacks_dead{job="a",instance="1",upstream="new"} 0x9 3x9`,
-		`billbridge_callbacks_dead{job="a",instance="2",upstream="new"} 0x9 3x9`,
+		`billbridge_callbacks_dead{job="a",instance="1",upstream="new"} 0x9 3x1 stale`, // the store is down
+		`billbridge_callbacks_dead{job="a",instance="2",upstream="new"} 0x9 3x2 stale`,
 		`billbridge_callbacks_dead{job="a",instance="1",upstream="old"} 0x19`,
 	}},
 	{"BillbridgeCallbacksSuperseded", "job=a upstream=new", "14m", "16m", "Partners answer callbacks of upstream new (job a) without a success, and newer ones of the same bills are delivered instead.", []string{

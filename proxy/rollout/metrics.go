@@ -17,6 +17,7 @@ type metrics struct {
 	routed, refused    *prometheus.CounterVec
 	doubled            prometheus.Counter
 	begun              prometheus.Gauge
+	stopped, unmoved   prometheus.Gauge
 	ledger             *prometheus.HistogramVec
 	partners, verdicts *prometheus.GaugeVec
 }
@@ -43,6 +44,9 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		begun: gauge("begun",
 			"0 while the store is new and rollout begin was not run: both backends are probed for every bill "+
 				"that the ledger does not know. Otherwise 1.").WithLabelValues(),
+		stopped: gauge("stopped", "1 while the kill switch is on, otherwise 0.").WithLabelValues(),
+		unmoved: gauge("partners_unmoved",
+			"Partners in shadow or canary whose stage nobody has changed for 14 days.").WithLabelValues(),
 		ledger: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "billbridge_rollout_ledger_seconds", Help: "Duration of operations of the ledger.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
@@ -80,6 +84,9 @@ func (m *metrics) timed(operation string) func() {
 	return func() { m.ledger.WithLabelValues(operation).Observe(time.Since(began).Seconds()) }
 }
 
+// unmovedAfter is how long a partner can stay in shadow or canary before an alert reminds of it.
+const unmovedAfter = 14 * 24 * time.Hour
+
 // SetGauges sets the gauges. Each replica has those of all partners.
 func (r *Router) SetGauges(ctx context.Context) error {
 	counted, err := r.counts.Of(ctx, "")
@@ -112,6 +119,17 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		partners[stage.Partner] = true
 	}
 	delete(partners, "") // the default
+	stopped, unmoved := 0.0, 0.0
+	if !decided.Stopped.At.IsZero() {
+		stopped = 1
+	}
+	for _, s := range decided.Stages {
+		if (s.Stage == string(StageShadow) || s.Stage == string(StageCanary)) && r.now().Sub(s.At) > unmovedAfter {
+			unmoved++
+		}
+	}
+	r.metrics.stopped.Set(stopped)
+	r.metrics.unmoved.Set(unmoved)
 	staged, at := map[Stage]float64{}, r.current.Load().positions(decided)
 	for id := range partners {
 		staged[at(id).Stage]++

@@ -67,7 +67,8 @@ func (s *Server) openRelayAndRollout(c *config.Config, registry prometheus.Regis
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if s.store != nil {
-		if err := errors.Join(s.startClock(ctx, registry), register(registry, s.storeMetrics()...)); err != nil {
+		all := s.storeMetrics(c.Store.URL.Reveal())
+		if err := errors.Join(s.startClock(ctx, registry), register(registry, all...)); err != nil {
 			return err
 		}
 		if err := s.recordUpstreams(ctx, c); err != nil {

@@ -143,9 +143,8 @@ func (p *pinger) run(ended chan struct{}) {
 	close(ended)
 }
 
-// storeMetrics returns billbridge_store_up, billbridge_store_changed_rows_total, and billbridge_store_failovers_total by
-// outcome.
-func (s *Server) storeMetrics() []prometheus.Collector {
+// storeMetrics returns the metrics of the store at url.
+func (s *Server) storeMetrics(url string) []prometheus.Collector {
 	all := []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "billbridge_store_up",
 		Help: "Whether the store could be written to: 1 if yes, 0 if not.",
@@ -159,6 +158,15 @@ func (s *Server) storeMetrics() []prometheus.Collector {
 		Name: "billbridge_store_changed_rows_total",
 		Help: "Rows of an encrypted store that were refused because they were changed without its key.",
 	}, func() float64 { return float64(s.store.Refused()) }))
+	if _, ok := store.FreeBytes(url); ok {
+		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "billbridge_store_free_bytes",
+			Help: "Free space of the disk with the file of the store. Absent with PostgreSQL.",
+		}, func() float64 {
+			free, _ := store.FreeBytes(url)
+			return free
+		}))
+	}
 	for _, outcome := range store.FailOvers {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "billbridge_store_failovers_total",

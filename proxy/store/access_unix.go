@@ -28,6 +28,17 @@ func narrow(file string) (was os.FileMode) {
 	return was
 }
 
+// FreeBytes returns the free space of the disk of a store. ok is false for one that is no file.
+func FreeBytes(url string) (free float64, ok bool) {
+	p, err := placeOf(url)
+	if err != nil || p.file == "" {
+		return 0, false
+	}
+	var disk syscall.Statfs_t
+	err = syscall.Statfs(filepath.Dir(p.file), &disk)
+	return float64(disk.Bavail) * float64(disk.Bsize), err == nil
+}
+
 // writable returns nil if a file may be written to. SQLite opens a read-only file without an error, and makes its
 // log. The file must not be opened here: closing it would release all locks that this process has on it.
 func writable(path string) error {
