@@ -164,7 +164,8 @@ func run(ctx context.Context, args []string, s system) (code int) {
 	parsed, err := parser.Parse(args)
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) {
-		parsed, err = wrong.Context, usageError(err.Error())
+		// The empty value is one that nobody gives.
+		parsed, err = wrong.Context, usageError(strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1))
 	} else if err == nil {
 		err = parsed.Run()
 	}

@@ -21,7 +21,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
 	if c := answers[operate.Change](d, "POST", set+"shadow"); c.Forced ||
 		c.Warning != "with bills: separate, shadow compares nothing unless fresh gets a copy of the bills of legacy. "+
-			"If it does, set rollout.copy: true. Without a copy go on to canary, whose new bills are read back" {
+			"If it does, set rollout.copy: true. Without a copy go on to canary: there the gateway reads new bills back and compares them" {
 		t.Errorf("%+v", c)
 	}
 	for i := range 2193 {

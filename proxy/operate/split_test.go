@@ -107,11 +107,11 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 		was[bill] = d.makes(fmt.Sprint("m", i%10), bill, store.Succeeded)
 	}
 	d.Router.Use(parse(t, separate))
-	if strings.Contains(d.logs.String(), "canary draws otherwise") {
+	if strings.Contains(d.logs.String(), "rollout.split has changed") {
 		t.Errorf("a reload that changes nothing is logged as one that does: %s", d.logs.String())
 	}
 	d.Router.Use(parse(t, byMerchant))
-	if !strings.Contains(d.logs.String(), `"level":"WARN","msg":"canary draws otherwise from now on: bills that have an owner stay there, only those without one are drawn anew","split":"merchant","was":"bill"`) {
+	if !strings.Contains(d.logs.String(), `"level":"WARN","msg":"rollout.split has changed: canary selects other bills for the new backend; bills that have an owner stay there","split":"merchant","was":"bill"`) {
 		t.Errorf("%s", d.logs.String())
 	}
 	if got := answers[operate.Status](d, "GET", "/rollout").Split; got != "merchant" {
@@ -133,7 +133,7 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 		t.Errorf("all merchants are at %v", all)
 	}
 	quiet := newDesk(t, proxytest.Open(t, "memory:"), separate)
-	if quiet.Use(parse(t, byMerchant)); strings.Contains(quiet.logs.String(), "canary draws otherwise") {
+	if quiet.Use(parse(t, byMerchant)); strings.Contains(quiet.logs.String(), "rollout.split has changed") {
 		t.Error("without a canary, a new split is logged as one that moves something")
 	}
 }

@@ -251,7 +251,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	span.SetHeader(req.Header)
 	res, err := s.transport.RoundTrip(req)
 	if err != nil {
-		return end{outcome: broke(err), reason: s.reason(err)}
+		return end{outcome: outcomeOf(err), reason: s.reason(err)}
 	}
 	defer func() { _ = res.Body.Close() }()
 	var answer []byte
@@ -280,7 +280,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 		e.outcome = badAnswer
 		e.reason = fmt.Sprintf("HTTP %d but %s (a success with partners.HASH.callbacks.success: any-2xx)", code, undecoded)
 	case inside && err != nil:
-		e.outcome, e.reason = broke(err), fmt.Sprintf("HTTP %d but %s", code, s.reason(err))
+		e.outcome, e.reason = outcomeOf(err), fmt.Sprintf("HTTP %d but %s", code, s.reason(err))
 	case inside:
 		e.outcome, e.reason = badAnswer, fmt.Sprintf("HTTP %d but %s", code, s.reasonOf2xx(form, answer, e.code))
 	}
@@ -309,7 +309,8 @@ func escaped(query string) string {
 	return b.String()
 }
 
-func broke(err error) string {
+// outcomeOf returns how an attempt without an answer ended.
+func outcomeOf(err error) string {
 	if _, blocked := errors.AsType[*refused](err); blocked {
 		return notAllowed
 	}

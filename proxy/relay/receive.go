@@ -291,7 +291,7 @@ func merchant(id partner.ID, names string) string {
 
 // fault answers that the gateway cannot take the callback now, so that the upstream tries again.
 func (in *inbound) fault(err error) *refusal {
-	in.relay.storeLog.Error("a callback cannot be taken", "error", err.Error())
+	in.relay.storeLog.Error("a callback cannot be stored", "error", err.Error())
 	in.w.Header().Set("Retry-After", "60")
 	return &refusal{http.StatusServiceUnavailable, "store", "the callback cannot be taken just now"}
 }

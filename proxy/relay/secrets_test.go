@@ -91,7 +91,7 @@ func TestR35_NoSecretIsShown(t *testing.T) {
 	post(path, notice("v2", secretKey, bill, body))
 	log := s.logs.String()
 	for _, line := range []string{
-		"a callback is refused", "a callback failed", "the result of an attempt could not be stored", "a callback cannot be taken", "callbacks replayed",
+		"a callback is refused", "a callback failed", "the result of an attempt could not be stored", "a callback cannot be stored", "callbacks replayed",
 	} {
 		if !strings.Contains(log, line) {
 			t.Errorf("it does not come to that: %s", line) // or the test would not see what that tells

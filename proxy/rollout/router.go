@@ -199,8 +199,8 @@ func (r *Router) Use(c *config.Config) {
 	r.metrics.know(section)
 	was := r.current.Swap(s)
 	if d := r.decided.Load(); was != nil && d.canaries() && was.Config.Split != section.Split {
-		r.log.Warn("canary draws otherwise from now on: "+
-			"bills that have an owner stay there, only those without one are drawn anew",
+		r.log.Warn("rollout.split has changed: canary selects other bills for the new backend; "+
+			"bills that have an owner stay there",
 			"split", string(section.Split), "was", string(was.Config.Split))
 	}
 	r.settled.Clear() // the settling period may be another
@@ -257,10 +257,10 @@ func (r *Router) Run(ctx context.Context) {
 		do    func(context.Context) error
 		fails string // what a failure means, for the log
 	}{
-		{followEvery, r.Follow, "what was decided of the rollout cannot be read, the last of it holds"},
-		{flushEvery, r.counts.Flush, "what was counted of the rollout cannot be kept, it is tried again"},
-		{weighEvery, atMost(gaugesPart, r.SetGauges), "the metrics of the rollout's partners are not up to date"},
-		{sweepEvery, r.sweep, "what the ledger need not know any more cannot be removed"},
+		{followEvery, r.Follow, "stages cannot be read; the last known ones stay in force"},
+		{flushEvery, r.counts.Flush, "counts of the rollout cannot be stored; the gateway tries again"},
+		{weighEvery, atMost(gaugesPart, r.SetGauges), "metrics of partners are not up to date"},
+		{sweepEvery, r.sweep, "expired rows of the ledger cannot be removed"},
 	} {
 		all.Go(func() {
 			tick := time.NewTicker(work.every)

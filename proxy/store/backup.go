@@ -61,7 +61,7 @@ func backup(ctx context.Context, file, to string, progress func(written, of int6
 	if err != nil {
 		return c, err
 	}
-	_, source, info, err := approach(ctx, path)
+	_, source, info, err := inspected(ctx, path)
 	if err != nil {
 		return c, explained(err)
 	}
@@ -100,7 +100,7 @@ func vacuumInto(ctx context.Context, source, to string) error {
 	values := url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout(5000)"}}
 	return oneFile(source, values, func(db *sql.DB) error {
 		return run(ctx, db, func(q tx) {
-			examine(q, forSQLite) // approach has read the file without its log: look again
+			examine(q, forSQLite) // inspected has read the file without its log: look again
 			q.exec("VACUUM INTO $1", to)
 		})
 	})

@@ -231,7 +231,7 @@ func (s *Store) Deny(ctx context.Context, partner partner.ID, bill string, now, 
 	})
 }
 
-// Found records that an upstream showed a bill, which so is owned there. Its end is estimated. If by its row the bill
+// Found records that an upstream showed a bill, and becomes its owner. Its end is estimated. If by its row the bill
 // is or may be at another upstream, nothing changes and the row is returned with ErrOtherOwner. A row that was
 // pending before the store was declared restored does not count: it may have been released after the backup, and the
 // bill made at the other upstream.

@@ -22,7 +22,7 @@ func probeSQLite(ctx context.Context, file string, o Options) error {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return roomFor(path)
 	}
-	_, source, _, err := approach(ctx, path)
+	_, source, _, err := inspected(ctx, path)
 	if err != nil {
 		return explained(err)
 	}

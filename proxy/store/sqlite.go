@@ -99,7 +99,7 @@ func (e *sqliteEngine) open(ctx context.Context, file string, o Options) (err er
 		if err := create(path); err != nil {
 			return err
 		}
-		if path, source, before, err = approach(ctx, path); err != nil {
+		if path, source, before, err = inspected(ctx, path); err != nil {
 			return err
 		}
 		values["mode"] = []string{"rw"} // a file that was removed must not be created again
@@ -147,9 +147,9 @@ func inFolder(file string) (path string, err error) {
 	return path, nil
 }
 
-// approach follows links to the file itself, because SQLite keeps its log in the folder of that, and checks it before
+// inspected follows links to the file itself, because SQLite keeps its log in the folder of that, and checks it before
 // it is opened for writing. source is its path, escaped for SQLite.
-func approach(ctx context.Context, path string) (file, source string, info os.FileInfo, err error) {
+func inspected(ctx context.Context, path string) (file, source string, info os.FileInfo, err error) {
 	if file, err = filepath.EvalSymlinks(path); err == nil {
 		info, err = os.Stat(file)
 	}
