@@ -59,13 +59,15 @@ func (f *inFlight) enter(r *http.Request) (from *source, ok bool) {
 	if !limited {
 		return nil, true
 	}
-	if last := len(f.unused) - 1; from == nil && last >= 0 {
-		from, f.unused = f.unused[last], f.unused[:last]
-	} else if from == nil {
-		from = new(source)
+	if from == nil {
+		if last := len(f.unused) - 1; last >= 0 {
+			from, f.unused = f.unused[last], f.unused[:last]
+		} else {
+			from = new(source)
+		}
+		from.name = name // never while it is in use: it is read without the lock
+		f.from[name] = from
 	}
-	from.name = name
-	f.from[name] = from
 	from.requests++
 	return from, true
 }

@@ -40,11 +40,13 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		if !lenient {
 			return dst, e
 		}
-		if f.Otherwise == "null" && digits == number && v.isWord() {
+		if f.Otherwise == "" || digits != number || !v.isWord() {
+			c.Report.mismatch(f.report, f.mismatchOf(v))
+		} else if f.Otherwise == "null" {
 			dst = append(dst[:begin], "null"...)
+			c.Report.Dropped = append(c.Report.Dropped, f.report)
 			c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", f.report, v.text()))
 		}
-		c.Report.mismatch(f.report, f.mismatchOf(v))
 	}
 	for i := range c.passed {
 		if c.passed[i].into == n {

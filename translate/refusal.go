@@ -30,7 +30,7 @@ func (u *UnusableReply) Error() string { return "unusable reply: " + u.Reason }
 
 // A Report lists what a translation changed, besides names and types. Fields are paths of the table.
 type Report struct {
-	Dropped    []string // in the source form
+	Dropped    []string // in the source form; also words for which `otherwise` wrote null
 	Defaulted  []string // in the target form
 	Echoed     []string // in the target form
 	Mismatched []string // in the source form: values that did not fit, or differ from the request, and missing fields

@@ -22,7 +22,7 @@ func (c *Callback) ReportPaths(from, to Form) ReportPaths {
 func (p *plan) reportPaths() (paths ReportPaths) {
 	lenient := p.message != Request
 	for _, f := range p.fields {
-		if f.class == Lossy && (lenient || f.Loss == "drop") {
+		if f.class == Lossy && (lenient || f.Loss == "drop") || f.class == Exact && f.Otherwise == "null" {
 			paths.Dropped = append(paths.Dropped, f.source)
 		}
 		if f.RepeatsRequest != "" && f.source != "" || lenient && (f.class == Exact || f.class == Echoed) {
