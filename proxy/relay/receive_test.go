@@ -39,7 +39,7 @@ func TestWordsOfCallbacksAreLogged(t *testing.T) {
 	if log := s.logs.String(); !strings.Contains(log, `"level":"DEBUG"`) || !strings.Contains(log, `"words":["appr_pay_type: KEYIN"]`) {
 		t.Error(log)
 	}
-	if got := s.scrape("billbridge_callbacks_fields_total"); !strings.Contains(got, `{field="appr_pay_type",upstream="up",what="mismatched"} 1`) {
+	if got := s.scrape("billbridge_callbacks_fields_total"); !strings.Contains(got, `{field="appr_pay_type",upstream="up",what="dropped"} 1`) {
 		t.Error(got)
 	}
 }
