@@ -120,7 +120,8 @@ func TestWordsOfRepliesAreLogged(t *testing.T) {
 	if log := logs.String(); !strings.Contains(log, `"level":"DEBUG","msg":"words without a number became null"`) || !strings.Contains(log, `"words":["appr_pay_type: CARD_VAN"]`) {
 		t.Error(log)
 	}
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(""), "billbridge_reply_mismatches_total"); !strings.Contains(fmt.Sprint(err), `field="appr_pay_type",operation="bill.read",upstream="up"} 1`) {
+	const dropped = `{client="v2",field="appr_pay_type",message="reply",operation="bill.read"} 1`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(""), "billbridge_fields_dropped_total"); !strings.Contains(fmt.Sprint(err), dropped) {
 		t.Error(err)
 	}
 }
