@@ -16,6 +16,8 @@ type Tracing struct {
 	Sample Fraction `yaml:"sample" range:"0,1" default:"0.01"`
 	// headers of the requests to the receiver, by name
 	Headers map[string]Secret `yaml:"headers"`
+
+	Resource string // the environment variable OTEL_RESOURCE_ATTRIBUTES
 }
 
 // tracesPath is the path of a receiver whose URL has none (OpenTelemetry, OTLP/HTTP request).
@@ -29,6 +31,7 @@ func (c *Config) checkTracing() {
 	if t.OTLP.Path == "" {
 		t.OTLP.Path = tracesPath
 	}
+	t.Resource, _ = c.source.lookup("OTEL_RESOURCE_ATTRIBUTES")
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		c.checkTracingHeader(name)
 	}

@@ -2,6 +2,9 @@ package config_test
 
 import (
 	"testing"
+
+	"billbridge/config"
+	"billbridge/translate"
 )
 
 // The receiver gets its usual path, and the headers their secrets. The rate has a default.
@@ -24,5 +27,20 @@ func TestTracing(t *testing.T) {
 	c := parse(t, oneUpstream+"tracing: {otlp: 'http://127.0.0.1:4318', headers: {api-key: '${env:BILLBRIDGE_ADMIN_TOKEN}', X-Tenant: hana}}\n").Tracing
 	if c.Headers["api-key"].Reveal() != "a token of the tests" || c.Headers["X-Tenant"].Reveal() != "hana" || len(c.Headers) != 2 {
 		t.Errorf("the headers are %q and %q", c.Headers["api-key"].Reveal(), c.Headers["X-Tenant"].Reveal())
+	}
+}
+
+// OTEL_RESOURCE_ATTRIBUTES needs no key.
+func TestResourceOfSpansIsFromTheEnvironment(t *testing.T) {
+	t.Parallel()
+	text := oneUpstream + "tracing: {otlp: http://127.0.0.1:4318}\n"
+	c, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(text)}, func(name string) (string, bool) {
+		return "of " + name, true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Tracing.Resource; got != "of OTEL_RESOURCE_ATTRIBUTES" {
+		t.Errorf("the resource is %q", got)
 	}
 }

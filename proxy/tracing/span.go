@@ -4,19 +4,24 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // A Span is a call, or a part of a call, in a trace. If the trace is not sampled, the Span only has the trace context
 // that is passed on. The methods of a nil Span do nothing. A Span is safe for concurrent use.
 type Span struct {
-	place    trace.SpanContext
-	span     trace.Span // nil if the trace is not sampled
-	settings *settings  // nil if the trace is not sampled
+	place trace.SpanContext
+	queue *queue // nil if the trace is not sampled
+	began time.Time
+
+	mu     sync.Mutex
+	export *otlp.Span // nil if the trace is not sampled or the span has ended
 }
 
 // The names of attributes. Those of HTTP come from the semantic conventions of OpenTelemetry.
@@ -30,6 +35,7 @@ const (
 	Resend     = string(semconv.HTTPRequestResendCountKey)
 	ServerName = string(semconv.ServerAddressKey)
 	ServerPort = string(semconv.ServerPortKey)
+	errorType  = string(semconv.ErrorTypeKey)
 
 	Operation = "billbridge.operation"
 	Partner   = "billbridge.partner" // the first 12 digits of the hash of the key
@@ -41,7 +47,7 @@ const (
 )
 
 // Sampled reports whether the span is exported.
-func (s *Span) Sampled() bool { return s != nil && s.span != nil }
+func (s *Span) Sampled() bool { return s != nil && s.queue != nil }
 
 // TraceID returns the ID of the trace, or "".
 func (s *Span) TraceID() string {
@@ -57,7 +63,7 @@ func (s *Span) Internal(name string) *Span {
 	if !s.Sampled() {
 		return s
 	}
-	return s.settings.child(s.place, name, trace.SpanKindInternal)
+	return s.queue.child(s.place, name, otlp.Span_SPAN_KIND_INTERNAL)
 }
 
 // Request begins a child span for a request that the gateway sends. It returns s if the trace is not sampled, so that
@@ -66,35 +72,68 @@ func (s *Span) Request(name string) *Span {
 	if !s.Sampled() {
 		return s
 	}
-	return s.settings.child(s.place, name, trace.SpanKindClient)
+	return s.queue.child(s.place, name, otlp.Span_SPAN_KIND_CLIENT)
 }
 
-// String sets an attribute. It ignores an empty value. It copies value, which can be a part of a buffer.
+// String sets an attribute, which must not be set yet. It ignores an empty value. It copies value, which can be a part
+// of a buffer.
 func (s *Span) String(name, value string) {
 	if s.Sampled() && value != "" {
-		s.span.SetAttributes(attribute.String(name, strings.Clone(value)))
+		s.set(stringAttribute(name, strings.Clone(value)))
 	}
 }
 
-// Int sets an attribute.
+// Int sets an attribute, which must not be set yet.
 func (s *Span) Int(name string, value int) {
 	if s.Sampled() {
-		s.span.SetAttributes(attribute.Int(name, value))
+		s.set(&common.KeyValue{
+			Key: name, Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: int64(value)}},
+		})
+	}
+}
+
+func (s *Span) set(attribute *common.KeyValue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.export != nil {
+		s.export.Attributes = append(s.export.Attributes, attribute)
+	}
+}
+
+// stringAttribute returns an attribute. A value that is not UTF-8 would prevent the export of the whole batch.
+func stringAttribute(name, value string) *common.KeyValue {
+	value = strings.ToValidUTF8(value, "\uFFFD")
+	return &common.KeyValue{
+		Key: name, Value: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: value}},
 	}
 }
 
 // Fail marks the span as failed. kind is the attribute error.type, one of a bounded set.
 func (s *Span) Fail(kind string) {
-	if s.Sampled() {
-		s.span.SetAttributes(semconv.ErrorTypeKey.String(kind))
-		s.span.SetStatus(codes.Error, "")
+	if !s.Sampled() {
+		return
+	}
+	s.String(errorType, kind)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.export != nil {
+		s.export.Status = &otlp.Status{Code: otlp.Status_STATUS_CODE_ERROR}
 	}
 }
 
 // End ends the span.
 func (s *Span) End() {
-	if s.Sampled() {
-		s.span.End()
+	if !s.Sampled() {
+		return
+	}
+	s.mu.Lock()
+	export := s.export
+	s.export = nil
+	s.mu.Unlock()
+	if export != nil {
+		took := time.Since(s.began) // of the monotonic clock
+		export.EndTimeUnixNano = export.StartTimeUnixNano + uint64(max(took, 0))
+		s.queue.add(export)
 	}
 }
 

@@ -28,10 +28,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"golang.org/x/time/rate"
 )
 
@@ -49,18 +47,17 @@ type Tracing struct {
 	callers *rate.Limiter            // of calls that are sampled only because traceparent has the sampled flag
 	queue   queue
 
-	mu       sync.Mutex
-	provider *sdktrace.TracerProvider // nil until tracing is on for the first time
-	config   *config.Tracing          // of the last Use
-	closed   bool
-	version  string
+	mu      sync.Mutex
+	config  *config.Tracing // of the last Use
+	closed  bool
+	version string
 }
 
 // settings are those of one config.
 type settings struct {
+	*queue
 	sample float64
 	below  uint64 // see draws
-	tracer trace.Tracer
 }
 
 // callersPerSecond is how many calls per second are sampled only because their traceparent has the sampled flag. A
@@ -81,36 +78,25 @@ func New(o Options) (*Tracing, error) {
 }
 
 // Use replaces the config. With nil no further spans begin. Spans that wait for their export go to the receiver of the
-// new config. After Close it has no effect: a reload may outlast the drain, and the spans of an ended provider have no
-// IDs.
+// new config. After Close it has no effect: a reload may outlast the drain.
 func (t *Tracing) Use(c *config.Tracing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	switch {
+	case t.closed:
 		return
-	}
-	if c == nil {
-		t.config = nil
+	case c == nil:
 		t.current.Store(nil)
-		return
-	}
-	if !reflect.DeepEqual(t.config, c) {
-		t.queue.exportTo(c)
-	}
-	if t.provider == nil {
-		t.provider = sdktrace.NewTracerProvider(
-			sdktrace.WithResource(resource.NewWithAttributes(semconv.SchemaURL,
-				semconv.ServiceName("billbridge"), semconv.ServiceVersion(t.version))),
-			sdktrace.WithSampler(sdktrace.AlwaysSample()), // a span begins only if its call is sampled
-			sdktrace.WithIDGenerator(generator{}),
-			sdktrace.WithSpanProcessor(t.queue.begin()),
-		)
+	default:
+		if !reflect.DeepEqual(t.config, c) {
+			t.queue.to.Store(newReceiver(c, t.version)) // an export to the previous one is completed
+		}
+		t.queue.begin.Do(func() { t.queue.running.Go(t.queue.run) })
+		t.current.Store(&settings{
+			queue: &t.queue, sample: float64(c.Sample), below: uint64(float64(c.Sample) * (1 << 63)),
+		})
 	}
 	t.config = c
-	t.current.Store(&settings{
-		sample: float64(c.Sample), below: uint64(float64(c.Sample) * (1 << 63)),
-		tracer: t.provider.Tracer("billbridge/proxy", trace.WithSchemaURL(semconv.SchemaURL)),
-	})
 }
 
 // Close exports the spans that have ended, until ctx ends. Spans that are not exported by then are lost. No further
@@ -118,13 +104,14 @@ func (t *Tracing) Use(c *config.Tracing) {
 func (t *Tracing) Close(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.current.Store(nil)
-	t.closed = true
-	if t.provider == nil {
+	if t.closed {
 		return
 	}
-	defer context.AfterFunc(ctx, t.queue.end)()
-	_ = t.provider.Shutdown(context.WithoutCancel(ctx)) // the queue returns no errors
+	t.closed = true
+	t.current.Store(nil)
+	defer context.AfterFunc(ctx, t.queue.cancel)()
+	close(t.queue.closing)
+	t.queue.running.Wait()
 }
 
 // Exports reports whether spans are exported.
@@ -154,9 +141,9 @@ func (t *Tracing) Call(h http.Header, name string) *Span {
 		if !s.draws(place.TraceID()) {
 			return &Span{place: place}
 		}
-		return s.root(place, name, trace.SpanKindServer)
+		return s.begun(place, name, otlp.Span_SPAN_KIND_SERVER, time.Now())
 	case rand.Float64() < s.sample || t.callers.Allow(): // not by the trace ID, which the caller has chosen
-		return s.child(given, name, trace.SpanKindServer)
+		return s.child(given, name, otlp.Span_SPAN_KIND_SERVER)
 	}
 	// With a span ID of its own, because only a participant that adds a span may clear the flag.
 	return &Span{place: given.WithSpanID(newSpanID()).WithTraceFlags(given.TraceFlags() &^ trace.FlagsSampled)}
@@ -166,20 +153,33 @@ func (t *Tracing) Call(h http.Header, name string) *Span {
 // same in every process. It is that of OpenTelemetry's TraceIDRatioBased, but takes less time.
 func (s *settings) draws(id trace.TraceID) bool { return binary.BigEndian.Uint64(id[8:])>>1 < s.below }
 
-// root begins the first span of a trace, with the IDs of place.
-func (s *settings) root(place trace.SpanContext, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *Span {
-	ctx := context.WithValue(context.Background(), placeKey{}, place)
-	_, span := s.tracer.Start(ctx, name, append(o, trace.WithSpanKind(kind))...)
-	return &Span{place: span.SpanContext(), span: span, settings: s}
+// begun returns a span that has no parent yet, with the IDs of place.
+func (q *queue) begun(place trace.SpanContext, name string, kind otlp.Span_SpanKind, began time.Time) *Span {
+	place = place.WithTraceFlags(place.TraceFlags() | trace.FlagsSampled)
+	id, span := place.TraceID(), place.SpanID()
+	return &Span{place: place, queue: q, began: began, export: &otlp.Span{
+		TraceId: id[:], SpanId: span[:], Flags: flags(place), Name: name, Kind: kind, // no state: the caller has written it
+		StartTimeUnixNano: uint64(max(began.UnixNano(), 0)),
+	}}
 }
 
 // child begins a span below another one.
-func (s *settings) child(parent trace.SpanContext, name string, kind trace.SpanKind, o ...trace.SpanStartOption) *Span {
-	state := parent.TraceState()
-	parent = parent.WithTraceState(trace.TraceState{}) // passed on, but not exported: the caller has written it
-	ctx := trace.ContextWithSpanContext(context.Background(), parent)
-	_, span := s.tracer.Start(ctx, name, append(o, trace.WithSpanKind(kind))...)
-	return &Span{place: span.SpanContext().WithTraceState(state), span: span, settings: s}
+func (q *queue) child(parent trace.SpanContext, name string, kind otlp.Span_SpanKind) *Span {
+	s := q.begun(parent.WithSpanID(newSpanID()), name, kind, time.Now())
+	id := parent.SpanID()
+	s.export.ParentSpanId = id[:]
+	s.place = s.place.WithRemote(false)
+	return s
+}
+
+// flags returns the flags of a span or a link. If place is remote, the parent of the span, or the target of the link,
+// is in another process.
+func flags(place trace.SpanContext) uint32 {
+	f := uint32(place.TraceFlags()) | uint32(otlp.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK)
+	if place.IsRemote() {
+		f |= uint32(otlp.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+	}
+	return f
 }
 
 // maxState is the length of the longest tracestate that is passed on. Every participant should pass on so much (W3C
@@ -200,18 +200,6 @@ func sent(h http.Header) trace.SpanContext {
 	carrier := propagation.MapCarrier{"traceparent": parents[0], "tracestate": state}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
-
-// A generator gives a root span the IDs in its context, and other spans random IDs.
-type generator struct{}
-
-type placeKey struct{}
-
-func (generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	place, _ := ctx.Value(placeKey{}).(trace.SpanContext)
-	return place.TraceID(), place.SpanID()
-}
-
-func (generator) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return newSpanID() }
 
 func newPlace(id trace.TraceID, span trace.SpanID) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span})
@@ -238,11 +226,12 @@ func (t *Tracing) Callback(id string, h http.Header, name string, since time.Tim
 	if s == nil {
 		return nil
 	}
-	o := []trace.SpanStartOption{trace.WithTimestamp(since)}
+	span := s.begun(place, name, otlp.Span_SPAN_KIND_SERVER, since)
 	if upstream := sent(h); upstream.IsValid() {
-		o = append(o, trace.WithLinks(trace.Link{SpanContext: upstream.WithTraceState(trace.TraceState{})}))
+		id, above := upstream.TraceID(), upstream.SpanID()
+		span.export.Links = []*otlp.Span_Link{{TraceId: id[:], SpanId: above[:], Flags: flags(upstream)}}
 	}
-	return s.root(place, name, trace.SpanKindServer, o...)
+	return span
 }
 
 // Attempt returns the span of one attempt to deliver a callback. It returns nil if the callback is not sampled.
@@ -251,7 +240,7 @@ func (t *Tracing) Attempt(id, name string) *Span {
 	if s == nil {
 		return nil
 	}
-	return s.child(place.WithRemote(true), name, trace.SpanKindClient)
+	return s.child(place.WithRemote(true), name, otlp.Span_SPAN_KIND_CLIENT)
 }
 
 // sampledCallback returns the trace context of the receipt of a callback. The settings are nil if the callback is not
