@@ -19,7 +19,7 @@ import (
 	"billbridge/proxy/store"
 
 	"github.com/google/go-cmp/cmp"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -68,7 +68,7 @@ func (r *otlpReceiver) receive(req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var export collector.ExportTraceServiceRequest
+	var export otlp.TracesData // the same on the wire as an ExportTraceServiceRequest, whose package needs gRPC
 	if err := proto.Unmarshal(data, &export); err != nil {
 		return err
 	}
