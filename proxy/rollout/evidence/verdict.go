@@ -10,9 +10,6 @@ import (
 	"strings"
 
 	"billbridge/proxy/partner"
-
-	"gonum.org/v1/gonum/mathext"
-	"gonum.org/v1/gonum/stat/combin"
 )
 
 // A Ruling is the result of a verdict.
@@ -323,18 +320,25 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 // same at both: the one-sided exact test of Fisher.
 func chanceOfMore(atNew, ofNew, atOld, ofOld int) float64 {
 	failed, all := atNew+atOld, ofNew+ofOld
-	choose := func(n, k int) float64 { return combin.LogGeneralizedBinomial(float64(n), float64(k)) }
 	if atNew*ofOld <= atOld*ofNew { // not more often
 		return 1
 	}
 	sum := 0.0
 	for k := atNew; k <= min(failed, ofNew); k++ {
-		term := math.Exp(choose(ofNew, k) + choose(ofOld, failed-k) - choose(all, failed))
+		term := math.Exp(logChoose(ofNew, k) + logChoose(ofOld, failed-k) - logChoose(all, failed))
 		if sum += term; term <= sum*1e-15 { // after the largest term, each is smaller than the one before
 			break
 		}
 	}
 	return sum
+}
+
+// logChoose is the logarithm of the number of ways to choose k of n.
+func logChoose(n, k int) float64 {
+	all, _ := math.Lgamma(float64(n) + 1)
+	chosen, _ := math.Lgamma(float64(k) + 1)
+	left, _ := math.Lgamma(float64(n-k) + 1)
+	return all - chosen - left
 }
 
 // grouped is a number for people: 2,193.
@@ -354,14 +358,29 @@ func Percent(rate float64) string {
 // missed is the probability that a bound is wrong: 1 minus the confidence.
 const missed = 0.05
 
-// upperBound is the upper bound of Clopper and Pearson for the rate of which k in n were seen: a quantile of the Beta
-// distribution. At a higher rate, the probability of k or fewer is below 0.05.
+// upperBound is the upper bound of Clopper and Pearson for the rate of which k in n were seen: at a higher rate, the
+// probability of k or fewer is below 0.05. Newton's method finds it, for the logarithm of the probability: this is
+// concave, so that all steps but the first ones approach the bound from above.
 func upperBound(k, n int) float64 {
+	k = max(k, 0)
 	if k >= n {
 		return 1 // also if nothing was compared
 	}
-	// The function panics unless the first two are positive.
-	return mathext.InvRegIncBeta(float64(max(k, 0)+1), float64(n-k), 1-missed)
+	rate := float64(k+1) / float64(n+1)
+	for steps := 0; ; steps++ {
+		// The probabilities of k, k-1, … relative to that of k. Each is smaller than the one before.
+		sum, term := 1.0, 1.0
+		for i := k; i > 0 && term > sum*1e-17; i-- {
+			term *= float64(i) / float64(n-i+1) * (1 - rate) / rate
+			sum += term
+		}
+		log := logChoose(n, k) + float64(k)*math.Log(rate) + float64(n-k)*math.Log1p(-rate) + math.Log(sum)
+		step := (log - math.Log(missed)) * sum * (1 - rate) / float64(n-k)
+		if math.Abs(step) <= rate*(1-rate)*1e-9 || steps == 100 { // near 1 the steps of a float64 are larger
+			return rate + step
+		}
+		rate = min(rate+step, (rate+1)/2) // a rate is below 1
+	}
 }
 
 // lowerBound is the lower bound, by the upper bound for the equal calls.

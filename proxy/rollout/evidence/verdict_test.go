@@ -48,6 +48,20 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// If none or all but one differ, the probability is a power, so that the bound is known: also for more comparisons than a rollout has.
+func TestBoundsOfRareDifferences(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2, 10, 1000, 1_000_000, math.MaxInt32} {
+		none, one := -math.Expm1(math.Log(0.05)/float64(n)), -math.Expm1(math.Log(0.95)/float64(n))
+		if upper := evidence.UpperBound(0, n); math.Abs(upper-none) > none*1e-9 {
+			t.Errorf("0 of %d: at most %g, want %g", n, upper, none)
+		}
+		if lower := evidence.LowerBound(1, n); math.Abs(lower-one) > one*1e-5+1e-15 {
+			t.Errorf("1 of %d: at least %g, want %g", n, lower, one)
+		}
+	}
+}
+
 // The limits of PASS and FAIL and their bounds equal those of a summation of the binomial distribution: another way to compute
 // them must not change a verdict.
 func TestVerdictsMatchTheBinomialDistribution(t *testing.T) {
