@@ -4,10 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -30,72 +28,69 @@ const (
 // a write without an answer has an unknown outcome; only if no read comes for a second breakerPause can it be a
 // write. It is safe for concurrent use.
 type breaker struct {
-	circuit circuitbreaker.CircuitBreaker[any]
-	opened  atomic.Pointer[time.Time]
-
 	upstream string
 	log      *slog.Logger
+	reported prometheus.Gauge
+	changes  [len(breakerStates)]prometheus.Counter
 
 	mu      sync.Mutex // guards the fields below
+	state   breakerState
+	opened  time.Time // the last time
 	recent  recentCalls
 	proved  map[uint64]bool // hashes of keys with a success
 	silence silence
 	hung    bool // a silence opened the breaker: it ends with the next answer to any call
 	retired bool // a reload has removed or replaced the upstream
-	state   prometheus.Gauge
-	changes map[circuitbreaker.State]prometheus.Counter
 }
 
-// breakerStates are the states, with their values of billbridge_upstream_breaker_changes_total.
-var breakerStates = map[circuitbreaker.State]string{
-	circuitbreaker.ClosedState: "closed", circuitbreaker.HalfOpenState: "half-open", circuitbreaker.OpenState: "open",
-}
+// A breakerState is a state of a breaker, as in billbridge_upstream_breaker_state.
+type breakerState int
 
-// stateValues are the values of billbridge_upstream_breaker_state.
-var stateValues = map[circuitbreaker.State]float64{
-	circuitbreaker.ClosedState: 0, circuitbreaker.HalfOpenState: 1, circuitbreaker.OpenState: 2,
-}
+const (
+	breakerClosed breakerState = iota
+	breakerHalfOpen
+	breakerOpen
+)
+
+// breakerStates are the names of the states, as in billbridge_upstream_breaker_changes_total.
+var breakerStates = [...]string{"closed", "half-open", "open"}
 
 func newBreaker(upstream string, m *metrics, log *slog.Logger) *breaker {
 	b := &breaker{
-		upstream: upstream, log: log,
-		state:   m.breakerState.WithLabelValues(upstream),
-		changes: map[circuitbreaker.State]prometheus.Counter{}, proved: map[uint64]bool{},
+		upstream: upstream, log: log, reported: m.breakerState.WithLabelValues(upstream), proved: map[uint64]bool{},
 	}
-	b.state.Set(0)
-	for state, label := range breakerStates {
-		b.changes[state] = m.breakerChanges.WithLabelValues(upstream, label)
+	b.reported.Set(0)
+	for state, name := range breakerStates {
+		b.changes[state] = m.breakerChanges.WithLabelValues(upstream, name)
 	}
-	b.circuit = circuitbreaker.NewBuilder[any]().
-		WithFailureThresholdRatio(breakerFailures, breakerCalls).
-		WithSuccessThreshold(1).
-		WithDelay(breakerPause).
-		OnStateChanged(b.changed).
-		Build()
 	return b
 }
 
-// changed reports a change of the state.
-func (b *breaker) changed(e circuitbreaker.StateChangedEvent) {
-	if e.NewState == circuitbreaker.OpenState {
-		now := time.Now()
-		b.opened.Store(&now)
+// change changes the state and reports it. The caller holds mu.
+func (b *breaker) change(to breakerState) {
+	if to == b.state {
+		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.state = to
+	switch to {
+	case breakerOpen:
+		b.opened = time.Now()
+	case breakerClosed:
+		b.recent = recentCalls{} // failures of an outage that has ended do not count
+	}
 	if b.retired {
 		return
 	}
-	b.changes[e.NewState].Inc()
-	b.state.Set(stateValues[b.circuit.State()]) // not that of e: calls can report their changes in another order
-	switch e.NewState {
-	case circuitbreaker.OpenState:
+	b.changes[to].Inc()
+	b.reported.Set(float64(to))
+	switch to {
+	case breakerOpen:
 		b.log.Warn("the breaker of an upstream is open: many of its last calls failed or have no answer, "+
 			"and it is not called",
 			"upstream", b.upstream, "pause", breakerPause.String())
-	case circuitbreaker.HalfOpenState:
+	case breakerHalfOpen:
 		b.log.Info("the breaker of an upstream is half-open: one call is let through", "upstream", b.upstream)
-	case circuitbreaker.ClosedState:
+	case breakerClosed:
 		b.log.Info("the breaker of an upstream is closed: it answers again", "upstream", b.upstream)
 	}
 }
@@ -144,8 +139,8 @@ func (s *silence) withdraw(number int) {
 // end starts the next silence.
 func (s *silence) end() { *s = silence{number: s.number + 1} }
 
-// recentCalls are the last calls while the breaker was closed. They distinguish an upstream that hangs from calls of
-// a few partners that hang.
+// recentCalls are the last calls since the breaker closed. They distinguish an upstream that hangs from calls of a few
+// partners that hang.
 type recentCalls struct {
 	calls [breakerCalls]recentCall
 	next  int
@@ -162,14 +157,22 @@ func (r *recentCalls) add(c recentCall) {
 	r.next = (r.next + 1) % len(r.calls)
 }
 
-// fail records a call that failed. It reports false if the call must not count: there are many failures, and not more
-// partners have failures than others got answers meanwhile.
-func (r *recentCalls) fail(p permit) (counts bool) {
-	failures, failing, others := 0, map[uint64]bool{p.partner: true}, map[uint64]bool{}
+func (r *recentCalls) failures() (n int) {
+	for _, c := range r.calls {
+		if c.failed {
+			n++
+		}
+	}
+	return n
+}
+
+// fail records a call that failed. It does not count if there are many failures, and not more partners have failures
+// than others got answers meanwhile.
+func (r *recentCalls) fail(p permit) {
+	failing, others := map[uint64]bool{p.partner: true}, map[uint64]bool{}
 	for _, c := range r.calls {
 		switch {
 		case c.failed:
-			failures++
 			failing[c.partner] = true
 		case c.answered.After(p.began):
 			others[c.partner] = true
@@ -178,44 +181,50 @@ func (r *recentCalls) fail(p permit) (counts bool) {
 	for partner := range failing {
 		delete(others, partner)
 	}
-	if failures >= partnerFailures && len(others) >= len(failing) {
-		return false
+	if r.failures() < partnerFailures || len(others) < len(failing) {
+		r.add(recentCall{partner: p.partner, failed: true})
 	}
-	r.add(recentCall{partner: p.partner, failed: true})
-	return true
 }
 
 // enter asks for a permit. Without one nothing must be sent.
 func (b *breaker) enter(partner uint64, write bool) (p permit, ok bool) {
 	p = permit{breaker: b, began: time.Now()}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.proved[partner] {
 		p.partner = partner
 	}
 	p.invented = p.partner == 0 && len(b.proved) > 0
-	b.mu.Unlock()
-	if b.circuit.IsClosed() {
-		b.mu.Lock()
+	if b.state == breakerClosed {
 		p.silence = b.silence.number
-		hangs := b.silence.begin(p.began)
-		if hangs {
-			b.silence.end()
-			b.hung = true
-		}
-		b.mu.Unlock()
-		if !hangs {
+		if !b.silence.begin(p.began) {
 			return p, true
 		}
-		b.circuit.Open()
+		b.silence.end()
+		b.hung = true
+		b.change(breakerOpen)
 	}
-	if opened := b.opened.Load(); write && opened != nil && time.Since(*opened) < 2*breakerPause {
+	pause := breakerPause
+	if write {
+		pause *= 2
+	}
+	if b.state == breakerHalfOpen || p.began.Sub(b.opened) < pause {
 		return p, false
 	}
-	if !b.circuit.TryAcquirePermit() {
-		return p, false
-	}
-	p.trial = time.AfterFunc(breakerSlow, b.circuit.RecordFailure)
+	b.change(breakerHalfOpen)
+	p.trial = time.AfterFunc(breakerSlow, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.failTrial()
+	})
 	return p, true
+}
+
+// failTrial opens the breaker again, unless the answer to another call has closed it. The caller holds mu.
+func (b *breaker) failTrial() {
+	if b.state == breakerHalfOpen {
+		b.change(breakerOpen)
+	}
 }
 
 // prove records a success of a partner. From then on its calls do not count with those of all invented keys.
@@ -228,7 +237,22 @@ func (b *breaker) prove(partner uint64) {
 }
 
 // pause returns how long the breaker stays open, at least one second: it is the value of Retry-After.
-func (b *breaker) pause() time.Duration { return max(b.circuit.RemainingDelay(), time.Second) }
+func (b *breaker) pause() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(breakerPause-time.Since(b.opened), time.Second)
+}
+
+// status returns the name of the state, and when the breaker opened, or nil while it is closed.
+func (b *breaker) status() (state string, opened *time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state != breakerClosed {
+		at := b.opened
+		opened = &at
+	}
+	return breakerStates[b.state], opened
+}
 
 // context returns the context of the call. A trial is not cancelled when its caller goes away: callers that give up
 // quickly could keep the breaker open. Its deadline holds.
@@ -243,13 +267,11 @@ func (p permit) context(ctx context.Context) (context.Context, context.CancelFun
 	return trial, func() {}
 }
 
-// close closes the breaker after an answer.
+// close closes the breaker after an answer. The caller holds mu.
 func (b *breaker) close() {
-	b.mu.Lock()
 	b.silence.end()
 	b.hung = false
-	b.mu.Unlock()
-	b.circuit.Close()
+	b.change(breakerClosed)
 }
 
 // end reports how the call ended. err is nil if there was an answer.
@@ -257,37 +279,29 @@ func (p permit) end(err *callError) {
 	b := p.breaker
 	failed := err != nil && (err.reason == "timeout" && err.sent && !err.early || err.reason == "refused" && !err.gone)
 	answered := err == nil || !failed && err.sent && !err.gone && !err.early
-	switch closed := b.circuit.IsClosed(); {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
 	case p.trial != nil && answered:
 		p.trial.Stop()
 		b.close()
 	case p.trial != nil: // it failed, was not sent, or ended too early to know
-		if p.trial.Stop() {
-			b.circuit.RecordFailure()
+		if p.trial.Stop() { // otherwise it has failed already
+			b.failTrial()
 		}
-	case !closed: // the call began before the breaker opened
-		b.mu.Lock()
-		slow := answered && b.hung
-		b.mu.Unlock()
-		if slow { // the upstream did not hang
+	case b.state != breakerClosed: // the call began before the breaker opened
+		if answered && b.hung { // the upstream did not hang
 			b.close()
 		}
 	case answered:
-		b.mu.Lock()
 		b.recent.add(recentCall{partner: p.partner, answered: time.Now()})
 		b.silence.end()
-		b.mu.Unlock()
-		b.circuit.RecordSuccess()
 	case failed:
-		b.mu.Lock()
-		counts := b.recent.fail(p)
-		b.mu.Unlock()
-		if counts { // not under the lock: it may call changed
-			b.circuit.RecordFailure()
+		b.recent.fail(p)
+		if b.recent.failures() >= breakerFailures {
+			b.change(breakerOpen)
 		}
 	default: // not sent, or given up
-		b.mu.Lock()
 		b.silence.withdraw(p.silence)
-		b.mu.Unlock()
 	}
 }

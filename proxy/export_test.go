@@ -42,9 +42,12 @@ func (g *Gateway) DoNotWrapCalls(upstream string) {
 	u.attempt = u.try
 }
 
-// HalfOpen ends the pause of an upstream's breaker.
-func (g *Gateway) HalfOpen(upstream string) {
-	g.current.Load().upstreams[upstream].breaker.circuit.HalfOpen()
+// EndPause ends the pause of an upstream's breaker.
+func (g *Gateway) EndPause(upstream string) {
+	b := g.current.Load().upstreams[upstream].breaker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opened = b.opened.Add(-breakerPause)
 }
 
 // Observe answers a request, and returns the function that counts and logs it once more.

@@ -60,7 +60,7 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 				if n := len(slow.received()); n != before {
 					t.Errorf("%d calls were sent", n-before)
 				}
-				b.HalfOpen("slow")
+				b.EndPause("slow")
 				b.expect(newCall(client, "create"), 503, "MAINTAINED_METHOD")
 				b.expect(newCall(client, "read"), 200, "BILL_003")
 				b.expect(newCall(client, "create"), 200, "0000")

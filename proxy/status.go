@@ -25,13 +25,8 @@ func (g *Gateway) Upstreams() []UpstreamStatus {
 	list := make([]UpstreamStatus, len(s.config.Upstreams))
 	for i := range list {
 		u := &s.config.Upstreams[i]
-		b := s.upstreams[u.Name].breaker
-		list[i] = UpstreamStatus{
-			Upstream: u, Breaker: breakerStates[b.circuit.State()], Unpaired: s.upstreams[u.Name].unpaired.codes(),
-		}
-		if !b.circuit.IsClosed() {
-			list[i].Opened = b.opened.Load()
-		}
+		list[i] = UpstreamStatus{Upstream: u, Unpaired: s.upstreams[u.Name].unpaired.codes()}
+		list[i].Breaker, list[i].Opened = s.upstreams[u.Name].breaker.status()
 	}
 	return list
 }
