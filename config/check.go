@@ -41,7 +41,7 @@ func (c *Config) check() {
 func (c *Config) checkLimits() {
 	s, l := c.source, &c.Limits
 	if l.Memory == 0 {
-		l.Memory = max(256<<20, 2*l.Body)
+		l.Memory = max(256<<20, 2*l.Body, 8*l.Reply)
 	}
 	if l.Memory < 2*l.Body || l.Memory < 1<<20 {
 		s.addf("limits.memory", "must be at least twice limits.body, %s, and 1MiB, but is %s", l.Body, l.Memory)

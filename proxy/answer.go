@@ -239,7 +239,7 @@ func (x *exchange) write(out outcome) error {
 	if x.out = out; out.passedOn {
 		x.sent.says = out.says
 	}
-	if x.sent.held.taken > 0 {
+	if x.sent.held.taken > 0 && x.in.sendCtx == nil { // the answer to a write does not break off
 		defer x.sent.held.write(x.w, time.Duration(x.state.config.Timeouts.Write))()
 	}
 	x.w.WriteHeader(out.status)
@@ -263,6 +263,9 @@ func (x *exchange) write(out outcome) error {
 // finish ends the exchange: it answers after a panic, and updates metrics and access log.
 func (x *exchange) finish() {
 	panicked := recover()
+	if x.counted {
+		defer x.gateway.inFlight.leave(x.from) // after its memory has been given back
+	}
 	if x.in.partner.partnerCalls != nil {
 		defer x.gateway.partnerLimits.leave(x.in.partner)
 	}

@@ -110,7 +110,7 @@ func (b *drainableBody) cut() bool {
 func (b *drainableBody) setDeadline() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ended {
+	if !b.ended && !b.wasCut {
 		b.deadlineSet = true
 		_ = b.connection.SetReadDeadline(time.Now().Add(PartialRequestTimeout))
 	}

@@ -29,6 +29,7 @@ type exchange struct {
 	id      string
 	start   time.Time
 	from    *source       // nil without limits of its own
+	counted bool          // by inFlight
 	span    *tracing.Span // nil if the call has no trace
 
 	client translate.Form
@@ -293,8 +294,8 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 }
 
 // mayReuse reports whether the call may get a connection that has carried another call, whose upstream can send a
-// second reply at any time. A success of a read names its bill, which is checked. A refusal names none: it must not
-// decide anything, neither here nor in the ledger.
+// second reply at any time. A success of a read that names another bill is not passed on. A refusal, and a success
+// without a bill, can be that of another call: it must not decide anything in the ledger.
 func (x *exchange) mayReuse() bool {
 	route := x.to.route
 	return x.route.operation == x.state.readOperation && !route.Deniable &&
@@ -303,7 +304,7 @@ func (x *exchange) mayReuse() bool {
 
 // prove records a success: with this key at this upstream, and from this source.
 func (x *exchange) prove() {
-	if x.sent.proved && x.in.partner.proved {
+	if x.sent.proved && x.in.partner.proved || x.route.anonymous {
 		return
 	}
 	id := maphash.String(seed, x.call.Value(billing.Partner))

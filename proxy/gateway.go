@@ -163,7 +163,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = x.write(x.failure(x.unread(busy.with("busy"))))
 		return
 	}
-	defer g.inFlight.leave(from)
-	x.from = from
+	x.from, x.counted = from, true
 	x.serve()
 }

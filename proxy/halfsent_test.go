@@ -91,7 +91,7 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 func TestR15_SourceHasAShareOfTheBudget(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {body: 256KiB, memory: 4MiB}", "timeouts: {body: 5m}"), func(n int) string {
+	p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {reply: 64KiB, body: 256KiB, memory: 4MiB}", "timeouts: {body: 5m}"), func(n int) string {
 		if n == 0 {
 			return "198.51.100.7"
 		}

@@ -38,11 +38,12 @@ var (
 	errTooLong  = errors.New("the body is longer than the limit")
 )
 
-// use sets the limits of a config. One body always has space in the share, also while its parts are joined.
+// use sets the limits of a config. One body always has space in the share, also while its parts are joined, and so has
+// one reply with its translation.
 func (m *memory) use(c *config.Limits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.most, m.share = int64(c.Memory), int64(max(c.Memory/4, 2*c.Body+chunk))
+	m.most, m.share = int64(c.Memory), int64(max(c.Memory/4, 2*c.Body+chunk, 4*c.Reply+chunk))
 }
 
 // A held is the part of the budget that a body has taken.
@@ -119,7 +120,7 @@ func (m *memory) cut(from *source, needs *held) bool {
 	for e := m.transfers.Front(); e != nil; e = e.Next() {
 		oldest := e.Value.(*held)
 		switch {
-		case from != nil && oldest.from != from:
+		case from != nil && oldest.from != from, needs != nil && oldest.taken == 0:
 		case oldest == needs:
 			return false
 		case oldest.cut():

@@ -90,8 +90,8 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 	extra := m.extraReplies.WithLabelValues(c.Name)
 	pool.Extra = func() {
 		extra.Inc()
-		now, until := time.Now(), u.oneCallEach.Load()
-		if now.UnixNano() >= until && u.oneCallEach.CompareAndSwap(until, now.Add(afterExtra).UnixNano()) {
+		now := time.Now()
+		if u.oneCallEach.Swap(now.Add(afterExtra).UnixNano()) <= now.UnixNano() {
 			log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
 				"upstream", c.Name, "for", afterExtra.String())
 		}

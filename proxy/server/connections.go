@@ -57,11 +57,11 @@ func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case limited && c.from[from] >= limits.AddressConnections: // first: it must cut nobody
+		c.refused.WithLabelValues("address").Inc()
+		return nil, false
 	case c.open >= limits.Connections && (c.open >= limits.Connections+limits.Connections/8 || !c.cut()):
 		c.refused.WithLabelValues("all").Inc()
-		return nil, false
-	case limited && c.from[from] >= limits.AddressConnections:
-		c.refused.WithLabelValues("address").Inc()
 		return nil, false
 	}
 	c.open++
