@@ -114,59 +114,6 @@ func TestR13_TooLarge(t *testing.T) {
 	}
 }
 
-// A body that is not one valid JSON object, or that two parsers could read differently, is refused between all forms.
-// Nothing is sent.
-func TestR01_R02_R03_R05_Intake(t *testing.T) {
-	t.Parallel()
-	bad := map[string]func(string) string{
-		"empty":                func(string) string { return "" },
-		"spaces":               func(string) string { return " \r\n" },
-		"an array":             func(s string) string { return "[" + s + "]" },
-		"text":                 func(string) string { return `"a"` },
-		"null":                 func(string) string { return "null" },
-		"cut off":              func(s string) string { return s[:len(s)-3] },
-		"trailing text":        func(s string) string { return s + "x" },
-		"twice":                func(s string) string { return s + s },
-		"bad at the end":       func(s string) string { return strings.TrimSuffix(s, "}\n") + `,"z":tru}` },
-		"a comment":            func(s string) string { return "//a\n" + s },
-		"byte order mark":      func(s string) string { return "\ufeff" + s },
-		"UTF-16":               func(s string) string { return "{\x00}\x00" },
-		"duplicate":            func(s string) string { return strings.Replace(s, "{", `{"member":"a",`, 1) },
-		"duplicate, escaped":   func(s string) string { return strings.Replace(s, "{", `{"\u006dember":"a",`, 1) },
-		"duplicate price":      func(s string) string { return strings.Replace(s, `"price"`, `"pr\u0069ce":"1","price"`, 1) },
-		"not UTF-8":            func(s string) string { return strings.Replace(s, "홍길동", "\xff", 1) },
-		"overlong UTF-8":       func(s string) string { return strings.Replace(s, "홍길동", "\xc0\xaf", 1) },
-		"lone surrogate":       func(s string) string { return strings.Replace(s, "홍길동", `\ud800`, 1) },
-		"lone surrogate, name": func(s string) string { return strings.Replace(s, "{", `{"\udc00":1,`, 1) },
-		"control character":    func(s string) string { return strings.Replace(s, "홍길동", "\x00", 1) },
-		"too deep":             func(s string) string { return strings.Replace(s, "{", `{"z":`+nested(32)+",", 1) },
-		"too deep, unclosed":   func(string) string { return strings.Repeat("[", 1000) },
-	}
-	for _, client := range forms {
-		for _, upstream := range forms {
-			t.Run(client+"/"+upstream, func(t *testing.T) {
-				t.Parallel()
-				back := newBackend(t, newService())
-				b := newGateway(t, oneUpstream(upstream, back.url))
-				q := newCall(client, "create")
-				for name, spoil := range bad {
-					t.Run(name, func(t *testing.T) {
-						b.post(q.path(), spoil(q.body())).check(t, client, 400, "VALIDATION_001")
-						b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
-					})
-				}
-				if n := len(back.received()); n != 0 {
-					t.Errorf("%d calls reached the upstream", n)
-				}
-				deep := strings.Replace(q.body(), "{", `{"z":`+nested(31)+",", 1)
-				b.post(q.path(), deep).check(t, client, 200, "0000")
-			})
-		}
-	}
-}
-
-func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
-
 // The process refuses 16 MiB of brackets and uses little memory for them.
 func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 	back := newBackend(t, newService())

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"billbridge/proxy/proxytest"
 )
 
 // A connection is closed if its header, body or next request takes longer than timeouts.header, body or idle.
@@ -96,26 +94,4 @@ func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 	if got := receive(t, from, "call"); got != "127.0.0.3" {
 		t.Errorf("the call came from %s", got)
 	}
-}
-
-// TestR15_SlowReaders: a client that does not read its answer loses the connection after the time for the call and
-// timeouts.write.
-func TestR15_SlowReaders(t *testing.T) {
-	t.Parallel()
-	back := newBackend(t, replyWith(200, `{"code":"0000","message":"`+strings.Repeat("x", 8<<20)+`","data":{"apiKey":"`+demoKey+`","billId":"1"}}`))
-	p := newProcess(t, anyPort+strings.ReplaceAll(oneUpstream("v2", back.url, "failures: {explain: 0s}", "limits: {reply: 16MiB}", "timeouts: {body: 100ms, write: 100ms}"), "30s", "1s, wait: 500ms"))
-	q := newCall("v2", "resend").with("billId", "1")
-	c, err := net.Dial("tcp", p.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // so that the answer does not fit into the buffers of the system
-	if _, err := c.Write([]byte(nextCall(q))); err != nil {
-		t.Fatal(err)
-	}
-	proxytest.Eventually(t, func() bool { return len(back.received()) == 1 }, func() string { return "no call" })
-	p.checkMetric("billbridge_connections 1")
-	proxytest.Eventually(t, func() bool { return strings.Contains(p.admin("GET", "/metrics").body, "billbridge_connections 0\n") },
-		func() string { return p.admin("GET", "/metrics").body })
 }

@@ -139,34 +139,6 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	}
 }
 
-// At a reload and at a start. With swapped addresses every bill would be looked up at the wrong backend and created
-// there again. The last good config stays.
-func TestSwappedAddressesAreRefused(t *testing.T) {
-	t.Parallel()
-	m := newRolloutGateway(t, "old")
-	m.expect(newCall("v2", "create"), 200, "0000")
-	was := *m.text.Load()
-	swapped := strings.NewReplacer(m.oldCalls.url, m.newCalls.url, m.newCalls.url, m.oldCalls.url).Replace(was)
-	m.text.Store(&swapped)
-	got := m.admin("POST", "/-/reload")
-	if got.status != 400 || !strings.Contains(got.body, `that is the address that upstream "new" had`) && !strings.Contains(got.body, `that is the address that upstream "old" had`) {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	m.checkMetric("billbridge_config_last_reload_successful 0")
-	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"reload":{"at":`) || !strings.Contains(got, "is the address that upstream") {
-		t.Errorf("%s", got)
-	}
-	m.expect(newCall("v2", "create"), 200, "BILL_001")
-	if n := len(m.fresh.Bills()); n != 0 {
-		t.Errorf("the new backend has %d bills", n)
-	}
-	m.text.Store(&was)
-	m.mustPost("/-/reload")
-	if got := m.admin("GET", "/rollout").body; strings.Contains(got, `"reload":`) {
-		t.Errorf("%s", got)
-	}
-}
-
 // The address of a backend with bills can change only after the operator has confirmed that it is the same backend.
 func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	t.Parallel()

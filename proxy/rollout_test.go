@@ -140,56 +140,6 @@ func TestStagesDecideOnCreates(t *testing.T) {
 	}
 }
 
-// A bill that the old backend already has is not created at the new one. Its calls go to the old backend.
-func TestBillFromBeforeTheRollout(t *testing.T) {
-	t.Parallel()
-	for _, client := range forms {
-		m := newRolloutGateway(t, "new")
-		q := newCall("legacy", "create")
-		got, err := doRequest(m.client, "POST", m.oldCalls.url+q.path(), q.body())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if codeOf(t, "legacy", got.body) != "0000" {
-			t.Fatalf("%s", got.body)
-		}
-		m.expect(newCall(client, "create"), 200, "BILL_001")
-		m.expect(newCall(client, "destroy"), 200, "0000")
-		if n := len(m.fresh.Bills()); n != 0 {
-			t.Errorf("the new backend has %d bills", n)
-		}
-		m.expect(newCall(client, "destroy").with("billId", "NOWHERE0000000000001"), 200, "BILL_003")
-	}
-}
-
-// A create that is refused with "already used" does not release the bill: its backend has a bill with this id, whoever
-// created it. The ledger keeps the owner in every later stage, also when no backend is probed any more.
-func TestUsedBillIDIsNotReleased(t *testing.T) {
-	t.Parallel()
-	for _, client := range forms {
-		t.Run(client, func(t *testing.T) {
-			t.Parallel()
-			m := newRolloutGateway(t, "old")
-			prepareBill(t, m.old, "W", demoBill) // not through the gateway
-			m.expect(newCall(client, "create"), 200, "BILL_001")
-			id := partner.Of(demoKey)
-			for !strings.Contains(m.logs.Next(t), `"msg":"request"`) { // logged after the ledger has the create
-			}
-			row, err := m.store.Owner(t.Context(), id, demoBill)
-			if err != nil || row.State != store.Pending || !row.Uncertain || row.Open != 0 || row.Upstream != "old" {
-				t.Errorf("the ledger has %+v, %v", row, err)
-			}
-			if got := m.admin("POST", "/rollout/stage?by=test&"+forced+"&stage=drained&partner="+string(id)); got.status != 200 {
-				t.Fatalf("%d %s", got.status, got.body)
-			}
-			m.expect(newCall(client, "create"), 200, "BILL_001")
-			if n := len(m.fresh.Bills()); n != 0 {
-				t.Errorf("the new backend has %d bills", n)
-			}
-		})
-	}
-}
-
 // After an unknown outcome the gateway reads the bill once and puts the result into the text. It never says that the
 // bill does not exist, and does not send the write again.
 func TestUnknownOutcomesAreExplained(t *testing.T) {
@@ -254,31 +204,6 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 		if got := b.send(newCall("legacy", "create")); !strings.Contains(got.body, says) {
 			t.Errorf("%s: %s", code, got.body)
 		}
-	}
-}
-
-// An operator needs only the token to change a stage.
-func TestStageChangeTakesEffectAtTheNextCall(t *testing.T) {
-	t.Parallel()
-	m := newRolloutGateway(t, "new", "token: s3cret")
-	for _, target := range []string{"GET /rollout", "GET /audit", "POST /rollout/stop?by=anna", "POST /rollout/stage?by=anna&partner=default&stage=old"} {
-		method, path, _ := strings.Cut(target, " ")
-		for _, given := range []string{"-", "Bearer s3cre"} {
-			if got := m.admin(method, path, "Authorization", given); got.status != 401 {
-				t.Errorf("%s with %q: %d %s", target, given, got.status, got.body)
-			}
-		}
-	}
-	m.expect(newCall("v2", "create"), 200, "0000")
-	proxytest.Eventually(t, func() bool { return len(m.newCalls.received()) == 2 }, func() string { return "the bill was not read back" })
-	m.checkCalls(t, 1, 2)
-	if got := m.admin("POST", "/rollout/stop?by=anna", "Authorization", "Bearer s3cret"); got.status != 200 {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	m.expect(newCall("v2", "create").with("billId", "AFTERTHESTOP00000001"), 200, "0000")
-	m.checkCalls(t, 2, 2)
-	if got := m.admin("GET", "/rollout", "Authorization", "Bearer s3cret"); got.status != 200 || !strings.Contains(got.body, `"stopped":{"by":"anna"`) {
-		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 

@@ -117,25 +117,3 @@ func TestPassedCallWithoutAnswerIsUnknown(t *testing.T) {
 		t.Errorf("%d calls at the upstream", n)
 	}
 }
-
-// Clients join base addresses carelessly. Other parts of a path are not cleaned: TestR18.
-func TestDoubledSlashCountsAsOne(t *testing.T) {
-	t.Parallel()
-	for _, base := range []string{"", "/partner"} {
-		back := newBackend(t, newService())
-		b := newGateway(t, "base_path: "+base+"/\n"+oneUpstream("v2", back.url))
-		for _, form := range forms {
-			for _, op := range operations {
-				q := newCall(form, op)
-				for _, path := range []string{"/" + base + q.path(), base + "/" + q.path(), base + strings.Replace(q.path(), "/bill", "//bill", 1)} {
-					if got := b.post(path, q.body()); got.status != 200 {
-						t.Errorf("%s: %+v", path, got)
-					}
-				}
-			}
-		}
-		b.post("/"+base+"/if/none", "{}").check(t, "legacy", 404, "ERROR")
-		b.post(base+"//if/none", "{}").check(t, "legacy", 404, "ERROR")
-		b.do("GET", base+"//if/bill/read", "").check(t, "legacy", 405, "ERROR")
-	}
-}

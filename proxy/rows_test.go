@@ -165,56 +165,6 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 	})
 }
 
-// TestKeyWithoutASuccessHoldsFewRows: a key with calls of unknown outcome alone is refused in the end, and a success
-// ends that.
-func TestKeyWithoutASuccessHoldsFewRows(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		var answering sync.Map // nil: writes have no answer
-		service := newService()
-		k := newKept(t, url, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if _, on := answering.Load("on"); !on && !strings.HasSuffix(r.URL.Path, "/read") {
-				w.WriteHeader(http.StatusOK)
-				_, _ = w.Write([]byte("not JSON"))
-				return
-			}
-			service.ServeHTTP(w, r)
-		}))
-		codes := k.flood(1200, func(int) string { return demoKey })
-		rows := k.rows()
-		if held := rows["addresses"] + rows["owners"] + rows["unknown"]; held < store.UnprovenRows || held > store.UnprovenRows+200 {
-			t.Errorf("%d rows are held: %v", held, rows)
-		}
-		if codes["MAINTAINED_METHOD"] < 200 || codes["null"] < 300 {
-			t.Errorf("codes %v", codes)
-		}
-		answering.Store("on", nil)
-		q := newCall("v2", "create").with("billId", "ONEMOREBILL000000001")
-		got := k.send(q) // the trial of this minute was made, unless the calls took a minute
-		if got.status == 200 {
-			return
-		}
-		got.check(t, "v2", 503, "MAINTAINED_METHOD")
-		if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "Nothing was sent") {
-			t.Errorf("%v %s", got.header, got.body)
-		}
-		before := k.rows()
-		// A bill that the backend has: the read succeeds, and the key is valid from then on.
-		direct := httptest.NewServer(service)
-		defer direct.Close()
-		if _, err := doRequest(k.client, http.MethodPost, direct.URL+newCall("v2", "create").path(), newCall("v2", "create").body()); err != nil {
-			t.Fatal(err)
-		}
-		k.expect(newCall("v2", "read"), 200, "0000")
-		s := proxytest.Open(t, url)
-		proxytest.Eventually(t, func() bool { may, err := s.MayHold(t.Context(), partner.Of(demoKey)); return may && err == nil }, func() string { return "no success was recorded" })
-		k.send(q).check(t, "v2", 200, "0000")
-		if after := k.rows(); after["addresses"] != before["addresses"]+1 {
-			t.Errorf("%v, and before %v", after, before)
-		}
-	})
-}
-
 // Any number of invented keys together add few rows, also if the backend's firewall answers them with a page. A call of
 // another source, and one of a key with a success, are served.
 func TestInventedKeysOfOneSourceAddFewRows(t *testing.T) {

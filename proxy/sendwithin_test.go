@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -176,31 +175,6 @@ func holdStore(t *testing.T, m *rolloutGateway) (release func()) {
 		if _, err := db.Exec("ROLLBACK"); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// Also without a rollout: a write that waits for a connection is not sent after its caller has disconnected.
-func TestWaitingWriteIsNotSentAfterItsCallerLeft(t *testing.T) {
-	t.Parallel()
-	g := newGate("/bill", 1)
-	defer g.open()
-	service := newService()
-	back := newBackend(t, g.holdCalls(service))
-	p := newProcess(t, anyPort+fmt.Sprintf("upstreams: {only: {form: v2, url: %q, connections: 1, wait: 20s}}\n", back.url))
-	m := &rolloutGateway{process: p}
-	first := p.later(newCall("v2", "create"))
-	receive(t, g.reached, "the first create")
-	leave, ended := m.sendAndLeave(newCall("v2", "create").with("billId", "SECOND00000000000001"))
-	proxytest.Eventually(t, func() bool {
-		return strings.Contains(p.admin("GET", "/metrics").body, `billbridge_upstream_waiting{upstream="only"} 1`)
-	}, func() string { return "the second call does not wait" })
-	leave()
-	receive(t, ended, "the end of the second")
-	m.waitForLog(`"status":499`, "the caller went away")
-	g.open()
-	receive(t, first, "the first answer").check(t, "v2", 200, "0000")
-	if n := len(service.Bills()); n != 1 || len(back.received()) != 1 {
-		t.Errorf("%d bills after %d calls", n, len(back.received()))
 	}
 }
 
