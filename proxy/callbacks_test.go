@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -393,49 +392,5 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	s := proxytest.Open(t, "sqlite:"+r.file)
 	if p, err := s.Page(t.Context(), store.Filter{}); err != nil || len(p.Callbacks) != 1 || p.Callbacks[0].State != store.Delivered {
 		t.Errorf("%+v, %v", p.Callbacks, err)
-	}
-}
-
-// A callback that two readers could read differently is refused, as a request is, and is never delivered.
-func TestR01_CallbacksThatCanBeReadTwoWaysAreNotDelivered(t *testing.T) {
-	t.Parallel()
-	for _, client := range forms {
-		for _, upstream := range forms {
-			t.Run(client+"/"+upstream, func(t *testing.T) {
-				t.Parallel()
-				r := newCallbackGateway(t, upstream)
-				r.expect(newCall(client, "create").with("callbackUrl", r.partner.url), 200, "0000")
-				address, err := url.Parse(r.addressAtUpstream(t, 1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				good := `{"apiKey":"` + demoKey + `","billId":"` + demoBill + `","apprState":"F"}`
-				for _, body := range []string{
-					strings.Replace(good, "}", `,"APPRSTATE":"W"}`, 1),
-					`{"apikey":"` + demoKey + `","bill_id":"` + demoBill + `","appr_state":"F","Appr_State":"W"}`,
-					strings.Replace(good, "apprState", "ApprState", 1),
-					strings.Replace(good, "apiKey", "APIKEY", 1),
-					strings.Replace(good, "apiKey", `APIKE\u0059`, 1),
-					"\ufeff" + good,
-					"APIKEY=another&bill_id=" + demoBill,
-				} {
-					for _, label := range []string{"application/json", "application/x-www-form-urlencoded", "-"} {
-						if body[0] == 'A' && !strings.HasSuffix(label, "urlencoded") {
-							continue
-						}
-						if got := r.post(address.Path, body, "Content-Type", label); got.status != 400 {
-							t.Errorf("%s: %d %s", body, got.status, got.body)
-						}
-					}
-				}
-				r.checkMetric(`billbridge_callbacks_refused_total{reason="ambiguous",upstream="up"} 19`)
-				if got := r.post(address.Path, good); got.status != 200 {
-					t.Errorf("%d %s", got.status, got.body)
-				}
-				if got := r.nthCallback(1); !strings.Contains(got.body, `"F"`) || len(r.partner.received()) != 1 {
-					t.Errorf("%s; the partner got %d callbacks", got.body, len(r.partner.received()))
-				}
-			})
-		}
 	}
 }

@@ -53,19 +53,27 @@ func withSecrets(text string) string {
 	return strings.NewReplacer("KEY", s["key"], "PHONE", s["phone"], "NAME", s["name"], "HASH", s["hash"], "CARD", s["card"], "NUM", s["approval"], "MESSAGE", s["message"], "TOKEN", s["token"]).Replace(text)
 }
 
+var (
+	wireBillID  = regexp.MustCompile(`"bill_?[iI]d":"([^"]*)"`)
+	wireAddress = regexp.MustCompile(`"callbackU(?:RL|rl)":"([^"]*)"`)
+)
+
 func (b *wireBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	f, _ := soakRead(body)
-	b.mu.Lock()
-	if f.callback != "" {
-		b.addresses[f.id] = f.callback
+	bill := wireBillID.FindStringSubmatch(string(body))
+	if bill == nil {
+		return
 	}
-	b.mu.Unlock()
-	kind, _, _ := strings.Cut(f.id, "-")
+	if address := wireAddress.FindStringSubmatch(string(body)); address != nil {
+		b.mu.Lock()
+		b.addresses[bill[1]] = address[1]
+		b.mu.Unlock()
+	}
+	kind, _, _ := strings.Cut(bill[1], "-")
 	read := strings.HasSuffix(r.URL.Path, "/read")
 	say := func(status int, v2, legacy string) {
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, withSecrets(strings.ReplaceAll(map[string]string{"v2": v2, "legacy": legacy}[b.form], "ID", f.id)))
+		_, _ = io.WriteString(w, withSecrets(strings.ReplaceAll(map[string]string{"v2": v2, "legacy": legacy}[b.form], "ID", bill[1])))
 	}
 	record := [2]string{
 		`{"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","billId":"ID","apprState":"F","apprPrice":30000,"apprDt":20261122101112,"apprIssuer":"NAME","apprIssuerNum":"CARD","apprNum":"NUM","extra":"PHONE"}}`,

@@ -273,6 +273,15 @@ func wireExchange(t testing.TB, address string, halfClose bool, parts ...string)
 // A wireRequest is a good request of one operation in one form.
 type wireRequest struct{ path, body string }
 
+// inLength and inChunks are the whole request.
+func (r wireRequest) inLength() string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", r.path, len(r.body), r.body)
+}
+
+func (r wireRequest) inChunks() string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%s", r.path, wireChunks(r.body, 30))
+}
+
 // wireRequests are the fifteen requests of the interface.
 func wireRequests() []wireRequest {
 	return []wireRequest{

@@ -2,16 +2,18 @@ package proxy_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
-	"slices"
+	"runtime"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,45 +22,73 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 )
 
 var soakFor = flag.Duration("soak", time.Second, "how long TestR39_Soak runs")
 
-// A soakCall is a write of a caller and how it was answered: 0000, another code, unknown, or gone if the caller did
-// not wait.
-type soakCall struct{ op, id, answer string }
+// A soakBackend is a sandbox of which half of the replies are faults while it is failing.
+type soakBackend struct {
+	*sandbox.Service
+	server  *httptest.Server
+	failing atomic.Bool
+	faults  atomic.Int64
+}
 
-// A soak is a gateway with callbacks and a rollout between two backends, its callers and its operator.
+func (b *soakBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if b.failing.Load() && rand.IntN(2) == 0 {
+		b.faults.Add(1)
+		b.Fault([]sandbox.Fault{
+			{Drop: true}, {Drop: true, Skip: true}, {Truncate: true}, {Status: 500, Skip: true}, {Status: 502, Body: "<html>502</html>"}, {Delay: time.Second},
+		}[rand.IntN(6)])
+	}
+	b.Service.ServeHTTP(w, r)
+}
+
+// A soak is a gateway with callbacks and a rollout between two sandboxes, its callers and its operator.
 type soak struct {
-	t         *testing.T
-	gateway   *process
-	old, next *soakBook
-	partner   *soakPartner
-	quiet     string // a config that is never used under load: a change to it closes idle connections
-	loads     []string
+	t        *testing.T
+	gateway  *process
+	backends []*soakBackend
+	notify   *http.Transport // of the sandboxes, for callbacks
+	partner  *httptest.Server
+	quiet    string // a config that is never used under load: a change to it closes idle connections
+	loads    []string
 
-	number atomic.Int64
-	mu     sync.Mutex
-	calls  []soakCall
-	counts map[string]int // by operation and answer
-	wrong  []string
-	errors map[string]int // lines of the log with level ERROR
+	calls, callbacks atomic.Int64
+	mu               sync.Mutex
+	made             map[string]string // bills that were made for certain, and the state that they must have if it is known
+	wrong            []string
 }
 
 // soakStages are the stages of the partners; the operator changes that of the last one all the time.
 var soakStages = []store.Stage{{Stage: "old"}, {Stage: "shadow"}, {Stage: "canary", Percent: 50}, {Stage: "new"}, {Stage: "drained"}, {Stage: "canary", Percent: 20}}
 
+func soakKey(n int64) string { return fmt.Sprint("soak-partner-", n%int64(len(soakStages))) }
+
 func newSoak(t *testing.T) *soak {
-	s := &soak{t: t, old: newSoakBook(t, "legacy"), next: newSoakBook(t, "v2"), partner: newSoakPartner(t), counts: map[string]int{}, errors: map[string]int{}}
+	s := &soak{t: t, made: map[string]string{}, notify: &http.Transport{}}
+	s.partner = httptest.NewServer(http.HandlerFunc(s.takeCallback))
+	t.Cleanup(s.partner.Close)
 	url := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
 	opened := proxytest.BeginRollout(t, url)
+	var partners []sandbox.Partner
 	for n, stage := range soakStages {
-		stage.Partner, stage.By, stage.At = partner.Of(soakKey(fmt.Sprint(n))), "soak", time.Now()
+		partners = append(partners, sandbox.Partner{Key: soakKey(int64(n)), Name: "soak"})
+		stage.Partner, stage.By, stage.At = partner.Of(soakKey(int64(n))), "soak", time.Now()
 		if err := errors.Join(opened.SetStage(t.Context(), stage), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for range 2 {
+		b := &soakBackend{Service: sandbox.New(sandbox.Options{
+			BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: s.notify, AnyCallbackURL: true, Partners: partners,
+		})}
+		b.server = httptest.NewServer(b)
+		t.Cleanup(func() { b.server.Close(); _ = b.Close() })
+		s.backends = append(s.backends, b)
 	}
 	callbacks := newSocket(t)
 	text := func(timeout, more string) string {
@@ -69,25 +99,14 @@ func newSoak(t *testing.T) *soak {
 route: {default: old}
 failures: {explain: 200ms}
 rollout: {old: old, new: new, ask: 500ms, settle: 1m}
-callbacks: {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms], jitter: 0}
+callbacks: {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms], jitter: 0}
 store: {url: %q}
-`, s.old.server.URL, timeout, s.next.server.URL, timeout, more, callbacks.Addr(), callbacks.Addr(), url)
+`, s.backends[0].server.URL, timeout, s.backends[1].server.URL, timeout, more, callbacks.Addr(), callbacks.Addr(), url)
 	}
 	s.quiet = text("600ms", "")
-	s.loads = []string{
-		text("500ms", ""),
-		text("500ms", `  extra: {form: v2, url: "http://127.0.0.1:1"}`),
-		text("550ms", "limits: {body: 64KiB}"),
-	}
+	s.loads = []string{text("500ms", ""), text("500ms", `  extra: {form: v2, url: "http://127.0.0.1:1"}`), text("550ms", "limits: {body: 64KiB}")}
 	s.gateway = newProcessOnSockets(t, s.quiet, map[string]net.Listener{"callbacks.listen": callbacks})
 	return s
-}
-
-func (s *soak) reload(text string) {
-	s.gateway.text.Store(&text)
-	if err := s.gateway.Reload(); err != nil {
-		s.note("a reload was refused: %v", err)
-	}
 }
 
 func (s *soak) note(format string, args ...any) {
@@ -96,20 +115,29 @@ func (s *soak) note(format string, args ...any) {
 	s.wrong = append(s.wrong, fmt.Sprintf(format, args...))
 }
 
-// call makes one call and returns the code of the answer: "" if the outcome is unknown or the read has no answer,
-// "gone" if the caller did not wait for it.
-func (s *soak) call(client *http.Client, op, id string, within time.Duration) (code string, f soakFields) {
-	form := soakForm(id)
-	q := newCall(form, op).with("apiKey", soakKey(id)).with("billId", id).with("hash", "h")
-	if op != "read" {
-		q = q.with("price", fmt.Sprint(soakPrice(id)))
+// takeCallback is the server of all partners. It refuses some callbacks, which must come again.
+func (s *soak) takeCallback(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if id := strings.TrimPrefix(r.URL.Path, "/paid/"); !strings.Contains(string(body), `"`+id+`"`) {
+		s.note("a callback of %s says %s", id, body)
 	}
-	if op == "create" {
-		q = q.with("expireDt", "2030-12-31").with("callbackUrl", s.partner.server.URL+"/paid/"+id)
+	if s.callbacks.Add(1)%10 == 0 {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "POST", s.gateway.url+q.path(), strings.NewReader(q.body()))
+	_, _ = io.WriteString(w, `{"code":"0000"}`)
+}
+
+// call makes one call and returns the code of its answer: "" if the outcome is unknown or the caller did not wait.
+func (s *soak) call(client *http.Client, q call) string {
+	s.calls.Add(1)
+	wait := wireTimeout
+	if rand.IntN(20) == 0 {
+		wait = time.Duration(rand.IntN(int(20 * time.Millisecond)))
+	}
+	ctx, giveUp := context.WithTimeout(context.Background(), wait)
+	defer giveUp()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.gateway.url+q.path(), strings.NewReader(q.body()))
 	if err != nil {
 		panic(err)
 	}
@@ -120,43 +148,28 @@ func (s *soak) call(client *http.Client, op, id string, within time.Duration) (c
 		got, err = io.ReadAll(response.Body)
 		_ = response.Body.Close()
 	}
-	switch {
-	case err != nil && within < wireTimeout:
-		return "gone", f
+	var answer struct {
+		Code  string
+		State string `json:"appr_state"` // a legacy read that succeeds has no code
+	}
+	switch wrong := json.Unmarshal(got, &answer); {
+	case err != nil && wait < wireTimeout:
+		return ""
 	case err != nil:
-		s.note("%s of %s was not answered: %v", op, id, err)
-		return "", f
+		s.note("%s of %s was not answered: %v", q.op, q.bill["billId"], err)
+	case wrong != nil:
+		s.note("%s of %s was answered with %s", q.op, q.bill["billId"], got)
+	case answer.State != "":
+		answer.Code = "0000"
 	}
-	f, ok := soakRead(got)
-	if code = f.code; op == "read" && form == "legacy" && f.state != "" {
-		code = "0000"
+	if answer.Code == "0000" && !strings.Contains(string(got), fmt.Sprintf("%q", q.bill["billId"])) {
+		s.note("%s of %s was answered with another bill: %s", q.op, q.bill["billId"], got)
 	}
-	if !ok || code == "" && (op == "read" || response.StatusCode < 500) || code == "0000" && (f.id != "" && f.id != id || f.key != "" && f.key != soakKey(id)) {
-		s.note("%s of %s was answered with HTTP %d %s", op, id, response.StatusCode, got)
-	}
-	return code, f
+	return answer.Code
 }
 
-// write makes a write and records it.
-func (s *soak) write(client *http.Client, op, id string) (code string) {
-	within := wireTimeout
-	if rand.IntN(20) == 0 {
-		within = time.Duration(rand.IntN(int(20 * time.Millisecond)))
-	}
-	code, _ = s.call(client, op, id, within)
-	answer := code
-	if code == "" {
-		answer = "unknown"
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls = append(s.calls, soakCall{op, id, answer})
-	s.counts[op+" "+answer]++
-	return code
-}
-
-// caller makes bills and reads each of them. It destroys a third of them.
-func (s *soak) caller(n int, stop <-chan struct{}) {
+// caller makes bills and reads each of them. It destroys a third of them, and its customer pays another third.
+func (s *soak) caller(form string, stop <-chan struct{}) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for {
@@ -165,27 +178,28 @@ func (s *soak) caller(n int, stop <-chan struct{}) {
 			return
 		default:
 		}
-		number := s.number.Add(1)
-		id := soakID(int(number)%len(soakStages), []string{"v2", "legacy"}[n%2], number)
-		created := s.write(client, "create", id)
-		code, f := s.call(client, "read", id, wireTimeout)
-		s.mu.Lock()
-		s.counts["read "+code]++
-		s.mu.Unlock()
-		switch missing := code == "BILL_003" || code == "9980"; {
-		case missing && created == "0000":
+		n := s.calls.Add(1)
+		id := fmt.Sprintf("SOAK%016d", n)
+		of := func(op string) call { return newCall(form, op).with("apiKey", soakKey(n)).with("billId", id) }
+		created := s.call(client, of("create").with("callbackUrl", s.partner.URL+"/paid/"+id))
+		if read := s.call(client, of("read")); created == "0000" && (read == "BILL_003" || read == "9980") {
 			s.note("%s was made, and a read says that it does not exist", id)
-		case code == "0000" && created != "0000" && created != "" && created != "gone":
-			s.note("%s was refused with %s, and a read shows it", id, created)
-		case code == "0000" && (f.price != fmt.Sprint(soakPrice(id)) || f.state != "W" && f.state != "F" || f.id != id):
-			s.note("a read of %s shows %+v", id, f)
 		}
-		if soakPrice(id)%3 != 1 {
-			continue
+		state := ""
+		switch n % 3 {
+		case 0:
+			for _, b := range s.backends {
+				_ = b.Pay(soakKey(n), id) // the other one does not have it
+			}
+		case 1:
+			if s.call(client, of("destroy")) == "0000" {
+				state = "D"
+			}
 		}
-		destroyed := s.write(client, "destroy", id)
-		if missing := destroyed == "BILL_003" || destroyed == "9980"; destroyed == "BILL_002" || missing && created == "0000" {
-			s.note("the create of %s was answered with %s, and its destroy with %s", id, created, destroyed)
+		if created == "0000" {
+			s.mu.Lock()
+			s.made[id] = state
+			s.mu.Unlock()
 		}
 	}
 }
@@ -195,136 +209,157 @@ const enoughReloads = 5
 
 // load calls with eight callers while the operator reloads, moves a partner and uses the kill switch, and the
 // backends fail by turns: for a time, and on a busy machine for longer, until it comes to everything.
-func (s *soak) load(during, each time.Duration) (reloads int) {
+func (s *soak) load(during, each time.Duration) {
 	stop := make(chan struct{})
 	var calling sync.WaitGroup
 	for n := range 8 {
-		calling.Go(func() { s.caller(n, stop) })
+		calling.Go(func() { s.caller(forms[n%2], stop) })
 	}
 	tick := time.NewTicker(each)
 	defer tick.Stop()
-	for end := time.Now().Add(during); ; {
-		if <-tick.C; reloads >= enoughReloads && time.Now().After(end) {
-			close(stop)
-			calling.Wait()
-			s.old.failing.Store(false)
-			s.next.failing.Store(false)
-			return reloads
-		}
-		reloads++
+	end := time.Now().Add(during)
+	for reloads := 1; reloads <= enoughReloads || time.Now().Before(end); reloads++ {
+		<-tick.C
 		s.reload(s.loads[reloads%len(s.loads)])
-		s.old.failing.Store(reloads%5 == 2)
-		s.next.failing.Store(reloads%5 == 3)
-		last := partner.Of(soakKey(fmt.Sprint(len(soakStages) - 1)))
-		s.operator(fmt.Sprintf("/rollout/stage?partner=%s&stage=canary&percent=%d&by=soak&"+forced, last, 20+reloads%2*60))
+		s.backends[0].failing.Store(reloads%5 == 2)
+		s.backends[1].failing.Store(reloads%5 == 3)
+		last := partner.Of(soakKey(int64(len(soakStages) - 1)))
+		s.gateway.mustPost(fmt.Sprintf("/rollout/stage?partner=%s&stage=canary&percent=%d&by=soak&"+forced, last, 20+reloads%2*60))
 		switch reloads % 10 {
 		case 6:
-			s.operator("/rollout/stop?by=soak&" + forced)
+			s.gateway.mustPost("/rollout/stop?by=soak&" + forced)
 		case 7:
-			s.operator("/rollout/resume?by=soak")
+			s.gateway.mustPost("/rollout/resume?by=soak")
 		}
-		s.readLog()
-	}
-}
-
-func (s *soak) operator(path string) {
-	response, err := http.Post("http://"+s.gateway.AdminAddress()+path, "", nil)
-	if err != nil {
-		s.note("%s: %v", path, err)
-		return
-	}
-	text, _ := io.ReadAll(response.Body)
-	_ = response.Body.Close()
-	if response.StatusCode != 200 {
-		s.note("%s: %d %s", path, response.StatusCode, text)
-	}
-}
-
-// readLog counts the errors of the log, by their text, and forgets it.
-func (s *soak) readLog() {
-	for line := range strings.Lines(s.gateway.logs.Take()) {
-		if strings.Contains(line, `"level":"ERROR"`) {
-			_, text, _ := strings.Cut(line, `"msg":"`)
-			text, _, _ = strings.Cut(text, `"`)
-			s.errors[text]++
+		if strings.Contains(s.gateway.logs.Take(), `"msg":"panic"`) {
+			s.note("a panic")
 		}
 	}
+	close(stop)
+	calling.Wait()
+	for _, b := range s.backends {
+		b.failing.Store(false)
+		b.ClearFaults()
+	}
 }
 
-// check compares each answer with what the backends did.
+func (s *soak) reload(text string) {
+	s.gateway.text.Store(&text)
+	s.gateway.mustPost("/-/reload")
+}
+
+// check compares the answers with the bills of the backends.
 func (s *soak) check() {
-	made := map[string]int{}
-	for _, b := range []*soakBook{s.old, s.next} {
-		for id, bill := range b.bills {
-			made[id] += bill.creates
-		}
-		s.wrong = append(s.wrong, b.wrong...)
-	}
-	s.wrong = append(s.wrong, s.partner.wrong...)
-	state := func(id string) string {
-		for _, b := range []*soakBook{s.old, s.next} {
-			if b.bills[id] != nil {
-				return b.bills[id].state
-			}
-		}
-		return ""
-	}
-	for _, c := range s.calls {
-		switch n, unsure := made[c.id], c.answer == "unknown" || c.answer == "gone"; {
-		case c.op == "create" && (n > 1 || c.answer == "0000" && n != 1 || c.answer != "0000" && !unsure && n != 0):
-			s.note("the create of %s was answered with %s, and took effect %d times", c.id, c.answer, n)
-		case c.op == "destroy" && !unsure && (c.answer == "0000") != (state(c.id) == "D"):
-			s.note("the destroy of %s was answered with %s, and its state is %q", c.id, c.answer, state(c.id))
+	at := map[string][]string{} // the states of a bill
+	for _, b := range s.backends {
+		for _, bill := range b.Bills() {
+			at[bill.ID] = append(at[bill.ID], bill.State)
 		}
 	}
-	for id := range s.partner.got {
-		if state(id) != "F" {
-			s.note("a callback was delivered of %s, whose state is %q", id, state(id))
+	for id, states := range at {
+		if len(states) > 1 {
+			s.note("%s was made %d times", id, len(states))
 		}
 	}
-	if s.errors["panic"] > 0 {
-		s.note("%d panics", s.errors["panic"])
-	}
-	for i, text := range s.wrong {
-		if i == 20 {
-			s.t.Fatalf("and %d more", len(s.wrong)-i)
+	for id, state := range s.made {
+		if len(at[id]) != 1 || state != "" && at[id][0] != state {
+			s.note("%s was made, and must have the state %q: %q", id, state, at[id])
 		}
+	}
+	for _, text := range s.wrong[:min(20, len(s.wrong))] {
 		s.t.Error(text)
 	}
+	if len(at) == 0 || s.backends[0].faults.Load() == 0 || s.backends[1].faults.Load() == 0 || s.callbacks.Load() == 0 {
+		s.t.Error("it did not come to everything that it is about")
+	}
+	s.t.Logf("%s: %d calls, %d bills, %d callbacks", *soakFor, s.calls.Load(), len(at), s.callbacks.Load())
 }
 
-// TestR39_Soak: with -soak 60s it runs for a minute. Not one answer is wrong or lost, and what the process holds
-// returns to where it was.
+// A soakFigure is what a process holds.
+type soakFigure struct {
+	goroutines, files, series int
+	heap                      uint64
+}
+
+// soakStoreFiles is how many descriptors more the store may have: it opens connections for reading when many read at
+// the same time, and keeps them.
+const soakStoreFiles = 16
+
+// measure closes what is idle and reads the figures.
+func (s *soak) measure() (f soakFigure) {
+	s.reload(s.loads[0])
+	s.reload(s.quiet)
+	s.notify.CloseIdleConnections()
+	s.partner.CloseClientConnections()
+	if *soakFor < 30*time.Second {
+		// A call that ends after a reload leaves its connection idle for 30 s. A short run does not wait for that.
+		for _, b := range s.backends {
+			b.server.CloseClientConnections()
+		}
+	}
+	for line := range strings.Lines(s.gateway.admin("GET", "/metrics").body) {
+		if strings.HasPrefix(line, "billbridge_") {
+			f.series++
+		}
+		_, _ = fmt.Sscanf(line, "process_open_fds %d", &f.files)
+		// The series of callbacks stay: some of a removed upstream may wait to be delivered.
+		if strings.Contains(line, `upstream="extra"`) && !strings.HasPrefix(line, "billbridge_callbacks_") {
+			s.t.Errorf("a series of an upstream that is gone: %s", line)
+		}
+	}
+	s.gateway.client.CloseIdleConnections()
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	f.goroutines, f.heap = runtime.NumGoroutine(), m.HeapAlloc
+	return f
+}
+
+// settle waits until no callback waits and nothing of the load runs any more, and measures.
+func (s *soak) settle(before *soakFigure) (f soakFigure) {
+	s.t.Helper()
+	waiting := ""
+	proxytest.Eventually(s.t, func() bool {
+		waiting = s.gateway.admin("GET", "/callbacks?state=waiting&limit=1").body
+		return !strings.Contains(waiting, `"waiting"`)
+	}, func() string { return waiting })
+	if f = s.measure(); before == nil {
+		return f
+	}
+	proxytest.Eventually(s.t, func() bool {
+		f = s.measure()
+		return f.goroutines <= before.goroutines && f.files <= before.files+soakStoreFiles
+	}, func() string {
+		var stacks strings.Builder
+		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+		return fmt.Sprintf("before: %+v\nafter:  %+v\n%s", *before, f, stacks.String())
+	})
+	return f
+}
+
+// TestR39_Soak: with -soak 60s it runs for a minute. No answer is wrong or lost, and what the process holds returns to
+// where it was.
 func TestR39_Soak(t *testing.T) {
 	s := newSoak(t)
 	each := min(time.Second, *soakFor/20)
 	s.load(max(*soakFor/10, time.Second/2), each) // all connections, pools and caches are there
 	before := s.settle(nil)
-	warm := len(s.calls)
-	reloads := s.load(*soakFor, each)
+	s.load(*soakFor, each)
 	after := s.settle(&before)
-	s.readLog()
 	s.check()
-	bills, faults, callbacks := len(s.old.bills)+len(s.next.bills), s.old.faults+s.next.faults, s.old.callbacks+s.next.callbacks
-	t.Logf("%s with %d callers: %d writes (%d of them before the measurement), %d bills, %d faults of backends, %d callbacks taken, %d calls of the partner, %d reloads",
-		*soakFor, 8, len(s.calls), warm, bills, faults, callbacks, s.partner.calls, reloads)
-	for _, name := range slices.Sorted(maps.Keys(s.counts)) {
-		t.Logf("%6d %s", s.counts[name], name)
+	s.made = nil
+	for _, b := range s.backends {
+		_ = b.Close()
+		b.Service = sandbox.New(sandbox.Options{})
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.errors)) {
-		t.Logf("%6d errors in the log: %s", s.errors[name], name)
-	}
-	s.calls, s.old.bills, s.next.bills, s.old.writes, s.next.writes, s.partner.got = nil, nil, nil, nil, nil, nil
 	after.heap = s.measure().heap
-	t.Logf("before: %s", before)
-	t.Logf("after:  %s", after)
+	t.Logf("before: %+v", before)
+	t.Logf("after:  %+v", after)
 	if after.heap > before.heap+8<<20 {
 		t.Errorf("%d KiB of heap became %d KiB", before.heap>>10, after.heap>>10)
 	}
 	if _, most, err := server.Series(t.Context(), proxytest.Config(t, *s.gateway.text.Load()), server.Build{}); err != nil || after.series > most {
 		t.Errorf("%d series, at most %d are possible: %v", after.series, most, err)
-	}
-	if bills == 0 || faults == 0 || callbacks == 0 || reloads < enoughReloads {
-		t.Error("it did not come to everything that it is about")
 	}
 }

@@ -1,11 +1,7 @@
 package relay_test
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -145,67 +141,5 @@ func TestMetricsOfANewUpstream(t *testing.T) {
 		if !strings.Contains(s.everything(), line+"\n") {
 			t.Errorf("no %s in\n%s", line, s.everything())
 		}
-	}
-}
-
-// ranks is a random source that is safe for concurrent use.
-type ranks struct {
-	mu sync.Mutex
-	of rand.Source
-}
-
-func (r *ranks) Uint64() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.of.Uint64()
-}
-
-// No path, id, method, key, bill, field, header, host or status adds a series.
-func TestR37_SeriesOfCallbacksAreBounded(t *testing.T) {
-	t.Parallel()
-	clock := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1s], jitter: 0", top: "limits: {body: 1KiB}", now: clock.now})
-	random := rand.New(&ranks{of: rand.NewPCG(1, 2)}) // attempts draw from it side by side
-	word := func() string { return fmt.Sprintf("w%x", random.Uint64()) }
-	statuses := []int{200, 200, 201, 204, 299, 300, 308, 410, 404, 500, 999, 101}
-	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-		switch i := random.IntN(len(statuses) + 2); i {
-		case len(statuses):
-			return nil, fmt.Errorf("%s", word())
-		case len(statuses) + 1:
-			return reply(100+random.IntN(900), word()), nil
-		default:
-			return reply(statuses[i], documented["v2"]), nil
-		}
-	}))
-	round := func() {
-		for range 12 {
-			a := asked(forms[random.IntN(2)], "https://"+word()+".example.com/"+word())
-			a.Key, a.Bill, a.Operation, a.Member = word(), word(), word(), word()
-			path := s.bind(a)
-			for _, body := range []string{
-				notice("v2", a.Key, a.Bill), notice("legacy", a.Key, a.Bill), notice("v2", word(), a.Bill), notice("v2", a.Key, word()), notice("v2", a.Key, a.Bill, `,"`+word()+`":1`),
-				word(), `{"` + word() + `":1}`, `{"x":1,"x":2}`, strings.Repeat(word(), 200),
-			} {
-				s.post(path, body, "Content-Type", word()+"/"+word(), "X-"+word(), word())
-				s.post(path, body, "Content-Encoding", word())
-			}
-			s.post("/callback/"+fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64()), word())
-			s.post("/"+word()+"/callback/"+word(), word())
-			s.ask(strings.ToUpper(word()), "/callbacks/"+word())
-			s.ask("GET", "/callbacks/"+word())
-			s.ask("POST", "/callbacks/replay?bill="+word())
-			_, _ = s.Bind(t.Context(), asked("v2", word()))
-		}
-		for s.round() > 0 {
-			clock.add(time.Second)
-		}
-	}
-	before := strings.Count(s.everything(), "\n")
-	for range 3 {
-		round()
-	}
-	if after := strings.Count(s.everything(), "\n"); after != before || before > 120 {
-		t.Errorf("%d series, then %d", before, after)
 	}
 }

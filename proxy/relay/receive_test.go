@@ -195,6 +195,7 @@ func TestFormCallbacks(t *testing.T) {
 		{"apikey=demo-key&api%6bey=demo-key", "ambiguous"},
 		{"apikey=demo-key&bill_id=%ff", "ambiguous"},
 		{"apikey=%zz", "ambiguous"},
+		{"APIKEY=another&bill_id=" + bill, "ambiguous"},
 		{"apikey=demo-key;bill_id=1", "ambiguous"},
 	} {
 		for _, form := range forms {

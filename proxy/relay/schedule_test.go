@@ -206,30 +206,3 @@ func TestR34_RunDeletesBodies(t *testing.T) {
 		stop()
 	})
 }
-
-// While the machine's clock differs by years from the store's, nothing is removed.
-func TestWrongClockRemovesNoAddress(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", window: 1h, retention: 90m"})
-		s.Carry(always(200, documented["v2"]))
-		path := s.bind(asked("v2", "https://partner.example.com/"))
-		s.accept(path, inV2)
-		if _, err := s.store.Tick(t.Context(), time.Now().Add(4*365*24*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-		stop := s.start()
-		time.Sleep(5 * time.Hour)
-		if c := s.only(); c.State != store.Delivered {
-			t.Errorf("%+v", c)
-		}
-		if err := s.store.ConfirmClock(t.Context(), "anna", time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Hour)
-		if got := s.stored(); len(got) != 0 {
-			t.Errorf("after it was confirmed: %+v", got)
-		}
-		stop()
-	})
-}
