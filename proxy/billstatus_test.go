@@ -11,8 +11,8 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// /rollout/bill shows the owner, the state, and what both backends have. /rollout/assign decides on a bill that both
-// have.
+// /rollout/bill shows the owner, the state, and what both backends have. /rollout/assign refuses a bill that only one
+// has.
 func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
@@ -52,22 +52,6 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 		if err != nil || got.status != 400 || !strings.Contains(got.body, want) || strings.Contains(got.body, "another-key") {
 			t.Errorf("%s: %d %s, %v", body, got.status, got.body, err)
 		}
-	}
-
-	const both = "BOTHBACKENDSHAVEIT01"
-	prepareBill(t, m.old, "W", both)
-	prepareBill(t, m.fresh, "W", both)
-	m.expect(newCall("v2", "destroy").with("billId", both), 409, "VALIDATION_001")
-	m.mustPost("/rollout/assign?partner=" + partner + "&bill=" + both + "&to=new&by=anna")
-	m.expect(newCall("v2", "destroy").with("billId", both), 200, "0000")
-	if bill, err := m.fresh.Bill(demoKey, both); err != nil || bill.State != "D" {
-		t.Errorf("%+v, %v", bill, err)
-	}
-	if bill, err := m.old.Bill(demoKey, both); err != nil || bill.State != "W" {
-		t.Errorf("%+v, %v", bill, err)
-	}
-	if got := m.admin("GET", "/audit").body; !strings.Contains(got, `"action":"assign","by":"anna"`) || !strings.Contains(got, both) {
-		t.Errorf("%s", got)
 	}
 }
 
