@@ -9,26 +9,21 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 // raw sends bytes over a new connection and returns all answers until the gateway closes the connection. With
 // halfClose it closes its own direction first. A connection that stays open fails the test.
 func (c *caller) raw(halfClose bool, parts ...string) []answer {
 	c.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	conn := dial(c.t, strings.TrimPrefix(c.url, "http://"), "")
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	for _, part := range parts {
 		if _, err := io.WriteString(conn, part); err != nil {
 			break // the gateway may close the connection earlier
 		}
 	}
 	if halfClose {
-		_ = conn.(*net.TCPConn).CloseWrite()
+		_ = conn.CloseWrite()
 	}
 	var answers []answer
 	reader := bufio.NewReader(conn)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -61,10 +60,7 @@ func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	open, err := net.Dial("tcp", s.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := dial(t, s.Address(), "")
 	in := bufio.NewReader(open)
 	if got, err := rawAnswer(open, in, nextCall(newCall("v2", "read"))); err != nil || got.Close {
 		t.Errorf("%+v %v", got, err)

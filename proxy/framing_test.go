@@ -1,15 +1,10 @@
 package proxy_test
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/proxytest"
 )
@@ -31,6 +26,34 @@ func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 	}
 }
 
+// A caller ends its side before the end of the body, which may be whole JSON. Nothing is forwarded.
+func TestR10_IncompleteBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, form := range forms {
+		back := newBackend(t, newService())
+		p := newProcess(t, anyPort+oneUpstream(form, back.url))
+		q := newCall(form, "create")
+		chunked := head(q.path(), "Transfer-Encoding: chunked\r\n") + wireChunks(q.body(), 30)
+		for name, sent := range map[string]string{
+			"length":             head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", len(q.body())+1)) + q.body(),
+			"no last chunk":      strings.TrimSuffix(chunked, "0\r\n\r\n"),
+			"half a last chunk":  strings.TrimSuffix(chunked, "\r\n"),
+			"a part of the JSON": chunked[:len(chunked)-50],
+		} {
+			// Behind another call, so that the connection is accepted before its end.
+			got, _ := wireAnswers(wireExchange(t, p.Address(), true, nextCall(newCall(form, "read")), sent))
+			if len(got) != 2 || got[1].status != 400 || !strings.Contains(got[1].body, "VALIDATION_001") {
+				t.Errorf("%s, %s: %+v", form, name, got)
+			}
+		}
+		for _, call := range back.received() {
+			if !strings.HasSuffix(call.target, "/read") {
+				t.Errorf("the upstream got %s", call.body)
+			}
+		}
+	}
+}
+
 // In total, and for each source address that is not trusted. A connection that ends makes room for another.
 func TestR15_ConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
@@ -49,26 +72,15 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 			p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+row.limits+"}"))
 			q := newCall("v2", "read")
 			// call makes a call on a new connection and reports whether it is answered.
-			call := func() (c net.Conn, answered bool) {
-				c, err := net.Dial("tcp", p.Address())
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = c.Close() })
-				_ = c.SetDeadline(time.Now().Add(testTimeout))
-				_, _ = io.WriteString(c, nextCall(q))
-				response, err := http.ReadResponse(bufio.NewReader(c), nil)
-				if err != nil {
-					return c, false
-				}
-				body, _ := io.ReadAll(response.Body)
-				return c, response.StatusCode == 200 && bytes.Contains(body, []byte("BILL_003"))
+			call := func() (net.Conn, bool) {
+				c := p.open(nextCall(q))
+				return c, answeredWith(c, "BILL_003")
 			}
 			var open []net.Conn
-			for range row.most {
+			for n := range row.most {
 				c, answered := call()
 				if !answered {
-					t.Fatalf("connection %d of %d was refused", len(open)+1, row.most)
+					t.Fatalf("connection %d of %d was refused", n+1, row.most)
 				}
 				open = append(open, c)
 			}

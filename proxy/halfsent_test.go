@@ -64,13 +64,13 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 			q := newCall("v2", "create")
 			attack := func(n int) {
 				for range n {
-					sendPart(t, p, q, 100<<10, strings.Repeat(" ", half))
+					sendPart(p, q, 100<<10, strings.Repeat(" ", half))
 				}
 			}
 			attack(bodies)
 			p.expect(q, 200, "0000") // whole at once
 			rest := newCall("v2", "read").body()[1:]
-			c := sendPart(t, p, newCall("v2", "read"), 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
+			c := sendPart(p, newCall("v2", "read"), 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
 			attack(bodies / 50)
 			_, _ = fmt.Fprint(c, rest)
 			if !answeredWith(c, "0000") {
@@ -99,11 +99,11 @@ func TestR15_SourceHasAShareOfTheBudget(t *testing.T) {
 	})
 	q := newCall("legacy", "create")
 	rest := q.body()[1:]
-	first := sendPart(t, p, q, 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
+	first := sendPart(p, q, 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
 	const held = (aMinute>>14 + 1) << 14
 	proxytest.Eventually(t, func() bool { return p.bodyBytes() == held }, func() string { return fmt.Sprint(p.bodyBytes()) })
 	for range 50 {
-		sendPart(t, p, q, 200<<10, strings.Repeat(" ", 150<<10))
+		sendPart(p, q, 200<<10, strings.Repeat(" ", 150<<10))
 	}
 	const each = 10 * 16 << 10
 	proxytest.Eventually(t, func() bool { return p.bodyBytes() == held+6*each }, func() string { return fmt.Sprint(p.bodyBytes()) })

@@ -42,11 +42,7 @@ func TestConnectionIsOpenForTheAnnouncedTime(t *testing.T) {
 	for _, address := range []string{p.Address(), p.CallbackAddress()} {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			c, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			c := dial(t, address, "")
 			in := bufio.NewReader(c)
 			began := time.Now()
 			got, err := rawAnswer(c, in, nextCall(newCall("v2", "read")))
@@ -98,12 +94,7 @@ func TestKeepAliveIsAnnouncedForConnectionsThatStayOpen(t *testing.T) {
 			}
 			t.Run(name+" "+listener, func(t *testing.T) {
 				t.Parallel()
-				c, err := net.Dial("tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(testTimeout))
+				c := dial(t, address, "")
 				in := bufio.NewReader(c)
 				got, err := rawAnswer(c, in, row.sent)
 				for err == nil && got.StatusCode == http.StatusContinue {

@@ -8,24 +8,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/proxytest"
 )
 
 // sendPart opens a connection and sends the header of a call and a part of its body.
-func sendPart(t *testing.T, p *process, q call, length int, part string) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", p.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(testTimeout))
-	if _, err := io.WriteString(c, head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", length))+part); err != nil {
-		t.Fatal(err)
-	}
-	return c
+func sendPart(p *process, q call, length int, part string) net.Conn {
+	p.t.Helper()
+	return p.open(head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", length)) + part)
 }
 
 // A body counts with the bytes that have arrived. When the budget is used up, the call whose body has been arriving for
@@ -38,11 +28,11 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	part := strings.Repeat(" ", 400<<10)
 	var open []net.Conn
 	for n := range 2 {
-		open = append(open, sendPart(t, p, q, 500<<10, part))
+		open = append(open, sendPart(p, q, 500<<10, part))
 		proxytest.Eventually(t, func() bool { return p.bodyBytes() == (n+1)*26*16<<10 }, func() string { return fmt.Sprint(p.bodyBytes()) })
 	}
 	held := func() string { return p.admin("GET", "/metrics").body }
-	open = append(open, sendPart(t, p, q, 500<<10, part))
+	open = append(open, sendPart(p, q, 500<<10, part))
 	response, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -291,27 +291,13 @@ func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	}
 	header := "POST " + address.Path + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 	part := fmt.Sprintf(header, 500<<10) + strings.Repeat(" ", 490<<10)
-	dial := func() net.Conn {
-		c, err := net.Dial("tcp", r.Address())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		_ = c.SetDeadline(time.Now().Add(testTimeout))
-		return c
-	}
 	held := func() string { return r.admin("GET", "/metrics").body }
 	var open []net.Conn
 	for n := range 2 {
-		c := dial()
-		if _, err := io.WriteString(c, part); err != nil {
-			t.Fatal(err)
-		}
-		open = append(open, c)
+		open = append(open, r.open(part))
 		proxytest.Eventually(t, func() bool { return r.bodyBytes() == (n+1)*490<<10 }, held)
 	}
-	open = append(open, dial())
-	_, _ = io.WriteString(open[2], part)
+	open = append(open, r.open(part))
 	response, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -324,9 +310,8 @@ func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 		_ = c.Close()
 	}
 	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
-	again := dial()
 	callback := `{"apiKey":"demo-partner-key","billId":"` + demoBill + `","apprState":"F","apprPrice":"30000"}`
-	_, _ = fmt.Fprintf(again, header+"%s", len(callback), callback)
+	again := r.open(fmt.Sprintf(header+"%s", len(callback), callback))
 	if response, err := http.ReadResponse(bufio.NewReader(again), nil); err != nil || response.StatusCode != 200 {
 		t.Fatalf("%v %+v", err, response)
 	}

@@ -215,22 +215,11 @@ func wireAnswers(sent []byte) (answers []wireAnswer, whole bool) {
 	return answers, true
 }
 
-// wireDial connects to a gateway.
-func wireDial(t testing.TB, address string) *net.TCPConn {
-	t.Helper()
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = c.SetDeadline(time.Now().Add(wireTimeout))
-	return c.(*net.TCPConn)
-}
-
 // wireExchange writes the parts to a new connection and returns what the gateway sends until it closes. From the
 // second part on, it first waits for a whole answer to what it has written. halfClose ends the caller's side.
 func wireExchange(t testing.TB, address string, halfClose bool, parts ...string) []byte {
 	t.Helper()
-	c := wireDial(t, address)
+	c := dial(t, address, "")
 	defer c.Close()
 	var got []byte
 	buffer := make([]byte, 64<<10)

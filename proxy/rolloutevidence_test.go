@@ -200,16 +200,6 @@ func TestReportNamesTheBackends(t *testing.T) {
 	}
 }
 
-// masked replaces the letters of a text by a and its digits by 9.
-func masked(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c >= '0' && c <= '9' {
-			return '9'
-		}
-		return 'a'
-	}, text)
-}
-
 // A read without a key, which a backend answers, is not counted for any partner and does not prevent a verdict.
 func TestCallsWithoutAPartnerAreNoEvidence(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/proxytest"
 )
@@ -36,13 +35,9 @@ func newLargeReplies(t *testing.T, more ...string) *process {
 // readSlowly makes a call and reads the head of its answer only. It returns the status.
 func readSlowly(t *testing.T, p *process, q call) (c net.Conn, status int) {
 	t.Helper()
-	c, err := net.Dial("tcp", p.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // so that the answer does not fit into the buffers of the system
-	_ = c.SetDeadline(time.Now().Add(testTimeout))
+	socket := p.open("")
+	_ = socket.SetReadBuffer(4 << 10) // so that the answer does not fit into the buffers of the system
+	c = socket
 	if _, err := io.WriteString(c, nextCall(q)); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func FuzzSocket(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, sent []byte, legacy bool) {
 		s := stages[legacy]
-		c := wireDial(t, s.gateway.Address())
+		c := dial(t, s.gateway.Address(), "")
 		defer c.Close()
 		go func() { _, _ = c.Write(append(sent[:len(sent):len(sent)], wireEnd...)) }()
 		got, gone := readToEnd(t, c)

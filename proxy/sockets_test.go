@@ -27,6 +27,19 @@ func newSocket(t *testing.T) net.Listener {
 	return l
 }
 
+// dial opens a connection, which is closed at the end of the test, and sends text.
+func dial(t testing.TB, address, text string) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
+	_, _ = io.WriteString(c, text)
+	return c.(*net.TCPConn)
+}
+
 // A create that arrived before the gateway started is sent only if its caller is still connected and send_within is
 // not over. A caller that gave up may have created another bill. Reads are answered.
 func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
@@ -137,11 +150,7 @@ func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	g := newGate("/bill/read", 1)
 	p := newProcess(t, anyPort+oneUpstream("v2", newBackend(t, g.holdCalls(newService())).url))
 	defer g.open()
-	silent, err := net.Dial("tcp", p.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
+	p.open("") // it says nothing
 	got := make(chan []answer, 1)
 	go func() { got <- p.raw(false, nextCall(newCall("legacy", "read"))) }()
 	receive(t, g.reached, "call at the upstream")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // A farListener gives each accepted connection the next of its addresses, since a test machine has only one of IPv6.
@@ -44,16 +43,9 @@ func newFarProcess(t *testing.T, text string, from func(n int) string) *process 
 }
 
 // open sends text on a new connection, which stays open until the test ends.
-func (p *process) open(text string) net.Conn {
+func (p *process) open(text string) *net.TCPConn {
 	p.t.Helper()
-	c, err := net.Dial("tcp", p.Address())
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(testTimeout))
-	_, _ = io.WriteString(c, text)
-	return c
+	return dial(p.t, p.Address(), text)
 }
 
 // answeredWith reports whether the call on a connection has the answer of the upstream.
