@@ -32,18 +32,16 @@ const (
 
 // modelCounts counts what happened in the runs.
 type modelCounts struct {
-	runs, calls, directCalls, acknowledged, refused, unknown, aborted, faults, bills, stages, stops, crashes, outages, backups, restores, pays atomic.Int64
-	firstFailure                                                                                                                               string // of the first run that failed; rapid may not be able to repeat it
-	gaveUp, notSent, noSuchBill, failOvers, noticed, lostStores, swaps, clocks, sweeps                                                         atomic.Int64
+	runs         int
+	mu           sync.Mutex
+	of           map[string]int
+	firstFailure string // of the first run that failed; rapid may not be able to repeat it
 }
 
-func (n *modelCounts) String() string {
-	return fmt.Sprintf("%d runs: %d calls (%d acknowledged, %d refused, %d of unknown outcome, %d cut off by a crash), %d direct calls, %d bills, %d faults, "+
-		"%d stage changes, %d stops and resumes, %d crashes, %d store outages, %d backups, %d restores, %d payments, "+
-		"%d callers that gave up, %d writes not sent after send_within, %d calls answered with no such bill, %d losses of the last writes, %d of them noticed, %d lost stores, %d swapped addresses, %d wrong clocks, %d sweeps",
-		n.runs.Load(), n.calls.Load(), n.acknowledged.Load(), n.refused.Load(), n.unknown.Load(), n.aborted.Load(), n.directCalls.Load(), n.bills.Load(), n.faults.Load(),
-		n.stages.Load(), n.stops.Load(), n.crashes.Load(), n.outages.Load(), n.backups.Load(), n.restores.Load(), n.pays.Load(),
-		n.gaveUp.Load(), n.notSent.Load(), n.noSuchBill.Load(), n.failOvers.Load(), n.noticed.Load(), n.lostStores.Load(), n.swaps.Load(), n.clocks.Load(), n.sweeps.Load())
+func (n *modelCounts) add(what string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.of[what]++
 }
 
 // A modelCall is one call of a partner and its result.
@@ -153,7 +151,9 @@ func (w *model) close() {
 	w.client.CloseIdleConnections()
 	for i, server := range w.servers {
 		server.Close()
-		w.run.bills.Add(int64(len(w.backends[i].service.Bills())))
+		for range w.backends[i].service.Bills() {
+			w.run.add("bills")
+		}
 		_ = w.backends[i].service.Close()
 	}
 }
@@ -197,7 +197,7 @@ func (w *model) checkArrival(s *modelBackend, id, op string, at billAt) *backend
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if v.fault != noFault {
-		w.run.faults.Add(1)
+		w.run.add("faults")
 	}
 	c := w.byID[id]
 	if v.direct = c == nil || c.replica == nil; v.direct || !isWrite(op) {
@@ -264,9 +264,9 @@ func isSet(name string) (set bool) {
 // rollout.
 func TestRolloutModel(t *testing.T) {
 	t.Parallel()
-	run, folder := &modelCounts{}, t.TempDir()
+	run, folder := &modelCounts{of: map[string]int{}}, t.TempDir()
 	defer func() {
-		t.Log(run)
+		t.Log(run.runs, "runs:", run.of)
 		if run.firstFailure != "" {
 			t.Log("the first run that failed:\n" + run.firstFailure)
 		}
@@ -274,7 +274,7 @@ func TestRolloutModel(t *testing.T) {
 	var n atomic.Int64
 	failed := false
 	rapid.Check(t, func(t *rapid.T) {
-		if !failed && run.runs.Load() == runsByDefault && !isSet("rapid.checks") {
+		if !failed && run.runs == runsByDefault && !isSet("rapid.checks") {
 			return
 		}
 		own := filepath.Join(folder, fmt.Sprint(n.Add(1)))
@@ -290,7 +290,7 @@ func TestRolloutModel(t *testing.T) {
 				t.Log(strings.Join(w.history, "\n"))
 			}
 		}()
-		run.runs.Add(1)
+		run.runs++
 		w.createBeforeRollout(t)
 		w.stage(t)
 		w.stage(t)
@@ -324,13 +324,13 @@ func possibleBetween(before, state, after string) bool {
 func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	if c.err != nil {
 		if c.timeout > 0 {
-			w.run.gaveUp.Add(1)
+			w.run.add("callers that gave up")
 			return
 		}
 		if c.replica == nil || !c.replica.dead.Load() {
 			t.Fatalf("%s: %v", c.id, c.err)
 		}
-		w.run.aborted.Add(1)
+		w.run.add("cut off by a crash")
 		return
 	}
 	code := codeOf(t, c.q.form, c.answer.body)
@@ -338,14 +338,14 @@ func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	defer w.mu.Unlock()
 	switch code {
 	case "0000":
-		w.run.acknowledged.Add(1)
+		w.run.add("acknowledged")
 	case "null":
-		w.run.unknown.Add(1)
+		w.run.add("unknown outcomes")
 	default:
-		w.run.refused.Add(1)
+		w.run.add("refused")
 	}
 	if strings.Contains(c.answer.body, "could not be sent within") {
-		w.run.notSent.Add(1)
+		w.run.add("writes not sent after send_within")
 	}
 	existed := c.before[0] != "" || c.before[1] != ""
 	exists := c.after[0] != "" || c.after[1] != ""
@@ -421,7 +421,7 @@ func (w *model) checkWrites() {
 		if denied.q.op == "create" || denied.replica == nil || denied.err != nil || !strings.Contains(denied.answer.body, `"BILL_003"`) {
 			continue
 		}
-		w.run.noSuchBill.Add(1)
+		w.run.add("answers with no such bill")
 		for _, c := range w.all {
 			if c.q.op == "create" && c.at == denied.at && c.replica != nil && c.epoch == denied.epoch && denied.arrived.Sub(c.calledAt) > sameTime && c.effectAt.After(denied.answered) {
 				w.violation("%s: the create took effect after %s, which arrived later, was answered with no such bill", c.id, denied.id)

@@ -212,7 +212,7 @@ func (r *replica) step() error {
 		r.model.stepsToBackup.Store(-1)
 	}
 	if r.stepsLeft.Add(-1) == 0 {
-		r.model.run.crashes.Add(1)
+		r.model.run.add("crashes")
 		r.kill()
 	}
 	if r.dead.Load() {

@@ -88,7 +88,7 @@ func (w *model) calls(t *rapid.T) {
 		w.stepsToBackup.Store(int64(1 + drawInt(t, "backup after", 16)))
 	}
 	if out {
-		w.run.outages.Add(1)
+		w.run.add("store outages")
 		w.storeFile.Lock()
 		defer w.storeFile.Unlock()
 		must(t, os.Rename(w.file(), w.file()+".away"))
@@ -144,9 +144,9 @@ func (w *model) send(t *rapid.T, batch ...*modelCall) {
 		how := "direct"
 		if c.replica != nil {
 			how = fmt.Sprintf("replica %d of %d", 1+slices.Index(w.replicas, c.replica), len(w.replicas))
-			w.run.calls.Add(1)
+			w.run.add("calls")
 		} else {
-			w.run.directCalls.Add(1)
+			w.run.add("direct calls")
 		}
 		w.logEvent("%s %s %s %v by %s, read faults %q, write fault %q: before %q, HTTP %d %s %v, after %q",
 			c.id, c.q.form, c.q.op, c.at, how, c.reads, c.write, c.before, c.answer.status, strings.TrimSpace(c.answer.body), c.err, c.after)
@@ -174,7 +174,7 @@ func (w *model) setStage(t *rapid.T, key string, s store.Stage) {
 	}
 	must(t, w.operator.SetStage(context.Background(), s))
 	w.logEvent("stage of %q: %s %d", key, s.Stage, s.Percent)
-	w.run.stages.Add(1)
+	w.run.add("stage changes")
 	w.replicate(t)
 }
 
@@ -200,7 +200,7 @@ func (w *model) stop(t *rapid.T) {
 	}
 	w.stopped = !w.stopped
 	w.logEvent("stopped: %v", w.stopped)
-	w.run.stops.Add(1)
+	w.run.add("stops and resumes")
 	w.replicate(t)
 }
 
@@ -211,7 +211,7 @@ func (w *model) pay(t *rapid.T) {
 	for _, s := range w.backends {
 		if s.service.Pay(partner, id) == nil {
 			w.logEvent("%s of %s is paid at the %s backend", id, partner, s.form)
-			w.run.pays.Add(1)
+			w.run.add("payments")
 		}
 	}
 }
@@ -254,7 +254,7 @@ func (w *model) makeBackup(t rapid.TB) {
 	_, err = db.Exec("VACUUM INTO ?", w.file()+".backup")
 	must(t, err)
 	w.backup = true
-	w.run.backups.Add(1)
+	w.run.add("backups")
 }
 
 func (w *model) backUp(t *rapid.T) {
@@ -284,7 +284,7 @@ func (w *model) restore(t *rapid.T) {
 		t.Fatal(err)
 	}
 	w.restored, w.stopped = true, false
-	w.run.restores.Add(1)
+	w.run.add("restores")
 	w.logEvent("restored")
 	w.ledgerLost(t)
 }
@@ -335,7 +335,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	must(t, errors.Join(c.Close(), db.Close()))
 	w.storeFile.Unlock()
 	w.restored = true
-	w.run.failOvers.Add(1)
+	w.run.add("losses of the last writes")
 	w.logEvent("the last writes are lost")
 	w.forgetLedger()
 	create(3)
@@ -351,7 +351,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	status, err := w.operator.Rollout(context.Background())
 	must(t, err)
 	if status.Restored.By == store.ByFailOver { // otherwise nothing was written since the backup
-		w.run.noticed.Add(1)
+		w.run.add("noticed losses")
 	}
 	w.replicate(t)
 	create(1) // by a gateway that has read the decision of before
@@ -388,7 +388,7 @@ func (w *model) loseStore(t *rapid.T) {
 	}
 	w.open(t)
 	w.stopped, w.backup, w.lost = false, false, true
-	w.run.lostStores.Add(1)
+	w.run.add("lost stores")
 	w.logEvent("the store is lost")
 	w.ledgerLost(t)
 	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, w.now())
@@ -418,7 +418,7 @@ func (w *model) wrongClock(t *rapid.T) {
 		off = -w.clock.Round(yearsOff)
 	}
 	w.clock += off
-	w.run.clocks.Add(1)
+	w.run.add("wrong clocks")
 	w.logEvent("the clocks are off by %s", w.clock)
 	w.replicate(t)
 }
@@ -445,7 +445,7 @@ func (w *model) sweep(t *rapid.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	w.replicas[0].router.Run(ctx)
-	w.run.sweeps.Add(1)
+	w.run.add("sweeps")
 	if after := rows(); after < before {
 		w.violation("a sweep removed %d of %d bills with a clock that is off by %s", before-after, before, w.clock)
 	}
@@ -469,7 +469,7 @@ func (w *model) swapAddresses(t *rapid.T) {
 	if _, err := w.operator.Reconcile(context.Background(), swapped, true, w.now()); err == nil || !strings.Contains(err.Error(), "is the address that upstream") {
 		w.violation("swapped addresses were accepted: %v", err)
 	}
-	w.run.swaps.Add(1)
+	w.run.add("swapped addresses")
 	w.logEvent("swapped addresses were refused")
 }
 

@@ -1,16 +1,10 @@
 package proxy_test
 
 import (
-	"encoding/pem"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"billbridge/proxy/proxytest"
@@ -157,44 +151,6 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	if err := receive(t, ended, "answer"); err != nil {
 		t.Error(err)
 	}
-}
-
-// A dial continues after its call has given up. When the upstream answers again, it is called again.
-func TestHungHandshakesReleaseTheirConnections(t *testing.T) {
-	t.Parallel()
-	service := httptest.NewTLSServer(newService())
-	t.Cleanup(service.Close)
-	roots := filepath.Join(t.TempDir(), "ca.pem")
-	proxytest.WriteFile(t, roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: service.Certificate().Raw}))
-	l := newSocket(t)
-	var hang atomic.Bool
-	hang.Store(true)
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { _ = in.Close() })
-			if hang.Load() {
-				continue
-			}
-			out, err := net.Dial("tcp", service.Listener.Addr().String())
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { _ = out.Close() })
-			go func() { _, _ = io.Copy(out, in) }()
-			go func() { _, _ = io.Copy(in, out) }()
-		}
-	}()
-	b := newGateway(t, fewConnections("https://"+l.Addr().String(), fmt.Sprintf("connections: 2, partner_connections: 2, wait: 200ms, tls: {ca: %q}", roots)))
-	for _, op := range operations {
-		b.expect(newCall("legacy", op), refused.status, refused.code)
-	}
-	b.checkMetrics(`billbridge_upstream_errors_total{reason="refused",upstream="up"} 5`)
-	hang.Store(false)
-	proxytest.Eventually(t, func() bool { return b.send(newCall("legacy", "read")).status == http.StatusOK }, func() string { return "it is not called again" })
 }
 
 // The gauge counts calls while they wait.

@@ -7,8 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -365,33 +363,5 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	if c, err := s.pool.Open(ctx); err == nil || ctx.Err() == nil {
 		t.Errorf("%v %v", c, err)
-	}
-}
-
-// Go's own server and this client understand each other.
-func TestAgainstNetHTTP(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		_, _ = fmt.Fprintf(w, "%s %s %s %d", r.Method, r.URL.Path, r.Host, len(body))
-		if len(body) > 1000 {
-			_, _ = io.WriteString(w, strings.Repeat(".", 10_000)) // chunked
-		}
-	}))
-	defer server.Close()
-	p := &Pool{Address: server.Listener.Addr().String()}
-	defer p.CloseIdle()
-	for _, size := range []int{0, 1, 1000, 20_000, 2 << 20} {
-		got := callOn(connect(t, p), strings.Repeat("a", size))
-		want := "POST /bill example.com " + itoa(size)
-		if size > 1000 {
-			want += strings.Repeat(".", 10_000)
-		}
-		if got.err != nil || got.body != want {
-			t.Errorf("%d bytes: %.60q %v", size, got.body, got.err)
-		}
-	}
-	if len(p.idle) != 1 {
-		t.Errorf("%d idle connections, want 1", len(p.idle))
 	}
 }

@@ -278,16 +278,6 @@ func TestOperatorDecisionsAreAudited(t *testing.T) {
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	for query, n := range map[string]int{"?limit=1": 1, "?after=" + fmt.Sprint(log[0].Revision): 1, "?partner=" + hash(key): 1, "?after=1": 0} {
-		if w := s.ask("GET", "/audit"+query); strings.Count(w.Body.String(), `"at"`) != n {
-			t.Errorf("%s: %s", query, w.Body)
-		}
-	}
-	for _, query := range []string{"?limit=0", "?limit=10001", "?limit=", "?limit=1&limit=1", "?after=x", "?limit=%zz"} {
-		if w := s.ask("GET", "/audit"+query); w.Code != 400 {
-			t.Errorf("%s: %d %s", query, w.Code, w.Body)
-		}
-	}
 	if !strings.Contains(s.logs.String(), `"by":"김"`) {
 		t.Error(s.logs)
 	}
@@ -327,8 +317,7 @@ func TestOperatorReplaysAndDropsSeveral(t *testing.T) {
 	t.Parallel()
 	for what, state := range map[string]string{"replay": "waiting", "drop": "dropped"} {
 		for query, bills := range map[string][]string{
-			"": {"other", "dead"}, "?state=dead": {"other", "dead"}, "?bill=dead": {"dead"}, "?bill=taken": nil, "?limit=1": {"dead"}, "?partner=" + hash("other-key"): {"other"},
-			"?since=2026-11-21T05:34:56Z": {"other"}, "?until=2026-11-21T05:34:56Z": {"dead"}, "?upstream=nobody": nil,
+			"": {"other", "dead"}, "?state=dead": {"other", "dead"}, "?bill=taken": nil, "?limit=1": {"dead"}, "?partner=" + hash("other-key"): {"other"}, "?upstream=nobody": nil,
 		} {
 			s, _ := office(t)
 			lines := s.progress("/callbacks/" + what + query)
