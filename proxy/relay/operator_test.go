@@ -278,6 +278,9 @@ func TestOperatorDecisionsAreAudited(t *testing.T) {
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
+	if w := s.ask("GET", "/audit?partner="+hash(key)); strings.Count(w.Body.String(), `"at"`) != 1 {
+		t.Errorf("the decisions about one partner: %s", w.Body)
+	}
 	if !strings.Contains(s.logs.String(), `"by":"김"`) {
 		t.Error(s.logs)
 	}
