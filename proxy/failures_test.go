@@ -71,36 +71,45 @@ func failureCases() []failureCase {
 			return change(body)
 		})
 	}
-	return []failureCase{
+	cases := []failureCase{
 		{name: "success", read: success, write: success, calls: 1},
 		{name: "gzip", fault: &sandbox.Fault{Gzip: true}, read: success, write: success, calls: 1},
 		{name: "gzip in capitals", deliver: encoded("GZIP", gzipped), read: success, write: success, calls: 1},
 		{name: "timeout", timeout: "50ms", fault: noReply, read: lateRead, write: unknownLate, calls: 1},
 		{name: "connection refused", url: refusedURL, read: refused, write: refused},
-		{name: "connection dropped", fault: &sandbox.Fault{Drop: true}, read: brokenRead, write: unknown, calls: 1},
-		{name: "truncated", fault: &sandbox.Fault{Truncate: true}, read: brokenRead, write: unknown, calls: 1},
-		{name: "truncated gzip", fault: &sandbox.Fault{Truncate: true, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
-		{name: "not JSON", fault: bodyFault("oops"), read: brokenRead, write: unknown, calls: 1},
-		{name: "JSON twice", fault: bodyFault(`{"code":"0000","message":"a"}{"code":"0000"}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "duplicate code", fault: bodyFault(`{"code":"0000","c\u006fde":"ERROR","message":"a","msg":"a"}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "an array", fault: bodyFault(`[{"code":"0000"}]`), read: brokenRead, write: unknown, calls: 1},
-		{name: "an empty object", fault: bodyFault(`{}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "not UTF-8", fault: bodyFault("{\"code\":\"0000\",\"message\":\"\xff\"}"), read: brokenRead, write: unknown, calls: 1},
-		{name: "HTML 404", fault: &sandbox.Fault{Status: 404, Body: "<html>no</html>"}, read: brokenRead, write: unknown, calls: 1},
-		{name: "HTML 502", fault: &sandbox.Fault{Status: 502, Body: "<html>no</html>"}, read: brokenRead, write: unknown, calls: 1},
-		{name: "HTML 200", fault: bodyFault("<html>login</html>"), read: brokenRead, write: unknown, calls: 1},
-		{name: "a number for a code", fault: bodyFault(`{"code":0,"message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "null for a code", fault: bodyFault(`{"code":null,"message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "an empty code", fault: bodyFault(`{"code":"","message":"a","msg":"a","data":{}}`), read: brokenRead, write: unknown, calls: 1},
-		{name: "204", deliver: func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(204) }, read: brokenRead, write: unknown, calls: 1},
-		{name: "empty body", deliver: changedReply(func(http.Header, []byte) []byte { return nil }), read: brokenRead, write: unknown, calls: 1},
 		{name: "too large", config: shortReplies, fault: bodyFault(longReply), read: brokenRead, write: unknown, calls: 1},
 		{name: "too large unzipped", config: shortReplies, fault: &sandbox.Fault{Body: longReply, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
-		{name: "not gzip", deliver: encoded("gzip", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
-		{name: "gzip cut off", deliver: encoded("gzip", func(b []byte) []byte { z := gzipped(b); return z[:len(z)-9] }), read: brokenRead, write: unknown, calls: 1},
-		{name: "gzip with a wrong checksum", deliver: encoded("gzip", func(b []byte) []byte { z := gzipped(b); z[len(z)-6] ^= 1; return z }), read: brokenRead, write: unknown, calls: 1},
-		{name: "an unknown content coding", deliver: encoded("br", func(b []byte) []byte { return b }), read: brokenRead, write: unknown, calls: 1},
 	}
+	for name, fault := range map[string]*sandbox.Fault{
+		"connection dropped":  {Drop: true},
+		"truncated":           {Truncate: true},
+		"truncated gzip":      {Truncate: true, Gzip: true},
+		"HTML 404":            {Status: 404, Body: "<html>no</html>"},
+		"HTML 502":            {Status: 502, Body: "<html>no</html>"},
+		"HTML 200":            bodyFault("<html>login</html>"),
+		"not JSON":            bodyFault("oops"),
+		"JSON twice":          bodyFault(`{"code":"0000","message":"a"}{"code":"0000"}`),
+		"duplicate code":      bodyFault(`{"code":"0000","c\u006fde":"ERROR","message":"a","msg":"a"}`),
+		"an array":            bodyFault(`[{"code":"0000"}]`),
+		"an empty object":     bodyFault(`{}`),
+		"not UTF-8":           bodyFault("{\"code\":\"0000\",\"message\":\"\xff\"}"),
+		"a number for a code": bodyFault(`{"code":0,"message":"a","msg":"a","data":{}}`),
+		"null for a code":     bodyFault(`{"code":null,"message":"a","msg":"a","data":{}}`),
+		"an empty code":       bodyFault(`{"code":"","message":"a","msg":"a","data":{}}`),
+	} {
+		cases = append(cases, failureCase{name: name, fault: fault, read: brokenRead, write: unknown, calls: 1})
+	}
+	for name, deliver := range map[string]func(http.ResponseWriter, *httptest.ResponseRecorder){
+		"204":                        func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(204) },
+		"empty body":                 changedReply(func(http.Header, []byte) []byte { return nil }),
+		"not gzip":                   encoded("gzip", func(b []byte) []byte { return b }),
+		"gzip cut off":               encoded("gzip", func(b []byte) []byte { z := gzipped(b); return z[:len(z)-9] }),
+		"gzip with a wrong checksum": encoded("gzip", func(b []byte) []byte { z := gzipped(b); z[len(z)-6] ^= 1; return z }),
+		"an unknown content coding":  encoded("br", func(b []byte) []byte { return b }),
+	} {
+		cases = append(cases, failureCase{name: name, deliver: deliver, read: brokenRead, write: unknown, calls: 1})
+	}
+	return cases
 }
 
 // Every failure occurs in every bill operation, between all forms, with both values of failures.status. A write with
