@@ -126,7 +126,7 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 		round()
 	}
 	first := strings.Count(b.scrape("billbridge_"), "\n")
-	for range 5 {
+	for range 2 {
 		round()
 	}
 	c := parse(t, oneUpstream("v2", "http://127.0.0.1:1"))
