@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // A farListener gives each accepted connection the next of its addresses, since a test machine has only one of IPv6.
