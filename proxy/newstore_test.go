@@ -1,9 +1,7 @@
 package proxy_test
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -220,32 +218,6 @@ func TestWrongClockIsShownUntilItIsConfirmed(t *testing.T) {
 	m.waitForLog("the clock was confirmed", `"by":"anna"`)
 	m.waitForLog("the clock and the store's clock agree again")
 	shows("/rollout", `"stepped":false`)
-}
-
-// After a restore the kill switch sends creates to the old backend although the new one takes its probe and never answers.
-func TestKillSwitchWorksWhileTheNewBackendHangs(t *testing.T) {
-	t.Parallel()
-	g := newGate("/read", 100)
-	m := newRolloutWith(t, "old", func(name string, s http.Handler) http.Handler {
-		if name == "new" {
-			return g.holdCalls(s)
-		}
-		return s
-	}, "")
-	defer g.open()
-	if err := errors.Join(m.store.Restored(t.Context(), "test", time.Now().Add(-time.Hour)), m.store.Stop(t.Context(), "test", time.Now())); err != nil {
-		t.Fatal(err)
-	}
-	var got answer
-	bills := 0
-	proxytest.Eventually(t, func() bool { // once the gateway has read the decisions
-		got = m.send(newCall("v2", "create").with("billId", fmt.Sprint("BILL", bills)))
-		bills++
-		return len(g.reached) > 0
-	}, func() string { return fmt.Sprintf("%+v", got) })
-	if got.status != http.StatusOK || len(m.old.Bills()) != bills {
-		t.Errorf("%d of %d bills are at the old backend: %+v", len(m.old.Bills()), bills, got)
-	}
 }
 
 // afterSettling makes the settling period of the ledger an hour old, and creates a bill that was refused within it.
