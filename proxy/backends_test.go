@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -20,8 +21,14 @@ func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 	for _, row := range []struct{ stage, section, refused string }{
 		{"drained", "rollout: {old: a, new: b}", ""},
 		{"old", "rollout: {old: b, new: c}", ""},
-		{"drained", "rollout: {old: b, new: c}", `rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before`},
-		{"drained", "rollout: {old: a, new: b, bills: shared}", "rollout.bills is shared in the config, but bills in the ledger are each at one upstream"},
+		{
+			"drained", "rollout: {old: b, new: c}",
+			`rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before`,
+		},
+		{
+			"drained", "rollout: {old: a, new: b, bills: shared}",
+			"rollout.bills is shared in the config, but bills in the ledger are each at one upstream",
+		},
 		{"drained", "", `all calls would go to upstream "a", but bills in the ledger are at upstream "b"`},
 	} {
 		t.Run(row.stage+" "+row.section, func(t *testing.T) {
@@ -30,15 +37,17 @@ func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 			s := proxytest.Open(t, url)
 			now := time.Now()
 			_, err := s.Own(t.Context(), partner.Of(demoKey), "bill", "b", now, time.Time{})
+			backends := store.Backends{Old: "a", New: "b", Staying: []string{"old", "shadow"}}
 			err = errors.Join(
-				err, s.SetBackends(t.Context(), store.Backends{Old: "a", New: "b", Staying: []string{"old", "shadow"}}, now),
+				err, s.SetBackends(t.Context(), backends, now),
 				s.SetStage(t.Context(), store.Stage{Stage: row.stage, By: "anna", At: now}),
 			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			up := "{form: v2, url: \"" + refusedURL + "\"}"
-			text := anyPort + "upstreams: {a: " + up + ", b: " + up + ", c: " + up + "}\nroute: {default: a}\nstore: {url: \"" + url + "\"}\n" + row.section + "\n"
+			text := anyPort + "upstreams: {a: " + up + ", b: " + up + ", c: " + up + "}\nroute: {default: a}\n" +
+				fmt.Sprintf("store: {url: %q}\n%s\n", url, row.section)
 			if row.refused == "" {
 				newProcess(t, text)
 			} else if _, err := server.Listen(t.Context(), parse(t, text), nil, nil, server.Build{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), row.refused) {

@@ -283,8 +283,8 @@ func ask(dial func(context.Context, string, string) (net.Conn, error), q call, w
 	return r
 }
 
-// replies returns what a program of a form that waits for a time gets in a situation: directly, and through a gateway whose backend has the
-// other form.
+// replies returns what a program of a form that waits for a time gets in a situation: directly, and through a gateway
+// whose backend has the other form.
 func replies(t *testing.T, form string, s situation, waits time.Duration) (directly, bridged reply) {
 	t.Helper()
 	other := map[string]string{"v2": "legacy", "legacy": "v2"}[form]

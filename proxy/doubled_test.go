@@ -55,8 +55,9 @@ func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 	if list := listed(); len(list.Bills) != 0 {
 		t.Errorf("%+v", list)
 	}
-	if got := m.admin("GET", "/audit").body; !strings.Contains(got, `"action":"assign","by":"anna"`) || !strings.Contains(got, demoBill) {
-		t.Errorf("%s", got)
+	audit := m.admin("GET", "/audit").body
+	if !strings.Contains(audit, `"action":"assign","by":"anna"`) || !strings.Contains(audit, demoBill) {
+		t.Errorf("%s", audit)
 	}
 	m.expect(newCall("v2", "destroy"), 200, "0000")
 	if o, n := m.old.Bills()[0].State, m.fresh.Bills()[0].State; string(o) != "D" || string(n) != "W" {

@@ -16,7 +16,8 @@ func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 	back := newBackend(t, newService())
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
 	q := newCall("v2", "create")
-	sent := head(q.path(), "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n") + wireChunks(q.body(), 30) + nextCall(q)
+	twoLengths := head(q.path(), "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n")
+	sent := twoLengths + wireChunks(q.body(), 30) + nextCall(q)
 	if got := p.raw(false, sent); len(got) != 1 || got[0].status != 400 || len(back.received()) != 0 {
 		t.Errorf("%+v, and the upstream got %d calls", got, len(back.received()))
 	}

@@ -37,13 +37,16 @@ func dialHTTP2(t *testing.T, address string, pool *x509.CertPool) (*tls.Conn, *h
 func beginPost(frames *http2.Framer, stream uint32, path string, fields ...string) error {
 	var head bytes.Buffer
 	encoder := hpack.NewEncoder(&head)
-	fields = append([]string{":method", "POST", ":scheme", "https", ":authority", "a", ":path", path, "content-type", "application/json"}, fields...)
+	fields = append([]string{
+		":method", "POST", ":scheme", "https", ":authority", "a", ":path", path, "content-type", "application/json",
+	}, fields...)
 	for i := 0; i < len(fields); i += 2 {
 		if err := encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}); err != nil {
 			return err
 		}
 	}
-	return frames.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: head.Bytes(), EndHeaders: true})
+	param := http2.HeadersFrameParam{StreamID: stream, BlockFragment: head.Bytes(), EndHeaders: true}
+	return frames.WriteHeaders(param)
 }
 
 // A caller opens 250 streams on one HTTP/2 connection, and sends a part of a body of 1 MiB on each. The gateway takes

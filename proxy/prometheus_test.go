@@ -42,8 +42,9 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 	on.expect(newCall("legacy", "create"), 200, "BILL_001")
 	trace := spans.waitFor(t, 1, "POST /if/bill/send")[0].trace
 	got := on.admin("GET", "/metrics", "Accept", openMetrics)
-	if kind := got.header.Get("Content-Type"); !strings.HasPrefix(kind, "application/openmetrics-text; version=1.0.0") || !strings.HasSuffix(got.body, "# EOF\n") {
-		t.Errorf("with tracing: %s", kind)
+	const kind = "application/openmetrics-text; version=1.0.0"
+	if !strings.HasPrefix(got.header.Get("Content-Type"), kind) || !strings.HasSuffix(got.body, "# EOF\n") {
+		t.Errorf("with tracing: %v", got.header)
 	}
 	exemplars := regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got.body, -1)
 	if len(exemplars) != 2 || exemplars[0][1] != "billbridge_request_duration_seconds" || exemplars[1][1] != "billbridge_upstream_duration_seconds" {

@@ -41,7 +41,12 @@ func (b *soakBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if b.failing.Load() && rand.IntN(2) == 0 {
 		b.faults.Add(1)
 		b.Fault([]sandbox.Fault{
-			{Drop: true}, {Drop: true, Skip: true}, {Truncate: true}, {Status: 500, Skip: true}, {Status: 502, Body: "<html>502</html>"}, {Delay: time.Second},
+			{Drop: true},
+			{Drop: true, Skip: true},
+			{Truncate: true},
+			{Delay: time.Second},
+			{Status: 500, Skip: true},
+			{Status: 502, Body: "<html>502</html>"},
 		}[rand.IntN(6)])
 	}
 	b.Service.ServeHTTP(w, r)
@@ -59,12 +64,19 @@ type soak struct {
 
 	calls, callbacks atomic.Int64
 	mu               sync.Mutex
-	made             map[string]string // bills that were made for certain, and the state that they must have if it is known
+	made             map[string]string // bills that were made for certain, and the state that they must have, if known
 	wrong            []string
 }
 
 // soakStages are the stages of the partners; the operator changes that of the last one all the time.
-var soakStages = []store.Stage{{Stage: "old"}, {Stage: "shadow"}, {Stage: "canary", Percent: 50}, {Stage: "new"}, {Stage: "drained"}, {Stage: "canary", Percent: 20}}
+var soakStages = []store.Stage{
+	{Stage: "old"},
+	{Stage: "shadow"},
+	{Stage: "canary", Percent: 50},
+	{Stage: "new"},
+	{Stage: "drained"},
+	{Stage: "canary", Percent: 20},
+}
 
 func soakKey(n int64) string { return fmt.Sprint("soak-partner-", n%int64(len(soakStages))) }
 
@@ -84,7 +96,8 @@ func newSoak(t *testing.T) *soak {
 	}
 	for range 2 {
 		b := &soakBackend{Service: sandbox.New(sandbox.Options{
-			BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: s.notify, AnyCallbackURL: true, Partners: partners,
+			BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime },
+			Transport: s.notify, AnyCallbackURL: true, Partners: partners,
 		})}
 		b.server = httptest.NewServer(b)
 		t.Cleanup(func() { b.server.Close(); _ = b.Close() })
@@ -99,12 +112,17 @@ func newSoak(t *testing.T) *soak {
 route: {default: old}
 failures: {explain: 200ms}
 rollout: {old: old, new: new, ask: 500ms, settle: 1m}
-callbacks: {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms], jitter: 0}
+callbacks:
+  {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], jitter: 0,
+  schedule: [0s, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms]}
 store: {url: %q}
 `, s.backends[0].server.URL, timeout, s.backends[1].server.URL, timeout, more, callbacks.Addr(), callbacks.Addr(), url)
 	}
 	s.quiet = text("600ms", "")
-	s.loads = []string{text("500ms", ""), text("500ms", `  extra: {form: v2, url: "http://127.0.0.1:1"}`), text("550ms", "limits: {body: 64KiB}")}
+	s.loads = []string{
+		text("500ms", ""), text("500ms", `  extra: {form: v2, url: "http://127.0.0.1:1"}`),
+		text("550ms", "limits: {body: 64KiB}"),
+	}
 	s.gateway = newProcessOnSockets(t, s.quiet, map[string]net.Listener{"callbacks.listen": callbacks})
 	return s
 }
@@ -224,7 +242,9 @@ func (s *soak) load(during, each time.Duration) {
 		s.backends[0].failing.Store(reloads%5 == 2)
 		s.backends[1].failing.Store(reloads%5 == 3)
 		last := partner.Of(soakKey(int64(len(soakStages) - 1)))
-		s.gateway.mustPost(fmt.Sprintf("/rollout/stage?partner=%s&stage=canary&percent=%d&by=soak&"+forced, last, 20+reloads%2*60))
+		s.gateway.mustPost(fmt.Sprintf(
+			"/rollout/stage?partner=%s&stage=canary&percent=%d&by=soak&"+forced, last, 20+reloads%2*60,
+		))
 		switch reloads % 10 {
 		case 6:
 			s.gateway.mustPost("/rollout/stop?by=soak&" + forced)
@@ -269,7 +289,8 @@ func (s *soak) check() {
 	for _, text := range s.wrong[:min(20, len(s.wrong))] {
 		s.t.Error(text)
 	}
-	if len(at) == 0 || s.backends[0].faults.Load() == 0 || s.backends[1].faults.Load() == 0 || s.callbacks.Load() == 0 {
+	faults := min(s.backends[0].faults.Load(), s.backends[1].faults.Load())
+	if len(at) == 0 || faults == 0 || s.callbacks.Load() == 0 {
 		s.t.Error("it did not come to everything that it is about")
 	}
 	s.t.Logf("%s: %d calls, %d bills, %d callbacks", *soakFor, s.calls.Load(), len(at), s.callbacks.Load())

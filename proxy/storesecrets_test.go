@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -63,13 +64,14 @@ func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 	}
 }
 
-// Whoever can write to the database, and does not have store.key, gets no callback of a partner. The log and a metric show
-// the attempt. Package store has the other rows.
+// Whoever can write to the database, and does not have store.key, gets no callback of a partner. The log and a metric
+// show the attempt. Package store has the other rows.
 func TestPlainRowsOfAnEncryptedStoreAreNotUsed(t *testing.T) {
 	t.Parallel()
 	r := newCallbackParties(t)
 	thief := newBackend(t, replyWith(200, `{"code":"0000"}`))
-	r.process = newProcess(t, anyPort+oneUpstream("v2", r.back.url)+"store: {url: \"sqlite:"+r.file+"\", key: "+strings.Repeat("5a", 32)+"}\n"+callbacksOn)
+	store := fmt.Sprintf("store: {url: %q, key: %s}\n", "sqlite:"+r.file, strings.Repeat("5a", 32))
+	r.process = newProcess(t, anyPort+oneUpstream("v2", r.back.url)+store+callbacksOn)
 	r.expect(newCall("v2", "create").with("callbackUrl", r.partner.url), 200, "0000")
 	db, err := sql.Open("sqlite", "file:"+r.file+"?_pragma=busy_timeout(20000)")
 	if err != nil {
@@ -83,10 +85,11 @@ func TestPlainRowsOfAnEncryptedStoreAreNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.waitFor("row in the log", func() bool {
-		got := r.logs.String()
-		return strings.Contains(got, "the url of address ") && strings.Contains(got, "is not encrypted, but the store is")
+		_, row, found := strings.Cut(r.logs.String(), "the url of address ")
+		return found && strings.Contains(row, "is not encrypted, but the store is")
 	})
-	if address := r.addressAtUpstream(t, 1); strings.Contains(r.logs.String(), address[strings.LastIndex(address, "/")+1:]) {
+	address := r.addressAtUpstream(t, 1)
+	if strings.Contains(r.logs.String(), address[strings.LastIndex(address, "/")+1:]) {
 		t.Error("the log has the whole callback address")
 	}
 	if stolen := thief.received(); len(stolen) > 0 {

@@ -126,8 +126,9 @@ func TestR01_CallbacksThatCanBeReadTwoWaysAreNotDelivered(t *testing.T) {
 		`{"apikey":"demo-key","apikey":"demo-key"}`, `{"bill_id":"1","b\u0069ll_id":"2"}`, `{"x":{"y":1,"y":2}}`,
 		"{\"apikey\":\"demo-key\",\"appr_issuer\":\"\xbd\xc5\xc7\xd1\"}", // JSON by its grammar, in EUC-KR
 		strings.Repeat("[", 33) + strings.Repeat("]", 33),
-		`{"apikey":"demo-key","appr_state":"F","Appr_State":"W"}`, `{"apiKey":"demo-key","apprState":"F","APPRSTATE":"W"}`,
-		`{"apiKey":"demo-key","ApprState":"F"}`, `{"APIKEY":"demo-key"}`, `{"APIKE\u0059":"demo-key"}`, "\ufeff" + `{"apiKey":"demo-key"}`,
+		`{"apikey":"demo-key","appr_state":"F","Appr_State":"W"}`,
+		`{"apiKey":"demo-key","apprState":"F","APPRSTATE":"W"}`, `{"apiKey":"demo-key","ApprState":"F"}`,
+		`{"APIKEY":"demo-key"}`, `{"APIKE\u0059":"demo-key"}`, "\ufeff" + `{"apiKey":"demo-key"}`,
 	} {
 		for _, form := range forms {
 			s := newStation(t, setup{form: "legacy"})

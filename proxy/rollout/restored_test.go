@@ -113,21 +113,25 @@ func TestKillSwitchAfterARestore(t *testing.T) {
 	}
 }
 
-// After a restore the kill switch sends creates to the old backend although the new one takes its probe and never answers.
+// After a restore the kill switch sends creates to the old backend although the new one takes its probe and never
+// answers.
 func TestKillSwitchWorksWhileTheNewBackendHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newCrossroads(t, rollout.StageOld)
-		if err := errors.Join(d.store.Restored(t.Context(), "test", d.now.Add(-time.Hour)), d.store.Stop(t.Context(), "test", d.now)); err != nil {
+		restored := d.store.Restored(t.Context(), "test", d.now.Add(-time.Hour))
+		if err := errors.Join(restored, d.store.Stop(t.Context(), "test", d.now)); err != nil {
 			t.Fatal(err)
 		}
 		d.follow()
-		began, create := time.Now(), rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill}
+		began := time.Now()
+		create := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: someone, Bill: bill}
 		route, err := d.Route(t.Context(), create, func(ctx context.Context, _ string) rollout.ProbeResult {
 			<-ctx.Done()
 			return rollout.Unclear
 		})
-		if took := time.Since(began); err != nil || route.Upstream != "old" || took == 0 || took > config.DefaultSendWithin {
+		took := time.Since(began)
+		if err != nil || route.Upstream != "old" || took == 0 || took > config.DefaultSendWithin {
 			t.Errorf("%+v after %s, %v", route, took, err)
 		}
 	})
