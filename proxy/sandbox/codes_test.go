@@ -12,115 +12,123 @@ import (
 
 const limit20, limit21 = "12345678901234567890", "123456789012345678901"
 
+// codeRows are the rows of TestCodes: a name, the code, the operation, which may have a form and the state of an existing bill,
+// and the values that the call has instead of those of newCall.
+const codeRows = `
+key with a space                                | PARTNER_002    | create        | apiKey="demo partner"
+key with a control character                    | PARTNER_002    | create        | apiKey="demo\u007f"
+key before shape                                | PARTNER_002    | read          | apiKey=""; billId=1
+no talk, url                                    | 0000           | create v2     | apiKey="demo-notalk-key"; sendType="URL"
+no url, talk                                    | 0000           | create        | apiKey="demo-nourl-key"
+no points, url                                  | 0000           | create v2     | apiKey="demo-nopoint-key"; sendType="URL"
+no member                                       | VALIDATION_001 | create        | member=""
+no merchant                                     | VALIDATION_001 | read          | merchant=""
+no id                                           | VALIDATION_001 | create        | no billId
+no id, read                                     | VALIDATION_001 | read          | no billId
+null id                                         | VALIDATION_001 | read          | billId=null
+id with a hyphen                                | 0000           | create        | billId="bill-1"
+id with a dot                                   | VALIDATION_001 | create        | billId="bill.1"
+id with a space                                 | VALIDATION_001 | create        | billId="bill 1"
+id with a dash of another kind                  | VALIDATION_001 | create        | billId="bill–1"
+id of 21, read                                  | BILL_003       | read          | billId="123456789012345678901"
+no send type                                    | BILL_008       | create v2     | no sendType
+null send type                                  | BILL_008       | create v2     | sendType=null
+another send type                               | BILL_008       | create v2     | sendType="talk"
+no price                                        | VALIDATION_001 | create        | no price
+price with a fraction                           | VALIDATION_001 | create        | price="30000.0"
+price with an exponent                          | VALIDATION_001 | create        | price="3e4"
+negative price                                  | VALIDATION_001 | create        | price="-30000"
+price of a word                                 | VALIDATION_001 | create        | price="\"many\""
+numeric price with a fraction in legacy         | VALIDATION_001 | create legacy | price=30000.0
+numeric price with an exponent in legacy        | VALIDATION_001 | create legacy | price=3e4
+negative numeric price in legacy                | VALIDATION_001 | create legacy | price=-30000
+numeric price below the minimum in legacy       | PAYMENT_003    | create legacy | price=99
+price of 0                                      | PAYMENT_003    | create        | price="0"
+price of 30 digits                              | 0000           | create        | price="999999999999999999999999999999"
+no phone                                        | 0000           | create        | no phone
+empty phone                                     | 0000           | create        | phone=""
+phone with hyphens                              | 0000           | create        | phone="010-1234-5678"
+old phone                                       | 0000           | create        | phone="0111234567"
+land line                                       | VALIDATION_004 | create        | phone="0212345678"
+short phone                                     | VALIDATION_004 | create        | phone="010123456"
+long phone                                      | VALIDATION_004 | create        | phone="010123456789"
+expiry of another format                        | VALIDATION_001 | create        | expireDt="20260331"
+no expiry                                       | 0000           | create        | no expireDt
+expiry of no day                                | VALIDATION_001 | create        | expireDt="2026-02-30"
+callback address without a scheme               | VALIDATION_001 | create        | callbackUrl="undefined/api/webhook"
+callback address of another scheme              | VALIDATION_001 | create        | callbackUrl="ftp://partner.example.com/cb"
+callback address without a host                 | VALIDATION_001 | create        | callbackUrl="https:///cb"
+callback address of a port alone                | VALIDATION_001 | create        | callbackUrl="https://:8080/cb"
+callback address with a space in its host       | VALIDATION_001 | create        | callbackUrl="https://a b/cb"
+callback address with a secret in its query     | 0000           | create        | callbackUrl="HTTPS://partner.example.com:8443/cb?token=a%20b&x=1"
+callback address with a Hangul domain           | 0000           | create        | callbackUrl="http://결제.example/cb"
+empty callback address                          | 0000           | create        | callbackUrl=""
+no hash                                         | VALIDATION_001 | create        | no hash
+no hash, destroy                                | VALIDATION_001 | destroy W     | no hash
+wrong hash before amount                        | VALIDATION_002 | create        | price="1"; hash="00"
+bill of another partner                         | BILL_003       | read W        | apiKey="demo-nourl-key"
+bill of another member                          | BILL_003       | read W        | member="demo-store"
+bill of another merchant                        | BILL_003       | cancel F      | merchant="demo-member"
+part of the amount, destroy                     | VALIDATION_001 | destroy W     | price="29999"
+part of the amount, cancel                      | VALIDATION_001 | cancel F      | price="29999"
+no price, cancel                                | VALIDATION_001 | cancel F      | no price; hash="00"
+`
+
 // The input of bill operations that leads to each code, and input just within the limit. TestCatalogue has all codes, and
 // TestLimits all limits.
 func TestCodes(t *testing.T) {
 	t.Parallel()
-	raw := func(s string) any { return json.RawMessage(s) }
-	create := func(name string, v any) func(testCall) testCall {
-		return func(q testCall) testCall { return q.with(name, v) }
-	}
-	rows := []struct {
-		name, code, op string
-		edit           func(testCall) testCall
-		only           string // the only form; "" for both
-		state          string // the state of an existing bill; "" for none
-	}{
-		{name: "key with a space", code: "PARTNER_002", op: "create", edit: create("apiKey", "demo partner")},
-		{name: "key with a control character", code: "PARTNER_002", op: "create", edit: create("apiKey", "demo\x7f")},
-		{name: "key before shape", code: "PARTNER_002", op: "read", edit: func(q testCall) testCall { return q.with("apiKey", "").with("billId", raw("1")) }},
-
-		{name: "no talk, url", code: "0000", op: "create", only: "v2", edit: func(q testCall) testCall {
-			return q.with("apiKey", "demo-notalk-key").with("sendType", "URL")
-		}},
-
-		{name: "no url, talk", code: "0000", op: "create", edit: create("apiKey", "demo-nourl-key")},
-		{name: "no points, url", code: "0000", op: "create", only: "v2", edit: func(q testCall) testCall {
-			return q.with("apiKey", "demo-nopoint-key").with("sendType", "URL")
-		}},
-		{name: "no member", code: "VALIDATION_001", op: "create", edit: create("member", "")},
-		{name: "no merchant", code: "VALIDATION_001", op: "read", edit: create("merchant", "")},
-		{name: "no id", code: "VALIDATION_001", op: "create", edit: create("billId", omitted{})},
-		{name: "no id, read", code: "VALIDATION_001", op: "read", edit: create("billId", omitted{})},
-		{name: "null id", code: "VALIDATION_001", op: "read", edit: create("billId", raw("null"))},
-		{name: "id with a hyphen", code: "0000", op: "create", edit: create("billId", "bill-1")},
-		{name: "id with a dot", code: "VALIDATION_001", op: "create", edit: create("billId", "bill.1")},
-		{name: "id with a space", code: "VALIDATION_001", op: "create", edit: create("billId", "bill 1")},
-		{name: "id with a dash of another kind", code: "VALIDATION_001", op: "create", edit: create("billId", "bill–1")},
-		{name: "id of 21, read", code: "BILL_003", op: "read", edit: create("billId", limit21)},
-		{name: "no send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", omitted{})},
-		{name: "null send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", raw("null"))},
-		{name: "another send type", code: "BILL_008", op: "create", only: "v2", edit: create("sendType", "talk")},
-		{name: "no price", code: "VALIDATION_001", op: "create", edit: create("price", omitted{})},
-		{name: "price with a fraction", code: "VALIDATION_001", op: "create", edit: create("price", "30000.0")},
-		{name: "price with an exponent", code: "VALIDATION_001", op: "create", edit: create("price", "3e4")},
-		{name: "negative price", code: "VALIDATION_001", op: "create", edit: create("price", "-30000")},
-		{name: "price of a word", code: "VALIDATION_001", op: "create", edit: create("price", raw(`"many"`))},
-		{name: "numeric price with a fraction in legacy", code: "VALIDATION_001", op: "create", only: "legacy", edit: create("price", raw("30000.0"))},
-		{name: "numeric price with an exponent in legacy", code: "VALIDATION_001", op: "create", only: "legacy", edit: create("price", raw("3e4"))},
-		{name: "negative numeric price in legacy", code: "VALIDATION_001", op: "create", only: "legacy", edit: create("price", raw("-30000"))},
-		{name: "numeric price below the minimum in legacy", code: "PAYMENT_003", op: "create", only: "legacy", edit: func(q testCall) testCall {
-			return q.with("price", raw("99")).with("hash", sign(billID, "01012345678", "99"))
-		}},
-		{name: "price of 0", code: "PAYMENT_003", op: "create", edit: create("price", "0")},
-		{name: "price of 30 digits", code: "0000", op: "create", edit: create("price", strings.Repeat("9", 30))},
-		{name: "no phone", code: "0000", op: "create", edit: create("phone", omitted{})},
-		{name: "empty phone", code: "0000", op: "create", edit: create("phone", "")},
-		{name: "phone with hyphens", code: "0000", op: "create", edit: create("phone", "010-1234-5678")},
-		{name: "old phone", code: "0000", op: "create", edit: create("phone", "0111234567")},
-		{name: "land line", code: "VALIDATION_004", op: "create", edit: create("phone", "0212345678")},
-		{name: "short phone", code: "VALIDATION_004", op: "create", edit: create("phone", "010123456")},
-		{name: "long phone", code: "VALIDATION_004", op: "create", edit: create("phone", "010123456789")},
-		{name: "expiry of another format", code: "VALIDATION_001", op: "create", edit: create("expireDt", "20260331")},
-		{name: "no expiry", code: "0000", op: "create", edit: create("expireDt", omitted{})},
-		{name: "expiry of no day", code: "VALIDATION_001", op: "create", edit: create("expireDt", "2026-02-30")},
-		{name: "callback address without a scheme", code: "VALIDATION_001", op: "create", edit: create("callbackUrl", "undefined/api/webhook")},
-		{name: "callback address of another scheme", code: "VALIDATION_001", op: "create", edit: create("callbackUrl", "ftp://partner.example.com/cb")},
-		{name: "callback address without a host", code: "VALIDATION_001", op: "create", edit: create("callbackUrl", "https:///cb")},
-		{name: "callback address of a port alone", code: "VALIDATION_001", op: "create", edit: create("callbackUrl", "https://:8080/cb")},
-		{name: "callback address with a space in its host", code: "VALIDATION_001", op: "create", edit: create("callbackUrl", "https://a b/cb")},
-		{name: "callback address with a secret in its query", code: "0000", op: "create", edit: create("callbackUrl", "HTTPS://partner.example.com:8443/cb?token=a%20b&x=1")},
-		{name: "callback address with a Hangul domain", code: "0000", op: "create", edit: create("callbackUrl", "http://결제.example/cb")},
-		{name: "empty callback address", code: "0000", op: "create", edit: create("callbackUrl", "")},
-		{name: "no hash", code: "VALIDATION_001", op: "create", edit: create("hash", omitted{})},
-		{name: "no hash, destroy", code: "VALIDATION_001", op: "destroy", state: "W", edit: create("hash", omitted{})},
-		{name: "wrong hash before amount", code: "VALIDATION_002", op: "create", edit: func(q testCall) testCall { return q.with("price", "1").with("hash", "00") }},
-		{name: "bill of another partner", code: "BILL_003", op: "read", state: "W", edit: create("apiKey", "demo-nourl-key")},
-		{name: "bill of another member", code: "BILL_003", op: "read", state: "W", edit: create("member", "demo-store")},
-		{name: "bill of another merchant", code: "BILL_003", op: "cancel", state: "F", edit: create("merchant", "demo-member")},
-		{name: "part of the amount, destroy", code: "VALIDATION_001", op: "destroy", state: "W", edit: create("price", "29999")},
-		{name: "part of the amount, cancel", code: "VALIDATION_001", op: "cancel", state: "F", edit: create("price", "29999")},
-		{name: "no price, cancel", code: "VALIDATION_001", op: "cancel", state: "F", edit: func(q testCall) testCall { return q.with("price", omitted{}).with("hash", "00") }},
-	}
-	for _, row := range rows {
+	for row := range strings.Lines(strings.TrimSpace(codeRows)) {
+		cells := strings.Split(row, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		want, call := cells[1], strings.Fields(cells[2])
 		for _, form := range forms {
-			if row.only != "" && row.only != form {
+			if other := forms[1-slices.Index(forms, form)]; slices.Contains(call, other) {
 				continue
 			}
-			t.Run(form+"/"+row.op+"/"+row.name, func(t *testing.T) {
+			t.Run(form+"/"+call[0]+"/"+cells[0], func(t *testing.T) {
 				t.Parallel()
 				r := start(t, sandbox.Options{})
-				if row.state != "" {
-					r.createInState(row.state)
+				if state := call[len(call)-1]; state == "W" || state == "F" {
+					r.createInState(state)
 				}
-				q := newCall(form, row.op)
-				if row.edit != nil {
-					q = row.edit(q)
+				q := newCall(form, call[0])
+				for value := range strings.SplitSeq(cells[3], "; ") {
+					q = q.changed(t, value)
 				}
 				before := encode(r.Bills())
 				code, body := r.do(q)
-				if code != row.code {
-					t.Errorf("got %s, want %s: %s", code, row.code, body)
+				if code != want {
+					t.Errorf("got %s, want %s: %s", code, want, body)
 				}
-				if after := encode(r.Bills()); row.code != "0000" && after != before {
+				if after := encode(r.Bills()); want != "0000" && after != before {
 					t.Errorf("a refusal changed the store:\n%s%s", before, after)
 				}
-				if q.key != "" && row.code != "0000" && strings.Contains(body, q.key) {
+				if q.key != "" && want != "0000" && strings.Contains(body, q.key) {
 					t.Errorf("a refusal shows the key: %s", body)
 				}
 			})
 		}
 	}
+}
+
+// changed returns the call with a value, as in price=99 or member="", or without one, as in no price.
+func (q testCall) changed(t *testing.T, value string) testCall {
+	t.Helper()
+	if name, ok := strings.CutPrefix(value, "no "); ok {
+		return q.with(name, omitted{})
+	}
+	name, raw, _ := strings.Cut(value, "=")
+	var v any
+	if err := json.Unmarshal([]byte(raw), &v); err != nil {
+		t.Fatalf("%s: %v", value, err)
+	}
+	if _, text := v.(string); !text {
+		v = json.RawMessage(raw)
+	}
+	return q.with(name, v)
 }
 
 // Requests that are not calls of the interface are answered with the envelope of their form.

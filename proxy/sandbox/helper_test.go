@@ -193,6 +193,9 @@ func (q testCall) encode() (path, body string) {
 		}
 	}
 	price, _ := bill["price"].(string)
+	if number, ok := bill["price"].(json.RawMessage); ok {
+		price = string(number)
+	}
 	if _, set := q.bill["hash"]; !set && q.bill["price"] != nil {
 		phone, _ := bill["phone"].(string)
 		id, _ := bill["billId"].(string)

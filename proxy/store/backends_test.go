@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -14,153 +15,151 @@ func between(oldSide, newSide string) store.Backends {
 	return store.Backends{Old: oldSide, New: newSide, Staying: []string{"old", "shadow"}}
 }
 
+// backendRows are the rows of TestBackendsAreNotExchangedWhileInUse: what is there, which backends are stored then, and the result.
+// a/b are old and new with separate bills, a=b with shared ones, and a alone is no rollout. bill:a is a create at a, with an
+// outcome if it has ended; stage:drained is the stage of a partner, default:new that of all. c/d- has no stage that stays. c! says
+// that c is not in the config.
+const backendRows = `
+the first                          |                           | a/b |
+the first, with bills there        | bill:a bill:b             | a/b |
+the first, with a stage            | stage:drained             | a/b |
+the first, with a stranger         | bill:a bill:c             | a/b | c!
+the first of two strangers         | bill:d bill:a bill:c      | a/b | c!
+the first, shared                  |                           | a=b |
+the first, shared, with a bill     | bill:a                    | a=b | shared
+a longer name                      | bill:ab                   | a/b | ab!
+a stranger of before, no new check | a/b bill:c                | a/b |
+others                             | a/b                       | c/d |
+others, with a stage               | a/b stage:drained         | c/d | renamed
+others, with a default             | a/b default:canary        | c/d | renamed
+others, with a stage that stays    | a/b stage:shadow default:old | c/d |
+others, with one that does not     | a/b stage:shadow default:new | c/d | renamed
+others, with no stage left         | a/b stage:drained unset   | c/d |
+others, where no stage stays       | a/b stage:shadow          | c/d- | renamed
+another new, with a stage          | a/b stage:drained         | a/c | renamed
+another old, with a stage          | a/b stage:drained         | c/b | renamed
+another, with a bill there         | a/b bill:a                | a/c |
+another, with a pending bill       | a/b bill:a bill:b         | a/c | b!
+another, with an owned bill        | a/b bill:b:succeeded      | a/c | b!
+another, with one uncertain        | a/b bill:b:unknown        | a/c | b!
+another, with one released         | a/b bill:b:refused        | a/c |
+the new becomes the old            | a/b bill:b                | b/c |
+the new becomes the old, drained   | a/b stage:drained         | b/c | renamed
+swapped                            | a/b                       | b/a | declared
+swapped, with one at the old       | a/b bill:a                | b/a | renamed
+swapped, with one at the new       | a/b bill:b:succeeded      | b/a | renamed
+swapped, with a stranger           | a/b bill:c                | b/a | renamed
+swapped, with one released         | a/b bill:b:refused        | b/a | declared
+swapped, with a stage              | a/b stage:drained         | b/a | renamed
+swapped, with a stage that stays   | a/b stage:shadow          | b/a | renamed
+swapped, with a default            | a/b default:old           | b/a | renamed
+swapped, with no stage left        | a/b stage:drained unset   | b/a | declared
+separate, then shared              | a/b stage:drained         | a=b |
+separate, then shared, pending     | a/b bill:a                | a=b | shared
+separate, then shared, owned       | a/b bill:b:succeeded      | a=b | shared
+separate, then shared, released    | a/b bill:b:refused        | a=b |
+separate, then others shared       | a/b bill:a                | a=c | shared
+shared, then separate              | a=b stage:drained         | a/b | declared
+shared, then others separate       | a=b                       | c/d |
+shared, then with what was new     | a=b                       | c/b | declared
+shared, then others, with a stage  | a=b stage:drained         | c/d | renamed
+shared, then others shared         | a=b                       | c=d |
+shared, then others, with a bill   | a=b bill:a                | a=c | shared
+shared again                       | a=b bill:a                | a=b | shared
+none at first                      | stage:drained             | a   |
+none at first, with a bill         | bill:b                    | a   | b!
+none, then to another              | a/b bill:b b              | a   | b!
+none, then with the new            | b                         | a/b | declared
+none, then with the old            | a                         | a/b |
+round and round                    | a/b b/c                   | c/a | declared
+none                               | a/b stage:drained         | a   | declared
+none, with bills there             | a/b bill:b                | b   | declared
+none, with a bill elsewhere        | a/b bill:a bill:b         | b   | a!
+none, with one owned elsewhere     | a/b bill:b:succeeded      | a   | b!
+none, with one released            | a/b bill:a:refused        | b   | declared
+none, of shared ones               | a=b                       | a   | declared
+none, to a third                   | a/b                       | c   | declared
+none, again                        | a/b a bill:b              | a   |
+none, then as before               | a/b bill:b stage:drained b | a/b | declared
+none, then a stranger              | a/b bill:b b              | a/c | b!
+none, then others                  | a/b stage:shadow b        | c/d |
+none, then others, with a stage    | a/b stage:drained b       | b/c | renamed
+none, then swapped, with a bill    | a/b bill:b stage:shadow b | b/a | declared
+none, then swapped, with a stage   | a/b stage:drained b       | b/a | renamed
+none, then shared                  | a/b b                     | a=b |
+none, then shared, with a bill     | a/b bill:b b              | a=b | shared
+shared, none, then separate        | a=b b                     | a/b | declared
+none, then as before, and none yet | a/b b a/b                 | a   | declared
+`
+
+// backendsOf reads a/b, a=b or a.
+func backendsOf(word string) store.Backends {
+	if old, next, separate := strings.Cut(word, "/"); separate {
+		if next, none := strings.CutSuffix(next, "-"); none {
+			return store.Backends{Old: old, New: next}
+		}
+		return between(old, next)
+	}
+	if old, next, shared := strings.Cut(word, "="); shared {
+		asked := between(old, next)
+		asked.Shared = true
+		return asked
+	}
+	return store.Backends{Alone: word}
+}
+
 // Which backends may replace which while there are bills and stages, and when the ledger is declared incomplete.
 func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
-	type (
-		step  = func(*testing.T, *store.Store) error
-		steps = []step
-	)
-	at := func(upstream string, outcomes ...store.Outcome) step {
-		return func(t *testing.T, s *store.Store) error {
-			c := own(t, s, "of "+upstream, upstream)
-			for _, outcome := range outcomes {
-				settle(t, s, c, outcome)
-			}
-			return nil
-		}
-	}
-	stage := func(id partner.ID, stage string) step {
-		return func(t *testing.T, s *store.Store) error {
-			return s.SetStage(t.Context(), store.Stage{Partner: id, Stage: stage, By: "anna", At: noon})
-		}
-	}
-	unset := func(t *testing.T, s *store.Store) error {
-		return s.UnsetStage(t.Context(), partner.Of("one"), "anna", noon)
-	}
-	shared := func(backends store.Backends) store.Backends {
-		backends.Shared = true
-		return backends
-	}
-	backends := func(asked store.Backends) step {
-		return func(t *testing.T, s *store.Store) error {
-			return s.SetBackends(t.Context(), asked, noon.Add(time.Minute))
-		}
-	}
-	none := func(upstream string) step {
-		return func(t *testing.T, s *store.Store) error {
-			return s.SetBackends(t.Context(), store.Backends{Alone: upstream}, noon.Add(time.Minute))
-		}
-	}
-	stranger := func(upstream string, asked store.Backends) error {
-		return store.Unconfigured(upstream, asked.Old, asked.New)
-	}
-	var (
-		ab, ba     = between("a", "b"), between("b", "a")
-		ac, bc, cd = between("a", "c"), between("b", "c"), between("c", "d")
-		moved      = stage(partner.Of("one"), "drained")
-		stays      = stage(partner.Of("one"), "shadow")
-	)
-	renamed := func(asked store.Backends) error {
-		return store.Renamed(asked, "a", "b")
-	}
-	const declared = true
-	rows := map[string]struct {
-		before   steps
-		do       step
-		want     error
-		restored bool // is declared
-	}{
-		"the first":                         {nil, backends(ab), nil, false},
-		"the first, with bills there":       {steps{at("a"), at("b")}, backends(ab), nil, false},
-		"the first, with a stage":           {steps{moved}, backends(ab), nil, false},
-		"the first, with a stranger":        {steps{at("a"), at("c")}, backends(ab), stranger("c", ab), false},
-		"the first of two strangers":        {steps{at("d"), at("a"), at("c")}, backends(ab), stranger("c", ab), false},
-		"the first, shared":                 {nil, backends(shared(ab)), nil, false},
-		"the first, shared, with a bill":    {steps{at("a")}, backends(shared(ab)), store.ErrShared, false},
-		"a longer name":                     {steps{at("ab")}, backends(ab), stranger("ab", ab), false},
-		"a stranger of before":              {steps{backends(ab), at("c")}, backends(ab), nil, false}, // backends that did not change are not checked again
-		"others":                            {steps{backends(ab)}, backends(cd), nil, false},
-		"others, with a stage":              {steps{backends(ab), moved}, backends(cd), renamed(cd), false},
-		"others, with a default":            {steps{backends(ab), stage("", "canary")}, backends(cd), renamed(cd), false},
-		"others, with a stage that stays":   {steps{backends(ab), stays, stage("", "old")}, backends(cd), nil, false},
-		"others, with one that does not":    {steps{backends(ab), stays, stage("", "new")}, backends(cd), renamed(cd), false},
-		"others, with no stage left":        {steps{backends(ab), moved, unset}, backends(cd), nil, false},
-		"others, where no stage stays":      {steps{backends(ab), stays}, backends(store.Backends{Old: "c", New: "d"}), renamed(store.Backends{Old: "c", New: "d"}), false},
-		"another new, with a stage":         {steps{backends(ab), moved}, backends(ac), renamed(ac), false},
-		"another old, with a stage":         {steps{backends(ab), moved}, backends(between("c", "b")), renamed(between("c", "b")), false},
-		"another, with a bill there":        {steps{backends(ab), at("a")}, backends(ac), nil, false},
-		"another, with a pending bill":      {steps{backends(ab), at("a"), at("b")}, backends(ac), stranger("b", ac), false},
-		"another, with an owned bill":       {steps{backends(ab), at("b", store.Succeeded)}, backends(ac), stranger("b", ac), false},
-		"another, with one uncertain":       {steps{backends(ab), at("b", store.Unknown)}, backends(ac), stranger("b", ac), false},
-		"another, with one released":        {steps{backends(ab), at("b", store.Refused)}, backends(ac), nil, false},
-		"the new becomes the old":           {steps{backends(ab), at("b")}, backends(bc), nil, false},
-		"the new becomes the old, drained":  {steps{backends(ab), moved}, backends(bc), renamed(bc), false},
-		"swapped":                           {steps{backends(ab)}, backends(ba), nil, declared},
-		"swapped, with one at the old":      {steps{backends(ab), at("a")}, backends(ba), renamed(ba), false},
-		"swapped, with one at the new":      {steps{backends(ab), at("b", store.Succeeded)}, backends(ba), renamed(ba), false},
-		"swapped, with a stranger":          {steps{backends(ab), at("c")}, backends(ba), renamed(ba), false},
-		"swapped, with one released":        {steps{backends(ab), at("b", store.NotSent)}, backends(ba), nil, declared},
-		"swapped, with a stage":             {steps{backends(ab), moved}, backends(ba), renamed(ba), false},
-		"swapped, with a stage that stays":  {steps{backends(ab), stays}, backends(ba), renamed(ba), false},
-		"swapped, with a default":           {steps{backends(ab), stage("", "old")}, backends(ba), renamed(ba), false},
-		"swapped, with no stage left":       {steps{backends(ab), moved, unset}, backends(ba), nil, declared},
-		"separate, then shared":             {steps{backends(ab), moved}, backends(shared(ab)), nil, false},
-		"separate, then shared, pending":    {steps{backends(ab), at("a")}, backends(shared(ab)), store.ErrShared, false},
-		"separate, then shared, owned":      {steps{backends(ab), at("b", store.Succeeded)}, backends(shared(ab)), store.ErrShared, false},
-		"separate, then shared, released":   {steps{backends(ab), at("b", store.Refused)}, backends(shared(ab)), nil, false},
-		"separate, then others shared":      {steps{backends(ab), at("a")}, backends(shared(ac)), store.ErrShared, false},
-		"shared, then separate":             {steps{backends(shared(ab)), moved}, backends(ab), nil, declared},
-		"shared, then others separate":      {steps{backends(shared(ab))}, backends(cd), nil, false},
-		"shared, then with what was new":    {steps{backends(shared(ab))}, backends(between("c", "b")), nil, declared},
-		"shared, then others, with a stage": {steps{backends(shared(ab)), moved}, backends(cd), renamed(cd), false},
-		"shared, then others shared":        {steps{backends(shared(ab))}, backends(shared(cd)), nil, false},
-		"shared, then others, with a bill":  {steps{backends(shared(ab)), at("a")}, backends(shared(ac)), store.ErrShared, false},
-		"shared again":                      {steps{backends(shared(ab)), at("a")}, backends(shared(ab)), store.ErrShared, false},
-
-		"none at first":                  {steps{moved}, none("a"), nil, false},
-		"none at first, with a bill":     {steps{at("b")}, none("a"), store.Unconfigured("b", "a", ""), false},
-		"none, then to another":          {steps{backends(ab), at("b"), none("b")}, none("a"), store.Unconfigured("b", "a", ""), false},
-		"none, then with the new":        {steps{none("b")}, backends(ab), nil, declared},
-		"none, then with the old":        {steps{none("a")}, backends(ab), nil, false},
-		"round and round":                {steps{backends(ab), backends(bc)}, backends(between("c", "a")), nil, declared},
-		"none":                           {steps{backends(ab), moved}, none("a"), nil, declared},
-		"none, with bills there":         {steps{backends(ab), at("b")}, none("b"), nil, declared},
-		"none, with a bill elsewhere":    {steps{backends(ab), at("a"), at("b")}, none("b"), store.Unconfigured("a", "b", ""), false},
-		"none, with one owned elsewhere": {steps{backends(ab), at("b", store.Succeeded)}, none("a"), store.Unconfigured("b", "a", ""), false},
-		"none, with one released":        {steps{backends(ab), at("a", store.NotSent)}, none("b"), nil, declared},
-		"none, of shared ones":           {steps{backends(shared(ab))}, none("a"), nil, declared},
-		"none, to a third":               {steps{backends(ab)}, none("c"), nil, declared},
-		"none, again":                    {steps{backends(ab), none("a"), at("b")}, none("a"), nil, false},
-
-		"none, then as before":               {steps{backends(ab), at("b"), moved, none("b")}, backends(ab), nil, declared},
-		"none, then a stranger":              {steps{backends(ab), at("b"), none("b")}, backends(ac), stranger("b", ac), false},
-		"none, then others":                  {steps{backends(ab), stays, none("b")}, backends(cd), nil, false},
-		"none, then others, with a stage":    {steps{backends(ab), moved, none("b")}, backends(bc), renamed(bc), false},
-		"none, then swapped, with a bill":    {steps{backends(ab), at("b"), stays, none("b")}, backends(ba), nil, declared},
-		"none, then swapped, with a stage":   {steps{backends(ab), moved, none("b")}, backends(ba), renamed(ba), false},
-		"none, then shared":                  {steps{backends(ab), none("b")}, backends(shared(ab)), nil, false},
-		"none, then shared, with a bill":     {steps{backends(ab), at("b"), none("b")}, backends(shared(ab)), store.ErrShared, false},
-		"shared, none, then separate":        {steps{backends(shared(ab)), none("b")}, backends(ab), nil, declared},
-		"none, then as before, and none yet": {steps{backends(ab), none("b"), backends(ab)}, none("a"), nil, declared},
-	}
 	each(t, func(t *testing.T, s *store.Store) {
-		for name, row := range rows {
+		do := func(word string) error {
+			what, of, _ := strings.Cut(word, ":")
+			switch what {
+			case "bill":
+				upstream, outcome, ended := strings.Cut(of, ":")
+				if c := own(t, s, "of "+upstream, upstream); ended {
+					settle(t, s, c, store.Outcome(outcome))
+				}
+				return nil
+			case "stage":
+				return s.SetStage(t.Context(), store.Stage{Partner: partner.Of("one"), Stage: of, By: "anna", At: noon})
+			case "default":
+				return s.SetStage(t.Context(), store.Stage{Stage: of, By: "anna", At: noon})
+			case "unset":
+				return s.UnsetStage(t.Context(), partner.Of("one"), "anna", noon)
+			}
+			return s.SetBackends(t.Context(), backendsOf(word), noon.Add(time.Minute))
+		}
+		for row := range strings.Lines(strings.TrimSpace(backendRows)) {
+			name, rest, _ := strings.Cut(row, "|")
+			before, rest, _ := strings.Cut(rest, "|")
+			then, result, _ := strings.Cut(rest, "|")
+			then, result = strings.TrimSpace(then), strings.TrimSpace(result)
 			if err := s.Clear(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			for _, step := range row.before {
-				if err := step(t, s); err != nil {
+			for _, word := range strings.Fields(before) {
+				if err := do(word); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}
+			asked, refusal := backendsOf(then), error(nil)
+			stranger, unknown := strings.CutSuffix(result, "!")
+			switch {
+			case unknown:
+				refusal = store.Unconfigured(stranger, asked.Old+asked.Alone, asked.New)
+			case result == "renamed":
+				refusal = store.Renamed(asked, "a", "b")
+			case result == "shared":
+				refusal = store.ErrShared
+			}
 			want, log := rolloutOf(t, s), audit(t, s, 10)
 			for range 2 { // a refusal stores nothing, and nothing is declared twice
-				if err := row.do(t, s); !sameRefusal(err, row.want) {
-					t.Errorf("%s: %v, want %v", name, err, row.want)
+				if err := do(then); !sameRefusal(err, refusal) {
+					t.Errorf("%s: %v, want %v", name, err, refusal)
 				}
 			}
 			got := rolloutOf(t, s)
-			if row.restored {
+			if result == "declared" {
 				config := store.Declaration{By: "config", At: noon.Add(time.Minute)}
 				if got.Revision <= want.Revision {
 					t.Errorf("%s: the revision went from %d to %d", name, want.Revision, got.Revision)
