@@ -23,9 +23,7 @@ admin:
     - {name: anna, token: "${file:anna.token}", may: operate}
     - {name: wall.1@hana, token: "${env:BILLBRIDGE_ADMIN_TOKEN}", may: read}
 `)}, lookup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, one := range c.Admin.AllTokens() {
 		got = append(got, fmt.Sprintf("%s %s %s", one.Name, one.May, one.Token.Reveal()))

@@ -109,9 +109,7 @@ func TestStoreURL(t *testing.T) {
 		"secret.yaml":     "postgres://bridge:word@db.example.com/bridge",
 	} {
 		c, err := config.Load(filepath.Join(dir, "conf", file), lookup)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := c.Store.URL.Reveal(); got != want {
 			t.Errorf("%s: got %s, want %s", file, got, want)
 		}

@@ -20,9 +20,7 @@ import (
 func parse(t *testing.T, text string) *config.Config {
 	t.Helper()
 	c, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(text)}, lookup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := inEditor(configSchema(t), []byte(text)); err != nil {
 		t.Errorf("the schema refuses a config that Parse accepts: %v", err)
 	}
@@ -37,9 +35,7 @@ func folder(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		proxytest.WriteFile(t, path, text)
 	}
 	return dir
@@ -58,9 +54,7 @@ func TestContractExample(t *testing.T) {
 				"mine.yaml":       "options: {exchange_on_send: true}\n",
 			})
 			c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := map[string]any{
 				"listen": c.Listen, "base path": c.BasePath, "admin": c.Admin.Listen, "token": c.Admin.Token.Reveal(),
 				"default": c.Route.Default, "limits": c.Limits, "failures": c.Failures,
@@ -198,9 +192,7 @@ func TestPathsStartAtTheFolderOfTheConfig(t *testing.T) {
 	})
 	newPair(t, "one").write(t, filepath.Join(dir, "conf", "cert.pem"), filepath.Join(dir, "secrets", "key.pem"))
 	c, err := config.Load(filepath.Join(dir, "conf", "billbridge.yaml"), lookup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := []string{c.TableFiles.File, c.TableFiles.Overlay, c.Admin.Token.Reveal(), c.TLS.Cert, c.TLS.Key}
 	want := []string{
 		filepath.Join(dir, "tables", "billing.yaml"), "", "a token from a file",
@@ -276,5 +268,17 @@ func TestReadOperationIsNotNeeded(t *testing.T) {
 				t.Errorf("%s: the table has exactly one operation to read bills", overlay)
 			}
 		}
+	}
+}
+
+// must ends a test at an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error,
+) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -33,22 +33,16 @@ func put(t *testing.T, path string, data []byte, later time.Duration) {
 	t.Helper()
 	proxytest.WriteFile(t, path, data)
 	at := time.Now().Add(later)
-	if err := os.Chtimes(path, at, at); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(path, at, at))
 }
 
 // commonName returns the common name of the current certificate.
 func commonName(t *testing.T, pair *config.KeyPair) string {
 	t.Helper()
 	c, err := pair.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	leaf, err := x509.ParseCertificate(c.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return leaf.Subject.CommonName
 }
 
@@ -75,9 +69,7 @@ func TestKeyPairIsReadAgainWhenItChanges(t *testing.T) {
 	step("a new certificate with the old key", "first")
 	put(t, key, second.Key, 3*time.Second)
 	step("both new", "second")
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(key))
 	step("no key", "second")
 	put(t, key, first.Key, 4*time.Second)
 	put(t, cert, first.Cert, 4*time.Second)
@@ -89,9 +81,7 @@ func TestKeyPairFollowsSwappedLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for i, name := range []string{"first", "second"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 		p := newPair(t, name)
 		put(t, filepath.Join(dir, name, "cert.pem"), p.Cert, time.Duration(-i)*time.Hour) // the second has older files
 		put(t, filepath.Join(dir, name, "key.pem"), p.Key, time.Duration(-i)*time.Hour)
@@ -99,18 +89,12 @@ func TestKeyPairFollowsSwappedLinks(t *testing.T) {
 	current := filepath.Join(dir, "current")
 	pair := &config.KeyPair{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
 	for _, name := range []string{"cert.pem", "key.pem"} {
-		if err := os.Symlink(filepath.Join("current", name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(filepath.Join("current", name), filepath.Join(dir, name)))
 	}
 	for _, name := range []string{"first", "second"} {
 		next := filepath.Join(dir, "next")
-		if err := os.Symlink(name, next); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(next, current); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(name, next))
+		must(t, os.Rename(next, current))
 		if got := commonName(t, pair); got != name {
 			t.Errorf("the %s certificate is served, want the %s", got, name)
 		}
@@ -125,9 +109,7 @@ func TestUnchangedKeyPairIsNotReadAgain(t *testing.T) {
 	newPair(t, "first").write(t, cert, key)
 	pair := &config.KeyPair{Cert: cert, Key: key}
 	before, err := pair.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var handshakes sync.WaitGroup
 	for range 16 {
 		handshakes.Go(func() {
@@ -159,18 +141,14 @@ func TestUpstreamTLS(t *testing.T) {
 	put(t, filepath.Join(dir, "ca.pem"), ca.Cert, 0)
 	newPair(t, "billbridge").write(t, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	upstream := c.Upstreams[0].TLS
 	if got := commonName(t, upstream.Client); got != "billbridge" {
 		t.Errorf("the client certificate is that of %s", got)
 	}
 	block, _ := pem.Decode(ca.Cert)
 	leaf, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: upstream.Roots}); err != nil {
 		t.Errorf("the private authority is not trusted: %v", err)
 	}

@@ -145,9 +145,7 @@ rollout: {old: old, new: new}
 partners: {5f7b2ed74a97: {name: Hana Clinic}}
 tracing: {otlp: "http://127.0.0.1:4318"}
 `
-	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(text), &root))
 	return filepath.Join(dir, "billbridge.yaml"), root
 }
 
@@ -204,9 +202,7 @@ func TestReadmeHasTheDefaults(t *testing.T) {
 	rows := readmeKeys(t)
 	file, root := fullConfig(t)
 	unset, err := parseTree(file, root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, k := range configKeys(reflect.TypeFor[config.Config]()) {
 		row := rows[k.String()]
 		without := k.with(root, nil)
@@ -256,13 +252,9 @@ func TestReadmeSaysWhatNeedsARestart(t *testing.T) {
 	file, root := fullConfig(t)
 	for _, k := range configKeys(reflect.TypeFor[config.Config]()) {
 		c, err := parseTree(file, root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		next, err := parseTree(file, root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := c.NeedsRestart(next); got != "" {
 			t.Fatalf("a config needs a restart for itself: %s", got)
 		}

@@ -38,9 +38,7 @@ var compileSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 func configSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	compiled, err := compileSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return compiled
 }
 
@@ -184,9 +182,7 @@ func TestSchemaOfGoodConfigs(t *testing.T) {
 	}
 	_, root := fullConfig(t)
 	text, err := yaml.Marshal(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := inEditor(s, text); err != nil {
 		t.Errorf("the config with all sections: %v", err)
 	}
@@ -259,13 +255,9 @@ func TestSchemaOfForms(t *testing.T) {
 func TestSchemaHasWhatTheReadmeSays(t *testing.T) {
 	t.Parallel()
 	text, err := config.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var root map[string]any
-	if err := json.Unmarshal(text, &root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &root))
 	for _, k := range configKeys(reflect.TypeFor[config.Config]()) {
 		row := readmeKeys(t)[k.String()]
 		section := root
@@ -301,13 +293,9 @@ func TestSchemaHasWhatTheReadmeSays(t *testing.T) {
 func TestSchemaHasAMessageForEachPattern(t *testing.T) {
 	t.Parallel()
 	text, err := config.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var root any
-	if err := json.Unmarshal(text, &root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &root))
 	n := 0
 	var visit func(v any)
 	visit = func(v any) {

@@ -30,9 +30,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	t.Parallel()
 	secret := config.NewSecret(canary)
 	whole, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(oneUpstream + "admin: {token: " + canary + "}\n")}, lookup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if whole.Admin.Token.Reveal() != canary || secret.Reveal() != canary {
 		t.Fatal("the values do not contain the secret")
 	}

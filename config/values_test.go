@@ -43,15 +43,11 @@ func TestLocalAddressDialsItsOwnFamily(t *testing.T) {
 	t.Parallel()
 	from := config.LocalAddress{Addr: netip.MustParseAddr("127.0.0.2")}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = listener.Close() }()
 	dialer := net.Dialer{LocalAddr: from.TCP()}
 	connection, err := dialer.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = connection.Close() }()
 	if got := netip.MustParseAddrPort(connection.LocalAddr().String()).Addr(); got != from.Addr {
 		t.Errorf("the connection comes from %s", got)

@@ -23,9 +23,7 @@ func TestWarningsAboutWhatPartnersDoNotKnow(t *testing.T) {
 	})
 	load := func() string {
 		c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c.Warnings().Error()
 	}
 	if got := load(); strings.Contains(got, "9980") || !strings.Contains(got, "words in appr_pay_type have no pairs") || !strings.Contains(got, "may have no link") {
@@ -62,9 +60,7 @@ func TestWarningsAboutAnOverlay(t *testing.T) {
 			"  points.left: {new: true, v2: /points, effect: read, request: [], reply: []}\n",
 	})
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := c.Warnings().Error()
 	for _, want := range []string{"mine.yaml:2:1: table.overlay: a row of bill.read reply loses must_equal_request: {v2: billId,", "the request of points.left has no row with role: partner"} {
 		if !strings.Contains(got, want) {

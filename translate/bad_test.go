@@ -25,13 +25,9 @@ func TestBadTables(t *testing.T) {
 		t.Run(strings.TrimSuffix(name, ".yaml"), func(t *testing.T) {
 			t.Parallel()
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if *update {
-				if err := os.WriteFile(file, withWants(name, string(data)), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, withWants(name, string(data)), 0o644))
 				return
 			}
 			want, _ := splitWants(string(data))

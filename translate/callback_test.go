@@ -111,9 +111,7 @@ func TestNoticeIsACopy(t *testing.T) {
 	t.Parallel()
 	doc := []byte(`{"apikey":"demo-key","bill_id":"A1","more":1,"apiKey":"other-key"}`)
 	_, notice, err := shipped().Callback().Translate(nil, doc, "legacy", "v2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	copy(doc, bytes.Repeat([]byte{'#'}, len(doc)))
 	if got := fmt.Sprint(notice.Values["partner"], notice.Values["bill"], notice.Report.UnknownNames); got != "[demo-key other-key] [A1] [more apiKey]" {
 		t.Error(got)
@@ -158,9 +156,7 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 func TestWrittenTableStillReusesRows(t *testing.T) {
 	t.Parallel()
 	text, err := overlaid(t, "callbacks: {callback.payment: {method: PUT}}").YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again := compiled(t, string(text), "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: CARD_VAN}]}]}}")
 	out, _, err := again.Callback().Translate(nil, []byte(`{"bill_id":"1","appr_cat_id":"c","appr_pay_type":"CARD_VAN"}`), "legacy", "v2")
 	if want := `{"billId":"1","catId":"c","apprPayType":0}`; string(out) != want || err != nil {

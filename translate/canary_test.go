@@ -72,9 +72,7 @@ func set(t *testing.T, doc, path, value string) string {
 		return doc
 	}
 	out, err := sjson.SetRaw(doc, path, value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -85,9 +83,7 @@ func checkCanaries(t *testing.T, translation *translate.Translation, fields []tr
 		request = createRequest
 		if client == "v2" {
 			out, err := translation.Operation().Translation("legacy", "v2").Start().Request(nil, []byte(createRequest))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			request = string(out)
 		}
 	}

@@ -22,13 +22,9 @@ func TestCanonicalOfRFC8785(t *testing.T) {
 	reprinted := strings.NewReplacer("56.0", "56", "333333333.33333329", "333333333.3333333", "1E30", "1e+30", "4.50", "4.5", "2e-3", "0.002", "0.000000000000000000000000001", "1e-27")
 	for _, file := range files {
 		in, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, err := os.ReadFile(strings.Replace(file, "input", "output", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := string(translate.Canonical([]byte("x"), []byte(reprinted.Replace(string(in)))))
 		if got != "x"+string(want) {
 			t.Errorf("%s: %s\nwant x%s", file, got, want)

@@ -80,12 +80,8 @@ func TestTableHasTheFieldsOfTheDocument(t *testing.T) {
 		Fields     map[string]struct{ About string }
 	}
 	written, err := shipped().YAML() // with the common rows expanded
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Load(written, &table); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, yaml.Load(written, &table))
 	got, notInDocument := map[string][]string{}, []string{}
 	for name, operation := range table.Operations {
 		for message, rows := range map[string][]row{"request": operation.Request, "reply": operation.Reply} {
@@ -180,15 +176,11 @@ func TestFields(t *testing.T) {
 	write(shipped().Callback().Name(), shipped().Callback().Fields())
 	const file = "testdata/fields.txt"
 	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(b.String()), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

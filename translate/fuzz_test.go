@@ -184,9 +184,7 @@ func FuzzTable(f *testing.F) {
 			return
 		}
 		text, err := table.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		again, err := translate.Compile(8, translate.File{Name: "again.yaml", Data: text})
 		if err != nil {
 			t.Fatalf("the table writes what it cannot read: %v\n%s", err, text)

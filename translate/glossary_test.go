@@ -12,9 +12,7 @@ import (
 func TestReadmeExplainsEveryKey(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, key := range append(translate.Keys, "common", "new", "method", "fields", "under", "identified_by", "answer") {
 		// At the beginning of a row of a table: alone, in a list of keys, or with a value.
 		if !regexp.MustCompile("(?m)^\\| (?:`[^`]+`, )*`" + key + "\\b").Match(text) {

@@ -83,9 +83,7 @@ func compiled(t testing.TB, base string, overlays ...string) *translate.Table {
 func written(t testing.TB, table *translate.Table) *translate.Table {
 	t.Helper()
 	text, err := table.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return compiled(t, string(text))
 }
 
@@ -205,9 +203,7 @@ func TestGolden(t *testing.T) {
 			t.Parallel()
 			table := g.table(t)
 			if *update {
-				if err := os.WriteFile(file, g.again(table), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, g.again(table), 0o644))
 				return
 			}
 			again := written(t, table)
@@ -297,4 +293,16 @@ func (g *golden) again(table *translate.Table) []byte {
 		}
 	}
 	return []byte(b.String())
+}
+
+// must ends a test at an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error,
+) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

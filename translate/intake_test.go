@@ -36,9 +36,7 @@ func corpus(t testing.TB, prefix string) []corpusFile {
 	docs := make([]corpusFile, len(files))
 	for i, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		docs[i] = corpusFile{strings.TrimSuffix(filepath.Base(file), ".json"), data}
 	}
 	return docs
@@ -144,16 +142,12 @@ func decoded(t *testing.T, doc []byte) any {
 			Message, Price json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(doc, &body); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(doc, &body))
 	raw := slices.Concat(body.Bill.Message, body.Bill.Price)
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decode(&v))
 	return v
 }
 

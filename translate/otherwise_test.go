@@ -17,9 +17,7 @@ func TestOtherwiseMakesOnlyWordsNull(t *testing.T) {
 		table, err := translate.Compile(32, billing.Table(), translate.File{Name: "o", Data: []byte(
 			"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type" + row + "}]}}\n",
 		)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return table
 	}
 	const values = ", values: [{v2: 1, legacy: CARD_VAN}]"
@@ -80,9 +78,7 @@ func TestOtherwiseMakesOnlyWordsNull(t *testing.T) {
 				reply = `{"code":"0000","message":"","data":{"billId":"1","apprPayType":` + c.in + `,"apprState":"F"}}`
 			}
 			out, err := call.Reply(nil, 200, []byte(reply))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			check(again, string(out), call.Report)
 		}
 		call.Release()
@@ -99,9 +95,7 @@ func TestOtherwiseMakesOnlyWordsNull(t *testing.T) {
 			callback = `{"apiKey":"k","billId":"1","apprPayType":` + c.in + `,"apprState":"F"}`
 		}
 		out, notice, err := table.Callback().Translate(nil, []byte(callback), translate.Form(c.from), to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		check("callback", string(out), notice.Report)
 	}
 	if table := compile(""); !slices.Equal(table.WordsWithoutPairs("legacy"), []string{"appr_pay_type"}) {

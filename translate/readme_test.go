@@ -10,9 +10,7 @@ import (
 func TestReadmeShowsTheGoldenFile(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fence := func(language string) string {
 		_, block, _ := strings.Cut(string(data), "```"+language+"\n")
 		block, _, _ = strings.Cut(block, "```")

@@ -126,9 +126,7 @@ func TestReplaceWithoutAString(t *testing.T) {
 		for _, to := range forms {
 			call := shipped().Operation("bill.create").Translation("legacy", to).Start()
 			want, err := call.Request(nil, []byte(doc))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, _, ok := call.StringValue("callback"); ok {
 				t.Errorf("%s has an address", doc)
 			}
@@ -239,15 +237,11 @@ func valueOffsets(t *testing.T, doc []byte, names ...string) (begin, end int) {
 				break
 			}
 			var skipped json.RawMessage
-			if err := d.Decode(&skipped); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Decode(&skipped))
 		}
 	}
 	var value json.RawMessage
-	if err := d.Decode(&value); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decode(&value))
 	end = int(d.InputOffset())
 	return end - len(value), end
 }

@@ -16,9 +16,7 @@ func scanTables(t testing.TB) (tables []*translate.Table) {
 	t.Helper()
 	for _, unknown := range []string{"drop, reply: drop", "pass, reply: pass", "refuse, reply: drop"} {
 		table, err := translate.Compile(8, billing.Table(), translate.File{Name: "o.yaml", Data: []byte("unknown: {request: " + unknown + "}")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tables = append(tables, table)
 	}
 	return tables

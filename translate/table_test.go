@@ -173,13 +173,9 @@ func TestTableWithOneMoreOverlay(t *testing.T) {
 	second := "operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.note}]}}"
 	table := overlaid(t, first)
 	before, err := table.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	with, err := table.With(translate.File{Name: "2.yaml", Data: []byte(second)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, _ := with.YAML()
 	want, _ := overlaid(t, first, second).YAML()
 	after, _ := table.YAML()

@@ -74,9 +74,7 @@ func readOf(t *testing.T, doc string, from, to translate.Form) (result map[strin
 		doc = `{"code":"0000","message":"ok","data":` + doc + `}`
 	}
 	out, err := call.Reply(nil, 200, []byte(doc))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if to == "v2" {
 		out = unmarshal(t, out)["data"]
 	}

@@ -95,9 +95,7 @@ func TestAdminCertificateIsRenewed(t *testing.T) {
 	}
 	reached("renewed", renewed)
 	config(moved)
-	if err := gateway.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gateway.cmd.Process.Signal(syscall.SIGHUP))
 	if _, err := gateway.await("stderr", `"config reloaded"`); err != nil {
 		t.Fatal(err)
 	}

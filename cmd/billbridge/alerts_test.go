@@ -36,9 +36,7 @@ type rule struct {
 // alertRules returns the rules that the program prints, by the name of the alert.
 func alertRules(t *testing.T) (file ruleFile, byName map[string]rule) {
 	t.Helper()
-	if err := yaml.Load([]byte(printedAsset(t, "alerts")), &file, yaml.WithKnownFields()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Load([]byte(printedAsset(t, "alerts")), &file, yaml.WithKnownFields()))
 	byName = map[string]rule{}
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
@@ -145,9 +143,7 @@ func TestAlertsFireOnTheirCaseAndAreSilentBesideIt(t *testing.T) {
 		t.Errorf("%s has no case", name)
 	}
 	text, err := yaml.Dump(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tests := filepath.Join(dir, "tests.yaml")
 	proxytest.WriteFile(t, tests, text)
 	if out, err := exec.Command(promtool, "test", "rules", tests).CombinedOutput(); err != nil {

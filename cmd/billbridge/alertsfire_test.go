@@ -105,9 +105,7 @@ func startAlertGateway(t *testing.T, log *os.File, config string) *alertGateway 
 func billCall(t *testing.T, url, operation, key, id, callback string) string {
 	t.Helper()
 	text, err := json.Marshal((&demoBill{id: id, price: 20_000}).request(operation, key, callback))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, answer := httpCall(t, http.MethodPost, url+billPath(operation), string(text))
 	return answer
 }
@@ -139,9 +137,7 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 		}
 	}
 	rules, err := yaml.Dump(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	calls, dead, narrow, moving := newCallsFaults(t), newDeadFaults(t), newNarrowFaults(t), newRolloutFaults(t)
 	gateways := map[string]string{"calls": calls.admin, "dead": dead.admin, "narrow": narrow.admin, "rollout": moving.admin}
 	prometheus := startPrometheus(t, string(rules), gateways)
@@ -216,9 +212,7 @@ type callsFaults struct {
 
 func newCallsFaults(t *testing.T) *callsFaults {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = full.Close() })
 	service, _ := newAlertSandbox(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

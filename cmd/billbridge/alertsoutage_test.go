@@ -20,13 +20,9 @@ func TestFailOverIsNotCriticalAndOutageIs(t *testing.T) {
 	t.Parallel()
 	promtool := lookPath(t, "promtool")
 	text, err := os.ReadFile(outages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var recorded map[string]outage
-	if err := yaml.Load(text, &recorded, yaml.WithKnownFields()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Load(text, &recorded, yaml.WithKnownFields()))
 	const began, end = 20 * time.Second, 18 * time.Minute // of the fault, in the recordings, and of the test
 	firing := func(which string, at time.Duration, alerts ...string) promtoolQuery {
 		q := promtoolQuery{Expr: `group by (alertname) (last_over_time(ALERTS{alertstate="firing",` + which + `}[20m]))`, Time: at.String()}
@@ -54,9 +50,7 @@ func TestFailOverIsNotCriticalAndOutageIs(t *testing.T) {
 				g := promtoolGroup{Name: fmt.Sprintf("%s, every %d, from %d", name, every, first), Interval: (scrapeEvery * time.Duration(every)).String()}
 				for _, q := range want {
 					at, err := time.ParseDuration(q.Time)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					q.Time = (at + shift).String()
 					g.Queries = append(g.Queries, q)
 				}
@@ -78,13 +72,9 @@ func TestFailOverIsNotCriticalAndOutageIs(t *testing.T) {
 	}
 	dir := t.TempDir()
 	dumped, err := yaml.Dump(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, text := range map[string][]byte{"alerts.yaml": []byte(printedAsset(t, "alerts")), "tests.yaml": dumped} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	if out, err := exec.Command(promtool, "test", "rules", filepath.Join(dir, "tests.yaml")).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -146,9 +146,7 @@ func (f *rolloutFaults) run(args ...string) string {
 func execSQL(t *testing.T, file, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = db.Exec(statement)
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)

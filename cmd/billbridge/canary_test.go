@@ -149,9 +149,7 @@ func (b *canaryBackend) notify(ctx context.Context, t *testing.T, client *http.C
 		body = strings.ReplaceAll(withCanaries(body), "BILL", bill)
 		for _, one := range []string{body[:len(body)-3], body} {
 			status, _, err := post(ctx, client, address, one)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if status == http.StatusOK {
 				accepted++
 			}
@@ -173,9 +171,7 @@ func canaryCalls(ctx context.Context, t *testing.T, client *http.Client, form, b
 		}
 		body := strings.NewReplacer("BILL", bill, "CALLBACK", callback+"/"+bill+"?token="+url.QueryEscape(canaries["TOKEN"])).Replace(withCanaries(call[form]))
 		status, _, err := post(ctx, client, clusterURL+operationPath(form, op), body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if status == http.StatusOK {
 			succeeded++
 		}
@@ -209,9 +205,7 @@ func TestR35_CommandsShowNoSecrets(t *testing.T) {
 	t.Parallel()
 	b, backends, callback := newCluster(t), []*canaryBackend{newCanaryBackend(t, "legacy"), newCanaryBackend(t, "v2")}, newCanaryPartner(t)
 	file := filepath.Join(b.folder, "bridge.db")
-	if err := proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(canaries["KEY"])).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(canaries["KEY"])).Close())
 	g := b.start(t, withCanaries(fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}

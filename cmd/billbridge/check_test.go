@@ -82,9 +82,7 @@ func folderOfEveryKey(t *testing.T) (string, *yaml.Node) {
 		proxytest.WriteFile(t, filepath.Join(dir, name), data)
 	}
 	root := new(yaml.Node)
-	if err := yaml.Load([]byte(everyKey), root); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Load([]byte(everyKey), root))
 	if code, out := checkConfig(t, filepath.Join(dir, "good.yaml"), everyKey); code != exitOK {
 		t.Fatalf("the config of this test is invalid:\n%s", out)
 	}
@@ -102,9 +100,7 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 		const place = "PLACE-OF-THE-SECRET"
 		*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: place}
 		text, err := yaml.Dump(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		*n = original
 		for _, j := range []int{i, 5*i + 1} { // what an error shows does not depend on the look of a value, so two of them are enough
 			j %= len(wronglyPasted)
@@ -152,9 +148,7 @@ func TestR42_EmptyValuesAreRefused(t *testing.T) {
 		for _, value := range []string{"", "${env:BILLBRIDGE_NOT_SET}", "${file:empty}"} {
 			*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}
 			text, err := yaml.Dump(root)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if code, _ := checkConfig(t, file, string(text)); (code == exitOK) != harmless[path+" "+value] {
 				t.Errorf("%s: %q: exit code %d", path, value, code)
 			}
@@ -246,9 +240,7 @@ func TestCheckPrintsHowPostgreSQLIsReached(t *testing.T) {
 		"postgres://bridge:hidden@proxy/db?connect_timeout=5&target_session_attrs=any&sslmode=prefer": {"proxy:5432; added to store.url: nothing", ""},
 	} {
 		text := fmt.Sprintf("upstreams: {up: {form: v2, url: \"http://127.0.0.1:9\"}}\nstore: {url: %q}\n", url)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		code, out, errs := runCommand(t, false, "check", "--offline", "--config", file)
 		if code != exitOK || !strings.Contains(out, "\nstore     PostgreSQL at "+want[0]+"\n") || strings.Contains(errs, "several servers") != (want[1] != "") ||
 			strings.Contains(out+errs, "hidden") {

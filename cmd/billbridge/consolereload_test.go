@@ -21,16 +21,12 @@ func TestConsoleShowsMistakesInTheConfig(t *testing.T) {
 	write := func(more string) { proxytest.WriteFile(t, gateway.file, config+more) }
 	call := func(method, path string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+gateway.operator+path, strings.NewReader(url.Values{}.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Authorization", "Bearer secret-canary")
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		reply := httptest.NewRecorder()
 		answer, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = answer.Body.Close() }()
 		if _, err := reply.Body.ReadFrom(answer.Body); err != nil {
 			t.Fatal(err)
@@ -49,9 +45,7 @@ func TestConsoleShowsMistakesInTheConfig(t *testing.T) {
 		t.Errorf("a mistake: %d\n%s", status, page)
 	}
 	write("limits:\n  depth: 1\n")
-	if err := gateway.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gateway.cmd.Process.Signal(syscall.SIGHUP))
 	if _, err := gateway.await("stderr", `config not reloaded.*depth`); err != nil {
 		t.Fatal(err)
 	}

@@ -27,9 +27,7 @@ func startDemoProcess(t *testing.T) *demoProcess {
 	t.Helper()
 	p := launchInTempDir(t, "serve", "--demo", "--rate", "400", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	at, err := p.await("stdout", `^  console +(?P<admin>http://\S+)/$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := p.await("stdout", `^billbridge rollout status --admin `+at["admin"]+`$`); err != nil {
 		t.Fatal(err)
 	}

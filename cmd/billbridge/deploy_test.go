@@ -49,9 +49,7 @@ func checkStop(t *testing.T, c *config.Config, grace time.Duration) {
 func embeddedText(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := embedded(name)()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -67,9 +65,7 @@ func TestComposeFile(t *testing.T) {
 		}
 		Configs map[string]struct{ Content, File string }
 	}
-	if err := yaml.Unmarshal(embeddedText(t, "compose.yaml"), &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(embeddedText(t, "compose.yaml"), &file))
 	if strings.Contains(strings.ReplaceAll(file.Configs["gateway"].Content, "$$", ""), "$") {
 		t.Error("Compose would replace a variable in the config of the gateways: write $$")
 	}
@@ -225,9 +221,7 @@ func TestPatroniAndHAProxyFilesFit(t *testing.T) {
 		Postgresql struct{ Listen string }
 	}
 	text := strings.NewReplacer("loop_wait:", "wait:", "retry_timeout:", "retry:").Replace(string(embeddedText(t, "patroni.yaml")))
-	if err := yaml.Unmarshal([]byte(text), &node); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(text), &node))
 	if d := node.Bootstrap.DCS; d.TTL < 20 || d.Wait == 0 || d.Retry == 0 || d.Wait+2*d.Retry > d.TTL || !d.Synchronous {
 		t.Errorf("a primary would lose its lock while etcd is slow, or the cluster can lose writes: %+v", d)
 	}

@@ -192,9 +192,7 @@ func newFailOverTrial(t *testing.T, old, settings string) *failOverTrial {
 func (b *failOverTrial) decide(t *testing.T, do ...func(*testing.T, *store.Store) error) {
 	t.Helper()
 	s, err := store.Open(t.Context(), b.pair.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range do {
 		if err := f(t, s); err != nil {
 			t.Error(err)

@@ -46,9 +46,7 @@ func TestR07_PathsAreConstants(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls that take a path, -want +got:\n%s", diff)
 	}

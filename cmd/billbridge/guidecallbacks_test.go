@@ -45,9 +45,7 @@ partners: {%s: {name: Hana, callbacks: {success: %s}}}
 				opened := proxytest.Open(t, c.Store.URL.Reveal())
 				relayed := relay.New(c, relay.Options{Store: opened})
 				gateway, err := proxy.New(c, proxy.Options{Relay: relayed})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				server.Config.Handler = gateway
 				server.Start()
 				t.Cleanup(func() { server.Close(); gateway.Close() })
@@ -76,23 +74,17 @@ partners: {%s: {name: Hana, callbacks: {success: %s}}}
 				create := strings.NewReplacer("YOUR-KEY", "demo-partner-key", "YOUR-MEMBER", "demo-member", "YOUR-STORE", "demo-store").Replace(g.ExampleCreate)
 				create, _ = sjson.Set(create, address, receiver.URL)
 				res, err := http.Post(server.URL+c.Table.Operation("bill.create").Path(g.Form), "application/json", strings.NewReader(create))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				answer, _ := io.ReadAll(res.Body)
 				_ = res.Body.Close()
 				if gjson.GetBytes(answer, "code").String() != g.Table.SuccessCode(g.Form) {
 					t.Fatalf("the create: %s", answer)
 				}
-				if err := service.Pay("demo-partner-key", "12345678900000000001"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, service.Pay("demo-partner-key", "12345678900000000001"))
 				var last store.Callback
 				proxytest.Eventually(t, func() bool {
 					page, err := opened.Page(t.Context(), store.Filter{Limit: 10})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					for _, last = range page.Callbacks {
 						return last.State == store.Delivered
 					}

@@ -48,14 +48,10 @@ func TestGuideSaysHowTheGatewayFails(t *testing.T) {
 				expect("invalid", read, `{"a":1,"a":2}`)
 				for name, method := range map[string]string{"method": http.MethodPut, "type": http.MethodPost} {
 					req, err := http.NewRequest(method, g.url+read, strings.NewReader(request))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					req.Header.Set("Content-Type", "text/plain")
 					res, err := http.DefaultClient.Do(req)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					body, _ := io.ReadAll(res.Body)
 					_ = res.Body.Close()
 					if f := failure[name]; res.StatusCode != f.Status || gjson.GetBytes(body, "code").String() != f.Code {

@@ -58,9 +58,7 @@ func newGuided(t *testing.T, form, system, overlay, more string) *guided {
 func serveGateway(t *testing.T, c *config.Config) (url string) {
 	t.Helper()
 	gateway, err := proxy.New(c, proxy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewServer(gateway)
 	t.Cleanup(func() { server.Close(); gateway.Close() })
 	return server.URL

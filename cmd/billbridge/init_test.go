@@ -117,13 +117,9 @@ func launchSandbox(t *testing.T, args ...string) (p *process, partners, control 
 	t.Helper()
 	p = launchInTempDir(t, append([]string{"sandbox", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"}, args...)...)
 	line, err := p.await("stdout", `^  partners +(?P<url>\S+)$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second, err := p.await("stdout", `^  control +(?P<url>http://[^ /]+)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p, line["url"], second["url"]
 }
 
@@ -131,9 +127,7 @@ func launchSandbox(t *testing.T, args ...string) (p *process, partners, control 
 func runIn(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	p, err := launch(dir, "billbridge", args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if code, err := p.end(); code != exitOK || err != nil {
 		t.Fatalf("%q: %d, %v\n%s", args, code, err, p.all("stdout", "stderr"))
 	}

@@ -88,9 +88,7 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 		t.Errorf("init says %s", out)
 	}
 	c, err := config.Load(file, os.LookupEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := []string{c.Listen, c.Upstreams.Find("old").Address.String(), c.Upstreams.Find("new").Address.String(), c.Callbacks.PublicURL.String(), c.Rollout.Default}
 	if diff := cmp.Diff([]string{"[::]:8080", "https://legacy.example.com", "https://v2.example.com", "https://bridge.example.com", "old"}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -147,9 +145,7 @@ func TestInitOnATerminal(t *testing.T) {
 		cmd := exec.Command("billbridge", "init", "--new", "https://v2.example.com")
 		cmd.Dir = t.TempDir()
 		terminal, err := pty.Start(cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = terminal.Close() })
 		late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		defer late.Stop()
@@ -203,9 +199,7 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 		t.Errorf("init says %s", said)
 	}
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := c.Table.Code("9800", "legacy", "v2") + c.Table.Code("9980", "legacy", "v2"); got != "BILL_001BILL_003" {
 		t.Errorf("the codes become %s", got)
 	}

@@ -118,9 +118,7 @@ func sources(t *testing.T) map[string][]source {
 		byFolder[path.Dir(s.file)] = append(byFolder[path.Dir(s.file)], s)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(byFolder) < 4 {
 		t.Fatalf("only %d packages were found below %s", len(byFolder), module)
 	}
@@ -216,9 +214,7 @@ func TestOneFileImportsJSONText(t *testing.T) {
 func TestTopLevelFolders(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, e := range entries {
 		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {

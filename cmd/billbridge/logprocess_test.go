@@ -151,9 +151,7 @@ func missing(answered []string, logged map[string]int) []string {
 func logFile(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -211,9 +209,7 @@ func TestAReloadChangesLevelAndSample(t *testing.T) {
 	not = append(not, g.succeed("warn", 20)...)
 	want = append(want, g.unknown("u2"))
 	reload("log: {level: error}\n")
-	if err := g.post("/bill/destroy", "error"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.post("/bill/destroy", "error"))
 	not = append(not, "error")
 	reload("log: {flush: 0s}\n")
 	want = append(want, g.succeed("all", 20)...)
@@ -242,13 +238,9 @@ func TestAReloadChangesLevelAndSample(t *testing.T) {
 func TestABrokenLogDoesNotStopTheGateway(t *testing.T) {
 	t.Parallel()
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, log := range map[string]*os.File{"without a reader": writer, "full": full} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -264,9 +256,7 @@ func TestABrokenLogDoesNotStopTheGateway(t *testing.T) {
 			if lost, _, _ = strings.Cut(lost, "\n"); lost != "22" {
 				t.Errorf("%q lines were counted as lost, want 22", lost)
 			}
-			if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			must(t, g.cmd.Process.Signal(syscall.SIGTERM))
 			if code, err := g.end(); code != exitOK || err != nil {
 				t.Errorf("exit code %d, %v", code, err)
 			}

@@ -29,9 +29,7 @@ type notifySocket struct {
 func newNotifySocket(t *testing.T) *notifySocket {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "notify") // the path of a socket has at most 108 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := &notifySocket{t: t, path: filepath.Join(dir, "s")}
 	if s.conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: s.path, Net: "unixgram"}); err != nil {
@@ -60,24 +58,18 @@ func TestStatesAreReportedToSystemd(t *testing.T) {
 	p := startWithEnv(t, []string{"NOTIFY_SOCKET=" + reports.path}, config, socket)
 	reports.want("READY=1")
 	got, err := http.Get("http://" + address + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = got.Body.Close()
 	for _, row := range []struct{ config, status string }{
 		{config, "READY=1\nSTATUS="},
 		{"lisen: 1\n", "READY=1\nSTATUS=The last reload was refused."},
 	} {
 		proxytest.WriteFile(t, filepath.Join(p.cmd.Dir, "billbridge.yaml"), row.config)
-		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.cmd.Process.Signal(syscall.SIGHUP))
 		reports.want("RELOADING=1\nMONOTONIC_USEC=")
 		reports.want(row.status)
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	reports.want("STOPPING=1")
 	if code, err := p.end(); err != nil || code != exitOK {
 		t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))

@@ -67,9 +67,7 @@ func filled[T any](t *testing.T) []byte {
 	v := new(T)
 	fillHostile(reflect.ValueOf(v).Elem())
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -170,9 +168,7 @@ func TestInputOutputShowsNoControlCharacters(t *testing.T) {
 		return path
 	}
 	quotedHostile, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inJSON := string(quotedHostile)
 	raw := strings.Map(func(r rune) rune { // what JSON allows without an escape
 		if r < ' ' || r == utf8.RuneError {
@@ -248,9 +244,7 @@ func TestPrintableText(t *testing.T) {
 func TestCommandsPrintWithPrintf(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	allowed := map[string]int{"output.go": 1, "callbacks.go": 2, "storebackup.go": 2} // printf itself, and progress
 	found := map[string]int{}
 	for _, file := range files {
@@ -258,9 +252,7 @@ func TestCommandsPrintWithPrintf(t *testing.T) {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok {
 				if p, ok := s.X.(*ast.Ident); ok && p.Name == "fmt" && (strings.HasPrefix(s.Sel.Name, "Fprint") || strings.HasPrefix(s.Sel.Name, "Print")) {

@@ -60,9 +60,7 @@ func newPatroni(t *testing.T, settings ...string) *patroni {
 	if err != nil && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.account = account
 	if c.folder, err = os.MkdirTemp("", "patroni"); err != nil {
 		t.Fatal(err)
@@ -73,15 +71,11 @@ func newPatroni(t *testing.T, settings ...string) *patroni {
 	if err == nil {
 		err = leash.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = end.Close(); _ = leash.Wait() })
 	for _, name := range append([]string{".", "etcd", "haproxy"}, patroniNodes...) {
 		folder := filepath.Join(c.folder, name)
-		if err := errors.Join(os.MkdirAll(folder, 0o700), os.Chown(folder, int(account.Uid), int(account.Gid))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(folder, 0o700), os.Chown(folder, int(account.Uid), int(account.Gid))))
 	}
 	for _, node := range patroniNodes {
 		data := filepath.Join(c.folder, node)

@@ -184,14 +184,10 @@ func serve(t *testing.T, folder string, log *os.File, config string, args ...str
 		cmd.Stderr = log
 	}
 	p, err := launchCommand(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(p.kill)
 	at, err := p.await("stdout", `partners on (?P<partners>\S+), admin on (?P<operator>\S+)\.$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &gateway{p, file, at["partners"], at["operator"]}
 }
 
@@ -199,9 +195,19 @@ func serve(t *testing.T, folder string, log *os.File, config string, args ...str
 func launchInTempDir(t *testing.T, args ...string) *process {
 	t.Helper()
 	p, err := launch(t.TempDir(), "billbridge", args...)
+	must(t, err)
+	t.Cleanup(p.kill)
+	return p
+}
+
+// must ends a test at an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error,
+) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
-	return p
 }

@@ -37,17 +37,13 @@ func startPrometheus(t *testing.T, rules string, targets map[string]string) *pro
 		proxytest.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	p, err := launch(dir, program, "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { // before its folder is removed
 		p.kill()
 		_, _ = p.end()
 	})
 	at, err := p.await("stderr", `msg="Listening on" address=(?P<address>[0-9.:]+)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &prometheusServer{p, t, "http://" + at["address"]}
 }
 

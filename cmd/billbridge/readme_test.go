@@ -37,9 +37,7 @@ func readmes(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 

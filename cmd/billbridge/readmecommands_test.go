@@ -347,9 +347,7 @@ func TestReadmeMentionsAreRun(t *testing.T) {
 		t.Errorf("%d commands in blocks marked sh: too few", len(ran))
 	}
 	scripts, err := filepath.Glob("testdata/script/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	runs := regexp.MustCompile(`(?m)^(?:exits 0|start \w+) (billbridge .*)$`)
 	for _, script := range scripts {
 		text := proxytest.ReadFile(t, script)

@@ -53,9 +53,7 @@ func expireClaims(t *testing.T, driver, url string) {
 		_, err = db.ExecContext(t.Context(), "UPDATE billbridge_callbacks SET due = due - 60000 WHERE state = 'waiting' AND lease <> ''")
 		err = errors.Join(err, db.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // A gateway is killed with kill -9 many times: while callbacks arrive, while a thousand are under way, and during their
@@ -101,9 +99,7 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 	await := func(n int) {
 		t.Helper()
 		for ; n > 0; n, left = n-1, left-1 {
-			if err := <-acknowledged; err != nil {
-				t.Fatal(err)
-			}
+			must(t, <-acknowledged)
 		}
 	}
 	for ; kills < comingIn; kills++ {
@@ -235,9 +231,7 @@ func TestNewestStateUnderKill(t *testing.T) {
 		}
 		if i == 0 {
 			for range bills {
-				if err := <-acknowledged; err != nil {
-					t.Fatal(err)
-				}
+				must(t, <-acknowledged)
 			}
 			await("F", len(bills)/2)
 		}
@@ -249,9 +243,7 @@ func TestNewestStateUnderKill(t *testing.T) {
 		g = b.start(t, config)
 	}
 	for range bills {
-		if err := <-acknowledged; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-acknowledged)
 	}
 	await("C", len(bills))
 	terminate(t, b, g)

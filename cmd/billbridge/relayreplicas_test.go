@@ -37,9 +37,7 @@ func TestR30_ReplicasUnderKill(t *testing.T) {
 			}()
 		}
 		for i := range bills {
-			if err := <-acknowledged; err != nil {
-				t.Fatal(err)
-			}
+			must(t, <-acknowledged)
 			progress(i + 1)
 		}
 	}
@@ -147,9 +145,7 @@ func awaitNoneWaiting(t *testing.T, g *gateway, n int) {
 func terminate(t *testing.T, b *cluster, g *gateway) {
 	t.Helper()
 	b.remove(g)
-	if err := g.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.process.cmd.Process.Signal(syscall.SIGTERM))
 	if code, err := g.process.end(); err != nil || code != exitOK {
 		t.Errorf("exit code %d, %v:\n%s", code, err, g.process.all("stdout"))
 	}
@@ -159,9 +155,7 @@ func terminate(t *testing.T, b *cluster, g *gateway) {
 func countByState(t *testing.T, url string) map[store.State]int {
 	t.Helper()
 	s, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	counts := map[store.State]int{}
 	for _, state := range []store.State{store.Waiting, store.Delivered, store.Dead, store.Dropped, store.Superseded} {
 		n, counting := s.Count(t.Context(), store.Filter{State: state})

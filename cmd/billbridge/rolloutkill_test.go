@@ -172,9 +172,7 @@ func (r *killRun) run(t *testing.T, replicas int) {
 		if kill%3 == 0 {
 			stage.Percent = 50
 		}
-		if err := r.store.SetStage(ctx, stage); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.store.SetStage(ctx, stage))
 		for from := n.Load(); n.Load() < from+10 && ctx.Err() == nil; { // bills in this stage
 			<-time.After(5 * time.Millisecond)
 		}

@@ -86,14 +86,10 @@ func TestSandboxLosesNothingUnderKill(t *testing.T) {
 	verify := func(control string) {
 		t.Helper()
 		res, err := http.Get(control + "/bills")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer res.Body.Close()
 		var bills []sandbox.Bill
-		if err := json.NewDecoder(res.Body).Decode(&bills); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.NewDecoder(res.Body).Decode(&bills))
 		states := map[string]string{}
 		for _, b := range bills {
 			if (b.Approval != nil) != (b.State == "F" || b.State == "C") || (b.Cancel != nil) != (b.State == "C") {

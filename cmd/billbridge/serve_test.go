@@ -39,9 +39,7 @@ func TestSIGTERMAnswersCallsUnderWay(t *testing.T) {
 		answers <- answer{status, body}
 	}()
 	<-arrived
-	if err := gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gateway.cmd.Process.Signal(syscall.SIGTERM))
 	if _, err := gateway.await("stderr", `"msg":"draining"`); err != nil {
 		t.Fatal(err)
 	}

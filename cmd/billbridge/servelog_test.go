@@ -29,9 +29,7 @@ const hostileLine = "\n{\"level\":\"ERROR\",\"msg\":\"forged\"}\nlevel=ERROR msg
 func hostileUpstream(t *testing.T) string {
 	t.Helper()
 	text, err := json.Marshal(hostileLine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		switch r.URL.Path {
@@ -55,22 +53,16 @@ func hostileUpstream(t *testing.T) string {
 func provoke(t *testing.T, partners, admin string) {
 	t.Helper()
 	text, err := json.Marshal(hostileLine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	send := func(method, target, body string, header map[string]string) {
 		r, err := http.NewRequest(method, target, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		for name, value := range header {
 			r.Header.Set(name, value)
 		}
 		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, _ = io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
 	}
@@ -200,9 +192,7 @@ func TestR36_EscapedLogValuesAreReadBack(t *testing.T) {
 		t.Errorf("%q", line)
 	}
 	var got map[string]any
-	if err := json.Unmarshal([]byte(line), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(line), &got))
 	if got["msg"] != hostileLine || got["이름"] != hostileLine || got["invalid"] != "\ufffd\ufffd" || got["a\u202e"].(map[string]any)["b"] != "결제 \U0001f600" {
 		t.Errorf("%q", got)
 	}

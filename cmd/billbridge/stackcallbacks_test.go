@@ -36,9 +36,7 @@ func (s *stackTrial) callbacks(t *testing.T) {
 			c[n] = strings.NewReplacer("HOST", host, "PORT", "8080").Replace(c[n])
 		}
 		p, err := launch(s.folder, c[1], c[2:]...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(p.kill)
 		proxytest.Eventually(t, func() bool {
 			c, err := net.Dial("tcp", host+":8080")
@@ -60,9 +58,7 @@ func (s *stackTrial) callBack(t *testing.T, g *gateway, p *process, name, addres
 		bill := s.newBill()
 		body := operationBody("legacy", "create", billRef{trialKey, bill}, "m", false)
 		body, err := sjson.Set(body, "bill.callbackURL", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, answer := httpCall(t, http.MethodPost, "http://"+g.partners+operationPath("legacy", "create"), body)
 		if err := s.backend.Pay(trialKey, bill); err != nil {
 			t.Fatal(err, answer)

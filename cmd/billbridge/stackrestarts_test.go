@@ -142,9 +142,7 @@ func (s *stackTrial) restartsBehindHAProxy(t *testing.T) {
 	start(0)
 	start(1)
 	proxy, err := launch(t.TempDir(), "haproxy", "-db", "-f", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(proxy.kill)
 	bothUp := func() {
 		t.Helper()

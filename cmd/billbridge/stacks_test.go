@@ -27,9 +27,7 @@ type httpStack struct {
 func stackFolder(t *testing.T) string {
 	t.Helper()
 	folder, err := filepath.Abs("testdata/stacks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return folder
 }
 
@@ -100,13 +98,9 @@ func (s *stackTrial) startDriver(t *testing.T, stack httpStack) *driver {
 		cmd.Env = append(cmd.Env, name+"="+s.folder+"/ca.pem")
 	}
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := launchCommand(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(p.kill)
 	return &driver{process: p, stack: stack.name, stdin: stdin}
 }

@@ -35,9 +35,7 @@ func startWithEnv(t *testing.T, env []string, config string, sockets ...*os.File
 	cmd.Dir, cmd.ExtraFiles = filepath.Dir(file), sockets
 	cmd.Env = append(env, fmt.Sprintf("LISTEN_FDS=%d", len(sockets)))
 	p, err := launchCommand(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(p.kill)
 	return p
 }
@@ -46,14 +44,10 @@ func startWithEnv(t *testing.T, env []string, config string, sockets ...*os.File
 func openSocket(t *testing.T) (address string, copied *os.File) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = l.Close() }()
 	copied, err = l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = copied.Close() })
 	return l.Addr().String(), copied
 }

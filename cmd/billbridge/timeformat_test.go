@@ -66,9 +66,7 @@ func TestTimesAreRFC3339(t *testing.T) {
 		t.Fatalf("%d packages", len(ours))
 	}
 	root, err := filepath.Abs(module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := token.NewFileSet()
 	compiled := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	used := map[string]bool{}
@@ -76,9 +74,7 @@ func TestTimesAreRFC3339(t *testing.T) {
 		var parsed []*ast.File
 		for _, name := range p.GoFiles {
 			file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			parsed = append(parsed, file)
 		}
 		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
@@ -93,9 +89,7 @@ func TestTimesAreRFC3339(t *testing.T) {
 				}
 				at := files.Position(call.Pos())
 				name, err := filepath.Rel(root, at.Filename)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if layout, wrong := printedTime(info, call); wrong {
 					for _, allowed := range layouts[name] {
 						if layout == allowed {
@@ -200,9 +194,7 @@ func f(at time.Time, p *time.Time, d time.Duration) {
 }`
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "p.go", text, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
 	if _, err := (&types.Config{Importer: importer.ForCompiler(files, "source", nil)}).Check("p", files, []*ast.File{file}, info); err != nil {
 		t.Fatal(err)

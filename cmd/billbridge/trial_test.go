@@ -31,13 +31,9 @@ func TestTrialDeliversCallbacks(t *testing.T) {
 	t.Cleanup(partner.Close)
 	trial := launchInTempDir(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	at, err := trial.await("stdout", `^  partners +(?P<partners>http://\S+)$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	operator, err := trial.await("stdout", `^  metrics +(?P<at>http://\S+)/metrics$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hash := func(bill string) string { return sandbox.Hash(bill, "", "20000") }
 	for _, row := range []struct{ form, path, body, short, names string }{
 		{
@@ -57,9 +53,7 @@ func TestTrialDeliversCallbacks(t *testing.T) {
 			t.Fatalf("making the %s bill: %d %s", row.form, status, made)
 		}
 		reply, err := http.PostForm(page, url.Values{"method": {"CARD_VAN"}, "months": {"0"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = reply.Body.Close()
 		if reply.StatusCode != http.StatusOK {
 			t.Fatalf("paying the %s bill: %s", row.form, reply.Status)

@@ -166,9 +166,7 @@ func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	if c := answers[operate.Change](d, "POST", "/rollout/stop?preview=true"); !strings.HasPrefix(c.Warning, "the store cannot be read") {
 		t.Errorf("%+v", c)
 	}

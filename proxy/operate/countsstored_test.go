@@ -30,9 +30,7 @@ func TestReplicasCountTogether(t *testing.T) {
 			here.compares("k", 40, evidence.Same)
 			there.compares("k", 40, evidence.Same)
 			there.ends("k", "bill.create", evidence.Old, 10, fine)
-			if err := here.Close(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, here.Close(context.Background()))
 			there.ends("k", "bill.create", evidence.New, 1, fine)
 			answers[operate.Report](there, "GET", "/rollout/report")
 		}
@@ -101,14 +99,10 @@ func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
 	d := newDesk(t, s, separate)
 	d.ends("k", "bill.create", evidence.New, 100, fine)
 	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	busy, err := db.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	given := make(chan error, 1)
 	go func() { given <- d.Router.Counts().Flush(ctx) }()
@@ -124,9 +118,7 @@ func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
 	if err := d.Router.Counts().Flush(late); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("behind the first: %v", err)
 	}
-	if err := busy.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, busy.Rollback())
 	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].CallStats.Calls[evidence.New] != 100 {
 		t.Errorf("%+v", r)
 	}
@@ -137,9 +129,7 @@ func TestHungStoreDoesNotDelayTheEnd(t *testing.T) {
 	t.Parallel()
 	url, silence := hole(t, proxytest.Postgres(t))
 	s, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := newDesk(t, s, separate)
 	d.ends("k", "bill.create", evidence.New, 10, fine)
 	silence()
@@ -160,14 +150,10 @@ func TestHungStoreDoesNotDelayTheEnd(t *testing.T) {
 func hole(t *testing.T, to string) (url string, silence func()) {
 	t.Helper()
 	c, err := pgx.ParseConfig(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	network, address := pgconn.NetworkAddress(c.Host, c.Port)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	silent, silence := context.WithCancel(t.Context())
 	t.Cleanup(func() { _ = listener.Close() })
 	pass := func(from, to net.Conn) {

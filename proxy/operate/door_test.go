@@ -96,9 +96,7 @@ func TestAuditHasPages(t *testing.T) {
 	var paged []operate.Change
 	for after := int64(0); ; {
 		log, err := d.Audit(t.Context(), operate.AuditPage{After: after, Limit: operate.AtMost(2)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if paged = append(paged, log...); len(log) < 2 {
 			break
 		}

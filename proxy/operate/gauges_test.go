@@ -21,9 +21,7 @@ func TestGauges(t *testing.T) {
 	d := newDesk(t, s, separate)
 	registry := prometheus.NewRegistry()
 	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, key := range []string{"a", "b", "c", "d"} {
 		d.seen(key, time.Hour)
 	}
@@ -34,12 +32,8 @@ func TestGauges(t *testing.T) {
 	d.compares("a", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
 	d.compares("b", 1, evidence.Same)
 	answers[operate.Report](d, "GET", "/rollout/report")
-	if err := r.SetGauges(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Router.SetGauges(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.SetGauges(t.Context()))
+	must(t, d.Router.SetGauges(t.Context()))
 	if got := answers[operate.Status](d, "GET", "/rollout").Failing; got != 1 {
 		t.Errorf("partners with a FAIL: %d, want 1", got)
 	}
@@ -49,9 +43,7 @@ func TestGauges(t *testing.T) {
 	} {
 		got := map[string]float64{}
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range families {
 			if f.GetName() != name {
 				continue
@@ -76,9 +68,7 @@ func TestGauges(t *testing.T) {
 		}
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asked := map[string]uint64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

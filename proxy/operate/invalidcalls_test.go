@@ -16,9 +16,7 @@ func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	d.seen("k", time.Hour)
 	d.owns("twin", "legacy", 1, 0, 0)
 	twin := hash("twin")[:12] + hash("k")[12:]
-	if err := d.store.Seen(t.Context(), partner.ID(twin), noon); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.store.Seen(t.Context(), partner.ID(twin), noon))
 	k := "partner=" + hash("k")
 	for _, row := range []struct {
 		status             int

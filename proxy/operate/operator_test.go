@@ -351,9 +351,7 @@ func TestStatusHasPages(t *testing.T) {
 		want = append(want, hash(key)[:12])
 		switch i % 3 {
 		case 0:
-			if err := d.store.Seen(t.Context(), partner.ID(hash(key)), time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.store.Seen(t.Context(), partner.ID(hash(key)), time.Now()))
 		case 1:
 			d.owns(key, "legacy", 1, 0, 0)
 		default:
@@ -386,4 +384,16 @@ func TestStatusHasPages(t *testing.T) {
 	}
 	d.denies(400, "GET", "/rollout?limit=0", "limit must be 1 to 10000, but is")
 	d.denies(400, "GET", "/rollout?after=x", "after is the next of the page before")
+}
+
+// must ends a test at an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error,
+) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

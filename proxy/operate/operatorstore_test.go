@@ -39,9 +39,7 @@ func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	for _, target := range []string{"GET /rollout", "GET /audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
 		d.denies(500, method, path, "store: closed")
@@ -66,9 +64,7 @@ func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
 	d.owns("k", "legacy", 1, 0, 0)
 	release, err := d.Router.BeginScan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if bills, err := d.Router.OpenBills(ctx, store.AllPartners); !errors.Is(err, context.DeadlineExceeded) {
@@ -124,9 +120,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 		answers[operate.Change](d, "POST", "/rollout/"+target)
 	}
 	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	d = newDesk(t, proxytest.Open(t, at), separate)
 	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String(); is != was {
 		t.Errorf("%s\nwas\n%s", is, was)

@@ -173,9 +173,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
 	counted := d.Router.Counts().Drain().Counts[0]
 	data, err := json.Marshal(counted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data, Marked: true}}, noon, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -267,9 +265,7 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 		}
 		held("/rollout/next?by=a&partner=" + hash("k"))
 		d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
-		if err := d.Router.Counts().Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Router.Counts().Flush(t.Context()))
 		d = newDesk(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
 		held(set + "canary&percent=25")
 		answers[operate.Change](d, "POST", "/rollout/reset?by=a&force=verdict&partner="+hash("else"))
@@ -299,9 +295,7 @@ func TestWrongClockBlocksDrained(t *testing.T) {
 	set := "/rollout/stage?by=a&stage=drained&partner="
 	d.denies(409, "POST", set+hash("k"), "give force=clock,open_bills,verdict,calls. Reasons:\n  the clock shows 2028-11-20T03:34:5")
 	d.denies(409, "POST", set+hash("young"), "give force=settling,clock,verdict. Reasons:")
-	if err := s.ConfirmClock(t.Context(), "a", noon.Add(2*365*24*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.ConfirmClock(t.Context(), "a", noon.Add(2*365*24*time.Hour)))
 	d.denies(409, "POST", set+hash("young"), "give force=verdict. Reasons:")
 }
 
@@ -332,9 +326,7 @@ func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
 			d := newDesk(t, s, separate)
 			d.seen("k", time.Hour)
 			d.proves("k")
-			if err := d.Router.Counts().Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Router.Counts().Flush(t.Context()))
 			d = newDesk(t, s, overlaid(t, overlay))
 			answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&force=verdict&partner="+hash("k"))
 			if stays {

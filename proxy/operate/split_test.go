@@ -78,9 +78,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 			t.Errorf("%s: %d of 40 merchants have bills at both backends", more, mixed)
 		}
 		one.percent(60)
-		if err := two.Follow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, two.Follow(t.Context()))
 		raised := 0
 		for i := range 200 {
 			now := two.makes(fmt.Sprint("m", i%40), fmt.Sprint("BILL", i), store.Refused)
@@ -171,9 +169,7 @@ func TestEffectOfAPercentage(t *testing.T) {
 				}
 			}
 			for _, d := range []*desk{one, two} {
-				if err := d.Router.Counts().Flush(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.Router.Counts().Flush(t.Context()))
 			}
 			for i, got := range []*operate.Effect{one.percent(row.percent).Effect, answers[operate.Status](one, "GET", "/rollout?partner="+hash("k")).Partners[0].Effect} {
 				if diff := cmp.Diff(&row.want, got); diff != "" || got.String() != row.words {
@@ -266,9 +262,7 @@ func TestRecentBillsSurviveAMerge(t *testing.T) {
 		d.seen("k", time.Hour)
 		for _, i := range order {
 			all[i].Table = d.Router.Counts().Table()
-			if err := d.Router.Counts().Merge(all[i]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.Router.Counts().Merge(all[i]))
 		}
 		if got := d.percent(10).Effect; got.Bills != 2 {
 			t.Errorf("merged as %v: %+v, want 2 bills", order, got)

@@ -29,9 +29,7 @@ func kinds(t *testing.T) map[string]int {
 				continue
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ast.Inspect(file, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
 				if !ok {
@@ -52,9 +50,7 @@ func kinds(t *testing.T) map[string]int {
 					t.Fatalf("%s: the kind of a note is not a literal", name)
 				}
 				kind, err := strconv.Unquote(literal.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				all[kind] = len(call.Args) - 1
 				return true
 			})

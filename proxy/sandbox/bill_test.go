@@ -65,13 +65,9 @@ func TestRepliesOfABillFromCreateToCancel(t *testing.T) {
 			compare(0, r.must(newCall(form, "create")))
 			compare(1, r.must(newCall(form, "resend")))
 			compare(2, r.must(newCall(form, "read")))
-			if err := r.Pay("", billID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Pay("", billID))
 			compare(3, r.must(newCall(form, "read")))
-			if err := r.SetClock(noon.Add(time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.SetClock(noon.Add(time.Hour)))
 			compare(4, r.must(newCall(form, "cancel")))
 			compare(5, r.must(newCall(form, "read")))
 		})
@@ -189,9 +185,7 @@ func TestCreateRefusesAnExpiredBill(t *testing.T) {
 	}
 	// The service's clock counts, which a tester sets.
 	r := start(t, sandbox.Options{})
-	if err := r.SetClock(dusk); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.SetClock(dusk))
 	if code, body := r.do(newCall("v2", "create").with("expireDt", "2026-03-31")); code != "VALIDATION_001" {
 		t.Errorf("after the clock was set: %s", body)
 	}

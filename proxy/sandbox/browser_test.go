@@ -138,9 +138,7 @@ func TestBrowserPays(t *testing.T) {
 	p.do("installments", chromedp.SetValue(chromedp.ID("months"), "3"))
 	p.picture("bill-card")
 
-	if err := r.Networks("BILL_004", 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Networks("BILL_004", 1))
 	p.tap("button")
 	p.wait("[role=alert]")
 	p.fits()
@@ -170,9 +168,7 @@ func TestBrowserCannotPayTwice(t *testing.T) {
 	r := start(t, sandbox.Options{})
 	page := r.issue(newCall("v2", "create"))
 	p.open(page)
-	if err := r.Pay(demoKey, billID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Pay(demoKey, billID))
 	p.tap("button")
 	p.wait("[role=alert]")
 	p.picture("bill-too-late")

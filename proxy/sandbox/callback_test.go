@@ -126,9 +126,7 @@ func TestCallbackShowsWhatAReadShows(t *testing.T) {
 				read := r.must(newCall(want, "read"))
 				if want == "v2" {
 					var envelope struct{ Data json.RawMessage }
-					if err := json.Unmarshal([]byte(read), &envelope); err != nil {
-						t.Fatal(err)
-					}
+					must(t, json.Unmarshal([]byte(read), &envelope))
 					read = string(envelope.Data)
 				}
 				got := append(own.received(), registered.received()...)
@@ -174,9 +172,7 @@ func TestCallbackSchedule(t *testing.T) {
 				path, body := newCall("legacy", "create").with("expireDt", omitted{}).encode()
 				s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 				paid := time.Now()
-				if err := s.Pay(demoKey, billID); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Pay(demoKey, billID))
 				time.Sleep(48 * time.Hour)
 				synctest.Wait()
 				got := p.received()
@@ -242,9 +238,7 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 			p := newPartner(t, row.answer)
 			r := start(t, sandbox.Options{})
 			r.must(newCall("v2", "create").with("callbackUrl", p.url))
-			if err := r.Pay(demoKey, billID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Pay(demoKey, billID))
 			state := "delivered"
 			if row.wrong != "" {
 				state = "waiting"
@@ -271,9 +265,7 @@ func TestCallbackToAnInvalidAddressFails(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{AnyCallbackURL: true, Transport: http.DefaultTransport})
 			r.must(newCall("v2", "create").with("callbackUrl", address))
-			if err := r.Pay(demoKey, billID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Pay(demoKey, billID))
 			if a := r.awaitCallback(billID, "waiting", 1).Attempts[0]; !strings.Contains(a.Wrong, want) || a.Status != 0 {
 				t.Errorf("%+v", a)
 			}
@@ -287,9 +279,7 @@ func TestCallbackFollowsTheClock(t *testing.T) {
 	p := newPartner(t, answerWith(200, "{}"))
 	r := start(t, sandbox.Options{})
 	r.must(newCall("legacy", "create").with("callbackUrl", p.url))
-	if err := r.Pay(demoKey, billID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Pay(demoKey, billID))
 	c := r.awaitCallback(billID, "waiting", 1)
 	if !c.Next.Equal(noon.Add(time.Hour)) {
 		t.Errorf("the next attempt is due at %v", c.Next)
@@ -327,14 +317,10 @@ func TestCallbackTimeout(t *testing.T) {
 		path, body := newCall("v2", "create").with("expireDt", omitted{}).encode()
 		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 		paid := time.Now()
-		if err := s.Pay(demoKey, billID); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Pay(demoKey, billID))
 		time.Sleep(3*time.Second + time.Minute + time.Second)
 		// Interrupted during the second attempt, which does not count.
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		c := s.Callbacks()[0]
 		if len(c.Attempts) != 1 || c.State != "waiting" || !strings.Contains(c.Attempts[0].Wrong, "exceeded") || !c.Next.Equal(paid.Add(3*time.Second+time.Minute)) {
 			t.Errorf("%+v", c)

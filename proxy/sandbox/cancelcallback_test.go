@@ -66,9 +66,7 @@ func TestCallbackOfCancelAndDestroy(t *testing.T) {
 						}
 						r.must(create)
 						if op == "cancel" {
-							if err := r.Pay(demoKey, billID); err != nil {
-								t.Fatal(err)
-							}
+							must(t, r.Pay(demoKey, billID))
 						}
 						r.must(newCall(callForm, op))
 						state := want[len(want)-1:]
@@ -130,9 +128,7 @@ func TestCallbackOfACancelWaitsForThatOfThePayment(t *testing.T) {
 			}
 		}
 		call("create")
-		if err := s.Pay(demoKey, billID); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Pay(demoKey, billID))
 		call("cancel")
 		expect("while the payment's first attempt is under way", "F")
 		time.Sleep(10 * time.Minute)
@@ -157,9 +153,7 @@ func TestNotifySendsEveryCallbackInOrder(t *testing.T) {
 	p := newPartner(t, answerWith(200, successAnswer))
 	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
 	r.must(newCall("v2", "create").with("callbackUrl", p.url))
-	if err := r.Pay(demoKey, billID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Pay(demoKey, billID))
 	r.awaitCallbackOf(billID, "F", "delivered", 1)
 	r.must(newCall("v2", "cancel"))
 	r.awaitCallbackOf(billID, "C", "delivered", 1)
@@ -178,15 +172,11 @@ func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 	o := sandbox.Options{CallbackCancelDestroy: true}
 	first := open(t, file, o)
 	first.must(newCall("v2", "create").with("callbackUrl", p.url))
-	if err := first.Pay(demoKey, billID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Pay(demoKey, billID))
 	first.awaitCallbackOf(billID, "F", "waiting", 1)
 	first.must(newCall("v2", "cancel"))
 	first.awaitCallbackOf(billID, "C", "waiting", 1)
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	p.setAnswer(answerWith(200, successAnswer))
 	for range 2 { // after the second start there is nothing to send
 		next := open(t, file, o)
@@ -197,9 +187,7 @@ func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 		if n := len(next.Callbacks()); n != 2 {
 			t.Errorf("%d callbacks, not 2", n)
 		}
-		if err := next.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, next.Close())
 	}
 	if got := p.receivedStates(); got != "FCFC" {
 		t.Errorf("callbacks report %q, want FC twice", got)

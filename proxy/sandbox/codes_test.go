@@ -194,16 +194,12 @@ func TestContentType(t *testing.T) {
 		"text/plain": 415, "application/jsonx": 415, ";": 415,
 	} {
 		req, err := http.NewRequest(http.MethodPost, r.url+"/if/bill/read", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if given != "" {
 			req.Header.Set("Content-Type", given)
 		}
 		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		res.Body.Close()
 		if res.StatusCode != want {
 			t.Errorf("%q: got %d, want %d", given, res.StatusCode, want)
@@ -215,9 +211,7 @@ func TestMethodNotAllowedNamesPost(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	res, err := http.Get(r.url + "/bill")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res.Body.Close()
 	if got := res.Header.Values("Allow"); !slices.Equal(got, []string{"POST"}) {
 		t.Errorf("Allow: %q", got)

@@ -60,9 +60,7 @@ func TestOnlyOneOfConcurrentCallsSucceeds(t *testing.T) {
 			}
 			// A refused call uses no approval number.
 			r.must(newCall("v2", "create").with("billId", "NEXT"))
-			if err := r.Pay(demoKey, "NEXT"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Pay(demoKey, "NEXT"))
 			want := fmt.Sprintf("%08d", 30000001+row.approvals)
 			if b, _ := r.Bill(demoKey, "NEXT"); b.Approval.Num != want {
 				t.Errorf("the next approval is %s, not %s", b.Approval.Num, want)
@@ -90,9 +88,7 @@ func TestConcurrentPaymentAndDestroy(t *testing.T) {
 			return "destroy " + code
 		})
 		b, err := r.Bill(demoKey, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		paid, ended := got["pay 200"], got["destroy 0000"]
 		if paid+ended != 1 || paid+got["pay 409"] != 4 || ended+got["destroy BILL_002"] != 4 {
 			t.Errorf("got %v", got)

@@ -55,9 +55,7 @@ func TestControlPartners(t *testing.T) {
 	r := start(t, sandbox.Options{})
 	_, body := r.ctl(http.MethodGet, "/partners", "")
 	var got []any
-	if err := json.Unmarshal([]byte(body), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(body), &got))
 	var want []any
 	for _, p := range sandbox.DefaultPartners() {
 		stores, temporary := []any{}, []any{}

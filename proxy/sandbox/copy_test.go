@@ -28,9 +28,7 @@ func TestBillsAreCopied(t *testing.T) {
 	copies.must(newCall("v2", "create").with("billId", "OWN"))
 	r.must(newCall("v2", "create").with("callbackUrl", p.url))
 	same("created")
-	if err := r.Pay(demoKey, billID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Pay(demoKey, billID))
 	same("paid")
 	r.must(newCall("legacy", "cancel"))
 	same("cancelled")

@@ -24,9 +24,7 @@ func open(t *testing.T, file string, o sandbox.Options) *rig {
 	}
 	o.BaseURL = "https://pay.example.com"
 	s, err := sandbox.Open(file, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	calls, control := httptest.NewServer(s), httptest.NewServer(s.Control())
 	t.Cleanup(calls.Close)
@@ -84,9 +82,7 @@ func TestDataFileKeepsEverything(t *testing.T) {
 	first.ctl(http.MethodPost, "/clock", `{"advance":"30m"}`)
 	want := first.dump()
 	first.ctl(http.MethodPost, "/maintenance", `{"on":true}`)
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 
 	second := open(t, file, sandbox.Options{})
 	if code, _ := second.do(newCall("v2", "read")); code != "MAINTAINED_METHOD" {
@@ -103,9 +99,7 @@ func TestDataFileKeepsEverything(t *testing.T) {
 	if _, body := second.post("/auth/merchant/mapping", `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","temporaryMerchantCd":"TEMP0001"}`); !strings.Contains(body, "PARTNER_MAPPING_005") {
 		t.Error(body)
 	}
-	if err := second.Pay(demoKey, "BILLW"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.Pay(demoKey, "BILLW"))
 	numbers := map[string]bool{}
 	for _, b := range second.Bills() {
 		if b.Approval == nil {
@@ -133,9 +127,7 @@ func TestOtherFilesAreRefusedAndNotChanged(t *testing.T) {
 	const other = "it is not a data file of this version of the sandbox: name a new file"
 	proxytest.WriteFile(t, at("older"), "SQLite format 3\x00 and more")
 	proxytest.WriteFile(t, at("text"), strings.Repeat("no database ", 1000))
-	if err := os.Mkdir(at("folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(at("folder"), 0o700))
 	proxytest.WriteFile(t, at("newer"), `{"billbridge_sandbox":99}`+"\n")
 	proxytest.WriteFile(t, at("broken"), `{"billbridge_sandbox":2}`+"\n{}\n{\n{}\n")
 	used := open(t, at("used"), sandbox.Options{})
@@ -163,13 +155,9 @@ func TestLineThatAKillInterruptedIsRemoved(t *testing.T) {
 	whole := open(t, filepath.Join(dir, "data"), sandbox.Options{})
 	begun := whole.dump()
 	whole.must(newCall("v2", "create"))
-	if err := whole.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, whole.Close())
 	text, err := os.ReadFile(filepath.Join(dir, "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	last := strings.LastIndex(strings.TrimSuffix(string(text), "\n"), "\n") + 1
 	for name, content := range map[string]string{
 		"header": string(text[:5]), "first byte": string(text[:last+1]), "all but the newline": string(text[:len(text)-1]),
@@ -183,9 +171,7 @@ func TestLineThatAKillInterruptedIsRemoved(t *testing.T) {
 		}
 		r.must(newCall("v2", "create").with("billId", "LATER"))
 		want := r.dump()
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Close())
 		if got := open(t, file, sandbox.Options{}).dump(); got != want {
 			t.Errorf("%s, opened again: got\n%swant\n%s", name, got, want)
 		}
@@ -198,9 +184,7 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	r := open(t, filepath.Join(t.TempDir(), "data"), sandbox.Options{})
 	r.must(newCall("v2", "create"))
 	r.must(newCall("v2", "create").with("billId", "PAID"))
-	if err := r.Pay(demoKey, "PAID"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Pay(demoKey, "PAID"))
 	before := encode(r.Bills())
 	if err := r.Close(); err != nil { // every write fails from now on
 		t.Fatal(err)

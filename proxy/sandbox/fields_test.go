@@ -68,9 +68,7 @@ func TestFieldsOfAWrongTypeAreRefused(t *testing.T) {
 			}
 			path, body := q.encode()
 			var root map[string]any
-			if err := json.Unmarshal([]byte(body), &root); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(body), &root))
 			inner, _ := root["bill"].(map[string]any)
 			for _, at := range []struct {
 				in     map[string]any
@@ -129,9 +127,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 				r.prepare(on, "", "")
 				path, body := newCall(form, op).encode()
 				var root map[string]any
-				if err := json.Unmarshal([]byte(body), &root); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal([]byte(body), &root))
 				inner, nested := root["bill"].(map[string]any)
 				crowd(root, on)
 				if nested {

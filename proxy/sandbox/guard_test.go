@@ -76,13 +76,9 @@ func TestPagesAreGuarded(t *testing.T) {
 	for _, r := range []*rig{plain, keyed, based} {
 		r.must(newCall("v2", "create"))
 		b, err := r.Bill("", billID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		address, err := url.Parse(b.ShortURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		pages[r] = strings.TrimPrefix(address.Path, "/x")
 	}
 	if pages[plain] == pages[keyed] {

@@ -69,22 +69,16 @@ func (r *rig) post(path, body string) (int, string) {
 func send(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, "application/json") {
 		t.Errorf("%s %s: content type %q", method, url, got)
 	}
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return res.StatusCode, string(b)
 }
 
@@ -276,8 +270,18 @@ func (r *rig) state() string {
 func dataOf(t *testing.T, reply json.RawMessage) json.RawMessage {
 	t.Helper()
 	var envelope struct{ Data json.RawMessage }
-	if err := json.Unmarshal(reply, &envelope); err != nil {
+	must(t, json.Unmarshal(reply, &envelope))
+	return envelope.Data
+}
+
+// must ends a test at an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error,
+) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return envelope.Data
 }

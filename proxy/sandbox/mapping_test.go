@@ -106,9 +106,7 @@ func TestSignUp(t *testing.T) {
 			if _, list := r.post("/read/merchant", key); strings.Contains(list, `"m1"`) {
 				t.Errorf("a store is looked up before its sign-up is complete: %s", list)
 			}
-			if err := r.CompleteMapping("demo-strict-key", "m1", "s1"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.CompleteMapping("demo-strict-key", "m1", "s1"))
 			continue
 		}
 		if _, got := r.post(step.path, step.body); got != step.want {

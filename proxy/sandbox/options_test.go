@@ -122,9 +122,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 					r := start(t, sandbox.Options{NumbersWhenUnpaid: numbers, NumbersAsStrings: asStrings})
 					r.createInState(state)
 					var data map[string]json.RawMessage
-					if err := json.Unmarshal(dataOf(t, json.RawMessage(r.must(newCall("v2", "read")))), &data); err != nil {
-						t.Fatal(err)
-					}
+					must(t, json.Unmarshal(dataOf(t, json.RawMessage(r.must(newCall("v2", "read")))), &data))
 					for _, f := range readFields {
 						want, isNumber := raw, f.as == number || f.as == method
 						switch {
@@ -141,9 +139,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 						}
 					}
 					var legacy map[string]string
-					if err := json.Unmarshal([]byte(r.must(newCall("legacy", "read"))), &legacy); err != nil {
-						t.Fatal(err)
-					}
+					must(t, json.Unmarshal([]byte(r.must(newCall("legacy", "read"))), &legacy))
 					for _, name := range []string{"appr_dt", "appr_origin_dt", "appr_pay_type", "appr_price"} {
 						if got, known := legacy[name]; got != "" || !known {
 							t.Errorf("%q, %s: a legacy read shows %s %q", numbers, state, name, got)
@@ -183,9 +179,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 				{"cancel", "the sum of " + billID + ",30000", "0000"},
 			} {
 				if step.op == "pay" {
-					if err := r.Pay(demoKey, billID); err != nil {
-						t.Fatal(err)
-					}
+					must(t, r.Pay(demoKey, billID))
 					continue
 				}
 				if code, body := r.do(newCall(form, step.op).with("hash", step.hash)); code != step.want {
@@ -218,9 +212,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 		}
 		expect("v2", "/read/mapping", "{}", 422, "PARTNER_002")
 		expect("v2", "/read/mapping", `{"apiKey":"demo-partner-key"}`, 200, "0000")
-		if err := r.SetMaintenance(true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.SetMaintenance(true))
 		expect("legacy", "/if/bill/read", "{}", 422, "MAINTAINED_METHOD")
 	})
 	t.Run("numeric price only", func(t *testing.T) {
@@ -276,9 +268,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 			p := newPartner(t, answerWith(status, ""))
 			r := start(t, sandbox.Options{CallbackAny2xx: true})
 			r.must(newCall("v2", "create").with("callbackUrl", p.url))
-			if err := r.Pay(demoKey, billID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Pay(demoKey, billID))
 			r.awaitCallback(billID, state, 1)
 		}
 	})

@@ -36,21 +36,15 @@ func visit(t *testing.T, method, address string, form url.Values) pageAnswer {
 func request(t *testing.T, method, address, contentType, body string) pageAnswer {
 	t.Helper()
 	req, err := http.NewRequest(method, address, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", contentType)
 	}
 	res, err := pageClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := pageAnswer{res.StatusCode, res.Header, string(b)}
 	p.isSafe(t)
 	return p
@@ -224,9 +218,7 @@ func TestPagesRedirectBelowAPathPrefix(t *testing.T) {
 	defer published.Close()
 	page := published.URL + "/partner/b/" + last(r.issue(newCall("v2", "create")))
 	res, err := http.PostForm(page, card) // follows redirects
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res.Body.Close()
 	if res.StatusCode != http.StatusOK || res.Request.URL.String() != page {
 		t.Errorf("status %d at %s", res.StatusCode, res.Request.URL)
@@ -325,9 +317,7 @@ func TestPagesRefuseInvalidForms(t *testing.T) {
 func TestPagesHideErrorsOfTheDataFile(t *testing.T) {
 	t.Parallel()
 	s, err := sandbox.Open(filepath.Join(t.TempDir(), "data"), sandbox.Options{Transport: loopbackTransport{}, Clock: func() time.Time { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewServer(s)
 	defer server.Close()
 	r := &rig{Service: s, t: t, url: server.URL}

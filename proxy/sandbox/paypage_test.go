@@ -37,14 +37,10 @@ func TestPayPageInEveryState(t *testing.T) {
 			r := start(t, sandbox.Options{})
 			r.createInState(row.state)
 			if row.late {
-				if err := r.SetClock(time.Date(2026, 4, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.SetClock(time.Date(2026, 4, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60))))
 			}
 			b, err := r.Bill(demoKey, billID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p := visit(t, http.MethodGet, b.ShortURL, nil)
 			p.says(t, http.StatusOK, append(always, row.says...)...)
 			for _, text := range row.not {
@@ -112,9 +108,7 @@ func TestPayPageAmounts(t *testing.T) {
 		q := newCall("legacy", "create").with("billId", fmt.Sprint(i)).with("price", row.price)
 		r.must(q)
 		b, err := r.Bill(demoKey, fmt.Sprint(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		visit(t, http.MethodGet, b.ShortURL, nil).says(t, http.StatusOK, `<span lang="ko">`+row.want+"<small>", ">Pay "+row.want+" won<")
 	}
 }
@@ -227,9 +221,7 @@ func TestPayPageDeclined(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
 			page := r.issue(newCall("v2", "create").with("pageRedirectUrl", "https://partner.example.com/done"))
-			if err := r.Networks(code, 1); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Networks(code, 1))
 			form := url.Values{"method": {"KEYIN"}, "months": {"3"}}
 			p := visit(t, http.MethodPost, page, form)
 			p.says(t, http.StatusOK, append(texts, code, `role="alert"`, `value="KEYIN" class="card" checked`, `value="3" selected`)...)

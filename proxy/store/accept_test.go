@@ -46,9 +46,7 @@ func TestRepeatedCallbackIsStoredOnce(t *testing.T) {
 			}
 		}
 		all, err := onePage(t, s, store.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "kept", ids(all), []string{"again9", "again8", "again6", "again4", "again3", "first"})
 		for i, want := range []string{"0 ", "0 ", "0 ", "2 " + noon.Add(window).UTC().Format(time.RFC3339Nano), "0 ", "3 " + noon.Add(window-time.Millisecond).UTC().Format(time.RFC3339Nano)} {
 			last := ""
@@ -82,9 +80,7 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 		}
 		senders.Wait()
 		all, err := onePage(t, replicas[1], store.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "kept", len(all), int(kept.Load()))
 		for i := range all[1:] {
 			if all[i].Digest == all[i+1].Digest {
@@ -102,16 +98,12 @@ func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 	_ = open(t, url)
 	plan := func(statement string) (steps string) {
 		rows, err := raw(t, url).Query("EXPLAIN QUERY PLAN "+statement, 1, 2, 3, 4, 5, 6, 7, 8, "9")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = rows.Close() }()
 		for rows.Next() {
 			var id, parent, unused int
 			var step string
-			if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rows.Scan(&id, &parent, &unused, &step))
 			steps += step + "\n"
 		}
 		return steps
@@ -272,9 +264,7 @@ func TestConcurrentRepetitionsAreStoredOnce(t *testing.T) {
 			equal(t, "kept", fresh.Load(), 1)
 		}
 		stats, err := replicas[0].Stats(t.Context(), noon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "in all", stats["new"].Waiting, 10)
 	})
 }

@@ -60,9 +60,7 @@ func TestAddressIsReadBackUnchanged(t *testing.T) {
 		bind(t, s, all...)
 		for _, want := range all {
 			got, err := s.Address(t.Context(), want.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			equal(t, want.ID, got, want)
 		}
 		for _, id := range []string{"", "x", "A", "a ", "a\x00", "\xff"} {
@@ -89,9 +87,7 @@ func TestBindRefuses(t *testing.T) {
 			}
 		}
 		kept, err := s.Address(t.Context(), "known")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "the bill of the first", kept.Bill, "b")
 	})
 }
@@ -166,9 +162,7 @@ func TestOldRowsAreRemoved(t *testing.T) {
 		there := func(want ...string) {
 			t.Helper()
 			all, err := onePage(t, s, store.Filter{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			equal(t, "callbacks", ids(all), want)
 		}
 		open := address("without-end", "b6")
@@ -202,9 +196,7 @@ func TestOldRowsAreRemoved(t *testing.T) {
 		for _, c := range claim(t, s, years) {
 			finish(t, s, c, years, store.Delivered)
 		}
-		if err := s.DecideOne(t.Context(), store.Drop, "dead", "tester", years); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.DecideOne(t.Context(), store.Drop, "dead", "tester", years))
 		sweep(years.Add(retention), 0)
 		sweep(years.Add(retention+time.Millisecond), 4)
 		there()

@@ -13,9 +13,7 @@ import (
 func attempts(t testing.TB, s *store.Store, id string) []store.Attempt {
 	t.Helper()
 	all, err := s.Attempts(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -45,9 +43,7 @@ func TestAttempts(t *testing.T) {
 				}
 			}
 			if state == store.Dead {
-				if err := s.DecideOne(t.Context(), store.Replay, "c1", "tester", a.Ended); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.DecideOne(t.Context(), store.Replay, "c1", "tester", a.Ended))
 			}
 		}
 		equal(t, "the attempts", attempts(t, s, "c1"), want)
@@ -83,9 +79,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 func TestDecisionsAreAudited(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		various(t, s)
-		if err := s.Stop(t.Context(), "somebody", noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Stop(t.Context(), "somebody", noon))
 		at := noon.Add(time.Hour)
 		f := store.Filter{PartnerPrefix: partner.Of("two")[:12], Since: noon, Limit: 9}
 		for name, err := range map[string]error{
@@ -112,9 +106,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 			}
 		}
 		log, err := s.Audit(t.Context(), store.AuditFilter{Actions: []store.Action{store.CallbackReplayed, store.CallbackDropped}, Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, c := range log {
 			if !c.At.Equal(at) {
@@ -130,9 +122,7 @@ func TestDecisionsAreAudited(t *testing.T) {
 			}
 		}
 		all, err := s.Audit(t.Context(), store.AuditFilter{Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "of callbacks", len(log), 3)
 		equal(t, "in all", len(all), 4)
 	})

@@ -134,9 +134,7 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 			before, rest, _ := strings.Cut(rest, "|")
 			then, result, _ := strings.Cut(rest, "|")
 			then, result = strings.TrimSpace(then), strings.TrimSpace(result)
-			if err := s.Clear(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Clear(t.Context()))
 			for _, word := range strings.Fields(before) {
 				if err := do(word); err != nil {
 					t.Fatalf("%s: %v", name, err)
@@ -183,9 +181,7 @@ func TestKnownBackendsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	some, none := open(t, proxytest.SQLite(t)), open(t, proxytest.SQLite(t))
 	asked := between("a", "b")
-	if err := some.SetBackends(t.Context(), asked, noon); err != nil {
-		t.Fatal(err)
-	}
+	must(t, some.SetBackends(t.Context(), asked, noon))
 	if err := none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon); err != nil {
 		t.Fatal(err)
 	}
@@ -231,14 +227,10 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 			url := proxytest.Postgres(t)
 			starting := name + "-in-TestSetBackendsWaitsForOtherReplicas"
 			s, watch := open(t, url+"&application_name="+starting), raw(t, url)
-			if err := s.SetBackends(t.Context(), between("a", "c"), noon); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.SetBackends(t.Context(), between("a", "c"), noon))
 			own(t, s, "bill", "a")
 			other, err := raw(t, url).Begin()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = other.Rollback() }()
 			if _, err := other.Exec(row.theirs); err != nil {
 				t.Fatal(err)
@@ -246,9 +238,7 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- row.do(t, s) }()
 			proxytest.Eventually(t, func() bool { return waits(t, watch, starting) || len(done) == 1 }, nil)
-			if err := other.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, other.Commit())
 			if err := <-done; !sameRefusal(err, row.want) {
 				t.Errorf("%v, want %v", err, row.want)
 			}
@@ -311,9 +301,7 @@ func TestSetBackendsWithLookChangesNothing(t *testing.T) {
 			asked.Look = true
 			return s.SetBackends(t.Context(), asked, noon)
 		}
-		if err := s.SetBackends(t.Context(), between("a", "b"), noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.SetBackends(t.Context(), between("a", "b"), noon))
 		for _, asked := range []store.Backends{between("a", "c"), between("b", "a"), {Alone: "b"}} {
 			if err := look(asked); err != nil {
 				t.Errorf("%+v: %v", asked, err)
@@ -338,9 +326,7 @@ func TestSetBackendsWithLookChangesNothing(t *testing.T) {
 // that no ledger has may be in progress there.
 func TestSettlingPeriodRestartsAfterATimeWithoutARollout(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Seen(t.Context(), partner.Of("one"), noon))
 		if err := s.SetStage(t.Context(), store.Stage{Partner: partner.Of("one"), Stage: "old", By: "anna", At: noon, Forced: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -361,17 +347,11 @@ func TestSettlingPeriodRestartsAfterATimeWithoutARollout(t *testing.T) {
 			{between("a", "b"), false},
 		} {
 			before, err := s.FirstSeen(t.Context(), partner.Of("one"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			revision, err := s.Revision(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			later = later.Add(time.Hour)
-			if err := s.SetBackends(t.Context(), step.sides, later); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.SetBackends(t.Context(), step.sides, later))
 			want := before
 			if step.anew {
 				want = later

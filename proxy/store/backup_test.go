@@ -45,9 +45,7 @@ func TestBackupHasWhatWasAcknowledged(t *testing.T) {
 		mu.Unlock()
 		file := filepath.Join(t.TempDir(), "copy.db")
 		c, err := store.Backup(t.Context(), url, file, func(int64, int64) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		restored := open(t, "sqlite:"+file)
 		list, all, err := restored.ListBills(t.Context(), store.BillFilter{Limit: 1 << 20, Now: noon})
 		if err != nil || all != c.Bills || c.Size == 0 || c.Addresses != 0 || c.Callbacks != 0 {
@@ -85,13 +83,9 @@ func TestBackupRefuses(t *testing.T) {
 	folder := t.TempDir()
 	taken, link, other := filepath.Join(folder, "taken"), filepath.Join(folder, "link"), filepath.Join(folder, "other.db")
 	for _, file := range []string{taken, other} {
-		if err := os.WriteFile(file, []byte("somebody's"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte("somebody's"), 0o600))
 	}
-	if err := os.Symlink("nowhere", link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("nowhere", link))
 	free := filepath.Join(folder, "free")
 	for _, row := range []struct{ url, file, want string }{
 		{url, taken, "taken exists already: name a new file"},
@@ -131,9 +125,7 @@ func TestBackupRefuses(t *testing.T) {
 func TestBackupBeforeAnUpgrade(t *testing.T) {
 	t.Parallel()
 	url, file := proxytest.SQLite(t), filepath.Join(t.TempDir(), "copy.db")
-	if err := firstVersion(t, url).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, firstVersion(t, url).Close())
 	c, err := store.Backup(t.Context(), url, file, nil)
 	if err != nil || c.Bills != 0 || c.Addresses != 1 || c.Callbacks != 1 {
 		t.Errorf("%+v, %v", c, err)

@@ -15,33 +15,25 @@ func TestNewStoreHasNotBegun(t *testing.T) {
 		state := func() store.Rollout {
 			t.Helper()
 			r, err := s.Rollout(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return r
 		}
 		if r := state(); !r.Started.IsZero() || !r.Begun.At.IsZero() {
 			t.Errorf("without a rollout: %+v", r)
 		}
 		for range 2 { // a second start changes nothing
-			if err := s.Start(t.Context(), noon); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Start(t.Context(), noon))
 		}
 		first := state()
 		if !first.Started.Equal(noon) || !first.Begun.At.IsZero() || first.Revision == 0 {
 			t.Errorf("started: %+v", first)
 		}
-		if err := s.Begin(t.Context(), "anna", noon.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Begin(t.Context(), "anna", noon.Add(time.Hour)))
 		begun := store.Declaration{By: "anna", At: noon.Add(time.Hour)}
 		if err := s.Begin(t.Context(), "ben", noon.Add(2*time.Hour)); !errors.Is(err, store.ErrState) {
 			t.Errorf("a second time: %v", err)
 		}
-		if err := s.Start(t.Context(), noon.Add(3*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Start(t.Context(), noon.Add(3*time.Hour)))
 		if r := state(); !r.Started.IsZero() || r.Begun != begun {
 			t.Errorf("begun: %+v", r)
 		}
@@ -55,18 +47,14 @@ func TestNewStoreHasNotBegun(t *testing.T) {
 func TestUpgradeKeepsARolloutThatRuns(t *testing.T) {
 	eachURL(t, func(t *testing.T, url string) {
 		s := open(t, url)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		db := raw(t, url)
 		backToVersion2(t, db)
 		run(t, db, "UPDATE billbridge_rollout SET old_side = 'old', new_side = 'new'",
 			"INSERT INTO billbridge_audit (revision, action, done_by, done_at, partner, from_stage, from_percent, to_stage, to_percent, forced) "+
 				"VALUES (7, 'stop', 'anna', 1700000000000, '', '', 0, '', 0, 0)")
 		s = open(t, url)
-		if err := s.Start(t.Context(), noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Start(t.Context(), noon))
 		r, err := s.Rollout(t.Context())
 		if err != nil || r.Begun.By != "upgrade" || r.Begun.At.IsZero() || !r.Started.IsZero() {
 			t.Errorf("%+v, %v", r, err)
@@ -85,9 +73,7 @@ func TestAssignedOwnerIsFinal(t *testing.T) {
 		open := own(t, s, "pending", "old")
 		settle(t, s, own(t, s, "released", "old"), store.Refused)
 		for _, bill := range []string{"owned", "pending", "released", "unknown"} {
-			if err := s.Assign(t.Context(), partner.Of("one"), bill, "new", "anna", noon, bill == "owned"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Assign(t.Context(), partner.Of("one"), bill, "new", "anna", noon, bill == "owned"))
 			o := ownerOf(t, s, bill)
 			if o.Upstream != "new" || o.State != store.Owned || o.Ends.Before(noon) {
 				t.Errorf("%s: %+v", bill, o)

@@ -21,9 +21,7 @@ func TestOpenBillsIn(t *testing.T) {
 				return cmp.Or(cmp.Compare(a.Partner, b.Partner), strings.Compare(a.Upstream, b.Upstream))
 			})
 			got, err := s.OpenBillsIn(t.Context(), store.AllPartners.Of(only), noon.Add(time.Hour))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			equal(t, "of "+string(only), got, want)
 		}
 		count("")
@@ -42,9 +40,7 @@ func TestOpenBillsIn(t *testing.T) {
 			{two, "b2", "third", "", noon.Add(24 * time.Hour)},
 		} {
 			c, err := s.Own(t.Context(), row.partner, row.bill, row.upstream, noon, row.until)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if row.outcome != "" {
 				settle(t, s, c, row.outcome)
 			}

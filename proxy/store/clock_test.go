@@ -17,18 +17,14 @@ const years = 4 * 365 * 24 * time.Hour
 func tick(t testing.TB, s *store.Store, now time.Time) store.Clock {
 	t.Helper()
 	c, err := s.Tick(t.Context(), now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
 // reopen is another process on the same store: it does not know how long the first one ran.
 func reopen(t testing.TB, s *store.Store, url string) *store.Store {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	return open(t, url)
 }
 
@@ -56,9 +52,7 @@ func TestWrongClockDoesNotMoveTheStoreClock(t *testing.T) {
 	near("behind, asked without the database", s.Clock(noon.Add(-years)), -years, true)
 	near("right again", tick(t, s, noon.Add(20*time.Hour)), 20*time.Hour, false)
 
-	if err := s.ConfirmClock(t.Context(), "anna", noon.Add(years)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.ConfirmClock(t.Context(), "anna", noon.Add(years)))
 	for _, c := range []store.Clock{s.Clock(noon.Add(years)), tick(t, s, noon.Add(years))} {
 		if c.Stepped() || !c.StoreTime.Equal(noon.Add(years)) {
 			t.Errorf("confirmed: %+v", c)
@@ -132,9 +126,7 @@ func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 		if _, err := s.Found(t.Context(), partner.Of("one"), "found", "old", wrong); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.ConfirmClock(t.Context(), "anna", right); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.ConfirmClock(t.Context(), "anna", right))
 		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
 		if n, err := s.SweepOwners(t.Context(), right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour); n != 2 || err != nil {
 			t.Errorf("removed %d, %v", n, err)
@@ -164,9 +156,7 @@ func TestWrongClockDoesNotShortenAnAddress(t *testing.T) {
 			a.Created, a.Until = right.Add(-years), time.Time{}
 			bind(t, s, a)
 			if !known {
-				if err := s.ConfirmClock(t.Context(), "anna", right); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.ConfirmClock(t.Context(), "anna", right))
 			}
 			if n, err := s.Sweep(t.Context(), right.Add(time.Minute), time.Hour); n != 0 || err != nil {
 				t.Errorf("known %v: removed %d, %v", known, n, err)
@@ -183,9 +173,7 @@ func TestPingWrites(t *testing.T) {
 			t.Parallel()
 			proxytest.Each(t, func(t *testing.T, url string) {
 				s := open(t, url)
-				if err := s.Ping(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Ping(t.Context()))
 				run(t, raw(t, url), "DROP TABLE billbridge_attempts", "DROP TABLE "+table) // it refers to that of the callbacks
 				if err := s.Ping(t.Context()); err == nil {
 					t.Error("it is ready")

@@ -40,9 +40,7 @@ func add(t testing.TB, s *store.Store, at time.Time, more ...store.Counts) {
 func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) []store.Counts {
 	t.Helper()
 	all, err := s.CountsIn(t.Context(), version, store.AllPartners.Of(partner))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -231,9 +229,7 @@ func TestResetCounts(t *testing.T) {
 		revision := int64(0)
 		for i, who := range []partner.ID{one, "", two, ""} { // the last one finds nothing
 			at := noon.Add(time.Duration(i) * time.Minute)
-			if err := s.ResetCounts(t.Context(), who, "anna", at); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.ResetCounts(t.Context(), who, "anna", at))
 			log = slices.Insert(log, 0, store.Change{Action: store.Reset, By: "anna", At: at, Partner: who})
 			equal(t, "the log", audit(t, replicas[1], 10), log)
 			was := revision
@@ -323,15 +319,11 @@ func TestMarkedCounts(t *testing.T) {
 		slices.SortFunc(want, func(a, b store.Counts) int { return strings.Compare(string(a.Partner), string(b.Partner)) })
 		marked := func() []store.Counts {
 			found, err := s.MarkedCounts(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return found
 		}
 		equal(t, "marked", marked(), want)
-		if err := s.ResetCounts(t.Context(), "", "anna", noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.ResetCounts(t.Context(), "", "anna", noon))
 		equal(t, "marked after the reset", len(marked()), 0)
 	})
 }
@@ -341,9 +333,7 @@ func TestMigratesMarkedCounts(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s, err := store.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for name, data := range map[string]string{ // as package evidence writes them
 			"none": `{"fields":null,"sides":[{"number":2,"codes":{"0000":2},"mismatched":null,"lacks":null},{"number":0,"codes":null,"mismatched":null,"lacks":null}]}`,
 			"some": `{"fields":null,"sides":[{"number":2,"codes":{"0000":2},"mismatched":null,"lacks":null},{"number":0,"lacks":{"VALIDATION_001 bill.price":{"count":1,"last":"2026-11-23T06:00:00Z"}}}]}`,
@@ -352,18 +342,12 @@ func TestMigratesMarkedCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		db := raw(t, url)
 		backToVersion5(t, db)
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Close())
 		found, err := open(t, url).MarkedCounts(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var partners []partner.ID
 		for _, c := range found {
 			partners = append(partners, c.Partner)

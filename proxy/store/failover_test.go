@@ -85,9 +85,7 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 			a, b := open(t, p.URL), open(t, p.URL)
 			own(t, b, "kept", "new")
 			p.Stall()
-			if err := write(t, a); err != nil {
-				t.Fatal(err)
-			}
+			must(t, write(t, a))
 			p.FailOver()
 			reconnect(t, b, a)
 			equal(t, "outcomes", outcomes(a, b), []string{"lost ", "proven "})
@@ -113,14 +111,10 @@ func TestR41_FailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 			a, err := store.OpenHasty(t.Context(), p.URL, name == "killed, lossless")
 			closed(t, a, err)
 			b, err := store.Open(t.Context(), p.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			own(t, b, "b1", "new")
 			if name == "ended" {
-				if err := b.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, b.Close())
 			} else {
 				t.Cleanup(func() { _ = b.Close() }) // it does not connect again: it might as well have been killed
 			}
@@ -145,9 +139,7 @@ func TestFailOverIsNotProvenAfterARestart(t *testing.T) {
 	t.Parallel()
 	p := proxytest.NewPair(t)
 	a, err := store.Open(t.Context(), p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = a.Close() })
 	own(t, a, "a1", "new")
 	p.Stall()
@@ -175,9 +167,7 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 	generation := s.Generation()
 
 	c, err := raw(t, "sqlite:"+file).Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := c.Raw(func(driver any) error {
 		restore, err := driver.(interface {
 			NewRestore(string) (*sqlite.Backup, error)
@@ -189,9 +179,7 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Close())
 	if _, err := s.Own(t.Context(), partner.Of("one"), "lost", "old", time.Now(), time.Time{}); err == nil {
 		t.Error("a create was recorded by what was decided before")
 	}
@@ -209,9 +197,7 @@ func TestNothingIsWrittenWithoutAChange(t *testing.T) {
 		s := open(t, url)
 		number := func() (n int) {
 			t.Helper()
-			if err := raw(t, url).QueryRow("SELECT sum(number) FROM billbridge_gateways").Scan(&n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, raw(t, url).QueryRow("SELECT sum(number) FROM billbridge_gateways").Scan(&n))
 			return n
 		}
 		before := number()

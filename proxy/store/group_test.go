@@ -227,12 +227,8 @@ func startVictim(t *testing.T, url, what string) (*os.Process, *bufio.Scanner) {
 	command.Env = append(os.Environ(), victim+"="+url, duty+"="+what)
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill() // unless it was before
 		_ = command.Wait()

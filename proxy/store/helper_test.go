@@ -35,9 +35,7 @@ func openSmall(t testing.TB, url string, pages int) *store.Store {
 
 func closed(t testing.TB, s *store.Store, err error) *store.Store {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("closing: %v", err)
@@ -84,9 +82,7 @@ func raw(t testing.TB, url string) *sql.DB {
 		driver, source = "sqlite", path
 	}
 	db, err := sql.Open(driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	db.SetMaxOpenConns(1) // so that a lock and its end are of one connection
 	t.Cleanup(func() { _ = db.Close() })
 	return db
@@ -125,9 +121,7 @@ func accept(t testing.TB, s *store.Store, callbacks ...store.Callback) {
 func claim(t testing.TB, s *store.Store, now time.Time) []store.Claimed {
 	t.Helper()
 	claimed, err := s.Claim(t.Context(), now, time.Minute, 1000, 1000, 1000, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return claimed
 }
 
@@ -232,3 +226,15 @@ func equal[T any](t checker, what string, got, want T) {
 
 // upper is an ID in upper case, which the store refuses.
 func upper(id partner.ID) partner.ID { return partner.ID(strings.ToUpper(string(id))) }
+
+// must ends a test at an error.
+func must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error,
+) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -50,9 +50,7 @@ func TestRemovalPausesBetweenBatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.OpenSmall(t.Context(), "memory:", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		const batch, batches = 10, 4
 		for i := range batch*batches + 1 {
 			settle(t, s, own(t, s, fmt.Sprint("b", i), "old"), store.Refused)
@@ -70,8 +68,6 @@ func TestRemovalPausesBetweenBatches(t *testing.T) {
 			t.Errorf("SweepOwners = %d, %v", n, err)
 		}
 		equal(t, "the pauses", time.Since(began), (batches-1)*store.Pause)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	})
 }

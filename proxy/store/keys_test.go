@@ -31,14 +31,10 @@ func keyIDs(t testing.TB, url string) string {
 	var all []string
 	for _, table := range []string{"addresses", "callbacks"} {
 		rows, err := raw(t, url).Query("SELECT DISTINCT key_id FROM billbridge_" + table + " ORDER BY key_id")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for rows.Next() {
 			var id string
-			if err := rows.Scan(&id); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rows.Scan(&id))
 			all = append(all, id)
 		}
 		_ = rows.Close()
@@ -59,9 +55,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 		empty.Body = nil
 		accept(t, s, empty)
 		got, err := s.Address(t.Context(), "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "address", got, a)
 		list, err := onePage(t, s, store.Filter{Bill: "b"})
 		if err != nil || len(list) != 1 || list[0].URL != c.URL {
@@ -256,9 +250,7 @@ func TestFirstKeyAtOneGatewayAfterTheOther(t *testing.T) {
 		if _, err := ahead.Address(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
-		if err := behind.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, behind.Close())
 		again := openWith(t, url, keyA)
 		for want := range 2 {
 			if n, err := again.Recrypt(t.Context()); n != 1-want || err != nil {
@@ -346,20 +338,14 @@ func TestFileOfTheStoreIsNarrowed(t *testing.T) {
 	first := open(t, url)
 	equal(t, "of a new file", first.Narrowed(), 0)
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if err := os.Chmod(file+suffix, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(file+suffix, 0o644))
 	}
 	link := file + ".link"
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(file, link))
 	equal(t, "before", open(t, "sqlite:"+link).Narrowed(), 0o644)
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		info, err := os.Stat(file + suffix)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, suffix, info.Mode().Perm(), 0o600)
 	}
 	equal(t, "the next time", open(t, url).Narrowed(), 0)

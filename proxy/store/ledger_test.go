@@ -176,9 +176,7 @@ func TestFoundBillAfterARestore(t *testing.T) {
 		if _, err := s.Found(t.Context(), partner.Of("one"), "owned", "new", noon); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Restored(t.Context(), "ann", noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Restored(t.Context(), "ann", noon))
 		later := noon.Add(time.Minute)
 		if _, err := s.Own(t.Context(), partner.Of("one"), "since", "new", later, time.Time{}); err != nil {
 			t.Fatal(err)
@@ -201,9 +199,7 @@ func TestOwnersAreByPartnerAndExactID(t *testing.T) {
 			equal(t, bill, own(t, s, bill, "new").Upstream, "new")
 		}
 		c, err := s.Own(t.Context(), partner.Of("two"), "b", "new", noon, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "of another partner", c.Upstream, "new")
 		equal(t, "the first", inWords(ownerOf(t, s, "b")), "old pending 1")
 	})
@@ -276,9 +272,7 @@ func TestOwnReturnsTheStoredRow(t *testing.T) {
 func TestSuccessWhereItIsNotTheOwner(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		c := own(t, s, "b", "old")
-		if err := s.Restored(t.Context(), "anna", noon.Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Restored(t.Context(), "anna", noon.Add(time.Second)))
 		if _, err := s.Found(t.Context(), partner.Of("one"), "b", "new", noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
@@ -298,9 +292,7 @@ func TestChangedIsWhenTheStateBegan(t *testing.T) {
 		step := 0
 		is := func(o store.Owner, err error, want int) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			equal(t, fmt.Sprint("changed, at step ", step), o.Changed, at(want))
 			step++
 		}

@@ -69,9 +69,7 @@ func TestList(t *testing.T) {
 		var pages []string
 		for f := (store.Filter{Limit: 2}); ; {
 			page, err := onePage(t, s, f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(page) == 0 {
 				break
 			}

@@ -44,9 +44,7 @@ func TestReplicasMigrateTogether(t *testing.T) {
 		}
 		starting.Wait()
 		var version, rows int
-		if err := raw(t, url).QueryRow("SELECT max(version), count(*) FROM billbridge_schema").Scan(&version, &rows); err != nil {
-			t.Fatal(err)
-		}
+		must(t, raw(t, url).QueryRow("SELECT max(version), count(*) FROM billbridge_schema").Scan(&version, &rows))
 		equal(t, "version", version, newest(t))
 		equal(t, "rows", rows, newest(t))
 	})
@@ -68,9 +66,7 @@ func TestNewerSchema(t *testing.T) {
 	proxytest.Each(t, func(t *testing.T, url string) {
 		first := open(t, url)
 		accept(t, first, callback("c1", "b"))
-		if err := first.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, first.Close())
 		db := raw(t, url)
 		run(t, db, "DROP TABLE billbridge_addresses", "CREATE TABLE billbridge_addresses (other INTEGER)", fmt.Sprintf("INSERT INTO billbridge_schema VALUES (%d)", newest(t)+1))
 		_, opened := store.Open(t.Context(), url)
@@ -100,9 +96,7 @@ func firstVersion(t *testing.T, url string) *sql.DB {
 		engine, ours, blob = "sqlite", "PRAGMA application_id = 0x62627374", "x'00'"
 	}
 	text, err := os.ReadFile("migrations/" + engine + "/0001_callbacks.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	digest := strings.Replace(blob, "00", strings.Repeat("07", 32), 1)
 	db := raw(t, url)
 	run(t, db, ours, string(text),
@@ -123,21 +117,15 @@ func firstVersion(t *testing.T, url string) *sql.DB {
 func TestMigratesTheFirstVersion(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
-		if err := firstVersion(t, url).Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, firstVersion(t, url).Close())
 		for range 2 { // the second time there is nothing to do
 			s, err := store.Open(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c := get(t, s, "c1")
 			equal(t, "the attempts", c.Attempts, 3)
 			equal(t, "the body", string(c.Body), "\x00")
 			a, err := s.Address(t.Context(), "a1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			equal(t, "the bill", a.Bill, "b1")
 			equal(t, "moved", reconcile(t, s, older), nil)
 			o := own(t, s, "b1", "old")
@@ -145,16 +133,12 @@ func TestMigratesTheFirstVersion(t *testing.T) {
 			if err := s.Stop(t.Context(), "somebody", noon); err != nil && !errors.Is(err, store.ErrState) {
 				t.Error(err)
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Close())
 		}
 		s := open(t, url)
 		equal(t, "claimed", ids(claim(t, s, noon)), []string{"c1"})
 		o, err := s.Owner(t.Context(), partner.Of("one"), "b1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "open", o.Open, 2)
 	})
 }
@@ -204,9 +188,7 @@ func TestEnginesHaveTheSameTables(t *testing.T) {
 		db, all := raw(t, url), map[string][]string{}
 		for _, table := range []string{"upstreams", "addresses", "callbacks", "owners", "rollout", "stages", "audit", "seen", "counts", "clock", "attempts", "unknown", "proven", "doubled", "schema"} {
 			rows, err := db.Query("SELECT * FROM billbridge_" + table + " WHERE 1 = 0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if all[table], err = rows.Columns(); err != nil {
 				t.Fatal(err)
 			}
@@ -331,9 +313,7 @@ func TestMigrationsMatch(t *testing.T) {
 	t.Parallel()
 	shape := func(engine, file string) (lines []string) {
 		text, err := os.ReadFile("migrations/" + engine + "/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(text)) {
 			words := strings.Fields(line)
 			switch {

@@ -36,9 +36,7 @@ func TestPagesAreTheList(t *testing.T) {
 		}
 		for _, f := range filters {
 			want, err := onePage(t, s, f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, bounds := range [][3]int{{1, 1, 0}, {1, 2, 1}, {2, 3, 2}, {2, 1, 9}, {1, 20_000, 2_000}, {100, 20_000, 2_000}} {
 				var got []string
 				f := f
@@ -67,9 +65,7 @@ func TestPageIsBounded(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		various(t, s)
 		all, err := onePage(t, s, store.Filter{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		slices.Reverse(all)
 		p, err := s.PageWithin(t.Context(), store.Filter{State: store.Delivered}, 2, 0)
 		if err != nil || len(p.Callbacks) != 0 || p.Next != all[4].Cursor {

@@ -18,9 +18,7 @@ func TestPartnersInARange(t *testing.T) {
 			id := partner.Of(fmt.Sprint(i))
 			want = append(want, id)
 			if i%3 != 1 {
-				if err := s.Seen(t.Context(), id, noon); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Seen(t.Context(), id, noon))
 			}
 			for bill := range i % 3 * 2 {
 				if _, err := s.Own(t.Context(), id, fmt.Sprint("b", bill), "new", noon, time.Time{}); err != nil {
@@ -43,18 +41,12 @@ func TestPartnersInARange(t *testing.T) {
 			{store.AllPartners.Of(want[4]), 100, want[4:5]},
 		} {
 			got, err := s.PartnersIn(t.Context(), row.in, row.limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			equal(t, fmt.Sprint(row.in), got, row.want)
 			seen, err := s.SeenPartners(t.Context(), row.in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			bills, err := s.OpenBillsIn(t.Context(), row.in, noon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, id := range append(partnersOf(seen, func(s store.SeenPartner) partner.ID { return s.Partner }), partnersOf(bills, func(b store.Bills) partner.ID { return b.Partner })...) {
 				if !row.in.Has(id) {
 					t.Errorf("%s is not in %v", id, row.in)

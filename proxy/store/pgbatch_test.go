@@ -92,9 +92,7 @@ func TestLockedBillDoesNotHoldUpItsBatch(t *testing.T) {
 	s := open(t, url)
 	s.Together(2)
 	other, err := raw(t, url).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = other.Rollback() }()
 	if _, err := other.Exec(`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed) VALUES ($1, 'locked', 'old', 'owned', '', 0, 0)`,
 		partner.Of("one")); err != nil {

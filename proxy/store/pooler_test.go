@@ -29,9 +29,7 @@ func pgbouncer(t *testing.T, mode string, port int, settings string) string {
 		t.Skip("pgbouncer is not installed: not tested that a pooler which shares sessions is refused")
 	}
 	direct, err := url.Parse(proxytest.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	folder, schema := direct.Query().Get("host"), direct.Query().Get("search_path")
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `[databases]
@@ -54,9 +52,7 @@ server_reset_query = DEALLOCATE ALL
 	}
 	var said strings.Builder
 	command.Stderr = &said
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, command.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	t.Cleanup(func() {
@@ -111,9 +107,7 @@ func TestBusyPoolerIsRecognisedEachTime(t *testing.T) {
 			defer cancel()
 			for range 2 {
 				db, err := sql.Open("pgx", address+"&default_query_exec_mode=simple_protocol")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				others.Go(func() {
 					for ctx.Err() == nil {
 						_, _ = db.ExecContext(ctx, "SELECT 1")

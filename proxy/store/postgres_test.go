@@ -37,9 +37,7 @@ func TestReplayWaitsForConcurrentClaims(t *testing.T) {
 	watch := raw(t, url)
 	count := func(query string) (n int) {
 		t.Helper()
-		if err := watch.QueryRow(query).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, watch.QueryRow(query).Scan(&n))
 		return n
 	}
 	proxytest.Eventually(t, func() bool {

@@ -33,18 +33,14 @@ func refused(t *testing.T, url, want string) {
 func contents(t testing.TB, folder string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{}
 	for _, entry := range entries {
 		if !entry.Type().IsRegular() {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(folder, entry.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files[entry.Name()] = string(text)
 	}
 	return files
@@ -58,9 +54,7 @@ func asLeft(t testing.TB, file, to string) {
 		if err != nil || len(text) == 0 {
 			t.Fatalf("%s: %d bytes, %v", file+suffix, len(text), err)
 		}
-		if err := os.WriteFile(to+suffix, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(to+suffix, text, 0o600))
 	}
 }
 
@@ -68,9 +62,7 @@ func TestOpenRefusesPaths(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	dangling := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(filepath.Join(folder, "nothing"), dangling); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(folder, "nothing"), dangling))
 	for url, want := range map[string]string{
 		"":                                  "must begin with",
 		"mysql://root:hidden@example.com/x": "must begin with",
@@ -98,9 +90,7 @@ func TestForeignFile(t *testing.T) {
 			asLeft(t, file, path)
 		},
 		"a text": func(t *testing.T, path string) {
-			if err := os.WriteFile(path, []byte(strings.Repeat("not a database\n", 1000)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(strings.Repeat("not a database\n", 1000)), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,9 +127,7 @@ func TestProbe(t *testing.T) {
 		probe()
 		if lite {
 			equal(t, "files", contents(t, filepath.Dir(file)), map[string]string{})
-			if err := os.WriteFile(file, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, nil, 0o600))
 			probe()
 			equal(t, "files", contents(t, filepath.Dir(file)), map[string]string{"store.db": ""})
 		} else {
@@ -150,9 +138,7 @@ func TestProbe(t *testing.T) {
 		accept(t, s, callback("c1", "b"))
 		probe() // while another process has it open
 		accept(t, s, callback("c2", "b"))
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		if lite {
 			before := contents(t, filepath.Dir(file))
 			probe()
@@ -225,9 +211,7 @@ func TestProbeOfALockedFile(t *testing.T) {
 	t.Parallel()
 	for _, lock := range []string{"IMMEDIATE", "EXCLUSIVE"} {
 		url := proxytest.SQLite(t)
-		if err := open(t, url).Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, open(t, url).Close())
 		other := raw(t, url)
 		run(t, other, "BEGIN "+lock)
 		refused(t, url, "another process has it locked")
@@ -252,15 +236,11 @@ func TestProbeWithoutRights(t *testing.T) {
 		t.Skip("the rest is not for root, who may write everywhere")
 	}
 	url := proxytest.SQLite(t)
-	if err := open(t, url).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, open(t, url).Close())
 	file := strings.TrimPrefix(url, "sqlite:")
 	mode := func(path string, mode os.FileMode) {
 		t.Helper()
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(path, mode))
 	}
 	t.Cleanup(func() { mode(filepath.Dir(file), 0o700) })
 	mode(file, 0o400)
@@ -268,9 +248,7 @@ func TestProbeWithoutRights(t *testing.T) {
 	equal(t, "files", len(contents(t, filepath.Dir(file))), 1)
 	mode(file, 0o600)
 	empty := filepath.Join(filepath.Dir(file), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(empty, nil, 0o600))
 	mode(filepath.Dir(file), 0o500)
 	refused(t, "sqlite:"+empty, "")
 	refused(t, url, "")
@@ -291,14 +269,10 @@ func TestProbeWithoutRights(t *testing.T) {
 func TestProbeOfPostgres(t *testing.T) {
 	t.Parallel()
 	url := proxytest.Postgres(t)
-	if err := open(t, url).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, open(t, url).Close())
 	db := raw(t, url)
 	var schema string
-	if err := db.QueryRow("SELECT current_schema()").Scan(&schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.QueryRow("SELECT current_schema()").Scan(&schema))
 	empty, guest, encoding := schema+"_empty", schema+"_guest", schema+"_encoding"
 	run(t, db,
 		"CREATE SCHEMA "+empty,

@@ -52,9 +52,7 @@ func TestUnbindKeepsAnAddressThatWasCalled(t *testing.T) {
 func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
-		if err := open(t, url).Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, open(t, url).Close())
 		db := raw(t, url)
 		backToVersion5(t, db)
 		// The hash of a registration as version 5 made it must not be that of today.
@@ -129,9 +127,7 @@ func TestKeyWithoutASuccessMayHoldFewRows(t *testing.T) {
 		unbind(t, s, "last")
 		may(s, "one", true)
 		bind(t, s, address("last", "last"))
-		if err := replicas[1].Prove(t.Context(), partner.Of("one")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, replicas[1].Prove(t.Context(), partner.Of("one")))
 		may(s, "one", true)
 		if err := s.Prove(t.Context(), partner.Of("one")[:12]); err == nil {
 			t.Error("an abbreviated hash is recorded")
@@ -144,12 +140,8 @@ func TestUpgradeKnowsValidKeys(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s, err := store.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Seen(t.Context(), partner.Of("seen"), noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, s.Seen(t.Context(), partner.Of("seen"), noon))
 		accept(t, s, callback("c1", "b1")) // of "one"
 		c, err := s.Own(t.Context(), partner.Of("owner"), "b2", "new", noon, time.Time{})
 		if err == nil {
@@ -162,16 +154,12 @@ func TestUpgradeKnowsValidKeys(t *testing.T) {
 		backToVersion5(t, db)
 		_ = open(t, url)
 		rows, err := db.Query("SELECT partner FROM billbridge_proven ORDER BY partner")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer rows.Close()
 		proven := map[string]bool{}
 		for rows.Next() {
 			var id string
-			if err := rows.Scan(&id); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rows.Scan(&id))
 			proven[id] = true
 		}
 		equal(t, "proven", proven, map[string]bool{string(partner.Of("seen")): true, string(partner.Of("one")): true, string(partner.Of("owner")): true})

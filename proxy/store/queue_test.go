@@ -56,9 +56,7 @@ func TestR31_OneHostDelaysNoOther(t *testing.T) {
 		count := func(busy map[string]int) map[string]int {
 			t.Helper()
 			claimed, err := s.Claim(t.Context(), noon, time.Minute, 100, 3, 100, busy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			byHost := map[string]int{}
 			for _, c := range claimed {
 				byHost[c.Host]++
@@ -85,9 +83,7 @@ func TestR31_OnePartnerDelaysNoOther(t *testing.T) {
 		count := func(busy map[string]int) map[partner.ID]int {
 			t.Helper()
 			claimed, err := s.Claim(t.Context(), noon, time.Minute, 100, 3, 5, busy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			by := map[partner.ID]int{}
 			for _, c := range claimed {
 				by[c.Partner]++

@@ -21,9 +21,7 @@ func at(u store.Upstream, url string) store.Upstream {
 func TestExchangedAddressesAreRefused(t *testing.T) {
 	for name, use := range map[string]func(*testing.T, *store.Store){
 		"a partner was seen": func(t *testing.T, s *store.Store) {
-			if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Seen(t.Context(), partner.Of("one"), noon))
 		},
 		"a bill":     func(t *testing.T, s *store.Store) { own(t, s, "b", "new") },
 		"an address": func(t *testing.T, s *store.Store) { bind(t, s, registration("a2", "s", noon)) },
@@ -33,9 +31,7 @@ func TestExchangedAddressesAreRefused(t *testing.T) {
 				reconcile(t, s, older, newer)
 				use(t, s)
 				for _, name := range []string{"old", "new"} { // also after AllowMove
-					if err := s.AllowMove(t.Context(), name, "anna", noon); err != nil {
-						t.Fatal(err)
-					}
+					must(t, s.AllowMove(t.Context(), name, "anna", noon))
 				}
 				for _, now := range [][]store.Upstream{
 					{at(older, newer.URL), at(newer, older.URL)},
@@ -76,9 +72,7 @@ func TestNewAddressOfAnUpstreamWithBillsNeedsAllowMove(t *testing.T) {
 		if err := s.AllowMove(t.Context(), "older", "anna", noon); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an upstream that is not known: %v", err)
 		}
-		if err := s.AllowMove(t.Context(), "old", "anna", noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.AllowMove(t.Context(), "old", "anna", noon))
 		refused("a day later", try(elsewhere, true, noon.Add(24*time.Hour)))
 		if err := try(older, true, noon); err != nil {
 			t.Errorf("as it was: %v", err)
@@ -86,9 +80,7 @@ func TestNewAddressOfAnUpstreamWithBillsNeedsAllowMove(t *testing.T) {
 		if err := try(at(older, older.URL+":443/"), true, noon); err != nil {
 			t.Errorf("spelled otherwise: %v", err)
 		}
-		if err := s.AllowMove(t.Context(), "old", "anna", noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.AllowMove(t.Context(), "old", "anna", noon))
 		if err := try(elsewhere, true, noon.Add(time.Hour)); err != nil {
 			t.Errorf("after it was said: %v", err)
 		}

@@ -18,9 +18,7 @@ import (
 func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dump := regexp.MustCompile(`(?m)^\$ (pg_dump .+)$`).FindSubmatch(readme)
 	restore := regexp.MustCompile("`(dropdb [^`]+)`").FindSubmatch(readme)
 	if dump == nil || restore == nil {
@@ -43,9 +41,7 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 	settle(t, s, own(t, s, "before", "old"), store.Succeeded)
 	types(dump[1])
 	settle(t, s, own(t, s, "after", "old"), store.Succeeded)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	types(restore[1])
 	checkRestored := func() {
 		t.Helper()
@@ -56,18 +52,14 @@ func TestReadmeBackupOfPostgreSQL(t *testing.T) {
 		if o, err := s.Owner(t.Context(), partner.Of("one"), "after"); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("a bill that was made after the backup is %+v, %v", o, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 	}
 	checkRestored()
 
 	// A dump of older tables takes the place of newer ones: that is how one goes back to an older version.
 	db := raw(t, at)
 	backToVersion2(t, db)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	types(dump[1])
 	checkRestored() // it upgrades the tables
 	types(restore[1])
@@ -85,9 +77,7 @@ func database(t *testing.T, name string) string {
 	shared := proxytest.Postgres(t)
 	run(t, raw(t, shared), "CREATE DATABASE "+name)
 	u, err := url.Parse(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Path, u.RawQuery = "/"+name, url.Values{"host": {u.Query().Get("host")}}.Encode()
 	return u.String()
 }

@@ -37,9 +37,7 @@ func TestFileKeepsAllRows(t *testing.T) {
 	accept(t, first, callback("c1", "b"))
 	bind(t, first, address("a1", "b"))
 	want := get(t, first, "c1")
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	if err := first.Close(); err != nil {
 		t.Errorf("closing again: %v", err)
 	}
@@ -73,17 +71,11 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 				s := open(t, url)
 				bind(t, s, address("a1", "b"))
 				path := strings.TrimPrefix(url, "sqlite:") + suffix
-				if err := os.Rename(path, path+".away"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Rename(path, path+".away"))
 				if replaced {
 					text, err := os.ReadFile(path + ".away")
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := os.WriteFile(path, text, 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
+					must(t, os.WriteFile(path, text, 0o600))
 				}
 				fresh, _, accepted := s.Accept(t.Context(), callback("c1", "b"), time.Minute)
 				_, found := s.Address(t.Context(), "a1")
@@ -98,9 +90,7 @@ func TestR30_ReplacedFileIsNotUsed(t *testing.T) {
 				if fresh {
 					t.Error("it was acknowledged")
 				}
-				if err := os.Rename(path+".away", path); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Rename(path+".away", path))
 				bind(t, s, address("a3", "b"))
 			})
 		}
@@ -117,9 +107,7 @@ func TestR30_DeletedFileIsNotCreatedAgain(t *testing.T) {
 			s := open(t, url)
 			accept(t, s, callback("c1", "b"))
 			for _, suffix := range suffixes {
-				if err := os.Remove(strings.TrimPrefix(url, "sqlite:") + suffix); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(strings.TrimPrefix(url, "sqlite:")+suffix))
 			}
 			for i := range 3 {
 				fresh, _, err := s.Accept(t.Context(), callback(fmt.Sprint("d", i), "b"), time.Minute)
@@ -162,15 +150,11 @@ func TestFullDisk(t *testing.T) {
 	there := func() {
 		t.Helper()
 		all, err := onePage(t, s, store.Filter{Limit: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "there", ids(all), kept)
 	}
 	there()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	s = openSmall(t, url, 0)
 	there()
 	accept(t, s, callback("more", "b"))
@@ -183,9 +167,7 @@ func TestFileShrinksAfterRowsAreRemoved(t *testing.T) {
 	size := func() int64 {
 		t.Helper()
 		info, err := os.Stat(strings.TrimPrefix(url, "sqlite:"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return info.Size()
 	}
 	for _, state := range []store.State{store.Waiting, store.Dropped} {
@@ -259,9 +241,7 @@ func TestTwoStoresOnOneFile(t *testing.T) {
 	claimed := claim(t, first, noon)
 	equal(t, "the first", ids(claimed), []string{"c0", "c1", "c2", "c3"})
 	equal(t, "the second", ids(claim(t, second, noon)), nil)
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	finish(t, second, claimed[0], noon, store.Delivered)
 	accept(t, second, callback("c4", "4"))
 }

@@ -18,9 +18,7 @@ import (
 func rolloutOf(t testing.TB, s *store.Store) store.Rollout {
 	t.Helper()
 	r, err := s.Rollout(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -28,9 +26,7 @@ func rolloutOf(t testing.TB, s *store.Store) store.Rollout {
 func audit(t testing.TB, s *store.Store, limit int) []store.Change {
 	t.Helper()
 	all, err := s.Audit(t.Context(), store.AuditFilter{Limit: limit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.IsSortedFunc(all, func(a, b store.Change) int { return int(b.Revision - a.Revision) }) {
 		t.Errorf("not the last first: %v", all)
 	}
@@ -56,9 +52,7 @@ func TestStages(t *testing.T) {
 		revision := int64(0)
 		did := func(err error, change store.Change) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			log = slices.Insert(log, 0, change)
 			equal(t, "the log", audit(t, replicas[1], 100), log)
 			was := revision
@@ -185,9 +179,7 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 		}
 		changing.Wait()
 		all, err := replicas[0].Audit(t.Context(), store.AuditFilter{Limit: 2 * changes})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "changes", len(all), changes)
 		from := ""
 		for i, c := range slices.Backward(all) {
@@ -206,16 +198,12 @@ func TestRevisionAfterABackup(t *testing.T) {
 		s, db := open(t, url), raw(t, url)
 		var known []int64
 		for i := range 3 {
-			if err := s.Restored(t.Context(), "ben", noon.Add(time.Duration(i)*time.Minute)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Restored(t.Context(), "ben", noon.Add(time.Duration(i)*time.Minute)))
 			known = append(known, rolloutOf(t, s).Revision)
 		}
 		run(t, db, "UPDATE billbridge_rollout SET revision = 0", "DELETE FROM billbridge_audit")
 		for i := range 3 {
-			if err := s.Restored(t.Context(), "ben", noon.Add(time.Hour+time.Duration(i))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Restored(t.Context(), "ben", noon.Add(time.Hour+time.Duration(i))))
 			if revision := rolloutOf(t, s).Revision; revision <= known[2] {
 				t.Errorf("the revision is %d again, of %d", revision, known)
 			}
@@ -239,9 +227,7 @@ func TestSeen(t *testing.T) {
 		}
 		is(one, time.Time{}, store.ErrNotFound)
 		for _, after := range []time.Duration{0, time.Hour, -time.Hour} {
-			if err := s.Seen(t.Context(), one, noon.Add(after)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Seen(t.Context(), one, noon.Add(after)))
 			is(one, noon, nil)
 		}
 		is(two, time.Time{}, store.ErrNotFound)
@@ -263,9 +249,7 @@ func TestSeen(t *testing.T) {
 func TestKnownPartnersAndBillsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	s := open(t, proxytest.SQLite(t))
-	if err := s.Seen(t.Context(), partner.Of("one"), noon); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Seen(t.Context(), partner.Of("one"), noon))
 	c := own(t, s, "b", "old")
 	settle(t, s, c, store.Succeeded)
 	release := s.Hold() // from here on no write comes to an end
@@ -306,9 +290,7 @@ func TestFirstSeenOfTwoReplicas(t *testing.T) {
 		}
 	}
 	first, err := s.FirstSeen(t.Context(), partner.Of("one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	equal(t, "first seen", first, noon)
 }
 
@@ -318,9 +300,7 @@ func TestPartnerOfAShortHash(t *testing.T) {
 		alike := func(name string) partner.ID { return partner.Of(name)[:12] + partner.Of("else")[12:] }
 		equal(t, "at first", seenPartners(t, s), nil)
 		for _, seen := range []string{"seen", "all"} {
-			if err := s.Seen(t.Context(), partner.Of(seen), noon); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Seen(t.Context(), partner.Of(seen), noon))
 		}
 		for _, staged := range []partner.ID{partner.Of("staged"), partner.Of("all"), alike("seen"), ""} {
 			if err := s.SetStage(t.Context(), store.Stage{Partner: staged, Stage: "new", By: "anna", At: noon}); err != nil {
@@ -364,9 +344,7 @@ func TestPartnerOfAShortHash(t *testing.T) {
 func seenPartners(t *testing.T, s *store.Store) []store.SeenPartner {
 	t.Helper()
 	all, err := s.SeenPartners(t.Context(), store.AllPartners)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -385,9 +363,7 @@ func TestRolloutHasTheStagesOfItsRevision(t *testing.T) {
 			}
 		}
 	}
-	if err := b.UnsetStage(t.Context(), partner.Of("p"), "anna", noon); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.UnsetStage(t.Context(), partner.Of("p"), "anna", noon))
 	if got := rolloutOf(t, a).Stages; len(got) != 0 {
 		t.Errorf("%v, want none", got)
 	}

@@ -20,9 +20,7 @@ func answered(t testing.TB, s *store.Store, at time.Time) []string {
 	ended, err := s.Finish(t.Context(), due[0], store.Result{
 		At: at, Status: 201, Outcome: "answer", Reason: "HTTP 201 but an empty body", State: store.Waiting, Next: at.Add(time.Second),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return idsOf(ended)
 }
 
@@ -48,9 +46,7 @@ func TestCallbackUnderWayIsNotSuperseded(t *testing.T) {
 		want := []store.Supersession{{
 			ID: "older", Upstream: "new", Partner: under[0].Partner, Bill: "a", Attempts: 4, Outcome: "refused", Reason: "connection refused",
 		}}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "ended", ended, want)
 		if c := claim(t, s, noon.Add(3*time.Hour)); len(c) != 1 || c[0].ID != "newer" {
 			t.Errorf("next is %+v", c)
@@ -114,9 +110,7 @@ func TestUpgradeWithAnOpenConnection(t *testing.T) {
 	before.SetMaxOpenConns(1)
 	run(t, before, "UPDATE billbridge_callbacks SET state = 'waiting'") // reads the definition
 	s, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = s.Close() }()
 	run(t, before, "UPDATE billbridge_callbacks SET state = 'superseded'")
 	var sound string

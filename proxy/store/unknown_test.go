@@ -15,9 +15,7 @@ import (
 func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Time) {
 	t.Helper()
 	c, err := s.Own(t.Context(), partner.Of("one"), bill, upstream, at, until)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := s.Complete(t.Context(), c, store.Succeeded, at); err != nil {
 		t.Fatal(err)
 	}
@@ -27,9 +25,7 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resolves time.Time, ended bool) {
 	t.Helper()
 	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at}
-	if err := s.RecordRead(t.Context(), partner.Of("one"), bill, upstream, r, resolves, ended); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RecordRead(t.Context(), partner.Of("one"), bill, upstream, r, resolves, ended))
 }
 
 // noAnswer records a write of a bill without an answer.
@@ -39,9 +35,7 @@ func noAnswer(t *testing.T, s *store.Store, bill, operation string, at time.Time
 		Partner: partner.Of("one"), Bill: bill, Operation: operation, Upstream: "old", Request: "call of " + bill, At: at,
 		Read: store.Reading{Finding: "not asked"},
 	}
-	if err := s.RecordUnknown(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RecordUnknown(t.Context(), w))
 }
 
 // listed are the bills of a list, in its order, and of a write its operation.
@@ -71,20 +65,14 @@ func TestEndedBillsAreNotOpen(t *testing.T) {
 		shows(t, s, "b5", "old", "D", at, time.Time{}, true)  // it is over as well, and counts once
 
 		held, err := s.OpenBillsIn(t.Context(), store.AllPartners, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "counts", held, []store.Bills{{Partner: partner.Of("one"), Upstream: "old", Owned: 5, Over: 1, Ended: 1}})
 		list, all, err := s.ListBills(t.Context(), store.BillFilter{Open: true, Now: at, Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "open", listed(list), []string{"b2", "b3", "b4"})
 		equal(t, "all", all, 3)
 		o, err := s.Owner(t.Context(), partner.Of("one"), "b1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "ended", o.Ended, at)
 
 		// A create that the upstream refused makes no other bill.
@@ -103,9 +91,7 @@ func TestEndedBillsAreNotOpen(t *testing.T) {
 func TestLateCreateDoesNotOpenAnEndedBill(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
 		c, err := s.Own(t.Context(), partner.Of("one"), "b1", "old", noon, noon.Add(24*time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := s.Found(t.Context(), partner.Of("one"), "b1", "old", noon.Add(time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -125,9 +111,7 @@ func TestEndSeenAtTheOtherBackendDoesNotCount(t *testing.T) {
 		made(t, s, "b1", "old", noon, noon.Add(24*time.Hour))
 		shows(t, s, "b1", "old", "D", noon.Add(time.Second), time.Time{}, true)
 		for _, to := range []string{"old", "new"} {
-			if err := s.Assign(t.Context(), partner.Of("one"), "b1", to, "anna", noon.Add(time.Minute), false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Assign(t.Context(), partner.Of("one"), "b1", to, "anna", noon.Add(time.Minute), false))
 			if o, err := s.Owner(t.Context(), partner.Of("one"), "b1"); err != nil || o.Ended.IsZero() != (to == "new") {
 				t.Errorf("assigned to %s: %+v, %v", to, o, err)
 			}
@@ -217,31 +201,21 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		s, err := store.Open(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c, err := s.Own(t.Context(), partner.Of("one"), "b1", "old", noon, noon.Add(24*time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := s.Complete(t.Context(), c, store.Unknown, noon); err != nil {
 			t.Fatal(err)
 		}
 		made(t, s, "b2", "old", noon, noon.Add(24*time.Hour))
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
 		db := raw(t, url)
 		backToVersion5(t, db)
 		run(t, db, "DELETE FROM billbridge_schema WHERE version = 5",
 			"ALTER TABLE billbridge_owners DROP COLUMN ended", "DROP TABLE billbridge_unknown")
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Close())
 		list, all, err := open(t, url).UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, noon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		equal(t, "listed", listed(list), []string{"b1 bill.create"})
 		equal(t, "all", all, 1)
 		equal(t, "the read", list[0].Write.Read, store.Reading{Finding: "not asked"})
@@ -259,9 +233,7 @@ func TestNoSuchBillResolvesNoCancel(t *testing.T) {
 		at := noon.Add(time.Hour)
 		for _, bill := range []string{"owned", "nobody's"} {
 			r := store.Reading{Finding: "no such bill", At: at}
-			if err := s.RecordRead(t.Context(), partner.Of("one"), bill, "old", r, at, false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.RecordRead(t.Context(), partner.Of("one"), bill, "old", r, at, false))
 		}
 		_, n, err := s.UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: at}, time.Time{})
 		if err != nil || n != 3 { // all but the create of the bill that nobody owns

@@ -183,9 +183,7 @@ func TestConcurrentReconcilesDoNotMix(t *testing.T) {
 			}
 			equal(t, "of three", rows, 3)
 			equal(t, "different URLs", urls, 1)
-			if err := db.QueryRow("SELECT count(*) FROM billbridge_upstreams").Scan(&rows); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.QueryRow("SELECT count(*) FROM billbridge_upstreams").Scan(&rows))
 			equal(t, "all", rows, 4)
 			_ = db.Close()
 		}

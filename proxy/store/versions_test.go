@@ -37,9 +37,7 @@ func TestStoresOfEveryVersion(t *testing.T) {
 			}
 			equal(t, "the version before", versionOf(t, url), v)
 			useStoreOfVersion(t, url, v)
-			if err := os.Rename(backup, url[len("sqlite:"):]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(backup, url[len("sqlite:"):]))
 			equal(t, "the version after going back", versionOf(t, url), v)
 			useStoreOfVersion(t, url, v)
 		})
@@ -74,28 +72,20 @@ func TestStoresOfEveryVersion(t *testing.T) {
 func unpack(t *testing.T, from, to string) {
 	t.Helper()
 	packed, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	data, err := io.ReadAll(r)
 	if err == nil {
 		err = os.WriteFile(to, data, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func versionOf(t *testing.T, url string) (version int) {
 	t.Helper()
 	db := raw(t, url)
-	if err := errors.Join(db.QueryRow("SELECT max(version) FROM billbridge_schema").Scan(&version), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(db.QueryRow("SELECT max(version) FROM billbridge_schema").Scan(&version), db.Close()))
 	return version
 }
 
@@ -103,9 +93,7 @@ func versionOf(t *testing.T, url string) (version int) {
 func useStoreOfVersion(t *testing.T, url string, version int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	demo := partner.Of("demo-partner-key")
 	for _, bill := range []string{"A", "B", "C", "N"} {
 		o, err := s.Owner(t.Context(), demo, fmt.Sprintf("V%d%s", version, bill))
@@ -122,7 +110,5 @@ func useStoreOfVersion(t *testing.T, url string, version int) {
 		t.Errorf("%+v, %v", rollout, err)
 	}
 	settle(t, s, own(t, s, "later", "new"), store.Succeeded)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 }
