@@ -8,7 +8,6 @@ import (
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +23,7 @@ func (d *desk) created(key string, backend evidence.Backend, bills int) {
 // A card shows what its partner did in the last day, and the verdicts together.
 func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
+	d := memoryDesk(t, separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
 	d.seen("k", time.Hour)
 	d.seen("young", time.Minute)
 	d.created("k", evidence.Old, 50)
@@ -32,7 +31,7 @@ func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 	d.created("k", evidence.Old, 6)
 	d.created("k", evidence.New, 3)
 	d.Router.Counts().Ended(partner.Of("k"), "bill.read", evidence.Old, evidence.End{Code: "BILL_003"})
-	answers[operate.Change](d, "POST", "/rollout/stage?force="+allReasons+"&by=anna&stage=canary&percent=25&partner="+hash("k"))
+	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=25&partner=<k>")
 	board := answers[operate.Board](d, "GET", "/rollout/board")
 	if len(board.Columns) != 5 || board.Columns[0].Number != 1 || board.Columns[2].Number != 1 || board.Columns[4].Number != 0 {
 		t.Fatalf("%+v", board)
@@ -56,7 +55,7 @@ func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 	if got := card.Traffic.Share(); got != 33 {
 		t.Errorf("a share of %d %%", got)
 	}
-	for i, column := range answers[operate.Board](d, "GET", "/rollout/board?partner="+hash("k")).Columns {
+	for i, column := range answers[operate.Board](d, "GET", "/rollout/board?partner=<k>").Columns {
 		if want := map[bool]int{true: 1}[i == 2]; column.Number != want || len(column.Partners) != want {
 			t.Errorf("the board of one partner has %+v", column)
 		}
@@ -71,7 +70,7 @@ func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 func TestBoardHasPages(t *testing.T) {
 	t.Parallel()
 	names := "partners: {" + hash("key3") + ": {name: beta}, " + hash("key4")[:12] + ": {name: Alpha}, " + hash("key5")[:12] + ": {name: 하나}}\n"
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate+names)
+	d := memoryDesk(t, separate+names)
 	var rest []string
 	for i := range 45 {
 		key := fmt.Sprint("key", i)

@@ -23,13 +23,13 @@ var copied = strings.Replace(separate, "new: fresh", "new: fresh, copy: true", 1
 func (d *desk) steps(key string) (all []string) {
 	d.t.Helper()
 	for {
-		w := d.ask("POST", "/rollout/next?force="+allReasons+"&preview=true&partner="+hash(key))
+		w := d.ask("POST", "/rollout/next?force=<all>&preview=true&partner="+hash(key))
 		if w.Code != 200 {
-			d.denies(409, "POST", "/rollout/next?force="+allReasons+"&by=anna&partner="+hash(key), "which is the last one")
+			d.refuses("/rollout/next?force=<all>&by=anna&partner="+hash(key), "which is the last one")
 			return all
 		}
 		d.later.Add(int64(time.Second))
-		c := answers[operate.Change](d, "POST", "/rollout/next?force="+allReasons+"&by=anna&partner="+hash(key))
+		c := d.change("/rollout/next?force=<all>&by=anna&partner="+hash(key))
 		all = append(all, operate.InWords(c.To, c.ToPercent))
 	}
 }
@@ -37,21 +37,21 @@ func (d *desk) steps(key string) (all []string) {
 // next goes through all stages in their order, and in canary through its percentages. From a percentage in between it goes to the next one.
 func TestNextGoesThroughTheStages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
+	d := memoryDesk(t, copied)
 	want := []string{"shadow", "canary 10%", "canary 25%", "canary 50%", "new", "drained"}
 	if diff := cmp.Diff(want, d.steps("k")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if diff := cmp.Diff(want[1:], newDesk(t, proxytest.Open(t, "memory:"), separate).steps("k")); diff != "" {
+	if diff := cmp.Diff(want[1:], memoryDesk(t, separate).steps("k")); diff != "" {
 		t.Errorf("without a copy, -want +got\n%s", diff)
 	}
 	for percent, first := range map[int]string{0: "canary 10%", 9: "canary 10%", 10: "canary 25%", 49: "canary 50%", 50: "new", 100: "new"} {
-		answers[operate.Change](d, "POST", fmt.Sprintf("/rollout/stage?force="+allReasons+"&by=anna&stage=canary&percent=%d&partner=%s", percent, hash("k")))
+		d.change(fmt.Sprintf("/rollout/stage?force=<all>&by=anna&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 		if got := d.steps("k"); got[0] != first || got[len(got)-1] != "drained" {
 			t.Errorf("after %d %%: %q", percent, got)
 		}
 	}
-	answers[operate.Change](d, "POST", "/rollout/stage?force="+allReasons+"&by=anna&stage=canary&percent=25&partner=default")
+	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=25&partner=default")
 	if got := d.steps("by default"); !slices.Equal(got, want[3:]) {
 		t.Errorf("from the default: %q", got)
 	}
@@ -60,13 +60,13 @@ func TestNextGoesThroughTheStages(t *testing.T) {
 // A step that an operator has seen is made once: a second request for it is refused, since the partner is a stage further.
 func TestNextIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
-	target := "/rollout/next?force=" + allReasons + "&by=anna&partner=" + hash("k")
-	answers[operate.Change](d, "POST", target+"&stage=shadow")
-	d.denies(409, "POST", target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10% and not shadow.")
-	d.denies(409, "POST", target+"&stage=canary&percent=50", "so the next one is canary 10% and not canary 50%.")
-	answers[operate.Change](d, "POST", target+"&stage=canary&percent=10")
-	if got := answers[operate.Status](d, "GET", "/rollout?partner="+hash("k")).Partners[0].String(); got != "canary 10%" {
+	d := memoryDesk(t, copied)
+	target := "/rollout/next?force=<all>&by=anna&partner=<k>"
+	d.change(target+"&stage=shadow")
+	d.refuses(target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10% and not shadow.")
+	d.refuses(target+"&stage=canary&percent=50", "so the next one is canary 10% and not canary 50%.")
+	d.change(target+"&stage=canary&percent=10")
+	if got := answers[operate.Status](d, "GET", "/rollout?partner=<k>").Partners[0].String(); got != "canary 10%" {
 		t.Errorf("the stage is %s", got)
 	}
 }
@@ -74,12 +74,12 @@ func TestNextIsMadeOnce(t *testing.T) {
 // next has the preconditions of set.
 func TestNextNeedsThePreconditions(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
-	answers[operate.Change](d, "POST", "/rollout/stage?force="+allReasons+"&by=anna&stage=canary&percent=50&partner="+hash("k"))
-	d.denies(409, "POST", "/rollout/next?by=anna&partner="+hash("k"), "To change it anyway, give force=settling,verdict. Reasons:")
+	d := memoryDesk(t, separate)
+	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=50&partner=<k>")
+	d.refuses("/rollout/next?by=anna&partner=<k>", "To change it anyway, give force=settling,verdict. Reasons:")
 	d.seen("k", time.Hour)
 	d.proves("k")
-	if c := answers[operate.Change](d, "POST", "/rollout/next?by=anna&partner="+hash("k")); c.To != "new" || c.From != "canary" || *c.FromPercent != 50 || c.Forced {
+	if c := d.change("/rollout/next?by=anna&partner=<k>"); c.To != "new" || c.From != "canary" || *c.FromPercent != 50 || c.Forced {
 		t.Errorf("%+v", c)
 	}
 }
@@ -87,9 +87,9 @@ func TestNextNeedsThePreconditions(t *testing.T) {
 // A preview says what would change and which reasons there are against it, needs no name, and changes nothing.
 func TestPreviewChangesNothing(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
+	d := memoryDesk(t, separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
 	d.owns("k", "legacy", 0, 2, 0)
-	answers[operate.Change](d, "POST", "/rollout/stage?force="+allReasons+"&by=anna&stage=canary&percent=50&partner="+hash("k"))
+	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=50&partner=<k>")
 	for backend := range evidence.Backend(2) {
 		d.Router.Counts().Ended(partner.Of("k"), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.tax", "BILL_010 bill.tax"}})
 	}
@@ -100,13 +100,13 @@ func TestPreviewChangesNothing(t *testing.T) {
 		want       operate.Change
 		kinds      []rollout.ReasonKind
 	}{
-		{"next?partner=" + hash("k"), "new", operate.Change{}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
-		{"next?by=ben&force=" + allReasons + "&stage=new&partner=" + hash("k"), "new", operate.Change{By: "ben"}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
-		{"stage?stage=drained&partner=" + hash("k"), "drained", operate.Change{}, []rollout.ReasonKind{rollout.Unsettled, rollout.Undrained, rollout.Unproven, rollout.Uncarried}},
-		{"stage?stage=shadow&partner=" + hash("k"), "shadow", operate.Change{Warning: "with bills: separate"}, []rollout.ReasonKind{rollout.Uncarried}},
-		{"unset?partner=" + hash("k"), "old", operate.Change{}, []rollout.ReasonKind{rollout.Uncarried}},
+		{"next?partner=<k>", "new", operate.Change{}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
+		{"next?by=ben&force=<all>&stage=new&partner=<k>", "new", operate.Change{By: "ben"}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
+		{"stage?stage=drained&partner=<k>", "drained", operate.Change{}, []rollout.ReasonKind{rollout.Unsettled, rollout.Undrained, rollout.Unproven, rollout.Uncarried}},
+		{"stage?stage=shadow&partner=<k>", "shadow", operate.Change{Warning: "with bills: separate"}, []rollout.ReasonKind{rollout.Uncarried}},
+		{"unset?partner=<k>", "old", operate.Change{}, []rollout.ReasonKind{rollout.Uncarried}},
 	} {
-		c := answers[operate.Change](d, "POST", "/rollout/"+row.target+"&preview=true")
+		c := d.change("/rollout/"+row.target+"&preview=true")
 		var kinds []rollout.ReasonKind
 		for _, reason := range c.Reasons {
 			kinds = append(kinds, reason.Kind)
@@ -123,14 +123,14 @@ func TestPreviewChangesNothing(t *testing.T) {
 			t.Errorf("%s: reasons %q, want %q, -want +got\n%s", row.target, kinds, row.kinds, diff)
 		}
 	}
-	if c := answers[operate.Change](d, "POST", "/rollout/stage?preview=true&stage=canary&percent=25&partner="+hash("k")); c.Effect == nil || c.Effect.Percent != 25 {
+	if c := d.change("/rollout/stage?preview=true&stage=canary&percent=25&partner=<k>"); c.Effect == nil || c.Effect.Percent != 25 {
 		t.Errorf("the effect of a percentage is %+v", c.Effect)
 	}
-	c := answers[operate.Change](d, "POST", "/rollout/stop?preview=true")
+	c := d.change("/rollout/stop?preview=true")
 	if len(c.Reasons) != 1 || c.Reasons[0].Kind != rollout.Uncarried || !strings.HasPrefix(c.Reasons[0].Text, hash("k")[:12]+" (Hana Clinic): legacy cannot carry bill.create: BILL_010 bill.tax") || !c.Preview || c.Already {
 		t.Errorf("stop: %+v", c)
 	}
-	d.denies(409, "POST", "/rollout/resume?preview=true", "Not changed: the rollout is not stopped.")
+	d.refuses("/rollout/resume?preview=true", "Not changed: the rollout is not stopped.")
 	if got := d.ask("GET", "/rollout").Body.String(); got != was {
 		t.Errorf("the state is\n%s\nwas\n%s", got, was)
 	}
@@ -142,18 +142,18 @@ func TestPreviewChangesNothing(t *testing.T) {
 // Without reasons a preview has an empty list, so that a program need not tell it from a change.
 func TestPreviewWithoutReasons(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
-	for _, target := range []string{"stop", "next?partner=" + hash("k")} {
+	d := memoryDesk(t, copied)
+	for _, target := range []string{"stop", "next?partner=<k>"} {
 		w := d.ask("POST", "/rollout/"+target+map[bool]string{true: "&", false: "?"}[strings.Contains(target, "?")]+"preview=true")
 		if !strings.Contains(w.Body.String(), `"preview":true,"reasons":[]`) {
 			t.Errorf("%s: %s", target, w.Body)
 		}
 	}
-	answers[operate.Change](d, "POST", "/rollout/stop?by=ben")
-	if c := answers[operate.Change](d, "POST", "/rollout/stop?preview=true"); !c.Already || c.By != "ben" || !c.Preview {
+	d.change("/rollout/stop?by=ben")
+	if c := d.change("/rollout/stop?preview=true"); !c.Already || c.By != "ben" || !c.Preview {
 		t.Errorf("a stop of a stopped rollout: %+v", c)
 	}
-	if c := answers[operate.Change](d, "POST", "/rollout/resume?preview=true"); !c.Preview || c.Action != "resume" {
+	if c := d.change("/rollout/resume?preview=true"); !c.Preview || c.Action != "resume" {
 		t.Errorf("%+v", c)
 	}
 	if s := answers[operate.Status](d, "GET", "/rollout"); s.Stopped == nil {
@@ -167,7 +167,7 @@ func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
 	must(t, s.Close())
-	if c := answers[operate.Change](d, "POST", "/rollout/stop?preview=true"); !strings.HasPrefix(c.Warning, "the store cannot be read") {
+	if c := d.change("/rollout/stop?preview=true"); !strings.HasPrefix(c.Warning, "the store cannot be read") {
 		t.Errorf("%+v", c)
 	}
 }
@@ -175,15 +175,15 @@ func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 // Every answer that names a partner has its name beside it.
 func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate+"partners: {"+hash("k")[:14]+": {name: 하나 의원}}\n")
+	d := memoryDesk(t, separate+"partners: {"+hash("k")[:14]+": {name: 하나 의원}}\n")
 	d.seen("k", time.Hour)
 	d.owns("k", "legacy", 0, 1, 0)
 	d.proves("k")
 	const name = `"name":"하나 의원"`
 	for _, target := range []string{
-		"POST /rollout/stage?stage=new&by=anna&partner=" + hash("k"), "POST /rollout/unset?by=anna&partner=" + hash("k"), "POST /rollout/next?by=anna&partner=" + hash("k"),
-		"POST /rollout/reset?by=anna&partner=" + hash("k"), "GET /rollout", "GET /rollout?partner=" + hash("k"), "GET /audit", "GET /audit?partner=" + hash("k"),
-		"GET /rollout/report", "GET /rollout/bills", "GET /rollout/bill?bill=legacy0&partner=" + hash("k"), "POST /rollout/assign?bill=legacy0&to=new&force=" + allReasons + "&by=anna&partner=" + hash("k"),
+		"POST /rollout/stage?stage=new&by=anna&partner=<k>", "POST /rollout/unset?by=anna&partner=<k>", "POST /rollout/next?by=anna&partner=<k>",
+		"POST /rollout/reset?by=anna&partner=<k>", "GET /rollout", "GET /rollout?partner=<k>", "GET /audit", "GET /audit?partner=<k>",
+		"GET /rollout/report", "GET /rollout/bills", "GET /rollout/bill?bill=legacy0&partner=<k>", "POST /rollout/assign?bill=legacy0&to=new&force=<all>&by=anna&partner=<k>",
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		w := d.ask(method, path)
@@ -193,7 +193,7 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	}
 	d.proves("k")
 	var out strings.Builder
-	if err := answers[operate.Report](d, "GET", "/rollout/report").WriteText(&out); err != nil || !strings.Contains(out.String(), "\n"+hash("k")[:12]+" (하나 의원)  bill.create  read back") {
+	if err := answers[operate.Report](d, "GET", "/rollout/report").WriteText(&out); err != nil || !strings.Contains(out.String(), filled("\n<k:12> (하나 의원)  bill.create  read back")) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
@@ -201,17 +201,17 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 // A change overrides only the reasons that the operator has named, and the audit log has their names.
 func TestForceNamesTheReasons(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	d.seen("k", time.Minute)
 	d.owns("k", "legacy", 0, 1, 0)
 	d.owns("k", "fresh", 0, 1, 0)
-	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage=drained"
+	set := "/rollout/stage?by=a&partner=<k>&stage=drained"
 	for _, force := range []string{"", "&force=false", "&force=true", "&force=settling,verdict", "&force=settling,open_bills,calls"} {
-		d.denies(409, "POST", set+force, "To change it anyway, give force=settling,open_bills,verdict. Reasons:\n")
+		d.refuses(set+force, "To change it anyway, give force=settling,open_bills,verdict. Reasons:\n")
 	}
-	d.denies(409, "POST", "/rollout/stage?by=a&stage=old&force=true&partner="+hash("k"), "there are none: leave it out")
+	d.refuses("/rollout/stage?by=a&stage=old&force=true&partner=<k>", "there are none: leave it out")
 	want := []rollout.ReasonKind{rollout.Unsettled, rollout.Undrained, rollout.Unproven}
-	if c := answers[operate.Change](d, "POST", set+"&force=calls,verdict,settling,open_bills"); !c.Forced || !slices.Equal(c.Overridden, want) {
+	if c := d.change(set+"&force=calls,verdict,settling,open_bills"); !c.Forced || !slices.Equal(c.Overridden, want) {
 		t.Errorf("%+v", c)
 	}
 	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
@@ -221,18 +221,18 @@ func TestForceNamesTheReasons(t *testing.T) {
 		reason rollout.ReasonKind
 	}{
 		{"stop?by=a", rollout.Uncarried},
-		{"unset?by=a&partner=" + hash("k"), rollout.Uncarried},
-		{"assign?by=a&to=new&bill=fresh0&partner=" + hash("k"), rollout.NotAtBoth},
+		{"unset?by=a&partner=<k>", rollout.Uncarried},
+		{"assign?by=a&to=new&bill=fresh0&partner=<k>", rollout.NotAtBoth},
 	} {
 		target, reason := row.target, row.reason
-		d.denies(409, "POST", "/rollout/"+target+"&force=true", "give force="+string(reason)+". Reasons:\n")
-		answers[operate.Change](d, "POST", "/rollout/"+target+"&force="+string(reason))
+		d.refuses("/rollout/"+target+"&force=true", "give force="+string(reason)+". Reasons:\n")
+		d.change("/rollout/"+target+"&force="+string(reason))
 		if log := answers[[]operate.Change](d, "GET", "/audit"); !log[0].Forced || !slices.Equal(log[0].Overridden, []rollout.ReasonKind{reason}) {
 			t.Errorf("%s: %+v", target, log[0])
 		}
 	}
-	d.denies(409, "POST", "/rollout/reset?by=a&partner=all&force=true", "give force=verdict. Reasons:\n")
-	answers[operate.Change](d, "POST", "/rollout/reset?by=a&partner=all&force=verdict")
+	d.refuses("/rollout/reset?by=a&partner=all&force=true", "give force=verdict. Reasons:\n")
+	d.change("/rollout/reset?by=a&partner=all&force=verdict")
 	log := answers[[]operate.Change](d, "GET", "/audit")
 	if !slices.Equal(log[0].Overridden, []rollout.ReasonKind{rollout.Unproven}) || !slices.Equal(log[len(log)-2].Overridden, want) || log[0].Subject != "" {
 		t.Errorf("%+v", log)

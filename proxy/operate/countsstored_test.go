@@ -35,22 +35,22 @@ func TestReplicasCountTogether(t *testing.T) {
 			answers[operate.Report](there, "GET", "/rollout/report")
 		}
 		for _, d := range []*desk{here, there, newDesk(t, proxytest.Open(t, at), separate)} {
-			r := answers[operate.Report](d, "GET", "/rollout/report?partner="+hash("k"))
+			r := answers[operate.Report](d, "GET", "/rollout/report?partner=<k>")
 			if len(r.Verdicts) != 2 || r.Verdicts[0].CallStats.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != evidence.Pass {
 				t.Errorf("%+v", r)
 			}
-			if r := answers[operate.Report](d, "GET", "/rollout/report?partner="+hash("else")); len(r.Verdicts) != 0 {
+			if r := answers[operate.Report](d, "GET", "/rollout/report?partner=<else>"); len(r.Verdicts) != 0 {
 				t.Errorf("%+v", r)
 			}
 		}
 		here.compares("else", 1, evidence.Same)
 		here.compares("k", 1, evidence.Same) // not stored yet
-		answers[operate.Change](here, "POST", "/rollout/reset?by=a&partner="+hash("k"))
+		here.change("/rollout/reset?by=a&partner=<k>")
 		answers[operate.Report](here, "GET", "/rollout/report")
 		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 1 || r.Verdicts[0].Partner != partner.Of("else")[:12] {
 			t.Errorf("%+v", r)
 		}
-		if c := answers[operate.Change](here, "POST", "/rollout/reset?by=a&partner=all"); c.Partner != "all" {
+		if c := here.change("/rollout/reset?by=a&partner=all"); c.Partner != "all" {
 			t.Errorf("%+v", c)
 		}
 		if r := answers[operate.Report](there, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
@@ -81,11 +81,9 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.seen("k", time.Hour)
-	d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"), "a precondition could not be checked: ")
-	if c := answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&force="+allReasons+"&partner="+hash("k")); !c.Forced {
-		t.Errorf("%+v", c)
-	}
-	if c := answers[operate.Change](d, "POST", "/rollout/stop?by=a"); c.Action != "stop" || c.Unstored != "" {
+	d.refuses("/rollout/stage?by=a&stage=new&partner=<k>", "a precondition could not be checked: ")
+	d.forced("/rollout/stage?by=a&stage=new&force=<all>&partner=<k>")
+	if c := d.change("/rollout/stop?by=a"); c.Action != "stop" || c.Unstored != "" {
 		t.Errorf("%+v", c)
 	}
 	d.createsAt("k", "legacy", "")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,8 +70,8 @@ func TestDoorIsStrict(t *testing.T) {
 // A refusal is text, and JSON with the kinds of the reasons for a program that asks for it.
 func TestRefusalInJSON(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
-	r := httptest.NewRequest(http.MethodPost, "/rollout/stage?by=a&stage=new&partner="+hash("k"), nil)
+	d := memoryDesk(t, separate)
+	r := httptest.NewRequest(http.MethodPost, filled("/rollout/stage?by=a&stage=new&partner=<k>"), nil)
 	r.Header.Set("Accept", "application/json")
 	w := httptest.NewRecorder()
 	d.Handler().ServeHTTP(w, r)
@@ -87,10 +86,10 @@ func TestRefusalInJSON(t *testing.T) {
 // The audit log has pages: after the revision of an entry come the entries before it.
 func TestAuditHasPages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), copied)
+	d := memoryDesk(t, copied)
 	for _, key := range []string{"k", "other", "k"} {
 		d.later.Add(int64(time.Second))
-		answers[operate.Change](d, "POST", "/rollout/next?force="+allReasons+"&by=anna&partner="+hash(key))
+		d.change("/rollout/next?force=<all>&by=anna&partner="+hash(key))
 	}
 	all := answers[[]operate.Change](d, "GET", "/audit")
 	var paged []operate.Change

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -75,6 +76,12 @@ func newDesk(t *testing.T, s *store.Store, more string) *desk {
 	return d
 }
 
+// memoryDesk is a desk with a store in memory.
+func memoryDesk(t *testing.T, more string) *desk {
+	t.Helper()
+	return newDesk(t, proxytest.Open(t, "memory:"), more)
+}
+
 // proves adds the counts that give a partner's creates a PASS.
 func (d *desk) proves(key string) {
 	for i := range 100 {
@@ -85,10 +92,23 @@ func (d *desk) proves(key string) {
 	}
 }
 
-// ask makes a call of the operator.
+// named is a partner in a text, by its key: <k> is its ID, <k:12> the first digits.
+var named = regexp.MustCompile(`<([\w ]+)(:12)?>`)
+
+// filled replaces the partners of a text, and <all> by the kinds of all reasons.
+func filled(text string) string {
+	return named.ReplaceAllStringFunc(strings.ReplaceAll(text, "<all>", allReasons), func(name string) string {
+		if key, short := strings.CutSuffix(name[1:len(name)-1], ":12"); short {
+			return hash(key)[:12]
+		}
+		return hash(name[1 : len(name)-1])
+	})
+}
+
+// ask makes a call of the operator. Its target is filled.
 func (d *desk) ask(method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	d.Handler().ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	d.Handler().ServeHTTP(w, httptest.NewRequest(method, filled(target), nil))
 	return w
 }
 
@@ -107,10 +127,38 @@ func answers[T any](d *desk, method, target string) (answer T) {
 // denies expects that a call is refused, with one line of text and one more for each blocking reason.
 func (d *desk) denies(status int, method, target, says string) {
 	d.t.Helper()
-	w := d.ask(method, target)
+	w, says := d.ask(method, target), filled(says)
 	if w.Code != status || !strings.Contains(w.Body.String(), says) || strings.Count(w.Body.String(), "\n") != 1+strings.Count(w.Body.String(), "\n  ") {
 		d.t.Errorf("%s %s: %d %swant %d and %s", method, target, w.Code, w.Body, status, says)
 	}
+}
+
+// change expects that a change is made.
+func (d *desk) change(target string) operate.Change {
+	d.t.Helper()
+	return answers[operate.Change](d, "POST", target)
+}
+
+// forced expects that a change is made against reasons.
+func (d *desk) forced(target string) {
+	d.t.Helper()
+	if c := d.change(target); !c.Forced {
+		d.t.Errorf("%s: %+v", target, c)
+	}
+}
+
+// unforced expects that a change is made, and that no reason is against it.
+func (d *desk) unforced(target string) {
+	d.t.Helper()
+	if c := d.change(target); c.Forced {
+		d.t.Errorf("%s: %+v", target, c)
+	}
+}
+
+// refuses expects that a change is not made.
+func (d *desk) refuses(target, says string) {
+	d.t.Helper()
+	d.denies(409, "POST", target, says)
 }
 
 // seen records that a partner was first seen some time ago.
@@ -170,7 +218,7 @@ func (d *desk) createsAt(key, upstream, asked string) {
 // A change is in effect on this replica when it is answered: nothing else reads the store in this test.
 func TestOperatorDecides(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	for _, key := range []string{"k", "other"} {
 		d.seen(key, time.Hour)
 		d.proves(key)
@@ -179,7 +227,7 @@ func TestOperatorDecides(t *testing.T) {
 		t.Helper()
 		d.later.Add(int64(time.Second))
 		want.At = noon.Add(time.Duration(d.later.Load()))
-		got := answers[operate.Change](d, "POST", target)
+		got := d.change(target)
 		want.Revision = got.Revision
 		if diff := cmp.Diff(want, got); diff != "" || got.Revision < want.At.UnixMilli() {
 			t.Errorf("%s, -want +got:\n%s", target, diff)
@@ -187,22 +235,22 @@ func TestOperatorDecides(t *testing.T) {
 	}
 	percent := func(n int) *int { return &n }
 	d.createsAt("k", "legacy", "")
-	did("/rollout/stage?stage=new&by=anna&partner="+hash("k")[:12], operate.Change{Action: "stage", By: "anna", Partner: hash("k")[:12], From: "old", To: "new"})
+	did("/rollout/stage?stage=new&by=anna&partner=<k:12>", operate.Change{Action: "stage", By: "anna", Partner: hash("k")[:12], From: "old", To: "new"})
 	d.createsAt("k", "fresh", "legacy")
 	d.createsAt("other", "legacy", "")
 	did("/rollout/stop?by=ben", operate.Change{Action: "stop", By: "ben"})
 	d.createsAt("k", "legacy", "")
 	did("/rollout/resume?by=ben", operate.Change{Action: "resume", By: "ben"})
 	d.createsAt("k", "fresh", "legacy")
-	did("/rollout/stage?stage=canary&percent=100&by=%EB%B0%95&force=false&partner="+hash("k"), operate.Change{
+	did("/rollout/stage?stage=canary&percent=100&by=%EB%B0%95&force=false&partner=<k>", operate.Change{
 		Action: "stage", By: "박", Partner: hash("k")[:12], From: "new", To: "canary", ToPercent: percent(100), Effect: &operate.Effect{Split: "bill", Percent: 100},
 	})
 	d.createsAt("k", "fresh", "legacy")
-	did("/rollout/stage?stage=canary&percent=0&by=anna&force="+allReasons+"&partner="+hash("k")[:20], operate.Change{
+	did("/rollout/stage?stage=canary&percent=0&by=anna&force=<all>&partner="+hash("k")[:20], operate.Change{
 		Action: "stage", By: "anna", Partner: hash("k")[:12], From: "canary", FromPercent: percent(100), To: "canary", ToPercent: percent(0), Effect: &operate.Effect{Split: "bill"},
 	}) // and not forced: there was no blocking reason
 	d.createsAt("k", "legacy", "")
-	did("/rollout/stage?stage=drained&by=anna&partner=default&force="+allReasons, operate.Change{
+	did("/rollout/stage?stage=drained&by=anna&partner=default&force=<all>", operate.Change{
 		Action: "stage", By: "anna", Partner: "default", From: "old", To: "drained", Forced: true, Overridden: []rollout.ReasonKind{rollout.Undrained}, // there are bills of other partners
 	})
 	d.createsAt("other", "fresh", "")
@@ -246,9 +294,9 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	d, other := newDesk(t, s, separate), newDesk(t, s, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
-	answers[operate.Change](d, "POST", "/rollout/stage?stage=new&by=anna&partner="+hash("k"))
-	d.denies(409, "POST", "/rollout/resume?by=carl", "Not changed: the rollout is not stopped")
-	first := answers[operate.Change](d, "POST", "/rollout/stop?by=ben")
+	d.change("/rollout/stage?stage=new&by=anna&partner=<k>")
+	d.refuses("/rollout/resume?by=carl", "Not changed: the rollout is not stopped")
+	first := d.change("/rollout/stop?by=ben")
 	log := d.ask("GET", "/audit").Body.String()
 	if first.Already || strings.Count(log, `"action"`) != 3 {
 		t.Errorf("%+v, and in the audit log %s", first, log)
@@ -257,8 +305,8 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	logged := d.logs.Len()
 	for _, desk := range []*desk{d, other} { // other has not read the change yet
 		desk.later.Add(int64(time.Minute))
-		for _, target := range []string{"stop?by=carl", "stop?by=carl&force=" + allReasons, "stop?by=ben"} {
-			if diff := cmp.Diff(first, answers[operate.Change](desk, "POST", "/rollout/"+target)); diff != "" {
+		for _, target := range []string{"stop?by=carl", "stop?by=carl&force=<all>", "stop?by=ben"} {
+			if diff := cmp.Diff(first, desk.change("/rollout/"+target)); diff != "" {
 				t.Errorf("%s, -want +got:\n%s", target, diff)
 			}
 		}
@@ -270,13 +318,13 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 		t.Errorf("the audit log is %s\nwas %s\nand the log\n%s", now, log, &d.logs)
 	}
 	// A second stop has no blocking reasons.
-	first.Revision = answers[operate.Change](d, "POST", "/rollout/restored?by=anna").Revision
-	if diff := cmp.Diff(first, answers[operate.Change](d, "POST", "/rollout/stop?by=carl")); diff != "" {
+	first.Revision = d.change("/rollout/restored?by=anna").Revision
+	if diff := cmp.Diff(first, d.change("/rollout/stop?by=carl")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	answers[operate.Change](d, "POST", "/rollout/resume?by=carl")
-	d.denies(409, "POST", "/rollout/resume?by=ben", "Not changed: the rollout is not stopped")
-	d.denies(409, "POST", "/rollout/stop?by=carl", "the store was restored from a backup")
+	d.change("/rollout/resume?by=carl")
+	d.refuses("/rollout/resume?by=ben", "Not changed: the rollout is not stopped")
+	d.refuses("/rollout/stop?by=carl", "the store was restored from a backup")
 }
 
 // The status shows this for every store of the tests.
@@ -288,7 +336,7 @@ const (
 // The status shows stages, bills and times; partners by 12 digits.
 func TestOperatorShows(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	w := d.ask("GET", "/rollout")
 	if want := `{"old":"legacy","new":"fresh","bills":"separate","split":"bill","settle":"15m",` + begun + `"default":{"stage":"old"},` + clock + `"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
@@ -302,10 +350,10 @@ func TestOperatorShows(t *testing.T) {
 	d.owns("k", "fresh", 0, 1, 0)
 	d.owns("owner", "legacy", 0, 1, 0)
 	for _, target := range []string{
-		"stage?by=anna&stage=canary&percent=10&partner=" + hash("k"), "stage?by=anna&stage=shadow&partner=default",
-		"stage?by=anna&stage=new&force=" + allReasons + "&partner=" + hash("staged"), "stop?by=ben", "restored?by=carl",
+		"stage?by=anna&stage=canary&percent=10&partner=<k>", "stage?by=anna&stage=shadow&partner=default",
+		"stage?by=anna&stage=new&force=<all>&partner=<staged>", "stop?by=ben", "restored?by=carl",
 	} {
-		answers[operate.Change](d, "POST", "/rollout/"+target)
+		d.change("/rollout/"+target)
 	}
 	of := map[string]string{
 		"k": `{"partner":"` + hash("k")[:12] + `","stage":"canary","percent":10,"by":"anna","at":"2026-11-21T03:34:56Z","effect":{"split":"bill","percent":10,"bills":0,"merchants":0,"reached":0},"by_default":false,"seen":"2026-11-21T02:34:56Z","settled":true,` +
@@ -344,7 +392,7 @@ func TestOperatorShows(t *testing.T) {
 // Partners that were seen, that have a stage and that have bills are in one order, each once.
 func TestStatusHasPages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	var want []string
 	for i := range 20 {
 		key := fmt.Sprint("key", i)

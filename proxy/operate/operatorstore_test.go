@@ -23,10 +23,10 @@ func TestOperatorWithoutStore(t *testing.T) {
 	if want := `{"old":"legacy","new":"fresh","bills":"shared","split":"bill","settle":"15m","default":{"stage":"shadow"},"partners":[]}` + "\n"; w.Body.String() != want {
 		t.Errorf("%s", w.Body)
 	}
-	if got := answers[operate.Status](d, "GET", "/rollout?partner="+hash("k")); len(got.Partners) != 1 || got.Partners[0].String() != "shadow" {
+	if got := answers[operate.Status](d, "GET", "/rollout?partner=<k>"); len(got.Partners) != 1 || got.Partners[0].String() != "shadow" {
 		t.Errorf("%+v", got)
 	}
-	d.denies(400, "GET", "/rollout?partner="+hash("k")[:12], "without a store a partner is named by all 64 digits")
+	d.denies(400, "GET", "/rollout?partner=<k:12>", "without a store a partner is named by all 64 digits")
 	for _, target := range []string{"POST /rollout/stop?by=a", "POST /rollout/resume?by=a", "POST /rollout/restored?by=a", "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
 		d.denies(409, method, path, "the config has no store")
@@ -40,7 +40,7 @@ func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 	s := proxytest.Open(t, "memory:")
 	d := newDesk(t, s, separate)
 	must(t, s.Close())
-	for _, target := range []string{"GET /rollout", "GET /audit", "GET /rollout?partner=" + hash("k")[:12], "POST /rollout/stage?by=a&stage=old&partner=default"} {
+	for _, target := range []string{"GET /rollout", "GET /audit", "GET /rollout?partner=<k:12>", "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
 		d.denies(500, method, path, "store: closed")
 	}
@@ -52,7 +52,7 @@ func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 // A report lists the fields that may differ.
 func TestReportOfIgnoredFields(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
+	d := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
 	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Ignored) != 1 || r.Ignored[0] != "apprSign" {
 		t.Errorf("%+v", r)
 	}
@@ -61,7 +61,7 @@ func TestReportOfIgnoredFields(t *testing.T) {
 // While one call counts bills, the next one waits for its turn or until its context ends.
 func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	d.owns("k", "legacy", 1, 0, 0)
 	release, err := d.Router.BeginScan(t.Context())
 	must(t, err)
@@ -89,14 +89,14 @@ func TestChangeTakesEffectAtOtherReplicas(t *testing.T) {
 		defer func() { stop(); <-over }()
 		reaches := func(target, upstream string) {
 			t.Helper()
-			answers[operate.Change](here, "POST", target)
+			here.change(target)
 			here.createsAt("k", upstream, map[string]string{"fresh": "legacy"}[upstream])
 			proxytest.Eventually(t, func() bool {
 				route, _ := there.creates("k")
 				return route.Upstream == upstream
 			}, func() string { return target + " has not reached the other replica" })
 		}
-		reaches("/rollout/stage?by=a&stage=new&partner="+hash("k")[:12], "fresh")
+		reaches("/rollout/stage?by=a&stage=new&partner=<k:12>", "fresh")
 		reaches("/rollout/stop?by=a", "legacy")
 		reaches("/rollout/resume?by=a", "fresh")
 		reaches("/rollout/stage?by=a&stage=canary&percent=0&partner="+url.QueryEscape(hash("k")), "legacy")
@@ -111,13 +111,13 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	d := newDesk(t, s, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
-	for _, target := range []string{"stage?stage=new&partner=" + hash("k")[:12], "stage?stage=new&force=" + allReasons + "&partner=" + hash("young"), "stage?stage=shadow&partner=default", "restored", "stop?force=" + allReasons} {
+	for _, target := range []string{"stage?stage=new&partner=<k:12>", "stage?stage=new&force=<all>&partner=<young>", "stage?stage=shadow&partner=default", "restored", "stop?force=<all>"} {
 		if path, query, cut := strings.Cut(target, "?"); cut {
 			target = path + "?by=a&" + query
 		} else {
 			target += "?by=a"
 		}
-		answers[operate.Change](d, "POST", "/rollout/"+target)
+		d.change("/rollout/"+target)
 	}
 	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String()
 	must(t, s.Close())
@@ -129,7 +129,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	if route, _ := d.creates("k"); route.Upstream != "legacy" || route.Reason != "stop" {
 		t.Errorf("%+v", route)
 	}
-	answers[operate.Change](d, "POST", "/rollout/resume?by=a")
+	d.change("/rollout/resume?by=a")
 	d.createsAt("k", "fresh", "legacy")
 	d.createsAt("young", "fresh", "legacy")
 }

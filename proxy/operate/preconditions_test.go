@@ -107,23 +107,19 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 		for _, of := range []string{hash("k"), "default"} {
 			t.Run(name+"/"+of[:7], func(t *testing.T) {
 				t.Parallel()
-				d := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
+				d := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
 				d.seen("k", time.Hour)
 				set := "/rollout/stage?by=a&partner=" + of + "&stage="
-				answers[operate.Change](d, "POST", set+row.from+"&force="+allReasons)
+				d.change(set+row.from+"&force=<all>")
 				if row.counts != nil {
 					row.counts(d)
 				}
 				if row.against == "" {
-					if c := answers[operate.Change](d, "POST", set+row.to); c.Forced {
-						t.Errorf("%+v", c)
-					}
+					d.unforced(set+row.to)
 					return
 				}
-				d.denies(409, "POST", set+row.to, "\n  "+hash("k")[:12]+": "+row.against)
-				if c := answers[operate.Change](d, "POST", set+row.to+"&force="+allReasons); !c.Forced {
-					t.Errorf("%+v", c)
-				}
+				d.refuses(set+row.to, "\n  <k:12>: "+row.against)
+				d.forced(set+row.to+"&force=<all>")
 			})
 		}
 	}
@@ -132,36 +128,30 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 // Recent calls that a backend cannot carry are a reason against sending more calls there.
 func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	d.seen("k", time.Hour)
 	d.seen("else", time.Hour)
 	d.proves("k")
-	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
-	answers[operate.Change](d, "POST", set+"new")
+	set := "/rollout/stage?by=a&partner=<k>&stage="
+	d.change(set+"new")
 	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
-	text := "\n  " + hash("k")[:12] + ": legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2, the last at 2026-11-21T03:34:56Z)"
-	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=" + hash("k")} {
-		d.denies(409, "POST", back, text)
+	text := "\n  <k:12>: legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2, the last at 2026-11-21T03:34:56Z)"
+	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=<k>"} {
+		d.refuses(back, text)
 	}
-	if c := answers[operate.Change](d, "POST", "/rollout/stop?by=a&force="+allReasons); !c.Forced || c.Action != "stop" {
+	if c := d.change("/rollout/stop?by=a&force=<all>"); !c.Forced || c.Action != "stop" {
 		t.Errorf("%+v", c)
 	}
-	answers[operate.Change](d, "POST", "/rollout/resume?by=a")
-	if c := answers[operate.Change](d, "POST", set+"canary&percent=100&force=false"); c.Forced { // no bill moves back
-		t.Errorf("%+v", c)
-	}
+	d.change("/rollout/resume?by=a")
+	d.unforced(set+"canary&percent=100&force=false") // no bill moves back
 	d.later.Add(int64(35 * 24 * time.Hour))
-	if c := answers[operate.Change](d, "POST", set+"old"); c.Forced {
-		t.Errorf("%+v", c)
-	}
+	d.unforced(set+"old")
 	// The partner is at the old backend already: the kill switch changes nothing for it.
 	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
-	if c := answers[operate.Change](d, "POST", "/rollout/stop?by=a"); c.Forced {
-		t.Errorf("%+v", c)
-	}
-	answers[operate.Change](d, "POST", "/rollout/resume?by=a")
-	answers[operate.Change](d, "POST", "/rollout/restored?by=a")
-	d.denies(409, "POST", "/rollout/stop?by=a", "a bill that was created at fresh after that backup, and is sent again while fresh does not answer, will be created at legacy too")
+	d.unforced("/rollout/stop?by=a")
+	d.change("/rollout/resume?by=a")
+	d.change("/rollout/restored?by=a")
+	d.refuses("/rollout/stop?by=a", "a bill that was created at fresh after that backup, and is sent again while fresh does not answer, will be created at legacy too")
 }
 
 // The calls of partners do not depend on the table: those that another version counted are a blocking reason, too.
@@ -177,10 +167,10 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	if _, err := s.AddCounts(t.Context(), "another table", []store.Counts{{Partner: counted.Partner, Operation: counted.Operation, Data: data, Marked: true}}, noon, nil); err != nil {
 		t.Fatal(err)
 	}
-	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
-	answers[operate.Change](d, "POST", set+"new&force="+allReasons)
-	d.denies(409, "POST", "/rollout/stop?by=a", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
-	d.denies(409, "POST", set+"old", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
+	set := "/rollout/stage?by=a&partner=<k>&stage="
+	d.change(set+"new&force=<all>")
+	d.refuses("/rollout/stop?by=a", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
+	d.refuses(set+"old", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
 	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
 		t.Errorf("the report is of this one: %+v", r)
 	}
@@ -189,50 +179,42 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 // A partner with a stage of its own is no reason against a change of the default.
 func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	for _, key := range []string{"k", "own"} {
 		d.seen(key, time.Hour)
 	}
 	d.proves("k")
 	d.compares("own", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
-	answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("own"))
-	if c := answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&partner=default"); c.Forced {
-		t.Errorf("%+v", c)
-	}
+	d.change("/rollout/stage?by=a&stage=old&partner=<own>")
+	d.unforced("/rollout/stage?by=a&stage=new&partner=default")
 }
 
 // Without evidence, a later stage for all partners needs force.
 func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"new", "drained"} {
-		d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+		d := memoryDesk(t, separate)
 		set := "/rollout/stage?by=a&partner=default&stage="
-		d.denies(409, "POST", set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
+		d.refuses(set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
 		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as for one partner
-			answers[operate.Change](d, "POST", set+stage)
+			d.change(set+stage)
 		}
-		answers[operate.Change](d, "POST", set+"canary&percent=5")
-		if c := answers[operate.Change](d, "POST", set+stage+"&force="+allReasons); !c.Forced {
-			t.Errorf("%+v", c)
-		}
+		d.change(set+"canary&percent=5")
+		d.forced(set+stage+"&force=<all>")
 	}
 }
 
 // A reset of a FAIL needs force.
 func TestResetOfAFailNeedsForce(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	d.seen("k", time.Hour)
 	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
 	for _, who := range []string{hash("k"), "all"} {
-		d.denies(409, "POST", "/rollout/reset?by=a&partner="+who, hash("k")[:12]+": bill.read by shadow is FAIL, differs: apprPrice (money) in 1")
+		d.refuses("/rollout/reset?by=a&partner="+who, "<k:12>: bill.read by shadow is FAIL, differs: apprPrice (money) in 1")
 	}
-	if c := answers[operate.Change](d, "POST", "/rollout/reset?by=a&force="+allReasons+"&partner="+hash("k")); !c.Forced {
-		t.Errorf("%+v", c)
-	}
-	if c := answers[operate.Change](d, "POST", "/rollout/reset?by=a&partner=all"); c.Forced {
-		t.Errorf("%+v", c)
-	}
+	d.forced("/rollout/reset?by=a&force=<all>&partner=<k>")
+	d.unforced("/rollout/reset?by=a&partner=all")
 }
 
 // One difference in an exact field of any partner holds back every move to the same backend, until it is reset or overridden by name,
@@ -250,28 +232,24 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 			Class: evidence.Differs, Bill: "B-7", Succeeded: [2]bool{true, true}, Request: "call-7", At: noon,
 			Differences: []evidence.Difference{{Path: "apprNum", Kind: kind, First: "1000", Second: "1001"}},
 		})
-		set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
-		text := "give force=money_elsewhere. Reasons:\n  " + hash("else")[:12] + ": apprNum of bill.read differs in 1: old 1000, new 1001 (bill B-7, request call-7, at 2026-11-21T03:34:56Z) [money_elsewhere]"
+		set := "/rollout/stage?by=a&partner=<k>&stage="
+		text := "give force=money_elsewhere. Reasons:\n  <else:12>: apprNum of bill.read differs in 1: old 1000, new 1001 (bill B-7, request call-7, at 2026-11-21T03:34:56Z) [money_elsewhere]"
 		held := func(target string) {
 			t.Helper()
-			d.denies(409, "POST", target, text)
+			d.refuses(target, text)
 		}
 		held(set + "canary&percent=5")
 		held(set + "new")
-		answers[operate.Change](d, "POST", set+"new&force=money_elsewhere")
+		d.change(set+"new&force=money_elsewhere")
 		held(set + "drained")
-		if c := answers[operate.Change](d, "POST", set+"canary&percent=5"); c.Forced { // backwards
-			t.Errorf("%+v", c)
-		}
-		held("/rollout/next?by=a&partner=" + hash("k"))
-		d.denies(409, "POST", "/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
+		d.unforced(set+"canary&percent=5") // backwards
+		held("/rollout/next?by=a&partner=<k>")
+		d.refuses("/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
 		must(t, d.Router.Counts().Flush(t.Context()))
 		d = newDesk(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
 		held(set + "canary&percent=25")
-		answers[operate.Change](d, "POST", "/rollout/reset?by=a&force=verdict&partner="+hash("else"))
-		if c := answers[operate.Change](d, "POST", set+"canary&percent=25"); c.Forced {
-			t.Errorf("%+v", c)
-		}
+		d.change("/rollout/reset?by=a&force=verdict&partner=<else>")
+		d.unforced(set+"canary&percent=25")
 	}
 }
 
@@ -293,10 +271,10 @@ func TestWrongClockBlocksDrained(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	set := "/rollout/stage?by=a&stage=drained&partner="
-	d.denies(409, "POST", set+hash("k"), "give force=clock,open_bills,verdict,calls. Reasons:\n  the clock shows 2028-11-20T03:34:5")
-	d.denies(409, "POST", set+hash("young"), "give force=settling,clock,verdict. Reasons:")
+	d.refuses(set+hash("k"), "give force=clock,open_bills,verdict,calls. Reasons:\n  the clock shows 2028-11-20T03:34:5")
+	d.refuses(set+hash("young"), "give force=settling,clock,verdict. Reasons:")
 	must(t, s.ConfirmClock(t.Context(), "a", noon.Add(2*365*24*time.Hour)))
-	d.denies(409, "POST", set+hash("young"), "give force=verdict. Reasons:")
+	d.refuses(set+hash("young"), "give force=verdict. Reasons:")
 }
 
 // overlaid is a config with an overlay.
@@ -328,12 +306,12 @@ func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
 			d.proves("k")
 			must(t, d.Router.Counts().Flush(t.Context()))
 			d = newDesk(t, s, overlaid(t, overlay))
-			answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&force=verdict&partner="+hash("k"))
+			d.change("/rollout/stage?by=a&stage=new&force=verdict&partner=<k>")
 			if stays {
-				answers[operate.Change](d, "POST", "/rollout/next?by=a&partner="+hash("k"))
+				d.change("/rollout/next?by=a&partner=<k>")
 				return
 			}
-			d.denies(409, "POST", "/rollout/next?by=a&partner="+hash("k"), "[verdict]")
+			d.refuses("/rollout/next?by=a&partner=<k>", "[verdict]")
 		})
 	}
 }
@@ -342,22 +320,22 @@ func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
 // so its codes cannot be compared.
 func TestDrainedIsReachedAfterAReset(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
-	next := "/rollout/next?by=a&partner=" + hash("k")
-	answers[operate.Change](d, "POST", "/rollout/stage?by=a&stage=new&partner="+hash("k"))
-	answers[operate.Change](d, "POST", "/rollout/reset?by=a&partner="+hash("k"))
-	d.denies(409, "POST", next, "no bill was created at the new backend")
+	next := "/rollout/next?by=a&partner=<k>"
+	d.change("/rollout/stage?by=a&stage=new&partner=<k>")
+	d.change("/rollout/reset?by=a&partner=<k>")
+	d.refuses(next, "no bill was created at the new backend")
 	for i := range 100 {
 		d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < 5})
 	}
 	d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
 	d.ends("k", "bill.create", evidence.New, 98, fine)
 	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "BILL_007"})
-	d.denies(409, "POST", next, "bill.create by calls is INCONCLUSIVE")
+	d.refuses(next, "bill.create by calls is INCONCLUSIVE")
 	d.ends("k", "bill.create", evidence.New, 1, fine)
-	if c := answers[operate.Change](d, "POST", next); c.To != "drained" || c.Forced {
+	if c := d.change(next); c.To != "drained" || c.Forced {
 		t.Errorf("%+v", c)
 	}
 }
@@ -366,20 +344,20 @@ func TestDrainedIsReachedAfterAReset(t *testing.T) {
 func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
 	t.Parallel()
 	for config, held := range map[string]bool{separate: true, strings.Replace(separate, "new: fresh", "new: fresh, verdict: {paid: 0}", 1): false} {
-		d := newDesk(t, proxytest.Open(t, "memory:"), config)
+		d := memoryDesk(t, config)
 		d.seen("k", time.Hour)
 		d.ends("k", "bill.create", evidence.Old, 100, fine)
 		d.ends("k", "bill.create", evidence.New, 100, fine)
 		for i := range 100 {
 			d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true})
 		}
-		set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
-		answers[operate.Change](d, "POST", set+"canary&percent=10")
-		answers[operate.Change](d, "POST", set+"canary&percent=50")
+		set := "/rollout/stage?by=a&partner=<k>&stage="
+		d.change(set+"canary&percent=10")
+		d.change(set+"canary&percent=50")
 		if held {
-			d.denies(409, "POST", set+"new", "give force=paid. Reasons:\n  "+hash("k")[:12]+": bill.create by read back is INCONCLUSIVE, no paid bill was compared, at least 5 are needed [paid]")
+			d.refuses(set+"new", "give force=paid. Reasons:\n  <k:12>: bill.create by read back is INCONCLUSIVE, no paid bill was compared, at least 5 are needed [paid]")
 		}
-		c := answers[operate.Change](d, "POST", set+"new&force=paid")
+		c := d.change(set+"new&force=paid")
 		if c.Forced != held {
 			t.Errorf("%+v", c)
 		}

@@ -8,7 +8,6 @@ import (
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 )
 
@@ -16,10 +15,10 @@ import (
 // force.
 func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	d.seen("k", time.Hour)
-	set := "/rollout/stage?by=a&partner=" + hash("k") + "&stage="
-	if c := answers[operate.Change](d, "POST", set+"shadow"); c.Forced ||
+	set := "/rollout/stage?by=a&partner=<k>&stage="
+	if c := d.change(set+"shadow"); c.Forced ||
 		c.Warning != "with bills: separate, shadow compares nothing unless fresh gets a copy of the bills of legacy. "+
 			"If it does, set rollout.copy: true. Without a copy go on to canary: there the gateway reads new bills back and compares them" {
 		t.Errorf("%+v", c)
@@ -32,17 +31,17 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	if v := r.Verdicts[0]; v.Ruling != evidence.Inconclusive || v.Reason != reason {
 		t.Errorf("%+v", v)
 	}
-	if c := answers[operate.Change](d, "POST", set+"canary&percent=10"); c.Forced || c.Warning != "" {
+	if c := d.change(set+"canary&percent=10"); c.Forced || c.Warning != "" {
 		t.Errorf("%+v", c)
 	}
-	if c := answers[operate.Change](d, "POST", "/rollout/stage?by=a&partner=default&stage=shadow"); !strings.HasPrefix(c.Warning, "with bills: separate") {
+	if c := d.change("/rollout/stage?by=a&partner=default&stage=shadow"); !strings.HasPrefix(c.Warning, "with bills: separate") {
 		t.Errorf("%+v", c)
 	}
-	if c := answers[operate.Change](d, "POST", "/rollout/unset?by=a&partner="+hash("k")); !strings.HasPrefix(c.Warning, "with bills: separate") {
+	if c := d.change("/rollout/unset?by=a&partner=<k>"); !strings.HasPrefix(c.Warning, "with bills: separate") {
 		t.Errorf("%+v", c)
 	}
-	shared := newDesk(t, proxytest.Open(t, "memory:"), strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
-	if c := answers[operate.Change](shared, "POST", set+"shadow"); c.Warning != "" {
+	shared := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
+	if c := shared.change(set+"shadow"); c.Warning != "" {
 		t.Errorf("of shared bills: %+v", c)
 	}
 }

@@ -30,7 +30,7 @@ func inCanary(t *testing.T, s *store.Store, more string, percent int) *desk {
 
 func (d *desk) percent(percent int) operate.Change {
 	d.t.Helper()
-	return answers[operate.Change](d, "POST", fmt.Sprintf("/rollout/stage?by=a&force="+allReasons+"&stage=canary&percent=%d&partner=%s", percent, hash("k")))
+	return d.change(fmt.Sprintf("/rollout/stage?by=a&force=<all>&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 }
 
 // makes creates a bill of partner k through the router, and returns its upstream.
@@ -130,7 +130,7 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	if len(all) != 2 { // or a bill could move in one direction only
 		t.Errorf("all merchants are at %v", all)
 	}
-	quiet := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	quiet := memoryDesk(t, separate)
 	if quiet.Use(parse(t, byMerchant)); strings.Contains(quiet.logs.String(), "rollout.split has changed") {
 		t.Error("without a canary, a new split is logged as one that moves something")
 	}
@@ -171,7 +171,7 @@ func TestEffectOfAPercentage(t *testing.T) {
 			for _, d := range []*desk{one, two} {
 				must(t, d.Router.Counts().Flush(t.Context()))
 			}
-			for i, got := range []*operate.Effect{one.percent(row.percent).Effect, answers[operate.Status](one, "GET", "/rollout?partner="+hash("k")).Partners[0].Effect} {
+			for i, got := range []*operate.Effect{one.percent(row.percent).Effect, answers[operate.Status](one, "GET", "/rollout?partner=<k>").Partners[0].Effect} {
 				if diff := cmp.Diff(&row.want, got); diff != "" || got.String() != row.words {
 					t.Errorf("%s: %s\n%s, want %s", []string{"set", "status"}[i], diff, got, row.words)
 				}
@@ -179,7 +179,7 @@ func TestEffectOfAPercentage(t *testing.T) {
 			if got := one.percent(0); got.Effect == nil {
 				t.Error("canary 0 % has no effect")
 			}
-			if got := answers[operate.Change](one, "POST", "/rollout/stage?by=a&stage=old&partner="+hash("k")); got.Effect != nil {
+			if got := one.change("/rollout/stage?by=a&stage=old&partner=<k>"); got.Effect != nil {
 				t.Errorf("stage old has the effect %+v", got.Effect)
 			}
 		})
@@ -189,13 +189,13 @@ func TestEffectOfAPercentage(t *testing.T) {
 // The effect of the default is about partners that follow it, and a bill counts for a day.
 func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+	d := memoryDesk(t, separate)
 	for _, key := range []string{"k", "follows"} {
 		d.seen(key, time.Hour)
 		d.Router.Counts().Ended(partner.Of(key), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
 	}
 	byDefault := func() *operate.Effect {
-		return answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&stage=canary&percent=7&partner=default").Effect
+		return d.change("/rollout/stage?by=a&force=<all>&stage=canary&percent=7&partner=default").Effect
 	}
 	if got := byDefault(); got.Bills != 2 || got.Merchants != 2 {
 		t.Errorf("%+v, want 2 bills of 2 merchants", got)
@@ -258,7 +258,7 @@ func TestRecentBillsSurviveAMerge(t *testing.T) {
 	}
 	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {
-		d := newDesk(t, proxytest.Open(t, "memory:"), separate)
+		d := memoryDesk(t, separate)
 		d.seen("k", time.Hour)
 		for _, i := range order {
 			all[i].Table = d.Router.Counts().Table()
