@@ -29,7 +29,7 @@ func (d *desk) steps(key string) (all []string) {
 			return all
 		}
 		d.later.Add(int64(time.Second))
-		c := d.change("/rollout/next?force=<all>&by=anna&partner="+hash(key))
+		c := d.change("/rollout/next?force=<all>&by=anna&partner=" + hash(key))
 		all = append(all, operate.InWords(c.To, c.ToPercent))
 	}
 }
@@ -62,10 +62,10 @@ func TestNextIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	d := memoryDesk(t, copied)
 	target := "/rollout/next?force=<all>&by=anna&partner=<k>"
-	d.change(target+"&stage=shadow")
+	d.change(target + "&stage=shadow")
 	d.refuses(target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10% and not shadow.")
 	d.refuses(target+"&stage=canary&percent=50", "so the next one is canary 10% and not canary 50%.")
-	d.change(target+"&stage=canary&percent=10")
+	d.change(target + "&stage=canary&percent=10")
 	if got := answers[operate.Status](d, "GET", "/rollout?partner=<k>").Partners[0].String(); got != "canary 10%" {
 		t.Errorf("the stage is %s", got)
 	}
@@ -106,7 +106,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 		{"stage?stage=shadow&partner=<k>", "shadow", operate.Change{Warning: "with bills: separate"}, []rollout.ReasonKind{rollout.Uncarried}},
 		{"unset?partner=<k>", "old", operate.Change{}, []rollout.ReasonKind{rollout.Uncarried}},
 	} {
-		c := d.change("/rollout/"+row.target+"&preview=true")
+		c := d.change("/rollout/" + row.target + "&preview=true")
 		var kinds []rollout.ReasonKind
 		for _, reason := range c.Reasons {
 			kinds = append(kinds, reason.Kind)
@@ -211,7 +211,7 @@ func TestForceNamesTheReasons(t *testing.T) {
 	}
 	d.refuses("/rollout/stage?by=a&stage=old&force=true&partner=<k>", "there are none: leave it out")
 	want := []rollout.ReasonKind{rollout.Unsettled, rollout.Undrained, rollout.Unproven}
-	if c := d.change(set+"&force=calls,verdict,settling,open_bills"); !c.Forced || !slices.Equal(c.Overridden, want) {
+	if c := d.change(set + "&force=calls,verdict,settling,open_bills"); !c.Forced || !slices.Equal(c.Overridden, want) {
 		t.Errorf("%+v", c)
 	}
 	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
@@ -226,7 +226,7 @@ func TestForceNamesTheReasons(t *testing.T) {
 	} {
 		target, reason := row.target, row.reason
 		d.refuses("/rollout/"+target+"&force=true", "give force="+string(reason)+". Reasons:\n")
-		d.change("/rollout/"+target+"&force="+string(reason))
+		d.change("/rollout/" + target + "&force=" + string(reason))
 		if log := answers[[]operate.Change](d, "GET", "/audit"); !log[0].Forced || !slices.Equal(log[0].Overridden, []rollout.ReasonKind{reason}) {
 			t.Errorf("%s: %+v", target, log[0])
 		}

@@ -89,7 +89,7 @@ func TestAuditHasPages(t *testing.T) {
 	d := memoryDesk(t, copied)
 	for _, key := range []string{"k", "other", "k"} {
 		d.later.Add(int64(time.Second))
-		d.change("/rollout/next?force=<all>&by=anna&partner="+hash(key))
+		d.change("/rollout/next?force=<all>&by=anna&partner=" + hash(key))
 	}
 	all := answers[[]operate.Change](d, "GET", "/audit")
 	var paged []operate.Change

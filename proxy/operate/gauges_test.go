@@ -26,7 +26,7 @@ func TestGauges(t *testing.T) {
 		d.seen(key, time.Hour)
 	}
 	for target, n := range map[string]string{"a": "shadow", "b": "canary&percent=5", "unseen": "old"} {
-		d.change("/rollout/stage?by=a&force=<all>&partner="+hash(target)+"&stage="+n)
+		d.change("/rollout/stage?by=a&force=<all>&partner=" + hash(target) + "&stage=" + n)
 	}
 	d.proves("a")
 	d.compares("a", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -93,15 +94,16 @@ func (d *desk) proves(key string) {
 }
 
 // named is a partner in a text, by its key: <k> is its ID, <k:12> the first digits.
-var named = regexp.MustCompile(`<([\w ]+)(:12)?>`)
+var named = regexp.MustCompile(`<[\w ]+(:\d+)?>`)
 
 // filled replaces the partners of a text, and <all> by the kinds of all reasons.
 func filled(text string) string {
 	return named.ReplaceAllStringFunc(strings.ReplaceAll(text, "<all>", allReasons), func(name string) string {
-		if key, short := strings.CutSuffix(name[1:len(name)-1], ":12"); short {
-			return hash(key)[:12]
+		key, digits, short := strings.Cut(name[1:len(name)-1], ":")
+		if n, err := strconv.Atoi(digits); short && err == nil {
+			return hash(key)[:n]
 		}
-		return hash(name[1 : len(name)-1])
+		return hash(key)
 	})
 }
 
@@ -353,7 +355,7 @@ func TestOperatorShows(t *testing.T) {
 		"stage?by=anna&stage=canary&percent=10&partner=<k>", "stage?by=anna&stage=shadow&partner=default",
 		"stage?by=anna&stage=new&force=<all>&partner=<staged>", "stop?by=ben", "restored?by=carl",
 	} {
-		d.change("/rollout/"+target)
+		d.change("/rollout/" + target)
 	}
 	of := map[string]string{
 		"k": `{"partner":"` + hash("k")[:12] + `","stage":"canary","percent":10,"by":"anna","at":"2026-11-21T03:34:56Z","effect":{"split":"bill","percent":10,"bills":0,"merchants":0,"reached":0},"by_default":false,"seen":"2026-11-21T02:34:56Z","settled":true,` +

@@ -117,7 +117,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 		} else {
 			target += "?by=a"
 		}
-		d.change("/rollout/"+target)
+		d.change("/rollout/" + target)
 	}
 	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String()
 	must(t, s.Close())

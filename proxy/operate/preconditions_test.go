@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,95 +32,121 @@ func (d *desk) ends(key, operation string, backend evidence.Backend, n int, end 
 
 var fine = evidence.End{Code: "0000", Succeeded: true}
 
+// laterStages are changes of the stage of a partner: what bills is in the config, the two stages, and what was counted, in words
+// of counted. The line below a row is the reason against it.
+const laterStages = `
+old to shadow                          | separate             | old shadow                          |
+old to canary                          | separate             | old canary&percent=5                |
+where all was absent                   | separate             | old canary&percent=5                | absent:500
+after a FAIL                           | separate             | old canary&percent=5                | wrong
+  bill.read by shadow is FAIL, differs: apprPrice (money) in 1
+after a FAIL of canary's bills         | separate             | old canary&percent=5                | wrong-bill
+  bill.create by read back is FAIL, differs: apprPrice (money) in 1
+after a FAIL of its calls              | separate             | old canary&percent=5                | errors:200
+  bill.create by calls is FAIL, significantly more often: ERROR 200 of 200, at the old backend 0 of 200
+after a few calls                      | separate             | old canary&percent=5                | fine:3
+of the same bills                      | shared               | old canary&percent=5                |
+  no read was compared yet in stage shadow
+shadow to canary                       | separate             | shadow canary&percent=5             |
+shadow to canary, with a copy          | separate, copy: true | shadow canary&percent=5             |
+  no read was compared yet in stage shadow
+old to canary, with a copy             | separate, copy: true | old canary&percent=5                |
+  no read was compared yet in stage shadow
+shadow to canary of none               | separate             | shadow canary&percent=0             |
+canary of none to canary of all        | shared               | canary&percent=0 canary&percent=100 |
+  no read was compared yet in stage shadow
+where all is there                     | shared               | shadow canary&percent=5             | same:100
+too few                                | shared               | shadow canary&percent=5             | same:99
+  bill.read by shadow is INCONCLUSIVE, 99 comparisons, at least 100 are needed
+where nothing was there                | separate, copy: true | shadow canary&percent=5             | absent:500
+  bill.read by shadow is INCONCLUSIVE, 0 comparisons, at least 100 are needed
+shadow to new                          | shared               | shadow new                          | same:100
+  no bill was created at the new backend by canary and read back yet
+old to drained                         | separate             | old drained                         |
+  no bill was created at the new backend by canary and read back yet
+canary to new                          | separate             | canary&percent=100 new              | proved
+canary to new of few                   | separate             | canary&percent=100 new              |
+  no bill was created at the new backend by canary and read back yet
+a rare operation                       | separate             | canary&percent=50 new               | proved cancelled:3
+a rare operation with its own code     | separate             | canary&percent=50 new               | proved not-cancelled:1
+  bill.cancel by calls is INCONCLUSIVE, never at the old backend: PAYMENT_002 1 of 1, at the old backend 0 of 0
+canary to new, after a FAIL            | separate             | canary&percent=50 new               | proved wrong
+  bill.read by shadow is FAIL
+canary raised                          | separate             | canary&percent=10 canary&percent=50 |
+canary raised after a FAIL             | separate             | canary&percent=10 canary&percent=50 | wrong
+  bill.read by shadow is FAIL
+canary raised, a bill no read shows    | separate             | canary&percent=10 canary&percent=50 | absent-bill
+canary lowered after a FAIL            | separate             | canary&percent=50 canary&percent=10 | wrong
+new to old after a FAIL                | separate             | new old                             | wrong
+new to drained                         | separate             | new drained                         |
+  no bill was created at the new backend by canary
+somebody else's FAIL                   | separate             | canary&percent=50 new               | proved else-other:100
+`
+
+// counted adds the counts of a word of laterStages.
+func (d *desk) counted(word string) {
+	d.t.Helper()
+	wrong := evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney}
+	what, number, _ := strings.Cut(word, ":")
+	n, _ := strconv.Atoi(number)
+	bill := evidence.Comparison{Class: evidence.NotThere, Succeeded: [2]bool{true, false}, ReadBack: true}
+	switch what {
+	case "proved":
+		d.proves("k")
+	case "same":
+		d.compares("k", n, evidence.Same)
+	case "absent":
+		d.compares("k", n, evidence.NotThere)
+	case "wrong":
+		d.compares("k", 1, evidence.Differs, wrong)
+	case "else-other":
+		d.compares("else", n, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
+	case "wrong-bill":
+		bill = evidence.Comparison{
+			Class: evidence.Differs, Differences: []evidence.Difference{wrong}, Succeeded: [2]bool{true, true}, ReadBack: true,
+		}
+		fallthrough
+	case "absent-bill":
+		d.Router.Counts().Add(partner.Of("k"), "bill.create", bill)
+	case "errors":
+		d.ends("k", "bill.create", evidence.Old, n, fine)
+		d.ends("k", "bill.create", evidence.New, n, evidence.End{Code: "ERROR"})
+	case "fine":
+		d.ends("k", "bill.create", evidence.New, n, fine)
+	case "cancelled":
+		d.ends("k", "bill.cancel", evidence.New, n, fine)
+	case "not-cancelled":
+		d.ends("k", "bill.cancel", evidence.New, n, evidence.End{Code: "PAYMENT_002"})
+	default:
+		d.t.Fatalf("nothing is counted for %s", word)
+	}
+}
+
 // A later stage needs a PASS, or force.
 func TestLaterStagesNeedAPass(t *testing.T) {
 	t.Parallel()
-	wrong := evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney}
-	for name, row := range map[string]struct {
-		bills, from, to string
-		counts          func(d *desk)
-		against         string // "" for no blocking reason
-	}{
-		"old to shadow":                       {"separate", "old", "shadow", nil, ""},
-		"old to canary":                       {"separate", "old", "canary&percent=5", nil, ""},
-		"old to canary, where all was absent": {"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) }, ""},
-		"old to canary, after a FAIL": {
-			"separate", "old", "canary&percent=5", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) },
-			"bill.read by shadow is FAIL, differs: apprPrice (money) in 1",
-		},
-		"old to canary, after a FAIL of canary's bills": {
-			"separate", "old", "canary&percent=5", func(d *desk) {
-				d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{
-					Class: evidence.Differs, Differences: []evidence.Difference{wrong}, Succeeded: [2]bool{true, true}, ReadBack: true,
-				})
-			},
-			"bill.create by read back is FAIL, differs: apprPrice (money) in 1",
-		},
-		"old to canary, after a FAIL of its calls": {
-			"separate", "old", "canary&percent=5", func(d *desk) {
-				d.ends("k", "bill.create", evidence.Old, 200, fine)
-				d.ends("k", "bill.create", evidence.New, 200, evidence.End{Code: "ERROR"})
-			},
-			"bill.create by calls is FAIL, significantly more often: ERROR 200 of 200, at the old backend 0 of 200",
-		},
-		"old to canary, after a few calls":     {"separate", "old", "canary&percent=5", func(d *desk) { d.ends("k", "bill.create", evidence.New, 3, fine) }, ""},
-		"old to canary, of the same bills":     {"shared", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
-		"shadow to canary":                     {"separate", "shadow", "canary&percent=5", nil, ""},
-		"shadow to canary, with a copy":        {"separate, copy: true", "shadow", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
-		"old to canary, with a copy":           {"separate, copy: true", "old", "canary&percent=5", nil, "no read was compared yet in stage shadow"},
-		"shadow to canary of none":             {"separate", "shadow", "canary&percent=0", nil, ""},
-		"canary of none to canary of all":      {"shared", "canary&percent=0", "canary&percent=100", nil, "no read was compared yet in stage shadow"},
-		"shadow to canary, where all is there": {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 100, evidence.Same) }, ""},
-		"shadow to canary, too few":            {"shared", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 99, evidence.Same) }, "bill.read by shadow is INCONCLUSIVE, 99 comparisons, at least 100 are needed"},
-		"shadow to canary, where nothing was there": {
-			"separate, copy: true", "shadow", "canary&percent=5", func(d *desk) { d.compares("k", 500, evidence.NotThere) },
-			"bill.read by shadow is INCONCLUSIVE, 0 comparisons, at least 100 are needed",
-		},
-		"shadow to new":        {"shared", "shadow", "new", func(d *desk) { d.compares("k", 100, evidence.Same) }, "no bill was created at the new backend by canary and read back yet"},
-		"old to drained":       {"separate", "old", "drained", nil, "no bill was created at the new backend by canary and read back yet"},
-		"canary to new":        {"separate", "canary&percent=100", "new", func(d *desk) { d.proves("k") }, ""},
-		"canary to new of few": {"separate", "canary&percent=100", "new", nil, "no bill was created at the new backend by canary and read back yet"},
-		"canary to new, a rare operation": {"separate", "canary&percent=50", "new", func(d *desk) {
-			d.proves("k")
-			d.ends("k", "bill.cancel", evidence.New, 3, fine)
-		}, ""},
-		"canary to new, a rare operation with a code of its own": {"separate", "canary&percent=50", "new", func(d *desk) {
-			d.proves("k")
-			d.ends("k", "bill.cancel", evidence.New, 1, evidence.End{Code: "PAYMENT_002"})
-		}, "bill.cancel by calls is INCONCLUSIVE, never at the old backend: PAYMENT_002 1 of 1, at the old backend 0 of 0"},
-		"canary to new, after a FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
-			d.proves("k")
-			d.compares("k", 1, evidence.Differs, wrong)
-		}, "bill.read by shadow is FAIL"},
-		"canary raised":              {"separate", "canary&percent=10", "canary&percent=50", nil, ""},
-		"canary raised after a FAIL": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, "bill.read by shadow is FAIL"},
-		"canary raised, with a bill that no read shows": {"separate", "canary&percent=10", "canary&percent=50", func(d *desk) {
-			d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.NotThere, Succeeded: [2]bool{true, false}, ReadBack: true})
-		}, ""},
-		"canary lowered after a FAIL": {"separate", "canary&percent=50", "canary&percent=10", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
-		"new to old after a FAIL":     {"separate", "new", "old", func(d *desk) { d.compares("k", 1, evidence.Differs, wrong) }, ""},
-		"new to drained":              {"separate", "new", "drained", nil, "no bill was created at the new backend by canary"},
-		"somebody else's FAIL": {"separate", "canary&percent=50", "new", func(d *desk) {
-			d.proves("k")
-			d.compares("else", 100, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InOther})
-		}, ""},
-	} {
+	for row := range strings.Lines(strings.TrimSpace(strings.ReplaceAll(laterStages, "\n  ", "|"))) {
+		cells := strings.Split(row+"|", "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		stages, against := strings.Fields(cells[2]), cells[4]
 		for _, of := range []string{hash("k"), "default"} {
-			t.Run(name+"/"+of[:7], func(t *testing.T) {
+			t.Run(cells[0]+"/"+of[:7], func(t *testing.T) {
 				t.Parallel()
-				d := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: "+row.bills, 1))
+				d := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: "+cells[1], 1))
 				d.seen("k", time.Hour)
 				set := "/rollout/stage?by=a&partner=" + of + "&stage="
-				d.change(set+row.from+"&force=<all>")
-				if row.counts != nil {
-					row.counts(d)
+				d.change(set + stages[0] + "&force=<all>")
+				for word := range strings.FieldsSeq(cells[3]) {
+					d.counted(word)
 				}
-				if row.against == "" {
-					d.unforced(set+row.to)
+				if against == "" {
+					d.unforced(set + stages[1])
 					return
 				}
-				d.refuses(set+row.to, "\n  <k:12>: "+row.against)
-				d.forced(set+row.to+"&force=<all>")
+				d.refuses(set+stages[1], "\n  <k:12>: "+against)
+				d.forced(set + stages[1] + "&force=<all>")
 			})
 		}
 	}
@@ -133,7 +160,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	d.seen("else", time.Hour)
 	d.proves("k")
 	set := "/rollout/stage?by=a&partner=<k>&stage="
-	d.change(set+"new")
+	d.change(set + "new")
 	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
 	text := "\n  <k:12>: legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2, the last at 2026-11-21T03:34:56Z)"
 	for _, back := range []string{"/rollout/stop?by=a", set + "old", set + "shadow", set + "canary&percent=99", "/rollout/unset?by=a&partner=<k>"} {
@@ -143,9 +170,9 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	d.change("/rollout/resume?by=a")
-	d.unforced(set+"canary&percent=100&force=false") // no bill moves back
+	d.unforced(set + "canary&percent=100&force=false") // no bill moves back
 	d.later.Add(int64(35 * 24 * time.Hour))
-	d.unforced(set+"old")
+	d.unforced(set + "old")
 	// The partner is at the old backend already: the kill switch changes nothing for it.
 	d.ends("k", "bill.create", evidence.New, 1, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
 	d.unforced("/rollout/stop?by=a")
@@ -168,7 +195,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := "/rollout/stage?by=a&partner=<k>&stage="
-	d.change(set+"new&force=<all>")
+	d.change(set + "new&force=<all>")
 	d.refuses("/rollout/stop?by=a", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
 	d.refuses(set+"old", "legacy cannot carry bill.create: BILL_010 bill.sendType (calls: 2,")
 	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Verdicts) != 0 {
@@ -197,10 +224,10 @@ func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 		set := "/rollout/stage?by=a&partner=default&stage="
 		d.refuses(set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
 		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as for one partner
-			d.change(set+stage)
+			d.change(set + stage)
 		}
-		d.change(set+"canary&percent=5")
-		d.forced(set+stage+"&force=<all>")
+		d.change(set + "canary&percent=5")
+		d.forced(set + stage + "&force=<all>")
 	}
 }
 
@@ -240,16 +267,16 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 		}
 		held(set + "canary&percent=5")
 		held(set + "new")
-		d.change(set+"new&force=money_elsewhere")
+		d.change(set + "new&force=money_elsewhere")
 		held(set + "drained")
-		d.unforced(set+"canary&percent=5") // backwards
+		d.unforced(set + "canary&percent=5") // backwards
 		held("/rollout/next?by=a&partner=<k>")
 		d.refuses("/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
 		must(t, d.Router.Counts().Flush(t.Context()))
 		d = newDesk(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
 		held(set + "canary&percent=25")
 		d.change("/rollout/reset?by=a&force=verdict&partner=<else>")
-		d.unforced(set+"canary&percent=25")
+		d.unforced(set + "canary&percent=25")
 	}
 }
 
@@ -352,12 +379,12 @@ func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
 			d.Router.Counts().Add(partner.Of("k"), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true})
 		}
 		set := "/rollout/stage?by=a&partner=<k>&stage="
-		d.change(set+"canary&percent=10")
-		d.change(set+"canary&percent=50")
+		d.change(set + "canary&percent=10")
+		d.change(set + "canary&percent=50")
 		if held {
 			d.refuses(set+"new", "give force=paid. Reasons:\n  <k:12>: bill.create by read back is INCONCLUSIVE, no paid bill was compared, at least 5 are needed [paid]")
 		}
-		c := d.change(set+"new&force=paid")
+		c := d.change(set + "new&force=paid")
 		if c.Forced != held {
 			t.Errorf("%+v", c)
 		}

@@ -18,7 +18,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	d := memoryDesk(t, separate)
 	d.seen("k", time.Hour)
 	set := "/rollout/stage?by=a&partner=<k>&stage="
-	if c := d.change(set+"shadow"); c.Forced ||
+	if c := d.change(set + "shadow"); c.Forced ||
 		c.Warning != "with bills: separate, shadow compares nothing unless fresh gets a copy of the bills of legacy. "+
 			"If it does, set rollout.copy: true. Without a copy go on to canary: there the gateway reads new bills back and compares them" {
 		t.Errorf("%+v", c)
@@ -31,7 +31,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	if v := r.Verdicts[0]; v.Ruling != evidence.Inconclusive || v.Reason != reason {
 		t.Errorf("%+v", v)
 	}
-	if c := d.change(set+"canary&percent=10"); c.Forced || c.Warning != "" {
+	if c := d.change(set + "canary&percent=10"); c.Forced || c.Warning != "" {
 		t.Errorf("%+v", c)
 	}
 	if c := d.change("/rollout/stage?by=a&partner=default&stage=shadow"); !strings.HasPrefix(c.Warning, "with bills: separate") {
@@ -41,7 +41,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	shared := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
-	if c := shared.change(set+"shadow"); c.Warning != "" {
+	if c := shared.change(set + "shadow"); c.Warning != "" {
 		t.Errorf("of shared bills: %+v", c)
 	}
 }

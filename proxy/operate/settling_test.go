@@ -3,7 +3,6 @@ package operate_test
 import (
 	"testing"
 	"time"
-
 )
 
 // A partner leaves the old backend after the settling period, or with force.
@@ -21,12 +20,12 @@ func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 	d.later.Store(int64(12*time.Minute - time.Second))
 	d.refuses(young+"&stage=new", "seen 14m59s ago, and the settling period is 15m")
 	for _, stage := range []string{"old", "shadow", "canary&percent=0"} { // it stays where it is
-		d.change(young+"&stage="+stage)
+		d.change(young + "&stage=" + stage)
 	}
 	d.createsAt("young", "legacy", "")
-	d.forced(young+"&stage=new&force=<all>")
+	d.forced(young + "&stage=new&force=<all>")
 	d.createsAt("young", "fresh", "legacy")
-	d.change(unseen+"&stage=canary&percent=100&force=<all>")
+	d.change(unseen + "&stage=canary&percent=100&force=<all>")
 	d.createsAt("unseen", "fresh", "legacy")
 	// A default has no settling period of its own: force does not skip that of each partner.
 	d.change("/rollout/stage?by=a&partner=default&stage=new&force=<all>")
@@ -36,7 +35,7 @@ func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 	}
 	d.createsAt("late", "legacy", "")
 	d.later.Store(int64(12 * time.Minute))
-	if c := d.change(young+"&stage=new&force=<all>"); c.Forced {
+	if c := d.change(young + "&stage=new&force=<all>"); c.Forced {
 		t.Errorf("nothing spoke against it: %+v", c)
 	}
 }
@@ -60,7 +59,7 @@ func TestOpenBillsAreAReasonAgainstDrained(t *testing.T) {
 	d.refuses(stage(hash("one")[:12]), "may still be open at legacy: 1, ")
 	d.unforced(stage(hash("none")))
 	d.refuses(stage("default"), "may still be open at legacy: 6, ")
-	d.forced(stage(hash("k"))+"&force=<all>")
+	d.forced(stage(hash("k")) + "&force=<all>")
 	d.refuses(stage("default"), "may still be open at legacy: 1, ") // k has a stage of its own
 	d.seen("young", time.Minute)
 	d.proves("young")
