@@ -106,6 +106,12 @@ type (
 	}
 )
 
+// An alertCase is an entry of testdata/alertcases.yaml, which describes them.
+type alertCase struct {
+	Alert, Labels, Silent, Fires, Summary string
+	Series                                []string
+}
+
 // Each alert is silent before its case, fires on it with all its labels in the summary, and is silent for the series beside it.
 func TestAlertsFireOnTheirCaseAndAreSilentBesideIt(t *testing.T) {
 	t.Parallel()
@@ -119,24 +125,26 @@ func TestAlertsFireOnTheirCaseAndAreSilentBesideIt(t *testing.T) {
 	_, byName := alertRules(t)
 	missing := maps.Clone(byName)
 	file := promtoolFile{RuleFiles: []string{"alerts.yaml"}}
+	var alertCases []alertCase
+	must(t, yaml.Load(proxytest.ReadFile(t, "testdata/alertcases.yaml"), &alertCases, yaml.WithKnownFields()))
 	for _, c := range alertCases {
-		r := byName[c.alert]
-		delete(missing, c.alert)
+		r := byName[c.Alert]
+		delete(missing, c.Alert)
 		labels := map[string]string{"severity": r.Labels["severity"]}
-		for pair := range strings.FieldsSeq(c.labels) {
+		for pair := range strings.FieldsSeq(c.Labels) {
 			name, value, _ := strings.Cut(pair, "=")
 			labels[name] = value
-			if !strings.Contains(c.summary, value) {
-				t.Errorf("%s: the summary does not name the label %s", c.alert, pair)
+			if !strings.Contains(c.Summary, value) {
+				t.Errorf("%s: the summary does not name the label %s", c.Alert, pair)
 			}
 		}
-		group := promtoolGroup{Name: c.alert, Interval: "1m"}
-		for _, s := range c.series {
+		group := promtoolGroup{Name: c.Alert, Interval: "1m"}
+		for _, s := range c.Series {
 			at := strings.LastIndex(s, "} ") + 1
 			group.Input = append(group.Input, promtoolSeries{s[:at], s[at+1:]})
 		}
-		fired := promtoolFired{labels, map[string]string{"summary": c.summary, "runbook_url": r.Annotations["runbook_url"]}}
-		group.Rules = []promtoolAlert{{c.alert, c.silent, nil}, {c.alert, c.fires, []promtoolFired{fired}}}
+		fired := promtoolFired{labels, map[string]string{"summary": c.Summary, "runbook_url": r.Annotations["runbook_url"]}}
+		group.Rules = []promtoolAlert{{c.Alert, c.Silent, nil}, {c.Alert, c.Fires, []promtoolFired{fired}}}
 		file.Tests = append(file.Tests, group)
 	}
 	for _, name := range slices.Sorted(maps.Keys(missing)) {

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,15 +13,15 @@ import (
 
 const limit20, limit21 = "12345678901234567890", "123456789012345678901"
 
-// codeRows are the rows of TestCodes: a name, the code, the operation, which may have a form and the state of an existing bill,
-// and the values that the call has instead of those of newCall.
+// codeRows are the rows of TestCodes: a name, the code, the operation, which may have a form and the state of an existing
+// bill, and the values that the call has instead of those of newCall.
 const codeRows = `
 key with a space                                | PARTNER_002    | create        | apiKey="demo partner"
 key with a control character                    | PARTNER_002    | create        | apiKey="demo\u007f"
 key before shape                                | PARTNER_002    | read          | apiKey=""; billId=1
-no talk, url                                    | 0000           | create v2     | apiKey="demo-notalk-key"; sendType="URL"
+no talk, url | 0000 | create v2 | apiKey="demo-notalk-key"; sendType="URL"
 no url, talk                                    | 0000           | create        | apiKey="demo-nourl-key"
-no points, url                                  | 0000           | create v2     | apiKey="demo-nopoint-key"; sendType="URL"
+no points, url | 0000 | create v2 | apiKey="demo-nopoint-key"; sendType="URL"
 no member                                       | VALIDATION_001 | create        | member=""
 no merchant                                     | VALIDATION_001 | read          | merchant=""
 no id                                           | VALIDATION_001 | create        | no billId
@@ -44,7 +45,7 @@ numeric price with an exponent in legacy        | VALIDATION_001 | create legacy
 negative numeric price in legacy                | VALIDATION_001 | create legacy | price=-30000
 numeric price below the minimum in legacy       | PAYMENT_003    | create legacy | price=99
 price of 0                                      | PAYMENT_003    | create        | price="0"
-price of 30 digits                              | 0000           | create        | price="999999999999999999999999999999"
+price of 30 digits | 0000 | create | price="999999999999999999999999999999"
 no phone                                        | 0000           | create        | no phone
 empty phone                                     | 0000           | create        | phone=""
 phone with hyphens                              | 0000           | create        | phone="010-1234-5678"
@@ -56,11 +57,11 @@ expiry of another format                        | VALIDATION_001 | create       
 no expiry                                       | 0000           | create        | no expireDt
 expiry of no day                                | VALIDATION_001 | create        | expireDt="2026-02-30"
 callback address without a scheme               | VALIDATION_001 | create        | callbackUrl="undefined/api/webhook"
-callback address of another scheme              | VALIDATION_001 | create        | callbackUrl="ftp://partner.example.com/cb"
+callback address of another scheme | VALIDATION_001 | create | callbackUrl="ftp://partner.example.com/cb"
 callback address without a host                 | VALIDATION_001 | create        | callbackUrl="https:///cb"
 callback address of a port alone                | VALIDATION_001 | create        | callbackUrl="https://:8080/cb"
 callback address with a space in its host       | VALIDATION_001 | create        | callbackUrl="https://a b/cb"
-callback address with a secret in its query     | 0000           | create        | callbackUrl="HTTPS://partner.example.com:8443/cb?token=a%20b&x=1"
+callback address with a secret in its query | 0000 | create | callbackUrl="HTTPS://partner.example.com:8443/cb?token=a%20b&x=1"
 callback address with a Hangul domain           | 0000           | create        | callbackUrl="http://결제.example/cb"
 empty callback address                          | 0000           | create        | callbackUrl=""
 no hash                                         | VALIDATION_001 | create        | no hash
@@ -78,11 +79,7 @@ no price, cancel                                | VALIDATION_001 | cancel F     
 // TestLimits all limits.
 func TestCodes(t *testing.T) {
 	t.Parallel()
-	for row := range strings.Lines(strings.TrimSpace(codeRows)) {
-		cells := strings.Split(row, "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
+	for _, cells := range rowsOf(codeRows) {
 		want, call := cells[1], strings.Fields(cells[2])
 		for _, form := range forms {
 			if other := forms[1-slices.Index(forms, form)]; slices.Contains(call, other) {
@@ -131,56 +128,58 @@ func (q testCall) changed(t *testing.T, value string) testCall {
 	return q.with(name, v)
 }
 
+// invalidRequests are the rows of TestInvalidRequestsHaveTheEnvelopeOfTheirForm: a name, the request, status and code, and
+// the body.
+const invalidRequests = `
+unknown path              | POST /nothing            | 404 ERROR          | {}
+root                      | GET /                    | 404 ERROR          |
+unknown legacy path       | POST /if/bill/nothing    | 404 ERROR          | {}
+slash at the end          | POST /bill/              | 404 ERROR          | {}
+slash at the end, legacy  | POST /if/bill/read/      | 404 ERROR          | {}
+double slash              | POST //if/bill/cancel    | 200 PARTNER_002    | {}
+dots                      | POST /bill/../bill       | 404 ERROR          | {}
+another case              | POST /Bill               | 404 ERROR          | {}
+escaped                   | POST /bil%6C             | 404 ERROR          | {}
+get                       | GET /bill/read           | 405 ERROR          |
+put, legacy               | PUT /if/bill/read        | 405 ERROR          | {}
+empty body                | POST /bill               | 200 VALIDATION_001 |
+empty body, legacy        | POST /if/bill/send       | 200 VALIDATION_001 |
+no JSON                   | POST /bill/read          | 200 VALIDATION_001 | {
+an array                  | POST /read/mapping       | 200 VALIDATION_001 | []
+a string                  | POST /if/bill/read       | 200 VALIDATION_001 | "x"
+null                      | POST /if/bill/read       | 200 VALIDATION_001 | null
+two documents             | POST /bill/read          | 200 VALIDATION_001 | {} {}
+a name twice | POST /bill/read | 200 VALIDATION_001 | {"apiKey":"demo-partner-key","\u0061piKey":"x"}
+a bill's name twice | POST /bill/read | 200 VALIDATION_001 | {"apiKey":"demo-partner-key","member":"m","merchant":"m","bill":{"billId":"1","billId":"2"}}
+a bill that is no object | POST /bill/read | 200 VALIDATION_001 | {"apiKey":"demo-partner-key","member":"m","merchant":"m","bill":[]}
+no bill | POST /bill/read | 200 VALIDATION_001 | {"apiKey":"demo-partner-key","member":"m","merchant":"m"}
+the other form's names | POST /if/bill/read | 200 PARTNER_002 | {"apiKey":"demo-partner-key","member":"m","merchant":"m","billId":"1"}
+names in another case     | POST /bill/read          | 200 PARTNER_002    | {"apikey":"demo-partner-key"}
+a key of a number         | POST /bill/read          | 200 PARTNER_002    | {"apiKey":7}
+`
+
 // Requests that are not calls of the interface are answered with the envelope of their form.
 func TestInvalidRequestsHaveTheEnvelopeOfTheirForm(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
-	rows := []struct {
-		name, method, path, body string
-		status                   int
-		code                     string
-	}{
-		{"unknown path", "POST", "/nothing", "{}", 404, "ERROR"},
-		{"root", "GET", "/", "", 404, "ERROR"},
-		{"unknown legacy path", "POST", "/if/bill/nothing", "{}", 404, "ERROR"},
-		{"slash at the end", "POST", "/bill/", "{}", 404, "ERROR"},
-		{"slash at the end, legacy", "POST", "/if/bill/read/", "{}", 404, "ERROR"},
-		{"double slash", "POST", "//if/bill/cancel", "{}", 200, "PARTNER_002"},
-		{"dots", "POST", "/bill/../bill", "{}", 404, "ERROR"},
-		{"another case", "POST", "/Bill", "{}", 404, "ERROR"},
-		{"escaped", "POST", "/bil%6C", "{}", 404, "ERROR"},
-		{"get", "GET", "/bill/read", "", 405, "ERROR"},
-		{"put, legacy", "PUT", "/if/bill/read", "{}", 405, "ERROR"},
-		{"empty body", "POST", "/bill", "", 200, "VALIDATION_001"},
-		{"empty body, legacy", "POST", "/if/bill/send", "", 200, "VALIDATION_001"},
-		{"no JSON", "POST", "/bill/read", "{", 200, "VALIDATION_001"},
-		{"an array", "POST", "/read/mapping", "[]", 200, "VALIDATION_001"},
-		{"a string", "POST", "/if/bill/read", `"x"`, 200, "VALIDATION_001"},
-		{"null", "POST", "/if/bill/read", `null`, 200, "VALIDATION_001"},
-		{"two documents", "POST", "/bill/read", `{} {}`, 200, "VALIDATION_001"},
-		{"broken UTF-8", "POST", "/bill/read", "{\"apiKey\":\"\xff\"}", 200, "VALIDATION_001"},
-		{"a name twice", "POST", "/bill/read", `{"apiKey":"demo-partner-key","\u0061piKey":"x"}`, 200, "VALIDATION_001"},
-		{"a bill's name twice", "POST", "/bill/read", `{"apiKey":"demo-partner-key","member":"m","merchant":"m","bill":{"billId":"1","billId":"2"}}`, 200, "VALIDATION_001"},
-		{"a bill that is no object", "POST", "/bill/read", `{"apiKey":"demo-partner-key","member":"m","merchant":"m","bill":[]}`, 200, "VALIDATION_001"},
-		{"no bill", "POST", "/bill/read", `{"apiKey":"demo-partner-key","member":"m","merchant":"m"}`, 200, "VALIDATION_001"},
-		{"the other form's names", "POST", "/if/bill/read", `{"apiKey":"demo-partner-key","member":"m","merchant":"m","billId":"1"}`, 200, "PARTNER_002"},
-		{"names in another case", "POST", "/bill/read", `{"apikey":"demo-partner-key"}`, 200, "PARTNER_002"},
-		{"a key of a number", "POST", "/bill/read", `{"apiKey":7}`, 200, "PARTNER_002"},
-		{"deep", "POST", "/bill", strings.Repeat("[", 1<<19), 200, "VALIDATION_001"},
-		{"at the limit", "POST", "/bill", strings.Repeat(" ", 1<<20-2) + "{}", 200, "PARTNER_002"},
-		{"over the limit", "POST", "/bill", strings.Repeat(" ", 1<<20-1) + "{}", 413, "VALIDATION_001"},
-		{"over the limit, legacy", "POST", "/if/bill/send", strings.Repeat(" ", 1<<20) + "{}", 413, "VALIDATION_001"},
-	}
+	rows := append(rowsOf(invalidRequests), [][]string{
+		{"broken UTF-8", "POST /bill/read", "200 VALIDATION_001", "{\"apiKey\":\"\xff\"}"},
+		{"deep", "POST /bill", "200 VALIDATION_001", strings.Repeat("[", 1<<19)},
+		{"at the limit", "POST /bill", "200 PARTNER_002", strings.Repeat(" ", 1<<20-2) + "{}"},
+		{"over the limit", "POST /bill", "413 VALIDATION_001", strings.Repeat(" ", 1<<20-1) + "{}"},
+		{"over the limit, legacy", "POST /if/bill/send", "413 VALIDATION_001", strings.Repeat(" ", 1<<20) + "{}"},
+	}...)
 	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) {
+		t.Run(row[0], func(t *testing.T) {
 			t.Parallel()
+			method, path, _ := strings.Cut(row[1], " ")
 			form := "v2"
-			if strings.Contains(row.path, "/if/") {
+			if strings.Contains(path, "/if/") {
 				form = "legacy"
 			}
-			status, body := send(t, row.method, r.url+row.path, row.body)
-			if code := codeOf(t, form, body); status != row.status || code != row.code {
-				t.Errorf("got %d %s, want %d %s: %s", status, code, row.status, row.code, body)
+			status, body := send(t, method, r.url+path, row[3])
+			if got := fmt.Sprint(status, " ", codeOf(t, form, body)); got != row[2] {
+				t.Errorf("got %s, want %s: %s", got, row[2], body)
 			}
 		})
 	}

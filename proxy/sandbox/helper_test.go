@@ -138,6 +138,18 @@ type testCall struct {
 	bill                            map[string]any // the price is a string of digits
 }
 
+// rowsOf returns the cells of a table of text, between |.
+func rowsOf(table string) (rows [][]string) {
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		cells := strings.Split(line, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
 type omitted struct{} // a value that omits the field
 
 func newCall(form, op string) testCall {

@@ -1,6 +1,8 @@
 package sandbox_test
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,72 +10,58 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-type mappingRow struct{ name, code, path, body string }
-
-func mappingRows() []mappingRow {
-	const register, place, status = "/auth/mapping", "/auth/merchant/mapping", "/auth/mapping/status"
-	reg := func(edits ...string) string {
-		m := map[string]any{"apiKey": demoKey, "memberId": "m1", "merchantId": "s1", "businessNumber": "1112233333", "callbackUrl": "https://p.example.com/cb"}
-		for i := 0; i < len(edits); i += 2 {
-			m[edits[i]] = edits[i+1]
-		}
-		return encode(m)
-	}
-	strict := func(merchant, temporary string) string {
-		return encode(map[string]any{"apiKey": "demo-strict-key", "memberId": "demo-member", "merchantId": merchant, "temporaryMerchantCd": temporary})
-	}
-	stage := func(key, member, merchant string) string {
-		return encode(map[string]any{"apiKey": key, "member": member, "merchant": merchant})
-	}
-	return []mappingRow{
-		{"plain", "0000", register, reg()},
-		{"no business number", "0000", register, reg("businessNumber", "")},
-		{"no key", "PARTNER_MAPPING_001", register, reg("apiKey", "")},
-		{"no member", "PARTNER_MAPPING_001", register, reg("memberId", "")},
-		{"no merchant", "PARTNER_MAPPING_001", register, reg("merchantId", "")},
-		{"nothing", "PARTNER_MAPPING_001", register, "{}"},
-		{"unknown key", "PARTNER_003", register, reg("apiKey", "no-such-key")},
-		{"not linked", "PARTNER_001", register, reg("apiKey", "demo-unlinked-key")},
-		{"no contract", "PARTNER_006", register, reg("apiKey", "demo-expired-key")},
-		{"no callback", "VALIDATION_001", register, reg("callbackUrl", "")},
-		{"callback without a scheme", "VALIDATION_001", register, reg("callbackUrl", "undefined/api/webhook")},
-		{"number as a number", "VALIDATION_001", register, `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","businessNumber":1234567890,"callbackUrl":"https://p.example.com/cb"}`},
-
-		{"plain", "0000", "/read/mapping", `{"apiKey":"demo-partner-key"}`},
-		{"no key", "PARTNER_002", "/read/mapping", `{}`},
-		{"not linked", "PARTNER_001", "/read/mapping", `{"apiKey":"demo-unlinked-key"}`},
-		{"billing not granted", "0000", "/read/mapping", `{"apiKey":"demo-nobill-key"}`},
-
-		{"plain", "0000", status, stage(demoKey, "demo-member", "demo-store")},
-		{"unknown", "PARTNER_MAPPING_003", status, stage(demoKey, "demo-member", "elsewhere")},
-		{"no key", "PARTNER_002", status, stage("", "demo-member", "demo-store")},
-
-		{"plain", "0000", place, strict("demo-store", "")},
-		{"temporary location", "0000", place, strict("demo-store", "TEMP0001")},
-		{"no member", "PARTNER_MAPPING_001", place, `{"apiKey":"demo-strict-key","merchantId":"demo-store"}`},
-		{"no such store", "PARTNER_004", place, strict("elsewhere", "")},
-		{"no such location", "PARTNER_MAPPING_003", place, strict("demo-store", "TEMP0009")},
-		{"deleted location", "PARTNER_MAPPING_004", place, strict("demo-store", "TEMP0002")},
-		{"closed store", "PARTNER_MAPPING_006", place, strict("demo-closed", "")},
-		{"suspended member", "PARTNER_MAPPING_007", place, strict("demo-suspended", "")},
-		{"index of a number", "VALIDATION_001", place, `{"apiKey":"demo-strict-key","memberId":"demo-member","merchantId":"demo-store","memberIdx":1}`},
-
-		{"removed partner", "PARTNER_005", status, stage("demo-removed-key", "demo-member", "demo-store")},
-
-		{"plain", "0000", "/read/merchant", `{"apiKey":"demo-partner-key"}`},
-		{"no key", "PARTNER_002", "/read/merchant", `{}`},
-	}
-}
+// mappingRows are calls of the sub-business operations: a name, the path and the code, and what is not as in subBusiness.
+const mappingRows = `
+plain                   | /auth/mapping          | 0000                 | memberId="m1"; merchantId="s1"; businessNumber="1112233333"
+no business number      | /auth/mapping          | 0000                 | memberId="m1"; merchantId="s1"; businessNumber=""
+no key                  | /auth/mapping          | PARTNER_MAPPING_001  | apiKey=""
+no member               | /auth/mapping          | PARTNER_MAPPING_001  | memberId=""
+no merchant             | /auth/mapping          | PARTNER_MAPPING_001  | merchantId=""
+nothing                 | /auth/mapping          | PARTNER_MAPPING_001  | no apiKey; no memberId; no merchantId; no callbackUrl
+unknown key             | /auth/mapping          | PARTNER_003          | apiKey="no-such-key"
+not linked              | /auth/mapping          | PARTNER_001          | apiKey="demo-unlinked-key"
+no contract             | /auth/mapping          | PARTNER_006          | apiKey="demo-expired-key"
+no callback             | /auth/mapping          | VALIDATION_001       | callbackUrl=""
+callback, no scheme     | /auth/mapping          | VALIDATION_001       | callbackUrl="undefined/api/webhook"
+number as a number      | /auth/mapping          | VALIDATION_001       | businessNumber=1234567890
+plain                   | /read/mapping          | 0000                 |
+no key                  | /read/mapping          | PARTNER_002          | no apiKey
+not linked              | /read/mapping          | PARTNER_001          | apiKey="demo-unlinked-key"
+billing not granted     | /read/mapping          | 0000                 | apiKey="demo-nobill-key"
+plain                   | /auth/mapping/status   | 0000                 |
+unknown                 | /auth/mapping/status   | PARTNER_MAPPING_003  | merchant="elsewhere"
+no key                  | /auth/mapping/status   | PARTNER_002          | apiKey=""
+removed partner         | /auth/mapping/status   | PARTNER_005          | apiKey="demo-removed-key"
+plain                   | /auth/merchant/mapping | 0000                 | apiKey="demo-strict-key"
+temporary location      | /auth/merchant/mapping | 0000                 | apiKey="demo-strict-key"; temporaryMerchantCd="TEMP0001"
+no member               | /auth/merchant/mapping | PARTNER_MAPPING_001  | apiKey="demo-strict-key"; no memberId
+no such store           | /auth/merchant/mapping | PARTNER_004          | apiKey="demo-strict-key"; merchantId="elsewhere"
+no such location        | /auth/merchant/mapping | PARTNER_MAPPING_003  | apiKey="demo-strict-key"; temporaryMerchantCd="TEMP0009"
+deleted location        | /auth/merchant/mapping | PARTNER_MAPPING_004  | apiKey="demo-strict-key"; temporaryMerchantCd="TEMP0002"
+closed store            | /auth/merchant/mapping | PARTNER_MAPPING_006  | apiKey="demo-strict-key"; merchantId="demo-closed"
+suspended member        | /auth/merchant/mapping | PARTNER_MAPPING_007  | apiKey="demo-strict-key"; merchantId="demo-suspended"
+index of a number       | /auth/merchant/mapping | VALIDATION_001       | apiKey="demo-strict-key"; memberIdx=1
+plain                   | /read/merchant         | 0000                 |
+no key                  | /read/merchant         | PARTNER_002          | no apiKey
+`
 
 func TestMappingCodes(t *testing.T) {
 	t.Parallel()
-	for _, row := range mappingRows() {
-		t.Run(row.path[1:]+"/"+row.name, func(t *testing.T) {
+	for _, row := range rowsOf(mappingRows) {
+		t.Run(row[1]+"/"+row[0], func(t *testing.T) {
 			t.Parallel()
 			r := start(t, sandbox.Options{})
-			status, body := r.post(row.path, row.body)
-			if code := codeOf(t, "v2", body); status != http.StatusOK || code != row.code {
-				t.Errorf("got %d %s, want %s: %s", status, code, row.code, body)
+			call := maps.Clone(subBusiness[row[1]])
+			for change := range strings.SplitSeq(row[3], "; ") {
+				if name, without := strings.CutPrefix(change, "no "); without {
+					delete(call, name)
+				} else if name, value, ok := strings.Cut(change, "="); ok {
+					call[name] = json.RawMessage(value)
+				}
+			}
+			status, body := r.post(row[1], encode(call))
+			if code := codeOf(t, "v2", body); status != http.StatusOK || code != row[2] {
+				t.Errorf("got %d %s, want %s: %s", status, code, row[2], body)
 			}
 		})
 	}
