@@ -14,12 +14,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
+// An outage is what two gateways on one store measured while the store did not answer, as series of promtool: two gateways with a
+// rollout on a pair of PostgreSQL servers, 50 creates with a callback address, 100 reads and 3 payments of older bills a second at
+// each of them. testdata/outages.yaml has the outages by name.
+type outage struct {
+	Recorded string            `yaml:"recorded"`
+	Series   map[string]string `yaml:"series"`
+}
+
+const scrapeEvery = 5 * time.Second
+
 // A fail-over that ends by itself calls nobody: a switchover raises at most an info, a killed node at most a warning that ends. An outage of
 // minutes is critical. It is so for scrapes every 5 s to 60 s, wherever they fall.
 func TestFailOverIsNotCriticalAndOutageIs(t *testing.T) {
 	t.Parallel()
 	promtool := lookPath(t, "promtool")
-	text, err := os.ReadFile(outages)
+	text, err := os.ReadFile("testdata/outages.yaml")
 	must(t, err)
 	var recorded map[string]outage
 	must(t, yaml.Load(text, &recorded, yaml.WithKnownFields()))

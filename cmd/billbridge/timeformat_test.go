@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"go/ast"
 	"go/constant"
 	"go/importer"
@@ -16,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -174,41 +172,4 @@ func printsNoTime(info *types.Info, call *ast.CallExpr) bool {
 		return builtin
 	}
 	return slices.Contains(quiet, info.Uses[name].Pkg().Path())
-}
-
-func TestPrintedTimeFindsOtherLayouts(t *testing.T) {
-	t.Parallel()
-	const text = `package p
-import ("fmt"; "log/slog"; "time")
-func ours(format string, args ...any) {}
-func f(at time.Time, p *time.Time, d time.Duration) {
-	_ = at.Format("2006-01-02 15:04:05")
-	_ = at.UTC().Format(time.DateTime)
-	_ = p.String()
-	_ = fmt.Sprintf("%s", at)
-	fmt.Println("x", p)
-	ours("%v", at)
-	_ = fmt.Sprintf("%s %s %d", d, at.Format(time.RFC3339), at.Unix())
-	_ = at.AppendFormat(nil, time.RFC3339Nano)
-	slog.Info("x", "at", at)
-}`
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, "p.go", text, 0)
-	must(t, err)
-	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
-	if _, err := (&types.Config{Importer: importer.ForCompiler(files, "source", nil)}).Check("p", files, []*ast.File{file}, info); err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok {
-			if _, wrong := printedTime(info, call); wrong {
-				found = append(found, fmt.Sprint(files.Position(call.Pos()).Line))
-			}
-		}
-		return true
-	})
-	if got := strings.Join(found, " "); got != "5 6 7 8 9 10" {
-		t.Errorf("found on the lines %s", got)
-	}
 }
