@@ -157,7 +157,7 @@ func TestNotifySendsEveryCallbackInOrder(t *testing.T) {
 	r.awaitCallbackOf(billID, "F", "delivered", 1)
 	r.must(newCall("v2", "cancel"))
 	r.awaitCallbackOf(billID, "C", "delivered", 1)
-	r.runControl(controlStep{"POST", "/bills/" + billID + "/notify", "", 200, ""})
+	r.runControl(`POST /bills/{bill}/notify > 200`)
 	r.awaitCallbackOf(billID, "C", "delivered", 1)
 	if p.receivedStates() != "FCFC" {
 		t.Errorf("callbacks report %q", p.receivedStates())
@@ -193,7 +193,7 @@ func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 		t.Errorf("callbacks report %q, want FC twice", got)
 	}
 	last := open(t, file, o)
-	last.runControl(controlStep{"POST", "/bills/" + billID + "/notify", "", 200, ""})
+	last.runControl("POST /bills/{bill}/notify > 200")
 	for _, state := range []string{"F", "C"} {
 		last.awaitCallbackOf(billID, state, "delivered", 1)
 	}

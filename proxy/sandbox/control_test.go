@@ -23,24 +23,24 @@ func TestControlPays(t *testing.T) {
 	r.must(newCall("legacy", "create"))
 	r.must(newCall("v2", "create").with("billId", "SHARED"))
 	r.must(newCall("v2", "create").with("billId", "SHARED").with("apiKey", "demo-nourl-key"))
-	r.runControl(
-		controlStep{"GET", "/bills/" + billID, "", 200, `"state":"W"`},
-		controlStep{"POST", "/bills/" + billID + "/pay", `{"method":"BARTER"}`, 400, `"error"`},
-		controlStep{"POST", "/bills/" + billID + "/pay", `{"moths":3}`, 400, `moths`},
-		controlStep{"POST", "/bills/" + billID + "/pay", `{`, 400, `"error"`},
-		controlStep{"POST", "/bills/" + billID + "/pay", `{"method":"KEYIN","months":6}`, 200, `"months":"06"`},
-		controlStep{"POST", "/bills/" + billID + "/pay", "", 409, `its state is F`},
-		controlStep{"GET", "/bills/" + billID, "", 200, `"state":"F"`},
-		controlStep{"POST", "/bills/NONE/pay", "", 404, `no such bill`},
-		controlStep{"GET", "/bills/NONE", "", 404, `no such bill`},
-		controlStep{"POST", "/bills/SHARED/pay", "", 409, `name the partner`},
-		controlStep{"GET", "/bills/SHARED", "", 409, `name the partner`},
-		controlStep{"POST", "/bills/SHARED/pay", `{"partner":"demo-nourl-key"}`, 200, `"state":"F"`},
-		controlStep{"GET", "/bills/SHARED?partner=demo-partner-key", "", 200, `"state":"W"`},
-		controlStep{"POST", "/bills/SHARED/pay", `{"partner":"nobody"}`, 404, `no such bill`},
-		controlStep{"GET", "/nothing", "", 404, `"error"`},
-		controlStep{"PUT", "/bills", "", 405, `"error"`},
-	)
+	r.runControl(`
+		GET /bills/{bill} > 200 "state":"W"
+		POST /bills/{bill}/pay {"method":"BARTER"} > 400 "error"
+		POST /bills/{bill}/pay {"moths":3} > 400 moths
+		POST /bills/{bill}/pay { > 400 "error"
+		POST /bills/{bill}/pay {"method":"KEYIN","months":6} > 200 "months":"06"
+		POST /bills/{bill}/pay > 409 its state is F
+		GET /bills/{bill} > 200 "state":"F"
+		POST /bills/NONE/pay > 404 no such bill
+		GET /bills/NONE > 404 no such bill
+		POST /bills/SHARED/pay > 409 name the partner
+		GET /bills/SHARED > 409 name the partner
+		POST /bills/SHARED/pay {"partner":"demo-nourl-key"} > 200 "state":"F"
+		GET /bills/SHARED?partner=demo-partner-key > 200 "state":"W"
+		POST /bills/SHARED/pay {"partner":"nobody"} > 404 no such bill
+		GET /nothing > 404 "error"
+		PUT /bills > 405 "error"
+	`)
 	for query, want := range map[string]int{"": 3, "?partner=demo-nourl-key": 1, "?partner=nobody": 0} {
 		_, body := r.ctl(http.MethodGet, "/bills"+query, "")
 		var list []sandbox.Bill

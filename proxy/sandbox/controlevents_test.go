@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,22 +9,20 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// A controlStep is a request to the control API, with the expected status and a part of the expected body.
-type controlStep struct {
-	method, path, body string
-	status             int
-	want               string
-}
-
-func (r *rig) runControl(steps ...controlStep) {
+// runControl makes requests to the control API, one a line: method, path and body, and after > the status and a part of the
+// answer. {bill} is the bill of newCall.
+func (r *rig) runControl(requests string) {
 	r.t.Helper()
-	for _, step := range steps {
-		status, body := r.ctl(step.method, step.path, step.body)
-		if status != step.status || !strings.Contains(body, step.want) {
-			r.t.Errorf("%s %s %s: got %d %s, want %d %s", step.method, step.path, step.body, status, body, step.status, step.want)
+	for line := range strings.Lines(strings.TrimSpace(strings.ReplaceAll(requests, "{bill}", billID))) {
+		request, answer, _ := strings.Cut(strings.TrimSpace(line), " > ")
+		words := append(strings.SplitN(request, " ", 3), "")
+		want, part, _ := strings.Cut(answer, " ")
+		status, body := r.ctl(words[0], words[1], words[2])
+		if fmt.Sprint(status) != want || !strings.Contains(body, part) {
+			r.t.Errorf("%s: got %d %s, want %s", request, status, body, answer)
 		}
 		if status != http.StatusOK && !strings.HasPrefix(body, `{"error":"`) {
-			r.t.Errorf("%s %s %s: a refusal without its reason: %s", step.method, step.path, step.body, body)
+			r.t.Errorf("%s: a refusal without its reason: %s", request, body)
 		}
 	}
 }
@@ -33,19 +32,18 @@ func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	r.must(newCall("legacy", "create"))
-	const fail = "/bills/" + billID + "/fail"
-	r.runControl(
-		controlStep{"POST", fail, "", 200, `"code":"PAYMENT_001"}]`},
-		controlStep{"POST", fail, `{"code":"BILL_004"}`, 200, `"state":"W"`},
-		controlStep{"POST", fail, `{"partner":"demo-partner-key","code":"PAYMENT_004"}`, 200, `"state":"W"`},
-		controlStep{"POST", fail, `{"code":"PAYMENT_002"}`, 400, "PAYMENT_002"}, // for cancels only
-		controlStep{"POST", fail, `{"code":"0000"}`, 400, "0000"},
-		controlStep{"POST", fail, `{"code":""}`, 400, "PAYMENT_001, PAYMENT_004, BILL_004"},
-		controlStep{"POST", fail, `{"why":"PAYMENT_001"}`, 400, "why"},
-		controlStep{"POST", fail, `{"partner":"nobody"}`, 404, "no such bill"},
-		controlStep{"POST", "/bills/NONE/fail", "", 404, "no such bill"},
-		controlStep{"GET", fail, "", 405, ""},
-	)
+	r.runControl(`
+		POST /bills/{bill}/fail > 200 "code":"PAYMENT_001"}]
+		POST /bills/{bill}/fail {"code":"BILL_004"} > 200 "state":"W"
+		POST /bills/{bill}/fail {"partner":"demo-partner-key","code":"PAYMENT_004"} > 200 "state":"W"
+		POST /bills/{bill}/fail {"code":"PAYMENT_002"} > 400 PAYMENT_002
+		POST /bills/{bill}/fail {"code":"0000"} > 400 0000
+		POST /bills/{bill}/fail {"code":""} > 400 PAYMENT_001, PAYMENT_004, BILL_004
+		POST /bills/{bill}/fail {"why":"PAYMENT_001"} > 400 why
+		POST /bills/{bill}/fail {"partner":"nobody"} > 404 no such bill
+		POST /bills/NONE/fail > 404 no such bill
+		GET /bills/{bill}/fail > 405
+	`)
 	b, err := r.Bill(demoKey, billID)
 	if err != nil || b.State != "W" || b.Approval != nil {
 		t.Fatalf("%v %+v", err, b)
@@ -64,12 +62,12 @@ func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
 		t.Errorf("a payment that failed has a callback: %+v", got)
 	}
 	// The customer pays again.
-	r.runControl(
-		controlStep{"POST", "/bills/" + billID + "/pay", "", 200, `"state":"F"`},
-		controlStep{"POST", fail, "", 409, "its state is F"},
-	)
+	r.runControl(`
+		POST /bills/{bill}/pay > 200 "state":"F"
+		POST /bills/{bill}/fail > 409 its state is F
+	`)
 	r.must(newCall("v2", "cancel"))
-	r.runControl(controlStep{"POST", fail, "", 409, "its state is C"})
+	r.runControl(`POST /bills/{bill}/fail > 409 its state is C`)
 	if b, _ := r.Bill(demoKey, billID); len(b.Failed) != 3 {
 		t.Errorf("a refused request is on the bill's record: %+v", b.Failed)
 	}
@@ -79,17 +77,17 @@ func TestControlNetworksRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	r.createInState("W")
-	r.runControl(
-		controlStep{"POST", "/networks", `{"code":"PAYMENT_001","count":3}`, 200, `{"code":"PAYMENT_001","count":3}`},
-		controlStep{"POST", "/networks", `{"code":"PAYMENT_003"}`, 400, "PAYMENT_003"}, // not a code of card networks
-		controlStep{"POST", "/networks", `{"code":"payment_001"}`, 400, "PAYMENT_002"},
-		controlStep{"POST", "/networks", `{}`, 400, "PAYMENT_001"},
-		controlStep{"POST", "/networks", `{"code":"PAYMENT_001","times":1}`, 400, "times"},
-		controlStep{"POST", "/networks", `{"code":"PAYMENT_001","count":"1"}`, 400, "count"},
-		controlStep{"GET", "/networks", "", 405, ""},
-		controlStep{"DELETE", "/faults", "", 200, ""}, // removes them too
-		controlStep{"POST", "/bills/" + billID + "/pay", "", 200, `"state":"F"`},
-	)
+	r.runControl(`
+		POST /networks {"code":"PAYMENT_001","count":3} > 200 {"code":"PAYMENT_001","count":3}
+		POST /networks {"code":"PAYMENT_003"} > 400 PAYMENT_003
+		POST /networks {"code":"payment_001"} > 400 PAYMENT_002
+		POST /networks {} > 400 PAYMENT_001
+		POST /networks {"code":"PAYMENT_001","times":1} > 400 times
+		POST /networks {"code":"PAYMENT_001","count":"1"} > 400 count
+		GET /networks > 405
+		DELETE /faults > 200
+		POST /bills/{bill}/pay > 200 "state":"F"
+	`)
 }
 
 // The lookup by transaction id finds paid and cancelled bills, with the fields of a v2 read.
@@ -98,19 +96,18 @@ func TestControlFindsBillsByTransaction(t *testing.T) {
 	r := start(t, sandbox.Options{})
 	r.must(newCall("v2", "create").with("billId", "UNPAID"))
 	r.must(newCall("legacy", "create"))
-	none := controlStep{"GET", "/transactions/TX000000000001", "", 200, `{"code":"BILL_005","message":"요청하신 거래 번호의 청구서를 찾을 수 없습니다.","data":null}`}
-	r.runControl(none)
-	r.runControl(controlStep{"POST", "/bills/" + billID + "/pay", "", 200, `"tx_id":"TX000000000001"`})
+	r.runControl(`GET /transactions/TX000000000001 > 200 {"code":"BILL_005","message":"요청하신 거래 번호의 청구서를 찾을 수 없습니다.","data":null}`)
+	r.runControl(`POST /bills/{bill}/pay > 200 "tx_id":"TX000000000001"`)
 	for _, step := range []func(){func() {}, func() { r.must(newCall("legacy", "cancel")) }} {
 		step()
-		r.runControl(controlStep{"GET", "/transactions/TX000000000001", "", 200, r.must(newCall("v2", "read"))})
+		r.runControl("GET /transactions/TX000000000001 > 200 " + r.must(newCall("v2", "read")))
 	}
-	r.runControl(
-		controlStep{"GET", "/transactions/TX00000000000", "", 200, `"BILL_005"`},
-		controlStep{"GET", "/transactions/tx000000000001", "", 200, `"BILL_005"`},
-		controlStep{"GET", "/transactions/", "", 404, ""},
-		controlStep{"POST", "/transactions/TX000000000001", "", 405, ""},
-	)
+	r.runControl(`
+		GET /transactions/TX00000000000 > 200 "BILL_005"
+		GET /transactions/tx000000000001 > 200 "BILL_005"
+		GET /transactions/ > 404
+		POST /transactions/TX000000000001 > 405
+	`)
 }
 
 // A bill without a payment has no callback to send again.
@@ -118,11 +115,11 @@ func TestControlNotifyNeedsACallback(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	r.createInState("W")
-	r.runControl(
-		controlStep{"POST", "/bills/" + billID + "/notify", "", 404, "no such bill with a callback"},
-		controlStep{"POST", "/bills/NONE/notify", "", 404, "no such bill"},
-		controlStep{"POST", "/bills/" + billID + "/notify", `{"bill":"x"}`, 400, "bill"},
-	)
+	r.runControl(`
+		POST /bills/{bill}/notify > 404 no such bill with a callback
+		POST /bills/NONE/notify > 404 no such bill
+		POST /bills/{bill}/notify {"bill":"x"} > 400 bill
+	`)
 }
 
 func TestControlSetsPoints(t *testing.T) {
@@ -131,14 +128,14 @@ func TestControlSetsPoints(t *testing.T) {
 	if got := r.points(); got != 7 {
 		t.Errorf("%d points", got)
 	}
-	r.runControl(
-		controlStep{"POST", "/points", `{"partner":"demo-partner-key","points":2}`, 200, `"points":2`},
-		controlStep{"POST", "/points", `{"partner":"nobody","points":3}`, 404, "no such partner"},
-		controlStep{"POST", "/points", `{"points":3}`, 404, "no such partner"},
-		controlStep{"POST", "/points", `{"partner":"demo-partner-key","points":"3"}`, 400, "points"},
-		controlStep{"POST", "/points", `{"partner":"demo-partner-key","points":1.5}`, 400, "points"},
-		controlStep{"POST", "/points", `{"partner":"demo-partner-key","pints":3}`, 400, "pints"},
-	)
+	r.runControl(`
+		POST /points {"partner":"demo-partner-key","points":2} > 200 "points":2
+		POST /points {"partner":"nobody","points":3} > 404 no such partner
+		POST /points {"points":3} > 404 no such partner
+		POST /points {"partner":"demo-partner-key","points":"3"} > 400 points
+		POST /points {"partner":"demo-partner-key","points":1.5} > 400 points
+		POST /points {"partner":"demo-partner-key","pints":3} > 400 pints
+	`)
 	if got := r.points(); got != 2 {
 		t.Errorf("%d points", got)
 	}

@@ -82,8 +82,8 @@ func TestFaultOfAnUnknownOperationIsRefused(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{})
 	for _, unknown := range []string{"bill.creat", "Bill.create", "create", "/bill", "none", " bill.read"} {
-		r.runControl(controlStep{"POST", "/faults", `{"operation":"` + unknown + `","code":"ERROR","count":100}`, 400, `operation: expected one of bill.create, bill.resend,`})
-		r.runControl(controlStep{"POST", "/faults", `{"operation":"` + unknown + `"}`, 400, `but got: \"` + unknown + `\"`})
+		r.runControl(`POST /faults {"operation":"` + unknown + `","code":"ERROR"} > 400 operation: expected one of bill.create, bill.resend,`)
+		r.runControl(`POST /faults {"operation":"` + unknown + `"} > 400 but got: \"` + unknown + `\"`)
 		func() {
 			defer func() {
 				if got := fmt.Sprint(recover()); !strings.Contains(got, unknown) {
@@ -100,7 +100,7 @@ func TestFaultOfAnUnknownOperationIsRefused(t *testing.T) {
 		"mapping.status": "/auth/mapping/status", "merchant.map": "/auth/merchant/mapping", "merchant.list": "/read/merchant",
 	}
 	for operation, path := range paths {
-		r.runControl(controlStep{"POST", "/faults", `{"operation":"` + operation + `","code":"9999"}`, 200, operation})
+		r.runControl(`POST /faults {"operation":"` + operation + `","code":"9999"} > 200 ` + operation)
 		if _, body := r.post(path, "{}"); codeOf(t, "v2", body) != "9999" {
 			t.Errorf("the fault of %s does not meet its call: %s", operation, body)
 		}

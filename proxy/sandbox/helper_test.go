@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"billbridge/proxy/sandbox"
-
-	"pgregory.net/rapid"
 )
 
 const (
@@ -103,7 +101,7 @@ func (r *rig) must(q testCall) string {
 }
 
 // codeOf checks the envelope of a reply and returns the code.
-func codeOf(t rapid.TB, form, body string) string {
+func codeOf(t testing.TB, form, body string) string {
 	t.Helper()
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(body), &m); err != nil {

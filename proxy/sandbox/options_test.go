@@ -123,19 +123,21 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 					r.createInState(state)
 					var data map[string]json.RawMessage
 					must(t, json.Unmarshal(dataOf(t, json.RawMessage(r.must(newCall("v2", "read")))), &data))
-					for _, f := range readFields {
-						want, isNumber := raw, f.as == number || f.as == method
-						switch {
-						case asStrings && numbers == sandbox.ZeroWhenUnpaid && isNumber:
-							want = `"0"`
-						case !isNumber: // a string with every option
-							want = map[string]string{"apiKey": `"` + demoKey + `"`, "billId": `"` + billID + `"`, "apprState": `"` + state + `"`}[f.v2]
-							if want == "" {
-								want = `""`
-							}
+					shownAsNumber := raw
+					if asStrings && numbers == sandbox.ZeroWhenUnpaid {
+						shownAsNumber = `"0"`
+					}
+					for _, name := range []string{"apprPayType", "apprDt", "apprOriginDt"} {
+						if got := string(data[name]); got != shownAsNumber {
+							t.Errorf("%q, as strings %v, %s: %s is %s, want %s", numbers, asStrings, state, name, got, shownAsNumber)
 						}
-						if got := string(data[f.v2]); got != want {
-							t.Errorf("%q, as strings %v, %s: %s is %s, want %s", numbers, asStrings, state, f.v2, got, want)
+						delete(data, name)
+					}
+					delete(data, "udItem") // null with every option
+					shown := map[string]string{"apiKey": demoKey, "billId": billID, "apprState": state}
+					for name, got := range data { // a string with every option
+						if want := `"` + shown[name] + `"`; string(got) != want {
+							t.Errorf("%q, as strings %v, %s: %s is %s, want %s", numbers, asStrings, state, name, got, want)
 						}
 					}
 					var legacy map[string]string
