@@ -44,19 +44,6 @@ func TestNamedTokensAreEnoughBeyondLoopback(t *testing.T) {
 	parse(t, oneUpstream+"admin: {listen: '192.0.2.1:9090', tokens: [{name: anna, token: 0123456789abcdef, may: operate}]}\n")
 }
 
-// A token in the list is as secret as admin.token.
-func TestNamedTokenIsNeverPrinted(t *testing.T) {
-	t.Parallel()
-	c := parse(t, oneUpstream+"admin: {tokens: [{name: anna, token: "+canary+", may: read}]}\n")
-	if c.Admin.Tokens[0].Token.Reveal() != canary {
-		t.Fatal("the config does not contain the secret")
-	}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
-		checkNoSecret(t, verb, fmt.Sprintf(verb, c.Admin))
-		checkNoSecret(t, verb+" of a list", fmt.Sprintf(verb, c.Admin.AllTokens()))
-	}
-}
-
 // A partner has the name of the entry whose digits its ID begins with, or, for the first 12 digits, that begins with these.
 func TestNamesOfPartners(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package config_test
 import (
 	"errors"
 	"flag"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,14 +95,4 @@ func mistakes(t *testing.T, file string, data []byte) []string {
 		t.Errorf("not in the order of the file:\n%v", err)
 	}
 	return lines
-}
-
-// The error for a file that cannot be read has no line.
-func TestLoadOfAMissingFile(t *testing.T) {
-	t.Parallel()
-	_, err := config.Load("testdata/bad/files/none.yaml", lookup)
-	const want = "config: open testdata/bad/files/none.yaml: no such file or directory"
-	if err == nil || err.Error() != want || !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("got %v, want %s", err, want)
-	}
 }

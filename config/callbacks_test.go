@@ -21,34 +21,6 @@ import (
 
 const withCallbacks = oneUpstream + "store: {url: sqlite:billbridge.db}\ncallbacks: {public_url: https://bridge.example.com/from-upstreams/"
 
-// The defaults of a section that has only public_url.
-func TestCallbackDefaults(t *testing.T) {
-	t.Parallel()
-	c := parse(t, withCallbacks+"}\n")
-	got := *c.Callbacks
-	if got.PublicURL.String() != "https://bridge.example.com/from-upstreams" {
-		t.Errorf("public_url is %s", got.PublicURL)
-	}
-	want := config.Callbacks{
-		Success: config.Documented, Timeout: config.Duration(15 * time.Second),
-		Schedule: []config.DurationOrZero{
-			0,
-			config.DurationOrZero(5 * time.Second), config.DurationOrZero(5 * time.Minute), config.DurationOrZero(30 * time.Minute),
-			config.DurationOrZero(2 * time.Hour), config.DurationOrZero(5 * time.Hour), config.DurationOrZero(10 * time.Hour), config.DurationOrZero(14 * time.Hour),
-			config.DurationOrZero(20 * time.Hour), config.DurationOrZero(24 * time.Hour),
-		},
-		Jitter: 0.1, AtOnce: 256, PerHost: 4, Ports: []int{80, 443, 8080, 8443},
-		Window: config.Duration(25 * time.Hour), Retention: config.Duration(9600 * time.Hour), InvalidAddress: config.RefuseInvalid,
-		KeepBodies: config.Duration(168 * time.Hour),
-	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(config.Callbacks{}, "PublicURL", "LocalAddress")); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-	if c := parse(t, oneUpstream); c.Callbacks != nil || c.Store.URL.IsSet() {
-		t.Error("a config without callbacks has callbacks or a store")
-	}
-}
-
 // TestStoreKeysAreReadInEitherForm: hex, base64, and from a file with a newline at its end.
 func TestStoreKeysAreReadInEitherForm(t *testing.T) {
 	t.Parallel()

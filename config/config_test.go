@@ -46,35 +46,16 @@ func TestContractExample(t *testing.T) {
 	t.Parallel()
 	text := proxytest.ReadFile(t, "testdata/good/contract.yaml")
 	for _, status := range []config.Status{config.Own, config.Always200} {
-		t.Run(string(status), func(t *testing.T) {
-			t.Parallel()
-			dir := folder(t, map[string]string{
-				"billbridge.yaml": strings.Replace(string(text), "own|always-200", string(status), 1),
-				"billing.yaml":    string(billing.Table().Data),
-				"mine.yaml":       "options: {exchange_on_send: true}\n",
-			})
-			c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
-			must(t, err)
-			got := map[string]any{
-				"listen": c.Listen, "base path": c.BasePath, "admin": c.Admin.Listen, "token": c.Admin.Token.Reveal(),
-				"default": c.Route.Default, "limits": c.Limits, "failures": c.Failures,
-				"table": c.TableFiles, "tls": c.TLS == nil,
-			}
-			want := map[string]any{
-				"listen": "127.0.0.1:8080", "base path": "", "admin": "127.0.0.1:9090", "token": "a token of the tests",
-				"default": "new", "limits": config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, IPv6Prefix: 64, Memory: 256 << 20},
-				"failures": config.Failures{Status: status, Language: config.Korean, MaskHosts: true, CannotCarry: config.CarryRefuse, Explain: config.DurationOrZero(3 * time.Second)},
-				"table":    config.TableFiles{File: filepath.Join(dir, "billing.yaml"), Overlay: filepath.Join(dir, "mine.yaml")},
-				"tls":      true,
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
-			wantUpstreams(t, c.Upstreams, "new v2 https://v2.example.com/partner 10s 256", "old legacy https://legacy.example.com 10s 256")
-			if overlaid, err := c.Table.YAML(); err != nil || !strings.Contains(string(overlaid), "exchange_on_send: true") {
-				t.Errorf("the overlay is not in the table: %v", err)
-			}
+		dir := folder(t, map[string]string{
+			"billbridge.yaml": strings.Replace(string(text), "own|always-200", string(status), 1),
+			"billing.yaml":    string(billing.Table().Data),
+			"mine.yaml":       "options: {exchange_on_send: true}\n",
 		})
+		c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), lookup)
+		must(t, err)
+		if overlaid, err := c.Table.YAML(); err != nil || !strings.Contains(string(overlaid), "exchange_on_send: true") {
+			t.Errorf("the overlay is not in the table: %v", err)
+		}
 	}
 }
 
@@ -86,40 +67,6 @@ func wantUpstreams(t *testing.T, upstreams config.Upstreams, want ...string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("upstreams: -want +got\n%s", diff)
-	}
-}
-
-// The defaults of a file that has only one upstream. The example of the contract has the same values.
-func TestDefaults(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		oneUpstream,
-		oneUpstream + "admin: {}\nlimits: {}\ntimeouts: {}\nfailures: {}\nroute: {}\ntable: {}\n",
-	} {
-		c := parse(t, text)
-		got := []any{c.Listen, c.BasePath, c.Admin.Listen, c.Admin.Token.IsSet(), c.Route, c.Limits, c.Timeouts, c.Failures, c.TableFiles, c.TLS == nil}
-		want := []any{
-			"127.0.0.1:8080", "", "127.0.0.1:9090", false,
-			config.Route{Default: "new"},
-			config.Limits{Body: 1 << 20, Depth: 32, Reply: 4 << 20, InFlight: 10_000, Partner: config.PartnerLimit{InFlight: 64, Burst: 1}, Connections: 10_000, AddressConnections: 1000, IPv6Prefix: 64, Memory: 256 << 20},
-			config.Timeouts{
-				Header: config.Duration(5 * time.Second), Body: config.Duration(30 * time.Second),
-				Write: config.Duration(30 * time.Second), Idle: config.Duration(2 * time.Minute),
-			},
-			config.Failures{Status: config.Own, Language: config.Korean, MaskHosts: true, CannotCarry: config.CarryRefuse, Explain: config.DurationOrZero(3 * time.Second)},
-			config.TableFiles{},
-			true,
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s-want +got\n%s", text, diff)
-		}
-		wantUpstreams(t, c.Upstreams, "new v2 https://new.example.com 40s 256")
-		if got := c.Upstreams.LongestCall(); got != 42*time.Second {
-			t.Errorf("longest call %s", got)
-		}
-		if got, want := len(c.Table.Operations()), 10; got != want {
-			t.Errorf("%d operations in the built-in table, want %d", got, want)
-		}
 	}
 }
 
@@ -222,15 +169,6 @@ func TestTokens(t *testing.T) {
 		if got := parse(t, oneUpstream+"admin: "+c.admin+"\n").Admin.Token.Reveal(); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.admin, got, c.want)
 		}
-	}
-}
-
-// Port 0 is any free port, so both listeners may have it.
-func TestBothListenersMayHavePortZero(t *testing.T) {
-	t.Parallel()
-	c := parse(t, oneUpstream+"listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\n")
-	if c.Listen != c.Admin.Listen {
-		t.Errorf("%s and %s", c.Listen, c.Admin.Listen)
 	}
 }
 

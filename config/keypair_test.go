@@ -5,7 +5,6 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -119,18 +118,6 @@ func TestUnchangedKeyPairIsNotReadAgain(t *testing.T) {
 		})
 	}
 	handshakes.Wait()
-}
-
-func TestKeyThatDoesNotMatchItsCertificate(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	put(t, cert, newPair(t, "first").Cert, 0)
-	put(t, key, newPair(t, "second").Key, 0)
-	_, err := (&config.KeyPair{Cert: cert, Key: key}).Certificate()
-	if err == nil || !strings.Contains(err.Error(), "private key does not match public key") {
-		t.Errorf("got %v", err)
-	}
 }
 
 // The TLS files of an upstream are read with the config, so that a reload can refuse them.

@@ -93,49 +93,19 @@ func TestSecretIsPrintedAsAPlaceholder(t *testing.T) {
 	}
 }
 
-// The errors of an invalid config contain no secret, even if it is in the wrong place.
+// The errors of an invalid config contain no secret, even if it is in the place of a key or makes the YAML invalid. Secrets as the
+// values of all keys are in the tests of billbridge check.
 func TestErrorsOfAConfigContainNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"admin: {token: [" + canary + "]}\n",
 		"admin: {token: {value: " + canary + "}}\n",
-		"admin: {listen: nowhere, token: " + canary + "}\n",
 		"admin: {token: " + canary + ", listne: 127.0.0.1:9090}\n",
-		"admin: {token: " + canary + "}\nlisten: nowhere\n",
-		"upstreams: {new: {form: v2, url: \"https://operator:" + canary + "@new.example.com\"}}\n",
-		"upstreams: {new: {form: v2, url: \"https://operator:" + canary + " %@new.example.com\"}}\n",
-		"upstreams: {new: {form: v2, url: \"ftp://operator:" + canary + "@new.example.com?\"}}\n",
 		canary + ": 1\n",
 		canary + "\n",
 		"listen: *" + canary + "\n",
 		"? {" + canary + ": 1}\n: 1\n",
 		"{" + canary + ": 1, " + canary + ": 2}\n",
 		"upstreams: {Name-" + canary + ": {form: v2, url: https://new.example.com}}\n",
-		"upstreams: {new: {form: " + canary + ", url: https://new.example.com}}\n",
-		"upstreams: {new: {form: v2, url: \"https://new.example.com:" + canary + "\"}}\n",
-		"upstreams: {new: {form: v2, url: \"https://new.example.com?key=" + canary + "\"}}\n",
-		oneUpstream + "limits: {depth: " + canary + "}\n",
-		oneUpstream + "limits: {body: " + canary + "}\n",
-		oneUpstream + "limits: " + canary + "\n",
-		oneUpstream + "limits: {trusted: [" + canary + "]}\n",
-		oneUpstream + "timeouts: {idle: " + canary + "}\n",
-		oneUpstream + "drain: {delay: " + canary + "}\n",
-		oneUpstream + "log: {level: " + canary + "}\n",
-		oneUpstream + "log: {sample: {ok: " + canary + "}}\n",
-		oneUpstream + "failures: {mask_hosts: " + canary + "}\n",
-		oneUpstream + "base_path: " + canary + "\n",
-		oneUpstream + "route: {default: " + canary + "}\n",
-		oneUpstream + "route: {pass: [" + canary + "]}\n",
-		oneUpstream + "table: {file: " + canary + "}\n",
-		oneUpstream + "tls: {cert: " + canary + ", key: " + canary + "}\n",
-		oneUpstream + "partners: {" + canary + ": {name: a}}\n",
-		oneUpstream + "partners: {5f7b2ed74a97: {name: \" " + canary + "\"}}\n",
-		oneUpstream + "tracing: {otlp: 'http://127.0.0.1:4318', headers: {" + canary + ": '${env:" + canary + "}'}}\n",
-		oneUpstream + "store: {url: " + canary + "}\n",
-		oneUpstream + "store: {url: 'sqlite:" + canary + "/x.db'}\n",
-		oneUpstream + "store: {url: '${file:" + canary + "}', key: " + canary + ", old_keys: ['${" + canary + "}']}\n",
-		oneUpstream + "admin: {tokens: [{name: '" + canary + " x', token: '${env:" + canary + "}', may: read}]}\n",
-		oneUpstream + "rollout: {old: " + canary + ", new: new, bills: shared, shadow: {ignore: [" + canary + "]}}\n",
 	} {
 		_, err := config.Parse(translate.File{Name: "test.yaml", Data: []byte(text)}, lookup)
 		if err == nil {

@@ -2,8 +2,6 @@ package config_test
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
 	"testing"
 
 	"billbridge/config"
@@ -35,25 +33,5 @@ func TestNoLocalAddressIsNil(t *testing.T) {
 	t.Parallel()
 	if a := (config.LocalAddress{}).TCP(); a != nil {
 		t.Errorf("got %#v", a)
-	}
-}
-
-// A dialer with a local address uses only remote addresses of the same family.
-func TestLocalAddressDialsItsOwnFamily(t *testing.T) {
-	t.Parallel()
-	from := config.LocalAddress{Addr: netip.MustParseAddr("127.0.0.2")}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer func() { _ = listener.Close() }()
-	dialer := net.Dialer{LocalAddr: from.TCP()}
-	connection, err := dialer.Dial("tcp", listener.Addr().String())
-	must(t, err)
-	defer func() { _ = connection.Close() }()
-	if got := netip.MustParseAddrPort(connection.LocalAddr().String()).Addr(); got != from.Addr {
-		t.Errorf("the connection comes from %s", got)
-	}
-	if connection, err := dialer.Dial("tcp", "[::1]:443"); err == nil {
-		_ = connection.Close()
-		t.Error("dialled an IPv6 address from an IPv4 one")
 	}
 }
