@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -145,18 +144,6 @@ func (g *guided) document(o *translate.Operation, message translate.Message, for
 	return doc, values
 }
 
-// success returns the reply of the backend with a result.
-func (g *guided) success(o *translate.Operation, result string) string {
-	result = cmp.Or(result, "{}")
-	if g.system == "v2" {
-		return `{"code":"0000","message":"ok","data":` + result + `}`
-	}
-	if o.Name == "bill.read" {
-		return result
-	}
-	return strings.Replace(`{"code":"0000","msg":"ok",`+strings.TrimPrefix(result, "{"), ",}", "}", 1)
-}
-
 // result returns the fields of an answer, in the form of the partner.
 func (g *guided) result(answer string) gjson.Result {
 	if g.Form == "v2" {
@@ -172,173 +159,6 @@ func guideOverlays(t *testing.T) map[string]string {
 		"no pairs": "{}\n", "pairs": pairs,
 		"pairs, else null":    pairs + "        otherwise: null\n",
 		"no pairs, else null": "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n",
-	}
-}
-
-// Every field of a request and of a reply is treated as the guide says, for each pair of forms, with and without pairs of values.
-func TestGuideSaysWhatBecomesOfFields(t *testing.T) {
-	t.Parallel()
-	for _, forms := range [][2]string{{"legacy", "v2"}, {"v2", "legacy"}} {
-		for name, overlay := range guideOverlays(t) {
-			t.Run(forms[0]+" to "+forms[1]+" "+name, func(t *testing.T) {
-				t.Parallel()
-				carry := map[bool]string{true: "not_found", false: "refuse"}[name == "pairs"]
-				g := newGuided(t, forms[0], forms[1], overlay, fmt.Sprintf(noExplain, carry))
-				for _, o := range g.Table.Operations() {
-					if o.Path("legacy") != "" {
-						g.checkRequest(o)
-						g.checkReply(o)
-					}
-				}
-				g.checkValues()
-			})
-		}
-	}
-}
-
-// find returns what the guide says of a field of an operation, or nil.
-func (g *guided) find(what, call, path string) *guideField {
-	list := g.Systems[0].Fields
-	i := slices.IndexFunc(list, func(f guideField) bool { return f.What == what && f.Call == call && f.Path == path })
-	if i < 0 {
-		return nil
-	}
-	return &list[i]
-}
-
-func (g *guided) checkRequest(o *translate.Operation) {
-	g.t.Helper()
-	call := o.Path(g.Form)
-	full, values := g.document(o, translate.Request, g.Form)
-	g.reply(g.success(o, ""))
-	base := full
-	for path := range values {
-		refused := g.find("refused", call, path)
-		if refused == nil {
-			continue
-		}
-		base, _ = sjson.Delete(base, path)
-		if refused.Value != "" {
-			base, _ = sjson.SetRaw(base, path, refused.Value)
-		}
-	}
-	if g.post(call, base); g.sent() == "" {
-		g.t.Fatalf("%s: nothing was sent for %s", call, base)
-	}
-	for path, value := range values {
-		refused := g.find("refused", call, path)
-		if refused != nil {
-			body, _ := sjson.Set(base, path, "another value")
-			if refused.Value != "" {
-				body, _ = sjson.Set(base, path, "URL")
-			}
-			if g.expect(path, call, body, refused.Status, refused.Code); g.sent() != "" {
-				g.t.Errorf("%s: %s was sent, but the guide says that it is refused", call, path)
-			}
-			continue
-		}
-		g.post(call, base)
-		dropped := g.find("dropped", call, path) != nil
-		if arrived := strings.Contains(g.sent(), value); arrived == dropped {
-			g.t.Errorf("%s: %s arrives: %v, but the guide says dropped: %v\n%s", call, path, arrived, dropped, g.sent())
-		}
-	}
-	for _, added := range g.Systems[0].Fields {
-		if g.post(call, base); added.What == "added" && added.Call == call && gjson.Get(g.sent(), added.Path).Raw != added.Value {
-			g.t.Errorf("%s: %s is not %s in %s", call, added.Path, added.Value, g.sent())
-		}
-	}
-	stranger, _ := sjson.Set(base, "stranger", "a-stranger")
-	unknown := g.Table.Unknown(translate.Request, g.Form)
-	if g.post(call, stranger); unknown != "drop" || g.sent() == "" || strings.Contains(g.sent(), "a-stranger") {
-		g.t.Errorf("%s: the guide says that unknown fields are treated by %s, but %q was sent", call, unknown, g.sent())
-	}
-}
-
-func (g *guided) checkReply(o *translate.Operation) {
-	g.t.Helper()
-	call := o.Path(g.Form)
-	request, values := g.document(o, translate.Request, g.Form)
-	for path := range values {
-		if f := g.find("refused", call, path); f != nil && f.Value == "" {
-			request, _ = sjson.Delete(request, path)
-		}
-	}
-	result, _ := g.document(o, translate.Reply, g.system)
-	g.reply(g.success(o, result))
-	answer := g.result(g.expect("a success", call, request, http.StatusOK, g.Table.SuccessCode(g.Form)))
-	_, wanted := g.document(o, translate.Reply, g.Form)
-	for path := range wanted {
-		absent := g.find("absent", call, path) != nil
-		if has := answer.Get(path).Exists(); has == absent {
-			g.t.Errorf("%s: the answer has %s: %v, but the guide says absent: %v\n%s", call, path, has, absent, answer.Raw)
-		}
-	}
-	if o.Name != "bill.create" {
-		return
-	}
-	path := o.PathOf(translate.Reply, "link", g.Form)
-	if named := g.find("optional", call, path) != nil; named != (g.system == "legacy") { // the document has no link in legacy
-		g.t.Errorf("the guide says that %s can be missing: %v", path, named)
-	}
-	result, _ = sjson.Delete(result, o.PathOf(translate.Reply, "link", g.system))
-	g.reply(g.success(o, result))
-	if answer := g.expect("a success without a link", call, request, http.StatusOK, g.Table.SuccessCode(g.Form)); g.result(answer).Get(path).Exists() {
-		g.t.Errorf("there is a link in %s", answer)
-	}
-}
-
-// checkValues checks pairs of values, values without pairs, and the value while nothing was paid, in replies to a read.
-func (g *guided) checkValues() {
-	g.t.Helper()
-	o, s := g.Table.Operation("bill.read"), g.Systems[0]
-	request, _ := g.document(o, translate.Request, g.Form)
-	result, _ := g.document(o, translate.Reply, g.system)
-	theirs := func(path string) string { // the field of the service
-		for _, f := range o.Fields() {
-			if f.Message == string(translate.Reply) && f.From == g.system && f.Target == path {
-				return f.Source
-			}
-		}
-		g.t.Fatalf("no field of the service for %s", path)
-		return ""
-	}
-	read := func(path, value, state string) string {
-		reply, _ := sjson.SetRaw(result, theirs(path), value)
-		reply, _ = sjson.Set(reply, theirs(g.StateField), state)
-		g.reply(g.success(o, reply))
-		return g.result(g.expect("a read", o.Path(g.Form), request, http.StatusOK, g.Table.SuccessCode(g.Form))).Get(path).Raw
-	}
-	other := func(f guideField) string { // a word without a pair, as the guide says
-		if f.Value == "null" {
-			return "null"
-		}
-		return `"A_WORD"`
-	}
-	said := map[string]bool{}
-	for _, f := range s.Fields {
-		said[f.What] = true
-		switch f.What {
-		case "no value":
-			for _, zero := range []string{`0`, `""`} {
-				if got := read(f.Path, zero, "W"); got != f.Value {
-					g.t.Errorf("%s of an unpaid bill is %s for %s, but the guide says %s", f.Path, got, zero, f.Value)
-				}
-			}
-		case "paired":
-			for _, pair := range append(f.Pairs, [2]string{`"A_WORD"`, other(f)}) {
-				if got := read(f.Path, pair[0], "F"); got != pair[1] {
-					g.t.Errorf("%s is %s for %s, but the guide says %s", f.Path, got, pair[0], pair[1])
-				}
-			}
-		case "unpaired":
-			if got := read(f.Path, `"CARD_VAN"`, "F"); got != strings.Replace(other(f), "A_WORD", "CARD_VAN", 1) {
-				g.t.Errorf("%s is %s for a word, but the guide says %s", f.Path, got, other(f))
-			}
-		}
-	}
-	if !said["no value"] || said["paired"] == said["unpaired"] {
-		g.t.Errorf("the guide has no values: %+v", s)
 	}
 }
 

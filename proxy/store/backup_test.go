@@ -120,19 +120,3 @@ func TestBackupRefuses(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
-
-// A store of an earlier version is copied unchanged.
-func TestBackupBeforeAnUpgrade(t *testing.T) {
-	t.Parallel()
-	url, file := proxytest.SQLite(t), filepath.Join(t.TempDir(), "copy.db")
-	must(t, firstVersion(t, url).Close())
-	c, err := store.Backup(t.Context(), url, file, nil)
-	if err != nil || c.Bills != 0 || c.Addresses != 1 || c.Callbacks != 1 {
-		t.Errorf("%+v, %v", c, err)
-	}
-	var version int
-	if err := raw(t, "sqlite:"+file).QueryRow("SELECT max(version) FROM billbridge_schema").Scan(&version); version != 1 || err != nil {
-		t.Errorf("version %d, %v", version, err)
-	}
-	equal(t, "the attempts", get(t, open(t, "sqlite:"+file), "c1").Attempts, 3)
-}

@@ -49,10 +49,6 @@ func each(t *testing.T, test func(t *testing.T, s *store.Store)) {
 	t.Helper()
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) { test(t, open(t, url)) })
-	t.Run("memory", func(t *testing.T) {
-		t.Parallel()
-		test(t, open(t, "memory:"))
-	})
 }
 
 // eachURL runs a test on a new database of every engine that outlives its process.

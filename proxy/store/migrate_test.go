@@ -12,7 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -111,36 +110,6 @@ func firstVersion(t *testing.T, url string) *sql.DB {
 			VALUES ('c1', 'a1', 'old', 'p', 'b1', 'v2', 'https://one.example.com/paid', 'one.example.com', 'old/b1', `+digest+`,
 			'application/json', 1, 'waiting', 3, 2, 2, '', 500, 'made up', `+blob+`)`)
 	return db
-}
-
-// After the migration of a first version its rows are there, and old and new tables can be used.
-func TestMigratesTheFirstVersion(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		must(t, firstVersion(t, url).Close())
-		for range 2 { // the second time there is nothing to do
-			s, err := store.Open(t.Context(), url)
-			must(t, err)
-			c := get(t, s, "c1")
-			equal(t, "the attempts", c.Attempts, 3)
-			equal(t, "the body", string(c.Body), "\x00")
-			a, err := s.Address(t.Context(), "a1")
-			must(t, err)
-			equal(t, "the bill", a.Bill, "b1")
-			equal(t, "moved", reconcile(t, s, older), nil)
-			o := own(t, s, "b1", "old")
-			equal(t, "the owner of the bill", o.Upstream, "old")
-			if err := s.Stop(t.Context(), "somebody", noon); err != nil && !errors.Is(err, store.ErrState) {
-				t.Error(err)
-			}
-			must(t, s.Close())
-		}
-		s := open(t, url)
-		equal(t, "claimed", ids(claim(t, s, noon)), []string{"c1"})
-		o, err := s.Owner(t.Context(), partner.Of("one"), "b1")
-		must(t, err)
-		equal(t, "open", o.Open, 2)
-	})
 }
 
 // backToVersion5 makes a new database what the fifth version of the tables had.
@@ -305,27 +274,5 @@ func TestPostgresReadOnly(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "is read-only: a standby") || !store.Unreachable(err) {
 		t.Errorf("%v", err)
-	}
-}
-
-// The tables of both engines are equal: their migrations differ only in types.
-func TestMigrationsMatch(t *testing.T) {
-	t.Parallel()
-	shape := func(engine, file string) (lines []string) {
-		text, err := os.ReadFile("migrations/" + engine + "/" + file)
-		must(t, err)
-		for line := range strings.Lines(string(text)) {
-			words := strings.Fields(line)
-			switch {
-			case strings.HasPrefix(line, "\t"):
-				lines = append(lines, words[0])
-			case strings.HasPrefix(line, "CREATE"), strings.HasPrefix(line, "INSERT"):
-				lines = append(lines, strings.TrimSpace(line))
-			}
-		}
-		return lines
-	}
-	for _, file := range []string{"0001_callbacks.sql", "0002_rollout.sql", "0005_ended.sql", "0006_rows.sql", "0007_keys.sql", "0008_pages.sql", "0010_doubled_repeats.sql"} {
-		equal(t, file, shape("postgres", file), shape("sqlite", file))
 	}
 }
