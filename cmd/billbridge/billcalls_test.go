@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"billbridge/proxy/sandbox"
 )
@@ -22,10 +21,6 @@ func (noCallbacks) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("callbacks go nowhere in this test")
 }
 
-// The calls of bill operations.
-
-var operations = []string{"create", "resend", "read", "destroy", "cancel"}
-
 func operationPath(form, op string) string {
 	switch {
 	case form == "v2" && op == "create":
@@ -36,14 +31,6 @@ func operationPath(form, op string) string {
 		return "/if/bill/send"
 	}
 	return "/if/bill/" + op
-}
-
-func opOf(form, path string) string {
-	n := slices.IndexFunc(operations, func(op string) bool { return operationPath(form, op) == path })
-	if n < 0 {
-		return path
-	}
-	return operations[n]
 }
 
 // operationBody returns the body of a call with the amount 20000. With wrong, its hash is wrong.
