@@ -102,25 +102,22 @@ func TestR35_SecretInTheWrongPlaceIsNotPrinted(t *testing.T) {
 		text, err := yaml.Dump(root)
 		must(t, err)
 		*n = original
-		for _, j := range []int{i, 5*i + 1} { // what an error shows does not depend on the look of a value, so two of them are enough
-			j %= len(wronglyPasted)
-			pasted := wronglyPasted[j]
-			file := filepath.Join(dir, fmt.Sprintf("config-%d-%d.yaml", i, j))
-			config := strings.Replace(string(text), place, pasted, 1)
-			code, out := checkConfig(t, file, config)
-			if code == exitOK {
-				valid++
-				out += serveOnce(t, file)
-				_ = os.Remove(filepath.Join(dir, pastedSecret)) // a store: a file that exists has a name that is no secret
-			} else {
-				invalid++
-			}
-			if partOfSecret.MatchString(out) {
-				t.Errorf("%s, which is at %q, is printed:\n%s", pasted, original.Value, out)
-			}
+		// What an error shows does not depend on the look of a value, so one for each key is enough.
+		pasted := wronglyPasted[i%len(wronglyPasted)]
+		file := filepath.Join(dir, fmt.Sprintf("config-%d.yaml", i))
+		code, out := checkConfig(t, file, strings.Replace(string(text), place, pasted, 1))
+		if code == exitOK {
+			valid++
+			out += serveOnce(t, file)
+			_ = os.Remove(filepath.Join(dir, pastedSecret)) // a store: a file that exists has a name that is no secret
+		} else {
+			invalid++
+		}
+		if partOfSecret.MatchString(out) {
+			t.Errorf("%s, which is at %q, is printed:\n%s", pasted, original.Value, out)
 		}
 	}
-	if valid < 3 || invalid < 200 {
+	if valid < 2 || invalid < 100 {
 		t.Errorf("%d configs were valid and %d invalid: this test does not try what it should", valid, invalid)
 	}
 }

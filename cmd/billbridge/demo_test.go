@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"os"
 	"regexp"
@@ -10,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 )
@@ -36,35 +33,6 @@ func startDemoProcess(t *testing.T) *demoProcess {
 		t.Fatalf("the addresses of the backends are missing:\n%s", p.all("stdout"))
 	}
 	return &demoProcess{p, t, at["admin"], [2]string(urls[1:])}
-}
-
-// lists returns what a command prints with --json, one object per line.
-func lists[T any](d *demoProcess, args ...string) (list []T) {
-	d.t.Helper()
-	_, out, errs := runCommand(d.t, false, append(args, "--json", "--admin", d.admin)...)
-	for line := range strings.Lines(out) {
-		var one T
-		if err := json.Unmarshal([]byte(line), &one); err != nil {
-			d.t.Fatalf("%v: %s %s", args, err, errs)
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
-// has reports whether a backend has a bill.
-func (d *demoProcess) has(backend int, key, bill string) bool {
-	d.t.Helper()
-	path, format := "/if/bill/read", `{"apikey":%q,"member":"demo-member","merchant":"demo-store","bill_id":%q}`
-	if backend == 1 {
-		path, format = "/bill/read", `{"apiKey":%q,"member":"demo-member","merchant":"demo-store","bill":{"billId":%q}}`
-	}
-	_, reply := httpCall(d.t, http.MethodPost, d.urls[backend]+path, fmt.Sprintf(format, key, bill))
-	if shows := strings.Contains(reply, bill); shows != strings.Contains(reply, "BILL_003") {
-		return shows
-	}
-	d.t.Fatalf("backend %d about %s: %s", backend, bill, reply)
-	return false
 }
 
 func (d *demoProcess) metrics() string {
@@ -145,55 +113,4 @@ func TestDemoShowsEveryKindOfCall(t *testing.T) {
 		t.Errorf("the console does not say that it shows a demo:\n%s", page)
 	}
 	d.stops(syscall.SIGTERM)
-}
-
-// While the demo runs, a partner moves through all stages without --force, and the verdict of another one is FAIL.
-func TestDemoPartnerMovesThroughAllStages(t *testing.T) {
-	t.Parallel()
-	proxytest.OnlyLong(t)
-	d := startDemoProcess(t)
-	const key = "demo-key-01" // in stage old, with the most calls
-	short := partner.Of(key).Short()
-	for _, stage := range []string{"shadow", "canary --percent 50", "new", "drained"} {
-		var all string
-		proxytest.Eventually(t, func() bool {
-			args := append([]string{"rollout", "set", "--partner", short, "--admin", d.admin, "--stage"}, strings.Fields(stage)...)
-			code, out, errs := runCommand(t, false, args...)
-			all = fmt.Sprint(code, out, errs)
-			return code == exitOK
-		}, func() string { return stage + ":\n" + all })
-		if strings.Contains(all, "forced") {
-			t.Errorf("%s", all)
-		}
-	}
-	// The new backend has a copy of each bill of the old one; the old backend has no bill of the new one. Each callback comes from the owner.
-	owners, count := map[string]string{}, map[string]int{}
-	for _, b := range lists[operate.BillLine](d, "bills", "list", "--partner", short) {
-		if b.State != "owned" {
-			continue
-		}
-		if old, new := d.has(0, key, b.Bill), d.has(1, key, b.Bill); old != (b.Owner == "old") || !new {
-			t.Errorf("%s of %s: at old %v, at new %v", b.Bill, b.Owner, old, new)
-		}
-		owners[b.Bill] = b.Owner
-		count[b.Owner]++
-	}
-	called := map[string]string{}
-	for _, c := range lists[operate.Callback](d, "callbacks", "list", "--partner", short) {
-		if called[c.Bill] != "" || owners[c.Bill] != "" && owners[c.Bill] != c.Upstream {
-			t.Errorf("%s of %s has a callback of %s, and before of %q", c.Bill, owners[c.Bill], c.Upstream, called[c.Bill])
-		}
-		called[c.Bill] = c.Upstream
-		count["callbacks of "+c.Upstream]++
-	}
-	if len(count) != 4 {
-		t.Errorf("bills and callbacks: %v", count)
-	}
-	var report string
-	failing := partner.Of("demo-key-03").Short()
-	proxytest.Eventually(t, func() bool {
-		_, report, _ = runCommand(t, false, "rollout", "report", "--partner", failing, "--admin", d.admin)
-		return regexp.MustCompile(failing + ` \(Quiet Otter Swim Club\) +bill\.read +shadow +FAIL `).MatchString(report)
-	}, func() string { return report })
-	d.stops(os.Interrupt)
 }

@@ -112,6 +112,7 @@ func TestR41_NoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 // are created once, at once: nothing counts as restored.
 func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	t.Parallel()
+	proxytest.OnlyLong(t)
 	b := newFailOverTrial(t, "legacy", ", failover: lossless")
 	b.decide(t, func(t *testing.T, s *store.Store) error {
 		return s.SetStage(t.Context(), store.Stage{Partner: partner.Of(trialKey), Stage: "new", By: "anna", At: time.Now(), Forced: true})
