@@ -12,12 +12,13 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
+	"billbridge/translate"
 
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 )
 
-// The examples of package config are what init writes. Its tests validate them with the schema.
+// The examples of package config are what init writes, and a gateway starts with them. The tests of config validate them with the schema.
 func TestInitWritesTheExamples(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -37,6 +38,10 @@ func TestInitWritesTheExamples(t *testing.T) {
 		want := proxytest.ReadFile(t, file)
 		if diff := cmp.Diff(string(want), out); diff != "" {
 			t.Errorf("%s: -want +got\n%s", file, diff)
+		}
+		variable := func(string) (string, bool) { return "sqlite:billbridge.db", true }
+		if _, err := config.Parse(translate.File{Name: file, Data: []byte(out)}, variable); err != nil {
+			t.Errorf("billbridge would not start: %v", err)
 		}
 	}
 }
@@ -223,4 +228,15 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 			t.Errorf("%q: %d %s", bad, code, errs)
 		}
 	}
+}
+
+// runIn runs a command to its end in a folder and returns its output.
+func runIn(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	p, err := launch(dir, "billbridge", args...)
+	must(t, err)
+	if code, err := p.end(); code != exitOK || err != nil {
+		t.Fatalf("%q: %d, %v\n%s", args, code, err, p.all("stdout", "stderr"))
+	}
+	return p.all("stdout")
 }

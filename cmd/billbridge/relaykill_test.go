@@ -5,23 +5,17 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
-
-	"github.com/tidwall/gjson"
 )
 
 // relayConfig returns a config that relays callbacks from one upstream to partners on this machine.
@@ -167,94 +161,4 @@ func TestR30_CallbacksUnderKill(t *testing.T) {
 	t.Logf("%d callbacks over %d kills: %d deliveries, %d repeated; %d attempts, %d of them refused; the upstream called %d times; "+
 		"%d held by the partner at the fifth kill, %d at most; the last restart finished all within %s",
 		len(bills), kills, all, again, p.calls, p.refused, calls.Load(), underWay, p.maxUnderWay, took.Round(100*time.Millisecond))
-}
-
-// A partner answers each callback in one of four ways and confirms none, and the gateway is killed with kill -9 while older callbacks are superseded:
-// each bill's newest state reaches the partner, no older one comes after it, and none of them is lost in the store.
-func TestNewestStateUnderKill(t *testing.T) {
-	t.Parallel()
-	bills := billIDs("NEWEST", 100)
-	var mu sync.Mutex
-	states, changed := map[string]string{}, make(chan struct{}, 1) // the states of each bill in the order in which they came
-	partner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return // the gateway was killed during the request
-		}
-		mu.Lock()
-		states[strings.TrimPrefix(r.URL.Path, "/paid/")] += gjson.GetBytes(body, "apprState").Str + gjson.GetBytes(body, "appr_state").Str
-		mu.Unlock()
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-		answer := []string{`{"id":7}`, `{"result":"OK"}`, `{"code":0}`, ""}[r.URL.Path[len(r.URL.Path)-1]%4]
-		if strings.HasPrefix(answer, `{"id"`) {
-			w.WriteHeader(http.StatusCreated)
-		}
-		_, _ = io.WriteString(w, answer)
-	}))
-	t.Cleanup(partner.Close)
-	await := func(state string, n int) {
-		t.Helper()
-		for late := time.After(patience); ; {
-			mu.Lock()
-			have := 0
-			for _, of := range states {
-				have += min(1, strings.Count(of, state))
-			}
-			mu.Unlock()
-			if have >= n {
-				return
-			}
-			select {
-			case <-changed:
-			case <-late:
-				t.Fatalf("%d of %d bills have state %s", have, n, state)
-			}
-		}
-	}
-	upstream, b := newCallbackUpstream(t, "v2"), newCluster(t)
-	file, client := filepath.Join(b.folder, "bridge.db"), b.client(t)
-	config := relayConfig(upstream, "sqlite:bridge.db", 20, "5s")
-	g := b.start(t, config)
-	b.createBills(t, client, &partnerServer{url: partner.URL}, bills)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	defer cancel()
-	acknowledged := make(chan error, 2*len(bills))
-	for i, state := range []string{"F", "C"} {
-		for _, bill := range bills {
-			go func() {
-				_, err := upstream.notifyOf(ctx, client, bill, strings.Replace(callbackBody("v2", bill), `"apprState":"F"`, `"apprState":"`+state+`"`, 1))
-				acknowledged <- err
-			}()
-		}
-		if i == 0 {
-			for range bills {
-				must(t, <-acknowledged)
-			}
-			await("F", len(bills)/2)
-		}
-	}
-	for _, n := range []int{1, 20 + rand.IntN(20), 50 + rand.IntN(20)} {
-		await("C", n)
-		b.kill(t, g)
-		expireClaims(t, "sqlite", file)
-		g = b.start(t, config)
-	}
-	for range bills {
-		must(t, <-acknowledged)
-	}
-	await("C", len(bills))
-	terminate(t, b, g)
-	mu.Lock()
-	defer mu.Unlock()
-	for bill, of := range states {
-		if !regexp.MustCompile("^F+C+$").MatchString(of) {
-			t.Errorf("the states of %s came in this order: %s", bill, of)
-		}
-	}
-	if counts := countByState(t, "sqlite:"+file); counts[store.Superseded] != len(bills) || counts[store.Waiting]+counts[store.Dead] != len(bills) {
-		t.Errorf("in the store are %v", counts)
-	}
 }
