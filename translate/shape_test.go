@@ -1,9 +1,7 @@
 package translate_test
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -41,52 +39,6 @@ func TestShape(t *testing.T) {
 			t.Errorf("%s: %s", row.in, diff)
 		}
 	}
-}
-
-// The shape of a message has the same outcomes as the message, and none of its values but words of the table.
-func TestShapesHaveTheOutcomesOfTheirMessages(t *testing.T) {
-	t.Parallel()
-	checked := 0
-	for _, g := range readGolden(t) {
-		if g.Overlay != "" || g.Operation == shipped().Callback().Name() {
-			continue
-		}
-		for i, p := range slices.Concat(g.Requests, g.Replies) {
-			translation := shipped().Operation(g.Operation).Translation(p.From, p.To)
-			explain := func(doc []byte) *translate.Explanation { return translation.ExplainRequest(doc) }
-			shape := translation.ShapeRequest
-			if i >= len(g.Requests) {
-				translation = shipped().Operation(g.Operation).Translation(p.To, p.From)
-				request := []byte(cmp.Or(p.Asked, g.Asked[p.To]))
-				shaped := translation.ShapeRequest(request)
-				explain = func(doc []byte) *translate.Explanation {
-					if string(doc) == p.In {
-						return translation.ExplainReply(request, cmp.Or(p.Status, 200), doc)
-					}
-					return translation.ExplainReply(shaped, cmp.Or(p.Status, 200), doc)
-				}
-				shape = func(doc []byte) []byte { return translation.ShapeReply(request, doc) }
-			}
-			shaped := shape([]byte(p.In))
-			if shaped == nil {
-				continue
-			}
-			checked++
-			if got, want := outcomes(explain(shaped)), outcomes(explain([]byte(p.In))); !slices.Equal(got, want) {
-				t.Errorf("%s %s: %s has the outcomes\n%q; its shape %s has\n%q", g.Operation, p.Name, p.In, want, shaped, got)
-			}
-		}
-	}
-	if checked < 100 {
-		t.Errorf("only %d messages were compared", checked)
-	}
-}
-
-func outcomes(e *translate.Explanation) (list []string) {
-	for _, f := range e.Fields {
-		list = append(list, fmt.Sprint(f.Unknown, f.Outcome, f.Reason))
-	}
-	return list
 }
 
 // A shape has no text and no number of the message, in whatever field of whatever message they are.

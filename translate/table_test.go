@@ -10,55 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A row of an overlay without a role has the role of the row that it changes.
-func TestOverlayKeepsRoles(t *testing.T) {
-	t.Parallel()
-	for name, row := range map[string]struct {
-		overlays      []string
-		bill, partner string // of an operation's request, in v2
-		money, state  string // fields of a read
-	}{
-		"no overlay":        {nil, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"rows without role": {[]string{"operations: {bill.cancel: {request: [{v2: bill.billId, legacy: bill_id, max: 30}]}, bill.create: {request: [{v2: apiKey, legacy: apikey, max: 40}]}, bill.read: {reply: [{v2: apprPrice, legacy: appr_price, values: [{v2: '1', legacy: '2'}]}, {v2: apprState, legacy: appr_state}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"one after another": {[]string{
-			"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}]}}", "operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price}]}}",
-		}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"exchanged in legacy":               {[]string{"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_price, replaces: v2}, {v2: apprPrice, legacy: appr_state, replaces: v2}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"exchanged with a row without role": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price, replaces: v2}, {v2: apprPrice, legacy: appr_num, replaces: v2}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"by the path in legacy":             {[]string{"operations: {bill.read: {reply: [{v2: paidPrice, legacy: appr_price}]}}"}, "bill.cancel", "bill.create", "paidPrice", "apprState"},
-		"by the path in legacy, of another": {[]string{"operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_price, replaces: v2}, {v2: apprPrice, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprState"},
-		"beside its replacement":            {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: price}, {v2: paidPrice, legacy: appr_price, role: null}]}}"}, "bill.cancel", "bill.create", "apprPrice", "apprState"},
-		"another role, its row removed":     {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}, {v2: apprState, remove: true}]}}"}, "bill.cancel", "bill.create", "", "apprPrice"},
-		"the role is given to another row":  {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: null}, {v2: sum, legacy: sum, role: amount, new: true}]}}"}, "bill.cancel", "bill.create", "sum", "apprState"},
-		"two roles exchanged":               {[]string{"operations: {bill.read: {reply: [{v2: apprPrice, legacy: appr_price, role: state, means: {W: unpaid, F: paid, C: cancelled, D: destroyed}}, {v2: apprState, legacy: appr_state, role: amount, means: null}]}}"}, "bill.cancel", "bill.create", "apprState", "apprPrice"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			table := overlaid(t, row.overlays...)
-			if !table.Operation(row.bill).HasRole(translate.Request, "bill") || !billing.HasPartnerAndBill(table.Operation(row.bill)) || !billing.HasPartnerAndBill(table.Operation(row.partner)) {
-				t.Error("a request lost its bill or its partner")
-			}
-			call := table.Operation("bill.read").Translation("v2", "v2").Start()
-			defer call.Release()
-			if _, err := call.Request(nil, []byte(`{"apiKey":"k","bill":{"billId":"b"}}`)); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := call.Reply(nil, 200, []byte(`{"code":"0000","data":{"apiKey":"k","billId":"b","apprState":"F"}}`)); err != nil {
-				t.Fatal(err)
-			}
-			got := map[string]string{billing.Amount: "", billing.State: ""}
-			for _, f := range call.Facts(false) {
-				if f.Role == billing.Amount || f.Role == billing.State {
-					got[f.Role] += f.Path
-				}
-			}
-			if diff := cmp.Diff(map[string]string{billing.Amount: row.money, billing.State: row.state}, got); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
-		})
-	}
-}
-
 // A problem names the file that has the mistake, whatever overlays come before it.
 func TestMistakesNameTheirFile(t *testing.T) {
 	t.Parallel()

@@ -144,14 +144,6 @@ func (g *guided) document(o *translate.Operation, message translate.Message, for
 	return doc, values
 }
 
-// result returns the fields of an answer, in the form of the partner.
-func (g *guided) result(answer string) gjson.Result {
-	if g.Form == "v2" {
-		return gjson.Get(answer, "data")
-	}
-	return gjson.Parse(answer)
-}
-
 // guideOverlays returns tables without and with pairs, and where other words are null.
 func guideOverlays(t *testing.T) map[string]string {
 	pairs := string(proxytest.ReadFile(t, "testdata/guide/overlay.yaml"))

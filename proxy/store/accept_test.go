@@ -238,33 +238,3 @@ func TestDeliveryFollowsTheOrderOfAcceptance(t *testing.T) {
 		sending.Wait()
 	})
 }
-
-// Of many equal callbacks that two replicas get at the same time, one is stored.
-func TestConcurrentRepetitionsAreStoredOnce(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		replicas := replicasOn(t, url, 2)
-		for round := range 10 {
-			var fresh atomic.Int32
-			var senders sync.WaitGroup
-			for i := range 32 {
-				senders.Go(func() {
-					c := callback(fmt.Sprint("same", round), "a")
-					c.ID = fmt.Sprintf("c%d-%d", round, i)
-					kept, _, err := replicas[i%2].Accept(t.Context(), c, time.Minute)
-					if err != nil {
-						t.Error(err)
-					}
-					if kept {
-						fresh.Add(1)
-					}
-				})
-			}
-			senders.Wait()
-			equal(t, "kept", fresh.Load(), 1)
-		}
-		stats, err := replicas[0].Stats(t.Context(), noon)
-		must(t, err)
-		equal(t, "in all", stats["new"].Waiting, 10)
-	})
-}
