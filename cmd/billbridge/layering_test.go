@@ -19,64 +19,65 @@ import (
 // module is the root of the module.
 const module = "../.."
 
-// A layer has the import rules of a package. Every package must have a layer.
+// A layer has the import rules of a package.
 type layer struct {
 	of    []string // packages of this module that it may import
 	never []string // other packages that it must not import; a name that ends in / includes all packages below
 }
 
-var webServing = []string{"net/http", "net/http/"}
+// designed has a line for every package: the packages of this module that it may import, and after ! those of others that it must
+// not import. web stands for net/http with all below it, process for os with all below it and flag.
+const designed = `
+# No I/O: the caller passes all input.
+translate: ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
+translate/billing: translate ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
+config: translate translate/billing ! web
+# The writer of the log. It knows neither requests nor files.
+proxy/accesslog: config ! web process
+# The identity of a partner, for all packages.
+proxy/partner: ! web
+# It alone knows OpenTelemetry.
+proxy/tracing: config ! process
+proxy/store: proxy/partner ! web
+# They have what tests share. A test within a package that they import cannot use them, which would be a cycle.
+proxy/proxytest: config translate proxy/partner proxy/store ! web
+proxy/proxytest/browser: proxy/proxytest
+# It decides where calls go. It speaks to nobody, and has no words for operators.
+proxy/rollout: config translate/billing proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
+proxy/rollout/evidence: config translate translate/billing proxy/partner proxy/store
+# What an operator can do, and its one door.
+proxy/operate: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/store ! process
+proxy/relay: config translate translate/billing proxy/accesslog proxy/partner proxy/store proxy/tracing
+proxy/sandbox:
+proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
+proxy: proxy/relay proxy/store proxy/tracing ! process
+# It shows the gateway to the operator, and knows neither files nor the sandbox.
+proxy/console: config translate translate/billing proxy proxy/operate proxy/partner proxy/rollout proxy/rollout/evidence
+proxy/console: proxy/store ! process net
+# It makes calls on connections, independent of gateway and config.
+proxy/httpconn: ! github.com/prometheus/
+# It processes bytes of connections, independent of gateway and config.
+proxy/framing: ! net/http os github.com/prometheus/
+# It wires the other packages.
+proxy/server: config translate translate/billing proxy proxy/accesslog proxy/console proxy/framing proxy/operate proxy/partner
+proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
+# A program for measurements.
+proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
+cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/partner proxy/operate proxy/server proxy/sandbox
+cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store
+`
 
-var layers = map[string]layer{
-	// No I/O: the caller passes all input.
-	"translate":         {never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
-	"translate/billing": {of: []string{"translate"}, never: slices.Concat(webServing, []string{"github.com/prometheus/", "github.com/gorilla/mux", "os", "net", "database/sql"})},
-	"config":            {of: []string{"translate", "translate/billing"}, never: webServing},
-	// The writer of the log. It knows neither requests nor files.
-	"proxy/accesslog": {of: []string{"config"}, never: append([]string{"os", "os/", "flag"}, webServing...)},
-	// The identity of a partner, for all packages.
-	"proxy/partner": {never: webServing},
-	// It alone knows OpenTelemetry.
-	"proxy/tracing": {of: []string{"config"}, never: []string{"os", "os/", "flag"}},
-	"proxy/store":   {of: []string{"proxy/partner"}, never: webServing},
-	// They have what tests share. A test within a package that they import cannot use them: that would be a cycle.
-	"proxy/proxytest":         {of: []string{"config", "translate", "proxy/partner", "proxy/store"}, never: webServing},
-	"proxy/proxytest/browser": {of: []string{"proxy/proxytest"}},
-	// It decides where calls go. It speaks to nobody: no HTTP, and no words for operators.
-	"proxy/rollout": {
-		of:    []string{"config", "translate/billing", "proxy/partner", "proxy/store", "proxy/rollout/evidence"},
-		never: append([]string{"github.com/gorilla/mux"}, webServing...),
-	},
-	"proxy/rollout/evidence": {of: []string{"config", "translate", "translate/billing", "proxy/partner", "proxy/store"}},
-	// What an operator can do, and its one door.
-	"proxy/operate": {
-		of:    []string{"config", "proxy/partner", "proxy/relay", "proxy/rollout", "proxy/rollout/evidence", "proxy/store"},
-		never: []string{"os", "os/", "flag"},
-	},
-	"proxy/relay":   {of: []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/partner", "proxy/store", "proxy/tracing"}},
-	"proxy/sandbox": {},
-	"proxy": {
-		of:    []string{"config", "translate", "translate/billing", "proxy/accesslog", "proxy/httpconn", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
-		never: []string{"os", "os/", "flag"},
-	},
-	// It shows the gateway to the operator, and knows neither files nor the sandbox.
-	"proxy/console": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/operate", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/store"},
-		never: []string{"os", "os/", "flag", "net"},
-	},
-	// It makes calls on connections, independent of gateway and config.
-	"proxy/httpconn": {never: []string{"github.com/prometheus/"}},
-	// It processes bytes of connections, independent of gateway and config.
-	"proxy/framing": {never: []string{"net/http", "os", "github.com/prometheus/"}},
-	// It wires the other packages.
-	"proxy/server": {
-		of:    []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/console", "proxy/framing", "proxy/operate", "proxy/partner", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store", "proxy/tracing"},
-		never: []string{"os", "os/", "flag"},
-	},
-	// A program for measurements.
-	"proxy/bench":    {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/sandbox", "proxy/proxytest"}},
-	"cmd/billbridge": {of: []string{"config", "translate", "translate/billing", "proxy", "proxy/accesslog", "proxy/partner", "proxy/operate", "proxy/server", "proxy/sandbox", "proxy/rollout", "proxy/rollout/evidence", "proxy/relay", "proxy/store"}},
-}
+var layers = func() map[string]layer {
+	all := map[string]layer{}
+	for line := range strings.Lines(strings.NewReplacer(" web", " net/http net/http/", " process", " os os/ flag").Replace(designed)) {
+		if folder, rule, ok := strings.Cut(line, ":"); ok && line[0] != '#' {
+			of, never, _ := strings.Cut(rule, "!")
+			before := all[folder]
+			all[folder] = layer{append(before.of, strings.Fields(of)...), append(before.never, strings.Fields(never)...)}
+		}
+	}
+	return all
+}()
 
 // A source has the imports of a file. Packages of this module are named by their folder.
 type source struct {

@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -215,36 +214,6 @@ func TestReplayOfSeveralCallbacks(t *testing.T) {
 	s.has("a wrong filter", s.page("/deliveries/all/drop?partner="+url.QueryEscape(hostile)), `class="problem"`)
 	if status, _ := post(t, s, "/deliveries/all/erase", "by=anna"); status != http.StatusNotFound {
 		t.Errorf("an unknown decision: %d", status)
-	}
-}
-
-// A visitor that may only read sees the pages without their buttons, and every change is refused.
-func TestReadOnlyVisitorChangesNothing(t *testing.T) {
-	t.Parallel()
-	reader := Visitor{Name: "wall"}
-	s := newStored(t, "memory:", &reader)
-	id := s.add("one", "B1", store.Dead, time.Hour)
-	reloads := 0
-	s.options.Reload = func(string) error { reloads++; return nil }
-	as := func(method, target, form string) (int, string) {
-		r := httptest.NewRequestWithContext(WithVisitor(t.Context(), reader), method, target, strings.NewReader(form))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		return do(s, r)
-	}
-	for _, page := range []string{"/deliveries?state=dead", "/deliveries/" + id, "/deliveries/" + id + "/replay", "/deliveries/all/drop?state=dead", "/bills?bill=B1", "/config"} {
-		status, body := as(http.MethodGet, page, "")
-		if status != http.StatusOK {
-			t.Errorf("%s: %d", page, status)
-		}
-		s.hasNot(page, strings.ReplaceAll(body, `<form method="post" action="/sign-out">`, ""), `method="post"`, `class="button`)
-	}
-	for _, target := range []string{"/deliveries/" + id + "/replay", "/deliveries/" + id + "/drop", "/deliveries/all/replay", "/deliveries/all/drop", "/bills/read", "/config/reload"} {
-		if status, body := as(http.MethodPost, target, "by=wall&bill=B1&partner="+partner.Of("one").Short()); status != http.StatusForbidden {
-			t.Errorf("%s: %d %s", target, status, body)
-		}
-	}
-	if got := s.state(id); got != store.Dead || reloads > 0 {
-		t.Errorf("the callback is %s, %d reloads", got, reloads)
 	}
 }
 

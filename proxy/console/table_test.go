@@ -2,8 +2,6 @@ package console
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"reflect"
 	"strings"
@@ -83,17 +81,6 @@ func TestTableSearch(t *testing.T) {
 	_, page := get(t, newConsole(t, Options{}), "/table?q="+url.QueryEscape("nothing <b>"), "ko")
 	if !strings.Contains(page, "nothing &lt;b&gt;에 해당하는 항목이 변환 표에 없습니다.") {
 		t.Error(page)
-	}
-}
-
-// htmx gets the rows without the frame of the page.
-func TestTableRowsForHtmx(t *testing.T) {
-	t.Parallel()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/table?q=hash", nil)
-	r.Header.Set("HX-Request", "true")
-	status, page := do(newConsole(t, Options{}), r)
-	if status != http.StatusOK || !strings.HasPrefix(strings.TrimSpace(page), `<div id="rows">`) || strings.Contains(page, "<html") || !strings.Contains(page, "<code>bill.hash</code>") {
-		t.Errorf("%d\n%s", status, page)
 	}
 }
 

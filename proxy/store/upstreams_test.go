@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -45,7 +46,8 @@ func TestReconcile(t *testing.T) {
 	})
 }
 
-// An upstream to which a row refers is not removed and keeps its form. A refusal changes nothing.
+// An upstream to which a row refers is not removed and keeps its form. A refusal changes nothing. Rows that are free do not refer
+// to it, and a sweep removes those that are swept, years later.
 func TestReconcileRefuses(t *testing.T) {
 	dropped := []store.Upstream{{Name: "new", Form: "v2", URL: "https://moved.example.com"}, {Name: "third", Form: "v2"}}
 	changed := append([]store.Upstream{{Name: "old", Form: "v2", URL: older.URL}}, dropped...)
@@ -53,37 +55,28 @@ func TestReconcileRefuses(t *testing.T) {
 	c.Upstream = older.Name
 	bill := address("a1", "b")
 	bill.Upstream = older.Name
-	for name, step := range map[string]struct {
-		row     func(*testing.T, *store.Store)
-		refers  bool // the row does, to the upstream
-		removed int  // rows that a sweep then removes, years later
-	}{
-		"an address":     {func(t *testing.T, s *store.Store) { bind(t, s, bill) }, true, 1},
-		"a registration": {func(t *testing.T, s *store.Store) { bind(t, s, registration("a2", "s", noon)) }, true, 0},
-		"one waiting":    {func(t *testing.T, s *store.Store) { accept(t, s, c) }, true, 0},
-		"one dead":       {func(t *testing.T, s *store.Store) { become(t, s, c, store.Dead) }, true, 0},
-		"one delivered":  {func(t *testing.T, s *store.Store) { become(t, s, c, store.Delivered) }, true, 1},
-		"one dropped":    {func(t *testing.T, s *store.Store) { become(t, s, c, store.Dropped) }, true, 1},
-		"a pending bill": {func(t *testing.T, s *store.Store) { own(t, s, "b", older.Name) }, true, 1},
-		"a bill to end":  {func(t *testing.T, s *store.Store) { ownUntil(t, s, "b", older.Name, noon, noon.Add(time.Hour)) }, true, 1},
-		"an owned bill": {func(t *testing.T, s *store.Store) {
-			settle(t, s, own(t, s, "b", older.Name), store.Succeeded)
-		}, true, 1},
-		"a released bill": {func(t *testing.T, s *store.Store) {
-			settle(t, s, own(t, s, "b", older.Name), store.Refused)
-		}, false, 1},
-		"another's": {func(t *testing.T, s *store.Store) { accept(t, s, callback("c2", "b")) }, false, 0},
-		"a longer name": {func(t *testing.T, s *store.Store) {
+	for name, row := range map[string]func(*testing.T, *store.Store){
+		"an address, swept":            func(t *testing.T, s *store.Store) { bind(t, s, bill) },
+		"a registration":               func(t *testing.T, s *store.Store) { bind(t, s, registration("a2", "s", noon)) },
+		"one waiting":                  func(t *testing.T, s *store.Store) { accept(t, s, c) },
+		"one dead":                     func(t *testing.T, s *store.Store) { become(t, s, c, store.Dead) },
+		"one delivered, swept":         func(t *testing.T, s *store.Store) { become(t, s, c, store.Delivered) },
+		"a pending bill, swept":        func(t *testing.T, s *store.Store) { own(t, s, "b", older.Name) },
+		"a bill to end, swept":         func(t *testing.T, s *store.Store) { ownUntil(t, s, "b", older.Name, noon, noon.Add(time.Hour)) },
+		"an owned bill, swept":         func(t *testing.T, s *store.Store) { settle(t, s, own(t, s, "b", older.Name), store.Succeeded) },
+		"a released bill, free, swept": func(t *testing.T, s *store.Store) { settle(t, s, own(t, s, "b", older.Name), store.Refused) },
+		"another's, free":              func(t *testing.T, s *store.Store) { accept(t, s, callback("c2", "b")) },
+		"a longer name, free, swept": func(t *testing.T, s *store.Store) {
 			bind(t, s, store.Address{ID: "a3", Upstream: "older", Created: noon})
-		}, false, 1},
-		"none": {func(*testing.T, *store.Store) {}, false, 0},
+		},
 	} {
+		refers, removed := !strings.Contains(name, ", free"), strings.Count(name, ", swept")
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, s *store.Store) {
 				reconcile(t, s, newer, older)
-				step.row(t, s)
+				row(t, s)
 				for form, now := range map[string][]store.Upstream{"": dropped, "v2": changed} {
-					if !step.refers {
+					if !refers {
 						break
 					}
 					moved, err := s.Reconcile(t.Context(), now, true, noon)
@@ -93,10 +86,10 @@ func TestReconcileRefuses(t *testing.T) {
 				years := noon.Add(10 * 365 * 24 * time.Hour)
 				n, err := s.Sweep(t.Context(), years, time.Hour)
 				owners, errOwners := s.SweepOwners(t.Context(), years, years, time.Hour)
-				if n+owners != step.removed || err != nil || errOwners != nil {
+				if n+owners != removed || err != nil || errOwners != nil {
 					t.Errorf("Sweep = %d, %v, SweepOwners = %d, %v", n, err, owners, errOwners)
 				}
-				if !step.refers || step.removed > 0 {
+				if !refers || removed > 0 {
 					equal(t, "moved, when nothing refers to it", reconcile(t, s, dropped...), []store.Upstream{newer})
 					return
 				}

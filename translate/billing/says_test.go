@@ -8,67 +8,76 @@ import (
 	"billbridge/translate/billing"
 )
 
+// saysRows are the rows of TestSaysOf: a reply, or its code, and what it says to a read, a create and a destroy in v2 and in legacy.
+// One word is for all of them. done, refused and so on are the values of billing.Says with every status, with <500 below that;
+// success is done with 200. DATA, BILL and STATE stand for the names of the form. PARTNER_003 has two meanings: if a create gets it,
+// nothing was done. The reply without a code is a success of a legacy read with HTTP 200.
+const saysRows = `
+{"code":"0000","DATA":{"BILL":"B1","STATE":"F"}}   | success                               | success
+{"code":"0000","DATA":{"BILL":"B1"}}               | nothing success success               | nothing success success
+{"code":"0000","DATA":{"BILL":"B1","STATE":3}}     | nothing success success               | nothing success success
+{"code":"0000","DATA":{"BILL":"B2","STATE":"F"}}   | none                                  | none
+{"DATA":{"BILL":"B1","STATE":"F"}}                 | none                                  | none
+{"code":null}                                      | none                                  | none
+{"code":""}                                        | none                                  | none
+{"code":0}                                         | none                                  | none
+{"code":{}}                                        | none                                  | none
+{}                                                 | none                                  | none
+[]                                                 | none                                  | none
+                                                   | none                                  | none
+<html>                                             | none                                  | none
+{"code":"BILL_003","code":"0000"}                  | none                                  | none
+BILL_003                                           | notFound<500 nothing notFound<500     | notFound<500 nothing notFound<500
+BILL_001                                           | exists<500                            | exists<500
+PAYMENT_003                                        | refused<500                           | refused<500
+BILL_010                                           | refused<500                           | refused<500
+PARTNER_006                                        | caller<500                            | caller<500
+VALIDATION_001                                     | caller<500                            | caller<500
+ERROR                                              | nothing                               | nothing
+MAINTAINED_METHOD                                  | nothing                               | nothing
+PAYMENT_001                                        | nothing                               | nothing
+BILL_002                                           | nothing                               | nothing
+BILL_006                                           | nothing                               | nothing
+POINT_001                                          | nothing                               | nothing
+9999                                               | nothing                               | nothing
+9980                                               | nothing                               | notFound<500 nothing notFound<500
+9800                                               | nothing                               | exists<500
+PARTNER_003                                        | caller<500                            | notFound<500 caller<500 notFound<500
+`
+
 // Every class of status, code and body of a reply, to a read, a create and another write, in both forms.
 func TestSaysOf(t *testing.T) {
 	t.Parallel()
-	const (
-		none, nothing, done, notFound = billing.NoReply, billing.Nothing, billing.Done, billing.NotFound
-		exists, refused, caller       = billing.Exists, billing.Refused, billing.CallerRefused
-	)
 	statuses := [3][]int{{200, 201}, {302, 400, 404, 409, 429}, {500, 502, 503}}
-	type want [3]billing.Says // by class of status
-	type wants [3]want        // for a read, a create and a destroy
-	all := func(s billing.Says) want { return want{s, s, s} }
-	below500 := func(s billing.Says) want { return want{s, s, nothing} }
-	same := func(w want) wants { return wants{w, w, w} }
-	success := want{done, nothing, nothing}
 	table := builtIn(t, translate.File{Name: "o.yaml", Data: []byte(`catalogue: [{code: "9800", form: legacy, means: exists}, {code: PARTNER_003, form: legacy, means: not_found}]`)})
-	const bare = `{"DATA":{"BILL":"B1","STATE":"F"}}` // a success of a legacy read with HTTP 200
-	for _, row := range []struct {
-		reply      string // a code, or a whole reply
-		v2, legacy wants
-	}{
-		{`{"code":"0000","DATA":{"BILL":"B1","STATE":"F"}}`, same(success), same(success)},
-		{`{"code":"0000","DATA":{"BILL":"B1"}}`, wants{all(nothing), success, success}, wants{all(nothing), success, success}},
-		{`{"code":"0000","DATA":{"BILL":"B1","STATE":3}}`, wants{all(nothing), success, success}, wants{all(nothing), success, success}},
-		{`{"code":"0000","DATA":{"BILL":"B2","STATE":"F"}}`, same(all(none)), same(all(none))},
-		{bare, same(all(none)), same(all(none))},
-		{`{"code":null}`, same(all(none)), same(all(none))},
-		{`{"code":""}`, same(all(none)), same(all(none))},
-		{`{"code":0}`, same(all(none)), same(all(none))},
-		{`{"code":{}}`, same(all(none)), same(all(none))},
-		{`{}`, same(all(none)), same(all(none))},
-		{`[]`, same(all(none)), same(all(none))},
-		{``, same(all(none)), same(all(none))},
-		{`<html>`, same(all(none)), same(all(none))},
-		{`{"code":"BILL_003","code":"0000"}`, same(all(none)), same(all(none))},
-		{"BILL_003", wants{below500(notFound), all(nothing), below500(notFound)}, wants{below500(notFound), all(nothing), below500(notFound)}},
-		{"BILL_001", same(below500(exists)), same(below500(exists))},
-		{"PAYMENT_003", same(below500(refused)), same(below500(refused))},
-		{"BILL_010", same(below500(refused)), same(below500(refused))},
-		{"PARTNER_006", same(below500(caller)), same(below500(caller))},
-		{"VALIDATION_001", same(below500(caller)), same(below500(caller))},
-		{"ERROR", same(all(nothing)), same(all(nothing))},
-		{"MAINTAINED_METHOD", same(all(nothing)), same(all(nothing))},
-		{"PAYMENT_001", same(all(nothing)), same(all(nothing))},
-		{"BILL_002", same(all(nothing)), same(all(nothing))},
-		{"BILL_006", same(all(nothing)), same(all(nothing))},
-		{"POINT_001", same(all(nothing)), same(all(nothing))},
-		{"9999", same(all(nothing)), same(all(nothing))},
-		{"9980", same(all(nothing)), wants{below500(notFound), all(nothing), below500(notFound)}},
-		{"9800", same(all(nothing)), same(below500(exists))},
-		// A code with two meanings. If a create gets it, nothing was done.
-		{"PARTNER_003", same(below500(caller)), wants{below500(notFound), below500(caller), below500(notFound)}},
-	} {
+	values := map[string]billing.Says{
+		"none": billing.NoReply, "nothing": billing.Nothing, "done": billing.Done, "notFound": billing.NotFound,
+		"exists": billing.Exists, "refused": billing.Refused, "caller": billing.CallerRefused,
+	}
+	// wanted is what a word says for a class of status.
+	wanted := func(words string, operation, class int) billing.Says {
+		all := strings.Fields(words)
+		word := all[min(operation, len(all)-1)]
+		switch said, low := strings.CutSuffix(word, "<500"); {
+		case word == "success" && class == 0:
+			return billing.Done
+		case word == "success" || low && class == 2:
+			return billing.Nothing
+		default:
+			return values[said]
+		}
+	}
+	for row := range strings.Lines(strings.TrimSpace(saysRows)) {
+		cells := strings.Split(row, "|")
 		for i, name := range []string{"bill.read", "bill.create", "bill.destroy"} {
 			for _, upstream := range table.Forms() {
-				want := row.v2[i]
-				reply := row.reply
+				words, reply := cells[1], strings.TrimSpace(cells[0])
+				bare := strings.HasPrefix(reply, `{"DATA"`)
 				if reply != "" && !strings.ContainsAny(reply, "{[<") {
 					reply = `{"code":"` + reply + `"}`
 				}
 				if upstream == "legacy" {
-					want = row.legacy[i]
+					words = cells[2]
 					reply = strings.ReplaceAll(strings.ReplaceAll(reply, `"DATA":{`, ""), "}}", "}")
 					reply = strings.NewReplacer("BILL\"", `bill_id"`, "STATE", "appr_state").Replace(reply)
 				}
@@ -77,9 +86,9 @@ func TestSaysOf(t *testing.T) {
 					translation := table.Operation(name).Translation(client, upstream)
 					for class, list := range statuses {
 						for _, status := range list {
-							want := want[class]
-							if row.reply == bare && upstream == "legacy" && name == "bill.read" && status == 200 {
-								want = done
+							want := wanted(words, i, class)
+							if bare && upstream == "legacy" && name == "bill.read" && status == 200 {
+								want = billing.Done
 							}
 							call := translation.Start()
 							if _, err := call.Request(nil, []byte(map[translate.Form]string{
