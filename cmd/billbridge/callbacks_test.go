@@ -37,6 +37,7 @@ var volatile = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)`), "TIME"},
 	{regexp.MustCompile(`\d+\.\d{3}s`), "TOOK"},
+	{regexp.MustCompile(`"took_seconds":[\d.]+`), `"took_seconds":TOOK`},
 	{regexp.MustCompile(`\d+ bytes`), "SOME bytes"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "HASH"},
 	{regexp.MustCompile(`"revision":\d+`), `"revision":N`},
