@@ -272,3 +272,18 @@ func TestPlaygroundOpensTheShapeOfACall(t *testing.T) {
 		}
 	}
 }
+
+// htmx gets the result without the page, and with status 200, since it shows nothing else.
+func TestPlaygroundResultForHtmx(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t, Options{})
+	for document, want := range map[string]string{`{"apikey":"k"}`: "renamed", strings.Repeat("a", 10<<20): "The document is too large"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/playground", strings.NewReader(form("bill.create", "request", "legacy v2", "document", document).Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("HX-Request", "true")
+		status, page := do(c, r)
+		if status != http.StatusOK || !strings.HasPrefix(strings.TrimSpace(page), `<section id="result"`) || strings.Contains(page, "<html") || !strings.Contains(result(t, page), want) {
+			t.Errorf("%d: %.2000s", status, page)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package console
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"reflect"
 	"strings"
@@ -106,5 +108,16 @@ func TestTableWithManyRows(t *testing.T) {
 			t.Errorf("%.20s: %d rows, %d bytes", query, rows, len(page))
 		}
 		t.Logf("%.20s: %s", query, time.Since(begin))
+	}
+}
+
+// htmx gets the rows without the frame of the page.
+func TestTableRowsForHtmx(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/table?q=hash", nil)
+	r.Header.Set("HX-Request", "true")
+	status, page := do(newConsole(t, Options{}), r)
+	if status != http.StatusOK || !strings.HasPrefix(strings.TrimSpace(page), `<div id="rows">`) || strings.Contains(page, "<html") || !strings.Contains(page, "<code>bill.hash</code>") {
+		t.Errorf("%d\n%s", status, page)
 	}
 }

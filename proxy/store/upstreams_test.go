@@ -104,6 +104,20 @@ func TestReconcileRefuses(t *testing.T) {
 	}
 }
 
+// A released bill does not keep an upstream.
+func TestReleasedBillDoesNotKeepAnUpstream(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		reconcile(t, s, newer, older)
+		c := own(t, s, "b", older.Name)
+		if _, err := s.Reconcile(t.Context(), []store.Upstream{newer}, true, noon); err == nil {
+			t.Error("an upstream went whose bill is pending")
+		}
+		settle(t, s, c, store.Refused)
+		equal(t, "moved", reconcile(t, s, newer), nil)
+		equal(t, "it may go to", own(t, s, "b", newer.Name).Upstream, newer.Name)
+	})
+}
+
 // The error says what an operator must do.
 func TestReferencedErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
