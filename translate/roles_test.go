@@ -118,6 +118,45 @@ func TestReplaceIntoTheOtherForm(t *testing.T) {
 	}
 }
 
+// A request without an address is not changed. Nothing is appended for a refused request.
+func TestReplaceWithoutAString(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{``, `,"callbackURL":null`, `,"callbackURL":""`, `,"callbackURL":7`, `,"callbackURL":true`} {
+		doc := `{"bill":{"bill_id":"1"` + value + `}}`
+		for _, to := range forms {
+			call := shipped().Operation("bill.create").Translation("legacy", to).Start()
+			want, err := call.Request(nil, []byte(doc))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, ok := call.StringValue("callback"); ok {
+				t.Errorf("%s has an address", doc)
+			}
+			if got := call.Replace([]byte("x"), "callback", ours); string(got) != "x"+string(want) {
+				t.Errorf("%s to %s: %s, want %s", doc, to, got, want)
+			}
+			call.Release()
+		}
+	}
+	for _, doc := range []string{`{"bill":{"callbackURL":["https://partner.example.com/c"]}}`, `{"bill":{"bill_id":"1","callbackURL":{}}}`} {
+		for _, to := range forms { // a backend could take an address from it that nobody has checked
+			call := shipped().Operation("bill.create").Translation("legacy", to).Start()
+			if _, err := call.Request(nil, []byte(doc)); err == nil || len(call.Replace(nil, "callback", ours)) != 0 {
+				t.Errorf("%s to %s: refused with %v, but %s", doc, to, err, call.Replace(nil, "callback", ours))
+			}
+			call.Release()
+		}
+	}
+	call := requested(t, "bill.read", "legacy", "v2", `{"bill_id":"1","callbackURL":"https://partner.example.com/c"}`)
+	defer call.Release()
+	if got := string(call.Replace(nil, "callback", ours)); got != `{"bill":{"billId":"1"}}` {
+		t.Error(got)
+	}
+	if _, err := call.Request(nil, []byte(`{"bill_id":{}}`)); err == nil || len(call.Replace(nil, "callback", ours)) != 0 {
+		t.Errorf("Replace appends the request before the refused one: %v", err)
+	}
+}
+
 // Replace changes only the value of the role: everything else has the same content, and between equal forms the same bytes.
 func FuzzReplace(f *testing.F) {
 	seeds(f, func(_, direction uint8, doc, _ []byte) { f.Add(direction, doc, ours) })
