@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net"
+	"net/http"
 	"strings"
 
 	"billbridge/proxy/httpconn"
@@ -47,6 +48,13 @@ func (g *Gateway) EndPause(upstream string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opened = b.opened.Add(-breakerPause)
+}
+
+// Observe answers a request, and returns the function that counts and logs it once more.
+func (g *Gateway) Observe(w http.ResponseWriter, r *http.Request) (observe func()) {
+	x := newExchange(g, w, r)
+	x.serve()
+	return func() { g.observe(x) }
 }
 
 // DialWith makes an upstream's connections with a test's function.

@@ -306,6 +306,19 @@ func FuzzScannerAgreesWithNetHTTP(f *testing.F) {
 	})
 }
 
+// BenchmarkScan is the cost of one request's bytes.
+func BenchmarkScan(b *testing.B) {
+	head := "POST /if/bill/read HTTP/1.1\r\nHost: bridge.example.com\r\nUser-Agent: okhttp/4.9.3\r\nAccept: */*\r\nContent-Type: application/json\r\nContent-Length: 120\r\nAccept-Encoding: gzip\r\nX-Request-Id: 1234567890\r\n\r\n"
+	request := []byte(head + strings.Repeat("x", 120))
+	s := scanner{}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, reason := s.scan(request); reason != "" {
+			b.Fatal(reason)
+		}
+	}
+}
+
 func dial(t *testing.T, address string, secure bool, protocol string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
