@@ -66,12 +66,12 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 // trialAfter is the time between the calls of a partner that holds as many rows as it can. It is Retry-After, too.
 const trialAfter = time.Minute
 
-// newRows is how many rows a second the keys without a success can get from one source, after store.UnprovenRows at
-// once. Anybody can invent keys.
-const newRows = 1
+// newRows is how many calls a second that add rows the keys without a success can make from one source, after
+// store.UnprovenRows at once. Anybody can invent keys.
+const newRows = 0.1
 
 // mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store
-// as it can, or its source has got as many rows for such keys as it can. A partner with too many rows gets a trial call
+// as it can, or its source has made as many such calls with such keys as it can. A partner with too many rows gets a trial call
 // in each trialAfter: its success ends this.
 func (x *exchange) mayHoldRows(id partner.ID) error {
 	g := x.gateway

@@ -135,7 +135,7 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 		k.expect(newCall("v2", "create"), 200, "BILL_001") // the backend may use the second address, too
 		proxytest.Eventually(t, func() bool { r := k.rows(); return r["proven"] == 1 && r["seen"] == 1 && r["addresses"] == 2 }, func() string { return fmt.Sprint(k.rows()) })
 		before, size := k.rows(), k.size()
-		const keys = 400 // one source may add no more than 1,000 rows at once
+		const keys = 400 // one source can make no more than 1,000 such calls at once
 		if codes := k.flood(keys, func(i int) string { return fmt.Sprintf("%032d", i) }); codes["PARTNER_003"] != keys {
 			t.Errorf("codes %v", codes)
 		}
