@@ -209,14 +209,4 @@ func TestReadOperationIsNotNeeded(t *testing.T) {
 	}
 }
 
-// must ends a test at an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error,
-) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = proxytest.Must

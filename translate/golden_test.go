@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
@@ -295,14 +296,4 @@ func (g *golden) again(table *translate.Table) []byte {
 	return []byte(b.String())
 }
 
-// must ends a test at an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error,
-) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = proxytest.Must

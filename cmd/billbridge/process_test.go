@@ -200,14 +200,4 @@ func launchInTempDir(t *testing.T, args ...string) *process {
 	return p
 }
 
-// must ends a test at an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error,
-) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = proxytest.Must

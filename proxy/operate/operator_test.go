@@ -436,14 +436,4 @@ func TestStatusHasPages(t *testing.T) {
 	d.denies(400, "GET", "/rollout?after=x", "after is the next of the page before")
 }
 
-// must ends a test at an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error,
-) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = proxytest.Must

@@ -40,6 +40,18 @@ func Config(t testing.TB, text string) *config.Config {
 	return c
 }
 
+// Must ends a test at an error.
+func Must(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error,
+) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Open opens a store, which is closed with the test.
 func Open(t testing.TB, url string) *store.Store {
 	t.Helper()

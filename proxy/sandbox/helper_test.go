@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -284,14 +285,4 @@ func dataOf(t *testing.T, reply json.RawMessage) json.RawMessage {
 	return envelope.Data
 }
 
-// must ends a test at an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error,
-) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = proxytest.Must

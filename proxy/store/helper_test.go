@@ -223,14 +223,4 @@ func equal[T any](t checker, what string, got, want T) {
 // upper is an ID in upper case, which the store refuses.
 func upper(id partner.ID) partner.ID { return partner.ID(strings.ToUpper(string(id))) }
 
-// must ends a test at an error.
-func must(t interface {
-	Helper()
-	Fatal(args ...any)
-}, err error,
-) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = proxytest.Must
