@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Callbacks says how callbacks of upstreams are delivered to partners (translate/README.md, Events).
+// Callbacks says how callbacks of upstreams are delivered to partners (INTERFACE.md, Events).
 type Callbacks struct {
 	// the address of this gateway for upstreams; callbacks come to public_url/callback/ID
 	PublicURL Address `yaml:"public_url" config:"required" such:": the address of this gateway for upstreams, such as https://bridge.example.com"`
@@ -73,7 +73,7 @@ func DefaultCallbacks() (c Callbacks) {
 // Success says which answer of a partner ends the delivery of a callback.
 type Success string
 
-// Documented is HTTP 200 with the code of a success (translate/README.md, Events). Any2xx is every 2xx status with
+// Documented is HTTP 200 with the code of a success (INTERFACE.md, Events). Any2xx is every 2xx status with
 // any body.
 const (
 	Documented Success = "documented"

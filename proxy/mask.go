@@ -10,7 +10,7 @@ import (
 
 // hosts matches URLs, IP addresses and host names. A name with a single dot counts as a host only with a port or a
 // common top-level domain, since texts also name fields such as bill.hash. Partners ask for the masking
-// (translate/README.md, Error texts).
+// (INTERFACE.md, Error texts).
 var hosts = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`(?:jdbc:)?[a-z][a-z0-9+.-]*://[^\s"'<>,;)]+`,
 	`\[[0-9a-f:.]*:[0-9a-f:.]*\](?::\d{1,5})?`,

@@ -188,7 +188,7 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 	}
 }
 
-// A legacy backend reports "no such bill" with its own code (translate/README.md, Codes).
+// A legacy backend reports "no such bill" with its own code (INTERFACE.md, Codes).
 func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	t.Parallel()
 	for code, says := range map[string]string{"9980": "A read just now does not show it yet.", "9999": "read before sending again. Need its link?"} {

@@ -248,7 +248,7 @@ func (s *state) match(r *http.Request) *route {
 }
 
 // sentPath returns the path of a request with its escapes. A doubled slash counts as one, since some clients join
-// base addresses carelessly (translate/README.md, Paths).
+// base addresses carelessly (INTERFACE.md, Paths).
 func sentPath(u *url.URL) string { return strings.ReplaceAll(u.EscapedPath(), "//", "/") }
 
 // formOf returns the form in which a path without a route is answered.

@@ -11,7 +11,7 @@ import (
 )
 
 // A Callback is a message that the upstream sends, without a request, to an address of the partner
-// (translate/README.md, Events). It is in the upstream's form, and the partner's server reads the partner's form. A
+// (INTERFACE.md, Events). It is in the upstream's form, and the partner's server reads the partner's form. A
 // Callback is immutable and safe for concurrent use.
 type Callback struct {
 	operation    *Operation

@@ -312,7 +312,7 @@ func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].Text }
 
 // AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
 // and is translated by the table's pairs. An empty code is written as null, which careful clients do not take for a
-// refusal (translate/README.md, Unknown outcome).
+// refusal (INTERFACE.md, Unknown outcome).
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	to := t.forms[t.formIndex(f)]
 	dst = append(append(dst, '{'), to.codeKey...)

@@ -161,11 +161,11 @@ func kindOf(b block) string {
 	return ""
 }
 
-// A comment that cites a rule of translate/README.md must use the name of an existing rule.
+// A comment that cites a rule of INTERFACE.md must use the name of an existing rule.
 func TestCommentsCiteExistingFacts(t *testing.T) {
 	t.Parallel()
-	facts := proxytest.ReadFile(t, filepath.Join(module, "translate/README.md"))
-	cited := regexp.MustCompile(`translate/README\.md, ([A-Z][a-z ]+)`)
+	facts := proxytest.ReadFile(t, filepath.Join(module, "translate/billing/INTERFACE.md"))
+	cited := regexp.MustCompile(`INTERFACE\.md, ([A-Z][a-z ]+)`)
 	n := 0
 	err := filepath.WalkDir(module, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

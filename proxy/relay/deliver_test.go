@@ -27,7 +27,7 @@ func waiting(t testing.TB, form translate.Form, callbacks string) (*station, *cl
 	return s, c
 }
 
-// Which answer is a success, in either form (translate/README.md, Events).
+// Which answer is a success, in either form (INTERFACE.md, Events).
 func TestWhatCountsAsDelivered(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat(" ", 64<<10)

@@ -16,7 +16,7 @@ import (
 )
 
 // lostFor is how long after a loss of writes an unknown address may be one of the lost: so long do backends repeat a
-// callback (translate/README.md, Events). A final answer would lose the callback of a payment.
+// callback (INTERFACE.md, Events). A final answer would lose the callback of a payment.
 const lostFor = 24 * time.Hour
 
 // lostMark is the prefix of the ids of rows for lost addresses. What follows is in the log: the upstream and the

@@ -8,7 +8,7 @@
 //
 // The callback address of a bill or a registration is replaced by one of ours. When the upstream calls it, the
 // callback is translated by the rows of the table and stored, and only then acknowledged; after that it is delivered
-// to the partner (translate/README.md, Events). A partner may get a callback twice, and recognises it by its
+// to the partner (INTERFACE.md, Events). A partner may get a callback twice, and recognises it by its
 // webhook-id.
 //
 // A partner's address is untrusted input: see guard.go. Everything that must outlive the process is in package store.
@@ -196,7 +196,7 @@ func random() string {
 	return hex.EncodeToString(bits[:])
 }
 
-// seoul is Korean local time, the time zone of the interface (translate/README.md, Dates).
+// seoul is Korean local time, the time zone of the interface (INTERFACE.md, Dates).
 var seoul = time.FixedZone("KST", 9*60*60)
 
 // Until is when a bill with that expiry ends: at the end of that day. It is zero if the expiry is not a date.

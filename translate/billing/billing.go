@@ -17,7 +17,7 @@ var table []byte
 func Table() translate.File { return translate.File{Name: "billing.yaml", Data: table} }
 
 // The roles that the gateway uses; the table describes them. Partner, Member and Merchant identify who bills
-// (translate/README.md, Identity).
+// (INTERFACE.md, Identity).
 const (
 	Partner  = "partner"
 	Member   = "member"
@@ -30,7 +30,7 @@ const (
 	Link     = "link"
 )
 
-// The meanings of the states of a bill (translate/README.md, States).
+// The meanings of the states of a bill (INTERFACE.md, States).
 const (
 	Unpaid    = "unpaid"
 	Paid      = "paid"
