@@ -180,6 +180,17 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 	dead.kill()
 	awaitFired()
 
+	// What an alert says of the store stays true while the store cannot be read.
+	proxytest.Eventually(t, func() bool {
+		return len(prometheus.query(`sum_over_time((billbridge_store_up{job="rollout"} == bool 0)[10m:1s]) > 10`)) == 1
+	}, func() string { return "the store came back" })
+	still := firing()
+	for _, alert := range []string{"StoreDown", "StoreClock", "VerdictFail", "CallbacksDead", "CallbacksLate"} {
+		if !still["Billbridge"+alert+" of rollout"] {
+			t.Errorf("%s ended although the store cannot be read: %v", alert, still)
+		}
+	}
+
 	missing := maps.Clone(byName)
 	// It needs two PostgreSQL servers: the tests of fail-overs have its metric, and TestAlerts its rule.
 	delete(missing, "BillbridgeStoreLostWrites")
