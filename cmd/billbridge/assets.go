@@ -43,6 +43,10 @@ var assets = []asset{
 	{"runbook", "RUNBOOK.md", "what to do when an alert fires", embedded("RUNBOOK.md")},
 	{"runbook-ko", "RUNBOOK.ko.md", "the same in Korean", embedded("RUNBOOK.ko.md")},
 	{"dashboard", "dashboard.json", "Grafana: dashboard", embedded("dashboard.json")},
+	{
+		"sandbox-overlay", "sandbox-overlay.yaml", "overlay of the billing table, for a gateway in front of the sandbox",
+		embedded("sandbox-overlay.yaml"),
+	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
 	{"completion-bash", "billbridge", "bash: completion of commands and flags", bashCompletion},
 }
@@ -69,7 +73,7 @@ func (*assetCommand) arguments() []string {
 func (c *assetCommand) Run(s system) error {
 	if c.Name == "list" {
 		for _, a := range assets {
-			printf(s.out, "%-15s %-22s %s\n", a.name, a.file, a.help)
+			printf(s.out, "%-16s %-22s %s\n", a.name, a.file, a.help)
 		}
 		return nil
 	}

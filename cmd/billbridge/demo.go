@@ -68,7 +68,10 @@ func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, err
 	if err != nil {
 		return nil, err
 	}
-	overlay := translate.File{Name: "built-in overlay", Data: []byte(demoOverlay)}
+	overlay := translate.File{Name: "sandbox-overlay.yaml"}
+	if overlay.Data, err = embedded(overlay.Name)(); err != nil {
+		return nil, err
+	}
 	if c.Table, err = translate.Compile(c.Limits.Depth, billing.Table(), overlay); err != nil {
 		return nil, err
 	}
@@ -117,21 +120,3 @@ func (t *trial) prepare(ctx context.Context, admin string) error {
 	}
 	return nil
 }
-
-// demoOverlay pairs the sandbox's legacy words with its v2 values, which the interface document does not pair.
-const demoOverlay = `operations:
-  bill.read:
-    reply:
-      - v2: apprPayType
-        legacy: appr_pay_type
-        as: digits
-        values:
-          - {v2: 0, legacy: SIMPLE_PAY}
-          - {v2: 1, legacy: CARD_VAN}
-          - {v2: 2, legacy: KEYIN}
-          - {v2: 3, legacy: OFFLINE_CARD}
-          - {v2: 4, legacy: OFFLINE_CASH}
-      - v2: apprCashTrader
-        legacy: appr_cash_trader
-        values: [{v2: "", legacy: ""}, {v2: PERSONAL, legacy: "0"}, {v2: BUSINESS, legacy: "1"}]
-`

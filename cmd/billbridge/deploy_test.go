@@ -28,7 +28,8 @@ func checkedConfig(t *testing.T, text string) *config.Config {
 		proxytest.WriteFile(t, filepath.Join(secrets, name), value)
 	}
 	env := map[string]string{"BILLBRIDGE_ADMIN_TOKEN": "0123456789abcdef", "SCRAPER_TOKEN": "another-89abcdef", "STORE_URL": "postgres://u:p@postgres/b?sslmode=disable"}
-	c, err := config.Parse(translate.File{Name: "billbridge.yaml", Data: []byte(strings.ReplaceAll(text, mounted, secrets))}, func(name string) (string, bool) {
+	proxytest.WriteFile(t, filepath.Join(secrets, "sandbox-overlay.yaml"), embeddedText(t, "sandbox-overlay.yaml"))
+	c, err := config.Parse(translate.File{Name: filepath.Join(secrets, "billbridge.yaml"), Data: []byte(strings.ReplaceAll(text, mounted, secrets))}, func(name string) (string, bool) {
 		value, ok := env[name]
 		return value, ok
 	})
