@@ -33,21 +33,21 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 		reply                    string // a part of it; "" if there is none
 		level, want              string
 	}{
-		{"read", "", "/bill/read", newCall("v2", "read").body(), nil, `"apprState"`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}`},
-		{"translated", "", "/if/bill/read", newCall("legacy", "read").body(), nil, `"apprState"`, "INFO", `"operation":"bill.read","client":"legacy","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}`},
-		{"refused-by-the-upstream", "", "/bill/read", newCall("v2", "read").with("billId", "NO_SUCH_BILL_HERE_20").body(), nil, `BILL_003`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}`},
-		{"refused-by-a-row", "", "/if/bill/send", newCall("legacy", "create").with("price", "1.5").body(), nil, "", "INFO", `"operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,PARTNER,"reason":"refused","field":"bill.price"}`},
+		{"read", "", "/bill/read", v2("read").body(), nil, `"apprState"`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}`},
+		{"translated", "", "/if/bill/read", legacy("read").body(), nil, `"apprState"`, "INFO", `"operation":"bill.read","client":"legacy","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}`},
+		{"refused-by-the-upstream", "", "/bill/read", v2("read").with("billId", "NO_SUCH_BILL_HERE_20").body(), nil, `BILL_003`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}`},
+		{"refused-by-a-row", "", "/if/bill/send", legacy("create").with("price", "1.5").body(), nil, "", "INFO", `"operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,PARTNER,"reason":"refused","field":"bill.price"}`},
 		{"not-json", "", "/bill/read", "{", nil, "", "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused"}`},
 		{"name-twice", "", "/if/bill/read", `{"x":{"y":1,"y":1}}`, nil, "", "INFO", `"operation":"bill.read","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused","field":"other"}`},
 		{"no-such-path", "", "/if/\u202e", "{}", nil, "", "INFO", `"operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}`},
 		{"wrong-method", "GET", "/bill", "", nil, "", "INFO", `"operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}`},
 		{"too-large", "", "/bill", strings.Repeat(" ", 70_000), nil, "", "INFO", `"operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}`},
-		{"read-broke-off", "", "/bill/read", newCall("v2", "read").body(), &dropped, "", "WARN", `"operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"reset"}`},
-		{"no-json-reply", "", "/if/bill/read", newCall("legacy", "read").body(), &sandbox.Fault{Body: "x"}, `x`, "WARN", `"operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"not_json: not JSON at byte 0"}`},
-		{"unknown-code", "", "/bill/read", newCall("v2", "read").body(), &sandbox.Fault{Body: `{"code":"X-\"9","message":"x","data":null}`}, `X-`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}`},
-		{"outcome-unknown", "", "/bill/resend", newCall("v2", "resend").with("billId", hostile).body(), &dropped, "", "WARN", `"operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}`},
-		{"timeout", "", "/bill/cancel", newCall("v2", "cancel").body(), &sandbox.Fault{Delay: testTimeout}, "", "WARN", `"operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"` + demoBill + `","reason":"timeout"}`},
-		{"large", "", "/bill/read", newCall("v2", "read").with("billId", long).body(), nil, "BILL_003", "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}`},
+		{"read-broke-off", "", "/bill/read", v2("read").body(), &dropped, "", "WARN", `"operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"reset"}`},
+		{"no-json-reply", "", "/if/bill/read", legacy("read").body(), &sandbox.Fault{Body: "x"}, `x`, "WARN", `"operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"not_json: not JSON at byte 0"}`},
+		{"unknown-code", "", "/bill/read", v2("read").body(), &sandbox.Fault{Body: `{"code":"X-\"9","message":"x","data":null}`}, `X-`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}`},
+		{"outcome-unknown", "", "/bill/resend", v2("resend").with("billId", hostile).body(), &dropped, "", "WARN", `"operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}`},
+		{"timeout", "", "/bill/cancel", v2("cancel").body(), &sandbox.Fault{Delay: testTimeout}, "", "WARN", `"operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"` + demoBill + `","reason":"timeout"}`},
+		{"large", "", "/bill/read", v2("read").with("billId", long).body(), nil, "BILL_003", "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}`},
 	} {
 		if row.fault != nil {
 			service.Fault(*row.fault)
@@ -120,29 +120,23 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 				if row.logged == "" { // the next line is one of the next call
 					continue
 				}
-				if line := b.logs.Next(t); !strings.Contains(line, `"id":"`+id+`"`) || !strings.Contains(line, row.logged) {
-					t.Errorf("%s from %s, %s: %s", client, upstream, row.name, line)
-				}
+				checkText(t, b.logs.Next(t), `"id":"`+id+`"`, row.logged)
 			}
 		}
-		q := newCall("v2", "resend")
+		q := v2("resend")
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, q.path(), strings.NewReader(q.body()))
 		r.Header.Set("X-Request-Id", "caller-gone")
 		b.ServeHTTP(httptest.NewRecorder(), r)
-		if line := b.logs.Next(t); !strings.Contains(line, `"code":"0000"`) || !strings.Contains(line, `"caller_gone":true`) {
-			t.Errorf("from %s, a caller that has gone: %s", upstream, line)
-		}
+		checkText(t, b.logs.Next(t), `"code":"0000"`, `"caller_gone":true`)
 		func() {
 			defer func() {
 				if recover() != http.ErrAbortHandler {
 					t.Error("the connection is not closed after a panic within the answer")
 				}
 			}()
-			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
+			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, q.request())
 		}()
-		if line := b.logs.Next(t) + b.logs.Next(t); !strings.Contains(line, `"msg":"panic"`) || !strings.Contains(line, `"status":500,"code":"none"`) {
-			t.Errorf("from %s, a panic: %s", upstream, line)
-		}
+		checkText(t, b.logs.Next(t)+b.logs.Next(t), `"msg":"panic"`, `"status":500,"code":"none"`)
 		if left := b.logs.Take(); left != "" {
 			t.Errorf("more lines: %s", left)
 		}

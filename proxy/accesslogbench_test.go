@@ -17,9 +17,7 @@ import (
 // other loggers get.
 func BenchmarkAccessLog(b *testing.B) {
 	file, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { _ = file.Close() })
 	buffered := accesslog.New(file, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })
 	b.Cleanup(buffered.Close)
@@ -39,13 +37,11 @@ func BenchmarkAccessLog(b *testing.B) {
 			c := parse(b, oneUpstream("v2", back.URL))
 			accesslog.Use(slog.New(row.logger), c.Log)
 			gateway, err := proxy.New(c, proxy.Options{Logger: slog.New(row.logger)})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			defer gateway.Close()
-			q := newCall("legacy", "read")
+			q := legacy("read")
 			w := httptest.NewRecorder()
-			observe := gateway.Observe(w, httptest.NewRequest("POST", q.path(), strings.NewReader(q.body())))
+			observe := gateway.Observe(w, q.request())
 			if w.Code != 200 || !strings.Contains(w.Body.String(), demoBill) {
 				b.Fatal(w.Body)
 			}

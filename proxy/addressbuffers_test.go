@@ -16,9 +16,7 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
 	db, err := sql.Open("sqlite", r.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1) // BEGIN and COMMIT must use the same connection
 	do := func(statement string) {
@@ -29,7 +27,7 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 	}
 	do("PRAGMA busy_timeout = 5000")
 	theirs := "https://partner.example.com/" + strings.Repeat("a", 500)
-	q := newCall("v2", "create").with("callbackUrl", theirs)
+	q := v2("create").with("callbackUrl", theirs)
 	kept, spoilt := 0, 0
 	r.waitFor("rows of disconnected callers", func() bool {
 		do("BEGIN IMMEDIATE") // the store waits until COMMIT
@@ -38,9 +36,7 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 			ctx, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer leave()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+q.path(), strings.NewReader(q.body()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			req.Header.Set("Content-Type", "application/json")
 			if res, err := r.client.Do(req); err == nil {
 				_ = res.Body.Close()
@@ -61,10 +57,8 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 		r.waitFor("ready store", func() bool { // it writes after all waiting writers
 			return r.admin("GET", "/-/ready").status == 200
 		})
-		if err := db.QueryRowContext(t.Context(), "SELECT count(*), count(*) FILTER (WHERE url <> $1 OR bill <> $2) FROM billbridge_addresses",
-			theirs, demoBill).Scan(&kept, &spoilt); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.QueryRowContext(t.Context(), "SELECT count(*), count(*) FILTER (WHERE url <> $1 OR bill <> $2) FROM billbridge_addresses",
+			theirs, demoBill).Scan(&kept, &spoilt))
 		return kept >= 10 // the store skips calls that it has not started, and not every buffer is used again
 	})
 	if spoilt > 0 {

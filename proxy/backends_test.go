@@ -42,9 +42,7 @@ func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 				err, s.SetBackends(t.Context(), backends, now),
 				s.SetStage(t.Context(), store.Stage{Stage: row.stage, By: "anna", At: now}),
 			)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			up := "{form: v2, url: \"" + refusedURL + "\"}"
 			text := anyPort + "upstreams: {a: " + up + ", b: " + up + ", c: " + up + "}\nroute: {default: a}\n" +
 				fmt.Sprintf("store: {url: %q}\n%s\n", url, row.section)

@@ -54,9 +54,7 @@ func BenchmarkTracing(b *testing.B) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer receiver.Close()
 	at, err := url.Parse(receiver.URL + "/v1/traces")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for _, row := range []struct {
 		name    string
 		section *config.Tracing
@@ -67,9 +65,7 @@ func BenchmarkTracing(b *testing.B) {
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			t, err := tracing.New(tracing.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			t.Use(row.section)
 			defer t.Close(b.Context())
 			benchmarkRead(b, "legacy", t)
@@ -81,14 +77,12 @@ func benchmarkRead(b *testing.B, client string, traces *tracing.Tracing) {
 	service := newService()
 	prepareBill(b, service, stateBefore["read"], demoBill)
 	direct := httptest.NewRecorder()
-	q := newCall("v2", "read")
-	service.ServeHTTP(direct, httptest.NewRequest("POST", q.path(), strings.NewReader(q.body())))
+	q := v2("read")
+	service.ServeHTTP(direct, q.request())
 	gateway, err := proxy.New(parse(b, oneUpstream("v2", proxytest.Canned(b, direct.Body.String()))), proxy.Options{
 		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Tracing: traces,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer gateway.Close()
 	q = newCall(client, "read")
 	text, body, w := q.body(), new(rereadBody), &emptyWriter{header: http.Header{}}

@@ -8,7 +8,6 @@ import (
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 )
 
 // /rollout/bill shows the owner, the state, and what both backends have. /rollout/assign refuses a bill that only one
@@ -28,24 +27,20 @@ func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	if b := see(); b.ReadAs != nil || b.Ledger != nil || b.Backends[0].Result != "not asked" {
 		t.Errorf("before the first call of the partner: %+v", b)
 	}
-	m.expect(newCall("v2", "create"), 200, "0000")
+	m.expect(v2("create"), success)
 	var b operate.Bill
-	proxytest.Eventually(t, func() bool { b = see(); return b.ReadAs != nil && b.Ledger.State == "owned" }, func() string { return "the ledger does not have the create" }) // it is recorded after the answer
+	eventually(t, "the ledger does not have the create", func() bool { b = see(); return b.ReadAs != nil && b.Ledger.State == "owned" }) // it is recorded after the answer
 	if b.Partner != partner[:12] || b.Ledger == nil || b.Ledger.Owner != "old" || b.Ledger.State != "owned" || b.ReadAs == nil || b.ReadAs.Merchant != "demo-store" {
 		t.Errorf("%+v", b)
 	}
 	if b.Backends[0].Result != "has it" || b.Backends[0].State != "W" || b.Backends[1].Result != "no such bill" || b.Backends[1].Code != "BILL_003" {
 		t.Errorf("%+v", b.Backends)
 	}
-	if err := m.old.Pay(demoKey, demoBill); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.old.Pay(demoKey, demoBill))
 	if b := see().Backends[0]; b.State != "F" || b.Amount != "30000" {
 		t.Errorf("%+v", b)
 	}
-	if got := m.admin("POST", "/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna"); got.status != 409 || !strings.Contains(got.body, "the read of the bill at new: no such bill") {
-		t.Errorf("a bill that only one backend has was assigned: %d %s", got.status, got.body)
-	}
+	m.ask(409, "POST /rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna", "the read of the bill at new: no such bill")
 
 	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the body must be empty, or a JSON object"} {
 		got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&"+forced, body)
@@ -80,10 +75,6 @@ func TestUnknownCreateNamesTheAmount(t *testing.T) {
 			replyWith(200, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`","apprState":"F","apprPrice":"`+amount+`"}}`).ServeHTTP(w, r)
 		}))
 		b := newGateway(t, oneUpstream("v2", back.url, "failures: {explain: 20s}"))
-		got := b.send(newCall("legacy", "create"))
-		got.check(t, "legacy", 502, "null")
-		if !strings.Contains(got.body, `"`+want+link+`"`) {
-			t.Errorf("%q: %s", amount, got.body)
-		}
+		b.expect(legacy("create"), unknown, `"`+want+link+`"`)
 	}
 }

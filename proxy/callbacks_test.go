@@ -69,7 +69,7 @@ func newCallbackParties(t *testing.T) *callbackGateway {
 // nthCallback waits for the nth callback at the server of the partner.
 func (r *callbackGateway) nthCallback(n int) received {
 	r.t.Helper()
-	r.waitFor(fmt.Sprintf("%d callbacks at the partner", n), func() bool { return len(r.partner.received()) >= n })
+	r.waitFor(fmt.Sprintf("%d callbacks at the partner", n), func() bool { return r.partner.count() >= n })
 	return r.partner.received()[n-1]
 }
 
@@ -100,9 +100,7 @@ func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want sto
 	t.Helper()
 	s := proxytest.Open(t, "sqlite:"+r.file)
 	got, err := s.Address(t.Context(), ours[strings.LastIndex(ours, "/")+1:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if age := time.Since(got.Created); age < 0 || age > time.Hour || !got.Until.Equal(want.Until) {
 		t.Errorf("created %s ago, expires at %s", age, got.Until)
 	}
@@ -116,60 +114,51 @@ func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want sto
 // that an upstream of its own form would have sent.
 func TestCallbacksBetweenAllForms(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		for _, upstream := range forms {
-			t.Run(client+"/"+upstream, func(t *testing.T) {
-				t.Parallel()
-				r := newCallbackGateway(t, upstream)
-				theirs := r.partner.url + "/paid?of=our%20bills"
-				q := newCall(client, "create").with("callbackUrl", theirs)
-				r.send(q).check(t, client, 200, "0000")
-				ours := r.addressAtUpstream(t, 1)
-				if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+32 {
-					t.Fatalf("the upstream was given %s", ours)
-				}
-				r.checkStoredAddress(t, ours, store.Address{
-					Upstream: "up", Operation: "bill.create", Partner: partner.Of(demoKey), Bill: demoBill, Form: client, URL: theirs,
-					Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
-				})
-				if err := r.service.Pay("", demoBill); err != nil {
-					t.Fatal(err)
-				}
-				got := r.nthCallback(1)
-				if got.method != "POST" || got.target != "/paid?of=our%20bills" || got.header.Get("Content-Type") != "application/json; charset=utf-8" ||
-					!strings.HasPrefix(got.header.Get("Webhook-Id"), "cb_") {
-					t.Errorf("the partner got %s %s %v", got.method, got.target, got.header)
-				}
-				sent := make(chan string, 1)
-				direct := sandbox.New(sandbox.Options{Clock: func() time.Time { return fixedTime }, Transport: callbackTransport(func(req *http.Request) string {
-					body, _ := io.ReadAll(req.Body)
-					sent <- string(body)
-					return `{"code":"0000"}`
-				})})
-				t.Cleanup(func() { _ = direct.Close() })
-				w := httptest.NewRecorder()
-				direct.ServeHTTP(w, httptest.NewRequest("POST", q.path(), strings.NewReader(q.body())))
-				if err := direct.Pay("", demoBill); err != nil {
-					t.Fatal(err)
-				}
-				want, relayed := fields(t, receive(t, sent, "callback of the direct service")), fields(t, got.body)
-				if client != upstream {
-					// No public document pairs the words of one form with the numbers of the other, and a legacy
-					// upstream has no place for the rest.
-					for _, name := range []string{"apprPayType", "appr_pay_type", "apprCardMerchantNum", "apprSign", "cardType", "dscTxNum", "udItem"} {
-						delete(want, name)
-						delete(relayed, name)
-					}
-				}
-				if diff := cmp.Diff(want, relayed); diff != "" {
-					t.Errorf("-direct +through the gateway\n%s", diff)
-				}
-				if client == upstream && got.body != r.service.Callbacks()[0].Body {
-					t.Errorf("between equal forms the body must not change, got %s", got.body)
-				}
-			})
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		r := newCallbackGateway(t, upstream)
+		theirs := r.partner.url + "/paid?of=our%20bills"
+		q := newCall(client, "create").with("callbackUrl", theirs)
+		r.send(q).check(t, client, success)
+		ours := r.addressAtUpstream(t, 1)
+		if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+32 {
+			t.Fatalf("the upstream was given %s", ours)
 		}
-	}
+		r.checkStoredAddress(t, ours, store.Address{
+			Upstream: "up", Operation: "bill.create", Partner: partner.Of(demoKey), Bill: demoBill, Form: client, URL: theirs,
+			Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
+		})
+		must(t, r.service.Pay("", demoBill))
+		got := r.nthCallback(1)
+		if got.method != "POST" || got.target != "/paid?of=our%20bills" || got.header.Get("Content-Type") != "application/json; charset=utf-8" ||
+			!strings.HasPrefix(got.header.Get("Webhook-Id"), "cb_") {
+			t.Errorf("the partner got %s %s %v", got.method, got.target, got.header)
+		}
+		sent := make(chan string, 1)
+		direct := sandbox.New(sandbox.Options{Clock: func() time.Time { return fixedTime }, Transport: callbackTransport(func(req *http.Request) string {
+			body, _ := io.ReadAll(req.Body)
+			sent <- string(body)
+			return `{"code":"0000"}`
+		})})
+		t.Cleanup(func() { _ = direct.Close() })
+		w := httptest.NewRecorder()
+		direct.ServeHTTP(w, q.request())
+		must(t, direct.Pay("", demoBill))
+		want, relayed := fields(t, receive(t, sent, "callback of the direct service")), fields(t, got.body)
+		if client != upstream {
+			// No public document pairs the words of one form with the numbers of the other, and a legacy
+			// upstream has no place for the rest.
+			for _, name := range []string{"apprPayType", "appr_pay_type", "apprCardMerchantNum", "apprSign", "cardType", "dscTxNum", "udItem"} {
+				delete(want, name)
+				delete(relayed, name)
+			}
+		}
+		if diff := cmp.Diff(want, relayed); diff != "" {
+			t.Errorf("-direct +through the gateway\n%s", diff)
+		}
+		if client == upstream && got.body != r.service.Callbacks()[0].Body {
+			t.Errorf("between equal forms the body must not change, got %s", got.body)
+		}
+	})
 }
 
 // A callbackTransport answers the callbacks of a sandbox itself.
@@ -185,40 +174,31 @@ func (c callbackTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // callbacks to its address (field notes, Callbacks).
 func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		t.Run(client, func(t *testing.T) {
-			t.Parallel()
-			r := newCallbackGateway(t, "v2")
-			register := fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"north","businessNumber":"1234567890","callbackUrl":"%s/registered","redirectUrl":"https://partner.example.com/back"}`,
-				demoKey, r.partner.url)
-			for n := 1; n <= 2; n++ { // a repeated registration gets the same address
-				got := r.post("/auth/mapping", register)
-				got.check(t, "v2", 200, "0000")
-			}
-			if first, second := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 2); first != second {
-				t.Errorf("a repeated registration got another address: %s, then %s", first, second)
-			}
-			got := r.post("/auth/mapping", strings.Replace(register, "north", "south", 1))
-			got.check(t, "v2", 200, "0000")
-			if first, another := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 3); first == another {
-				t.Errorf("two merchants got the same address %s", first)
-			}
-			if err := r.service.CompleteMapping(demoKey, "academy", "north"); err != nil {
-				t.Fatal(err)
-			}
-			q := newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north")
-			r.send(q).check(t, client, 200, "0000")
-			if call := r.back.received()[3].body; strings.Contains(call, "callback") {
-				t.Errorf("an address was added to %s", call)
-			}
-			if err := r.service.Pay("", demoBill); err != nil {
-				t.Fatal(err)
-			}
-			if got := r.nthCallback(1); got.target != "/registered" || fields(t, got.body)["billId"] != demoBill {
-				t.Errorf("the partner got %s %s", got.target, got.body)
-			}
-		})
-	}
+	eachForm(t, func(t *testing.T, client string) {
+		r := newCallbackGateway(t, "v2")
+		register := fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"north","businessNumber":"1234567890","callbackUrl":"%s/registered","redirectUrl":"https://partner.example.com/back"}`,
+			demoKey, r.partner.url)
+		for n := 1; n <= 2; n++ { // a repeated registration gets the same address
+			got := r.post("/auth/mapping", register)
+			got.check(t, "v2", success)
+		}
+		if first, second := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 2); first != second {
+			t.Errorf("a repeated registration got another address: %s, then %s", first, second)
+		}
+		got := r.post("/auth/mapping", strings.Replace(register, "north", "south", 1))
+		got.check(t, "v2", success)
+		if first, another := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 3); first == another {
+			t.Errorf("two merchants got the same address %s", first)
+		}
+		must(t, r.service.CompleteMapping(demoKey, "academy", "north"))
+		q := newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north")
+		r.send(q).check(t, client, success)
+		checkText(t, r.back.received()[3].body, "!callback")
+		must(t, r.service.Pay("", demoBill))
+		if got := r.nthCallback(1); got.target != "/registered" || fields(t, got.body)["billId"] != demoBill {
+			t.Errorf("the partner got %s %s", got.target, got.body)
+		}
+	})
 }
 
 // Between equal forms every other byte of a request stays as it is.
@@ -245,17 +225,11 @@ func TestR32_WrongAddresses(t *testing.T) {
 			"https://user:hidden1@partner.example.com/": "must not carry a user or password",
 			"http://169.254.169.254/latest/meta-data":   "is an address that is not called from here",
 		} {
-			got := r.send(newCall(client, "create").with("callbackUrl", address))
-			got.check(t, client, 400, "VALIDATION_001")
-			if !strings.Contains(got.body, field+": ") || !strings.Contains(got.body, text) || strings.Contains(got.body, "169.254") || strings.Contains(got.body, "hidden1") {
-				t.Errorf("%s: %s", address, got.body)
-			}
+			r.expect(newCall(client, "create").with("callbackUrl", address), invalid, field+": ", text, "!169.254", "!hidden1")
 		}
-		r.expect(newCall(client, "create").with("callbackUrl", r.partner.url).with("billId", "a\x00b"), 400, "VALIDATION_001")
+		r.expect(newCall(client, "create").with("callbackUrl", r.partner.url).with("billId", "a\x00b"), invalid)
 	}
-	if n := len(r.back.received()); n != 0 {
-		t.Errorf("%d calls reached the upstream", n)
-	}
+	r.back.expectCalls(t, 0)
 }
 
 // While a callback address cannot be stored, the bill is not created and the gateway is not ready.
@@ -264,31 +238,19 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	r := newCallbackGateway(t, "v2")
 	// On a busy machine the first check of the store may take too long.
 	r.waitFor("readiness", func() bool { return r.admin("GET", "/-/ready").status == 200 })
-	if err := os.Rename(r.file, r.file+".gone"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(r.file, r.file+".gone"))
 	for _, client := range forms {
-		got := r.send(newCall(client, "create").with("callbackUrl", r.partner.url))
-		got.check(t, client, 503, "MAINTAINED_METHOD")
-		if !strings.Contains(got.body, "Nothing was sent") {
-			t.Errorf("%s", got.body)
-		}
+		r.expect(newCall(client, "create").with("callbackUrl", r.partner.url), refused, "Nothing was sent")
 	}
-	if n := len(r.back.received()); n != 0 {
-		t.Errorf("%d calls reached the upstream", n)
-	}
-	proxytest.Eventually(t, func() bool {
+	r.back.expectCalls(t, 0)
+	eventually(t, "still ready", func() bool {
 		return r.admin("GET", "/-/ready").body == "not ready: the store cannot be written to\n"
-	}, func() string { return "still ready" })
-	if log := r.logs.String(); !strings.Contains(log, "no longer the one that was opened") {
-		t.Errorf("the log does not say why: %s", log)
-	}
-	if log := r.logs.String(); !strings.Contains(log, `"level":"ERROR","msg":"a callback address cannot be stored"`) { // one line a second
-		t.Errorf("the log does not say why:\n%s", log)
-	}
+	})
+	checkText(t, r.logs.String(), "no longer the one that was opened")
+	checkText(t, r.logs.String(), `"level":"ERROR","msg":"a callback address cannot be stored"`)
 	// Calls without an address still work.
-	r.expect(newCall("v2", "create").with("callbackUrl", nil), 200, "0000")
-	r.expect(newCall("legacy", "read"), 200, "0000")
+	r.expect(v2("create").with("callbackUrl", nil), success)
+	r.expect(legacy("read"), success)
 }
 
 // A config without callbacks does not replace new addresses, but still accepts callbacks to stored ones. A config that
@@ -296,7 +258,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
-	r.expect(newCall("legacy", "create").with("callbackUrl", r.partner.url), 200, "0000")
+	r.expect(legacy("create").with("callbackUrl", r.partner.url), success)
 	before := *r.text.Load()
 	for _, row := range []struct {
 		old, now string
@@ -311,21 +273,13 @@ func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 	} {
 		text := strings.Replace(before, row.old, row.now, 1)
 		r.text.Store(&text)
-		if got := r.admin("POST", "/-/reload"); got.status != row.status || !strings.Contains(got.body, row.says) {
-			t.Errorf("%d %s, want %d …%s…\nfor %s", got.status, got.body, row.status, row.says, text)
-		}
+		r.ask(row.status, "POST /-/reload", row.says)
 	}
-	if log := r.logs.String(); !strings.Contains(log, "the URL of an upstream has changed") || !strings.Contains(log, r.back.url) {
-		t.Errorf("the log does not report the changed URL:\n%s", log)
-	}
-	r.expect(newCall("legacy", "create").with("billId", "ANOTHER0000000000001").with("callbackUrl", r.partner.url), 200, "0000")
+	checkText(t, r.logs.String(), "the URL of an upstream has changed", r.back.url)
+	r.expect(legacy("create").with("billId", "ANOTHER0000000000001").with("callbackUrl", r.partner.url), success)
 	calls := r.back.received()
-	if last := calls[len(calls)-1].body; !strings.Contains(last, r.partner.url) {
-		t.Errorf("the address was replaced in %s", last)
-	}
-	if err := r.service.Pay("", demoBill); err != nil {
-		t.Fatal(err)
-	}
+	checkText(t, calls[len(calls)-1].body, r.partner.url)
+	must(t, r.service.Pay("", demoBill))
 	// It is accepted and attempted, with the default of callbacks.allow now, which refuses addresses of this machine.
 	r.waitFor("an attempt", func() bool {
 		return strings.Contains(r.admin("GET", "/callbacks?bill="+demoBill).body, `"state":"waiting","attempts":1`)
@@ -353,9 +307,7 @@ func TestCallbackListener(t *testing.T) {
 		{p.Address(), "POST", "/callback/1", 404, "There is no operation at this path"},
 	} {
 		got, err := doRequest(p.client, row.method, "http://"+row.at+row.path, "{}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got.status != row.status || !strings.Contains(got.body, row.says) || got.header.Get("X-Request-Id") == "" {
 			t.Errorf("%s %s: %d %s %v", row.method, row.path, got.status, got.body, got.header)
 		}
@@ -372,10 +324,8 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 		<-answers
 		_, _ = io.WriteString(w, `{"code":"0000"}`)
 	}))
-	r.expect(newCall("v2", "create").with("callbackUrl", partner.url), 200, "0000")
-	if err := r.service.Pay("", demoBill); err != nil {
-		t.Fatal(err)
-	}
+	r.expect(v2("create").with("callbackUrl", partner.url), success)
+	must(t, r.service.Pay("", demoBill))
 	receive(t, reached, "attempt")
 	r.stop()
 	for !strings.Contains(r.logs.Next(t), `"draining"`) {

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"billbridge/proxy/sandbox"
@@ -44,6 +47,14 @@ func newCall(form, op string) call {
 		q.bill["price"] = "30000"
 	}
 	return q
+}
+
+func v2(op string) call     { return newCall("v2", op) }
+func legacy(op string) call { return newCall("legacy", op) }
+
+// request is the call of a handler, without a connection.
+func (q call) request() *http.Request {
+	return httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body()))
 }
 
 // with returns the call with a changed field; apiKey, member and merchant are not fields of the bill.
@@ -174,12 +185,32 @@ func codeOf(t rapid.TB, form, body string) string {
 	return ""
 }
 
-// check checks the status, the code and the headers of an answer.
-func (a answer) check(t testing.TB, form string, status int, code string) {
+// A wantAnswer is an expected answer.
+type wantAnswer struct {
+	status int
+	code   string // "null" for an unknown outcome
+}
+
+var (
+	success     = wantAnswer{http.StatusOK, "0000"}
+	idInUse     = wantAnswer{http.StatusOK, "BILL_001"}
+	noSuchBill  = wantAnswer{http.StatusOK, "BILL_003"}
+	noSuchPath  = wantAnswer{http.StatusNotFound, "ERROR"}
+	invalid     = wantAnswer{http.StatusBadRequest, "VALIDATION_001"}
+	refused     = wantAnswer{http.StatusServiceUnavailable, "MAINTAINED_METHOD"}
+	brokenRead  = wantAnswer{http.StatusBadGateway, "ERROR"}
+	lateRead    = wantAnswer{http.StatusGatewayTimeout, "ERROR"}
+	unknown     = wantAnswer{http.StatusBadGateway, "null"}
+	unknownLate = wantAnswer{http.StatusGatewayTimeout, "null"}
+)
+
+// check checks the status, the code and the headers of an answer, and what its text says as checkText does.
+func (a answer) check(t testing.TB, form string, want wantAnswer, says ...string) {
 	t.Helper()
-	if got := codeOf(t, form, a.body); a.status != status || got != code {
-		t.Errorf("HTTP %d with code %s, want %d with %s: %s", a.status, got, status, code, a.body)
+	if got := codeOf(t, form, a.body); a.status != want.status || got != want.code {
+		t.Errorf("HTTP %d with code %s, want %+v: %s", a.status, got, want, a.body)
 	}
+	checkText(t, a.body, says...)
 	if got := a.header.Get("Content-Type"); got != "application/json; charset=utf-8" {
 		t.Errorf("content type %q", got)
 	}

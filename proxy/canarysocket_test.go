@@ -137,9 +137,7 @@ func (s *secretRun) show(where, text string) {
 // text.
 func (s *secretRun) post(target, body string) (status int) {
 	got, err := doRequest(s.gateway.client, http.MethodPost, target, body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	if own := strings.Contains(got.body, wireSecrets["message"]) || strings.Contains(got.body, "is wrong"); got.status == 200 || own && got.status == 400 {
 		return got.status
 	}
@@ -243,9 +241,7 @@ func (s *secretRun) dump() {
 	s.show("goroutines", string(stacks[:runtime.Stack(stacks, true)]))
 	for debug := 1; debug <= 2; debug++ {
 		var b strings.Builder
-		if err := pprof.Lookup("goroutine").WriteTo(&b, debug); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, pprof.Lookup("goroutine").WriteTo(&b, debug))
 		s.show("goroutines", b.String())
 	}
 	for _, b := range s.backends {
@@ -326,9 +322,7 @@ store: {url: "sqlite:%s"}
 	t.Logf("%d failures were answered by the gateway itself; callbacks by the status of their answer: %v", s.failures, s.callbacks)
 	log := s.gateway.logs.String()
 	for _, shown := range []string{`"outcome":"unknown"`, "no more attempts are made", "a callback is refused", partner.Of(wireSecrets["key"]).Short()} {
-		if !strings.Contains(log, shown) {
-			t.Errorf("the log has no %s", shown)
-		}
+		checkText(t, log, shown)
 	}
 	if s.failures < 500 || s.callbacks[200] == 0 || len(s.callbacks) < 3 || !slices.Contains(bills, "lost-4") {
 		t.Error("it did not come to everything that it is about")

@@ -301,9 +301,7 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 				}
 			}
 			if s.paid {
-				if err := service.Pay(demoKey, demoBill); err != nil {
-					t.Fatal(err)
-				}
+				must(t, service.Pay(demoKey, demoBill))
 			}
 			if s.fault != (sandbox.Fault{}) {
 				f := s.fault
@@ -330,9 +328,7 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 			}
 			c := parse(t, text)
 			g, err := proxy.New(c, proxy.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer g.Close()
 			g.DialWith("up", backend)
 			partner := inMemory(t, g)

@@ -15,7 +15,7 @@ import (
 func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	q := newCall("legacy", "read")
+	q := legacy("read")
 	for _, row := range []struct{ name, timeouts, text, code string }{
 		{"nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
 		{"half a header", "header: 50ms, body: 1h, idle: 1h", "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
@@ -34,7 +34,7 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 			case row.code == "" || len(got) != 1:
 				t.Errorf("%+v", got)
 			default:
-				got[0].check(t, "legacy", map[string]int{"BILL_003": 200, "MAINTAINED_METHOD": 503}[row.code], row.code)
+				got[0].check(t, "legacy", wantAnswer{map[string]int{"BILL_003": 200, "MAINTAINED_METHOD": 503}[row.code], row.code})
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 		newService().ServeHTTP(w, r)
 	}))
 	b := newGateway(t, fewConnections(back.url, "local_address: 127.0.0.3"))
-	b.expect(newCall("legacy", "create"), success.status, success.code)
+	b.expect(legacy("create"), success)
 	if got := receive(t, from, "call"); got != "127.0.0.3" {
 		t.Errorf("the call came from %s", got)
 	}

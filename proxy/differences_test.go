@@ -101,7 +101,7 @@ func TestUnusualValues(t *testing.T) {
 
 // usualCall returns a call without unusual values.
 func usualCall(op string) rawCall {
-	c := newCall("v2", op)
+	c := v2(op)
 	q := rawCall{op, map[string]string{"apiKey": encode(c.key), "member": encode(c.member), "merchant": encode(c.merchant)}}
 	for name, v := range c.bill {
 		q.fields[name] = encode(v)

@@ -25,22 +25,17 @@ import (
 // differences in differences_test.go.
 func TestCallsThroughTheGatewayEqualDirectCalls(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		for _, upstream := range forms {
-			t.Run(client+" from "+upstream, func(t *testing.T) {
-				t.Parallel()
-				newLockstep := newComparisons(t, client, upstream)
-				rapid.Check(t, func(t *rapid.T) {
-					l := newLockstep()
-					defer l.close()
-					t.Repeat(map[string]func(*rapid.T){"": func(t *rapid.T) { l.compareBills(t) }, "event": l.event})
-					if a, b := partners(l.direct), partners(l.behindGateway); a != b {
-						t.Fatalf("partners of the direct service are %s, of the one behind the gateway %s", a, b)
-					}
-				})
-			})
-		}
-	}
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		newLockstep := newComparisons(t, client, upstream)
+		rapid.Check(t, func(t *rapid.T) {
+			l := newLockstep()
+			defer l.close()
+			t.Repeat(map[string]func(*rapid.T){"": func(t *rapid.T) { l.compareBills(t) }, "event": l.event})
+			if a, b := partners(l.direct), partners(l.behindGateway); a != b {
+				t.Fatalf("partners of the direct service are %s, of the one behind the gateway %s", a, b)
+			}
+		})
+	})
 }
 
 // newComparisons starts a gateway and returns a function that puts a new service behind it, and another one beside it
@@ -49,9 +44,7 @@ func newComparisons(t *testing.T, client, upstream string) func() *comparison {
 	var behind atomic.Pointer[sandbox.Service]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { behind.Load().ServeHTTP(w, r) }))
 	gateway, err := proxy.New(parse(t, oneUpstream(upstream, server.URL)), proxy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	front, caller := httptest.NewServer(gateway), newClient(t, nil)
 	t.Cleanup(func() { caller.CloseIdleConnections(); front.Close(); gateway.Close(); server.Close() })
 	return func() *comparison {
@@ -130,9 +123,7 @@ func (l *comparison) applyToBoth(t *rapid.T, do func(*sandbox.Service) error) {
 func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 	t.Logf("%s %s", q.path(l.client), q.body(l.client))
 	got, err := doRequest(l.caller, http.MethodPost, l.url+q.path(l.client), q.body(l.client))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	code := codeOf(t, l.client, got.body)
 	if difference.code != "" { // refused by the gateway
 		if got.status != http.StatusBadRequest || code != difference.code {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"billbridge/proxy"
@@ -60,18 +59,14 @@ func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 			}))
 			c := parse(t, fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared}\n", back.url))
 			router, err := rollout.New(t.Context(), c, rollout.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			log := &proxytest.Log{}
 			g, err := proxy.New(c, proxy.Options{Logger: slog.New(slog.NewJSONHandler(log, nil)), Rollout: router})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer g.Close()
-			q := newCall("v2", "create") // a write, which continues without its caller
+			q := v2("create") // a write, which continues without its caller
 			w := callerWriter{httptest.NewRecorder(), func() error { return row.write(leave) }, func() error { return row.flush(leave) }}
-			g.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())).WithContext(ctx))
+			g.ServeHTTP(w, q.request().WithContext(ctx))
 			if got := fields(t, log.Next(t)); (got["caller_gone"] == true) != row.gone || got["code"] != "0000" {
 				t.Errorf("%v", got)
 			}

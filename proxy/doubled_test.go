@@ -19,9 +19,7 @@ func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 	m := newRolloutGateway(t, "new")
 	listed := func() (list operate.BillList) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(m.admin("GET", "/rollout/bills?doubled=true").body), &list); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(m.admin("GET", "/rollout/bills?doubled=true").body), &list))
 		return list
 	}
 	prepareBill(t, m.old, "W", demoBill)
@@ -32,13 +30,12 @@ func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 	for range 2 {
 		for _, client := range forms {
 			for _, op := range []string{"destroy", "cancel", "resend"} {
-				got := m.send(newCall(client, op))
-				got.check(t, client, 409, "VALIDATION_001")
+				got := m.expect(newCall(client, op), wantAnswer{409, "VALIDATION_001"})
 				if namesOfOurs.MatchString(got.body) {
 					t.Errorf("%s", got.body)
 				}
 			}
-			m.expect(newCall(client, "read"), 200, "0000")
+			m.expect(newCall(client, "read"), success)
 		}
 	}
 	list := listed()
@@ -48,22 +45,16 @@ func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 	if n := strings.Count(m.logs.String(), `"msg":"a bill is at both backends"`); n != 1 {
 		t.Errorf("%d lines in the log", n)
 	}
-	if !strings.Contains(m.logs.String(), `"reason":"rollout: both: `) {
-		t.Error("the log does not have the reason")
-	}
+	checkText(t, m.logs.String(), `"reason":"rollout: both: `)
 	m.mustPost("/rollout/assign?partner=" + list.Bills[0].Partner + "&bill=" + demoBill + "&to=old&by=anna")
 	if list := listed(); len(list.Bills) != 0 {
 		t.Errorf("%+v", list)
 	}
 	audit := m.admin("GET", "/audit").body
-	if !strings.Contains(audit, `"action":"assign","by":"anna"`) || !strings.Contains(audit, demoBill) {
-		t.Errorf("%s", audit)
-	}
-	m.expect(newCall("v2", "destroy"), 200, "0000")
+	checkText(t, audit, `"action":"assign","by":"anna"`, demoBill)
+	m.expect(v2("destroy"), success)
 	if o, n := m.old.Bills()[0].State, m.fresh.Bills()[0].State; string(o) != "D" || string(n) != "W" {
 		t.Errorf("%s, %s", o, n)
 	}
-	if got := m.admin("GET", "/rollout/bills?doubled=true&outcome=unknown"); got.status != 400 {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	m.ask(400, "GET /rollout/bills?doubled=true&outcome=unknown")
 }

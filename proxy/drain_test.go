@@ -20,13 +20,9 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 	for delay := time.Second; ; delay *= 4 { // a busy machine may not come to the call before the drain
 		p := newProcess(t, anyPort+upstream+"drain: {delay: "+delay.String()+"}\n")
 		p.stop()
-		if line := p.logs.Next(t); !strings.Contains(line, `"msg":"not ready, serving until the drain begins","delay":"`) {
-			t.Error(line)
-		}
-		if got := p.admin("GET", "/-/ready"); got.status != 503 {
-			t.Errorf("/-/ready: %d %s", got.status, got.body)
-		}
-		got, err := p.client.Post(p.url+"/bill/read", "application/json", strings.NewReader(newCall("v2", "read").body()))
+		checkText(t, p.logs.Next(t), `"msg":"not ready, serving until the drain begins","delay":"`)
+		p.ask(503, "GET /-/ready")
+		got, err := p.client.Post(p.url+"/bill/read", "application/json", strings.NewReader(v2("read").body()))
 		if err != nil && delay < time.Minute {
 			continue
 		}
@@ -34,12 +30,8 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 			t.Fatalf("%v, %+v", err, got)
 		}
 		_ = got.Body.Close()
-		if line := p.logs.Next(t); !strings.Contains(line, `"operation":"bill.read"`) {
-			t.Error(line)
-		}
-		if line := p.logs.Next(t); !strings.Contains(line, `"msg":"draining","at_most":`) {
-			t.Error(line)
-		}
+		checkText(t, p.logs.Next(t), `"operation":"bill.read"`)
+		checkText(t, p.logs.Next(t), `"msg":"draining","at_most":`)
 		return
 	}
 }
@@ -54,21 +46,19 @@ func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 	c.Drain.Delay = config.DurationOrZero(time.Hour) // so that it does not end by itself
 	logs := &proxytest.Log{}
 	s, err := server.Listen(t.Context(), c, nil, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	open := dial(t, s.Address(), "")
 	in := bufio.NewReader(open)
-	if got, err := rawAnswer(open, in, nextCall(newCall("v2", "read"))); err != nil || got.Close {
+	if got, err := rawAnswer(open, in, nextCall(v2("read"))); err != nil || got.Close {
 		t.Errorf("%+v %v", got, err)
 	}
 	stop()
 	for !strings.Contains(logs.Next(t), `"not ready, serving until the drain begins","delay":"1h0m0s"`) {
 	}
-	if got, err := rawAnswer(open, in, nextCall(newCall("v2", "read"))); err != nil || !got.Close {
+	if got, err := rawAnswer(open, in, nextCall(v2("read"))); err != nil || !got.Close {
 		t.Errorf("%+v %v", got, err)
 	}
 	_ = open.Close() // the gateway has closed it, too
@@ -91,14 +81,12 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" },
 				func() string { return p.admin("GET", "/-/ready?verbose").body })
 			for _, metric := range []string{"store_up 1\n", "store_free_bytes "} {
-				if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_"+metric) {
-					t.Error("no billbridge_" + metric)
-				}
+				checkText(t, p.admin("GET", "/metrics", token...).body, "\nbillbridge_"+metric)
 			}
 			m.exec("ALTER TABLE billbridge_owners RENAME TO gone")
-			proxytest.Eventually(t, func() bool {
+			eventually(t, "no outage", func() bool {
 				return strings.Contains(p.admin("GET", "/-/ready?verbose").body, "cannot be written to")
-			}, func() string { return "no outage" })
+			})
 			want := answer{status: 503, body: "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to"}
 			if mode == "reported" {
 				want = answer{status: 200, body: "ready\nserving: ok\nstore: the store cannot be written to"}
@@ -110,15 +98,13 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 			if got := p.admin("GET", "/-/ready?verbose", token...); got.status != want.status || !strings.Contains(got.body, "no such table: billbridge_owners") {
 				t.Errorf("%d %q", got.status, got.body)
 			}
-			if got := p.admin("GET", "/metrics", token...).body; !strings.Contains(got, "\nbillbridge_store_up 0\n") {
-				t.Error("no billbridge_store_up 0")
-			}
+			checkText(t, p.admin("GET", "/metrics", token...).body, "\nbillbridge_store_up 0\n")
 			if n := strings.Count(p.logs.String(), "the store cannot be written to"); n != 1 {
 				t.Errorf("logged %d times", n)
 			}
-			p.expect(newCall("legacy", "read"), 503, "MAINTAINED_METHOD") // the owner of the bill cannot be looked up
+			p.expect(legacy("read"), refused) // the owner of the bill cannot be looked up
 			m.exec("ALTER TABLE gone RENAME TO billbridge_owners")
-			proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" }, func() string { return "the outage does not end" })
+			eventually(t, "the outage does not end", func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" })
 		})
 	}
 }
@@ -133,18 +119,12 @@ func TestR38_DrainOutlivesAReload(t *testing.T) {
 	load := func() (*config.Config, error) { return parse(t, text("1s")), nil }
 	logs := &proxytest.Log{}
 	s, err := server.Listen(t.Context(), parse(t, text("60s")), load, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Reload())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ctx); err != nil {
 		t.Error(err)
 	}
-	if got := logs.String(); !strings.Contains(got, `"msg":"draining","at_most":"1m`) {
-		t.Errorf("the drain takes less than a minute: %s", got)
-	}
+	checkText(t, logs.String(), `"msg":"draining","at_most":"1m`)
 }

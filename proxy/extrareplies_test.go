@@ -68,7 +68,7 @@ func countStale(b *gateway, calls int, ops ...string) (stale int64) {
 	for n := range callers {
 		calling.Go(func() {
 			for i := range calls / callers {
-				q, id := newCall("legacy", ops[i%len(ops)]), fmt.Sprintf("%s-%d-%d.", b.t.Name(), n, i)
+				q, id := legacy(ops[i%len(ops)]), fmt.Sprintf("%s-%d-%d.", b.t.Name(), n, i)
 				id = strings.NewReplacer("/", "-", " ", "-").Replace(id)
 				if got := b.send(q, "X-Request-Id", id); !strings.Contains(got.body, id) {
 					atomic.AddInt64(&stale, 1)
@@ -93,10 +93,10 @@ func TestR45_ExtraReplyAnswersNoOtherCall(t *testing.T) {
 			}
 			b = newRepeatingGateway(t, again)
 			stale, counted := int64(0), `billbridge_upstream_extra_replies_total{upstream="up"} 0`
-			proxytest.Eventually(t, func() bool {
+			eventually(t, "nothing is counted", func() bool {
 				stale += countStale(b, 8, "read")
 				return !strings.Contains(b.scrape(), counted)
-			}, func() string { return "nothing is counted" })
+			})
 			t.Logf("%d reads got the reply to another call", stale)
 			if n := countStale(b, 800, "read", "create"); n > 0 {
 				t.Errorf("%d of 800 calls got the reply to another one", n)
@@ -126,8 +126,8 @@ func TestWritesLeaveOneConnectionToReads(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := newGateway(t, oneUpstream("v2", server.URL))
 	for n := range int64(20) {
-		b.expect(newCall("v2", "resend"), 200, "BILL_003")
-		b.expect(newCall("v2", "read"), 200, "BILL_003")
+		b.expect(v2("resend"), noSuchBill)
+		b.expect(v2("read"), noSuchBill)
 		if got := opened.Load(); got != n+1 {
 			t.Fatalf("%d connections for %d writes and as many reads", got, n+1)
 		}
@@ -152,20 +152,20 @@ func TestR44_RefusalsThatTheLedgerUsesComeOnNewConnections(t *testing.T) {
 			service.ServeHTTP(w, r)
 		})
 	}, "}\nfailures: {explain: 0s")
-	m.expect(newCall("v2", "create"), 200, "0000")
-	m.send(newCall("v2", "create").with("billId", "LOST"), "X-Request-Id", "created").check(t, "v2", 200, "0000")
-	m.send(newCall("v2", "destroy").with("billId", "LOST"), "X-Request-Id", "lost").check(t, "v2", unknown.status, unknown.code)
+	m.expect(v2("create"), success)
+	m.send(v2("create").with("billId", "LOST"), "X-Request-Id", "created").check(t, "v2", success)
+	m.send(v2("destroy").with("billId", "LOST"), "X-Request-Id", "lost").check(t, "v2", unknown)
 	held := make(chan answer, 1)
-	go func() { held <- m.send(newCall("v2", "create").with("billId", "HELD"), "X-Request-Id", "held") }()
+	go func() { held <- m.send(v2("create").with("billId", "HELD"), "X-Request-Id", "held") }()
 	receive(t, reached, "create at the backend")
 	for range 5 {
-		m.expect(newCall("v2", "read"), 200, "0000")
-		m.send(newCall("v2", "read").with("billId", "HELD"))
-		m.expect(newCall("legacy", "read").with("billId", "NONE"), 200, "BILL_003")
-		m.send(newCall("v2", "read").with("billId", "LOST"))
+		m.expect(v2("read"), success)
+		m.send(v2("read").with("billId", "HELD"))
+		m.expect(legacy("read").with("billId", "NONE"), noSuchBill)
+		m.send(v2("read").with("billId", "LOST"))
 	}
 	close(goOn)
-	receive(t, held, "answer").check(t, "v2", 200, "0000")
+	receive(t, held, "answer").check(t, "v2", success)
 	again := 0
 	for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
 		switch read := strings.HasSuffix(got.target, "/read"); {

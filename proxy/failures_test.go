@@ -27,19 +27,7 @@ type failureCase struct {
 	calls       int // that the upstream must get
 }
 
-// A wantAnswer is an expected answer.
-type wantAnswer struct {
-	status int
-	code   string // "null" for an unknown outcome
-}
-
 var (
-	brokenRead   = wantAnswer{http.StatusBadGateway, "ERROR"}
-	lateRead     = wantAnswer{http.StatusGatewayTimeout, "ERROR"}
-	unknown      = wantAnswer{http.StatusBadGateway, "null"}
-	unknownLate  = wantAnswer{http.StatusGatewayTimeout, "null"}
-	refused      = wantAnswer{http.StatusServiceUnavailable, "MAINTAINED_METHOD"}
-	success      = wantAnswer{http.StatusOK, "0000"}
 	noReply      = &sandbox.Fault{Delay: time.Hour}
 	longReply    = `{"code":"0000","message":"` + strings.Repeat("a", 5000) + `"}`
 	shortReplies = "limits: {reply: 4KiB}"
@@ -157,7 +145,7 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 		t.Run(op, func(t *testing.T) {
 			billID := "1234567890ABCDEFGHI" + strconv.Itoa(i)
 			prepareBill(t, service, stateBefore[op], billID)
-			seen, passed := service.Calls()["bill."+op], len(back.received())
+			seen, passed := service.Calls()["bill."+op], back.count()
 			if w.fault != nil {
 				service.Fault(*w.fault)
 			}
@@ -169,14 +157,14 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 			if status == "always-200" && want.code != "null" && (isWrite(op) || want.status < 500) {
 				want.status = http.StatusOK // a read without an answer is never answered with 200
 			}
-			got.check(t, client, want.status, want.code)
+			got.check(t, client, want)
 			if w.calls > 0 && isWrite(op) && got.header.Get("Retry-After") != "" {
 				t.Errorf("Retry-After: %s", got.header.Get("Retry-After"))
 			}
 			if want.code == "null" && !strings.Contains(got.body, "unknown: read before sending again") {
 				t.Errorf("the text does not say that the outcome is unknown: %s", got.body)
 			}
-			seen, passed = service.Calls()["bill."+op]-seen, len(back.received())-passed
+			seen, passed = service.Calls()["bill."+op]-seen, back.count()-passed
 			if seen != w.calls || passed != w.calls {
 				t.Errorf("the upstream got %d calls in %d requests, want %d", seen, passed, w.calls)
 			}
@@ -213,9 +201,9 @@ var stateBefore = map[string]string{"create": "", "resend": "W", "read": "F", "d
 func prepareBill(t testing.TB, s *sandbox.Service, state, billID string) {
 	t.Helper()
 	direct := func(op string) {
-		q := newCall("v2", op).with("billId", billID)
+		q := v2(op).with("billId", billID)
 		w := httptest.NewRecorder()
-		s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, q.path(), strings.NewReader(q.body())))
+		s.ServeHTTP(w, q.request())
 		if code := codeOf(t, "v2", w.Body.String()); code != "0000" {
 			t.Fatalf("%s: %s", op, w.Body)
 		}
@@ -226,9 +214,7 @@ func prepareBill(t testing.TB, s *sandbox.Service, state, billID string) {
 	direct("create")
 	switch state {
 	case "F", "C":
-		if err := s.Pay(demoKey, billID); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Pay(demoKey, billID))
 		if state == "C" {
 			direct("cancel")
 		}
@@ -272,7 +258,7 @@ func TestR24_BareLegacyRead(t *testing.T) {
 					}
 					return
 				}
-				got.check(t, client, row.want.status, row.want.code)
+				got.check(t, client, row.want)
 			})
 		}
 	}
@@ -306,7 +292,7 @@ func TestCodesOfTheUpstreamPassThrough(t *testing.T) {
 			for _, code := range append(sandbox.Catalogue()[1:], "9800", "NEW_CODE_1") {
 				for _, op := range operations {
 					service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code})
-					b.expect(newCall(client, op), 200, code)
+					b.expect(newCall(client, op), wantAnswer{200, code})
 				}
 			}
 		}
@@ -323,7 +309,7 @@ func TestAccessLogHasTheCause(t *testing.T) {
 		"not_json: not valid gzip":               http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }),
 	} {
 		b := newGateway(t, oneUpstream("v2", newBackend(t, handler).url, "limits: {reply: 1KiB}"))
-		got := b.send(newCall("v2", "create"))
+		got := b.send(v2("create"))
 		if line := b.logs.Next(t); !strings.Contains(line, want) || strings.Contains(got.body, want) {
 			t.Errorf("want %s in %s, and not in %s", want, line, got.body)
 		}

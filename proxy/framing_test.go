@@ -15,16 +15,14 @@ func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
-	q := newCall("v2", "create")
+	q := v2("create")
 	twoLengths := head(q.path(), "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n")
 	sent := twoLengths + wireChunks(q.body(), 30) + nextCall(q)
-	if got := p.raw(false, sent); len(got) != 1 || got[0].status != 400 || len(back.received()) != 0 {
-		t.Errorf("%+v, and the upstream got %d calls", got, len(back.received()))
+	if got := p.raw(false, sent); len(got) != 1 || got[0].status != 400 || back.count() != 0 {
+		t.Errorf("%+v, and the upstream got %d calls", got, back.count())
 	}
 	p.checkMetric(`billbridge_framing_refused_total{reason="length_and_encoding"} 1`)
-	if log := p.logs.String(); !strings.Contains(log, `"reason":"length_and_encoding","peer":"127.0.0.1:`) {
-		t.Error(log)
-	}
+	checkText(t, p.logs.String(), `"reason":"length_and_encoding","peer":"127.0.0.1:`)
 }
 
 // A caller ends its side before the end of the body, which may be whole JSON. Nothing is forwarded.
@@ -71,7 +69,7 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+row.limits+"}"))
-			q := newCall("v2", "read")
+			q := v2("read")
 			// call makes a call on a new connection and reports whether it is answered.
 			call := func() (net.Conn, bool) {
 				c := p.open(nextCall(q))
@@ -91,7 +89,7 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 			p.checkMetric(fmt.Sprintf(`billbridge_connections %d`, row.most))
 			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row.limit))
 			_ = open[0].Close()
-			proxytest.Eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.admin("GET", "/metrics").body })
+			proxytest.Eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.metrics() })
 		})
 	}
 }
@@ -101,7 +99,7 @@ func TestR14_FloodsAreRefused(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
-	q := newCall("v2", "create")
+	q := v2("create")
 	body := q.body()
 	var extensions strings.Builder
 	for i := range len(body) {
@@ -121,7 +119,5 @@ func TestR14_FloodsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if n := len(back.received()); n != 0 {
-		t.Errorf("%d calls reached the upstream", n)
-	}
+	back.expectCalls(t, 0)
 }

@@ -15,12 +15,10 @@ const aMinute = 60 << 10
 // bodyBytes is the value of billbridge_body_bytes.
 func (p *process) bodyBytes() int {
 	p.t.Helper()
-	_, after, _ := strings.Cut(p.admin("GET", "/metrics").body, "\nbillbridge_body_bytes ")
+	_, after, _ := strings.Cut(p.metrics(), "\nbillbridge_body_bytes ")
 	text, _, _ := strings.Cut(after, "\n")
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return int(n)
 }
 
@@ -61,16 +59,16 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 				}
 				return row.attacker(n)
 			})
-			q := newCall("v2", "create")
+			q := v2("create")
 			attack := func(n int) {
 				for range n {
 					sendPart(p, q, 100<<10, strings.Repeat(" ", half))
 				}
 			}
 			attack(bodies)
-			p.expect(q, 200, "0000") // whole at once
-			rest := newCall("v2", "read").body()[1:]
-			c := sendPart(p, newCall("v2", "read"), 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
+			p.expect(q, success) // whole at once
+			rest := v2("read").body()[1:]
+			c := sendPart(p, v2("read"), 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
 			attack(bodies / 50)
 			_, _ = fmt.Fprint(c, rest)
 			if !answeredWith(c, "0000") {
@@ -79,9 +77,7 @@ func TestR04_R15_HalfSentBodiesKeepNobodyOut(t *testing.T) {
 			if n := p.bodyBytes(); n > most {
 				t.Errorf("%d bytes are held, the budget is %d", n, most)
 			}
-			if n := len(back.received()); n != 2 {
-				t.Errorf("the upstream got %d calls", n)
-			}
+			back.expectCalls(t, 2)
 		})
 	}
 }
@@ -97,7 +93,7 @@ func TestR15_SourceHasAShareOfTheBudget(t *testing.T) {
 		}
 		return "192.0.2.1"
 	})
-	q := newCall("legacy", "create")
+	q := legacy("create")
 	rest := q.body()[1:]
 	first := sendPart(p, q, 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
 	const held = (aMinute>>14 + 1) << 14

@@ -38,23 +38,23 @@ func TestBreakerStaysClosedForPartnersWithAnswers(t *testing.T) {
 			}))
 			defer close(release)
 			b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "30s", "3s", 1))
-			read := func(key string) call { return newCall("v2", "read").with("apiKey", key) }
+			read := func(key string) call { return v2("read").with("apiKey", key) }
 			for n := range row.valid {
-				b.expect(read(fmt.Sprintf("hanging-%d", n)), 200, "0000")
+				b.expect(read(fmt.Sprintf("hanging-%d", n)), success)
 			}
 			answered := func() {
 				for n := range row.others {
-					b.expect(read(fmt.Sprintf("other-%d", n)), 200, "0000")
+					b.expect(read(fmt.Sprintf("other-%d", n)), success)
 				}
 			}
 			answered()
 			for range 2 {
-				before := len(back.received())
+				before := back.count()
 				var hanging []<-chan answer
 				for n := range 40 {
 					hanging = append(hanging, b.later(read(fmt.Sprintf("hanging-%d", n%row.hanging)).with("billId", "HANGS")))
 				}
-				proxytest.Eventually(t, func() bool { return len(back.received()) == before+40 }, nil)
+				proxytest.Eventually(t, func() bool { return back.count() == before+40 }, nil)
 				answered() // before a call is over
 				for _, one := range hanging {
 					receive(t, one, "answer")

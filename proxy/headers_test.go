@@ -28,7 +28,7 @@ func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
 			b := newGateway(t, oneUpstream(upstream, back.url))
 			for _, op := range operations {
 				for _, field := range []string{"apiKey", "member", "merchant", "billId", "productName", "memberName", "phone", "message", "hash", "callbackUrl", "cancelReason"} {
-					before := len(back.received())
+					before := back.count()
 					got := b.send(newCall(client, op).with(field, nasty))
 					codeOf(t, client, got.body)
 					calls := back.received()[before:]
@@ -39,9 +39,7 @@ func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
 						t.Errorf("%s %s: the upstream got %v", op, field, calls[0].header)
 					}
 					for name, values := range got.header {
-						if strings.Contains(name+strings.Join(values, ""), "Evil") {
-							t.Errorf("%s %s: the caller got %v", op, field, got.header)
-						}
+						checkText(t, name+strings.Join(values, ""), "!Evil")
 					}
 				}
 			}

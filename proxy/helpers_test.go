@@ -81,10 +81,12 @@ func (c *caller) send(q call, headers ...string) answer {
 	return c.post(q.path(), q.body(), headers...)
 }
 
-// expect makes the call and checks the status and the code of its answer.
-func (c *caller) expect(q call, status int, code string) {
+// expect makes the call and checks its answer.
+func (c *caller) expect(q call, want wantAnswer, says ...string) answer {
 	c.t.Helper()
-	c.send(q).check(c.t, q.form, status, code)
+	got := c.send(q)
+	got.check(c.t, q.form, want, says...)
+	return got
 }
 
 // later makes the call in another goroutine.
@@ -110,9 +112,7 @@ func newGateway(t testing.TB, text string) *gateway {
 		Registerer: b.registry, Logger: slog.New(accesslog.New(b.logs, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })),
 		Finished: func(*proxy.Finished) {}, // as with the console, which is on by default
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewServer(b.Gateway)
 	b.url = server.URL
 	t.Cleanup(func() { b.client.CloseIdleConnections(); server.Close(); b.Close() })
@@ -176,9 +176,7 @@ func (b *gateway) checkMetrics(lines ...string) {
 	b.t.Helper()
 	got := b.scrape()
 	for _, line := range lines {
-		if !strings.Contains("\n"+got, "\n"+line+"\n") {
-			b.t.Errorf("no %s in\n%s", line, got)
-		}
+		checkText(b.t, "\n"+got, "\n"+line+"\n")
 	}
 }
 
@@ -190,6 +188,42 @@ func filterMetrics(text string, names ...string) string {
 		}
 	}
 	return kept.String()
+}
+
+// eachForm runs a parallel test for each form of the caller.
+func eachForm(t *testing.T, test func(t *testing.T, client string)) {
+	t.Helper()
+	for _, client := range forms {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			test(t, client)
+		})
+	}
+}
+
+// eachPair runs a parallel test for each form of the caller and each form of the upstream.
+func eachPair(t *testing.T, test func(t *testing.T, client, upstream string)) {
+	t.Helper()
+	eachForm(t, func(t *testing.T, client string) {
+		eachForm(t, func(t *testing.T, upstream string) { test(t, client, upstream) })
+	})
+}
+
+// checkText fails unless the text has each of the words, and none of those that follow a "!".
+func checkText(t testing.TB, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		word, absent := strings.CutPrefix(word, "!")
+		if strings.Contains(text, word) == absent {
+			t.Errorf("contains %q: %t, in\n%s", word, absent, text)
+		}
+	}
+}
+
+// eventually waits until so is true.
+func eventually(t testing.TB, otherwise string, so func() bool) {
+	t.Helper()
+	proxytest.Eventually(t, so, func() string { return otherwise })
 }
 
 // receive waits for a value, at most testTimeout.
@@ -248,6 +282,16 @@ func (b *backend) received() []received {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.got)
+}
+
+func (b *backend) count() int { return len(b.received()) }
+
+// expectCalls fails unless the backend has got so many calls.
+func (b *backend) expectCalls(t testing.TB, want int) {
+	t.Helper()
+	if n := b.count(); n != want {
+		t.Errorf("%d calls reached the upstream, want %d", n, want)
+	}
 }
 
 // replyWith is an upstream that gives the same reply to every call.

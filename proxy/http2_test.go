@@ -21,9 +21,7 @@ import (
 func dialHTTP2(t *testing.T, address string, pool *x509.CertPool) (*tls.Conn, *http2.Framer) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pool, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	frames := http2.NewFramer(conn, conn)
@@ -61,9 +59,7 @@ func TestR15_StreamsOfAConnectionAreLimited(t *testing.T) {
 	conn, frames := dialHTTP2(t, p.Address(), a.pool)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for i := range attempted {
 		must(beginPost(frames, uint32(2*i+1), "/bill/read", "content-length", "1048576"))
@@ -95,14 +91,12 @@ func TestR15_StreamsOfAConnectionAreLimited(t *testing.T) {
 			t.Fatal(f)
 		}
 	}
-	held := func() string { return p.admin("GET", "/metrics").body }
+	held := func() string { return p.metrics() }
 	proxytest.Eventually(t, func() bool { return p.bodyBytes() >= allowed*part }, held)
 	if n := p.bodyBytes(); n > allowed*(part+16<<10) {
 		t.Errorf("%d bytes are held", n)
 	}
-	if n := len(back.received()); n != 0 {
-		t.Errorf("%d calls reached the upstream", n)
-	}
+	back.expectCalls(t, 0)
 	_ = conn.Close()
 	proxytest.Eventually(t, func() bool { return p.bodyBytes() == 0 }, held)
 }
@@ -117,14 +111,10 @@ func postLengths(t *testing.T, address string, pool *x509.CertPool, path, body s
 	for _, length := range lengths {
 		fields = append(fields, "content-length", length)
 	}
-	if err := errors.Join(beginPost(frames, 1, path, fields...), frames.WriteData(1, true, []byte(body))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(beginPost(frames, 1, path, fields...), frames.WriteData(1, true, []byte(body))))
 	for {
 		frame, err := frames.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch f := frame.(type) {
 		case *http2.MetaHeadersFrame:
 			status = f.PseudoValue("status")
@@ -166,11 +156,9 @@ func TestR09_LengthsOverHTTP2(t *testing.T) {
 				t.Errorf("%s, length %q: %s %s", client, length, status, answer)
 			}
 		}
-		if n := len(r.back.received()); n != 0 {
-			t.Fatalf("%d calls were sent", n)
-		}
+		r.back.expectCalls(t, 0)
 	}
-	read := newCall("v2", "read").body()
+	read := v2("read").body()
 	for _, lengths := range [][]string{nil, {strconv.Itoa(len(read))}} {
 		if status, answer := postLengths(t, r.Address(), a.pool, "/bill/read", read, lengths...); status != "200" {
 			t.Errorf("lengths %q: %s %s", lengths, status, answer)

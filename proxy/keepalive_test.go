@@ -45,10 +45,8 @@ func TestConnectionIsOpenForTheAnnouncedTime(t *testing.T) {
 			c := dial(t, address, "")
 			in := bufio.NewReader(c)
 			began := time.Now()
-			got, err := rawAnswer(c, in, nextCall(newCall("v2", "read")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got, err := rawAnswer(c, in, nextCall(v2("read")))
+			must(t, err)
 			if said := got.Header["Keep-Alive"]; len(said) != 1 || said[0] != "timeout=1" {
 				t.Errorf("Keep-Alive: %q", said)
 			}
@@ -68,7 +66,7 @@ func TestConnectionIsOpenForTheAnnouncedTime(t *testing.T) {
 func TestKeepAliveIsAnnouncedForConnectionsThatStayOpen(t *testing.T) {
 	t.Parallel()
 	p := newKeepAliveProcess(t)
-	call := nextCall(newCall("v2", "read"))
+	call := nextCall(v2("read"))
 	with := func(fields string) string { return strings.Replace(call, "\r\n", "\r\n"+fields+"\r\n", 1) }
 	noBody := func(line string) string { return line + " HTTP/1.1\r\nHost: x\r\n\r\n" }
 	large := strings.Repeat(" ", 2<<20)
@@ -100,9 +98,7 @@ func TestKeepAliveIsAnnouncedForConnectionsThatStayOpen(t *testing.T) {
 				for err == nil && got.StatusCode == http.StatusContinue {
 					got, err = rawAnswer(c, in, "")
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				_, err = rawAnswer(c, in, call)
 				announced, open := got.Header["Keep-Alive"] != nil, err == nil
 				if open == got.Close || open && !announced || listener == "partners" && open != row.open {
@@ -118,7 +114,7 @@ func TestKeepAliveIsNotAnnouncedOverHTTP2OrInADrain(t *testing.T) {
 	t.Parallel()
 	b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
 	answered := func(major int) http.Header {
-		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/bill/read", strings.NewReader(newCall("v2", "read").body()))
+		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/bill/read", strings.NewReader(v2("read").body()))
 		r.ProtoMajor = major
 		b.ServeHTTP(w, r)
 		return w.Header()

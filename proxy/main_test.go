@@ -57,7 +57,7 @@ func TestR39_Goroutines(t *testing.T) {
 			calling.Go(func() {
 				for range 50 {
 					q := newCall(forms[c%2], operations[c%5])
-					b.post(q.path(), q.body())
+					b.send(q)
 				}
 			})
 		}

@@ -97,7 +97,7 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 	service := newService()
 	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
 	service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}`})
-	if got := b.send(newCall("v2", "create")); got.body != `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}` {
+	if got := b.send(v2("create")); got.body != `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}` {
 		t.Errorf("a success was changed: %s", got.body)
 	}
 }

@@ -19,12 +19,12 @@ func TestMetricsOfCalls(t *testing.T) {
 	service := newService()
 	back := newBackend(t, service)
 	b := newGateway(t, oneUpstream("v2", back.url, "limits: {reply: 4KiB, body: 64KiB}"))
-	create := newCall("legacy", "create")
+	create := legacy("create")
 	b.send(create)
 	b.post(create.path(), strings.Replace(create.body(), "{", `{"a":1,"b":{"c":2},`, 1)) // BILL_001, with two unknown fields
-	b.send(newCall("legacy", "read"))                                                    // the fields that only v2 has are dropped
-	b.send(newCall("v2", "read"))                                                        // same form: nothing is dropped
-	b.send(newCall("legacy", "create").with("price", "1.5"))                             // refused by the gateway
+	b.send(legacy("read"))                                                               // the fields that only v2 has are dropped
+	b.send(v2("read"))                                                                   // same form: nothing is dropped
+	b.send(legacy("create").with("price", "1.5"))                                        // refused by the gateway
 	b.post("/nothing", "")
 	b.do(http.MethodGet, "/if/bill/read", "")
 	b.post("/if/bill/read", strings.Repeat(" ", 70<<10))
@@ -38,7 +38,7 @@ func TestMetricsOfCalls(t *testing.T) {
 		{Body: `{"code":"0000","message":"x","data":{"billId":"` + demoBill + `"}}`},
 	} {
 		service.Fault(f)
-		b.send(newCall("legacy", "destroy"))
+		b.send(legacy("destroy"))
 	}
 	want := `billbridge_fields_dropped_total{client="legacy",field="apprCardMerchantNum",message="reply",operation="bill.read"} 1
 billbridge_fields_dropped_total{client="legacy",field="apprSign",message="reply",operation="bill.read"} 1
@@ -100,7 +100,7 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 				q := newCall(form, op)
 				b.do(methods[random.IntN(4)], q.path(), "")
 				b.do(strings.ToUpper(word()), q.path(), "")
-				b.post(q.path(), q.body(), "Content-Type", "text/"+word())
+				b.send(q, "Content-Type", "text/"+word())
 				b.post(q.path(), strings.Replace(q.body(), "{", `{"`+word()+`":1,"bill":{"`+word()+`":2},`, 1))
 				b.post(q.path(), strings.Replace(q.body(), "{", `{"`+word()+`":{"`+word()+`":1},`, 1), "X-Request-Id", word())
 				b.send(q.with("apiKey", word()).with("member", word()).with("billId", "b"))

@@ -14,29 +14,37 @@ import (
 // checkMetric fails unless the line is among the metrics.
 func (p *process) checkMetric(line string) {
 	p.t.Helper()
-	if got := p.admin("GET", "/metrics").body; !strings.Contains("\n"+got, "\n"+line) {
+	if got := p.metrics(); !strings.Contains("\n"+got, "\n"+line) {
 		name, _, _ := strings.Cut(line, " ")
 		p.t.Errorf("no %s in\n%s", line, filterMetrics(got, name))
 	}
 }
 
-// mustPost posts to the admin listener and requires 200.
-func (p *process) mustPost(target string) string {
+// ask makes a request to the admin listener, such as "GET /rollout", and checks its answer.
+func (p *process) ask(status int, target string, says ...string) string {
 	p.t.Helper()
-	got := p.admin("POST", target)
-	if got.status != 200 {
+	method, path, _ := strings.Cut(target, " ")
+	got := p.admin(method, path)
+	if got.status != status {
 		p.t.Fatalf("%s: %d %s", target, got.status, got.body)
 	}
+	checkText(p.t, got.body, says...)
 	return got.body
 }
+
+// mustPost posts to the admin listener and requires 200.
+func (p *process) mustPost(target string, says ...string) string {
+	p.t.Helper()
+	return p.ask(200, "POST "+target, says...)
+}
+
+func (p *process) metrics() string { return p.admin("GET", "/metrics").body }
 
 // stopAndWait stops the server and waits until it has ended.
 func (p *process) stopAndWait() {
 	p.t.Helper()
 	p.stop()
-	if err := receive(p.t, p.ended, "end of the server"); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, receive(p.t, p.ended, "end of the server"))
 }
 
 // The store of a running rollout is lost, and the gateway starts with an empty one. A bill that was created at the new
@@ -44,11 +52,9 @@ func (p *process) stopAndWait() {
 func TestLostStoreIsNotAFirstStart(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
-	m.expect(newCall("v2", "create"), 200, "0000")
+	m.expect(v2("create"), success)
 	m.stopAndWait()
-	if err := m.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.store.Close())
 	for _, end := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(m.file + end); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
@@ -57,20 +63,18 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 	m.process = newProcess(t, *m.text.Load())
 	m.waitForLog(`"level":"WARN"`, "the store is new: both backends are probed", "billbridge rollout begin")
 	m.checkMetric("billbridge_rollout_begun 0")
-	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"started":`) || strings.Contains(got, `"begun":`) {
-		t.Errorf("%s", got)
-	}
-	m.expect(newCall("v2", "create"), 200, "BILL_001") // a probe finds the bill at the new backend
+	m.ask(200, "GET /rollout", `"started":`, `!"begun":`)
+	m.expect(v2("create"), idInUse) // a probe finds the bill at the new backend
 	m.mustPost("/rollout/stop?by=anna")
-	m.expect(newCall("legacy", "read"), 200, "0000")
-	m.expect(newCall("v2", "create"), 200, "BILL_001")
+	m.expect(legacy("read"), success)
+	m.expect(v2("create"), idInUse)
 	// Both backends reply "no such bill" for another one. That counts after the settling period, since a
 	// create may be in progress.
-	q := newCall("v2", "create").with("billId", "ANOTHER0000000000001")
-	m.send(q).check(t, "v2", 503, "MAINTAINED_METHOD")
-	asked := len(m.newCalls.received())
+	q := v2("create").with("billId", "ANOTHER0000000000001")
+	m.send(q).check(t, "v2", refused)
+	asked := m.newCalls.count()
 	m.afterSettling(q)
-	if len(m.newCalls.received()) == asked {
+	if m.newCalls.count() == asked {
 		t.Error("the new backend was not probed during the stop")
 	}
 	if o, n := m.old.Bills(), m.fresh.Bills(); len(o) != 1 || len(n) != 1 || o[0].ID == n[0].ID {
@@ -86,21 +90,15 @@ func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 	m.stopAndWait()
 	text := strings.ReplaceAll(*m.text.Load(), m.file, filepath.Join(t.TempDir(), "first.db"))
 	m.process = newProcess(t, text)
-	got := m.send(newCall("v2", "create"))
-	got.check(t, "v2", 503, "MAINTAINED_METHOD")
-	if !strings.Contains(got.body, "Nothing was sent") {
-		t.Errorf("%s", got.body)
-	}
-	m.expect(newCall("v2", "destroy"), 503, "MAINTAINED_METHOD")
-	m.expect(newCall("v2", "read"), 503, "MAINTAINED_METHOD")
+	m.expect(v2("create"), refused, "Nothing was sent")
+	m.expect(v2("destroy"), refused)
+	m.expect(v2("read"), refused)
 	m.mustPost("/rollout/begin?by=anna")
 	m.checkMetric("billbridge_rollout_begun 1")
-	old, fresh := len(m.oldCalls.received()), len(m.newCalls.received())
-	m.expect(newCall("v2", "create"), 200, "0000")
+	old, fresh := m.oldCalls.count(), m.newCalls.count()
+	m.expect(v2("create"), success)
 	m.checkCalls(t, old+1, fresh)
-	if got := m.admin("POST", "/rollout/begin?by=ben"); got.status != 409 || !strings.Contains(got.body, "by anna") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	m.ask(409, "POST /rollout/begin?by=ben", "by anna")
 }
 
 // Bills that were found at the new backend contradict a first start.
@@ -110,20 +108,16 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	prepareBill(t, m.fresh, "W", demoBill)
 	m.stopAndWait()
 	m.process = newProcess(t, strings.ReplaceAll(*m.text.Load(), m.file, filepath.Join(t.TempDir(), "first.db")))
-	m.expect(newCall("v2", "create"), 200, "BILL_001")
-	if got := m.admin("POST", "/rollout/begin?by=anna"); got.status != 409 || !strings.Contains(got.body, "the ledger is new and already has 1 bills at new") {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-	if got := m.mustPost("/rollout/begin?by=anna&" + forced); !strings.Contains(got, `"forced":true`) {
-		t.Errorf("%s", got)
-	}
+	m.expect(v2("create"), idInUse)
+	m.ask(409, "POST /rollout/begin?by=anna", "the ledger is new and already has 1 bills at new")
+	m.mustPost("/rollout/begin?by=anna&"+forced, `"forced":true`)
 }
 
 // The address of a backend with bills can change only after the operator has confirmed that it is the same backend.
 func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	m.expect(newCall("v2", "create"), 200, "0000")
+	m.expect(v2("create"), success)
 	moved := strings.Replace(*m.text.Load(), m.oldCalls.url, strings.Replace(m.oldCalls.url, "127.0.0.1", "localhost", 1), 1)
 	m.text.Store(&moved)
 	for _, want := range []int{400, 200} {
@@ -133,15 +127,11 @@ func TestChangedAddressMustBeConfirmed(t *testing.T) {
 		}
 		if want == 400 {
 			m.mustPost("/rollout/moved?upstream=old&by=anna")
-			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"may_move":{"by":"anna"`) {
-				t.Errorf("%s", got)
-			}
+			m.ask(200, "GET /rollout", `"may_move":{"by":"anna"`)
 		}
 	}
-	if got := m.admin("GET", "/rollout").body; strings.Contains(got, `"may_move":`) || !strings.Contains(got, "localhost") {
-		t.Errorf("%s", got)
-	}
-	m.expect(newCall("v2", "create"), 200, "BILL_001")
+	m.ask(200, "GET /rollout", `!"may_move":`, "localhost")
+	m.expect(v2("create"), idInUse)
 }
 
 // rollout.default in the config has the preconditions of `rollout set --default`, at a reload and at a start.
@@ -149,7 +139,7 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
 	m.mustPost("/rollout/unset?partner=default&by=test")
-	m.expect(newCall("v2", "create"), 200, "0000")
+	m.expect(v2("create"), success)
 	was := *m.text.Load()
 	next := strings.Replace(was, "new: new", "new: new, default: new", 1)
 	asked := m.admin("POST", "/rollout/stage?partner=default&stage=new&by=anna")
@@ -163,20 +153,16 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 		t.Errorf("%d %s\nwant %s", got.status, got.body, reasons)
 	}
 	m.checkMetric("billbridge_config_last_reload_successful 0")
-	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
-		t.Errorf("%s", got)
-	}
-	m.expect(newCall("v2", "create").with("billId", "ANOTHER0000000000001"), 200, "0000")
+	m.ask(200, "GET /rollout", `"default":{"stage":"old"}`, "rollout.default is new, was old")
+	m.expect(v2("create").with("billId", "ANOTHER0000000000001"), success)
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
 	m.stopAndWait()
 	m.process = newProcess(t, next) // at a start, too, the previous default stays
 	m.waitForLog(`"level":"ERROR"`, "rollout.default is new, was old: not changed")
-	if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"default":{"stage":"old"}`) || !strings.Contains(got, "rollout.default is new, was old") {
-		t.Errorf("%s", got)
-	}
-	m.expect(newCall("v2", "create").with("billId", "AFTERTHESTART0000001"), 200, "0000")
+	m.ask(200, "GET /rollout", `"default":{"stage":"old"}`, "rollout.default is new, was old")
+	m.expect(v2("create").with("billId", "AFTERTHESTART0000001"), success)
 	if n := len(m.fresh.Bills()); n != 0 {
 		t.Errorf("the new backend has %d bills", n)
 	}
@@ -194,27 +180,21 @@ func TestWrongClockIsShownUntilItIsConfirmed(t *testing.T) {
 	t.Parallel()
 	const off = 4 * 365 * 24 * time.Hour
 	m := newRolloutGateway(t, "old")
-	m.expect(newCall("v2", "create"), 200, "0000")
+	m.expect(v2("create"), success)
 	m.stopAndWait()
-	if err := m.store.ConfirmClock(t.Context(), "test", time.Now().Add(-off)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.store.ConfirmClock(t.Context(), "test", time.Now().Add(-off)))
 	m.process = newProcess(t, *m.text.Load())
 	m.waitForLog(`"level":"WARN"`, "the clock and the store's clock differ by more than a day: expired rows are not removed", "billbridge store clock --confirm")
 	shows := func(path, want string) {
 		t.Helper()
-		if got := m.admin("GET", path).body; !strings.Contains(got, want) {
-			t.Errorf("no %s in %s", want, got)
-		}
+		m.ask(200, "GET "+path, want)
 	}
 	shows("/rollout", `"stepped":true`)
 	shows("/store/clock", `"stepped":true`)
 	shows("/store/clock", fmt.Sprintf(`"store":"%d-`, time.Now().Add(-off).UTC().Year()))
 	m.checkMetric("billbridge_store_clock_offset_seconds 1.26")
-	m.expect(newCall("v2", "read"), 200, "0000")
-	if got := m.mustPost("/store/clock?by=anna"); !strings.Contains(got, `"stepped":false`) {
-		t.Errorf("%s", got)
-	}
+	m.expect(v2("read"), success)
+	m.mustPost("/store/clock?by=anna", `"stepped":false`)
 	m.waitForLog("the clock was confirmed", `"by":"anna"`)
 	m.waitForLog("the clock and the store's clock agree again")
 	shows("/rollout", `"stepped":false`)
@@ -226,5 +206,5 @@ func (m *rolloutGateway) afterSettling(q call) {
 	m.exec("UPDATE billbridge_rollout SET restored = restored - 3600000, started = started - 3600000, revision = revision + 1")
 	var got answer
 	proxytest.Eventually(m.t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
-	got.check(m.t, q.form, 200, "0000")
+	got.check(m.t, q.form, success)
 }

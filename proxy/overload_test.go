@@ -19,64 +19,54 @@ import (
 // the other upstream are answered, before and after. When it answers again, a read closes the breaker.
 func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		for _, upstream := range forms {
-			t.Run(client+"/"+upstream, func(t *testing.T) {
-				t.Parallel()
-				g := newGate("read", 20)
-				slow := newBackend(t, g.holdCalls(newService()))
-				good := newBackend(t, newService())
-				b := newGateway(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 1s}\n  good: {form: v2, url: %q}\n", upstream, slow.url, good.url)+
-					"route: {default: slow, pass: [/read/remain_count]}\n")
-				defer g.open()
-				other := func() {
-					t.Helper()
-					if upstream == "legacy" { // else the sub-business operations go to the slow one
-						b.post("/read/merchant", `{"apiKey":"demo-partner-key"}`).check(t, "v2", 200, "0000")
-					}
-				}
-				var calling sync.WaitGroup
-				for range 20 {
-					calling.Go(func() {
-						q := newCall(client, "read")
-						got := b.send(q)
-						if got.status != 504 {
-							t.Errorf("%+v", got)
-						}
-					})
-				}
-				other()
-				calling.Wait()
-				b.checkMetrics(`billbridge_upstream_breaker_state{upstream="slow"} 2`)
-				before := len(slow.received())
-				for _, op := range operations {
-					got := b.send(newCall(client, op))
-					got.check(t, client, 503, "MAINTAINED_METHOD")
-					if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 || !strings.Contains(got.body, "Nothing was sent: it is not possible now.") {
-						t.Errorf("Retry-After %q, %s", after, got.body)
-					}
-				}
-				other()
-				if n := len(slow.received()); n != before {
-					t.Errorf("%d calls were sent", n-before)
-				}
-				b.EndPause("slow")
-				b.expect(newCall(client, "create"), 503, "MAINTAINED_METHOD")
-				b.expect(newCall(client, "read"), 200, "BILL_003")
-				b.expect(newCall(client, "create"), 200, "0000")
-				b.checkMetrics(
-					`billbridge_upstream_breaker_state{upstream="slow"} 0`,
-					`billbridge_upstream_breaker_changes_total{state="open",upstream="slow"} 1`,
-					`billbridge_upstream_breaker_changes_total{state="closed",upstream="slow"} 1`,
-					`billbridge_upstream_errors_total{reason="open",upstream="slow"} 6`,
-					`billbridge_upstream_breaker_changes_total{state="open",upstream="good"} 0`,
-				)
-				if log := b.logs.String(); !strings.Contains(log, "the breaker of an upstream is open") || !strings.Contains(log, "is closed: it answers again") {
-					t.Error(log)
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		g := newGate("read", 20)
+		slow := newBackend(t, g.holdCalls(newService()))
+		good := newBackend(t, newService())
+		b := newGateway(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 1s}\n  good: {form: v2, url: %q}\n", upstream, slow.url, good.url)+
+			"route: {default: slow, pass: [/read/remain_count]}\n")
+		defer g.open()
+		other := func() {
+			t.Helper()
+			if upstream == "legacy" { // else the sub-business operations go to the slow one
+				b.post("/read/merchant", `{"apiKey":"demo-partner-key"}`).check(t, "v2", success)
+			}
+		}
+		var calling sync.WaitGroup
+		for range 20 {
+			calling.Go(func() {
+				q := newCall(client, "read")
+				got := b.send(q)
+				if got.status != 504 {
+					t.Errorf("%+v", got)
 				}
 			})
 		}
-	}
+		other()
+		calling.Wait()
+		b.checkMetrics(`billbridge_upstream_breaker_state{upstream="slow"} 2`)
+		before := slow.count()
+		for _, op := range operations {
+			got := b.expect(newCall(client, op), refused)
+			if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 || !strings.Contains(got.body, "Nothing was sent: it is not possible now.") {
+				t.Errorf("Retry-After %q, %s", after, got.body)
+			}
+		}
+		other()
+		slow.expectCalls(t, before)
+		b.EndPause("slow")
+		b.expect(newCall(client, "create"), refused)
+		b.expect(newCall(client, "read"), noSuchBill)
+		b.expect(newCall(client, "create"), success)
+		b.checkMetrics(
+			`billbridge_upstream_breaker_state{upstream="slow"} 0`,
+			`billbridge_upstream_breaker_changes_total{state="open",upstream="slow"} 1`,
+			`billbridge_upstream_breaker_changes_total{state="closed",upstream="slow"} 1`,
+			`billbridge_upstream_errors_total{reason="open",upstream="slow"} 6`,
+			`billbridge_upstream_breaker_changes_total{state="open",upstream="good"} 0`,
+		)
+		checkText(t, b.logs.String(), "the breaker of an upstream is open", "is closed: it answers again")
+	})
 }
 
 // holdTwoReads sends two reads that the gate holds at the upstream. They must be answered when it opens.
@@ -113,28 +103,25 @@ func TestPartnerLimits(t *testing.T) {
 					want := map[string]int{"own": 503, "always-200": 200}[status]
 					wantOver := func(limit string) {
 						t.Helper()
-						got := b.send(newCall(client, "create"))
-						got.check(t, client, want, "MAINTAINED_METHOD")
+						got := b.expect(newCall(client, "create"), wantAnswer{want, "MAINTAINED_METHOD"})
 						if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "Nothing was sent") {
 							t.Errorf("%v %s", got.header, got.body)
 						}
 						b.checkMetrics(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))
 					}
 					wantOver("partner_in_flight")
-					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), 200, "PARTNER_003")
+					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), wantAnswer{200, "PARTNER_003"})
 					g.open()
 					calling.Wait()
-					b.expect(newCall(client, "create"), 200, "0000")
+					b.expect(newCall(client, "create"), success)
 
 					b.Use(parse(t, text+"limits: {partner: {rate: 0.1, burst: 2}}\n"))
-					b.expect(newCall(client, "read"), 200, "0000")
-					b.expect(newCall(client, "read"), 200, "0000")
-					before := len(back.received())
+					b.expect(newCall(client, "read"), success)
+					b.expect(newCall(client, "read"), success)
+					before := back.count()
 					wantOver("partner_rate")
-					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), 200, "PARTNER_003")
-					if n := len(back.received()); n != before+1 {
-						t.Errorf("%d calls were sent", n-before)
-					}
+					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), wantAnswer{200, "PARTNER_003"})
+					back.expectCalls(t, before+1)
 				})
 			}
 		}
@@ -154,11 +141,11 @@ func TestRequestsInProgressAreLimited(t *testing.T) {
 		if len(got) != 1 || got[0].header.Get("Retry-After") != "1" || got[0].header.Get("Connection") != "close" {
 			t.Fatalf("%+v", got)
 		}
-		got[0].check(t, client, 503, "MAINTAINED_METHOD")
+		got[0].check(t, client, refused)
 		b.checkMetrics(`billbridge_requests_limited_total{limit="in_flight"} 1`)
 		g.open()
 		calling.Wait()
-		b.expect(newCall(client, "create"), 200, "0000")
+		b.expect(newCall(client, "create"), success)
 	}
 }
 
@@ -186,7 +173,7 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 			reply := fmt.Sprintf("HTTP/1.1 %s X\r\nConnection: close\r\nLocation: %s/bill\r\nContent-Length: %d\r\n\r\n%s", status, target.url, len(body), body)
 			b := newGateway(t, oneUpstream(upstream, replyingUpstream(t, func() string { return reply })))
 			for _, client := range forms {
-				b.expect(newCall(client, "read"), 502, "ERROR")
+				b.expect(newCall(client, "read"), brokenRead)
 				if got := b.send(newCall(client, "create")); got.status != 502 || !strings.HasPrefix(got.body, `{"code":null,`) {
 					t.Errorf("%s: %d %s", status, got.status, got.body)
 				}
@@ -194,16 +181,14 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 			b.checkMetrics(`billbridge_upstream_errors_total{reason="status",upstream="up"} 4`)
 		}
 	}
-	if n := len(target.received()); n != 0 {
-		t.Errorf("the target of the redirects got %d calls", n)
-	}
+	target.expectCalls(t, 0)
 }
 
 func TestRetryAfterOfUpstreams(t *testing.T) {
 	t.Parallel()
 	for status, passed := range map[int]bool{200: false, 400: false, 429: true, 500: false, 502: false, 503: true} {
 		back := newBackend(t, replyWith(status, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", "7"))
-		got := newGateway(t, oneUpstream("v2", back.url)).send(newCall("v2", "create"))
+		got := newGateway(t, oneUpstream("v2", back.url)).send(v2("create"))
 		if (got.header.Get("Retry-After") == "7") != passed || got.status != status {
 			t.Errorf("HTTP %d: %d, %v", status, got.status, got.header)
 		}
@@ -214,7 +199,7 @@ func TestRetryAfterOfUpstreams(t *testing.T) {
 		"tomorrow 01000000000": false, "1, 2": false, "0x10": false,
 	} {
 		back := newBackend(t, replyWith(503, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", given))
-		got := newGateway(t, oneUpstream("v2", back.url)).send(newCall("v2", "create"))
+		got := newGateway(t, oneUpstream("v2", back.url)).send(v2("create"))
 		want := ""
 		if passed {
 			want = given
@@ -232,7 +217,7 @@ func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
 	g := newGate("read", 20)
 	service := g.holdCalls(newService())
 	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == newCall("v2", "create").path() {
+		if r.URL.Path == v2("create").path() {
 			panic(http.ErrAbortHandler) // an unknown outcome: the gateway reads the bill
 		}
 		service.ServeHTTP(w, r)
@@ -240,11 +225,11 @@ func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
 	b := newGateway(t, oneUpstream("v2", back.url, "failures: {explain: 20ms}"))
 	defer g.open()
 	for range 20 {
-		b.expect(newCall("v2", "create"), 502, "null")
+		b.expect(v2("create"), unknown)
 	}
 	b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20`, `billbridge_upstream_breaker_state{upstream="up"} 0`)
 	g.open()
-	b.expect(newCall("v2", "read"), 200, "BILL_003")
+	b.expect(v2("read"), noSuchBill)
 }
 
 // TestRequestsOfOneAddressAreLimited: one source address has at most limits.address_connections requests in
@@ -265,13 +250,13 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 		b := newGateway(t, oneUpstream("v2", back.url, "limits: {"+limits+"}"))
 		defer g.open()
 		calling := g.holdTwoReads(t, b, "v2")
-		if got := b.send(newCall("legacy", "create")); got.status != status {
+		if got := b.send(legacy("create")); got.status != status {
 			t.Errorf("%s: %d %s, want %d", limits, got.status, got.body, status)
 		}
 		g.open()
 		calling.Wait()
 		for range 3 { // nothing is counted any more
-			if got := b.send(newCall("legacy", "read")); got.status != 200 {
+			if got := b.send(legacy("read")); got.status != 200 {
 				t.Errorf("%s: then %d %s", limits, got.status, got.body)
 			}
 		}
@@ -284,14 +269,12 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGatewayWith(t, "v2", "}\nlimits: {body: 512KiB, memory: 1MiB}\n")
-	r.expect(newCall("legacy", "create").with("callbackUrl", r.partner.url), 200, "0000")
+	r.expect(legacy("create").with("callbackUrl", r.partner.url), success)
 	address, err := url.Parse(r.addressAtUpstream(t, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	header := "POST " + address.Path + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 	part := fmt.Sprintf(header, 500<<10) + strings.Repeat(" ", 490<<10)
-	held := func() string { return r.admin("GET", "/metrics").body }
+	held := func() string { return r.metrics() }
 	var open []net.Conn
 	for n := range 2 {
 		open = append(open, r.open(part))
@@ -299,9 +282,7 @@ func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	}
 	open = append(open, r.open(part))
 	response, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !response.Close {
 		t.Errorf("%d %v", response.StatusCode, response.Header)
 	}

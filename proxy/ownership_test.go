@@ -18,23 +18,19 @@ import (
 func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
-	m.expect(newCall("v2", "create"), 200, "0000")
+	m.expect(v2("create"), success)
 	was := *m.text.Load()
-	for name, row := range map[string]struct{ old, now, says string }{
+	for _, row := range map[string]struct{ old, now, says string }{
 		"shared":   {"new: new", "new: new, bills: shared", "rollout.bills has changed: restart to change it"},
 		"swapped":  {"old: old, new: new", "old: new, new: old", "the other way round"},
 		"switched": {"rollout: {old: old, new: new" + patient + "}\n", "", "rollout has changed: restart to change it"},
 	} {
 		text := strings.Replace(was, row.old, row.now, 1)
 		m.text.Store(&text)
-		if got := m.admin("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, row.says) {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
-		}
+		m.ask(400, "POST /-/reload", row.says)
 	}
 	m.text.Store(&was)
-	if got := m.admin("POST", "/-/reload"); got.status != 200 {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	m.ask(200, "POST /-/reload")
 }
 
 // Bills that were created while bills were shared have no owner. When each bill has an owner again, unknown bills are
@@ -44,15 +40,13 @@ func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	m := newRolloutWith(t, "drained", noFront, ", bills: shared")
 	separate := strings.Replace(*m.text.Load(), ", bills: shared", "", 1)
 	m.text.Store(&separate)
-	if got := m.admin("POST", "/-/reload"); got.status != 400 || !strings.Contains(got.body, "rollout.bills has changed: restart to change it") {
-		t.Fatal(got)
-	}
+	m.ask(400, "POST /-/reload", "rollout.bills has changed: restart to change it")
 	m.stopAndWait()
 	m.process = newProcess(t, separate)
 	// During the settling period a create of that time may still be in progress at the old backend.
-	m.expect(newCall("v2", "create"), 503, "MAINTAINED_METHOD")
+	m.expect(v2("create"), refused)
 	m.checkCalls(t, 1, 0) // the old backend was probed
-	m.afterSettling(newCall("v2", "create"))
+	m.afterSettling(v2("create"))
 	if n := len(m.fresh.Bills()); n != 1 || len(m.old.Bills()) != 0 {
 		t.Errorf("%d bills at the new backend, %d at the old one, want 0 and 1", n, len(m.old.Bills()))
 	}
@@ -75,20 +69,12 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := proxytest.Open(t, "sqlite:"+file)
 	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
-	if err := s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Begin(t.Context(), "anna", lastWeek); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Seen(t.Context(), partner.Of(demoKey), lastWeek); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek))
+	must(t, s.Begin(t.Context(), "anna", lastWeek))
+	must(t, s.Seen(t.Context(), partner.Of(demoKey), lastWeek))
 	if forced {
 		stage := store.Stage{Partner: partner.Of(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
-		if err := s.SetStage(t.Context(), stage); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.SetStage(t.Context(), stage))
 	}
 	old, fresh := newService(), newService()
 	release, made := make(chan struct{}), make(chan struct{})
@@ -112,10 +98,10 @@ store: {url: "sqlite:%s"}
 `, oldCalls.url, newCalls.url, rollout, file)
 	}
 	p := newProcess(t, text(""))
-	p.expect(newCall("v2", "create"), 504, "null")
+	p.expect(v2("create"), unknownLate)
 	p.stopAndWait()
 	p = newProcess(t, text("rollout: {old: old, new: new, default: new}"))
-	p.expect(newCall("v2", "create"), 503, "MAINTAINED_METHOD")
+	p.expect(v2("create"), refused)
 	close(release)
 	receive(t, made, "the bill")
 	if n := len(fresh.Bills()); n != 0 {

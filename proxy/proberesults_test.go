@@ -36,13 +36,11 @@ func TestCallRefusedByBothBackends(t *testing.T) {
 						}
 						got := m.send(newCall(client, op))
 						if final == nil {
-							got.check(t, client, 503, "MAINTAINED_METHOD")
+							got.check(t, client, refused)
 							continue
 						}
-						got.check(t, client, 200, code)
-						if !strings.Contains(got.body, stage+" says no") {
-							t.Errorf("%s %s: %s", client, op, got.body)
-						}
+						got.check(t, client, wantAnswer{200, code})
+						checkText(t, got.body, stage+" says no")
 					}
 				}
 				for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
@@ -61,14 +59,14 @@ func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
 		m := newRolloutWith(t, "old", at("new", replyWith(200, body)), "")
 		for _, op := range []string{"read", "destroy", "read"} {
-			if got := m.send(newCall("v2", op)); got.status != 503 {
+			if got := m.send(v2(op)); got.status != 503 {
 				t.Errorf("%s with %s: %d %s", op, body, got.status, got.body)
 			}
 		}
 		if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", body, o, err)
 		}
-		m.expect(newCall("v2", "create"), 200, "0000")
+		m.expect(v2("create"), success)
 		if n := len(m.old.Bills()); n != 1 {
 			t.Errorf("%s: the old backend has %d bills", body, n)
 		}
@@ -86,7 +84,7 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			m := newRolloutWith(t, "new", at("new", replyWith(200, `{"code":"`+code+`","message":"no","data":null}`)), "")
-			m.expect(newCall("v2", "create"), 200, code)
+			m.expect(v2("create"), wantAnswer{200, code})
 			var o store.Owner
 			proxytest.Eventually(t, func() bool { // it is noted after the answer
 				var err error
@@ -119,9 +117,9 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 			m.text.Store(&text)
 			m.mustPost("/-/reload")
 			m.old.Fault(sandbox.Fault{Truncate: true})
-			m.expect(newCall("v2", "create"), 502, "null")
+			m.expect(v2("create"), unknown)
 			if row.shows != "" {
-				m.send(newCall("v2", row.shows))
+				m.send(v2(row.shows))
 			}
 			want := store.Owned
 			if name == "cannot tell" {
@@ -156,17 +154,17 @@ func TestStatusThatContradictsTheCodeIsNoClearAnswer(t *testing.T) {
 			service.ServeHTTP(w, r)
 		})
 	}, "")
-	m.expect(newCall("v2", "create"), 503, "MAINTAINED_METHOD")
+	m.expect(v2("create"), refused)
 	for _, op := range []string{"read", "destroy"} {
-		m.expect(newCall("legacy", op), 503, "MAINTAINED_METHOD")
+		m.expect(legacy(op), refused)
 	}
 	if got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`); err != nil || !strings.Contains(got.body, "no clear answer") {
 		t.Error(got, err)
 	}
 	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&" + forced)
-	m.expect(newCall("v2", "create"), 500, "0000")
-	proxytest.Eventually(t, func() bool {
+	m.expect(v2("create"), wantAnswer{500, "0000"})
+	eventually(t, "the create is not pending with an unknown outcome", func() bool {
 		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 		return err == nil && row.State == store.Pending && row.Uncertain
-	}, func() string { return "the create is not pending with an unknown outcome" })
+	})
 }

@@ -34,12 +34,12 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 	t.Parallel()
 	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
 	off := newProcess(t, anyPort+oneUpstream("v2", back.url))
-	off.expect(newCall("legacy", "create"), 200, "0000")
+	off.expect(legacy("create"), success)
 	if got := off.admin("GET", "/metrics", "Accept", openMetrics); !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain; version=0.0.4") || !strings.Contains(got.body, `,le="1"}`) {
 		t.Errorf("without tracing: %v", got.header)
 	}
 	on := newProcess(t, anyPort+oneUpstream("v2", back.url)+fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url))
-	on.expect(newCall("legacy", "create"), 200, "BILL_001")
+	on.expect(legacy("create"), idInUse)
 	trace := spans.waitFor(t, 1, "POST /if/bill/send")[0].trace
 	got := on.admin("GET", "/metrics", "Accept", openMetrics)
 	const kind = "application/openmetrics-text; version=1.0.0"
@@ -53,12 +53,10 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 	if diff := cmp.Diff(seriesOf(on), seriesOf(on, "Accept", openMetrics)); diff != "" {
 		t.Errorf("the names of series: -text +OpenMetrics\n%s", diff)
 	}
-	if text := on.admin("GET", "/metrics").body; strings.Contains(text, trace) || !strings.Contains(text, `,le="1"}`) {
-		t.Error("the text format has changed")
-	}
+	on.ask(200, "GET /metrics", "!"+trace, `,le="1"}`)
 
 	check := exec.Command("promtool", "check", "metrics")
-	check.Stdin = strings.NewReader(on.admin("GET", "/metrics").body)
+	check.Stdin = strings.NewReader(on.metrics())
 	if said, err := check.CombinedOutput(); err != nil {
 		t.Errorf("promtool check metrics: %v\n%s", err, said)
 	}
@@ -104,11 +102,9 @@ func TestCountersBeginAtZero(t *testing.T) {
 	m := newRolloutGateway(t, "old")
 	want := func(when string, upstreams ...string) {
 		t.Helper()
-		got := m.admin("GET", "/metrics").body
+		got := m.metrics()
 		for _, line := range alertSeries(upstreams...) {
-			if !strings.Contains(got, line+"\n") {
-				t.Errorf("%s: no %s", when, line)
-			}
+			checkText(t, got, line+"\n")
 		}
 		start, most, err := server.Series(t.Context(), parse(t, *m.text.Load()), server.Build{})
 		if n := strings.Count(filterMetrics(got, "billbridge_"), "\n"); n != start || start > most || err != nil {
@@ -119,7 +115,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	text := strings.Replace(*m.text.Load(), "route:", "  third: {form: v2, url: \"http://127.0.0.1:1\"}\nroute:", 1)
 	m.text.Store(&text)
 	m.mustPost("/-/reload")
-	got := m.admin("GET", "/metrics").body
+	got := m.metrics()
 	if line := `billbridge_upstream_errors_total{reason="reset",upstream="third"} 0`; !strings.Contains(got, line) {
 		t.Errorf("after the reload: no %s", line)
 	}

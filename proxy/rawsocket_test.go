@@ -40,9 +40,7 @@ type wireUpstream struct {
 func newWireUpstream(t testing.TB, form string) *wireUpstream {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u := &wireUpstream{form: form, host: l.Addr().String()}
 	proxytest.Serve(t, l, func(c net.Conn) {
 		u.mu.Lock()

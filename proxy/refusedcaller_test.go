@@ -51,7 +51,7 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 					more = "}\ntable: {overlay: " + file // after the end of the section rollout
 				}
 				m := newRolloutWith(t, "new", at("old", refuseWith("legacy", code, "who is it?")), more)
-				got := m.send(newCall("legacy", "create"))
+				got := m.send(legacy("create"))
 				if got.status != want || len(m.fresh.Bills()) != map[int]int{200: 1}[want] {
 					t.Errorf("%d %s", got.status, got.body)
 				}

@@ -68,9 +68,7 @@ func newRollout(t *testing.T, old, fresh, stage string, front front, more string
 		}
 	})
 	m.store = proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(demoKey))
-	if err := m.store.SetStage(t.Context(), store.Stage{Stage: stage, By: "test", At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.store.SetStage(t.Context(), store.Stage{Stage: stage, By: "test", At: time.Now()}))
 	if !strings.Contains(more, "send_within") {
 		more = patient + more
 	}
@@ -89,7 +87,7 @@ func (m *rolloutGateway) checkCalls(t *testing.T, old, fresh int) {
 	t.Helper()
 	a, b := 0, 0
 	proxytest.Eventually(t, func() bool { // comparisons come later
-		a, b = len(m.oldCalls.received()), len(m.newCalls.received())
+		a, b = m.oldCalls.count(), m.newCalls.count()
 		return a >= old && b >= fresh
 	}, func() string {
 		return fmt.Sprintf("%d calls at the old backend and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
@@ -107,7 +105,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 			t.Run(stage+"/"+client, func(t *testing.T) {
 				t.Parallel()
 				m := newRolloutGateway(t, stage)
-				m.expect(newCall(client, "create"), 200, "0000")
+				m.expect(newCall(client, "create"), success)
 				old, fresh := 1, 0
 				if isNew {
 					old, fresh = 1, 1 // the old backend is probed first
@@ -117,12 +115,12 @@ func TestStagesDecideOnCreates(t *testing.T) {
 				}
 				if stage == "new" {
 					fresh++
-					proxytest.Eventually(t, func() bool { return len(m.newCalls.received()) == fresh }, func() string { return "the bill was not read back" })
+					eventually(t, "the bill was not read back", func() bool { return m.newCalls.count() == fresh })
 				}
 				m.checkCalls(t, old, fresh)
-				m.expect(newCall(client, "create"), 200, "BILL_001") // from the owner
-				m.expect(newCall(client, "read"), 200, "0000")
-				m.expect(newCall(client, "destroy"), 200, "0000")
+				m.expect(newCall(client, "create"), idInUse) // from the owner
+				m.expect(newCall(client, "read"), success)
+				m.expect(newCall(client, "destroy"), success)
 				if isNew {
 					fresh += 3
 				} else {
@@ -132,9 +130,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 					fresh++ // the comparison of the read
 				}
 				m.checkCalls(t, old, fresh)
-				if scraped := m.admin("GET", "/metrics").body; !strings.Contains(scraped, `billbridge_rollout_routed_total{reason="owner"`) {
-					t.Errorf("%s", filterMetrics(scraped, "billbridge_rollout"))
-				}
+				m.ask(200, "GET /metrics", `billbridge_rollout_routed_total{reason="owner"`)
 			})
 		}
 	}
@@ -173,14 +169,8 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 					if row.fault != nil {
 						service.Fault(*row.fault)
 					}
-					got := b.send(newCall(client, "create"))
-					got.check(t, client, 502, "null")
-					if !strings.Contains(got.body, row.says) || strings.Contains(got.body, "not exist") {
-						t.Errorf("%s", got.body)
-					}
-					if n := len(back.received()); n != row.calls {
-						t.Errorf("the upstream got %d calls", n)
-					}
+					b.expect(newCall(client, "create"), unknown, row.says, "!not exist")
+					back.expectCalls(t, row.calls)
 					b.checkMetrics(fmt.Sprintf(`billbridge_unknown_outcomes_total{operation="bill.create",shown=%q} 1`, row.shown))
 				})
 			}
@@ -201,7 +191,7 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code)
 		}))
 		b := newGateway(t, oneUpstream("legacy", back.url, "failures: {explain: 20s}"))
-		if got := b.send(newCall("legacy", "create")); !strings.Contains(got.body, says) {
+		if got := b.send(legacy("create")); !strings.Contains(got.body, says) {
 			t.Errorf("%s: %s", code, got.body)
 		}
 	}
@@ -211,9 +201,7 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 func (m *rolloutGateway) storeDB(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+m.file+"?_pragma=busy_timeout(20000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = db.Close() })
 	return db

@@ -60,9 +60,7 @@ func BenchmarkLedgered(b *testing.B) {
 					defer func() { _ = o.Rollout.Close(context.Background()) }()
 				}
 				gateway, err := proxy.New(parse(b, config), o)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				defer gateway.Close()
 				took := make([]time.Duration, b.N)
 				var next atomic.Int64
@@ -75,7 +73,7 @@ func BenchmarkLedgered(b *testing.B) {
 							if n >= int64(b.N) {
 								return
 							}
-							q := newCall("legacy", "create").with("billId", fmt.Sprintf("B%019d", n))
+							q := legacy("create").with("billId", fmt.Sprintf("B%019d", n))
 							body := q.body()
 							w := &flushed{ResponseRecorder: httptest.NewRecorder()}
 							began := time.Now()

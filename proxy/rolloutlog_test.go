@@ -34,17 +34,15 @@ func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	m := newRolloutGateway(t, "old")
 	decide := func(target string) {
 		t.Helper()
-		if got := m.admin("POST", target); got.status != 200 {
-			t.Fatalf("%s: %d %s", target, got.status, got.body)
-		}
+		m.ask(200, "POST "+target)
 	}
-	create := func(bill string) { m.expect(newCall("v2", "create").with("billId", bill), 200, "0000") }
+	create := func(bill string) { m.expect(v2("create").with("billId", bill), success) }
 	create("A")
 	m.checkNextLog("a create", "upstream", "old", "route", "stage")
-	m.expect(newCall("v2", "read").with("billId", "A"), 200, "0000")
+	m.expect(v2("read").with("billId", "A"), success)
 	m.checkNextLog("a read of it", "upstream", "old", "route", "owner")
 	prepareBill(t, m.old, "W", demoBill) // not through the gateway
-	m.expect(newCall("v2", "read"), 200, "0000")
+	m.expect(v2("read"), success)
 	m.checkNextLog("a read of what the ledger does not know", "upstream", "old", "route", "probe")
 	decide("/rollout/stage?by=anna&" + forced + "&partner=default&stage=canary&percent=100")
 	create("B")
@@ -60,34 +58,31 @@ func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 // upstream and not the partner.
 func TestLogOfCallsThatAreNotSent(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		t.Run(client, func(t *testing.T) {
-			t.Parallel()
-			m := newRolloutGateway(t, "new")
-			partner := partner.Of(demoKey).Short()
-			m.expect(newCall(client, "read"), 200, "BILL_003")
-			m.checkNextLog("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
-			prepareBill(t, m.old, "W", demoBill)
-			prepareBill(t, m.fresh, "W", demoBill)
-			m.expect(newCall(client, "destroy"), 409, "VALIDATION_001")
-			m.checkNextLog("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both: an operator must assign it: billbridge rollout bill --assign")
-			if line := `"msg":"a bill is at both backends","id":"`; !strings.Contains(m.logs.String(), line) || !strings.Contains(m.logs.String(), `"partner":"`+partner+`","bill":"`+demoBill+`","operation":"bill.destroy"`) {
-				t.Errorf("no line with the bill in %s", m.logs.String())
+	eachForm(t, func(t *testing.T, client string) {
+		m := newRolloutGateway(t, "new")
+		partner := partner.Of(demoKey).Short()
+		m.expect(newCall(client, "read"), noSuchBill)
+		m.checkNextLog("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
+		prepareBill(t, m.old, "W", demoBill)
+		prepareBill(t, m.fresh, "W", demoBill)
+		m.expect(newCall(client, "destroy"), wantAnswer{409, "VALIDATION_001"})
+		m.checkNextLog("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both: an operator must assign it: billbridge rollout bill --assign")
+		if line := `"msg":"a bill is at both backends","id":"`; !strings.Contains(m.logs.String(), line) || !strings.Contains(m.logs.String(), `"partner":"`+partner+`","bill":"`+demoBill+`","operation":"bill.destroy"`) {
+			t.Errorf("no line with the bill in %s", m.logs.String())
+		}
+		m.post(newCall(client, "read").path(), "{")
+		m.checkNextLog("a call that is no call", "upstream", "none", "reason", "refused")
+		m.expect(newCall(client, "read"), success)
+		m.checkNextLog("a read of a bill that is at both", "upstream", "new", "partner", partner, "route", "probe")
+		scraped := m.metrics()
+		for _, series := range []string{
+			`code="BILL_003",operation="bill.read",status="200",upstream="none"} 1`,
+			`code="VALIDATION_001",operation="bill.destroy",status="409",upstream="none"} 1`,
+			`code="0000",operation="bill.read",status="200",upstream="new"} 1`,
+		} {
+			if series = `billbridge_requests_total{client="` + client + `",` + series; !strings.Contains(scraped, series) {
+				t.Errorf("no %s in\n%s", series, filterMetrics(scraped, "billbridge_requests_total"))
 			}
-			m.post(newCall(client, "read").path(), "{")
-			m.checkNextLog("a call that is no call", "upstream", "none", "reason", "refused")
-			m.expect(newCall(client, "read"), 200, "0000")
-			m.checkNextLog("a read of a bill that is at both", "upstream", "new", "partner", partner, "route", "probe")
-			scraped := m.admin("GET", "/metrics").body
-			for _, series := range []string{
-				`code="BILL_003",operation="bill.read",status="200",upstream="none"} 1`,
-				`code="VALIDATION_001",operation="bill.destroy",status="409",upstream="none"} 1`,
-				`code="0000",operation="bill.read",status="200",upstream="new"} 1`,
-			} {
-				if series = `billbridge_requests_total{client="` + client + `",` + series; !strings.Contains(scraped, series) {
-					t.Errorf("no %s in\n%s", series, filterMetrics(scraped, "billbridge_requests_total"))
-				}
-			}
-		})
-	}
+		}
+	})
 }

@@ -70,9 +70,7 @@ func (k *kept) rows() map[string]int {
 	all := map[string]int{}
 	for _, table := range []string{"addresses", "owners", "unknown", "callbacks", "seen", "proven", "counts"} {
 		var n int
-		if err := k.db.QueryRow("SELECT count(*) FROM billbridge_" + table).Scan(&n); err != nil {
-			k.t.Fatal(err)
-		}
+		must(k.t, k.db.QueryRow("SELECT count(*) FROM billbridge_"+table).Scan(&n))
 		all[table] = n
 	}
 	return all
@@ -85,13 +83,9 @@ func (k *kept) size() int64 {
 	if !ok {
 		return 0
 	}
-	if err := k.db.QueryRow("PRAGMA wal_checkpoint(TRUNCATE)").Scan(new(int), new(int), new(int)); err != nil {
-		k.t.Fatal(err)
-	}
+	must(k.t, k.db.QueryRow("PRAGMA wal_checkpoint(TRUNCATE)").Scan(new(int), new(int), new(int)))
 	info, err := os.Stat(file)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must(k.t, err)
 	return info.Size()
 }
 
@@ -107,7 +101,7 @@ func (k *kept) flood(n int, key func(i int) string) (codes map[string]int) {
 			for i := worker; i < n; i += 32 {
 				path, body := "/auth/mapping", fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"m%d","businessNumber":"1234567890","callbackUrl":"https://partner.example.com/%d","redirectUrl":"https://partner.example.com/back"}`, key(i), i, i)
 				if i%2 == 0 {
-					q := newCall("v2", "create").with("apiKey", key(i)).with("billId", fmt.Sprintf("FLOOD%015d", i)).with("expireDt", "9999-12-31")
+					q := v2("create").with("apiKey", key(i)).with("billId", fmt.Sprintf("FLOOD%015d", i)).with("expireDt", "9999-12-31")
 					path, body = q.path(), q.body()
 				}
 				got, err := doRequest(k.client, http.MethodPost, k.url+path, body)
@@ -131,8 +125,8 @@ func TestInventedKeysLeaveTheStoreAsItWas(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
 		k := newKept(t, url, nil)
-		k.expect(newCall("v2", "create"), 200, "0000")
-		k.expect(newCall("v2", "create"), 200, "BILL_001") // the backend may use the second address, too
+		k.expect(v2("create"), success)
+		k.expect(v2("create"), idInUse) // the backend may use the second address, too
 		proxytest.Eventually(t, func() bool { r := k.rows(); return r["proven"] == 1 && r["seen"] == 1 && r["addresses"] == 2 }, func() string { return fmt.Sprint(k.rows()) })
 		before, size := k.rows(), k.size()
 		const keys = 400 // one source can make no more than 1,000 such calls at once
@@ -179,8 +173,8 @@ func TestInventedKeysOfOneSourceAddFewRows(t *testing.T) {
 		}
 		page.ServeHTTP(w, r)
 	}))
-	create := newCall("v2", "create")
-	k.expect(create, 200, "0000")
+	create := v2("create")
+	k.expect(create, success)
 	codes := k.flood(1500, func(i int) string { return fmt.Sprintf("%032d", i) })
 	if codes["MAINTAINED_METHOD"] == 0 {
 		t.Errorf("no call of the flood is refused: %v", codes)
@@ -189,7 +183,7 @@ func TestInventedKeysOfOneSourceAddFewRows(t *testing.T) {
 	if n := rows["addresses"] + rows["owners"] + rows["unknown"]; n > 2*store.UnprovenRows+200 {
 		t.Errorf("%d rows: %v", n, rows)
 	}
-	k.expect(create.with("billId", "ANOTHERBILL000000001"), 200, "0000")
+	k.expect(create.with("billId", "ANOTHERBILL000000001"), success)
 	invented := create.with("apiKey", "an-invented-key-without-a-success")
 	served := slices.ContainsFunc([]string{"192.0.2.1", "198.51.100.1", "203.0.113.1", "2001:db8::1"}, func(source string) bool {
 		return k.send(invented, "X-Forwarded-For", source).status != 503
@@ -213,11 +207,11 @@ func TestKeyWithTooManyRowsGetsATrialCall(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		create := newCall("v2", "create").with("callbackUrl", "https://partner.example.com/paid")
-		k.expect(create, 200, "0000")
+		create := v2("create").with("callbackUrl", "https://partner.example.com/paid")
+		k.expect(create, success)
 		proxytest.Eventually(t, func() bool { return k.rows()["proven"] == 1 }, nil)
 		for n := range 5 {
-			k.expect(create.with("billId", fmt.Sprintf("TRIAL%015d", n)), 200, "0000")
+			k.expect(create.with("billId", fmt.Sprintf("TRIAL%015d", n)), success)
 		}
 		began, refused := time.Now(), 0
 		for range 5 {

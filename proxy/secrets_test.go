@@ -37,10 +37,10 @@ func TestR36_LogValuesAreEscaped(t *testing.T) {
 	calls := 0
 	for _, op := range operations {
 		for _, field := range []string{"apiKey", "member", "billId", "price"} {
-			b.send(newCall("legacy", op).with(field, evil).with("hash", "x"))
+			b.send(legacy(op).with(field, evil).with("hash", "x"))
 			calls++
 		}
-		b.post(newCall("legacy", op).path(), `{"a\n\nb":1,"a\n\nb":2}`)
+		b.post(legacy(op).path(), `{"a\n\nb":1,"a\n\nb":2}`)
 		calls++
 	}
 	lines := slices.Collect(strings.Lines(b.logs.String()))

@@ -73,13 +73,13 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 					})
 					b := newGateway(t, oneUpstream("v2", up.url))
 					for range reused {
-						b.expect(newCall("legacy", op), 200, "BILL_003")
+						b.expect(legacy(op), noSuchBill)
 					}
 					want := unknown
 					if !isWrite(op) {
 						want = brokenRead
 					}
-					b.send(newCall("legacy", op), headers...).check(t, "legacy", want.status, want.code)
+					b.send(legacy(op), headers...).check(t, "legacy", want)
 					if n := up.requests.Load(); n != int64(reused+1) {
 						t.Errorf("the upstream read %d requests, want %d", n, reused+1)
 					}
@@ -100,7 +100,7 @@ func TestR23_ClosedIdleConnections(t *testing.T) {
 			b := newGateway(t, oneUpstream("v2", up.url))
 			answered := int64(0)
 			for range 50 {
-				got := b.send(newCall("legacy", "create"), headers...)
+				got := b.send(legacy("create"), headers...)
 				switch code := codeOf(t, "legacy", got.body); {
 				case got.status == 200 && code == "BILL_003":
 					answered++
@@ -137,7 +137,7 @@ func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 			}))
 			b := newGateway(t, oneUpstream("v2", back.url))
 			ctx, leave := context.WithCancel(context.Background())
-			q := newCall("legacy", op)
+			q := legacy(op)
 			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, b.url+q.path(), strings.NewReader(q.body()))
 			gone := make(chan error, 1)
 			go func() {
@@ -165,9 +165,7 @@ func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 			if got := fmt.Sprint(line["status"], " ", line["code"], " ", line["reason"], " ", line["outcome"]); got != want {
 				t.Errorf("the log says %s, want %s: %v", got, want, line)
 			}
-			if n := len(back.received()); n != 1 {
-				t.Errorf("the upstream got %d calls", n)
-			}
+			back.expectCalls(t, 1)
 			if !isWrite(op) { // not counted as an error of the upstream
 				for line := range strings.Lines(b.scrape("billbridge_upstream_errors_total")) {
 					if !strings.HasSuffix(line, " 0\n") {
@@ -195,26 +193,24 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 			newService().ServeHTTP(w, r)
 		}))
 		b := newGateway(t, oneUpstream("v2", back.url))
-		q := newCall("legacy", op)
+		q := legacy(op)
 		got := b.raw(true, head(q.path(), "Connection: close\r\nContent-Length: "+strconv.Itoa(len(q.body()))+"\r\n")+q.body())
 		close(hang)
 		if len(got) != 1 {
 			t.Fatalf("%d answers", len(got))
 		}
 		if op == "read" {
-			got[0].check(t, "legacy", brokenRead.status, brokenRead.code)
+			got[0].check(t, "legacy", brokenRead)
 			continue
 		}
 		calls := 0 // the disconnect was noticed before the call was sent, or after it
 		if strings.Contains(got[0].body, "Nothing was sent") {
-			got[0].check(t, "legacy", 503, "MAINTAINED_METHOD")
+			got[0].check(t, "legacy", refused)
 		} else {
-			got[0].check(t, "legacy", success.status, success.code)
+			got[0].check(t, "legacy", success)
 			calls = 1
 		}
-		if n := len(back.received()); n != calls {
-			t.Errorf("%d calls at the upstream, and %s", n, got[0].body)
-		}
+		back.expectCalls(t, calls)
 	}
 }
 
@@ -233,8 +229,8 @@ func TestR26_SlowReplyTimesOut(t *testing.T) {
 			<-r.Context().Done()
 		}))
 		b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "30s", "50ms", 1))
-		b.expect(newCall("legacy", "cancel"), 504, "null")
-		b.expect(newCall("legacy", "read"), 504, "ERROR")
+		b.expect(legacy("cancel"), unknownLate)
+		b.expect(legacy("read"), lateRead)
 		b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 2`, `billbridge_requests_in_flight{upstream="up"} 0`)
 	}
 }

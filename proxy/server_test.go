@@ -44,9 +44,7 @@ func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Liste
 	var err error
 	p.Server, err = server.Listen(t.Context(), parse(t, text), load, sockets, server.Build{Version: "1.2.3", Revision: "abc", GoVersion: "go1"},
 		slog.New(slog.NewJSONHandler(p.logs, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.url = "http://" + p.Address()
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
@@ -85,7 +83,7 @@ func TestAdminListener(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
-	p.expect(newCall("legacy", "create"), 200, "0000")
+	p.expect(legacy("create"), success)
 	if got := back.received()[0].header.Get("User-Agent"); got != "billbridge/1.2.3" {
 		t.Errorf("the user agent is %q", got)
 	}
@@ -109,7 +107,7 @@ func TestAdminListener(t *testing.T) {
 			t.Errorf("%s %s: %d %q", row.method, row.path, got.status, got.body)
 		}
 	}
-	scraped := filterMetrics(p.admin("GET", "/metrics").body, "billbridge_config", "billbridge_build")
+	scraped := filterMetrics(p.metrics(), "billbridge_config", "billbridge_build")
 	got := regexp.MustCompile(`\d\.\d+e\+09`).ReplaceAllString(scraped, "NOW")
 	want := `billbridge_build_info{goversion="go1",revision="abc",version="1.2.3"} 1
 billbridge_config_last_reload_success_timestamp_seconds NOW
@@ -119,9 +117,7 @@ billbridge_config_last_reload_successful 1
 		t.Errorf("%s", got)
 	}
 	for _, name := range []string{"go_goroutines ", "process_open_fds ", "billbridge_requests_total{"} {
-		if !strings.Contains(p.admin("GET", "/metrics").body, "\n"+name) {
-			t.Errorf("no %s", name)
-		}
+		checkText(t, p.metrics(), "\n"+name)
 	}
 }
 
@@ -132,8 +128,8 @@ func TestReload(t *testing.T) {
 	good := anyPort + oneUpstream("v2", first.url)
 	p := newProcess(t, good)
 	asked := func() (int, int) {
-		p.expect(newCall("legacy", "read"), 200, "BILL_003")
-		return len(first.received()), len(second.received())
+		p.expect(legacy("read"), noSuchBill)
+		return first.count(), second.count()
 	}
 	asked()
 	for _, row := range []struct{ text, says string }{
@@ -148,7 +144,7 @@ func TestReload(t *testing.T) {
 		if got.status != 400 || !strings.Contains(got.body, row.says) || !strings.HasPrefix(got.body, "not reloaded, the last good config stays:\n") {
 			t.Errorf("%d %s, want %s", got.status, got.body, row.says)
 		}
-		if gauge := filterMetrics(p.admin("GET", "/metrics").body, "billbridge_config_last_reload_successful"); gauge != "billbridge_config_last_reload_successful 0\n" {
+		if gauge := filterMetrics(p.metrics(), "billbridge_config_last_reload_successful"); gauge != "billbridge_config_last_reload_successful 0\n" {
 			t.Error(gauge)
 		}
 	}
@@ -161,19 +157,15 @@ func TestReload(t *testing.T) {
 	if a, b := asked(); a != 2 || b != 1 {
 		t.Errorf("after a good reload the upstreams got %d and %d calls", a, b)
 	}
-	metrics := p.admin("GET", "/metrics").body
-	if !strings.Contains(metrics, "billbridge_config_last_reload_successful 1\n") || strings.Contains(metrics, `upstream="up"`) {
-		t.Error("the metrics still have the removed upstream, or no reload")
-	}
+	metrics := p.metrics()
+	checkText(t, metrics, "billbridge_config_last_reload_successful 1\n", `!upstream="up"`)
 }
 
 // An error of a listener names its key, and the other listeners are closed.
 func TestListenErrors(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	for _, key := range []string{"listen", "admin.listen"} {
 		text := fmt.Sprintf("listen: %s\nadmin: {listen: 127.0.0.1:0}\n", taken.Addr())
@@ -202,7 +194,7 @@ func TestR38_Drain(t *testing.T) {
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
 	done := make(chan answer, 8)
 	for i := range 8 {
-		q := newCall("legacy", "create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))
+		q := legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))
 		go func() {
 			got, _ := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
 			done <- got
@@ -214,16 +206,14 @@ func TestR38_Drain(t *testing.T) {
 	p.stop()
 	for !strings.Contains(p.logs.Next(t), `"draining"`) {
 	}
-	if got := p.admin("GET", "/-/ready"); got.status != 503 {
-		t.Errorf("/-/ready during the drain: %d %s", got.status, got.body)
-	}
-	proxytest.Eventually(t, func() bool { // the listener closes right after
+	p.ask(503, "GET /-/ready")
+	eventually(t, "new connections are accepted during the drain", func() bool { // the listener closes right after
 		conn, err := net.Dial("tcp", p.Address())
 		if err == nil {
 			_ = conn.Close()
 		}
 		return err != nil
-	}, func() string { return "new connections are accepted during the drain" })
+	})
 	select {
 	case err := <-p.ended:
 		t.Fatalf("the server ended with calls under way: %v", err)
@@ -231,7 +221,7 @@ func TestR38_Drain(t *testing.T) {
 	}
 	release()
 	for range 8 {
-		receive(t, done, "answer").check(t, "legacy", 200, "0000")
+		receive(t, done, "answer").check(t, "legacy", success)
 	}
 }
 

@@ -51,7 +51,7 @@ func readSlowly(t *testing.T, p *process, q call) (c net.Conn, status int) {
 
 // gauge is the value of a metric without labels.
 func gauge(p *process, name string) (n float64) {
-	for line := range strings.Lines(p.admin("GET", "/metrics").body) {
+	for line := range strings.Lines(p.metrics()) {
 		_, _ = fmt.Sscanf(line, name+" %g", &n)
 	}
 	return n
@@ -88,18 +88,17 @@ func TestR04_R15_AnswersHaveABudget(t *testing.T) {
 					}
 					return false
 				}, func() string { return fmt.Sprint("no memory with ", len(slow), " slow readers") })
-				p.expect(newCall(client, "read"), 200, "BILL_003")
+				p.expect(newCall(client, "read"), noSuchBill)
 				used = max(used, heldBytes(p))
 			}
 			if used < budget/2 || used > budget {
 				t.Errorf("%.0f bytes of the budget are used, of %d", used, budget)
 			}
-			proxytest.Eventually(t, func() bool {
+			eventually(t, "no large answer", func() bool {
 				got := p.send(large)
 				return got.status == 200 && len(got.body) > 4_000_000
-			}, func() string { return "no large answer" })
-			proxytest.Eventually(t, func() bool { return gauge(p, "billbridge_connections") < float64(len(slow)) },
-				func() string { return "no slow reader is disconnected" })
+			})
+			eventually(t, "no slow reader is disconnected", func() bool { return gauge(p, "billbridge_connections") < float64(len(slow)) })
 			for _, c := range slow {
 				_ = c.Close()
 			}
@@ -113,7 +112,7 @@ func TestR26_ReplyToAWriteNeedsNoBudget(t *testing.T) {
 	t.Parallel()
 	p := newLargeReplies(t, "limits: {body: 512KiB, memory: 2MiB}", "failures: {explain: 0s}")
 	for op, want := range map[string]wantAnswer{"read": {502, "ERROR"}, "destroy": {200, "BILL_003"}} {
-		p.send(newCall("legacy", op).with("billId", "LARGE")).check(t, "legacy", want.status, want.code)
+		p.send(legacy(op).with("billId", "LARGE")).check(t, "legacy", want)
 		proxytest.Eventually(t, func() bool { return heldBytes(p) == 0 }, func() string { return fmt.Sprint(heldBytes(p), " bytes are held") })
 	}
 }
@@ -122,10 +121,9 @@ func TestR26_ReplyToAWriteNeedsNoBudget(t *testing.T) {
 func TestR15_SlowReaderHasTimeoutsWrite(t *testing.T) {
 	t.Parallel()
 	p := newLargeReplies(t, "timeouts: {body: 10m, write: 200ms, idle: 10m}")
-	_, status := readSlowly(t, p, newCall("v2", "read").with("billId", "LARGE"))
+	_, status := readSlowly(t, p, v2("read").with("billId", "LARGE"))
 	if status != 200 {
 		t.Fatalf("HTTP %d", status)
 	}
-	proxytest.Eventually(t, func() bool { return gauge(p, "billbridge_connections") == 0 },
-		func() string { return "the connection is open" })
+	eventually(t, "the connection is open", func() bool { return gauge(p, "billbridge_connections") == 0 })
 }

@@ -37,9 +37,7 @@ func onWireStages(t *testing.T, run func(*wireStage)) {
 					s.path, s.body = "/if/bill/read", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`
 				}
 				run(s)
-				if strings.Contains(s.gateway.logs.String(), `"msg":"panic"`) {
-					t.Error(s.gateway.logs)
-				}
+				checkText(t, s.gateway.logs.String(), `!"msg":"panic"`)
 				if s.upstream.connections > s.streams/2 {
 					t.Errorf("%d connections to the upstream for %d calls: they are not kept open", s.upstream.connections, s.calls)
 				}

@@ -90,9 +90,7 @@ func newSoak(t *testing.T) *soak {
 	for n, stage := range soakStages {
 		partners = append(partners, sandbox.Partner{Key: soakKey(int64(n)), Name: "soak"})
 		stage.Partner, stage.By, stage.At = partner.Of(soakKey(int64(n))), "soak", time.Now()
-		if err := errors.Join(opened.SetStage(t.Context(), stage), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(opened.SetStage(t.Context(), stage), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))))
 	}
 	for range 2 {
 		b := &soakBackend{Service: sandbox.New(sandbox.Options{
@@ -318,7 +316,7 @@ func (s *soak) measure() (f soakFigure) {
 			b.server.CloseClientConnections()
 		}
 	}
-	for line := range strings.Lines(s.gateway.admin("GET", "/metrics").body) {
+	for line := range strings.Lines(s.gateway.metrics()) {
 		if strings.HasPrefix(line, "billbridge_") {
 			f.series++
 		}

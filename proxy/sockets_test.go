@@ -13,16 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
 )
 
 func newSocket(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -31,9 +28,7 @@ func newSocket(t *testing.T) net.Listener {
 func dial(t testing.TB, address, text string) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(testTimeout))
 	_, _ = io.WriteString(c, text)
@@ -55,14 +50,12 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 			conns := make([]net.Conn, calls)
 			for n := range calls {
 				conn, err := net.Dial("tcp", l.Addr().String())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer conn.Close()
 				_ = conn.SetDeadline(time.Now().Add(testTimeout))
-				q := newCall("legacy", "create").with("billId", fmt.Sprintf("B%019d", n))
+				q := legacy("create").with("billId", fmt.Sprintf("B%019d", n))
 				if n%2 == 1 {
-					q = newCall("legacy", "read")
+					q = legacy("read")
 				}
 				_, _ = io.WriteString(conn, nextCall(q))
 				if conns[n] = conn; when == "gone" {
@@ -73,11 +66,11 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 			if when == "late" { // send_within is over before the gateway starts
 				text = strings.Replace(text, "}}", "}, other: {form: v2, url: \"http://127.0.0.1:1\"}}", 1) +
 					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 200ms}\n"
-				proxytest.Eventually(t, func() bool { return time.Since(sent) > 400*time.Millisecond }, func() string { return "the clock stands still" })
+				eventually(t, "the clock stands still", func() bool { return time.Since(sent) > 400*time.Millisecond })
 			}
 			p := newProcessOnSockets(t, text, map[string]net.Listener{"listen": l})
 			if when == "gone" {
-				p.expect(newCall("v2", "read"), 200, "BILL_003") // then the earlier connections have been accepted
+				p.expect(v2("read"), noSuchBill) // then the earlier connections have been accepted
 				p.stopAndWait()
 			}
 			for n, conn := range conns {
@@ -85,21 +78,17 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 					break
 				}
 				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				body, _ := io.ReadAll(res.Body)
 				got := answer{res.StatusCode, res.Header, string(body)}
 				switch {
 				case n%2 == 1:
-					got.check(t, "legacy", 200, "BILL_003")
+					got.check(t, "legacy", noSuchBill)
 				case when == "late":
-					got.check(t, "legacy", 503, "MAINTAINED_METHOD")
-					if !strings.Contains(got.body, "Nothing was sent: it is not possible now.") {
-						t.Error(got.body)
-					}
+					got.check(t, "legacy", refused)
+					checkText(t, got.body, "Nothing was sent: it is not possible now.")
 				default:
-					got.check(t, "legacy", 200, "0000")
+					got.check(t, "legacy", success)
 				}
 			}
 			if n, want := len(service.Bills()), map[string]int{"in time": calls / 2}[when]; n != want {
@@ -130,7 +119,7 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	held := heldListener{newSocket(t), make(chan struct{}, 1), make(chan struct{})}
 	p := newProcessOnSockets(t, anyPort+oneUpstream("v2", newBackend(t, newService()).url), map[string]net.Listener{"listen": held})
 	got := make(chan []answer, 1)
-	go func() { got <- p.raw(false, nextCall(newCall("legacy", "create"))) }()
+	go func() { got <- p.raw(false, nextCall(legacy("create"))) }()
 	receive(t, held.got, "connection")
 	p.stop()
 	for !strings.Contains(p.logs.Next(t), `"draining"`) {
@@ -140,7 +129,7 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 	if len(answers) != 1 {
 		t.Fatalf("%d answers", len(answers))
 	}
-	answers[0].check(t, "legacy", 200, "0000")
+	answers[0].check(t, "legacy", success)
 }
 
 // Also while the drain still waits for a silent connection. The next call on a connection that stays open would be
@@ -152,7 +141,7 @@ func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	defer g.open()
 	p.open("") // it says nothing
 	got := make(chan []answer, 1)
-	go func() { got <- p.raw(false, nextCall(newCall("legacy", "read"))) }()
+	go func() { got <- p.raw(false, nextCall(legacy("read"))) }()
 	receive(t, g.reached, "call at the upstream")
 	p.stop()
 	for !strings.Contains(p.logs.Next(t), `"draining"`) {
@@ -168,9 +157,7 @@ func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 func TestAnAdminSocketNeedsATokenOrLoopback(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	s, err := server.Listen(t.Context(), parse(t, anyPort+oneUpstream("v2", refusedURL)), nil, map[string]net.Listener{"admin.listen": l}, server.Build{}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.HasPrefix(err.Error(), "admin.token is not set, and the admin socket listens on ") {
@@ -185,9 +172,9 @@ func TestReadinessIsAnsweredWhileTheStoreHangs(t *testing.T) {
 	p := newProcess(t, *m.text.Load()+"ready: {store: reported}\n")
 	release := holdStore(t, m)
 	defer release()
-	proxytest.Eventually(t, func() bool {
+	eventually(t, "no outage", func() bool {
 		return strings.Contains(p.admin("GET", "/-/ready?verbose").body, "cannot be written to")
-	}, func() string { return "no outage" })
+	})
 	var probes sync.WaitGroup
 	for range 40 {
 		probes.Go(func() {

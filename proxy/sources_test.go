@@ -79,7 +79,7 @@ func TestR15_IPv6NetworkHasTheConnectionsOfOneAddress(t *testing.T) {
 			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+limits+"}"), func(n int) string { return fmt.Sprintf(row.address, n+1) })
 			n := 0
 			for range 6 {
-				if answeredWith(p.open(nextCall(newCall("v2", "read"))), "BILL_003") {
+				if answeredWith(p.open(nextCall(v2("read"))), "BILL_003") {
 					n++
 				}
 			}
@@ -117,11 +117,11 @@ func TestR15_R20_SourceBehindATrustedProxy(t *testing.T) {
 		defer g.open()
 		held := make(chan answer, 2)
 		for range 2 {
-			go func() { held <- b.send(newCall("v2", "read"), "X-Forwarded-For", "198.51.100.7") }()
+			go func() { held <- b.send(v2("read"), "X-Forwarded-For", "198.51.100.7") }()
 			receive(t, g.reached, "call at the upstream")
 		}
 		want := map[bool]int{true: 503, false: 200}[row.refuse]
-		if got := b.send(newCall("legacy", "create"), row.forwarded...); got.status != want {
+		if got := b.send(legacy("create"), row.forwarded...); got.status != want {
 			t.Errorf("%s, %s: %d %s, want %d", row.limits, row.forwarded, got.status, got.body, want)
 		}
 		g.open()
@@ -161,9 +161,9 @@ func TestR15_SourcesWithoutASuccessLeaveHalfOfAPartner(t *testing.T) {
 			}))
 			defer close(release)
 			b := newGateway(t, oneUpstream("v2", back.url, "limits: {trusted_proxies: [127.0.0.0/8], partner: {"+row.limits+"}}"))
-			own := func() answer { return b.send(newCall("v2", "read"), "X-Forwarded-For", "192.0.2.1") }
-			own().check(t, "v2", 200, "0000")
-			none := newCall("v2", "read").with("billId", "NOSUCHBILL0000000001")
+			own := func() answer { return b.send(v2("read"), "X-Forwarded-For", "192.0.2.1") }
+			own().check(t, "v2", success)
+			none := v2("read").with("billId", "NOSUCHBILL0000000001")
 			others, refused, began := make(chan answer, 6), 0, time.Now()
 			for n := range 6 {
 				go func() {
@@ -179,7 +179,7 @@ func TestR15_SourcesWithoutASuccessLeaveHalfOfAPartner(t *testing.T) {
 				t.Errorf("%d calls of others are refused, want %d", refused, row.refused)
 			}
 			for range 2 {
-				own().check(t, "v2", 200, "0000")
+				own().check(t, "v2", success)
 			}
 		})
 	}

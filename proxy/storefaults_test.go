@@ -30,17 +30,13 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 				}
 			}
 			rename("billbridge_audit", "away") // only changes of the rollout fail
-			if got := m.mustPost("/rollout/stop?by=anna"); !strings.Contains(got, `"unstored":"store: `) {
-				t.Errorf("%s", got)
-			}
+			m.mustPost("/rollout/stop?by=anna", `"unstored":"store: `)
 			m.waitForLog(`"level":"ERROR"`, "stopped on this gateway, but that cannot be stored")
-			m.expect(newCall("v2", "create"), 200, "0000")
+			m.expect(v2("create"), success)
 			if len(m.old.Bills()) != 1 || len(m.fresh.Bills()) != 0 {
 				t.Error("the bill was created at the new backend")
 			}
-			if got := m.admin("GET", "/rollout").body; !strings.Contains(got, `"stopped":{"by":"anna"`) || !strings.Contains(got, `"unstored":true`) {
-				t.Errorf("%s", got)
-			}
+			m.ask(200, "GET /rollout", `"stopped":{"by":"anna"`, `"unstored":true`)
 			switch then {
 			case "it is revoked":
 				m.mustPost("/rollout/resume?by=ben")
@@ -55,20 +51,18 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 				if then == "it is stored later" {
 					rename("away", "billbridge_audit")
 				}
-				proxytest.Eventually(t, func() bool { return !strings.Contains(m.admin("GET", "/rollout").body, `"unstored"`) }, func() string { return "the stop is not stored" })
+				eventually(t, "the stop is not stored", func() bool { return !strings.Contains(m.admin("GET", "/rollout").body, `"unstored"`) })
 				r, err := m.store.Rollout(t.Context())
 				if err != nil || r.Stopped.At.IsZero() {
 					t.Errorf("%+v, %v", r, err)
 				}
 				m.mustPost("/rollout/resume?by=ben")
 			}
-			m.expect(newCall("v2", "create").with("billId", "ANOTHER0000000000001"), 200, "0000")
+			m.expect(v2("create").with("billId", "ANOTHER0000000000001"), success)
 			if len(m.fresh.Bills()) != 1 {
 				t.Error("after the resume the bill was not created at the new backend")
 			}
-			if got := m.admin("GET", "/rollout").body; strings.Contains(got, `"stopped"`) {
-				t.Errorf("%s", got)
-			}
+			m.ask(200, "GET /rollout", `!"stopped"`)
 		})
 	}
 }
@@ -79,9 +73,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	t.Parallel()
 	real := proxytest.Postgres(t)
 	u, err := url.Parse(real)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The socket of the server, and one in front of it that does not exist yet.
 	const socket = "/.s.PGSQL.5432"
 	query := u.Query()
@@ -89,9 +81,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	query.Set("host", folder)
 	u.RawQuery = query.Encode()
 	admin, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	adminAt := admin.Addr().String()
 	_ = admin.Close()
 	back := newBackend(t, newService())
@@ -107,10 +97,10 @@ func TestStartWaitsForPostgres(t *testing.T) {
 		listening <- started{s, err}
 	}()
 	client := newClient(t, nil)
-	proxytest.Eventually(t, func() bool {
+	eventually(t, "the admin listener does not answer", func() bool {
 		got, err := doRequest(client, http.MethodGet, "http://"+adminAt+"/-/ready", "")
 		return err == nil && got.status == 503 && strings.Contains(got.body, "waiting for its store")
-	}, func() string { return "the admin listener does not answer" })
+	})
 	// The kill switch and pages are neither unknown nor without a section of the config.
 	for _, path := range []string{"/rollout/stop?by=anna", "/callbacks", "/", "/static/console.css"} {
 		got, err := doRequest(client, http.MethodPost, "http://"+adminAt+path, "")
@@ -126,9 +116,7 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	default:
 	}
 	there, err := net.Listen("unix", folder+socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxytest.Forward(t, there, func() (net.Conn, error) { return net.Dial("unix", target) })
 	s := receive(t, listening, "the start")
 	if s.err != nil {
@@ -160,9 +148,7 @@ func TestStartDoesNotWaitForPermanentErrors(t *testing.T) {
 		return err
 	}
 	u, err := url.Parse(proxytest.Postgres(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Path = "/nosuchdatabase"
 	if err := listen(t.Context(), fmt.Sprintf("{url: %q, wait: 1h}", u.String())); err == nil || !strings.Contains(err.Error(), "nosuchdatabase") {
 		t.Errorf("%v", err)

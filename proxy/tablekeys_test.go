@@ -18,29 +18,24 @@ import (
 // the table has for a success is no success of this upstream.
 func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		for _, form := range forms {
-			t.Run(client+" to "+form, func(t *testing.T) {
-				t.Parallel()
-				code := "00"
-				text := map[string]string{"v2": `{"code":"%s","message":"ok","data":{"billId":"` + demoBill + `"}}`, "legacy": `{"code":"%s","msg":"ok","bill_id":"` + demoBill + `"}`}[form]
-				back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) }))
-				b := newGateway(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q, success: \"00\"}}\n", form, back.url))
-				destroy := newCall(client, "destroy")
-				if got := b.post(destroy.path(), destroy.body()); got.status != 200 || !strings.Contains(got.body, `"code":"0000"`) || !strings.Contains(got.body, demoBill) {
-					t.Errorf("%d %s", got.status, got.body)
-				}
-				code = "0000"
-				if got := b.post(destroy.path(), destroy.body()); got.status != 502 || !strings.Contains(got.body, `"code":null`) {
-					t.Errorf("a code that is not its own: %d %s", got.status, got.body)
-				}
-				code = "BILL_006"
-				if got := b.post(destroy.path(), destroy.body()); got.status != 200 || !strings.Contains(got.body, `"code":"BILL_006"`) {
-					t.Errorf("%d %s", got.status, got.body)
-				}
-			})
+	eachPair(t, func(t *testing.T, client, form string) {
+		code := "00"
+		text := map[string]string{"v2": `{"code":"%s","message":"ok","data":{"billId":"` + demoBill + `"}}`, "legacy": `{"code":"%s","msg":"ok","bill_id":"` + demoBill + `"}`}[form]
+		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) }))
+		b := newGateway(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q, success: \"00\"}}\n", form, back.url))
+		destroy := newCall(client, "destroy")
+		if got := b.send(destroy); got.status != 200 || !strings.Contains(got.body, `"code":"0000"`) || !strings.Contains(got.body, demoBill) {
+			t.Errorf("%d %s", got.status, got.body)
 		}
-	}
+		code = "0000"
+		if got := b.send(destroy); got.status != 502 || !strings.Contains(got.body, `"code":null`) {
+			t.Errorf("a code that is not its own: %d %s", got.status, got.body)
+		}
+		code = "BILL_006"
+		if got := b.send(destroy); got.status != 200 || !strings.Contains(got.body, `"code":"BILL_006"`) {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	})
 }
 
 // overlayFile writes an overlay, and returns the section of the config that names it.
@@ -64,8 +59,8 @@ func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
 			t.Errorf("%d %s", got.status, got.body)
 		}
 	}
-	b.post("/bill/read", newCall("v2", "read").body())
-	if got := b.post("/bill/read", newCall("v2", "read").body()); got.status != 503 {
+	b.post("/bill/read", v2("read").body())
+	if got := b.post("/bill/read", v2("read").body()); got.status != 503 {
 		t.Errorf("a second call of a partner: %d %s", got.status, got.body)
 	}
 }
@@ -117,19 +112,16 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 		})
 	}
 	m := newRolloutWith(t, "old", extends, "}\n"+strings.TrimSuffix(overlayFile(t, overlay), "}\n"))
-	m.expect(newCall("legacy", "create"), 200, "0000")
+	m.expect(legacy("create"), success)
 	ends := func() time.Time {
 		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return row.Ends
 	}
-	proxytest.Eventually(t, func() bool {
+	eventually(t, "the bill has no owner", func() bool {
 		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 		return err == nil && row.State == store.Owned
-	},
-		func() string { return "the bill has no owner" })
+	})
 	before := ends()
 	later := before.AddDate(0, 2, 0)
 	extend := func() answer {

@@ -33,7 +33,7 @@ func TestFailedHandshakesAreLoggedAndCounted(t *testing.T) {
 			_ = p.open("").Close() // it says nothing
 			for range 2 {
 				if c.client == nil {
-					got, err := rawBytes(p.Address(), nextCall(newCall("v2", "read"))+strings.Repeat(" ", 60<<10))
+					got, err := rawBytes(p.Address(), nextCall(v2("read"))+strings.Repeat(" ", 60<<10))
 					if err != nil { // a reset, which takes the answer from some clients
 						t.Error(err)
 					}
@@ -48,13 +48,13 @@ func TestFailedHandshakesAreLoggedAndCounted(t *testing.T) {
 				}
 			}
 			proxytest.Eventually(t, func() bool {
-				return strings.Contains(p.admin("GET", "/metrics").body, fmt.Sprintf("billbridge_tls_handshake_failures_total{reason=%q} 2\n", c.reason))
-			}, func() string { return p.logs.String() + p.admin("GET", "/metrics").body })
+				return strings.Contains(p.metrics(), fmt.Sprintf("billbridge_tls_handshake_failures_total{reason=%q} 2\n", c.reason))
+			}, func() string { return p.logs.String() + p.metrics() })
 			got := p.logs.String()
 			if strings.Count(got, "a TLS handshake failed") != 1 || !strings.Contains(got, fmt.Sprintf(`"address":"127.0.0.1","reason":%q`, c.reason)) || !strings.Contains(got, c.logged) {
 				t.Error(got)
 			}
-			if n := strings.Count(p.admin("GET", "/metrics").body, "billbridge_tls_handshake_failures_total{"); n != 5 {
+			if n := strings.Count(p.metrics(), "billbridge_tls_handshake_failures_total{"); n != 5 {
 				t.Errorf("%d reasons", n)
 			}
 		})

@@ -136,9 +136,7 @@ func newTracedGateway(t *testing.T) (*callbackGateway, *otlpReceiver) {
 	t.Helper()
 	r, spans := newCallbackParties(t), newOTLPReceiver(t)
 	s := proxytest.BeginRollout(t, "sqlite:"+r.file, partner.Of(demoKey))
-	if err := s.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}))
 	r.process = newProcess(t, anyPort+fmt.Sprintf(`
 upstreams:
   old: {form: legacy, url: %q}
@@ -155,19 +153,15 @@ tracing: {otlp: %q, sample: 1, headers: {api-key: s3cret}}
 func TestSpansOfACallAndItsCallback(t *testing.T) {
 	t.Parallel()
 	r, spans := newTracedGateway(t)
-	create := newCall("legacy", "create").with("callbackUrl", r.partner.url+"/paid")
+	create := legacy("create").with("callbackUrl", r.partner.url+"/paid")
 	got := r.post(create.path()+"?secret=1", create.body(), "Traceparent", callerParent, "Tracestate", "vendor=1")
-	got.check(t, "legacy", 200, "0000")
-	if err := r.service.Pay("", demoBill); err != nil {
-		t.Fatal(err)
-	}
+	got.check(t, "legacy", success)
+	must(t, r.service.Pay("", demoBill))
 	delivered := r.nthCallback(1)
 
 	exchange := spans.waitFor(t, 1, "POST /if/bill/send")[0]
 	port, err := strconv.Atoi(r.back.url[strings.LastIndex(r.back.url, ":")+1:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id := partner.Of(demoKey).Short()
 	if exchange.trace != callerTrace || exchange.parent != callerSpan || exchange.kind != "SERVER" || exchange.failed {
 		t.Errorf("%+v", exchange)
@@ -218,9 +212,7 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 	if spans.headers.Get("Api-Key") != "s3cret" {
 		t.Errorf("the receiver got %v", spans.headers)
 	}
-	if !strings.Contains(r.logs.String(), `"trace_id":"`+callerTrace+`"`) {
-		t.Errorf("no trace_id in %s", r.logs)
-	}
+	checkText(t, r.logs.String(), `"trace_id":"`+callerTrace+`"`)
 }
 
 // A caller writes secrets wherever it can. No exported byte has them, nor has an exemplar.
@@ -246,14 +238,12 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 			}
 		}
 	}
-	create := newCall("v2", "create").with("billId", "CANARY0451").with("memberName", canaryName).with("phone", canaryPhone).with("callbackUrl", r.partner.url+"/"+canaryKey+"?token="+canaryHash)
+	create := v2("create").with("billId", "CANARY0451").with("memberName", canaryName).with("phone", canaryPhone).with("callbackUrl", r.partner.url+"/"+canaryKey+"?token="+canaryHash)
 	ask("POST", create.path(), create.body())
 	ask("POST", "/"+canaryKey, "{}")
 	ask("POST", "/bill/read/"+canaryKey, "{}")
 	ask("CANARY0451", "/bill", "{}")
-	if err := r.service.Pay("", "CANARY0451"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.service.Pay("", "CANARY0451"))
 	r.nthCallback(1)
 	metrics := r.admin("GET", "/metrics", "Accept", openMetrics).body
 	r.stopAndWait()
@@ -285,18 +275,16 @@ func TestReloadTurnsTracingOn(t *testing.T) {
 	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
 	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
 	off := *p.text.Load()
-	p.expect(newCall("legacy", "create"), 200, "0000")
+	p.expect(legacy("create"), success)
 	on := off + fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url)
 	for text, status := range map[string]int{on + "x: 1\n": 400, on: 200} {
 		p.text.Store(&text)
-		if got := p.admin("POST", "/-/reload"); got.status != status {
-			t.Fatal(got.body)
-		}
-		p.expect(newCall("legacy", "read"), 200, "0000")
+		p.ask(status, "POST /-/reload")
+		p.expect(legacy("read"), success)
 	}
 	p.text.Store(&off)
 	p.mustPost("/-/reload")
-	p.expect(newCall("legacy", "destroy"), 200, "0000")
+	p.expect(legacy("destroy"), success)
 	p.stopAndWait()
 	for _, s := range spans.all() {
 		if s.kind == "SERVER" && s.name != "POST /if/bill/read" {

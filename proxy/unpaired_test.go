@@ -19,9 +19,9 @@ func TestCodesWithoutAPairAreCounted(t *testing.T) {
 	code := ""
 	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code) }))
 	b := newGateway(t, oneUpstream("legacy", back.url, overlayFile(t, `codes: [{v2: BILL_001, legacy: "9800"}]`)))
-	read := newCall("v2", "destroy")
+	read := v2("destroy")
 	for _, code = range []string{"9980", "9980", "9800", "9999", "BILL_006", "0000", "010-0000-0000", "01000000000"} {
-		b.post(read.path(), read.body())
+		b.send(read)
 	}
 	b.checkMetrics(`billbridge_unpaired_codes_total{code="9980",upstream="up"} 2`, `billbridge_unpaired_codes_total{code="other",upstream="up"} 2`)
 	if got := b.Upstreams()[0].Unpaired; !slices.Equal(got, []string{"9980", "other"}) {
@@ -29,7 +29,7 @@ func TestCodesWithoutAPairAreCounted(t *testing.T) {
 	}
 	for n := range 100 {
 		code = fmt.Sprint("E", n)
-		b.post(read.path(), read.body())
+		b.send(read)
 	}
 	if got := len(b.Upstreams()[0].Unpaired); got != 32 {
 		t.Errorf("%d codes have a series", got)
@@ -46,12 +46,12 @@ func TestRequestThatCannotBeCarried(t *testing.T) {
 	} {
 		back := newBackend(t, replyWith(200, `{"code":"0000","msg":"ok"}`))
 		b := newGateway(t, oneUpstream("legacy", back.url, config))
-		url := newCall("v2", "create").with("sendType", "URL")
-		if got := b.post(url.path(), url.body()); got.status != want || !strings.Contains(got.body, `"code":"BILL_010"`) {
+		url := v2("create").with("sendType", "URL")
+		if got := b.send(url); got.status != want || !strings.Contains(got.body, `"code":"BILL_010"`) {
 			t.Errorf("%s: %d %s", config, got.status, got.body)
 		}
-		wrong := newCall("v2", "create").with("phone", []int{1})
-		if got := b.post(wrong.path(), wrong.body()); got.status == 404 {
+		wrong := v2("create").with("phone", []int{1})
+		if got := b.send(wrong); got.status == 404 {
 			t.Errorf("%s: a mistake in a request: %d %s", config, got.status, got.body)
 		}
 		if got := back.received(); len(got) > 0 {
@@ -75,9 +75,9 @@ func TestBillsWithoutALinkAreCounted(t *testing.T) {
 		})
 		b := newGateway(t, oneUpstream(row.upstream, newBackend(t, service).url, "partners: {"+partner.Of(demoKey).Short()+": {name: Hana}}"))
 		for _, id := range []string{"A1", "A2"} {
-			b.send(newCall(row.client, "create").with("billId", id)).check(t, row.client, 200, "0000")
+			b.send(newCall(row.client, "create").with("billId", id)).check(t, row.client, success)
 		}
-		b.send(newCall(row.client, "create").with("billId", "A1")).check(t, row.client, 200, "BILL_001")
+		b.send(newCall(row.client, "create").with("billId", "A1")).check(t, row.client, idInUse)
 		warned := strings.Count(b.logs.String(), "has no link")
 		if want := min(len(row.counted), 1); warned != want || want == 1 && !strings.Contains(b.logs.String(), `"name":"Hana"`) {
 			t.Errorf("%+v: %d warnings: %s", row, warned, b.logs)

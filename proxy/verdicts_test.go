@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/operate"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 )
 
@@ -47,20 +46,16 @@ func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	m := newRolloutGateway(t, "new")
 	file := regexp.MustCompile(`sqlite:([^"]+)"`).FindStringSubmatch(*m.text.Load())[1]
 	prepareBill(t, m.old, "W", demoBill)
-	m.expect(newCall("v2", "create").with("billId", "ATTHENEWBACKEND00001"), 200, "0000")
+	m.expect(v2("create").with("billId", "ATTHENEWBACKEND00001"), success)
 	for range 110 {
-		m.expect(newCall("v2", "read"), 200, "0000")
+		m.expect(v2("read"), success)
 	}
-	if err := os.Rename(file, file+".away"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(file, file+".away"))
 	for range 12 {
-		m.expect(newCall("v2", "read"), 503, "MAINTAINED_METHOD")
+		m.expect(v2("read"), refused)
 	}
-	m.expect(newCall("v2", "read").with("billId", "ATTHENEWBACKEND00001"), 200, "0000")
-	if err := os.Rename(file+".away", file); err != nil {
-		t.Fatal(err)
-	}
+	m.expect(v2("read").with("billId", "ATTHENEWBACKEND00001"), success)
+	must(t, os.Rename(file+".away", file))
 	m.checkNoFail(t)
 	if v := verdictOn(m.report(t, func(operate.Report) bool { return true }), "bill.read", evidence.ByCalls); v.CallStats == nil || v.Calls != [2]int{110, 1} {
 		t.Errorf("%+v", v)
@@ -81,18 +76,18 @@ func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 		})
 	}, "")
 	prepareBill(t, m.old, "W", "ATTHEOLDBACKEND00001")
-	m.expect(newCall("v2", "create"), 200, "0000")
-	m.expect(newCall("v2", "read"), 200, "0000")
+	m.expect(v2("create"), success)
+	m.expect(v2("read"), success)
 	for range 110 {
-		m.expect(newCall("v2", "read").with("billId", "ATTHEOLDBACKEND00001"), 200, "0000")
+		m.expect(v2("read").with("billId", "ATTHEOLDBACKEND00001"), success)
 	}
 	slow.Store(true)
 	for range 12 {
-		before := len(m.newCalls.received())
+		before := m.newCalls.count()
 		ctx, leave := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		go func() {
-			q := newCall("v2", "read")
+			q := v2("read")
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+q.path(), strings.NewReader(q.body()))
 			if err == nil {
 				r.Header.Set("Content-Type", "application/json")
@@ -100,7 +95,7 @@ func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 			}
 			left <- err
 		}()
-		proxytest.Eventually(t, func() bool { return len(m.newCalls.received()) > before }, func() string { return "the call did not arrive" })
+		eventually(t, "the call did not arrive", func() bool { return m.newCalls.count() > before })
 		leave()
 		if err := receive(t, left, "the caller"); err == nil {
 			t.Fatal("the call was answered")

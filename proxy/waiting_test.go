@@ -18,7 +18,7 @@ func fewConnections(url, more string) string {
 // checkBusyRefusal checks the refusal of a call that got no connection.
 func checkBusyRefusal(t *testing.T, got answer, form string) {
 	t.Helper()
-	got.check(t, form, http.StatusServiceUnavailable, "MAINTAINED_METHOD")
+	got.check(t, form, refused)
 	if want := "Nothing was sent: it is not possible now."; !strings.Contains(got.body, want) {
 		t.Errorf("%s does not contain %s", got.body, want)
 	}
@@ -38,7 +38,7 @@ func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	got := map[string]int{}
 	for n := range calls {
 		calling.Go(func() {
-			q := newCall("legacy", "create").with("billId", fmt.Sprintf("B%019d", n))
+			q := legacy("create").with("billId", fmt.Sprintf("B%019d", n))
 			a, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body())
 			if err != nil {
 				t.Error(err)
@@ -58,7 +58,7 @@ func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 		})
 	}
 	calling.Wait()
-	if n := len(back.received()); got["done"] != connections || got["refused"] != calls-connections || n != connections {
+	if n := back.count(); got["done"] != connections || got["refused"] != calls-connections || n != connections {
 		t.Errorf("%v, and %d calls at the upstream", got, n)
 	}
 	b.checkMetrics(
@@ -75,11 +75,11 @@ func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 	g := newGate("/bill/read", 1)
 	b := newGateway(t, fewConnections(newBackend(t, g.holdCalls(newService())).url, "connections: 1, wait: 30s, timeout: 300ms"))
 	defer g.open()
-	read := newCall("v2", "read")
+	read := v2("read")
 	late := b.later(read)
 	receive(t, g.reached, "call at the upstream")
-	b.expect(newCall("v2", "create"), http.StatusOK, "0000")
-	receive(t, late, "answer").check(t, "v2", http.StatusGatewayTimeout, "ERROR")
+	b.expect(v2("create"), success)
+	receive(t, late, "answer").check(t, "v2", lateRead)
 }
 
 // By default a partner has a quarter of the connections. Its further calls wait, and calls of other partners do not
@@ -90,17 +90,15 @@ func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	back := newBackend(t, g.holdCalls(replyWith(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
 	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
 	defer g.open()
-	slow := newCall("v2", "read")
+	slow := v2("read")
 	ended := b.later(slow)
 	receive(t, g.reached, "call at the upstream")
-	checkBusyRefusal(t, b.send(newCall("legacy", "read")), "legacy")
-	b.expect(newCall("legacy", "read").with("apiKey", "another-partner-key"), http.StatusOK, "BILL_003")
+	checkBusyRefusal(t, b.send(legacy("read")), "legacy")
+	b.expect(legacy("read").with("apiKey", "another-partner-key"), noSuchBill)
 	g.open()
-	receive(t, ended, "answer").check(t, "v2", http.StatusOK, "BILL_003")
-	b.expect(newCall("legacy", "read"), http.StatusOK, "BILL_003")
-	if n := len(back.received()); n != 3 {
-		t.Errorf("%d calls at the upstream, want 3", n)
-	}
+	receive(t, ended, "answer").check(t, "v2", noSuchBill)
+	b.expect(legacy("read"), noSuchBill)
+	back.expectCalls(t, 3)
 }
 
 // Calls that hang, with any number of invented keys, leave connections to the partners.
@@ -118,18 +116,18 @@ func TestInventedKeysLeaveConnections(t *testing.T) {
 	}))
 	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
 	defer g.open()
-	b.expect(newCall("v2", "read"), http.StatusOK, "0000")
+	b.expect(v2("read"), success)
 	refused := make(chan answer, 6)
 	for n := range 6 {
 		go func() {
-			refused <- b.send(newCall("v2", "read").with("apiKey", fmt.Sprint("invented-", n)), "X-Request-Id", "invented")
+			refused <- b.send(v2("read").with("apiKey", fmt.Sprint("invented-", n)), "X-Request-Id", "invented")
 		}()
 	}
 	for range 3 {
 		receive(t, g.reached, "call at the upstream")
 		checkBusyRefusal(t, receive(t, refused, "refusal"), "v2")
 	}
-	b.expect(newCall("v2", "read"), http.StatusOK, "0000")
+	b.expect(v2("read"), success)
 }
 
 // Calls without a key share the connections of one partner.
@@ -146,7 +144,7 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	}()
 	receive(t, g.reached, "call at the upstream")
 	checkBusyRefusal(t, b.post("/cash-receipt/read", `{}`), "v2")
-	b.expect(newCall("legacy", "read"), http.StatusOK, "BILL_003")
+	b.expect(legacy("read"), noSuchBill)
 	g.open()
 	if err := receive(t, ended, "answer"); err != nil {
 		t.Error(err)
@@ -164,8 +162,8 @@ func TestWaitingCallsAreCounted(t *testing.T) {
 	defer g.open()
 	for range 3 {
 		calling.Go(func() {
-			q := newCall("v2", "read")
-			b.post(q.path(), q.body())
+			q := v2("read")
+			b.send(q)
 		})
 	}
 	want := `billbridge_upstream_waiting{upstream="up"} 2`

@@ -37,21 +37,21 @@ var attacks = map[string]struct {
 	}},
 	"half-sent headers": {50, func(s *siege, _ string, _ int) { s.halfSent("POST /bill HTTP/1.1\r\nHost: a\r\n") }},
 	"invented keys": {8, func(s *siege, from string, n int) {
-		s.attack("invented keys", newCall("v2", "create").with("apiKey", fmt.Sprint("invented-", n)).with("callbackUrl", "https://partner.example.com/"), from)
+		s.attack("invented keys", v2("create").with("apiKey", fmt.Sprint("invented-", n)).with("callbackUrl", "https://partner.example.com/"), from)
 	}},
 	"invented keys that hang": {40, func(s *siege, from string, n int) {
-		s.attack("invented keys that hang", newCall("v2", "read").with("apiKey", fmt.Sprint("invented-", n)).with("billId", "HANGS"), from)
+		s.attack("invented keys that hang", v2("read").with("apiKey", fmt.Sprint("invented-", n)).with("billId", "HANGS"), from)
 	}},
 	"the partner's key that hangs": {80, func(s *siege, from string, _ int) {
-		s.attack("the partner's key that hangs", newCall("v2", "read").with("billId", "HANGS"), from)
+		s.attack("the partner's key that hangs", v2("read").with("billId", "HANGS"), from)
 	}},
 	"large answers, read slowly": {20, func(s *siege, from string, _ int) {
-		q := newCall("v2", "read").with("billId", "LARGE")
+		q := v2("read").with("billId", "LARGE")
 		s.halfSent(strings.Replace(nextCall(q), "\r\n\r\n", "\r\nX-Forwarded-For: "+from+"\r\n\r\n", 1))
 	}},
 	"bad bodies": {8, func(s *siege, from string, n int) {
 		for _, body := range []string{"{", strings.Repeat("[", 200_000), `{"apiKey":"a","apiKey":"b"}`, `{"apiKey":"` + "\xff" + `"}`} {
-			got, err := s.callFrom(from, newCall("v2", "create").path(), body)
+			got, err := s.callFrom(from, v2("create").path(), body)
 			if err == nil {
 				s.count("bad bodies", got.status)
 			}
@@ -101,7 +101,7 @@ func (s *siege) count(name string, status int) {
 // partner calls like a shop: it bills, and reads the bill.
 func (s *siege) partner(n int) {
 	for _, op := range []string{"create", "read"} {
-		q := newCall("v2", op).with("billId", fmt.Sprintf("HONEST%014d", n))
+		q := v2(op).with("billId", fmt.Sprintf("HONEST%014d", n))
 		began := time.Now()
 		got, _ := s.callFrom("192.0.2.1", q.path(), q.body())
 		s.count("partner", got.status)
@@ -163,7 +163,7 @@ func TestPartnerIsServedUnderAllAttacks(t *testing.T) {
 }
 
 // series is the number of series of the gateway.
-func (s *siege) series() int { return strings.Count(s.admin("GET", "/metrics").body, "\nbillbridge_") }
+func (s *siege) series() int { return strings.Count(s.metrics(), "\nbillbridge_") }
 
 func (s *siege) report(took time.Duration, series int) {
 	all, refused := 0, 0
