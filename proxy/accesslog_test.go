@@ -90,13 +90,13 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 		prepareBill(t, service, "S", demoBill)
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
-		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("X-Request-Id") == "caller-gone" {
 				leave()
 			}
 			service.ServeHTTP(w, r)
-		}))
-		b := newGateway(t, oneUpstream(upstream, back.url, "log: {sample: {ok: 0}}"))
+		})
+		b := newGatewayTo(t, upstream, back, "log: {sample: {ok: 0}}")
 		for _, client := range forms {
 			read, resend := newCall(client, "read"), newCall(client, "resend")
 			for i, row := range []struct {
@@ -130,16 +130,12 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 		checkText(t, b.logs.Next(t), `"code":"0000"`, `"caller_gone":true`)
 		func() {
 			defer func() {
-				if recover() != http.ErrAbortHandler {
-					t.Error("the connection is not closed after a panic within the answer")
-				}
+				equal[any](t, recover(), http.ErrAbortHandler)
 			}()
 			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, q.request())
 		}()
 		checkText(t, b.logs.Next(t)+b.logs.Next(t), `"msg":"panic"`, `"status":500,"code":"none"`)
-		if left := b.logs.Take(); left != "" {
-			t.Errorf("more lines: %s", left)
-		}
+		equal(t, b.logs.Take(), "")
 	}
 }
 

@@ -17,7 +17,7 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 	r := newCallbackGateway(t, "v2")
 	db, err := sql.Open("sqlite", r.file)
 	must(t, err)
-	defer func() { _ = db.Close() }()
+	defer db.Close()
 	db.SetMaxOpenConns(1) // BEGIN and COMMIT must use the same connection
 	do := func(statement string) {
 		t.Helper()
@@ -47,9 +47,7 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 		for range 64 {
 			others.Go(func() {
 				got := r.post(q.path(), strings.Repeat("z", len(q.body())))
-				if got.status != 400 {
-					t.Errorf("%d %v", got.status, err)
-				}
+				equal(t, got.status, 400, err)
 			})
 		}
 		others.Wait()

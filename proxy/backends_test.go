@@ -31,8 +31,7 @@ func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 		},
 		{"drained", "", `all calls would go to upstream "a", but bills in the ledger are at upstream "b"`},
 	} {
-		t.Run(row.stage+" "+row.section, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, row.stage+" "+row.section, func(t *testing.T) {
 			url := proxytest.SQLite(t)
 			s := proxytest.Open(t, url)
 			now := time.Now()

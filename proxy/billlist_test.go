@@ -42,9 +42,7 @@ func (m *rolloutGateway) checkOpen(want ...string) {
 	for _, b := range m.checkListed("owner=old&open=true&partner="+partner.Of(demoKey).Short(), len(want)).Bills {
 		ids = append(ids, b.Bill)
 	}
-	if strings.Join(ids, " ") != strings.Join(want, " ") {
-		m.t.Errorf("open: %s, want %s", ids, want)
-	}
+	equal(m.t, strings.Join(ids, " "), strings.Join(want, " "), ids, want)
 	got := m.admin("POST", "/rollout/stage?partner="+string(partner.Of(demoKey))+"&stage=drained&by=anna")
 	if reason := "may still be open at old: " + string(rune('0'+len(ids))) + ","; got.status != 409 || !strings.Contains(got.body, reason) {
 		m.t.Errorf("stage drained with open bills %v: %d %s", ids, got.status, got.body)
@@ -68,7 +66,7 @@ func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
 		m.send(newCall(client, "destroy").with("billId", paid)) // refused: it is paid
 		m.expect(newCall(client, "destroy").with("billId", destroyed), success)
 		m.expect(newCall(client, "cancel").with("billId", cancelled), success)
-		withoutRollout := newGateway(t, oneUpstream("legacy", m.oldCalls.url)) // a gateway that does not use the ledger
+		withoutRollout := newGatewayTo(t, "legacy", m.oldCalls) // a gateway that does not use the ledger
 		withoutRollout.expect(legacy("cancel").with("billId", outside), success)
 		m.send(newCall(client, "read").with("billId", paid))
 		m.checkOpen(outside, paid)
@@ -136,8 +134,7 @@ func TestReadResolvesAnUnknownOutcomeAfterTwoMinutes(t *testing.T) {
 			if name == "shared" && reader == "partner" {
 				continue
 			}
-			t.Run(name+"/"+reader, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, name+"/"+reader, func(t *testing.T) {
 				m := newRolloutWith(t, row.stage, paths(map[string]http.Handler{"/destroy": nil}), row.more)
 				read := func() {
 					t.Helper()

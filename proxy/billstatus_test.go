@@ -68,13 +68,13 @@ func TestUnknownCreateNamesTheAmount(t *testing.T) {
 	for amount, want := range map[string]string{
 		"30000": "Bill: state F, amount 30000.", "": "Bill is in state F.", "<b>": "Bill is in state F.",
 	} {
-		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 			if !strings.HasSuffix(r.URL.Path, "/read") {
 				panic(http.ErrAbortHandler)
 			}
 			replyWith(200, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`","apprState":"F","apprPrice":"`+amount+`"}}`).ServeHTTP(w, r)
-		}))
-		b := newGateway(t, oneUpstream("v2", back.url, "failures: {explain: 20s}"))
+		})
+		b := newGatewayTo(t, "v2", back, "failures: {explain: 20s}")
 		b.expect(legacy("create"), unknown, `"`+want+link+`"`)
 	}
 }

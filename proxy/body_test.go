@@ -83,10 +83,9 @@ func TestR13_TooLarge(t *testing.T) {
 			{"waits for 100 Continue", head(q.path(), "Expect: 100-continue\r\nContent-Length: 2000\r\n"), true, 413},
 		} {
 			for _, how := range []string{"own", "always-200"} {
-				t.Run(row.name+"/"+form+"/"+how, func(t *testing.T) {
-					t.Parallel()
+				parallel(t, row.name+"/"+form+"/"+how, func(t *testing.T) {
 					back := newBackend(t, newService())
-					b := newGateway(t, oneUpstream("v2", back.url, "limits: {body: 1KiB}", "failures: {status: "+how+"}"))
+					b := newGatewayTo(t, "v2", back, "limits: {body: 1KiB}", "failures: {status: "+how+"}")
 					b.t = t
 					got := b.raw(row.half, row.text)
 					if len(got) != 1 {
@@ -110,7 +109,7 @@ func TestR13_TooLarge(t *testing.T) {
 // The process refuses 16 MiB of brackets and uses little memory for them.
 func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 	back := newBackend(t, newService())
-	b := newGateway(t, oneUpstream("v2", back.url, "limits: {body: 17MiB}"))
+	b := newGatewayTo(t, "v2", back, "limits: {body: 17MiB}")
 	body := strings.Repeat("[", 16<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -119,9 +118,7 @@ func TestR03_SixteenMebibytesOfBrackets(t *testing.T) {
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 20*16<<20 { // R04; the test's own copies count too
 		t.Errorf("%d MiB were allocated", grown>>20)
 	}
-	if back.count() != 0 {
-		t.Error("the body reached the upstream")
-	}
+	equal(t, back.count(), 0)
 }
 
 // The code is only in its own field. The text begins with the field or the reason.
@@ -132,8 +129,6 @@ func TestRefusalNamesItsCodeOnce(t *testing.T) {
 		`price=1000`:               `{"code":"VALIDATION_001","message":"not JSON at byte 0","data":null}`,
 		`{"bill":{"price":"1.5"}}`: `{"code":"VALIDATION_001","message":"bill.price: must be a whole number in digits","data":null}`,
 	} {
-		if got := b.post("/bill/destroy", body).body; got != want {
-			t.Errorf("%s\n got %s\nwant %s", body, got, want)
-		}
+		equal(t, b.post("/bill/destroy", body).body, want, body)
 	}
 }

@@ -105,9 +105,7 @@ func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want sto
 		t.Errorf("created %s ago, expires at %s", age, got.Until)
 	}
 	got.ID, got.Created, got.Until, want.Until = "", time.Time{}, time.Time{}, time.Time{}
-	if got != want {
-		t.Errorf("the store has %+v, want %+v", got, want)
-	}
+	equal(t, got, want)
 }
 
 // A bill is created in the form of the partner and paid at an upstream of either form. The partner gets the callback
@@ -152,9 +150,7 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 				delete(relayed, name)
 			}
 		}
-		if diff := cmp.Diff(want, relayed); diff != "" {
-			t.Errorf("-direct +through the gateway\n%s", diff)
-		}
+		equal(t, cmp.Diff(want, relayed), "")
 		if client == upstream && got.body != r.service.Callbacks()[0].Body {
 			t.Errorf("between equal forms the body must not change, got %s", got.body)
 		}
@@ -210,9 +206,7 @@ func TestOnlyTheAddressIsChanged(t *testing.T) {
 		"\",\"billId\":\"\\u0041\", \"price\":\"030000\"} , \"callbackUrl\":\"" + theirs + "\"}\n"
 	r.post("/bill", body)
 	want := strings.Replace(body, strings.ReplaceAll(theirs, "/", `\/`), r.addressAtUpstream(t, 1), 1)
-	if got := r.back.received()[0].body; got != want {
-		t.Errorf("the upstream got\n%q, want\n%q", got, want)
-	}
+	equal(t, r.back.received()[0].body, want)
 }
 
 // A wrong address is refused with VALIDATION_001 and the name of the field in the form of the partner. Nothing is
@@ -319,11 +313,11 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
 	reached, answers := make(chan bool), make(chan bool)
-	partner := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	partner := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) {
 		reached <- true
 		<-answers
 		_, _ = io.WriteString(w, `{"code":"0000"}`)
-	}))
+	})
 	r.expect(v2("create").with("callbackUrl", partner.url), success)
 	must(t, r.service.Pay("", demoBill))
 	receive(t, reached, "attempt")

@@ -211,9 +211,7 @@ func (a answer) check(t testing.TB, form string, want wantAnswer, says ...string
 		t.Errorf("HTTP %d with code %s, want %+v: %s", a.status, got, want, a.body)
 	}
 	checkText(t, a.body, says...)
-	if got := a.header.Get("Content-Type"); got != "application/json; charset=utf-8" {
-		t.Errorf("content type %q", got)
-	}
+	equal(t, a.header.Get("Content-Type"), "application/json; charset=utf-8")
 	if a.header.Get("X-Request-Id") == "" {
 		t.Error("no request id")
 	}

@@ -426,9 +426,7 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 	if *updateConclusions {
 		proxytest.WriteFile(t, file, page.String())
 	}
-	if diff := gocmp.Diff(string(proxytest.ReadFile(t, file)), page.String()); diff != "" {
-		t.Errorf("%s: -want +got\n%s", file, diff)
-	}
+	equal(t, gocmp.Diff(string(proxytest.ReadFile(t, file)), page.String()), "", file)
 }
 
 var updateConclusions = flag.Bool("update", false, "write translate/CONCLUSIONS.md; review every line of the diff")

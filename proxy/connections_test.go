@@ -24,9 +24,8 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 		{"half a chunk", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "MAINTAINED_METHOD"},
 		{"idle after a call", "header: 1h, body: 1h, idle: 50ms", nextCall(q), "BILL_003"},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
-			p := newProcess(t, anyPort+oneUpstream("v2", back.url, "timeouts: {"+row.timeouts+"}"))
+		parallel(t, row.name, func(t *testing.T) {
+			p := newProcessTo(t, "v2", back, "timeouts: {"+row.timeouts+"}")
 			got := p.raw(false, row.text) // returns when the connection is closed
 			switch {
 			case row.code == "" && len(got) == 0:
@@ -67,9 +66,7 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 			for range each {
 				q := newCall(forms[c%2], "read")
 				got := b.send(q)
-				if got.status != 200 {
-					t.Errorf("%+v", got)
-				}
+				equal(t, got.status, 200, got)
 			}
 		})
 	}
@@ -84,14 +81,12 @@ func TestConnectionsAreReusedAndBounded(t *testing.T) {
 func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
 	t.Parallel()
 	from := make(chan string, 1)
-	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
 		from <- host
 		newService().ServeHTTP(w, r)
-	}))
+	})
 	b := newGateway(t, fewConnections(back.url, "local_address: 127.0.0.3"))
 	b.expect(legacy("create"), success)
-	if got := receive(t, from, "call"); got != "127.0.0.3" {
-		t.Errorf("the call came from %s", got)
-	}
+	equal(t, receive(t, from, "call"), "127.0.0.3")
 }

@@ -48,15 +48,14 @@ func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 		"leaves before it is flushed": {nothing, nothing, broken, true},
 		"leaves before it is written": {leaves, nothing, nothing, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			service := newService()
-			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 				_ = row.asked(leave)
 				service.ServeHTTP(w, r)
-			}))
+			})
 			c := parse(t, fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared}\n", back.url))
 			router, err := rollout.New(t.Context(), c, rollout.Options{})
 			must(t, err)

@@ -42,9 +42,7 @@ func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
 	if len(list.Bills) != 1 || list.Bills[0].Bill != demoBill || list.Bills[0].Write == nil || list.Bills[0].Write.Request == "" || list.Bills[0].Write.Result != "at both backends" {
 		t.Errorf("%+v", list)
 	}
-	if n := strings.Count(m.logs.String(), `"msg":"a bill is at both backends"`); n != 1 {
-		t.Errorf("%d lines in the log", n)
-	}
+	equal(t, strings.Count(m.logs.String(), `"msg":"a bill is at both backends"`), 1)
 	checkText(t, m.logs.String(), `"reason":"rollout: both: `)
 	m.mustPost("/rollout/assign?partner=" + list.Bills[0].Partner + "&bill=" + demoBill + "&to=old&by=anna")
 	if list := listed(); len(list.Bills) != 0 {

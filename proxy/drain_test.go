@@ -40,9 +40,7 @@ func TestR38_ServesWhileNotReadyForDrainDelay(t *testing.T) {
 func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 	t.Parallel()
 	c := parse(t, anyPort+oneUpstream("v2", refusedURL))
-	if c.Drain.Delay != config.DurationOrZero(2*time.Second) {
-		t.Errorf("the default is %s", c.Drain.Delay)
-	}
+	equal(t, c.Drain.Delay, config.DurationOrZero(2*time.Second))
 	c.Drain.Delay = config.DurationOrZero(time.Hour) // so that it does not end by itself
 	logs := &proxytest.Log{}
 	s, err := server.Listen(t.Context(), c, nil, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
@@ -72,8 +70,7 @@ func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"required", "reported"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, mode, func(t *testing.T) {
 			m := newRolloutGateway(t, "old")
 			p := newProcess(t, strings.Replace(*m.text.Load(), "admin: {", `admin: {token: "letmein", `, 1)+"ready: {store: "+mode+"}\n")
 			token := []string{"Authorization", "Bearer letmein"}
@@ -99,9 +96,7 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 				t.Errorf("%d %q", got.status, got.body)
 			}
 			checkText(t, p.admin("GET", "/metrics", token...).body, "\nbillbridge_store_up 0\n")
-			if n := strings.Count(p.logs.String(), "the store cannot be written to"); n != 1 {
-				t.Errorf("logged %d times", n)
-			}
+			equal(t, strings.Count(p.logs.String(), "the store cannot be written to"), 1)
 			p.expect(legacy("read"), refused) // the owner of the bill cannot be looked up
 			m.exec("ALTER TABLE gone RENAME TO billbridge_owners")
 			eventually(t, "the outage does not end", func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" })

@@ -85,8 +85,7 @@ func countStale(b *gateway, calls int, ops ...string) (stale int64) {
 func TestR45_ExtraReplyAnswersNoOtherCall(t *testing.T) {
 	t.Parallel()
 	for name, again := range extraReplies {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			b := newRepeatingGateway(t, again)
 			if n := countStale(b, 800, "create", "resend", "destroy", "cancel"); n > 0 {
 				t.Errorf("%d of 800 writes got the reply to another call", n)
@@ -101,9 +100,7 @@ func TestR45_ExtraReplyAnswersNoOtherCall(t *testing.T) {
 			if n := countStale(b, 800, "read", "create"); n > 0 {
 				t.Errorf("%d of 800 calls got the reply to another one", n)
 			}
-			if n := strings.Count(b.logs.String(), `"level":"WARN","msg":"the upstream has sent something that belongs to no call`); n != 1 {
-				t.Errorf("%d warnings, want 1", n)
-			}
+			equal(t, strings.Count(b.logs.String(), `"level":"WARN","msg":"the upstream has sent something that belongs to no call`), 1)
 		})
 	}
 }

@@ -111,8 +111,7 @@ func TestR24_R25_R26_FailuresOfEveryOperation(t *testing.T) {
 					if status == "always-200" && (client == upstream || !slices.Contains([]string{"success", "timeout", "connection refused", "connection dropped", "HTML 502"}, w.name)) {
 						continue // failures.status has the same effect in the other cases
 					}
-					t.Run(strings.Join([]string{w.name, client, upstream, status}, "/"), func(t *testing.T) {
-						t.Parallel()
+					parallel(t, strings.Join([]string{w.name, client, upstream, status}, "/"), func(t *testing.T) {
 						w.run(t, client, upstream, status)
 					})
 				}
@@ -123,7 +122,7 @@ func TestR24_R25_R26_FailuresOfEveryOperation(t *testing.T) {
 
 func (w failureCase) run(t *testing.T, client, upstream, status string) {
 	service := newService()
-	back := newBackend(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	back := newBackendFunc(t, func(rw http.ResponseWriter, r *http.Request) {
 		if w.deliver == nil {
 			service.ServeHTTP(rw, r)
 			return
@@ -131,7 +130,7 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 		reply := httptest.NewRecorder()
 		service.ServeHTTP(reply, r)
 		w.deliver(rw, reply)
-	}))
+	})
 	url, timeout := back.url, "30s"
 	if w.url != "" {
 		url = w.url
@@ -244,13 +243,12 @@ func TestR24_BareLegacyRead(t *testing.T) {
 		{"on a write", 200, `{"bill_id":"` + demoBill + `","appr_state":"D"}`, unknown},
 	} {
 		for _, client := range forms {
-			t.Run(row.name+"/"+client, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, row.name+"/"+client, func(t *testing.T) {
 				op := "read"
 				if row.name == "on a write" {
 					op = "destroy"
 				}
-				b := newGateway(t, oneUpstream("legacy", newBackend(t, replyWith(row.status, row.body)).url))
+				b := newGatewayTo(t, "legacy", newBackend(t, replyWith(row.status, row.body)))
 				got := b.send(newCall(client, op))
 				if client == "legacy" && strings.Contains(row.body, `"code"`) {
 					if got.status != 200 || got.body != row.body {
@@ -269,12 +267,10 @@ func TestR26_Always200DoesNotHideAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, op := range writes {
-			back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-			b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: always-200}"))
+			back := newBackendFunc(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+			b := newGatewayTo(t, "v2", back, "failures: {status: always-200}")
 			got := b.send(newCall(client, op))
-			if strings.Contains(got.body, "Destroy it, read it destroyed, use a new id.") != (op == "create") {
-				t.Errorf("%s %s: %s", client, op, got.body)
-			}
+			equal(t, strings.Contains(got.body, "Destroy it, read it destroyed, use a new id."), (op == "create"), client, op, got.body)
 			if got.status/100 == 2 || fields(t, got.body)["code"] != nil || !slices.Contains([]int{502, 504}, got.status) {
 				t.Errorf("%s %s: HTTP %d %s", client, op, got.status, got.body)
 			}
@@ -288,7 +284,7 @@ func TestCodesOfTheUpstreamPassThrough(t *testing.T) {
 	for _, client := range forms {
 		for _, upstream := range forms {
 			service := newService()
-			b := newGateway(t, oneUpstream(upstream, newBackend(t, service).url))
+			b := newGatewayTo(t, upstream, newBackend(t, service))
 			for _, code := range append(sandbox.Catalogue()[1:], "9800", "NEW_CODE_1") {
 				for _, op := range operations {
 					service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code})
@@ -308,7 +304,7 @@ func TestAccessLogHasTheCause(t *testing.T) {
 		"not_json: unsupported Content-Encoding": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "br") }),
 		"not_json: not valid gzip":               http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }),
 	} {
-		b := newGateway(t, oneUpstream("v2", newBackend(t, handler).url, "limits: {reply: 1KiB}"))
+		b := newGatewayTo(t, "v2", newBackend(t, handler), "limits: {reply: 1KiB}")
 		got := b.send(v2("create"))
 		if line := b.logs.Next(t); !strings.Contains(line, want) || strings.Contains(got.body, want) {
 			t.Errorf("want %s in %s, and not in %s", want, line, got.body)

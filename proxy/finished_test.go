@@ -92,11 +92,11 @@ func TestFinishedIsForTheConsole(t *testing.T) {
 // The messages of calls that run at the same time do not mix, although the gateway uses its buffers again.
 func TestFinishedKeepsTheMessagesOfEachCall(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		bill := gjson.GetBytes(body, "bill.billId").String()
 		_, _ = io.WriteString(w, `{"code":"BILL_003","message":"`+bill+strings.Repeat("x", len(body)%97)+`","data":null}`)
-	}))
+	})
 	mixed := make(chan string, 1)
 	g, err := proxy.New(parse(t, oneUpstream("v2", back.url)), proxy.Options{Finished: func(f *proxy.Finished) {
 		runtime.Gosched() // other calls may use a buffer that was given back too early

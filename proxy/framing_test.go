@@ -14,7 +14,7 @@ import (
 func TestR09_R11_BodyWithTwoLengthsIsRefused(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	p := newProcessTo(t, "v2", back)
 	q := v2("create")
 	twoLengths := head(q.path(), "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n")
 	sent := twoLengths + wireChunks(q.body(), 30) + nextCall(q)
@@ -30,7 +30,7 @@ func TestR10_IncompleteBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, form := range forms {
 		back := newBackend(t, newService())
-		p := newProcess(t, anyPort+oneUpstream(form, back.url))
+		p := newProcessTo(t, form, back)
 		q := newCall(form, "create")
 		chunked := head(q.path(), "Transfer-Encoding: chunked\r\n") + wireChunks(q.body(), 30)
 		for name, sent := range map[string]string{
@@ -66,9 +66,8 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 		"of a trusted address":   {"address_connections: 2, connections: 4, trusted: [127.0.0.0/8]", "all", 4},
 		"of another trusted one": {"address_connections: 2, trusted: [192.0.2.0/24]", "address", 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+row.limits+"}"))
+		parallel(t, name, func(t *testing.T) {
+			p := newProcessTo(t, "v2", back, "limits: {"+row.limits+"}")
 			q := v2("read")
 			// call makes a call on a new connection and reports whether it is answered.
 			call := func() (net.Conn, bool) {
@@ -98,7 +97,7 @@ func TestR15_ConnectionsAreLimited(t *testing.T) {
 func TestR14_FloodsAreRefused(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	p := newProcessTo(t, "v2", back)
 	q := v2("create")
 	body := q.body()
 	var extensions strings.Builder

@@ -25,17 +25,16 @@ func TestBreakerStaysClosedForPartnersWithAnswers(t *testing.T) {
 		"more partners than have an answer": {3, 3, 2, true},
 		"all, and nobody has succeeded":     {0, 2, 0, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			release := make(chan struct{})
-			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
 				if strings.Contains(string(body), "HANGS") {
 					<-release
 				}
 				key := strings.Split(strings.SplitAfter(string(body), `"apiKey":"`)[1], `"`)[0]
 				_, _ = fmt.Fprintf(w, `{"code":"0000","message":"ok","data":{"apiKey":%q,"billId":%q,"apprState":"W","apprPrice":"1"}}`, key, demoBill)
-			}))
+			})
 			defer close(release)
 			b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "30s", "3s", 1))
 			read := func(key string) call { return v2("read").with("apiKey", key) }

@@ -25,7 +25,7 @@ func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
 		for _, upstream := range forms {
 			service := newService()
 			back := newBackend(t, service)
-			b := newGateway(t, oneUpstream(upstream, back.url))
+			b := newGatewayTo(t, upstream, back)
 			for _, op := range operations {
 				for _, field := range []string{"apiKey", "member", "merchant", "billId", "productName", "memberName", "phone", "message", "hash", "callbackUrl", "cancelReason"} {
 					before := back.count()

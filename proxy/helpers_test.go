@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"pgregory.net/rapid"
 )
 
 // testTimeout ends a test that would hang. No test sleeps.
@@ -119,6 +120,12 @@ func newGateway(t testing.TB, text string) *gateway {
 	return b
 }
 
+// newGatewayTo returns a gateway with one upstream.
+func newGatewayTo(t testing.TB, form string, up *backend, more ...string) *gateway {
+	t.Helper()
+	return newGateway(t, oneUpstream(form, up.url, more...))
+}
+
 // newClient returns a client that does not follow redirects and keeps its connections open.
 func newClient(t testing.TB, transport *http.Transport) *http.Client {
 	if transport == nil {
@@ -194,10 +201,7 @@ func filterMetrics(text string, names ...string) string {
 func eachForm(t *testing.T, test func(t *testing.T, client string)) {
 	t.Helper()
 	for _, client := range forms {
-		t.Run(client, func(t *testing.T) {
-			t.Parallel()
-			test(t, client)
-		})
+		parallel(t, client, func(t *testing.T) { test(t, client) })
 	}
 }
 
@@ -210,7 +214,7 @@ func eachPair(t *testing.T, test func(t *testing.T, client, upstream string)) {
 }
 
 // checkText fails unless the text has each of the words, and none of those that follow a "!".
-func checkText(t testing.TB, text string, words ...string) {
+func checkText(t rapid.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		word, absent := strings.CutPrefix(word, "!")
@@ -218,6 +222,23 @@ func checkText(t testing.TB, text string, words ...string) {
 			t.Errorf("contains %q: %t, in\n%s", word, absent, text)
 		}
 	}
+}
+
+// equal fails unless got is want. about says what they are.
+func equal[T comparable](t rapid.TB, got, want T, about ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %v, want %v %v", got, want, about)
+	}
+}
+
+// parallel runs a parallel subtest.
+func parallel(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		test(t)
+	})
 }
 
 // eventually waits until so is true.
@@ -276,6 +297,11 @@ func newBackend(t testing.TB, h http.Handler) *backend {
 	t.Cleanup(server.Close)
 	b.url = server.URL
 	return b
+}
+
+func newBackendFunc(t testing.TB, h http.HandlerFunc) *backend {
+	t.Helper()
+	return newBackend(t, h)
 }
 
 func (b *backend) received() []received {

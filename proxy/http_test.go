@@ -14,10 +14,9 @@ func TestR18_OnlyTheDocumentedPaths(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "/partner", "/a.b/c"} {
 		for _, status := range []string{"own", "always-200"} {
-			t.Run(base+"/"+status, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, base+"/"+status, func(t *testing.T) {
 				back := newBackend(t, replyWith(200, `{"code":"ERROR","message":"x","data":null}`))
-				b := newGateway(t, oneUpstream("v2", back.url, "base_path: "+base+"/", "failures: {status: "+status+"}"))
+				b := newGatewayTo(t, "v2", back, "base_path: "+base+"/", "failures: {status: "+status+"}")
 				for form, paths := range map[string]string{
 					"v2": "/ /bills /bill/ /Bill /bill/read/ ///bill /bill///read /./bill /x/../bill /%62ill " +
 						"/bill%2Fread /bill;a=b /auth /if /IF/bill/read",
@@ -51,7 +50,7 @@ func TestMethods(t *testing.T) {
 	for _, form := range forms {
 		for status, want := range map[string]int{"own": 405, "always-200": 200} {
 			back := newBackend(t, replyWith(200, "{}"))
-			b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: "+status+"}"))
+			b := newGatewayTo(t, "v2", back, "failures: {status: "+status+"}")
 			for _, op := range operations {
 				for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "post", "HEAD"} {
 					q := newCall(form, op)
@@ -64,9 +63,7 @@ func TestMethods(t *testing.T) {
 						continue
 					}
 					got.check(t, form, wantAnswer{want, "ERROR"})
-					if got.header.Get("Allow") != "POST" {
-						t.Errorf("%s %s: Allow is %q", method, q.path(), got.header.Get("Allow"))
-					}
+					equal(t, got.header.Get("Allow"), "POST", method, q.path())
 				}
 			}
 			back.expectCalls(t, 0)
@@ -104,7 +101,7 @@ func TestR17_ContentTypes(t *testing.T) {
 		for _, header := range headers {
 			for _, form := range forms {
 				back := newBackend(t, newService())
-				b := newGateway(t, oneUpstream("v2", back.url))
+				b := newGatewayTo(t, "v2", back)
 				name, value, _ := strings.Cut(header, ": ")
 				code := map[int]string{200: "0000", 415: "VALIDATION_001"}[status]
 				b.send(newCall(form, "create"), name, value).check(t, form, wantAnswer{status, code})
@@ -121,7 +118,7 @@ func TestR17_ContentTypes(t *testing.T) {
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newGateway(t, oneUpstream("v2", back.url))
+	b := newGatewayTo(t, "v2", back)
 	seen := map[string]bool{}
 	for _, row := range []struct {
 		given []string
@@ -169,7 +166,7 @@ func TestHeadersOfAnswers(t *testing.T) {
 	back := newBackend(t, replyWith(503, answer, "Retry-After", "120", "Set-Cookie", "a=b", "Server", "x", "X-Powered-By", "y",
 		"Content-Type", "text/html", "Via", "1.1 z", "Connection", "close", "Keep-Alive", "timeout=7", "Location", "/elsewhere", "X-Request-Id", "theirs"))
 	for _, form := range forms {
-		b := newGateway(t, oneUpstream("v2", back.url, "failures: {status: always-200}"))
+		b := newGatewayTo(t, "v2", back, "failures: {status: always-200}")
 		got := b.send(newCall(form, "create"), "X-Request-Id", "mine")
 		got.check(t, form, refused)
 		got.header.Del("Date")
@@ -177,9 +174,7 @@ func TestHeadersOfAnswers(t *testing.T) {
 			"Content-Type": {"application/json; charset=utf-8"}, "Retry-After": {"120"}, "X-Request-Id": {"mine"},
 			"Content-Length": {strconv.Itoa(len(got.body))}, "Keep-Alive": {"timeout=115"},
 		}
-		if encode(got.header) != encode(want) {
-			t.Errorf("%v, want %v", got.header, want)
-		}
+		equal(t, encode(got.header), encode(want), got.header, want)
 	}
 }
 
@@ -195,10 +190,10 @@ func TestUpstreamStatusPassesThrough(t *testing.T) {
 		for _, client := range forms {
 			for _, upstream := range forms {
 				var status atomic.Int64
-				back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 					replyWith(int(status.Load()), body[upstream]).ServeHTTP(w, r)
-				}))
-				b := newGateway(t, oneUpstream(upstream, back.url, "failures: {status: "+how+"}"))
+				})
+				b := newGatewayTo(t, upstream, back, "failures: {status: "+how+"}")
 				for _, want := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599} {
 					status.Store(int64(want))
 					for _, op := range []string{"create", "read"} {

@@ -40,8 +40,7 @@ func TestConnectionIsOpenForTheAnnouncedTime(t *testing.T) {
 	t.Parallel()
 	p := newKeepAliveProcess(t)
 	for _, address := range []string{p.Address(), p.CallbackAddress()} {
-		t.Run("", func(t *testing.T) {
-			t.Parallel()
+		parallel(t, "", func(t *testing.T) {
 			c := dial(t, address, "")
 			in := bufio.NewReader(c)
 			began := time.Now()
@@ -90,8 +89,7 @@ func TestKeepAliveIsAnnouncedForConnectionsThatStayOpen(t *testing.T) {
 			if listener == "callbacks" && name == "too large" {
 				continue // net/http waits for a body that nobody has read, before it sends the answer
 			}
-			t.Run(name+" "+listener, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, name+" "+listener, func(t *testing.T) {
 				c := dial(t, address, "")
 				in := bufio.NewReader(c)
 				got, err := rawAnswer(c, in, row.sent)
@@ -112,7 +110,7 @@ func TestKeepAliveIsAnnouncedForConnectionsThatStayOpen(t *testing.T) {
 // HTTP/2 forbids headers of the connection. In a drain each answer closes its connection.
 func TestKeepAliveIsNotAnnouncedOverHTTP2OrInADrain(t *testing.T) {
 	t.Parallel()
-	b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
+	b := newGatewayTo(t, "v2", newBackend(t, newService()))
 	answered := func(major int) http.Header {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/bill/read", strings.NewReader(v2("read").body()))
 		r.ProtoMajor = major

@@ -34,9 +34,7 @@ func TestFailuresAreInTheLanguageOfThePartner(t *testing.T) {
 			} {
 				check := func(got answer, want string) {
 					t.Helper()
-					if text := fields(t, got.body)[map[string]string{"v2": "message", "legacy": "msg"}[form]]; text != want {
-						t.Errorf("%s, %s, %s: got %v, want %s", name, form, key, text, want)
-					}
+					equal[any](t, fields(t, got.body)[map[string]string{"v2": "message", "legacy": "msg"}[form]], want, name, form, key)
 				}
 				q := newCall(form, "create").with("apiKey", key)
 				check(c.send(q.with("billId", []int{1})), field+": "+want[0])

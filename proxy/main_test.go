@@ -51,7 +51,7 @@ func waitFor[T any](done func() bool, left func() T) T {
 func TestR39_Goroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Run("calls", func(t *testing.T) {
-		b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
+		b := newGatewayTo(t, "v2", newBackend(t, newService()))
 		var calling sync.WaitGroup
 		for c := range 20 {
 			calling.Go(func() {

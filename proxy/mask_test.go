@@ -57,9 +57,7 @@ func TestMask(t *testing.T) {
 		{"v1.2.3", "v1.2.3"},
 		{"", ""},
 	} {
-		if got := proxy.Mask(row.text); got != row.want {
-			t.Errorf("%q became %q, want %q", row.text, got, row.want)
-		}
+		equal(t, proxy.Mask(row.text), row.want, row.text)
 	}
 }
 
@@ -73,8 +71,8 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 		"legacy": `{ "code":"ERROR", "x":{"msg":"10.0.0.7"}, "msg":"` + text + `" }`,
 	}
 	for _, upstream := range forms {
-		b := newGateway(t, oneUpstream(upstream, newBackend(t, replyWith(200, failure[upstream])).url))
-		unmasked := newGateway(t, oneUpstream(upstream, newBackend(t, replyWith(200, failure[upstream])).url, "failures: {mask_hosts: false}"))
+		b := newGatewayTo(t, upstream, newBackend(t, replyWith(200, failure[upstream])))
+		unmasked := newGatewayTo(t, upstream, newBackend(t, replyWith(200, failure[upstream])), "failures: {mask_hosts: false}")
 		for _, client := range forms {
 			name := map[string]string{"v2": "message", "legacy": "msg"}[client]
 			got := b.send(newCall(client, "create"))
@@ -84,9 +82,7 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 			}
 			if client == upstream {
 				inner, _ := m[map[string]string{"v2": "data", "legacy": "x"}[client]].(map[string]any)
-				if inner[name] != "10.0.0.7" {
-					t.Errorf("a field other than the text was changed: %s", got.body)
-				}
+				equal(t, inner[name], "10.0.0.7", got.body)
 			}
 			got = unmasked.send(newCall(client, "create"))
 			if fields(t, got.body)[name] != `<b>10.0.0.7:8080</b> "응답" 없음 A` || client == upstream && got.body != failure[upstream] {
@@ -95,7 +91,7 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 		}
 	}
 	service := newService()
-	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
+	b := newGatewayTo(t, "v2", newBackend(t, service))
 	service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}`})
 	if got := b.send(v2("create")); got.body != `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}` {
 		t.Errorf("a success was changed: %s", got.body)

@@ -23,7 +23,7 @@ func sendPart(p *process, q call, length int, part string) net.Conn {
 func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {body: 512KiB, memory: 1MiB}"))
+	p := newProcessTo(t, "v2", back, "limits: {body: 512KiB, memory: 1MiB}")
 	q := legacy("create")
 	part := strings.Repeat(" ", 400<<10)
 	var open []net.Conn
@@ -59,7 +59,7 @@ func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill", 64)
 	back := newBackend(t, g.holdCalls(newService()))
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {body: 512KiB, memory: 1MiB}"))
+	p := newProcessTo(t, "v2", back, "limits: {body: 512KiB, memory: 1MiB}")
 	defer g.open()
 	var calls []<-chan answer
 	for n := range 64 { // a half-sent body would go for another one
@@ -72,9 +72,7 @@ func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 	for _, client := range forms {
 		for _, op := range operations {
 			got := p.expect(newCall(client, op), refused)
-			if got.header.Get("Retry-After") != "1" {
-				t.Errorf("%v", got.header)
-			}
+			equal(t, got.header.Get("Retry-After"), "1", got.header)
 			p.checkMetric(fmt.Sprintf(`billbridge_requests_total{client=%q,code="MAINTAINED_METHOD",operation="bill.%s",status="503",upstream="up"} 1`, client, op))
 		}
 	}
@@ -92,7 +90,7 @@ func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newGateway(t, oneUpstream("v2", back.url))
+	b := newGatewayTo(t, "v2", back)
 	q := v2("create")
 	for _, length := range []int{0, 1000, 16383, 16384, 16385, 32767, 32768, 32769, 100_000, 1 << 20} {
 		body := q.body()
@@ -103,8 +101,6 @@ func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 			t.Errorf("%d bytes: %d %s", len(body), got.status, got.body)
 		}
 		calls := back.received()
-		if got := calls[len(calls)-1].body; got != body {
-			t.Errorf("%d bytes: %d arrived", len(body), len(got))
-		}
+		equal(t, calls[len(calls)-1].body, body, len(body))
 	}
 }

@@ -18,7 +18,7 @@ func TestMetricsOfCalls(t *testing.T) {
 	t.Parallel()
 	service := newService()
 	back := newBackend(t, service)
-	b := newGateway(t, oneUpstream("v2", back.url, "limits: {reply: 4KiB, body: 64KiB}"))
+	b := newGatewayTo(t, "v2", back, "limits: {reply: 4KiB, body: 64KiB}")
 	create := legacy("create")
 	b.send(create)
 	b.post(create.path(), strings.Replace(create.body(), "{", `{"a":1,"b":{"c":2},`, 1)) // BILL_001, with two unknown fields
@@ -71,9 +71,7 @@ billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
 			counted.WriteString(line)
 		}
 	}
-	if diff := cmp.Diff(want, counted.String()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	equal(t, cmp.Diff(want, counted.String()), "")
 	b.checkMetrics(
 		`billbridge_request_duration_seconds_count{client="legacy",operation="bill.destroy",upstream="up"} 7`,
 		`billbridge_upstream_duration_seconds_count{operation="bill.destroy",upstream="up"} 7`,
@@ -86,7 +84,7 @@ billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
 func TestR37_SeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	service := newService()
-	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
+	b := newGatewayTo(t, "v2", newBackend(t, service))
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func() string { return fmt.Sprintf("w%x", random.Uint64()) }
 	methods := []string{"GET", "PUT", "DELETE", "PATCH"}
@@ -119,9 +117,7 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 	atStart := strings.Count(fields(), "\n")
 	round()
 	round() // the bills exist now
-	if now := strings.Count(fields(), "\n"); now != atStart {
-		t.Errorf("%d series of fields at the start became %d:\n%s", atStart, now, fields())
-	}
+	equal(t, strings.Count(fields(), "\n"), atStart, fields())
 	for range 3 { // until the codes of the upstream have no series of their own any more
 		round()
 	}
@@ -133,16 +129,14 @@ func TestR37_SeriesAreBounded(t *testing.T) {
 	if atStart, maximum, err := server.Series(t.Context(), c, server.Build{}); atStart > first || first > maximum || err != nil {
 		t.Errorf("%d series, want %d to %d, %v", first, atStart, maximum, err)
 	}
-	if now := strings.Count(b.scrape("billbridge_"), "\n"); now != first {
-		t.Errorf("%d series became %d:\n%s", first, now, b.scrape("billbridge_requests_total", "billbridge_fields", "billbridge_reply"))
-	}
+	equal(t, strings.Count(b.scrape("billbridge_"), "\n"), first, b.scrape("billbridge_requests_total", "billbridge_fields", "billbridge_reply"))
 }
 
 // A label value must not point into the buffer of a reply, which other replies reuse.
 func TestCodeLabelsDoNotChangeWithReusedBuffers(t *testing.T) {
 	t.Parallel()
 	service := newService()
-	b := newGateway(t, oneUpstream("v2", newBackend(t, service).url))
+	b := newGatewayTo(t, "v2", newBackend(t, service))
 	for _, form := range forms {
 		for _, code := range sandbox.Catalogue()[1:] {
 			service.Fault(sandbox.Fault{Body: `{"code":"` + code + `","message":"x","data":null}`})

@@ -155,17 +155,13 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	m.checkMetric("billbridge_config_last_reload_successful 0")
 	m.ask(200, "GET /rollout", `"default":{"stage":"old"}`, "rollout.default is new, was old")
 	m.expect(v2("create").with("billId", "ANOTHER0000000000001"), success)
-	if n := len(m.fresh.Bills()); n != 0 {
-		t.Errorf("the new backend has %d bills", n)
-	}
+	equal(t, len(m.fresh.Bills()), 0)
 	m.stopAndWait()
 	m.process = newProcess(t, next) // at a start, too, the previous default stays
 	m.waitForLog(`"level":"ERROR"`, "rollout.default is new, was old: not changed")
 	m.ask(200, "GET /rollout", `"default":{"stage":"old"}`, "rollout.default is new, was old")
 	m.expect(v2("create").with("billId", "AFTERTHESTART0000001"), success)
-	if n := len(m.fresh.Bills()); n != 0 {
-		t.Errorf("the new backend has %d bills", n)
-	}
+	equal(t, len(m.fresh.Bills()), 0)
 	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&" + forced)
 	m.text.Store(&next)
 	m.mustPost("/-/reload")

@@ -22,7 +22,7 @@ func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 	paths := map[string]string{"v2": "/read/remain_count", "legacy": "/if/read/remain_count"}
 	eachPair(t, func(t *testing.T, client, upstream string) {
 		back := newBackend(t, replyWith(200, says200[upstream]))
-		b := newGateway(t, oneUpstream(upstream, back.url, "table: {overlay: "+file+"}"))
+		b := newGatewayTo(t, upstream, back, "table: {overlay: "+file+"}")
 		if got := b.post(paths[client], asked[client]); got.status != 200 || got.body != says200[client] {
 			t.Errorf("the partner got %d %s", got.status, got.body)
 		}

@@ -57,8 +57,7 @@ func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 func TestCreateFromATimeWithoutTheRolloutIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, forced := range []bool{false, true} {
-		t.Run(map[bool]string{false: "by the default", true: "by force"}[forced], func(t *testing.T) {
-			t.Parallel()
+		parallel(t, map[bool]string{false: "by the default", true: "by force"}[forced], func(t *testing.T) {
 			billFromATimeWithoutTheRollout(t, forced)
 		})
 	}
@@ -79,13 +78,13 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	old, fresh := newService(), newService()
 	release, made := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	oldCalls := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	oldCalls := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/send") { // slow
 			defer once.Do(func() { close(made) })
 			<-release
 		}
 		old.ServeHTTP(w, r)
-	}))
+	})
 	newCalls := newBackend(t, fresh)
 	text := func(rollout string) string {
 		return anyPort + fmt.Sprintf(`
@@ -104,7 +103,5 @@ store: {url: "sqlite:%s"}
 	p.expect(v2("create"), refused)
 	close(release)
 	receive(t, made, "the bill")
-	if n := len(fresh.Bills()); n != 0 {
-		t.Errorf("%d bills at the new backend", n)
-	}
+	equal(t, len(fresh.Bills()), 0)
 }

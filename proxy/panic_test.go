@@ -24,8 +24,7 @@ func TestR40_Panics(t *testing.T) {
 		"after it was sent": func(_ proxy.UpstreamCall, next func()) error { next(); panic(canaryKey) },
 	} {
 		for _, client := range forms {
-			t.Run(name+"/"+client, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, name+"/"+client, func(t *testing.T) {
 				back := newBackend(t, newService())
 				b := newGateway(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
 				b.WrapCalls("up", wreck)
@@ -38,12 +37,8 @@ func TestR40_Panics(t *testing.T) {
 					got.check(t, client, want)
 					checkText(t, b.logs.String()+got.body, "!"+canaryKey)
 				}
-				if n := strings.Count(b.logs.String(), `"msg":"panic"`); n != 5 {
-					t.Errorf("the log has %d panics", n)
-				}
-				if n := strings.Count(b.logs.String(), `"msg":"request"`); n != 5 {
-					t.Errorf("the log has %d requests", n)
-				}
+				equal(t, strings.Count(b.logs.String(), `"msg":"panic"`), 5)
+				equal(t, strings.Count(b.logs.String(), `"msg":"request"`), 5)
 				// The gateway still works.
 				b.DoNotWrapCalls("up")
 				b.expect(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK"), success)
@@ -72,7 +67,7 @@ func (w *panicOnHeader) Header() http.Header {
 func TestR40_PanicAfterTheReplyIsAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000","message":"x","data":{"apiKey":"`+demoKey+`","billId":"`+demoBill+`"}}`, "Retry-After", "1"))
-	b := newGateway(t, oneUpstream("v2", back.url))
+	b := newGatewayTo(t, "v2", back)
 	for _, client := range forms {
 		for op, want := range map[string]wantAnswer{"create": unknown, "destroy": unknown, "read": {500, "ERROR"}} {
 			q := newCall(client, op)
@@ -95,7 +90,7 @@ func (w panicOnWrite) Write(p []byte) (int, error) {
 // counted and logged.
 func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	t.Parallel()
-	b := newGateway(t, oneUpstream("v2", newBackend(t, newService()).url))
+	b := newGatewayTo(t, "v2", newBackend(t, newService()))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.ServeHTTP(panicOnWrite{w}, r)
 	}))
@@ -117,8 +112,7 @@ func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 func TestR40_PanicAfterTheAnswerKeepsTheAnswer(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ ledger, console bool }{"ledger": {ledger: true}, "console": {console: true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			back := newBackend(t, newService())
 			c := parse(t, fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared}\n", back.url))
 			router, err := rollout.New(t.Context(), c, rollout.Options{})

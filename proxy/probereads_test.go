@@ -20,8 +20,7 @@ func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 		"in one form":   `v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: bill.billId, role: bill}], reply: [{v2: billId}]`,
 		"in both forms": `v2: /bill/check, legacy: /if/bill/check, effect: read, request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}]`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			overlay := filepath.Join(t.TempDir(), "mine.yaml")
 			proxytest.WriteFile(t, overlay, "operations: {bill.check: {new: true, "+second+"}}")
 			m := newRolloutWith(t, "new", noFront,
@@ -30,9 +29,7 @@ func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 				m.expect(newCall(client, "read"), noSuchBill)
 			}
 			m.expect(legacy("create"), success)
-			if n := len(m.fresh.Bills()); n != 1 {
-				t.Errorf("%d bills at the new backend", n)
-			}
+			equal(t, len(m.fresh.Bills()), 1)
 			m.expect(legacy("read"), success)
 			for _, b := range []*backend{m.oldCalls, m.newCalls} {
 				for _, got := range b.received() {

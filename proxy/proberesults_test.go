@@ -21,8 +21,7 @@ func TestCallRefusedByBothBackends(t *testing.T) {
 		"PARTNER_003": operations, "PARTNER_006": operations, "PARTNER_007": operations, "VALIDATION_001": operations, "ERROR": nil, "OWN_CODE": nil,
 	} {
 		for _, stage := range []string{"old", "new"} {
-			t.Run(code+"/"+stage, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, code+"/"+stage, func(t *testing.T) {
 				m := newRolloutWith(t, stage, func(backendName string, _ http.Handler) http.Handler {
 					if backendName == "old" {
 						return replyWith(200, `{"code":"`+code+`","msg":"old says no"}`)
@@ -67,9 +66,7 @@ func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 			t.Errorf("%s: %+v, %v", body, o, err)
 		}
 		m.expect(v2("create"), success)
-		if n := len(m.old.Bills()); n != 1 {
-			t.Errorf("%s: the old backend has %d bills", body, n)
-		}
+		equal(t, len(m.old.Bills()), 1, body)
 	}
 }
 
@@ -81,8 +78,7 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 		"PAYMENT_001": store.Pending, "PAYMENT_002": store.Pending, "ERROR": store.Pending, "MAINTAINED_METHOD": store.Pending, "OWN_CODE": store.Pending,
 		"BILL_001": store.Pending, "POINT_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
 	} {
-		t.Run(code, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, code, func(t *testing.T) {
 			m := newRolloutWith(t, "new", at("new", replyWith(200, `{"code":"`+code+`","message":"no","data":null}`)), "")
 			m.expect(v2("create"), wantAnswer{200, code})
 			var o store.Owner
@@ -91,9 +87,7 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 				o, err = m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
 				return err == nil && o.Open == 0
 			}, func() string { return fmt.Sprintf("%s: %+v", code, o) })
-			if o.State != outcome {
-				t.Errorf("%s: %+v", code, o)
-			}
+			equal(t, o.State, outcome, code, o)
 		})
 	}
 }
@@ -110,8 +104,7 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 		"resent":      {"failures: {explain: 0s}\n", "resend"},
 		"cannot tell": {"failures: {explain: 0s}\n", "create"}, // BILL_001
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			m := newRolloutGateway(t, "old")
 			text := *m.text.Load() + row.more
 			m.text.Store(&text)

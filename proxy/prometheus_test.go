@@ -33,7 +33,7 @@ func seriesOf(p *process, headers ...string) (list []string) {
 func TestExemplarsOfSampledCalls(t *testing.T) {
 	t.Parallel()
 	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
-	off := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	off := newProcessTo(t, "v2", back)
 	off.expect(legacy("create"), success)
 	if got := off.admin("GET", "/metrics", "Accept", openMetrics); !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain; version=0.0.4") || !strings.Contains(got.body, `,le="1"}`) {
 		t.Errorf("without tracing: %v", got.header)
@@ -50,9 +50,7 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 	if len(exemplars) != 2 || exemplars[0][1] != "billbridge_request_duration_seconds" || exemplars[1][1] != "billbridge_upstream_duration_seconds" {
 		t.Errorf("the exemplars are %q", exemplars)
 	}
-	if diff := cmp.Diff(seriesOf(on), seriesOf(on, "Accept", openMetrics)); diff != "" {
-		t.Errorf("the names of series: -text +OpenMetrics\n%s", diff)
-	}
+	equal(t, cmp.Diff(seriesOf(on), seriesOf(on, "Accept", openMetrics)), "")
 	on.ask(200, "GET /metrics", "!"+trace, `,le="1"}`)
 
 	check := exec.Command("promtool", "check", "metrics")

@@ -30,9 +30,7 @@ func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
 				t.Errorf("%s: %d %s", stage, got.status, got.body)
 			}
 		}
-		if codes["old"] != codes["new"] {
-			t.Errorf("%v", codes)
-		}
+		equal(t, codes["old"], codes["new"], codes)
 	}
 }
 
@@ -42,8 +40,7 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_007"} {
 		for name, want := range map[string]int{"not found": 200, "refused": 503} {
-			t.Run(code+" "+name, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, code+" "+name, func(t *testing.T) {
 				more := ""
 				if want == 200 {
 					file := filepath.Join(t.TempDir(), "mine.yaml")

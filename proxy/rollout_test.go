@@ -102,8 +102,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 	t.Parallel()
 	for stage, isNew := range map[string]bool{"old": false, "shadow": false, "new": true, "drained": true} {
 		for _, client := range forms {
-			t.Run(stage+"/"+client, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, stage+"/"+client, func(t *testing.T) {
 				m := newRolloutGateway(t, stage)
 				m.expect(newCall(client, "create"), success)
 				old, fresh := 1, 0
@@ -152,20 +151,19 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 				{"switched off", "explain: 20s}\ntable: {overlay: OVERLAY", "read before sending again. Need its link?", "not asked", &sandbox.Fault{Drop: true}, 1},
 				{"off", "explain: 0s", "read before sending again. Need its link?", "not asked", &sandbox.Fault{Drop: true}, 1},
 			} {
-				t.Run(client+"/"+upstream+"/"+row.name, func(t *testing.T) {
-					t.Parallel()
+				parallel(t, client+"/"+upstream+"/"+row.name, func(t *testing.T) {
 					service := newService()
 					broken := false
-					back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 						if row.fault == nil && !broken { // before the call is executed; the calls come one after the other
 							broken = true
 							panic(http.ErrAbortHandler)
 						}
 						service.ServeHTTP(w, r)
-					}))
+					})
 					overlay := filepath.Join(t.TempDir(), "mine.yaml")
 					proxytest.WriteFile(t, overlay, "operations: {bill.create: {explain: false}}")
-					b := newGateway(t, oneUpstream(upstream, back.url, "failures: {"+strings.Replace(row.more, "OVERLAY", overlay, 1)+"}"))
+					b := newGatewayTo(t, upstream, back, "failures: {"+strings.Replace(row.more, "OVERLAY", overlay, 1)+"}")
 					if row.fault != nil {
 						service.Fault(*row.fault)
 					}
@@ -183,14 +181,14 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	t.Parallel()
 	for code, says := range map[string]string{"9980": "A read just now does not show it yet.", "9999": "read before sending again. Need its link?"} {
 		broken := false
-		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) {
 			if !broken { // the calls come one after the other
 				broken = true
 				panic(http.ErrAbortHandler)
 			}
 			_, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code)
-		}))
-		b := newGateway(t, oneUpstream("legacy", back.url, "failures: {explain: 20s}"))
+		})
+		b := newGatewayTo(t, "legacy", back, "failures: {explain: 20s}")
 		if got := b.send(legacy("create")); !strings.Contains(got.body, says) {
 			t.Errorf("%s: %s", code, got.body)
 		}

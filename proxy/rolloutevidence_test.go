@@ -86,8 +86,7 @@ func TestShadowComparesReads(t *testing.T) {
 			"right":   {"", evidence.Inconclusive, "6 comparisons, at least 100 are needed"},
 			"mistake": {"operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}", evidence.Fail, "differs: apprPrice (money) in"},
 		} {
-			t.Run(client+"/"+name, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, client+"/"+name, func(t *testing.T) {
 				p, service, old, fresh := newSharedBills(t, "shadow", row.overlay)
 				read := func(bill string, n int) (v evidence.Verdict) { // the next payment must come after the comparison
 					p.expect(newCall(client, "read").with("billId", bill), success)
@@ -109,12 +108,8 @@ func TestShadowComparesReads(t *testing.T) {
 				if v.Ruling != row.ruling || !strings.HasPrefix(v.Reason, row.reason) || v.Bills != 3 || (v.Differed > 0) != (name == "mistake") {
 					t.Errorf("%+v %+v", v, v.Compared)
 				}
-				if n := fresh.writes(); n != 0 {
-					t.Errorf("%d writes reached the new backend", n)
-				}
-				if n := old.writes(); n != 6 {
-					t.Errorf("%d writes reached the old backend, want 6", n)
-				}
+				equal(t, fresh.writes(), 0)
+				equal(t, old.writes(), 6)
 				scraped := p.metrics()
 				checkText(t, scraped, `billbridge_rollout_comparisons_total{class="`+map[evidence.Ruling]string{evidence.Fail: "differs", evidence.Inconclusive: "same"}[row.ruling]+`"} `)
 			})
@@ -132,9 +127,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 			m.expect(newCall(client, "create").with("billId", fmt.Sprintf("CANARY%014d", i)), success)
 		}
 		m.expect(newCall(client, "create").with("billId", "REFUSED0000000000001").with("price", "50"), wantAnswer{200, "PAYMENT_003"})
-		if n := len(m.fresh.Bills()); n != 5 {
-			t.Errorf("%d bills at the new backend", n)
-		}
+		equal(t, len(m.fresh.Bills()), 5)
 		r := m.report(t, func(r operate.Report) bool {
 			v, calls := verdictOn(r, "bill.create", evidence.ByReadBack), verdictOn(r, "bill.create", evidence.ByCalls)
 			return v.Compared != nil && v.Number == 5 && calls.CallStats != nil && calls.Calls[evidence.New] == 6
@@ -146,9 +139,7 @@ func TestCanaryIsReadBack(t *testing.T) {
 			t.Errorf("%+v %+v", v, v.CallStats)
 		}
 		reads := m.newCalls.count() - m.newCalls.writes()
-		if reads != 5 {
-			t.Errorf("%d reads at the new backend, want one for each bill", reads)
-		}
+		equal(t, reads, 5)
 		// A bill that the partner's read shows paid is read once more, and only once.
 		for range 2 {
 			for i := range 3 {

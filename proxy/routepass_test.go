@@ -29,8 +29,7 @@ func TestPassedPathsAreNotChanged(t *testing.T) {
 		{"/cash-receipt/read/2026", "/b/cash-receipt/read/2026", `[1.0, 2e3]`, "text/plain", 201, "none"},
 		{"//cash-receipt/cancel", "/b/cash-receipt/cancel", `<html>no</html>`, "text/html", 404, "none"},
 	} {
-		t.Run(row.path, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, row.path, func(t *testing.T) {
 			back := newBackend(t, replyWith(row.status, row.reply, "Content-Type", row.kind))
 			b := newGateway(t, twoUpstreams(back.url, back.url, "[/if/read/open, /cash-receipt/]"))
 			key := map[bool]string{true: "apikey", false: "apiKey"}[strings.HasPrefix(row.path, "/if/")]
@@ -107,7 +106,7 @@ func TestPathsOfTheTableAreTranslatedBelowAPassedPrefix(t *testing.T) {
 // A passed call without an answer may be a write, so its outcome is unknown.
 func TestPassedCallWithoutAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	back := newBackendFunc(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	b := newGateway(t, twoUpstreams(back.url, back.url, "[/cash-receipt/]"))
 	b.post("/partner/cash-receipt/issue", `{"apiKey":"demo-partner-key"}`).check(t, "v2", unknown)
 	back.expectCalls(t, 1)

@@ -32,7 +32,7 @@ func canaryCalls(client, op string) []string {
 func TestR36_LogValuesAreEscaped(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newGateway(t, oneUpstream("v2", back.url))
+	b := newGatewayTo(t, "v2", back)
 	evil := "\n{\"msg\":\"request\",\"partner\":\"evil\"}\n\x1b[31m\u202e"
 	calls := 0
 	for _, op := range operations {
@@ -44,9 +44,7 @@ func TestR36_LogValuesAreEscaped(t *testing.T) {
 		calls++
 	}
 	lines := slices.Collect(strings.Lines(b.logs.String()))
-	if len(lines) != calls {
-		t.Errorf("%d lines for %d calls", len(lines), calls)
-	}
+	equal(t, len(lines), calls)
 	for _, line := range lines {
 		if fields(t, line)["partner"] == "evil" || strings.ContainsAny(line, "\x1b\u202e") {
 			t.Errorf("%q", line)

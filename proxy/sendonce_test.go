@@ -64,14 +64,13 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 	for name, headers := range replayHeaders {
 		for _, op := range operations {
 			for reused := range 3 {
-				t.Run(strings.Join([]string{name, op, strconv.Itoa(reused)}, "/"), func(t *testing.T) {
-					t.Parallel()
+				parallel(t, strings.Join([]string{name, op, strconv.Itoa(reused)}, "/"), func(t *testing.T) {
 					var calls atomic.Int64 // of all connections: a write has one of its own
 					up := newRawUpstream(t, func(int) (bool, bool) {
 						n := calls.Add(1)
 						return n <= int64(reused), n > int64(reused)
 					})
-					b := newGateway(t, oneUpstream("v2", up.url))
+					b := newGatewayTo(t, "v2", up)
 					for range reused {
 						b.expect(legacy(op), noSuchBill)
 					}
@@ -80,9 +79,7 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 						want = brokenRead
 					}
 					b.send(legacy(op), headers...).check(t, "legacy", want)
-					if n := up.requests.Load(); n != int64(reused+1) {
-						t.Errorf("the upstream read %d requests, want %d", n, reused+1)
-					}
+					equal(t, up.requests.Load(), int64(reused+1), reused+1)
 				})
 			}
 		}
@@ -94,10 +91,9 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 func TestR23_ClosedIdleConnections(t *testing.T) {
 	t.Parallel()
 	for name, headers := range replayHeaders {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			up := newRawUpstream(t, func(int) (bool, bool) { return true, true })
-			b := newGateway(t, oneUpstream("v2", up.url))
+			b := newGatewayTo(t, "v2", up)
 			answered := int64(0)
 			for range 50 {
 				got := b.send(legacy("create"), headers...)
@@ -120,12 +116,11 @@ func TestR23_ClosedIdleConnections(t *testing.T) {
 func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 	t.Parallel()
 	for _, op := range operations {
-		t.Run(op, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, op, func(t *testing.T) {
 			arrived, ended, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			service := newService()
 			prepareBill(t, service, stateBefore[op], demoBill)
-			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 				close(arrived)
 				if isWrite(op) {
 					<-goOn
@@ -134,8 +129,8 @@ func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 				}
 				<-r.Context().Done()
 				close(ended)
-			}))
-			b := newGateway(t, oneUpstream("v2", back.url))
+			})
+			b := newGatewayTo(t, "v2", back)
 			ctx, leave := context.WithCancel(context.Background())
 			q := legacy(op)
 			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, b.url+q.path(), strings.NewReader(q.body()))
@@ -162,9 +157,7 @@ func TestR27_DisconnectCancelsReadsNotWrites(t *testing.T) {
 			if !isWrite(op) {
 				want = "499 ERROR the caller went away <nil>"
 			}
-			if got := fmt.Sprint(line["status"], " ", line["code"], " ", line["reason"], " ", line["outcome"]); got != want {
-				t.Errorf("the log says %s, want %s: %v", got, want, line)
-			}
+			equal(t, fmt.Sprint(line["status"], " ", line["code"], " ", line["reason"], " ", line["outcome"]), want, line)
 			back.expectCalls(t, 1)
 			if !isWrite(op) { // not counted as an error of the upstream
 				for line := range strings.Lines(b.scrape("billbridge_upstream_errors_total")) {
@@ -183,7 +176,7 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"read", "create"} {
 		hang := make(chan struct{})
-		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 			if op == "read" {
 				select {
 				case <-r.Context().Done():
@@ -191,8 +184,8 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 				}
 			}
 			newService().ServeHTTP(w, r)
-		}))
-		b := newGateway(t, oneUpstream("v2", back.url))
+		})
+		b := newGatewayTo(t, "v2", back)
 		q := legacy(op)
 		got := b.raw(true, head(q.path(), "Connection: close\r\nContent-Length: "+strconv.Itoa(len(q.body()))+"\r\n")+q.body())
 		close(hang)
@@ -222,12 +215,12 @@ func TestR26_SlowReplyTimesOut(t *testing.T) {
 		if coding == "gzip" {
 			reply = gzipped(reply)[:12]
 		}
-		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", coding)
 			_, _ = w.Write(reply)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
-		}))
+		})
 		b := newGateway(t, strings.Replace(oneUpstream("v2", back.url), "30s", "50ms", 1))
 		b.expect(legacy("cancel"), unknownLate)
 		b.expect(legacy("read"), lateRead)

@@ -127,20 +127,16 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 		if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); err == nil && o.State != store.Released {
 			t.Errorf("the ledger has %+v", o)
 		}
-		if n := writesOf(m.oldCalls) + writesOf(m.newCalls); n != 0 {
-			t.Errorf("%d writes", n)
-		}
+		equal(t, writesOf(m.oldCalls)+writesOf(m.newCalls), 0)
 	}
-	t.Run("a slow old backend", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "a slow old backend", func(t *testing.T) {
 		g := newGate("/read", 1)
 		defer g.open()
 		m := newRolloutWith(t, "new", g.holdOld, ", ask: 20s, send_within: 100ms")
 		late(t, m, m.send(v2("create")))
 		g.open()
 	})
-	t.Run("a locked store", func(t *testing.T) {
-		t.Parallel()
+	parallel(t, "a locked store", func(t *testing.T) {
 		m := newRolloutWith(t, "old", noFront, ", send_within: 100ms")
 		release := holdStore(t, m)
 		got := make(chan answer, 1)
@@ -176,8 +172,7 @@ func TestR44_NoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"old", "new", "drained"} {
 		for _, client := range forms {
-			t.Run(stage+"/"+client, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, stage+"/"+client, func(t *testing.T) {
 				g := newGate(map[bool]string{true: "/send", false: "/bill"}[stage == "old"], 1)
 				defer g.open()
 				m := newRolloutWith(t, stage, func(backendName string, service http.Handler) http.Handler {
@@ -216,8 +211,7 @@ func TestR44_CreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 	for _, through := range []string{"this gateway", "another"} {
 		for _, op := range []string{"destroy", "read"} {
 			for _, client := range forms {
-				t.Run(through+"/"+op+"/"+client, func(t *testing.T) {
-					t.Parallel()
+				parallel(t, through+"/"+op+"/"+client, func(t *testing.T) {
 					g := newGate("/read", 1)
 					defer g.open()
 					m := newRolloutWith(t, "new", g.holdOld, "")
@@ -233,9 +227,7 @@ func TestR44_CreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 					got.check(t, client, refused)
 					checkText(t, got.body, "Nothing was sent")
 					m.expect(newCall(client, "create"), success) // a new create is sent
-					if n := writesOf(m.newCalls); n != 1 {
-						t.Errorf("%d writes", n)
-					}
+					equal(t, writesOf(m.newCalls), 1)
 				})
 			}
 		}

@@ -35,6 +35,12 @@ func newProcess(t testing.TB, text string) *process {
 	return newProcessOnSockets(t, text, nil)
 }
 
+// newProcessTo starts a server with one upstream.
+func newProcessTo(t testing.TB, form string, up *backend, more ...string) *process {
+	t.Helper()
+	return newProcess(t, anyPort+oneUpstream(form, up.url, more...))
+}
+
 // newProcessOnSockets is newProcess with listeners that are already open, as systemd passes them.
 func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Listener) *process {
 	t.Helper()
@@ -82,11 +88,9 @@ func TestAdminAnswersAreNotStored(t *testing.T) {
 func TestAdminListener(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	p := newProcessTo(t, "v2", back)
 	p.expect(legacy("create"), success)
-	if got := back.received()[0].header.Get("User-Agent"); got != "billbridge/1.2.3" {
-		t.Errorf("the user agent is %q", got)
-	}
+	equal(t, back.received()[0].header.Get("User-Agent"), "billbridge/1.2.3")
 	for _, row := range []struct {
 		method, path string
 		status       int
@@ -113,9 +117,7 @@ func TestAdminListener(t *testing.T) {
 billbridge_config_last_reload_success_timestamp_seconds NOW
 billbridge_config_last_reload_successful 1
 `
-	if got != want {
-		t.Errorf("%s", got)
-	}
+	equal(t, got, want)
 	for _, name := range []string{"go_goroutines ", "process_open_fds ", "billbridge_requests_total{"} {
 		checkText(t, p.metrics(), "\n"+name)
 	}
@@ -144,9 +146,7 @@ func TestReload(t *testing.T) {
 		if got.status != 400 || !strings.Contains(got.body, row.says) || !strings.HasPrefix(got.body, "not reloaded, the last good config stays:\n") {
 			t.Errorf("%d %s, want %s", got.status, got.body, row.says)
 		}
-		if gauge := filterMetrics(p.metrics(), "billbridge_config_last_reload_successful"); gauge != "billbridge_config_last_reload_successful 0\n" {
-			t.Error(gauge)
-		}
+		equal(t, filterMetrics(p.metrics(), "billbridge_config_last_reload_successful"), "billbridge_config_last_reload_successful 0\n")
 	}
 	if a, b := asked(); a != 2 || b != 0 {
 		t.Errorf("after bad reloads the upstreams got %d and %d calls", a, b)
@@ -186,12 +186,12 @@ func TestR38_Drain(t *testing.T) {
 	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
 	service := newService()
-	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		<-goOn
 		service.ServeHTTP(w, r)
-	}))
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	})
+	p := newProcessTo(t, "v2", back)
 	done := make(chan answer, 8)
 	for i := range 8 {
 		q := legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))

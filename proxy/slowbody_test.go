@@ -53,8 +53,7 @@ func TestR15_SlowBodies(t *testing.T) {
 		"slow": {1024, false, 6 * time.Second}, "nothing": {0, false, 5 * time.Second}, "much": {600 << 10, false, 10 * time.Minute},
 		"drained": {600 << 10, true, time.Minute + 5*time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			c := parse(t, oneUpstream("v2", refusedURL, "timeouts: {body: 10m}", "limits: {body: 2MiB}"))
 			synctest.Test(t, func(t *testing.T) {
 				g, err := proxy.New(c, proxy.Options{})
@@ -72,9 +71,7 @@ func TestR15_SlowBodies(t *testing.T) {
 				if after := time.Since(began).Round(time.Second); after != row.after || !strings.Contains(caller.Body.String(), "Nothing was sent: the body came too late.") {
 					t.Errorf("refused after %s, want %s: %s", after, row.after, caller.Body)
 				}
-				if caller.Header().Get("Connection") != "close" {
-					t.Error("the connection stays open")
-				}
+				equal(t, caller.Header().Get("Connection"), "close")
 			})
 		})
 	}

@@ -16,7 +16,7 @@ import (
 func newLargeReplies(t *testing.T, more ...string) *process {
 	text := strings.Repeat("x", 4_000_000)
 	service := newService()
-	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if !strings.Contains(string(body), "LARGE") {
 			r.Body = io.NopCloser(strings.NewReader(string(body)))
@@ -28,8 +28,8 @@ func newLargeReplies(t *testing.T, more ...string) *process {
 			reply = `{"code":"0000","message":"ok","data":{"apiKey":"` + demoKey + `","billId":"LARGE","apprState":"W","apprIssuer":"` + text + `"}}`
 		}
 		replyWith(200, reply).ServeHTTP(w, r)
-	}))
-	return newProcess(t, anyPort+oneUpstream("v2", back.url, more...))
+	})
+	return newProcessTo(t, "v2", back, more...)
 }
 
 // readSlowly makes a call and reads the head of its answer only. It returns the status.
@@ -69,8 +69,7 @@ func TestR04_R15_AnswersHaveABudget(t *testing.T) {
 		"legacy": "limits: {body: 512KiB, memory: 48MiB, trusted: [127.0.0.0/8]}",
 		"v2":     "limits: {body: 512KiB, memory: 192MiB}", // a quarter
 	} {
-		t.Run(client, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, client, func(t *testing.T) {
 			p := newLargeReplies(t, limits, "timeouts: {body: 10m, write: 10m}")
 			large := newCall(client, "read").with("billId", "LARGE")
 			var slow []net.Conn
@@ -83,9 +82,7 @@ func TestR04_R15_AnswersHaveABudget(t *testing.T) {
 						return true
 					}
 					_ = c.Close()
-					if status != 502 {
-						t.Errorf("HTTP %d", status)
-					}
+					equal(t, status, 502)
 					return false
 				}, func() string { return fmt.Sprint("no memory with ", len(slow), " slow readers") })
 				p.expect(newCall(client, "read"), noSuchBill)

@@ -27,8 +27,7 @@ func onWireStages(t *testing.T, run func(*wireStage)) {
 	t.Parallel()
 	for _, client := range []string{"v2", "legacy"} {
 		for _, upstream := range []string{"v2", "legacy"} {
-			t.Run(client+"/"+upstream, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, client+"/"+upstream, func(t *testing.T) {
 				u := newWireUpstream(t, upstream)
 				text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 512KiB}\nfailures: {explain: 0s}\n", upstream, u.url)
 				s := &wireStage{t: t, gateway: newProcess(t, anyPort+text), upstream: u}
@@ -80,9 +79,7 @@ func (s *wireStage) send(name string, halfClose bool, parts ...string) (answers 
 	if slices.ContainsFunc(calls, func(c wireCall) bool { return c.id == "smuggled" }) {
 		problem += " (a request inside a body was called)"
 	}
-	if problem != "" {
-		s.t.Errorf("%s: %s\n%+v\nsent %.600q", name, problem, answers, parts)
-	}
+	equal(s.t, problem, "", name, answers, parts)
 	if halfClose && len(answers) > 0 && len(calls) > 0 {
 		return answers[1:], calls[1:]
 	}

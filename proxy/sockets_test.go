@@ -43,8 +43,7 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 		t.Skip("only Linux reports how long data waited in a socket")
 	}
 	for _, when := range []string{"gone", "late", "in time"} {
-		t.Run(when, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, when, func(t *testing.T) {
 			const calls = 20
 			l, service := newSocket(t), newService()
 			conns := make([]net.Conn, calls)
@@ -137,7 +136,7 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
-	p := newProcess(t, anyPort+oneUpstream("v2", newBackend(t, g.holdCalls(newService())).url))
+	p := newProcessTo(t, "v2", newBackend(t, g.holdCalls(newService())))
 	defer g.open()
 	p.open("") // it says nothing
 	got := make(chan []answer, 1)

@@ -74,8 +74,7 @@ func TestR15_IPv6NetworkHasTheConnectionsOfOneAddress(t *testing.T) {
 		"address_connections: 2, trusted: [2001:db8::/32]":             {"2001:db8:1:2::%x", 6},
 		"address_connections: 2, trusted_proxies: ['2001:db8:1:2::3']": {"2001:db8:1:2::%x", 3}, // the one of the proxy is not counted
 	} {
-		t.Run(limits, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, limits, func(t *testing.T) {
 			p := newFarProcess(t, anyPort+oneUpstream("v2", back.url, "limits: {"+limits+"}"), func(n int) string { return fmt.Sprintf(row.address, n+1) })
 			n := 0
 			for range 6 {
@@ -83,9 +82,7 @@ func TestR15_IPv6NetworkHasTheConnectionsOfOneAddress(t *testing.T) {
 					n++
 				}
 			}
-			if n != row.most {
-				t.Errorf("%d of 6 connections are answered, want %d", n, row.most)
-			}
+			equal(t, n, row.most)
 			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit="address"} %d`, 6-row.most))
 		})
 	}
@@ -113,7 +110,7 @@ func TestR15_R20_SourceBehindATrustedProxy(t *testing.T) {
 	} {
 		g := newGate("read", 2)
 		back := newBackend(t, g.holdCalls(newService()))
-		b := newGateway(t, oneUpstream("v2", back.url, "limits: {address_connections: 2, "+row.limits+"}"))
+		b := newGatewayTo(t, "v2", back, "limits: {address_connections: 2, "+row.limits+"}")
 		defer g.open()
 		held := make(chan answer, 2)
 		for range 2 {
@@ -149,18 +146,17 @@ func TestR15_SourcesWithoutASuccessLeaveHalfOfAPartner(t *testing.T) {
 		"in progress": {"in_flight: 4", true, 4, 4},
 		"rate":        {"rate: 0.1, burst: 6", false, 6, 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			service, release := newService(), make(chan struct{})
 			prepareBill(t, service, stateBefore["read"], demoBill)
-			back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 				if row.holds && r.Header.Get("X-Request-Id") == "other" {
 					<-release
 				}
 				service.ServeHTTP(w, r)
-			}))
+			})
 			defer close(release)
-			b := newGateway(t, oneUpstream("v2", back.url, "limits: {trusted_proxies: [127.0.0.0/8], partner: {"+row.limits+"}}"))
+			b := newGatewayTo(t, "v2", back, "limits: {trusted_proxies: [127.0.0.0/8], partner: {"+row.limits+"}}")
 			own := func() answer { return b.send(v2("read"), "X-Forwarded-For", "192.0.2.1") }
 			own().check(t, "v2", success)
 			none := v2("read").with("billId", "NOSUCHBILL0000000001")

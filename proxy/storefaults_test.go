@@ -20,8 +20,7 @@ import (
 func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	for _, then := range []string{"it is stored later", "it is revoked", "another gateway stops"} {
-		t.Run(then, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, then, func(t *testing.T) {
 			m := newRolloutGateway(t, "new")
 			rename := func(from, to string) {
 				t.Helper()
@@ -59,9 +58,7 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 				m.mustPost("/rollout/resume?by=ben")
 			}
 			m.expect(v2("create").with("billId", "ANOTHER0000000000001"), success)
-			if len(m.fresh.Bills()) != 1 {
-				t.Error("after the resume the bill was not created at the new backend")
-			}
+			equal(t, len(m.fresh.Bills()), 1)
 			m.ask(200, "GET /rollout", `!"stopped"`)
 		})
 	}

@@ -19,18 +19,17 @@ import (
 func TestR35_StoreWithAKeyShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]string{"without a key": "", "with a key": ", key: " + strings.Repeat("5a", 32)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			r := newCallbackParties(t)
 			const name, phone, token = "김카나리아", "01098765432", "canary-0451-token"
 			var down atomic.Bool
-			r.partner = newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			r.partner = newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) {
 				if down.Load() {
 					w.WriteHeader(http.StatusInternalServerError)
 					return
 				}
 				_, _ = w.Write([]byte(`{"code":"0000"}`))
-			}))
+			})
 			r.process = newProcess(t, anyPort+oneUpstream("v2", r.back.url)+"store: {url: \"sqlite:"+r.file+"\""+store+"}\n"+callbacksOn)
 			for i, id := range []string{"BILLTHATISNOTIFIED01", "BILLTHATISUNDERWAY01"} {
 				down.Store(i == 1)

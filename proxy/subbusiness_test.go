@@ -32,9 +32,7 @@ func TestSubBusinessCallsAreNotChanged(t *testing.T) {
 				t.Errorf("%s: the upstream got %+v", path, calls)
 			}
 		}
-		if old.count() != 0 {
-			t.Errorf("the legacy upstream got %+v", old.received())
-		}
+		equal(t, old.count(), 0, old.received())
 	}
 }
 
@@ -42,7 +40,7 @@ func TestSubBusinessCallsAreNotChanged(t *testing.T) {
 func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	b := newGateway(t, oneUpstream("legacy", back.url))
+	b := newGatewayTo(t, "legacy", back)
 	for path := range subBusiness {
 		b.post(path, `{"apiKey":"demo-partner-key"}`).check(t, "v2", wantAnswer{404, "PARTNER_001"})
 	}

@@ -21,7 +21,7 @@ func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, form string) {
 		code := "00"
 		text := map[string]string{"v2": `{"code":"%s","message":"ok","data":{"billId":"` + demoBill + `"}}`, "legacy": `{"code":"%s","msg":"ok","bill_id":"` + demoBill + `"}`}[form]
-		back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) }))
+		back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) })
 		b := newGateway(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q, success: \"00\"}}\n", form, back.url))
 		destroy := newCall(client, "destroy")
 		if got := b.send(destroy); got.status != 200 || !strings.Contains(got.body, `"code":"0000"`) || !strings.Contains(got.body, demoBill) {
@@ -53,7 +53,7 @@ const unnamed = "operations: {points.left: {new: true, v2: /read/points, legacy:
 func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000","message":"ok","data":{}}`))
-	b := newGateway(t, oneUpstream("v2", back.url, "limits: {partner: {rate: 0.1, burst: 1}}", overlayFile(t, unnamed)))
+	b := newGatewayTo(t, "v2", back, "limits: {partner: {rate: 0.1, burst: 1}}", overlayFile(t, unnamed))
 	for range 5 {
 		if got := b.post("/read/points", `{"shop":"s"}`); got.status != 200 {
 			t.Errorf("%d %s", got.status, got.body)
@@ -71,8 +71,7 @@ func TestReadWithoutABillGoesByTheStage(t *testing.T) {
 	t.Parallel()
 	for stage, toNew := range map[string]bool{"old": false, "shadow": false, "new": true, "drained": true} {
 		for _, route := range []string{"", "stage", "default"} {
-			t.Run(stage+"/"+route, func(t *testing.T) {
-				t.Parallel()
+			parallel(t, stage+"/"+route, func(t *testing.T) {
 				overlay := "operations: {points.left: {new: true, v2: /read/points, legacy: /if/read/points, effect: read, request: [{common: identity}], reply: [{v2: points, legacy: points}]}}\n"
 				if route != "" {
 					overlay = strings.Replace(overlay, "effect: read", "effect: read, route: "+route, 1)

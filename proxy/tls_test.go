@@ -108,9 +108,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	if res, err := p.client.Post(p.url+"/bill", "application/json", strings.NewReader("{}")); err == nil {
-		if res.StatusCode != 400 {
-			t.Errorf("cleartext is answered with %d", res.StatusCode)
-		}
+		equal(t, res.StatusCode, 400)
 		_ = res.Body.Close()
 	}
 }
@@ -128,9 +126,7 @@ func TestR43_UpstreamTLS(t *testing.T) {
 	var shown string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown = r.TLS.PeerCertificates[0].Subject.CommonName
-		if r.ProtoMajor != 1 {
-			t.Errorf("the upstream is called with %s", r.Proto)
-		}
+		equal(t, r.ProtoMajor, 1, r.Proto)
 		service.ServeHTTP(w, r)
 	}))
 	server.EnableHTTP2 = true // offered, but must not be used: HTTP/2 can send a call again by itself
@@ -147,9 +143,7 @@ func TestR43_UpstreamTLS(t *testing.T) {
 	for _, labels := range []string{`kind="client",name="up"`, `kind="upstream",name="up"`} {
 		trusted.checkMetrics(fmt.Sprintf("billbridge_certificate_not_after_seconds{%s} %g", labels, float64(pair.Leaf.NotAfter.Unix())))
 	}
-	if shown != "us" {
-		t.Errorf("the client certificate is %q", shown)
-	}
+	equal(t, shown, "us")
 	for _, section := range map[string]string{
 		"unknown CA": fmt.Sprintf("{ca: %q}", stranger.path("ca.pem")), "system roots": "{client: " + a.pair("us") + "}",
 	} {
@@ -163,9 +157,7 @@ func TestR43_UpstreamTLS(t *testing.T) {
 	if got := b.send(legacy("create")); got.status == 200 {
 		t.Errorf("without a certificate: %s", got.body)
 	}
-	if n := service.Calls()["bill.create"]; n != 1 {
-		t.Errorf("the upstream got %d creates", n)
-	}
+	equal(t, service.Calls()["bill.create"], 1)
 }
 
 // Both listeners start at the same time, with the same certificate.

@@ -27,8 +27,7 @@ func TestFailedHandshakesAreLoggedAndCounted(t *testing.T) {
 		"distrust":      {&tls.Config{ServerName: "127.0.0.1"}, "certificate", "remote error: tls: "},
 		"plain request": {nil, "not_tls", "does not look like a TLS handshake"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		parallel(t, name, func(t *testing.T) {
 			p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", refusedURL))
 			_ = p.open("").Close() // it says nothing
 			for range 2 {
@@ -54,9 +53,7 @@ func TestFailedHandshakesAreLoggedAndCounted(t *testing.T) {
 			if strings.Count(got, "a TLS handshake failed") != 1 || !strings.Contains(got, fmt.Sprintf(`"address":"127.0.0.1","reason":%q`, c.reason)) || !strings.Contains(got, c.logged) {
 				t.Error(got)
 			}
-			if n := strings.Count(p.metrics(), "billbridge_tls_handshake_failures_total{"); n != 5 {
-				t.Errorf("%d reasons", n)
-			}
+			equal(t, strings.Count(p.metrics(), "billbridge_tls_handshake_failures_total{"), 5)
 		})
 	}
 }

@@ -166,13 +166,11 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 	if exchange.trace != callerTrace || exchange.parent != callerSpan || exchange.kind != "SERVER" || exchange.failed {
 		t.Errorf("%+v", exchange)
 	}
-	if diff := cmp.Diff(map[string]any{
+	equal(t, cmp.Diff(map[string]any{
 		"http.request.method": "POST", "url.scheme": "http", "url.path": "/if/bill/send", "http.route": "/if/bill/send", "http.response.status_code": 200,
 		"billbridge.operation": "bill.create", "billbridge.client": "legacy", "billbridge.partner": id, "billbridge.upstream": "new",
 		"billbridge.code": "0000", "billbridge.route": "stage",
-	}, exchange.attributes); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	}, exchange.attributes), "")
 	children := map[string]span{}
 	for _, name := range []string{"ledger route", "ledger complete", "translate request", "translate reply", "store callback address", "POST /bill"} {
 		child := spans.waitFor(t, 1, name)[0]
@@ -185,12 +183,10 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 	if probe.parent != children["ledger route"].id || probe.attributes["billbridge.upstream"] != "old" || probe.kind != "CLIENT" {
 		t.Errorf("the probe of the old backend: %+v", probe)
 	}
-	if diff := cmp.Diff(map[string]any{
+	equal(t, cmp.Diff(map[string]any{
 		"http.request.method": "POST", "url.full": r.back.url + "/bill", "server.address": "127.0.0.1", "server.port": port,
 		"http.response.status_code": 200, "billbridge.upstream": "new",
-	}, children["POST /bill"].attributes); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	}, children["POST /bill"].attributes), "")
 	sent := r.back.received()[0].header
 	if want := "00-" + callerTrace + "-" + children["POST /bill"].id + "-01"; sent.Get("Traceparent") != want || sent.Get("Tracestate") != "vendor=1" {
 		t.Errorf("the upstream got %q and %q, want %q", sent.Get("Traceparent"), sent.Get("Tracestate"), want)
@@ -203,15 +199,11 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 	if got, want := delivered.header.Get("Traceparent"), "00-"+attempt.trace+"-"+attempt.id+"-01"; got != want {
 		t.Errorf("the partner got %s, want %s", got, want)
 	}
-	if diff := cmp.Diff(map[string]any{
+	equal(t, cmp.Diff(map[string]any{
 		"http.request.method": "POST", "http.request.resend_count": 0, "http.response.status_code": 200,
 		"billbridge.operation": "callback.payment", "billbridge.upstream": "new", "billbridge.partner": id,
-	}, attempt.attributes); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
-	if spans.headers.Get("Api-Key") != "s3cret" {
-		t.Errorf("the receiver got %v", spans.headers)
-	}
+	}, attempt.attributes), "")
+	equal(t, spans.headers.Get("Api-Key"), "s3cret", spans.headers)
 	checkText(t, r.logs.String(), `"trace_id":"`+callerTrace+`"`)
 }
 
@@ -254,9 +246,7 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 			served++
 		}
 	}
-	if served != calls+3 { // the calls of unknown paths have none
-		t.Errorf("%d spans of %d calls and a callback", served, calls+2)
-	}
+	equal(t, served, calls+3, calls+2)
 	for _, canary := range append([]string{"CANARY0451", "token="}, canaries...) {
 		for what, text := range map[string]string{"spans": string(spans.bytes), "metrics": metrics} {
 			if i := strings.Index(text, canary); i >= 0 {
@@ -273,7 +263,7 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 func TestReloadTurnsTracingOn(t *testing.T) {
 	t.Parallel()
 	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
-	p := newProcess(t, anyPort+oneUpstream("v2", back.url))
+	p := newProcessTo(t, "v2", back)
 	off := *p.text.Load()
 	p.expect(legacy("create"), success)
 	on := off + fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url)

@@ -17,8 +17,8 @@ import (
 func TestCodesWithoutAPairAreCounted(t *testing.T) {
 	t.Parallel()
 	code := ""
-	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code) }))
-	b := newGateway(t, oneUpstream("legacy", back.url, overlayFile(t, `codes: [{v2: BILL_001, legacy: "9800"}]`)))
+	back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code) })
+	b := newGatewayTo(t, "legacy", back, overlayFile(t, `codes: [{v2: BILL_001, legacy: "9800"}]`))
 	read := v2("destroy")
 	for _, code = range []string{"9980", "9980", "9800", "9999", "BILL_006", "0000", "010-0000-0000", "01000000000"} {
 		b.send(read)
@@ -31,9 +31,7 @@ func TestCodesWithoutAPairAreCounted(t *testing.T) {
 		code = fmt.Sprint("E", n)
 		b.send(read)
 	}
-	if got := len(b.Upstreams()[0].Unpaired); got != 32 {
-		t.Errorf("%d codes have a series", got)
-	}
+	equal(t, len(b.Upstreams()[0].Unpaired), 32)
 }
 
 // A request that the upstream's form cannot carry is refused with the code of the table. An operator can choose a
@@ -45,7 +43,7 @@ func TestRequestThatCannotBeCarried(t *testing.T) {
 		"failures: {status: always-200}": 200, "failures: {status: always-200, cannot_carry: not_found}": 404,
 	} {
 		back := newBackend(t, replyWith(200, `{"code":"0000","msg":"ok"}`))
-		b := newGateway(t, oneUpstream("legacy", back.url, config))
+		b := newGatewayTo(t, "legacy", back, config)
 		url := v2("create").with("sendType", "URL")
 		if got := b.send(url); got.status != want || !strings.Contains(got.body, `"code":"BILL_010"`) {
 			t.Errorf("%s: %d %s", config, got.status, got.body)
@@ -73,7 +71,7 @@ func TestBillsWithoutALinkAreCounted(t *testing.T) {
 		service := sandbox.New(sandbox.Options{
 			NoLegacyShortURL: row.without, Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
 		})
-		b := newGateway(t, oneUpstream(row.upstream, newBackend(t, service).url, "partners: {"+partner.Of(demoKey).Short()+": {name: Hana}}"))
+		b := newGatewayTo(t, row.upstream, newBackend(t, service), "partners: {"+partner.Of(demoKey).Short()+": {name: Hana}}")
 		for _, id := range []string{"A1", "A2"} {
 			b.send(newCall(row.client, "create").with("billId", id)).check(t, row.client, success)
 		}

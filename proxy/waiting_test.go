@@ -107,13 +107,13 @@ func TestInventedKeysLeaveConnections(t *testing.T) {
 	g, service := newGate("/bill/read", 3), newService()
 	prepareBill(t, service, stateBefore["read"], demoBill)
 	held := g.holdCalls(service)
-	back := newBackend(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Request-Id") == "invented" {
 			held.ServeHTTP(w, r)
 			return
 		}
 		service.ServeHTTP(w, r)
-	}))
+	})
 	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
 	defer g.open()
 	b.expect(v2("read"), success)

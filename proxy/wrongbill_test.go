@@ -17,7 +17,7 @@ func TestR45_SuccessOfAnotherBillOrPartnerIsNoAnswer(t *testing.T) {
 			"legacy": replyWith(200, words.Replace(`{"code":"0000","msg":"ok","apikey":"KEY","bill_id":"BILL","hash":"other-hash","appr_state":"F"}`)),
 		}
 		for upstream, reply := range replies {
-			b := newGateway(t, oneUpstream(upstream, newBackend(t, reply).url, "failures: {status: always-200}"))
+			b := newGatewayTo(t, upstream, newBackend(t, reply), "failures: {status: always-200}")
 			for _, client := range forms {
 				for _, op := range operations {
 					if upstream == "legacy" && op == "resend" {
@@ -29,8 +29,6 @@ func TestR45_SuccessOfAnotherBillOrPartnerIsNoAnswer(t *testing.T) {
 		}
 		m := newRolloutWith(t, "new", at("old", replies["legacy"]), "")
 		m.expect(v2("create"), refused)
-		if n := writesOf(m.oldCalls) + writesOf(m.newCalls); n != 0 {
-			t.Errorf("%d writes were sent", n)
-		}
+		equal(t, writesOf(m.oldCalls)+writesOf(m.newCalls), 0)
 	}
 }
