@@ -204,6 +204,14 @@ var (
 	unknownLate = wantAnswer{http.StatusGatewayTimeout, "null"}
 )
 
+// noAnswer is the answer to a call to which the upstream has not replied.
+func noAnswer(op string) wantAnswer {
+	if isWrite(op) {
+		return unknown
+	}
+	return brokenRead
+}
+
 // check checks the status, the code and the headers of an answer, and what its text says as checkText does.
 func (a answer) check(t testing.TB, form string, want wantAnswer, says ...string) {
 	t.Helper()

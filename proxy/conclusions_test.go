@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"billbridge/proxy/sandbox"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 )
 
 // A partner's program is told by an answer what to do next. These are its conclusions, the best first.
@@ -169,67 +171,65 @@ func wrongType(data map[string]any) string {
 
 // A situation is one call, and what happens to it at the backend.
 type situation struct {
-	name    string
-	op      string
-	exists  bool // the bill was created before
-	paid    bool // and paid
-	fault   sandbox.Fault
-	down    bool // nothing listens at the backend's address
-	limited bool // the partner has used up its limit at the gateway; a backend has none
-	change  func(call) call
-	because string // why a conclusion differs; it must be there if one does
+	Name    string
+	Before  string        // the bill is "created" or "paid" already
+	Fault   sandbox.Fault // of this call
+	Takes   int           // seconds until the reply begins
+	Down    bool          // nothing listens at the backend's address
+	Limited bool          // the partner has used up its limit at the gateway; a backend has none
+	Change  map[string]string
+	Because string // why a conclusion differs; it must be there if one does
 }
 
-func with(name string, v any) func(call) call { return func(q call) call { return q.with(name, v) } }
+// op is the operation of the call: the first word of the name.
+func (s situation) op() string { return regexp.MustCompile(`^\w+`).FindString(s.Name) }
 
-const nothingSent = "the gateway knows that nothing was sent, and says so: the program can send the call again."
-
-const overLimit = "limits.partner protects partners from one another. Nothing was sent, and the answer says so."
-
-var situations = []situation{
-	{name: "create", op: "create"},
-	{name: "create, the id exists", op: "create", exists: true},
-	{name: "create, wrong hash", op: "create", change: with("hash", strings.Repeat("0", 64))},
-	{name: "create, unknown partner", op: "create", change: with("apiKey", "unknown-partner-key")},
-	{name: "create, maintenance", op: "create", fault: sandbox.Fault{Code: "MAINTAINED_METHOD"}},
-	{name: "create, done in 12 s", op: "create", fault: sandbox.Fault{Delay: 12 * time.Second}},
-	{name: "create, done in 35 s", op: "create", fault: sandbox.Fault{Delay: 35 * time.Second}},
-	{
-		name: "create, done in 2 min", op: "create", fault: sandbox.Fault{Delay: 2 * time.Minute},
-		because: "after 40 s the gateway reads the bill, and answers that the outcome is unknown. Only programs that wait for " +
-			"longer than a minute are affected.",
-	},
-	{name: "create, done, the reply is lost", op: "create", fault: sandbox.Fault{Drop: true}},
-	{name: "create, done, HTTP 500 with HTML", op: "create", fault: sandbox.Fault{Status: 500, Body: "<html>"}},
-	{
-		name: "create, not done, HTTP 404 with HTML", op: "create", fault: sandbox.Fault{Skip: true, Status: 404, Body: "<html>"},
-		because: "a reply that is no envelope says nothing about the bill. A program that goes on to the other form could create a " +
-			"second one.",
-	},
-	{name: "create, the backend is down", op: "create", down: true, because: nothingSent},
-	{
-		name: "read, unpaid", op: "read", exists: true,
-		because: "a v2 backend writes 0, which is a real method, for a bill that nobody has paid. A legacy backend has no method there, and " +
-			"the gateway shows none.",
-	},
-	{name: "read, paid", op: "read", paid: true},
-	{name: "read, no such bill", op: "read"},
-	{name: "read, answered in 12 s", op: "read", paid: true, fault: sandbox.Fault{Delay: 12 * time.Second}},
-	{name: "read, maintenance", op: "read", fault: sandbox.Fault{Code: "MAINTAINED_METHOD"}},
-	{name: "read, the backend is down", op: "read", down: true, because: nothingSent},
-	{name: "create, over the limit of the partner", op: "create", limited: true, because: overLimit},
-	{name: "read, over the limit of the partner", op: "read", paid: true, limited: true, because: overLimit},
-	{name: "resend", op: "resend", exists: true},
-	{name: "resend, no such bill", op: "resend"},
-	{name: "destroy", op: "destroy", exists: true},
-	{name: "destroy, no such bill", op: "destroy"},
-	{name: "destroy, paid", op: "destroy", paid: true},
-	{name: "destroy, done, the reply is lost", op: "destroy", exists: true, fault: sandbox.Fault{Drop: true}},
-	{name: "cancel", op: "cancel", paid: true},
-	{name: "cancel, unpaid", op: "cancel", exists: true},
-	{name: "cancel, wrong amount", op: "cancel", paid: true, change: with("price", "29999")},
-	{name: "cancel, done, the reply is lost", op: "cancel", paid: true, fault: sandbox.Fault{Drop: true}},
-}
+// situations are read as YAML.
+const situations = `
+- {name: create}
+- {name: "create, the id exists", before: created}
+- {name: "create, wrong hash", change: {hash: "0000000000000000000000000000000000000000000000000000000000000000"}}
+- {name: "create, unknown partner", change: {apiKey: unknown-partner-key}}
+- {name: "create, maintenance", fault: {code: MAINTAINED_METHOD}}
+- {name: "create, done in 12 s", takes: 12}
+- {name: "create, done in 35 s", takes: 35}
+- name: create, done in 2 min
+  takes: 120
+  because: after 40 s the gateway reads the bill, and answers that the outcome is unknown. Only programs that wait for
+    longer than a minute are affected.
+- {name: "create, done, the reply is lost", fault: {drop: true}}
+- {name: "create, done, HTTP 500 with HTML", fault: {status: 500, body: <html>}}
+- name: create, not done, HTTP 404 with HTML
+  fault: {skip: true, status: 404, body: <html>}
+  because: a reply that is no envelope says nothing about the bill. A program that goes on to the other form could
+    create a second one.
+- name: create, the backend is down
+  down: true
+  because: &sent "the gateway knows that nothing was sent, and says so: the program can send the call again."
+- name: read, unpaid
+  before: created
+  because: a v2 backend writes 0, which is a real method, for a bill that nobody has paid. A legacy backend has no
+    method there, and the gateway shows none.
+- {name: "read, paid", before: paid}
+- {name: "read, no such bill"}
+- {name: "read, answered in 12 s", before: paid, takes: 12}
+- {name: "read, maintenance", fault: {code: MAINTAINED_METHOD}}
+- {name: "read, the backend is down", down: true, because: *sent}
+- name: create, over the limit of the partner
+  limited: true
+  because: &limit limits.partner protects partners from one another. Nothing was sent, and the answer says so.
+- {name: "read, over the limit of the partner", before: paid, limited: true, because: *limit}
+- {name: resend, before: created}
+- {name: "resend, no such bill"}
+- {name: destroy, before: created}
+- {name: "destroy, no such bill"}
+- {name: "destroy, paid", before: paid}
+- {name: "destroy, done, the reply is lost", before: created, fault: {drop: true}}
+- {name: cancel, before: paid}
+- {name: "cancel, unpaid", before: created}
+- {name: "cancel, wrong amount", before: paid, change: {price: "29999"}}
+- {name: "cancel, done, the reply is lost", before: paid, fault: {drop: true}}
+`
 
 // inMemory serves a handler without sockets, so that time in a bubble of synctest goes on while everybody waits.
 func inMemory(t *testing.T, handler http.Handler) (dial func(context.Context, string, string) (net.Conn, error)) {
@@ -295,25 +295,20 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 				LegacyCodes: map[string]string{"BILL_001": "9800", "BILL_003": "9980"},
 			})
 			backend := inMemory(t, service)
-			if s.exists || s.paid {
-				if r := ask(backend, newCall(form, "create"), 0); r.code() != "0000" {
-					t.Fatalf("%+v", r)
-				}
+			if s.Before != "" {
+				equal(t, ask(backend, newCall(form, "create"), 0).code(), "0000")
 			}
-			if s.paid {
+			if s.Before == "paid" {
 				must(t, service.Pay(demoKey, demoBill))
 			}
-			if s.fault != (sandbox.Fault{}) {
-				f := s.fault
-				f.Operation = "bill." + s.op
-				service.Fault(f)
-			}
-			if s.down {
+			s.Fault.Operation, s.Fault.Delay = "bill."+s.op(), time.Duration(s.Takes)*time.Second
+			service.Fault(s.Fault)
+			if s.Down {
 				backend = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }
 			}
-			q := newCall(form, s.op)
-			if s.change != nil {
-				q = s.change(q)
+			q := newCall(form, s.op())
+			for name, value := range s.Change {
+				q = q.with(name, value)
 			}
 			if !through {
 				directly = ask(backend, q, waits)
@@ -323,7 +318,7 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 			proxytest.WriteFile(t, overlay, "codes: [{v2: BILL_001, legacy: \"9800\"}, {v2: BILL_003, legacy: \"9980\"}]\n"+
 				"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}]}}\n")
 			text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s, language: both}\ntable: {overlay: %s}\n", other, overlay)
-			if s.limited {
+			if s.Limited {
 				text += "limits: {partner: {rate: 1, burst: 1}}\n"
 			}
 			c := parse(t, text)
@@ -332,7 +327,7 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 			defer g.Close()
 			g.DialWith("up", backend)
 			partner := inMemory(t, g)
-			if s.limited {
+			if s.Limited {
 				ask(partner, newCall(form, "read").with("billId", "another"), 0)
 			}
 			bridged = ask(partner, q, waits)
@@ -389,9 +384,11 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 		fmt.Fprintf(&page, "- *%s*: %s\n", h.name, h.about)
 	}
 	why := map[string]string{}
+	var all []situation
+	must(t, yaml.Unmarshal([]byte(situations), &all))
 	for _, form := range []string{"legacy", "v2"} {
 		fmt.Fprintf(&page, "\n## Programs in %s\n\n| situation | directly | through the gateway |\n|---|---|---|\n", form)
-		for _, s := range situations {
+		for _, s := range all {
 			directly, bridged, differ := map[string]string{}, map[string]string{}, map[string]string{}
 			got := map[time.Duration][2]reply{}
 			for _, h := range habits {
@@ -399,7 +396,7 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 					first, second := replies(t, form, s, h.waits)
 					got[h.waits] = [2]reply{first, second}
 				}
-				directly[h.name], bridged[h.name] = h.judges(s.op, got[h.waits][0]), h.judges(s.op, got[h.waits][1])
+				directly[h.name], bridged[h.name] = h.judges(s.op(), got[h.waits][0]), h.judges(s.op(), got[h.waits][1])
 				if directly[h.name] != bridged[h.name] {
 					differ[h.name] = bridged[h.name]
 				}
@@ -407,19 +404,19 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 			shown := "the same"
 			if len(differ) > 0 {
 				shown = conclusions(bridged)
-				if why[s.name] = s.because; s.because == "" {
-					t.Errorf("%s, %s: nothing says why these differ: %v", form, s.name, differ)
+				if why[s.Name] = s.Because; s.Because == "" {
+					t.Errorf("%s, %s: nothing says why these differ: %v", form, s.Name, differ)
 				}
 			}
-			fmt.Fprintf(&page, "| %s | %s | %s |\n", s.name, conclusions(directly), shown)
+			fmt.Fprintf(&page, "| %s | %s | %s |\n", s.Name, conclusions(directly), shown)
 		}
 	}
 	page.WriteString(conclusionsBecause)
-	for _, s := range situations {
-		if why[s.name] != "" {
-			fmt.Fprintf(&page, "- **%s**: %s\n", s.name, why[s.name])
-		} else if s.because != "" {
-			t.Errorf("%s: all conclude the same, and the page says why not", s.name)
+	for _, s := range all {
+		if why[s.Name] != "" {
+			fmt.Fprintf(&page, "- **%s**: %s\n", s.Name, why[s.Name])
+		} else if s.Because != "" {
+			t.Errorf("%s: all conclude the same, and the page says why not", s.Name)
 		}
 	}
 	const file = "../translate/CONCLUSIONS.md"

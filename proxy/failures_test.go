@@ -267,7 +267,7 @@ func TestR26_Always200DoesNotHideAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, op := range writes {
-			back := newBackendFunc(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+			back := newBackend(t, aborts)
 			b := newGatewayTo(t, "v2", back, "failures: {status: always-200}")
 			got := b.send(newCall(client, op))
 			equal(t, strings.Contains(got.body, "Destroy it, read it destroyed, use a new id."), (op == "create"), client, op, got.body)

@@ -331,6 +331,13 @@ func replyWith(status int, body string, headers ...string) http.Handler {
 	})
 }
 
+var (
+	// denies is an upstream that has no bill.
+	denies = replyWith(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`, "Content-Length", "48")
+	// aborts is an upstream that closes the connection without an answer.
+	aborts = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+)
+
 // newService returns a sandbox with a fixed clock, so that its replies are the same in every run.
 func newService() *sandbox.Service {
 	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}})

@@ -106,7 +106,7 @@ func TestPathsOfTheTableAreTranslatedBelowAPassedPrefix(t *testing.T) {
 // A passed call without an answer may be a write, so its outcome is unknown.
 func TestPassedCallWithoutAnswerIsUnknown(t *testing.T) {
 	t.Parallel()
-	back := newBackendFunc(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	back := newBackend(t, aborts)
 	b := newGateway(t, twoUpstreams(back.url, back.url, "[/cash-receipt/]"))
 	b.post("/partner/cash-receipt/issue", `{"apiKey":"demo-partner-key"}`).check(t, "v2", unknown)
 	back.expectCalls(t, 1)

@@ -1,56 +1,14 @@
 package proxy_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"billbridge/proxy/proxytest"
 )
-
-// A rawUpstream counts the complete requests that it reads and closes connections as a test wants. end gets the number
-// of the request on its connection, from 1, and returns whether to answer it and whether to close the connection after
-// it.
-type rawUpstream struct {
-	url      string
-	requests atomic.Int64
-	closed   chan struct{} // one for each connection that was closed
-}
-
-func newRawUpstream(t testing.TB, end func(n int) (answer, closes bool)) *rawUpstream {
-	t.Helper()
-	u := &rawUpstream{closed: make(chan struct{}, 1000)}
-	u.url = "http://" + proxytest.Listen(t, func(conn net.Conn) {
-		defer func() { _ = conn.Close(); u.closed <- struct{}{} }()
-		reader := bufio.NewReader(conn)
-		for n := 1; ; n++ {
-			r, err := http.ReadRequest(reader)
-			if err != nil {
-				return
-			}
-			if _, err = io.Copy(io.Discard, r.Body); err != nil {
-				return
-			}
-			u.requests.Add(1)
-			answer, closes := end(n)
-			if answer {
-				text := `{"code":"BILL_003","message":"x","data":null}`
-				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(text))+"\r\n\r\n"+text)
-			}
-			if closes {
-				return
-			}
-		}
-	})
-	return u
-}
 
 // replayHeaders are headers with which Go's transport would send a POST a second time.
 var replayHeaders = map[string][]string{
@@ -65,21 +23,19 @@ func TestR23_NoWriteIsSentTwice(t *testing.T) {
 		for _, op := range operations {
 			for reused := range 3 {
 				parallel(t, strings.Join([]string{name, op, strconv.Itoa(reused)}, "/"), func(t *testing.T) {
-					var calls atomic.Int64 // of all connections: a write has one of its own
-					up := newRawUpstream(t, func(int) (bool, bool) {
-						n := calls.Add(1)
-						return n <= int64(reused), n > int64(reused)
+					var calls atomic.Int64
+					back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+						if calls.Add(1) > int64(reused) {
+							panic(http.ErrAbortHandler)
+						}
+						denies.ServeHTTP(w, r)
 					})
-					b := newGatewayTo(t, "v2", up)
+					b := newGatewayTo(t, "v2", back)
 					for range reused {
 						b.expect(legacy(op), noSuchBill)
 					}
-					want := unknown
-					if !isWrite(op) {
-						want = brokenRead
-					}
-					b.send(legacy(op), headers...).check(t, "legacy", want)
-					equal(t, up.requests.Load(), int64(reused+1), reused+1)
+					b.send(legacy(op), headers...).check(t, "legacy", noAnswer(op))
+					back.expectCalls(t, reused+1)
 				})
 			}
 		}
@@ -92,20 +48,24 @@ func TestR23_ClosedIdleConnections(t *testing.T) {
 	t.Parallel()
 	for name, headers := range replayHeaders {
 		parallel(t, name, func(t *testing.T) {
-			up := newRawUpstream(t, func(int) (bool, bool) { return true, true })
-			b := newGatewayTo(t, "v2", up)
-			answered := int64(0)
+			back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+				denies.ServeHTTP(w, r)
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			})
+			b := newGatewayTo(t, "v2", back)
+			answered := 0
 			for range 50 {
 				got := b.send(legacy("create"), headers...)
-				switch code := codeOf(t, "legacy", got.body); {
-				case got.status == 200 && code == "BILL_003":
+				switch (wantAnswer{got.status, codeOf(t, "legacy", got.body)}) {
+				case noSuchBill:
 					answered++
-				case got.status == 502 && code == "null", got.status == 503 && code == "MAINTAINED_METHOD":
+				case unknown, refused:
 				default:
 					t.Errorf("%d %s", got.status, got.body)
 				}
 			}
-			if n := up.requests.Load(); n > 50 || n < answered {
+			if n := back.count(); n > 50 || n < answered {
 				t.Errorf("the upstream read %d requests for 50 calls, %d of them answered", n, answered)
 			}
 		})

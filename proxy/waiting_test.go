@@ -87,7 +87,7 @@ func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
-	back := newBackend(t, g.holdCalls(replyWith(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
+	back := newBackend(t, g.holdCalls(denies))
 	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
 	defer g.open()
 	slow := v2("read")
@@ -134,7 +134,7 @@ func TestInventedKeysLeaveConnections(t *testing.T) {
 func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/cash-receipt/issue", 1)
-	back := newBackend(t, g.holdCalls(replyWith(http.StatusOK, `{"code":"BILL_003","message":"none","data":null}`)))
+	back := newBackend(t, g.holdCalls(denies))
 	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 500ms")+"route: {pass: [/cash-receipt/]}\n")
 	defer g.open()
 	ended := make(chan error, 1)
