@@ -28,27 +28,42 @@ type unusualValues struct {
 
 func (o unusualValues) appliesTo(op string) bool { return o.ops == "any" || containsWord(o.ops, op) }
 
-var unusual = []unusualValues{
-	{"create destroy cancel", "price", []string{
-		`"30002"`, "bare", "", "null", `""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, `"030000"`, `"\u0033\u0030000"`, "{}", "[30000]",
-	}},
-	{"create", "sendType", []string{`"URL"`, `"U\u0052L"`, `"MAIL"`, `""`, "", "null", "1", "{}"}},
-	{"create", "tax supplyPrice", []string{`"2727"`, `""`, "null", "2727", "{}"}},
-	{"create", "pageRedirectUrl", []string{`"https://partner.example.com/after"`, "", "7", "{}"}},
-	{"cancel", "cancelReason", []string{`"다른 이유"`, `""`, "null", "7", "{}"}},
-	{"create", "billId", []string{`"123456789012345678901"`, `"bill-1"`, `"bill_1"`}},
-	{"create", "phone", []string{`"02-123-4567"`, "1012345678"}},
-	{"create", "message phone memberName", []string{"7", "false", "{}", "[]"}},
-	{"create", "message memberName", []string{`"\ud800"`}},
-	{"create", "expireDt", []string{`"20261231"`, `"2026-02-30"`, "20261231"}},
-	{"create destroy cancel", "hash", []string{`"0000"`, `""`, "", "null", "7", "{}"}},
-	{"any", "apiKey", []string{`"no-such-key"`, `"demo-removed-key"`, `"` + strings.Repeat("k", 33) + `"`}},
-	{"any", "member merchant", []string{`"other"`, `"` + strings.Repeat("가", 61) + `"`}},
-	{"any", "apiKey member merchant billId", []string{`""`, "", "null", "7", "true", "{}", "[]"}},
-	{"any", "billId", []string{`"ABCDEFGHIJ"`, `"A\u0042C"`}},
-	{"any", "memo price2 legacy_only", []string{`"a field that nobody knows"`, `{"deep":[1]}`}},
-	{"any", "bill", []string{"", "null", `"x"`, "[]"}},
-	{"any", "body", []string{"x", "[]", `{"apiKey":"a","apiKey":"b","apikey":"a","apik\u0065y":"b"}`, `{"bill":`, "{} {}", "{\"member\":\"\xff\"}"}},
+var unusual = unusualRows(`
+create destroy cancel | price | "30002" · bare · NONE · null · "" · true · -30000 · 30000.0 · 3e4 · "3만" · " 30000" · "30,000"
+create destroy cancel | price | "030000" · "\u0033\u0030000" · {} · [30000]
+create | sendType | "URL" · "U\u0052L" · "MAIL" · "" · NONE · null · 1 · {}
+create | tax supplyPrice | "2727" · "" · null · 2727 · {}
+create | pageRedirectUrl | "https://partner.example.com/after" · NONE · 7 · {}
+cancel | cancelReason | "다른 이유" · "" · null · 7 · {}
+create | billId | "123456789012345678901" · "bill-1" · "bill_1"
+create | phone | "02-123-4567" · 1012345678
+create | message phone memberName | 7 · false · {} · []
+create | message memberName | "\ud800"
+create | expireDt | "20261231" · "2026-02-30" · 20261231
+create destroy cancel | hash | "0000" · "" · NONE · null · 7 · {}
+any | apiKey | "no-such-key" · "demo-removed-key" · "LONG"
+any | member merchant | "other" · "WIDE"
+any | apiKey member merchant billId | "" · NONE · null · 7 · true · {} · []
+any | billId | "ABCDEFGHIJ" · "A\u0042C"
+any | memo price2 legacy_only | "a field that nobody knows" · {"deep":[1]}
+any | bill | NONE · null · "x" · []
+any | body | x · [] · {"apiKey":"a","apiKey":"b","apikey":"a","apik\u0065y":"b"} · {"bill": · {} {} · {"member":"BYTE"}
+`)
+
+func unusualRows(table string) (all []unusualValues) {
+	for _, row := range rows(table) {
+		all = append(all, unusualValues{row[0], row[1], raws(row[2])})
+	}
+	return all
+}
+
+// raws returns the values of a cell, nil for none.
+func raws(cell string) []string {
+	if cell == "" {
+		return nil
+	}
+	words := strings.NewReplacer("NONE", "", "LONG", strings.Repeat("k", 33), "WIDE", strings.Repeat("가", 61), "BYTE", "\xff")
+	return strings.Split(words.Replace(cell), " · ")
 }
 
 // unusualFields yields the unusual values of an operation with their fields.
@@ -57,7 +72,7 @@ func unusualFields(op string) iter.Seq2[string, string] {
 		for _, o := range unusual {
 			for field := range strings.FieldsSeq(o.fields) {
 				for _, raw := range o.raws {
-					if o.appliesTo(op) && !yield(field, raw) {
+					if appliesTo(o.ops, op) && !yield(field, raw) {
 						return
 					}
 				}
@@ -116,50 +131,55 @@ type difference struct {
 	from, to    string // forms of caller and upstream; empty: any two that differ
 	field       string // one or more, v2 names
 	raws        []string
-	code        string                  // the gateway refuses with this code and sends nothing
-	gatewayOnly bool                    // the service itself accepts the value
-	sendInstead func(raw string) string // the value that the direct call has instead
+	code        string // the gateway refuses with this code and sends nothing
+	gatewayOnly bool   // the service itself accepts the value
+	drops       bool   // the direct call must leave the field out
 }
 
-// differences are all that are declared for calls.
-var differences = []difference{
-	// Intake checks, also between equal forms (design, Rules of translation).
-	{why: "not one JSON object without duplicate names, in UTF-8", from: "any", field: "body", code: "VALIDATION_001"},
-	{why: "a lone surrogate is not valid text; the service replaces it", from: "any", field: "message memberName", raws: []string{`"\ud800"`}, code: "VALIDATION_001", gatewayOnly: true},
+// differences are all that are declared for calls: intake checks, also between equal forms (design, Rules of
+// translation), shapes, digits, and fields that legacy does not have.
+var differences = differenceRows(`
+not one JSON object without duplicate names, in UTF-8 || any || body || VALIDATION_001
+a lone surrogate is not valid text; the service replaces it || any || message memberName | "\ud800" | VALIDATION_001 | gateway
+a key that is not a scalar, also between equal forms || any || apiKey | {} · [] | PARTNER_002
+a value that the gateway uses and that is not a scalar || any || member merchant billId | {} · [] | VALIDATION_001
+an amount that is not a scalar, also between equal forms | create | any || price | {} · [30000] | VALIDATION_001
+a leaf that is not a scalar |||| hash phone message memberName | {} · [] | VALIDATION_001
+a dropped leaf that is not a scalar || v2 || tax supplyPrice pageRedirectUrl cancelReason | {} | VALIDATION_001
+a bill that is not an object || v2 || bill | null · "x" · [] | VALIDATION_001
+a bill that is not an object, where legacy has one | create | legacy || bill | null · "x" · [] | VALIDATION_001
+not digits |||| price | "" · true · -30000 · 30000.0 · 3e4 · "3만" · " 30000" · "30,000" · {} · [30000] | VALIDATION_001
+digits that are not a JSON number; the service accepts them |||| price | "030000" · "\u0033\u0030000" | VALIDATION_001 | gateway
+legacy cannot create a URL bill || v2 | legacy | sendType | "URL" · "U\u0052L" | BILL_010 | gateway
+a legacy upstream gets no send type || v2 | legacy | sendType | "MAIL" · "" · NONE · null · 1 · {} | BILL_008
+the gateway checks the send type of a create without a bill first | create | v2 | legacy | bill | NONE | BILL_008 | gateway
+both change the charged amount || v2 | legacy | tax supplyPrice | "2727" | VALIDATION_001 | gateway
+both change the charged amount, and are strings || v2 | legacy | tax supplyPrice | 2727 | VALIDATION_001
+dropped, so its type does not matter || v2 | legacy | pageRedirectUrl cancelReason | 7 || drops
+`)
 
-	// Shapes: a mapped leaf is a scalar, a mapped parent an object.
-	{why: "a key that is not a scalar, also between equal forms", from: "any", field: "apiKey", raws: []string{"{}", "[]"}, code: "PARTNER_002"},
-	{why: "a value that the gateway uses and that is not a scalar, also between equal forms", from: "any", field: "member merchant billId", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
-	{why: "an amount that is not a scalar, also between equal forms", ops: "create", from: "any", field: "price", raws: []string{"{}", "[30000]"}, code: "VALIDATION_001"},
-	{why: "a leaf that is not a scalar", field: "hash phone message memberName", raws: []string{"{}", "[]"}, code: "VALIDATION_001"},
-	{why: "a leaf that is not a scalar, also one that would be dropped", from: "v2", field: "tax supplyPrice pageRedirectUrl cancelReason", raws: []string{"{}"}, code: "VALIDATION_001"},
-	{why: "a bill that is not an object", from: "v2", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
-	{why: "a bill that is not an object, where legacy has one", ops: "create", from: "legacy", field: "bill", raws: []string{"null", `"x"`, "[]"}, code: "VALIDATION_001"},
-
-	// `as: digits`
-	{why: "not a whole number in digits", field: "price", raws: []string{`""`, "true", "-30000", "30000.0", "3e4", `"3만"`, `" 30000"`, `"30,000"`, "{}", "[30000]"}, code: "VALIDATION_001"},
-	{why: "digits that are not a JSON number; the service accepts them", field: "price", raws: []string{`"030000"`, `"\u0033\u0030000"`}, code: "VALIDATION_001", gatewayOnly: true},
-
-	// Fields that legacy does not have.
-	{why: "legacy cannot create a URL bill", from: "v2", to: "legacy", field: "sendType", raws: []string{`"URL"`, `"U\u0052L"`}, code: "BILL_010", gatewayOnly: true},
-	{why: "a legacy upstream gets no send type", from: "v2", to: "legacy", field: "sendType", raws: []string{`"MAIL"`, `""`, "", "null", "1", "{}"}, code: "BILL_008"},
-	{why: "a create without a bill has no send type, which the gateway checks first", ops: "create", from: "v2", to: "legacy", field: "bill", raws: []string{""}, code: "BILL_008", gatewayOnly: true},
-	{why: "both change the charged amount", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{`"2727"`}, code: "VALIDATION_001", gatewayOnly: true},
-	{why: "both change the charged amount, and are strings", from: "v2", to: "legacy", field: "tax supplyPrice", raws: []string{"2727"}, code: "VALIDATION_001"},
-	{why: "dropped, so its type does not matter", from: "v2", to: "legacy", field: "pageRedirectUrl cancelReason", raws: []string{"7"}, sendInstead: func(string) string { return "" }},
+func differenceRows(table string) (all []difference) {
+	for _, row := range rows(table) {
+		c := append(row, "")
+		all = append(all, difference{c[0], c[1], c[2], c[3], c[4], raws(c[5]), c[6], c[7] == "gateway", c[7] == "drops"})
+	}
+	return all
 }
 
 // differenceFor returns the declared difference for a value in a call.
 func (l *comparison) differenceFor(op, field, raw string) difference {
 	for _, d := range differences {
 		pair := d.from == "any" || l.client != l.upstream && (d.from == "" || d.from == l.client)
-		if pair && (d.ops == "" || containsWord(d.ops, op)) && containsWord(d.field, field) && (d.raws == nil || slices.Contains(d.raws, raw)) {
+		if pair && appliesTo(d.ops, op) && containsWord(d.field, field) && (d.raws == nil || slices.Contains(d.raws, raw)) {
 			d.field = field
 			return d
 		}
 	}
 	return difference{}
 }
+
+// appliesTo reports whether a list of operations has one; any and an empty list have each.
+func appliesTo(ops, op string) bool { return ops == "" || ops == "any" || containsWord(ops, op) }
 
 func containsWord(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"net/http"
@@ -68,27 +69,31 @@ func failureCases() []failureCase {
 		{name: "too large", config: shortReplies, fault: bodyFault(longReply), read: brokenRead, write: unknown, calls: 1},
 		{name: "too large unzipped", config: shortReplies, fault: &sandbox.Fault{Body: longReply, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
 	}
-	for name, fault := range map[string]*sandbox.Fault{
-		"connection dropped":  {Drop: true},
-		"truncated":           {Truncate: true},
-		"truncated gzip":      {Truncate: true, Gzip: true},
-		"HTML 404":            {Status: 404, Body: "<html>no</html>"},
-		"HTML 502":            {Status: 502, Body: "<html>no</html>"},
-		"HTML 200":            bodyFault("<html>login</html>"),
-		"not JSON":            bodyFault("oops"),
-		"JSON twice":          bodyFault(`{"code":"0000","message":"a"}{"code":"0000"}`),
-		"duplicate code":      bodyFault(`{"code":"0000","c\u006fde":"ERROR","message":"a","msg":"a"}`),
-		"an array":            bodyFault(`[{"code":"0000"}]`),
-		"an empty object":     bodyFault(`{}`),
-		"not UTF-8":           bodyFault("{\"code\":\"0000\",\"message\":\"\xff\"}"),
-		"a number for a code": bodyFault(`{"code":0,"message":"a","msg":"a","data":{}}`),
-		"null for a code":     bodyFault(`{"code":null,"message":"a","msg":"a","data":{}}`),
-		"an empty code":       bodyFault(`{"code":"","message":"a","msg":"a","data":{}}`),
-	} {
-		cases = append(cases, failureCase{name: name, fault: fault, read: brokenRead, write: unknown, calls: 1})
+	for _, row := range rows(`
+connection dropped | {"drop":true}
+truncated | {"truncate":true}
+truncated gzip | {"truncate":true, "gzip":true}
+HTML 404 | {"status":404, "body":"<html>no</html>"}
+HTML 502 | {"status":502, "body":"<html>no</html>"}
+HTML 200 | {"body":"<html>login</html>"}
+not JSON | {"body":"oops"}
+JSON twice | {"body":"{\"code\":\"0000\",\"message\":\"a\"}{\"code\":\"0000\"}"}
+duplicate code | {"body":"{\"code\":\"0000\",\"c\\u006fde\":\"ERROR\",\"message\":\"a\",\"msg\":\"a\"}"}
+an array | {"body":"[{\"code\":\"0000\"}]"}
+an empty object | {"body":"{}"}
+a number for a code | {"body":"{\"code\":0,\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
+null for a code | {"body":"{\"code\":null,\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
+an empty code | {"body":"{\"code\":\"\",\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
+`) {
+		w := failureCase{name: row[0], fault: &sandbox.Fault{}, read: brokenRead, write: unknown, calls: 1}
+		if err := json.Unmarshal([]byte(row[1]), w.fault); err != nil {
+			panic(row[0])
+		}
+		cases = append(cases, w)
 	}
 	for name, deliver := range map[string]func(http.ResponseWriter, *httptest.ResponseRecorder){
 		"204":                        func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(204) },
+		"not UTF-8":                  changedReply(func(http.Header, []byte) []byte { return []byte("{\"code\":\"0000\",\"message\":\"\xff\"}") }),
 		"empty body":                 changedReply(func(http.Header, []byte) []byte { return nil }),
 		"not gzip":                   encoded("gzip", func(b []byte) []byte { return b }),
 		"gzip cut off":               encoded("gzip", func(b []byte) []byte { z := gzipped(b); return z[:len(z)-9] }),
@@ -131,14 +136,8 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 		service.ServeHTTP(reply, r)
 		w.deliver(rw, reply)
 	})
-	url, timeout := back.url, "30s"
-	if w.url != "" {
-		url = w.url
-	}
-	if w.timeout != "" {
-		timeout = w.timeout
-	}
-	b := newGateway(t, strings.ReplaceAll(oneUpstream(upstream, url, w.config, "failures: {status: "+status+"}"), "30s", timeout))
+	text := oneUpstream(upstream, cmp.Or(w.url, back.url), w.config, "failures: {status: "+status+"}")
+	b := newGateway(t, strings.ReplaceAll(text, "30s", cmp.Or(w.timeout, "30s")))
 	defer func() { checkNoRepetition(t, b.logs.String(), back.received()) }()
 	for i, op := range operations {
 		t.Run(op, func(t *testing.T) {
@@ -149,10 +148,7 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 				service.Fault(*w.fault)
 			}
 			got := b.send(newCall(client, op).with("billId", billID))
-			want := w.read
-			if isWrite(op) {
-				want = w.write
-			}
+			want := map[bool]wantAnswer{false: w.read, true: w.write}[isWrite(op)]
 			if status == "always-200" && want.code != "null" && (isWrite(op) || want.status < 500) {
 				want.status = http.StatusOK // a read without an answer is never answered with 200
 			}

@@ -38,6 +38,13 @@ func (p *process) mustPost(target string, says ...string) string {
 	return p.ask(200, "POST "+target, says...)
 }
 
+// reload reloads a config.
+func (p *process) reload(status int, text string, says ...string) {
+	p.t.Helper()
+	p.text.Store(&text)
+	p.ask(status, "POST /-/reload", says...)
+}
+
 func (p *process) metrics() string { return p.admin("GET", "/metrics").body }
 
 // stopAndWait stops the server and waits until it has ended.

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -57,37 +58,39 @@ func TestPassedPathsHaveIntakeChecks(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"0000"}`))
 	b := newGateway(t, twoUpstreams(back.url, back.url, "[/if/, /cash-receipt/issue]")+"limits: {body: 1KiB}\n")
-	for _, row := range []struct {
-		method, path, body, kind string
-		want                     wantAnswer
-	}{
-		{"GET", "/partner/if/read/open", "", "-", wantAnswer{405, "ERROR"}},
-		{"POST", "/partner/if/read/open", "a=b", "application/x-www-form-urlencoded", wantAnswer{415, "VALIDATION_001"}},
-		{"POST", "/partner/if/read/open", `{"a":1,"\u0061":2}`, "application/json", invalid},
-		{"POST", "/partner/if/read/open", `{"a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`, "application/json", invalid},
-		{"POST", "/partner/if/read/open", `{"a":"` + strings.Repeat("b", 1024) + `"}`, "application/json", wantAnswer{413, "VALIDATION_001"}},
-		{"POST", "/partner/read/open", `{}`, "application/json", noSuchPath},
-		{"POST", "/if/read/open", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/cash-receipt/issue/", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/read/../bill/send", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/read/..;/bill/send", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/read/%2e%2e/bill/send", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/read/a%2Fb", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/read/./open", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/read////open", `{}`, "application/json", noSuchPath},
-		// A server may treat these as paths of the table.
-		{"POST", "/partner/if/bill/send/", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/bill/Send", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/bill/send.json", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/bill/SEND.do/", `{}`, "application/json", noSuchPath},
-		{"POST", "/partner/if/bill/read.", `{}`, "application/json", noSuchPath},
-	} {
-		got := b.do(row.method, row.path, row.body, "Content-Type", row.kind)
-		form := map[bool]string{true: "legacy", false: "v2"}[strings.Contains(row.path, "/if/")]
-		if row.path == "/if/read/open" {
-			form = "legacy" // also outside of the base path
+	for _, row := range rows(`
+GET  /partner/if/read/open | | - | ERROR | 405
+POST /partner/if/read/open | a=b | application/x-www-form-urlencoded | VALIDATION_001 | 415
+POST /partner/if/read/open | {"a":1,"\u0061":2} | application/json | VALIDATION_001 | 400
+POST /partner/if/read/open | {"a":DEEP} | application/json | VALIDATION_001 | 400
+POST /partner/if/read/open | {"a":"LONG"} | application/json | VALIDATION_001 | 413
+POST /partner/read/open
+POST /if/read/open
+POST /partner/cash-receipt/issue/
+POST /partner/if/read/../bill/send
+POST /partner/if/read/..;/bill/send
+POST /partner/if/read/%2e%2e/bill/send
+POST /partner/if/read/a%2Fb
+POST /partner/if/read/./open
+POST /partner/if/read////open
+POST /partner/if/bill/send/
+POST /partner/if/bill/Send
+POST /partner/if/bill/send.json
+POST /partner/if/bill/SEND.do/
+POST /partner/if/bill/read.
+`) { // a server may treat the last ones as paths of the table
+		c := append(row, "{}", "application/json", "ERROR", "404")
+		if len(row) > 1 {
+			c = row
 		}
-		t.Run(row.method+row.path, func(t *testing.T) { got.check(t, form, row.want) })
+		method, path, _ := strings.Cut(c[0], " ")
+		path = strings.TrimSpace(path)
+		words := strings.NewReplacer("DEEP", strings.Repeat("[", 40)+strings.Repeat("]", 40), "LONG", strings.Repeat("b", 1024))
+		got := b.do(method, path, words.Replace(c[1]), "Content-Type", c[2])
+		status, err := strconv.Atoi(c[4])
+		must(t, err)
+		form := map[bool]string{true: "legacy", false: "v2"}[strings.Contains(path, "/if/")] // also outside of the base path
+		t.Run(c[0], func(t *testing.T) { got.check(t, form, wantAnswer{status, c[3]}) })
 	}
 	back.expectCalls(t, 0)
 }
