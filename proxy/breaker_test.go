@@ -220,21 +220,26 @@ func TestCallsOfOnePartnerDoNotOpenTheBreaker(t *testing.T) {
 		partners uint64   // whose calls fail
 		answered []uint64 // whose calls are answered meanwhile
 		open     bool
+		invented bool // their keys had no success before
 	}{
-		{"one partner, another gets answers", 1, []uint64{9}, false},
-		{"one partner, another gets answers, and then it too", 1, []uint64{9, 1}, false},
-		{"one partner, it gets answers", 1, []uint64{1}, true},
-		{"one partner, nobody gets answers", 1, nil, true},
-		{"two partners", 2, []uint64{9}, true},
-		{"two partners, two others get answers", 2, []uint64{8, 9}, false},
-		{"many partners", 20, []uint64{99}, true},
+		{"one partner, another gets answers", 1, []uint64{9}, false, false},
+		{"one partner, another gets answers, and then it too", 1, []uint64{9, 1}, false, false},
+		{"one partner, it gets answers", 1, []uint64{1}, true, false},
+		{"one partner, nobody gets answers", 1, nil, true, false},
+		{"two partners", 2, []uint64{9}, true, false},
+		{"two partners, two others get answers", 2, []uint64{8, 9}, false, false},
+		{"many partners", 20, []uint64{99}, true, false},
+		{"many invented keys", 20, []uint64{99}, false, true},
+		{"many invented keys, nobody gets answers", 20, nil, true, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b, _ := newTestBreaker(t)
 				for partner := range uint64(100) {
-					b.prove(partner)
+					if !row.invented || partner > row.partners {
+						b.prove(partner)
+					}
 				}
 				for range 3 { // bursts, as when calls begin together and reach their timeout together
 					var failing []permit

@@ -1,13 +1,8 @@
 package proxy_test
 
 import (
-	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -36,44 +31,6 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 				got[0].check(t, "legacy", wantAnswer{map[string]int{"BILL_003": 200, "MAINTAINED_METHOD": 503}[row.code], row.code})
 			}
 		})
-	}
-}
-
-// Hundreds of calls share the few connections to an upstream that the config allows.
-func TestConnectionsAreReusedAndBounded(t *testing.T) {
-	t.Parallel()
-	const limit, callers, each = 4, 100, 3
-	var opened, open, peak atomic.Int64
-	service := newService()
-	server := httptest.NewUnstartedServer(service)
-	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		switch s {
-		case http.StateNew:
-			opened.Add(1)
-			for now := open.Add(1); now > peak.Load(); {
-				peak.Store(now)
-			}
-		case http.StateClosed:
-			open.Add(-1)
-		}
-	}
-	server.Start()
-	t.Cleanup(server.Close)
-	b := newGateway(t, strings.Replace(oneUpstream("v2", server.URL), "30s", fmt.Sprintf("30s, wait: 20s, connections: %d, partner_connections: %[1]d", limit), 1)+"limits: {partner: {in_flight: 0}}\n")
-	var calling sync.WaitGroup
-	for c := range callers {
-		calling.Go(func() {
-			for range each {
-				q := newCall(forms[c%2], "read")
-				got := b.send(q)
-				equal(t, got.status, 200, got)
-			}
-		})
-	}
-	calling.Wait()
-	// On a busy machine one can end between two calls, and another takes its place.
-	if opened.Load() > callers/10 || peak.Load() > limit {
-		t.Errorf("%d connections were opened, %d at once, for %d calls; at most %d are allowed", opened.Load(), peak.Load(), callers*each, limit)
 	}
 }
 
