@@ -53,7 +53,7 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 			service.Fault(*row.fault)
 		}
 		g.call(row.name, cmp.Or(row.method, http.MethodPost), row.path, row.body)
-		line := lineValues.ReplaceAllStringFunc(g.log.String(), func(value string) string {
+		line := lineValues.ReplaceAllStringFunc(g.logs.String(), func(value string) string {
 			name, _, _ := strings.Cut(value, ":")
 			return name + ":N"
 		})
@@ -62,7 +62,7 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 			t.Errorf("got  %swant %s", line, want)
 		}
 		got := g.last
-		if g.count != 1 || got.Line() != g.log.String() || !got.Logged || got.Called != (got.UpstreamTook > 0) || got.BodyTook > got.Took {
+		if g.count != 1 || got.Line() != g.logs.String() || !got.Logged || got.Called != (got.UpstreamTook > 0) || got.BodyTook > got.Took {
 			t.Errorf("%s: %d times, %+v, line %q", row.name, g.count, got, got.Line())
 		}
 		if got.Succeeded != (row.name == "read" || row.name == "translated") || got.Unknown != strings.Contains(line, `"outcome":"unknown"`) {

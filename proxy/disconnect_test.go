@@ -3,28 +3,25 @@ package proxy_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
-
-	"billbridge/proxy"
-	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
 )
 
 // A callerWriter is the ResponseWriter of a caller that disconnects while its answer is written or flushed.
 type callerWriter struct {
-	*httptest.ResponseRecorder
+	http.ResponseWriter
 	write, flush func() error
 }
+
+func nothing() error { return nil }
 
 func (l callerWriter) Write(p []byte) (int, error) {
 	if err := l.write(); err != nil {
 		return 0, err
 	}
-	return l.ResponseRecorder.Write(p)
+	return l.ResponseWriter.Write(p)
 }
 
 func (l callerWriter) FlushError() error { return l.flush() }
@@ -33,42 +30,39 @@ func (l callerWriter) FlushError() error { return l.flush() }
 // report it as gone.
 func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 	t.Parallel()
-	nothing := func(func()) error { return nil }
-	broken := func(func()) error { return errors.New("broken pipe") }
-	unable := func(func()) error { return http.ErrNotSupported }
-	leaves := func(leave func()) error { leave(); return nil }
+	// What happens when the call is at the upstream, and when its answer is written and flushed.
 	for name, row := range map[string]struct {
-		asked, write, flush func(leave func()) error
+		asked, write, flush string
 		gone                bool
 	}{
-		"stays":                       {nothing, nothing, nothing, false},
-		"leaves with its answer":      {nothing, nothing, leaves, false},
-		"at a writer without flush":   {nothing, nothing, unable, false},
-		"leaves while it is written":  {nothing, broken, nothing, true},
-		"leaves before it is flushed": {nothing, nothing, broken, true},
-		"leaves before it is written": {leaves, nothing, nothing, true},
+		"stays":                       {},
+		"leaves with its answer":      {flush: "leaves"},
+		"at a writer without flush":   {flush: "unable"},
+		"leaves while it is written":  {write: "broken", gone: true},
+		"leaves before it is flushed": {flush: "broken", gone: true},
+		"leaves before it is written": {asked: "leaves", gone: true},
 	} {
 		parallel(t, name, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
-			service := newService()
-			back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-				_ = row.asked(leave)
-				service.ServeHTTP(w, r)
-			})
-			c := parse(t, fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared}\n", back.url))
-			router, err := rollout.New(t.Context(), c, rollout.Options{})
-			must(t, err)
-			log := &proxytest.Log{}
-			g, err := proxy.New(c, proxy.Options{Logger: slog.New(slog.NewJSONHandler(log, nil)), Rollout: router})
-			must(t, err)
-			defer g.Close()
-			q := v2("create") // a write, which continues without its caller
-			w := callerWriter{httptest.NewRecorder(), func() error { return row.write(leave) }, func() error { return row.flush(leave) }}
-			g.ServeHTTP(w, q.request().WithContext(ctx))
-			if got := fields(t, log.Next(t)); (got["caller_gone"] == true) != row.gone || got["code"] != "0000" {
-				t.Errorf("%v", got)
+			do := func(what string) func() error {
+				return func() error {
+					if what == "leaves" {
+						leave()
+					}
+					return map[string]error{"broken": errors.New("broken pipe"), "unable": http.ErrNotSupported}[what]
+				}
 			}
+			service := newService()
+			b := newGateway(t, sharedBills(newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+				_ = do(row.asked)()
+				service.ServeHTTP(w, r)
+			}).url))
+			q := v2("create") // a write, which continues without its caller
+			b.ServeHTTP(callerWriter{httptest.NewRecorder(), do(row.write), do(row.flush)}, q.request().WithContext(ctx))
+			line := b.logs.Next(t)
+			checkText(t, line, `"code":"0000"`)
+			equal(t, strings.Contains(line, `"caller_gone":true`), row.gone, line)
 		})
 	}
 }

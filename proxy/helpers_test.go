@@ -21,6 +21,7 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/sandbox"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,6 +53,12 @@ func parse(t testing.TB, text string) *config.Config {
 // oneUpstream returns the config of a gateway with one upstream, and the given further lines.
 func oneUpstream(form, url string, more ...string) string {
 	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\n", form, url) + strings.Join(more, "\n") + "\n"
+}
+
+// sharedBills returns the config of a gateway whose two upstreams have the same bills.
+func sharedBills(url string) string {
+	return fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\n"+
+		"rollout: {old: old, new: new, bills: shared}\n", url)
 }
 
 // A caller calls a gateway. Its methods can be used in every goroutine.
@@ -103,18 +110,35 @@ type gateway struct {
 	caller
 	logs     *proxytest.Log
 	registry *prometheus.Registry
+	finished func(*proxy.Finished)                         // gets what the console gets; may be nil
+	wrap     func(http.ResponseWriter) http.ResponseWriter // of the listener; may be nil
 }
 
 func newGateway(t testing.TB, text string) *gateway {
 	t.Helper()
 	b := &gateway{caller: caller{t: t, client: newClient(t, nil)}, logs: &proxytest.Log{}, registry: prometheus.NewRegistry()}
+	logs := accesslog.New(b.logs, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })
+	c, o := parse(t, text), proxy.Options{
+		Registerer: b.registry, Logger: slog.New(logs),
+		Finished: func(f *proxy.Finished) { // as with the console, which is on by default
+			if b.finished != nil {
+				b.finished(f)
+			}
+		},
+	}
 	var err error
-	b.Gateway, err = proxy.New(parse(t, text), proxy.Options{
-		Registerer: b.registry, Logger: slog.New(accesslog.New(b.logs, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) })),
-		Finished: func(*proxy.Finished) {}, // as with the console, which is on by default
-	})
+	if c.Rollout != nil {
+		o.Rollout, err = rollout.New(t.Context(), c, rollout.Options{})
+		must(t, err)
+	}
+	b.Gateway, err = proxy.New(c, o)
 	must(t, err)
-	server := httptest.NewServer(b.Gateway)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b.wrap != nil {
+			w = b.wrap(w)
+		}
+		b.ServeHTTP(w, r)
+	}))
 	b.url = server.URL
 	t.Cleanup(func() { b.client.CloseIdleConnections(); server.Close(); b.Close() })
 	return b

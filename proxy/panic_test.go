@@ -2,17 +2,12 @@ package proxy_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"billbridge/proxy"
-	"billbridge/proxy/proxytest"
-	"billbridge/proxy/rollout"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A panic is answered for its own request: with an unknown outcome for a write that may have been sent, otherwise with
@@ -91,19 +86,15 @@ func (w panicOnWrite) Write(p []byte) (int, error) {
 func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	b := newGatewayTo(t, "v2", newBackend(t, newService()))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b.ServeHTTP(panicOnWrite{w}, r)
-	}))
-	t.Cleanup(server.Close)
+	b.wrap = func(w http.ResponseWriter) http.ResponseWriter { return panicOnWrite{w} }
 	q := legacy("create")
-	if got, err := doRequest(b.client, http.MethodPost, server.URL+q.path(), q.body()); err == nil {
+	if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err == nil {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	b.logs.Next(t) // the panic
-	if line := fields(t, b.logs.Next(t)); line["msg"] != "request" || line["reason"] != "internal error" {
-		t.Errorf("%v", line)
-	}
+	checkText(t, b.logs.Next(t), `"msg":"request"`, `"reason":"internal error"`)
 	b.checkMetrics(`billbridge_requests_total{client="legacy",code="none",operation="bill.create",status="500",upstream="up"} 1`)
+	b.wrap = nil
 	b.expect(legacy("read"), success)
 }
 
@@ -111,48 +102,30 @@ func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 // caller got it.
 func TestR40_PanicAfterTheAnswerKeepsTheAnswer(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ ledger, console bool }{"ledger": {ledger: true}, "console": {console: true}} {
-		parallel(t, name, func(t *testing.T) {
-			back := newBackend(t, newService())
-			c := parse(t, fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\nrollout: {old: old, new: new, bills: shared}\n", back.url))
-			router, err := rollout.New(t.Context(), c, rollout.Options{})
-			must(t, err)
-			b := &gateway{caller: caller{t: t, client: newClient(t, nil)}, logs: &proxytest.Log{}, registry: prometheus.NewRegistry()}
-			b.Gateway, err = proxy.New(c, proxy.Options{
-				Registerer: b.registry, Logger: slog.New(slog.NewJSONHandler(b.logs, nil)), Rollout: router,
-				Finished: func(*proxy.Finished) {
-					if row.console {
-						panic(canaryKey)
-					}
-				},
-			})
-			must(t, err)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				restore := func() {}
-				b.ServeHTTP(flushedWriter{w, func() error {
-					if row.ledger {
+	for _, where := range []string{"ledger", "console"} {
+		parallel(t, where, func(t *testing.T) {
+			b := newGateway(t, sharedBills(newBackend(t, newService()).url))
+			restore := func() {}
+			b.wrap = func(w http.ResponseWriter) http.ResponseWriter {
+				return callerWriter{w, nothing, func() error {
+					if where == "ledger" {
 						restore = b.LoseRollout()
 					}
 					return nil
-				}}, r)
+				}}
+			}
+			b.finished = func(*proxy.Finished) {
 				restore()
-			}))
-			t.Cleanup(func() { server.Close(); b.Close() })
-			b.url = server.URL
+				if where == "console" {
+					panic(canaryKey)
+				}
+			}
 			for _, client := range forms {
 				b.expect(newCall(client, "create").with("billId", "1234567890ABCDEFGHI"+client[:1]), success)
 				b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code="0000",operation="bill.create",status="200",upstream="old"} 1`, client))
 			}
-			if log := b.logs.String(); strings.Count(log, `"msg":"panic"`) != 2 || strings.Contains(log, canaryKey) {
-				t.Error(log)
-			}
+			checkText(t, b.logs.String(), "!"+canaryKey)
+			equal(t, strings.Count(b.logs.String(), `"msg":"panic"`), 2)
 		})
 	}
 }
-
-type flushedWriter struct {
-	http.ResponseWriter
-	flush func() error
-}
-
-func (w flushedWriter) FlushError() error { return w.flush() }

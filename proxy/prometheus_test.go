@@ -28,36 +28,45 @@ func seriesOf(p *process, headers ...string) (list []string) {
 	return list
 }
 
-// Without tracing /metrics is the text format, whatever the scraper asks for: its buckets keep their labels. With it
-// the series have the same names, and a scraper that asks for OpenMetrics gets the trace of a sampled call as the exemplar.
+// Without tracing /metrics is the text format, whatever the scraper asks for: its buckets keep their labels. A reload
+// turns tracing on, and one with a mistake changes nothing. Then the series have the same names, and a scraper that asks
+// for OpenMetrics gets the trace of a sampled call as the exemplar.
 func TestExemplarsOfSampledCalls(t *testing.T) {
 	t.Parallel()
 	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
-	off := newProcessTo(t, "v2", back)
-	off.expect(legacy("create"), success)
-	if got := off.admin("GET", "/metrics", "Accept", openMetrics); !strings.HasPrefix(got.header.Get("Content-Type"), "text/plain; version=0.0.4") || !strings.Contains(got.body, `,le="1"}`) {
-		t.Errorf("without tracing: %v", got.header)
+	p := newProcessTo(t, "v2", back)
+	off := *p.text.Load()
+	on := off + fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url)
+	p.reload(400, on+"x: 1\n")
+	p.expect(legacy("create"), success)
+	got := p.admin("GET", "/metrics", "Accept", openMetrics)
+	checkText(t, got.header.Get("Content-Type"), "text/plain; version=0.0.4")
+	checkText(t, got.body, `,le="1"}`)
+	p.reload(200, on)
+	p.expect(legacy("read"), success)
+	trace := spans.waitFor(t, 1, "POST /if/bill/read")[0].trace
+	got = p.admin("GET", "/metrics", "Accept", openMetrics)
+	checkText(t, got.header.Get("Content-Type"), "application/openmetrics-text; version=1.0.0")
+	checkText(t, got.body, "\n# EOF\n")
+	var exemplars []string
+	for _, found := range regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got.body, -1) {
+		exemplars = append(exemplars, found[1])
 	}
-	on := newProcess(t, anyPort+oneUpstream("v2", back.url)+fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url))
-	on.expect(legacy("create"), idInUse)
-	trace := spans.waitFor(t, 1, "POST /if/bill/send")[0].trace
-	got := on.admin("GET", "/metrics", "Accept", openMetrics)
-	const kind = "application/openmetrics-text; version=1.0.0"
-	if !strings.HasPrefix(got.header.Get("Content-Type"), kind) || !strings.HasSuffix(got.body, "# EOF\n") {
-		t.Errorf("with tracing: %v", got.header)
-	}
-	exemplars := regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got.body, -1)
-	if len(exemplars) != 2 || exemplars[0][1] != "billbridge_request_duration_seconds" || exemplars[1][1] != "billbridge_upstream_duration_seconds" {
-		t.Errorf("the exemplars are %q", exemplars)
-	}
-	equal(t, cmp.Diff(seriesOf(on), seriesOf(on, "Accept", openMetrics)), "")
-	on.ask(200, "GET /metrics", "!"+trace, `,le="1"}`)
-
+	equal(t, strings.Join(exemplars, " "), "billbridge_request_duration_seconds billbridge_upstream_duration_seconds")
+	equal(t, cmp.Diff(seriesOf(p), seriesOf(p, "Accept", openMetrics)), "")
+	checkText(t, p.metrics(), "!"+trace, `,le="1"}`)
 	check := exec.Command("promtool", "check", "metrics")
-	check.Stdin = strings.NewReader(on.metrics())
+	check.Stdin = strings.NewReader(p.metrics())
 	if said, err := check.CombinedOutput(); err != nil {
 		t.Errorf("promtool check metrics: %v\n%s", err, said)
 	}
+	p.reload(200, off)
+	p.expect(legacy("destroy"), success)
+	p.stopAndWait()
+	for _, s := range spans.all() {
+		equal(t, s.kind == "SERVER" && s.name != "POST /if/bill/read", false, s)
+	}
+	equal(t, back.received()[0].header.Get("Traceparent"), "")
 }
 
 // alertSeries are series that alerts use, as a gateway with a rollout has them at its start. UP is each upstream, FORM each

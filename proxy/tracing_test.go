@@ -258,30 +258,3 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 		t.Errorf("the upstream got %v", sent)
 	}
 }
-
-// A reload turns tracing on. A reload with a mistake changes nothing.
-func TestReloadTurnsTracingOn(t *testing.T) {
-	t.Parallel()
-	back, spans := newBackend(t, newService()), newOTLPReceiver(t)
-	p := newProcessTo(t, "v2", back)
-	off := *p.text.Load()
-	p.expect(legacy("create"), success)
-	on := off + fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url)
-	for text, status := range map[string]int{on + "x: 1\n": 400, on: 200} {
-		p.text.Store(&text)
-		p.ask(status, "POST /-/reload")
-		p.expect(legacy("read"), success)
-	}
-	p.text.Store(&off)
-	p.mustPost("/-/reload")
-	p.expect(legacy("destroy"), success)
-	p.stopAndWait()
-	for _, s := range spans.all() {
-		if s.kind == "SERVER" && s.name != "POST /if/bill/read" {
-			t.Errorf("%+v", s)
-		}
-	}
-	if len(spans.all()) == 0 || back.received()[0].header.Get("Traceparent") != "" {
-		t.Errorf("%d spans", len(spans.all()))
-	}
-}
