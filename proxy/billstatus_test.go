@@ -1,13 +1,12 @@
 package proxy_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
 )
 
 // /rollout/bill shows the owner, the state, and what both backends have. /rollout/assign refuses a bill that only one
@@ -15,38 +14,20 @@ import (
 func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	partner := string(partner.Of(demoKey))
-	see := func() (b operate.Bill) {
+	see := func(says ...string) {
 		t.Helper()
-		got := m.admin("GET", "/rollout/bill?partner="+partner[:12]+"&bill="+demoBill)
-		if err := json.Unmarshal([]byte(got.body), &b); got.status != 200 || err != nil || strings.Contains(got.body, demoKey) {
-			t.Fatalf("%d %s, %v", got.status, got.body, err)
-		}
-		return b
+		m.ask(200, "GET /rollout/bill?"+theBill, append(says, "!"+demoKey)...)
 	}
-	if b := see(); b.ReadAs != nil || b.Ledger != nil || b.Backends[0].Result != "not asked" {
-		t.Errorf("before the first call of the partner: %+v", b)
-	}
+	see(`"result":"not asked"`, `!"read_as"`, `!"ledger"`) // before the first call of the partner
 	m.expect(v2("create"), success)
-	var b operate.Bill
-	eventually(t, "the ledger does not have the create", func() bool { b = see(); return b.ReadAs != nil && b.Ledger.State == "owned" }) // it is recorded after the answer
-	if b.Partner != partner[:12] || b.Ledger == nil || b.Ledger.Owner != "old" || b.Ledger.State != "owned" || b.ReadAs == nil || b.ReadAs.Merchant != "demo-store" {
-		t.Errorf("%+v", b)
-	}
-	if b.Backends[0].Result != "has it" || b.Backends[0].State != "W" || b.Backends[1].Result != "no such bill" || b.Backends[1].Code != "BILL_003" {
-		t.Errorf("%+v", b.Backends)
-	}
+	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Owned })
+	see(`"partner":"`+partner.Of(demoKey).Short()+`"`, `"merchant":"demo-store"`, `"owner":"old"`, `"state":"owned"`,
+		`"result":"has it","state":"W"`, `"result":"no such bill","code":"BILL_003"`)
 	must(t, m.old.Pay(demoKey, demoBill))
-	if b := see().Backends[0]; b.State != "F" || b.Amount != "30000" {
-		t.Errorf("%+v", b)
-	}
-	m.ask(409, "POST /rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna", "the read of the bill at new: no such bill")
-
+	see(`"state":"F"`, `"amount":"30000"`)
+	m.ask(409, "POST /rollout/assign?to=new&by=anna&"+theBill, "the read of the bill at new: no such bill")
 	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the body must be empty, or a JSON object"} {
-		got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/assign?partner="+partner+"&bill="+demoBill+"&to=new&by=anna&"+forced, body)
-		if err != nil || got.status != 400 || !strings.Contains(got.body, want) || strings.Contains(got.body, "another-key") {
-			t.Errorf("%s: %d %s, %v", body, got.status, got.body, err)
-		}
+		m.adminPost(400, "/rollout/assign?to=new&by=anna&"+forced+"&"+theBill, body, want, "!another-key")
 	}
 }
 
@@ -55,10 +36,8 @@ func TestRolloutBillTakesTheKeyAndDoesNotRepeatIt(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
 	prepareBill(t, m.old, "W", demoBill)
-	got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill+"&member=demo-member&merchant=demo-store", `{"key":"`+demoKey+`"}`)
-	if err != nil || got.status != 200 || !strings.Contains(got.body, `"result":"has it","state":"W"`) || strings.Contains(got.body, demoKey) {
-		t.Errorf("%d %s, %v", got.status, got.body, err)
-	}
+	m.adminPost(200, "/rollout/bill?member=demo-member&merchant=demo-store&bill="+demoBill, `{"key":"`+demoKey+`"}`,
+		`"result":"has it","state":"W"`, "!"+demoKey)
 }
 
 // The text of an unknown create has the amount that the read showed.

@@ -185,6 +185,13 @@ func codeOf(t rapid.TB, form, body string) string {
 	return ""
 }
 
+// is checks the status of an answer, and what its text says as checkText does.
+func (a answer) is(t testing.TB, status int, says ...string) {
+	t.Helper()
+	equal(t, a.status, status, a.body)
+	checkText(t, a.body, says...)
+}
+
 // A wantAnswer is an expected answer.
 type wantAnswer struct {
 	status int

@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +44,12 @@ func (p *process) reload(status int, text string, says ...string) {
 	p.ask(status, "POST /-/reload", says...)
 }
 
+// adminPost posts a body to the admin listener and checks the answer.
+func (p *process) adminPost(status int, path, body string, says ...string) {
+	p.t.Helper()
+	(&caller{p.t, "http://" + p.AdminAddress(), p.client}).post(path, body).is(p.t, status, says...)
+}
+
 func (p *process) metrics() string { return p.admin("GET", "/metrics").body }
 
 // stopAndWait stops the server and waits until it has ended.
@@ -62,10 +67,9 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 	m.expect(v2("create"), success)
 	m.stopAndWait()
 	must(t, m.store.Close())
-	for _, end := range []string{"", "-wal", "-shm"} {
-		if err := os.Remove(m.file + end); err != nil && !os.IsNotExist(err) {
-			t.Fatal(err)
-		}
+	must(t, os.Remove(m.file))
+	for _, end := range []string{"-wal", "-shm"} {
+		_ = os.Remove(m.file + end)
 	}
 	m.process = newProcess(t, *m.text.Load())
 	m.waitForLog(`"level":"WARN"`, "the store is new: both backends are probed", "billbridge rollout begin")
@@ -78,12 +82,10 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 	// Both backends reply "no such bill" for another one. That counts after the settling period, since a
 	// create may be in progress.
 	q := v2("create").with("billId", "ANOTHER0000000000001")
-	m.send(q).check(t, "v2", refused)
+	m.expect(q, refused)
 	asked := m.newCalls.count()
 	m.afterSettling(q)
-	if m.newCalls.count() == asked {
-		t.Error("the new backend was not probed during the stop")
-	}
+	equal(t, m.newCalls.count() > asked, true, "probed during the stop")
 	if o, n := m.old.Bills(), m.fresh.Bills(); len(o) != 1 || len(n) != 1 || o[0].ID == n[0].ID {
 		t.Errorf("the old backend has %v, the new one %v", o, n)
 	}
@@ -94,9 +96,7 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	m.stopAndWait()
-	text := strings.ReplaceAll(*m.text.Load(), m.file, filepath.Join(t.TempDir(), "first.db"))
-	m.process = newProcess(t, text)
+	m.restart(strings.ReplaceAll(*m.text.Load(), m.file, m.file+".first"))
 	m.expect(v2("create"), refused, "Nothing was sent")
 	m.expect(v2("destroy"), refused)
 	m.expect(v2("read"), refused)
@@ -113,8 +113,7 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
 	prepareBill(t, m.fresh, "W", demoBill)
-	m.stopAndWait()
-	m.process = newProcess(t, strings.ReplaceAll(*m.text.Load(), m.file, filepath.Join(t.TempDir(), "first.db")))
+	m.restart(strings.ReplaceAll(*m.text.Load(), m.file, m.file+".first"))
 	m.expect(v2("create"), idInUse)
 	m.ask(409, "POST /rollout/begin?by=anna", "the ledger is new and already has 1 bills at new")
 	m.mustPost("/rollout/begin?by=anna&"+forced, `"forced":true`)
@@ -126,17 +125,10 @@ func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	m := newRolloutGateway(t, "old")
 	m.expect(v2("create"), success)
 	moved := strings.Replace(*m.text.Load(), m.oldCalls.url, strings.Replace(m.oldCalls.url, "127.0.0.1", "localhost", 1), 1)
-	m.text.Store(&moved)
-	for _, want := range []int{400, 200} {
-		got := m.admin("POST", "/-/reload")
-		if got.status != want || want == 400 && !strings.Contains(got.body, "billbridge rollout moved old --by NAME") {
-			t.Errorf("%d %s", got.status, got.body)
-		}
-		if want == 400 {
-			m.mustPost("/rollout/moved?upstream=old&by=anna")
-			m.ask(200, "GET /rollout", `"may_move":{"by":"anna"`)
-		}
-	}
+	m.reload(400, moved, "billbridge rollout moved old --by NAME")
+	m.mustPost("/rollout/moved?upstream=old&by=anna")
+	m.ask(200, "GET /rollout", `"may_move":{"by":"anna"`)
+	m.reload(200, moved)
 	m.ask(200, "GET /rollout", `!"may_move":`, "localhost")
 	m.expect(v2("create"), idInUse)
 }
@@ -149,32 +141,23 @@ func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	m.expect(v2("create"), success)
 	was := *m.text.Load()
 	next := strings.Replace(was, "new: new", "new: new, default: new", 1)
-	asked := m.admin("POST", "/rollout/stage?partner=default&stage=new&by=anna")
-	_, reasons, ok := strings.Cut(asked.body, "Reasons:\n")
-	if asked.status != 409 || !ok {
-		t.Fatalf("%d %s", asked.status, asked.body)
+	_, reasons, _ := strings.Cut(m.ask(409, "POST /rollout/stage?partner=default&stage=new&by=anna", "Reasons:\n"), "Reasons:\n")
+	const notChanged = "rollout.default is new, was old: not changed"
+	stays := func(bill string) {
+		t.Helper()
+		m.ask(200, "GET /rollout", `"default":{"stage":"old"}`, "rollout.default is new, was old")
+		m.expect(v2("create").with("billId", bill), success)
+		equal(t, len(m.fresh.Bills()), 0)
 	}
-	m.text.Store(&next)
-	got := m.admin("POST", "/-/reload")
-	if got.status != 400 || !strings.Contains(got.body, "rollout.default is new, was old: not changed") || !strings.Contains(got.body, strings.TrimSpace(reasons)) {
-		t.Errorf("%d %s\nwant %s", got.status, got.body, reasons)
-	}
+	m.reload(400, next, notChanged, strings.TrimSpace(reasons))
 	m.checkMetric("billbridge_config_last_reload_successful 0")
-	m.ask(200, "GET /rollout", `"default":{"stage":"old"}`, "rollout.default is new, was old")
-	m.expect(v2("create").with("billId", "ANOTHER0000000000001"), success)
-	equal(t, len(m.fresh.Bills()), 0)
-	m.stopAndWait()
-	m.process = newProcess(t, next) // at a start, too, the previous default stays
-	m.waitForLog(`"level":"ERROR"`, "rollout.default is new, was old: not changed")
-	m.ask(200, "GET /rollout", `"default":{"stage":"old"}`, "rollout.default is new, was old")
-	m.expect(v2("create").with("billId", "AFTERTHESTART0000001"), success)
-	equal(t, len(m.fresh.Bills()), 0)
+	stays("ANOTHER0000000000001")
+	m.restart(next) // at a start, too, the previous default stays
+	m.waitForLog(`"level":"ERROR"`, notChanged)
+	stays("AFTERTHESTART0000001")
 	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&" + forced)
-	m.text.Store(&next)
-	m.mustPost("/-/reload")
-	shadow := strings.Replace(was, "new: new", "new: new, default: shadow", 1)
-	m.text.Store(&shadow) // the way back is not refused
-	m.mustPost("/-/reload")
+	m.reload(200, next)
+	m.reload(200, strings.Replace(was, "new: new", "new: new, default: shadow", 1)) // the way back is not refused
 }
 
 // At the start the clock of the machine is four years from the clock of the store. The status and the metrics show it,
@@ -188,19 +171,14 @@ func TestWrongClockIsShownUntilItIsConfirmed(t *testing.T) {
 	must(t, m.store.ConfirmClock(t.Context(), "test", time.Now().Add(-off)))
 	m.process = newProcess(t, *m.text.Load())
 	m.waitForLog(`"level":"WARN"`, "the clock and the store's clock differ by more than a day: expired rows are not removed", "billbridge store clock --confirm")
-	shows := func(path, want string) {
-		t.Helper()
-		m.ask(200, "GET "+path, want)
-	}
-	shows("/rollout", `"stepped":true`)
-	shows("/store/clock", `"stepped":true`)
-	shows("/store/clock", fmt.Sprintf(`"store":"%d-`, time.Now().Add(-off).UTC().Year()))
+	m.ask(200, "GET /rollout", `"stepped":true`)
+	m.ask(200, "GET /store/clock", `"stepped":true`, fmt.Sprintf(`"store":"%d-`, time.Now().Add(-off).UTC().Year()))
 	m.checkMetric("billbridge_store_clock_offset_seconds 1.26")
 	m.expect(v2("read"), success)
 	m.mustPost("/store/clock?by=anna", `"stepped":false`)
 	m.waitForLog("the clock was confirmed", `"by":"anna"`)
 	m.waitForLog("the clock and the store's clock agree again")
-	shows("/rollout", `"stepped":false`)
+	m.ask(200, "GET /rollout", `"stepped":false`)
 }
 
 // afterSettling makes the settling period of the ledger an hour old, and creates a bill that was refused within it.

@@ -25,12 +25,9 @@ func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
 		"swapped":  {"old: old, new: new", "old: new, new: old", "the other way round"},
 		"switched": {"rollout: {old: old, new: new" + patient + "}\n", "", "rollout has changed: restart to change it"},
 	} {
-		text := strings.Replace(was, row.old, row.now, 1)
-		m.text.Store(&text)
-		m.ask(400, "POST /-/reload", row.says)
+		m.reload(400, strings.Replace(was, row.old, row.now, 1), row.says)
 	}
-	m.text.Store(&was)
-	m.ask(200, "POST /-/reload")
+	m.reload(200, was)
 }
 
 // Bills that were created while bills were shared have no owner. When each bill has an owner again, unknown bills are
@@ -39,17 +36,12 @@ func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "drained", noFront, ", bills: shared")
 	separate := strings.Replace(*m.text.Load(), ", bills: shared", "", 1)
-	m.text.Store(&separate)
-	m.ask(400, "POST /-/reload", "rollout.bills has changed: restart to change it")
-	m.stopAndWait()
-	m.process = newProcess(t, separate)
+	m.restart(separate)
 	// During the settling period a create of that time may still be in progress at the old backend.
 	m.expect(v2("create"), refused)
 	m.checkCalls(t, 1, 0) // the old backend was probed
 	m.afterSettling(v2("create"))
-	if n := len(m.fresh.Bills()); n != 1 || len(m.old.Bills()) != 0 {
-		t.Errorf("%d bills at the new backend, %d at the old one, want 0 and 1", n, len(m.old.Bills()))
-	}
+	m.checkBills(0, 1)
 }
 
 // While the section rollout was removed, a create went to the old backend and timed out. When the section is back, the

@@ -2,13 +2,10 @@ package proxy_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
-	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
@@ -17,29 +14,22 @@ import (
 // MAINTAINED_METHOD, after which clients try again. Only reads are sent, and the creates of stage old.
 func TestCallRefusedByBothBackends(t *testing.T) {
 	t.Parallel()
-	for code, final := range map[string][]string{
-		"PARTNER_003": operations, "PARTNER_006": operations, "PARTNER_007": operations, "VALIDATION_001": operations, "ERROR": nil, "OWN_CODE": nil,
+	for code, final := range map[string]bool{
+		"PARTNER_003": true, "PARTNER_006": true, "PARTNER_007": true, "VALIDATION_001": true, "ERROR": false, "OWN_CODE": false,
 	} {
 		for _, stage := range []string{"old", "new"} {
 			parallel(t, code+"/"+stage, func(t *testing.T) {
-				m := newRolloutWith(t, stage, func(backendName string, _ http.Handler) http.Handler {
-					if backendName == "old" {
-						return replyWith(200, `{"code":"`+code+`","msg":"old says no"}`)
-					}
-					return replyWith(200, `{"code":"`+code+`","message":"new says no","data":null}`)
+				m := newRolloutWith(t, stage, func(backend string, _ http.Handler) http.Handler {
+					return refuseWith(map[string]string{"old": "legacy", "new": "v2"}[backend], code, backend+" says no")
 				}, "")
 				for _, client := range forms {
 					for _, op := range operations {
-						if final == nil && op == "create" {
-							continue // stage old sends it without a probe
+						switch {
+						case final:
+							m.expect(newCall(client, op), wantAnswer{200, code}, stage+" says no")
+						case op != "create": // stage old sends it without a probe
+							m.expect(newCall(client, op), refused)
 						}
-						got := m.send(newCall(client, op))
-						if final == nil {
-							got.check(t, client, refused)
-							continue
-						}
-						got.check(t, client, wantAnswer{200, code})
-						checkText(t, got.body, stage+" says no")
 					}
 				}
 				for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
@@ -58,11 +48,9 @@ func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
 		m := newRolloutWith(t, "old", at("new", replyWith(200, body)), "")
 		for _, op := range []string{"read", "destroy", "read"} {
-			if got := m.send(v2(op)); got.status != 503 {
-				t.Errorf("%s with %s: %d %s", op, body, got.status, got.body)
-			}
+			m.send(v2(op)).is(t, 503)
 		}
-		if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); !errors.Is(err, store.ErrNotFound) {
+		if o, err := m.owner(); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: %+v, %v", body, o, err)
 		}
 		m.expect(v2("create"), success)
@@ -74,20 +62,13 @@ func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 // customer. The bill may exist, so it stays pending at this backend, and the other one must not get it.
 func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 	t.Parallel()
-	for code, outcome := range map[string]store.Ownership{
-		"PAYMENT_001": store.Pending, "PAYMENT_002": store.Pending, "ERROR": store.Pending, "MAINTAINED_METHOD": store.Pending, "OWN_CODE": store.Pending,
-		"BILL_001": store.Pending, "POINT_001": store.Pending, "VALIDATION_002": store.Released, "BILL_009": store.Released,
-	} {
+	const pending, released = "PAYMENT_001 PAYMENT_002 ERROR MAINTAINED_METHOD OWN_CODE BILL_001 POINT_001", " VALIDATION_002 BILL_009"
+	for code := range strings.FieldsSeq(pending + released) {
 		parallel(t, code, func(t *testing.T) {
 			m := newRolloutWith(t, "new", at("new", replyWith(200, `{"code":"`+code+`","message":"no","data":null}`)), "")
 			m.expect(v2("create"), wantAnswer{200, code})
-			var o store.Owner
-			proxytest.Eventually(t, func() bool { // it is noted after the answer
-				var err error
-				o, err = m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
-				return err == nil && o.Open == 0
-			}, func() string { return fmt.Sprintf("%s: %+v", code, o) })
-			equal(t, o.State, outcome, code, o)
+			row := m.waitForOwner(func(o store.Owner) bool { return o.Open == 0 })
+			equal(t, row.State, map[bool]store.Ownership{true: store.Pending, false: store.Released}[strings.Contains(pending, code)], row)
 		})
 	}
 }
@@ -99,16 +80,13 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 		more  string // of the config
 		shows string // the operation that shows it, "" for the explanation
 	}{
-		"explained":   {"", ""},
-		"read":        {"failures: {explain: 0s}\n", "read"},
-		"resent":      {"failures: {explain: 0s}\n", "resend"},
-		"cannot tell": {"failures: {explain: 0s}\n", "create"}, // BILL_001
+		"explained":   {"}\nfailures: {explain: 20s", ""},
+		"read":        {"}\nfailures: {explain: 0s", "read"},
+		"resent":      {"}\nfailures: {explain: 0s", "resend"},
+		"cannot tell": {"}\nfailures: {explain: 0s", "create"}, // BILL_001
 	} {
 		parallel(t, name, func(t *testing.T) {
-			m := newRolloutGateway(t, "old")
-			text := *m.text.Load() + row.more
-			m.text.Store(&text)
-			m.mustPost("/-/reload")
+			m := newRolloutWith(t, "old", noFront, row.more)
 			m.old.Fault(sandbox.Fault{Truncate: true})
 			m.expect(v2("create"), unknown)
 			if row.shows != "" {
@@ -118,14 +96,12 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 			if name == "cannot tell" {
 				want = store.Pending
 			}
-			for n := 0; n < 1+min(1, len(row.shows)); { // the ledger has it by then
-				if strings.Contains(m.logs.Next(t), `"msg":"request"`) {
-					n++
-				}
+			for range 1 + min(1, len(row.shows)) { // the ledger has it by then
+				m.nextRequestLog()
 			}
-			row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
-			if err != nil || row.State != want || row.Upstream != "old" || row.Open != 0 {
-				t.Errorf("the ledger has %+v, %v", row, err)
+			o, err := m.owner()
+			if err != nil || o.State != want || o.Upstream != "old" || o.Open != 0 {
+				t.Errorf("the ledger has %+v, %v", o, err)
 			}
 		})
 	}
@@ -135,29 +111,18 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 // ledger.
 func TestStatusThatContradictsTheCodeIsNoClearAnswer(t *testing.T) {
 	t.Parallel()
-	m := newRolloutWith(t, "new", func(backendName string, service http.Handler) http.Handler {
-		if backendName == "old" {
+	m := newRolloutWith(t, "new", func(backend string, service http.Handler) http.Handler {
+		if backend == "old" {
 			return replyWith(500, `{"code":"BILL_003","msg":"no such bill"}`)
 		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/bill" {
-				replyWith(500, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`"}}`).ServeHTTP(w, r)
-				return
-			}
-			service.ServeHTTP(w, r)
-		})
+		create := replyWith(500, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`"}}`)
+		return paths(map[string]http.Handler{"/bill": create})(backend, service)
 	}, "")
 	m.expect(v2("create"), refused)
-	for _, op := range []string{"read", "destroy"} {
-		m.expect(legacy(op), refused)
-	}
-	if got, err := doRequest(m.client, "POST", "http://"+m.AdminAddress()+"/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`); err != nil || !strings.Contains(got.body, "no clear answer") {
-		t.Error(got, err)
-	}
+	m.expect(legacy("read"), refused)
+	m.expect(legacy("destroy"), refused)
+	m.adminPost(200, "/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`, "no clear answer")
 	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&" + forced)
 	m.expect(v2("create"), wantAnswer{500, "0000"})
-	eventually(t, "the create is not pending with an unknown outcome", func() bool {
-		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
-		return err == nil && row.State == store.Pending && row.Uncertain
-	})
+	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Pending && o.Uncertain })
 }

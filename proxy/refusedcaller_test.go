@@ -3,10 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"testing"
-
-	"billbridge/proxy/proxytest"
 )
 
 // refuseWith refuses every call with a code.
@@ -43,15 +40,11 @@ func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 			parallel(t, code+" "+name, func(t *testing.T) {
 				more := ""
 				if want == 200 {
-					file := filepath.Join(t.TempDir(), "mine.yaml")
-					proxytest.WriteFile(t, file, "catalogue: [{code: "+code+", form: legacy, means: not_found}]")
-					more = "}\ntable: {overlay: " + file // after the end of the section rollout
+					more = overlayAfter(t, "catalogue: [{code: "+code+", form: legacy, means: not_found}]")
 				}
 				m := newRolloutWith(t, "new", at("old", refuseWith("legacy", code, "who is it?")), more)
-				got := m.send(legacy("create"))
-				if got.status != want || len(m.fresh.Bills()) != map[int]int{200: 1}[want] {
-					t.Errorf("%d %s", got.status, got.body)
-				}
+				m.send(legacy("create")).is(t, want)
+				m.checkBills(0, map[int]int{200: 1}[want])
 				if want == 503 {
 					m.checkMetric(`billbridge_rollout_refused_total{reason="barred"} 1`)
 				}

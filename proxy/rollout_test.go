@@ -195,6 +195,33 @@ func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	}
 }
 
+// owner returns the row of the demo bill in the ledger.
+func (m *rolloutGateway) owner() (store.Owner, error) {
+	return m.store.Owner(m.t.Context(), partner.Of(demoKey), demoBill)
+}
+
+// waitForOwner waits until the row of the demo bill is so. It is recorded after the answer.
+func (m *rolloutGateway) waitForOwner(so func(store.Owner) bool) (row store.Owner) {
+	m.t.Helper()
+	var err error
+	proxytest.Eventually(m.t, func() bool { row, err = m.owner(); return err == nil && so(row) },
+		func() string { return fmt.Sprintf("the ledger has %+v, %v", row, err) })
+	return row
+}
+
+// checkBills fails unless the backends have so many bills.
+func (m *rolloutGateway) checkBills(old, fresh int) {
+	m.t.Helper()
+	equal(m.t, [2]int{len(m.old.Bills()), len(m.fresh.Bills())}, [2]int{old, fresh})
+}
+
+// restart ends the gateway and starts another one on the same backends.
+func (m *rolloutGateway) restart(text string) {
+	m.t.Helper()
+	m.stopAndWait()
+	m.process = newProcess(m.t, text)
+}
+
 // storeDB opens the database of the store.
 func (m *rolloutGateway) storeDB(t testing.TB) *sql.DB {
 	t.Helper()
@@ -209,6 +236,9 @@ func (m *rolloutGateway) storeDB(t testing.TB) *sql.DB {
 type front func(backend string, service http.Handler) http.Handler
 
 func noFront(_ string, service http.Handler) http.Handler { return service }
+
+// everywhere answers at both backends.
+func everywhere(h http.Handler) front { return func(string, http.Handler) http.Handler { return h } }
 
 // at answers at one backend.
 func at(name string, h http.Handler) front {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -19,22 +18,16 @@ import (
 func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, client, form string) {
-		code := "00"
+		code := ""
 		text := map[string]string{"v2": `{"code":"%s","message":"ok","data":{"billId":"` + demoBill + `"}}`, "legacy": `{"code":"%s","msg":"ok","bill_id":"` + demoBill + `"}`}[form]
 		back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) })
 		b := newGateway(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q, success: \"00\"}}\n", form, back.url))
-		destroy := newCall(client, "destroy")
-		if got := b.send(destroy); got.status != 200 || !strings.Contains(got.body, `"code":"0000"`) || !strings.Contains(got.body, demoBill) {
-			t.Errorf("%d %s", got.status, got.body)
-		}
+		code = "00"
+		b.send(newCall(client, "destroy")).is(t, 200, `"code":"0000"`, demoBill)
 		code = "0000"
-		if got := b.send(destroy); got.status != 502 || !strings.Contains(got.body, `"code":null`) {
-			t.Errorf("a code that is not its own: %d %s", got.status, got.body)
-		}
+		b.send(newCall(client, "destroy")).is(t, 502, `"code":null`)
 		code = "BILL_006"
-		if got := b.send(destroy); got.status != 200 || !strings.Contains(got.body, `"code":"BILL_006"`) {
-			t.Errorf("%d %s", got.status, got.body)
-		}
+		b.send(newCall(client, "destroy")).is(t, 200, `"code":"BILL_006"`)
 	})
 }
 
@@ -46,6 +39,12 @@ func overlayFile(t *testing.T, text string) string {
 	return fmt.Sprintf("table: {overlay: %q}\n", file)
 }
 
+// overlayAfter is overlayFile at the end of the section rollout, for newRolloutWith.
+func overlayAfter(t *testing.T, text string) string {
+	t.Helper()
+	return "}\n" + strings.TrimSuffix(overlayFile(t, text), "}\n")
+}
+
 // The requests of this operation do not name the partner.
 const unnamed = "operations: {points.left: {new: true, v2: /read/points, legacy: /if/read/points, effect: read, request: [{v2: shop, legacy: shop}], reply: [{v2: points, legacy: points}]}}\n"
 
@@ -55,14 +54,10 @@ func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
 	back := newBackend(t, replyWith(200, `{"code":"0000","message":"ok","data":{}}`))
 	b := newGatewayTo(t, "v2", back, "limits: {partner: {rate: 0.1, burst: 1}}", overlayFile(t, unnamed))
 	for range 5 {
-		if got := b.post("/read/points", `{"shop":"s"}`); got.status != 200 {
-			t.Errorf("%d %s", got.status, got.body)
-		}
+		b.post("/read/points", `{"shop":"s"}`).is(t, 200)
 	}
-	b.post("/bill/read", v2("read").body())
-	if got := b.post("/bill/read", v2("read").body()); got.status != 503 {
-		t.Errorf("a second call of a partner: %d %s", got.status, got.body)
-	}
+	b.send(v2("read"))
+	b.send(v2("read")).is(t, 503)
 }
 
 // A read that names no bill goes to the backend of the stage, and with route: default to the default upstream in
@@ -76,15 +71,9 @@ func TestReadWithoutABillGoesByTheStage(t *testing.T) {
 				if route != "" {
 					overlay = strings.Replace(overlay, "effect: read", "effect: read, route: "+route, 1)
 				}
-				answers := func(string, http.Handler) http.Handler {
-					return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-						_, _ = io.WriteString(w, `{"code":"0000","message":"ok","msg":"ok","data":{"points":1},"points":1}`)
-					})
-				}
-				m := newRolloutWith(t, stage, answers, "}\n"+strings.TrimSuffix(overlayFile(t, overlay), "}\n"))
-				if got := m.post("/read/points", `{"apiKey":"`+demoKey+`","member":"m","merchant":"s"}`); got.status != 200 || !strings.Contains(got.body, `"points":`) {
-					t.Fatalf("%d %s", got.status, got.body)
-				}
+				points := replyWith(200, `{"code":"0000","message":"ok","msg":"ok","data":{"points":1},"points":1}`)
+				m := newRolloutWith(t, stage, everywhere(points), overlayAfter(t, overlay))
+				m.post("/read/points", `{"apiKey":"`+demoKey+`","member":"m","merchant":"s"}`).is(t, 200, `"points":`)
 				if toNew && route != "default" {
 					m.checkCalls(t, 0, 1)
 				} else {
@@ -101,38 +90,19 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 	const overlay = "operations: {bill.extend: {new: true, v2: /bill/extend, legacy: /if/bill/extend, effect: write, " +
 		"request: [{common: identity}, {v2: bill.billId, legacy: bill_id, role: bill}, {v2: bill.expireDt, legacy: expire_dt, role: expiry}], reply: []}}\n"
 	code := "0000"
-	extends := func(_ string, service http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/extend") {
-				_, _ = io.WriteString(w, `{"code":"`+code+`","msg":"ok"}`)
-				return
-			}
-			service.ServeHTTP(w, r)
-		})
-	}
-	m := newRolloutWith(t, "old", extends, "}\n"+strings.TrimSuffix(overlayFile(t, overlay), "}\n"))
-	m.expect(legacy("create"), success)
-	ends := func() time.Time {
-		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
-		must(t, err)
-		return row.Ends
-	}
-	eventually(t, "the bill has no owner", func() bool {
-		row, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
-		return err == nil && row.State == store.Owned
+	extends := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"code":"`+code+`","msg":"ok"}`)
 	})
-	before := ends()
-	later := before.AddDate(0, 2, 0)
-	extend := func() answer {
-		return m.post("/if/bill/extend", `{"apikey":"`+demoKey+`","member":"m","merchant":"s","bill_id":"`+demoBill+`","expire_dt":"`+later.Format(time.DateOnly)+`"}`)
+	m := newRolloutWith(t, "old", paths(map[string]http.Handler{"/extend": extends}), overlayAfter(t, overlay))
+	m.expect(legacy("create"), success)
+	before := m.waitForOwner(func(o store.Owner) bool { return o.State == store.Owned }).Ends
+	later := before.AddDate(0, 2, 0).Format(time.DateOnly)
+	for _, code = range []string{"BILL_006", "0000"} {
+		row, err := m.owner()
+		if must(t, err); !row.Ends.Equal(before) {
+			t.Errorf("the bill ends %s", row.Ends)
+		}
+		m.post("/if/bill/extend", `{"apikey":"`+demoKey+`","member":"m","merchant":"s","bill_id":"`+demoBill+`","expire_dt":"`+later+`"}`).is(t, 200, code)
 	}
-	code = "BILL_006"
-	if got := extend(); !strings.Contains(got.body, code) || !ends().Equal(before) {
-		t.Errorf("refused: %d %s, the bill ends %s", got.status, got.body, ends())
-	}
-	code = "0000"
-	if got := extend(); !strings.Contains(got.body, code) {
-		t.Fatalf("%d %s", got.status, got.body)
-	}
-	proxytest.Eventually(t, func() bool { return ends().Format(time.DateOnly) >= later.Format(time.DateOnly) }, func() string { return "the bill ends " + ends().String() })
+	m.waitForOwner(func(o store.Owner) bool { return o.Ends.Format(time.DateOnly) >= later })
 }

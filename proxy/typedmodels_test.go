@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,7 +20,7 @@ func TestWordsOfRepliesAreLogged(t *testing.T) {
 	service := newService()
 	prepareBill(t, service, "F", demoBill)
 	logs, registry := &proxytest.Log{}, prometheus.NewRegistry()
-	g, err := proxy.New(parse(t, oneUpstream("legacy", newBackend(t, service).url, payTypes(t, ", otherwise: null"))), proxy.Options{
+	g, err := proxy.New(parse(t, oneUpstream("legacy", newBackend(t, service).url, overlayFile(t, "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}"))), proxy.Options{
 		Registerer: registry, Logger: slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	must(t, err)
@@ -35,12 +33,4 @@ func TestWordsOfRepliesAreLogged(t *testing.T) {
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(""), "billbridge_fields_dropped_total"); !strings.Contains(fmt.Sprint(err), dropped) {
 		t.Error(err)
 	}
-}
-
-// payTypes returns a config with more keys of the row apprPayType.
-func payTypes(t *testing.T, more string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "o.yaml")
-	must(t, os.WriteFile(file, []byte("operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type"+more+"}]}}\n"), 0o600))
-	return "table: {overlay: " + file + "}"
 }
