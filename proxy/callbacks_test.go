@@ -321,14 +321,8 @@ func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	r.expect(v2("create").with("callbackUrl", partner.url), success)
 	must(t, r.service.Pay("", demoBill))
 	receive(t, reached, "attempt")
-	r.stop()
-	for !strings.Contains(r.logs.Next(t), `"draining"`) {
-	}
-	select {
-	case err := <-r.ended:
-		t.Fatalf("the server has ended: %v", err)
-	default:
-	}
+	r.drain()
+	r.mustRun()
 	close(answers)
 	if err := receive(t, r.ended, "end of the server"); err != nil {
 		t.Error(err)

@@ -69,37 +69,26 @@ func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 // The cause is shown only with the token.
 func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"required", "reported"} {
+	for mode, want := range map[string]answer{
+		"required": {status: 503, body: "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to\n"},
+		"reported": {status: 200, body: "ready\nserving: ok\nstore: the store cannot be written to (reported only)\n"},
+	} {
 		parallel(t, mode, func(t *testing.T) {
 			m := newRolloutGateway(t, "old")
 			p := newProcess(t, strings.Replace(*m.text.Load(), "admin: {", `admin: {token: "letmein", `, 1)+"ready: {store: "+mode+"}\n")
-			token := []string{"Authorization", "Bearer letmein"}
-			// On a busy machine the first pings can take longer than readiness waits.
-			proxytest.Eventually(t, func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" },
-				func() string { return p.admin("GET", "/-/ready?verbose").body })
-			for _, metric := range []string{"store_up 1\n", "store_free_bytes "} {
-				checkText(t, p.admin("GET", "/metrics", token...).body, "\nbillbridge_"+metric)
-			}
+			withToken := func(path string) answer { return p.admin("GET", path, "Authorization", "Bearer letmein") }
+			const ready = "ready\nserving: ok\nstore: ok\n"
+			p.waitForAdmin("/-/ready?verbose", ready) // on a busy machine the first pings can take longer than readiness waits
+			withToken("/metrics").is(t, 200, "\nbillbridge_store_up 1\n", "\nbillbridge_store_free_bytes ")
 			m.exec("ALTER TABLE billbridge_owners RENAME TO gone")
-			eventually(t, "no outage", func() bool {
-				return strings.Contains(p.admin("GET", "/-/ready?verbose").body, "cannot be written to")
-			})
-			want := answer{status: 503, body: "not ready: the store cannot be written to\nserving: ok\nstore: the store cannot be written to"}
-			if mode == "reported" {
-				want = answer{status: 200, body: "ready\nserving: ok\nstore: the store cannot be written to"}
-			}
-			end := map[string]string{"required": "\n", "reported": " (reported only)\n"}[mode]
-			if got := p.admin("GET", "/-/ready?verbose"); got.status != want.status || got.body != want.body+end {
-				t.Errorf("%d %q", got.status, got.body)
-			}
-			if got := p.admin("GET", "/-/ready?verbose", token...); got.status != want.status || !strings.Contains(got.body, "no such table: billbridge_owners") {
-				t.Errorf("%d %q", got.status, got.body)
-			}
-			checkText(t, p.admin("GET", "/metrics", token...).body, "\nbillbridge_store_up 0\n")
+			p.waitForAdmin("/-/ready?verbose", "cannot be written to")
+			equal(t, p.ask(want.status, "GET /-/ready?verbose"), want.body)
+			withToken("/-/ready?verbose").is(t, want.status, "no such table: billbridge_owners")
+			withToken("/metrics").is(t, 200, "\nbillbridge_store_up 0\n")
 			equal(t, strings.Count(p.logs.String(), "the store cannot be written to"), 1)
 			p.expect(legacy("read"), refused) // the owner of the bill cannot be looked up
 			m.exec("ALTER TABLE gone RENAME TO billbridge_owners")
-			eventually(t, "the outage does not end", func() bool { return p.admin("GET", "/-/ready?verbose").body == "ready\nserving: ok\nstore: ok\n" })
+			p.waitForAdmin("/-/ready?verbose", ready)
 		})
 	}
 }
@@ -108,18 +97,9 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 // shorten the drain.
 func TestR38_DrainOutlivesAReload(t *testing.T) {
 	t.Parallel()
-	text := func(timeout string) string {
-		return "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams: {up: {form: v2, url: " + refusedURL + ", timeout: " + timeout + "}}\n"
-	}
-	load := func() (*config.Config, error) { return parse(t, text("1s")), nil }
-	logs := &proxytest.Log{}
-	s, err := server.Listen(t.Context(), parse(t, text("60s")), load, nil, server.Build{}, slog.New(slog.NewJSONHandler(logs, nil)))
-	must(t, err)
-	must(t, s.Reload())
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Run(ctx); err != nil {
-		t.Error(err)
-	}
-	checkText(t, logs.String(), `"msg":"draining","at_most":"1m`)
+	text := anyPort + oneUpstream("v2", refusedURL)
+	p := newProcess(t, strings.Replace(text, "30s", "60s", 1))
+	p.reload(200, strings.Replace(text, "30s", "1s", 1))
+	p.stopAndWait()
+	checkText(t, p.logs.String(), `"msg":"draining","at_most":"1m`)
 }

@@ -69,10 +69,10 @@ func (m *rolloutGateway) sendAndLeave(q call) (leave context.CancelFunc, ended c
 }
 
 // waitForLog waits for a line that contains all words.
-func (m *rolloutGateway) waitForLog(words ...string) {
-	m.t.Helper()
+func (p *process) waitForLog(words ...string) {
+	p.t.Helper()
 	for {
-		line, missing := m.logs.Next(m.t), false
+		line, missing := p.logs.Next(p.t), false
 		for _, word := range words {
 			missing = missing || !strings.Contains(line, word)
 		}

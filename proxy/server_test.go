@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,6 +65,41 @@ func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Liste
 	return p
 }
 
+// drain stops the server and waits until its drain has begun.
+func (p *process) drain() {
+	p.t.Helper()
+	p.stop()
+	p.waitForLog(`"draining"`)
+}
+
+// mustRun fails if the server has ended.
+func (p *process) mustRun() {
+	p.t.Helper()
+	select {
+	case err := <-p.ended:
+		p.t.Fatalf("the server has ended: %v", err)
+	default:
+	}
+}
+
+// waitForAdmin waits until the answer of the admin listener has a word, or with ! before it no longer has it.
+func (p *process) waitForAdmin(path, word string) {
+	p.t.Helper()
+	word, absent := strings.CutPrefix(word, "!")
+	body := ""
+	proxytest.Eventually(p.t, func() bool { body = p.admin("GET", path).body; return strings.Contains(body, word) != absent },
+		func() string { return path + ": " + body })
+}
+
+// startFails fails unless a server with this config does not start, with such an error.
+func startFails(t *testing.T, ctx context.Context, text string, sockets map[string]net.Listener, says string) {
+	t.Helper()
+	s, err := server.Listen(ctx, parse(t, text), nil, sockets, server.Build{}, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("%v %v, want %s", s, err, says)
+	}
+}
+
 func (p *process) admin(method, path string, headers ...string) answer {
 	p.t.Helper()
 	return (&caller{p.t, "http://" + p.AdminAddress(), p.client}).do(method, path, "", headers...)
@@ -91,25 +126,22 @@ func TestAdminListener(t *testing.T) {
 	p := newProcessTo(t, "v2", back)
 	p.expect(legacy("create"), success)
 	equal(t, back.received()[0].header.Get("User-Agent"), "billbridge/1.2.3")
-	for _, row := range []struct {
-		method, path string
-		status       int
-		body         string
-	}{
-		{"GET", "/-/healthy", 200, "healthy\n"},
-		{"GET", "/-/ready", 200, "ready\n"},
-		{"POST", "/-/reload", 200, "reloaded\n"},
-		{"GET", "/-/reload", 405, ""},
-		{"GET", "/callbacks", 404, "it has no callbacks: its config has no store section\n"},
-		{"GET", "/rollout", 404, "it has no rollout: its config has no rollout section\n"},
-		{"POST", "/rollout/stop?by=anna", 404, "it has no rollout: its config has no rollout section\n"},
-		{"POST", "/metrics", 405, ""},
-		{"GET", "/-/nothing", 404, "404 page not found\n"},
-		{"GET", "/store", 404, "it has no store: its config has no store section\n"},
-	} {
-		if got := p.admin(row.method, row.path); got.status != row.status || got.body != row.body {
-			t.Errorf("%s %s: %d %q", row.method, row.path, got.status, got.body)
-		}
+	for _, row := range rows(`
+200 GET /-/healthy | healthy
+200 GET /-/ready | ready
+200 POST /-/reload | reloaded
+405 GET /-/reload |
+404 GET /callbacks | it has no callbacks: its config has no store section
+404 GET /rollout | it has no rollout: its config has no rollout section
+404 POST /rollout/stop?by=anna | it has no rollout: its config has no rollout section
+405 POST /metrics |
+404 GET /-/nothing | 404 page not found
+404 GET /store | it has no store: its config has no store section
+`) {
+		status, target, _ := strings.Cut(row[0], " ")
+		code, err := strconv.Atoi(status)
+		must(t, err)
+		equal(t, strings.TrimSpace(p.ask(code, target)), row[1], target)
 	}
 	scraped := filterMetrics(p.metrics(), "billbridge_config", "billbridge_build")
 	got := regexp.MustCompile(`\d\.\d+e\+09`).ReplaceAllString(scraped, "NOW")
@@ -118,9 +150,7 @@ billbridge_config_last_reload_success_timestamp_seconds NOW
 billbridge_config_last_reload_successful 1
 `
 	equal(t, got, want)
-	for _, name := range []string{"go_goroutines ", "process_open_fds ", "billbridge_requests_total{"} {
-		checkText(t, p.metrics(), "\n"+name)
-	}
+	checkText(t, p.metrics(), "\ngo_goroutines ", "\nprocess_open_fds ", "\nbillbridge_requests_total{")
 }
 
 // An invalid config, and one that needs a restart, leave the last good config in use. Answer and metrics show it.
@@ -129,83 +159,50 @@ func TestReload(t *testing.T) {
 	first, second := newBackend(t, newService()), newBackend(t, newService())
 	good := anyPort + oneUpstream("v2", first.url)
 	p := newProcess(t, good)
-	asked := func() (int, int) {
-		p.expect(legacy("read"), noSuchBill)
-		return first.count(), second.count()
-	}
-	asked()
-	for _, row := range []struct{ text, says string }{
-		{"listen: [", "billbridge.yaml:"},
-		{good + "nonsense: 1\n", "unknown key"},
-		{strings.Replace(good, "listen: 127.0.0.1:0\n", "listen: 127.0.0.1:1\n", 1), "listen has changed: restart to change it"},
-		{strings.Replace(good, "{listen: 127.0.0.1:0}", "{listen: 127.0.0.1:1}", 1), "admin.listen has changed: restart to change it"},
-		{good + "timeouts: {idle: 1s}\n", "timeouts has changed: restart to change it"},
+	for text, says := range map[string]string{
+		"listen: [":            "billbridge.yaml:",
+		good + "nonsense: 1\n": "unknown key",
+		strings.Replace(good, "listen: 127.0.0.1:0\n", "listen: 127.0.0.1:1\n", 1): "listen has changed: restart to change it",
+		strings.Replace(good, "{listen: 127.0.0.1:0}", "{listen: 127.0.0.1:1}", 1): "admin.listen has changed: restart to change it",
+		good + "timeouts: {idle: 1s}\n":                                            "timeouts has changed: restart to change it",
 	} {
-		p.text.Store(&row.text)
-		got := p.admin("POST", "/-/reload")
-		if got.status != 400 || !strings.Contains(got.body, row.says) || !strings.HasPrefix(got.body, "not reloaded, the last good config stays:\n") {
-			t.Errorf("%d %s, want %s", got.status, got.body, row.says)
-		}
-		equal(t, filterMetrics(p.metrics(), "billbridge_config_last_reload_successful"), "billbridge_config_last_reload_successful 0\n")
+		p.reload(400, text, says, "not reloaded, the last good config stays:\n")
+		p.checkMetric("billbridge_config_last_reload_successful 0")
+		p.expect(legacy("read"), noSuchBill)
 	}
-	if a, b := asked(); a != 2 || b != 0 {
-		t.Errorf("after bad reloads the upstreams got %d and %d calls", a, b)
-	}
-	next := anyPort + "upstreams: {other: {form: v2, url: " + second.url + "}}\n"
-	p.text.Store(&next)
-	p.mustPost("/-/reload")
-	if a, b := asked(); a != 2 || b != 1 {
-		t.Errorf("after a good reload the upstreams got %d and %d calls", a, b)
-	}
-	metrics := p.metrics()
-	checkText(t, metrics, "billbridge_config_last_reload_successful 1\n", `!upstream="up"`)
+	first.expectCalls(t, 5)
+	p.reload(200, anyPort+"upstreams: {other: {form: v2, url: "+second.url+"}}\n")
+	p.expect(legacy("read"), noSuchBill)
+	first.expectCalls(t, 5)
+	second.expectCalls(t, 1)
+	checkText(t, p.metrics(), "billbridge_config_last_reload_successful 1\n", `!upstream="up"`)
 }
 
-// An error of a listener names its key, and the other listeners are closed.
+// An error of a listener names its key, and the other listeners are closed. The admin socket that systemd passes can have
+// another address than the config.
 func TestListenErrors(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	taken, up := newSocket(t).Addr().String(), oneUpstream("v2", refusedURL)
+	startFails(t, t.Context(), strings.Replace(anyPort, "127.0.0.1:0", taken, 1)+up, nil, "listen: listen tcp "+taken)
+	startFails(t, t.Context(), strings.Replace(anyPort, "{listen: 127.0.0.1:0", "{listen: "+taken, 1)+up, nil, "admin.listen: listen tcp "+taken)
+	l, err := net.Listen("tcp", "0.0.0.0:0")
 	must(t, err)
-	defer taken.Close()
-	for _, key := range []string{"listen", "admin.listen"} {
-		text := fmt.Sprintf("listen: %s\nadmin: {listen: 127.0.0.1:0}\n", taken.Addr())
-		if key == "admin.listen" {
-			text = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: %q}\n", taken.Addr())
-		}
-		_, err := server.Listen(t.Context(), parse(t, text+oneUpstream("v2", refusedURL)), nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
-		if err == nil || !strings.HasPrefix(err.Error(), key+": ") {
-			t.Errorf("%v", err)
-		}
-	}
+	defer l.Close()
+	startFails(t, t.Context(), anyPort+up, map[string]net.Listener{"admin.listen": l}, "admin.token is not set, and the admin socket listens on ")
 }
 
 // After the signal to stop, the server is not ready and accepts no new connection. Calls in progress are completed.
 func TestR38_Drain(t *testing.T) {
 	t.Parallel()
-	arrived, goOn := make(chan struct{}, 8), make(chan struct{})
-	release := sync.OnceFunc(func() { close(goOn) })
-	defer release()
-	service := newService()
-	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-		arrived <- struct{}{}
-		<-goOn
-		service.ServeHTTP(w, r)
-	})
-	p := newProcessTo(t, "v2", back)
-	done := make(chan answer, 8)
+	g := newGate("/send", 8)
+	defer g.open()
+	p := newProcessTo(t, "legacy", newBackend(t, g.holdCalls(newService())))
+	var done []<-chan answer
 	for i := range 8 {
-		q := legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))
-		go func() {
-			got, _ := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
-			done <- got
-		}()
+		done = append(done, p.later(legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))))
+		receive(t, g.reached, "call at the upstream")
 	}
-	for range 8 {
-		receive(t, arrived, "call at the upstream")
-	}
-	p.stop()
-	for !strings.Contains(p.logs.Next(t), `"draining"`) {
-	}
+	p.drain()
 	p.ask(503, "GET /-/ready")
 	eventually(t, "new connections are accepted during the drain", func() bool { // the listener closes right after
 		conn, err := net.Dial("tcp", p.Address())
@@ -214,14 +211,10 @@ func TestR38_Drain(t *testing.T) {
 		}
 		return err != nil
 	})
-	select {
-	case err := <-p.ended:
-		t.Fatalf("the server ended with calls under way: %v", err)
-	default:
-	}
-	release()
-	for range 8 {
-		receive(t, done, "answer").check(t, "legacy", success)
+	p.mustRun()
+	g.open()
+	for _, one := range done {
+		receive(t, one, "answer").check(t, "legacy", success)
 	}
 }
 
@@ -246,11 +239,7 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	for c := range callers {
 		calling.Go(func() {
 			for i := range each {
-				q := newCall(forms[i%2], "create").with("billId", fmt.Sprintf("12345678%04d%08d", c, i))
-				got, err := doRequest(p.client, http.MethodPost, "http://"+p.Address()+q.path(), q.body())
-				if err != nil || got.status != 200 || codeOf(t, q.form, got.body) != "0000" {
-					t.Errorf("%v %d %s", err, got.status, got.body)
-				}
+				p.expect(newCall(forms[i%2], "create").with("billId", fmt.Sprintf("12345678%04d%08d", c, i)), success)
 				done.Add(1)
 			}
 		})
@@ -258,15 +247,10 @@ func TestR38_ReloadUnderLoadDropsNothing(t *testing.T) {
 	reloads := 0
 	for ; done.Load() < callers*each; reloads++ {
 		p.text.Store(&texts[reloads%len(texts)])
-		if err := p.Reload(); err != nil {
-			t.Error(err)
-		}
+		must(t, p.Reload())
 	}
 	calling.Wait()
-	if reloads < 4 {
-		t.Errorf("only %d reloads", reloads)
-	}
-	if n := service.Calls()["bill.create"]; n != callers*each || len(service.Bills()) != n {
-		t.Errorf("%d calls created %d bills of %d", n, len(service.Bills()), callers*each)
-	}
+	equal(t, reloads >= 4, true, reloads)
+	equal(t, service.Calls()["bill.create"], callers*each)
+	equal(t, len(service.Bills()), callers*each)
 }

@@ -191,8 +191,7 @@ func TestSourceOfAWrongToken(t *testing.T) {
 		if got := p.admin("GET", "/metrics", "Authorization", "Bearer a-wrong-token", "X-Forwarded-For", "2001:db8:1:2::3"); got.status != 401 {
 			t.Errorf("%+v", got)
 		}
-		for !strings.Contains(p.logs.Next(t), fmt.Sprintf(`"address":%q`, want)) {
-		}
+		p.waitForLog(fmt.Sprintf(`"address":%q`, want))
 	}
 	guess("2001:db8:1:2::/64")
 	p.text.Store(&text)

@@ -100,8 +100,7 @@ func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 		if err := receive(t, left, "the caller"); err == nil {
 			t.Fatal("the call was answered")
 		}
-		for !strings.Contains(m.logs.Next(t), `"status":499`) {
-		}
+		m.waitForLog(`"status":499`)
 	}
 	m.checkNoFail(t)
 }
