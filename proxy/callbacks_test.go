@@ -2,11 +2,11 @@ package proxy_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -118,9 +118,7 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 		q := newCall(client, "create").with("callbackUrl", theirs)
 		r.send(q).check(t, client, success)
 		ours := r.addressAtUpstream(t, 1)
-		if !strings.HasPrefix(ours, "https://bridge.example.com/from-upstreams/callback/") || len(ours) != len("https://bridge.example.com/from-upstreams/callback/")+32 {
-			t.Fatalf("the upstream was given %s", ours)
-		}
+		equal(t, regexp.MustCompile(`^https://bridge.example.com/from-upstreams/callback/.{32}$`).MatchString(ours), true, ours)
 		r.checkStoredAddress(t, ours, store.Address{
 			Upstream: "up", Operation: "bill.create", Partner: partner.Of(demoKey), Bill: demoBill, Form: client, URL: theirs,
 			Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
@@ -131,17 +129,11 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 			!strings.HasPrefix(got.header.Get("Webhook-Id"), "cb_") {
 			t.Errorf("the partner got %s %s %v", got.method, got.target, got.header)
 		}
-		sent := make(chan string, 1)
-		direct := sandbox.New(sandbox.Options{Clock: func() time.Time { return fixedTime }, Transport: callbackTransport(func(req *http.Request) string {
-			body, _ := io.ReadAll(req.Body)
-			sent <- string(body)
-			return `{"code":"0000"}`
-		})})
+		direct := newService()
 		t.Cleanup(func() { _ = direct.Close() })
-		w := httptest.NewRecorder()
-		direct.ServeHTTP(w, q.request())
+		direct.ServeHTTP(httptest.NewRecorder(), q.request())
 		must(t, direct.Pay("", demoBill))
-		want, relayed := fields(t, receive(t, sent, "callback of the direct service")), fields(t, got.body)
+		want, relayed := fields(t, direct.Callbacks()[0].Body), fields(t, got.body)
 		if client != upstream {
 			// No public document pairs the words of one form with the numbers of the other, and a legacy
 			// upstream has no place for the rest.
@@ -157,15 +149,6 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 	})
 }
 
-// A callbackTransport answers the callbacks of a sandbox itself.
-type callbackTransport func(*http.Request) string
-
-func (c callbackTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	_, _ = io.WriteString(w, c(r))
-	return w.Result(), nil
-}
-
 // A bill without its own address notifies the address of the registration. A registration is in v2, and so are the
 // callbacks to its address (field notes, Callbacks).
 func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
@@ -174,26 +157,20 @@ func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 		r := newCallbackGateway(t, "v2")
 		register := fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"north","businessNumber":"1234567890","callbackUrl":"%s/registered","redirectUrl":"https://partner.example.com/back"}`,
 			demoKey, r.partner.url)
-		for n := 1; n <= 2; n++ { // a repeated registration gets the same address
-			got := r.post("/auth/mapping", register)
-			got.check(t, "v2", success)
+		for _, merchant := range []string{"north", "north", "south"} { // a repeated registration gets the same address
+			r.post("/auth/mapping", strings.Replace(register, "north", merchant, 1)).check(t, "v2", success)
 		}
-		if first, second := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 2); first != second {
-			t.Errorf("a repeated registration got another address: %s, then %s", first, second)
-		}
-		got := r.post("/auth/mapping", strings.Replace(register, "north", "south", 1))
-		got.check(t, "v2", success)
-		if first, another := r.addressAtUpstream(t, 1), r.addressAtUpstream(t, 3); first == another {
-			t.Errorf("two merchants got the same address %s", first)
-		}
+		first := r.addressAtUpstream(t, 1)
+		equal(t, r.addressAtUpstream(t, 2), first)
+		equal(t, r.addressAtUpstream(t, 3) != first, true, first)
 		must(t, r.service.CompleteMapping(demoKey, "academy", "north"))
 		q := newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north")
 		r.send(q).check(t, client, success)
 		checkText(t, r.back.received()[3].body, "!callback")
 		must(t, r.service.Pay("", demoBill))
-		if got := r.nthCallback(1); got.target != "/registered" || fields(t, got.body)["billId"] != demoBill {
-			t.Errorf("the partner got %s %s", got.target, got.body)
-		}
+		got := r.nthCallback(1)
+		equal(t, got.target, "/registered")
+		checkText(t, got.body, `"billId":"`+demoBill+`"`)
 	})
 }
 
@@ -231,17 +208,14 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
 	// On a busy machine the first check of the store may take too long.
-	r.waitFor("readiness", func() bool { return r.admin("GET", "/-/ready").status == 200 })
+	r.waitForAdmin("/-/ready", "!not")
 	must(t, os.Rename(r.file, r.file+".gone"))
 	for _, client := range forms {
 		r.expect(newCall(client, "create").with("callbackUrl", r.partner.url), refused, "Nothing was sent")
 	}
 	r.back.expectCalls(t, 0)
-	eventually(t, "still ready", func() bool {
-		return r.admin("GET", "/-/ready").body == "not ready: the store cannot be written to\n"
-	})
-	checkText(t, r.logs.String(), "no longer the one that was opened")
-	checkText(t, r.logs.String(), `"level":"ERROR","msg":"a callback address cannot be stored"`)
+	r.waitForAdmin("/-/ready", "not ready: the store cannot be written to\n")
+	checkText(t, r.logs.String(), "no longer the one that was opened", `"level":"ERROR","msg":"a callback address cannot be stored"`)
 	// Calls without an address still work.
 	r.expect(v2("create").with("callbackUrl", nil), success)
 	r.expect(legacy("read"), success)
@@ -265,9 +239,7 @@ func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 		{r.back.url, newBackend(t, r.service).url, 200, "reloaded"},
 		{callbacksOn, "", 200, "reloaded"},
 	} {
-		text := strings.Replace(before, row.old, row.now, 1)
-		r.text.Store(&text)
-		r.ask(row.status, "POST /-/reload", row.says)
+		r.reload(row.status, strings.Replace(before, row.old, row.now, 1), row.says)
 	}
 	checkText(t, r.logs.String(), "the URL of an upstream has changed", r.back.url)
 	r.expect(legacy("create").with("billId", "ANOTHER0000000000001").with("callbackUrl", r.partner.url), success)
@@ -275,58 +247,51 @@ func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 	checkText(t, calls[len(calls)-1].body, r.partner.url)
 	must(t, r.service.Pay("", demoBill))
 	// It is accepted and attempted, with the default of callbacks.allow now, which refuses addresses of this machine.
-	r.waitFor("an attempt", func() bool {
-		return strings.Contains(r.admin("GET", "/callbacks?bill="+demoBill).body, `"state":"waiting","attempts":1`)
-	})
+	r.waitForAdmin("/callbacks?bill="+demoBill, `"state":"waiting","attempts":1`)
 }
 
 // callbacks.listen accepts only callbacks. The partners' listener still accepts callbacks to addresses that were given
 // out before.
 func TestCallbackListener(t *testing.T) {
 	t.Parallel()
-	text := anyPort + oneUpstream("v2", refusedURL) + "store: {url: \"sqlite:" + filepath.Join(t.TempDir(), "s.db") + "\"}\n" +
-		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1)
-	p := newProcess(t, text)
-	unknown := "/callback/" + strings.Repeat("0f", 16)
-	for _, row := range []struct {
-		at, method, path string
-		status           int
-		says             string
-	}{
-		{p.CallbackAddress(), "POST", unknown, 404, "there is no such callback address"},
-		{p.CallbackAddress(), "POST", "/any/prefix" + unknown, 404, "there is no such callback address"},
-		{p.CallbackAddress(), "POST", "/bill", 404, "there is no such callback address"},
-		{p.CallbackAddress(), "GET", unknown, 405, "a callback is a POST"},
-		{p.Address(), "POST", unknown, 404, "there is no such callback address"},
-		{p.Address(), "POST", "/callback/1", 404, "There is no operation at this path"},
-	} {
-		got, err := doRequest(p.client, row.method, "http://"+row.at+row.path, "{}")
+	p := newProcess(t, anyPort+oneUpstream("v2", refusedURL)+callbackListener(t))
+	for _, row := range rows(`
+404 POST callbacks/callback/UNKNOWN | there is no such callback address
+404 POST callbacks/any/prefix/callback/UNKNOWN | there is no such callback address
+404 POST callbacks/bill | there is no such callback address
+405 GET callbacks/callback/UNKNOWN | a callback is a POST
+404 POST partners/callback/UNKNOWN | there is no such callback address
+404 POST partners/callback/1 | There is no operation at this path
+`) {
+		cells := strings.Fields(strings.NewReplacer("callbacks/", p.CallbackAddress()+"/", "partners/", p.Address()+"/",
+			"UNKNOWN", strings.Repeat("0f", 16)).Replace(row[0]))
+		got, err := doRequest(p.client, cells[1], "http://"+cells[2], "{}")
 		must(t, err)
-		if got.status != row.status || !strings.Contains(got.body, row.says) || got.header.Get("X-Request-Id") == "" {
-			t.Errorf("%s %s: %d %s %v", row.method, row.path, got.status, got.body, got.header)
-		}
+		equal(t, fmt.Sprint(got.status), cells[0], row[0])
+		checkText(t, got.body, row[1])
+		equal(t, got.header.Get("X-Request-Id") != "", true)
 	}
+}
+
+// callbackListener returns the sections of a gateway that has a listener for callbacks.
+func callbackListener(t *testing.T) string {
+	return "store: {url: " + proxytest.SQLite(t) + "}\n" + strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1)
 }
 
 // A delivery that is in progress at the stop is completed, and the store has its result.
 func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
-	reached, answers := make(chan bool), make(chan bool)
-	partner := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) {
-		reached <- true
-		<-answers
-		_, _ = io.WriteString(w, `{"code":"0000"}`)
-	})
+	g := newGate("", 1)
+	defer g.open()
+	partner := newBackend(t, g.holdCalls(replyWith(200, `{"code":"0000"}`)))
 	r.expect(v2("create").with("callbackUrl", partner.url), success)
 	must(t, r.service.Pay("", demoBill))
-	receive(t, reached, "attempt")
+	receive(t, g.reached, "attempt")
 	r.drain()
 	r.mustRun()
-	close(answers)
-	if err := receive(t, r.ended, "end of the server"); err != nil {
-		t.Error(err)
-	}
+	g.open()
+	must(t, receive(t, r.ended, "end of the server"))
 	s := proxytest.Open(t, "sqlite:"+r.file)
 	if p, err := s.Page(t.Context(), store.Filter{}); err != nil || len(p.Callbacks) != 1 || p.Callbacks[0].State != store.Delivered {
 		t.Errorf("%+v, %v", p.Callbacks, err)

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -12,15 +11,8 @@ import (
 // aMinute is the length of a part of a body for which the gateway waits for a minute: 1 KiB per second.
 const aMinute = 60 << 10
 
-// bodyBytes is the value of billbridge_body_bytes.
-func (p *process) bodyBytes() int {
-	p.t.Helper()
-	_, after, _ := strings.Cut(p.metrics(), "\nbillbridge_body_bytes ")
-	text, _, _ := strings.Cut(after, "\n")
-	n, err := strconv.ParseFloat(text, 64)
-	must(p.t, err)
-	return int(n)
-}
+// bodyBytes is how much of the budget for bodies is used.
+func (p *process) bodyBytes() int { return int(gauge(p, "billbridge_body_bytes")) }
 
 // Half-sent bodies that need several times the budget keep out nobody who sends at a normal pace: not from one source,
 // not from a thousand, not from behind the caller's own NAT or load balancer, and not if they use up all connections
@@ -97,12 +89,12 @@ func TestR15_SourceHasAShareOfTheBudget(t *testing.T) {
 	rest := q.body()[1:]
 	first := sendPart(p, q, 1+aMinute+len(rest), "{"+strings.Repeat(" ", aMinute))
 	const held = (aMinute>>14 + 1) << 14
-	proxytest.Eventually(t, func() bool { return p.bodyBytes() == held }, func() string { return fmt.Sprint(p.bodyBytes()) })
+	p.waitForMetric("billbridge_body_bytes", held)
 	for range 50 {
 		sendPart(p, q, 200<<10, strings.Repeat(" ", 150<<10))
 	}
 	const each = 10 * 16 << 10
-	proxytest.Eventually(t, func() bool { return p.bodyBytes() == held+6*each }, func() string { return fmt.Sprint(p.bodyBytes()) })
+	p.waitForMetric("billbridge_body_bytes", held+6*each)
 	_, _ = fmt.Fprint(first, rest)
 	if !answeredWith(first, "0000") {
 		t.Error("the body of another source is refused")

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +16,7 @@ import (
 // newKeepAliveProcess starts a gateway with a callback listener, whose connections may be idle for 2 s.
 func newKeepAliveProcess(t *testing.T) *process {
 	t.Helper()
-	return newProcess(t, anyPort+"timeouts: {idle: 2s}\n"+oneUpstream("v2", newBackend(t, newService()).url)+
-		"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
-		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1))
+	return newProcessTo(t, "v2", newBackend(t, newService()), "timeouts: {idle: 2s}", callbackListener(t))
 }
 
 // rawAnswer sends bytes and reads one answer.

@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -18,6 +17,34 @@ func sendPart(p *process, q call, length int, part string) net.Conn {
 	return p.open(head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", length)) + part)
 }
 
+// useBudget sends a part of a request, of which so many bytes count, on three connections: two of them use the budget up,
+// and the first one is refused. A small body still fits. Then the budget is free again.
+func (p *process) useBudget(part string, counts int) {
+	p.t.Helper()
+	var open []*net.TCPConn
+	for n := range 2 {
+		open = append(open, p.open(part))
+		p.waitForMetric("billbridge_body_bytes", float64((n+1)*counts))
+	}
+	open = append(open, p.open(part))
+	response, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
+	must(p.t, err)
+	equal(p.t, response.StatusCode, 503)
+	equal(p.t, response.Header.Get("Retry-After"), "1")
+	equal(p.t, response.Close, true)
+	p.send(legacy("create")).is(p.t, 200)
+	for _, c := range open {
+		_ = c.Close()
+	}
+	p.waitForMetric("billbridge_body_bytes", 0)
+}
+
+// waitForMetric waits until a metric without labels has a value.
+func (p *process) waitForMetric(name string, want float64) {
+	p.t.Helper()
+	proxytest.Eventually(p.t, func() bool { return gauge(p, name) == want }, p.metrics)
+}
+
 // A body counts with the bytes that have arrived. When the budget is used up, the call whose body has been arriving for
 // the longest time gets a 503 with Retry-After and nothing is sent. When memory is free again, calls are accepted.
 func TestR04_R15_BodiesHaveABudget(t *testing.T) {
@@ -25,30 +52,10 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 	back := newBackend(t, newService())
 	p := newProcessTo(t, "v2", back, "limits: {body: 512KiB, memory: 1MiB}")
 	q := legacy("create")
-	part := strings.Repeat(" ", 400<<10)
-	var open []net.Conn
-	for n := range 2 {
-		open = append(open, sendPart(p, q, 500<<10, part))
-		proxytest.Eventually(t, func() bool { return p.bodyBytes() == (n+1)*26*16<<10 }, func() string { return fmt.Sprint(p.bodyBytes()) })
-	}
-	held := func() string { return p.metrics() }
-	open = append(open, sendPart(p, q, 500<<10, part))
-	response, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
-	must(t, err)
-	body, _ := io.ReadAll(response.Body)
-	if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !response.Close || !strings.Contains(string(body), `"MAINTAINED_METHOD"`) {
-		t.Errorf("%d %v %s", response.StatusCode, response.Header, body)
-	}
+	p.useBudget(head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", 500<<10))+strings.Repeat(" ", 400<<10), 26*16<<10)
 	p.checkMetric(`billbridge_requests_limited_total{limit="memory"} 1`)
-	p.send(q).check(t, "legacy", success) // a small body still fits
-	for _, c := range open {
-		_ = c.Close()
-	}
-	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
 	long := strings.Replace(q.body(), "{", "{"+strings.Repeat(" ", 450<<10), 1)
-	if got := p.post(q.path(), long); got.status != 200 {
-		t.Errorf("%v %+v", err, got)
-	}
+	p.post(q.path(), long).is(t, 200)
 	back.expectCalls(t, 2)
 	p.checkMetric("billbridge_body_bytes 0")
 }
@@ -67,8 +74,7 @@ func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 		receive(t, g.reached, "call at the upstream")
 	}
 	before := back.count()
-	held := func() string { return p.metrics() }
-	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 1.048576e+06\n") }, held)
+	p.waitForMetric("billbridge_body_bytes", 1<<20)
 	for _, client := range forms {
 		for _, op := range operations {
 			got := p.expect(newCall(client, op), refused)
@@ -94,12 +100,8 @@ func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 	q := v2("create")
 	for _, length := range []int{0, 1000, 16383, 16384, 16385, 32767, 32768, 32769, 100_000, 1 << 20} {
 		body := q.body()
-		if more := length - len(body); more > 0 {
-			body += strings.Repeat(" ", more)
-		}
-		if got := b.post(q.path(), body); got.status != 200 {
-			t.Errorf("%d bytes: %d %s", len(body), got.status, got.body)
-		}
+		body += strings.Repeat(" ", max(0, length-len(body)))
+		b.post(q.path(), body).is(t, 200)
 		calls := back.received()
 		equal(t, calls[len(calls)-1].body, body, len(body))
 	}

@@ -1,16 +1,11 @@
 package proxy_test
 
 import (
-	"bufio"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
-
-	"billbridge/proxy/proxytest"
 )
 
 // TestAnUpstreamThatHangsTakesNoOtherDown: its breaker opens, and further writes are refused for certain. Calls to
@@ -33,9 +28,7 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 		var calling sync.WaitGroup
 		for range 20 {
 			calling.Go(func() {
-				q := newCall(client, "read")
-				got := b.send(q)
-				equal(t, got.status, 504, got)
+				b.send(newCall(client, "read")).is(t, 504)
 			})
 		}
 		other()
@@ -43,9 +36,9 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 		b.checkMetrics(`billbridge_upstream_breaker_state{upstream="slow"} 2`)
 		before := slow.count()
 		for _, op := range operations {
-			got := b.expect(newCall(client, op), refused)
-			if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 || !strings.Contains(got.body, "Nothing was sent: it is not possible now.") {
-				t.Errorf("Retry-After %q, %s", after, got.body)
+			got := b.expect(newCall(client, op), refused, "Nothing was sent: it is not possible now.")
+			if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 {
+				t.Errorf("Retry-After %q", after)
 			}
 		}
 		other()
@@ -71,10 +64,7 @@ func (g *gate) holdTwoReads(t *testing.T, b *gateway, client string) (calling *s
 	calling = new(sync.WaitGroup)
 	for range 2 {
 		calling.Go(func() {
-			q := newCall(client, "read")
-			if got := b.send(q); got.status != 200 {
-				t.Errorf("%+v", got)
-			}
+			b.send(newCall(client, "read")).is(t, 200)
 		})
 		receive(t, g.reached, "call at the upstream")
 	}
@@ -85,42 +75,36 @@ func (g *gate) holdTwoReads(t *testing.T, b *gateway, client string) (calling *s
 // affected.
 func TestPartnerLimits(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		for _, upstream := range forms {
-			for _, status := range []string{"own", "always-200"} {
-				parallel(t, client+"/"+upstream+"/"+status, func(t *testing.T) {
-					g := newGate("read", 2)
-					back := newBackend(t, g.holdCalls(newService()))
-					text := oneUpstream(upstream, back.url, "failures: {status: "+status+"}")
-					b := newGateway(t, text+"limits: {partner: {in_flight: 2}}\n")
-					defer g.open()
-					calling := g.holdTwoReads(t, b, client)
-					want := map[string]int{"own": 503, "always-200": 200}[status]
-					wantOver := func(limit string) {
-						t.Helper()
-						got := b.expect(newCall(client, "create"), wantAnswer{want, "MAINTAINED_METHOD"})
-						if got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "Nothing was sent") {
-							t.Errorf("%v %s", got.header, got.body)
-						}
-						b.checkMetrics(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))
-					}
-					wantOver("partner_in_flight")
-					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), wantAnswer{200, "PARTNER_003"})
-					g.open()
-					calling.Wait()
-					b.expect(newCall(client, "create"), success)
-
-					b.Use(parse(t, text+"limits: {partner: {rate: 0.1, burst: 2}}\n"))
-					b.expect(newCall(client, "read"), success)
-					b.expect(newCall(client, "read"), success)
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		for status, code := range map[string]int{"own": 503, "always-200": 200} {
+			parallel(t, status, func(t *testing.T) {
+				g := newGate("read", 2)
+				back := newBackend(t, g.holdCalls(newService()))
+				text := oneUpstream(upstream, back.url, "failures: {status: "+status+"}")
+				b := newGateway(t, text+"limits: {partner: {in_flight: 2}}\n")
+				defer g.open()
+				calling := g.holdTwoReads(t, b, client)
+				over := func(limit string) {
+					t.Helper()
 					before := back.count()
-					wantOver("partner_rate")
+					got := b.expect(newCall(client, "create"), wantAnswer{code, "MAINTAINED_METHOD"}, "Nothing was sent")
+					equal(t, got.header.Get("Retry-After") != "", true)
+					back.expectCalls(t, before)
+					b.checkMetrics(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))
 					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), wantAnswer{200, "PARTNER_003"})
-					back.expectCalls(t, before+1)
-				})
-			}
+				}
+				over("partner_in_flight")
+				g.open()
+				calling.Wait()
+				b.expect(newCall(client, "create"), success)
+
+				b.Use(parse(t, text+"limits: {partner: {rate: 0.1, burst: 2}}\n"))
+				b.expect(newCall(client, "read"), success)
+				b.expect(newCall(client, "read"), success)
+				over("partner_rate")
+			})
 		}
-	}
+	})
 }
 
 // TestRequestsInProgressAreLimited: one more gets 503 before its body is read, and its connection is closed.
@@ -166,25 +150,21 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 
 func TestRetryAfterOfUpstreams(t *testing.T) {
 	t.Parallel()
-	for status, passed := range map[int]bool{200: false, 400: false, 429: true, 500: false, 502: false, 503: true} {
-		back := newBackend(t, replyWith(status, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", "7"))
-		got := newGatewayTo(t, "v2", back).send(v2("create"))
-		if (got.header.Get("Retry-After") == "7") != passed || got.status != status {
-			t.Errorf("HTTP %d: %d, %v", status, got.status, got.header)
-		}
+	passed := func(status int, given string) string {
+		t.Helper()
+		back := newBackend(t, replyWith(status, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", given))
+		return newGatewayTo(t, "v2", back).expect(v2("create"), wantAnswer{status, "MAINTAINED_METHOD"}).header.Get("Retry-After")
 	}
-	for given, passed := range map[string]bool{
-		"0": true, "1": true, "86400": true, "Sun, 22 Nov 2026 16:00:30 GMT": true,
-		"86401": false, "-1": false, "+1": false, "1.5": false, "1e3": false, "99999999999999999999": false, "soon": false, "": false,
-		"tomorrow 01000000000": false, "1, 2": false, "0x10": false,
-	} {
-		back := newBackend(t, replyWith(503, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", given))
-		got := newGatewayTo(t, "v2", back).send(v2("create"))
-		want := ""
-		if passed {
-			want = given
+	for status, want := range map[int]string{200: "", 400: "", 429: "7", 500: "", 502: "", 503: "7"} {
+		equal(t, passed(status, "7"), want, status)
+	}
+	for _, valid := range []string{"0", "1", "86400", "Sun, 22 Nov 2026 16:00:30 GMT"} {
+		equal(t, passed(503, valid), valid)
+	}
+	for _, row := range rows("86401 | -1 | +1 | 1.5 | 1e3 | 99999999999999999999 | soon | | tomorrow 01000000000 | 1, 2 | 0x10") {
+		for _, invalid := range row {
+			equal(t, passed(503, invalid), "", invalid)
 		}
-		equal(t, got.header.Get("Retry-After"), want, given)
 	}
 }
 
@@ -228,15 +208,11 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 		b := newGatewayTo(t, "v2", back, "limits: {"+limits+"}")
 		defer g.open()
 		calling := g.holdTwoReads(t, b, "v2")
-		if got := b.send(legacy("create")); got.status != status {
-			t.Errorf("%s: %d %s, want %d", limits, got.status, got.body, status)
-		}
+		b.send(legacy("create")).is(t, status)
 		g.open()
 		calling.Wait()
 		for range 3 { // nothing is counted any more
-			if got := b.send(legacy("read")); got.status != 200 {
-				t.Errorf("%s: then %d %s", limits, got.status, got.body)
-			}
+			b.send(legacy("read")).is(t, 200)
 		}
 	}
 }
@@ -248,31 +224,9 @@ func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGatewayWith(t, "v2", "}\nlimits: {body: 512KiB, memory: 1MiB}\n")
 	r.expect(legacy("create").with("callbackUrl", r.partner.url), success)
-	address, err := url.Parse(r.addressAtUpstream(t, 1))
-	must(t, err)
-	header := "POST " + address.Path + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-	part := fmt.Sprintf(header, 500<<10) + strings.Repeat(" ", 490<<10)
-	held := func() string { return r.metrics() }
-	var open []net.Conn
-	for n := range 2 {
-		open = append(open, r.open(part))
-		proxytest.Eventually(t, func() bool { return r.bodyBytes() == (n+1)*490<<10 }, held)
-	}
-	open = append(open, r.open(part))
-	response, err := http.ReadResponse(bufio.NewReader(open[0]), nil)
-	must(t, err)
-	if response.StatusCode != 503 || response.Header.Get("Retry-After") != "1" || !response.Close {
-		t.Errorf("%d %v", response.StatusCode, response.Header)
-	}
+	_, path, _ := strings.Cut(r.addressAtUpstream(t, 1), ".example.com")
+	r.useBudget(head(path, fmt.Sprintf("Content-Length: %d\r\n", 500<<10))+strings.Repeat(" ", 490<<10), 490<<10)
 	r.checkMetric(`billbridge_callbacks_refused_total{reason="no_memory",upstream="up"} 1`)
-	for _, c := range open {
-		_ = c.Close()
-	}
-	proxytest.Eventually(t, func() bool { return strings.Contains(held(), "billbridge_body_bytes 0\n") }, held)
-	callback := `{"apiKey":"demo-partner-key","billId":"` + demoBill + `","apprState":"F","apprPrice":"30000"}`
-	again := r.open(fmt.Sprintf(header+"%s", len(callback), callback))
-	if response, err := http.ReadResponse(bufio.NewReader(again), nil); err != nil || response.StatusCode != 200 {
-		t.Fatalf("%v %+v", err, response)
-	}
+	r.post(path, `{"apiKey":"demo-partner-key","billId":"`+demoBill+`","apprState":"F","apprPrice":"30000"}`).is(t, 200)
 	r.nthCallback(1)
 }

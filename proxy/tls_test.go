@@ -157,8 +157,7 @@ func TestCallbackListenerWithTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	a.issue("front")
-	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", refusedURL)+"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "s.db")+"\"}\n"+
-		strings.Replace(callbacksOn, "ports", "listen: 127.0.0.1:0, ports", 1))
+	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", refusedURL)+callbackListener(t))
 	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, ForceAttemptHTTP2: true})
 	for _, at := range []string{p.Address(), p.CallbackAddress()} {
 		got, err := doRequest(client, http.MethodPost, "https://"+at+"/callback/"+strings.Repeat("0f", 16), "{}")

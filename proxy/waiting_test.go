@@ -18,10 +18,7 @@ func fewConnections(url, more string) string {
 // checkBusyRefusal checks the refusal of a call that got no connection.
 func checkBusyRefusal(t *testing.T, got answer, form string) {
 	t.Helper()
-	got.check(t, form, refused)
-	if want := "Nothing was sent: it is not possible now."; !strings.Contains(got.body, want) {
-		t.Errorf("%s does not contain %s", got.body, want)
-	}
+	got.check(t, form, refused, "Nothing was sent: it is not possible now.")
 }
 
 // 30 creates arrive at the same time for an upstream with 5 connections that does not answer for a while. 5 are sent.
@@ -33,34 +30,18 @@ func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	back := newBackend(t, g.holdCalls(newService()))
 	b := newGateway(t, fewConnections(back.url, "connections: 5, partner_connections: 5, wait: 500ms"))
 	defer g.open()
-	var calling sync.WaitGroup
-	var mu sync.Mutex
-	got := map[string]int{}
+	answers := make(chan answer, calls)
 	for n := range calls {
-		calling.Go(func() {
-			q := legacy("create").with("billId", fmt.Sprintf("B%019d", n))
-			a, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body())
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if a.status == http.StatusOK {
-				got["done"]++
-				return
-			}
-			got["refused"]++
-			checkBusyRefusal(t, a, "legacy")
-			if got["refused"] == calls-connections {
-				g.open()
-			}
-		})
+		go func() { answers <- b.send(legacy("create").with("billId", fmt.Sprintf("B%019d", n))) }()
 	}
-	calling.Wait()
-	if n := back.count(); got["done"] != connections || got["refused"] != calls-connections || n != connections {
-		t.Errorf("%v, and %d calls at the upstream", got, n)
+	for range calls - connections {
+		checkBusyRefusal(t, receive(t, answers, "refusal"), "legacy")
 	}
+	g.open()
+	for range connections {
+		receive(t, answers, "answer").check(t, "legacy", success)
+	}
+	back.expectCalls(t, connections)
 	b.checkMetrics(
 		`billbridge_upstream_errors_total{reason="busy",upstream="up"} 25`,
 		`billbridge_upstream_waiting{upstream="up"} 0`,
@@ -137,18 +118,13 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	back := newBackend(t, g.holdCalls(denies))
 	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 500ms")+"route: {pass: [/cash-receipt/]}\n")
 	defer g.open()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := doRequest(b.client, http.MethodPost, b.url+"/cash-receipt/issue", `{}`)
-		ended <- err
-	}()
+	ended := make(chan answer, 1)
+	go func() { ended <- b.post("/cash-receipt/issue", `{}`) }()
 	receive(t, g.reached, "call at the upstream")
 	checkBusyRefusal(t, b.post("/cash-receipt/read", `{}`), "v2")
 	b.expect(legacy("read"), noSuchBill)
 	g.open()
-	if err := receive(t, ended, "answer"); err != nil {
-		t.Error(err)
-	}
+	receive(t, ended, "answer").is(t, 200)
 }
 
 // The gauge counts calls while they wait.
@@ -161,10 +137,7 @@ func TestWaitingCallsAreCounted(t *testing.T) {
 	defer calling.Wait()
 	defer g.open()
 	for range 3 {
-		calling.Go(func() {
-			q := v2("read")
-			b.send(q)
-		})
+		calling.Go(func() { b.send(v2("read")) })
 	}
 	want := `billbridge_upstream_waiting{upstream="up"} 2`
 	proxytest.Eventually(t, func() bool { return strings.Contains(b.scrape(), want) }, func() string { return "no " + want + " in\n" + b.scrape() })
