@@ -281,9 +281,7 @@ store: {url: "sqlite:%s"}
 `, s.backends[0].server.URL, s.backends[1].server.URL, callbacks.Addr(), callbacks.Addr(), filepath.Join(t.TempDir(), "store.db")), map[string]net.Listener{"callbacks.listen": callbacks})
 	operator := func(path string) {
 		t.Helper()
-		if got := s.gateway.admin(http.MethodPost, path); got.status != 200 {
-			t.Fatalf("%s: %d %s", path, got.status, got.body)
-		}
+		s.gateway.admin(http.MethodPost, path).is(t, 200)
 	}
 	operator("/rollout/begin?by=a")
 	var bills []string

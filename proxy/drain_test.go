@@ -60,9 +60,7 @@ func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	_ = open.Close() // the gateway has closed it, too
-	if err := receive(t, ended, "end of the server"); err != nil {
-		t.Error(err)
-	}
+	must(t, receive(t, ended, "end of the server"))
 }
 
 // During an outage of the store the gateway stays ready with ready.store: reported, and is not ready with required.

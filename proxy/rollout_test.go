@@ -180,18 +180,9 @@ func TestUnknownOutcomesAreExplained(t *testing.T) {
 func TestNoSuchBillCodeOfALegacyBackend(t *testing.T) {
 	t.Parallel()
 	for code, says := range map[string]string{"9980": "A read just now does not show it yet.", "9999": "read before sending again. Need its link?"} {
-		broken := false
-		back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) {
-			if !broken { // the calls come one after the other
-				broken = true
-				panic(http.ErrAbortHandler)
-			}
-			_, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code)
-		})
-		b := newGatewayTo(t, "legacy", back, "failures: {explain: 20s}")
-		if got := b.send(legacy("create")); !strings.Contains(got.body, says) {
-			t.Errorf("%s: %s", code, got.body)
-		}
+		read := refuseWith("legacy", code, "no")
+		back := newBackend(t, paths(map[string]http.Handler{"/send": nil})("", read))
+		newGatewayTo(t, "legacy", back, "failures: {explain: 20s}").expect(legacy("create"), unknown, says)
 	}
 }
 

@@ -32,10 +32,6 @@ func (m *rolloutGateway) checkNextLog(of string, pairs ...string) {
 func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	decide := func(target string) {
-		t.Helper()
-		m.ask(200, "POST "+target)
-	}
 	create := func(bill string) { m.expect(v2("create").with("billId", bill), success) }
 	create("A")
 	m.checkNextLog("a create", "upstream", "old", "route", "stage")
@@ -44,10 +40,10 @@ func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	prepareBill(t, m.old, "W", demoBill) // not through the gateway
 	m.expect(v2("read"), success)
 	m.checkNextLog("a read of what the ledger does not know", "upstream", "old", "route", "probe")
-	decide("/rollout/stage?by=anna&" + forced + "&partner=default&stage=canary&percent=100")
+	m.mustPost("/rollout/stage?by=anna&" + forced + "&partner=default&stage=canary&percent=100")
 	create("B")
 	m.checkNextLog("a create in canary", "upstream", "new", "route", "canary")
-	decide("/rollout/stop?by=anna&" + forced)
+	m.mustPost("/rollout/stop?by=anna&" + forced)
 	create("C")
 	m.checkNextLog("a create after the stop", "upstream", "old", "route", "stop")
 	m.post("/read/mapping", `{"apiKey":"`+demoKey+`"}`)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -51,19 +50,20 @@ func (g *gate) holdOld(backendName string, service http.Handler) http.Handler {
 	return service
 }
 
-// sendAndLeave sends a call; leave disconnects its caller. ended is closed when the call has ended.
-func (m *rolloutGateway) sendAndLeave(q call) (leave context.CancelFunc, ended chan struct{}) {
-	m.t.Helper()
+// sendAndLeave sends a call; leave disconnects its caller. ended gets the error of the call when it has ended.
+func (c *caller) sendAndLeave(q call) (leave context.CancelFunc, ended chan error) {
+	c.t.Helper()
 	ctx, leave := context.WithCancel(context.Background())
-	r, err := http.NewRequestWithContext(ctx, "POST", m.url+q.path(), strings.NewReader(q.body()))
-	must(m.t, err)
+	r, err := http.NewRequestWithContext(ctx, "POST", c.url+q.path(), strings.NewReader(q.body()))
+	must(c.t, err)
 	r.Header.Set("Content-Type", "application/json")
-	ended = make(chan struct{})
+	ended = make(chan error, 1)
 	go func() {
-		defer close(ended)
-		if response, err := m.client.Do(r); err == nil {
+		response, err := c.client.Do(r)
+		if err == nil {
 			_ = response.Body.Close()
 		}
+		ended <- err
 	}()
 	return leave, ended
 }
@@ -80,16 +80,6 @@ func (p *process) waitForLog(words ...string) {
 			return
 		}
 	}
-}
-
-// writesOf is the number of calls at a backend that are not reads.
-func writesOf(b *backend) (n int) {
-	for _, got := range b.received() {
-		if !strings.HasSuffix(got.target, "/read") {
-			n++
-		}
-	}
-	return n
 }
 
 // The old backend is slow to answer the gateway's probe, and the partner gives up. The partner destroys the bill, is
@@ -109,9 +99,8 @@ func TestCreateIsNotSentAfterItsCallerLeft(t *testing.T) {
 		m.expect(newCall(client, "create").with("billId", "ANOTHER0000000000001"), success)
 		g.open()
 		m.expect(newCall(client, "read"), noSuchBill)
-		if bills := m.fresh.Bills(); len(bills) != 1 || len(m.old.Bills()) != 0 || writesOf(m.newCalls) != 1 {
-			t.Errorf("the new backend has %v after %d writes", bills, writesOf(m.newCalls))
-		}
+		m.checkBills(0, 1)
+		equal(t, m.newCalls.writes(), 1)
 	})
 }
 
@@ -121,13 +110,12 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	t.Parallel()
 	late := func(t *testing.T, m *rolloutGateway, got answer) {
 		t.Helper()
-		got.check(t, "v2", refused)
-		checkText(t, got.body, "Nothing was sent: it is not possible now.")
+		got.check(t, "v2", refused, "Nothing was sent: it is not possible now.")
 		m.waitForLog(`"operation":"bill.create"`, "rollout: too late")
-		if o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill); err == nil && o.State != store.Released {
+		if o, err := m.owner(); err == nil && o.State != store.Released {
 			t.Errorf("the ledger has %+v", o)
 		}
-		equal(t, writesOf(m.oldCalls)+writesOf(m.newCalls), 0)
+		equal(t, m.oldCalls.writes()+m.newCalls.writes(), 0)
 	}
 	parallel(t, "a slow old backend", func(t *testing.T) {
 		g := newGate("/read", 1)
@@ -139,16 +127,11 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	parallel(t, "a locked store", func(t *testing.T) {
 		m := newRolloutWith(t, "old", noFront, ", send_within: 100ms")
 		release := holdStore(t, m)
-		got := make(chan answer, 1)
-		began := time.Now()
-		go func() { got <- m.send(v2("create")) }()
+		began, got := time.Now(), m.later(v2("create"))
 		eventually(t, "time stands still", func() bool { return time.Since(began) > 300*time.Millisecond })
 		release()
 		late(t, m, receive(t, got, "the answer"))
-		eventually(t, "the bill is not released", func() bool {
-			o, err := m.store.Owner(t.Context(), partner.Of(demoKey), demoBill)
-			return err == nil && o.State == store.Released
-		})
+		m.waitForOwner(func(o store.Owner) bool { return o.State == store.Released })
 	})
 }
 
@@ -156,13 +139,11 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 func holdStore(t *testing.T, m *rolloutGateway) (release func()) {
 	t.Helper()
 	db := m.storeDB(t)
-	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := db.Exec("BEGIN IMMEDIATE")
+	must(t, err)
 	return func() {
-		if _, err := db.Exec("ROLLBACK"); err != nil {
-			t.Error(err)
-		}
+		_, err := db.Exec("ROLLBACK")
+		must(t, err)
 	}
 }
 
@@ -227,7 +208,7 @@ func TestR44_CreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 					got.check(t, client, refused)
 					checkText(t, got.body, "Nothing was sent")
 					m.expect(newCall(client, "create"), success) // a new create is sent
-					equal(t, writesOf(m.newCalls), 1)
+					equal(t, m.newCalls.writes(), 1)
 				})
 			}
 		}

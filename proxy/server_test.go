@@ -58,9 +58,7 @@ func newProcessOnSockets(t testing.TB, text string, sockets map[string]net.Liste
 	t.Cleanup(func() {
 		p.client.CloseIdleConnections()
 		stop()
-		if err := receive(t, p.ended, "end of the server"); err != nil {
-			t.Error(err)
-		}
+		must(t, receive(t, p.ended, "end of the server"))
 	})
 	return p
 }

@@ -92,45 +92,41 @@ func TestR15_IPv6NetworkHasTheConnectionsOfOneAddress(t *testing.T) {
 // cannot choose it: the proxy adds the address that it sees. Without trusted_proxies the header is not read.
 func TestR15_R20_SourceBehindATrustedProxy(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		limits    string
-		forwarded []string
-		refuse    bool // a call with it, while two of 198.51.100.7 are in progress
-	}{
-		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "203.0.113.9, 198.51.100.7"}, true},
-		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7, 203.0.113.9"}, false},
-		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7", "X-Forwarded-For", "203.0.113.9"}, false},
-		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "::ffff:198.51.100.7"}, true},
-		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7, 127.0.0.9,127.0.0.8"}, true},
-		{"trusted_proxies: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7, unknown"}, false},
-		{"trusted_proxies: [127.0.0.0/8]", nil, false},
-		{"trusted_proxies: [127.0.0.0/8], trusted: [198.51.100.0/24]", []string{"X-Forwarded-For", "198.51.100.7"}, false},
-		{"trusted: [127.0.0.0/8]", []string{"X-Forwarded-For", "198.51.100.7"}, false},
-		{"trusted_proxies: [192.0.2.1]", []string{"X-Forwarded-For", "203.0.113.9"}, true},
-	} {
+	// Limits, the lines of X-Forwarded-For, and the status of such a call, while two of 198.51.100.7 are in progress.
+	for _, row := range rows(`
+trusted_proxies: [127.0.0.0/8] | 203.0.113.9, 198.51.100.7 | 503
+trusted_proxies: [127.0.0.0/8] | 198.51.100.7, 203.0.113.9 | 200
+trusted_proxies: [127.0.0.0/8] | 198.51.100.7 AND 203.0.113.9 | 200
+trusted_proxies: [127.0.0.0/8] | ::ffff:198.51.100.7 | 503
+trusted_proxies: [127.0.0.0/8] | 198.51.100.7, 127.0.0.9,127.0.0.8 | 503
+trusted_proxies: [127.0.0.0/8] | 198.51.100.7, unknown | 200
+trusted_proxies: [127.0.0.0/8] | | 200
+trusted_proxies: [127.0.0.0/8], trusted: [198.51.100.0/24] | 198.51.100.7 | 200
+trusted: [127.0.0.0/8] | 198.51.100.7 | 200
+trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
+`) {
+		var forwarded []string
+		for line := range strings.SplitSeq(row[1], " AND ") {
+			if line != "" {
+				forwarded = append(forwarded, "X-Forwarded-For", line)
+			}
+		}
 		g := newGate("read", 2)
 		back := newBackend(t, g.holdCalls(newService()))
-		b := newGatewayTo(t, "v2", back, "limits: {address_connections: 2, "+row.limits+"}")
+		b := newGatewayTo(t, "v2", back, "limits: {address_connections: 2, "+row[0]+"}")
 		defer g.open()
 		held := make(chan answer, 2)
 		for range 2 {
 			go func() { held <- b.send(v2("read"), "X-Forwarded-For", "198.51.100.7") }()
 			receive(t, g.reached, "call at the upstream")
 		}
-		want := map[bool]int{true: 503, false: 200}[row.refuse]
-		if got := b.send(legacy("create"), row.forwarded...); got.status != want {
-			t.Errorf("%s, %s: %d %s, want %d", row.limits, row.forwarded, got.status, got.body, want)
-		}
+		equal(t, fmt.Sprint(b.send(legacy("create"), forwarded...).status), row[2], row)
 		g.open()
 		for range 2 {
-			if got := receive(t, held, "answer"); got.status != 200 {
-				t.Errorf("%s: a held call has %d %s", row.limits, got.status, got.body)
-			}
+			receive(t, held, "answer").is(t, 200)
 		}
 		for _, call := range back.received() {
-			if len(call.header["X-Forwarded-For"]) > 0 {
-				t.Errorf("the upstream got X-Forwarded-For: %s", strings.Join(call.header["X-Forwarded-For"], ", "))
-			}
+			equal(t, strings.Join(call.header["X-Forwarded-For"], ", "), "")
 		}
 	}
 }
@@ -188,15 +184,11 @@ func TestSourceOfAWrongToken(t *testing.T) {
 	p := newProcess(t, text+"limits: {trusted_proxies: [127.0.0.1]}\n")
 	guess := func(want string) {
 		t.Helper()
-		if got := p.admin("GET", "/metrics", "Authorization", "Bearer a-wrong-token", "X-Forwarded-For", "2001:db8:1:2::3"); got.status != 401 {
-			t.Errorf("%+v", got)
-		}
+		p.admin("GET", "/metrics", "Authorization", "Bearer a-wrong-token", "X-Forwarded-For", "2001:db8:1:2::3").is(t, 401)
 		p.waitForLog(fmt.Sprintf(`"address":%q`, want))
 	}
 	guess("2001:db8:1:2::/64")
 	p.text.Store(&text)
-	if got := p.admin("POST", "/-/reload", "Authorization", "Bearer a-right-token-of-the-admin"); got.status != 200 {
-		t.Errorf("%+v", got)
-	}
+	p.admin("POST", "/-/reload", "Authorization", "Bearer a-right-token-of-the-admin").is(t, 200)
 	guess("127.0.0.1")
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 
-	"github.com/google/go-cmp/cmp"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -154,55 +152,47 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 	t.Parallel()
 	r, spans := newTracedGateway(t)
 	create := legacy("create").with("callbackUrl", r.partner.url+"/paid")
-	got := r.post(create.path()+"?secret=1", create.body(), "Traceparent", callerParent, "Tracestate", "vendor=1")
-	got.check(t, "legacy", success)
+	r.post(create.path()+"?secret=1", create.body(), "Traceparent", callerParent, "Tracestate", "vendor=1").check(t, "legacy", success)
 	must(t, r.service.Pay("", demoBill))
 	delivered := r.nthCallback(1)
 
 	exchange := spans.waitFor(t, 1, "POST /if/bill/send")[0]
-	port, err := strconv.Atoi(r.back.url[strings.LastIndex(r.back.url, ":")+1:])
-	must(t, err)
-	id := partner.Of(demoKey).Short()
-	if exchange.trace != callerTrace || exchange.parent != callerSpan || exchange.kind != "SERVER" || exchange.failed {
-		t.Errorf("%+v", exchange)
+	address := strings.TrimPrefix(r.back.url, "http://")
+	_, port, _ := strings.Cut(address, ":")
+	words := strings.NewReplacer("ID", partner.Of(demoKey).Short(), "ADDRESS", address, "PORT", port)
+	checkSpan := func(s span, trace, parent, kind, attributes string) {
+		t.Helper()
+		equal(t, s.trace, trace, s)
+		equal(t, s.parent, parent, s)
+		equal(t, s.kind, kind, s)
+		equal(t, s.failed, false, s)
+		equal(t, fmt.Sprint(s.attributes), words.Replace(attributes))
 	}
-	equal(t, cmp.Diff(map[string]any{
-		"http.request.method": "POST", "url.scheme": "http", "url.path": "/if/bill/send", "http.route": "/if/bill/send", "http.response.status_code": 200,
-		"billbridge.operation": "bill.create", "billbridge.client": "legacy", "billbridge.partner": id, "billbridge.upstream": "new",
-		"billbridge.code": "0000", "billbridge.route": "stage",
-	}, exchange.attributes), "")
-	children := map[string]span{}
-	for _, name := range []string{"ledger route", "ledger complete", "translate request", "translate reply", "store callback address", "POST /bill"} {
-		child := spans.waitFor(t, 1, name)[0]
-		if child.trace != callerTrace || child.parent != exchange.id || child.failed {
-			t.Errorf("%+v", child)
-		}
-		children[name] = child
+	checkSpan(exchange, callerTrace, callerSpan, "SERVER", "map[billbridge.client:legacy billbridge.code:0000 "+
+		"billbridge.operation:bill.create billbridge.partner:ID billbridge.route:stage billbridge.upstream:new http.request.method:POST "+
+		"http.response.status_code:200 http.route:/if/bill/send url.path:/if/bill/send url.scheme:http]")
+	for _, name := range []string{"ledger complete", "translate request", "translate reply", "store callback address"} {
+		checkSpan(spans.waitFor(t, 1, name)[0], callerTrace, exchange.id, "INTERNAL", "map[]")
 	}
+	route, sent := spans.waitFor(t, 1, "ledger route")[0], spans.waitFor(t, 1, "POST /bill")[0]
+	checkSpan(route, callerTrace, exchange.id, "INTERNAL", "map[]")
 	probe := spans.waitFor(t, 1, "POST /if/bill/read")[0]
-	if probe.parent != children["ledger route"].id || probe.attributes["billbridge.upstream"] != "old" || probe.kind != "CLIENT" {
-		t.Errorf("the probe of the old backend: %+v", probe)
-	}
-	equal(t, cmp.Diff(map[string]any{
-		"http.request.method": "POST", "url.full": r.back.url + "/bill", "server.address": "127.0.0.1", "server.port": port,
-		"http.response.status_code": 200, "billbridge.upstream": "new",
-	}, children["POST /bill"].attributes), "")
-	sent := r.back.received()[0].header
-	if want := "00-" + callerTrace + "-" + children["POST /bill"].id + "-01"; sent.Get("Traceparent") != want || sent.Get("Tracestate") != "vendor=1" {
-		t.Errorf("the upstream got %q and %q, want %q", sent.Get("Traceparent"), sent.Get("Tracestate"), want)
-	}
+	equal(t, probe.parent, route.id, probe)
+	equal[any](t, probe.attributes["billbridge.upstream"], "old", probe)
+	equal(t, probe.kind, "CLIENT")
+	checkSpan(sent, callerTrace, exchange.id, "CLIENT", "map[billbridge.upstream:new http.request.method:POST "+
+		"http.response.status_code:200 server.address:127.0.0.1 server.port:PORT url.full:http://ADDRESS/bill]")
+	got := r.back.received()[0].header
+	equal(t, got.Get("Traceparent"), "00-"+callerTrace+"-"+sent.id+"-01")
+	equal(t, got.Get("Tracestate"), "vendor=1")
 
 	receipt, attempt := spans.waitFor(t, 1, "POST /callback/{id}")[0], spans.waitFor(t, 1, "POST")[0]
-	if want := strings.TrimPrefix(delivered.header.Get("Webhook-Id"), "cb_"); receipt.trace != want || attempt.trace != want || attempt.parent != receipt.id || receipt.parent != "" {
-		t.Errorf("the callback %s: %+v, %+v", want, receipt, attempt)
-	}
-	if got, want := delivered.header.Get("Traceparent"), "00-"+attempt.trace+"-"+attempt.id+"-01"; got != want {
-		t.Errorf("the partner got %s, want %s", got, want)
-	}
-	equal(t, cmp.Diff(map[string]any{
-		"http.request.method": "POST", "http.request.resend_count": 0, "http.response.status_code": 200,
-		"billbridge.operation": "callback.payment", "billbridge.upstream": "new", "billbridge.partner": id,
-	}, attempt.attributes), "")
+	trace := strings.TrimPrefix(delivered.header.Get("Webhook-Id"), "cb_")
+	equal(t, receipt.trace, trace)
+	equal(t, receipt.parent, "")
+	equal(t, delivered.header.Get("Traceparent"), "00-"+trace+"-"+attempt.id+"-01")
+	checkSpan(attempt, trace, receipt.id, "CLIENT", "map[billbridge.operation:callback.payment billbridge.partner:ID "+
+		"billbridge.upstream:new http.request.method:POST http.request.resend_count:0 http.response.status_code:200]")
 	equal(t, spans.headers.Get("Api-Key"), "s3cret", spans.headers)
 	checkText(t, r.logs.String(), `"trace_id":"`+callerTrace+`"`)
 }

@@ -45,9 +45,7 @@ func TestRequestThatCannotBeCarried(t *testing.T) {
 		back := newBackend(t, replyWith(200, `{"code":"0000","msg":"ok"}`))
 		b := newGatewayTo(t, "legacy", back, config)
 		url := v2("create").with("sendType", "URL")
-		if got := b.send(url); got.status != want || !strings.Contains(got.body, `"code":"BILL_010"`) {
-			t.Errorf("%s: %d %s", config, got.status, got.body)
-		}
+		b.send(url).is(t, want, `"code":"BILL_010"`)
 		wrong := v2("create").with("phone", []int{1})
 		if got := b.send(wrong); got.status == 404 {
 			t.Errorf("%s: a mistake in a request: %d %s", config, got.status, got.body)

@@ -1,12 +1,8 @@
 package proxy_test
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
 	"os"
-	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -14,21 +10,10 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// verdicts returns the verdicts of the report.
-func (m *rolloutGateway) verdicts(t *testing.T) []evidence.Verdict {
-	t.Helper()
-	got := m.admin("GET", "/rollout/report")
-	var r operate.Report
-	if err := json.Unmarshal([]byte(got.body), &r); err != nil {
-		t.Fatal(err, got.body)
-	}
-	return r.Verdicts
-}
-
 // checkNoFail fails for every verdict that is FAIL.
 func (m *rolloutGateway) checkNoFail(t *testing.T) {
 	t.Helper()
-	all := m.verdicts(t)
+	all := m.report(t, func(operate.Report) bool { return true }).Verdicts
 	if len(all) == 0 {
 		t.Error("the report has no verdicts")
 	}
@@ -44,18 +29,17 @@ func (m *rolloutGateway) checkNoFail(t *testing.T) {
 func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
-	file := regexp.MustCompile(`sqlite:([^"]+)"`).FindStringSubmatch(*m.text.Load())[1]
 	prepareBill(t, m.old, "W", demoBill)
 	m.expect(v2("create").with("billId", "ATTHENEWBACKEND00001"), success)
 	for range 110 {
 		m.expect(v2("read"), success)
 	}
-	must(t, os.Rename(file, file+".away"))
+	must(t, os.Rename(m.file, m.file+".away"))
 	for range 12 {
 		m.expect(v2("read"), refused)
 	}
 	m.expect(v2("read").with("billId", "ATTHENEWBACKEND00001"), success)
-	must(t, os.Rename(file+".away", file))
+	must(t, os.Rename(m.file+".away", m.file))
 	m.checkNoFail(t)
 	if v := verdictOn(m.report(t, func(operate.Report) bool { return true }), "bill.read", evidence.ByCalls); v.CallStats == nil || v.Calls != [2]int{110, 1} {
 		t.Errorf("%+v", v)
@@ -84,22 +68,10 @@ func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 	slow.Store(true)
 	for range 12 {
 		before := m.newCalls.count()
-		ctx, leave := context.WithCancel(t.Context())
-		left := make(chan error, 1)
-		go func() {
-			q := v2("read")
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url+q.path(), strings.NewReader(q.body()))
-			if err == nil {
-				r.Header.Set("Content-Type", "application/json")
-				_, err = m.client.Do(r)
-			}
-			left <- err
-		}()
+		leave, ended := m.sendAndLeave(v2("read"))
 		eventually(t, "the call did not arrive", func() bool { return m.newCalls.count() > before })
 		leave()
-		if err := receive(t, left, "the caller"); err == nil {
-			t.Fatal("the call was answered")
-		}
+		equal(t, receive(t, ended, "the caller") != nil, true)
 		m.waitForLog(`"status":499`)
 	}
 	m.checkNoFail(t)

@@ -29,6 +29,6 @@ func TestR45_SuccessOfAnotherBillOrPartnerIsNoAnswer(t *testing.T) {
 		}
 		m := newRolloutWith(t, "new", at("old", replies["legacy"]), "")
 		m.expect(v2("create"), refused)
-		equal(t, writesOf(m.oldCalls)+writesOf(m.newCalls), 0)
+		equal(t, m.oldCalls.writes()+m.newCalls.writes(), 0)
 	}
 }
