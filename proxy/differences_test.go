@@ -26,8 +26,6 @@ type unusualValues struct {
 	raws        []string
 }
 
-func (o unusualValues) appliesTo(op string) bool { return o.ops == "any" || containsWord(o.ops, op) }
-
 var unusual = unusualRows(`
 create destroy cancel | price | "30002" · bare · NONE · null · "" · true · -30000 · 30000.0 · 3e4 · "3만" · " 30000" · "30,000"
 create destroy cancel | price | "030000" · "\u0033\u0030000" · {} · [30000]
