@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,51 +11,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
-
-// A callback that repeats the last one of its order within the window is not stored, whatever the state of that one.
-func TestRepeatedCallbackIsStoredOnce(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		const window = 10 * time.Minute
-		become(t, s, callback("first", "a"), store.Dropped)
-		for i, again := range []struct {
-			name  string
-			after time.Duration
-			but   func(*store.Callback)
-			fresh bool
-		}{
-			{"at once", 0, nil, false},
-			{"before, by another replica's clock", -time.Second, nil, false},
-			{"at the window's end", window - time.Millisecond, nil, false},
-			{"another order", 0, func(c *store.Callback) { c.Order = "other" }, true},
-			{"after the window", window, nil, true},
-			{"after that", window + 1, nil, false},
-			{"another body", window + 2, func(c *store.Callback) { c.Digest = sha256.Sum256([]byte("other")) }, true},
-			{"the first body again, of what does not return", window + 3, func(c *store.Callback) { c.Once = true }, false},
-			{"the first body again", window + 3, nil, true},
-			{"another address", window + 4, func(c *store.Callback) { c.Address = "other" }, true},
-		} {
-			c := callback("first", "a")
-			c.ID, c.Received = fmt.Sprint("again", i), noon.Add(again.after)
-			if again.but != nil {
-				again.but(&c)
-			}
-			fresh, _, err := s.Accept(t.Context(), c, window)
-			if err != nil || fresh != again.fresh {
-				t.Errorf("%s: %v, %v, want %v", again.name, fresh, err, again.fresh)
-			}
-		}
-		all, err := onePage(t, s, store.Filter{})
-		must(t, err)
-		equal(t, "kept", ids(all), []string{"again9", "again8", "again6", "again4", "again3", "first"})
-		for i, want := range []string{"0 ", "0 ", "0 ", "2 " + noon.Add(window).UTC().Format(time.RFC3339Nano), "0 ", "3 " + noon.Add(window-time.Millisecond).UTC().Format(time.RFC3339Nano)} {
-			last := ""
-			if !all[i].Repeated.IsZero() {
-				last = all[i].Repeated.UTC().Format(time.RFC3339Nano)
-			}
-			equal(t, "repetitions of "+all[i].ID, fmt.Sprint(all[i].Repeats, " ", last), want)
-		}
-	})
-}
 
 // Two replicas get two callbacks of one order in turn. Each stored one differs from the one before it, whatever the order.
 func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
@@ -116,33 +70,6 @@ func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 			t.Errorf("the last of an order is found by\n%s", got)
 		}
 	}
-}
-
-// Values that could not be read back unchanged are refused, on every engine.
-func TestAcceptRefuses(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		for name, change := range map[string]func(*store.Callback){
-			"no id":         func(c *store.Callback) { c.ID = "" },
-			"no time":       func(c *store.Callback) { c.Received = time.Time{} },
-			"a zero byte":   func(c *store.Callback) { c.Bill = "a\x00" },
-			"not UTF-8":     func(c *store.Callback) { c.Order = "\xff" },
-			"a known id":    func(c *store.Callback) { c.ID = "known" },
-			"not a charset": func(c *store.Callback) { c.ContentType = "text/\x80" },
-		} {
-			c := callback("known", "a")
-			if name == "a known id" {
-				accept(t, s, c)
-				c.Digest = sha256.Sum256([]byte("other"))
-			}
-			change(&c)
-			if fresh, _, err := s.Accept(t.Context(), c, time.Minute); err == nil || fresh || !strings.HasPrefix(err.Error(), "store: ") {
-				t.Errorf("%s: %v, %v", name, fresh, err)
-			}
-		}
-		if err := s.Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // Replicas that share a store deliver each callback once, those of one order one after the other, and do not block each other.

@@ -247,33 +247,6 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 	}
 }
 
-func TestSetBackendsRefusesInvalidNames(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		for name, pair := range map[string][2]string{
-			"no old backend": {"", "b"},
-			"no new backend": {"a", ""},
-			"one twice":      {"a", "a"},
-			"a zero byte":    {"a\x00", "b"},
-			"not UTF-8":      {"a", "\xff"},
-		} {
-			if err := s.SetBackends(t.Context(), between(pair[0], pair[1]), noon); err == nil {
-				t.Errorf("%s: no error", name)
-			}
-		}
-		for name, err := range map[string]error{
-			"sides at no time":         s.SetBackends(t.Context(), between("a", "b"), time.Time{}),
-			"none at no time":          s.SetBackends(t.Context(), store.Backends{Alone: "a"}, time.Time{}),
-			"none, to nowhere":         s.SetBackends(t.Context(), store.Backends{Alone: ""}, noon),
-			"none, with a zero byte":   s.SetBackends(t.Context(), store.Backends{Alone: "\x00"}, noon),
-			"none, that are not UTF-8": s.SetBackends(t.Context(), store.Backends{Alone: "\xff"}, noon),
-		} {
-			if err == nil {
-				t.Errorf("%s: no error", name)
-			}
-		}
-	})
-}
-
 // The errors say what an operator must do.
 func TestRefusalsOfBackendsSayWhatToDo(t *testing.T) {
 	t.Parallel()
@@ -292,83 +265,4 @@ func TestRefusalsOfBackendsSayWhatToDo(t *testing.T) {
 	equal(t, "text", store.ErrShared.Error(),
 		`store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
 			`and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there`)
-}
-
-// With Look the refusals are the same, and nothing is stored.
-func TestSetBackendsWithLookChangesNothing(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		look := func(asked store.Backends) error {
-			asked.Look = true
-			return s.SetBackends(t.Context(), asked, noon)
-		}
-		must(t, s.SetBackends(t.Context(), between("a", "b"), noon))
-		for _, asked := range []store.Backends{between("a", "c"), between("b", "a"), {Alone: "b"}} {
-			if err := look(asked); err != nil {
-				t.Errorf("%+v: %v", asked, err)
-			}
-		}
-		if err := s.SetStage(t.Context(), store.Stage{Stage: "new", By: "anna", At: noon}); err != nil {
-			t.Fatal(err)
-		}
-		if err := look(between("a", "c")); !sameRefusal(err, store.Renamed(between("a", "c"), "a", "b")) {
-			t.Errorf("with a stage: %v", err)
-		}
-		if err := s.SetBackends(t.Context(), between("a", "b"), noon); err != nil {
-			t.Errorf("as before: %v", err)
-		}
-		if r := rolloutOf(t, s); !r.Restored.At.IsZero() {
-			t.Errorf("%+v", r)
-		}
-	})
-}
-
-// After a time in which the old backend got calls without a rollout, the settling period of each partner starts again: creates
-// that no ledger has may be in progress there.
-func TestSettlingPeriodRestartsAfterATimeWithoutARollout(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		must(t, s.Seen(t.Context(), partner.Of("one"), noon))
-		if err := s.SetStage(t.Context(), store.Stage{Partner: partner.Of("one"), Stage: "old", By: "anna", At: noon, Forced: true}); err != nil {
-			t.Fatal(err)
-		}
-		later, forced := noon, true
-		for _, step := range []struct {
-			sides store.Backends
-			anew  bool
-		}{
-			{between("a", "b"), false},
-			{between("a", "b"), false},
-			{store.Backends{Alone: "a"}, false},
-			{between("a", "b"), true},
-			{between("a", "b"), false},
-			{store.Backends{Alone: "b"}, false},
-			{between("a", "b"), false}, // a create that is sent again goes where the first one went
-			{store.Backends{Alone: "a"}, false},
-			{store.Backends{Old: "a", New: "b", Shared: true, Staying: []string{"old"}}, false},
-			{between("a", "b"), false},
-		} {
-			before, err := s.FirstSeen(t.Context(), partner.Of("one"))
-			must(t, err)
-			revision, err := s.Revision(t.Context())
-			must(t, err)
-			later = later.Add(time.Hour)
-			must(t, s.SetBackends(t.Context(), step.sides, later))
-			want := before
-			if step.anew {
-				want = later
-			}
-			if got, err := s.FirstSeen(t.Context(), partner.Of("one")); err != nil || !got.Equal(want) {
-				t.Errorf("%+v: seen since %s, %v, want %s", step.sides, got, err, want)
-			}
-			decided, err := s.Rollout(t.Context())
-			if err != nil || len(decided.Stages) != 1 {
-				t.Fatal(decided, err)
-			}
-			if forced = forced && !step.anew; decided.Stages[0].Forced != forced {
-				t.Errorf("%+v: forced is %v", step.sides, !forced)
-			}
-			if step.anew && decided.Revision <= revision { // or no replica would read it
-				t.Errorf("%+v: revision %d after %d", step.sides, decided.Revision, revision)
-			}
-		}
-	})
 }

@@ -1,8 +1,6 @@
 package store_test
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -42,79 +40,6 @@ func countsOf(t testing.TB, s *store.Store, version string, partner partner.ID) 
 	all, err := s.CountsIn(t.Context(), version, store.AllPartners.Of(partner))
 	must(t, err)
 	return all
-}
-
-// Counts returns what two replicas added, in order, by partner and version.
-func TestCounts(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		replicas := replicasOn(t, url, 2)
-		first, second := replicas[0], replicas[1]
-		equal(t, "at first", countsOf(t, first, "1", ""), nil)
-		add(t, first, noon)
-		equal(t, "of nothing", countsOf(t, first, "1", ""), nil)
-
-		add(t, first, noon, counted("one", "read.b", "1"), counted("one", "read.a", "2"), counted("two", "list.d", "3"))
-		// With a clock that is behind; a known row, a new one, and one twice.
-		given := []store.Counts{counted("one", "read.b", "10"), counted("one", "list.c", "20"), counted("one", "list.c", "30")}
-		add(t, second, noon.Add(-time.Minute), given...)
-		equal(t, "what was given", []string{string(given[0].Data), string(given[1].Data), given[2].Operation}, []string{"20", "30", "read.b"}) // sorted
-		if _, err := second.AddCounts(t.Context(), "2", []store.Counts{counted("one", "read.a", "\x00\xff")}, noon, nil); err != nil {
-			t.Fatal(err)
-		}
-
-		ofOne := []store.Counts{
-			counted("one", "list.c", "50"),
-			counted("one", "read.a", "2"),
-			counted("one", "read.b", "11"),
-		}
-		ofTwo := []store.Counts{counted("two", "list.d", "3")}
-		all := slices.Concat(ofOne, ofTwo)
-		slices.SortStableFunc(all, func(a, b store.Counts) int { return cmp.Compare(a.Partner, b.Partner) })
-		for _, s := range replicas {
-			equal(t, "of all", countsOf(t, s, "1", ""), all)
-			equal(t, "of one", countsOf(t, s, "1", partner.Of("one")), ofOne)
-			equal(t, "of two", countsOf(t, s, "1", partner.Of("two")), ofTwo)
-			equal(t, "of nobody", countsOf(t, s, "1", partner.Of("nobody")), nil)
-			equal(t, "of another version", countsOf(t, s, "2", ""), []store.Counts{counted("one", "read.a", "\x00\xff")})
-			ofAny := slices.Insert(slices.Clone(all), slices.IndexFunc(all, func(c store.Counts) bool { return c.Operation == "read.a" })+1, counted("one", "read.a", "\x00\xff"))
-			equal(t, "of any version", countsOf(t, s, "", ""), ofAny)
-		}
-	})
-}
-
-func TestCountsRefuses(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		change := func(do func(*store.Counts)) []store.Counts {
-			c := counted("one", "read.a", "1")
-			do(&c)
-			return []store.Counts{counted("two", "read.a", "1"), c}
-		}
-		right := change(func(*store.Counts) {})
-		for name, row := range map[string]struct {
-			version string
-			more    []store.Counts
-			at      time.Time
-		}{
-			"no version":        {"", right, noon},
-			"a zero version":    {"\x00", right, noon},
-			"no time":           {"1", right, time.Time{}},
-			"nobody":            {"1", change(func(c *store.Counts) { c.Partner = "" }), noon},
-			"a short hash":      {"1", change(func(c *store.Counts) { c.Partner = c.Partner[:12] }), noon},
-			"capital letters":   {"1", change(func(c *store.Counts) { c.Partner = upper(c.Partner) }), noon},
-			"no operation":      {"1", change(func(c *store.Counts) { c.Operation = "" }), noon},
-			"a wrong operation": {"1", change(func(c *store.Counts) { c.Operation = "\xff" }), noon},
-			"no data":           {"1", change(func(c *store.Counts) { c.Data = []byte{} }), noon},
-		} {
-			if added, err := s.AddCounts(t.Context(), row.version, row.more, row.at, sum); added != 0 || err == nil || !strings.HasPrefix(err.Error(), "store: ") {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		equal(t, "what was added", countsOf(t, s, "1", ""), nil)
-		if _, err := s.CountsIn(t.Context(), "\x00", store.AllPartners); err == nil {
-			t.Error("a zero version: no error")
-		}
-	})
 }
 
 // If a merge fails, no counts of its batch are added, but those of earlier batches are. The caller learns how many, and can add the
@@ -189,68 +114,6 @@ func TestConcurrentCountsAreAllAdded(t *testing.T) {
 	})
 }
 
-// A reset removes the counts of all versions, and the audit log has the partner and the operator.
-func TestResetCounts(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		replicas := replicasOn(t, url, 2)
-		s, one, two := replicas[0], partner.Of("one"), partner.Of("two")
-		fill := func() {
-			t.Helper()
-			for _, version := range []string{"1", "2"} {
-				more := []store.Counts{counted("one", "read.a", "1"), counted("one", "list.b", "1"), counted("two", "read.a", "1")}
-				if _, err := s.AddCounts(t.Context(), version, more, noon, sum); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		left := func(ofOne, ofTwo int) {
-			t.Helper()
-			for _, version := range []string{"1", "2"} {
-				equal(t, "of one", len(countsOf(t, replicas[1], version, one)), ofOne)
-				equal(t, "of two", len(countsOf(t, replicas[1], version, two)), ofTwo)
-			}
-		}
-		fill()
-		for name, err := range map[string]error{
-			"a short hash": s.ResetCounts(t.Context(), one[:12], "anna", noon),
-			"nobody":       s.ResetCounts(t.Context(), one, "", noon),
-			"no time":      s.ResetCounts(t.Context(), "", "anna", time.Time{}),
-		} {
-			if err == nil {
-				t.Errorf("%s: no error", name)
-			}
-		}
-		left(2, 1)
-		equal(t, "the log", audit(t, s, 10), nil)
-		equal(t, "the rollout", rolloutOf(t, s), store.Rollout{})
-
-		var log []store.Change
-		revision := int64(0)
-		for i, who := range []partner.ID{one, "", two, ""} { // the last one finds nothing
-			at := noon.Add(time.Duration(i) * time.Minute)
-			must(t, s.ResetCounts(t.Context(), who, "anna", at))
-			log = slices.Insert(log, 0, store.Change{Action: store.Reset, By: "anna", At: at, Partner: who})
-			equal(t, "the log", audit(t, replicas[1], 10), log)
-			was := revision
-			if revision = rolloutOf(t, replicas[1]).Revision; revision <= was {
-				t.Errorf("the revision went from %d to %d", was, revision)
-			}
-			switch i {
-			case 0:
-				left(0, 1)
-			case 1:
-				left(0, 0)
-				fill()
-			case 2:
-				left(2, 0)
-			case 3:
-				left(0, 0)
-			}
-		}
-	})
-}
-
 // Counts of other versions are removed when they have not changed for long; those of this version stay.
 func TestOldCountsAreRemoved(t *testing.T) {
 	t.Parallel()
@@ -293,38 +156,6 @@ func TestOldCountsAreRemoved(t *testing.T) {
 			}
 		}
 		equal(t, "what is left", len(countsOf(t, s, "1", "")), many)
-	})
-}
-
-// A mark stays when counts without one are added, and ends with the counts.
-func TestMarkedCounts(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		sum := func(have, more []byte) ([]byte, error) { return append(bytes.Clone(have), more...), nil }
-		for _, c := range []store.Counts{
-			{Partner: partner.Of("a"), Operation: "bill.create", Data: []byte("1")},
-			{Partner: partner.Of("b"), Operation: "bill.create", Data: []byte("2"), Marked: true},
-			{Partner: partner.Of("b"), Operation: "bill.create", Data: []byte("3")},
-			{Partner: partner.Of("b"), Operation: "bill.read", Data: []byte("4")},
-			{Partner: partner.Of("c"), Operation: "bill.read", Data: []byte("5")},
-			{Partner: partner.Of("c"), Operation: "bill.read", Data: []byte("6"), Marked: true},
-		} {
-			if _, err := s.AddCounts(t.Context(), "table", []store.Counts{c}, noon, sum); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want := []store.Counts{
-			{Partner: partner.Of("b"), Operation: "bill.create", Data: []byte("23"), Marked: true},
-			{Partner: partner.Of("c"), Operation: "bill.read", Data: []byte("56"), Marked: true},
-		}
-		slices.SortFunc(want, func(a, b store.Counts) int { return strings.Compare(string(a.Partner), string(b.Partner)) })
-		marked := func() []store.Counts {
-			found, err := s.MarkedCounts(t.Context())
-			must(t, err)
-			return found
-		}
-		equal(t, "marked", marked(), want)
-		must(t, s.ResetCounts(t.Context(), "", "anna", noon))
-		equal(t, "marked after the reset", len(marked()), 0)
 	})
 }
 

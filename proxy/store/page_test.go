@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,34 +55,6 @@ func TestPagesAreTheList(t *testing.T) {
 				}
 				equal(t, fmt.Sprintf("%+v within %v", f, bounds), strings.Join(got, " "), strings.Join(ids(want), " "))
 			}
-		}
-	})
-}
-
-// A page ends where the bound of the rows is reached, also if it found nothing.
-func TestPageIsBounded(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		various(t, s)
-		all, err := onePage(t, s, store.Filter{})
-		must(t, err)
-		slices.Reverse(all)
-		p, err := s.PageWithin(t.Context(), store.Filter{State: store.Delivered}, 2, 0)
-		if err != nil || len(p.Callbacks) != 0 || p.Next != all[4].Cursor {
-			t.Errorf("%+v, %v, want no callback, and the next page from %d", p, err, all[4].Cursor)
-		}
-		// Only dead ones are examined for the dead ones of a partner, and only those of an upstream for that upstream.
-		for _, f := range []store.Filter{{State: store.Dead, PartnerPrefix: partner.Of("one")}, {State: store.Dead, Upstream: "none"}} {
-			if p, err = s.PageWithin(t.Context(), f, 2, 0); err != nil || len(p.Callbacks) != 0 || p.Next != all[4].Cursor {
-				t.Errorf("%+v: %+v, %v, want no callback, and the next page from %d", f, p, err, all[4].Cursor)
-			}
-		}
-		if p, err = s.PageWithin(t.Context(), store.Filter{Upstream: "old", State: store.Delivered}, 2, 0); err != nil || len(p.Callbacks) != 0 || p.Next != all[3].Cursor {
-			t.Errorf("%+v, %v, want no callback, and the next page from %d", p, err, all[3].Cursor)
-		}
-		// Rows that were received long before Since end the search.
-		p, err = s.PageWithin(t.Context(), store.Filter{State: store.Delivered, Since: noon.Add(2 * time.Hour)}, 2, 0)
-		if err != nil || len(p.Callbacks) != 0 || p.Next != 0 {
-			t.Errorf("%+v, %v, want the end", p, err)
 		}
 	})
 }

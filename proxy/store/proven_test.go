@@ -21,33 +21,6 @@ func unbind(t testing.TB, s *store.Store, ids ...string) {
 	}
 }
 
-// Unbind removes the address of one call; an address that another call gave to the upstream stays.
-func TestUnbindRemovesTheAddressOfOneCallAlone(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		bind(t, s, address("first", "bill-1"), address("again", "bill-1"), registration("shared", "s", noon), registration("alone", "t", noon))
-		if id, err := s.Bind(t.Context(), registration("late", "s", noon)); id != "shared" || err != nil {
-			t.Fatalf("%q, %v", id, err)
-		}
-		all := []string{"first", "again", "shared", "alone"}
-		unbind(t, s, "again", "shared", "none")
-		equal(t, "there", bound(t, s, all...), []string{"first", "shared", "alone"})
-		unbind(t, s, "again", "shared", "alone")
-		equal(t, "there when no call has them", bound(t, s, all...), []string{"first"})
-		bind(t, s, registration("anew", "s", noon))
-		equal(t, "there after the next registration", bound(t, s, "shared", "anew"), []string{"anew"})
-	})
-}
-
-// An address that was called stays: the upstream uses it, whatever it has answered.
-func TestUnbindKeepsAnAddressThatWasCalled(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		bind(t, s, address("address-of-b1", "b1"), address("address-of-b2", "b2"))
-		accept(t, s, callback("c1", "b1"))
-		unbind(t, s, "address-of-b1", "address-of-b1", "address-of-b2")
-		equal(t, "there", bound(t, s, "address-of-b1", "address-of-b2"), []string{"address-of-b1"})
-	})
-}
-
 // Rows of earlier versions stay: their gateways do not count how many calls have an address.
 func TestUnbindKeepsRowsOfEarlierVersions(t *testing.T) {
 	t.Parallel()

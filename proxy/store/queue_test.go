@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -9,40 +8,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
-
-// A callback is read back unchanged.
-func TestCallbackIsReadBackUnchanged(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		c := callback("c1", "bill-ä-1")
-		c.Body = []byte("\x00\xff not a text\n")
-		c.Next = noon.Add(1500 * time.Millisecond)
-		accept(t, s, c)
-		c.State = store.Waiting
-		got := get(t, s, "c1")
-		if got.Cursor <= 0 {
-			t.Errorf("its cursor is %d", got.Cursor)
-		}
-		c.Cursor = got.Cursor
-		equal(t, "Get", got, c)
-		claimed := claim(t, s, noon.Add(2*time.Second)) // this is what is delivered
-		if len(claimed) != 1 {
-			t.Fatalf("%d are claimed", len(claimed))
-		}
-		equal(t, "Claim", claimed[0].Callback, c)
-
-		c2 := callback("c2", "b2")
-		c2.Body = nil
-		accept(t, s, c2)
-		equal(t, "Get of one without a body", len(get(t, s, "c2").Body), 0)
-
-		if _, err := s.Get(t.Context(), "c3"); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("Get of none: %v", err)
-		}
-		if _, err := s.Get(t.Context(), "c\x003"); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("Get of an id that cannot be: %v", err)
-		}
-	})
-}
 
 // Many callbacks for one host do not delay those for others, and callbacks under way count for the limit of the host.
 func TestR31_OneHostDelaysNoOther(t *testing.T) {
@@ -93,22 +58,5 @@ func TestR31_OnePartnerDelaysNoOther(t *testing.T) {
 		equal(t, "with two under way", count(map[string]int{string(partner.Of("many")): 2}), map[partner.ID]int{partner.Of("many"): 3, partner.Of("one"): 1})
 		equal(t, "with five under way", count(map[string]int{string(partner.Of("many")): 5}), map[partner.ID]int{})
 		equal(t, "with none under way", count(nil), map[partner.ID]int{partner.Of("many"): 5})
-	})
-}
-
-func TestFinishRefuses(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		accept(t, s, callback("a1", "a"))
-		c := claim(t, s, noon)[0]
-		for _, r := range []store.Result{{}, {At: noon}, {At: noon, State: "lost"}, {State: store.Dead}, {At: noon, State: store.Waiting}} {
-			if _, err := s.Finish(t.Context(), c, r); err == nil || errors.Is(err, store.ErrLeaseLost) {
-				t.Errorf("Finish(%+v): %v", r, err)
-			}
-		}
-		// Values of upstreams and partners may have any bytes.
-		if _, err := s.Finish(t.Context(), c, store.Result{At: noon, State: store.Dead, Outcome: "a\x00b\xffc"}); err != nil {
-			t.Error(err)
-		}
-		equal(t, "outcome", get(t, s, "a1").LastOutcome, "a�b�c")
 	})
 }

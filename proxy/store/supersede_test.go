@@ -24,45 +24,6 @@ func answered(t testing.TB, s *store.Store, at time.Time) []string {
 	return idsOf(ended)
 }
 
-// A callback under way is not superseded: the end of its attempt decides, also after its lease, and also without an answer.
-func TestCallbackUnderWayIsNotSuperseded(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		accept(t, s, callback("older", "a"))
-		for i := range 3 {
-			equal(t, "without a newer one", answered(t, s, noon.Add(time.Duration(i)*time.Minute)), nil)
-		}
-		under := claim(t, s, noon.Add(time.Hour))
-		for i, id := range []string{"newer", "newest"} {
-			c := callback(id, "a")
-			c.Received = noon.Add(time.Duration(i+1) * time.Hour) // the second after the lease
-			fresh, ended, err := s.Accept(t.Context(), c, time.Minute)
-			if !fresh || ended != nil || err != nil || get(t, s, "older").State != store.Waiting {
-				t.Fatalf("%s: %v, %v, %v", id, fresh, ended, err)
-			}
-		}
-		ended, err := s.Finish(t.Context(), under[0], store.Result{
-			At: noon.Add(3 * time.Hour), Outcome: "refused", Reason: "connection refused", State: store.Waiting, Next: noon.Add(4 * time.Hour),
-		})
-		want := []store.Supersession{{
-			ID: "older", Upstream: "new", Partner: under[0].Partner, Bill: "a", Attempts: 4, Outcome: "refused", Reason: "connection refused",
-		}}
-		must(t, err)
-		equal(t, "ended", ended, want)
-		if c := claim(t, s, noon.Add(3*time.Hour)); len(c) != 1 || c[0].ID != "newer" {
-			t.Errorf("next is %+v", c)
-		}
-		if p, err := s.PageWithin(t.Context(), store.Filter{State: store.Superseded}, 1, 0); err != nil || len(p.Callbacks) != 1 {
-			t.Errorf("its page has %d callbacks, %v: others were examined", len(p.Callbacks), err)
-		}
-		if n, err := s.SweepBodies(t.Context(), noon.Add(5*time.Hour), time.Hour); n != 1 || err != nil {
-			t.Errorf("%d bodies are deleted, %v", n, err)
-		}
-		if n, err := s.Sweep(t.Context(), noon.Add(5*time.Hour), time.Hour); n != 1 || err != nil {
-			t.Errorf("%d are removed, %v", n, err)
-		}
-	})
-}
-
 // The third answer to an older callback and a newer one, at two replicas at the same time: one of them supersedes the older one.
 func TestSupersededAtTheSameTime(t *testing.T) {
 	t.Parallel()

@@ -26,26 +26,6 @@ func reconcile(t testing.TB, s *store.Store, now ...store.Upstream) (moved []sto
 	return moved
 }
 
-// Upstreams without rows that refer to them are added, removed, and get other addresses and forms.
-func TestReconcile(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		equal(t, "of none", reconcile(t, s), nil)
-		equal(t, "the first time", reconcile(t, s, older, newer), nil)
-		equal(t, "the same, in another order", reconcile(t, s, newer, older), nil)
-
-		swapped := []store.Upstream{{Name: "new", Form: "v2", URL: older.URL}, {Name: "old", Form: "legacy", URL: newer.URL}}
-		equal(t, "two that moved", reconcile(t, s, swapped[1], swapped[0]), []store.Upstream{newer, older})
-		equal(t, "the same again", reconcile(t, s, swapped...), nil)
-		equal(t, "one that moved back", reconcile(t, s, newer, swapped[1]), swapped[:1])
-
-		equal(t, "one that went", reconcile(t, s, newer), nil)
-		equal(t, "one that came elsewhere", reconcile(t, s, newer, older), nil)
-		other := store.Upstream{Name: "new", Form: "legacy", URL: "https://other.example.com"}
-		equal(t, "one with another form", reconcile(t, s, other, older), nil)
-		equal(t, "the same again", reconcile(t, s, other, older), nil)
-	})
-}
-
 // An upstream to which a row refers is not removed and keeps its form. A refusal changes nothing. Rows that are free do not refer
 // to it, and a sweep removes those that are swept, years later.
 func TestReconcileRefuses(t *testing.T) {
@@ -104,20 +84,6 @@ func TestReconcileRefuses(t *testing.T) {
 	}
 }
 
-// A released bill does not keep an upstream.
-func TestReleasedBillDoesNotKeepAnUpstream(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		reconcile(t, s, newer, older)
-		c := own(t, s, "b", older.Name)
-		if _, err := s.Reconcile(t.Context(), []store.Upstream{newer}, true, noon); err == nil {
-			t.Error("an upstream went whose bill is pending")
-		}
-		settle(t, s, c, store.Refused)
-		equal(t, "moved", reconcile(t, s, newer), nil)
-		equal(t, "it may go to", own(t, s, "b", newer.Name).Upstream, newer.Name)
-	})
-}
-
 // The error says what an operator must do.
 func TestReferencedErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
@@ -129,22 +95,6 @@ func TestReferencedErrorSaysWhatToDo(t *testing.T) {
 	} {
 		equal(t, "text", store.Referenced(older, form).Error(), want)
 	}
-}
-
-func TestReconcileRefusesNames(t *testing.T) {
-	each(t, func(t *testing.T, s *store.Store) {
-		for name, now := range map[string][]store.Upstream{
-			"twice":       {older, newer, older},
-			"no name":     {{Form: "v2"}},
-			"no form":     {{Name: "new"}},
-			"a zero byte": {{Name: "new", Form: "v2", URL: "\x00"}},
-		} {
-			if _, err := s.Reconcile(t.Context(), now, true, noon); err == nil {
-				t.Errorf("%s: no error", name)
-			}
-		}
-		equal(t, "moved", reconcile(t, s, store.Upstream{Name: "new", Form: "legacy"}), nil)
-	})
 }
 
 // The store has the upstreams of the last replica, not a mixture of two.

@@ -1,0 +1,124 @@
+package store_test
+
+import (
+	"flag"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
+)
+
+var update = flag.Bool("update", false, "rewrite what the calls of testdata/calls return; review every line of the diff")
+
+// What calls of a store return, as the files of testdata/calls have it, on every engine. A file has tests, each a line
+// "== name" and calls. A call is the name of a method or of a helper and its arguments as in YAML, and below it, after a
+// tab, what it returns: one line for each result, and for an error its text. A call that returns nothing, or nil as the
+// error, has no such line.
+//
+//	== a refused create releases the bill
+//	Own one, b1, old, noon
+//		{Partner: one, Bill: b1, Upstream: old, State: pending, Open: 1, …}
+//	Complete $b1, refused, noon+1h
+//
+// Arguments are read by their types. Those at the end may be missing, and are zero, as is ~. one is partner.Of("one"),
+// one/12 its first 12 characters, one/upper the whole in capitals; in other texts it is <one>. A digest is that of a text.
+// A time is noon, noon+1h, noon-30d or in RFC 3339. $b1 is the last value of the type that a call returned whose ID or
+// Bill is b1, and $b1/1 the first. second.Seen is a call at another replica.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/calls/*.txt")
+	must(t, err)
+	for _, file := range files {
+		tests := strings.SplitAfter("\n"+string(proxytest.ReadFile(t, file)), "\n== ")
+		for i, text := range tests[1:] {
+			body := strings.TrimSuffix(text, "== ")
+			name, _, _ := strings.Cut(body, "\n")
+			t.Run(name, func(t *testing.T) {
+				eachURL(t, func(t *testing.T, url string) {
+					got := newCalls(t, url, 1+min(1, strings.Count(body, "\nsecond."))).run(body)
+					if diff := cmp.Diff(strings.Split(body, "\n"), strings.Split(got, "\n")); diff != "" && !*update {
+						t.Errorf("%s (-update rewrites it), -want +got:\n%s", file, diff)
+					}
+					if strings.HasPrefix(url, "sqlite") {
+						tests[1+i] = got + text[len(body):]
+					}
+				})
+			})
+		}
+		if *update {
+			t.Cleanup(func() { proxytest.WriteFile(t, file, strings.Join(tests, "")[1:]) })
+		}
+	}
+}
+
+// errs are errors that are shown by name.
+var errs = map[string]error{
+	"ErrNotFound": store.ErrNotFound, "ErrState": store.ErrState, "ErrFilter": store.ErrFilter,
+	"ErrAmbiguous": store.ErrAmbiguous, "ErrBill": store.ErrBill, "ErrDenied": store.ErrDenied,
+	"ErrCreateInProgress": store.ErrCreateInProgress, "ErrErased": store.ErrErased,
+	"ErrOtherOwner": store.ErrOtherOwner, "ErrNotOpen": store.ErrNotOpen, "ErrLeaseLost": store.ErrLeaseLost,
+}
+
+func newCalls(t *testing.T, url string, replicas int) *calls {
+	revision, names := int64(0), map[string]string{}
+	for _, of := range []string{"one", "two"} {
+		names[string(partner.Of(of))] = of
+	}
+	return &calls{t: t, replicas: replicasOn(t, url, replicas), names: names, funcs: map[string]any{
+		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
+		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
+		"reconcile": reconcile, "older": older, "newer": newer,
+		"sql": func(statements ...string) { run(t, raw(t, url), statements...) },
+		"list": func(s *store.Store, f store.Filter) ([]string, error) {
+			all, err := onePage(t, s, f)
+			return ids(all), err
+		},
+		"bills": func(s *store.Store, f store.BillFilter) ([]string, int, error) {
+			list, n, err := s.ListBills(t.Context(), f)
+			return listed(list), n, err
+		},
+		"unknown": func(s *store.Store, f store.BillFilter, cutOff time.Time) ([]string, int, error) {
+			list, n, err := s.UnknownOutcomes(t.Context(), f, cutOff)
+			return listed(list), n, err
+		},
+		"revised": func(s *store.Store) (bool, error) { // since the last call
+			was := revision
+			now, err := s.Revision(t.Context())
+			revision = now
+			return now > was, err
+		},
+		"ownOrFind": func(s *store.Store, who partner.ID, bill, upstream string, now time.Time) (_, _, _ error) {
+			_, owned := s.Own(t.Context(), who, bill, upstream, now, time.Time{})
+			_, found := s.Found(t.Context(), who, bill, upstream, now)
+			_, owner := s.Owner(t.Context(), who, bill)
+			return owned, found, owner
+		},
+		"delivery": func(s *store.Store, at time.Time) store.Callback { return claim(t, s, at)[0].Callback },
+		"page": func(s *store.Store, f store.Filter, examined int) (_ []string, next string, _ error) {
+			p, err := s.PageWithin(t.Context(), f, examined, 0)
+			all, _ := onePage(t, s, store.Filter{})
+			for _, c := range all {
+				if c.Cursor == p.Next {
+					next = "the next begins after " + c.ID
+				}
+			}
+			return ids(p.Callbacks), next, err
+		},
+		"allOf": func(s *store.Store, f store.Filter) (_ []string, _ int, _, _, _, _ error) {
+			all, paged := onePage(t, s, f)
+			n, counted := s.Count(t.Context(), f)
+			if paged == nil {
+				return ids(all), n, nil, counted, nil, nil
+			}
+			_, replayed := s.Decide(t.Context(), store.Replay, f, "tester", noon, nil)
+			_, dropped := s.Decide(t.Context(), store.Drop, f, "tester", noon, nil)
+			return nil, n, paged, counted, replayed, dropped
+		},
+	}}
+}
