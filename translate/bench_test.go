@@ -18,9 +18,7 @@ const createRequest = `{"apikey":"demo-partner-key","member":"demo-member","merc
 
 func translation(b *testing.B, operation string, client, upstream translate.Form) *translate.Translation {
 	table, err := translate.Compile(32, billing.Table())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return table.Operation(operation).Translation(client, upstream)
 }
 
@@ -59,9 +57,8 @@ func BenchmarkReply(b *testing.B) {
 // BenchmarkReplyOtherOrder translates the same reply with its fields in another order, in lines and with three unknown fields.
 func BenchmarkReplyOtherOrder(b *testing.B) {
 	var lines bytes.Buffer
-	if err := json.Indent(&lines, shuffled([]byte(strings.Replace(readReply, `"apiKey"`, `"x":1,"y":"2","z":null,"apiKey"`, 1)), 1), "", " "); err != nil {
-		b.Fatal(err)
-	}
+	must(b, json.Indent(&lines, shuffled([]byte(strings.Replace(readReply,
+		`"apiKey"`, `"x":1,"y":"2","z":null,"apiKey"`, 1)), 1), "", " "))
 	c := translation(b, "bill.read", "legacy", "v2")
 	doc, dst := lines.Bytes(), make([]byte, 0, 4096)
 	b.SetBytes(int64(len(doc)))
@@ -98,9 +95,7 @@ func BenchmarkRequest(b *testing.B) {
 // BenchmarkCallback translates a callback from v2 to legacy, and makes the canonical form by which a repeated one is recognised.
 func BenchmarkCallback(b *testing.B) {
 	table, err := translate.Compile(32, billing.Table())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	doc, dst := []byte(gjson.Get(readReply, "data").Raw), make([]byte, 0, 4096)
 	b.Run("translate", func(b *testing.B) {
 		b.SetBytes(int64(len(doc)))

@@ -49,9 +49,7 @@ func FuzzExplain(f *testing.F) {
 		f.Add(operation, direction, uint16(200), doc, request)
 	})
 	passing, err := translate.Compile(8, billing.Table(), translate.File{Name: "o.yaml", Data: []byte("unknown: {request: pass, reply: pass}\nbounds: enforce")})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Fuzz(func(t *testing.T, operation, direction uint8, status uint16, doc, request []byte) {
 		for _, table := range []*translate.Table{shipped(), passing} {
 			from, to := forms[direction>>1&1], forms[direction&1]

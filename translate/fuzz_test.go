@@ -156,14 +156,10 @@ func FuzzTable(f *testing.F) {
 		f.Add(billing.Table().Data, []byte(g.Overlay))
 	}
 	files, err := filepath.Glob("testdata/bad/*.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		f.Add(data, []byte{})
 		f.Add(billing.Table().Data, data)
 		f.Add([]byte{}, data)

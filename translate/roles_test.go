@@ -126,9 +126,7 @@ func TestReplaceWithoutAString(t *testing.T) {
 		for _, to := range forms {
 			call := shipped().Operation("bill.create").Translation("legacy", to).Start()
 			want, err := call.Request(nil, []byte(doc))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, _, ok := call.StringValue("callback"); ok {
 				t.Errorf("%s has an address", doc)
 			}

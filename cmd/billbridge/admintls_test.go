@@ -89,9 +89,8 @@ func TestAdminCertificateIsRenewed(t *testing.T) {
 	later := time.Now().Add(time.Minute)
 	for _, name := range []string{"front.crt", "front.key"} {
 		data := proxytest.ReadFile(t, filepath.Join(renewed, name))
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), data, 0o600), os.Chtimes(filepath.Join(dir, name), later, later)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(filepath.Join(dir, name), data, 0o600),
+			os.Chtimes(filepath.Join(dir, name), later, later)))
 	}
 	reached("renewed", renewed)
 	config(moved)

@@ -279,9 +279,7 @@ func (f *callsFaults) provoke() {
 			f.t.Errorf("a wrong token: %v, %v", answer, err)
 		}
 	}
-	if err := os.WriteFile(f.file, []byte("no_such_key: 1\n"), 0o600); err != nil {
-		f.t.Error(err)
-	}
+	must(f.t, os.WriteFile(f.file, []byte("no_such_key: 1\n"), 0o600))
 	reload, err := http.NewRequest(http.MethodPost, "http://"+f.admin+"/-/reload", nil)
 	if err != nil {
 		f.t.Error(err)
@@ -296,9 +294,7 @@ func (f *callsFaults) provoke() {
 // connect opens a connection of a partner. If it sends something, it waits for the answer and closes the connection.
 func (f *callsFaults) connect(text string) net.Conn {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.partners, "http://"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	if text != "" {
 		_, err = conn.Write([]byte(text))
 		_, read := conn.Read(make([]byte, 1))

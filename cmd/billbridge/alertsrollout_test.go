@@ -68,9 +68,7 @@ func (f *rolloutFaults) provoke() {
 
 	billCall(f.t, f.partners, "create", "k-shadow", "PAID", "")
 	billCall(f.t, f.newURL, "create", "k-shadow", "PAID", "") // the copy that shadow needs
-	if err := f.new.Pay("k-shadow", "PAID"); err != nil {
-		f.t.Error(err)
-	}
+	must(f.t, f.new.Pay("k-shadow", "PAID"))
 	billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
 	f.new.Fault(sandbox.Fault{Operation: "bill.read", Delay: time.Second, Count: 20})
 	for range 5 {

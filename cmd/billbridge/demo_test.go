@@ -43,9 +43,7 @@ func (d *demoProcess) metrics() string {
 // stops ends the demo by a signal. It exits with 0, and has logged no error.
 func (d *demoProcess) stops(signal os.Signal) {
 	d.t.Helper()
-	if err := d.cmd.Process.Signal(signal); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, d.cmd.Process.Signal(signal))
 	if code, err := d.end(); err != nil || code != exitOK || d.all("stderr") != "" {
 		d.t.Errorf("exit code %d, %v:\n%s", code, err, d.all("stderr"))
 	}

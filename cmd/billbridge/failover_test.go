@@ -195,13 +195,9 @@ func (b *failOverTrial) decide(t *testing.T, do ...func(*testing.T, *store.Store
 	s, err := store.Open(t.Context(), b.pair.URL)
 	must(t, err)
 	for _, f := range do {
-		if err := f(t, s); err != nil {
-			t.Error(err)
-		}
+		must(t, f(t, s))
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Close())
 }
 
 func (b *failOverTrial) startBoth(t *testing.T) {

@@ -83,14 +83,10 @@ func (g *guided) post(path, body string) (status int, answer string, header http
 	g.t.Helper()
 	g.last.Store(nil)
 	res, err := http.Post(g.url+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	defer res.Body.Close()
 	got, err := io.ReadAll(res.Body)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, err)
 	return res.StatusCode, string(got), res.Header
 }
 

@@ -76,18 +76,14 @@ func (g *loggedGateway) succeed(prefix string, n int) (ids []string) {
 	g.t.Helper()
 	for i := range n {
 		ids = append(ids, prefix+strconv.Itoa(i))
-		if err := g.post("/bill/resend", ids[i]); err != nil {
-			g.t.Fatal(err)
-		}
+		must(g.t, g.post("/bill/resend", ids[i]))
 	}
 	return ids
 }
 
 func (g *loggedGateway) unknown(id string) string {
 	g.t.Helper()
-	if err := g.post("/bill/destroy", id); err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, g.post("/bill/destroy", id))
 	return id
 }
 

@@ -127,9 +127,7 @@ func (c *patroni) write(name, asset string, replace ...string) {
 		}
 		text = strings.ReplaceAll(text, replace[i], replace[i+1])
 	}
-	if err := os.WriteFile(filepath.Join(c.folder, name, asset), []byte(text), 0o644); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, os.WriteFile(filepath.Join(c.folder, name, asset), []byte(text), 0o644))
 }
 
 // start starts what has a folder of this name.
@@ -147,17 +145,13 @@ func (c *patroni) start(name string) {
 		}
 	}
 	log, err := os.OpenFile(filepath.Join(c.folder, name, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	process := exec.Command(command[0], command[1:]...)
 	process.Dir, process.Stdout, process.Stderr = filepath.Join(c.folder, name), log, log
 	process.SysProcAttr = &syscall.SysProcAttr{Credential: c.account}
 	err = process.Start()
 	_ = log.Close()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	go func() { _ = process.Wait() }() // a fault or the leash ends it
 }
 

@@ -175,9 +175,7 @@ func (c *patroni) execute(database, statement string) {
 		_, err = db.Exec(c.t.Context(), statement)
 		_ = db.Close(c.t.Context())
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 }
 
 // A patroniTrial is two gateways with one address of the cluster, and a load of creates and reads.

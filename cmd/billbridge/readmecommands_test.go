@@ -185,9 +185,7 @@ func (s *session) serve(kind int, args []string) {
 		args = append(args, l.flag, "127.0.0.1:0")
 	}
 	p, err := launch(s.dir, "billbridge", args...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.t.Cleanup(p.kill)
 	s.serving[kind] = p
 	if _, err := p.await("stdout", servers[kind].started); err != nil {

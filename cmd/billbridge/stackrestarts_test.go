@@ -71,9 +71,7 @@ func (s *stackTrial) startOnSocket(t *testing.T, address string, socket *os.File
 
 func stopGateway(t *testing.T, p *process) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if code, err := p.end(); err != nil || code != exitOK {
 		t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
 	}

@@ -96,9 +96,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 		for range callsBetween {
 			<-made
 		}
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
+		must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		if code, err := p.end(); err != nil || code != exitOK {
 			t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
 		}

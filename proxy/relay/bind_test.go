@@ -25,9 +25,7 @@ func TestLastDayOfARequestIsCapped(t *testing.T) {
 		a := asked("v2", "https://partner.example.com/paid")
 		a.Expiry = expiry
 		row, err := s.store.Address(t.Context(), strings.TrimPrefix(s.bind(a), "/callback/"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return row.Until
 	}
 	day := func(after time.Duration) string { return c.now().Add(after).Format(time.DateOnly) }
@@ -84,9 +82,7 @@ func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 	} {
 		id := strings.TrimPrefix(s.bind(want.asked), "/callback/")
 		got, err := s.store.Address(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want.row.ID, want.row.Upstream, want.row.URL, want.row.Created = id, "up", theirs, c.now()
 		want.row.Partner = partner.Of(key)
 		if diff := cmp.Diff(want.row, got); diff != "" {
@@ -107,9 +103,7 @@ func TestBoundAddressIsBelowPublicURL(t *testing.T) {
 		seen := map[string]bool{}
 		for range 50 {
 			got, err := s.Bind(t.Context(), asked("v2", "https://partner.example.com/"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			id, ok := strings.CutPrefix(got, want)
 			if u, err := url.Parse(got); err != nil || !relay.Owns(u.Path) || !ok || len(id) != 32 || seen[id] {
 				t.Errorf("%s: %s", public, got)
@@ -123,9 +117,7 @@ func TestBoundAddressIsBelowPublicURL(t *testing.T) {
 func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
-	if err := s.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.store.Close())
 	hosts := proxytest.ReadFile(t, "testdata/ssrf-safeurl/blocked_hosts.txt")
 	wrong := []string{
 		"", "nonsense-canary", "/canary", "ftp://canary.example.com/canary", "https://user:canary@partner.example.com/",
@@ -189,9 +181,7 @@ func TestLongNamesAreNotBound(t *testing.T) {
 func TestBindWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{})
-	if err := s.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.store.Close())
 	ours, err := s.Bind(t.Context(), asked("v2", "https://partner.example.com/"))
 	var wrong *relay.Wrong
 	if ours != "" || err == nil || !strings.Contains(err.Error(), "store: closed") || errors.As(err, &wrong) {

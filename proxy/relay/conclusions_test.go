@@ -121,9 +121,7 @@ func learns(t *testing.T, of receiver, form translate.Form, through bool) (learn
 			}
 		}
 		does(calls[0][0], fmt.Sprintf(calls[0][1], key, bill, hash, address))
-		if err := service.Pay(key, bill); err != nil {
-			t.Fatal(err)
-		}
+		must(t, service.Pay(key, bill))
 		time.Sleep(time.Minute)
 		does(calls[1][0], fmt.Sprintf(calls[1][1], key, bill, sandbox.Hash(bill, "", "20000")))
 		time.Sleep(time.Hour + 30*time.Second)

@@ -108,13 +108,9 @@ func asked(form translate.Form, address string) relay.Binding {
 func (s *station) bind(a relay.Binding) string {
 	s.t.Helper()
 	ours, err := s.Bind(s.t.Context(), a)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	u, err := url.Parse(ours)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return u.Path
 }
 
@@ -145,9 +141,7 @@ func (s *station) stored() []store.Callback {
 	s.t.Helper()
 	page, err := s.store.Page(context.Background(), store.Filter{Limit: 10_000})
 	list := page.Callbacks
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	slices.Reverse(list)
 	for i := range list {
 		if list[i], err = s.store.Get(context.Background(), list[i].ID); err != nil {
@@ -172,9 +166,7 @@ func (s *station) round() int {
 	s.t.Helper()
 	var attempts sync.WaitGroup
 	n, err := s.Round(context.Background(), &attempts)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	attempts.Wait()
 	return n
 }
@@ -294,3 +286,5 @@ func notice(form translate.Form, key, bill string, more ...string) string {
 	}
 	return fmt.Sprintf(`{"apikey":%q,"bill_id":%q%s}`, key, bill, strings.Join(more, ""))
 }
+
+var must = proxytest.Must

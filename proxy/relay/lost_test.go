@@ -21,9 +21,7 @@ var storeKey = bytes.Repeat([]byte{7}, store.KeyLength)
 func sealing(t *testing.T, at string, keys store.Keys) *station {
 	t.Helper()
 	opened, err := store.Open(t.Context(), at, store.Options{Keys: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = opened.Close() })
 	return onStore(t, setup{form: "legacy"}, opened)
 }
@@ -32,13 +30,9 @@ func sealing(t *testing.T, at string, keys store.Keys) *station {
 func (s *station) lose(paths ...string) {
 	s.t.Helper()
 	for _, path := range paths {
-		if err := s.Unbind(s.t.Context(), path); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, s.Unbind(s.t.Context(), path))
 	}
-	if err := s.store.Restored(s.t.Context(), store.ByFailOver, time.Now()); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.store.Restored(s.t.Context(), store.ByFailOver, time.Now()))
 }
 
 // ofBill is asked for another bill of a partner.

@@ -54,9 +54,7 @@ func (s *station) progress(target string) (lines []operate.Progress) {
 	}
 	for line := range strings.Lines(w.Body.String()) {
 		var p operate.Progress
-		if err := json.Unmarshal([]byte(line), &p); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, json.Unmarshal([]byte(line), &p))
 		lines = append(lines, p)
 	}
 	return lines

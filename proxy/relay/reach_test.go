@@ -17,14 +17,10 @@ import (
 func untouched(t *testing.T) (port string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		defer listener.Close()
-		if err := listener.(*net.TCPListener).SetDeadline(time.Unix(1, 0)); err != nil {
-			t.Error(err)
-		}
+		must(t, listener.(*net.TCPListener).SetDeadline(time.Unix(1, 0)))
 		// What was connected before is accepted all the same.
 		if conn, err := listener.Accept(); err == nil {
 			_ = conn.Close()
@@ -32,9 +28,7 @@ func untouched(t *testing.T) (port string) {
 		}
 	})
 	_, port, err = net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return port
 }
 

@@ -27,9 +27,7 @@ import (
 func (s *station) attempts() []store.Attempt {
 	s.t.Helper()
 	all, err := s.store.Attempts(s.t.Context(), s.only().ID)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return all
 }
 
@@ -68,9 +66,7 @@ func TestReasonsOfAttempts(t *testing.T) {
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = closed.Close()
 	const secret = "/canary?token=canary"
 	for name, c := range map[string]struct{ address, callbacks, reason string }{
@@ -217,9 +213,7 @@ func TestReasonsOfAnswers(t *testing.T) {
 
 func listedOf(t *testing.T, body []byte) (l operate.Callback) {
 	t.Helper()
-	if err := json.Unmarshal(body, &l); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &l))
 	return l
 }
 

@@ -28,9 +28,8 @@ const (
 func TestWordsOfCallbacksAreLogged(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "o.yaml")
-	if err := os.WriteFile(overlay, []byte("operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(overlay,
+		[]byte("operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n"), 0o600))
 	s := newStation(t, setup{form: "legacy", top: "table: {overlay: " + overlay + "}"})
 	s.post(s.bind(asked("v2", "https://partner.example.com/paid")), strings.Replace(inLegacy, `"appr_pay_type":"0"`, `"appr_pay_type":"KEYIN"`, 1))
 	if c := s.only(); !strings.Contains(string(c.Body), `"apprPayType":null`) {

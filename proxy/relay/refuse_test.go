@@ -168,9 +168,7 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, setup{form: "legacy"})
-	if err := s.store.Restored(t.Context(), "test", time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.store.Restored(t.Context(), "test", time.Now()))
 	const path = "/callback/00112233445566778899aabbccddeeff"
 	s.holds(s.post(path, inLegacy), "v2", 503, "none", "lost_address")
 	if w := s.post(path, inLegacy); w.Code != 503 {
@@ -183,9 +181,7 @@ func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 		t.Errorf("a path that is no address: %d", w.Code)
 	}
 	later := newStation(t, setup{form: "legacy"})
-	if err := later.store.Restored(t.Context(), "test", time.Now().Add(-25*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, later.store.Restored(t.Context(), "test", time.Now().Add(-25*time.Hour)))
 	later.holds(later.post(path, inLegacy), "v2", 404, "none", "unknown_address")
 }
 
@@ -296,15 +292,11 @@ func TestIncompleteBodiesAreRefused(t *testing.T) {
 		server := httptest.NewServer(s)
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%s", path, sent); err == nil {
 			err = conn.(*net.TCPConn).CloseWrite()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer, _ := io.ReadAll(conn)
 		_ = conn.Close()
 		server.Close() // waits for the request

@@ -21,14 +21,10 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 	s.Carry(always(200, documented["v2"]))
 	s.ClaimWithin(50 * time.Millisecond)
 	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = tx.Rollback() }()
 	s.deliverable("https://partner.example.com/", "1")
 	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE billbridge_callbacks IN ACCESS EXCLUSIVE MODE"); err != nil {
@@ -38,9 +34,7 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 	if n, err := s.Round(t.Context(), &attempts); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%d claimed, %v", n, err)
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.Rollback())
 	s.ClaimWithin(patience)
 	if n := s.round(); n != 1 {
 		t.Errorf("%d claimed afterwards", n)

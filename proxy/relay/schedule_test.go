@@ -73,9 +73,7 @@ func TestR31_DefaultSchedule(t *testing.T) {
 func (s *station) callback(id string) store.Callback {
 	s.t.Helper()
 	c, err := s.store.Get(context.Background(), id)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return c
 }
 
@@ -196,9 +194,7 @@ func TestR34_RunDeletesBodies(t *testing.T) {
 		if c := s.only(); c.State != store.Delivered || !c.Erased.IsZero() {
 			t.Errorf("with a wrong clock: %+v", c)
 		}
-		if err := s.store.ConfirmClock(t.Context(), "anna", time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.store.ConfirmClock(t.Context(), "anna", time.Now()))
 		time.Sleep(70 * time.Minute)
 		if c := s.only(); c.State != store.Delivered || c.Erased.IsZero() {
 			t.Errorf("after it was confirmed: %+v", c)

@@ -72,9 +72,7 @@ func TestOrderOfStatesModel(t *testing.T) {
 			}
 			for {
 				next, any, err := s.store.NextDue(t.Context(), clock.now())
-				if err != nil {
-					rt.Fatal(err)
-				}
+				must(rt, err)
 				if !any || next.After(end) {
 					break
 				}

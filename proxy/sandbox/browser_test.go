@@ -41,9 +41,7 @@ func (p phone) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 func get[T any](p phone, a chromedp.Action[T]) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.ctx, a)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return v
 }
 

@@ -83,9 +83,7 @@ func (r *rig) awaitCallback(billID, state string, attempts int) sandbox.Callback
 	proxytest.Eventually(r.t, func() bool {
 		_, body = r.ctl(http.MethodGet, "/callbacks?bill="+billID, "")
 		list = nil
-		if err := json.Unmarshal([]byte(body), &list); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, json.Unmarshal([]byte(body), &list))
 		return len(list) == 1 && list[0].State == state && len(list[0].Attempts) == attempts
 	}, func() string {
 		return fmt.Sprintf("no %s callback of %s with %d attempts: %s", state, billID, attempts, body)
@@ -191,9 +189,7 @@ func TestCallbackSchedule(t *testing.T) {
 				if c.State != row.state || len(c.Attempts) != row.attempts || !c.Next.IsZero() {
 					t.Errorf("%+v", c)
 				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
+				must(t, s.Close())
 			})
 		})
 	}

@@ -122,9 +122,7 @@ func (r *rig) points() int {
 		Key    string `json:"api_key"`
 		Points int
 	}
-	if err := json.Unmarshal([]byte(body), &list); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, json.Unmarshal([]byte(body), &list))
 	for _, p := range list {
 		if p.Key == demoKey {
 			return p.Points

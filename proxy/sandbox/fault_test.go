@@ -19,9 +19,7 @@ func (r *rig) try(ctx context.Context, q testCall) (status int, body string, err
 	r.t.Helper()
 	path, request := q.encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, strings.NewReader(request))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, "", err

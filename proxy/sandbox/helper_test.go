@@ -254,9 +254,7 @@ func (r *rig) createInState(state string) {
 	r.must(newCall("v2", "create"))
 	switch state {
 	case "F", "C":
-		if err := r.Pay(demoKey, billID); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, r.Pay(demoKey, billID))
 		if state == "C" {
 			r.must(newCall("v2", "cancel"))
 		}
@@ -271,9 +269,7 @@ func (r *rig) createInState(state string) {
 func (r *rig) state() string {
 	r.t.Helper()
 	b, err := r.Bill(demoKey, billID)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	return b.State
 }
 

@@ -129,9 +129,7 @@ func (r *rig) prepare(on, field, value string) {
 	}
 	r.must(q)
 	if stateBefore[op] == "F" {
-		if err := r.Pay(q.key, billID); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, r.Pay(q.key, billID))
 	}
 }
 

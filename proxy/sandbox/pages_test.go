@@ -144,9 +144,7 @@ func (r *rig) mapping() map[string]string {
 	r.t.Helper()
 	_, body := r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
 	var reply struct{ Data []map[string]string }
-	if err := json.Unmarshal([]byte(body), &reply); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, json.Unmarshal([]byte(body), &reply))
 	for _, m := range reply.Data {
 		if m["partnerMember"] == "m" {
 			return m

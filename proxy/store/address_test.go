@@ -80,9 +80,7 @@ func TestChangesOfManyRowsWorkInBatches(t *testing.T) {
 		var reported []int
 		progress := func(done int) {
 			reported = append(reported, done)
-			if err := s.Ping(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, s.Ping(t.Context()))
 		}
 		if n, err := s.Decide(t.Context(), store.Replay, store.Filter{Limit: 15}, "tester", noon, progress); n != 15 || err != nil {
 			t.Errorf("Replay of 15 = %d, %v", n, err)

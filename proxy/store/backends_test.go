@@ -182,9 +182,7 @@ func TestKnownBackendsAreNotWritten(t *testing.T) {
 	some, none := open(t, proxytest.SQLite(t)), open(t, proxytest.SQLite(t))
 	asked := between("a", "b")
 	must(t, some.SetBackends(t.Context(), asked, noon))
-	if err := none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon); err != nil {
-		t.Fatal(err)
-	}
+	must(t, none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon))
 	for s, do := range map[*store.Store]func() error{
 		some: func() error { return some.SetBackends(t.Context(), asked, noon) },
 		none: func() error { return none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon) },
@@ -197,9 +195,7 @@ func TestKnownBackendsAreNotWritten(t *testing.T) {
 		if s.Waiting() > 0 {
 			t.Fatal("it waits to write")
 		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		must(t, <-done)
 	}
 }
 

@@ -59,31 +59,23 @@ func reportSize(b *testing.B, s *store.Store, engine string) {
 		question = "SELECT sum(pg_total_relation_size(relid)) FROM pg_statio_user_tables WHERE schemaname = current_schema()"
 	}
 	answer, err := s.Ask(b.Context(), question)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	size, err := strconv.ParseFloat(answer, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.ReportMetric(size/float64(b.N), "disk-B/op")
 }
 
 // BenchmarkDisk appends a page to a file and waits for the disk, as a commit of one callback does at best.
 func BenchmarkDisk(b *testing.B) {
 	f, err := os.Create(filepath.Join(b.TempDir(), "file"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer func() { _ = f.Close() }()
 	page := make([]byte, 4096)
 	for b.Loop() {
 		if _, err := f.Write(page); err != nil {
 			b.Fatal(err)
 		}
-		if err := f.Sync(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, f.Sync())
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "syncs/s")
 }

@@ -200,9 +200,7 @@ func TestPingWrites(t *testing.T) {
 // Ping adds no row.
 func TestPingAddsNoRow(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
-		if err := s.Ping(t.Context()); err != nil {
-			t.Error(err)
-		}
+		must(t, s.Ping(t.Context()))
 		if all, err := s.OpenBillsIn(t.Context(), store.AllPartners, noon); err != nil || len(all) > 0 {
 			t.Errorf("it left %+v, %v", all, err)
 		}

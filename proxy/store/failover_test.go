@@ -168,7 +168,7 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 
 	c, err := raw(t, "sqlite:"+file).Conn(t.Context())
 	must(t, err)
-	if err := c.Raw(func(driver any) error {
+	must(t, c.Raw(func(driver any) error {
 		restore, err := driver.(interface {
 			NewRestore(string) (*sqlite.Backup, error)
 		}).NewRestore(older)
@@ -176,9 +176,7 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 			_, err = restore.Step(-1)
 		}
 		return errors.Join(err, restore.Finish())
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	must(t, c.Close())
 	if _, err := s.Own(t.Context(), partner.Of("one"), "lost", "old", time.Now(), time.Time{}); err == nil {
 		t.Error("a create was recorded by what was decided before")

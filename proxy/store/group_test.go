@@ -111,9 +111,7 @@ func TestCloseUnderLoad(t *testing.T) {
 		for range 16 {
 			<-started
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, s.Close())
 		senders.Wait()
 		s = open(t, url)
 		for _, id := range kept {
@@ -202,18 +200,14 @@ func killedWhileKeeping(t *testing.T, url, what string, there func(*store.Store,
 		for ; said.Scan(); n++ {
 			acknowledged = append(acknowledged, said.Text())
 			if n == 30+7*round {
-				if err := process.Kill(); err != nil {
-					t.Error(err)
-				}
+				must(t, process.Kill())
 			}
 		}
 		s := open(t, url)
 		for _, id := range acknowledged {
 			there(s, id)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, s.Close())
 		if n < 30 {
 			t.Errorf("only %d were acknowledged", n)
 		}

@@ -69,12 +69,10 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 		equal(t, "an empty body", len(get(t, s, "c2").Body), 0)
 		var address, callback string
 		var body []byte
-		if err := errors.Join(
+		must(t, errors.Join(
 			raw(t, url).QueryRow("SELECT url FROM billbridge_addresses").Scan(&address),
 			raw(t, url).QueryRow("SELECT url, body FROM billbridge_callbacks WHERE id = 'c1'").Scan(&callback, &body),
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 		for _, text := range []string{address, callback, string(body)} {
 			if strings.Contains(text, "canary") || strings.Contains(text, "example") || text == "" {
 				t.Errorf("the database has %q", text)
@@ -110,9 +108,7 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 			}
 		}
 		for _, keys := range []store.Keys{{Key: keyA}, {Key: keyB, Old: [][]byte{keyA}}, {Old: [][]byte{keyB, keyA}}} {
-			if err := store.Probe(t.Context(), url, store.Options{Keys: keys}); err != nil {
-				t.Error(err)
-			}
+			must(t, store.Probe(t.Context(), url, store.Options{Keys: keys}))
 			again := openWith(t, url, keys.Key, keys.Old...)
 			equal(t, "the body", string(get(t, again, "c1").Body), `{"id":"c1"}`)
 		}
@@ -304,9 +300,7 @@ func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
 				}
 			}
 			sweep(noon.Add(keep), 0)
-			if err := s.DecideOne(t.Context(), store.Replay, "replayed", "kim", noon.Add(keep)); err != nil {
-				t.Error(err)
-			}
+			must(t, s.DecideOne(t.Context(), store.Replay, "replayed", "kim", noon.Add(keep)))
 			late := noon.Add(keep + time.Millisecond)
 			sweep(late, 1)
 			sweep(late, 0)

@@ -76,12 +76,10 @@ func TestNewerSchema(t *testing.T) {
 		}
 		run(t, db, "INSERT INTO billbridge_addresses (other) VALUES (1)")
 		var versions, callbacks int
-		if err := errors.Join(
+		must(t, errors.Join(
 			db.QueryRow("SELECT count(*) FROM billbridge_schema").Scan(&versions),
 			db.QueryRow("SELECT count(*) FROM billbridge_callbacks").Scan(&callbacks),
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 		equal(t, "versions", versions, newest(t)+1)
 		equal(t, "callbacks", callbacks, 1)
 	})
@@ -179,12 +177,10 @@ func TestSecondMigrationFails(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		var version, callbacks int
-		if err := errors.Join(
+		must(t, errors.Join(
 			db.QueryRow("SELECT max(version) FROM billbridge_schema").Scan(&version),
 			db.QueryRow("SELECT count(*) FROM billbridge_callbacks").Scan(&callbacks),
-		); err != nil {
-			t.Fatal(err)
-		}
+		))
 		equal(t, "version", version, 1)
 		equal(t, "callbacks", callbacks, 1)
 		if _, err := db.Exec("SELECT * FROM billbridge_owners"); err == nil {
@@ -265,9 +261,7 @@ func TestR30_PostgresWaitsForItsDisk(t *testing.T) {
 func TestPostgresReadOnly(t *testing.T) {
 	t.Parallel()
 	url := proxytest.Postgres(t)
-	if err := open(t, url).Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, open(t, url).Ping(t.Context()))
 	s, err := store.Open(t.Context(), url+"&default_transaction_read_only=on")
 	if err == nil {
 		_ = s.Close()

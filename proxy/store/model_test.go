@@ -47,9 +47,7 @@ type holding struct {
 }
 
 func (m *model) check(err error) {
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 }
 
 func (m *model) row(id string) *row {

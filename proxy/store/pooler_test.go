@@ -32,7 +32,7 @@ func pgbouncer(t *testing.T, mode string, port int, settings string) string {
 	must(t, err)
 	folder, schema := direct.Query().Get("host"), direct.Query().Get("search_path")
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	if err := os.WriteFile(file, fmt.Appendf(nil, `[databases]
+	must(t, os.WriteFile(file, fmt.Appendf(nil, `[databases]
 postgres = host=%s user=postgres connect_query='SET search_path = %s'
 [pgbouncer]
 listen_addr =
@@ -43,9 +43,7 @@ pool_mode = %s
 default_pool_size = 16
 server_reset_query = DEALLOCATE ALL
 %s
-`, folder, schema, port, folder, mode, settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`, folder, schema, port, folder, mode, settings), 0o600))
 	command := exec.Command(program, file)
 	if os.Geteuid() == 0 { // it refuses to run as root
 		command = exec.Command(program, "-u", "postgres", file)
@@ -89,9 +87,7 @@ func TestPoolerMustNotShareSessions(t *testing.T) {
 		t.Errorf("%d callbacks are claimed, want 1", len(c))
 	}
 	own(t, s, "b", "old")
-	if err := store.Probe(t.Context(), address); err != nil {
-		t.Error(err)
-	}
+	must(t, store.Probe(t.Context(), address))
 }
 
 // Calls of others through the pooler hide nothing: without sessions it is refused each time, and with them never.

@@ -55,9 +55,7 @@ func TestReplayWaitsForConcurrentClaims(t *testing.T) {
 	}
 	run(t, db, "SELECT pg_advisory_unlock("+held+")")
 	equal(t, "the second replica has", <-claimed, []string{"a2"})
-	if err := <-replayed; err != nil {
-		t.Error(err)
-	}
+	must(t, <-replayed)
 	third = append(third, ids(claim(t, replicas[2], noon))...)
 	equal(t, "the third has beside it", third, nil)
 }
@@ -119,9 +117,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 func waits(t testing.TB, watch *sql.DB, application string) bool {
 	t.Helper()
 	var n int
-	if err := watch.QueryRow(`
-		SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = $1`, application).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, watch.QueryRow(`
+		SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = $1`, application).Scan(&n))
 	return n > 0
 }

@@ -112,16 +112,12 @@ func TestProbe(t *testing.T) {
 	proxytest.Each(t, func(t *testing.T, url string) {
 		probe := func() {
 			t.Helper()
-			if err := store.Probe(t.Context(), url); err != nil {
-				t.Error(err)
-			}
+			must(t, store.Probe(t.Context(), url))
 		}
 		file, lite := strings.CutPrefix(url, "sqlite:")
 		tables := func() (n int) {
 			t.Helper()
-			if err := raw(t, url).QueryRow("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()").Scan(&n); err != nil {
-				t.Fatal(err)
-			}
+			must(t, raw(t, url).QueryRow("SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()").Scan(&n))
 			return n
 		}
 		probe()
@@ -149,9 +145,7 @@ func TestProbe(t *testing.T) {
 		probe()
 		equal(t, "still there", ids(claim(t, open(t, url), noon)), []string{"c1"})
 	})
-	if err := store.Probe(t.Context(), "memory:"); err != nil {
-		t.Error(err)
-	}
+	must(t, store.Probe(t.Context(), "memory:"))
 }
 
 // Rows in the log of a killed process are there after a probe.
@@ -163,9 +157,7 @@ func TestProbeAfterAKill(t *testing.T) {
 	left := filepath.Join(t.TempDir(), "store.db")
 	asLeft(t, strings.TrimPrefix(url, "sqlite:"), left)
 	copied := "sqlite:" + left
-	if err := store.Probe(t.Context(), copied); err != nil {
-		t.Error(err)
-	}
+	must(t, store.Probe(t.Context(), copied))
 	get(t, open(t, copied), "c1")
 }
 
@@ -197,9 +189,7 @@ func TestProbeDuringWrites(t *testing.T) {
 			}
 		}
 	}
-	if err := <-probed; err != nil {
-		t.Error(err)
-	}
+	must(t, <-probed)
 	s := open(t, url)
 	for _, id := range acknowledged {
 		get(t, s, id)
@@ -260,9 +250,7 @@ func TestProbeWithoutRights(t *testing.T) {
 	mode(file, 0)
 	refused(t, url, "")
 	mode(file, 0o600)
-	if err := store.Probe(t.Context(), url); err != nil {
-		t.Error(err)
-	}
+	must(t, store.Probe(t.Context(), url))
 }
 
 // Probe reports each error that Open or the first write would have.

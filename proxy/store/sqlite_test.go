@@ -271,9 +271,7 @@ func TestCancelledCallerDoesNotFailOthers(t *testing.T) {
 			}
 			release()
 			for range 2 {
-				if err := <-stayed; err != nil {
-					t.Error(err)
-				}
+				must(t, <-stayed)
 			}
 			if _, err := s.Get(hasty, "c1"); !errors.Is(err, context.Canceled) {
 				t.Errorf("reading: %v", err)

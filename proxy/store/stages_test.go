@@ -102,9 +102,7 @@ func TestFirstSeenOfTwoReplicas(t *testing.T) {
 	}
 	release()
 	for range 2 {
-		if err := <-seen; err != nil {
-			t.Error(err)
-		}
+		must(t, <-seen)
 	}
 	first, err := s.FirstSeen(t.Context(), partner.Of("one"))
 	must(t, err)

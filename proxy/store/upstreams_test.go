@@ -121,9 +121,8 @@ func TestConcurrentReconcilesDoNotMix(t *testing.T) {
 			starting.Wait()
 			db := raw(t, url)
 			var rows, urls int
-			if err := db.QueryRow("SELECT count(*), count(DISTINCT url) FROM billbridge_upstreams WHERE name < 'd'").Scan(&rows, &urls); err != nil {
-				t.Fatal(err)
-			}
+			must(t, db.QueryRow("SELECT count(*), count(DISTINCT url) FROM billbridge_upstreams WHERE name < 'd'").
+				Scan(&rows, &urls))
 			equal(t, "of three", rows, 3)
 			equal(t, "different URLs", urls, 1)
 			must(t, db.QueryRow("SELECT count(*) FROM billbridge_upstreams").Scan(&rows))
