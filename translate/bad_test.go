@@ -8,8 +8,6 @@ import (
 
 	"billbridge/translate"
 	"billbridge/translate/billing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // Each file has one mistake. It begins with comments that contain the expected messages. A file named overlay-… is an overlay of the
@@ -31,9 +29,7 @@ func TestBadTables(t *testing.T) {
 				return
 			}
 			want, _ := splitWants(string(data))
-			if diff := cmp.Diff(want, mistakes(t, name, string(data))); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			equal(t, mistakes(t, name, string(data)), want)
 		})
 	}
 }

@@ -27,9 +27,7 @@ func TestTableIsSafeForConcurrentUse(t *testing.T) {
 				if want := `{"apiKey":"k` + id + `","member":"m` + id + `","bill":{"billId":"` + id + `"},"lang` + id + `":1}`; err != nil || string(out) != want {
 					t.Errorf("%s, %v", out, err)
 				}
-				if call.Value("partner") != "k"+id {
-					t.Errorf("partner %s of %s", call.Value("partner"), id)
-				}
+				equal(t, call.Value("partner"), "k"+id, id)
 				out, err = call.Reply(nil, 200, []byte(`{"code":"0000","message":"ok","data":{"billId":"`+id+`"}}`))
 				if want := `{"code":"0000","msg":"ok","member":"m` + id + `","bill_id":"` + id + `"}`; err != nil || string(out) != want {
 					t.Errorf("%s, %v", out, err)
@@ -208,9 +206,7 @@ func TestRequestIsReadOnce(t *testing.T) {
 						}
 						fresh.Release()
 					}
-					if billing.IdentityOf(started) != billing.IdentityOf(read) {
-						t.Errorf("%s: %v and %v", at, billing.IdentityOf(started), billing.IdentityOf(read))
-					}
+					equal(t, billing.IdentityOf(started), billing.IdentityOf(read), at)
 					started.Release()
 					read.Release()
 				}

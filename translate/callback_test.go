@@ -27,9 +27,7 @@ func TestCallbackAnswers(t *testing.T) {
 			t.Errorf("%s: %s", form, got)
 		}
 		got[2] = 'x'
-		if string(c.Answer(form)) != want {
-			t.Errorf("%s: a caller can modify the answer of the table", form)
-		}
+		equal(t, string(c.Answer(form)), want, form)
 	}
 	for _, form := range forms {
 		for body, want := range map[string]bool{
@@ -60,9 +58,7 @@ func TestCallbackAnswers(t *testing.T) {
 			`<html>0000</html>`:                           false,
 			`{"code":"0000","x":` + strings.Repeat("[", 32) + strings.Repeat("]", 32) + `}`: false,
 		} {
-			if got := c.Succeeded(form, 200, []byte(body)); got != want {
-				t.Errorf("%s: %s: %v", form, body, got)
-			}
+			equal(t, c.Succeeded(form, 200, []byte(body)), want, form, body)
 		}
 		for _, status := range []int{0, 199, 200, 201, 299, 300, 301, 400, 500} {
 			if got, want := c.Succeeded(form, status, c.Answer(form)), status >= 200 && status <= 299; got != want {
@@ -113,9 +109,8 @@ func TestNoticeIsACopy(t *testing.T) {
 	_, notice, err := shipped().Callback().Translate(nil, doc, "legacy", "v2")
 	must(t, err)
 	copy(doc, bytes.Repeat([]byte{'#'}, len(doc)))
-	if got := fmt.Sprint(notice.Values["partner"], notice.Values["bill"], notice.Report.UnknownNames); got != "[demo-key other-key] [A1] [more apiKey]" {
-		t.Error(got)
-	}
+	equal(t, fmt.Sprint(notice.Values["partner"], notice.Values["bill"], notice.Report.UnknownNames),
+		"[demo-key other-key] [A1] [more apiKey]")
 }
 
 // The second overlay is applied to the result of the first: it can add what the first one removed.
@@ -144,9 +139,7 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 						got = f.Source + " " + f.Target
 					}
 				}
-				if got != c.want {
-					t.Errorf("%q, want %q", got, c.want)
-				}
+				equal(t, got, c.want)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func checkCallbackLaws(t *testing.T, c *translate.Callback, from, to translate.F
 		want = translate.Translated
 	case identified(to):
 		want = translate.InForm
-	case from == to && has(top, other(from)) && !has(top, from):
+	case from == to && hasForm(top, other(from)) && !hasForm(top, from):
 		want = translate.Translated
 	}
 	if otherForm := from == to && want == translate.Translated || from != to && want == translate.InForm; notice.OtherForm != otherForm {
@@ -144,7 +144,7 @@ func other(f translate.Form) translate.Form {
 }
 
 // has reports whether a body has a field whose name only this form has.
-func has(top leaves, f translate.Form) bool {
+func hasForm(top leaves, f translate.Form) bool {
 	_, own, others := callbackFields(shipped().Callback(), f)
 	for i, name := range own {
 		if _, there := top[name]; there && name != others[i] {

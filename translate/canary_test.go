@@ -145,9 +145,7 @@ func checkTexts(t *testing.T, doc string, err error, r translate.Report, reasons
 		}
 		return
 	}
-	if len(r.Mismatches) != len(r.Mismatched) {
-		t.Errorf("%s\n%d mismatches of %d fields", doc, len(r.Mismatches), len(r.Mismatched))
-	}
+	equal(t, len(r.Mismatches), len(r.Mismatched), doc)
 	for _, m := range r.Mismatches {
 		reasons[m.String()] = true
 	}

@@ -26,12 +26,8 @@ func TestCanonicalOfRFC8785(t *testing.T) {
 		want, err := os.ReadFile(strings.Replace(file, "input", "output", 1))
 		must(t, err)
 		got := string(translate.Canonical([]byte("x"), []byte(reprinted.Replace(string(in)))))
-		if got != "x"+string(want) {
-			t.Errorf("%s: %s\nwant x%s", file, got, want)
-		}
-		if again := string(translate.Canonical(nil, want)); again != string(want) {
-			t.Errorf("%s: canonical, but becomes %s", file, again)
-		}
+		equal(t, got, "x"+string(want), file, want)
+		equal(t, string(translate.Canonical(nil, want)), string(want), file)
 	}
 }
 
@@ -40,9 +36,8 @@ func TestCanonicalKeepsNumbers(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{`0`, `-0`, `1E30`, `4.50`, `2e-3`, `100`, `1e2`, `100.0`, `333333333.33333329`, `9007199254740993`, `18446744073709551616`, `1e400`, `-1e-400`, `20261121093015`} {
 		want := `{"apprPrice":` + number + `,"x":[` + number + `]}`
-		if got := string(translate.Canonical(nil, []byte("{ \"x\" : [ "+number+" ] ,\n\"apprPrice\" : "+number+" }"))); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		equal(t, string(translate.Canonical(nil, []byte("{ \"x\" : [ "+number+" ] ,\n\"apprPrice\" : "+number+" }"))),
+			want)
 	}
 }
 

@@ -29,9 +29,7 @@ func TestExampleOfCodePairsKeepsFinalRefusalsFinal(t *testing.T) {
 		}
 	}
 	for _, code := range retried {
-		if got := table.Code(code, "v2", "legacy"); got != code {
-			t.Errorf("%s, which may be sent again, becomes %s in legacy", code, got)
-		}
+		equal(t, table.Code(code, "v2", "legacy"), code, "which may be sent again, becomes in legacy")
 	}
 }
 
@@ -46,8 +44,6 @@ catalogue: [ERROR, BILL_011]
 		t.Errorf("the catalogue is %q, want %q", table.Catalogue(), want)
 	}
 	for legacy, want := range map[string]string{"1011": "BILL_011", "1010": "1010"} { // the second pair replaces the first
-		if got := table.Code(legacy, "legacy", "v2"); got != want {
-			t.Errorf("%s becomes %s in v2", legacy, got)
-		}
+		equal(t, table.Code(legacy, "legacy", "v2"), want, legacy)
 	}
 }

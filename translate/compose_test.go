@@ -35,9 +35,8 @@ func TestCompose(t *testing.T) {
 				continue
 			}
 			member, merchant := call.Value("member"), call.Value("merchant")
-			if got := (billing.Identity{Partner: call.Value("partner"), Member: member, Merchant: merchant, Bill: call.Value("bill")}); got != row.identity {
-				t.Errorf("the identity is %+v, want %+v", got, row.identity.Values())
-			}
+			equal(t,
+				(billing.Identity{Partner: call.Value("partner"), Member: member, Merchant: merchant, Bill: call.Value("bill")}), row.identity, row.identity.Values())
 			if want, err := o.Compose(nil, to, row.identity.Values()); string(out) != string(want) || err != nil {
 				t.Errorf("%s becomes %s in %s, want %s, %v", row.want, out, to, want, err)
 			}

@@ -10,7 +10,6 @@ import (
 
 	"billbridge/translate"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -166,7 +165,5 @@ func TestFields(t *testing.T) {
 	}
 	want, err := os.ReadFile(file)
 	must(t, err)
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, b.String(), string(want))
 }

@@ -28,9 +28,7 @@ func TestExplanationsOfGoldenMessages(t *testing.T) {
 			})
 		}
 	}
-	if len(slices.Collect(maps.Keys(seen))) != 10 {
-		t.Errorf("not every outcome has appeared: %v", seen)
-	}
+	equal(t, len(slices.Collect(maps.Keys(seen))), 10, seen)
 }
 
 func explainGolden(t *testing.T, table *translate.Table, g *golden, p *pair, isReply bool) *translate.Explanation {
@@ -77,9 +75,7 @@ func TestExplanationTellsNamesAndPathsApart(t *testing.T) {
 		for _, f := range explainRequest(t, table.Operation("bill.create").Translation("legacy", "v2"), "legacy", "v2", []byte(row.doc)).Fields {
 			got = append(got, fmt.Sprintf("%s%s%s %s %s", f.Source, map[bool]string{true: "!", false: ">"}[f.Outcome == translate.OutcomeRefused], f.Target, f.Before, f.After))
 		}
-		if diff := gocmp.Diff(row.want, strings.Join(got, ", ")); diff != "" {
-			t.Error(row.doc, diff)
-		}
+		equal(t, gocmp.Diff(row.want, strings.Join(got, ", ")), "", row.doc)
 	}
 }
 

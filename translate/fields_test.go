@@ -1,7 +1,6 @@
 package translate_test
 
 import (
-	"strings"
 	"testing"
 
 	"billbridge/translate"
@@ -14,9 +13,7 @@ func TestFieldsDescribeRows(t *testing.T) {
 		"operations: {bill.create: {request: [{v2: bill.tax, about: ours}]}}")
 	for form, want := range map[translate.Form]string{"v2": `"price":500`, "legacy": `"price":"500"`} {
 		example := table.Operation("bill.create").Translation(form, form).Example(translate.Request)
-		if !strings.Contains(string(example), want) {
-			t.Errorf("the example in %s is %s, without %s", form, example, want)
-		}
+		has(t, string(example), want, form, example)
 	}
 	for _, f := range table.Operation("bill.create").Fields() {
 		want := map[string]string{"bill.price": "amount to charge", "bill.tax": "ours"}[f.Source]

@@ -45,9 +45,7 @@ func TestR01_NamesThatDifferInCaseOnly(t *testing.T) {
 				if _, err := call.Request(nil, []byte(row.doc)); err != nil {
 					got = err.Error()
 				}
-				if got != row.wants {
-					t.Errorf("to %s: %q, want %q", upstream, got, row.wants)
-				}
+				equal(t, got, row.wants, upstream)
 				if row.wants != "" && call.Read([]byte(row.doc)) == nil {
 					t.Errorf("to %s: Read takes it", upstream)
 				}

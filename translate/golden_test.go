@@ -16,7 +16,6 @@ import (
 	"billbridge/translate"
 	"billbridge/translate/billing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -214,9 +213,7 @@ func TestGolden(t *testing.T) {
 				}
 				return append(all, table.Callback().Fields())
 			}
-			if diff := cmp.Diff(fields(table), fields(again)); diff != "" {
-				t.Errorf("written and read again: -table +again\n%s", diff)
-			}
+			equal(t, fields(again), fields(table), "written and read again: -table +again")
 			for message, list := range map[string][]*pair{"request": g.Requests, "reply": g.Replies} {
 				seen := map[string]bool{}
 				for _, want := range list {
@@ -228,9 +225,7 @@ func TestGolden(t *testing.T) {
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
 						for _, table := range []*translate.Table{table, again} {
-							if diff := cmp.Diff(want, g.run(table, want, message == "reply")); diff != "" {
-								t.Errorf("-want +got\n%s", diff)
-							}
+							equal(t, g.run(table, want, message == "reply"), want)
 						}
 					})
 				}
@@ -296,4 +291,9 @@ func (g *golden) again(table *translate.Table) []byte {
 	return []byte(b.String())
 }
 
-var must = proxytest.Must
+var must, has = proxytest.Must, proxytest.Has
+
+func equal[T any](t testing.TB, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
+}

@@ -31,12 +31,8 @@ func TestManyMistakes(t *testing.T) {
 	if !ok || len(problems) != n {
 		t.Fatalf("%d problems, want %d", len(problems), n)
 	}
-	if want := `"NOW_000000" is not in the catalogue; did you mean NEW_000000?`; problems[0].Text != want {
-		t.Errorf("got %s, want %s", problems[0].Text, want)
-	}
-	if want := `"NOW_000999" is not in the catalogue`; problems[n-1].Text != want {
-		t.Errorf("got %s, want %s", problems[n-1].Text, want)
-	}
+	equal(t, problems[0].Text, `"NOW_000000" is not in the catalogue; did you mean NEW_000000?`)
+	equal(t, problems[n-1].Text, `"NOW_000999" is not in the catalogue`)
 }
 
 // BenchmarkCompile compiles the billing table with overlays of two sizes. ns/entry shows whether the work is linear: it stays

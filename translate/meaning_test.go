@@ -5,8 +5,6 @@ import (
 
 	"billbridge/translate"
 	"billbridge/translate/billing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A meaning decides whether a bill may be created elsewhere, and whether a create counts as refused. So all of them are listed here.
@@ -36,9 +34,7 @@ func TestMeaningsOfTheCatalogue(t *testing.T) {
 		{"MAINTAINED_METHOD", "", "unavailable"},
 		{"9980", "legacy", "not_found"},
 	}
-	if diff := cmp.Diff(want, shipped().Meanings()); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, shipped().Meanings(), want)
 }
 
 func TestMeans(t *testing.T) {

@@ -75,9 +75,7 @@ func TestTableOfAnotherDomain(t *testing.T) {
 		t.Errorf("%q %q %q", reserve.Created, value, means)
 	}
 	for path, form := range map[string]translate.Form{"/tel/x": "phone", "/tel": "desk", "/reserve": "desk", "/telephone/x": "desk"} {
-		if got := table.FormOf(path); got != form {
-			t.Errorf("%s belongs to %s", path, got)
-		}
+		equal(t, table.FormOf(path), form, path)
 	}
 
 	call := reserve.Translation("phone", "desk").Start()
@@ -89,9 +87,7 @@ func TestTableOfAnotherDomain(t *testing.T) {
 	if got := []string{call.Value("reader"), call.Value("book"), call.Value("shelf"), call.Value("bill")}; cmp.Diff([]string{"r1", "978", "", ""}, got) != "" {
 		t.Errorf("%q", got)
 	}
-	if got := string(call.Replace(nil, "letter", "there")); got != `{"reader":{"id":"r1","mail":"there"},"isbn":"978"}` {
-		t.Error(got)
-	}
+	equal(t, string(call.Replace(nil, "letter", "there")), `{"reader":{"id":"r1","mail":"there"},"isbn":"978"}`)
 	if reply, err := call.Reply(nil, 200, []byte(`{"outcome":"NO_BOOK","says":"gone","card":null}`)); err != nil || string(reply) != `{"rc":"NO_BOOK","rt":"gone"}` || !table.Means("desk", call.Code(), translate.NotFound) {
 		t.Errorf("%s %v", reply, err)
 	}
@@ -125,7 +121,5 @@ func TestTableOfAnotherDomain(t *testing.T) {
 	if err != nil || string(out) != `{"rd":"r1","no":"978"}` {
 		t.Errorf("%s %v", out, err)
 	}
-	if diff := cmp.Diff(map[string][]string{"reader": {"r1"}, "book": {"978"}}, notice.Values); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, notice.Values, map[string][]string{"reader": {"r1"}, "book": {"978"}})
 }

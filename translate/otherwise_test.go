@@ -54,9 +54,7 @@ func TestOtherwiseMakesOnlyWordsNull(t *testing.T) {
 		}
 		to := translate.Form(map[string]string{"legacy": "v2", "v2": "legacy"}[c.from])
 		check := func(what, out string, report translate.Report) {
-			if !strings.Contains(out, `"`+target+`":`+c.out+`,`) {
-				t.Errorf("%s: %+v: %s", what, c, out)
-			}
+			has(t, out, `"`+target+`":`+c.out+`,`, what, c)
 			var words []string
 			if c.word != "-" {
 				words = []string{source + ": " + c.word}

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"billbridge/translate"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A row of an overlay that gives a field another name keeps every key of the row that it changes.
@@ -56,9 +54,7 @@ operations:
 		{File: "2.yaml", Line: 1, Message: "book.find request", Before: card, Lost: []string{"role", "required"}},
 		{File: "2.yaml", Line: 2, Message: "codes", After: `{desk: NO_BOOK, phone: "405"}`},
 	}
-	if diff := cmp.Diff(want, table.Changes()); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, table.Changes(), want)
 	if changes := shipped().Changes(); len(changes) > 0 {
 		t.Errorf("without an overlay: %v", changes)
 	}
@@ -69,9 +65,7 @@ func TestOneRowForTheRowsOfAnOption(t *testing.T) {
 	t.Parallel()
 	table := overlaid(t, "operations: {bill.create: {reply: [{v2: member, legacy: mbr, replaces: v2}]}}")
 	change := table.Changes()[0]
-	if want := "{v2: member, legacy: mbr, repeats_request: member}"; change.After != want {
-		t.Errorf("%s, want %s", change.After, want)
-	}
+	equal(t, change.After, "{v2: member, legacy: mbr, repeats_request: member}")
 }
 
 // A row of an overlay stands in the place of the row that it changes, and at the end if it is new.
@@ -86,7 +80,5 @@ func TestPlaceOfAReplacedRow(t *testing.T) {
 		}
 	}
 	want := "apiKey=merchant member=member merchant=apikey bill.billId=bill_id bill.price=price bill.hash=hash bill.memo=memo"
-	if joined := strings.Join(got, " "); joined != want {
-		t.Errorf("got %s", joined)
-	}
+	equal(t, strings.Join(got, " "), want)
 }

@@ -76,9 +76,8 @@ func TestR45_RepliesAreAboutTheirPartner(t *testing.T) {
 							for i, path := range call.Report.Mismatched {
 								counted = counted || path == field && call.Report.Mismatches[i].String() == "is not the value of the request"
 							}
-							if counted != slices.Contains(row.counted, field) {
-								t.Errorf("%s from %s to %s: %s: counted %v", name, client, upstream, reply, call.Report.Mismatched)
-							}
+							equal(t, counted, slices.Contains(row.counted, field), name, client, upstream, reply,
+								call.Report.Mismatched)
 						}
 						call.Release()
 					}

@@ -66,9 +66,7 @@ func TestValuesOfRoles(t *testing.T) {
 			if got.Address = address; ok != (address != "") {
 				t.Errorf("%s: address %q, %v", c.doc, address, ok)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("%s to %s: %s: -want +got\n%s", c.operation, to, c.doc, diff)
-			}
+			equal(t, got, c.want, c.operation, to, c.doc)
 			call.Release()
 			call = shipped().Operation(c.operation).Translation(c.form, to).Start()
 			if _, _, ok := call.StringValue("callback"); ok || call.Value("bill")+call.Value("partner")+call.Value("expiry") != "" || len(call.Replace(nil, "callback", "x")) != 0 {
@@ -101,9 +99,7 @@ func TestReplaceIntoTheOtherForm(t *testing.T) {
 	report := call.Report
 	want := `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","price":50000,"message":"https://partner.example.com/c","callbackUrl":"` + ours + `"}}`
 	for range 2 {
-		if got := string(call.Replace([]byte("x"), "callback", ours)); got != "x"+want {
-			t.Errorf("%s\nwant x%s", got, want)
-		}
+		equal(t, string(call.Replace([]byte("x"), "callback", ours)), "x"+want, want)
 		if diff := cmp.Diff(report, call.Report); diff != "" || len(report.Defaulted) != 1 || report.Unknown != 1 {
 			t.Errorf("the report, -before +after:\n%s", diff)
 		}
@@ -147,9 +143,7 @@ func TestReplaceWithoutAString(t *testing.T) {
 	}
 	call := requested(t, "bill.read", "legacy", "v2", `{"bill_id":"1","callbackURL":"https://partner.example.com/c"}`)
 	defer call.Release()
-	if got := string(call.Replace(nil, "callback", ours)); got != `{"bill":{"billId":"1"}}` {
-		t.Error(got)
-	}
+	equal(t, string(call.Replace(nil, "callback", ours)), `{"bill":{"billId":"1"}}`)
 	if _, err := call.Request(nil, []byte(`{"bill_id":{}}`)); err == nil || len(call.Replace(nil, "callback", ours)) != 0 {
 		t.Errorf("Replace appends the request before the refused one: %v", err)
 	}

@@ -35,9 +35,7 @@ func TestShape(t *testing.T) {
 		{reply, `{"bill_id":"A8"}`, `{"bill_id":"other"}`},
 		{reply, `{"bill_id":"A7","appr_state":"Z","appr_dt":"0"}`, `{"bill_id":"billId","appr_state":"apprState","appr_dt":"0"}`},
 	} {
-		if diff := gocmp.Diff(row.want, string(row.shape([]byte(row.in)))); diff != "" {
-			t.Errorf("%s: %s", row.in, diff)
-		}
+		equal(t, gocmp.Diff(row.want, string(row.shape([]byte(row.in)))), "", row.in)
 	}
 }
 

@@ -18,8 +18,6 @@ func TestDidYouMean(t *testing.T) {
 		if want != "" {
 			want = "; did you mean " + want + "?"
 		}
-		if got := translate.DidYouMean(name, known); got != want {
-			t.Errorf("%q: got %q, want %q", name, got, want)
-		}
+		equal(t, translate.DidYouMean(name, known), want, name)
 	}
 }

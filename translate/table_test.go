@@ -6,8 +6,6 @@ import (
 
 	"billbridge/translate"
 	"billbridge/translate/billing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A problem names the file that has the mistake, whatever overlays come before it.
@@ -22,9 +20,7 @@ func TestMistakesNameTheirFile(t *testing.T) {
 		{File: "bad.yaml", Line: 3, Column: 9, Text: `codes: a code must be non-empty text in quotes, but is 1`},
 		{File: "other.yaml", Line: 1, Column: 18, Text: `reply must be drop or pass, but is "keep"`},
 	}
-	if diff := cmp.Diff(error(want), err); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, err, error(want))
 }
 
 // AppendFailure writes a failure in both forms. An empty code becomes null, which a client does not take for a refusal.
@@ -42,9 +38,7 @@ func TestAppendFailure(t *testing.T) {
 		{"legacy", "", "outcome unknown", `x{"code":null,"msg":"outcome unknown"}`},
 		{"legacy", "ERROR", "bad \xff text", `x{"code":"ERROR","msg":"bad  text"}`},
 	} {
-		if got := string(table.AppendFailure([]byte("x"), c.form, c.code, c.text)); got != c.want {
-			t.Errorf("%q %q in %s: %s", c.code, c.text, c.form, got)
-		}
+		equal(t, string(table.AppendFailure([]byte("x"), c.form, c.code, c.text)), c.want, c.code, c.text, c.form)
 	}
 }
 
@@ -68,9 +62,8 @@ func TestHasRequestField(t *testing.T) {
 		"": {false, false}, "bill.": {false, false}, "bil": {false, false}, "bill.pri": {false, false}, "010-0000-0000": {false, false},
 	} {
 		for i, from := range forms {
-			if got := shipped().Operation("bill.create").Translation(from, "v2").HasRequestField(path); got != want[i] {
-				t.Errorf("%q from %s: %v", path, from, got)
-			}
+			equal(t, shipped().Operation("bill.create").Translation(from, "v2").HasRequestField(path), want[i], path,
+				from)
 		}
 	}
 }

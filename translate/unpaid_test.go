@@ -44,17 +44,13 @@ func TestUnpaidBillDoesNotReadAsPaid(t *testing.T) {
 				for message, got := range map[string]map[string]json.RawMessage{
 					"read": readOf(t, doc, row.from, row.to), "callback": callbackOf(t, doc, row.from, row.to),
 				} {
-					if date := string(got[out]); date != row.want {
-						t.Errorf("%s in state %s: %s %s became %s %s, want %s", message, state, in, row.in, out, date, row.want)
-					}
+					equal(t, string(got[out]), row.want, message, state, in, row.in, out)
 					// 0 is a payment method, but not of a bill that nobody has paid.
 					wanted := map[translate.Form]string{"legacy": `"0"`, "v2": "0"}[row.to]
 					if message == "read" && (state == "W" || state == "D") {
 						wanted = map[translate.Form]string{"legacy": `""`, "v2": "null"}[row.to]
 					}
-					if method := string(got["apprPayType"]) + string(got["appr_pay_type"]); method != wanted {
-						t.Errorf("%s in state %s: the payment method 0 became %s", message, state, method)
-					}
+					equal(t, string(got["apprPayType"])+string(got["appr_pay_type"]), wanted, message, state)
 				}
 			}
 		}

@@ -134,9 +134,7 @@ func TestAlertsFireOnTheirCaseAndAreSilentBesideIt(t *testing.T) {
 		for pair := range strings.FieldsSeq(c.Labels) {
 			name, value, _ := strings.Cut(pair, "=")
 			labels[name] = value
-			if !strings.Contains(c.Summary, value) {
-				t.Errorf("%s: the summary does not name the label %s", c.Alert, pair)
-			}
+			has(t, c.Summary, value, c.Alert, pair)
 		}
 		group := promtoolGroup{Name: c.Alert, Interval: "1m"}
 		for _, s := range c.Series {
@@ -179,17 +177,14 @@ func TestEachAlertHasASectionOfTheRunbook(t *testing.T) {
 		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || r.For == "" || r.Annotations["summary"] == "" {
 			t.Errorf("%s: for, severity or summary are missing: %+v", name, r)
 		}
-		if url := "https://docs.example.com/billbridge/RUNBOOK.md#" + strings.ToLower(name); r.Annotations["runbook_url"] != url {
-			t.Errorf("%s: runbook_url is %s, want %s", name, r.Annotations["runbook_url"], url)
-		}
+		equal(t, r.Annotations["runbook_url"], "https://docs.example.com/billbridge/RUNBOOK.md#"+strings.ToLower(name),
+			name)
 	}
 	if diff := cmp.Diff(want, sections); diff != "" || len(sections) != strings.Count(runbook, "\n## ") {
 		t.Errorf("-alerts +sections\n%s", diff)
 	}
 	for _, m := range regexp.MustCompile(`\]\(#(\w*)\)`).FindAllStringSubmatch(runbook, -1) {
-		if !strings.Contains(strings.ToLower(runbook), "\n## "+m[1]+"\n") {
-			t.Errorf("the runbook links to #%s, which does not exist", m[1])
-		}
+		has(t, strings.ToLower(runbook), "\n## "+m[1]+"\n", m[1])
 	}
 }
 
@@ -202,9 +197,7 @@ func TestRunbookNamesPanelsAndMetrics(t *testing.T) {
 		if strings.HasPrefix(name, `"`) {
 			name = `"title": ` + strings.TrimSuffix(name, `"`)
 		}
-		if !strings.Contains(dashboard+alerts, name) {
-			t.Errorf("the runbook names %s, which is neither in the dashboard nor in the alerts", name)
-		}
+		has(t, dashboard+alerts, name, "which the runbook names")
 	}
 	if len(names) < 10 {
 		t.Errorf("%d names: too few were found", len(names))

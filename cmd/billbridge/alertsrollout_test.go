@@ -134,9 +134,7 @@ func (f *rolloutFaults) run(args ...string) string {
 		args = append(args, "--by", "test")
 	}
 	code, out, errs := runCommand(f.t, false, append(args, "--admin", "http://"+f.admin, "--token", alertToken)...)
-	if code != exitOK {
-		f.t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
-	}
+	equal(f.t, code, exitOK, args, out, errs)
 	return out
 }
 

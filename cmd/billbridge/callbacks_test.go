@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/proxytest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // runCommand runs a command as main does.
@@ -91,9 +89,7 @@ func TestCallbacksCommands(t *testing.T) {
 			fmt.Fprintf(&got, "%s%sexit code %d\n%s", before, line, code, text)
 			before = "\n"
 			for _, secret := range []string{"canary", "k-1", "k-2", "appr_num", "N" + bills[0]} {
-				if strings.Contains(out+errs, secret) {
-					t.Errorf("callbacks %s shows %s:\n%s%s", rest, secret, out, errs)
-				}
+				lacks(t, out+errs, secret, rest, out, errs)
 			}
 		case ">":
 			awaitNoneWaiting(t, g, len(bills))
@@ -113,11 +109,7 @@ func TestCallbacksCommands(t *testing.T) {
 	if *update {
 		proxytest.WriteFile(t, file, strings.TrimPrefix(got.String(), "\n"))
 	}
-	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got.String())); diff != "" {
-		t.Errorf("%s (-update rewrites it): -want +got\n%s", file, diff)
-	}
+	equal(t, strings.TrimSpace(got.String()), strings.TrimSpace(want), file)
 	terminate(t, b, g)
-	if log := g.process.all("stderr"); strings.Contains(log, "canary") {
-		t.Errorf("the log shows the partner's query:\n%s", log)
-	}
+	lacks(t, g.process.all("stderr"), "canary", "the log shows the partner's query")
 }

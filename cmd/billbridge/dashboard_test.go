@@ -68,9 +68,7 @@ func TestDashboardQueriesReturnData(t *testing.T) {
 			values[name] = slices.Sorted(maps.Keys(found))
 		}
 	}
-	if diff := cmp.Diff([]string{"new", "old"}, values["upstream"]); diff != "" {
-		t.Errorf("variable upstream: -want +got\n%s", diff)
-	}
+	equal(t, values["upstream"], []string{"new", "old"}, "variable upstream")
 	for _, q := range queries {
 		var labels []string
 		for _, m := range legendLabel.FindAllStringSubmatch(q.legend, -1) {

@@ -67,9 +67,8 @@ func TestComposeFile(t *testing.T) {
 		Configs map[string]struct{ Content, File string }
 	}
 	must(t, yaml.Unmarshal(embeddedText(t, "compose.yaml"), &file))
-	if strings.Contains(strings.ReplaceAll(file.Configs["gateway"].Content, "$$", ""), "$") {
-		t.Error("Compose would replace a variable in the config of the gateways: write $$")
-	}
+	lacks(t, strings.ReplaceAll(file.Configs["gateway"].Content, "$$", ""), "$",
+		"Compose would replace a variable in the config of the gateways: write $$")
 	c := checkedConfig(t, strings.ReplaceAll(file.Configs["gateway"].Content, "$$", "$"))
 	gateways, sandboxes := 0, 0
 	for name, s := range file.Services {
@@ -92,9 +91,8 @@ func TestComposeFile(t *testing.T) {
 			if u := c.Upstreams.Find(name); u == nil || u.Address.Host != name+":8081" || !slices.Contains(s.Command, "http://"+name+":8081") {
 				t.Errorf("%s is not an upstream of the gateways", name)
 			}
-			if code := run(t.Context(), append(s.Command, "--help"), system{out: io.Discard, err: os.Stderr}); code != exitOK {
-				t.Errorf("%s: billbridge %q: exit code %d", name, s.Command, code)
-			}
+			equal(t, run(t.Context(), append(s.Command, "--help"), system{out: io.Discard, err: os.Stderr}), exitOK,
+				name, s.Command)
 		}
 	}
 	if gateways != 2 || sandboxes != 2 || len(file.Services) != 6 {
@@ -202,9 +200,7 @@ func TestKubernetesManifests(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	if len(all) != 5 {
-		t.Errorf("%d manifests, want 5", len(all))
-	}
+	equal(t, len(all), 5, "manifests")
 }
 
 // A round of Patroni's loop ends before the lock of the primary does. HAProxy connects to the port of PostgreSQL, checks that of Patroni, and
@@ -230,17 +226,13 @@ func TestPatroniAndHAProxyFilesFit(t *testing.T) {
 	_, check, _ := strings.Cut(node.Restapi.Listen, ":")
 	haproxy := string(embeddedText(t, "haproxy.cfg"))
 	for _, server := range []string{"pg1", "pg2", "pg3"} {
-		if line := "server " + server + " " + server + ":" + database + " check port " + check + "\n"; !strings.Contains(haproxy, line) {
-			t.Errorf("haproxy.cfg lacks %q", line)
-		}
+		has(t, haproxy, "server "+server+" "+server+":"+database+" check port "+check+"\n", "haproxy.cfg")
 	}
 	page, err := os.ReadFile(filepath.Join(module, "proxy/store/HIGH-AVAILABILITY.md"))
 	if _, block, _ := strings.Cut(haproxy, ":5000\n"); err != nil || block == "" || !strings.Contains(string(page), block) {
 		t.Errorf("HIGH-AVAILABILITY.md lacks these lines of haproxy.cfg (%v):\n%s", err, block)
 	}
 	for _, line := range []string{"http-check send meth OPTIONS uri /primary\n", "on-marked-down shutdown-sessions\n"} {
-		if !strings.Contains(haproxy, line) {
-			t.Errorf("haproxy.cfg lacks %q", line)
-		}
+		has(t, haproxy, line, "haproxy.cfg")
 	}
 }

@@ -93,13 +93,9 @@ func TestR41_NoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 			}
 			t.Logf("%d bills that the new primary lacks: %v", len(bills), answers)
 			_, status := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/rollout?limit=1", "")
-			if gjson.Get(status, "restored.by").String() != store.ByFailOver {
-				t.Errorf("the status does not say what happened: %s", status)
-			}
+			equal(t, gjson.Get(status, "restored.by").String(), store.ByFailOver, status)
 			log := b.gateways[0].process.all("stderr")
-			if !strings.Contains(log, "the store lacks acknowledged writes") {
-				t.Errorf("the log does not say what happened: %s", log)
-			}
+			has(t, log, "the store lacks acknowledged writes")
 			_, metrics := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/metrics", "")
 			if !c.restart && !strings.Contains(metrics, `billbridge_store_failovers_total{outcome="lost"} 1`) {
 				t.Error("no metric has the fail-over")
@@ -152,9 +148,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 		t.Errorf("the store counts as restored: %s", status)
 	}
 	_, metrics := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/metrics", "")
-	if !strings.Contains(metrics, `billbridge_store_failovers_total{outcome="proven"} 1`) {
-		t.Error("no metric has the fail-over")
-	}
+	has(t, metrics, `billbridge_store_failovers_total{outcome="proven"} 1`)
 }
 
 const trialKey = "demo-partner-key"

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // Paths of gjson and sjson must not come from a message. All calls that take a path are listed here with the origin of
@@ -47,9 +45,7 @@ func TestR07_PathsAreConstants(t *testing.T) {
 		return nil
 	})
 	must(t, err)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("calls that take a path, -want +got:\n%s", diff)
-	}
+	equal(t, got, want, "calls that take a path")
 }
 
 // gjsonPathCall describes a call of gjson or sjson that takes a path.

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/proxytest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // guideConfig is the config of the pages in testdata. Its partners have these names.
@@ -44,9 +42,7 @@ func TestGuidePages(t *testing.T) {
 		if *update {
 			proxytest.WriteFile(t, file, page)
 		}
-		if diff := cmp.Diff(string(proxytest.ReadFile(t, file)), page); diff != "" {
-			t.Errorf("%s (-update rewrites it): -want +got\n%s", file, diff)
-		}
+		equal(t, page, string(proxytest.ReadFile(t, file)), file)
 	}
 	for form, partner := range map[string]string{"legacy": pianoSchool, "v2": clinic} {
 		for _, language := range []string{"en", "ko"} {
@@ -68,9 +64,7 @@ func TestGuideInBothLanguages(t *testing.T) {
 				page, _ := printGuide(t, append([]string{"--form", form, "--language", language}, config...)...)
 				return skeleton(legend.ReplaceAllString(page, ""))
 			}
-			if diff := cmp.Diff(page("en"), page("ko")); diff != "" {
-				t.Errorf("%s: -English +Korean\n%s", form, diff)
-			}
+			equal(t, page("ko"), page("en"), form)
 		}
 	}
 }
@@ -89,9 +83,7 @@ func TestR35_GuideShowsNothingInternal(t *testing.T) {
 				for _, internal := range []string{
 					"internal", "password", "an-admin-token", "10.20.0.7", "postgres", "aaaaaaaa", "bbbbbbbb", "127.0.0.1", other,
 				} {
-					if strings.Contains(page, internal) {
-						t.Errorf("%s, %s, %q: the page has %q", form, format, partner, internal)
-					}
+					lacks(t, page, internal, form, format, partner)
 				}
 			}
 		}
@@ -105,12 +97,8 @@ func TestGuideInHTML(t *testing.T) {
 	if !strings.HasPrefix(page, "<!doctype html>\n<html lang=\"ko\">") || strings.Count(page, "<table>") < 6 {
 		t.Errorf("the page begins with %.100s", page)
 	}
-	if loaded := regexp.MustCompile(`(?i)<script|<link|<img|<iframe|\bsrc=|href=|url\(|@import|<b>`).FindString(page); loaded != "" {
-		t.Errorf("the page has %s", loaded)
-	}
-	if want := `<h1>청구 게이트웨이 연동 안내: Nine Herons *Clinic* &lt;b&gt;</h1>`; !strings.Contains(page, want) {
-		t.Errorf("no %s in\n%s", want, page)
-	}
+	equal(t, regexp.MustCompile(`(?i)<script|<link|<img|<iframe|\bsrc=|href=|url\(|@import|<b>`).FindString(page), "")
+	has(t, page, `<h1>청구 게이트웨이 연동 안내: Nine Herons *Clinic* &lt;b&gt;</h1>`)
 }
 
 // Without a config, and with one that lacks what the page needs, the page says what is missing, and a warning names the key.

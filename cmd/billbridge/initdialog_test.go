@@ -15,7 +15,6 @@ import (
 	"billbridge/translate"
 
 	"github.com/creack/pty"
-	"github.com/google/go-cmp/cmp"
 )
 
 // The examples of package config are what init writes, and a gateway starts with them. The tests of config validate them with the schema.
@@ -36,9 +35,7 @@ func TestInitWritesTheExamples(t *testing.T) {
 			proxytest.WriteFile(t, file, out)
 		}
 		want := proxytest.ReadFile(t, file)
-		if diff := cmp.Diff(string(want), out); diff != "" {
-			t.Errorf("%s: -want +got\n%s", file, diff)
-		}
+		equal(t, out, string(want), file)
 		variable := func(string) (string, bool) { return "sqlite:billbridge.db", true }
 		if _, err := config.Parse(translate.File{Name: file, Data: []byte(out)}, variable); err != nil {
 			t.Errorf("billbridge would not start: %v", err)
@@ -86,18 +83,15 @@ func TestInitAsksAgainAfterAWrongAnswer(t *testing.T) {
 		}
 		rest = after
 	}
-	if strings.Contains(out+errs, "pass-word") {
-		t.Errorf("a password is shown: %s%s", out, errs)
-	}
+	lacks(t, out+errs, "pass-word", out, errs)
 	if !strings.Contains(out, file+" was written") || !strings.Contains(out, "billbridge rollout begin") {
 		t.Errorf("init says %s", out)
 	}
 	c, err := config.Load(file, os.LookupEnv)
 	must(t, err)
 	got := []string{c.Listen, c.Upstreams.Find("old").Address.String(), c.Upstreams.Find("new").Address.String(), c.Callbacks.PublicURL.String(), c.Rollout.Default}
-	if diff := cmp.Diff([]string{"[::]:8080", "https://legacy.example.com", "https://v2.example.com", "https://bridge.example.com", "old"}, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, got,
+		[]string{"[::]:8080", "https://legacy.example.com", "https://v2.example.com", "https://bridge.example.com", "old"})
 }
 
 // What a flag gives is not asked. A wrong flag is an error before the first question, with the name of the flag.
@@ -172,13 +166,9 @@ func TestInitOnATerminal(t *testing.T) {
 		until(c.want)
 		go func() { _, _ = output.WriteTo(&strings.Builder{}) }() // the program must not wait for its reader
 		_ = cmd.Wait()
-		if got := cmd.ProcessState.ExitCode(); got != c.code {
-			t.Errorf("exit code %d, want %d:\n%s", got, c.code, seen)
-		}
+		equal(t, cmd.ProcessState.ExitCode(), c.code, seen)
 		_, err = os.Stat(filepath.Join(cmd.Dir, "billbridge.yaml"))
-		if written := err == nil; written != (c.code == exitOK) {
-			t.Errorf("after %q there is a file: %v", c.last, written)
-		}
+		equal(t, err == nil, (c.code == exitOK), c.last)
 	}
 }
 
@@ -200,14 +190,10 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 	dir := t.TempDir()
 	migration := []string{"init", "--case", "migration", "--old", "https://legacy.example.com", "--new", "https://v2.example.com", "--public-url", "https://bridge.example.com"}
 	said := runIn(t, dir, append(slices.Clone(migration), "--used-code", "9800", "--no-bill-code", "9980", "--pay-types", "SIMPLE_PAY=0,CARD_VAN=1", "--other-pay-types", "null")...)
-	if !strings.Contains(said, "billbridge-table.yaml was written") {
-		t.Errorf("init says %s", said)
-	}
+	has(t, said, "billbridge-table.yaml was written")
 	c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
 	must(t, err)
-	if got := c.Table.Code("9800", "legacy", "v2") + c.Table.Code("9980", "legacy", "v2"); got != "BILL_001BILL_003" {
-		t.Errorf("the codes become %s", got)
-	}
+	equal(t, c.Table.Code("9800", "legacy", "v2")+c.Table.Code("9980", "legacy", "v2"), "BILL_001BILL_003")
 	// Only the backend's operator knows whether replies have links.
 	if warnings := c.Warnings(); len(warnings) != 1 || !strings.Contains(warnings[0].Text, "may have no link") {
 		t.Errorf("warnings: %v", warnings)

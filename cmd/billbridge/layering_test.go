@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/proxytest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // module is the root of the module.
@@ -223,9 +221,7 @@ func TestTopLevelFolders(t *testing.T) {
 		}
 	}
 	want := []string{"cmd", "config", "proxy", "translate"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, got, want)
 }
 
 // Only main.go uses the streams, arguments, environment and exit of the process. Commands take a system, so that tests
@@ -242,9 +238,7 @@ func TestOnlyMainTouchesTheProcess(t *testing.T) {
 		}
 		text := proxytest.ReadFile(t, name)
 		for _, process := range []string{"os.Stdin", "os.Stdout", "os.Stderr", "os.Args", "os.Exit", "os.Getenv", "os.LookupEnv", "signal."} {
-			if strings.Contains(string(text), process) {
-				t.Errorf("%s uses %s: only main.go may", name, process)
-			}
+			lacks(t, string(text), process, name)
 		}
 	}
 }

@@ -133,9 +133,7 @@ func loggedIDs(t *testing.T, log *os.File) (ids map[string]int, longest int) {
 			ids[record.ID]++
 			longest = max(longest, len(line))
 		}
-		if unknown := strings.HasPrefix(record.ID, "u"); unknown != (record.Outcome == "unknown") {
-			t.Errorf("%s", line)
-		}
+		equal(t, strings.HasPrefix(record.ID, "u"), (record.Outcome == "unknown"), line)
 	}
 	return ids, longest
 }

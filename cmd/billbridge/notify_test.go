@@ -148,9 +148,7 @@ func TestHealthCheckOfTheOwnProcess(t *testing.T) {
 	t.Parallel()
 	status := http.StatusOK
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/-/healthy" {
-			t.Errorf("request to %s", r.URL)
-		}
+		equal(t, r.URL.Path, "/-/healthy", r.URL)
 		w.WriteHeader(status)
 	})
 	for name, s := range map[string]*httptest.Server{"http": httptest.NewServer(handler), "https": httptest.NewTLSServer(handler)} {

@@ -138,9 +138,7 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 			args := strings.Fields(command)
 			for _, admin := range []string{replies, refusals, failures} {
 				out, stderr := hostileRun(t, "", append(args, "--admin", admin)...)
-				if raw := showsRaw(out + stderr); raw != "" {
-					t.Errorf("a terminal would obey %q", raw)
-				}
+				equal(t, showsRaw(out+stderr), "", "a terminal would obey")
 				if out+stderr == "" {
 					t.Error("no output")
 				}
@@ -212,9 +210,7 @@ func TestInputOutputShowsNoControlCharacters(t *testing.T) {
 			if out+stderr == "" {
 				t.Error("no output")
 			}
-			if raw := showsRaw(out + stderr); raw != "" {
-				t.Errorf("a terminal would obey %q", raw)
-			}
+			equal(t, showsRaw(out+stderr), "", "a terminal would obey")
 		})
 	}
 }
@@ -225,9 +221,7 @@ func TestPrintableText(t *testing.T) {
 		"": "", "A-1": "A-1", "김하늘 11월 수강료": "김하늘 11월 수강료", `a "b" \c`: `a "b" \c`, "한글\x1b[31m": `"한글\x1b[31m"`, "a\nb": `"a\nb"`, "a\tb": `"a\tb"`,
 		"\u202eA": `"\u202eA"`, "\xff": `"\xff"`, "\u009b": `"\u009b"`,
 	} {
-		if got := printable(text); got != want {
-			t.Errorf("%q: got %s, want %s", text, got, want)
-		}
+		equal(t, printable(text), want, text)
 	}
 	var out bytes.Buffer
 	w := terminalWriter{&out}
@@ -235,9 +229,7 @@ func TestPrintableText(t *testing.T) {
 	if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
 		t.Errorf("Write: %d, %v", n, err)
 	}
-	if want := "한글 \\u001b[31m\t\n\\u202e\\udb40\\udc41\\xff\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
-	}
+	equal(t, out.String(), "한글 \\u001b[31m\t\n\\u202e\\udb40\\udc41\\xff\n")
 }
 
 // Output that does not go through printf could show a text of a caller as lines and columns.

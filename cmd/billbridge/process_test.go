@@ -200,4 +200,9 @@ func launchInTempDir(t *testing.T, args ...string) *process {
 	return p
 }
 
-var must = proxytest.Must
+var must, has, lacks = proxytest.Must, proxytest.Has, proxytest.Lacks
+
+func equal[T any](t testing.TB, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
+}

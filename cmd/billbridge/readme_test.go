@@ -174,9 +174,7 @@ func TestCommentsCiteExistingFacts(t *testing.T) {
 		data, err := os.ReadFile(path)
 		for _, m := range cited.FindAllStringSubmatch(string(data), -1) {
 			n++
-			if !strings.Contains(string(facts), "\n| "+m[1]+" | ") {
-				t.Errorf("%s cites %q", path, m[1])
-			}
+			has(t, string(facts), "\n| "+m[1]+" | ", path, m[1])
 		}
 		return err
 	})

@@ -198,9 +198,7 @@ func (r *killRun) check(ctx context.Context, t *testing.T) {
 	states, at := map[string]string{}, [2]int{}
 	for n, service := range r.services {
 		for _, b := range service.Bills() {
-			if states[b.ID] != "" {
-				t.Errorf("%s is at both backends", b.ID)
-			}
+			equal(t, states[b.ID], "", b.ID)
 			states[b.ID] = b.State
 			at[n]++
 		}
@@ -211,9 +209,7 @@ func (r *killRun) check(ctx context.Context, t *testing.T) {
 		}
 	}
 	for bill := range r.destroyed {
-		if states[bill] != "D" {
-			t.Errorf("%s was destroyed by its answer, and is in state %q", bill, states[bill])
-		}
+		equal(t, states[bill], "D", bill)
 	}
 	if r.counts["cut off"] == 0 || at[0] == 0 || at[1] == 0 || len(r.destroyed) == 0 {
 		t.Errorf("%v at the backends, %d destroyed, %v", at, len(r.destroyed), r.counts)

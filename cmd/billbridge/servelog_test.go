@@ -122,9 +122,7 @@ func TestR36_EveryLineOfTheLogIsOneRecord(t *testing.T) {
 			}
 			provoke(t, "http://"+partners, "http://"+admin)
 			stop()
-			if code := <-ended; code != exitOK {
-				t.Errorf("exit code %d", code)
-			}
+			equal(t, <-ended, exitOK, "exit code")
 			checkLines(t, log.String(), terminal)
 		})
 	}

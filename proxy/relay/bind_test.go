@@ -11,8 +11,6 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A caller cannot choose how long its row stays. A clock that is behind the store's does not shorten it either.
@@ -85,9 +83,7 @@ func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 		must(t, err)
 		want.row.ID, want.row.Upstream, want.row.URL, want.row.Created = id, "up", theirs, c.now()
 		want.row.Partner = partner.Of(key)
-		if diff := cmp.Diff(want.row, got); diff != "" {
-			t.Errorf("%s: -want +got\n%s", name, diff)
-		}
+		equal(t, got, want.row, name)
 	}
 }
 
@@ -135,9 +131,7 @@ func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 			continue
 		}
 		for _, part := range []string{"canary", "127.", "169.", "8444"} {
-			if strings.Contains(invalid.Text, part) {
-				t.Errorf("%q is shown: %s", address, invalid.Text)
-			}
+			lacks(t, invalid.Text, part, address)
 		}
 	}
 	if got := s.scrape(refused + `{reason="address"`); !strings.HasSuffix(got, " 28\n") || len(wrong) != 28 {
@@ -187,9 +181,7 @@ func TestBindWithoutStore(t *testing.T) {
 	if ours != "" || err == nil || !strings.Contains(err.Error(), "store: closed") || errors.As(err, &wrong) {
 		t.Errorf("%q, %v", ours, err)
 	}
-	if got := s.scrape(refused); got != "" {
-		t.Error(got)
-	}
+	equal(t, s.scrape(refused), "")
 }
 
 func TestOwnsAddressesOfTheGatewayOnly(t *testing.T) {
@@ -201,9 +193,7 @@ func TestOwnsAddressesOfTheGatewayOnly(t *testing.T) {
 		"/callback/": false, "/callback": false, "": false, "/": false, id: false, "/callbacks/" + id: false, "/xcallback/" + id: false, "callback/" + id: false,
 		"/callback%2f" + id: false, "/callback/" + id + "/callback/": false, "/callback/g" + id[1:]: false, "/callback/" + id + "\n": false,
 	} {
-		if got := relay.Owns(path); got != want {
-			t.Errorf("%q: %v", path, got)
-		}
+		equal(t, relay.Owns(path), want, path)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"billbridge/proxy/sandbox"
 	"billbridge/translate"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 )
 
@@ -155,9 +154,7 @@ func TestPartnersLearnTheNewestState(t *testing.T) {
 		page += fmt.Sprintf("\n## Programs in %s\n\n| program | directly | through the gateway |\n|---|---|---|\n", form)
 		for _, of := range receivers {
 			directly, bridged := learns(t, of, form, false), learns(t, of, form, true)
-			if strings.Contains(bridged, "again") {
-				t.Errorf("%s, %s: an older state comes after a newer one: %s", form, of.name, bridged)
-			}
+			lacks(t, bridged, "again", form, of.name)
 			if differ[of.name] = differ[of.name] || directly != bridged; directly == bridged {
 				bridged = "the same"
 			}
@@ -165,9 +162,7 @@ func TestPartnersLearnTheNewestState(t *testing.T) {
 		}
 	}
 	for _, of := range receivers {
-		if differ[of.name] != (of.because != "") {
-			t.Errorf("%s learns something else through the gateway: %t, and why: %q", of.name, differ[of.name], of.because)
-		}
+		equal(t, differ[of.name], (of.because != ""), of.name, of.because)
 		if of.because != "" {
 			why += fmt.Sprintf("- **%s**: %s\n", of.name, of.because)
 		}
@@ -176,9 +171,7 @@ func TestPartnersLearnTheNewestState(t *testing.T) {
 	if *update {
 		proxytest.WriteFile(t, file, page+why)
 	}
-	if diff := cmp.Diff(string(proxytest.ReadFile(t, file)), page+why); diff != "" {
-		t.Errorf("%s: -want +got\n%s", file, diff)
-	}
+	equal(t, page+why, string(proxytest.ReadFile(t, file)), file)
 }
 
 var update = flag.Bool("update", false, "write translate/CONCLUSIONS-CALLBACKS.md; review every line of the diff")

@@ -14,8 +14,6 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 	"billbridge/translate"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // waiting is a station on which one callback waits for its first attempt, and its clock.
@@ -123,9 +121,7 @@ func TestRequestsToPartners(t *testing.T) {
 		}, int64(len(inLegacy)), nil})
 		s.round()
 	}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, all, want)
 	if c := s.only(); c.State != store.Delivered || c.Attempts != 2 {
 		t.Errorf("%+v", c)
 	}
@@ -161,9 +157,7 @@ func TestR31_RetryAfter(t *testing.T) {
 		s, clock := waiting(t, "v2", ", schedule: [0s, 10m, 10m], jitter: 0")
 		s.Carry(always(status, "", "Retry-After", given))
 		s.round()
-		if got := s.only().Next.Sub(clock.now()); got != want {
-			t.Errorf("%d with %q: %s, want %s", status, given, got, want)
-		}
+		equal(t, s.only().Next.Sub(clock.now()), want, status, given)
 	}
 	for _, status := range []int{503, 429, 302, 200, 201} {
 		check(status, "1200", 20*time.Minute)
@@ -329,8 +323,6 @@ func TestSuccessOfOnePartner(t *testing.T) {
 		s.accept(s.bind(asked("v2", "https://partner.example.com/paid")), inV2)
 		s.Carry(always(201, `{"result":"OK"}`))
 		s.round()
-		if got := s.only(); got.State != want {
-			t.Errorf("with a rule for %s the callback is %s", partnerHash, got.State)
-		}
+		equal(t, s.only().State, want, partnerHash)
 	}
 }

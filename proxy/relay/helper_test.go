@@ -204,9 +204,7 @@ func (s *station) counts(name string, want ...string) {
 	for _, line := range want {
 		all += name + line + "\n"
 	}
-	if got := s.scrape(name); got != all {
-		s.t.Errorf("got\n%swant\n%s", got, all)
-	}
+	equal(s.t, s.scrape(name), all)
 }
 
 const refused = "billbridge_callbacks_refused_total"
@@ -287,4 +285,18 @@ func notice(form translate.Form, key, bill string, more ...string) string {
 	return fmt.Sprintf(`{"apikey":%q,"bill_id":%q%s}`, key, bill, strings.Join(more, ""))
 }
 
-var must = proxytest.Must
+var must, has, lacks = proxytest.Must, proxytest.Has, proxytest.Lacks
+
+func equal[T any](t testing.TB, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
+}
+
+// answers expects an answer with a status and with parts in its body.
+func answers(t testing.TB, w *httptest.ResponseRecorder, status int, parts ...string) {
+	t.Helper()
+	equal(t, w.Code, status, w.Body)
+	for _, part := range parts {
+		has(t, w.Body.String(), part)
+	}
+}

@@ -40,9 +40,7 @@ func TestPartnersAreCalledFromTheLocalAddress(t *testing.T) {
 	s = newStation(t, setup{callbacks: reachable + ", local_address: 127.0.0.3"})
 	s.deliverable(partner.URL, "A")
 	s.round()
-	if c := s.only(); c.State != store.Delivered {
-		t.Errorf("%+v", c)
-	}
+	equal(t, s.only().State, store.Delivered)
 	// A reload changes it, for connections that are open too.
 	s.Use(setup{callbacks: reachable + ", local_address: 127.0.0.4"}.config(t))
 	s.deliverable(partner.URL, "B")
@@ -68,9 +66,7 @@ func TestHangulHostIsCalled(t *testing.T) {
 	if c := s.only(); c.State != store.Delivered || c.Host != partner.Listener.Addr().String() {
 		t.Errorf("%+v", c)
 	}
-	if host := receive(t, asked, "call"); host != partner.Listener.Addr().String() {
-		t.Errorf("Host is %s", host)
-	}
+	equal(t, receive(t, asked, "call"), partner.Listener.Addr().String())
 
 	s = newStation(t, setup{})
 	var hosts []string

@@ -65,9 +65,7 @@ func TestLostAddressIsFoundByAnotherBillOfThePartner(t *testing.T) {
 		if got := s.only(); got.URL != shared || string(got.Partner) != hash(key) || got.Bill != bill || got.Form != "v2" || got.Upstream != "up" || got.Repeats != 1 {
 			t.Errorf("%+v", got)
 		}
-		if w := s.post(alone, inLegacy); w.Code != 503 {
-			t.Errorf("no other bill has this address: %d", w.Code)
-		}
+		answers(t, s.post(alone, inLegacy), 503)
 		s.counts(refused, `{reason="another_partner",upstream="up"} 3`, `{reason="lost_address",upstream="up"} 1`)
 		s.bind(ofBill(key, bill, own)) // the create is repeated, and the backend answers that it has the bill
 		s.accept(alone, inLegacy)
@@ -85,17 +83,13 @@ func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 		kept, path := s.bind(ofBill(key, "kept", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
 		s.lose(path)
 		digits := strings.TrimPrefix(path, "/callback/")
-		for name, forged := range map[string]string{
+		for _, forged := range map[string]string{
 			"the digits of no key": digits[:31] + string("10"[strings.Count(digits[31:], "1")]), "other random digits": digits[:12] + strings.Repeat("0", 12) + digits[24:],
 			"the hash of another address": strings.Repeat("0", 12) + digits[12:],
 		} {
-			if w := s.post("/callback/"+forged, inLegacy); w.Code != 503 {
-				t.Errorf("%s: %d", name, w.Code)
-			}
+			answers(t, s.post("/callback/"+forged, inLegacy), 503)
 		}
-		if len(s.stored()) != 0 {
-			t.Error("it is stored")
-		}
+		equal(t, len(s.stored()), 0)
 		rotated := sealing(t, at, store.Keys{Key: bytes.Repeat([]byte{8}, store.KeyLength), Old: [][]byte{storeKey}})
 		if _, err := rotated.store.Recrypt(t.Context()); err != nil {
 			t.Fatal(err)
@@ -103,9 +97,7 @@ func TestOnlyTheStoreKeySealsAddresses(t *testing.T) {
 		rotated.accept(path, inLegacy)
 		rotated.accept(kept, notice("legacy", key, "kept"))
 		without := sealing(t, at, store.Keys{Key: bytes.Repeat([]byte{8}, store.KeyLength)})
-		if w := without.post(path, inLegacy); w.Code != 503 {
-			t.Errorf("the key that sealed it was removed: %d", w.Code)
-		}
+		answers(t, without.post(path, inLegacy), 503)
 		without.accept(kept, notice("legacy", key, "kept"))
 	})
 }
@@ -161,29 +153,20 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 				for more, status := range map[string]int{
 					"": 400, "&by=anna&url=http://127.0.0.1/": 400, "&by=anna&url=ftp://partner.example.com/": 400, "&dry_run=true": 200,
 				} {
-					if w := assign(more); w.Code != status {
-						t.Errorf("%s: %d %s", more, w.Code, w.Body)
-					}
+					answers(t, assign(more), status)
 				}
 				for _, wrong := range []string{"", "up", "/7d75", "UP/5947d7c33d78", "down/5947d7c33d78"} {
-					if w := s.asks(http.MethodPost, "/callbacks/"+like+"/assign?by=anna&lost="+wrong); w.Code != 400 {
-						t.Errorf("lost=%s: %d %s", wrong, w.Code, w.Body)
-					}
+					answers(t, s.asks(http.MethodPost, "/callbacks/"+like+"/assign?by=anna&lost="+wrong), 400)
 				}
-				if w := s.asks(http.MethodPost, "/callbacks/cb_00112233445566778899aabbccddeeff/assign?by=anna&lost="+lost); w.Code != 404 {
-					t.Errorf("like a callback that there is not: %d", w.Code)
-				}
-				if w := s.post(path, inLegacy); w.Code != 503 {
-					t.Errorf("nothing was assigned: %d", w.Code)
-				}
+				answers(t,
+					s.asks(http.MethodPost, "/callbacks/cb_00112233445566778899aabbccddeeff/assign?by=anna&lost="+lost), 404)
+				answers(t, s.post(path, inLegacy), 503)
 				for _, more := range []string{"&by=anna", "&by=ben&url=" + url.QueryEscape("https://partner.example.com/all?token=1")} {
 					if w := assign(more); w.Code != 200 || strings.Contains(w.Body.String(), "token") {
 						t.Fatalf("%s: %d %s", more, w.Code, w.Body)
 					}
 				}
-				if w := s.post(path, notice("legacy", "another-key", bill)); w.Code != 404 {
-					t.Errorf("another partner: %d", w.Code)
-				}
+				answers(t, s.post(path, notice("legacy", "another-key", bill)), 404)
 				s.accept(path, inLegacy)
 				if got := s.stored()[1]; got.URL != "https://partner.example.com/all?token=1" || string(got.Partner) != hash(key) || got.Bill != bill || got.Upstream != "up" || got.Form != "v2" {
 					t.Errorf("%+v", got)

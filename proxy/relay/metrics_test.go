@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // All that Prometheus reads after some callbacks.
@@ -81,9 +79,7 @@ billbridge_callbacks_without_key_total{upstream="up"} 2
 			got.WriteString(line)
 		}
 	}
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
-	}
+	equal(t, got.String(), want)
 }
 
 // Fields that a translation drops from a payment's callback, or cannot convert, are counted by their names in the table.
@@ -97,9 +93,7 @@ func TestMetricsOfFields(t *testing.T) {
 	s.accept(path, strings.Replace(inLegacy, `"30001234"`, "true", 1))
 	got := s.scrape("billbridge_callbacks_fields_total")
 	for _, line := range []string{`{field="unknown",upstream="up",what="dropped"} 2`, `{field="appr_num",upstream="up",what="mismatched"} 1`} {
-		if !strings.Contains(got, "billbridge_callbacks_fields_total"+line+"\n") {
-			t.Errorf("no %s in\n%s", line, got)
-		}
+		has(t, got, "billbridge_callbacks_fields_total"+line+"\n", line)
 	}
 	if strings.Contains(got, "canary") || strings.Contains(got, "another") {
 		t.Error(got)
@@ -119,9 +113,7 @@ func TestMetricsWithoutStore(t *testing.T) {
 			t.Errorf("%s before:\n%safter:\n%s", gauge, before, after)
 		}
 	}
-	if !strings.Contains(after, `billbridge_callbacks_accepted_total{upstream="up"} 0`) {
-		t.Error(after)
-	}
+	has(t, after, `billbridge_callbacks_accepted_total{upstream="up"} 0`)
 }
 
 // An upstream of a new config has counters from then on, and those of other upstreams continue.
@@ -138,8 +130,6 @@ func TestMetricsOfANewUpstream(t *testing.T) {
 		`billbridge_callbacks_accepted_total{upstream="new"} 0`, `billbridge_callbacks_refused_total{reason="ambiguous",upstream="new"} 0`,
 		`billbridge_callbacks_waiting{upstream="new"} 0`, `billbridge_callbacks_waiting{upstream="up"} 1`,
 	} {
-		if !strings.Contains(s.everything(), line+"\n") {
-			t.Errorf("no %s in\n%s", line, s.everything())
-		}
+		has(t, s.everything(), line+"\n", line)
 	}
 }

@@ -119,16 +119,12 @@ func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if w := s.ask("GET", "/callbacks?after=x"); w.Code != 400 || !strings.Contains(w.Body.String(), `after cannot be "x"`) {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	answers(t, s.ask("GET", "/callbacks?after=x"), 400, `after cannot be "x"`)
 	for query, says := range map[string]string{
 		"?state=delivered": "only dead callbacks", "?state=waiting": "only dead callbacks", "?after=1": "after", "?limit=0": "the limit is 0",
 	} {
 		for _, what := range []string{"replay", "drop"} {
-			if w := s.ask("POST", "/callbacks/"+what+query); w.Code != 400 || !strings.Contains(w.Body.String(), says) {
-				t.Errorf("%s%s: %d %s", what, query, w.Code, w.Body)
-			}
+			answers(t, s.ask("POST", "/callbacks/"+what+query), 400, says)
 		}
 	}
 	if got, _ := s.list("?state=dead"); len(got) != 2 {
@@ -160,15 +156,11 @@ func TestOperatorShows(t *testing.T) {
 	}
 	for _, target := range []string{"GET /callbacks/cb_unknown", "POST /callbacks/cb_unknown/replay", "POST /callbacks/cb_unknown/drop"} {
 		method, path, _ := strings.Cut(target, " ")
-		if w := s.ask(method, path); w.Code != 404 || !strings.Contains(w.Body.String(), "there is no callback") {
-			t.Errorf("%s: %d %s", target, w.Code, w.Body)
-		}
+		answers(t, s.ask(method, path), 404, "there is no callback")
 	}
 	for _, target := range []string{"POST /callbacks", "GET /callbacks/x/replay", "DELETE /callbacks/x", "PUT /callbacks/drop"} {
 		method, path, _ := strings.Cut(target, " ")
-		if w := s.ask(method, path); w.Code != 405 {
-			t.Errorf("%s: %d", target, w.Code)
-		}
+		answers(t, s.ask(method, path), 405)
 	}
 }
 
@@ -186,13 +178,9 @@ func TestDeletedBodyIsShownAndNotReplayed(t *testing.T) {
 		t.Errorf("%s", w.Body)
 	}
 	for _, query := range []string{"", "?dry_run=true"} {
-		if w := s.ask("POST", path+"/replay"+query); w.Code != 409 || !strings.Contains(w.Body.String(), "the body of the callback was deleted") {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
+		answers(t, s.ask("POST", path+"/replay"+query), 409, "the body of the callback was deleted")
 	}
-	if c := s.callback(list[0].ID); c.State != store.Delivered {
-		t.Errorf("%+v", c)
-	}
+	equal(t, s.callback(list[0].ID).State, store.Delivered)
 }
 
 // A replayed callback starts its schedule again, with the same id.
@@ -214,16 +202,13 @@ func TestOperatorReplaysOne(t *testing.T) {
 		if c := s.callback(list[0].ID); c.State != store.Waiting || c.Attempts != 0 || !c.Next.Equal(clock.now()) {
 			t.Errorf("%+v", c)
 		}
-		if w := s.ask("POST", "/callbacks/"+list[0].ID+"/replay"); w.Code != 409 || !strings.Contains(w.Body.String(), list[0].ID+" is waiting, and can be replayed only if it is dead or delivered or superseded") {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
+		answers(t, s.ask("POST", "/callbacks/"+list[0].ID+"/replay"), 409,
+			list[0].ID+" is waiting, and can be replayed only if it is dead or delivered or superseded")
 		got = nil
 		if s.round(); !slices.Equal(got, []string{list[0].ID}) || s.callback(list[0].ID).State != store.Delivered {
 			t.Errorf("%v", got)
 		}
-		if !strings.Contains(s.logs.String(), `"msg":"callback replayed","callback":"`+list[0].ID+`"`) {
-			t.Error(s.logs)
-		}
+		has(t, s.logs.String(), `"msg":"callback replayed","callback":"`+list[0].ID+`"`)
 	}
 }
 
@@ -235,14 +220,10 @@ func TestOperatorDecisionsAreAudited(t *testing.T) {
 	one := "/callbacks/" + list[0].ID
 	for _, query := range []string{"", "?by=", "?by=a&by=b", "?by=%0a", "?by=" + strings.Repeat("a", 101), "?by=a&dry_run=yes", "?dry_run=true&dry_run=true", "?dry_run="} {
 		for _, target := range []string{one + "/replay", one + "/drop", "/callbacks/replay", "/callbacks/drop"} {
-			if w := s.asks("POST", target+query); w.Code != 400 {
-				t.Errorf("%s%s: %d %s", target, query, w.Code, w.Body)
-			}
+			answers(t, s.asks("POST", target+query), 400)
 		}
 	}
-	if w := s.asks("POST", one+"/drop?by=a&bill=dead"); w.Code != 400 || !strings.Contains(w.Body.String(), `there is no key "bill"`) {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	answers(t, s.asks("POST", one+"/drop?by=a&bill=dead"), 400, `there is no key "bill"`)
 	if got, _ := s.list("?state=dead"); len(got) != 2 {
 		t.Errorf("%v are dead", got)
 	}
@@ -255,9 +236,7 @@ func TestOperatorDecisionsAreAudited(t *testing.T) {
 		} else {
 			target = one + target
 		}
-		if w := s.asks("POST", target); w.Code != status {
-			t.Errorf("%s: %d %s", target, w.Code, w.Body)
-		}
+		answers(t, s.asks("POST", target), status)
 	}
 	s.progress("/callbacks/drop?partner=" + hash("other-key")[:12])
 	s.progress("/callbacks/drop?bill=none")
@@ -273,15 +252,11 @@ func TestOperatorDecisionsAreAudited(t *testing.T) {
 	}
 	want := fmt.Sprintln(at, "tester drop", hash("other-key")[:12], "1 callback, all dead") +
 		fmt.Sprintln(at, "김 replay", hash(key)[:12], list[0].ID, "dead")
-	if got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
+	equal(t, got, want)
 	if w := s.ask("GET", "/audit?partner="+hash(key)); strings.Count(w.Body.String(), `"at"`) != 1 {
 		t.Errorf("the decisions about one partner: %s", w.Body)
 	}
-	if !strings.Contains(s.logs.String(), `"by":"김"`) {
-		t.Error(s.logs)
-	}
+	has(t, s.logs.String(), `"by":"김"`)
 }
 
 // A dry run reports how many callbacks are selected, or why one cannot be changed, and changes nothing.
@@ -308,9 +283,7 @@ func TestOperatorDryRun(t *testing.T) {
 	if w := s.ask("GET", "/audit"); !slices.Equal(got, []string{"other", "dead"}) || w.Body.String() != "[]\n" {
 		t.Errorf("%v are dead, and the log has %s", got, w.Body)
 	}
-	if strings.Contains(s.logs.String(), `"msg":"callback`) {
-		t.Error(s.logs)
-	}
+	lacks(t, s.logs.String(), `"msg":"callback`)
 }
 
 // Callbacks selected by a filter are replayed or dropped, with a line for every batch.
@@ -400,13 +373,9 @@ func TestReplayIsDeliveredAtOnce(t *testing.T) {
 			if several {
 				target = "/callbacks/replay"
 			}
-			if w := s.ask("POST", target); w.Code != 200 {
-				t.Errorf("%d %s", w.Code, w.Body)
-			}
+			answers(t, s.ask("POST", target), 200)
 			synctest.Wait() // no time passes
-			if c := s.only(); c.State != store.Delivered {
-				t.Errorf("%s: %+v", target, c)
-			}
+			equal(t, s.only().State, store.Delivered, target)
 			stop()
 		})
 	}

@@ -225,9 +225,7 @@ func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 	for _, body := range inOrder {
 		statuses = append(statuses, gjson.Get(body, "status").Str)
 	}
-	if strings.Join(statuses, " ") != want {
-		t.Errorf("got %v, want %s", statuses, want)
-	}
+	equal(t, strings.Join(statuses, " "), want, statuses)
 	s.counts("billbridge_callbacks_repeated_total", `{upstream="up"} 3`)
 }
 
@@ -257,9 +255,7 @@ func TestPaidAfterCancelledIsARepetition(t *testing.T) {
 					s.accept(path, notice("v2", key, row.bill, `,"apprState":"`+state+`"`))
 				}
 			}
-			if n := len(s.stored()); n != row.want {
-				t.Errorf("%d callbacks are stored, want %d", n, row.want)
-			}
+			equal(t, len(s.stored()), row.want, "callbacks are stored")
 		})
 	}
 }
@@ -278,9 +274,7 @@ func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 		s.round()
 		s.accept(path, `{"another":""}`)
 		s.Carry(always(200, documented["v2"]))
-		if n := s.round(); n != 0 {
-			t.Errorf("of one bill: %v: %d attempts", ofBill, n)
-		}
+		equal(t, s.round(), 0, ofBill)
 	}
 }
 

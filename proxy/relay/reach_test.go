@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,9 +61,7 @@ func TestRefusedHostDelaysNoOther(t *testing.T) {
 	s.Carry(always(200, documented["v2"]))
 	s.accept(path, inV2) // the upstream knows the address, so it is taken
 	s.deliverable("https://partner.example.com/", "B")
-	if n := s.round(); n != 2 {
-		t.Errorf("%d attempts", n)
-	}
+	equal(t, s.round(), 2, "attempts")
 	if all := s.stored(); all[0].LastOutcome != "address" || all[1].State != store.Delivered {
 		t.Errorf("%+v", all)
 	}
@@ -102,9 +99,7 @@ func TestConnectionsAreReused(t *testing.T) {
 		s.deliverable(partner.URL, bill)
 		s.round()
 	}
-	if opened != 1 {
-		t.Errorf("%d connections", opened)
-	}
+	equal(t, opened, 1, "connections")
 	s.Use(setup{form: "v2", callbacks: reachable}.config(t))
 	select {
 	case <-ends:
@@ -137,9 +132,7 @@ func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 		s.round()
 	}
 	for _, c := range s.stored() {
-		if c.State != store.Delivered {
-			t.Errorf("%+v", c)
-		}
+		equal(t, c.State, store.Delivered, c)
 	}
 }
 
@@ -157,9 +150,7 @@ func TestR40_PanicInAnAttempt(t *testing.T) {
 	s.Carry(always(200, documented["v2"]))
 	clock.add(time.Minute)
 	s.round()
-	if c := s.stored()[0]; c.State != store.Delivered {
-		t.Errorf("%+v", c)
-	}
+	equal(t, s.stored()[0].State, store.Delivered)
 }
 
 // An attempt ends with the config that it began with; the next one uses the current config.
@@ -188,7 +179,5 @@ func TestReloadDuringAnAttempt(t *testing.T) {
 	if s.round(); s.only().State != store.Delivered {
 		t.Errorf("%+v", s.only())
 	}
-	if strings.Contains(s.logs.String(), "partner.example.com") {
-		t.Error(s.logs)
-	}
+	lacks(t, s.logs.String(), "partner.example.com")
 }

@@ -38,9 +38,7 @@ func TestWordsOfCallbacksAreLogged(t *testing.T) {
 	if log := s.logs.String(); !strings.Contains(log, `"level":"DEBUG"`) || !strings.Contains(log, `"words":["appr_pay_type: KEYIN"]`) {
 		t.Error(log)
 	}
-	if got := s.scrape("billbridge_callbacks_fields_total"); !strings.Contains(got, `{field="appr_pay_type",upstream="up",what="dropped"} 1`) {
-		t.Error(got)
-	}
+	has(t, s.scrape("billbridge_callbacks_fields_total"), `{field="appr_pay_type",upstream="up",what="dropped"} 1`)
 }
 
 // The bodies of a payment's callback in the form of each backend, the stored body, and the answer to the upstream.
@@ -93,9 +91,8 @@ func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 				t.Errorf("bill %q order %q", c.Bill, c.Order)
 			}
 			s.counts("billbridge_callbacks_accepted_total", `{upstream="up"} 1`)
-			if (s.scrape("billbridge_callbacks_other_form_total") != "") != g.other {
-				t.Error(s.scrape("billbridge_callbacks_other_form_total"))
-			}
+			equal(t, s.scrape("billbridge_callbacks_other_form_total") != "", g.other,
+				s.scrape("billbridge_callbacks_other_form_total"))
 			if g.passed == "" {
 				s.counts("billbridge_callbacks_passed_total")
 			} else {
@@ -272,9 +269,7 @@ func TestR22_ContentTypeIsCleaned(t *testing.T) {
 		"한글":                                               "",
 		"/":                                                "",
 	} {
-		if got := relay.FormType(given); got != want {
-			t.Errorf("%q: %q", given, got)
-		}
+		equal(t, relay.FormType(given), want, given)
 	}
 }
 
@@ -303,17 +298,13 @@ func TestRepeatedCallbackIsDeliveredOnce(t *testing.T) {
 		if w.Code != 200 || w.Body.String() != documented["legacy"] {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
-		if got := len(s.stored()); got != stored {
-			t.Errorf("%d are stored, want %d", got, stored)
-		}
+		equal(t, len(s.stored()), stored)
 		if want := fmt.Sprintf("billbridge_callbacks_repeated_total{upstream=\"up\"} %d\n", repeated); repeated > 0 && s.scrape("billbridge_callbacks_repeated") != want {
 			t.Error(s.scrape("billbridge_callbacks_repeated"), "want", want)
 		}
 		for s.round() > 0 {
 		}
-		if attempts != stored {
-			t.Errorf("%d attempts, want %d", attempts, stored)
-		}
+		equal(t, attempts, stored, "attempts")
 	}
 	body := notice("legacy", key, bill, `,"appr_price":"1004"`)
 	again(path, body, 1, 0)

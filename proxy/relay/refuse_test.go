@@ -82,12 +82,8 @@ func TestAddressOfARegistration(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	if w := s.post(path, `{"apikey":"demo-key","bill_id":"one","billId":"two"}`); w.Code != 404 {
-		t.Errorf("two bills: %d", w.Code)
-	}
-	if w := s.post(path, notice("legacy", "stolen", "one")); w.Code != 404 {
-		t.Errorf("another key: %d", w.Code)
-	}
+	answers(t, s.post(path, `{"apikey":"demo-key","bill_id":"one","billId":"two"}`), 404)
+	answers(t, s.post(path, notice("legacy", "stolen", "one")), 404)
 	s.counts(refused, `{reason="another_bill",upstream="up"} 1`, `{reason="another_partner",upstream="up"} 1`)
 }
 
@@ -113,9 +109,7 @@ func TestInvalidBillIDsAreDelivered(t *testing.T) {
 				t.Errorf("%d callbacks, the last of the bill %.60q, %.60q", len(all), all[len(all)-1].Bill, all[len(all)-1].Body)
 			}
 		}
-		if got := s.logs.String(); got != "" {
-			t.Errorf("it is logged:\n%.300s", got)
-		}
+		equal(t, s.logs.String(), "")
 	})
 }
 
@@ -152,15 +146,11 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 		path + "/": 404, strings.ToUpper(path): 404, "/callback/" + strings.ToUpper(id): 404, "/callback%2F" + id: 404, "/callback/%" + fmt.Sprintf("%02x", id[0]) + id[1:]: 404,
 		"/callback/" + id + "%2F": 404, "/callback/" + id + "%00": 404, "/callback/" + id + ";x": 404, "/callback/" + id[1:]: 404, "/callback/": 404, "/": 404, "/callback//" + id: 404,
 	} {
-		if w := s.post(target, inLegacy); w.Code != status {
-			t.Errorf("%s: %d", target, w.Code)
-		}
+		answers(t, s.post(target, inLegacy), status)
 	}
 	s.only()
 	s.counts(refused, `{reason="path",upstream="none"} 12`)
-	if got := s.logs.String(); got != "" {
-		t.Errorf("it is logged:\n%s", got)
-	}
+	equal(t, s.logs.String(), "")
 }
 
 // For a day after the store was restored or lacks writes, an unknown address may be a lost one: the backend is asked to come again, and the
@@ -171,15 +161,10 @@ func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 	must(t, s.store.Restored(t.Context(), "test", time.Now()))
 	const path = "/callback/00112233445566778899aabbccddeeff"
 	s.holds(s.post(path, inLegacy), "v2", 503, "none", "lost_address")
-	if w := s.post(path, inLegacy); w.Code != 503 {
-		t.Errorf("%d", w.Code)
-	}
-	if got := strings.Count(s.logs.String(), "callbacks came to addresses that the store does not have"); got != 1 {
-		t.Errorf("%d log lines", got)
-	}
-	if w := s.post("/callback/not-an-address", inLegacy); w.Code != 404 {
-		t.Errorf("a path that is no address: %d", w.Code)
-	}
+	answers(t, s.post(path, inLegacy), 503)
+	equal(t, strings.Count(s.logs.String(), "callbacks came to addresses that the store does not have"), 1,
+		"log lines")
+	answers(t, s.post("/callback/not-an-address", inLegacy), 404)
 	later := newStation(t, setup{form: "legacy"})
 	must(t, later.store.Restored(t.Context(), "test", time.Now().Add(-25*time.Hour)))
 	later.holds(later.post(path, inLegacy), "v2", 404, "none", "unknown_address")
@@ -264,9 +249,7 @@ func TestR34_CallbackBodiesAreCapped(t *testing.T) {
 			if status != 200 {
 				s.counts(refused, `{reason="too_large",upstream="up"} 1`)
 			}
-			if got := s.logs.String(); strings.Contains(got, "xx") {
-				t.Errorf("the body is logged:\n%s", got)
-			}
+			lacks(t, s.logs.String(), "xx", "the body is logged")
 		}
 	}
 	s := newStation(t, setup{top: "limits: {body: 1KiB}"})
@@ -340,9 +323,7 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 		path := s.bind(asked("legacy", "https://partner.example.com/"))
 		s.accept(path, inV2)
 		body := io.MultiReader(strings.NewReader(notice("v2", key, bill)), during(func() { _ = os.Remove(file) }))
-		if w := s.send(httptest.NewRequest("POST", path, body)); w.Code != 503 {
-			t.Errorf("between: %d %s", w.Code, w.Body)
-		}
+		answers(t, s.send(httptest.NewRequest("POST", path, body)), 503)
 		if w := s.post(path, inV2); w.Code != 503 || w.Header().Get("Retry-After") != "60" {
 			t.Errorf("a repetition: %d %s", w.Code, w.Body)
 		}

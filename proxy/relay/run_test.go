@@ -36,9 +36,7 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 	}
 	must(t, tx.Rollback())
 	s.ClaimWithin(patience)
-	if n := s.round(); n != 1 {
-		t.Errorf("%d claimed afterwards", n)
-	}
+	equal(t, s.round(), 1, "claimed afterwards")
 }
 
 // When its context ends, Run finishes and records the attempts in progress, and begins no other.

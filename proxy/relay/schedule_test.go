@@ -165,16 +165,12 @@ func TestRunRemovesOldRows(t *testing.T) {
 		s.accept(path, inV2)
 		stop := s.start()
 		time.Sleep(time.Hour + time.Minute)
-		if c := s.only(); c.State != store.Delivered {
-			t.Errorf("%+v", c)
-		}
+		equal(t, s.only().State, store.Delivered)
 		time.Sleep(time.Hour)
 		if got := s.stored(); len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
-		if w := s.post(path, inV2); w.Code != 404 {
-			t.Errorf("the address is still there: %d", w.Code)
-		}
+		answers(t, s.post(path, inV2), 404)
 		stop()
 	})
 }

@@ -136,9 +136,7 @@ func TestReplayOfManyKeepsTheOrderOfStates(t *testing.T) {
 	s.accept(path, notice("v2", key, bill, `,"apprState":"C"`))
 	s.round()
 	for _, query := range []string{"?dry_run=true", ""} {
-		if w := s.ask("POST", "/callbacks/replay"+query); !strings.Contains(w.Body.String(), `"of":1,"left_out":1`) {
-			t.Errorf("%s: %s", query, w.Body)
-		}
+		has(t, s.ask("POST", "/callbacks/replay"+query).Body.String(), `"of":1,"left_out":1`, query)
 	}
 	s.round()
 	if want := []string{bill + "C", "OTHERF"}; !slices.Equal(got, want) {
@@ -219,9 +217,7 @@ func TestReplayOfASupersededCallback(t *testing.T) {
 		confirms = true
 		s.round()
 	}
-	if w := s.ask("GET", "/callbacks?state=superseded"); !strings.Contains(w.Body.String(), older) {
-		t.Errorf("%s", w.Body)
-	}
+	has(t, s.ask("GET", "/callbacks?state=superseded").Body.String(), older)
 	confirms, tries = false, 0
 	if code, body := replay("?force=newer"); code != 200 {
 		t.Fatalf("%d %s", code, body)

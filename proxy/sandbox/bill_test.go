@@ -58,9 +58,7 @@ func TestRepliesOfABillFromCreateToCancel(t *testing.T) {
 			r := start(t, sandbox.Options{BaseURL: "https://pay.example.com"})
 			compare := func(i int, got string) {
 				t.Helper()
-				if got != want[form][i] {
-					t.Errorf("reply %d\ngot  %s\nwant %s", i, got, want[form][i])
-				}
+				equal(t, got, want[form][i], i)
 			}
 			compare(0, r.must(newCall(form, "create")))
 			compare(1, r.must(newCall(form, "resend")))
@@ -112,9 +110,7 @@ func TestOnlyDocumentedStateChanges(t *testing.T) {
 						if got := r.state(); got != from {
 							t.Fatalf("the bill is in state %s", got)
 						}
-						if got := (outcome{step(callForm, op), r.state()}); got != want {
-							t.Errorf("got %v, want %v", got, want)
-						}
+						equal(t, (outcome{step(callForm, op), r.state()}), want)
 					})
 				}
 			}
@@ -174,9 +170,7 @@ func TestCreateRefusesAnExpiredBill(t *testing.T) {
 			for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -10*3600), time.FixedZone("", 14*3600)} {
 				r := start(t, sandbox.Options{ExpiresAtDawn: row.dawn, Clock: func() time.Time { return row.at.In(zone) }})
 				code, body := r.do(newCall(form, "create").with("expireDt", row.expire))
-				if code != row.want {
-					t.Errorf("%s %v: got %s, want %s", form, row, body, row.want)
-				}
+				equal(t, code, row.want, form, row, body)
 				if field := map[string]string{"v2": "(bill.expireDt)", "legacy": "(bill.expire_dt)"}[form]; code != "0000" && !strings.Contains(body, field) {
 					t.Errorf("the refusal does not name %s: %s", field, body)
 				}

@@ -131,9 +131,7 @@ func TestCallbackShowsWhatAReadShows(t *testing.T) {
 				if len(got) != 1 || got[0].method != http.MethodPost || got[0].contentType != "application/json; charset=utf-8" || got[0].body != read {
 					t.Errorf("got  %+v\nwant %s", got, read)
 				}
-				if len(notified.received()) != 1 {
-					t.Error("it went to the wrong address")
-				}
+				equal(t, len(notified.received()), 1, "it went to the wrong address")
 			})
 		}
 	}
@@ -182,9 +180,7 @@ func TestCallbackSchedule(t *testing.T) {
 					if want := paid.Add(time.Duration(i) * time.Hour); !n.at.Equal(want) || !c.Attempts[i].At.Equal(want) {
 						t.Errorf("attempt %d at %v and %v, want %v", i, n.at, c.Attempts[i].At, want)
 					}
-					if n.body != got[0].body {
-						t.Errorf("attempt %d is of another body", i)
-					}
+					equal(t, n.body, got[0].body, i)
 				}
 				if c.State != row.state || len(c.Attempts) != row.attempts || !c.Next.IsZero() {
 					t.Errorf("%+v", c)
@@ -243,9 +239,7 @@ func TestOnlyCode0000EndsTheAttempts(t *testing.T) {
 			if got := c.Attempts[0].Wrong; (got == "") != (row.wrong == "") || !strings.Contains(got, row.wrong) {
 				t.Errorf("got %q, want %q", got, row.wrong)
 			}
-			if len(elsewhere.received()) != 0 {
-				t.Error("a redirect was followed")
-			}
+			equal(t, len(elsewhere.received()), 0, "a redirect was followed")
 		})
 	}
 }

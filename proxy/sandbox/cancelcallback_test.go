@@ -82,9 +82,7 @@ func TestCallbackOfCancelAndDestroy(t *testing.T) {
 						if last := got[len(got)-1]; last.method != http.MethodPost || last.body != read || last.contentType != "application/json; charset=utf-8" {
 							t.Errorf("got  %+v\nwant %s", last, read)
 						}
-						if p.receivedStates() != want {
-							t.Errorf("callbacks report %q, want %q", p.receivedStates(), want)
-						}
+						equal(t, p.receivedStates(), want, "callbacks report")
 					})
 				}
 			}
@@ -123,9 +121,7 @@ func TestCallbackOfACancelWaitsForThatOfThePayment(t *testing.T) {
 		expect := func(when, want string) {
 			t.Helper()
 			synctest.Wait()
-			if got := p.receivedStates(); got != want {
-				t.Errorf("%s: callbacks report %q, want %q", when, got, want)
-			}
+			equal(t, p.receivedStates(), want, when)
 		}
 		call("create")
 		must(t, s.Pay(demoKey, billID))
@@ -159,9 +155,7 @@ func TestNotifySendsEveryCallbackInOrder(t *testing.T) {
 	r.awaitCallbackOf(billID, "C", "delivered", 1)
 	r.runControl(`POST /bills/{bill}/notify > 200`)
 	r.awaitCallbackOf(billID, "C", "delivered", 1)
-	if p.receivedStates() != "FCFC" {
-		t.Errorf("callbacks report %q", p.receivedStates())
-	}
+	equal(t, p.receivedStates(), "FCFC", "callbacks report")
 }
 
 // Waiting callbacks of a bill are sent after a restart, each by itself.
@@ -184,20 +178,14 @@ func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 		for _, state := range []string{"F", "C"} {
 			next.awaitCallbackOf(billID, state, "delivered", 2)
 		}
-		if n := len(next.Callbacks()); n != 2 {
-			t.Errorf("%d callbacks, not 2", n)
-		}
+		equal(t, len(next.Callbacks()), 2, "callbacks, 2")
 		must(t, next.Close())
 	}
-	if got := p.receivedStates(); got != "FCFC" {
-		t.Errorf("callbacks report %q, want FC twice", got)
-	}
+	equal(t, p.receivedStates(), "FCFC", "callbacks report , FC twice")
 	last := open(t, file, o)
 	last.runControl("POST /bills/{bill}/notify > 200")
 	for _, state := range []string{"F", "C"} {
 		last.awaitCallbackOf(billID, state, "delivered", 1)
 	}
-	if got := p.receivedStates(); got != "FCFCFC" {
-		t.Errorf("callbacks report %q, want FC three times", got)
-	}
+	equal(t, p.receivedStates(), "FCFCFC", "callbacks report , FC three times")
 }

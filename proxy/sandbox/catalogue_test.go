@@ -57,12 +57,8 @@ func TestCatalogue(t *testing.T) {
 			lines[i] = "< " + reply
 		}
 	}
-	if d := cmp.Diff(sandbox.Catalogue(), codes); d != "" {
-		t.Errorf("the examples are not those of the catalogue:\n%s", d)
-	}
-	if d := cmp.Diff([]string{"BILL_008", "BILL_010"}, inV2Alone); d != "" {
-		t.Errorf("without an example in legacy:\n%s", d)
-	}
+	equal(t, codes, sandbox.Catalogue(), "the examples are those of the catalogue")
+	equal(t, inV2Alone, []string{"BILL_008", "BILL_010"}, "without an example in legacy")
 	if *update && !t.Failed() {
 		proxytest.WriteFile(t, file, strings.Join(lines, "\n"))
 	}

@@ -97,9 +97,7 @@ func TestCodes(t *testing.T) {
 				}
 				before := encode(r.Bills())
 				code, body := r.do(q)
-				if code != want {
-					t.Errorf("got %s, want %s: %s", code, want, body)
-				}
+				equal(t, code, want, body)
 				if after := encode(r.Bills()); want != "0000" && after != before {
 					t.Errorf("a refusal changed the store:\n%s%s", before, after)
 				}
@@ -178,9 +176,7 @@ func TestInvalidRequestsHaveTheEnvelopeOfTheirForm(t *testing.T) {
 				form = "legacy"
 			}
 			status, body := send(t, method, r.url+path, row[3])
-			if got := fmt.Sprint(status, " ", codeOf(t, form, body)); got != row[2] {
-				t.Errorf("got %s, want %s: %s", got, row[2], body)
-			}
+			equal(t, fmt.Sprint(status, " ", codeOf(t, form, body)), row[2], body)
 		})
 	}
 }
@@ -200,9 +196,7 @@ func TestContentType(t *testing.T) {
 		res, err := http.DefaultClient.Do(req)
 		must(t, err)
 		res.Body.Close()
-		if res.StatusCode != want {
-			t.Errorf("%q: got %d, want %d", given, res.StatusCode, want)
-		}
+		equal(t, res.StatusCode, want, given)
 	}
 }
 
@@ -229,9 +223,7 @@ func TestRefusalNamesTheField(t *testing.T) {
 		}
 	}
 	_, got := r.post("/bill/read", `{"apiKey":"demo-partner-key","member":"m","merchant":"m","bill":[]}`)
-	if !strings.Contains(got, "(bill)") {
-		t.Errorf("a bill that is no object: %s", got)
-	}
+	has(t, got, "(bill)", "a bill that is no object")
 	if _, got := r.do(newCall("legacy", "destroy").with("price", omitted{})); !strings.Contains(got, "(price)") {
 		t.Errorf("a legacy destroy keeps its price at the top: %s", got)
 	}

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/sandbox"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func (r *rig) ctl(method, path, body string) (int, string) {
@@ -74,12 +72,8 @@ func TestControlPartners(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	if !strings.Contains(body, `"removed":true`) {
-		t.Errorf("no partner is removed: %s", body)
-	}
+	equal(t, got, want)
+	has(t, body, `"removed":true`)
 	create := newCall("legacy", "create").with("apiKey", "demo-nopoint-key")
 	if code, _ := r.do(create); code != "POINT_001" {
 		t.Error(code)

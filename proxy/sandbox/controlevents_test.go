@@ -52,9 +52,7 @@ func TestControlFailLeavesTheBillUnpaid(t *testing.T) {
 	for _, f := range b.Failed {
 		codes = append(codes, f.Code)
 	}
-	if got := strings.Join(codes, " "); got != "PAYMENT_001 BILL_004 PAYMENT_004" {
-		t.Errorf("the bill remembers %s", got)
-	}
+	equal(t, strings.Join(codes, " "), "PAYMENT_001 BILL_004 PAYMENT_004", "the bill remembers")
 	if body := r.must(newCall("legacy", "read")); !strings.Contains(body, `"appr_state":"W"`) || !strings.Contains(body, `"appr_num":""`) {
 		t.Errorf("a read shows a payment that failed: %s", body)
 	}
@@ -125,9 +123,7 @@ func TestControlNotifyNeedsACallback(t *testing.T) {
 func TestControlSetsPoints(t *testing.T) {
 	t.Parallel()
 	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: demoKey, Prepaid: true, Points: 7}}})
-	if got := r.points(); got != 7 {
-		t.Errorf("%d points", got)
-	}
+	equal(t, r.points(), 7, "points")
 	r.runControl(`
 		POST /points {"partner":"demo-partner-key","points":2} > 200 "points":2
 		POST /points {"partner":"nobody","points":3} > 404 no such partner
@@ -136,7 +132,5 @@ func TestControlSetsPoints(t *testing.T) {
 		POST /points {"partner":"demo-partner-key","points":1.5} > 400 points
 		POST /points {"partner":"demo-partner-key","pints":3} > 400 pints
 	`)
-	if got := r.points(); got != 2 {
-		t.Errorf("%d points", got)
-	}
+	equal(t, r.points(), 2, "points")
 }

@@ -89,9 +89,7 @@ func TestDataFileKeepsEverything(t *testing.T) {
 		t.Errorf("maintenance is forgotten: %s", code)
 	}
 	second.ctl(http.MethodPost, "/maintenance", `{"on":false}`)
-	if got := second.dump(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	equal(t, second.dump(), want)
 	// No id, temporary location or approval number is used again.
 	if code, _ := second.do(newCall("legacy", "create").with("billId", "BILLD")); code != "BILL_001" {
 		t.Error(code)
@@ -166,15 +164,11 @@ func TestLineThatAKillInterruptedIsRemoved(t *testing.T) {
 		file := filepath.Join(dir, name)
 		proxytest.WriteFile(t, file, content)
 		r := open(t, file, sandbox.Options{})
-		if got := r.dump(); got != begun {
-			t.Errorf("%s: got\n%swant\n%s", name, got, begun)
-		}
+		equal(t, r.dump(), begun, name)
 		r.must(newCall("v2", "create").with("billId", "LATER"))
 		want := r.dump()
 		must(t, r.Close())
-		if got := open(t, file, sandbox.Options{}).dump(); got != want {
-			t.Errorf("%s, opened again: got\n%swant\n%s", name, got, want)
-		}
+		equal(t, open(t, file, sandbox.Options{}).dump(), want, name)
 	}
 }
 
@@ -201,7 +195,5 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	if status, body := r.ctl(http.MethodPost, "/bills/"+billID+"/pay", ""); status != 500 {
 		t.Error(body)
 	}
-	if after := encode(r.Bills()); after != before {
-		t.Errorf("got %swant %s", after, before)
-	}
+	equal(t, encode(r.Bills()), before)
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	"billbridge/proxy/sandbox"
@@ -26,9 +25,7 @@ func TestRegistrationStoresEveryField(t *testing.T) {
 		`"partnerMember":"회원","partnerMerchant":"매장"`: list, `"businessNumber":"1112233333"`: list,
 		`"callback_url":"https://partner.example.com/cb"`: shown,
 	} {
-		if !strings.Contains(in, want) {
-			t.Errorf("no %s in %s", want, in)
-		}
+		has(t, in, want)
 	}
 }
 
@@ -50,15 +47,11 @@ func TestFieldsOfAWrongTypeAreRefused(t *testing.T) {
 		switch {
 		case code == "":
 			code = `"VALIDATION_001"`
-			if !strings.Contains(body, "("+field+")") {
-				t.Errorf("%s: the field %s is not named: %s", path, field, body)
-			}
+			has(t, body, "("+field+")", path, field)
 		case path == "/auth/mapping", path == "/auth/merchant/mapping":
 			code = "PARTNER_MAPPING_001" // a key that is not a string counts as missing
 		}
-		if !strings.Contains(body, code) {
-			t.Errorf("%s %s: got %s, want %s", path, field, body, code)
-		}
+		has(t, body, code, path, field)
 	}
 	for _, form := range forms {
 		for _, op := range billOps {
@@ -98,9 +91,7 @@ func TestFieldsOfAWrongTypeAreRefused(t *testing.T) {
 			call[name] = value
 		}
 	}
-	if len(r.Bills()) != 0 {
-		t.Errorf("bills were made: %s", encode(r.Bills()))
-	}
+	equal(t, len(r.Bills()), 0, encode(r.Bills()))
 }
 
 // A field that the operation does not have is ignored, whatever its type, also if another operation has it.

@@ -12,12 +12,8 @@ import (
 
 func TestHashValues(t *testing.T) {
 	t.Parallel()
-	if got := sandbox.Hash(billID, "01012345678", "30000"); got != createHash {
-		t.Error(got)
-	}
-	if got := sandbox.Hash(billID, "", "30000"); got != endHash {
-		t.Error(got)
-	}
+	equal(t, sandbox.Hash(billID, "01012345678", "30000"), createHash)
+	equal(t, sandbox.Hash(billID, "", "30000"), endHash)
 }
 
 // hashRows are the rows of TestWrongHashIsRefused: a name, the operation, which may have a form, the price and the phone as
@@ -77,9 +73,7 @@ func TestWrongHashIsRefused(t *testing.T) {
 				}
 				before := encode(r.Bills())
 				code, body := r.do(q)
-				if code != row[5] {
-					t.Errorf("got %s, want %s", body, row[5])
-				}
+				equal(t, code, row[5], body)
 				if code != "0000" && encode(r.Bills()) != before {
 					t.Error("a refused hash changed the store")
 				}

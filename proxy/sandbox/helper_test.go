@@ -86,9 +86,7 @@ func (r *rig) do(q testCall) (code, body string) {
 	r.t.Helper()
 	path, request := q.encode()
 	status, body := r.post(path, request)
-	if status != http.StatusOK {
-		r.t.Errorf("%s: status %d, body %s", path, status, body)
-	}
+	equal(r.t, status, http.StatusOK, path, body)
 	return codeOf(r.t, q.form, body), body
 }
 
@@ -120,13 +118,9 @@ func codeOf(t testing.TB, form, body string) string {
 		want := 2
 		if form == "v2" {
 			want = 3
-			if string(m["data"]) != "null" {
-				t.Errorf("data of a failure is %s", m["data"])
-			}
+			equal(t, string(m["data"]), "null", m["data"])
 		}
-		if len(m) != want {
-			t.Errorf("a failure has more than its envelope: %s", body)
-		}
+		equal(t, len(m), want, body)
 	}
 	return code
 }
@@ -281,4 +275,9 @@ func dataOf(t *testing.T, reply json.RawMessage) json.RawMessage {
 	return envelope.Data
 }
 
-var must = proxytest.Must
+var must, has, lacks = proxytest.Must, proxytest.Has, proxytest.Lacks
+
+func equal[T any](t testing.TB, got, want T, about ...any) {
+	t.Helper()
+	proxytest.Equal(t, got, want, about...)
+}

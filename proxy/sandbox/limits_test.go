@@ -146,9 +146,7 @@ func TestPointsLimit(t *testing.T) {
 				}
 				q := newCall(form, op)
 				r.must(q)
-				if got := r.points(); got != 0 {
-					t.Errorf("%d points left", got)
-				}
+				equal(t, r.points(), 0, "points left")
 				before := encode(r.Bills())
 				if op == "create" {
 					q = q.with("billId", "NEXT")

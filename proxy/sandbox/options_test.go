@@ -14,9 +14,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 	t.Parallel()
 	has := func(t *testing.T, body, want string) {
 		t.Helper()
-		if !strings.Contains(body, want) {
-			t.Errorf("no %s in %s", want, body)
-		}
+		has(t, body, want)
 	}
 	t.Run("failure data", func(t *testing.T) {
 		t.Parallel()
@@ -48,9 +46,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 		r := start(t, sandbox.Options{SwapLegacySend: true, NoLegacyShortURL: true})
 		body := r.must(newCall("legacy", "create"))
 		has(t, body, `"member":"demo-store","merchant":"demo-member"`)
-		if strings.Contains(body, "short") {
-			t.Error(body)
-		}
+		lacks(t, body, "short")
 		has(t, r.must(newCall("legacy", "destroy")), `"member":"demo-member","merchant":"demo-store"`)
 	})
 	t.Run("bill ids", func(t *testing.T) {
@@ -128,17 +124,13 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 						shownAsNumber = `"0"`
 					}
 					for _, name := range []string{"apprPayType", "apprDt", "apprOriginDt"} {
-						if got := string(data[name]); got != shownAsNumber {
-							t.Errorf("%q, as strings %v, %s: %s is %s, want %s", numbers, asStrings, state, name, got, shownAsNumber)
-						}
+						equal(t, string(data[name]), shownAsNumber, numbers, asStrings, state, name)
 						delete(data, name)
 					}
 					delete(data, "udItem") // null with every option
 					shown := map[string]string{"apiKey": demoKey, "billId": billID, "apprState": state}
 					for name, got := range data { // a string with every option
-						if want := `"` + shown[name] + `"`; string(got) != want {
-							t.Errorf("%q, as strings %v, %s: %s is %s, want %s", numbers, asStrings, state, name, got, want)
-						}
+						equal(t, string(got), `"`+shown[name]+`"`, numbers, asStrings, state, name, got)
 					}
 					var legacy map[string]string
 					must(t, json.Unmarshal([]byte(r.must(newCall("legacy", "read"))), &legacy))
@@ -223,9 +215,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 			r := start(t, sandbox.Options{NumericPriceOnly: strict})
 			body := `{"apiKey":"demo-partner-key","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":"30000","hash":"` + sign("B1", "", "30000") + `"}}`
 			_, reply := r.post("/bill", body)
-			if code := codeOf(t, "v2", reply); code != want {
-				t.Errorf("strict %v: got %s, want %s", strict, reply, want)
-			}
+			equal(t, codeOf(t, "v2", reply), want, strict, reply)
 			r.must(newCall("v2", "create"))
 			r.must(newCall("legacy", "create").with("billId", "LEGACY"))
 		}
@@ -238,9 +228,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 			r.must(newCall("v2", "create").with("billId", "NUMBER"))
 			q := newCall("legacy", "destroy").with("price", json.RawMessage("30000"))
 			code, body := r.do(q)
-			if code != want {
-				t.Errorf("strict %v: got %s, want %s", strict, body, want)
-			}
+			equal(t, code, want, strict, body)
 			if strict {
 				has(t, body, "(price)")
 			}
@@ -256,9 +244,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 				}
 			}
 			_, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"undefined/api/webhook"}`)
-			if code := codeOf(t, "v2", body); code != want {
-				t.Errorf("any URL %v, registration: got %s, want %s", anyURL, body, want)
-			}
+			equal(t, codeOf(t, "v2", body), want, anyURL, body)
 			if _, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":""}`); codeOf(t, "v2", body) != "VALIDATION_001" {
 				t.Errorf("any URL %v, registration without an address: %s", anyURL, body)
 			}

@@ -76,9 +76,7 @@ func (p pageAnswer) isSafe(t *testing.T) {
 			t.Errorf("status %d: %s: %q, not %q", p.status, name, got, want)
 		}
 	}
-	if found := active.FindString(styleElement.ReplaceAllString(p.body, "")); found != "" {
-		t.Errorf("a page has %q", found)
-	}
+	equal(t, active.FindString(styleElement.ReplaceAllString(p.body, "")), "", "a page has")
 	if p.status != http.StatusSeeOther && p.header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("status %d: content type %q", p.status, p.header.Get("Content-Type"))
 	}
@@ -87,13 +85,9 @@ func (p pageAnswer) isSafe(t *testing.T) {
 // says checks the status and the texts of a page.
 func (p pageAnswer) says(t *testing.T, status int, texts ...string) {
 	t.Helper()
-	if p.status != status {
-		t.Errorf("status %d, not %d", p.status, status)
-	}
+	equal(t, p.status, status, "status")
 	for _, text := range texts {
-		if !strings.Contains(p.body, text) {
-			t.Errorf("status %d: the page does not show %q", p.status, text)
-		}
+		has(t, p.body, text, p.status)
 	}
 }
 
@@ -240,9 +234,7 @@ func TestUnknownPagesAreNotFound(t *testing.T) {
 			}
 		}
 	}
-	if r.state() != "W" {
-		t.Error("something was paid")
-	}
+	equal(t, r.state(), "W", "something was paid")
 }
 
 func encodeHex(b byte) string {
@@ -256,9 +248,7 @@ func TestPagesRefuseOtherMethods(t *testing.T) {
 		for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "PURGE"} {
 			p := visit(t, method, page, nil)
 			p.says(t, http.StatusMethodNotAllowed, "Method not allowed")
-			if got := p.header.Get("Allow"); got != "GET, HEAD, POST" {
-				t.Errorf("%s: Allow: %q", method, got)
-			}
+			equal(t, p.header.Get("Allow"), "GET, HEAD, POST", method)
 		}
 		get, head := visit(t, http.MethodGet, page, nil), visit(t, http.MethodHead, page, nil)
 		if head.status != http.StatusOK || head.body != "" || get.body == "" {
@@ -297,9 +287,7 @@ func TestPagesRefuseInvalidForms(t *testing.T) {
 				address += "?" + good.Encode()
 			}
 			p := request(t, http.MethodPost, address, row.contentType, row.body)
-			if p.status != row.status {
-				t.Errorf("%s: status %d, not %d", row.name, p.status, row.status)
-			}
+			equal(t, p.status, row.status, row.name)
 		}
 	}
 	if r.state() != "W" || r.mapping()["mappingStatus"] != "REQUESTED" {
@@ -327,9 +315,7 @@ func TestPagesHideErrorsOfTheDataFile(t *testing.T) {
 		p := visit(t, http.MethodPost, page, form)
 		p.says(t, http.StatusInternalServerError, "처리하지 못했습니다", "The request failed")
 		for _, inside := range []string{"sql", "database", "data file"} {
-			if strings.Contains(p.body, inside) {
-				t.Errorf("the page shows %q", inside)
-			}
+			lacks(t, p.body, inside, "the page shows")
 		}
 		p = visit(t, http.MethodGet, page, nil)
 		p.says(t, http.StatusOK)

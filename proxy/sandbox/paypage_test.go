@@ -44,13 +44,9 @@ func TestPayPageInEveryState(t *testing.T) {
 			p := visit(t, http.MethodGet, b.ShortURL, nil)
 			p.says(t, http.StatusOK, append(always, row.says...)...)
 			for _, text := range row.not {
-				if strings.Contains(p.body, text) {
-					t.Errorf("the page shows %q", text)
-				}
+				lacks(t, p.body, text, "the page shows")
 			}
-			if p.form() != (row.name == "unpaid") {
-				t.Errorf("form: %t", p.form())
-			}
+			equal(t, p.form(), (row.name == "unpaid"), "form")
 			if strings.Contains(p.body, "01012345678") || strings.Contains(p.body, demoKey) {
 				t.Error("the page shows the phone or the key")
 			}
@@ -81,12 +77,8 @@ func TestPayPageEscapesMarkup(t *testing.T) {
 	check := func(method string, form url.Values, texts int) {
 		t.Helper()
 		p := visit(t, method, page, form) // which checks that there is no script
-		if got := strings.Count(p.body, escaped); got != texts {
-			t.Errorf("%d texts, not %d", got, texts)
-		}
-		if !strings.Contains(p.body, "&lt;script&gt;alert()") {
-			t.Error("no bill number")
-		}
+		equal(t, strings.Count(p.body, escaped), texts, "texts")
+		has(t, p.body, "&lt;script&gt;alert()")
 	}
 	const ofBill, ofMethod = 4, 2 // a method has a value and a label
 	check(http.MethodGet, nil, ofBill+ofMethod)
@@ -124,9 +116,7 @@ func TestPayPageOmitsEmptyFields(t *testing.T) {
 	p := visit(t, http.MethodGet, r.issue(q), nil)
 	p.says(t, http.StatusOK, "<h1>청구서</h1>")
 	for _, empty := range []string{"<dd></dd>", "<p></p>", "Customer", "Pay by"} {
-		if strings.Contains(p.body, empty) {
-			t.Errorf("the page shows %q", empty)
-		}
+		lacks(t, p.body, empty, "the page shows")
 	}
 }
 
@@ -149,9 +139,7 @@ func TestPayPageMethods(t *testing.T) {
 		"SIMPLE_PAY CARD_VAN KEYIN OFFLINE_CARD OFFLINE_CASH": {},
 		"POINTS BARTER A B Z": {PayTypes: map[string]int{"Z": 9, "B": 5, "A": 4, "POINTS": 0, "BARTER": 3}},
 	} {
-		if got := strings.Join(methods(o), " "); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		equal(t, strings.Join(methods(o), " "), want)
 	}
 }
 
@@ -203,9 +191,7 @@ func TestPayPageReceipts(t *testing.T) {
 		visit(t, http.MethodPost, page, row.form).goes(t, last(page))
 		p := visit(t, http.MethodGet, page, nil)
 		p.says(t, http.StatusOK, append(row.says, "30000001", "30,000원")...)
-		if strings.Contains(p.body, "01000000000") {
-			t.Errorf("%v: the receipt shows the number", row.form)
-		}
+		lacks(t, p.body, "01000000000", row.form)
 	}
 }
 

@@ -124,14 +124,10 @@ func TestSignUpPageEscapesMarkup(t *testing.T) {
 	}
 	p := visit(t, http.MethodPost, page, form) // which checks that there is no script
 	p.says(t, http.StatusUnprocessableEntity)
-	if got := strings.Count(p.body, escaped); got != len(business) {
-		t.Errorf("%d values, not %d", got, len(business))
-	}
+	equal(t, strings.Count(p.body, escaped), len(business), "values")
 	form.Set("email", business.Get("email"))
 	form.Set("business_number", "")
 	visit(t, http.MethodPost, page, form).goes(t, last(page))
 	p = visit(t, http.MethodGet, page, nil)
-	if got := strings.Count(p.body, escaped); got != 2 {
-		t.Errorf("%d values, not 2", got)
-	}
+	equal(t, strings.Count(p.body, escaped), 2, "values, 2")
 }
