@@ -3,11 +3,8 @@ package store_test
 import (
 	"flag"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -35,25 +32,11 @@ func TestCalls(t *testing.T) {
 	files, err := filepath.Glob("testdata/calls/*.txt")
 	must(t, err)
 	for _, file := range files {
-		tests := strings.SplitAfter("\n"+string(proxytest.ReadFile(t, file)), "\n== ")
-		for i, text := range tests[1:] {
-			body := strings.TrimSuffix(text, "== ")
-			name, _, _ := strings.Cut(body, "\n")
-			t.Run(name, func(t *testing.T) {
-				eachURL(t, func(t *testing.T, url string) {
-					got := newCalls(t, url, 1+min(1, strings.Count(body, "\nsecond."))).run(body)
-					if diff := cmp.Diff(strings.Split(body, "\n"), strings.Split(got, "\n")); diff != "" && !*update {
-						t.Errorf("%s (-update rewrites it), -want +got:\n%s", file, diff)
-					}
-					if strings.HasPrefix(url, "sqlite") {
-						tests[1+i] = got + text[len(body):]
-					}
-				})
+		proxytest.Transcript(t, file, *update, []string{"sqlite", "postgres"},
+			func(t *testing.T, engine string) func(string) []string {
+				url := map[string]func(testing.TB) string{"sqlite": proxytest.SQLite, "postgres": proxytest.Postgres}[engine]
+				return newCalls(t, url(t)).call
 			})
-		}
-		if *update {
-			t.Cleanup(func() { proxytest.WriteFile(t, file, strings.Join(tests, "")[1:]) })
-		}
 	}
 }
 
@@ -65,12 +48,12 @@ var errs = map[string]error{
 	"ErrOtherOwner": store.ErrOtherOwner, "ErrNotOpen": store.ErrNotOpen, "ErrLeaseLost": store.ErrLeaseLost,
 }
 
-func newCalls(t *testing.T, url string, replicas int) *calls {
+func newCalls(t *testing.T, url string) *calls {
 	revision, names := int64(0), map[string]string{}
 	for _, of := range []string{"one", "two"} {
 		names[string(partner.Of(of))] = of
 	}
-	return &calls{t: t, replicas: replicasOn(t, url, replicas), names: names, funcs: map[string]any{
+	return &calls{t: t, url: url, replicas: []*store.Store{open(t, url)}, names: names, funcs: map[string]any{
 		"become": become, "claim": claim, "finish": finish, "bound": bound, "made": made, "shows": shows,
 		"noAnswer": noAnswer, "audit": audit, "rollout": rolloutOf, "sum": sum, "various": various, "accept": accept, "rows": onePage,
 		"reconcile": reconcile, "older": older, "newer": newer,

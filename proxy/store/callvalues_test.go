@@ -23,34 +23,21 @@ import (
 // calls makes the calls of one test of TestCalls.
 type calls struct {
 	t        *testing.T
+	url      string
 	replicas []*store.Store
 	funcs    map[string]any // besides the methods of a store, and values with a name
 	returned []reflect.Value
 	names    map[string]string // of partners and long texts
 }
 
-// run makes the calls of a test, and returns its text with what they return.
-func (c *calls) run(body string) string {
-	var out strings.Builder
-	for i, line := range strings.SplitAfter(body, "\n") {
-		if strings.HasPrefix(line, "\t") {
-			continue
-		}
-		out.WriteString(line)
-		if line = strings.TrimSpace(line); i > 0 && line != "" && line[0] != '#' {
-			for _, result := range c.call(line) {
-				out.WriteString("\t" + result + "\n")
-			}
-		}
-	}
-	return out.String()
-}
-
 func (c *calls) call(line string) (shown []string) {
 	name, arguments, _ := strings.Cut(line, " ")
 	s := c.replicas[0]
 	if method, second := strings.CutPrefix(name, "second."); second {
-		s, name = c.replicas[1], method
+		if len(c.replicas) == 1 && strings.HasPrefix(c.url, "postgres") {
+			c.replicas = append(c.replicas, open(c.t, c.url))
+		}
+		s, name = c.replicas[len(c.replicas)-1], method
 	}
 	f := reflect.ValueOf(c.funcs[name])
 	if !f.IsValid() {
