@@ -13,65 +13,6 @@ const (
 	endHash    = "4c24ca0df9e758374d2717f036806caa37de6b78e272ef2fe1cae34ec6c3a06e" // …ABCDEFGHIJ,30000
 )
 
-// Compares every reply byte by byte.
-func TestRepliesOfABillFromCreateToCancel(t *testing.T) {
-	t.Parallel()
-	const (
-		v2Head     = `{"code":"0000","message":"성공하였습니다.","data":`
-		legacyHead = `{"code":"0000","msg":"성공하였습니다."`
-		v2Named    = `"apiKey":"demo-partner-key","member":"demo-member","merchant":"demo-store","billId":"1234567890ABCDEFGHIJ","hash":"`
-		lNamed     = `,"apikey":"demo-partner-key","member":"demo-member","merchant":"demo-store","bill_id":"1234567890ABCDEFGHIJ","hash":"`
-		v2Card     = `"apprPrice":"30000","apprIssuer":"신한카드","apprIssuerCd":"04","apprIssuerNum":"4518-42**-****-1234","apprAcquirerCd":"04","apprAcquirerNm":"신한카드",`
-		lCard      = `"appr_price":"30000","appr_issuer":"신한카드","appr_issuer_cd":"04","appr_issuer_num":"4518-42**-****-1234","appr_acquirer_cd":"04","appr_acquirer_nm":"신한카드",`
-		v2Rest     = `"apprCashNum":"","apprCashTrader":"","apprCashIssuanceNumber":"","apprCardMerchantNum":"0012345678","dscTxNum":"TX000000000001","cardType":"신용","apprSign":"","udItem":null}}`
-		lRest      = `"appr_cash_num":"","appr_cash_trader":"","appr_cash_issuance_number":""}`
-	)
-	want := map[string][]string{
-		"v2": {
-			v2Head + `{` + v2Named + createHash + `","shortUrl":"https://pay.example.com/b/0c6b0b17cf2c27ca"}}`,
-			v2Head + `{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ"}}`,
-			v2Head + `{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","catId":"","apprPayType":0,"apprCardType":"","apprDt":0,"apprOriginDt":0,` +
-				`"apprPrice":"","apprIssuer":"","apprIssuerCd":"","apprIssuerNum":"","apprAcquirerCd":"","apprAcquirerNm":"","apprNum":"","apprOriginNum":"","apprResCd":"",` +
-				`"apprMonthly":"","apprState":"W","apprCashNum":"","apprCashTrader":"","apprCashIssuanceNumber":"","apprCardMerchantNum":"","dscTxNum":"","cardType":"","apprSign":"","udItem":null}}`,
-			v2Head + `{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","catId":"2863000001","apprPayType":1,"apprCardType":"신용","apprDt":20260302123456,"apprOriginDt":20260302123456,` +
-				v2Card + `"apprNum":"30000001","apprOriginNum":"30000001","apprResCd":"0000","apprMonthly":"00","apprState":"F",` + v2Rest,
-			v2Head + `{` + v2Named + endHash + `","apprNum":"30000002","apprOriginNum":"30000001","apprCancelDt":"20260302133456"}}`,
-			v2Head + `{"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","catId":"2863000001","apprPayType":1,"apprCardType":"신용","apprDt":20260302133456,"apprOriginDt":20260302123456,` +
-				v2Card + `"apprNum":"30000002","apprOriginNum":"30000001","apprResCd":"0000","apprMonthly":"00","apprState":"C",` + v2Rest,
-		},
-		"legacy": {
-			legacyHead + lNamed + createHash + `","shortURL":"https://pay.example.com/b/0c6b0b17cf2c27ca"}`,
-			legacyHead + `}`,
-			`{"apikey":"demo-partner-key","bill_id":"1234567890ABCDEFGHIJ","appr_cat_id":"","appr_pay_type":"","appr_card_type":"","appr_dt":"","appr_origin_dt":"",` +
-				`"appr_price":"","appr_issuer":"","appr_issuer_cd":"","appr_issuer_num":"","appr_acquirer_cd":"","appr_acquirer_nm":"","appr_num":"","appr_origin_num":"","appr_res_cd":"",` +
-				`"appr_monthly":"","appr_state":"W",` + lRest,
-			`{"apikey":"demo-partner-key","bill_id":"1234567890ABCDEFGHIJ","appr_cat_id":"2863000001","appr_pay_type":"CARD_VAN","appr_card_type":"신용","appr_dt":"20260302123456","appr_origin_dt":"20260302123456",` +
-				lCard + `"appr_num":"30000001","appr_origin_num":"30000001","appr_res_cd":"0000","appr_monthly":"00","appr_state":"F",` + lRest,
-			legacyHead + lNamed + endHash + `","appr_num":"30000002","appr_origin_num":"30000001","appr_cancel_dt":"20260302133456"}`,
-			`{"apikey":"demo-partner-key","bill_id":"1234567890ABCDEFGHIJ","appr_cat_id":"2863000001","appr_pay_type":"CARD_VAN","appr_card_type":"신용","appr_dt":"20260302133456","appr_origin_dt":"20260302123456",` +
-				lCard + `"appr_num":"30000002","appr_origin_num":"30000001","appr_res_cd":"0000","appr_monthly":"00","appr_state":"C",` + lRest,
-		},
-	}
-	for _, form := range forms {
-		t.Run(form, func(t *testing.T) {
-			t.Parallel()
-			r := start(t, sandbox.Options{BaseURL: "https://pay.example.com"})
-			compare := func(i int, got string) {
-				t.Helper()
-				equal(t, got, want[form][i], i)
-			}
-			compare(0, r.must(newCall(form, "create")))
-			compare(1, r.must(newCall(form, "resend")))
-			compare(2, r.must(newCall(form, "read")))
-			must(t, r.Pay("", billID))
-			compare(3, r.must(newCall(form, "read")))
-			must(t, r.SetClock(noon.Add(time.Hour)))
-			compare(4, r.must(newCall(form, "cancel")))
-			compare(5, r.must(newCall(form, "read")))
-		})
-	}
-}
-
 // Every operation on a bill in every state, in both forms, for bills created in either: only the changes of the state
 // table happen.
 func TestOnlyDocumentedStateChanges(t *testing.T) {

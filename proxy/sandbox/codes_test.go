@@ -210,21 +210,3 @@ func TestMethodNotAllowedNamesPost(t *testing.T) {
 		t.Errorf("Allow: %q", got)
 	}
 }
-
-func TestRefusalNamesTheField(t *testing.T) {
-	t.Parallel()
-	r := start(t, sandbox.Options{})
-	for form, want := range map[string]string{
-		"v2":     `{"code":"VALIDATION_001","message":"필수 값이 없거나 형식이 올바르지 않습니다. (bill.expireDt)","data":null}`,
-		"legacy": `{"code":"VALIDATION_001","msg":"필수 값이 없거나 형식이 올바르지 않습니다. (bill.expire_dt)"}`,
-	} {
-		if _, got := r.do(newCall(form, "create").with("expireDt", "soon")); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-	_, got := r.post("/bill/read", `{"apiKey":"demo-partner-key","member":"m","merchant":"m","bill":[]}`)
-	has(t, got, "(bill)", "a bill that is no object")
-	if _, got := r.do(newCall("legacy", "destroy").with("price", omitted{})); !strings.Contains(got, "(price)") {
-		t.Errorf("a legacy destroy keeps its price at the top: %s", got)
-	}
-}

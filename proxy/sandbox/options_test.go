@@ -2,109 +2,15 @@ package sandbox_test
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 	"testing"
 
 	"billbridge/proxy/sandbox"
 )
 
-// Each option, with a value that is not its default.
+// Options whose values or effects testdata/calls.txt cannot have; it has the others.
 func TestOptionsChangeTheBehaviour(t *testing.T) {
 	t.Parallel()
-	has := func(t *testing.T, body, want string) {
-		t.Helper()
-		has(t, body, want)
-	}
-	t.Run("failure data", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, sandbox.Options{FailureData: `{"a":[1]}`})
-		_, body := r.post("/bill/read", "{}")
-		has(t, body, `"data":{"a":[1]}}`)
-	})
-	t.Run("legacy codes", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, sandbox.Options{LegacyCodes: map[string]string{"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}})
-		for _, step := range []struct {
-			q    testCall
-			want string
-		}{
-			{newCall("legacy", "read"), "9980"},
-			{newCall("v2", "read"), "BILL_003"},
-			{newCall("legacy", "create"), "0000"},
-			{newCall("legacy", "create"), "9800"},
-			{newCall("legacy", "destroy").with("hash", "00"), "9999"},
-			{newCall("v2", "destroy").with("hash", "00"), "VALIDATION_002"},
-		} {
-			if code, _ := r.do(step.q); code != step.want {
-				t.Errorf("%s %s: got %s, want %s", step.q.form, step.q.op, code, step.want)
-			}
-		}
-	})
-	t.Run("legacy send", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, sandbox.Options{SwapLegacySend: true, NoLegacyShortURL: true})
-		body := r.must(newCall("legacy", "create"))
-		has(t, body, `"member":"demo-store","merchant":"demo-member"`)
-		lacks(t, body, "short")
-		has(t, r.must(newCall("legacy", "destroy")), `"member":"demo-member","merchant":"demo-store"`)
-	})
-	t.Run("bill ids", func(t *testing.T) {
-		t.Parallel()
-		for _, row := range []struct {
-			o        sandbox.Options
-			id, want string
-		}{
-			{sandbox.Options{}, "a-b_c", "0000"},
-			{sandbox.Options{}, "a-b c", "VALIDATION_001"},
-			{sandbox.Options{BillIDs: sandbox.LettersOrDigits}, "a-b", "VALIDATION_001"},
-			{sandbox.Options{BillIDs: sandbox.LettersOrDigits}, "aB1가", "0000"},
-			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty, Environment: sandbox.Production}, "ABCDEFGHI-1234567890", "VALIDATION_001"},
-			{sandbox.Options{BillIDs: sandbox.AnyCharacters}, "a-b c", "0000"},
-			{sandbox.Options{BillIDs: sandbox.AnyCharacters}, limit21, "BILL_007"},
-			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty}, billID, "0000"},
-			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty}, billID[:19], "VALIDATION_001"},
-			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty}, "ABCDEFGHIJ1234567890", "VALIDATION_001"},
-			{sandbox.Options{BillIDs: sandbox.ExactlyTwenty, Environment: sandbox.Production}, "ABCDEFGHIJ1234567890", "0000"},
-		} {
-			if code, _ := start(t, row.o).do(newCall("v2", "create").with("billId", row.id)); code != row.want {
-				t.Errorf("%q: got %s, want %s", row.id, code, row.want)
-			}
-		}
-	})
-	t.Run("global bill ids", func(t *testing.T) {
-		t.Parallel()
-		for global, want := range map[bool]string{false: "0000", true: "BILL_001"} {
-			r := start(t, sandbox.Options{GlobalBillIDs: global})
-			r.createInState("W")
-			if code, _ := r.do(newCall("legacy", "create").with("apiKey", "demo-nourl-key")); code != want {
-				t.Errorf("global %v: got %s, want %s", global, code, want)
-			}
-		}
-	})
-	t.Run("any store", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, sandbox.Options{AnyMerchant: true})
-		r.createInState("W")
-		r.must(newCall("legacy", "read").with("member", "other"))
-	})
-	t.Run("codes", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, sandbox.Options{DestroyRefused: "ERROR", WrongAmount: "PAYMENT_002"})
-		r.createInState("F")
-		if code, _ := r.do(newCall("v2", "destroy")); code != "ERROR" {
-			t.Error(code)
-		}
-		if code, _ := r.do(newCall("v2", "cancel").with("price", "1")); code != "PAYMENT_002" {
-			t.Error(code)
-		}
-	})
-	t.Run("pay types", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, sandbox.Options{PayTypes: map[string]int{"CARD_VAN": 12}})
-		r.createInState("F")
-		has(t, r.must(newCall("v2", "read")), `"apprPayType":12,`)
-	})
 	t.Run("numbers when unpaid", func(t *testing.T) {
 		t.Parallel()
 		// The default is 0: a gateway that copies the number as text makes an unpaid bill look paid, and only 0 reveals
@@ -139,24 +45,6 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 							t.Errorf("%q, %s: a legacy read shows %s %q", numbers, state, name, got)
 						}
 					}
-				}
-			}
-		}
-	})
-	t.Run("numbers as strings", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, sandbox.Options{NumbersAsStrings: true})
-		r.createInState("F")
-		has(t, r.must(newCall("v2", "read")), `"apprPayType":"1","apprCardType":"신용","apprDt":"20260302123456","apprOriginDt":"20260302123456",`)
-		has(t, r.must(newCall("legacy", "read")), `"appr_pay_type":"CARD_VAN"`)
-	})
-	t.Run("mobile", func(t *testing.T) {
-		t.Parallel()
-		r := start(t, sandbox.Options{Mobile: regexp.MustCompile(`^\+8210[0-9]{8}$`)})
-		for _, form := range forms {
-			for phone, want := range map[string]string{"+821012345678": "0000", "01012345678": "VALIDATION_004"} {
-				if code, body := r.do(newCall(form, "create").with("billId", form).with("phone", phone)); code != want {
-					t.Errorf("%s %s: got %s, want %s", form, phone, body, want)
 				}
 			}
 		}
@@ -208,47 +96,6 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 		expect("v2", "/read/mapping", `{"apiKey":"demo-partner-key"}`, 200, "0000")
 		must(t, r.SetMaintenance(true))
 		expect("legacy", "/if/bill/read", "{}", 422, "MAINTAINED_METHOD")
-	})
-	t.Run("numeric price only", func(t *testing.T) {
-		t.Parallel()
-		for strict, want := range map[bool]string{false: "0000", true: "VALIDATION_001"} {
-			r := start(t, sandbox.Options{NumericPriceOnly: strict})
-			body := `{"apiKey":"demo-partner-key","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":"30000","hash":"` + sign("B1", "", "30000") + `"}}`
-			_, reply := r.post("/bill", body)
-			equal(t, codeOf(t, "v2", reply), want, strict, reply)
-			r.must(newCall("v2", "create"))
-			r.must(newCall("legacy", "create").with("billId", "LEGACY"))
-		}
-	})
-	t.Run("string price only", func(t *testing.T) {
-		t.Parallel()
-		for strict, want := range map[bool]string{false: "0000", true: "VALIDATION_001"} {
-			r := start(t, sandbox.Options{StringPriceOnly: strict})
-			r.must(newCall("legacy", "create"))
-			r.must(newCall("v2", "create").with("billId", "NUMBER"))
-			q := newCall("legacy", "destroy").with("price", json.RawMessage("30000"))
-			code, body := r.do(q)
-			equal(t, code, want, strict, body)
-			if strict {
-				has(t, body, "(price)")
-			}
-		}
-	})
-	t.Run("any callback url", func(t *testing.T) {
-		t.Parallel()
-		for anyURL, want := range map[bool]string{false: "VALIDATION_001", true: "0000"} {
-			r := start(t, sandbox.Options{AnyCallbackURL: anyURL})
-			for _, form := range forms {
-				if code, body := r.do(newCall(form, "create").with("billId", form).with("callbackUrl", "undefined/api/webhook")); code != want {
-					t.Errorf("any URL %v, %s: got %s, want %s", anyURL, form, body, want)
-				}
-			}
-			_, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":"undefined/api/webhook"}`)
-			equal(t, codeOf(t, "v2", body), want, anyURL, body)
-			if _, body := r.post("/auth/mapping", `{"apiKey":"demo-partner-key","memberId":"m","merchantId":"s","callbackUrl":""}`); codeOf(t, "v2", body) != "VALIDATION_001" {
-				t.Errorf("any URL %v, registration without an address: %s", anyURL, body)
-			}
-		}
 	})
 	t.Run("callback any 2xx", func(t *testing.T) {
 		t.Parallel()
