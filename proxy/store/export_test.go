@@ -23,7 +23,6 @@ var (
 
 // The refusals of a config that does not fit the store.
 var (
-	Referenced   = referenced
 	Renamed      = renamed
 	Unconfigured = unconfigured
 )

@@ -282,48 +282,6 @@ func TestCallbackOfAnUnknownKeyIsNotClaimed(t *testing.T) {
 	})
 }
 
-// After its body is deleted the row stays, repetitions are still recognised, and a replay is refused.
-func TestBodiesOfDeliveredCallbacksAreDeleted(t *testing.T) {
-	t.Parallel()
-	const keep = 7 * 24 * time.Hour
-	for _, key := range [][]byte{nil, keyA} {
-		proxytest.Each(t, func(t *testing.T, url string) {
-			s := openWith(t, url, key)
-			become(t, s, callback("delivered", "b1"), store.Delivered)
-			become(t, s, callback("replayed", "b2"), store.Delivered)
-			become(t, s, callback("dead", "b3"), store.Dead)
-			accept(t, s, callback("waiting", "b4"))
-			sweep := func(at time.Time, want int) {
-				t.Helper()
-				if n, err := s.SweepBodies(t.Context(), at, keep); n != want || err != nil {
-					t.Errorf("SweepBodies = %d, %v, want %d", n, err, want)
-				}
-			}
-			sweep(noon.Add(keep), 0)
-			must(t, s.DecideOne(t.Context(), store.Replay, "replayed", "kim", noon.Add(keep)))
-			late := noon.Add(keep + time.Millisecond)
-			sweep(late, 1)
-			sweep(late, 0)
-			sweep(noon.Add(1000*keep), 0) // neither dead nor waiting
-			c := get(t, s, "delivered")
-			if len(c.Body) > 0 || !c.Erased.Equal(late) || c.State != store.Delivered {
-				t.Errorf("%+v", c)
-			}
-			for _, id := range []string{"replayed", "dead", "waiting"} {
-				equal(t, id, string(get(t, s, id).Body), `{"id":"`+id+`"}`)
-			}
-			if err := s.DecideOne(t.Context(), store.Replay, "delivered", "kim", late); !errors.Is(err, store.ErrErased) {
-				t.Errorf("%v", err)
-			}
-			again := callback("delivered", "b1")
-			again.ID = "again"
-			if fresh, _, err := s.Accept(t.Context(), again, time.Hour); fresh || err != nil {
-				t.Errorf("the repetition: %v, %v", fresh, err)
-			}
-		})
-	}
-}
-
 // Rights of others to the file, its log and its index are removed and reported.
 func TestFileOfTheStoreIsNarrowed(t *testing.T) {
 	t.Parallel()

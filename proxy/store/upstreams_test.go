@@ -2,10 +2,8 @@ package store_test
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
@@ -24,77 +22,6 @@ func reconcile(t testing.TB, s *store.Store, now ...store.Upstream) (moved []sto
 		t.Fatalf("Reconcile(%v): %v", now, err)
 	}
 	return moved
-}
-
-// An upstream to which a row refers is not removed and keeps its form. A refusal changes nothing. Rows that are free do not refer
-// to it, and a sweep removes those that are swept, years later.
-func TestReconcileRefuses(t *testing.T) {
-	dropped := []store.Upstream{{Name: "new", Form: "v2", URL: "https://moved.example.com"}, {Name: "third", Form: "v2"}}
-	changed := append([]store.Upstream{{Name: "old", Form: "v2", URL: older.URL}}, dropped...)
-	c := callback("c1", "b")
-	c.Upstream = older.Name
-	bill := address("a1", "b")
-	bill.Upstream = older.Name
-	for name, row := range map[string]func(*testing.T, *store.Store){
-		"an address, swept":            func(t *testing.T, s *store.Store) { bind(t, s, bill) },
-		"a registration":               func(t *testing.T, s *store.Store) { bind(t, s, registration("a2", "s", noon)) },
-		"one waiting":                  func(t *testing.T, s *store.Store) { accept(t, s, c) },
-		"one dead":                     func(t *testing.T, s *store.Store) { become(t, s, c, store.Dead) },
-		"one delivered, swept":         func(t *testing.T, s *store.Store) { become(t, s, c, store.Delivered) },
-		"a pending bill, swept":        func(t *testing.T, s *store.Store) { own(t, s, "b", older.Name) },
-		"a bill to end, swept":         func(t *testing.T, s *store.Store) { ownUntil(t, s, "b", older.Name, noon, noon.Add(time.Hour)) },
-		"an owned bill, swept":         func(t *testing.T, s *store.Store) { settle(t, s, own(t, s, "b", older.Name), store.Succeeded) },
-		"a released bill, free, swept": func(t *testing.T, s *store.Store) { settle(t, s, own(t, s, "b", older.Name), store.Refused) },
-		"another's, free":              func(t *testing.T, s *store.Store) { accept(t, s, callback("c2", "b")) },
-		"a longer name, free, swept": func(t *testing.T, s *store.Store) {
-			bind(t, s, store.Address{ID: "a3", Upstream: "older", Created: noon})
-		},
-	} {
-		refers, removed := !strings.Contains(name, ", free"), strings.Count(name, ", swept")
-		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, s *store.Store) {
-				reconcile(t, s, newer, older)
-				row(t, s)
-				for form, now := range map[string][]store.Upstream{"": dropped, "v2": changed} {
-					if !refers {
-						break
-					}
-					moved, err := s.Reconcile(t.Context(), now, true, noon)
-					equal(t, "the error", fmt.Sprint(err), store.Referenced(older, form).Error())
-					equal(t, "moved", moved, nil)
-				}
-				years := noon.Add(10 * 365 * 24 * time.Hour)
-				n, err := s.Sweep(t.Context(), years, time.Hour)
-				owners, errOwners := s.SweepOwners(t.Context(), years, years, time.Hour)
-				if n+owners != removed || err != nil || errOwners != nil {
-					t.Errorf("Sweep = %d, %v, SweepOwners = %d, %v", n, err, owners, errOwners)
-				}
-				if !refers || removed > 0 {
-					equal(t, "moved, when nothing refers to it", reconcile(t, s, dropped...), []store.Upstream{newer})
-					return
-				}
-				if _, err := s.Reconcile(t.Context(), dropped, true, noon); err == nil {
-					t.Error("a sweep made it forgotten")
-				}
-				// Neither the move nor the third was noted.
-				equal(t, "moved", reconcile(t, s, newer, older, store.Upstream{Name: "third", Form: "legacy", URL: "https://x"}), nil)
-				equal(t, "moved", reconcile(t, s, newer, store.Upstream{Name: "old", Form: "legacy"}), []store.Upstream{older})
-			})
-		})
-	}
-}
-
-// The error says what an operator must do.
-func TestReferencedErrorSaysWhatToDo(t *testing.T) {
-	t.Parallel()
-	for form, want := range map[string]string{
-		"": `store: upstream "old" is no longer in the config, but bills, callbacks or callback addresses of it are still there: ` +
-			`name it as before, with the form "legacy"; its url may be another`,
-		"v2": `store: upstream "old" has the form "v2" in the config, but bills, callbacks or callback addresses from when it had the form "legacy" are still there: ` +
-			`name it as before, and give the one with the form "v2" another name`,
-	} {
-		equal(t, "text", store.Referenced(older, form).Error(), want)
-	}
 }
 
 // The store has the upstreams of the last replica, not a mixture of two.
