@@ -10,6 +10,7 @@ import (
 
 	"billbridge/translate"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
 )
 
