@@ -79,9 +79,10 @@ func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 		replicas := replicasOn(t, url, 3)
 		const orders, each = 20, 5
 		var senders sync.WaitGroup
-		for o := range orders {
+		for sender := range 4 { // more would wait for each other longer than Accept takes at most, on a busy machine
 			senders.Go(func() {
-				for i := range each {
+				for n := range orders * each / 4 {
+					o, i := sender+n/each*4, n%each
 					c := callback(fmt.Sprintf("%d-%d", o, i), fmt.Sprint(o))
 					c.Host = fmt.Sprint("host", o%5)
 					accept(t, replicas[(o+i)%3], c)
