@@ -183,7 +183,7 @@ func TestOnlyTheAddressIsChanged(t *testing.T) {
 		"\",\"billId\":\"\\u0041\", \"price\":\"030000\"} , \"callbackUrl\":\"" + theirs + "\"}\n"
 	r.post("/bill", body)
 	want := strings.Replace(body, strings.ReplaceAll(theirs, "/", `\/`), r.addressAtUpstream(t, 1), 1)
-	equal(t, r.back.received()[0].body, want)
+	equal(t, r.back.first(t).body, want)
 }
 
 // A wrong address is refused with VALIDATION_001 and the name of the field in the form of the partner. Nothing is

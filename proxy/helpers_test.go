@@ -346,6 +346,16 @@ func (b *backend) received() []received {
 	return slices.Clone(b.got)
 }
 
+// first is the first call that the backend got.
+func (b *backend) first(t testing.TB) received {
+	t.Helper()
+	got := b.received()
+	if len(got) == 0 {
+		t.Fatal("no call reached the upstream")
+	}
+	return got[0]
+}
+
 func (b *backend) count() int { return len(b.received()) }
 
 // expectCalls fails unless the backend has got so many calls.

@@ -123,7 +123,7 @@ func TestAdminListener(t *testing.T) {
 	back := newBackend(t, newService())
 	p := newProcessTo(t, "v2", back)
 	p.expect(legacy("create"), success)
-	equal(t, back.received()[0].header.Get("User-Agent"), "billbridge/1.2.3")
+	equal(t, back.first(t).header.Get("User-Agent"), "billbridge/1.2.3")
 	for _, row := range rows(`
 200 GET /-/healthy | healthy
 200 GET /-/ready | ready

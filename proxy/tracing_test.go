@@ -182,7 +182,7 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 	equal(t, probe.kind, "CLIENT")
 	checkSpan(sent, callerTrace, exchange.id, "CLIENT", "map[billbridge.upstream:new http.request.method:POST "+
 		"http.response.status_code:200 server.address:127.0.0.1 server.port:PORT url.full:http://ADDRESS/bill]")
-	got := r.back.received()[0].header
+	got := r.back.first(t).header
 	equal(t, got.Get("Traceparent"), "00-"+callerTrace+"-"+sent.id+"-01")
 	equal(t, got.Get("Tracestate"), "vendor=1")
 
@@ -244,7 +244,7 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 			}
 		}
 	}
-	if sent := r.back.received()[0].header; sent.Get("Tracestate") != "a="+canaryKey {
+	if sent := r.back.first(t).header; sent.Get("Tracestate") != "a="+canaryKey {
 		t.Errorf("the upstream got %v", sent)
 	}
 }

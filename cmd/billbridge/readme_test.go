@@ -203,9 +203,15 @@ func declaredTests(t *testing.T) map[string]bool {
 	return declared
 }
 
-// Tests that a README or SECURITY.md names exist.
+// Tests that a README or SECURITY.md names exist, and so do the tests in files of the store's calls that it names.
 func TestReadmesNameTestsThatExist(t *testing.T) {
 	t.Parallel()
+	titles, title := "", regexp.MustCompile("`TestCalls`([^|]*)")
+	files, err := filepath.Glob(filepath.Join(module, "proxy/store/testdata/calls/*.txt"))
+	must(t, err)
+	for _, file := range files {
+		titles += string(proxytest.ReadFile(t, file))
+	}
 	declared, name, named := declaredTests(t), regexp.MustCompile(`\bTest[A-Z]\w*`), 0
 	for _, file := range append(readmes(t), "SECURITY.md") {
 		data := proxytest.ReadFile(t, filepath.Join(module, file))
@@ -213,6 +219,11 @@ func TestReadmesNameTestsThatExist(t *testing.T) {
 			for _, test := range name.FindAllString(line, -1) {
 				if named++; !declared[test] {
 					t.Errorf("%s:%d: the test %s does not exist", file, i+1, test)
+				}
+			}
+			for _, of := range title.FindAllStringSubmatch(line, -1) {
+				if text := strings.TrimSpace(of[1]); !strings.Contains(titles, "== "+strings.Trim(text, "()")+"\n") {
+					t.Errorf("%s:%d: no test of the store's calls is named %s", file, i+1, text)
 				}
 			}
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // creates counts bills of a partner that were created at a backend.
-func (d *desk) created(key string, backend evidence.Backend, bills int) {
+func (d *testOperator) created(key string, backend evidence.Backend, bills int) {
 	for i := range bills {
 		d.Router.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: fmt.Sprint("m", i%3)})
 	}
@@ -23,7 +23,7 @@ func (d *desk) created(key string, backend evidence.Backend, bills int) {
 // A card shows what its partner did in the last day, and the verdicts together.
 func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
+	d := operatorInMemory(t, separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
 	d.seen("k", time.Hour)
 	d.seen("young", time.Minute)
 	d.created("k", evidence.Old, 50)
@@ -70,7 +70,7 @@ func TestBoardShowsTrafficAndVerdicts(t *testing.T) {
 func TestBoardHasPages(t *testing.T) {
 	t.Parallel()
 	names := "partners: {" + hash("key3") + ": {name: beta}, " + hash("key4")[:12] + ": {name: Alpha}, " + hash("key5")[:12] + ": {name: 하나}}\n"
-	d := memoryDesk(t, separate+names)
+	d := operatorInMemory(t, separate+names)
 	var rest []string
 	for i := range 45 {
 		key := fmt.Sprint("key", i)

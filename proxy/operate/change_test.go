@@ -20,7 +20,7 @@ import (
 var copied = strings.Replace(separate, "new: fresh", "new: fresh, copy: true", 1)
 
 // steps makes the next step of a partner until there is none, and returns the stages.
-func (d *desk) steps(key string) (all []string) {
+func (d *testOperator) steps(key string) (all []string) {
 	d.t.Helper()
 	for {
 		w := d.ask("POST", "/rollout/next?force=<all>&preview=true&partner="+hash(key))
@@ -37,12 +37,12 @@ func (d *desk) steps(key string) (all []string) {
 // next goes through all stages in their order, and in canary through its percentages. From a percentage in between it goes to the next one.
 func TestNextGoesThroughTheStages(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, copied)
+	d := operatorInMemory(t, copied)
 	want := []string{"shadow", "canary 10%", "canary 25%", "canary 50%", "new", "drained"}
 	if diff := cmp.Diff(want, d.steps("k")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if diff := cmp.Diff(want[1:], memoryDesk(t, separate).steps("k")); diff != "" {
+	if diff := cmp.Diff(want[1:], operatorInMemory(t, separate).steps("k")); diff != "" {
 		t.Errorf("without a copy, -want +got\n%s", diff)
 	}
 	for percent, first := range map[int]string{0: "canary 10%", 9: "canary 10%", 10: "canary 25%", 49: "canary 50%", 50: "new", 100: "new"} {
@@ -60,7 +60,7 @@ func TestNextGoesThroughTheStages(t *testing.T) {
 // A step that an operator has seen is made once: a second request for it is refused, since the partner is a stage further.
 func TestNextIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, copied)
+	d := operatorInMemory(t, copied)
 	target := "/rollout/next?force=<all>&by=anna&partner=<k>"
 	d.change(target + "&stage=shadow")
 	d.refuses(target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10% and not shadow.")
@@ -74,7 +74,7 @@ func TestNextIsMadeOnce(t *testing.T) {
 // next has the preconditions of set.
 func TestNextNeedsThePreconditions(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=50&partner=<k>")
 	d.refuses("/rollout/next?by=anna&partner=<k>", "To change it anyway, give force=settling,verdict. Reasons:")
 	d.seen("k", time.Hour)
@@ -87,7 +87,7 @@ func TestNextNeedsThePreconditions(t *testing.T) {
 // A preview says what would change and which reasons there are against it, needs no name, and changes nothing.
 func TestPreviewChangesNothing(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
+	d := operatorInMemory(t, separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
 	d.owns("k", "legacy", 0, 2, 0)
 	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=50&partner=<k>")
 	for backend := range evidence.Backend(2) {
@@ -142,7 +142,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 // Without reasons a preview has an empty list, so that a program need not tell it from a change.
 func TestPreviewWithoutReasons(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, copied)
+	d := operatorInMemory(t, copied)
 	for _, target := range []string{"stop", "next?partner=<k>"} {
 		w := d.ask("POST", "/rollout/"+target+map[bool]string{true: "&", false: "?"}[strings.Contains(target, "?")]+"preview=true")
 		if !strings.Contains(w.Body.String(), `"preview":true,"reasons":[]`) {
@@ -165,7 +165,7 @@ func TestPreviewWithoutReasons(t *testing.T) {
 func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	must(t, s.Close())
 	if c := d.change("/rollout/stop?preview=true"); !strings.HasPrefix(c.Warning, "the store cannot be read") {
 		t.Errorf("%+v", c)
@@ -175,7 +175,7 @@ func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 // Every answer that names a partner has its name beside it.
 func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate+"partners: {"+hash("k")[:14]+": {name: 하나 의원}}\n")
+	d := operatorInMemory(t, separate+"partners: {"+hash("k")[:14]+": {name: 하나 의원}}\n")
 	d.seen("k", time.Hour)
 	d.owns("k", "legacy", 0, 1, 0)
 	d.proves("k")
@@ -201,7 +201,7 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 // A change overrides only the reasons that the operator has named, and the audit log has their names.
 func TestForceNamesTheReasons(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.seen("k", time.Minute)
 	d.owns("k", "legacy", 0, 1, 0)
 	d.owns("k", "fresh", 0, 1, 0)

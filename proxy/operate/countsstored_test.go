@@ -25,7 +25,7 @@ import (
 func TestReplicasCountTogether(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		here, there := newDesk(t, proxytest.Open(t, at), separate), newDesk(t, proxytest.Open(t, at), separate)
+		here, there := newTestOperator(t, proxytest.Open(t, at), separate), newTestOperator(t, proxytest.Open(t, at), separate)
 		for range 3 {
 			here.compares("k", 40, evidence.Same)
 			there.compares("k", 40, evidence.Same)
@@ -34,7 +34,7 @@ func TestReplicasCountTogether(t *testing.T) {
 			there.ends("k", "bill.create", evidence.New, 1, fine)
 			answers[operate.Report](there, "GET", "/rollout/report")
 		}
-		for _, d := range []*desk{here, there, newDesk(t, proxytest.Open(t, at), separate)} {
+		for _, d := range []*testOperator{here, there, newTestOperator(t, proxytest.Open(t, at), separate)} {
 			r := answers[operate.Report](d, "GET", "/rollout/report?partner=<k>")
 			if len(r.Verdicts) != 2 || r.Verdicts[0].CallStats.Calls != [2]int{30, 3} || r.Verdicts[1].Number != 240 || r.Verdicts[1].Bills != 40 || r.Verdicts[1].Ruling != evidence.Pass {
 				t.Errorf("%+v", r)
@@ -66,7 +66,7 @@ func TestReplicasCountTogether(t *testing.T) {
 func TestCountsThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	d.compares("k", 5, evidence.Same)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -94,7 +94,7 @@ func TestSlowStoreDoesNotDoubleCounts(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := proxytest.Open(t, "sqlite:"+file)
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	d.ends("k", "bill.create", evidence.New, 100, fine)
 	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate")
 	must(t, err)
@@ -128,7 +128,7 @@ func TestHungStoreDoesNotDelayTheEnd(t *testing.T) {
 	url, silence := hole(t, proxytest.Postgres(t))
 	s, err := store.Open(t.Context(), url)
 	must(t, err)
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	d.ends("k", "bill.create", evidence.New, 10, fine)
 	silence()
 	late, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

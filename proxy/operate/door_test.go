@@ -70,7 +70,7 @@ func TestDoorIsStrict(t *testing.T) {
 // A refusal is text, and JSON with the kinds of the reasons for a program that asks for it.
 func TestRefusalInJSON(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	r := httptest.NewRequest(http.MethodPost, filled("/rollout/stage?by=a&stage=new&partner=<k>"), nil)
 	r.Header.Set("Accept", "application/json")
 	w := httptest.NewRecorder()
@@ -86,7 +86,7 @@ func TestRefusalInJSON(t *testing.T) {
 // The audit log has pages: after the revision of an entry come the entries before it.
 func TestAuditHasPages(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, copied)
+	d := operatorInMemory(t, copied)
 	for _, key := range []string{"k", "other", "k"} {
 		d.later.Add(int64(time.Second))
 		d.change("/rollout/next?force=<all>&by=anna&partner=" + hash(key))

@@ -18,7 +18,7 @@ import (
 func TestGauges(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	registry := prometheus.NewRegistry()
 	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return noon }})
 	must(t, err)

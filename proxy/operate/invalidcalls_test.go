@@ -88,7 +88,7 @@ const invalidCalls = `
 // An invalid call is refused and changes nothing.
 func TestInvalidOperatorCallsAreRefused(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.seen("k", time.Hour)
 	d.owns("twin", "legacy", 1, 0, 0)
 	must(t, d.store.Seen(t.Context(), partner.ID(hash("twin")[:12]+hash("k")[12:]), noon))

@@ -35,8 +35,8 @@ var allReasons = rollout.JoinKinds(rollout.ReasonKinds)
 // hash is the ID of the partner with a key.
 func hash(key string) string { return string(partner.Of(key)) }
 
-// A desk is a router with its operator calls.
-type desk struct {
+// A testOperator is a router with its operator calls.
+type testOperator struct {
 	*operate.Operator
 	*rollout.Router
 	t     *testing.T
@@ -57,9 +57,9 @@ route: {default: legacy}
 
 const separate = "rollout: {old: legacy, new: fresh}\nstore: {url: 'sqlite:bridge.db'}\n" // the store's path is not used: tests open their own
 
-func newDesk(t *testing.T, s *store.Store, more string) *desk {
+func newTestOperator(t *testing.T, s *store.Store, more string) *testOperator {
 	t.Helper()
-	d := &desk{t: t, store: s}
+	d := &testOperator{t: t, store: s}
 	var err error
 	if s != nil && strings.Contains(more, "rollout") {
 		if err := s.Begin(t.Context(), "begin", noon.Add(-time.Hour)); err != nil && !errors.Is(err, store.ErrState) {
@@ -77,14 +77,14 @@ func newDesk(t *testing.T, s *store.Store, more string) *desk {
 	return d
 }
 
-// memoryDesk is a desk with a store in memory.
-func memoryDesk(t *testing.T, more string) *desk {
+// operatorInMemory is a testOperator with a store in memory.
+func operatorInMemory(t *testing.T, more string) *testOperator {
 	t.Helper()
-	return newDesk(t, proxytest.Open(t, "memory:"), more)
+	return newTestOperator(t, proxytest.Open(t, "memory:"), more)
 }
 
 // proves adds the counts that give a partner's creates a PASS.
-func (d *desk) proves(key string) {
+func (d *testOperator) proves(key string) {
 	for i := range 100 {
 		for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
 			d.Router.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true})
@@ -108,14 +108,14 @@ func filled(text string) string {
 }
 
 // ask makes a call of the operator. Its target is filled.
-func (d *desk) ask(method, target string) *httptest.ResponseRecorder {
+func (d *testOperator) ask(method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	d.Handler().ServeHTTP(w, httptest.NewRequest(method, filled(target), nil))
 	return w
 }
 
 // answers expects that a call succeeds.
-func answers[T any](d *desk, method, target string) (answer T) {
+func answers[T any](d *testOperator, method, target string) (answer T) {
 	d.t.Helper()
 	w := d.ask(method, target)
 	decoder := json.NewDecoder(w.Body)
@@ -127,7 +127,7 @@ func answers[T any](d *desk, method, target string) (answer T) {
 }
 
 // denies expects that a call is refused, with one line of text and one more for each blocking reason.
-func (d *desk) denies(status int, method, target, says string) {
+func (d *testOperator) denies(status int, method, target, says string) {
 	d.t.Helper()
 	w, says := d.ask(method, target), filled(says)
 	if w.Code != status || !strings.Contains(w.Body.String(), says) || strings.Count(w.Body.String(), "\n") != 1+strings.Count(w.Body.String(), "\n  ") {
@@ -136,13 +136,13 @@ func (d *desk) denies(status int, method, target, says string) {
 }
 
 // change expects that a change is made.
-func (d *desk) change(target string) operate.Change {
+func (d *testOperator) change(target string) operate.Change {
 	d.t.Helper()
 	return answers[operate.Change](d, "POST", target)
 }
 
 // forced expects that a change is made against reasons.
-func (d *desk) forced(target string) {
+func (d *testOperator) forced(target string) {
 	d.t.Helper()
 	if c := d.change(target); !c.Forced {
 		d.t.Errorf("%s: %+v", target, c)
@@ -150,7 +150,7 @@ func (d *desk) forced(target string) {
 }
 
 // unforced expects that a change is made, and that no reason is against it.
-func (d *desk) unforced(target string) {
+func (d *testOperator) unforced(target string) {
 	d.t.Helper()
 	if c := d.change(target); c.Forced {
 		d.t.Errorf("%s: %+v", target, c)
@@ -158,13 +158,13 @@ func (d *desk) unforced(target string) {
 }
 
 // refuses expects that a change is not made.
-func (d *desk) refuses(target, says string) {
+func (d *testOperator) refuses(target, says string) {
 	d.t.Helper()
 	d.denies(409, "POST", target, says)
 }
 
 // seen records that a partner was first seen some time ago.
-func (d *desk) seen(key string, ago time.Duration) {
+func (d *testOperator) seen(key string, ago time.Duration) {
 	d.t.Helper()
 	if err := d.store.Seen(d.t.Context(), partner.Of(key), noon.Add(-ago)); err != nil {
 		d.t.Fatal(err)
@@ -172,7 +172,7 @@ func (d *desk) seen(key string, ago time.Duration) {
 }
 
 // owns adds pending, owned and released bills of a partner at an upstream.
-func (d *desk) owns(key, upstream string, pending, owned, released int) {
+func (d *testOperator) owns(key, upstream string, pending, owned, released int) {
 	d.t.Helper()
 	for i := range pending + owned + released {
 		c, err := d.store.Own(d.t.Context(), partner.Of(key), fmt.Sprint(upstream, i), upstream, noon, time.Time{})
@@ -195,7 +195,7 @@ func (d *desk) owns(key, upstream string, pending, owned, released int) {
 var creates atomic.Int64
 
 // creates returns the upstream that a new bill of a partner goes to. The other backend does not have the bill.
-func (d *desk) creates(key string) (rollout.Route, string) {
+func (d *testOperator) creates(key string) (rollout.Route, string) {
 	d.t.Helper()
 	asked := ""
 	route, err := d.Router.Route(d.t.Context(), rollout.Call{
@@ -210,7 +210,7 @@ func (d *desk) creates(key string) (rollout.Route, string) {
 	return route, asked
 }
 
-func (d *desk) createsAt(key, upstream, asked string) {
+func (d *testOperator) createsAt(key, upstream, asked string) {
 	d.t.Helper()
 	if route, of := d.creates(key); route.Upstream != upstream || of != asked {
 		d.t.Errorf("a create goes to %s after %q was asked, want %s and %q", route.Upstream, of, upstream, asked)
@@ -220,7 +220,7 @@ func (d *desk) createsAt(key, upstream, asked string) {
 // A change is in effect on this replica when it is answered: nothing else reads the store in this test.
 func TestOperatorDecides(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	for _, key := range []string{"k", "other"} {
 		d.seen(key, time.Hour)
 		d.proves(key)
@@ -293,7 +293,7 @@ func TestOperatorDecides(t *testing.T) {
 func TestStoppedAndResumedTwice(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
-	d, other := newDesk(t, s, separate), newDesk(t, s, separate)
+	d, other := newTestOperator(t, s, separate), newTestOperator(t, s, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
 	d.change("/rollout/stage?stage=new&by=anna&partner=<k>")
@@ -305,14 +305,14 @@ func TestStoppedAndResumedTwice(t *testing.T) {
 	}
 	first.Already = true
 	logged := d.logs.Len()
-	for _, desk := range []*desk{d, other} { // other has not read the change yet
-		desk.later.Add(int64(time.Minute))
+	for _, testOperator := range []*testOperator{d, other} { // other has not read the change yet
+		testOperator.later.Add(int64(time.Minute))
 		for _, target := range []string{"stop?by=carl", "stop?by=carl&force=<all>", "stop?by=ben"} {
-			if diff := cmp.Diff(first, desk.change("/rollout/"+target)); diff != "" {
+			if diff := cmp.Diff(first, testOperator.change("/rollout/"+target)); diff != "" {
 				t.Errorf("%s, -want +got:\n%s", target, diff)
 			}
 		}
-		if route, _ := desk.creates("k"); route.Reason != "stop" {
+		if route, _ := testOperator.creates("k"); route.Reason != "stop" {
 			t.Errorf("%+v", route)
 		}
 	}
@@ -338,7 +338,7 @@ const (
 // The status shows stages, bills and times; partners by 12 digits.
 func TestOperatorShows(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	w := d.ask("GET", "/rollout")
 	if want := `{"old":"legacy","new":"fresh","bills":"separate","split":"bill","settle":"15m",` + begun + `"default":{"stage":"old"},` + clock + `"partners":[]}` + "\n"; w.Code != 200 || w.Body.String() != want {
 		t.Errorf("%d %s, want %s", w.Code, w.Body, want)
@@ -394,7 +394,7 @@ func TestOperatorShows(t *testing.T) {
 // Partners that were seen, that have a stage and that have bills are in one order, each once.
 func TestStatusHasPages(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	var want []string
 	for i := range 20 {
 		key := fmt.Sprint("key", i)

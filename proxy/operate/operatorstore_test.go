@@ -18,7 +18,7 @@ import (
 // Without a store only the config sets stages.
 func TestOperatorWithoutStore(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: shadow}\n")
+	d := newTestOperator(t, nil, "rollout: {old: legacy, new: fresh, bills: shared, default: shadow}\n")
 	w := d.ask("GET", "/rollout")
 	if want := `{"old":"legacy","new":"fresh","bills":"shared","split":"bill","settle":"15m","default":{"stage":"shadow"},"partners":[]}` + "\n"; w.Body.String() != want {
 		t.Errorf("%s", w.Body)
@@ -38,7 +38,7 @@ func TestOperatorWithoutStore(t *testing.T) {
 func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	must(t, s.Close())
 	for _, target := range []string{"GET /rollout", "GET /audit", "GET /rollout?partner=<k:12>", "POST /rollout/stage?by=a&stage=old&partner=default"} {
 		method, path, _ := strings.Cut(target, " ")
@@ -52,7 +52,7 @@ func TestOperatorWhileTheStoreIsUnreachable(t *testing.T) {
 // A report lists the fields that may differ.
 func TestReportOfIgnoredFields(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
+	d := operatorInMemory(t, strings.Replace(separate, "new: fresh", "new: fresh, shadow: {ignore: [apprSign]}", 1))
 	if r := answers[operate.Report](d, "GET", "/rollout/report"); len(r.Ignored) != 1 || r.Ignored[0] != "apprSign" {
 		t.Errorf("%+v", r)
 	}
@@ -61,7 +61,7 @@ func TestReportOfIgnoredFields(t *testing.T) {
 // While one call counts bills, the next one waits for its turn or until its context ends.
 func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.owns("k", "legacy", 1, 0, 0)
 	release, err := d.Router.BeginScan(t.Context())
 	must(t, err)
@@ -80,7 +80,7 @@ func TestBillsAreCountedByOneCallAtATime(t *testing.T) {
 func TestChangeTakesEffectAtOtherReplicas(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, at string) {
-		here, there := newDesk(t, proxytest.Open(t, at), separate), newDesk(t, proxytest.Open(t, at), separate)
+		here, there := newTestOperator(t, proxytest.Open(t, at), separate), newTestOperator(t, proxytest.Open(t, at), separate)
 		here.seen("k", time.Hour)
 		here.proves("k")
 		ctx, stop := context.WithCancel(t.Context())
@@ -108,7 +108,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	at := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
 	s := proxytest.Open(t, at)
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
 	for _, target := range []string{"stage?stage=new&partner=<k:12>", "stage?stage=new&force=<all>&partner=<young>", "stage?stage=shadow&partner=default", "restored", "stop?force=<all>"} {
@@ -121,7 +121,7 @@ func TestChangeSurvivesARestart(t *testing.T) {
 	}
 	was := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String()
 	must(t, s.Close())
-	d = newDesk(t, proxytest.Open(t, at), separate)
+	d = newTestOperator(t, proxytest.Open(t, at), separate)
 	if is := d.ask("GET", "/rollout").Body.String() + d.ask("GET", "/audit").Body.String(); is != was {
 		t.Errorf("%s\nwas\n%s", is, was)
 	}

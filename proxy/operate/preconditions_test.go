@@ -17,14 +17,14 @@ import (
 )
 
 // compares counts reads of a partner in shadow with a class.
-func (d *desk) compares(key string, n int, class evidence.Class, differences ...evidence.Difference) {
+func (d *testOperator) compares(key string, n int, class evidence.Class, differences ...evidence.Difference) {
 	for i := range n {
 		d.Router.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{Class: class, Differences: differences, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}})
 	}
 }
 
 // ends counts calls of a partner at a backend.
-func (d *desk) ends(key, operation string, backend evidence.Backend, n int, end evidence.End) {
+func (d *testOperator) ends(key, operation string, backend evidence.Backend, n int, end evidence.End) {
 	for range n {
 		d.Router.Counts().Ended(partner.Of(key), operation, backend, end)
 	}
@@ -84,7 +84,7 @@ somebody else's FAIL                   | separate             | canary&percent=5
 `
 
 // counted adds the counts of a word of laterStages.
-func (d *desk) counted(word string) {
+func (d *testOperator) counted(word string) {
 	d.t.Helper()
 	wrong := evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney}
 	what, number, _ := strings.Cut(word, ":")
@@ -134,7 +134,7 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 		for _, of := range []string{hash("k"), "default"} {
 			t.Run(cells[0]+"/"+of[:7], func(t *testing.T) {
 				t.Parallel()
-				d := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: "+cells[1], 1))
+				d := operatorInMemory(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: "+cells[1], 1))
 				d.seen("k", time.Hour)
 				set := "/rollout/stage?by=a&partner=" + of + "&stage="
 				d.change(set + stages[0] + "&force=<all>")
@@ -155,7 +155,7 @@ func TestLaterStagesNeedAPass(t *testing.T) {
 // Recent calls that a backend cannot carry are a reason against sending more calls there.
 func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.seen("k", time.Hour)
 	d.seen("else", time.Hour)
 	d.proves("k")
@@ -185,7 +185,7 @@ func TestCallsThatTheTargetCannotCarry(t *testing.T) {
 func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	d.seen("k", time.Hour)
 	d.ends("k", "bill.create", evidence.New, 2, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"BILL_010 bill.sendType", ""}})
 	counted := d.Router.Counts().Drain().Counts[0]
@@ -206,7 +206,7 @@ func TestUnsupportedCallsOfAnotherTableVersionCount(t *testing.T) {
 // A partner with a stage of its own is no reason against a change of the default.
 func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	for _, key := range []string{"k", "own"} {
 		d.seen(key, time.Hour)
 	}
@@ -220,7 +220,7 @@ func TestPartnersWithTheirOwnStageDoNotBlockTheDefault(t *testing.T) {
 func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []string{"new", "drained"} {
-		d := memoryDesk(t, separate)
+		d := operatorInMemory(t, separate)
 		set := "/rollout/stage?by=a&partner=default&stage="
 		d.refuses(set+stage, "no partner without a stage of its own was seen yet: no bill was created at the new backend by canary")
 		for _, stage := range []string{"canary&percent=5", "canary&percent=50", "shadow"} { // as for one partner
@@ -234,7 +234,7 @@ func TestDefaultWithoutEvidenceNeedsForce(t *testing.T) {
 // A reset of a FAIL needs force.
 func TestResetOfAFailNeedsForce(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.seen("k", time.Hour)
 	d.compares("k", 1, evidence.Differs, evidence.Difference{Path: "apprPrice", Kind: evidence.InMoney})
 	for _, who := range []string{hash("k"), "all"} {
@@ -250,7 +250,7 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []evidence.Kind{evidence.InMoney, evidence.InExact, evidence.InState} {
 		s := proxytest.Open(t, "memory:")
-		d := newDesk(t, s, separate)
+		d := newTestOperator(t, s, separate)
 		for _, key := range []string{"k", "else"} {
 			d.seen(key, time.Hour)
 			d.proves(key)
@@ -273,7 +273,7 @@ func TestMoneyElsewhereHoldsBackEveryMove(t *testing.T) {
 		held("/rollout/next?by=a&partner=<k>")
 		d.refuses("/rollout/stage?by=a&stage=new&partner=default", "[money_elsewhere]")
 		must(t, d.Router.Counts().Flush(t.Context()))
-		d = newDesk(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
+		d = newTestOperator(t, s, overlaid(t, "operations: {bill.read: {reply: [{v2: apprNum, legacy: appr_num}]}}"))
 		held(set + "canary&percent=25")
 		d.change("/rollout/reset?by=a&force=verdict&partner=<else>")
 		d.unforced(set + "canary&percent=25")
@@ -287,7 +287,7 @@ func TestWrongClockBlocksDrained(t *testing.T) {
 	if _, err := s.Tick(t.Context(), noon); err != nil {
 		t.Fatal(err)
 	}
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	d.seen("k", time.Hour)
 	d.seen("young", time.Minute)
 	d.proves("k")
@@ -328,11 +328,11 @@ func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
 		t.Run(overlay, func(t *testing.T) {
 			t.Parallel()
 			s := proxytest.Open(t, "memory:")
-			d := newDesk(t, s, separate)
+			d := newTestOperator(t, s, separate)
 			d.seen("k", time.Hour)
 			d.proves("k")
 			must(t, d.Router.Counts().Flush(t.Context()))
-			d = newDesk(t, s, overlaid(t, overlay))
+			d = newTestOperator(t, s, overlaid(t, overlay))
 			d.change("/rollout/stage?by=a&stage=new&force=verdict&partner=<k>")
 			if stays {
 				d.change("/rollout/next?by=a&partner=<k>")
@@ -347,7 +347,7 @@ func TestEvidenceStaysUnlessARowOfItsOperationChanges(t *testing.T) {
 // so its codes cannot be compared.
 func TestDrainedIsReachedAfterAReset(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.seen("k", time.Hour)
 	d.proves("k")
 	next := "/rollout/next?by=a&partner=<k>"
@@ -371,7 +371,7 @@ func TestDrainedIsReachedAfterAReset(t *testing.T) {
 func TestUnpaidBillsHoldAPartnerBack(t *testing.T) {
 	t.Parallel()
 	for config, held := range map[string]bool{separate: true, strings.Replace(separate, "new: fresh", "new: fresh, verdict: {paid: 0}", 1): false} {
-		d := memoryDesk(t, config)
+		d := operatorInMemory(t, config)
 		d.seen("k", time.Hour)
 		d.ends("k", "bill.create", evidence.Old, 100, fine)
 		d.ends("k", "bill.create", evidence.New, 100, fine)

@@ -15,7 +15,7 @@ import (
 // force.
 func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.seen("k", time.Hour)
 	set := "/rollout/stage?by=a&partner=<k>&stage="
 	if c := d.change(set + "shadow"); c.Forced ||
@@ -40,7 +40,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	if c := d.change("/rollout/unset?by=a&partner=<k>"); !strings.HasPrefix(c.Warning, "with bills: separate") {
 		t.Errorf("%+v", c)
 	}
-	shared := memoryDesk(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
+	shared := operatorInMemory(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
 	if c := shared.change(set + "shadow"); c.Warning != "" {
 		t.Errorf("of shared bills: %+v", c)
 	}

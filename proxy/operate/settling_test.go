@@ -8,7 +8,7 @@ import (
 // A partner leaves the old backend after the settling period, or with force.
 func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	d.seen("young", 3*time.Minute)
 	d.proves("young")
 	d.proves("unseen")
@@ -43,7 +43,7 @@ func TestStageNeedsTheSettlingPeriod(t *testing.T) {
 // For a drained partner the old backend is not probed, so no open bill may be there.
 func TestOpenBillsAreAReasonAgainstDrained(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	for _, key := range []string{"k", "one", "none", "staged"} {
 		d.seen(key, time.Hour)
 		d.proves(key)

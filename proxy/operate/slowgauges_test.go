@@ -17,7 +17,7 @@ import (
 func TestGaugesForSlowAlerts(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
-	d := newDesk(t, s, separate)
+	d := newTestOperator(t, s, separate)
 	registry, now := prometheus.NewRegistry(), noon
 	r, err := rollout.New(t.Context(), parse(t, separate), rollout.Options{Store: s, Registerer: registry, Now: func() time.Time { return now }})
 	if err != nil {

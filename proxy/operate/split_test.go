@@ -19,22 +19,22 @@ import (
 
 const byMerchant = "rollout: {old: legacy, new: fresh, split: merchant}\nstore: {url: 'sqlite:bridge.db'}\n"
 
-// inCanary is a desk with partner k in canary, after its settling period.
-func inCanary(t *testing.T, s *store.Store, more string, percent int) *desk {
+// inCanary is a testOperator with partner k in canary, after its settling period.
+func inCanary(t *testing.T, s *store.Store, more string, percent int) *testOperator {
 	t.Helper()
-	d := newDesk(t, s, more)
+	d := newTestOperator(t, s, more)
 	d.seen("k", time.Hour)
 	d.percent(percent)
 	return d
 }
 
-func (d *desk) percent(percent int) operate.Change {
+func (d *testOperator) percent(percent int) operate.Change {
 	d.t.Helper()
 	return d.change(fmt.Sprintf("/rollout/stage?by=a&force=<all>&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 }
 
 // makes creates a bill of partner k through the router, and returns its upstream.
-func (d *desk) makes(merchant, bill string, outcome store.Outcome) string {
+func (d *testOperator) makes(merchant, bill string, outcome store.Outcome) string {
 	d.t.Helper()
 	call := rollout.Call{Operation: "bill.create", Creates: true, Writes: true, Partner: partner.Of("k"), Merchant: merchant, Bill: bill}
 	route, err := d.Router.Route(d.t.Context(), call, func(context.Context, string) rollout.ProbeResult { return rollout.Absent })
@@ -55,7 +55,7 @@ func TestCanaryDrawsTheSameBillTheSameWay(t *testing.T) {
 	for _, more := range []string{separate, byMerchant} {
 		s := proxytest.Open(t, "memory:")
 		one := inCanary(t, s, more, 30)
-		two := newDesk(t, s, more)
+		two := newTestOperator(t, s, more)
 		first, of := map[int]string{}, map[string]map[string]bool{}
 		for i := range 200 {
 			merchant := fmt.Sprint("m", i%40)
@@ -130,7 +130,7 @@ func TestReloadOfTheSplitMovesNoBill(t *testing.T) {
 	if len(all) != 2 { // or a bill could move in one direction only
 		t.Errorf("all merchants are at %v", all)
 	}
-	quiet := memoryDesk(t, separate)
+	quiet := operatorInMemory(t, separate)
 	if quiet.Use(parse(t, byMerchant)); strings.Contains(quiet.logs.String(), "rollout.split has changed") {
 		t.Error("without a canary, a new split is logged as one that moves something")
 	}
@@ -159,16 +159,16 @@ func TestEffectOfAPercentage(t *testing.T) {
 			t.Parallel()
 			s := proxytest.Open(t, "memory:")
 			one := inCanary(t, s, row.config, 1)
-			two := newDesk(t, s, row.config)
+			two := newTestOperator(t, s, row.config)
 			n := 0
 			for merchant, bills := range row.made {
 				for range bills {
 					n++
-					[]*desk{one, two}[n%2].makes(merchant, fmt.Sprint("BILL", n), store.Succeeded)
+					[]*testOperator{one, two}[n%2].makes(merchant, fmt.Sprint("BILL", n), store.Succeeded)
 					one.makes(merchant, fmt.Sprint("REFUSED", n), store.Refused)
 				}
 			}
-			for _, d := range []*desk{one, two} {
+			for _, d := range []*testOperator{one, two} {
 				must(t, d.Router.Counts().Flush(t.Context()))
 			}
 			for i, got := range []*operate.Effect{one.percent(row.percent).Effect, answers[operate.Status](one, "GET", "/rollout?partner=<k>").Partners[0].Effect} {
@@ -189,7 +189,7 @@ func TestEffectOfAPercentage(t *testing.T) {
 // The effect of the default is about partners that follow it, and a bill counts for a day.
 func TestEffectOfTheDefaultAndOfTheLastDay(t *testing.T) {
 	t.Parallel()
-	d := memoryDesk(t, separate)
+	d := operatorInMemory(t, separate)
 	for _, key := range []string{"k", "follows"} {
 		d.seen(key, time.Hour)
 		d.Router.Counts().Ended(partner.Of(key), "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: "m"})
@@ -258,7 +258,7 @@ func TestRecentBillsSurviveAMerge(t *testing.T) {
 	}
 	all := []evidence.Snapshot{counted(noon), counted(noon.Add(-30 * 24 * time.Hour)), counted(noon.Add(365 * 24 * time.Hour)), counted(noon.Add(-time.Hour))}
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 2, 3, 0}} {
-		d := memoryDesk(t, separate)
+		d := operatorInMemory(t, separate)
 		d.seen("k", time.Hour)
 		for _, i := range order {
 			all[i].Table = d.Router.Counts().Table()

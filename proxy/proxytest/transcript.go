@@ -16,6 +16,9 @@ func Transcript(
 ) {
 	t.Helper()
 	tests := strings.SplitAfter("\n"+string(ReadFile(t, file)), "\n== ")
+	if len(tests) < 2 {
+		t.Fatalf("%s has no tests", file)
+	}
 	for i, text := range tests[1:] {
 		body := strings.TrimSuffix(text, "== ")
 		name, _, _ := strings.Cut(body, "\n")

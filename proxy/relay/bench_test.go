@@ -27,7 +27,7 @@ func BenchmarkReceive(b *testing.B) {
 		{"postgres", proxytest.Postgres},
 	} {
 		b.Run(engine.name, func(b *testing.B) {
-			s := newStation(b, setup{form: "v2", store: engine.url(b)})
+			s := newTestRelay(b, setup{form: "v2", store: engine.url(b)})
 			paths := make([]string, 1000)
 			for i := range paths {
 				a := asked("legacy", "https://partner.example.com/paid")
@@ -72,7 +72,7 @@ func BenchmarkDeliver(b *testing.B) {
 		url  func(testing.TB) string
 	}{{"sqlite", proxytest.SQLite}, {"postgres", proxytest.Postgres}} {
 		b.Run(engine.name, func(b *testing.B) {
-			s := newStation(b, setup{form: "v2", store: engine.url(b), callbacks: reachable})
+			s := newTestRelay(b, setup{form: "v2", store: engine.url(b), callbacks: reachable})
 			var delivered atomic.Int64
 			all := make(chan struct{})
 			partner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

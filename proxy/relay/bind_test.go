@@ -17,7 +17,7 @@ import (
 func TestLastDayOfARequestIsCapped(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	s := newStation(t, setup{now: c.now, callbacks: ", retention: 240h"})
+	s := newTestRelay(t, setup{now: c.now, callbacks: ", retention: 240h"})
 	until := func(expiry string) time.Time {
 		t.Helper()
 		a := asked("v2", "https://partner.example.com/paid")
@@ -50,7 +50,7 @@ func merchantOf(names string) string {
 func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	s := newStation(t, setup{now: c.now})
+	s := newTestRelay(t, setup{now: c.now})
 	const theirs = "https://partner.example.com/paid?token=1#top"
 	for name, want := range map[string]struct {
 		asked relay.Binding
@@ -95,7 +95,7 @@ func TestBoundAddressIsBelowPublicURL(t *testing.T) {
 		"https://bridge.example.com:8443/from/ups":  "https://bridge.example.com:8443/from/ups/callback/",
 		"https://bridge.example.com:8443/from/ups/": "https://bridge.example.com:8443/from/ups/callback/",
 	} {
-		s := newStation(t, setup{public: public})
+		s := newTestRelay(t, setup{public: public})
 		seen := map[string]bool{}
 		for range 50 {
 			got, err := s.Bind(t.Context(), asked("v2", "https://partner.example.com/"))
@@ -112,7 +112,7 @@ func TestBoundAddressIsBelowPublicURL(t *testing.T) {
 // The partner gets the reason why an address is refused, without the address. The store is not called.
 func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	must(t, s.store.Close())
 	hosts := proxytest.ReadFile(t, "testdata/ssrf-safeurl/blocked_hosts.txt")
 	wrong := []string{
@@ -142,7 +142,7 @@ func TestR32_WrongAddressesAreNotBound(t *testing.T) {
 // A call that began before a reload removed its upstream must not get an address without an upstream.
 func TestBindToARemovedUpstreamIsRefused(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	a := asked("v2", "https://partner.example.com/")
 	a.Upstream = "old"
 	var wrong *relay.Wrong
@@ -154,7 +154,7 @@ func TestBindToARemovedUpstreamIsRefused(t *testing.T) {
 // The length of stored names is limited: the row of a call that the upstream refuses stays, too.
 func TestLongNamesAreNotBound(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	for _, change := range []func(a *relay.Binding, name string){
 		func(a *relay.Binding, name string) { a.Bill = name },
 		func(a *relay.Binding, name string) { a.OfBill, a.Bill, a.Member = false, "", name },
@@ -174,7 +174,7 @@ func TestLongNamesAreNotBound(t *testing.T) {
 // If the store fails, the address is not reported as wrong.
 func TestBindWithoutStore(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	must(t, s.store.Close())
 	ours, err := s.Bind(t.Context(), asked("v2", "https://partner.example.com/"))
 	var wrong *relay.Wrong
@@ -202,7 +202,7 @@ func TestOwnsAddressesOfTheGatewayOnly(t *testing.T) {
 func TestInvalidAddressesAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	invalid := []string{"undefined/api/webhook", "undefined/api/webhook?token=canary", "http://10.0.0.7:8080/paid?token=canary", "https://user:canary@partner.example.com/"}
-	s := newStation(t, setup{callbacks: ", invalid_address: leave"})
+	s := newTestRelay(t, setup{callbacks: ", invalid_address: leave"})
 	for _, address := range invalid {
 		for _, a := range []relay.Binding{asked("v2", address), registration("v2", "s", address)} {
 			ours, err := s.Bind(t.Context(), a)

@@ -57,7 +57,7 @@ func TestCompressedAnswersAreRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStation(t, setup{callbacks: ", success: " + c.success})
+			s := newTestRelay(t, setup{callbacks: ", success: " + c.success})
 			s.Carry(always(200, c.body, "Content-Encoding", c.coding))
 			s.deliverable("https://partner.example.com/", "A")
 			s.round()

@@ -16,11 +16,11 @@ import (
 	"billbridge/translate"
 )
 
-// waiting is a station on which one callback waits for its first attempt, and its clock.
-func waiting(t testing.TB, form translate.Form, callbacks string) (*station, *clock) {
+// waiting is a testRelay on which one callback waits for its first attempt, and its clock.
+func waiting(t testing.TB, form translate.Form, callbacks string) (*testRelay, *clock) {
 	t.Helper()
 	c := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: callbacks, now: c.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: callbacks, now: c.now})
 	s.accept(s.bind(asked(form, "https://partner.example.com/paid")), inV2)
 	return s, c
 }
@@ -108,7 +108,7 @@ func TestRequestsToPartners(t *testing.T) {
 	}))
 	defer partner.Close()
 	clock := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: reachable, now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: reachable, now: clock.now})
 	s.accept(s.bind(asked("legacy", partner.URL+"/a%2Fb/?token=a%20b&&x;y#fragment")), strings.Replace(inV2, `\uc2e0\ud55c`, "신한", 1),
 		"Authorization", "Bearer upstream", "Cookie", "c=d", "X-Forwarded-For", "192.0.2.1", "User-Agent", "upstream", "Webhook-Id", "upstream", "Traceparent", "x")
 	c := s.only()
@@ -134,7 +134,7 @@ func TestQueriesAreEscaped(t *testing.T) {
 		"/paid?shop=my shop": "/paid?shop=my%20shop", "/my shop?x HTTP/1.1": "/my%20shop?x%20HTTP/1.1", "/paid?shop=한&a=b": "/paid?shop=%ED%95%9C&a=b",
 		"/paid?a=%20+b&c=%zz&&=[]'\"|;d": "/paid?a=%20+b&c=%zz&&=[]'\"|;d", "/paid?": "/paid?", "/paid": "/paid",
 	} {
-		s := newStation(t, setup{form: "v2"})
+		s := newTestRelay(t, setup{form: "v2"})
 		got := ""
 		s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
 			got = r.URL.RequestURI()
@@ -203,7 +203,7 @@ func TestR33_RedirectsAreNotFollowed(t *testing.T) {
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, documented["v2"])
 			}))
-			s := newStation(t, setup{form: "v2", callbacks: reachable})
+			s := newTestRelay(t, setup{form: "v2", callbacks: reachable})
 			s.accept(s.bind(asked("v2", partner.URL)), inV2)
 			s.round()
 			partner.Close()
@@ -221,7 +221,7 @@ func TestR33_RedirectsAreNotFollowed(t *testing.T) {
 func tries(t *testing.T, callbacks string, partner http.HandlerFunc) store.Callback {
 	t.Helper()
 	server := httptest.NewServer(partner)
-	s := newStation(t, setup{form: "v2", callbacks: reachable + callbacks})
+	s := newTestRelay(t, setup{form: "v2", callbacks: reachable + callbacks})
 	s.accept(s.bind(asked("v2", server.URL)), inV2)
 	done := make(chan int, 1)
 	go func() { done <- s.round() }()
@@ -242,7 +242,7 @@ func TestAttemptsHaveATimeLimit(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStation(t, setup{form: "v2", callbacks: ", timeout: 7s"})
+			s := newTestRelay(t, setup{form: "v2", callbacks: ", timeout: 7s"})
 			s.deliverable("https://partner.example.com/", "A")
 			s.Carry(answers)
 			begun := time.Now()
@@ -319,7 +319,7 @@ func TestSwitchedProtocolDoesNotHoldAnAttempt(t *testing.T) {
 func TestSuccessOfOnePartner(t *testing.T) {
 	t.Parallel()
 	for partnerHash, want := range map[string]store.State{partner.Of(key).Short(): store.Delivered, strings.Repeat("0", 12): store.Waiting} {
-		s := newStation(t, setup{top: "partners: {" + partnerHash + ": {name: Hana, callbacks: {success: any-2xx}}}\n"})
+		s := newTestRelay(t, setup{top: "partners: {" + partnerHash + ": {name: Hana, callbacks: {success: any-2xx}}}\n"})
 		s.accept(s.bind(asked("v2", "https://partner.example.com/paid")), inV2)
 		s.Carry(always(201, `{"result":"OK"}`))
 		s.round()

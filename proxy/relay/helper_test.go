@@ -65,8 +65,8 @@ func (s setup) config(t testing.TB) *config.Config {
 		s.form, s.public, s.callbacks, s.top))
 }
 
-// A station is a relay with its store, its clock and its partners.
-type station struct {
+// A testRelay is a relay with its store, its clock and its partners.
+type testRelay struct {
 	*relay.Relay
 	t        testing.TB
 	store    *store.Store
@@ -75,7 +75,7 @@ type station struct {
 	operator http.Handler
 }
 
-func newStation(t testing.TB, s setup) *station {
+func newTestRelay(t testing.TB, s setup) *testRelay {
 	t.Helper()
 	if s.store == "" {
 		s.store = "memory:"
@@ -84,9 +84,9 @@ func newStation(t testing.TB, s setup) *station {
 	return onStore(t, s, opened)
 }
 
-func onStore(t testing.TB, s setup, opened *store.Store) *station {
+func onStore(t testing.TB, s setup, opened *store.Store) *testRelay {
 	t.Helper()
-	st := &station{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &proxytest.Log{}}
+	st := &testRelay{t: t, store: opened, registry: prometheus.NewRegistry(), logs: &proxytest.Log{}}
 	c, logger := s.config(t), slog.New(slog.NewJSONHandler(st.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	st.Relay = relay.New(c, relay.Options{
 		Store: opened, Registerer: st.registry, Logger: logger, UserAgent: "billbridge/test", Now: s.now,
@@ -105,7 +105,7 @@ func asked(form translate.Form, address string) relay.Binding {
 }
 
 // bind returns the path of a callback address of the gateway.
-func (s *station) bind(a relay.Binding) string {
+func (s *testRelay) bind(a relay.Binding) string {
 	s.t.Helper()
 	ours, err := s.Bind(s.t.Context(), a)
 	must(s.t, err)
@@ -115,11 +115,11 @@ func (s *station) bind(a relay.Binding) string {
 }
 
 // post is an upstream's callback. Headers come in pairs.
-func (s *station) post(path, body string, headers ...string) *httptest.ResponseRecorder {
+func (s *testRelay) post(path, body string, headers ...string) *httptest.ResponseRecorder {
 	return s.send(httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)), headers...)
 }
 
-func (s *station) send(r *http.Request, headers ...string) *httptest.ResponseRecorder {
+func (s *testRelay) send(r *http.Request, headers ...string) *httptest.ResponseRecorder {
 	for i := 0; i < len(headers); i += 2 {
 		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
 	}
@@ -129,7 +129,7 @@ func (s *station) send(r *http.Request, headers ...string) *httptest.ResponseRec
 }
 
 // accept posts a callback that must be accepted.
-func (s *station) accept(path, body string, headers ...string) {
+func (s *testRelay) accept(path, body string, headers ...string) {
 	s.t.Helper()
 	if w := s.post(path, body, headers...); w.Code != http.StatusOK {
 		s.t.Fatalf("%d %s", w.Code, w.Body)
@@ -137,7 +137,7 @@ func (s *station) accept(path, body string, headers ...string) {
 }
 
 // stored returns all callbacks of the store with their bodies, the oldest first.
-func (s *station) stored() []store.Callback {
+func (s *testRelay) stored() []store.Callback {
 	s.t.Helper()
 	page, err := s.store.Page(context.Background(), store.Filter{Limit: 10_000})
 	list := page.Callbacks
@@ -152,7 +152,7 @@ func (s *station) stored() []store.Callback {
 }
 
 // only returns the one callback of the store.
-func (s *station) only() store.Callback {
+func (s *testRelay) only() store.Callback {
 	s.t.Helper()
 	list := s.stored()
 	if len(list) != 1 {
@@ -162,7 +162,7 @@ func (s *station) only() store.Callback {
 }
 
 // round makes one attempt at each due callback, waits for their ends, and returns their number.
-func (s *station) round() int {
+func (s *testRelay) round() int {
 	s.t.Helper()
 	var attempts sync.WaitGroup
 	n, err := s.Round(context.Background(), &attempts)
@@ -172,7 +172,7 @@ func (s *station) round() int {
 }
 
 // everything returns all series of the metrics.
-func (s *station) everything() string {
+func (s *testRelay) everything() string {
 	s.t.Helper()
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -186,7 +186,7 @@ func (s *station) everything() string {
 }
 
 // scrape returns the series that begin with one of the names, without those that are 0.
-func (s *station) scrape(names ...string) string {
+func (s *testRelay) scrape(names ...string) string {
 	s.t.Helper()
 	var kept strings.Builder
 	for line := range strings.Lines(s.everything()) {
@@ -198,7 +198,7 @@ func (s *station) scrape(names ...string) string {
 }
 
 // counts expects exactly these series, sorted, of those that begin with a name.
-func (s *station) counts(name string, want ...string) {
+func (s *testRelay) counts(name string, want ...string) {
 	s.t.Helper()
 	all := ""
 	for _, line := range want {

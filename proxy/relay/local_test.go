@@ -29,7 +29,7 @@ func knows(t *testing.T, address string) *httptest.Server {
 func TestPartnersAreCalledFromTheLocalAddress(t *testing.T) {
 	t.Parallel()
 	partner := knows(t, "127.0.0.3")
-	s := newStation(t, setup{callbacks: reachable})
+	s := newTestRelay(t, setup{callbacks: reachable})
 	s.deliverable(partner.URL, "A")
 	s.round()
 	if c := s.only(); c.State != store.Waiting || c.LastOutcome != "forbidden" || c.LastStatus != 403 {
@@ -37,7 +37,7 @@ func TestPartnersAreCalledFromTheLocalAddress(t *testing.T) {
 	}
 	s.counts("billbridge_callbacks_attempts_total", `{outcome="forbidden",upstream="up"} 1`)
 
-	s = newStation(t, setup{callbacks: reachable + ", local_address: 127.0.0.3"})
+	s = newTestRelay(t, setup{callbacks: reachable + ", local_address: 127.0.0.3"})
 	s.deliverable(partner.URL, "A")
 	s.round()
 	equal(t, s.only().State, store.Delivered)
@@ -60,7 +60,7 @@ func TestHangulHostIsCalled(t *testing.T) {
 	}))
 	t.Cleanup(partner.Close)
 	address := strings.Replace(partner.URL, "127.0.0.1", "１２７。０.０.１", 1) // the one such name that needs no DNS
-	s := newStation(t, setup{callbacks: reachable})
+	s := newTestRelay(t, setup{callbacks: reachable})
 	s.deliverable(address+"/paid", "A")
 	s.round()
 	if c := s.only(); c.State != store.Delivered || c.Host != partner.Listener.Addr().String() {
@@ -68,7 +68,7 @@ func TestHangulHostIsCalled(t *testing.T) {
 	}
 	equal(t, receive(t, asked, "call"), partner.Listener.Addr().String())
 
-	s = newStation(t, setup{})
+	s = newTestRelay(t, setup{})
 	var hosts []string
 	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
 		hosts = append(hosts, r.URL.Host+" "+r.Host)

@@ -17,8 +17,8 @@ import (
 
 var storeKey = bytes.Repeat([]byte{7}, store.KeyLength)
 
-// sealing is a station whose store has keys.
-func sealing(t *testing.T, at string, keys store.Keys) *station {
+// sealing is a testRelay whose store has keys.
+func sealing(t *testing.T, at string, keys store.Keys) *testRelay {
 	t.Helper()
 	opened, err := store.Open(t.Context(), at, store.Options{Keys: keys})
 	must(t, err)
@@ -27,7 +27,7 @@ func sealing(t *testing.T, at string, keys store.Keys) *station {
 }
 
 // lose removes the row of an address, as a fail-over does that loses the last writes.
-func (s *station) lose(paths ...string) {
+func (s *testRelay) lose(paths ...string) {
 	s.t.Helper()
 	for _, path := range paths {
 		must(s.t, s.Unbind(s.t.Context(), path))
@@ -183,7 +183,7 @@ func TestAnOperatorAssignsALostAddress(t *testing.T) {
 // A bill id can have the partner's key in it, which is never logged.
 func TestLogOfALostAddressShowsNoKey(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "legacy"})
+	s := newTestRelay(t, setup{form: "legacy"})
 	s.lose()
 	w := s.post("/callback/"+strings.Repeat("0", 32), notice("legacy", key, strings.Repeat("x", 35)+key))
 	if got := s.logs.String(); w.Code != 503 || strings.Contains(got, key[:5]) || !strings.Contains(got, hash(key)[:12]) {

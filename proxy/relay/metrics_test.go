@@ -10,7 +10,7 @@ import (
 func TestMetricsOfCallbacks(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
 	legacy, same := s.bind(asked("legacy", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))
 	if _, err := s.Bind(t.Context(), asked("v2", "https://127.0.0.1/")); err == nil {
 		t.Error("it is bound")
@@ -85,7 +85,7 @@ billbridge_callbacks_without_key_total{upstream="up"} 2
 // Fields that a translation drops from a payment's callback, or cannot convert, are counted by their names in the table.
 func TestMetricsOfFields(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "legacy"})
+	s := newTestRelay(t, setup{form: "legacy"})
 	path := s.bind(asked("v2", "https://partner.example.com/"))
 	for range 2 { // again is not twice
 		s.accept(path, strings.TrimSuffix(inLegacy, "}")+`,"canary":"1","another":{"canary":2}}`)
@@ -103,7 +103,7 @@ func TestMetricsOfFields(t *testing.T) {
 // While the store is unreachable the gauges are absent, for an alert; the counters stay.
 func TestMetricsWithoutStore(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	before := s.everything()
 	_ = s.store.Close()
 	after := s.everything()
@@ -119,7 +119,7 @@ func TestMetricsWithoutStore(t *testing.T) {
 // An upstream of a new config has counters from then on, and those of other upstreams continue.
 func TestMetricsOfANewUpstream(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "v2"})
+	s := newTestRelay(t, setup{form: "v2"})
 	s.deliverable("https://partner.example.com/", "A")
 	s.Use(setup{form: "v2", public: "https://bridge.example.com"}.config(t))
 	c := setup{form: "v2"}.config(t)

@@ -16,7 +16,7 @@ import (
 )
 
 // ask makes a call of the operator, with the operator's name.
-func (s *station) ask(method, target string) *httptest.ResponseRecorder {
+func (s *testRelay) ask(method, target string) *httptest.ResponseRecorder {
 	if method == "POST" {
 		path, query, _ := strings.Cut(target, "?")
 		target = path + "?" + strings.TrimPrefix(query+"&by=tester", "&")
@@ -24,14 +24,14 @@ func (s *station) ask(method, target string) *httptest.ResponseRecorder {
 	return s.asks(method, target)
 }
 
-func (s *station) asks(method, target string) *httptest.ResponseRecorder {
+func (s *testRelay) asks(method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	s.operator.ServeHTTP(w, httptest.NewRequest(method, target, nil))
 	return w
 }
 
 // list returns the callbacks of bills in the order of the operator's list.
-func (s *station) list(query string) (bills []string, list []operate.Callback) {
+func (s *testRelay) list(query string) (bills []string, list []operate.Callback) {
 	s.t.Helper()
 	w := s.ask("GET", "/callbacks"+query)
 	var page operate.CallbackPage
@@ -45,7 +45,7 @@ func (s *station) list(query string) (bills []string, list []operate.Callback) {
 }
 
 // progress is the answer to a replay or a drop of several callbacks.
-func (s *station) progress(target string) (lines []operate.Progress) {
+func (s *testRelay) progress(target string) (lines []operate.Progress) {
 	s.t.Helper()
 	w := s.ask("POST", target)
 	if w.Code != 200 || w.Header().Get("Content-Type") != "application/x-ndjson" {
@@ -59,12 +59,12 @@ func (s *station) progress(target string) (lines []operate.Progress) {
 	return lines
 }
 
-// office is a station with a callback in every state, an hour between each: delivered, dead, dead of another partner,
+// operatedRelay is a testRelay with a callback in every state, an hour between each: delivered, dead, dead of another partner,
 // and waiting.
-func office(t *testing.T) (*station, *clock) {
+func operatedRelay(t *testing.T) (*testRelay, *clock) {
 	t.Helper()
 	clock := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s], jitter: 0", now: clock.now})
 	for _, c := range []struct {
 		key, bill string
 		status    int
@@ -84,7 +84,7 @@ func office(t *testing.T) (*station, *clock) {
 // A drop of several callbacks has a line for every batch.
 func TestOperatorDropsInBatches(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], per_host: 2000, at_once: 2000"})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s], per_host: 2000, at_once: 2000"})
 	s.ClaimWithin(patience) // all at once, under the race detector
 	s.Carry(always(500, ""))
 	a := asked("v2", "https://partner.example.com/")
@@ -105,7 +105,7 @@ func TestOperatorDropsInBatches(t *testing.T) {
 // A failure after the first batch is reported in the last line, since the status was sent with the first.
 func TestOperatorFailuresAreInTheLastLine(t *testing.T) {
 	t.Parallel()
-	s, _ := office(t)
+	s, _ := operatedRelay(t)
 	w := &closes{ResponseRecorder: httptest.NewRecorder(), during: func() { _ = s.store.Close() }}
 	s.operator.ServeHTTP(w, httptest.NewRequest("POST", "/callbacks/drop?by=tester", nil))
 	if want := `{"done":0,"of":2}` + "\n" + `{"done":0,"of":2,"over":true,"error":"store: closed"}` + "\n"; w.Code != 200 || w.Body.String() != want {
@@ -135,7 +135,7 @@ func TestReplayIsDeliveredAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, several := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s]"})
+			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s]"})
 			s.deliverable("https://partner.example.com/", "A")
 			s.Carry(always(500, ""))
 			s.round()
@@ -157,7 +157,7 @@ func TestReplayIsDeliveredAtOnce(t *testing.T) {
 // The partner of a callback has its name beside the hash, in the list, in one callback and in the audit log.
 func TestCallbacksHaveNamesOfPartners(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], jitter: 0", now: newClock().now, top: "partners: {" + partner.ShortOf(key) + ": {name: Hana Clinic}}"})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s], jitter: 0", now: newClock().now, top: "partners: {" + partner.ShortOf(key) + ": {name: Hana Clinic}}"})
 	s.accept(s.bind(asked("v2", "https://partner.example.com/paid")), notice("v2", key, bill))
 	s.Carry(always(500, documented["v2"]))
 	s.round()

@@ -20,12 +20,12 @@ import (
 func TestOperator(t *testing.T) {
 	t.Parallel()
 	proxytest.Transcript(t, "testdata/operator.txt", *update, []string{"v2"}, func(t *testing.T, _ string) func(string) []string {
-		s, clock := office(t)
+		s, clock := operatedRelay(t)
 		return func(line string) (shown []string) {
 			command, query, _ := strings.Cut(line, " ")
 			switch command {
 			case "again":
-				s, clock = office(t)
+				s, clock = operatedRelay(t)
 			case "sweep":
 				_, err := s.store.SweepBodies(t.Context(), clock.now().Add(time.Hour), time.Minute)
 				must(t, err)
@@ -55,10 +55,10 @@ func TestOperator(t *testing.T) {
 }
 
 // named is a text with the names of what differs between runs.
-func (s *station) named(text string) string { return strings.NewReplacer(s.names()...).Replace(text) }
+func (s *testRelay) named(text string) string { return strings.NewReplacer(s.names()...).Replace(text) }
 
 // names returns the ids of callbacks and the hashes of keys, each with its name.
-func (s *station) names() (names []string) {
+func (s *testRelay) names() (names []string) {
 	for _, c := range s.stored() {
 		names = append(names, c.ID, "{"+c.Bill+"}")
 	}
@@ -69,7 +69,7 @@ func (s *station) names() (names []string) {
 }
 
 // shows makes a call, and returns the status and the body of the answer.
-func (s *station) shows(line string) []string {
+func (s *testRelay) shows(line string) []string {
 	names := s.names()
 	for i := 0; i < len(names); i += 2 {
 		line = strings.ReplaceAll(line, names[i+1], names[i])
@@ -91,7 +91,7 @@ func (s *station) shows(line string) []string {
 }
 
 // logged returns the messages about callbacks and who decided.
-func (s *station) logged() (shown []string) {
+func (s *testRelay) logged() (shown []string) {
 	for line := range strings.Lines(s.logs.String()) {
 		var l struct{ Msg, Callback, By string }
 		must(s.t, json.Unmarshal([]byte(line), &l))

@@ -69,13 +69,13 @@ func (g *gate) now() (inside, delivered, order int) {
 }
 
 // deliverable accepts a callback of a bill at an address of its own.
-func (s *station) deliverable(address, bill string, more ...string) {
+func (s *testRelay) deliverable(address, bill string, more ...string) {
 	s.t.Helper()
 	s.deliverableTo(key, address, bill, more...)
 }
 
 // deliverableTo is the same for the partner with a key.
-func (s *station) deliverableTo(key, address, bill string, more ...string) {
+func (s *testRelay) deliverableTo(key, address, bill string, more ...string) {
 	s.t.Helper()
 	a := asked("v2", address)
 	a.Key, a.Bill = key, bill
@@ -90,7 +90,7 @@ func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
 		t.Run(string(end), func(t *testing.T) {
 			t.Parallel()
 			clock := newClock()
-			s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+			s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
 			entered, leave := make(chan string, 10), make(chan int)
 			s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
 				entered <- r.URL.Path
@@ -144,7 +144,7 @@ func TestCallbacksOfABillKeepTheirOrder(t *testing.T) {
 func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", at_once: 16, per_host: 2, timeout: 45s"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", at_once: 16, per_host: 2, timeout: 45s"})
 		var dead []string
 		for i := range 40 {
 			dead = append(dead, fmt.Sprintf("shop-%d.example.com", i))
@@ -188,7 +188,7 @@ func registration(form translate.Form, merchant, address string) relay.Binding {
 func TestRegistrationStatusThatReturnsIsDelivered(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newStation(t, setup{callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
 	var got []string
 	status := 500
 	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
@@ -248,7 +248,7 @@ func TestPaidAfterCancelledIsARepetition(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "overlay.yaml")
 			proxytest.WriteFile(t, file, row.overlay)
-			s := newStation(t, setup{top: "table: {overlay: '" + file + "'}\n"})
+			s := newTestRelay(t, setup{top: "table: {overlay: '" + file + "'}\n"})
 			path := s.bind(row.ask())
 			for _, state := range []string{"F", "C", "F"} {
 				for range 2 {
@@ -265,7 +265,7 @@ func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 	t.Parallel()
 	for _, ofBill := range []bool{false, true} {
 		clock := newClock()
-		s := newStation(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", jitter: 0", now: clock.now})
 		a := asked("v2", "https://partner.example.com/")
 		a.OfBill, a.Bill = ofBill, ""
 		path := s.bind(a)
@@ -281,7 +281,7 @@ func TestOrderOfCallbacksWithoutABill(t *testing.T) {
 // The statuses of a merchant that registers again with another address keep their order over both addresses.
 func TestOrderOfAMerchantWithTwoAddresses(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	first := s.bind(registration("v2", "s", "https://partner.example.com/old"))
 	second := s.bind(registration("v2", "s", "https://partner.example.com/new"))
 	s.accept(first, `{"status":"PAUSED"}`)
@@ -297,7 +297,7 @@ func TestOrderOfAMerchantWithTwoAddresses(t *testing.T) {
 func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
-		s := newStation(t, setup{store: url})
+		s := newTestRelay(t, setup{store: url})
 		long := make([]byte, 2000) // that PostgreSQL cannot compress enough
 		for i := range long {
 			long[i] = 1 + sha256.Sum256(fmt.Append(nil, i))[0]%127
@@ -313,7 +313,7 @@ func TestOrderOfAMerchantWithLongNames(t *testing.T) {
 func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", per_host: 1, ports: []"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", per_host: 1, ports: []"})
 		g := newGate("dead.example.com", "DEAD.example.com:80", "dead.example.com.:80", "dead.example.com:81")
 		s.Carry(carrier(g.carry))
 		for i, host := range []string{"dead.example.com", "DEAD.example.com:80", "dead.example.com.:80", "dead.example.com:81"} {
@@ -335,7 +335,7 @@ func TestSpellingsOfOneHostAreOneHost(t *testing.T) {
 func TestConcurrentAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", at_once: 5"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", at_once: 5"})
 		g := newGate()
 		shut := make(chan struct{})
 		for i := range 20 {

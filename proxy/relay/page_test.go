@@ -13,7 +13,7 @@ import (
 // Pages have the same callbacks as the list, and the counts are those of what waits and is dead.
 func TestOperatorPagesAndCounts(t *testing.T) {
 	t.Parallel()
-	s, _ := office(t)
+	s, _ := operatedRelay(t)
 	var paged []string
 	for query := "?limit=3"; ; {
 		w := s.ask("GET", "/callbacks"+query)

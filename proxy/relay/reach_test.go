@@ -42,7 +42,7 @@ func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 		for name, narrow := range map[string]string{
 			"network": ", ports: []", "port": `, ports: [1], allow: [127.0.0.0/8, "::1/128"]`, "scheme": reachable + ", https_only: true",
 		} {
-			s := newStation(t, setup{form: "v2", callbacks: reachable})
+			s := newTestRelay(t, setup{form: "v2", callbacks: reachable})
 			s.deliverable(address, "A")
 			s.Use(setup{form: "v2", callbacks: narrow}.config(t))
 			if s.round(); s.only().LastOutcome != "address" {
@@ -55,7 +55,7 @@ func TestR32_AddressesAreCheckedAtEachAttempt(t *testing.T) {
 // Callbacks to a host that is not allowed do not delay those to others.
 func TestRefusedHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "v2", callbacks: reachable + ", per_host: 1"})
+	s := newTestRelay(t, setup{form: "v2", callbacks: reachable + ", per_host: 1"})
 	path := s.bind(asked("v2", "http://127.0.0.1:1/"))
 	s.Use(setup{form: "v2", callbacks: ", per_host: 1"}.config(t))
 	s.Carry(always(200, documented["v2"]))
@@ -70,7 +70,7 @@ func TestRefusedHostDelaysNoOther(t *testing.T) {
 // Callbacks are sent directly to the address that the guard has checked: a proxy would resolve names itself.
 func TestNoProxyIsUsed(t *testing.T) {
 	t.Parallel()
-	if newStation(t, setup{}).Transport().Proxy != nil {
+	if newTestRelay(t, setup{}).Transport().Proxy != nil {
 		t.Error("there is one")
 	}
 }
@@ -94,7 +94,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	}
 	partner.Start()
 	defer partner.Close()
-	s := newStation(t, setup{form: "v2", callbacks: reachable})
+	s := newTestRelay(t, setup{form: "v2", callbacks: reachable})
 	for _, bill := range []string{"A", "B", "C"} {
 		s.deliverable(partner.URL, bill)
 		s.round()
@@ -112,7 +112,7 @@ func TestConnectionsAreReused(t *testing.T) {
 func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s], success: any-2xx", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s], success: any-2xx", now: clock.now})
 	path := s.bind(asked("legacy", "https://partner.example.com/"))
 	s.accept(path, inV2)
 	s.Use(proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.2:9\", timeout: 20s}}\nstore: {url: sqlite:unused.db}\n"))
@@ -140,7 +140,7 @@ func TestAddressesWorkAfterTheSectionIsRemoved(t *testing.T) {
 func TestR40_PanicInAnAttempt(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
 	s.deliverable("https://partner.example.com/", "A")
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) { panic("what a partner answered") }))
 	s.round()
@@ -157,7 +157,7 @@ func TestR40_PanicInAnAttempt(t *testing.T) {
 func TestReloadDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1m], jitter: 0", now: clock.now})
 	next := setup{form: "v2", callbacks: ", schedule: [0s, 1h, 2h], jitter: 0, success: any-2xx"}
 	s.deliverable("https://partner.example.com/", "A")
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) {

@@ -24,7 +24,7 @@ import (
 )
 
 // attempts returns the attempts at the only callback, without their times.
-func (s *station) attempts() []store.Attempt {
+func (s *testRelay) attempts() []store.Attempt {
 	s.t.Helper()
 	all, err := s.store.Attempts(s.t.Context(), s.only().ID)
 	must(s.t, err)
@@ -32,7 +32,7 @@ func (s *station) attempts() []store.Attempt {
 }
 
 // reasons expects one attempt with a reason, whose text shows neither an address nor a secret.
-func (s *station) reasons(outcome, reason string) {
+func (s *testRelay) reasons(outcome, reason string) {
 	s.t.Helper()
 	all := s.attempts()
 	if len(all) != 1 || all[0].Outcome != outcome || all[0].Reason != reason {
@@ -114,17 +114,17 @@ func TestReasonsOfAttempts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStation(t, setup{callbacks: reachable + c.callbacks})
+			s := newTestRelay(t, setup{callbacks: reachable + c.callbacks})
 			s.deliverable(c.address+secret, "A")
 			s.round()
 			s.reasons("connection", c.reason)
 		})
 	}
-	s := newStation(t, setup{callbacks: localhostByIPv4})
+	s := newTestRelay(t, setup{callbacks: localhostByIPv4})
 	s.deliverable("http://localhost:"+untouched(t)+secret, "A")
 	s.round()
 	s.reasons("address", "the host resolves to an address that is not called from here")
-	s = newStation(t, setup{callbacks: reachable})
+	s = newTestRelay(t, setup{callbacks: reachable})
 	s.deliverable("http://127.0.0.1:9443"+secret, "A")
 	s.Use(setup{}.config(t))
 	s.round()
@@ -148,14 +148,14 @@ func TestReasonsOfErrors(t *testing.T) {
 		{fmt.Errorf("net/http: TLS handshake timeout"), "TLS: no handshake within 10s"},
 		{&url.Error{Op: "Post", URL: "https://canary.example.com/?token=canary", Err: fmt.Errorf("canary")}, "the connection failed"},
 	} {
-		s := newStation(t, setup{})
+		s := newTestRelay(t, setup{})
 		s.Carry(carrier(func(*http.Request) (*http.Response, error) { return nil, c.err }))
 		s.deliverable("https://partner.example.com/canary?token=canary", "A")
 		s.round()
 		s.reasons("connection", c.reason)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{callbacks: ", timeout: 7s"})
+		s := newTestRelay(t, setup{callbacks: ", timeout: 7s"})
 		s.Carry(carrier(hung))
 		s.deliverable("https://partner.example.com/", "A")
 		s.round()
@@ -195,7 +195,7 @@ func TestReasonsOfAnswers(t *testing.T) {
 		{410, "", "gone", "", "HTTP 410: the partner wants no more attempts"},
 		{500, "canary", "status", "", "HTTP 500"},
 	} {
-		s := newStation(t, setup{})
+		s := newTestRelay(t, setup{})
 		s.Carry(always(c.status, c.body, "Location", "https://canary.internal/"))
 		s.deliverable("https://partner.example.com/", "A")
 		s.round()
@@ -219,7 +219,7 @@ func listedOf(t *testing.T, body []byte) (l operate.Callback) {
 func TestEveryAttemptIsListed(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newStation(t, setup{callbacks: ", schedule: [0s, 1m, 1m], jitter: 0", now: clock.now})
+	s := newTestRelay(t, setup{callbacks: ", schedule: [0s, 1m, 1m], jitter: 0", now: clock.now})
 	statuses := []int{500, 403, 200}
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) {
 		clock.add(1500e6)

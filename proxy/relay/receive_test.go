@@ -30,7 +30,7 @@ func TestWordsOfCallbacksAreLogged(t *testing.T) {
 	overlay := filepath.Join(t.TempDir(), "o.yaml")
 	must(t, os.WriteFile(overlay,
 		[]byte("operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}\n"), 0o600))
-	s := newStation(t, setup{form: "legacy", top: "table: {overlay: " + overlay + "}"})
+	s := newTestRelay(t, setup{form: "legacy", top: "table: {overlay: " + overlay + "}"})
 	s.post(s.bind(asked("v2", "https://partner.example.com/paid")), strings.Replace(inLegacy, `"appr_pay_type":"0"`, `"appr_pay_type":"KEYIN"`, 1))
 	if c := s.only(); !strings.Contains(string(c.Body), `"apprPayType":null`) {
 		t.Errorf("%s", c.Body)
@@ -68,7 +68,7 @@ func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 		t.Run(fmt.Sprintf("%s to %s/%s", g.from, g.to, g.name), func(t *testing.T) {
 			t.Parallel()
 			clock := newClock()
-			s := newStation(t, setup{form: g.from, now: clock.now})
+			s := newTestRelay(t, setup{form: g.from, now: clock.now})
 			a := asked(g.to, "https://Partner.example.com:8443/paid?x=1")
 			a.Bill, a.OfBill = "", false // any bill of the partner
 			path := s.bind(a)
@@ -105,7 +105,7 @@ func TestCallbacksAreTranslatedIntoThePartnersForm(t *testing.T) {
 // Fields of a registration's status that the table does not have stay, whatever the spelling of the key.
 func TestStatusInTheOtherSpellingKeepsItsFields(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	s.accept(s.bind(registration("v2", "s", "https://partner.example.com/")), `{"apikey":"demo-key","member_id":"m","status":"PAUSED"}`)
 	if c, want := s.only(), `{"apiKey":"demo-key","member_id":"m","status":"PAUSED"}`; string(c.Body) != want {
 		t.Errorf("got %s, want %s", c.Body, want)
@@ -122,7 +122,7 @@ func TestUnrecognisedJSONPasses(t *testing.T) {
 	} {
 		for _, form := range forms {
 			for _, label := range []string{"", "application/json", "Text/Plain; charset=EUC-KR", formMedia} {
-				s := newStation(t, setup{form: "legacy"})
+				s := newTestRelay(t, setup{form: "legacy"})
 				path := s.bind(asked(form, "https://partner.example.com/"))
 				if w := s.post(path, body, "Content-Type", label); w.Code != 200 || w.Body.String() != documented["legacy"] {
 					t.Errorf("%s: %d %s", name, w.Code, w.Body)
@@ -156,7 +156,7 @@ func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 		"text/plain\r\nX: " + formMedia:   {"apikey=demo-key"},
 	} {
 		for _, body := range bodies {
-			s := newStation(t, setup{form: "legacy"})
+			s := newTestRelay(t, setup{form: "legacy"})
 			w := s.post(s.bind(asked("v2", "https://partner.example.com/")), body, "Content-Type", label)
 			s.holds(w, "legacy", http.StatusUnsupportedMediaType, "up", "type")
 		}
@@ -167,7 +167,7 @@ func TestOnlyJSONAndFormsAreDelivered(t *testing.T) {
 func TestUnlabelledForms(t *testing.T) {
 	t.Parallel()
 	const sent = "apikey=demo-key&appr_price=1004"
-	s := newStation(t, setup{form: "legacy"})
+	s := newTestRelay(t, setup{form: "legacy"})
 	if w := s.post(s.bind(asked("legacy", "https://partner.example.com/")), sent, "Content-Type", ""); w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
@@ -195,7 +195,7 @@ func TestFormCallbacks(t *testing.T) {
 		{"apikey=demo-key;bill_id=1", "ambiguous"},
 	} {
 		for _, form := range forms {
-			s := newStation(t, setup{form: "legacy"})
+			s := newTestRelay(t, setup{form: "legacy"})
 			w := s.post(s.bind(asked(form, "https://partner.example.com/")), c.body, "Content-Type", "Application/X-www-form-urlencoded ;charset=EUC-KR")
 			if c.reason != "" {
 				s.holds(w, "legacy", map[bool]int{true: 400, false: 404}[c.reason == "ambiguous"], "up", c.reason)
@@ -228,17 +228,17 @@ func TestCallbacksWithoutAKey(t *testing.T) {
 		{`{"state":"F"}`, "application/json"},
 		{"billId=" + bill, formMedia},
 	} {
-		s := newStation(t, setup{})
+		s := newTestRelay(t, setup{})
 		path := s.bind(asked("legacy", "https://partner.example.com/"))
 		s.accept(path, c.body, "Content-Type", c.label)
 		s.accept(path, c.body, "Content-Type", c.label) // again is not twice
 		s.counts("billbridge_callbacks_without_key_total", `{upstream="up"} 1`)
 
-		s = newStation(t, setup{callbacks: ", require_key: true"})
+		s = newTestRelay(t, setup{callbacks: ", require_key: true"})
 		w := s.post(s.bind(asked("legacy", "https://partner.example.com/")), c.body, "Content-Type", c.label)
 		s.holds(w, "v2", http.StatusForbidden, "up", "no_key")
 	}
-	s := newStation(t, setup{callbacks: ", require_key: true"})
+	s := newTestRelay(t, setup{callbacks: ", require_key: true"})
 	path := s.bind(asked("legacy", "https://partner.example.com/"))
 	s.accept(path, inV2)
 	s.accept(path, "apikey=demo-key", "Content-Type", formMedia)
@@ -288,7 +288,7 @@ func FuzzR22_ContentType(f *testing.F) {
 func TestRepeatedCallbackIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	s := newStation(t, setup{form: "legacy", now: clock.now})
+	s := newTestRelay(t, setup{form: "legacy", now: clock.now})
 	attempts := 0
 	s.Carry(carrier(func(*http.Request) (*http.Response, error) { attempts++; return reply(200, documented["v2"]), nil }))
 	path, other := s.bind(asked("v2", "https://partner.example.com/")), s.bind(asked("v2", "https://partner.example.com/"))

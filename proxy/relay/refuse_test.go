@@ -21,7 +21,7 @@ import (
 )
 
 // holds expects a refusal in a form, with nothing stored and one count of its reason.
-func (s *station) holds(w *httptest.ResponseRecorder, form translate.Form, status int, upstream, reason string) {
+func (s *testRelay) holds(w *httptest.ResponseRecorder, form translate.Form, status int, upstream, reason string) {
 	s.t.Helper()
 	if w.Code != status || w.Header().Get("Content-Type") != "application/json; charset=utf-8" || w.Header().Get("Content-Length") != strconv.Itoa(w.Body.Len()) {
 		s.t.Errorf("%s: %d %v", reason, w.Code, w.Header())
@@ -57,7 +57,7 @@ func TestCallbacksForAnotherAreRefused(t *testing.T) {
 		{"another key and bill", notice("legacy", "stolen", "another"), "another_partner"},
 	} {
 		for _, form := range forms {
-			s := newStation(t, setup{form: "legacy"})
+			s := newTestRelay(t, setup{form: "legacy"})
 			path := s.bind(asked(form, "https://partner.example.com/"))
 			w := s.post(path, c.body)
 			s.holds(w, "legacy", 404, "up", c.reason)
@@ -72,7 +72,7 @@ func TestCallbacksForAnotherAreRefused(t *testing.T) {
 // The address of a registration accepts any bill of its partner, but not two in one callback.
 func TestAddressOfARegistration(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "legacy"})
+	s := newTestRelay(t, setup{form: "legacy"})
 	a := asked("v2", "https://partner.example.com/")
 	a.Operation, a.OfBill, a.Bill = "mapping.register", false, ""
 	path := s.bind(a)
@@ -92,7 +92,7 @@ func TestAddressOfARegistration(t *testing.T) {
 func TestInvalidBillIDsAreDelivered(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
-		s := newStation(t, setup{form: "legacy", store: url})
+		s := newTestRelay(t, setup{form: "legacy", store: url})
 		a := asked("v2", "https://partner.example.com/")
 		a.Operation, a.OfBill, a.Bill = "mapping.register", false, ""
 		path := s.bind(a)
@@ -125,7 +125,7 @@ func TestR01_CallbacksThatCanBeReadTwoWaysAreNotDelivered(t *testing.T) {
 		`{"APIKEY":"demo-key"}`, `{"APIKE\u0059":"demo-key"}`, "\ufeff" + `{"apiKey":"demo-key"}`,
 	} {
 		for _, form := range forms {
-			s := newStation(t, setup{form: "legacy"})
+			s := newTestRelay(t, setup{form: "legacy"})
 			w := s.post(s.bind(asked(form, "https://partner.example.com/")), body)
 			s.holds(w, "legacy", 400, "up", "ambiguous")
 			if got := s.stored(); len(got) != 0 {
@@ -138,7 +138,7 @@ func TestR01_CallbacksThatCanBeReadTwoWaysAreNotDelivered(t *testing.T) {
 // A call to a random path gets no information, causes no query of the store, and is counted.
 func TestInvalidPathsAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "legacy"})
+	s := newTestRelay(t, setup{form: "legacy"})
 	path := s.bind(asked("v2", "https://partner.example.com/"))
 	id := strings.TrimPrefix(path, "/callback/")
 	for target, status := range map[string]int{
@@ -157,7 +157,7 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 // log says so once.
 func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{form: "legacy"})
+	s := newTestRelay(t, setup{form: "legacy"})
 	must(t, s.store.Restored(t.Context(), "test", time.Now()))
 	const path = "/callback/00112233445566778899aabbccddeeff"
 	s.holds(s.post(path, inLegacy), "v2", 503, "none", "lost_address")
@@ -165,7 +165,7 @@ func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 	equal(t, strings.Count(s.logs.String(), "callbacks came to addresses that the store does not have"), 1,
 		"log lines")
 	answers(t, s.post("/callback/not-an-address", inLegacy), 404)
-	later := newStation(t, setup{form: "legacy"})
+	later := newTestRelay(t, setup{form: "legacy"})
 	must(t, later.store.Restored(t.Context(), "test", time.Now().Add(-25*time.Hour)))
 	later.holds(later.post(path, inLegacy), "v2", 404, "none", "unknown_address")
 }
@@ -173,7 +173,7 @@ func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 func TestOtherMethods(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "post", "X"} {
-		s := newStation(t, setup{})
+		s := newTestRelay(t, setup{})
 		w := s.send(httptest.NewRequest(method, s.bind(asked("v2", "https://partner.example.com/")), strings.NewReader(inV2)))
 		if s.holds(w, "v2", 405, "none", "method"); w.Header().Get("Allow") != "POST" || len(s.stored()) != 0 {
 			t.Errorf("%s: %v", method, w.Header())
@@ -186,7 +186,7 @@ func TestMethodOfTheTable(t *testing.T) {
 	t.Parallel()
 	overlay := filepath.Join(t.TempDir(), "overlay.yaml")
 	proxytest.WriteFile(t, overlay, "callbacks: {callback.payment: {method: PUT, answer: {v2: '{\"code\":\"OK\"}'}}}")
-	s := newStation(t, setup{top: fmt.Sprintf("table: {overlay: %q}", overlay)})
+	s := newTestRelay(t, setup{top: fmt.Sprintf("table: {overlay: %q}", overlay)})
 	path := s.bind(asked("v2", "https://partner.example.com/"))
 	if w := s.post(path, inV2); w.Code != 405 || w.Header().Get("Allow") != "PUT" {
 		t.Errorf("POST: %d %v", w.Code, w.Header())
@@ -207,12 +207,12 @@ func TestMethodOfTheTable(t *testing.T) {
 func TestContentCodingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, lines := range [][]string{{"gzip"}, {"br"}, {"identity, gzip"}, {"x"}, {"identity", "gzip"}, {"", "gzip"}} {
-		s := newStation(t, setup{form: "legacy"})
+		s := newTestRelay(t, setup{form: "legacy"})
 		r := httptest.NewRequest("POST", s.bind(asked("v2", "https://partner.example.com/")), strings.NewReader(inLegacy))
 		r.Header["Content-Encoding"] = lines
 		s.holds(s.send(r), "legacy", 415, "up", "coding")
 	}
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	path := s.bind(asked("v2", "https://partner.example.com/"))
 	s.accept(path, "1", "Content-Encoding", "Identity")
 	s.accept(path, "2", "Content-Encoding", "")
@@ -223,7 +223,7 @@ func TestR34_CallbackBodiesAreCapped(t *testing.T) {
 	t.Parallel()
 	for size, status := range map[int]int{1024: 200, 1025: 413, 1 << 20: 413} {
 		for _, announced := range []bool{true, false} {
-			s := newStation(t, setup{form: "legacy", top: "limits: {body: 1KiB}"})
+			s := newTestRelay(t, setup{form: "legacy", top: "limits: {body: 1KiB}"})
 			server := httptest.NewServer(s)
 			defer server.Close()
 			path := s.bind(asked("v2", "https://partner.example.com/"))
@@ -252,7 +252,7 @@ func TestR34_CallbackBodiesAreCapped(t *testing.T) {
 			lacks(t, s.logs.String(), "xx", "the body is logged")
 		}
 	}
-	s := newStation(t, setup{top: "limits: {body: 1KiB}"})
+	s := newTestRelay(t, setup{top: "limits: {body: 1KiB}"})
 	r := httptest.NewRequest("POST", s.bind(asked("v2", "https://partner.example.com/")), endless{})
 	s.holds(s.send(r), "v2", 413, "up", "too_large")
 }
@@ -271,7 +271,7 @@ func TestIncompleteBodiesAreRefused(t *testing.T) {
 		"in the middle of one":    "Transfer-Encoding: chunked\r\n\r\n10\r\nhello",
 		"a chunk that is no size": "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n",
 	} {
-		s := newStation(t, setup{form: "legacy"})
+		s := newTestRelay(t, setup{form: "legacy"})
 		server := httptest.NewServer(s)
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -293,7 +293,7 @@ func TestIncompleteBodiesAreRefused(t *testing.T) {
 // While the store is unreachable, the upstream gets an answer that makes it try again.
 func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	t.Parallel()
-	faulty := func(t *testing.T, s *station, w *httptest.ResponseRecorder, form translate.Form, upstream string) {
+	faulty := func(t *testing.T, s *testRelay, w *httptest.ResponseRecorder, form translate.Form, upstream string) {
 		t.Helper()
 		if s.holds(w, form, 503, upstream, "store"); w.Header().Get("Retry-After") != "60" {
 			t.Errorf("%v", w.Header())
@@ -304,14 +304,14 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	}
 	t.Run("closed", func(t *testing.T) {
 		t.Parallel()
-		s := newStation(t, setup{form: "legacy"})
+		s := newTestRelay(t, setup{form: "legacy"})
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		_ = s.store.Close()
 		faulty(t, s, s.post(path, inLegacy), "v2", "none") // whose form is not known
 	})
 	t.Run("closed between", func(t *testing.T) {
 		t.Parallel()
-		s := newStation(t, setup{form: "legacy"})
+		s := newTestRelay(t, setup{form: "legacy"})
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		body := io.MultiReader(strings.NewReader(inLegacy), during(func() { _ = s.store.Close() }))
 		faulty(t, s, s.send(httptest.NewRequest("POST", path, body)), "legacy", "up")
@@ -319,7 +319,7 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	t.Run("file deleted", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "store.db")
-		s := newStation(t, setup{store: "sqlite:" + file})
+		s := newTestRelay(t, setup{store: "sqlite:" + file})
 		path := s.bind(asked("legacy", "https://partner.example.com/"))
 		s.accept(path, inV2)
 		body := io.MultiReader(strings.NewReader(notice("v2", key, bill)), during(func() { _ = os.Remove(file) }))
@@ -330,7 +330,7 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	})
 	t.Run("upstream gone", func(t *testing.T) {
 		t.Parallel()
-		s := newStation(t, setup{})
+		s := newTestRelay(t, setup{})
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		ctx, cancel := context.WithCancel(t.Context())
 		body := io.MultiReader(strings.NewReader(inV2), during(cancel))
@@ -340,7 +340,7 @@ func TestR30_OnlyStoredCallbacksAreAcknowledged(t *testing.T) {
 	})
 	t.Run("upstream not in the config", func(t *testing.T) {
 		t.Parallel()
-		s := newStation(t, setup{})
+		s := newTestRelay(t, setup{})
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		s.Use(proxytest.Config(t, "upstreams: {another: {form: v2, url: \"http://127.0.0.2:9\"}}\nstore: {url: sqlite:unused.db}\ncallbacks: {public_url: \"https://bridge.example.com\"}\n"))
 		if w := s.post(path, inV2); w.Code != 503 || len(s.stored()) != 0 {
@@ -358,13 +358,13 @@ func (d during) Read([]byte) (int, error) { d(); return 0, io.EOF }
 func TestR30_AcknowledgedIsOnTheDisk(t *testing.T) {
 	t.Parallel()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
-	s := newStation(t, setup{store: url})
+	s := newTestRelay(t, setup{store: url})
 	s.accept(s.bind(asked("legacy", "https://partner.example.com/")), inV2)
 	want := s.only()
 	if err := s.store.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		t.Fatal(err)
 	}
-	if got := newStation(t, setup{store: url}).only(); got.ID != want.ID || string(got.Body) != string(want.Body) {
+	if got := newTestRelay(t, setup{store: url}).only(); got.ID != want.ID || string(got.Body) != string(want.Body) {
 		t.Errorf("%+v", got)
 	}
 }

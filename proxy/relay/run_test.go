@@ -17,7 +17,7 @@ import (
 func TestClaimsHaveATimeLimit(t *testing.T) {
 	t.Parallel()
 	url := proxytest.Postgres(t)
-	s := newStation(t, setup{form: "v2", store: url})
+	s := newTestRelay(t, setup{form: "v2", store: url})
 	s.Carry(always(200, documented["v2"]))
 	s.ClaimWithin(50 * time.Millisecond)
 	db, err := sql.Open("pgx", url)
@@ -43,7 +43,7 @@ func TestClaimsHaveATimeLimit(t *testing.T) {
 func TestRunEndsWithItsAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", per_host: 1"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", per_host: 1"})
 		g := newGate("partner.example.com")
 		s.Carry(carrier(g.carry))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func TestRunEndsWithItsAttempts(t *testing.T) {
 func TestRunSurvivesItsStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2"})
+		s := newTestRelay(t, setup{form: "v2"})
 		s.deliverable("https://partner.example.com/", "A")
 		_ = s.store.Close()
 		stop := s.start()

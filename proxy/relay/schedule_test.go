@@ -21,7 +21,7 @@ func TestR31_DefaultSchedule(t *testing.T) {
 	t.Parallel()
 	const many = 20
 	clock := newClock()
-	s := newStation(t, setup{form: "v2", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", now: clock.now})
 	ids := map[string]int{}
 	s.Carry(carrier(func(r *http.Request) (*http.Response, error) {
 		ids[r.Header.Get("Webhook-Id")]++
@@ -70,7 +70,7 @@ func TestR31_DefaultSchedule(t *testing.T) {
 	s.counts("billbridge_callbacks_attempts_total", `{outcome="status",upstream="up"} 200`)
 }
 
-func (s *station) callback(id string) store.Callback {
+func (s *testRelay) callback(id string) store.Callback {
 	s.t.Helper()
 	c, err := s.store.Get(context.Background(), id)
 	must(s.t, err)
@@ -95,7 +95,7 @@ func TestGapBeginsAtTheEndOfAnAttempt(t *testing.T) {
 func TestRunKeepsTheSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 5s, 7s, 5m, 30m], jitter: 0"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 5s, 7s, 5m, 30m], jitter: 0"})
 		begun := time.Now()
 		var at []time.Duration
 		s.Carry(carrier(func(*http.Request) (*http.Response, error) {
@@ -121,7 +121,7 @@ func TestCallbackDueBetweenTwoQueriesIsDelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
-		s := newStation(t, setup{form: "v2", callbacks: ", schedule: [1500ms], jitter: 0", now: func() time.Time {
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [1500ms], jitter: 0", now: func() time.Time {
 			return time.Now().Add(time.Duration(looks.Add(1)) * time.Second) // time passes between any two
 		}})
 		begun, at := time.Now(), time.Hour
@@ -142,7 +142,7 @@ func TestCallbackDueBetweenTwoQueriesIsDelivered(t *testing.T) {
 }
 
 // start runs Run until the function that it returns is called.
-func (s *station) start() (stop func()) {
+func (s *testRelay) start() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -159,7 +159,7 @@ func (s *station) start() (stop func()) {
 func TestRunRemovesOldRows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", window: 1h, retention: 90m"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", window: 1h, retention: 90m"})
 		s.Carry(always(200, documented["v2"]))
 		path := s.bind(asked("v2", "https://partner.example.com/"))
 		s.accept(path, inV2)
@@ -179,7 +179,7 @@ func TestRunRemovesOldRows(t *testing.T) {
 func TestR34_RunDeletesBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStation(t, setup{form: "v2", callbacks: ", keep_bodies: 30m"})
+		s := newTestRelay(t, setup{form: "v2", callbacks: ", keep_bodies: 30m"})
 		s.Carry(always(200, documented["v2"]))
 		s.accept(s.bind(asked("v2", "https://partner.example.com/")), inV2)
 		if _, err := s.store.Tick(t.Context(), time.Now().Add(4*365*24*time.Hour)); err != nil {

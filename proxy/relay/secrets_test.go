@@ -22,7 +22,7 @@ func TestR35_NoSecretIsShown(t *testing.T) {
 	// The parts of the card are sought with a neighbour that no time and no id has beside such digits.
 	secrets := []string{"canary", "01098765432", "9410-", "*-7654", "30007777", secretKey, hash(secretKey), "token", "partner.example.com"}
 	clock := newClock()
-	s := newStation(t, setup{form: "v2", callbacks: ", schedule: [0s, 1s, 1s, 1s, 1s], jitter: 0", top: "limits: {body: 1KiB}", now: clock.now})
+	s := newTestRelay(t, setup{form: "v2", callbacks: ", schedule: [0s, 1s, 1s, 1s, 1s], jitter: 0", top: "limits: {body: 1KiB}", now: clock.now})
 	var answers strings.Builder
 	post := func(path, body string, headers ...string) {
 		w := s.post(path, body, headers...)
@@ -114,7 +114,7 @@ func (breaks) Read([]byte) (int, error) { return 0, errors.New("canary") }
 // A value in an operator's call is one value of one line of the log.
 func TestR36_LogValuesAreEscaped(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	s.progress("/callbacks/drop?bill=a%0a%7b%22level%22:%22ERROR%22%7d&upstream=%1b%5b2J")
 	if got := s.logs.String(); strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") || !strings.Contains(got, `"bill":"a\n{\"level\":\"ERROR\"}"`) {
 		t.Errorf("%q", got)

@@ -14,7 +14,7 @@ import (
 // A callback stays shown after a reload has replaced a table with other names of forms.
 func TestCallbackInAFormThatTheTableDoesNotHave(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, setup{})
+	s := newTestRelay(t, setup{})
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	if fresh, _, err := s.store.Accept(t.Context(), store.Callback{
 		ID: "cb_other", Address: "a", Upstream: "up", Partner: partner.Of(key), Bill: bill, Form: "other", URL: "https://partner.example.com/paid",

@@ -31,6 +31,9 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/calls/*.txt")
 	must(t, err)
+	if len(files) == 0 {
+		t.Fatal("there are no files with calls")
+	}
 	for _, file := range files {
 		proxytest.Transcript(t, file, *update, []string{"sqlite", "postgres"},
 			func(t *testing.T, engine string) func(string) []string {
