@@ -50,14 +50,15 @@ func parse(t testing.TB, text string) *config.Config {
 	return c
 }
 
-// oneUpstream returns the config of a gateway with one upstream, and the given further lines.
+// oneUpstream returns the config of a gateway with one upstream, and the given further lines. The waits are longer than the
+// defaults: a busy machine can stand still for seconds.
 func oneUpstream(form, url string, more ...string) string {
-	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\n", form, url) + strings.Join(more, "\n") + "\n"
+	return fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s, wait: 30s}}\n", form, url) + strings.Join(more, "\n") + "\n"
 }
 
 // sharedBills returns the config of a gateway whose two upstreams have the same bills.
 func sharedBills(url string) string {
-	return fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\n"+
+	return fmt.Sprintf("upstreams: {old: {form: v2, url: %[1]q, wait: 30s}, new: {form: v2, url: %[1]q, wait: 30s}}\nroute: {default: old}\n"+
 		"rollout: {old: old, new: new, bills: shared}\n", url)
 }
 

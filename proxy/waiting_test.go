@@ -28,7 +28,7 @@ func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 	const connections, calls = 5, 30
 	g := newGate("/bill", connections)
 	back := newBackend(t, g.holdCalls(newService()))
-	b := newGateway(t, fewConnections(back.url, "connections: 5, partner_connections: 5, wait: 500ms"))
+	b := newGateway(t, fewConnections(back.url, "connections: 5, partner_connections: 5, wait: 2s"))
 	defer g.open()
 	answers := make(chan answer, calls)
 	for n := range calls {
@@ -69,7 +69,7 @@ func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
 	back := newBackend(t, g.holdCalls(denies))
-	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
+	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 2s"))
 	defer g.open()
 	slow := v2("read")
 	ended := b.later(slow)
@@ -95,7 +95,7 @@ func TestInventedKeysLeaveConnections(t *testing.T) {
 		}
 		service.ServeHTTP(w, r)
 	})
-	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 500ms"))
+	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 2s"))
 	defer g.open()
 	b.expect(v2("read"), success)
 	refused := make(chan answer, 6)
@@ -116,7 +116,7 @@ func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
 	t.Parallel()
 	g := newGate("/cash-receipt/issue", 1)
 	back := newBackend(t, g.holdCalls(denies))
-	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 500ms")+"route: {pass: [/cash-receipt/]}\n")
+	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 2s")+"route: {pass: [/cash-receipt/]}\n")
 	defer g.open()
 	ended := make(chan answer, 1)
 	go func() { ended <- b.post("/cash-receipt/issue", `{}`) }()

@@ -94,7 +94,9 @@ func (s *server) empty(ctx context.Context) (string, error) {
 }
 
 func (s *server) url(schema string) string {
-	return "postgres://postgres@/postgres?" + url.Values{"host": {s.folder}, "search_path": {schema}}.Encode()
+	// Longer than the default of two seconds, as a busy machine can take longer.
+	options := url.Values{"host": {s.folder}, "search_path": {schema}, "connect_timeout": {"20"}}
+	return "postgres://postgres@/postgres?" + options.Encode()
 }
 
 var (
