@@ -27,7 +27,6 @@ type billsPage struct {
 	Callbacks []operate.Callback // of the bill
 	States    []knownState       // of the bill, the newest first
 	Calls     []*call            // of the bill, as far as the console keeps them
-	Kept      int                // how many calls the console keeps
 
 	HasCallbacks bool
 	Read         *operate.Bill // what a read showed just now
@@ -80,7 +79,7 @@ func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 
 // showBills completes the page and writes it.
 func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsPage) {
-	page.Partners, page.HasCallbacks, page.Kept = c.partnerNames(), c.options.Operator.Relay != nil, maxCalls
+	page.Partners, page.HasCallbacks = c.partnerNames(), c.options.Operator.Relay != nil
 	if strings.ContainsRune(page.Bill, 0) || !utf8.ValidString(page.Bill) { // the store takes no such id
 		page.WrongID, page.Bill = true, ""
 	}

@@ -26,8 +26,8 @@ type callsPage struct {
 	Query   string // of the page with the newest calls
 	Paused  string // the query of the page as it is now
 	Older   string // the query of the next page; "" if this is the last one
-	Kept    int
-	Max     int
+	Spans   []span // of the calls that are kept
+	Search  string // a command that finds the calls in the log
 }
 
 // callChoices are the values that selects of the filter have.
@@ -69,11 +69,14 @@ var routeReasons = []string{"owner", "stage", "canary", "probe", "stop"}
 // calls shows the last calls that a filter selects, the newest first.
 func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
 	f, problem := c.callFilterOf(r.URL.Query())
-	page := callsPage{Filter: f, Choices: c.callChoices(), Problem: problem, Kept: c.ring.holds(), Max: maxCalls}
+	page := callsPage{
+		Filter: f, Choices: c.callChoices(), Problem: problem, Spans: c.ring.spans(outcome(f.Get("outcome"))),
+	}
 	if problem != "" {
 		c.pageWithStatus(w, r, http.StatusBadRequest, "calls", page)
 		return
 	}
+	page.Search = c.searchOf(&f)
 	for _, o := range append([]outcome{""}, outcomes...) {
 		tab := changed(f.Values, "outcome", string(o), "before", "")
 		page.Tabs = append(page.Tabs, outcomeTab{o, tab, string(o) == f.Get("outcome")})

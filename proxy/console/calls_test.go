@@ -2,9 +2,11 @@ package console
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -38,6 +40,7 @@ func shownIDs(c *Console, body string) string {
 func TestCallsAreFiltered(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{Config: configOf(proxytest.Config(t, namesConfig))})
+	log := ""
 	noon, trace := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), "0af7651916cd43dd8448eb211c80319c"
 	for i, change := range []func(*proxy.Finished){
 		func(f *proxy.Finished) {},
@@ -53,16 +56,21 @@ func TestCallsAreFiltered(t *testing.T) {
 		func(f *proxy.Finished) { f.Took = time.Second },
 		func(f *proxy.Finished) { f.Unknown, f.Succeeded = true, false },
 		func(f *proxy.Finished) { f.TraceID, f.Partner = trace, "" },
+		func(f *proxy.Finished) { f.Code, f.Status, f.Called, f.Succeeded = "VALIDATION_001", 400, false, false },
+		func(f *proxy.Finished) { f.Code, f.Status, f.Reason, f.Succeeded = "ERROR", 502, "it's", false },
+		func(f *proxy.Finished) { f.Code = "none" }, // the success of a legacy read
 	} {
 		f := finished(fmt.Sprint(i))
-		f.At = noon.Add(time.Duration(i) * time.Minute)
+		f.At = noon.Add(time.Duration(i) * time.Minute).Local()
 		change(f)
 		c.Finished(f)
+		log = f.Line() + log
 	}
+	log = "not JSON\n" + log
 	for query, want := range map[string]string{
-		"":                     "12 11 10 9 8 7 6 5 4 3 2 1 0",
+		"":                     "15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0",
 		"partner=Hana+Academy": "1",
-		"partner=hana":         "11 10 9 8 7 6 5 4 3 1 0",
+		"partner=hana":         "15 14 13 11 10 9 8 7 6 5 4 3 1 0",
 		"partner=9999":         "2",
 		"partner=" + strings.Repeat("a", 4) + "bbbbcccc" + strings.Repeat("0", 52): "1",
 		"operation=bill.create":          "3",
@@ -75,9 +83,13 @@ func TestCallsAreFiltered(t *testing.T) {
 		"slower=999.5":                   "10",
 		"outcome=unknown":                "11",
 		"outcome=refused":                "8",
+		"outcome=blocked":                "13",
+		"outcome=failed":                 "14",
+		"outcome=ok":                     "15 12 10 9 7 6 5 4 3 2 1 0",
+		"code=it's":                      "",
 		"id=4":                           "4",
 		"id=" + trace:                    "12",
-		"from=2026-11-22T12:10:00Z":      "12 11 10",
+		"from=2026-11-22T12:10:00Z":      "15 14 13 12 11 10",
 		"to=2026-11-22T12:01:00%2B00:00": "1 0",
 		"client=legacy&form=v2&upstream=new&route=owner&code=0000&bill=BILL-1&outcome=ok&partner=clinic&slower=3": "10 3 0",
 		"operation=none": "",
@@ -86,10 +98,34 @@ func TestCallsAreFiltered(t *testing.T) {
 		if got := shownIDs(c, body); status != http.StatusOK || got != want {
 			t.Errorf("%s: %d, shows %q, want %q", query, status, got, want)
 		}
+		if got := searchedIDs(t, body, log); got != want && !strings.Contains(query, "bill=") { // the log lacks it
+			t.Errorf("%s: the command finds %q, want %q", query, got, want)
+		}
 	}
 	if _, page := get(t, c, "/calls/"+keyOf(c.ring.newest()), "ko"); !strings.Contains(page, "<dt>추적 ID</dt><dd><code>"+trace) {
 		t.Errorf("the page of the call does not show its trace: %s", page)
 	}
+}
+
+var searchCommand = regexp.MustCompile(`<pre tabindex="0">journalctl -u billbridge -o cat \| ([^<]*)</pre>`)
+
+// searchedIDs returns the ids of the calls that the command of a page finds in a log.
+func searchedIDs(t *testing.T, body, log string) string {
+	t.Helper()
+	if _, err := exec.LookPath("jq"); err != nil {
+		t.Skip("not checked: the command that searches the log, since jq is missing")
+	}
+	command := exec.CommandContext(t.Context(), "sh", "-c", html.UnescapeString(searchCommand.FindStringSubmatch(body)[1]))
+	command.Stdin = strings.NewReader(log)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s: %s", err, command.Args[2], out)
+	}
+	var ids []string
+	for _, found := range regexp.MustCompile(`"id":"(\d+)"`).FindAllStringSubmatch(string(out), -1) {
+		ids = append(ids, found[1])
+	}
+	return strings.Join(ids, " ")
 }
 
 // The pages of a list have each call once.

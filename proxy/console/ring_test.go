@@ -28,12 +28,13 @@ func idsOf(calls []*call) string {
 	return strings.Join(ids, " ")
 }
 
-// The ring holds the last calls up to its number and its bytes, and a page that has a call keeps it.
+// Each part of the ring holds the last calls up to its number and its bytes, and a page that has a call keeps it.
 func TestRingIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRing(time.Now())
 	var first, alsoFirst *call
-	for i := range maxCalls + 10 {
+	const most = maxCalls / 2
+	for i := range most + 10 {
 		f := finished(fmt.Sprint(i))
 		f.Request = []byte(fmt.Sprintf("request %d", i))
 		r.add(f)
@@ -43,14 +44,14 @@ func TestRingIsBounded(t *testing.T) {
 			first, alsoFirst = found[0], r.find(found[0].Key())
 		}
 	}
-	all, more := r.list(every, 0, maxCalls+1)
-	if len(all) != maxCalls || more || r.holds() != maxCalls || all[0].ID != fmt.Sprint(maxCalls+9) || all[maxCalls-1].ID != "10" {
+	all, more := r.list(every, 0, maxCalls)
+	if len(all) != most || more || all[0].ID != fmt.Sprint(most+9) || all[most-1].ID != "10" {
 		t.Errorf("%d calls, more %t, from %s to %s", len(all), more, all[0].ID, all[len(all)-1].ID)
 	}
 	if all[0].Request != nil {
 		t.Error("a list has copies of the messages")
 	}
-	if got := string(r.find(all[0].Key()).Request); got != fmt.Sprintf("request %d", maxCalls+9) {
+	if got := string(r.find(all[0].Key()).Request); got != fmt.Sprintf("request %d", most+9) {
 		t.Errorf("the newest request is %q", got)
 	}
 	if first.ID != "0" || string(alsoFirst.Request) != "request 0" || alsoFirst.ID != "0" || r.find(first.Key()) != nil {
@@ -58,20 +59,54 @@ func TestRingIsBounded(t *testing.T) {
 	}
 
 	large := bytes.Repeat([]byte("x"), 2*proxy.MaxKept)
-	for i := range maxCalls {
+	for i := range most {
 		f := finished(fmt.Sprint("large", i))
 		f.Reply = large
 		r.add(f)
 	}
-	held := 0
-	for i := range r.calls {
-		held += cap(r.calls[i].buffer)
+	held, p := 0, &r.parts[0]
+	for i := range p.calls {
+		held += cap(p.calls[i].buffer)
 	}
-	if held > maxBytes || held != r.bytes || r.holds() < maxBytes/len(large)/2 {
-		t.Errorf("%d bytes are held, %d are counted, in %d calls", held, r.bytes, r.holds())
+	if held > maxBytes/2 || held != p.bytes || p.count < maxBytes/len(large)/4 {
+		t.Errorf("%d bytes are held, %d are counted, in %d calls", held, p.bytes, p.count)
 	}
-	if newest := r.find(keyOf(r.newest())); newest == nil || newest.ID != fmt.Sprint("large", maxCalls-1) || !bytes.Equal(newest.Reply, large) {
+	if newest := r.find(keyOf(r.newest())); newest == nil || newest.ID != fmt.Sprint("large", most-1) || !bytes.Equal(newest.Reply, large) {
 		t.Errorf("the newest call is %+v", newest)
+	}
+}
+
+// No number of successes removes a failure. A list has both in their order, and says since when it has them.
+func TestRingKeepsFailures(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	r := newRing(start)
+	for i := range maxCalls + 1 {
+		f := finished(fmt.Sprint(i))
+		f.At = start.Add(time.Duration(i) * time.Second)
+		if f.Succeeded = i != 5 && i != maxCalls-1; !f.Succeeded {
+			f.Code = "BILL_003"
+		}
+		r.add(f)
+	}
+	all, _ := r.list(every, 0, 4)
+	notOK, _ := r.list(func(f *proxy.Finished) bool { return !f.Succeeded }, 0, maxCalls)
+	if got := idsOf(all) + "|" + idsOf(notOK); got != "2000 1999 1998 1997|1999 5" {
+		t.Error(got)
+	}
+	for _, c := range append(all, notOK...) {
+		if found := r.find(c.Key()); found == nil || found.ID != c.ID {
+			t.Errorf("the key of %s finds %v", c.ID, found)
+		}
+	}
+	for o, want := range map[outcome]string{
+		"":        "[{ok 1000 2026-11-22 09:16:40 +0000 UTC true} {other 2 2026-11-22 09:00:00 +0000 UTC false}]",
+		succeeded: "[{ok 1000 2026-11-22 09:16:40 +0000 UTC true}]",
+		refused:   "[{other 2 2026-11-22 09:00:00 +0000 UTC false}]",
+	} {
+		if got := fmt.Sprint(r.spans(o)); got != want {
+			t.Errorf("the spans of %q are %s, want %s", o, got, want)
+		}
 	}
 }
 

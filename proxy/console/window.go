@@ -15,12 +15,13 @@ type outcome string
 
 const (
 	succeeded outcome = "ok"
-	refused   outcome = "refused" // the caller got a code that says why: of the upstream, or of a check of the gateway
+	refused   outcome = "refused" // by the upstream: the caller got its code, which says why
+	blocked   outcome = "blocked" // by a check of the gateway: the upstream was not called
 	failed    outcome = "failed"  // the upstream or the gateway could not serve the call
 	unknown   outcome = "unknown" // a write may have taken effect
 )
 
-var outcomes = []outcome{succeeded, refused, failed, unknown}
+var outcomes = []outcome{succeeded, refused, blocked, failed, unknown}
 
 // notServed is the code of calls that the gateway could not serve.
 const notServed = "MAINTAINED_METHOD"
@@ -34,8 +35,10 @@ func outcomeOf(f *proxy.Finished) outcome {
 		return succeeded
 	case f.Called && (f.Reason != "" || f.CallerGone), f.Code == notServed, f.Status == 500 && !f.Called:
 		return failed
+	case f.Called:
+		return refused
 	}
-	return refused
+	return blocked
 }
 
 // A window counts the calls of the last 60 minutes, by operation and upstream. It is safe for concurrent use.
@@ -55,7 +58,7 @@ type series [minutes]slot
 
 type slot struct {
 	minute    int64     // since 1970
-	outcomes  [4]uint32 // in the order of outcomes
+	outcomes  [5]uint32 // in the order of outcomes
 	durations histogram
 }
 
@@ -84,9 +87,9 @@ func (w *window) add(f *proxy.Finished) {
 
 // A summary is one row of the overview.
 type summary struct {
-	Operation, Upstream             string
-	Calls, Refused, Failed, Unknown int
-	P50, P99                        time.Duration
+	Operation, Upstream                      string
+	Calls, Refused, Blocked, Failed, Unknown int
+	P50, P99                                 time.Duration
 	PerMinute                       [minutes]int // calls, the oldest minute first
 	FailedPerMinute                 [minutes]int // failed and unknown ones
 }
@@ -130,6 +133,8 @@ func (s *summary) count(at *slot, minute int) {
 		switch outcomes[i] {
 		case refused:
 			s.Refused += int(n)
+		case blocked:
+			s.Blocked += int(n)
 		case failed:
 			s.Failed += int(n)
 			s.FailedPerMinute[minute] += int(n)

@@ -15,9 +15,11 @@ func TestOutcomes(t *testing.T) {
 		succeeded: {{Called: true, Succeeded: true, Status: 200, Code: "0000"}, {Called: true, Status: 204, Code: "none"}},
 		refused: {
 			{Called: true, Status: 200, Code: "BILL_003"},
+			{Called: true, Status: 400, Code: "none"},
+		},
+		blocked: {
 			{Status: 400, Code: "VALIDATION_001", Reason: "refused"},
 			{Status: 404, Code: "ERROR", Reason: "no such path"},
-			{Called: true, Status: 400, Code: "none"},
 		},
 		failed: {
 			{Called: true, Status: 502, Code: "ERROR", Reason: "reset"},
