@@ -43,6 +43,7 @@ type Config struct {
 	Ready    Ready    `yaml:"ready"`
 	Failures Failures `yaml:"failures"`
 	Log      Log      `yaml:"log"`
+	Console  Console  `yaml:"console"`
 	Tracing  *Tracing `yaml:"tracing"` // nil: no spans are exported
 
 	Callbacks *Callbacks `yaml:"callbacks"` // nil: partners get callbacks directly from the upstream

@@ -90,6 +90,8 @@ var typeSchemas = map[reflect.Type]schema{
 		"must be a URL such as https://billing.example.com/partner, without user, password, query and fragment"),
 	reflect.TypeFor[LocalAddress](): text(`^(`+address+`(%.+)?)$`,
 		"must be an IP address of this machine such as 192.0.2.10"),
+	reflect.TypeFor[Zone](): text(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`,
+		"must be a time zone such as Asia/Seoul, UTC or Local"),
 	reflect.TypeFor[Network](): text(`^`+address+`(/[0-9]{1,3})?$`,
 		"must be a network such as 10.0.0.0/8, or an IP address"),
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // a container may have no database
 )
 
 // A Duration is written as 10s, 500ms or 2m.
@@ -107,6 +108,16 @@ func (a LocalAddress) TCP() net.Addr {
 		return nil // a nil *net.TCPAddr would be an address to a dialer
 	}
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr, 0))
+}
+
+// A Zone is a time zone, written as in the IANA database, or Local for that of this process.
+type Zone struct{ *time.Location }
+
+func (z *Zone) set(text string) (err error) {
+	if z.Location, err = time.LoadLocation(text); err != nil {
+		return errors.New("must be a time zone such as Asia/Seoul, UTC or Local")
+	}
+	return nil
 }
 
 // A Secret does not print its value: not with fmt or log/slog, and not as JSON or YAML. In the file it is the value

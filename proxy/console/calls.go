@@ -81,7 +81,7 @@ func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
 		tab := changed(f.Values, "outcome", string(o), "before", "")
 		page.Tabs = append(page.Tabs, outcomeTab{o, tab, string(o) == f.Get("outcome")})
 	}
-	page.Live, page.Query = f.before == 0 && f.to.IsZero(), changed(f.Values, "before", "", "to", "")
+	page.Live, page.Query = f.before == 0 && f.To.IsZero(), changed(f.Values, "before", "", "to", "")
 	found, more := c.ring.list(f.match, f.before, callsOnPage)
 	newest := c.ring.newest()
 	if len(found) > 0 { // the page is the same while no call matches
@@ -122,7 +122,7 @@ type callFilter struct {
 	before   uint64
 	partners []string // the first digits of the IDs that the partner means
 	slower   time.Duration
-	from, to time.Time
+	From, To time.Time // in the zone of the page
 }
 
 // filterKeys are the keys of a filter. The partner is a name, a part of it, or the first digits of the ID; the id is
@@ -147,7 +147,7 @@ func (c *Console) callFilterOf(q url.Values) (f callFilter, problem string) {
 		f.Set(key, value)
 	}
 	without(f.Values)
-	if problem = cmp.Or(problem, c.parsePartner(&f), f.parse()); problem != "" {
+	if problem = cmp.Or(problem, c.parsePartner(&f), f.parse(c.zone())); problem != "" {
 		clear(f.Values)
 	}
 	return f, problem
@@ -173,8 +173,9 @@ func (c *Console) parsePartner(f *callFilter) (problem string) {
 	return ""
 }
 
-// parse reads numbers and times. Times are as people or an input of type datetime-local write them.
-func (f *callFilter) parse() (problem string) {
+// parse reads numbers and times. Times are as people or an input of type datetime-local write them, in a zone if they
+// have none: a browser with scripts sends UTC.
+func (f *callFilter) parse(zone *time.Location) (problem string) {
 	var err error
 	if key := f.Get("before"); key != "" {
 		if f.before, err = strconv.ParseUint(key, 36, 64); err != nil {
@@ -188,16 +189,17 @@ func (f *callFilter) parse() (problem string) {
 		}
 		f.slower = time.Duration(ms * float64(time.Millisecond))
 	}
-	for key, at := range map[string]*time.Time{"from": &f.from, "to": &f.to} {
+	for key, at := range map[string]*time.Time{"from": &f.From, "to": &f.To} {
 		text := f.Get(key)
 		for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04"} {
 			if at.IsZero() {
-				*at, _ = time.ParseInLocation(layout, text, time.Local)
+				*at, _ = time.ParseInLocation(layout, text, zone)
 			}
 		}
 		if text != "" && at.IsZero() {
 			return "calls.problem.time"
 		}
+		*at = at.In(zone)
 	}
 	return ""
 }
@@ -233,6 +235,6 @@ func (f callFilter) match(x *proxy.Finished) bool {
 	id := f.Get("id")
 	ofPartner := func(digits string) bool { return strings.HasPrefix(string(x.Partner), digits) }
 	return (id == "" || id == x.ID || id == x.TraceID) && x.Took >= f.slower &&
-		!x.At.Before(f.from) && (f.to.IsZero() || !x.At.After(f.to)) &&
+		!x.At.Before(f.From) && (f.To.IsZero() || !x.At.After(f.To)) &&
 		(f.partners == nil || slices.ContainsFunc(f.partners, ofPartner))
 }

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,7 +35,7 @@ type overviewPage struct {
 // An attention is something that needs a person.
 type attention struct {
 	ID   string // of the element
-	Text string
+	Text template.HTML
 	Link string // where it can be seen or changed
 	Bad  bool
 }
@@ -54,7 +56,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	if last := c.lastReading.Load(); last != nil {
 		page.Read = last.at
 		if last.err != nil {
-			a.add(true, "reload", "/config", "overview.reload_failed", last.at.Local().Format(time.RFC3339))
+			a.add(true, "reload", "/config", "overview.reload_failed", last.at)
 		}
 	}
 	a.upstreams(page.Upstreams)
@@ -91,14 +93,24 @@ type attentions struct {
 	list    []attention
 }
 
-// add adds something that needs a person. key is that of its text.
+// add adds something that needs a person. key is that of its text; the args are texts, numbers and times.
 func (a *attentions) add(bad bool, id, link, key string, args ...any) {
+	for i, arg := range args {
+		if _, isNumber := arg.(int); isNumber {
+			continue
+		}
+		html, err := a.console.timeElement(arg)
+		if err != nil {
+			html = template.HTML(template.HTMLEscapeString(fmt.Sprint(arg)))
+		}
+		args[i] = html
+	}
 	text, err := a.console.texts.t(language(a.r), key, args...)
 	if err != nil {
 		a.console.options.Logger.Error("a text of the console is missing", "error", err.Error())
 		text = key
 	}
-	a.list = append(a.list, attention{id, text, link, bad})
+	a.list = append(a.list, attention{id, template.HTML(text), link, bad})
 }
 
 // readiness reports what is not ready.
@@ -115,7 +127,7 @@ func (a *attentions) upstreams(list []proxy.UpstreamStatus) {
 	for _, u := range list {
 		if u.Opened != nil {
 			link := "/calls?" + url.Values{"upstream": {u.Name}, "outcome": {string(failed)}}.Encode()
-			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened.Local().Format(time.RFC3339))
+			a.add(true, "breaker-"+u.Name, link, "overview.breaker_open", u.Name, u.Opened)
 		}
 		if len(u.Unpaired) > 0 {
 			a.add(
@@ -156,16 +168,13 @@ func (a *attentions) state(status operate.Status) {
 	case status.Stopped != nil && status.Unstored:
 		a.add(true, "stopped", "/partners", "overview.stopped_here", status.Stopped.By)
 	case status.Stopped != nil:
-		a.add(
-			true, "stopped", "/partners", "overview.stopped",
-			status.Stopped.By, status.Stopped.At.Local().Format(time.RFC3339),
-		)
+		a.add(true, "stopped", "/partners", "overview.stopped", status.Stopped.By, status.Stopped.At)
 	case status.Begun == nil && status.Started != nil:
 		a.add(false, "begin", "/partners", "overview.not_begun")
 	}
 	recent := a.console.options.Now().Add(-lostWritesShown)
 	if at := status.Restored; at != nil && at.By == store.ByFailOver && at.At.After(recent) {
-		a.add(true, "restored", "/partners", "overview.lost_writes", at.At.Local().Format(time.RFC3339))
+		a.add(true, "restored", "/partners", "overview.lost_writes", at.At)
 	}
 	if status.Clock != nil && status.Clock.Stepped {
 		a.add(true, "clock", "", "overview.clock")

@@ -165,7 +165,7 @@ func (c *Console) preparePages() error {
 //	{{partner .ID}}           a partner: its name, and the 12 digits
 //	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
 //	{{if shown .Bill}}        whether package operate has not hidden the id of a bill
-//	{{time .At}}              a time, in RFC 3339
+//	{{time .At}}              a time; in a browser with scripts in its zone, with how long ago it is
 //	{{number .N}}             a number with separators
 //	{{address "/p" .Query}}   the address of a page with a query, for href
 //	{{at_least .Count}}       an operate.Number, with + if there are more
@@ -183,7 +183,7 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 		"partner": c.partner,
 		"bill":    billing.MaskBill,
 		"shown":   func(bill string) bool { return bill != billing.Hidden },
-		"time":    timeElement,
+		"time":    c.timeElement,
 		"number":  number,
 
 		"address":      address,
@@ -213,8 +213,8 @@ func address(path, query string) template.URL {
 	return template.URL(path + "?" + query)
 }
 
-// timeElement returns a time as HTML. at is a time.Time or a *time.Time.
-func timeElement(at any) (template.HTML, error) {
+// timeElement returns a time as HTML, in the zone of the config. at is a time.Time or a *time.Time.
+func (c *Console) timeElement(at any) (template.HTML, error) {
 	var when time.Time
 	switch at := at.(type) {
 	case time.Time:
@@ -229,9 +229,12 @@ func timeElement(at any) (template.HTML, error) {
 	if when.IsZero() {
 		return "–", nil
 	}
-	text := when.Local().Format(time.RFC3339)
-	return template.HTML(`<time datetime="` + text + `">` + text + `</time>`), nil
+	utc, text := when.UTC().Format(time.RFC3339), when.In(c.zone()).Format(time.RFC3339)
+	return template.HTML(`<time datetime="` + utc + `" title="` + utc + `">` + text + `</time>`), nil
 }
+
+// zone returns the zone of the times for browsers without scripts.
+func (c *Console) zone() *time.Location { return c.options.Config().Console.Zone.Location }
 
 // number returns a whole number with a comma after each three digits.
 func number(n any) string {

@@ -37,11 +37,11 @@ func (c *Console) searchOf(f *callFilter) string {
 		add(".ms >= %s", milliseconds(f.slower))
 	}
 	const toSecond = "2006-01-02T15:04:05" // the log has the time zone of this process
-	if !f.from.IsZero() {
-		add(".time[:19] >= %s", quoted(f.from.In(time.Local).Format(toSecond)))
+	if !f.From.IsZero() {
+		add(".time[:19] >= %s", quoted(f.From.In(time.Local).Format(toSecond)))
 	}
-	if !f.to.IsZero() {
-		add(".time[:19] <= %s", quoted(f.to.In(time.Local).Format(toSecond)))
+	if !f.To.IsZero() {
+		add(".time[:19] <= %s", quoted(f.To.In(time.Local).Format(toSecond)))
 	}
 	if o := f.Get("outcome"); o != "" {
 		forms := config.Table.Forms()

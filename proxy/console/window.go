@@ -90,8 +90,8 @@ type summary struct {
 	Operation, Upstream                      string
 	Calls, Refused, Blocked, Failed, Unknown int
 	P50, P99                                 time.Duration
-	PerMinute                       [minutes]int // calls, the oldest minute first
-	FailedPerMinute                 [minutes]int // failed and unknown ones
+	PerMinute                                [minutes]int // calls, the oldest minute first
+	FailedPerMinute                          [minutes]int // failed and unknown ones
 }
 
 // summaries returns the series with calls in the last 60 minutes, and their sum.

@@ -11,6 +11,32 @@
     last.set(part.id, text)
   })
 
+  // Times are in the zone of the browser, with how long ago they are. They are sent in UTC.
+  const ago = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: 'auto', style: 'short' })
+  const units = [[86400, 'day'], [3600, 'hour'], [60, 'minute'], [0, 'second']]
+  function local(at) {
+    const offset = -at.getTimezoneOffset(), two = n => String(Math.trunc(n)).padStart(2, '0')
+    const zone = (offset < 0 ? '-' : '+') + two(Math.abs(offset) / 60) + ':' + two(Math.abs(offset) % 60)
+    return new Date(at.getTime() + offset * 60000).toISOString().slice(0, 19) + (offset === 0 ? 'Z' : zone)
+  }
+  function showTimes() {
+    for (const e of document.querySelectorAll('time')) {
+      const at = new Date(e.dateTime), seconds = (at - Date.now()) / 1000
+      const [size, unit] = units.find(([size]) => Math.abs(seconds) >= size)
+      e.textContent = local(at)
+      e.dataset.ago = ago.format(Math.trunc(seconds / (size || 1)), unit).replace('.', '')
+    }
+  }
+  showTimes()
+  setInterval(showTimes, 10000)
+  document.body.addEventListener('htmx:afterSwap', showTimes)
+  for (const e of document.querySelectorAll('[data-at]')) e.value = local(new Date(e.dataset.at)).slice(0, 19)
+  document.addEventListener('formdata', function (event) {
+    for (const e of event.target.querySelectorAll('[type=datetime-local]')) {
+      if (e.value) event.formData.set(e.name, new Date(e.value).toISOString())
+    }
+  })
+
   // A page that cannot be refreshed says so. If its session has ended, it asks for a token.
   document.body.addEventListener('htmx:afterRequest', function (event) {
     const detail = event.detail

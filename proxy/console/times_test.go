@@ -1,0 +1,46 @@
+package console
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/proxytest"
+)
+
+// Without scripts, times are shown and read in the zone of the config. A name of a partner stays text.
+func TestTimesAreInTheZoneOfTheConfig(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 0, 30, 0, 0, time.UTC)
+	const seoul = `<time datetime="2026-11-22T00:30:00Z" title="2026-11-22T00:30:00Z">2026-11-22T09:30:00+09:00</time>`
+	c := newConsole(t, Options{
+		Config: configOf(proxytest.Config(t, testConfig+"console: {zone: Asia/Seoul}")), Gateway: openBreaker{at},
+	})
+	f := finished("one")
+	f.At = at
+	c.Finished(f)
+	for query, want := range map[string]bool{
+		"": true, "?from=2026-11-22T09:30": true, "?from=2026-11-22T09:31": false, "?from=2026-11-22T00:31:00.000Z": false,
+		"?to=2026-11-22T00:30:00.000Z": true, "?to=2026-11-22T09:29": false,
+	} {
+		if _, body := get(t, c, "/calls"+query, ""); strings.Contains(body, seoul) != want {
+			t.Errorf("%s shows the call: %t", query, !want)
+		}
+	}
+	_, body := get(t, c, "/calls?to=2026-11-22T00:30:00.000Z", "")
+	if want := `value="2026-11-22T09:30:00" data-at="2026-11-22T09:30:00&#43;09:00" type="datetime-local"`; !strings.Contains(body, want) {
+		t.Errorf("the field has no %s:\n%s", want, body)
+	}
+	for _, language := range languages {
+		if _, body := get(t, c, "/", language); !strings.Contains(body, seoul) {
+			t.Errorf("the breaker has no time in %s: %s", language, attentionsOn(body))
+		}
+	}
+	a := attentions{console: c}
+	a.r = httptest.NewRequest("GET", "/", nil)
+	a.add(true, "", "", "overview.stopped_here", "<b>")
+	if got := string(a.list[0].Text); !strings.Contains(got, "&lt;b&gt;") {
+		t.Error(got)
+	}
+}

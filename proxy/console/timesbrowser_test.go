@@ -1,0 +1,41 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// A browser shows times in its zone, with how long ago they are, also after a refresh, and a filter means that zone.
+func TestTimesInABrowser(t *testing.T) {
+	t.Parallel()
+	p, s := newTab(t), startSite(t, "")
+	s.post("/rollout/begin?by=test")
+	s.send("legacy", "create", clinicKey, "FIRST")
+	s.await("/calls", "FIRST")
+	p.use(looks[0])
+	zone := emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}
+	if _, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride, zone); err != nil {
+		t.Fatal(err)
+	}
+	p.open(s.admin + "/calls?lang=ko")
+	const shown = `[...document.querySelectorAll("#rows time")].filter(e => e.textContent.endsWith("+05:30") && e.title.endsWith("Z") &&
+		Date.parse(e.textContent) === Date.parse(e.title) && / 전$|지금/.test(e.dataset.ago)).length === `
+	p.wait("the first time", shown+"1")
+	s.send("legacy", "read", clinicKey, "FIRST")
+	p.wait("a time of a refresh", shown+"2")
+
+	p.do("a time of the filter", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("details.filters").open = true,
+		document.querySelector("[name=from]").value = document.querySelector("#rows tr:last-child time").textContent.slice(0, 19))`))
+	p.follow("filtering", chromedp.Click(chromedp.CSS("form.filter button")))
+	p.wait("the calls of the filter", shown+"2")
+	got := run(p, chromedp.Evaluate[string](`document.querySelector("[name=from]").value + " " + decodeURIComponent(location.search)`))
+	value, search, _ := strings.Cut(got, " ")
+	oldest := run(p, chromedp.Evaluate[string](`document.querySelector("#rows tr:last-child time").textContent`))
+	if !strings.HasPrefix(oldest, value) || !strings.Contains(search, "Z") {
+		t.Errorf("the filter has %s for %s, and the address %s", value, oldest, search)
+	}
+	p.quiet("times")
+}
