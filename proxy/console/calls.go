@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,8 +58,16 @@ func milliseconds(d time.Duration) string {
 	return strconv.FormatFloat(float64(d.Round(10*time.Microsecond).Microseconds())/1000, 'f', -1, 64)
 }
 
-// tenths returns a duration in milliseconds with one decimal: numbers below each other are compared.
-func tenths(d time.Duration) string { return strconv.FormatFloat(float64(d)/1e6, 'f', 1, 64) }
+// rounded returns a quantile with two digits: it is exact to 7 %.
+func rounded(d time.Duration) string {
+	value, unit := float64(d)/1e6, " ms"
+	if value >= 995 {
+		value, unit = value/1000, " s"
+	}
+	digits := 1 - int(math.Floor(math.Log10(max(value, 0.01)*1.0051))) // 9.95 has three digits when it is rounded
+	power := math.Pow10(digits)
+	return strconv.FormatFloat(math.Round(value*power)/power, 'f', max(digits, 0), 64) + unit
+}
 
 // callsOnPage is the number of calls of one page.
 const callsOnPage = 100

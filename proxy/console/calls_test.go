@@ -48,8 +48,8 @@ func TestCallsAreFiltered(t *testing.T) {
 		func(f *proxy.Finished) { f.Partner = "999988887777" },
 		func(f *proxy.Finished) { f.Operation = "bill.create" },
 		func(f *proxy.Finished) { f.Client = "v2" },
-		func(f *proxy.Finished) { f.Form = "legacy" },
-		func(f *proxy.Finished) { f.Upstream = "old" },
+		func(f *proxy.Finished) { f.Form, f.Upstream = "legacy", "old" },
+		func(f *proxy.Finished) { f.Form, f.Upstream = "legacy", "old" },
 		func(f *proxy.Finished) { f.Route = "stage" },
 		func(f *proxy.Finished) { f.Code, f.Succeeded = "BILL_003", false },
 		func(f *proxy.Finished) { f.Bill = "BILL-2" },
@@ -75,8 +75,8 @@ func TestCallsAreFiltered(t *testing.T) {
 		"partner=" + strings.Repeat("a", 4) + "bbbbcccc" + strings.Repeat("0", 52): "1",
 		"operation=bill.create":          "3",
 		"client=v2":                      "4",
-		"form=legacy":                    "5",
-		"upstream=old":                   "6",
+		"form=legacy":                    "6 5",
+		"upstream=old":                   "6 5",
 		"route=stage":                    "7",
 		"code=BILL_003":                  "8",
 		"bill=BILL-2":                    "9",
@@ -102,7 +102,7 @@ func TestCallsAreFiltered(t *testing.T) {
 			t.Errorf("%s: the command finds %q, want %q", query, got, want)
 		}
 	}
-	if _, page := get(t, c, "/calls/"+keyOf(c.ring.newest()), "ko"); !strings.Contains(page, "<dt>추적 ID</dt><dd><code>"+trace) {
+	if _, page := get(t, c, "/calls/"+keyOf(c.ring.newest()-3), "ko"); !strings.Contains(page, "<dt>추적 ID</dt><dd><code>"+trace) {
 		t.Errorf("the page of the call does not show its trace: %s", page)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,8 @@ type overviewPage struct {
 	Attention []attention
 	Since     time.Time // when counting began, if that is less than an hour ago; else zero
 	Total     summary
-	Bars      []bar
+	Chart     chart
+	Outcomes  []outcome // that are counted apart
 	Rows      []summary
 	Upstreams []proxy.UpstreamStatus
 	Callbacks operate.Counts // nil without callbacks
@@ -47,7 +49,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 		Store: c.storeKind(), File: c.options.Config().File,
 	}
 	page.Rows, page.Total = c.window.summaries(c.options.Now())
-	page.Bars = bars(&page.Total)
+	page.Chart, page.Outcomes = chartOf(&page.Total), outcomes[1:]
 	if since := c.window.since; c.options.Now().Sub(since) < minutes*time.Minute {
 		page.Since = since
 	}
@@ -212,16 +214,28 @@ func atLeast(n operate.Number) string {
 // outcomes reports the calls of the last 60 minutes that failed or have an unknown outcome.
 func (a *attentions) outcomes(total summary) {
 	// With a rollout the ledger has those that nobody has resolved yet.
-	if total.Unknown > 0 && a.console.options.Operator.Rollout == nil {
-		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", number(total.Unknown))
+	if n := total.Of[unknown]; n > 0 && a.console.options.Operator.Rollout == nil {
+		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", number(n))
 	}
-	if total.Failed > 0 {
-		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", number(total.Failed))
+	if n := total.Of[failed]; n > 0 {
+		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", number(n))
 	}
 }
 
+// A chart shows the calls per minute.
+type chart struct {
+	Top  int // of the scale
+	Bars []bar
+}
+
+// Middle is the middle of the scale.
+func (c chart) Middle() int { return c.Top / 2 }
+
 // A bar is one minute of the chart, in units of its view box.
-type bar struct{ X, Y, Height, BadY, BadHeight int }
+type bar struct {
+	X, Y, Height, BadY, BadHeight int
+	Ago, Calls, Bad               int // minutes, calls, and those that are red
+}
 
 // The size of the chart.
 const (
@@ -229,22 +243,32 @@ const (
 	chartHeight = 60
 )
 
-// bars returns the chart of the calls per minute.
-func bars(s *summary) []bar {
-	most := 1
-	for _, n := range s.PerMinute {
-		most = max(most, n)
-	}
-	var list []bar
+// chartOf returns the chart of the calls per minute.
+func chartOf(s *summary) chart {
+	c := chart{Top: scaleFor(slices.Max(s.PerMinute[:]))}
 	for i, n := range s.PerMinute {
 		if n == 0 {
 			continue
 		}
-		height, bad := max(n*chartHeight/most, 1), 0
+		height, bad := max(n*chartHeight/c.Top, 1), 0
 		if s.FailedPerMinute[i] > 0 {
-			bad = max(s.FailedPerMinute[i]*chartHeight/most, 2)
+			bad = max(s.FailedPerMinute[i]*chartHeight/c.Top, 2)
 		}
-		list = append(list, bar{i * barWidth, chartHeight - height, height, chartHeight - bad, bad})
+		c.Bars = append(c.Bars, bar{
+			i * barWidth, chartHeight - height, height, chartHeight - bad, bad,
+			minutes - 1 - i, n, s.FailedPerMinute[i],
+		})
 	}
-	return list
+	return c
+}
+
+// scaleFor returns the least of 2, 4, 10, 20, 40, 100, … that is not below n: also its half is a whole number.
+func scaleFor(n int) int {
+	for unit := 1; ; unit *= 10 {
+		for _, top := range []int{2 * unit, 4 * unit, 10 * unit} {
+			if top >= n {
+				return top
+			}
+		}
+	}
 }

@@ -151,20 +151,33 @@ func TestOverviewCountsSixtyMinutes(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	c := newConsole(t, Options{Now: func() time.Time { return now }})
 	started := now
-	for range 1500 {
+	for i := range 1500 {
 		f := finished("x")
 		f.At = now
+		if i < 3 {
+			f.Succeeded, f.Reason = false, "reset"
+		}
 		c.Finished(f)
 	}
+	f := finished("a later one")
+	f.At, f.Called, f.Succeeded, f.Operation = now.Add(48*time.Minute), false, false, "bill.create"
+	c.Finished(f)
 	now = now.Add(59 * time.Minute)
 	_, body := get(t, c, "/", "en")
-	for _, part := range []string{"<b>1,500</b>", `data-label="calls">1,500<`, "Counted since <time datetime=\"" + started.Format(time.RFC3339), "127.0.0.1:1<", "/calls?operation=bill.read&amp;upstream=new"} {
+	for _, part := range []string{
+		`<span>2,000</span><span>1,000</span><span>0</span>`,
+		`<title>59 min ago: calls 1,500, red 3</title><rect class="hit" x="0" width="10" height="60"/><rect class="bar" x="0" y="15" width="8" height="45"/><rect class="bar-bad" x="0" y="58" width="8" height="2"/>`,
+		`<title>11 min ago: calls 1, red 0</title>`, `href="/calls?outcome=blocked"><b>1</b> <span>refused by gateway</span>`,
+		`href="/calls?operation=bill.read&amp;upstream=new&amp;outcome=failed">3<`, `href="/calls?operation=bill.create&amp;upstream=new&amp;outcome=blocked">1<`,
+		`data-label="p99">2.9 ms<`,
+		"<b>1,501</b>", `data-label="calls">1,500<`, "Counted since <time datetime=\"" + started.Format(time.RFC3339), "127.0.0.1:1<", "/calls?operation=bill.read&amp;upstream=new",
+	} {
 		if !strings.Contains(body, part) {
 			t.Errorf("after 59 minutes there is no %q", part)
 		}
 	}
-	now = now.Add(time.Minute)
+	now = now.Add(time.Hour)
 	if _, body := get(t, c, "/", "en"); !strings.Contains(body, "<b>0</b>") || strings.Contains(body, "Counted since") || strings.Contains(body, "1,500") || !strings.Contains(body, "No call has ended yet") {
-		t.Errorf("after 60 minutes:\n%s", body)
+		t.Errorf("after two hours:\n%s", body)
 	}
 }

@@ -170,7 +170,7 @@ func (c *Console) preparePages() error {
 //	{{address "/p" .Query}}   the address of a page with a query, for href
 //	{{at_least .Count}}       an operate.Number, with + if there are more
 //	{{milliseconds .Took}}    a duration in milliseconds
-//	{{tenths .P50}}           a duration in milliseconds, with one decimal
+//	{{rounded .P50}}          a duration with a unit and two digits
 //	{{static "style.css"}}    the address of a file of static/
 func (c *Console) functions(all texts, lang string) template.FuncMap {
 	return template.FuncMap{
@@ -189,7 +189,7 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 		"address":      address,
 		"at_least":     atLeast,
 		"milliseconds": milliseconds,
-		"tenths":       tenths,
+		"rounded":      rounded,
 		"static":       staticURL,
 	}
 }

@@ -15,13 +15,13 @@ type outcome string
 
 const (
 	succeeded outcome = "ok"
-	refused   outcome = "refused" // by the upstream: the caller got its code, which says why
-	blocked   outcome = "blocked" // by a check of the gateway: the upstream was not called
 	failed    outcome = "failed"  // the upstream or the gateway could not serve the call
 	unknown   outcome = "unknown" // a write may have taken effect
+	refused   outcome = "refused" // by the upstream: the caller got its code, which says why
+	blocked   outcome = "blocked" // by a check of the gateway: the upstream was not called
 )
 
-var outcomes = []outcome{succeeded, refused, blocked, failed, unknown}
+var outcomes = []outcome{succeeded, failed, unknown, refused, blocked}
 
 // notServed is the code of calls that the gateway could not serve.
 const notServed = "MAINTAINED_METHOD"
@@ -87,11 +87,12 @@ func (w *window) add(f *proxy.Finished) {
 
 // A summary is one row of the overview.
 type summary struct {
-	Operation, Upstream                      string
-	Calls, Refused, Blocked, Failed, Unknown int
-	P50, P99                                 time.Duration
-	PerMinute                                [minutes]int // calls, the oldest minute first
-	FailedPerMinute                          [minutes]int // failed and unknown ones
+	Operation, Upstream string
+	Calls               int
+	Of                  map[outcome]int
+	P50, P99            time.Duration // not of the sum: it has operations of different kinds
+	PerMinute           [minutes]int  // calls, the oldest minute first
+	FailedPerMinute     [minutes]int  // failed and unknown ones
 }
 
 // summaries returns the series with calls in the last 60 minutes, and their sum.
@@ -99,9 +100,10 @@ func (w *window) summaries(now time.Time) (rows []summary, total summary) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	first := now.Unix()/60 - minutes + 1
-	all := histogram{}
+	total.Of = map[outcome]int{}
 	for key, s := range w.series {
-		row, durations := summary{Operation: key.operation, Upstream: key.upstream}, histogram{}
+		row := summary{Operation: key.operation, Upstream: key.upstream, Of: map[outcome]int{}}
+		durations := histogram{}
 		for i := range s {
 			at := &s[i]
 			if at.minute < first || at.minute >= first+minutes {
@@ -115,11 +117,9 @@ func (w *window) summaries(now time.Time) (rows []summary, total summary) {
 			delete(w.series, key) // a reload may have removed the upstream
 			continue
 		}
-		all.merge(&durations)
 		row.P50, row.P99 = durations.quantile(0.5), durations.quantile(0.99)
 		rows = append(rows, row)
 	}
-	total.P50, total.P99 = all.quantile(0.5), all.quantile(0.99)
 	slices.SortFunc(rows, func(a, b summary) int {
 		return cmp.Or(cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Upstream, b.Upstream))
 	})
@@ -129,17 +129,9 @@ func (w *window) summaries(now time.Time) (rows []summary, total summary) {
 func (s *summary) count(at *slot, minute int) {
 	for i, n := range at.outcomes {
 		s.Calls += int(n)
+		s.Of[outcomes[i]] += int(n)
 		s.PerMinute[minute] += int(n)
-		switch outcomes[i] {
-		case refused:
-			s.Refused += int(n)
-		case blocked:
-			s.Blocked += int(n)
-		case failed:
-			s.Failed += int(n)
-			s.FailedPerMinute[minute] += int(n)
-		case unknown:
-			s.Unknown += int(n)
+		if outcomes[i] == failed || outcomes[i] == unknown {
 			s.FailedPerMinute[minute] += int(n)
 		}
 	}

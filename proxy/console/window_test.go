@@ -64,7 +64,7 @@ func TestWindow(t *testing.T) {
 	add(59*time.Minute, unknown, "new", time.Second)
 
 	rows, total := w.summaries(start.Add(59 * time.Minute))
-	if len(rows) != 2 || rows[0].Upstream != "new" || rows[1].Calls != 3 || rows[1].Refused != 1 || rows[1].Failed != 1 || rows[0].Unknown != 1 || total.Calls != 4 {
+	if len(rows) != 2 || rows[0].Upstream != "new" || rows[1].Calls != 3 || rows[1].Of[refused] != 1 || rows[1].Of[failed] != 1 || rows[0].Of[unknown] != 1 || total.Calls != 4 {
 		t.Errorf("after 59 minutes: %+v, total %+v", rows, total)
 	}
 	if total.PerMinute[0] != 2 || total.PerMinute[59] != 2 || total.FailedPerMinute[0] != 0 || total.FailedPerMinute[59] != 2 {
@@ -79,6 +79,18 @@ func TestWindow(t *testing.T) {
 	}
 	if rows, total = w.summaries(start.Add(3 * time.Hour)); total.Calls != 0 || rows != nil || len(w.series) != 0 {
 		t.Errorf("after three hours: %+v, %d series", rows, len(w.series))
+	}
+}
+
+func TestQuantilesHaveTwoDigits(t *testing.T) {
+	t.Parallel()
+	for ms, want := range map[float64]string{
+		0.0123: "0.012 ms", 0.256: "0.26 ms", 0.995: "1.0 ms", 1: "1.0 ms", 9.94: "9.9 ms", 9.96: "10 ms", 12.4: "12 ms", 99.6: "100 ms", 123: "120 ms",
+		994: "990 ms", 995: "1.0 s", 1004.2: "1.0 s", 1660: "1.7 s", 12345: "12 s", 245760: "250 s",
+	} {
+		if got := rounded(time.Duration(ms * 1e6)); got != want {
+			t.Errorf("%v ms: %s, want %s", ms, got, want)
+		}
 	}
 }
 
