@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/proxytest"
@@ -289,6 +290,9 @@ func change(t *testing.T, v reflect.Value) {
 		return
 	case config.LocalAddress:
 		v.Set(reflect.ValueOf(config.LocalAddress{Addr: netip.MustParseAddr("192.0.2.10")}))
+		return
+	case config.Zone:
+		v.Set(reflect.ValueOf(config.Zone{Location: time.UTC}))
 		return
 	}
 	switch v.Kind() {

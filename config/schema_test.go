@@ -104,6 +104,7 @@ var laxer = map[string][]string{
 		"tls-missing-files", "tls-no-pem", "token-file-empty", "token-file-missing", "token-file-missing-open", "upstream-tls-ca-missing",
 		"upstream-tls-ca-without-certificate", "upstream-tls-client-missing",
 	},
+	"a schema does not know the time zones": {"console-zone"},
 	"a schema does not know the environment": {
 		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "tracing-headers-env",
 	},

@@ -114,7 +114,7 @@ func (a LocalAddress) TCP() net.Addr {
 type Zone struct{ *time.Location }
 
 func (z *Zone) set(text string) (err error) {
-	if z.Location, err = time.LoadLocation(text); err != nil {
+	if z.Location, err = time.LoadLocation(text); err != nil || text == "" {
 		return errors.New("must be a time zone such as Asia/Seoul, UTC or Local")
 	}
 	return nil

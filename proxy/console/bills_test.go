@@ -58,7 +58,7 @@ func TestBillIsFoundEverywhere(t *testing.T) {
 		s.hasNot("the bill", body, "bill.resend", `<code>B2</code>`)
 	}
 	body = s.page("/bills?bill=B2&partner=Hana+Clinic")
-	s.has("the bill of another partner", body, "The ledger does not have this bill.", "None of the last 2,000 calls", "There is none.", "No callback matches.")
+	s.has("the bill of another partner", body, "The ledger does not have this bill.", "No call that this gateway keeps", "There is none.", "No callback matches.")
 	for _, wrong := range []string{"partner=" + url.QueryEscape(hostile), "bill=B2&partner=" + strings.Repeat("f", 12), "bill=" + strings.Repeat("x", 50_000), "bill=%00"} {
 		s.page("/bills?" + wrong)
 	}
