@@ -24,7 +24,7 @@ type callbacksCommand struct {
 
 // filterFlags select callbacks.
 type filterFlags struct {
-	Partner  given  `placeholder:"REF" help:"Only callbacks of this partner: at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
+	Partner  given  `placeholder:"REF" help:"Only callbacks of this partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
 	Bill     given  `placeholder:"ID" help:"Only callbacks of this bill."`
 	Upstream given  `placeholder:"NAME" help:"Only callbacks from this upstream."`
 	Since    moment `placeholder:"TIME" help:"Only callbacks received since then: 2h for two hours ago, or 2026-11-21T09:00:00+09:00."`
@@ -34,7 +34,7 @@ type filterFlags struct {
 // filter returns the filter for package operate.
 func (f *filterFlags) filter() operate.CallbackFilter {
 	return operate.CallbackFilter{
-		PartnerRef: operate.PartnerRef{Partner: string(f.Partner)}, Bill: string(f.Bill), Upstream: string(f.Upstream),
+		PartnerRef: operate.PartnerRef{Partner: reference(f.Partner)}, Bill: string(f.Bill), Upstream: string(f.Upstream),
 		Since: f.Since.Time, Until: f.Until.Time,
 	}
 }

@@ -30,25 +30,29 @@ type rolloutCommand struct {
 
 // partnerFlags name a partner.
 type partnerFlags struct {
-	Partner given `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
+	Partner given `placeholder:"REF" help:"The partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
 	KeyFile given `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the hash, not the key."`
 }
 
-// partner returns the partner as the admin listener expects it, or "" if none is named. It neither sends nor prints a
-// --partner that is not a hash: it could be a key.
+// reference returns what the admin listener gets for a --partner: a hash as it is, and for every other text that of a
+// name. The text itself is neither sent nor printed: it could be a key.
+func reference(p given) string {
+	if _, isHash := partner.Parse(string(p)); isHash || p == "" {
+		return string(p)
+	}
+	return operate.Named(string(p))
+}
+
+// partner returns the partner as the admin listener expects it, or "" if none is named.
 func (f *partnerFlags) partner() (string, error) {
-	_, isHash := partner.Parse(string(f.Partner))
 	switch {
 	case f.Partner != "" && f.KeyFile != "":
 		return "", usageError("--partner and --key-file cannot be combined")
 	case f.KeyFile != "":
 		key, err := readKey(string(f.KeyFile))
 		return string(partner.Of(key)), err
-	case f.Partner != "" && !isHash:
-		return "", usageError("--partner must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's " +
-			"key. To give the key, use --key-file")
 	}
-	return string(f.Partner), nil
+	return reference(f.Partner), nil
 }
 
 // ref returns the partner for package operate, of all if none is named.

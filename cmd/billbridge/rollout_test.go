@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/operate"
 )
 
 // If the gateway fails with 5xx, the store may still make the change. The command must not call it refused.
@@ -34,6 +36,18 @@ func TestFailedChangeIsReportedAsUnknown(t *testing.T) {
 		want := strings.TrimSuffix(row.want, unknown) // a read changes nothing
 		if code, out, errs := runCommand(t, false, "rollout", "status", "--admin", gateway.URL); code != exitError || out != "" || errs != want {
 			t.Errorf("status: exit code %d, %q, %q, want %q", code, out, errs, want)
+		}
+	}
+}
+
+// What is given as --partner and is no hash may be a key: it is not sent.
+func TestOnlyAHashOfAPartnersNameIsSent(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[given]string{
+		"": "", "5f7b2ed74a97": "5f7b2ed74a97", "demo": operate.Named("DEMO"), "5f7b2ed74a9": operate.Named("5f7b2ed74a9"),
+	} {
+		if got := reference(given); got != want || want != string(given) && strings.Contains(got, string(given)) {
+			t.Errorf("%s: %s, want %s", given, got, want)
 		}
 	}
 }

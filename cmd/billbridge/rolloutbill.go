@@ -9,7 +9,7 @@ import (
 
 // billFlags name the partner of a bill, and the credentials for reading the bill at a backend.
 type billFlags struct {
-	Partner  given  `placeholder:"REF" help:"The partner: at least the first 12 hex digits of the SHA-256 of its key."`
+	Partner  given  `placeholder:"REF" help:"The partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key, as in logs and reports."`
 	KeyFile  given  `placeholder:"FILE" help:"The partner whose key is in this file. The command sends the key to the gateway, which needs it to read the bill if the partner has not called since the gateway started."`
 	Member   string `placeholder:"NAME" help:"The member to read the bill with. If omitted, that of the partner's first call."`
 	Merchant string `placeholder:"NAME" help:"The merchant to read the bill with. If omitted, that of the partner's first call."`

@@ -74,15 +74,21 @@ type CallbackFilter struct {
 	Limit
 }
 
-func (f CallbackFilter) inStore() store.Filter {
-	filter := store.Filter{
-		PartnerPrefix: partner.ID(f.Partner), Bill: f.Bill, Upstream: f.Upstream, State: store.State(f.State),
+func (f CallbackFilter) inStore(ctx context.Context, o *Operator) (filter store.Filter, err error) {
+	id, isHash := partner.Parse(f.Partner)
+	if !isHash {
+		if id, err = f.one(ctx, o); err != nil {
+			return filter, err
+		}
+	}
+	filter = store.Filter{
+		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.State(f.State),
 		Since: f.Since, Until: f.Until, After: f.After,
 	}
 	if f.Most != nil {
 		filter.Limit = *f.Most
 	}
-	return filter
+	return filter, nil
 }
 
 // refused returns an error of the store as one for the operator.
@@ -115,10 +121,14 @@ type CallbackPage struct {
 // Callbacks lists callbacks, the newest first, in bounded time: a part of the list, and where the next one begins.
 func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackPage, err error) {
 	const most = 1000
-	if filter := f.inStore(); filter.Limit > most {
+	filter, err := f.inStore(ctx, o)
+	if err != nil {
+		return p, err
+	}
+	if filter.Limit > most {
 		return p, badRequest("limit must be at most %d", most)
 	}
-	found, err := o.Store.Page(ctx, f.inStore())
+	found, err := o.Store.Page(ctx, filter)
 	return CallbackPage{o.callbacks(found.Callbacks), found.Next}, refused(err)
 }
 
@@ -228,10 +238,12 @@ func (o *Operator) Drop(ctx context.Context, s Selection, progress func(Progress
 func (o *Operator) decide(
 	ctx context.Context, s Selection, what string, d store.Decision, progress func(Progress),
 ) error {
-	f := s.inStore()
-	switch err := s.check(); {
+	f, err := s.inStore(ctx, o)
+	switch wrong := s.check(); {
 	case err != nil:
 		return err
+	case wrong != nil:
+		return wrong
 	case f.State != "" && f.State != store.Dead:
 		return badRequest("only dead callbacks can be %s together, not %s ones", what, f.State)
 	case f.After != 0:

@@ -182,7 +182,8 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	const name = `"name":"하나 의원"`
 	for _, target := range []string{
 		"POST /rollout/stage?stage=new&by=anna&partner=<k>", "POST /rollout/unset?by=anna&partner=<k>", "POST /rollout/next?by=anna&partner=<k>",
-		"POST /rollout/reset?by=anna&partner=<k>", "GET /rollout", "GET /rollout?partner=<k>", "GET /audit", "GET /audit?partner=<k>",
+		"POST /rollout/reset?by=anna&partner=<k>", "GET /rollout", "GET /rollout?partner=<k>",
+		"GET /rollout?partner=%ED%95%98%EB%82%98+%EC%9D%98%EC%9B%90", "GET /rollout?partner=" + operate.Named("하나 의원"), "GET /audit", "GET /audit?partner=<k>",
 		"GET /rollout/report", "GET /rollout/bills", "GET /rollout/bill?bill=legacy0&partner=<k>", "POST /rollout/assign?bill=legacy0&to=new&force=<all>&by=anna&partner=<k>",
 	} {
 		method, path, _ := strings.Cut(target, " ")

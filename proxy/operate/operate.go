@@ -180,7 +180,8 @@ func (l Limit) within(most int) (int, error) {
 // listedMost is the most entries of one answer.
 const listedMost = 10_000
 
-// PartnerRef names a partner by its ID, or by 12 digits or more of it if the partner is known. "" is all partners.
+// PartnerRef names a partner by its ID, by 12 digits or more of it if the partner is known, by its name in the config, or
+// by what Named returns for that name. "" is all partners.
 type PartnerRef struct {
 	Partner string `json:"partner,omitzero"`
 }
@@ -197,17 +198,31 @@ func (p PartnerRef) one(ctx context.Context, o *Operator) (partner.ID, error) {
 	return only, err
 }
 
+// Named returns the reference to the partner that has a name in the config; upper and lower case count as equal. The
+// reference has a hash of the name: what an operator gives as a name may be a key.
+func Named(name string) string {
+	return "name:" + string(partner.Of(strings.ToLower(name)))
+}
+
 // named returns the full ID of a partner, "" for the default. Its errors do not repeat a name that is not an ID: it
 // might be a key.
 func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
 	id, ok := partner.Parse(name)
+	if !ok && name != Default {
+		for _, one := range o.Config().Partners {
+			if name == Named(one.Name) || strings.EqualFold(name, one.Name) {
+				return o.named(ctx, one.Hash)
+			}
+		}
+	}
 	switch {
 	case name == Default:
 		return "", nil
 	case name == "":
 		return "", badRequest("partner is missing: name one, or %s for all without a stage of their own", Default)
 	case !ok:
-		return "", badRequest("a partner is named by 12 to 64 lower-case hex digits of the SHA-256 of its key")
+		return "", badRequest("a partner is named by its name in the config, or by 12 to 64 lower-case hex digits of " +
+			"the SHA-256 of its key: no partner has the name that was given")
 	case id.IsFull():
 		return id, nil
 	case o.Store == nil:
