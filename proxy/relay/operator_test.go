@@ -165,8 +165,10 @@ func TestCallbacksHaveNamesOfPartners(t *testing.T) {
 	if len(list) != 1 {
 		t.Fatalf("%+v", list)
 	}
-	for _, target := range []string{"POST /callbacks/" + list[0].ID + "/drop", "GET /callbacks", "GET /callbacks/" + list[0].ID, "GET /audit",
-		"GET /callbacks?partner=hana+clinic"} {
+	for _, target := range []string{
+		"POST /callbacks/" + list[0].ID + "/drop", "GET /callbacks", "GET /callbacks/" + list[0].ID, "GET /audit",
+		"GET /callbacks?partner=hana+clinic",
+	} {
 		method, path, _ := strings.Cut(target, " ")
 		if w := s.ask(method, path); w.Code != 200 || method == "GET" && !strings.Contains(w.Body.String(), `"partner":"`+partner.ShortOf(key)+`","name":"Hana Clinic"`) {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
