@@ -72,7 +72,7 @@ func TestWrongCallbackFilters(t *testing.T) {
 	s.add("one", "B1", store.Dead, 0)
 	for query, want := range map[string]string{
 		"state=" + url.QueryEscape(hostile):                  "there is no state",
-		"partner=" + url.QueryEscape(hostile):                "a partner is named by 12 to 64",
+		"partner=" + url.QueryEscape(hostile):                "by 12 to 64 lower-case hex digits",
 		"after=" + url.QueryEscape(hostile):                  "after",
 		"after=99999999999999999999":                         "after",
 		"bill=" + strings.Repeat("x", 100_000):               "No callback matches",

@@ -76,7 +76,9 @@ type CallbackFilter struct {
 
 func (f CallbackFilter) inStore(ctx context.Context, o *Operator) (filter store.Filter, err error) {
 	id, isHash := partner.Parse(f.Partner)
-	if !isHash {
+	if hash := o.hashFor(f.Partner); !isHash && hash != "" {
+		id = partner.ID(hash)
+	} else if !isHash {
 		if id, err = f.one(ctx, o); err != nil {
 			return filter, err
 		}

@@ -204,16 +204,22 @@ func Named(name string) string {
 	return "name:" + string(partner.Of(strings.ToLower(name)))
 }
 
+// hashFor returns the hash in the config, at least 12 digits of it, of the partner with a name; "" if there is none.
+func (o *Operator) hashFor(name string) string {
+	for _, one := range o.Config().Partners {
+		if name != Default && (name == Named(one.Name) || strings.EqualFold(name, one.Name)) {
+			return one.Hash
+		}
+	}
+	return ""
+}
+
 // named returns the full ID of a partner, "" for the default. Its errors do not repeat a name that is not an ID: it
 // might be a key.
 func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
 	id, ok := partner.Parse(name)
-	if !ok && name != Default {
-		for _, one := range o.Config().Partners {
-			if name == Named(one.Name) || strings.EqualFold(name, one.Name) {
-				return o.named(ctx, one.Hash)
-			}
-		}
+	if hash := o.hashFor(name); !ok && hash != "" {
+		return o.named(ctx, hash)
 	}
 	switch {
 	case name == Default:
