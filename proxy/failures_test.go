@@ -64,7 +64,7 @@ func failureCases() []failureCase {
 		{name: "success", read: success, write: success, calls: 1},
 		{name: "gzip", fault: &sandbox.Fault{Gzip: true}, read: success, write: success, calls: 1},
 		{name: "gzip in capitals", deliver: encoded("GZIP", gzipped), read: success, write: success, calls: 1},
-		{name: "timeout", timeout: "50ms", fault: noReply, read: lateRead, write: unknownLate, calls: 1},
+		{name: "timeout", timeout: "400ms", fault: noReply, read: lateRead, write: unknownLate, calls: 1},
 		{name: "connection refused", url: refusedURL, read: refused, write: refused},
 		{name: "too large", config: shortReplies, fault: bodyFault(longReply), read: brokenRead, write: unknown, calls: 1},
 		{name: "too large unzipped", config: shortReplies, fault: &sandbox.Fault{Body: longReply, Gzip: true}, read: brokenRead, write: unknown, calls: 1},

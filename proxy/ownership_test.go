@@ -81,7 +81,7 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	text := func(rollout string) string {
 		return anyPort + fmt.Sprintf(`
 upstreams:
-  old: {form: legacy, url: %q, timeout: 300ms}
+  old: {form: legacy, url: %q, timeout: 1s}
   new: {form: v2, url: %q}
 route: {default: old}
 %s

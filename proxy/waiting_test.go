@@ -54,7 +54,7 @@ func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
 func TestTheTimeoutStartsWithAConnection(t *testing.T) {
 	t.Parallel()
 	g := newGate("/bill/read", 1)
-	b := newGateway(t, fewConnections(newBackend(t, g.holdCalls(newService())).url, "connections: 1, wait: 30s, timeout: 300ms"))
+	b := newGateway(t, fewConnections(newBackend(t, g.holdCalls(newService())).url, "connections: 1, wait: 30s, timeout: 2s"))
 	defer g.open()
 	read := v2("read")
 	late := b.later(read)
