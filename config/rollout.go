@@ -33,6 +33,7 @@ type Rollout struct {
 	// a write that arrived longer ago is not sent, since its caller may have given up
 	SendWithin Duration `yaml:"send_within" range:",1m" why:": a caller that gave up may create the bill again" default:"3s"`
 
+	Unknown Unknown `yaml:"unknown"`
 	Shadow  Shadow  `yaml:"shadow"`
 	Verdict Verdict `yaml:"verdict"`
 
@@ -61,6 +62,14 @@ const (
 	ByBill     Split = "bill"
 	ByMerchant Split = "merchant"
 )
+
+// Unknown says how the gateway reads the bills of writes with an unknown outcome.
+type Unknown struct {
+	// how long after the write: 1, 5, 15 and 60 minutes after it, then daily; 0 for not at all
+	For DurationOrZero `yaml:"for" range:",2160h" default:"168h"`
+	// the maximum number of these reads per second and gateway
+	Rate int `yaml:"rate" range:"1,100" default:"5"`
+}
 
 // Shadow limits the load of shadow comparisons.
 type Shadow struct {

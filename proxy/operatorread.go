@@ -49,6 +49,12 @@ func (p *knownPartners) complete(asker rollout.Credentials) rollout.Credentials 
 	return asker
 }
 
+// Knows reports whether the key of a partner is known: it has called since the start.
+func (g *Gateway) Knows(id partner.ID) bool {
+	_, known := g.partners.byHash.Load(id)
+	return known
+}
+
 // ReadBill reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it
 // used, which is zero if the partner's key is not known.
 func (g *Gateway) ReadBill(

@@ -95,7 +95,7 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 	o := x.route.operation
 	x.in.call = rollout.Call{
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
-		Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
+		Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
 		Until:   relay.Until(x.in.readCall.Value(billing.Expiry)),
 		Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}

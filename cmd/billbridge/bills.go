@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"time"
 
 	"billbridge/proxy/operate"
 )
 
 type billsCommand struct {
 	List billsList `cmd:"" help:"List bills, or writes of bills with an unknown outcome."`
-	Read billsRead `cmd:"" help:"Read one bill at its owning backend."`
+	Read billsRead `cmd:"" help:"Read a bill at its owning backend, or the bills of all writes with an unknown outcome."`
 }
 
 type billsList struct {
@@ -17,7 +20,7 @@ type billsList struct {
 	Bill    given  `placeholder:"ID" help:"Only the bill with this id."`
 	Owner   string `enum:",old,new" default:"" placeholder:"BACKEND" help:"Only bills that the old or the new backend owns."`
 	Open    bool   `help:"Only bills that may still be open: not past their last day, and not seen destroyed or cancelled."`
-	Outcome string `enum:",unknown" default:"" placeholder:"unknown" help:"List writes that had no answer and may have taken effect, with the result of the last read. A write is listed until a read resolves it."`
+	Outcome string `enum:",unknown,unclear,resolved" default:"" placeholder:"OUTCOME" help:"List writes that had no answer, with the result of the last read. unknown: they may have taken effect, and no read has resolved the outcome. unclear: those of them that the gateway's reads of the first hour have not resolved. resolved: a read has resolved the outcome in the last 30 days."`
 	Doubled bool   `help:"List bills that both backends have, each with the call that showed it. A bill is listed until billbridge rollout bill --assign sets its owner."`
 	Limit   int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}), from 1 to 10000."`
 	JSON    bool   `name:"json" help:"Print one JSON object per line instead of a table."`
@@ -60,15 +63,84 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 type billsRead struct {
 	adminFlags
 	billFlags
-	ID   given `arg:"" placeholder:"ID" help:"The id of the bill."`
-	JSON bool  `name:"json" help:"Print JSON instead of lines."`
+	ID      given  `arg:"" optional:"" placeholder:"ID" help:"The id of the bill."`
+	All     bool   `help:"Read the bills of all writes with an unknown outcome, of all partners or of one."`
+	Outcome string `enum:"unknown" default:"unknown" help:"With --all: which writes (${default})."`
+	JSON    bool   `name:"json" help:"Print JSON instead of lines."`
 }
 
-// Run reads a bill.
+// Run reads a bill, or those of all writes with an unknown outcome.
 func (c *billsRead) Run(ctx context.Context, s system) error {
+	if c.All == (c.ID != "") {
+		return usageError("give one of: the id of a bill, and --all")
+	}
+	if c.All {
+		return c.readAll(ctx, s)
+	}
 	ref, err := c.ref(string(c.ID))
 	if err != nil {
 		return err
 	}
 	return showBill(ctx, s, &c.adminFlags, "/rollout/read", ref, c.JSON)
+}
+
+// giveUpAfter is how long the command waits for the next read of a gateway.
+const giveUpAfter = 20 * time.Second
+
+// readAll makes the gateways read all bills, and shows how far they are.
+func (c *billsRead) readAll(ctx context.Context, s system) error {
+	if c.Member != "" || c.Merchant != "" || c.KeyFile != "" {
+		return usageError("--all reads each bill with the member and the merchant of its write: " +
+			"--member, --merchant and --key-file are for one bill")
+	}
+	of := operate.PartnerRef{Partner: reference(c.Partner)}
+	var planned operate.Planned
+	if err := c.send(ctx, http.MethodPost, "/rollout/read-all", &planned, of); err != nil {
+		return err
+	}
+	if planned.Writes == 0 {
+		printf(s.out, "No write has an unknown outcome.\n")
+		return nil
+	}
+	f := operate.BillFilter{PartnerRef: of, Outcome: "unknown", Limit: operate.AtMost(10_000)}
+	left, unread, lastUnread, since := 0, 0, -1, time.Now()
+	for {
+		var list operate.BillList
+		if err := c.get(ctx, "/rollout/bills", &list, f); err != nil {
+			return err
+		}
+		left, unread = len(list.Bills)+list.LeftOut, list.LeftOut
+		for _, b := range list.Bills {
+			if at := b.Write.NextRead; at != nil && !at.After(planned.At) {
+				unread++
+			}
+		}
+		if unread != lastUnread {
+			lastUnread, since = unread, time.Now()
+		}
+		if s.terminal {
+			fmt.Fprintf(s.progress, "\r\x1b[K%d of %d read", int(planned.Writes)-unread, planned.Writes)
+		}
+		if unread == 0 || time.Since(since) > giveUpAfter {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	if s.terminal {
+		fmt.Fprint(s.progress, "\r\x1b[K")
+	}
+	printf(s.out, "Bills read: %d of %d. Outcomes resolved: %d.\n",
+		int(planned.Writes)-unread, planned.Writes, max(0, int(planned.Writes)-left))
+	if unread > 0 {
+		printf(s.out, "Not read yet: %d. No gateway has the keys of these partners, which have not called since it "+
+			"started. Their bills are read after their next call, or by billbridge bills read ID --key-file FILE.\n", unread)
+	}
+	if left > 0 {
+		printf(s.out, "Still unknown: %d. See billbridge bills list --outcome unknown.\n", left)
+	}
+	return nil
 }

@@ -23,6 +23,8 @@ type billsPage struct {
 	Ledger    []operate.BillLine // of the bill
 	Unknown   []operate.BillLine // writes with an unknown outcome: of the bill, or all
 	LeftOut   int                // more unknown outcomes
+	Reading   int                // of Unknown: those that a gateway reads now
+	Resolved  []operate.BillLine // writes whose outcome a read has resolved: of the bill, or the last ones
 	Doubled   []operate.BillLine // bills that both backends have: the bill, or all
 	Callbacks []operate.Callback // of the bill
 	States    []knownState       // of the bill, the newest first
@@ -77,6 +79,19 @@ func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 	c.showBills(w, r, page)
 }
 
+// resolvedShown is the most writes with a resolved outcome that the page shows.
+const resolvedShown = 20
+
+// readAllBills makes the gateways read the bills of all writes with an unknown outcome.
+func (c *Console) readAllBills(w http.ResponseWriter, r *http.Request) {
+	partner := strings.TrimSpace(r.PostFormValue("partner"))
+	if _, err := ask(r, c.options.Operator.ReadAll, operate.PartnerRef{Partner: c.partnerID(partner)}); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	http.Redirect(w, r, "/bills?"+without(url.Values{"partner": {partner}}).Encode(), http.StatusSeeOther)
+}
+
 // showBills completes the page and writes it.
 func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsPage) {
 	page.Partners, page.HasCallbacks = c.partnerNames(), c.options.Operator.Relay != nil
@@ -117,6 +132,18 @@ func (c *Console) findBills(r *http.Request, page *billsPage) error {
 		return err
 	}
 	page.Unknown, page.LeftOut = unknown.Bills, unknown.LeftOut
+	for _, b := range page.Unknown {
+		if at := b.Write.NextRead; at != nil && !at.After(c.options.Now()) {
+			page.Reading++
+		}
+	}
+	resolved, err := ask(r, list, operate.BillFilter{
+		PartnerRef: of, Bill: page.Bill, Outcome: "resolved", Limit: operate.AtMost(resolvedShown),
+	})
+	if err != nil {
+		return err
+	}
+	page.Resolved = resolved.Bills
 	if page.Bill == "" {
 		return nil
 	}

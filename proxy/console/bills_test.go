@@ -21,7 +21,7 @@ import (
 // unknown records a create of a bill with an unknown outcome.
 func (s *stored) unknown(key, bill, request string) {
 	s.t.Helper()
-	at := s.now.Add(-time.Hour)
+	at := s.now.Add(-2 * time.Hour)
 	created, err := s.store.Own(s.t.Context(), partner.Of(key), bill, "old", at, time.Time{})
 	if err == nil {
 		_, err = s.store.Complete(s.t.Context(), created, store.Succeeded, at)

@@ -143,6 +143,7 @@ func (c *Console) routes() []route {
 			{pattern: "GET /partners/{partner}", serve: c.onePartner},
 			{pattern: "GET /bills", serve: c.bills},
 			{pattern: "POST /bills/read", serve: c.readBill},
+			{pattern: "POST /bills/read-all", serve: c.readAllBills},
 		}...), c.moveRoutes()...)
 	}
 	if c.options.Operator.Relay != nil {

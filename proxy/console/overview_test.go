@@ -111,7 +111,7 @@ func TestOverviewOfAStore(t *testing.T) {
 	s.Finished(&proxy.Finished{At: s.now, Unknown: true})
 	want := []string{
 		"notice /partners The rollout has not begun",
-		"problem /bills Writes with an unknown outcome that nobody has resolved: 1",
+		"problem /bills Writes whose outcome is still unknown after the reads of the gateway: 1",
 		"problem /deliveries?state=dead Failed callbacks that wait for a decision: 2",
 	}
 	if got := attentionsOn(s.page("/")); !slices.EqualFunc(got, want, strings.HasPrefix) {

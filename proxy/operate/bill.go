@@ -13,7 +13,8 @@ import (
 )
 
 // A BillRef names a bill of a partner, by the partner's ID or its key, and says with which member and merchant it is
-// read. If they are left out, they are those of the partner's first call.
+// read. If they are left out, they are those of a write of the bill with an unknown outcome, or of the partner's first
+// call.
 type BillRef struct {
 	PartnerRef
 	Key      string `json:"key,omitzero"` // the partner's
@@ -48,18 +49,18 @@ type LedgerBill struct {
 
 // Bill returns owner and state of a bill, and reads it at both backends.
 func (o *Operator) Bill(ctx context.Context, ref BillRef) (Bill, error) {
-	return o.lookUp(ctx, ref, false)
+	return o.lookUp(ctx, ref, "")
 }
 
 // Read reads a bill at its owning backend alone, or at both if it has no owner, and records in the ledger what they
 // say.
 func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
-	return o.lookUp(ctx, ref, true)
+	return o.lookUp(ctx, ref, rollout.ByOperator)
 }
 
-// lookUp finds what the ledger and both backends have of a bill. With record, only the owning backend is asked, if
-// there is one, and its answer is recorded in the ledger.
-func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill, err error) {
+// lookUp finds what the ledger and both backends have of a bill. If it says by whom the bill is read, only the owning
+// backend is asked, if there is one, and its answer is recorded in the ledger.
+func (o *Operator) lookUp(ctx context.Context, ref BillRef, by string) (b Bill, err error) {
 	if err := o.needStore(); err != nil {
 		return b, err
 	}
@@ -81,9 +82,14 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		return b, err
 	}
 	backends := o.Rollout.Settings().Backends[:]
-	owned := record && b.Ledger != nil && b.Ledger.State != string(store.Released)
+	owned := by != "" && b.Ledger != nil && b.Ledger.State != string(store.Released)
 	if owned = owned && slices.Contains(backends, b.Ledger.Owner); owned {
 		backends = []string{b.Ledger.Owner}
+	}
+	if ref.Member == "" && ref.Merchant == "" {
+		if ref.Member, ref.Merchant, err = o.Store.ReadAs(ctx, b.id, b.Bill); err != nil {
+			return b, err
+		}
 	}
 	as := rollout.Credentials{Partner: b.id, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
 	sent := o.Now()
@@ -99,8 +105,9 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		}
 		b.Backends = append(b.Backends, says)
 	}
-	if record && b.ReadAs != nil {
-		return b, o.recordReads(ctx, &b, owned, sent)
+	if by != "" && b.ReadAs != nil {
+		s := rollout.ReadResult{By: by, OtherMerchant: by == rollout.ByGateway && ref.Merchant == ""}
+		return b, o.recordReads(ctx, &b, s, owned, sent)
 	}
 	return b, nil
 }
@@ -126,11 +133,13 @@ func ledgerBill(row store.Owner) LedgerBill {
 
 // recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the
 // owning backend makes the bill owned: if both backends were read, a create may be under way.
-func (o *Operator) recordReads(ctx context.Context, b *Bill, owned bool, sent time.Time) error {
+func (o *Operator) recordReads(
+	ctx context.Context, b *Bill, s rollout.ReadResult, owned bool, sent time.Time,
+) error {
 	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
 	defer cancel()
 	for _, says := range b.Backends {
-		s := rollout.ReadResult{Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount}
+		s.Result, s.State, s.Ended, s.Amount = rollout.Unclear, says.State, says.Ended, says.Amount
 		for result, words := range rollout.ResultTexts {
 			if words == says.Result {
 				s.Result = result
@@ -169,7 +178,7 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if c.To = o.upstreamOf(a.To); c.To == "" {
 		return c, badRequest("to must be old or new, but is %q", a.To)
 	}
-	b, err := o.lookUp(ctx, a.BillRef, false)
+	b, err := o.lookUp(ctx, a.BillRef, "")
 	if err != nil {
 		return c, err
 	}

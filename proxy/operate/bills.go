@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/rollout"
@@ -16,10 +18,14 @@ type BillFilter struct {
 	Bill    string `json:"bill,omitzero"`
 	Owner   string `json:"owner,omitzero"`          // old or new
 	Open    bool   `json:"open,omitzero,string"`    // only those that may still be open
-	Outcome string `json:"outcome,omitzero"`        // unknown: writes that had no answer
+	Outcome string `json:"outcome,omitzero"`        // one of Outcomes: writes that had no answer
 	Doubled bool   `json:"doubled,omitzero,string"` // bills that both backends have
 	Limit
 }
+
+// Outcomes select writes that had no answer: all whose outcome is unknown, those of them that the reads of the gateway
+// have not resolved, and those whose outcome a read has resolved in the last 30 days.
+var Outcomes = []string{"unknown", "unclear", "resolved"}
 
 // A BillList is a part of the ledger.
 type BillList struct {
@@ -47,6 +53,11 @@ type UnknownWrite struct {
 	State   string     `json:"bill_state,omitempty"`
 	Amount  string     `json:"amount,omitempty"`
 	ReadAt  *time.Time `json:"read_at,omitempty"`
+	ReadBy  string     `json:"read_by,omitempty"` // call (of the partner), operator or gateway
+	// how often the gateway has read the bill by itself, and when it does so next; nil if it does not
+	Reads    int        `json:"reads,omitempty"`
+	NextRead *time.Time `json:"next_read,omitempty"`
+	Resolved *time.Time `json:"resolved,omitempty"` // when the last read resolved the outcome; nil if it is unknown
 }
 
 // Bills lists bills of the ledger.
@@ -66,8 +77,8 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 	switch {
 	case b.Owner != "" && f.Upstream == "":
 		return answer, badRequest("owner must be old or new, but is %q", b.Owner)
-	case b.Outcome != "" && b.Outcome != "unknown":
-		return answer, badRequest("outcome must be unknown, but is %q", b.Outcome)
+	case b.Outcome != "" && !slices.Contains(Outcomes, b.Outcome):
+		return answer, badRequest("outcome must be %s, but is %q", strings.Join(Outcomes, ", "), b.Outcome)
 	case b.Doubled && b.Outcome != "":
 		return answer, badRequest("give outcome or doubled, not both")
 	}
@@ -103,9 +114,14 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilt
 		return o.Store.DoubledBills(ctx, f)
 	case b.Outcome == "":
 		return o.Store.ListBills(ctx, f)
+	case b.Outcome == "unclear":
+		return o.Store.UnknownOutcomes(ctx, f, o.Rollout.Settings().UnclearBefore(o.Now()), false)
+	case b.Outcome == "unknown":
+		if err := o.recordInterrupted(ctx); err != nil {
+			return nil, 0, err
+		}
 	}
-	// Creates that were recorded later than this may be under way.
-	return o.Store.UnknownOutcomes(ctx, f, o.Now().Add(-o.Rollout.Settings().UnderWay()))
+	return o.Store.UnknownOutcomes(ctx, f, o.Now().Add(time.Hour), b.Outcome == "resolved") // clocks can differ
 }
 
 func (o *Operator) lineOf(b store.ListedBill) BillLine {
@@ -117,7 +133,8 @@ func (o *Operator) lineOf(b store.ListedBill) BillLine {
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,
 			Result: cmp.Or(w.Read.Finding, rollout.NotAsked),
-			State:  w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At),
+			State:  w.Read.State, Amount: w.Read.Amount, ReadAt: known(w.Read.At), ReadBy: w.Read.By,
+			Reads: w.Reads, NextRead: known(w.Next), Resolved: known(w.Resolved),
 		}
 	}
 	return line

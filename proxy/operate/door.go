@@ -34,8 +34,9 @@ import (
 //	POST /rollout/reset?partner=&by=&force=REASONS               [Operator.Reset]
 //	GET  /rollout/bill?partner=&bill=&member=&merchant=          [Operator.Bill]; or POST with {"key": …}
 //	POST /rollout/read?partner=&bill=&member=&merchant=          [Operator.Read]; or with {"key": …}
+//	POST /rollout/read-all?partner=                              [Operator.ReadAll]
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
-//	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=unknown&doubled=true&limit=   [Operator.Bills]
+//	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=&doubled=true&limit=   [Operator.Bills]
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
 //	GET  /callbacks/counts?at_most=                              [Operator.Counts]
 //	GET  /callbacks/{id}                                         [Operator.Callback]
@@ -83,6 +84,7 @@ func (o *Operator) Handler() http.Handler {
 		handle(d, "GET /rollout/bill", o.Bill)
 		handle(d, "POST /rollout/bill", o.Bill)
 		handle(d, "POST /rollout/read", o.Read)
+		handle(d, "POST /rollout/read-all", o.ReadAll)
 		handle(d, "POST /rollout/assign", o.Assign)
 		handle(d, "GET /rollout/bills", o.Bills)
 	}

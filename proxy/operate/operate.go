@@ -35,6 +35,7 @@ type Options struct {
 	Rollout  *rollout.Router       // nil if the config has none
 	Relay    *relay.Relay          // nil without a store
 	ReadBill rollout.ReadBill      // if nil, bills are not read at backends
+	Knows    func(partner.ID) bool // whether ReadBill has a partner's key; nil without ReadBill
 	Tick     func(context.Context) // compares the clocks, after one was confirmed; may be nil
 	Logger   *slog.Logger          // if nil, nothing is logged
 	Now      func() time.Time      // if nil, time.Now

@@ -6,14 +6,17 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// The gauges of alerts that come after an hour or two weeks: the kill switch, and partners that nobody moves.
+// The gauges of alerts that come after an hour or two weeks: the kill switch, partners that nobody moves, and outcomes that
+// stay unknown.
 func TestGaugesForSlowAlerts(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")
@@ -26,7 +29,20 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	for target, stage := range map[string]string{"a": "shadow", "b": "canary&percent=5", "c": "old"} {
 		answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&partner="+hash(target)+"&stage="+stage)
 	}
-	check := func(stopped, unmoved string) {
+	// Of the writes without an answer one has ended just now, one is old enough, and one is resolved.
+	for bill, at := range map[string]time.Time{"B1": noon.Add(15 * 24 * time.Hour), "B2": noon, "B3": noon} {
+		w := store.UnknownWrite{
+			Partner: partner.Of("a"), Bill: bill, Operation: "bill.cancel", Upstream: "old", At: at, Read: store.Reading{Finding: rollout.NotAsked},
+		}
+		if err := s.RecordUnknown(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := rollout.ReadResult{Result: rollout.Present, State: "F"}
+	if err := r.RecordProbe(t.Context(), partner.Of("a"), "B3", "old", read, noon.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	check := func(stopped, unmoved, unclear string) {
 		t.Helper()
 		if err := r.SetGauges(t.Context()); err != nil {
 			t.Fatal(err)
@@ -35,14 +51,18 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 			"# TYPE billbridge_rollout_partners_unmoved gauge\nbillbridge_rollout_partners_unmoved " + unmoved + "\n" +
 			"# HELP billbridge_rollout_stopped 1 while the kill switch is on, otherwise 0.\n" +
 			"# TYPE billbridge_rollout_stopped gauge\nbillbridge_rollout_stopped " + stopped + "\n"
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_stopped", "billbridge_rollout_partners_unmoved"); err != nil {
+		want += "# HELP billbridge_rollout_unknown_outcomes Writes of bills whose outcome is unknown (state unknown), and those of them that " +
+			"the reads of the first hour have not resolved (state unclear).\n# TYPE billbridge_rollout_unknown_outcomes gauge\n" +
+			"billbridge_rollout_unknown_outcomes{state=\"unclear\"} " + unclear + "\nbillbridge_rollout_unknown_outcomes{state=\"unknown\"} 2\n"
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_stopped", "billbridge_rollout_partners_unmoved",
+			"billbridge_rollout_unknown_outcomes"); err != nil {
 			t.Error(err)
 		}
 	}
-	check("0", "0")
+	check("0", "0", "0")
 	now = noon.Add(15 * 24 * time.Hour)
 	if err := s.Stop(t.Context(), "anna", now); err != nil {
 		t.Fatal(err)
 	}
-	check("1", "2")
+	check("1", "2", "1")
 }

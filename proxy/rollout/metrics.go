@@ -18,6 +18,8 @@ type metrics struct {
 	doubled            prometheus.Counter
 	begun              prometheus.Gauge
 	stopped, unmoved   prometheus.Gauge
+	unknown            *prometheus.GaugeVec
+	reads              *prometheus.CounterVec
 	ledger             *prometheus.HistogramVec
 	partners, verdicts *prometheus.GaugeVec
 }
@@ -47,6 +49,11 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		stopped: gauge("stopped", "1 while the kill switch is on, otherwise 0.").WithLabelValues(),
 		unmoved: gauge("partners_unmoved",
 			"Partners in shadow or canary whose stage nobody has changed for 14 days.").WithLabelValues(),
+		unknown: with.NewGaugeVec(prometheus.GaugeOpts(options("unknown_outcomes",
+			"Writes of bills whose outcome is unknown (state unknown), and those of them that the reads of the first "+
+				"hour have not resolved (state unclear).")), []string{"state"}),
+		reads: counter("unknown_reads_total",
+			"Reads that the gateway made of bills whose write has an unknown outcome, by what they showed.", "shown"),
 		ledger: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "billbridge_rollout_ledger_seconds", Help: "Duration of operations of the ledger.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
@@ -62,6 +69,9 @@ func newMetrics(to prometheus.Registerer) *metrics {
 	}
 	for _, reason := range refusalReasons {
 		m.refused.WithLabelValues(reason)
+	}
+	for _, shown := range ResultTexts {
+		m.reads.WithLabelValues(shown)
 	}
 	for _, operation := range []string{"owner", "own", "found", "complete", "deny"} {
 		m.ledger.WithLabelValues(operation)
@@ -83,6 +93,9 @@ func (m *metrics) timed(operation string) func() {
 	began := time.Now()
 	return func() { m.ledger.WithLabelValues(operation).Observe(time.Since(began).Seconds()) }
 }
+
+// CountRead counts a read that the gateway made of a bill whose write has an unknown outcome.
+func (r *Router) CountRead(shown string) { r.metrics.reads.WithLabelValues(shown).Inc() }
 
 // unmovedAfter is how long a partner can stay in shadow or canary before an alert reminds of it.
 const unmovedAfter = 14 * 24 * time.Hour
@@ -110,6 +123,12 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		if seen, err = r.store.SeenPartners(ctx, store.AllPartners); err != nil {
 			return err
 		}
+		unknown, unclear, err := r.store.CountUnknown(ctx, r.current.Load().UnclearBefore(r.now()))
+		if err != nil {
+			return err
+		}
+		r.metrics.unknown.WithLabelValues("unknown").Set(float64(unknown))
+		r.metrics.unknown.WithLabelValues("unclear").Set(float64(unclear))
 	}
 	partners := map[partner.ID]bool{}
 	for _, one := range seen {

@@ -23,7 +23,16 @@ type ReadResult struct {
 	Result        ProbeResult
 	State, Amount string // if the result is Present
 	Ended         bool   // whether the bill stays in the state
+	By            string // who read: ByCall, ByOperator or ByGateway
+	OtherMerchant bool   // the read may have been made as another merchant than the bill's, which does not have the bill
 }
+
+// Who reads a bill, as the store has it.
+const (
+	ByCall     = "call" // a partner's
+	ByOperator = "operator"
+	ByGateway  = "gateway"
+)
 
 // Relevant reports whether [Router.RecordRead] would record what the answer to a call with this route showed.
 func (w Route) Relevant(s ReadResult) bool {
@@ -36,6 +45,7 @@ func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s ReadResult) 
 	if !w.Relevant(s) {
 		return nil
 	}
+	s.By = ByCall
 	return r.RecordProbe(ctx, c.Partner, c.Bill, w.Upstream, s, r.arrived(c))
 }
 
@@ -48,6 +58,9 @@ func (r *Router) RecordProbe(
 	}
 	// A write that ended later may still take effect.
 	resolves := at.Add(-r.current.Load().wire[upstream])
+	if s.Result == Absent && s.OtherMerchant {
+		resolves = time.Time{}
+	}
 	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(at), resolves, s.Result == Present && s.Ended)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
@@ -56,7 +69,7 @@ func (r *Router) RecordProbe(
 }
 
 func (s ReadResult) reading(at time.Time) store.Reading {
-	return store.Reading{Finding: ResultTexts[s.Result], State: s.State, Amount: s.Amount, At: at}
+	return store.Reading{Finding: ResultTexts[s.Result], State: s.State, Amount: s.Amount, At: at, By: s.By}
 }
 
 // RecordUnknown records a write whose outcome is unknown, and what a read of the bill showed after it; s is nil if
@@ -68,15 +81,42 @@ func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResu
 	now := r.now()
 	u := store.UnknownWrite{
 		Partner: c.Partner, Bill: c.Bill, Operation: c.Operation, Upstream: w.Upstream, Request: c.ID, At: now,
-		Read: store.Reading{Finding: NotAsked},
+		Member: c.Member, Merchant: c.Merchant, Read: store.Reading{Finding: NotAsked},
 	}
+	u.Next = r.Settings().NextRead(u, now)
 	if s != nil {
 		u.Read = s.reading(now)
+		u.Read.By = ByGateway
 	}
 	if err := r.store.RecordUnknown(ctx, u); !errors.Is(err, store.ErrBill) {
 		return err
 	}
 	return nil
+}
+
+// readAfter are the times between the first reads of a write with an unknown outcome, which are 1, 5, 15 and 60 minutes
+// after it. The others are daily.
+var readAfter = [...]time.Duration{time.Minute, 4 * time.Minute, 10 * time.Minute, 45 * time.Minute}
+
+// NextRead returns when the gateway reads the bill of a write with an unknown outcome next; zero if it does not.
+func (s *Settings) NextRead(w store.UnknownWrite, now time.Time) time.Time {
+	wait := 24 * time.Hour
+	if w.Reads < len(readAfter) {
+		wait = readAfter[w.Reads]
+	}
+	if next := now.Add(wait); !next.After(w.At.Add(time.Duration(s.Config.Unknown.For))) {
+		return next
+	}
+	return time.Time{}
+}
+
+// UnclearBefore returns when a write must have ended so that an operator looks at its unknown outcome: reads of the
+// gateway, if it makes any, should have resolved it.
+func (s *Settings) UnclearBefore(now time.Time) time.Time {
+	if s.Config.Unknown.For == 0 {
+		return now
+	}
+	return now.Add(-time.Hour - 5*time.Minute)
 }
 
 // Count counts how a call ended that Route routed.

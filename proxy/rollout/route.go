@@ -19,6 +19,7 @@ type Call struct {
 	Operation       string
 	Creates, Writes bool
 	Partner         partner.ID // full; "" if the call names none
+	Member          string
 	Merchant, Bill  string
 	LoggedBill      string    // the bill as the log may show it
 	Until           time.Time // when the bill ends; zero if that is not known

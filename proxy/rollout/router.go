@@ -113,6 +113,10 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 		follower: follower{store: o.Store, log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer)},
 		counts:   evidence.NewStored(o.Store, o.Now), scanning: make(chan struct{}, 1),
 	}
+	if o.Store != nil { // else there is no ledger
+		r.metrics.unknown.WithLabelValues("unknown")
+		r.metrics.unknown.WithLabelValues("unclear")
+	}
 	r.shadow = evidence.NewShadow(c.Rollout.Shadow, r.counts.Counts, o.Registerer, o.Logger)
 	r.decided.Store(&decisions{revision: -1})
 	r.Use(c)
@@ -248,6 +252,9 @@ const (
 	sweepEvery  = time.Hour
 )
 
+// resolvedKept is how long an outcome that was unknown stays listed after a read has resolved it.
+const resolvedKept = 30 * 24 * time.Hour
+
 // Run reads the decisions of operators and stores the counts, until ctx ends.
 func (r *Router) Run(ctx context.Context) {
 	var all sync.WaitGroup
@@ -316,7 +323,7 @@ func (r *Router) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-keep)); err != nil {
+	if _, err = r.store.SweepUnknown(ctx, clock.StoreTime.Add(-keep), clock.StoreTime.Add(-resolvedKept)); err != nil {
 		return err
 	}
 	return r.counts.Sweep(ctx, clock.StoreTime.Add(-recent))

@@ -59,7 +59,7 @@ func (s *Server) Run(ctx context.Context) error {
 			err = errors.Join(err, stopped)
 		}
 	}
-	storeLoops.Wait() // soon: these loops use the store only
+	storeLoops.Wait() // soon: these loops use the store, and reads that end with background
 	if s.rollout != nil {
 		err = errors.Join(err, s.rollout.Close(drain))
 	}
@@ -80,8 +80,8 @@ func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
 	return len(s.endpoints) + 1, accepting
 }
 
-// startBackground delivers callbacks, follows the changes of the rollout, and advances the store's clock, until ctx
-// ends. relayDone is closed when the delivery has ended; storeLoops are the other two.
+// startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes, and advances
+// the store's clock, until ctx ends. relayDone is closed when the delivery has ended; storeLoops are the others.
 func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -93,6 +93,7 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 	storeLoops = new(sync.WaitGroup)
 	if s.rollout != nil {
 		storeLoops.Go(func() { s.rollout.Run(ctx) })
+		storeLoops.Go(func() { s.operator.RunReads(ctx) })
 	}
 	if s.store != nil {
 		storeLoops.Go(func() { s.runClock(ctx) })

@@ -139,6 +139,7 @@ func Listen(
 	}
 	s.operator = operate.New(operate.Options{
 		Config: s.gateway.Config, Store: s.store, Rollout: s.rollout, Relay: s.relay, ReadBill: s.gateway.ReadBill,
+		Knows:  s.gateway.Knows,
 		Logger: logger,
 		Tick:   func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
 	})

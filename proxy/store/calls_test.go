@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"flag"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -70,8 +71,22 @@ func newCalls(t *testing.T, url string) *calls {
 			return listed(list), n, err
 		},
 		"unknown": func(s *store.Store, f store.BillFilter, cutOff time.Time) ([]string, int, error) {
-			list, n, err := s.UnknownOutcomes(t.Context(), f, cutOff)
+			must(t, s.RecordInterrupted(t.Context(), cutOff, "not asked", noon.Add(time.Hour)))
+			list, n, err := s.UnknownOutcomes(t.Context(), f, noon.AddDate(1, 0, 0), false)
 			return listed(list), n, err
+		},
+		"claimRead": func(s *store.Store, who partner.ID, at, next time.Time) (string, error) {
+			w, due, err := s.ClaimRead(t.Context(), who, at, func(store.UnknownWrite) time.Time { return next })
+			if !due {
+				return "none is due", err
+			}
+			return fmt.Sprintf("%s %s as %q %q", w.Bill, w.Operation, w.Member, w.Merchant), err
+		},
+		"noAnswerOf": func(s *store.Store, who partner.ID, bill string, at, next time.Time) error {
+			return s.RecordUnknown(t.Context(), store.UnknownWrite{
+				Partner: who, Bill: bill, Operation: "bill.create", Upstream: "old", Request: "call", At: at,
+				Member: "member of " + bill, Merchant: "merchant", Read: store.Reading{Finding: "not asked"}, Next: next,
+			})
 		},
 		"revised": func(s *store.Store) (bool, error) { // since the last call
 			was := revision

@@ -296,7 +296,8 @@ func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Own
 		o := value[Owner](q, `
 			SELECT coalesce(partner, ''), coalesce(bill, ''), coalesce(upstream, ''), coalesce(state, ''),
 				coalesce(length(creates), 0) / 17, coalesce(uncertain, 0), changed, coalesce(tried, changed), ends,
-				ended, EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2)
+				ended,
+				EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
 			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`, string(partner), bill)
 		if o.State == "" {
 			q.refuse(ErrNotFound)

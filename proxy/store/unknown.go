@@ -17,7 +17,13 @@ type UnknownWrite struct {
 	Upstream  string    // where it was sent
 	Request   string    // the id of the call; "" if it is not known
 	At        time.Time // when it ended without an answer
-	Read      Reading
+	// the member and the merchant of the call, with which the bill is read; "" if they are not known
+	Member, Merchant string
+
+	Read     Reading   // the last one that showed something
+	Reads    int       // how many the gateway has made by itself
+	Next     time.Time // when it makes the next one; zero: no more
+	Resolved time.Time // when the last read resolved the outcome; zero: it is still unknown
 }
 
 // A Reading is what a read showed of a bill.
@@ -25,24 +31,54 @@ type Reading struct {
 	Finding       string // in the words of the caller of this package; never empty
 	State, Amount string // "" if the read did not show the bill
 	At            time.Time
+	By            string // who read, in the words of the caller
 }
 
+// writeColumns are the columns of an UnknownWrite.
+const writeColumns = `partner, bill, operation, upstream, request, at, member, merchant,
+	finding, state, amount, read_at, read_by, reads, next_read, resolved`
+
 // RecordUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its
-// place. It stays until RecordRead resolves it.
+// place.
 func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	ctx = patient(ctx)
 	if err := ownable(w.Partner, w.Bill, w.At, w.Upstream, w.Operation, w.Read.Finding); err != nil {
 		return err
 	}
 	return s.exec(ctx, "recording an unknown outcome", `
-		INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
-			read_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+		INSERT INTO billbridge_unknown (`+writeColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, NULL)
 		ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream,
-			request = excluded.request, at = excluded.at,
-			finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at`,
+			request = excluded.request, at = excluded.at, member = excluded.member, merchant = excluded.merchant,
+			finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at,
+			read_by = excluded.read_by, reads = 0, next_read = excluded.next_read, resolved = NULL`,
 		w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), s.stamp(w.At),
-		printable(w.Read.Finding), printable(w.Read.State), printable(w.Read.Amount), w.Read.At)
+		printable(w.Member), printable(w.Merchant), printable(w.Read.Finding), printable(w.Read.State),
+		printable(w.Read.Amount), w.Read.At, w.Read.By, s.stamped(w.Next))
+}
+
+// stamped is stamp, which keeps the zero time.
+func (s *Store) stamped(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return s.stamp(t)
+}
+
+// RecordInterrupted records creates as RecordUnknown does that were recorded before a time and never completed,
+// because their process ended. finding says that they were not read. With PostgreSQL it reads the ledger as ListBills
+// does: with an index on open creates, each completion would write to all indexes.
+func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding string, next time.Time) error {
+	return s.exec(ctx, "recording interrupted creates", `
+		INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
+			next_read)
+		SELECT partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), $2, '', '', $3
+		FROM billbridge_owners WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
+			AND coalesce(tried, changed) < $1
+		ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = '',
+			at = excluded.at, member = '', merchant = '', reads = 0, next_read = excluded.next_read, resolved = NULL
+		WHERE billbridge_unknown.at < excluded.at`,
+		s.stamp(before), finding, s.stamped(next))
 }
 
 // RecordRead records what a read of a bill at an upstream showed; r.At is when the read was sent. Writes that ended
@@ -70,15 +106,78 @@ func (s *Store) RecordRead(
 					AND coalesce(tried, changed) <= $4`, partner, bill, upstream, r.At)
 		}
 		q.exec(`
-			DELETE FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND upstream = $3 AND at <= $4
-				AND ($5 <> '' OR operation = 'bill.create' AND NOT EXISTS (
-					SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'))`,
-			partner, bill, upstream, resolves, printable(r.State))
-		q.exec(`
-			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7
-			WHERE partner = $1 AND bill = $2 AND upstream = $3`,
-			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At)
+			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7, read_by = $8,
+				resolved = CASE WHEN at <= $9 AND ($5 <> '' OR operation = 'bill.create' AND NOT EXISTS (
+					SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'))
+					THEN CAST($7 AS BIGINT) END
+			WHERE partner = $1 AND bill = $2 AND upstream = $3 AND resolved IS NULL`,
+			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At, r.By, resolves)
 	})
+}
+
+// DueReads returns the partners that have writes with an unknown outcome whose next read is due.
+func (s *Store) DueReads(ctx context.Context, now time.Time) ([]partner.ID, error) {
+	return read(ctx, s, "finding reads that are due", func(q tx) []partner.ID {
+		return list[partner.ID](q, `
+			SELECT DISTINCT partner FROM billbridge_unknown WHERE resolved IS NULL AND next_read <= $1
+			ORDER BY partner`, s.stamp(now))
+	})
+}
+
+// ClaimRead returns the write of a partner whose read has been due for longest, and plans the read after it, so that
+// no other gateway makes this one. due is false if there is none.
+func (s *Store) ClaimRead(
+	ctx context.Context, id partner.ID, now time.Time, next func(UnknownWrite) time.Time,
+) (w UnknownWrite, due bool, err error) {
+	w, err = write(ctx, s, "claiming a read", func(q tx) (w UnknownWrite) {
+		if w, due = find[UnknownWrite](q, `
+			SELECT `+writeColumns+` FROM billbridge_unknown
+			WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver(),
+			id, s.stamp(now)); due {
+			q.exec(`
+				UPDATE billbridge_unknown SET reads = reads + 1, next_read = $4
+				WHERE partner = $1 AND bill = $2 AND operation = $3`, id, w.Bill, w.Operation, s.stamped(next(w)))
+		}
+		return w
+	})
+	return w, due && err == nil, err
+}
+
+// PlanReads makes a read of each write with an unknown outcome due now, of the partners that a prefix fits; "" is all
+// of them. It returns their number, and the time of the reads as it is listed.
+func (s *Store) PlanReads(
+	ctx context.Context, prefix partner.ID, now time.Time,
+) (n int64, at time.Time, err error) {
+	at = asStored(s.stamp(now))
+	n, err = write(ctx, s, "planning reads", func(q tx) int64 {
+		return q.exec(`
+			UPDATE billbridge_unknown SET next_read = $3
+			WHERE partner >= $1 AND partner < $2 AND resolved IS NULL`, prefix, beyond(prefix), at)
+	})
+	return n, at, err
+}
+
+// ReadAs returns the member and the merchant of the last write of a bill that has or had an unknown outcome; "" if
+// they are not known.
+func (s *Store) ReadAs(ctx context.Context, partner partner.ID, bill string) (member, merchant string, err error) {
+	type names struct{ Member, Merchant string }
+	as, err := read(ctx, s, "reading the merchant of a write", func(q tx) names {
+		as, _ := find[names](q, `
+			SELECT member, merchant FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND merchant <> ''
+			ORDER BY at DESC LIMIT 1`, partner, bill)
+		return as
+	})
+	return as.Member, as.Merchant, err
+}
+
+// CountUnknown counts the writes with an unknown outcome, and those of them that ended before a time.
+func (s *Store) CountUnknown(ctx context.Context, before time.Time) (all, older int, err error) {
+	counts, err := read(ctx, s, "counting unknown outcomes", func(q tx) struct{ All, Older int } {
+		return value[struct{ All, Older int }](q, `
+			SELECT count(*), count(CASE WHEN at < $1 THEN 1 END) FROM billbridge_unknown WHERE resolved IS NULL`,
+			s.stamp(before))
+	})
+	return counts.All, counts.Older, err
 }
 
 // MarkDoubled records that a bill is at both upstreams, by the call that showed it: its operation and its id. first
@@ -104,17 +203,20 @@ func (s *Store) DoubledBills(ctx context.Context, f BillFilter) (list []ListedBi
 		SELECT d.partner, d.bill, coalesce(o.upstream, '') AS upstream, coalesce(o.state, '') AS state,
 			coalesce(length(o.creates), 0) / 17 AS creates, coalesce(o.uncertain, 0) AS uncertain,
 			o.changed, o.tried, o.ends, o.ended, 1 AS unknown,
-			d.partner AS of_partner, d.bill AS of_bill, d.operation, '' AS target, d.request, d.at,
-			'at both backends' AS finding, '' AS shown, '' AS amount, d.at AS read_at
+			d.partner AS of_partner, d.bill AS of_bill, d.operation, '' AS target, d.request, d.at, '' AS member,
+			'' AS merchant, 'at both backends' AS finding, '' AS shown, '' AS amount, d.at AS read_at, '' AS read_by,
+			0 AS reads, NULL AS next_read, NULL AS resolved
 		FROM billbridge_doubled d LEFT JOIN billbridge_owners o ON o.partner = d.partner AND o.bill = d.bill`,
 		"at DESC, partner, bill")
 }
 
-// SweepUnknown removes writes with an unknown outcome that ended before a time, and returns their number.
-func (s *Store) SweepUnknown(ctx context.Context, before time.Time) (n int, err error) {
+// SweepUnknown removes writes with an unknown outcome that ended before a time, and those whose outcome was resolved
+// before another. It returns their number.
+func (s *Store) SweepUnknown(ctx context.Context, before, resolved time.Time) (n int, err error) {
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_unknown WHERE (partner, bill, operation) IN (
-			SELECT partner, bill, operation FROM billbridge_unknown WHERE at < $1 ORDER BY at`, before)
+			SELECT partner, bill, operation FROM billbridge_unknown WHERE at < $1 OR resolved < $2 ORDER BY at`,
+		before, resolved)
 }
 
 // A BillFilter selects bills. A field with its zero value excludes none.
@@ -141,29 +243,25 @@ func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill,
 	return s.listBills(ctx, f, `
 		SELECT partner, bill, upstream, state, length(creates) / 17 AS creates, uncertain, changed,
 			coalesce(tried, changed) AS tried, ends, ended, 0 AS unknown, '' AS of_partner, '' AS of_bill,
-			'' AS operation, '' AS target, '' AS request, NULL AS at, '' AS finding, '' AS shown, '' AS amount,
-			NULL AS read_at
+			'' AS operation, '' AS target, '' AS request, NULL AS at, '' AS member, '' AS merchant, '' AS finding,
+			'' AS shown, '' AS amount, NULL AS read_at, '' AS read_by, 0 AS reads, NULL AS next_read, NULL AS resolved
 		FROM billbridge_owners WHERE upstream <> '' AND `+ofBill, "partner, bill")
 }
 
-// UnknownOutcomes returns the writes that have an unknown outcome, the last first, and the number of all that the
-// filter selects: those of RecordUnknown, and creates recorded before cutOff that were never completed because their
-// process ended. With PostgreSQL it reads the ledger as ListBills does: with an index on open creates, each
-// completion would write to all indexes.
+// UnknownOutcomes returns the writes with an unknown outcome that ended before a time, or with resolved those whose
+// outcome a read has resolved, the last first, and the number of all that the filter selects.
 func (s *Store) UnknownOutcomes(
-	ctx context.Context, f BillFilter, cutOff time.Time,
+	ctx context.Context, f BillFilter, before time.Time, resolved bool,
 ) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state,
 			coalesce(length(o.creates), 0) / 17 AS creates, coalesce(o.uncertain, 0) AS uncertain,
 			o.changed, o.tried, o.ends, o.ended, 1 AS unknown, u.partner AS of_partner, u.bill AS of_bill,
-			u.operation, u.upstream AS target, u.request, u.at, u.finding, u.state AS shown, u.amount, u.read_at
+			u.operation, u.upstream AS target, u.request, u.at, u.member, u.merchant, u.finding, u.state AS shown,
+			u.amount, u.read_at, u.read_by, u.reads, u.next_read, u.resolved
 		FROM billbridge_unknown u LEFT JOIN billbridge_owners o ON o.partner = u.partner AND o.bill = u.bill
-		UNION ALL
-		SELECT partner, bill, upstream, state, length(creates) / 17, uncertain, changed, coalesce(tried, changed),
-			ends, ended, 1, partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), '', '', '', NULL
-		FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
-			AND coalesce(tried, changed) < $7 AND `+ofBill, "at DESC, partner, bill, operation", s.stamp(cutOff))
+		WHERE u.at < $7 AND (u.resolved IS NOT NULL) = ($8 = 1)`, "at DESC, partner, bill, operation",
+		s.stamp(before), resolved)
 }
 
 // ofBill stands in a query of the ledger for a condition that an index serves, if the filter names a bill. The index

@@ -22,7 +22,7 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 // shows records a read at an upstream that shows a bill.
 func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resolves time.Time, ended bool) {
 	t.Helper()
-	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at}
+	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at, By: "operator"}
 	must(t, s.RecordRead(t.Context(), partner.Of("one"), bill, upstream, r, resolves, ended))
 }
 
@@ -66,7 +66,7 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 		run(t, db, "DELETE FROM billbridge_schema WHERE version = 5",
 			"ALTER TABLE billbridge_owners DROP COLUMN ended", "DROP TABLE billbridge_unknown")
 		must(t, db.Close())
-		list, all, err := open(t, url).UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, noon)
+		list, all, err := open(t, url).UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, noon.Add(time.Hour), false)
 		must(t, err)
 		equal(t, "listed", listed(list), []string{"b1 bill.create"})
 		equal(t, "all", all, 1)
