@@ -1,0 +1,101 @@
+package operate_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
+)
+
+// readsAs makes each read of a bill give a result; it returns with whom and where bills were read.
+func (d *testOperator) readsAs(result string) (reads *[]string) {
+	reads = new([]string)
+	d.Operator.Knows = func(partner.ID) bool { return true }
+	d.ReadBill = func(_ context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+		*reads = append(*reads, bill+" at "+upstream+" as "+as.Member+"/"+as.Merchant+" after "+d.Operator.Now().Sub(noon).String())
+		as.Key = "key"
+		return rollout.BackendBill{Upstream: upstream, Result: result}, as
+	}
+	return reads
+}
+
+// noAnswer records a cut off create of a bill without an owner.
+func (d *testOperator) noAnswer(bill, merchant string) {
+	w := store.UnknownWrite{
+		Partner: partner.Of("one"), Bill: bill, Operation: "bill.create", Upstream: "legacy", At: noon, Member: "member", Merchant: merchant,
+		Read: store.Reading{Finding: rollout.NotAsked},
+	}
+	w.Next = d.Router.Settings().NextRead(w, noon)
+	_, err := d.store.Own(d.t.Context(), w.Partner, w.Bill, w.Upstream, noon, time.Time{})
+	must(d.t, err)
+	must(d.t, d.store.RecordUnknown(d.t.Context(), w))
+}
+
+// A bill that gives no clear answer is read 1, 5, 15 and 60 minutes after the write, and then daily for
+// rollout.unknown.for, also if the gateway looks late.
+func TestTimesOfReads(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"":                      "1m 5m 15m 1h0m 25h0m 49h0m 73h0m 97h0m 121h0m 145h0m",
+		", unknown: {for: 20m}": "1m 5m 15m",
+		", unknown: {for: 0s}":  "",
+	} {
+		d := operatorInMemory(t, strings.Replace(separate, "fresh", "fresh"+key, 1))
+		reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
+		d.noAnswer("B1", "shop")
+		var at []string
+		for minute := range 9 * 24 * 60 {
+			d.later.Store(int64(time.Duration(minute) * time.Minute))
+			if must(t, d.ReadDue(t.Context())); len(*reads) > len(at) {
+				_, after, _ := strings.Cut((*reads)[len(at)], " at legacy as member/shop after ")
+				at = append(at, strings.TrimSuffix(after, "0s"))
+			}
+		}
+		if got := strings.Join(at, " "); got != want || len(at) != len(*reads) {
+			t.Errorf("%q: %s, want %s", key, got, want)
+		}
+	}
+}
+
+// A partner's bills are read once its key is known. "No such bill" resolves a create only if the bill was read with the
+// merchant of the create: another merchant does not have it either.
+func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
+	t.Parallel()
+	d := operatorInMemory(t, separate)
+	reads := d.readsAs(rollout.ResultTexts[rollout.Absent])
+	known := false
+	d.Operator.Knows = func(id partner.ID) bool { return known && id == partner.Of("one") }
+	d.noAnswer("B1", "shop")
+	d.noAnswer("B2", "")
+	d.later.Store(int64(time.Hour))
+	must(t, d.ReadDue(t.Context()))
+	if len(*reads) > 0 {
+		t.Errorf("read without a key: %q", *reads)
+	}
+	known = true
+	must(t, d.ReadDue(t.Context()))
+	if got, want := strings.Join(*reads, ", "), "B1 at legacy as member/shop after 1h0m0s, B2 at legacy as / after 1h0m0s"; got != want {
+		t.Errorf("read %s, want %s", got, want)
+	}
+	left := func(outcome string) (bills string) {
+		list, err := d.Bills(t.Context(), operate.BillFilter{Outcome: outcome})
+		must(t, err)
+		for _, b := range list.Bills {
+			bills += b.Bill + " " + b.Write.Result + " by " + b.Write.ReadBy + "; "
+		}
+		return bills
+	}
+	if unknown, resolved := left("unknown"), left("resolved"); unknown != "B2 no such bill by gateway; " || resolved != "B1 no such bill by gateway; " {
+		t.Errorf("unknown: %s, resolved: %s", unknown, resolved)
+	}
+	_, err := d.Read(t.Context(), operate.BillRef{PartnerRef: operate.PartnerRef{Partner: string(partner.Of("one"))}, Bill: "B2"})
+	must(t, err)
+	if unknown := left("unknown"); unknown != "" {
+		t.Errorf("an operator has read the bill, but unknown are: %s", unknown)
+	}
+}
