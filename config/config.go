@@ -103,7 +103,7 @@ func (c *Config) LongestCall() time.Duration {
 	longest := StoreTimeout + c.Upstreams.LongestCall() + time.Duration(c.Failures.Explain)
 	if c.Rollout != nil {
 		// to find the route, to record that there is no such bill, and to record the outcome
-		longest += 3*StoreTimeout + time.Duration(c.Rollout.Ask)
+		longest += 3*StoreTimeout + time.Duration(c.Rollout.ProbeTimeout)
 	}
 	return longest
 }

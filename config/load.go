@@ -17,6 +17,7 @@ import (
 //	yaml     the name of the key
 //	default  its value in a file that does not have it
 //	config   required: a file must have it; restart: a reload cannot change it
+//	was      the key in earlier versions, which is accepted with a warning
 //	range    the smallest and the largest value, such as "1,1000", "1," or ",10s"; why has the reason
 //	words    the only values, for text
 //	such     an example, for the error if the key is missing
@@ -95,6 +96,7 @@ func (s *source) loadSection(n *yaml.Node, v reflect.Value, path []string) {
 		return
 	}
 	fields := keys(v.Type())
+	s.rename(n, fields, path)
 	misspelled := s.addUnknownKeys(n, fields, path)
 	for _, f := range fields {
 		key := f.Tag.Get("yaml")
@@ -111,6 +113,20 @@ func (s *source) loadSection(n *yaml.Node, v reflect.Value, path []string) {
 		empty := field.IsZero() || field.Kind() == reflect.Slice && field.Len() == 0
 		if empty && isTagged(f, "required") && len(s.problems) == before && !misspelled {
 			s.addProblem("is needed"+f.Tag.Get("such"), at...)
+		}
+	}
+}
+
+// rename replaces the keys of earlier versions by those of today.
+func (s *source) rename(n *yaml.Node, fields []reflect.StructField, path []string) {
+	for _, f := range fields {
+		key, was := f.Tag.Get("yaml"), f.Tag.Get("was")
+		for i := 0; was != "" && child(n, key) == nil && i < len(n.Content); i += 2 {
+			if n.Content[i].Value == was {
+				n.Content[i].Value = key
+				text := "is called " + key + " now: rename it, since the next version refuses it"
+				s.warnings = append(s.warnings, s.problemAt(n.Content[i], text, append(slices.Clone(path), was)))
+			}
 		}
 	}
 }

@@ -28,7 +28,8 @@ type Rollout struct {
 	// what the percentage of stage canary is of
 	Split Split `yaml:"split" words:"bill merchant" default:"bill"`
 
-	Ask Duration `yaml:"ask" default:"3s"` // the timeout of a probe, a read that finds the owner of a bill
+	// the timeout of a probe, a read that finds the owner of a bill
+	ProbeTimeout Duration `yaml:"probe_timeout" was:"ask" default:"3s"`
 
 	// a write that arrived longer ago is not sent, since its caller may have given up
 	SendWithin Duration `yaml:"send_within" range:",1m" why:": a caller that gave up may create the bill again" default:"3s"`

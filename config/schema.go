@@ -199,6 +199,9 @@ func (g generator) section(t reflect.Type, path string) schema {
 	for _, f := range keys(t) {
 		key := f.Tag.Get("yaml")
 		properties[key] = g.value(f.Type, f.Tag, strings.TrimPrefix(path+"."+key, "."))
+		if was := f.Tag.Get("was"); was != "" {
+			properties[was] = schema{"deprecated": true, "description": "Is called " + key + " now."}
+		}
 		if isTagged(f, "required") {
 			required = append(required, key)
 		}

@@ -22,6 +22,7 @@ type source struct {
 	root     *yaml.Node
 	lookup   func(string) (string, bool)
 	problems translate.Problems
+	warnings translate.Problems // of keys that were renamed
 }
 
 // addProblem adds a problem at the position of a key.

@@ -30,6 +30,7 @@ const PlainAdmin = "admin.listen: the admin token crosses the network in plain t
 
 // warn collects the warnings of a valid config.
 func (c *Config) warn() {
+	c.warnings = append(c.warnings, c.source.warnings...)
 	c.warnAboutTable()
 	c.warnAboutTracing()
 	c.warnAboutStore()

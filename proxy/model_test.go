@@ -121,7 +121,7 @@ upstreams:
   new: {form: v2, url: %q, timeout: %s}
 route: {default: old}
 failures: {explain: %s}
-rollout: {old: old, new: new, ask: %s, send_within: 110ms}
+rollout: {old: old, new: new, probe_timeout: %s, send_within: 110ms}
 store: {url: "sqlite:%s"}
 `, w.backends[0].url, modelTimeout, w.backends[1].url, modelTimeout, modelTimeout, modelTimeout, w.file())
 	w.open(t)

@@ -65,7 +65,7 @@ func (g *Gateway) ReadBill(
 		return result, rollout.Credentials{}
 	}
 	s := g.current.Load()
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.Ask))
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.ProbeTimeout))
 	defer cancel()
 	found, reply := s.readBill(ctx, probe{
 		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read

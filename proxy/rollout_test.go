@@ -47,7 +47,7 @@ func newRolloutWith(t *testing.T, stage string, front front, more string) *rollo
 var forced = "force=" + rollout.JoinKinds(rollout.ReasonKinds)
 
 // patient are keys of the section rollout with which a busy machine refuses no call.
-const patient = ", ask: 20s, send_within: 20s"
+const patient = ", probe_timeout: 20s, send_within: 20s"
 
 // newRollout fails at the end of the test if a write reached the backends more than once, or its answer makes HTTP clients
 // repeat it.

@@ -120,7 +120,7 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	parallel(t, "a slow old backend", func(t *testing.T) {
 		g := newGate("/read", 1)
 		defer g.open()
-		m := newRolloutWith(t, "new", g.holdOld, ", ask: 20s, send_within: 100ms")
+		m := newRolloutWith(t, "new", g.holdOld, ", probe_timeout: 20s, send_within: 100ms")
 		late(t, m, m.send(v2("create")))
 		g.open()
 	})

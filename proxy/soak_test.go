@@ -109,7 +109,7 @@ func newSoak(t *testing.T) *soak {
 %s
 route: {default: old}
 failures: {explain: 200ms}
-rollout: {old: old, new: new, ask: 500ms, settle: 1m}
+rollout: {old: old, new: new, probe_timeout: 500ms, settle: 1m}
 callbacks:
   {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], jitter: 0,
   schedule: [0s, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms, 50ms]}

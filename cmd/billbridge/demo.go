@@ -31,7 +31,7 @@ rollout:
   new: new
   bills: shared
   settle: 2s
-  ask: 1s
+  probe_timeout: 1s
   verdict: {comparisons: 10, bills: 5, paid: 1, mismatch: 0.3, unclear: 0.25}
 failures: {explain: 1s}
 log: {level: error}

@@ -60,7 +60,7 @@ func newKillRun(t *testing.T, old, fresh, url string) *killRun {
 	r.client = r.cluster.client(t)
 	r.store = proxytest.BeginRollout(t, url, partner.Of(trialKey))
 	r.config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nfailures: {explain: 300ms}\n" +
-		"rollout: {old: old, new: new, ask: 300ms}\nupstreams:\n"
+		"rollout: {old: old, new: new, probe_timeout: 300ms}\nupstreams:\n"
 	for n, form := range []string{old, fresh} {
 		service := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: trialKey, Name: "a"}}, Transport: noCallbacks{}})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.serve(t, service, w, q) }))

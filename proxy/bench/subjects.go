@@ -71,7 +71,7 @@ route: {default: new}
 
 const (
 	// The settling period must be longer than the waits and timeouts of the upstreams.
-	rolloutSection = "rollout: {old: old, new: new, default: %s, settle: 7s, ask: 4s, send_within: 30s}\n"
+	rolloutSection = "rollout: {old: old, new: new, default: %s, settle: 7s, probe_timeout: 4s, send_within: 30s}\n"
 	// Nothing is delivered during the run: only what the relay receives is measured.
 	callbackSection = "callbacks: {public_url: http://127.0.0.1, allow: [127.0.0.0/8], ports: [], schedule: [24h]}\n"
 )

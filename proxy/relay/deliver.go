@@ -165,7 +165,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	s.endSpan(span, c.Upstream, c.Partner, e.status)
 	result := store.Result{At: r.now(), Status: e.status, Outcome: e.outcome, Code: e.code, Reason: e.reason}
 	result.Took = result.At.Sub(begun)
-	result.State, result.Next = s.verdict(c.Attempts, e.outcome, result.At, e.after)
+	result.State, result.Next = s.nextState(c.Attempts, e.outcome, result.At, e.after)
 	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
@@ -320,9 +320,9 @@ func outcomeOf(err error) string {
 	return unreached
 }
 
-// verdict is the state of a callback after one more attempt, and when the next is due; before is the number of
+// nextState is the state of a callback after one more attempt, and when the next is due; before is the number of
 // earlier attempts.
-func (s *settings) verdict(before int, outcome string, now time.Time, after time.Duration) (store.State, time.Time) {
+func (s *settings) nextState(before int, outcome string, now time.Time, after time.Duration) (store.State, time.Time) {
 	made := before + 1
 	switch {
 	case outcome == taken:

@@ -109,7 +109,7 @@ func (s *Server) recordUpstreams(ctx context.Context, c *config.Config) error {
 	// SetBackends and Reconcile can both refuse the config, and a refused config must leave nothing in the store: so
 	// SetBackends only checks first, and writes after Reconcile has succeeded.
 	checkOnly := backends
-	checkOnly.Look = true
+	checkOnly.DryRun = true
 	if err := s.store.SetBackends(ctx, checkOnly, time.Now()); err != nil {
 		return err
 	}
