@@ -67,10 +67,13 @@ type Backup struct {
 }
 
 // BackedUp records that the store was backed up.
-func (o *Operator) BackedUp(_ context.Context, b Backup) (struct{}, error) {
+func (o *Operator) BackedUp(ctx context.Context, b Backup) (struct{}, error) {
 	err := b.check()
 	if err == nil {
 		err = o.Record(store.Change{Action: store.BackedUp, By: b.By, Subject: b.File})
+	}
+	if err == nil && o.Tick != nil {
+		o.Tick(ctx)
 	}
 	return struct{}{}, err
 }

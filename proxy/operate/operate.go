@@ -36,7 +36,7 @@ type Options struct {
 	Relay    *relay.Relay          // nil without a store
 	ReadBill rollout.ReadBill      // if nil, bills are not read at backends
 	Knows    func(partner.ID) bool // whether ReadBill has a partner's key; nil without ReadBill
-	Tick     func(context.Context) // compares the clocks, after one was confirmed; may be nil
+	Tick     func(context.Context) // updates what the gateway knows of the store; may be nil
 	Logger   *slog.Logger          // if nil, nothing is logged
 	Now      func() time.Time      // if nil, time.Now
 }

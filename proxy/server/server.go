@@ -57,10 +57,11 @@ type Server struct {
 	admin         adminRoutes
 	serveErrors   chan error // one from each server, when it ends
 
-	serving       atomic.Bool // a part of readiness
-	storeOptional atomic.Bool // the gateway is ready while the store cannot be written to
-	clockStepped  atomic.Bool // the clock differs from the store's by more than a day, as last logged
-	lossy         atomic.Bool // at the last tick: see checkLossless
+	serving       atomic.Bool          // a part of readiness
+	storeOptional atomic.Bool          // the gateway is ready while the store cannot be written to
+	clockStepped  atomic.Bool          // the clock differs from the store's by more than a day, as last logged
+	backup        *prometheus.GaugeVec // when the last one was made; no series before the first
+	lossy         atomic.Bool          // at the last tick: see checkLossless
 	tls, adminTLS atomic.Pointer[config.KeyPair]
 	tokens        *tokens
 	open          *connections

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"billbridge/proxy/store"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -18,6 +20,13 @@ func (s *Server) startClock(ctx context.Context, registry prometheus.Registerer)
 		Help: "How far the machine's clock, or PostgreSQL's, is ahead of the store's clock. " +
 			"Expired rows are not removed while the two differ by more than a day.",
 	}, func() float64 { return s.store.Clock(time.Now()).Offset.Seconds() })); err != nil {
+		return err
+	}
+	s.backup = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "billbridge_store_last_backup_timestamp_seconds",
+		Help: "When billbridge store backup last copied the store. Absent before the first time.",
+	}, nil)
+	if err := registry.Register(s.backup); err != nil {
 		return err
 	}
 	return s.tick(ctx)
@@ -39,7 +48,7 @@ func (s *Server) runClock(ctx context.Context) {
 	}
 }
 
-// tick advances the store's clock, and logs when it begins or ceases to differ from the machine's by more than a day.
+// tick advances the store's clock, reads when the last backup was, and logs when it begins or ceases to differ from the machine's by more than a day.
 func (s *Server) tick(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -58,6 +67,10 @@ func (s *Server) tick(ctx context.Context) error {
 		}
 	}
 	s.checkLossless(ctx)
+	last, err := s.store.Audit(ctx, store.AuditFilter{Actions: []store.Action{store.BackedUp}, Limit: 1})
+	if err == nil && len(last) == 1 { // after an error the next tick reads it
+		s.backup.WithLabelValues().Set(float64(last[0].At.Unix()))
+	}
 	return nil
 }
 
