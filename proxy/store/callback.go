@@ -89,15 +89,18 @@ func (s *Store) Accept(
 		// Callbacks of one order must be committed in the order of their numbers, and the statement below must see
 		// the last one committed: no two of them may run at once.
 		s.lock(q, exclusive, "order", c.Order)
-		kept.fresh = q.exec(`
+		var older bool // whether one of the order waits: nearly always there is none, and supersede is not needed
+		older, kept.fresh = find[bool](q, `
 			INSERT INTO billbridge_callbacks (
 				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
 				state, attempts, next, due, lease, last_status, last_outcome, key_id)
 			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16
 			WHERE NOT EXISTS (SELECT 1 FROM (`+repeatable+`) AS was
-				WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)`,
+				WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
+			RETURNING EXISTS (SELECT 1 FROM billbridge_callbacks older
+				WHERE older.ordering = $9 AND older.state = 'waiting' AND older.id <> $1)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
-			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current) == 1
+			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current)
 		if !kept.fresh {
 			q.exec(`
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
@@ -106,7 +109,7 @@ func (s *Store) Accept(
 				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
 			return kept
 		}
-		if c.Bill != "" {
+		if older && c.Bill != "" {
 			kept.ended = supersede(q, c.Order, c.Received, true)
 		}
 		return kept
