@@ -94,7 +94,6 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (due bool, err e
 	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	w, due, err := o.Store.ClaimRead(ctx, id, o.Now(), func(w store.UnknownWrite) time.Time {
-		w.Reads++
 		return o.Rollout.Settings().NextRead(w, o.Now())
 	})
 	if err != nil || !due {

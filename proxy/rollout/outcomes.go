@@ -94,20 +94,21 @@ func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResu
 	return nil
 }
 
-// readAfter are the times between the first reads of a write with an unknown outcome, which are 1, 5, 15 and 60 minutes
-// after it. The others are daily.
-var readAfter = [...]time.Duration{time.Minute, 4 * time.Minute, 10 * time.Minute, 45 * time.Minute}
-
-// NextRead returns when the gateway reads the bill of a write with an unknown outcome next; zero if it does not.
+// NextRead returns when the gateway reads the bill of a write with an unknown outcome next, after a read at now; zero if
+// it does not. It reads 1, 5, 15 and 60 minutes after the write, and then daily; the first time not before a read can
+// resolve the outcome.
 func (s *Settings) NextRead(w store.UnknownWrite, now time.Time) time.Time {
-	wait := 24 * time.Hour
-	if w.Reads < len(readAfter) {
-		wait = readAfter[w.Reads]
+	next := now.Add(24 * time.Hour)
+	first := max(time.Minute, s.UnderWay()+time.Second)
+	for _, after := range []time.Duration{time.Hour, 15 * time.Minute, max(5*time.Minute, first), first} {
+		if at := w.At.Add(after); at.After(now) {
+			next = at
+		}
 	}
-	if next := now.Add(wait); !next.After(w.At.Add(time.Duration(s.Config.Unknown.For))) {
-		return next
+	if next.After(w.At.Add(time.Duration(s.Config.Unknown.For))) {
+		return time.Time{}
 	}
-	return time.Time{}
+	return next
 }
 
 // UnclearBefore returns when a write must have ended so that an operator looks at its unknown outcome: reads of the
