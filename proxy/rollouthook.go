@@ -193,6 +193,9 @@ func (x *exchange) complete() {
 	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown
 	// outcome if the reply does not prove that nothing was created.
 	if call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == store.Unknown) {
+		// With a timeout of its own: what the store did not take may be all that a failure of both has left.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.StoreTimeout)
+		defer cancel()
 		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, shown))
 	}
 	x.storeError("the ledger cannot record the outcome of a call: billbridge bills list does not show it", err)

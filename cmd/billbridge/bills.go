@@ -12,6 +12,8 @@ import (
 type billsCommand struct {
 	List billsList `cmd:"" help:"List bills, or writes of bills with an unknown outcome."`
 	Read billsRead `cmd:"" help:"Read a bill at its owning backend, or the bills of all writes with an unknown outcome."`
+
+	Dismiss billsDismiss `cmd:"" help:"Take the writes of a bill off the list of unknown outcomes: you know what became of them."`
 }
 
 type billsList struct {
@@ -94,53 +96,71 @@ func (c *billsRead) readAll(ctx context.Context, s system) error {
 			"--member, --merchant and --key-file are for one bill")
 	}
 	of := operate.PartnerRef{Partner: reference(c.Partner)}
-	var planned operate.Planned
-	if err := c.send(ctx, http.MethodPost, "/rollout/read-all", &planned, of); err != nil {
+	var first, now operate.Reads
+	if err := c.send(ctx, http.MethodPost, "/rollout/read-all", &first, of); err != nil {
 		return err
 	}
-	if planned.Writes == 0 {
+	if first.Unknown == 0 {
 		printf(s.out, "No write has an unknown outcome.\n")
 		return nil
 	}
-	f := operate.BillFilter{PartnerRef: of, Outcome: "unknown", Limit: operate.AtMost(10_000)}
-	left, unread, lastUnread, since := 0, 0, -1, time.Now()
-	for {
-		var list operate.BillList
-		if err := c.get(ctx, "/rollout/bills", &list, f); err != nil {
-			return err
-		}
-		left, unread = len(list.Bills)+list.LeftOut, list.LeftOut
-		for _, b := range list.Bills {
-			if at := b.Write.NextRead; at != nil && !at.After(planned.At) {
-				unread++
-			}
-		}
-		if unread != lastUnread {
-			lastUnread, since = unread, time.Now()
-		}
+	now = first
+	for changed := time.Now(); now.Due > 0 && time.Since(changed) < giveUpAfter; {
 		if s.terminal {
-			fmt.Fprintf(s.progress, "\r\x1b[K%d of %d read", int(planned.Writes)-unread, planned.Writes)
-		}
-		if unread == 0 || time.Since(since) > giveUpAfter {
-			break
+			fmt.Fprintf(s.progress, "\r\x1b[K%d of %d read", first.Due-now.Due, first.Due)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(time.Second):
 		}
+		was := now.Due
+		if err := c.get(ctx, "/rollout/reads", &now, of); err != nil {
+			return err
+		}
+		if now.Due != was {
+			changed = time.Now()
+		}
 	}
 	if s.terminal {
 		fmt.Fprint(s.progress, "\r\x1b[K")
 	}
 	printf(s.out, "Bills read: %d of %d. Outcomes resolved: %d.\n",
-		int(planned.Writes)-unread, planned.Writes, max(0, int(planned.Writes)-left))
-	if unread > 0 {
-		printf(s.out, "Not read yet: %d. No gateway has the keys of these partners, which have not called since it "+
-			"started. Their bills are read after their next call, or by billbridge bills read ID --key-file FILE.\n", unread)
+		max(0, first.Due-now.Due), first.Due, max(0, first.Unknown-now.Unknown))
+	if now.Due > 0 {
+		printf(s.out, "Not read yet: %d. A gateway reads a bill when its partner has called since the gateway started. "+
+			"To read one at once, run billbridge bills read ID --key-file FILE.\n", now.Due)
 	}
-	if left > 0 {
-		printf(s.out, "Still unknown: %d. See billbridge bills list --outcome unknown.\n", left)
+	if now.Unknown > 0 {
+		printf(s.out, "Still unknown: %d. See billbridge bills list --outcome unknown.\n", now.Unknown)
 	}
+	return nil
+}
+
+type billsDismiss struct {
+	decisionFlags
+	partnerFlags
+	ID given `arg:"" placeholder:"ID" help:"The id of the bill."`
+}
+
+// Run resolves the outcomes of a bill.
+func (c *billsDismiss) Run(ctx context.Context, s system) error {
+	ref, err := c.ref()
+	if err == nil && ref.Partner == "" {
+		err = usageError("give one of --partner and --key-file")
+	}
+	if err != nil {
+		return err
+	}
+	by, err := c.author(ctx, s)
+	if err != nil {
+		return err
+	}
+	var n operate.Dismissed
+	in := operate.Dismissal{PartnerRef: ref, Bill: string(c.ID)}
+	if err := c.send(ctx, http.MethodPost, "/rollout/dismiss", &n, in, by); err != nil {
+		return err
+	}
+	printf(s.out, "Outcomes dismissed: %d.\n", n.Writes)
 	return nil
 }

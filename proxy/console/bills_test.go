@@ -28,7 +28,7 @@ func (s *stored) unknown(key, bill, request string) {
 	}
 	if err == nil {
 		err = s.store.RecordUnknown(s.t.Context(), store.UnknownWrite{
-			Partner: partner.Of(key), Bill: bill, Operation: "bill.create", Upstream: "old", Request: request, At: at,
+			Partner: partner.Of(key), Bill: bill, Operation: "bill.create", Upstream: "old", Request: request, At: at, Merchant: "shop",
 			Read: store.Reading{Finding: "no clear answer", At: at},
 		})
 	}

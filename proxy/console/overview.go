@@ -155,11 +155,8 @@ func (a *attentions) rollout() *operate.Status {
 		return nil
 	}
 	a.state(status)
-	unclear := operate.BillFilter{Outcome: "unclear", Limit: operate.AtMost(1)}
-	if bills, err := ask(a.r, c.options.Operator.Bills, unclear); err == nil {
-		if n := len(bills.Bills) + bills.LeftOut; n > 0 {
-			a.add(true, "bills", "/bills", "overview.unknown_bills", number(n))
-		}
+	if n := c.options.Operator.Rollout.Unclear(); n > 0 {
+		a.add(true, "bills", "/bills", "overview.unknown_bills", number(n))
 	}
 	return &status
 }

@@ -15,6 +15,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -108,6 +109,9 @@ func TestOverviewOfAStore(t *testing.T) {
 	s.add("one", "B1", store.Dead, time.Hour)
 	s.add("one", "B2", store.Dead, time.Hour)
 	s.unknown("one", "B3", "r1")
+	if err := errors.Join(s.store.Prove(t.Context(), partner.Of("one")), s.operator.Rollout.SetGauges(t.Context())); err != nil {
+		t.Fatal(err)
+	}
 	s.Finished(&proxy.Finished{At: s.now, Unknown: true})
 	want := []string{
 		"notice /partners The rollout has not begun",

@@ -49,18 +49,18 @@ type LedgerBill struct {
 
 // Bill returns owner and state of a bill, and reads it at both backends.
 func (o *Operator) Bill(ctx context.Context, ref BillRef) (Bill, error) {
-	return o.lookUp(ctx, ref, "")
+	return o.lookUp(ctx, ref, false)
 }
 
 // Read reads a bill at its owning backend alone, or at both if it has no owner, and records in the ledger what they
 // say.
 func (o *Operator) Read(ctx context.Context, ref BillRef) (Bill, error) {
-	return o.lookUp(ctx, ref, rollout.ByOperator)
+	return o.lookUp(ctx, ref, true)
 }
 
-// lookUp finds what the ledger and both backends have of a bill. If it says by whom the bill is read, only the owning
-// backend is asked, if there is one, and its answer is recorded in the ledger.
-func (o *Operator) lookUp(ctx context.Context, ref BillRef, by string) (b Bill, err error) {
+// lookUp finds what the ledger and both backends have of a bill. With record, only the owning backend is asked, if
+// there is one, and its answer is recorded in the ledger.
+func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill, err error) {
 	if err := o.needStore(); err != nil {
 		return b, err
 	}
@@ -82,7 +82,7 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, by string) (b Bill, 
 		return b, err
 	}
 	backends := o.Rollout.Settings().Backends[:]
-	owned := by != "" && b.Ledger != nil && b.Ledger.State != string(store.Released)
+	owned := record && b.Ledger != nil && b.Ledger.State != string(store.Released)
 	if owned = owned && slices.Contains(backends, b.Ledger.Owner); owned {
 		backends = []string{b.Ledger.Owner}
 	}
@@ -105,9 +105,8 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, by string) (b Bill, 
 		}
 		b.Backends = append(b.Backends, says)
 	}
-	if by != "" && b.ReadAs != nil {
-		s := rollout.ReadResult{By: by, OtherMerchant: by == rollout.ByGateway && ref.Merchant == ""}
-		return b, o.recordReads(ctx, &b, s, owned, sent)
+	if record && b.ReadAs != nil {
+		return b, o.recordReads(ctx, &b, owned, sent)
 	}
 	return b, nil
 }
@@ -133,28 +132,39 @@ func ledgerBill(row store.Owner) LedgerBill {
 
 // recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the
 // owning backend makes the bill owned: if both backends were read, a create may be under way.
-func (o *Operator) recordReads(
-	ctx context.Context, b *Bill, s rollout.ReadResult, owned bool, sent time.Time,
-) error {
+func (o *Operator) recordReads(ctx context.Context, b *Bill, owned bool, sent time.Time) error {
 	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
 	defer cancel()
 	for _, says := range b.Backends {
-		s.Result, s.State, s.Ended, s.Amount = rollout.Unclear, says.State, says.Ended, says.Amount
-		for result, words := range rollout.ResultTexts {
-			if words == says.Result {
-				s.Result = result
-			}
-		}
-		if owned && s.Result == rollout.Present {
-			if _, err := o.Store.Found(ctx, b.id, b.Bill, says.Upstream, o.Now()); err != nil {
-				return err
-			}
-		}
-		if err := o.Rollout.RecordProbe(ctx, b.id, b.Bill, says.Upstream, s, sent); err != nil {
+		s := resultOf(says)
+		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
+		if err := o.recordRead(ctx, b.id, b.Bill, says.Upstream, s, owned, sent); err != nil {
 			return err
 		}
 	}
 	return o.inLedger(ctx, b)
+}
+
+func resultOf(says rollout.BackendBill) rollout.ReadResult {
+	s := rollout.ReadResult{Result: rollout.Unclear, State: says.State, Ended: says.Ended, Amount: says.Amount}
+	for result, words := range rollout.ResultTexts {
+		if words == says.Result {
+			s.Result = result
+		}
+	}
+	return s
+}
+
+// recordRead records what a read of a bill showed; owned says whether its owning backend was read.
+func (o *Operator) recordRead(
+	ctx context.Context, id partner.ID, bill, upstream string, s rollout.ReadResult, owned bool, sent time.Time,
+) error {
+	if owned && s.Result == rollout.Present {
+		if _, err := o.Store.Found(ctx, id, bill, upstream, o.Now()); err != nil {
+			return err
+		}
+	}
+	return o.Rollout.RecordProbe(ctx, id, bill, upstream, s, sent)
 }
 
 // upstreamOf returns the upstream that an operator calls old or new, "" for another word.
@@ -178,7 +188,7 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if c.To = o.upstreamOf(a.To); c.To == "" {
 		return c, badRequest("to must be old or new, but is %q", a.To)
 	}
-	b, err := o.lookUp(ctx, a.BillRef, "")
+	b, err := o.lookUp(ctx, a.BillRef, false)
 	if err != nil {
 		return c, err
 	}

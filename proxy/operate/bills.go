@@ -114,14 +114,11 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilt
 		return o.Store.DoubledBills(ctx, f)
 	case b.Outcome == "":
 		return o.Store.ListBills(ctx, f)
-	case b.Outcome == "unclear":
-		return o.Store.UnknownOutcomes(ctx, f, o.Rollout.Settings().UnclearBefore(o.Now()), false)
-	case b.Outcome == "unknown":
-		if err := o.recordInterrupted(ctx); err != nil {
-			return nil, 0, err
-		}
 	}
-	return o.Store.UnknownOutcomes(ctx, f, o.Now().Add(time.Hour), b.Outcome == "resolved") // clocks can differ
+	list := map[string]store.OutcomeList{
+		"unknown": store.UnknownList, "unclear": store.UnclearList, "resolved": store.ResolvedList,
+	}[b.Outcome]
+	return o.Store.UnknownOutcomes(ctx, f, list, o.Rollout.Settings().UnclearBefore(o.Now()))
 }
 
 func (o *Operator) lineOf(b store.ListedBill) BillLine {

@@ -34,7 +34,9 @@ import (
 //	POST /rollout/reset?partner=&by=&force=REASONS               [Operator.Reset]
 //	GET  /rollout/bill?partner=&bill=&member=&merchant=          [Operator.Bill]; or POST with {"key": …}
 //	POST /rollout/read?partner=&bill=&member=&merchant=          [Operator.Read]; or with {"key": …}
+//	GET  /rollout/reads?partner=                                 [Operator.Reads]
 //	POST /rollout/read-all?partner=                              [Operator.ReadAll]
+//	POST /rollout/dismiss?partner=&bill=&by=                     [Operator.Dismiss]
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=&doubled=true&limit=   [Operator.Bills]
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
@@ -84,7 +86,9 @@ func (o *Operator) Handler() http.Handler {
 		handle(d, "GET /rollout/bill", o.Bill)
 		handle(d, "POST /rollout/bill", o.Bill)
 		handle(d, "POST /rollout/read", o.Read)
+		handle(d, "GET /rollout/reads", o.Reads)
 		handle(d, "POST /rollout/read-all", o.ReadAll)
+		handle(d, "POST /rollout/dismiss", o.Dismiss)
 		handle(d, "POST /rollout/assign", o.Assign)
 		handle(d, "GET /rollout/bills", o.Bills)
 	}

@@ -2,6 +2,8 @@ package operate
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -9,15 +11,17 @@ import (
 	"billbridge/proxy/store"
 )
 
-// How often RunReads looks for reads that are due, and records the creates whose gateway ended.
+// How often RunReads looks for reads that are due, and records the creates whose gateway ended. With PostgreSQL that
+// reads the whole ledger.
 const (
-	dueEvery         = 5 * time.Second
-	interruptedEvery = 10 * time.Minute
+	dueEvery          = 5 * time.Second
+	interruptedEvery  = 10 * time.Minute
+	interruptedWithin = 5 * time.Minute
 )
 
-// RunReads reads the bills of writes with an unknown outcome at their owning backends, as [Operator.Read] does, until ctx
-// ends: at times of rollout.unknown, and after [Operator.ReadAll]. Several gateways share the work. A bill of a partner
-// whose key no gateway knows is read when the partner has called.
+// RunReads reads the bills of writes with an unknown outcome where they were sent, until ctx ends: at times of
+// rollout.unknown, and after [Operator.ReadAll]. Several gateways share the work. A bill of a partner whose key no
+// gateway knows is read when the partner has called.
 func (o *Operator) RunReads(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil || o.ReadBill == nil {
 		return
@@ -26,19 +30,11 @@ func (o *Operator) RunReads(ctx context.Context) {
 	defer tick.Stop()
 	var interrupted time.Time
 	for {
-		now, err := o.Now(), error(nil)
-		if now.Sub(interrupted) >= interruptedEvery {
-			if err = o.scanInterrupted(ctx); err == nil {
-				interrupted = now
-			}
+		if now := o.Now(); now.Sub(interrupted) >= interruptedEvery {
+			interrupted = now
+			o.failed(ctx, o.recordInterrupted(ctx))
 		}
-		if err == nil {
-			err = o.ReadDue(ctx)
-		}
-		if err != nil && ctx.Err() == nil {
-			o.Logger.Error("bills of writes with an unknown outcome cannot be read; the gateway tries again",
-				"error", err.Error())
-		}
+		o.failed(ctx, o.ReadDue(ctx))
 		select {
 		case <-ctx.Done():
 			return
@@ -47,92 +43,161 @@ func (o *Operator) RunReads(ctx context.Context) {
 	}
 }
 
-func (o *Operator) scanInterrupted(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+// failed logs an error of RunReads.
+func (o *Operator) failed(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		o.Logger.Error("a bill of a write with an unknown outcome cannot be read; the gateway tries again",
+			"error", err.Error())
+	}
+}
+
+// recordInterrupted records the creates that were never completed as writes with an unknown outcome, but for those
+// that may be under way.
+func (o *Operator) recordInterrupted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, interruptedWithin)
 	defer cancel()
 	end, err := o.Rollout.BeginScan(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	return o.recordInterrupted(ctx)
-}
-
-// recordInterrupted records the creates that were never completed as writes with an unknown outcome, but for those
-// that may be under way.
-func (o *Operator) recordInterrupted(ctx context.Context) error {
 	s, now := o.Rollout.Settings(), o.Now()
 	before := now.Add(-s.UnderWay())
 	return o.Store.RecordInterrupted(ctx, before, rollout.NotAsked, s.NextRead(store.UnknownWrite{At: before}, now))
 }
 
-// ReadDue makes the reads that are due of the partners whose keys this gateway knows.
+// ReadDue makes the reads that are due of the partners whose keys this gateway knows: of each partner one in turn, so
+// that one with many does not hold up the others.
 func (o *Operator) ReadDue(ctx context.Context) error {
 	partners, err := o.Store.DueReads(ctx, o.Now())
 	if err != nil {
 		return err
 	}
-	for _, id := range partners {
-		for due := true; due && o.Knows(id) && ctx.Err() == nil; {
-			if due, err = o.readNext(ctx, id); err != nil {
-				return err
+	for len(partners) > 0 {
+		partners = slices.DeleteFunc(partners, func(id partner.ID) (done bool) {
+			if ctx.Err() != nil || !o.Knows(id) {
+				return true
 			}
-			if due {
-				wait := time.Second / time.Duration(o.Rollout.Settings().Config.Unknown.Rate)
-				select {
+			read, err := o.readNext(ctx, id)
+			o.failed(ctx, err)
+			if read {
+				select { // rollout.unknown.rate
 				case <-ctx.Done():
-				case <-time.After(wait):
+				case <-time.After(time.Second / time.Duration(o.Rollout.Settings().Config.Unknown.Rate)):
 				}
 			}
-		}
+			return !read
+		})
 	}
 	return nil
 }
 
-// readNext reads the bill of the write of a partner that has been due for longest. due is false if there is none.
-func (o *Operator) readNext(ctx context.Context, id partner.ID) (due bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
+// readNext reads the bill of the write of a partner that has been due for longest. read is false if there is none, or
+// after an error.
+func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			read, err = false, fmt.Errorf("panic: %v", panicked)
+		}
+	}()
+	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	w, due, err := o.Store.ClaimRead(ctx, id, o.Now(), func(w store.UnknownWrite) time.Time {
-		return o.Rollout.Settings().NextRead(w, o.Now())
-	})
+	w, due, err := o.Store.ClaimRead(within, id, o.Now())
 	if err != nil || !due {
 		return false, err
 	}
-	ref := BillRef{PartnerRef: PartnerRef{string(w.Partner)}, Bill: w.Bill}
-	b, err := o.lookUp(ctx, ref, rollout.ByGateway)
-	if err != nil {
-		return true, err
+	says, sent := rollout.BackendBill{Result: rollout.NotAsked}, o.Now()
+	if slices.Contains(o.Rollout.Settings().Backends[:], w.Upstream) { // else the config has changed
+		as := rollout.Credentials{Partner: id, Member: w.Member, Merchant: w.Merchant}
+		says, _ = o.ReadBill(within, w.Upstream, as, w.Bill)
 	}
-	for _, says := range b.Backends {
-		o.Rollout.CountRead(says.Result)
-		o.Logger.Info("a bill was read after a write with an unknown outcome", "partner", w.Partner.Short(),
-			"bill", rollout.ShownBill(w.Bill), "operation", w.Operation, "request_id", w.Request,
-			"upstream", says.Upstream, "result", says.Result, "bill_state", says.State, "read", w.Reads+1)
+	if ctx.Err() != nil { // another gateway reads it after the claim
+		return false, nil
 	}
-	return true, nil
-}
-
-// A Planned says how many writes have an unknown outcome and are read now. Until its read is made, At is the NextRead
-// of a write.
-type Planned struct {
-	Writes int64     `json:"writes"`
-	At     time.Time `json:"at"`
+	within, cancel = withNewTimeout(ctx)
+	defer cancel()
+	s := resultOf(says)
+	s.By, s.Merchant = rollout.ByGateway, w.Merchant
+	owner, err := o.Store.Owner(within, id, w.Bill)
+	owned := err == nil && owner.State != store.Released && owner.Upstream == w.Upstream
+	if err := o.recordRead(within, id, w.Bill, w.Upstream, s, owned, sent); err != nil {
+		return false, err
+	}
+	finding := says.Result
+	if s.Result == rollout.Present || s.Result == rollout.Absent {
+		finding = "" // recordRead has recorded it
+	}
+	o.Rollout.CountRead(says.Result)
+	o.Logger.Info("a bill was read after a write with an unknown outcome", "partner", id.Short(),
+		"bill", rollout.ShownBill(w.Bill), "operation", w.Operation, "request_id", w.Request,
+		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", w.Reads+1)
+	return true, o.Store.EndRead(within, w, finding, rollout.ByGateway, o.Now(), o.Rollout.Settings().NextRead)
 }
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.
-// rollout.unknown.rate bounds the reads. [Operator.Bills] shows how far they are.
-func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (planned Planned, err error) {
+// rollout.unknown.rate bounds the reads. [Operator.Reads] shows how far they are.
+func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err := o.needStore(); err != nil {
-		return planned, err
+		return Reads{}, err
+	}
+	id, err := p.one(ctx, o)
+	if err == nil {
+		err = o.Store.PlanReads(ctx, id, o.Now())
+	}
+	if err != nil {
+		return Reads{}, err
+	}
+	return o.Reads(ctx, p)
+}
+
+// Reads are the numbers of writes with an unknown outcome.
+type Reads struct {
+	Unknown int `json:"unknown"` // all
+	Due     int `json:"due"`     // whose bills are read now, or when their partner has called
+}
+
+// Reads counts the writes of one partner or of all.
+func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
+	if err := o.needStore(); err != nil {
+		return Reads{}, err
 	}
 	id, err := p.one(ctx, o)
 	if err != nil {
-		return planned, err
+		return Reads{}, err
 	}
-	if err := o.scanInterrupted(ctx); err != nil {
-		return planned, err
+	n, err := o.Store.CountUnknown(ctx, id, o.Now(), o.Now())
+	return Reads{n.All, n.Due}, err
+}
+
+// A Dismissal is the decision that the outcomes of a bill's writes are known.
+type Dismissal struct {
+	Author
+	PartnerRef
+	Bill string `json:"bill,omitzero"`
+}
+
+// A Dismissed says how many outcomes were dismissed.
+type Dismissed struct {
+	Writes int64 `json:"writes"`
+}
+
+// Dismiss resolves the unknown outcomes of a bill without a read: an operator knows them from elsewhere.
+func (o *Operator) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err error) {
+	if err := o.needStore(); err != nil {
+		return n, err
 	}
-	planned.Writes, planned.At, err = o.Store.PlanReads(ctx, id, o.Now())
-	return planned, err
+	if err := d.check(); err != nil {
+		return n, err
+	}
+	id, err := o.named(ctx, d.Partner)
+	switch {
+	case err != nil:
+		return n, err
+	case id == "" || d.Bill == "":
+		return n, badRequest("partner and bill are required, and partner cannot be default")
+	}
+	if n.Writes, err = o.Store.DismissUnknown(ctx, id, d.Bill, d.By, o.Now()); err == nil && n.Writes == 0 {
+		err = &Error{Refusal: NotFound, Text: "no write of the bill has an unknown outcome"}
+	}
+	return n, err
 }

@@ -27,10 +27,11 @@ func (d *testOperator) readsAs(result string) (reads *[]string) {
 // noAnswer records a cut off create of a bill without an owner.
 func (d *testOperator) noAnswer(bill, merchant string) {
 	w := store.UnknownWrite{
-		Partner: partner.Of("one"), Bill: bill, Operation: "bill.create", Upstream: "legacy", At: noon, Member: "member", Merchant: merchant,
+		Partner: partner.Of("one"), Bill: bill, Operation: "bill.create", Upstream: "legacy", Request: "call", At: noon, Member: "member", Merchant: merchant,
 		Read: store.Reading{Finding: rollout.NotAsked},
 	}
 	w.Next = d.Router.Settings().NextRead(w, noon)
+	must(d.t, d.store.Prove(d.t.Context(), w.Partner))
 	_, err := d.store.Own(d.t.Context(), w.Partner, w.Bill, w.Upstream, noon, time.Time{})
 	must(d.t, err)
 	must(d.t, d.store.RecordUnknown(d.t.Context(), w))
@@ -71,7 +72,11 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	known := false
 	d.Operator.Knows = func(id partner.ID) bool { return known && id == partner.Of("one") }
 	d.noAnswer("B1", "shop")
-	d.noAnswer("B2", "")
+	d.noAnswer("B2", "another shop")
+	// Its gateway ended: with which merchant it was created is not known.
+	_, err := d.store.Own(t.Context(), partner.Of("one"), "B3", "legacy", noon.Add(-time.Hour), time.Time{})
+	must(t, err)
+	must(t, d.store.RecordInterrupted(t.Context(), noon.Add(-time.Minute), rollout.NotAsked, noon))
 	d.later.Store(int64(time.Hour))
 	must(t, d.ReadDue(t.Context()))
 	if len(*reads) > 0 {
@@ -79,7 +84,7 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 	}
 	known = true
 	must(t, d.ReadDue(t.Context()))
-	if got, want := strings.Join(*reads, ", "), "B1 at legacy as member/shop after 1h0m0s, B2 at legacy as / after 1h0m0s"; got != want {
+	if got, want := strings.Join(*reads, ", "), "B3 at legacy as / after 1h0m0s, B1 at legacy as member/shop after 1h0m0s, B2 at legacy as member/another shop after 1h0m0s"; got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
 	left := func(outcome string) (bills string) {
@@ -90,12 +95,50 @@ func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {
 		}
 		return bills
 	}
-	if unknown, resolved := left("unknown"), left("resolved"); unknown != "B2 no such bill by gateway; " || resolved != "B1 no such bill by gateway; " {
+	if unknown, resolved := left("unknown"), left("resolved"); unknown != "B3 no such bill by gateway; " ||
+		resolved != "B1 no such bill by gateway; B2 no such bill by gateway; " {
 		t.Errorf("unknown: %s, resolved: %s", unknown, resolved)
 	}
-	_, err := d.Read(t.Context(), operate.BillRef{PartnerRef: operate.PartnerRef{Partner: string(partner.Of("one"))}, Bill: "B2"})
+	ref := operate.PartnerRef{Partner: string(partner.Of("one"))}
+	_, err = d.Read(t.Context(), operate.BillRef{PartnerRef: ref, Bill: "B3", Merchant: "shop"})
 	must(t, err)
-	if unknown := left("unknown"); unknown != "" {
-		t.Errorf("an operator has read the bill, but unknown are: %s", unknown)
+	if unknown := left("unknown"); unknown != "B3 no such bill by operator; " {
+		t.Errorf("an operator has read the bill, and unknown are: %s", unknown)
+	}
+	dismissal := operate.Dismissal{Author: operate.Author{By: "anna"}, PartnerRef: ref, Bill: "B3"}
+	if n, err := d.Dismiss(t.Context(), dismissal); err != nil || n.Writes != 1 || left("unknown") != "" {
+		t.Errorf("%+v, %v, left: %s", n, err, left("unknown"))
+	}
+	if _, err := d.Dismiss(t.Context(), dismissal); err == nil || !strings.Contains(err.Error(), "no write of the bill has an unknown outcome") {
+		t.Error(err)
+	}
+}
+
+// A read that ends in a panic, or of a bill at an upstream that is no backend any more, is made no more before its turn.
+func TestReadsThatFail(t *testing.T) {
+	t.Parallel()
+	d := operatorInMemory(t, separate)
+	reads := d.readsAs(rollout.ResultTexts[rollout.Present])
+	d.noAnswer("B1", "shop")
+	must(t, d.store.RecordUnknown(t.Context(), store.UnknownWrite{
+		Partner: partner.Of("one"), Bill: "B2", Operation: "bill.cancel", Upstream: "gone", At: noon, Next: noon, Read: store.Reading{Finding: rollout.NotAsked},
+	}))
+	read := d.ReadBill
+	d.ReadBill = func(ctx context.Context, upstream string, as rollout.Credentials, bill string) (rollout.BackendBill, rollout.Credentials) {
+		_, _ = read(ctx, upstream, as, bill)
+		panic("a bug")
+	}
+	d.later.Store(int64(3 * time.Minute))
+	must(t, d.ReadDue(t.Context()))
+	must(t, d.ReadDue(t.Context()))
+	if len(*reads) != 1 || !strings.Contains(d.logs.String(), "panic: a bug") {
+		t.Errorf("%q\n%s", *reads, d.logs.String())
+	}
+	list, err := d.Bills(t.Context(), operate.BillFilter{Outcome: "unknown"})
+	must(t, err)
+	for _, b := range list.Bills {
+		if b.Write.Reads != 1 || b.Write.Result != rollout.NotAsked || !b.Write.NextRead.After(noon.Add(3*time.Minute)) {
+			t.Errorf("%+v", b.Write)
+		}
 	}
 }

@@ -30,6 +30,9 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 		answers[operate.Change](d, "POST", "/rollout/stage?by=a&force="+allReasons+"&partner="+hash(target)+"&stage="+stage)
 	}
 	// Of the writes without an answer one has ended just now, one is old enough, and one is resolved.
+	if err := s.Prove(t.Context(), partner.Of("a")); err != nil {
+		t.Fatal(err)
+	}
 	for bill, at := range map[string]time.Time{"B1": noon.Add(15 * 24 * time.Hour), "B2": noon, "B3": noon} {
 		w := store.UnknownWrite{
 			Partner: partner.Of("a"), Bill: bill, Operation: "bill.cancel", Upstream: "old", At: at, Read: store.Reading{Finding: rollout.NotAsked},

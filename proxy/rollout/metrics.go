@@ -20,6 +20,7 @@ type metrics struct {
 	stopped, unmoved   prometheus.Gauge
 	unknown            *prometheus.GaugeVec
 	reads              *prometheus.CounterVec
+	unrecorded         prometheus.Counter
 	ledger             *prometheus.HistogramVec
 	partners, verdicts *prometheus.GaugeVec
 }
@@ -54,6 +55,8 @@ func newMetrics(to prometheus.Registerer) *metrics {
 				"hour have not resolved (state unclear).")), []string{"state"}),
 		reads: counter("unknown_reads_total",
 			"Reads that the gateway made of bills whose write has an unknown outcome, by what they showed.", "shown"),
+		unrecorded: counter("unknown_unrecorded_total",
+			"Writes with an unknown outcome that the ledger could not record: they are in no list.").WithLabelValues(),
 		ledger: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "billbridge_rollout_ledger_seconds", Help: "Duration of operations of the ledger.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
@@ -73,6 +76,7 @@ func newMetrics(to prometheus.Registerer) *metrics {
 	for _, shown := range ResultTexts {
 		m.reads.WithLabelValues(shown)
 	}
+	m.reads.WithLabelValues(NotAsked)
 	for _, operation := range []string{"owner", "own", "found", "complete", "deny"} {
 		m.ledger.WithLabelValues(operation)
 	}
@@ -123,12 +127,13 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		if seen, err = r.store.SeenPartners(ctx, store.AllPartners); err != nil {
 			return err
 		}
-		unknown, unclear, err := r.store.CountUnknown(ctx, r.current.Load().UnclearBefore(r.now()))
+		unknown, err := r.store.CountUnknown(ctx, "", r.current.Load().UnclearBefore(r.now()), r.now())
 		if err != nil {
 			return err
 		}
-		r.metrics.unknown.WithLabelValues("unknown").Set(float64(unknown))
-		r.metrics.unknown.WithLabelValues("unclear").Set(float64(unclear))
+		r.unclear.Store(int64(unknown.Unclear))
+		r.metrics.unknown.WithLabelValues("unknown").Set(float64(unknown.All))
+		r.metrics.unknown.WithLabelValues("unclear").Set(float64(unknown.Unclear))
 	}
 	partners := map[partner.ID]bool{}
 	for _, one := range seen {

@@ -24,7 +24,7 @@ type ReadResult struct {
 	State, Amount string // if the result is Present
 	Ended         bool   // whether the bill stays in the state
 	By            string // who read: ByCall, ByOperator or ByGateway
-	OtherMerchant bool   // the read may have been made as another merchant than the bill's, which does not have the bill
+	Merchant      string // with which the bill was read
 }
 
 // Who reads a bill, as the store has it.
@@ -45,7 +45,7 @@ func (r *Router) RecordRead(ctx context.Context, c Call, w Route, s ReadResult) 
 	if !w.Relevant(s) {
 		return nil
 	}
-	s.By = ByCall
+	s.By, s.Merchant = ByCall, c.Merchant
 	return r.RecordProbe(ctx, c.Partner, c.Bill, w.Upstream, s, r.arrived(c))
 }
 
@@ -58,10 +58,8 @@ func (r *Router) RecordProbe(
 	}
 	// A write that ended later may still take effect.
 	resolves := at.Add(-r.current.Load().wire[upstream])
-	if s.Result == Absent && s.OtherMerchant {
-		resolves = time.Time{}
-	}
-	err := r.store.RecordRead(ctx, partner, bill, upstream, s.reading(at), resolves, s.Result == Present && s.Ended)
+	ended := s.Result == Present && s.Ended
+	err := r.store.RecordRead(ctx, partner, bill, upstream, s.Merchant, s.reading(at), resolves, ended)
 	if errors.Is(err, store.ErrBill) { // no row is kept for such an id
 		return nil
 	}
@@ -88,10 +86,14 @@ func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResu
 		u.Read = s.reading(now)
 		u.Read.By = ByGateway
 	}
-	if err := r.store.RecordUnknown(ctx, u); !errors.Is(err, store.ErrBill) {
-		return err
+	err := r.store.RecordUnknown(ctx, u)
+	if errors.Is(err, store.ErrBill) {
+		return nil
 	}
-	return nil
+	if err != nil {
+		r.metrics.unrecorded.Inc()
+	}
+	return err
 }
 
 // NextRead returns when the gateway reads the bill of a write with an unknown outcome next, after a read at now; zero if

@@ -66,6 +66,7 @@ type Router struct {
 	refused *config.Config // that of the start, if its default stage did not take effect; set by New alone
 	why     *Blocked       // why it did not
 	failing atomic.Int64   // partners with a verdict FAIL, as in the metrics
+	unclear atomic.Int64   // writes whose outcome an operator must look at, as in the metrics
 	settled sync.Map       // partners whose settling period is over: partner.ID
 
 	scanning chan struct{} // holds one
@@ -229,6 +230,9 @@ func (r *Router) Counts() *evidence.Stored { return r.counts }
 
 // Failing returns how many partners have a verdict FAIL, by the metrics.
 func (r *Router) Failing() int { return int(r.failing.Load()) }
+
+// Unclear returns how many writes have an outcome that the reads of the gateway have not resolved, by the metrics.
+func (r *Router) Unclear() int { return int(r.unclear.Load()) }
 
 // RefusedUntil returns until when creates that depend on "no such bill" are refused, or nil.
 func (r *Router) RefusedUntil() *time.Time {

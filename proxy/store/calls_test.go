@@ -53,7 +53,7 @@ var errs = map[string]error{
 }
 
 func newCalls(t *testing.T, url string) *calls {
-	revision, names := int64(0), map[string]string{}
+	revision, names, claimed := int64(0), map[string]string{}, map[string]store.UnknownWrite{}
 	for _, of := range []string{"one", "two"} {
 		names[string(partner.Of(of))] = of
 	}
@@ -72,15 +72,27 @@ func newCalls(t *testing.T, url string) *calls {
 		},
 		"unknown": func(s *store.Store, f store.BillFilter, cutOff time.Time) ([]string, int, error) {
 			must(t, s.RecordInterrupted(t.Context(), cutOff, "not asked", noon.Add(time.Hour)))
-			list, n, err := s.UnknownOutcomes(t.Context(), f, noon.AddDate(1, 0, 0), false)
+			list, n, err := s.UnknownOutcomes(t.Context(), f, store.UnknownList, noon)
 			return listed(list), n, err
 		},
-		"claimRead": func(s *store.Store, who partner.ID, at, next time.Time) (string, error) {
-			w, due, err := s.ClaimRead(t.Context(), who, at, func(store.UnknownWrite) time.Time { return next })
+		"claimRead": func(s *store.Store, who partner.ID, at time.Time) (string, error) {
+			w, due, err := s.ClaimRead(t.Context(), who, at)
 			if !due {
 				return "none is due", err
 			}
+			claimed[w.Bill] = w
 			return fmt.Sprintf("%s %s as %q %q", w.Bill, w.Operation, w.Member, w.Merchant), err
+		},
+		"endRead": func(s *store.Store, bill, finding string, at, next time.Time) error {
+			return s.EndRead(t.Context(), claimed[bill], finding, "gateway", at, func(store.UnknownWrite, time.Time) time.Time { return next })
+		},
+		"outcomes": func(s *store.Store, list store.OutcomeList, before time.Time) ([]string, int, error) {
+			found, n, err := s.UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, list, before)
+			var lines []string
+			for _, b := range found {
+				lines = append(lines, fmt.Sprintf("%s %s by %q, %d reads", b.Bill, b.Write.Read.Finding, b.Write.Read.By, b.Write.Reads))
+			}
+			return lines, n, err
 		},
 		"noAnswerOf": func(s *store.Store, who partner.ID, bill string, at, next time.Time) error {
 			return s.RecordUnknown(t.Context(), store.UnknownWrite{

@@ -67,7 +67,7 @@ func (s *Store) Clear(ctx context.Context) error {
 		} {
 			q.exec("DELETE FROM " + table)
 		}
-		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_backend = '', new_backend = '', alone = '', past = '', shared = NULL,
+		q.exec(`UPDATE billbridge_rollout SET revision = 0, stopped = NULL, restored = NULL, restored_by = '', old_side = '', new_side = '', alone = '', past = '', shared = NULL,
 			started = NULL, begun = NULL, begun_by = '', config_default = ''`)
 		q.exec("UPDATE billbridge_clock SET vouched = NULL")
 	})

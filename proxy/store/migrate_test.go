@@ -116,9 +116,6 @@ func backToVersion5(t *testing.T, db *sql.DB) {
 	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_callbacks_superseded", "billbridge_owners_open", "billbridge_counts_marked", "billbridge_unknown_due"} {
 		run(t, db, "DROP INDEX IF EXISTS "+index)
 	}
-	for _, backend := range []string{"old", "new"} {
-		run(t, db, "ALTER TABLE billbridge_rollout RENAME COLUMN "+backend+"_backend TO "+backend+"_side")
-	}
 	for _, column := range []string{"member", "merchant", "read_by", "reads", "next_read", "resolved"} {
 		run(t, db, "ALTER TABLE billbridge_unknown DROP COLUMN "+column)
 	}

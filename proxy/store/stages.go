@@ -55,6 +55,8 @@ const (
 	Assigned       Action = "assign" // a bill to an upstream
 	ClockConfirmed Action = "clock"
 
+	OutcomeDismissed Action = "dismiss" // the unknown outcomes of a bill
+
 	CallbackReplayed Action = "replay" // of one callback, or of several
 	CallbackDropped  Action = "drop"
 	AddressAssigned  Action = "address" // the partner's, for a callback address whose row was lost

@@ -38,6 +38,17 @@ type Reading struct {
 const writeColumns = `partner, bill, operation, upstream, request, at, member, merchant,
 	finding, state, amount, read_at, read_by, reads, next_read, resolved`
 
+// nameAtMost is the most bytes of a member or merchant that is stored. Documented ones are far shorter.
+const nameAtMost = 200
+
+// storedName is a name as it is stored: unchanged, or "" if it cannot be. Another name would find other bills.
+func storedName(name string) string {
+	if len(name) > nameAtMost || columnValues([]any{name}) != nil {
+		return ""
+	}
+	return name
+}
+
 // RecordUnknown records a write whose outcome is unknown, once for each operation of a bill: a later one takes its
 // place.
 func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
@@ -53,7 +64,7 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 			finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at,
 			read_by = excluded.read_by, reads = 0, next_read = excluded.next_read, resolved = NULL`,
 		w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), s.stamp(w.At),
-		printable(w.Member), printable(w.Merchant), printable(w.Read.Finding), printable(w.Read.State),
+		storedName(w.Member), storedName(w.Merchant), printable(w.Read.Finding), printable(w.Read.State),
 		printable(w.Read.Amount), w.Read.At, w.Read.By, s.stamped(w.Next))
 }
 
@@ -66,19 +77,27 @@ func (s *Store) stamped(t time.Time) time.Time {
 }
 
 // RecordInterrupted records creates as RecordUnknown does that were recorded before a time and never completed,
-// because their process ended. finding says that they were not read. With PostgreSQL it reads the ledger as ListBills
-// does: with an index on open creates, each completion would write to all indexes.
+// because their process ended. finding says that they were not read. Writes that an earlier version has recorded over
+// a resolved one are unknown again. With PostgreSQL it reads the ledger as ListBills does: with an index on open
+// creates, each completion would write to all indexes.
 func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding string, next time.Time) error {
-	return s.exec(ctx, "recording interrupted creates", `
-		INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
-			next_read)
-		SELECT partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), $2, '', '', $3
-		FROM billbridge_owners WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
-			AND coalesce(tried, changed) < $1
-		ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = '',
-			at = excluded.at, member = '', merchant = '', reads = 0, next_read = excluded.next_read, resolved = NULL
-		WHERE billbridge_unknown.at < excluded.at`,
-		s.stamp(before), finding, s.stamped(next))
+	return s.update(ctx, "recording interrupted creates", func(q tx) {
+		q.exec("UPDATE billbridge_unknown SET resolved = NULL, reads = 0, next_read = $1 WHERE resolved < at",
+			s.stamped(next))
+		q.exec(`
+			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
+				next_read)
+			SELECT partner, bill, 'bill.create', upstream, '', coalesce(tried, changed), $2, '', '', $3
+			FROM billbridge_owners o WHERE state = 'pending' AND uncertain = 0 AND creates <> ''
+				AND coalesce(tried, changed) < $1 AND NOT EXISTS (
+					SELECT 1 FROM billbridge_unknown u WHERE u.partner = o.partner AND u.bill = o.bill
+						AND u.operation = 'bill.create' AND u.at >= coalesce(o.tried, o.changed))
+			ORDER BY partner, bill
+			ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = '',
+				at = excluded.at, member = '', merchant = '', finding = excluded.finding, state = '', amount = '',
+				read_at = NULL, read_by = '', reads = 0, next_read = excluded.next_read, resolved = NULL`,
+			s.stamp(before), finding, s.stamped(next))
+	})
 }
 
 // RecordRead records what a read of a bill at an upstream showed; r.At is when the read was sent. Writes that ended
@@ -86,10 +105,11 @@ func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding
 // is destroyed or cancelled, which is final: all its outcomes are resolved, and an owned bill does not count as open
 // any more.
 //
-// A read that showed no bill resolves only creates, and only if the bill has no owner: the bill may belong to another
-// merchant.
+// A read that showed no bill resolves only creates, and only if the bill has no owner and the create named the
+// merchant of the read: another merchant does not have the bill either.
 func (s *Store) RecordRead(
-	ctx context.Context, partner partner.ID, bill, upstream string, r Reading, resolves time.Time, ended bool,
+	ctx context.Context, partner partner.ID, bill, upstream, merchant string, r Reading, resolves time.Time,
+	ended bool,
 ) error {
 	if err := ownable(partner, bill, r.At, upstream); err != nil {
 		return err
@@ -107,55 +127,105 @@ func (s *Store) RecordRead(
 		}
 		q.exec(`
 			UPDATE billbridge_unknown SET finding = $4, state = $5, amount = $6, read_at = $7, read_by = $8,
-				resolved = CASE WHEN at <= $9 AND ($5 <> '' OR operation = 'bill.create' AND NOT EXISTS (
+				resolved = CASE WHEN at <= $9 AND ($5 <> '' OR operation = 'bill.create' AND merchant = $10
+					AND request <> '' AND NOT EXISTS ( -- without a request the merchant is not known
 					SELECT 1 FROM billbridge_owners o WHERE o.partner = $1 AND o.bill = $2 AND o.state = 'owned'))
 					THEN CAST($7 AS BIGINT) END
 			WHERE partner = $1 AND bill = $2 AND upstream = $3 AND resolved IS NULL`,
-			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At, r.By, resolves)
+			partner, bill, upstream, printable(r.Finding), printable(r.State), printable(r.Amount), r.At, r.By, resolves,
+			storedName(merchant))
 	})
 }
+
+// proven are the partners whose key is valid. Rows of invented keys are never read.
+const proven = "partner IN (SELECT partner FROM billbridge_proven)"
 
 // DueReads returns the partners that have writes with an unknown outcome whose next read is due.
 func (s *Store) DueReads(ctx context.Context, now time.Time) ([]partner.ID, error) {
 	return read(ctx, s, "finding reads that are due", func(q tx) []partner.ID {
 		return list[partner.ID](q, `
-			SELECT DISTINCT partner FROM billbridge_unknown WHERE resolved IS NULL AND next_read <= $1
-			ORDER BY partner`, s.stamp(now))
+			SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
+				SELECT 1 FROM billbridge_unknown u
+				WHERE u.partner = p.partner AND u.resolved IS NULL AND u.next_read <= $1)
+			ORDER BY p.partner`, s.stamp(now))
 	})
 }
 
-// ClaimRead returns the write of a partner whose read has been due for longest, and plans the read after it, so that
-// no other gateway makes this one. due is false if there is none.
-func (s *Store) ClaimRead(
-	ctx context.Context, id partner.ID, now time.Time, next func(UnknownWrite) time.Time,
-) (w UnknownWrite, due bool, err error) {
-	w, err = write(ctx, s, "claiming a read", func(q tx) (w UnknownWrite) {
-		if w, due = find[UnknownWrite](q, `
+// claimLasts is how long a gateway has for a claimed read before another one makes it.
+const claimLasts = 5 * time.Minute
+
+// ClaimRead returns the write of a partner whose read has been due for longest, and keeps others from making this read
+// until [Store.EndRead], or for claimLasts. due is false if there is none.
+func (s *Store) ClaimRead(ctx context.Context, id partner.ID, now time.Time) (w UnknownWrite, due bool, err error) {
+	now = s.stamp(now)
+	type claimed struct {
+		UnknownWrite
+		due bool
+	}
+	c, err := write(ctx, s, "claiming a read", func(q tx) (c claimed) {
+		if c.UnknownWrite, c.due = find[UnknownWrite](q, `
 			SELECT `+writeColumns+` FROM billbridge_unknown
 			WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver(),
-			id, s.stamp(now)); due {
+			id, now); c.due {
+			c.Next = asStored(now.Add(claimLasts))
 			q.exec(`
 				UPDATE billbridge_unknown SET reads = reads + 1, next_read = $4
-				WHERE partner = $1 AND bill = $2 AND operation = $3`, id, w.Bill, w.Operation, s.stamped(next(w)))
+				WHERE partner = $1 AND bill = $2 AND operation = $3`, id, c.Bill, c.Operation, c.Next)
 		}
-		return w
+		return c
 	})
-	return w, due && err == nil, err
+	return c.UnknownWrite, err == nil && c.due, err
+}
+
+// EndRead ends the claim of a read, with what is planned after it; next gets the time of the claim's database. If the
+// read showed nothing, finding says so.
+func (s *Store) EndRead(
+	ctx context.Context, w UnknownWrite, finding, by string, now time.Time,
+	next func(w UnknownWrite, now time.Time) time.Time,
+) error {
+	now = s.stamp(now)
+	return s.exec(ctx, "ending a read", `
+		UPDATE billbridge_unknown SET next_read = $5, finding = CASE WHEN $6 = '' THEN finding ELSE $6 END,
+			state = CASE WHEN $6 = '' THEN state ELSE '' END, amount = CASE WHEN $6 = '' THEN amount ELSE '' END,
+			read_at = CASE WHEN $6 = '' THEN read_at ELSE CAST($7 AS BIGINT) END,
+			read_by = CASE WHEN $6 = '' THEN read_by ELSE $8 END
+		WHERE partner = $1 AND bill = $2 AND operation = $3 AND next_read = $4 AND resolved IS NULL`,
+		w.Partner, w.Bill, w.Operation, w.Next, next(w, now), finding, now, by)
 }
 
 // PlanReads makes a read of each write with an unknown outcome due now, of the partners that a prefix fits; "" is all
-// of them. It returns their number, and the time of the reads as it is listed.
-func (s *Store) PlanReads(
-	ctx context.Context, prefix partner.ID, now time.Time,
-) (n int64, at time.Time, err error) {
-	at = asStored(s.stamp(now))
-	n, err = write(ctx, s, "planning reads", func(q tx) int64 {
-		return q.exec(`
-			UPDATE billbridge_unknown SET next_read = $3
-			WHERE partner >= $1 AND partner < $2 AND resolved IS NULL`, prefix, beyond(prefix), at)
-	})
-	return n, at, err
+// of them. It works in batches, as Sweep does.
+func (s *Store) PlanReads(ctx context.Context, prefix partner.ID, now time.Time) error {
+	_, err := s.sweep(ctx, `
+		UPDATE billbridge_unknown SET next_read = CAST($3 AS BIGINT) WHERE (partner, bill, operation) IN (
+			SELECT partner, bill, operation FROM billbridge_unknown
+			WHERE partner >= $1 AND partner < $2 AND resolved IS NULL AND `+proven+`
+				AND (next_read IS NULL OR next_read > CAST($3 AS BIGINT)) ORDER BY partner`,
+		prefix, beyond(prefix), s.stamp(now))
+	return err
 }
+
+// DismissUnknown resolves the outcomes of a bill because an operator knows them, and returns their number.
+func (s *Store) DismissUnknown(
+	ctx context.Context, partner partner.ID, bill, by string, now time.Time,
+) (n int64, err error) {
+	if err := checkDecision(by, now); err != nil {
+		return 0, err
+	}
+	return write(ctx, s, "dismissing an unknown outcome", func(q tx) int64 {
+		n := q.exec(`
+			UPDATE billbridge_unknown SET resolved = $3, read_at = $3, read_by = $4, finding = $5, state = '',
+				amount = '' WHERE partner = $1 AND bill = $2 AND resolved IS NULL`,
+			partner, bill, s.stamp(now), by, Dismissed)
+		if n > 0 {
+			audited(q, Change{Action: OutcomeDismissed, By: by, At: now, Partner: partner, Subject: bill})
+		}
+		return n
+	})
+}
+
+// Dismissed is the finding of a write whose outcome an operator has resolved without a read.
+const Dismissed = "dismissed"
 
 // ReadAs returns the member and the merchant of the last write of a bill that has or had an unknown outcome; "" if
 // they are not known.
@@ -170,14 +240,24 @@ func (s *Store) ReadAs(ctx context.Context, partner partner.ID, bill string) (me
 	return as.Member, as.Merchant, err
 }
 
-// CountUnknown counts the writes with an unknown outcome, and those of them that ended before a time.
-func (s *Store) CountUnknown(ctx context.Context, before time.Time) (all, older int, err error) {
-	counts, err := read(ctx, s, "counting unknown outcomes", func(q tx) struct{ All, Older int } {
-		return value[struct{ All, Older int }](q, `
-			SELECT count(*), count(CASE WHEN at < $1 THEN 1 END) FROM billbridge_unknown WHERE resolved IS NULL`,
-			s.stamp(before))
+// Unknowns are the numbers of writes with an unknown outcome.
+type Unknowns struct {
+	All     int
+	Unclear int // of proven partners, which ended before a time
+	Due     int // of proven partners, which are read now
+}
+
+// CountUnknown counts the writes of the partners that a prefix fits; "" is all of them.
+func (s *Store) CountUnknown(
+	ctx context.Context, prefix partner.ID, unclearBefore, now time.Time,
+) (Unknowns, error) {
+	return read(ctx, s, "counting unknown outcomes", func(q tx) Unknowns {
+		return value[Unknowns](q, `
+			SELECT count(*), count(CASE WHEN at < $3 AND `+proven+` THEN 1 END),
+				count(CASE WHEN next_read <= $4 AND `+proven+` THEN 1 END)
+			FROM billbridge_unknown WHERE partner >= $1 AND partner < $2 AND resolved IS NULL`,
+			prefix, beyond(prefix), s.stamp(unclearBefore), s.stamp(now))
 	})
-	return counts.All, counts.Older, err
 }
 
 // MarkDoubled records that a bill is at both upstreams, by the call that showed it: its operation and its id. first
@@ -211,11 +291,14 @@ func (s *Store) DoubledBills(ctx context.Context, f BillFilter) (list []ListedBi
 }
 
 // SweepUnknown removes writes with an unknown outcome that ended before a time, and those whose outcome was resolved
-// before another. It returns their number.
+// before another, unless a create of the bill is pending: RecordInterrupted would record it again. It returns their
+// number.
 func (s *Store) SweepUnknown(ctx context.Context, before, resolved time.Time) (n int, err error) {
 	return s.sweep(ctx, `
 		DELETE FROM billbridge_unknown WHERE (partner, bill, operation) IN (
-			SELECT partner, bill, operation FROM billbridge_unknown WHERE at < $1 OR resolved < $2 ORDER BY at`,
+			SELECT partner, bill, operation FROM billbridge_unknown u WHERE at < $1 OR resolved < $2 AND NOT EXISTS (
+				SELECT 1 FROM billbridge_owners o WHERE o.partner = u.partner AND o.bill = u.bill
+					AND o.state = 'pending') ORDER BY at`,
 		before, resolved)
 }
 
@@ -248,10 +331,21 @@ func (s *Store) ListBills(ctx context.Context, f BillFilter) (list []ListedBill,
 		FROM billbridge_owners WHERE upstream <> '' AND `+ofBill, "partner, bill")
 }
 
-// UnknownOutcomes returns the writes with an unknown outcome that ended before a time, or with resolved those whose
-// outcome a read has resolved, the last first, and the number of all that the filter selects.
+// An OutcomeList is what [Store.UnknownOutcomes] lists.
+type OutcomeList string
+
+// The lists of outcomes.
+const (
+	UnknownList  OutcomeList = "u.resolved IS NULL"
+	UnclearList  OutcomeList = UnknownList + " AND u.at < $7 AND u." + proven
+	ResolvedList OutcomeList = "u.resolved IS NOT NULL"
+)
+
+// UnknownOutcomes returns writes that had no answer, the last first, and the number of all that the filter selects:
+// those with an unknown outcome, those of them that ended before a time and are of proven partners, or those whose
+// outcome a read has resolved.
 func (s *Store) UnknownOutcomes(
-	ctx context.Context, f BillFilter, before time.Time, resolved bool,
+	ctx context.Context, f BillFilter, l OutcomeList, unclearBefore time.Time,
 ) (list []ListedBill, all int, err error) {
 	return s.listBills(ctx, f, `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state,
@@ -260,8 +354,7 @@ func (s *Store) UnknownOutcomes(
 			u.operation, u.upstream AS target, u.request, u.at, u.member, u.merchant, u.finding, u.state AS shown,
 			u.amount, u.read_at, u.read_by, u.reads, u.next_read, u.resolved
 		FROM billbridge_unknown u LEFT JOIN billbridge_owners o ON o.partner = u.partner AND o.bill = u.bill
-		WHERE u.at < $7 AND (u.resolved IS NOT NULL) = ($8 = 1)`, "at DESC, partner, bill, operation",
-		s.stamp(before), resolved)
+		WHERE CAST($7 AS BIGINT) > 0 AND `+string(l), "at DESC, partner, bill, operation", s.stamp(unclearBefore))
 }
 
 // ofBill stands in a query of the ledger for a condition that an index serves, if the filter names a bill. The index

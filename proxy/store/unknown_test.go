@@ -23,7 +23,7 @@ func made(t *testing.T, s *store.Store, bill, upstream string, at, until time.Ti
 func shows(t *testing.T, s *store.Store, bill, upstream, state string, at, resolves time.Time, ended bool) {
 	t.Helper()
 	r := store.Reading{Finding: "has it", State: state, Amount: "20000", At: at, By: "operator"}
-	must(t, s.RecordRead(t.Context(), partner.Of("one"), bill, upstream, r, resolves, ended))
+	must(t, s.RecordRead(t.Context(), partner.Of("one"), bill, upstream, "shop", r, resolves, ended))
 }
 
 // noAnswer records a write of a bill without an answer.
@@ -31,7 +31,8 @@ func noAnswer(t *testing.T, s *store.Store, bill, operation string, at time.Time
 	t.Helper()
 	w := store.UnknownWrite{
 		Partner: partner.Of("one"), Bill: bill, Operation: operation, Upstream: "old", Request: "call of " + bill, At: at,
-		Read: store.Reading{Finding: "not asked"},
+		Merchant: "shop",
+		Read:     store.Reading{Finding: "not asked"},
 	}
 	must(t, s.RecordUnknown(t.Context(), w))
 }
@@ -66,7 +67,7 @@ func TestMigratesUnknownOutcomes(t *testing.T) {
 		run(t, db, "DELETE FROM billbridge_schema WHERE version = 5",
 			"ALTER TABLE billbridge_owners DROP COLUMN ended", "DROP TABLE billbridge_unknown")
 		must(t, db.Close())
-		list, all, err := open(t, url).UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, noon.Add(time.Hour), false)
+		list, all, err := open(t, url).UnknownOutcomes(t.Context(), store.BillFilter{Limit: 10, Now: noon}, store.UnknownList, noon)
 		must(t, err)
 		equal(t, "listed", listed(list), []string{"b1 bill.create"})
 		equal(t, "all", all, 1)

@@ -7,8 +7,4 @@ ALTER TABLE billbridge_unknown ADD COLUMN reads BIGINT NOT NULL DEFAULT 0;     -
 ALTER TABLE billbridge_unknown ADD COLUMN next_read BIGINT DEFAULT 0;          -- when it makes the next one; NULL: no more
 ALTER TABLE billbridge_unknown ADD COLUMN resolved BIGINT;                     -- when the last read resolved the outcome; NULL: it is unknown
 
-CREATE INDEX billbridge_unknown_due ON billbridge_unknown (next_read, partner) WHERE resolved IS NULL;
-
--- Columns are named by the words of the rollout.
-ALTER TABLE billbridge_rollout RENAME COLUMN old_side TO old_backend;
-ALTER TABLE billbridge_rollout RENAME COLUMN new_side TO new_backend;
+CREATE INDEX billbridge_unknown_due ON billbridge_unknown (partner, next_read, at) WHERE resolved IS NULL;
