@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -106,9 +105,7 @@ func (c *billsRead) readAll(ctx context.Context, s system) error {
 	}
 	now = first
 	for changed := time.Now(); now.Due > 0 && time.Since(changed) < giveUpAfter; {
-		if s.terminal {
-			fmt.Fprintf(s.progress, "\r\x1b[K%d of %d read", first.Due-now.Due, first.Due)
-		}
+		s.progressf("%d of %d read", first.Due-now.Due, first.Due)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -122,9 +119,7 @@ func (c *billsRead) readAll(ctx context.Context, s system) error {
 			changed = time.Now()
 		}
 	}
-	if s.terminal {
-		fmt.Fprint(s.progress, "\r\x1b[K")
-	}
+	s.progressf("")
 	printf(s.out, "Bills read: %d of %d. Outcomes resolved: %d.\n",
 		max(0, first.Due-now.Due), first.Due, max(0, first.Unknown-now.Unknown))
 	if now.Due > 0 {

@@ -199,13 +199,11 @@ func (c *selectFlags) await(ctx context.Context, s system, path string, in ...an
 			if err := steps.Decode(&last); err != nil {
 				return err
 			}
-			if s.terminal && !last.Over {
-				fmt.Fprintf(s.progress, "\r%d of %d", last.Done, last.Of)
+			if !last.Over {
+				s.progressf("%d of %d", last.Done, last.Of)
 			}
 		}
-		if s.terminal {
-			fmt.Fprint(s.progress, "\r\x1b[K")
-		}
+		s.progressf("")
 		return nil
 	})
 	switch {

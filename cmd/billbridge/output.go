@@ -43,6 +43,13 @@ func printfErr(w io.Writer, format string, args ...any) error {
 	return err
 }
 
+// progressf replaces the line of progress on a terminal. An empty text removes it.
+func (s *system) progressf(format string, args ...any) {
+	if s.terminal {
+		fmt.Fprintf(s.progress, "\r\x1b[K"+format, args...)
+	}
+}
+
 // cell returns a value for a line or a column: a time in RFC 3339, "-" for none, and a text as printable has it.
 func cell(value any) string {
 	switch v := value.(type) {

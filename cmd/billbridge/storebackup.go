@@ -33,16 +33,10 @@ func (c *storeBackup) Run(ctx context.Context, s system) error {
 		return fmt.Errorf("the store is in PostgreSQL: set STORE_URL to store.url of %s, and run\n"+
 			`  pg_dump --format=custom --file=%s --dbname="$STORE_URL"`, c.Config, quoteShell(c.File))
 	}
-	var progress func(written, of int64)
-	if s.terminal {
-		progress = func(written, of int64) {
-			fmt.Fprintf(s.progress, "\r%s of about %s", mebibytes(written), mebibytes(of))
-		}
-	}
-	copied, err := store.Backup(ctx, url, c.File, progress)
-	if s.terminal {
-		fmt.Fprint(s.progress, "\r\x1b[K")
-	}
+	copied, err := store.Backup(ctx, url, c.File, func(written, of int64) {
+		s.progressf("%s of about %s", mebibytes(written), mebibytes(of))
+	})
+	s.progressf("")
 	if err != nil {
 		return fmt.Errorf("the backup failed: %w", err)
 	}

@@ -12,11 +12,14 @@ import (
 // An AuditPage is a page of the audit log.
 type AuditPage struct {
 	PartnerRef
-	After int64 `json:"after,omitzero,string"` // the revision of the last entry of the page before
+	Since       time.Time `json:"since,omitzero"`
+	OldestFirst bool      `json:"oldest_first,omitzero,string"`
+	After       int64     `json:"after,omitzero,string"` // the revision of the last entry of the page before
 	Limit
 }
 
-// Audit returns what operators did, the last first: with the rollout, callbacks, the config, tokens and the store.
+// Audit returns what operators and the gateway did with the rollout, callbacks, the config, tokens and the store. The
+// last is the first, unless OldestFirst is set.
 func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 	limit, err := p.within(listedMost)
 	if err != nil {
@@ -29,7 +32,9 @@ func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := o.Store.Audit(ctx, store.AuditFilter{Partner: only, Before: p.After, Limit: limit})
+	log, err := o.Store.Audit(ctx, store.AuditFilter{
+		Partner: only, Since: p.Since, OldestFirst: p.OldestFirst, After: p.After, Limit: limit,
+	})
 	if err != nil {
 		return nil, err
 	}

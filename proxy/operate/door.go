@@ -47,7 +47,7 @@ import (
 //	POST /callbacks/{id}/assign?by=&lost=&url=                   [Operator.AssignAddress]
 //	POST /callbacks/{id}/replay?by=&dry_run=true&force=newer     [Operator.ReplayOne]
 //	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DropOne]
-//	GET  /audit?partner=&after=&limit=                           [Operator.Audit]
+//	GET  /audit?partner=&since=&oldest_first=true&after=&limit=   [Operator.Audit]
 //	GET  /store/clock                                            [Operator.Clock]
 //	POST /store/clock?by=                                        [Operator.ConfirmClock]
 //	POST /store/backup?by=&file=                                 [Operator.BackedUp]

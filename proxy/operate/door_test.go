@@ -2,8 +2,11 @@ package operate_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,7 +86,7 @@ func TestRefusalInJSON(t *testing.T) {
 	}
 }
 
-// The audit log has pages: after the revision of an entry come the entries before it.
+// The audit log has pages in both orders: after the revision of an entry come those that follow it.
 func TestAuditHasPages(t *testing.T) {
 	t.Parallel()
 	d := operatorInMemory(t, copied)
@@ -92,16 +95,22 @@ func TestAuditHasPages(t *testing.T) {
 		d.change("/rollout/next?force=<all>&by=anna&partner=" + hash(key))
 	}
 	all := answers[[]operate.Change](d, "GET", "/audit")
-	var paged []operate.Change
-	for after := int64(0); ; {
-		log, err := d.Audit(t.Context(), operate.AuditPage{After: after, Limit: operate.AtMost(2)})
-		must(t, err)
-		if paged = append(paged, log...); len(log) < 2 {
-			break
+	for _, order := range []string{"false", "true"} {
+		var paged []operate.Change
+		for after := ""; ; {
+			log := answers[[]operate.Change](d, "GET", "/audit?limit=2&oldest_first="+order+after)
+			if paged = append(paged, log...); len(log) < 2 {
+				break
+			}
+			after = fmt.Sprint("&after=", log[1].Revision)
 		}
-		after = log[1].Revision
+		if diff := cmp.Diff(all, paged); diff != "" || len(all) != 4 { // with the begin
+			t.Errorf("oldest first: %s: %d entries, -whole +paged\n%s", order, len(all), diff)
+		}
+		slices.Reverse(all)
 	}
-	if diff := cmp.Diff(all, paged); diff != "" || len(all) != 4 { // with the begin
-		t.Errorf("%d entries, -whole +paged\n%s", len(all), diff)
+	since := answers[[]operate.Change](d, "GET", "/audit?oldest_first=true&since="+url.QueryEscape(all[1].At.Format(time.RFC3339Nano)))
+	if len(since) != 2 || since[0].Revision != all[1].Revision {
+		t.Errorf("since %s: %+v", all[1].At, since)
 	}
 }

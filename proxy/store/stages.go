@@ -225,7 +225,8 @@ func audited(q tx, c Change) { changed(q, c, func(tx, *Change) {}) }
 var noSubject = []Action{Staged, Stopped, Reset, Begun}
 
 // nextRevision gives the rollout a new revision, by which replicas see that it has changed. It is at least the time,
-// so that changes after the restore of an old backup do not repeat a revision that a replica has.
+// so that changes after the restore of an old backup do not repeat a revision that a replica has. It locks the row
+// until the transaction ends: revisions are committed in their order.
 func nextRevision(q tx, at time.Time) (revision int64) {
 	return value[int64](q, `
 		UPDATE billbridge_rollout SET revision = CASE WHEN revision < $1 THEN $1 ELSE revision + 1 END
@@ -274,20 +275,31 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 
 // An AuditFilter selects entries of the audit log.
 type AuditFilter struct {
-	Partner partner.ID // "" for all
-	Actions []Action   // none for all
-	Before  int64      // only entries with a lower revision; 0 for all
-	Limit   int        // at most so many
+	Partner     partner.ID // "" for all
+	Actions     []Action   // none for all
+	Since       time.Time  // only changes at that time or later; zero for all
+	OldestFirst bool       // else the last one first
+	After       int64      // only entries that follow this revision in that order; 0 for all
+	Limit       int        // at most so many
 }
 
-// Audit returns the last changes that a filter selects, the last one first.
+// Audit returns the first changes that a filter selects, in its order. Who goes on after the last revision with
+// OldestFirst misses none: revisions become visible in their order, because the next one waits for the commit of the
+// one before (see nextRevision).
 func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 	var c conditions
+	order, follows := "DESC", "<"
+	if f.OldestFirst {
+		order, follows = "ASC", ">"
+	}
 	if f.Partner != "" {
 		c.add("partner = %s", f.Partner)
 	}
-	if f.Before != 0 {
-		c.add("revision < %s", f.Before)
+	if f.After != 0 {
+		c.add("revision "+follows+" %s", f.After)
+	}
+	if !f.Since.IsZero() { // no revision is lower than its time: the key bounds what is read
+		c.add("revision >= %s AND done_at >= %s", f.Since, f.Since)
 	}
 	var actions []any
 	for _, action := range f.Actions {
@@ -300,7 +312,7 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 		all := list[Change](q, fmt.Sprintf(`
 			SELECT revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent,
 				to_percent, forced, ''
-			FROM billbridge_audit WHERE %s ORDER BY revision DESC LIMIT %d`, c, max(0, f.Limit)), c.args...)
+			FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`, c, order, max(0, f.Limit)), c.args...)
 		for i, c := range all {
 			if slices.Contains(noSubject, c.Action) {
 				all[i].Subject, all[i].Overridden = "", c.Subject

@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -33,7 +34,8 @@ func audit(t testing.TB, s *store.Store, limit int) []store.Change {
 	return all
 }
 
-// Concurrent changes of replicas have different revisions, and the audit log has the stage that each one replaced.
+// Concurrent changes of replicas have different revisions, and the audit log has the stage that each one replaced. A
+// reader that goes on after the last revision that it has read misses none of them.
 func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
@@ -48,9 +50,30 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 				}
 			})
 		}
-		changing.Wait()
+		over := make(chan struct{})
+		go func() {
+			changing.Wait()
+			close(over)
+		}()
+		var read []store.Change
+		for ended := false; !ended; {
+			select {
+			case <-over:
+				ended = true // after this last page
+			default:
+			}
+			after := int64(0)
+			if len(read) > 0 {
+				after = read[len(read)-1].Revision
+			}
+			page, err := replicas[1].Audit(t.Context(), store.AuditFilter{OldestFirst: true, After: after, Limit: changes})
+			must(t, err)
+			read = append(read, page...)
+		}
 		all, err := replicas[0].Audit(t.Context(), store.AuditFilter{Limit: 2 * changes})
 		must(t, err)
+		slices.Reverse(read)
+		equal(t, "what was read while it was written", read, all)
 		equal(t, "changes", len(all), changes)
 		from := ""
 		for i, c := range slices.Backward(all) {
@@ -59,6 +82,49 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 			from = c.To
 		}
 		equal(t, "the stage", rolloutOf(t, replicas[1]).Stages[0].Stage, from)
+	})
+}
+
+// The audit log is read in both orders, from a revision and from a time.
+func TestAuditFilters(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		start := noon.UnixMilli()
+		for i, at := range []time.Duration{0, time.Hour, 0, 2 * time.Hour} { // the third gateway has an old clock
+			c := store.Change{Action: store.SignedIn, By: "anna", At: noon.Add(at), Subject: fmt.Sprint(i)}
+			if i == 1 {
+				c.Partner = partner.Of("one")
+			}
+			must(t, s.Record(t.Context(), c))
+		}
+		hour := time.Hour.Milliseconds()
+		for _, c := range []struct {
+			filter store.AuditFilter
+			want   string
+		}{
+			{store.AuditFilter{}, "3 2 1 0"},
+			{store.AuditFilter{OldestFirst: true}, "0 1 2 3"},
+			{store.AuditFilter{After: start + hour}, "0"},
+			{store.AuditFilter{OldestFirst: true, After: start + hour}, "2 3"},
+			{store.AuditFilter{OldestFirst: true, After: start + hour + 1}, "3"},
+			{store.AuditFilter{OldestFirst: true, After: start + 2*hour}, ""},
+			{store.AuditFilter{OldestFirst: true, Since: noon}, "0 1 2 3"},
+			{store.AuditFilter{OldestFirst: true, Since: noon.Add(time.Millisecond)}, "1 3"},
+			{store.AuditFilter{Since: noon.Add(time.Hour)}, "3 1"},
+			{store.AuditFilter{OldestFirst: true, Since: noon.Add(time.Hour), After: start + hour}, "3"},
+			{store.AuditFilter{OldestFirst: true, Partner: partner.Of("one")}, "1"},
+			{store.AuditFilter{OldestFirst: true, Limit: 2}, "0 1"},
+		} {
+			if c.filter.Limit == 0 {
+				c.filter.Limit = 10
+			}
+			log, err := s.Audit(t.Context(), c.filter)
+			must(t, err)
+			var got []string
+			for _, e := range log {
+				got = append(got, e.Subject)
+			}
+			equal(t, fmt.Sprintf("%+v", c.filter), strings.Join(got, " "), c.want)
+		}
 	})
 }
 

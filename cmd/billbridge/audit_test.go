@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout"
+)
+
+// auditAdmin is an admin listener whose audit log has n entries with the revisions 1 to n. It fails at the call with the number failAt.
+func auditAdmin(t *testing.T, n, failAt int) (url string, queries *[]string) {
+	queries = new([]string)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if *queries = append(*queries, r.URL.RawQuery); len(*queries) == failAt {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		q := r.URL.Query()
+		after, _ := strconv.Atoi(q.Get("after"))
+		limit, err := strconv.Atoi(q.Get("limit"))
+		must(t, err)
+		first, step := after+1, 1
+		if !q.Has("oldest_first") {
+			first, step = n, -1
+		}
+		page := []operate.Change{}
+		for i := first; i > 0 && i <= n && len(page) < limit; i += step {
+			page = append(page, operate.Change{Revision: int64(i), Action: "stop", By: "anna", At: time.Unix(1_800_000_000, 0).UTC()})
+		}
+		must(t, json.NewEncoder(w).Encode(page))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, queries
+}
+
+// An export asks for pages until the end of the audit log. If it fails, the last line is where the next one goes on.
+func TestAuditExportHasAllPages(t *testing.T) {
+	t.Parallel()
+	const page, n = 10_000, 20_003
+	for _, c := range []struct {
+		flags              string
+		failAt, exit, rows int
+		calls              int
+	}{
+		{"--format jsonl", 0, exitOK, n, 3},
+		{"--json", 0, exitOK, n, 3},
+		{"--format csv", 0, exitOK, 1 + n, 3},
+		{"--format csv --after 20000", 0, exitOK, 1 + 3, 1},
+		{"--format csv --after 20003", 0, exitOK, 1, 1},
+		{"--format jsonl --after 20003", 0, exitOK, 0, 1},
+		{"--format jsonl --after 3", 0, exitOK, 2 * page, 3}, // the last page is full, and may not be the last
+		{"--format jsonl", 2, exitError, page, 2},
+	} {
+		url, queries := auditAdmin(t, n, c.failAt)
+		code, out, errs := runCommand(t, true, append(strings.Fields("audit "+c.flags), "--admin", url)...)
+		rows := strings.Count(out, "\n")
+		if code != c.exit || rows != c.rows || len(*queries) != c.calls {
+			t.Errorf("%s: code %d, %d rows, calls %q, %s", c.flags, code, rows, *queries, errs)
+		}
+		if c.calls > 1 && !strings.Contains(errs, "\r\x1b[K10000 entries\r\x1b[K") {
+			t.Errorf("%s: calls %q, progress %q", c.flags, *queries, errs)
+		}
+	}
+	url, queries := auditAdmin(t, n, 0)
+	_, _, errs := runCommand(t, false, "audit", "--format", "jsonl", "--partner", "6e2b0f4cd1aa", "--since", "2026-11-21T09:00:00+09:00", "--admin", url)
+	equal(t, errs, "", "progress without a terminal")
+	equal(t, strings.Join(*queries, "\n"), strings.ReplaceAll("limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S\n"+
+		"after=10000&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S\nafter=20000&limit=10000&oldest_first=true&partner=6e2b0f4cd1aa&since=S",
+		"S", "2026-11-21T09%3A00%3A00%2B09%3A00"))
+	url, queries = auditAdmin(t, n, 0)
+	_, out, _ := runCommand(t, false, "audit", "--admin", url)
+	equal(t, fmt.Sprint(strings.Count(out, "\n"), *queries), "101 [limit=100]", "a table")
+	_, out, _ = runCommand(t, false, "audit", "--json", "--limit", "2", "--admin", url)
+	equal(t, regexp.MustCompile(`,.*`).ReplaceAllString(out, ""), "{\"revision\":20002\n{\"revision\":20003\n", "the last two")
+}
+
+// No cell of the CSV is a formula for a spreadsheet, and every entry is one line.
+func TestAuditCSVHasNoFormula(t *testing.T) {
+	t.Parallel()
+	ten := 10
+	shown := map[string]string{
+		"": "", "anna": "anna", "a=b": "a=b", "=1+1": "'=1+1", "+82": "'+82", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "＝1": "'＝1",
+		"\t=1": `'"\t=1"`, "\r=1": `'"\r=1"`, "a\nb": `"a\nb"`, `a,"b"`: `a,"b"`, "하나 의원": "하나 의원",
+	}
+	at := time.Date(2026, 11, 21, 9, 0, 0, 5e6, time.FixedZone("", 9*3600))
+	for text, want := range shown {
+		var out strings.Builder
+		must(t, showCSV(&out, true, []operate.Change{{
+			Revision: 7, At: at, By: text, Action: "stage", Partner: text, Name: text, Subject: text, From: text,
+			To: "canary", ToPercent: &ten, Forced: true, Overridden: []rollout.ReasonKind{"verdict", "settling"},
+		}}))
+		equal(t, strings.Count(out.String(), "\n"), 2, "lines")
+		rows, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
+		must(t, err)
+		row := []string{"7", "2026-11-21T09:00:00.005+09:00", want, "stage", want, want, want, want, "canary 10%", "true", "verdict,settling"}
+		equal(t, strings.Join(rows[0], " "), "revision at by action partner name subject from to forced overridden")
+		equal(t, strings.Join(rows[1], "|"), strings.Join(row, "|"), text)
+	}
+}
