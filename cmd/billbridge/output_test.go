@@ -6,11 +6,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"html"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +24,9 @@ import (
 	"billbridge/proxy/proxytest"
 )
 
-// hostile is a value of a caller that must not reach a terminal as it is: it would change colours and titles, overwrite and forge
-// lines, and reorder text.
-const hostile = "한글\x1b[31m\x1b]0;title\x07\r\nFORGED\v\f\b\x00\x7f\t\u0085\u009b31m\u202e\u2066\u2069\u200e\u200f\u061c\u2028\U000e0041\xff"
+// hostile is a value of a caller that must not reach a terminal or a browser as it is: it would change colours and titles, overwrite
+// and forge lines, reorder text, and run scripts.
+const hostile = "<script>\"'&한글\x1b[31m\x1b]0;title\x07\r\nFORGED\v\f\b\x00\x7f\t\u0085\u009b31m\u202e\u2066\u2069\u200e\u200f\u061c\u2028\U000e0041\xff"
 
 // fillHostile sets every text in v to the hostile value, and every other value to one that shows it.
 func fillHostile(v reflect.Value) {
@@ -128,7 +131,7 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 		"callbacks list --limit 1", "callbacks list --limit 1 --json", "callbacks show " + hostileID, "callbacks show " + hostileID + " --json", "callbacks audit",
 		"callbacks replay --all --by x", "bills list", "bills list --json", "bills list --outcome unknown",
 		"bills read A --partner " + ref, "bills read A --json --partner " + ref, "rollout status --limit 1", "rollout status --limit 1 --json", "rollout report", "rollout report --format markdown",
-		"rollout report --format json", "audit", "rollout audit --json", "audit --format csv", "rollout set --default --stage new --by x", "rollout unset --default --by x",
+		"rollout report --format json", "rollout report --format html", "audit", "rollout audit --json", "audit --format csv", "rollout set --default --stage new --by x", "rollout unset --default --by x",
 		"rollout stop --by x", "rollout resume --by x", "rollout begin --by x", "rollout moved old --by x", "rollout restored --by x", "rollout reset --all --by x",
 		"rollout bill --bill A --partner " + ref, "rollout bill --json --bill A --partner " + ref, "rollout bill --bill A --assign old --by x --partner " + ref,
 		"store clock", "store clock --confirm --by x",
@@ -153,6 +156,27 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The HTML of a report is one file with the elements of its template alone, whatever the names and values are.
+func TestReportPageHasNoMarkupOfValues(t *testing.T) {
+	t.Parallel()
+	admin := hostileAdmin(t, 0)
+	page, _ := hostileRun(t, "", "rollout", "report", "--format", "html", "--admin", admin)
+	tags := map[string]bool{}
+	for _, m := range regexp.MustCompile(`<[^>]*>?`).FindAllString(page, -1) {
+		tags[m] = true
+	}
+	equal(t, strings.Join(slices.Sorted(maps.Keys(tags)), " "), `<!doctype html> </body> </h1> </h2> </head> </html> </p> </style> </table> </td> </th> </title> </tr> `+
+		`<body> <h1> <h2> <head> <html lang="en"> <meta charset="utf-8"> <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"> `+
+		`<p> <style> <table> <td> <th> <title> <tr>`)
+	text, _ := hostileRun(t, "", "rollout", "report", "--admin", admin)
+	if n := strings.Count(html.UnescapeString(page), "<script>\"'&한글"); n < 40 || n != strings.Count(text, "<script>\"'&한글") {
+		t.Errorf("%d hostile values, and %d in the text", n, strings.Count(text, "<script>"))
+	}
+	if m := regexp.MustCompile(`(?i)(?:src|href|url|@import)\s*[=(:]`).FindString(page); m != "" {
+		t.Errorf("the page refers to another file: %s", m)
 	}
 }
 

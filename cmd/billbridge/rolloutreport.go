@@ -12,7 +12,7 @@ import (
 type rolloutReport struct {
 	adminFlags
 	partnerFlags
-	Format string `default:"text" enum:"text,markdown,json" placeholder:"FORMAT" help:"The output format: text, markdown or json (${default})."`
+	Format string `default:"text" enum:"text,markdown,html,json" placeholder:"FORMAT" help:"The output format: text, markdown, html (one file without references) or json (${default})."`
 }
 
 // Run prints the report.
@@ -26,7 +26,7 @@ func (c *rolloutReport) Run(ctx context.Context, s system) error {
 		return err
 	}
 	write := map[string]func(io.Writer) error{
-		"text": r.WriteText, "markdown": r.WriteMarkdown, "json": r.WriteJSON,
+		"text": r.WriteText, "markdown": r.WriteMarkdown, "html": r.WriteHTML, "json": r.WriteJSON,
 	}
 	if err := write[c.Format](s.out); err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -19,10 +18,7 @@ func (versionCommand) Run(s system) error {
 	return printfErr(s.out, "%s\n", versionLine())
 }
 
-func versionLine() string {
-	b := build()
-	return fmt.Sprintf("billbridge %s, commit %s, %s", b.Version, b.Revision, b.GoVersion)
-}
+func versionLine() string { return build().String() }
 
 // build returns the version of this program. The commit is "unknown" if the Go tool did not record it.
 func build() server.Build {

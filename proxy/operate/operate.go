@@ -39,6 +39,7 @@ type Options struct {
 	Tick     func(context.Context) // updates what the gateway knows of the store; may be nil
 	Logger   *slog.Logger          // if nil, nothing is logged
 	Now      func() time.Time      // if nil, time.Now
+	Version  string                // of the program, for reports
 }
 
 // An Operator does what operators decide. It is safe for concurrent use.

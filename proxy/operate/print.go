@@ -1,9 +1,10 @@
 package operate
 
 import (
-	_ "embed" // for report.tmpl
+	_ "embed" // for report.tmpl and report.html
 	"encoding/json"
 	"fmt"
+	htmltemplate "html/template"
 	"io"
 	"regexp"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
 
@@ -29,7 +31,7 @@ var reportText string
 
 var reportTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"cells": cells, "join": strings.Join, "percent": evidence.Percent, "rate": rate,
+		"cells": cells, "join": strings.Join, "percent": evidence.Percent, "rate": rate, "kinds": rollout.JoinKinds,
 		"label": func(partner any, name string) string { return Label(fmt.Sprint(partner), name) },
 		"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}).Parse(reportText))
@@ -58,15 +60,27 @@ func rate(times, calls [2]int, backend int) string {
 	return fmt.Sprintf("%d (%s)", times[backend], percent)
 }
 
+// A section is a table of the report. Its first row has the names of the columns.
+type section struct {
+	Title string
+	Rows  [][]string
+	Note  string
+}
+
 // parts returns the lines above the sections, and the sections that have rows. A note begins with "= ".
-func (r Report) parts() (head string, sections []string, err error) {
+func (r Report) parts() (head string, sections []section, err error) {
 	var text strings.Builder
 	err = reportTemplate().Execute(&text, r)
 	parts := strings.Split(text.String(), "\n# ")
-	for _, section := range parts[1:] {
-		section = strings.TrimSpace(section)
-		if rows := strings.SplitN(section, "\n", 3); len(rows) == 3 && !strings.HasPrefix(rows[2], "= ") {
-			sections = append(sections, section)
+	for _, part := range parts[1:] {
+		title, table, _ := strings.Cut(strings.Trim(part, "\n"), "\n")
+		table, note, _ := strings.Cut(table, "\n= ")
+		s := section{Title: title, Note: note}
+		for row := range strings.SplitSeq(table, "\n") {
+			s.Rows = append(s.Rows, strings.Split(row, "\t"))
+		}
+		if len(s.Rows) > 1 {
+			sections = append(sections, s)
 		}
 	}
 	return strings.TrimSpace(parts[0]), sections, err
@@ -80,10 +94,18 @@ func (r Report) WriteText(w io.Writer) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, head)
-	for _, section := range sections {
-		lines := strings.SplitN(section, "\n", 3)
-		rows := strings.ReplaceAll(lines[2], "\n= ", "\n")
-		fmt.Fprintf(t, "\n%s\n%s\n%s\n", strings.ToUpper(lines[0]), strings.ToUpper(lines[1]), rows)
+	for _, s := range sections {
+		fmt.Fprintf(t, "\n%s\n", strings.ToUpper(s.Title))
+		for i, row := range s.Rows {
+			line := strings.Join(row, "\t")
+			if i == 0 {
+				line = strings.ToUpper(line)
+			}
+			fmt.Fprintln(t, line)
+		}
+		if s.Note != "" {
+			fmt.Fprintln(t, s.Note)
+		}
 	}
 	return t.Flush()
 }
@@ -100,21 +122,35 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text := "# Rollout report\n\n" + breaks.ReplaceAllString(head, "\n\n") + "\n"
-	for _, section := range sections {
-		title, table, _ := strings.Cut(section, "\n")
-		table, note, noted := strings.Cut(table, "\n= ")
-		text += "\n## " + title + "\n\n"
-		for i, row := range strings.Split(table, "\n") {
-			row = strings.ReplaceAll(special.ReplaceAllString(row, `\$0`), "\t", " | ")
-			if text += "| " + row + " |\n"; i == 0 {
-				text += "|" + strings.Repeat("---|", 1+strings.Count(row, " | ")) + "\n"
+	escape := func(text string) string { return special.ReplaceAllString(text, `\$0`) }
+	text := "# Rollout report\n\n" + breaks.ReplaceAllString(escape(head), "\n\n") + "\n"
+	for _, s := range sections {
+		text += "\n## " + s.Title + "\n\n"
+		for i, row := range s.Rows {
+			if text += "| " + strings.ReplaceAll(escape(strings.Join(row, "\t")), "\t", " | ") + " |\n"; i == 0 {
+				text += "|" + strings.Repeat("---|", len(row)) + "\n"
 			}
 		}
-		if noted {
-			text += "\n" + note + "\n"
+		if s.Note != "" {
+			text += "\n" + s.Note + "\n"
 		}
 	}
 	_, err = io.WriteString(w, text)
 	return err
+}
+
+//go:embed report.html
+var reportPage string
+
+var pageTemplate = sync.OnceValue(func() *htmltemplate.Template {
+	return htmltemplate.Must(htmltemplate.New("").Parse(reportPage))
+})
+
+// WriteHTML writes the report as one file that refers to no other, to be signed and filed.
+func (r Report) WriteHTML(w io.Writer) error {
+	head, sections, err := r.parts()
+	if err != nil {
+		return err
+	}
+	return pageTemplate().Execute(w, map[string]any{"Head": breaks.Split(head, -1), "Sections": sections})
 }

@@ -11,8 +11,10 @@ import (
 
 // A Report is what an operator reads before a partner gets a later stage.
 type Report struct {
-	Table      string             `json:"table"` // the version of the table in the comparisons
-	Since      time.Time          `json:"since"` // when counting started
+	Version    string             `json:"version"`  // of the program
+	Backends   []Backend          `json:"backends"` // old and new, by the config
+	Table      string             `json:"table"`    // the version of the table in the comparisons
+	Since      time.Time          `json:"since"`    // when counting started
 	Until      time.Time          `json:"until"`
 	Limits     evidence.Limits    `json:"limits"`
 	Ignored    []string           `json:"ignored,omitempty"` // fields that may differ, by the config
@@ -21,7 +23,8 @@ type Report struct {
 	Uncounted  string             `json:"uncounted,omitempty"` // why the numbers of bills are missing
 	Verdicts   []evidence.Verdict `json:"verdicts"`            // each partner by its short hash
 	// comparisons that were not counted, over the limit of counts
-	Lost int `json:"lost"`
+	Lost      int      `json:"lost"`
+	Decisions []Change `json:"decisions"` // about these partners and about all, the oldest first
 }
 
 // newReport makes the report of what was counted until a time.
@@ -62,5 +65,33 @@ func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err
 		answer.Verdicts[i].Name = o.name(answer.Verdicts[i].Partner)
 	}
 	answer.Uncounted, answer.Ignored = inEnglish(uncounted), o.Rollout.Settings().Config.Shadow.Ignore
-	return answer, nil
+	answer.Version = o.Version
+	for _, name := range o.Rollout.Settings().Backends {
+		b := Backend{Name: name}
+		if u := o.Config().Upstreams.Find(name); u != nil { // as ever, but for the moment of a reload
+			b.URL = u.Address.String()
+		}
+		answer.Backends = append(answer.Backends, b)
+	}
+	answer.Decisions, err = o.decisions(ctx, only)
+	return answer, err
+}
+
+// ofRollout are the actions that decide about the rollout.
+var ofRollout = []store.Action{
+	store.Staged, store.Stopped, store.Resumed, store.Restored, store.Reset, store.Begun, store.Moved, store.Assigned,
+	store.ClockConfirmed,
+}
+
+// decisions returns what was decided about the rollout of one partner, or of all.
+func (o *Operator) decisions(ctx context.Context, only partner.ID) ([]Change, error) {
+	if o.Store == nil {
+		return []Change{}, nil
+	}
+	log, err := o.Store.Audit(ctx, store.AuditFilter{Partner: only, Shared: true, Limit: listedMost, Actions: ofRollout})
+	decisions := make([]Change, len(log))
+	for i, c := range log {
+		decisions[len(log)-1-i] = o.entry(c)
+	}
+	return decisions, err
 }

@@ -14,6 +14,7 @@ import (
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/store"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -63,13 +64,22 @@ func TestReports(t *testing.T) {
 	limits := evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05}
 	whole := operate.NewReport(full.Snapshot(), limits, until, partners)
 	whole.Ignored = []string{"apprMonthly", "apprSign"}
+	whole.Version = "billbridge 1.2.3, commit abc, go1"
+	whole.Backends = []operate.Backend{{Name: "legacy_1", URL: "https://legacy.example.com"}, {Name: "<fresh>", URL: "https://v2.example.com/partner"}}
+	whole.Decisions = []operate.Change{
+		{Revision: 1, Action: "begin", By: "anna", At: since},
+		{Revision: 2, Action: "stage", By: "anna\t|\n# kim", At: since, Partner: "default", To: "shadow"},
+		{Revision: 3, Action: "stage", By: "박", At: since, Partner: someone[:12], Name: "<b>하나</b> & Co", From: "shadow", To: "canary", ToPercent: &tenth, Forced: true, Overridden: []rollout.ReasonKind{rollout.Unproven, rollout.Unsettled}},
+		{Revision: 4, Action: "stage", By: "anna", At: since, Partner: other.Short(), From: "new"},
+		{Revision: 5, Action: "assign", By: "anna", At: since, Partner: other.Short(), Subject: "<i>B1", From: "old", To: "new", Forced: true, Overridden: []rollout.ReasonKind{rollout.NotAtBoth}},
+	}
 	fewer := limits
 	fewer.Comparisons, fewer.Bills = 500, 50
 	for name, r := range map[string]operate.Report{
 		"full":  whole,
 		"empty": operate.NewReport(newCounts().Snapshot(), fewer, until, nil),
 	} {
-		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown} {
+		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown, "html": r.WriteHTML} {
 			var got bytes.Buffer
 			if err := write(&got); err != nil {
 				t.Error(err)
@@ -83,6 +93,37 @@ func TestReports(t *testing.T) {
 				t.Errorf("%s: %s", file, diff)
 			}
 		}
+	}
+}
+
+// A report has the decisions about its partners and about all, which program made it, and both backends.
+func TestReportHasDecisions(t *testing.T) {
+	t.Parallel()
+	d := operatorInMemory(t, separate)
+	d.Version = "billbridge 1.2.3"
+	for _, target := range []string{"stage?stage=shadow&partner=<k>", "stage?stage=shadow&partner=<other>", "stage?stage=shadow&partner=default", "stop?", "reset?partner=<k>"} {
+		d.change("/rollout/" + target + "&by=anna")
+	}
+	must(t, d.Record(store.Change{Action: store.SignedIn, By: "ben"}))
+	for query, want := range map[string]string{
+		"":            "begin , stage <k:12>, stage <other:12>, stage default, stop , reset <k:12>",
+		"partner=<k>": "begin , stage <k:12>, stage default, stop , reset <k:12>",
+	} {
+		r := answers[operate.Report](d, "GET", "/rollout/report?"+query)
+		var got []string
+		for _, c := range r.Decisions {
+			got = append(got, c.Action+" "+c.Partner)
+		}
+		if strings.Join(got, ", ") != filled(want) || r.Version != "billbridge 1.2.3" {
+			t.Errorf("%s: version %q, decisions %q", query, r.Version, got)
+		}
+		if len(r.Backends) != 2 || r.Backends[evidence.Old].Name != "legacy" || r.Backends[evidence.New].Name != "fresh" || r.Backends[evidence.New].URL != d.Config().Upstreams.Find("fresh").Address.String() {
+			t.Errorf("%s: %+v", query, r.Backends)
+		}
+	}
+	d = newTestOperator(t, nil, "rollout: {old: legacy, new: fresh, bills: shared}\n")
+	if r := d.ask("GET", "/rollout/report"); !strings.Contains(r.Body.String(), `"decisions":[]`) {
+		t.Errorf("without a store: %d %s", r.Code, r.Body)
 	}
 }
 

@@ -41,6 +41,11 @@ type Build struct {
 	Demo                         bool // the console says on each page that it shows a demo
 }
 
+// String names the program and its version.
+func (b Build) String() string {
+	return fmt.Sprintf("billbridge %s, commit %s, %s", b.Version, b.Revision, b.GoVersion)
+}
+
 // A Server is a gateway and its listeners.
 type Server struct {
 	gateway *proxy.Gateway
@@ -140,9 +145,10 @@ func Listen(
 	}
 	s.operator = operate.New(operate.Options{
 		Config: s.gateway.Config, Store: s.store, Rollout: s.rollout, Relay: s.relay, ReadBill: s.gateway.ReadBill,
-		Knows:  s.gateway.Knows,
-		Logger: logger,
-		Tick:   func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
+		Knows:   s.gateway.Knows,
+		Logger:  logger,
+		Version: build.String(),
+		Tick:    func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
 	})
 	s.apply(c)
 	s.newServers(c)

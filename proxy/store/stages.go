@@ -276,6 +276,7 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 // An AuditFilter selects entries of the audit log.
 type AuditFilter struct {
 	Partner     partner.ID // "" for all
+	Shared      bool       // with Partner: also changes that name no partner
 	Actions     []Action   // none for all
 	Since       time.Time  // only changes at that time or later; zero for all
 	OldestFirst bool       // else the last one first
@@ -292,7 +293,10 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 	if f.OldestFirst {
 		order, follows = "ASC", ">"
 	}
-	if f.Partner != "" {
+	switch {
+	case f.Partner != "" && f.Shared:
+		c.add("partner IN (%s, '')", f.Partner)
+	case f.Partner != "":
 		c.add("partner = %s", f.Partner)
 	}
 	if f.After != 0 {

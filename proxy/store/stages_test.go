@@ -91,8 +91,8 @@ func TestAuditFilters(t *testing.T) {
 		start := noon.UnixMilli()
 		for i, at := range []time.Duration{0, time.Hour, 0, 2 * time.Hour} { // the third gateway has an old clock
 			c := store.Change{Action: store.SignedIn, By: "anna", At: noon.Add(at), Subject: fmt.Sprint(i)}
-			if i == 1 {
-				c.Partner = partner.Of("one")
+			if i == 1 || i == 2 {
+				c.Partner = partner.Of([]string{"one", "two"}[i-1])
 			}
 			must(t, s.Record(t.Context(), c))
 		}
@@ -112,6 +112,7 @@ func TestAuditFilters(t *testing.T) {
 			{store.AuditFilter{Since: noon.Add(time.Hour)}, "3 1"},
 			{store.AuditFilter{OldestFirst: true, Since: noon.Add(time.Hour), After: start + hour}, "3"},
 			{store.AuditFilter{OldestFirst: true, Partner: partner.Of("one")}, "1"},
+			{store.AuditFilter{OldestFirst: true, Partner: partner.Of("one"), Shared: true}, "0 1 3"},
 			{store.AuditFilter{OldestFirst: true, Limit: 2}, "0 1"},
 		} {
 			if c.filter.Limit == 0 {
