@@ -105,9 +105,10 @@ func TestReportHasDecisions(t *testing.T) {
 		d.change("/rollout/" + target + "&by=anna")
 	}
 	must(t, d.Record(store.Change{Action: store.SignedIn, By: "ben"}))
+	must(t, d.Record(store.Change{Action: store.OutcomeDismissed, By: "ben", Partner: partner.Of("k"), Subject: "B1"}))
 	for query, want := range map[string]string{
-		"":            "begin , stage <k:12>, stage <other:12>, stage default, stop , reset <k:12>",
-		"partner=<k>": "begin , stage <k:12>, stage default, stop , reset <k:12>",
+		"":            "begin , stage <k:12>, stage <other:12>, stage default, stop , reset <k:12>, dismiss <k:12>",
+		"partner=<k>": "begin , stage <k:12>, stage default, stop , reset <k:12>, dismiss <k:12>",
 	} {
 		r := answers[operate.Report](d, "GET", "/rollout/report?"+query)
 		var got []string
