@@ -61,17 +61,6 @@ func (f *partnerFlags) ref() (operate.PartnerRef, error) {
 	return operate.PartnerRef{Partner: partner}, err
 }
 
-// target returns the one partner that a change is for, or all if the flag --NAME is given, which stands for many.
-func (f *partnerFlags) target(name string, given bool, all string) (operate.PartnerRef, error) {
-	if named := f.Partner != "" || f.KeyFile != ""; named == given {
-		return operate.PartnerRef{}, usageError("give one of --partner, --key-file and --" + name)
-	}
-	if given {
-		return operate.PartnerRef{Partner: all}, nil
-	}
-	return f.ref()
-}
-
 // maxKeyFile bounds the size of a key file, in bytes.
 const maxKeyFile = 64 << 10
 
@@ -99,43 +88,31 @@ func readKey(file string) (string, error) {
 }
 
 type rolloutSet struct {
-	decisionFlags
-	partnerFlags
-	Default bool          `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
-	Stage   string        `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"The stage: old, shadow, canary, new or drained."`
-	Percent *int          `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100. With rollout.split: merchant, the percentage of its merchants."`
-	Force   operate.Force `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
+	moveFlags
+	Default bool   `help:"Set the default stage, for all partners without a stage of their own, also for new ones."`
+	Stage   string `required:"" enum:"old,shadow,canary,new,drained" placeholder:"STAGE" help:"The stage: old, shadow, canary, new or drained."`
+	Percent *int   `placeholder:"N" help:"Required with canary: the percentage of the partner's new bills that are created at the new backend, 0 to 100. With rollout.split: merchant, the percentage of its merchants."`
 }
 
 // Run sets a stage.
 func (c *rolloutSet) Run(ctx context.Context, s system) error {
-	partner, err := c.target("default", c.Default, operate.Default)
 	switch {
-	case err != nil:
-		return err
 	case (c.Percent != nil) != (c.Stage == string(rollout.StageCanary)):
 		return usageError("--percent is required with --stage canary, and not allowed with other stages")
 	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
-	m := operate.Move{PartnerRef: partner, Stage: rollout.Stage(c.Stage), Percent: c.Percent}
-	return c.change(ctx, s, "stage", m, operate.Decision{Force: c.Force})
+	return c.move(ctx, s, "stage", c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
 }
 
 type rolloutUnset struct {
-	decisionFlags
-	partnerFlags
-	Default bool          `help:"Remove the default stage that was set, so that the config's applies."`
-	Force   operate.Force `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
+	moveFlags
+	Default bool `help:"Remove the default stage that was set, so that the config's applies."`
 }
 
 // Run removes a stage.
 func (c *rolloutUnset) Run(ctx context.Context, s system) error {
-	partner, err := c.target("default", c.Default, operate.Default)
-	if err != nil {
-		return err
-	}
-	return c.change(ctx, s, "unset", partner, operate.Decision{Force: c.Force})
+	return c.move(ctx, s, "unset", c.Default)
 }
 
 type rolloutStop struct {
@@ -187,9 +164,14 @@ type rolloutReset struct {
 
 // Run resets counts.
 func (c *rolloutReset) Run(ctx context.Context, s system) error {
-	partner, err := c.target("all", c.All, operate.All)
-	if err != nil {
+	partner, err := c.ref()
+	switch {
+	case err != nil:
 		return err
+	case (partner.Partner != "") == c.All:
+		return usageError("give one of --partner, --key-file and --all")
+	case c.All:
+		partner.Partner = operate.All
 	}
 	return c.change(ctx, s, "reset", partner, operate.Decision{Force: c.Force})
 }

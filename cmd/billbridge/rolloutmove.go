@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"billbridge/proxy/operate"
+)
+
+// moveFlags are the flags of the commands that change the stages of partners.
+type moveFlags struct {
+	decisionFlags
+	partnerFlags
+	PartnerFile given         `placeholder:"FILE" help:"The partners in this file, or - for stdin: one per line, as for --partner. Empty lines and lines that begin with # are left out."`
+	Force       operate.Force `placeholder:"REASONS" help:"Change the stage although there are these reasons against it. Without --force the command prints them with their names."`
+	DryRun      bool          `help:"Print the change, its effect and the reasons against it, and change nothing."`
+}
+
+// move changes the stage of each partner that is named, or the default, by an action of the admin listener.
+func (f *moveFlags) move(ctx context.Context, s system, action string, isDefault bool, in ...any) error {
+	one, err := f.ref()
+	if err != nil {
+		return err
+	}
+	given := 0
+	for _, is := range []bool{one.Partner != "", isDefault, f.PartnerFile != ""} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1 && action == "next":
+		return usageError("give one of --partner, --key-file and --partner-file")
+	case given != 1:
+		return usageError("give one of --partner, --key-file, --partner-file and --default")
+	case f.PartnerFile != "":
+		return f.moveAll(ctx, s, action, in...)
+	case isDefault:
+		one.Partner = operate.Default
+	}
+	return f.moveOne(ctx, s, action, append(in, one)...)
+}
+
+func (f *moveFlags) moveOne(ctx context.Context, s system, action string, in ...any) error {
+	if !f.DryRun {
+		return f.change(ctx, s, action, append(in, operate.Decision{Force: f.Force})...)
+	}
+	var preview operate.Change
+	in = append(in, operate.Switch{Preview: true})
+	if err := f.send(ctx, http.MethodPost, "/rollout/"+action, &preview, in...); err != nil {
+		return err
+	}
+	return showChange(s, "preview", preview)
+}
+
+// moveAll moves the partners of the file. It goes on after a refusal, and ends after any other error.
+func (f *moveFlags) moveAll(ctx context.Context, s system, action string, in ...any) error {
+	partners, err := f.listed(ctx, s.in)
+	if err != nil {
+		return err
+	}
+	left := len(partners)
+	for _, p := range partners {
+		err := f.moveOne(ctx, s, action, append(in, p.PartnerRef)...)
+		if err == nil {
+			left--
+			continue
+		}
+		printf(s.err, "%s: %v\n", p.label, linesOf(err))
+		if !isRefusal(err) {
+			break
+		}
+	}
+	if left == 0 {
+		return nil
+	}
+	what := "were not changed"
+	if f.DryRun {
+		what = "cannot be changed"
+	}
+	printf(s.err, "%d of %d partners %s.\n", left, len(partners), what)
+	return errReported
+}
+
+// isRefusal reports whether the gateway refused a request, and so changed nothing.
+func isRefusal(err error) bool {
+	var failed *adminError
+	return errors.As(err, &failed) && failed.status < http.StatusInternalServerError
+}
+
+// A listedPartner is a partner in a file.
+type listedPartner struct {
+	operate.PartnerRef
+	label string // its place in the file, and how the gateway calls it
+}
+
+// listed returns the partners of the file, if the gateway knows all of them and none is there twice: a second "next"
+// would skip a stage. No error has the text of a line, which could be a key.
+func (f *moveFlags) listed(ctx context.Context, stdin io.Reader) (all []listedPartner, err error) {
+	name, in := "stdin", stdin
+	if f.PartnerFile != "-" {
+		name = string(f.PartnerFile)
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	var wrong []error
+	places := map[string]string{}
+	lines := bufio.NewScanner(in)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		place := fmt.Sprintf("%s:%d", name, n)
+		ref := operate.PartnerRef{Partner: reference(given(text))}
+		var known operate.Status
+		err := f.get(ctx, "/rollout", &known, ref)
+		switch {
+		case isRefusal(err):
+			wrong = append(wrong, fmt.Errorf("%s: %w", place, err))
+			continue
+		case err != nil:
+			return nil, err
+		}
+		p := known.Partners[0]
+		if first := places[p.Partner]; first != "" {
+			wrong = append(wrong, fmt.Errorf("%s: this partner is in line %s already", place, first))
+		}
+		places[p.Partner] = place
+		all = append(all, listedPartner{ref, place + ": " + operate.Label(p.Partner, p.Name)})
+	}
+	if len(all)+len(wrong) == 0 && lines.Err() == nil {
+		return nil, fmt.Errorf("%s has no partner", name)
+	}
+	return all, errors.Join(append(wrong, lines.Err())...)
+}
+
+type rolloutNext struct{ moveFlags }
+
+// Run moves the partners.
+func (c *rolloutNext) Run(ctx context.Context, s system) error { return c.move(ctx, s, "next", false) }
