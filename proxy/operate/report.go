@@ -23,8 +23,11 @@ type Report struct {
 	Uncounted  string             `json:"uncounted,omitempty"` // why the numbers of bills are missing
 	Verdicts   []evidence.Verdict `json:"verdicts"`            // each partner by its short hash
 	// comparisons that were not counted, over the limit of counts
-	Lost      int      `json:"lost"`
-	Decisions []Change `json:"decisions"` // about these partners and about all, the oldest first
+	Lost  int     `json:"lost"`
+	Calls int     `json:"calls"`          // that were counted, at both backends
+	Next  *Change `json:"next,omitempty"` // a preview of the next stage; of one partner, unless its stage is the last
+	// about these partners and about all, the oldest first
+	Decisions []Change `json:"decisions"`
 }
 
 // newReport makes the report of what was counted until a time.
@@ -39,6 +42,7 @@ func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 	if r.Partners == nil {
 		r.Partners = []PartnerStatus{} // a list in JSON, also when it is empty
 	}
+	r.Calls = trafficOf(s, until).Calls
 	return r
 }
 
@@ -63,6 +67,12 @@ func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err
 	answer = newReport(counted, o.Rollout.Counts().Limits(), o.Now(), partners)
 	for i := range answer.Verdicts {
 		answer.Verdicts[i].Name = o.name(answer.Verdicts[i].Partner)
+	}
+	if only != "" {
+		next, err := o.Next(ctx, Move{Switch: Switch{Preview: true}, PartnerRef: PartnerRef{string(only)}})
+		if err == nil {
+			answer.Next = &next
+		}
 	}
 	answer.Uncounted, answer.Ignored = inEnglish(uncounted), o.Rollout.Settings().Config.Shadow.Ignore
 	answer.Version = o.Version
