@@ -60,7 +60,7 @@ func (c *Config) checkLimits() {
 	c.Drain.Whole = drain != nil && child(drain, "delay") != nil
 	if longest := c.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
 		s.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: "+
-			"a write that is cut off has an unknown outcome", longest, c.Drain.AtMost)
+			"a write that is cut off has an unknown outcome", Duration(longest), c.Drain.AtMost)
 	}
 }
 

@@ -119,7 +119,7 @@ func (c *Config) checkRollout() {
 	}
 	if longest := c.Upstreams.LongestCall(); time.Duration(r.Settle) <= longest {
 		s.addf("rollout.settle", "must be longer than the longest wait and timeout of an upstream, %s, but is %s",
-			longest, r.Settle)
+			Duration(longest), r.Settle)
 	}
 	for _, u := range c.Upstreams {
 		if (u.Name == r.Old || u.Name == r.New) && r.Shadow.InFlight >= u.Connections {

@@ -26,7 +26,17 @@ func (d *Duration) set(text string) error {
 	return nil
 }
 
-func (d Duration) String() string { return time.Duration(d).String() }
+// String returns the duration without zeros at its end: 15m and not 15m0s. All durations in texts for people are written
+// like this.
+func (d Duration) String() string {
+	text := time.Duration(d).String()
+	for _, zero := range []string{"0s", "0m"} {
+		if cut, ok := strings.CutSuffix(text, zero); ok && strings.ContainsAny(cut[max(0, len(cut)-1):], "hm") {
+			text = cut
+		}
+	}
+	return text
+}
 
 // A DurationOrZero is a Duration that may be 0s.
 type DurationOrZero time.Duration
@@ -39,7 +49,7 @@ func (d *DurationOrZero) set(text string) error {
 	return nil
 }
 
-func (d DurationOrZero) String() string { return time.Duration(d).String() }
+func (d DurationOrZero) String() string { return Duration(d).String() }
 
 // A Fraction is from 0 to 1.
 type Fraction float64

@@ -54,7 +54,7 @@ func TestDefaultDrainDelayEndsWithTheLastConnection(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	stop()
-	for !strings.Contains(logs.Next(t), `"not ready, serving until the drain begins","delay":"1h0m0s"`) {
+	for !strings.Contains(logs.Next(t), `"not ready, serving until the drain begins","delay":"1h"`) {
 	}
 	if got, err := rawAnswer(open, in, nextCall(v2("read"))); err != nil || !got.Close {
 		t.Errorf("%+v %v", got, err)

@@ -115,7 +115,7 @@ func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	prepareBill(t, m.fresh, "W", demoBill)
 	m.restart(strings.ReplaceAll(*m.text.Load(), m.file, m.file+".first"))
 	m.expect(v2("create"), idInUse)
-	m.ask(409, "POST /rollout/begin?by=anna", "the ledger is new and already has 1 bills at new")
+	m.ask(409, "POST /rollout/begin?by=anna", "the ledger is new and already has bills at new (1)")
 	m.mustPost("/rollout/begin?by=anna&"+forced, `"forced":true`)
 }
 

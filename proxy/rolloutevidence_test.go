@@ -83,7 +83,7 @@ func TestShadowComparesReads(t *testing.T) {
 			ruling  evidence.Ruling
 			reason  string
 		}{
-			"right":   {"", evidence.Inconclusive, "6 comparisons, at least 100 are needed"},
+			"right":   {"", evidence.Inconclusive, "comparisons: 6, at least 100 are needed"},
 			"mistake": {"operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}", evidence.Fail, "differs: apprPrice (money) in"},
 		} {
 			parallel(t, client+"/"+name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func newUpstream(c *config.Upstream, userAgent string, m *metrics, log *slog.Log
 		now := time.Now()
 		if u.oneCallEach.Swap(now.Add(afterExtra).UnixNano()) <= now.UnixNano() {
 			log.Warn("the upstream has sent something that belongs to no call: each call gets a new connection",
-				"upstream", c.Name, "for", afterExtra.String())
+				"upstream", c.Name, "for", config.Duration(afterExtra).String())
 		}
 	}
 	return u

@@ -55,7 +55,7 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 		return err
 	}
 	if list.LeftOut > 0 {
-		printf(summary, "%d more rows are not shown. To see them, raise --limit, or filter by --partner, --bill or "+
+		printf(summary, "Rows that are not shown: %d. To see them, raise --limit, or filter by --partner, --bill or "+
 			"--owner.\n", list.LeftOut)
 	}
 	return nil

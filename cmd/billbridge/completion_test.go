@@ -52,7 +52,7 @@ var completions = []struct {
 	{"billbridge rollo", []string{"rollout"}},
 	{"billbridge rollout re", []string{"report", "reset", "restored", "resume"}},
 	{"billbridge rollout set --stage dr", []string{"drained"}},
-	{"billbridge rollout set --par", []string{"--partner"}},
+	{"billbridge rollout set --par", []string{"--partner", "--partner-file"}},
 	{"billbridge serve --con", []string{"--config"}},
 	{"billbridge serve --config ONL", []string{"ONLY.FILE"}},
 	{"billbridge serve --rate 1", nil},

@@ -171,7 +171,7 @@ func (c *translateCommand) translateLines(translator translator, request []byte,
 			}
 		}
 		if s.terminal && n%10000 == 0 {
-			printf(s.err, "%d lines, %d refused\n", n, refused)
+			printf(s.err, "lines: %d, refused: %d\n", n, refused)
 		}
 	}
 	if refused > 0 {

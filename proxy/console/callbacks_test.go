@@ -189,7 +189,7 @@ func TestReplayOfSeveralCallbacks(t *testing.T) {
 	mine := []string{s.add("one", "B1", store.Dead, 2*time.Hour), s.add("one", "B2", store.Dead, 2*time.Hour)}
 	young, other, delivered := s.add("one", "B3", store.Dead, time.Minute), s.add("two", "B4", store.Dead, 2*time.Hour), s.add("one", "B5", store.Delivered, 2*time.Hour)
 	body := s.page("/deliveries/all/replay?partner=Hana+Clinic&age=-1h&state=delivered")
-	s.has("the preview", body, "2 failed callbacks will be delivered again.", `name="partner" value="`+partner.Of("one").Short()+`"`, `name="until" value="2026-11-21T11:00:00Z"`)
+	s.has("the preview", body, "Failed callbacks that will be delivered again: 2.", `name="partner" value="`+partner.Of("one").Short()+`"`, `name="until" value="2026-11-21T11:00:00Z"`)
 	form := url.Values{"partner": {partner.Of("one").Short()}, "until": {"2026-11-21T11:00:00Z"}, "by": {"anna"}}
 	if status, body := post(t, s, "/deliveries/all/replay", strings.Replace(form.Encode(), "by=anna", "by=", 1)); status != http.StatusBadRequest || !strings.Contains(body, "by must be your name") {
 		t.Errorf("without a name: %d %s", status, body)
@@ -265,7 +265,7 @@ func TestRepetitionIsShownAndCanBeDelivered(t *testing.T) {
 	if list := s.page("/deliveries"); strings.Count(list, "sent again 1×") != 1 {
 		t.Errorf("%s", list)
 	}
-	s.has("the callback", s.page("/deliveries/"+id), "Sent again by the upstream", "1 times, not delivered again", "Deliver anyway…")
+	s.has("the callback", s.page("/deliveries/"+id), "Sent again by the upstream", "1×, not delivered again", "Deliver anyway…")
 	if body := s.page("/deliveries/" + other); strings.Contains(body, "Deliver anyway") {
 		t.Errorf("%s", body)
 	}

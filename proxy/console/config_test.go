@@ -44,8 +44,8 @@ func TestConfigShowsEveryValueAndNoSecret(t *testing.T) {
 		"base_path": "<code>/partner</code>", "admin.token": `<span class="tag">secret</span>`, "admin.tokens[0].name": "<code>anna</code>",
 		"admin.tokens[1].token": `<span class="tag">secret</span>`, "admin.tokens[1].may": "<code>read</code>", "store.url": `<span class="tag">secret</span>`,
 		"upstreams.old.url": "<code>http://127.0.0.1:1/base</code>", "upstreams.new.local_address": "<code>127.0.0.1</code>", "upstreams.old.local_address": `<span class="soft">not set</span>`,
-		"rollout.settle": "<code>15m0s</code>", "limits.body": "<code>1MiB</code>", "callbacks.allow": "<code>[10.20.0.0/16]</code>",
-		"callbacks.schedule": "<code>[0s, 5s, 5m0s, 30m0s, 2h0m0s, 5h0m0s, 10h0m0s, 14h0m0s, 20h0m0s, 24h0m0s]</code>", "route.pass": "<code>[/if/read/open, /cash-receipt/]</code>",
+		"rollout.settle": "<code>15m</code>", "limits.body": "<code>1MiB</code>", "callbacks.allow": "<code>[10.20.0.0/16]</code>",
+		"callbacks.schedule": "<code>[0s, 5s, 5m, 30m, 2h, 5h, 10h, 14h, 20h, 24h]</code>", "route.pass": "<code>[/if/read/open, /cash-receipt/]</code>",
 		"partners.5f7b2ed74a97": "<code>Hana Clinic</code>", "tls": `<span class="soft">not set</span>`, "rollout.shadow.rate": "<code>1</code>",
 		"drain.at_most": `<span class="soft">not set</span>`, "drain.delay": "<code>2s</code>",
 	} {

@@ -157,8 +157,8 @@ func TestMoveIsConfirmed(t *testing.T) {
 	if body := d.sends(at+"/next", free, http.StatusConflict, ""); !strings.Contains(body, "the state is another than on the page before") || d.stage("hana") != "shadow" {
 		t.Errorf("the same step again: %s %s", d.stage("hana"), body)
 	}
-	d.shows(at+"/next", 200, "<code>shadow</code> → <code>canary 10%</code>", "the settling period is 1h", "wait until the settling period is over", `name="force" value="settling" required`, `name="force" value="verdict" required`)
-	blocked := url.Values{"from": {"shadow"}, "to": {"canary 10%"}}
+	d.shows(at+"/next", 200, "<code>shadow</code> → <code>canary 10 %</code>", "the settling period is 1h", "wait until the settling period is over", `name="force" value="settling" required`, `name="force" value="verdict" required`)
+	blocked := url.Values{"from": {"shadow"}, "to": {"canary 10 %"}}
 	if body := d.sends(at+"/next", blocked, http.StatusConflict, ""); !strings.Contains(body, "Nothing was changed: there are reasons against it.") {
 		t.Errorf("against reasons: %s", body)
 	}
@@ -171,10 +171,10 @@ func TestMoveIsConfirmed(t *testing.T) {
 	}
 	blocked["force"] = []string{"settling", "verdict"}
 	d.sends(at+"/next", blocked, http.StatusSeeOther, at+"?done=next")
-	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10%"}, "to": {"canary 5%"}, "force": {"settling", "verdict"}}, http.StatusSeeOther, at+"?done=set")
+	d.sends(at+"/set", url.Values{"stage": {"canary"}, "percent": {"5"}, "from": {"canary 10 %"}, "to": {"canary 5 %"}, "force": {"settling", "verdict"}}, http.StatusSeeOther, at+"?done=set")
 	d.shows(at+"/set?stage=canary&percent=500", 200, "percent must be 0 to 100")
-	d.shows(at+"/set?stage=new&percent=10", 200, "<code>canary 5%</code> → <code>new</code>")
-	d.sends(at+"/unset", url.Values{"from": {"canary 5%"}, "to": {"old"}}, http.StatusSeeOther, at+"?done=unset")
+	d.shows(at+"/set?stage=new&percent=10", 200, "<code>canary 5 %</code> → <code>new</code>")
+	d.sends(at+"/unset", url.Values{"from": {"canary 5 %"}, "to": {"old"}}, http.StatusSeeOther, at+"?done=unset")
 	d.shows(at+"?done=unset", 200, "The partner follows the default stage.", "canary</code> 10 %", "forced", "anna")
 	d.sends("/partners/default/set", url.Values{"stage": {"shadow"}, "from": {"old"}, "to": {"shadow"}}, http.StatusSeeOther, "/partners?done=set")
 	if got := d.stage("nobody"); got != "shadow" {

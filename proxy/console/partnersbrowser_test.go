@@ -48,7 +48,7 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	p.click("Move to this stage")
 	p.has("The stage was changed.")
 	p.click("Next stage…")
-	p.has("shadow → canary 10%")
+	p.has("shadow → canary 10 %")
 	p.has("Reasons against it")
 	p.picture("partner-next-blocked")
 	p.do("confirming without the box", chromedp.Click(chromedp.CSS("main form button.danger")))
@@ -60,7 +60,7 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	}
 	p.click("Move to this stage")
 	p.has("The stage was changed.")
-	p.has("canary 10%")
+	p.has("canary 10 %")
 	p.has("forced")
 	p.click("All stages")
 	p.click("Kill switch…")

@@ -38,14 +38,14 @@ func (d *testOperator) steps(key string) (all []string) {
 func TestNextGoesThroughTheStages(t *testing.T) {
 	t.Parallel()
 	d := operatorInMemory(t, copied)
-	want := []string{"shadow", "canary 10%", "canary 25%", "canary 50%", "new", "drained"}
+	want := []string{"shadow", "canary 10 %", "canary 25 %", "canary 50 %", "new", "drained"}
 	if diff := cmp.Diff(want, d.steps("k")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if diff := cmp.Diff(want[1:], operatorInMemory(t, separate).steps("k")); diff != "" {
 		t.Errorf("without a copy, -want +got\n%s", diff)
 	}
-	for percent, first := range map[int]string{0: "canary 10%", 9: "canary 10%", 10: "canary 25%", 49: "canary 50%", 50: "new", 100: "new"} {
+	for percent, first := range map[int]string{0: "canary 10 %", 9: "canary 10 %", 10: "canary 25 %", 49: "canary 50 %", 50: "new", 100: "new"} {
 		d.change(fmt.Sprintf("/rollout/stage?force=<all>&by=anna&stage=canary&percent=%d&partner=%s", percent, hash("k")))
 		if got := d.steps("k"); got[0] != first || got[len(got)-1] != "drained" {
 			t.Errorf("after %d %%: %q", percent, got)
@@ -63,10 +63,10 @@ func TestNextIsMadeOnce(t *testing.T) {
 	d := operatorInMemory(t, copied)
 	target := "/rollout/next?force=<all>&by=anna&partner=<k>"
 	d.change(target + "&stage=shadow")
-	d.refuses(target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10% and not shadow.")
-	d.refuses(target+"&stage=canary&percent=50", "so the next one is canary 10% and not canary 50%.")
+	d.refuses(target+"&stage=shadow", "Not changed: the stage is shadow, so the next one is canary 10 % and not shadow.")
+	d.refuses(target+"&stage=canary&percent=50", "so the next one is canary 10 % and not canary 50 %.")
 	d.change(target + "&stage=canary&percent=10")
-	if got := answers[operate.Status](d, "GET", "/rollout?partner=<k>").Partners[0].String(); got != "canary 10%" {
+	if got := answers[operate.Status](d, "GET", "/rollout?partner=<k>").Partners[0].String(); got != "canary 10 %" {
 		t.Errorf("the stage is %s", got)
 	}
 }

@@ -102,7 +102,7 @@ func InWords(stage string, percent *int) string {
 	if percent == nil {
 		return stage
 	}
-	return fmt.Sprintf("%s %d%%", stage, *percent)
+	return fmt.Sprintf("%s %d %%", stage, *percent)
 }
 
 func (c *Change) warn(n evidence.Note) { c.WarningNote, c.Warning = n, inEnglish(n) }

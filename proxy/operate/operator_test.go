@@ -266,7 +266,7 @@ func TestOperatorDecides(t *testing.T) {
 	}
 	p := hash("k")[:12]
 	want := []string{
-		"restored carl  >", "stage anna default >drained", "stage anna " + p + " canary 100%>canary 0%", "stage 박 " + p + " new>canary 100%",
+		"restored carl  >", "stage anna default >drained", "stage anna " + p + " canary 100 %>canary 0 %", "stage 박 " + p + " new>canary 100 %",
 		"resume ben  >", "stop ben  >", "stage anna " + p + " >new", "begin begin  >",
 	}
 	if diff := cmp.Diff(want, log); diff != "" {
@@ -277,7 +277,7 @@ func TestOperatorDecides(t *testing.T) {
 	}
 	for _, line := range []string{
 		`"msg":"the rollout was changed","action":"stop","by":"ben"}`,
-		`"action":"stage","by":"anna","partner":"` + p + `","from":"canary 100%","to":"canary 0%","forced":false}`,
+		`"action":"stage","by":"anna","partner":"` + p + `","from":"canary 100 %","to":"canary 0 %","forced":false}`,
 		`"action":"stage","by":"anna","partner":"default","from":"old","to":"drained","forced":true,"overridden":"open_bills"}`,
 	} {
 		if !strings.Contains(d.logs.String(), line) {

@@ -57,9 +57,9 @@ canary of none to canary of all        | shared               | canary&percent=0
   no read was compared yet in stage shadow
 where all is there                     | shared               | shadow canary&percent=5             | same:100
 too few                                | shared               | shadow canary&percent=5             | same:99
-  bill.read by shadow is INCONCLUSIVE, 99 comparisons, at least 100 are needed
+  bill.read by shadow is INCONCLUSIVE, comparisons: 99, at least 100 are needed
 where nothing was there                | separate, copy: true | shadow canary&percent=5             | absent:500
-  bill.read by shadow is INCONCLUSIVE, 0 comparisons, at least 100 are needed
+  bill.read by shadow is INCONCLUSIVE, comparisons: 0, at least 100 are needed
 shadow to new                          | shared               | shadow new                          | same:100
   no bill was created at the new backend by canary and read back yet
 old to drained                         | separate             | old drained                         |

@@ -165,9 +165,9 @@ func TestReportSaysWhatTheNextStageWaitsFor(t *testing.T) {
 			}
 		}
 	}
-	says(title, "\ncanary 10%  settling  the first call of the partner was seen 1m ago")
+	says(title, "\ncanary 10 %  settling  the first call of the partner was seen 1m ago")
 	d.later.Store(int64(time.Hour))
-	says("\nNothing blocks the next stage, canary 10%.\n", "\nNothing was compared or counted yet.\n")
+	says("\nNothing blocks the next stage, canary 10 %.\n", "\nNothing was compared or counted yet.\n")
 	d.change("/rollout/stage?by=a&stage=new&force=<all>&partner=<k>")
 	d.owns("k", "legacy", 2, 0, 0)
 	d.ends("k", "bill.create", evidence.Old, 3, fine)

@@ -26,7 +26,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	for i := range 2193 {
 		d.Router.Counts().Add(partner.Of("k"), "bill.read", evidence.Comparison{Class: evidence.NotThere, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, false}})
 	}
-	const reason = "the new backend had none of the bills of 2,193 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary"
+	const reason = "the new backend had none of the bills that were read (reads: 2,193): with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary"
 	r := answers[operate.Report](d, "GET", "/rollout/report")
 	if v := r.Verdicts[0]; v.Ruling != evidence.Inconclusive || v.Reason != reason {
 		t.Errorf("%+v", v)

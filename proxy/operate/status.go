@@ -134,7 +134,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	answer = Status{
 		Old: s.Backends[evidence.Old], New: s.Backends[evidence.New],
 		Bills: string(s.Config.Bills), Split: string(s.Config.Split),
-		Settle: short(time.Duration(s.Config.Settle)), Reload: o.reload.Load(), Failing: o.Rollout.Failing(),
+		Settle: s.Config.Settle.String(), Reload: o.reload.Load(), Failing: o.Rollout.Failing(),
 	}
 	decided, err := o.decided(ctx)
 	if err != nil {

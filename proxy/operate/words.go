@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 
@@ -110,16 +111,10 @@ func Verdicts(s evidence.Snapshot, limits evidence.Limits) []evidence.Verdict {
 	return all
 }
 
-// short returns a duration without the zeros at its end.
+// short returns a duration in whole seconds, if it has any.
 func short(d time.Duration) string {
 	if d > time.Second {
 		d = d.Truncate(time.Second)
 	}
-	text := d.String()
-	for _, zero := range []string{"0s", "0m"} {
-		if cut, ok := strings.CutSuffix(text, zero); ok && strings.ContainsAny(cut[max(0, len(cut)-1):], "hm") {
-			text = cut
-		}
-	}
-	return text
+	return config.Duration(d).String()
 }

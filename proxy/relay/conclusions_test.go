@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 	"billbridge/translate"
@@ -82,7 +83,7 @@ func learns(t *testing.T, of receiver, form translate.Form, through bool) (learn
 			case handles && state == "F" && last == "C":
 				again++
 			case handles && state != last && again == 0:
-				learned += fmt.Sprintf(", %s after %s", state, time.Since(began).Round(10*time.Second))
+				learned += fmt.Sprintf(", %s after %s", state, config.Duration(time.Since(began).Round(10*time.Second)))
 			}
 			if handles {
 				last = state

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 
@@ -55,9 +56,9 @@ func (s *settings) reason(err error) string {
 	}
 	switch {
 	case ok && step.Op == "dial" && step.Timeout():
-		return fmt.Sprintf("no connection within %s", min(dialWithin, within))
+		return fmt.Sprintf("no connection within %s", config.Duration(min(dialWithin, within)))
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("no answer within %s", within)
+		return fmt.Sprintf("no answer within %s", config.Duration(within))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection was closed before the end of the answer"
 	case strings.Contains(err.Error(), "malformed HTTP"):

@@ -43,7 +43,7 @@ func positionOf(s store.Stage) Position { return Position{Stage(s.Stage), s.Perc
 // String returns the stage and, of canary, its percentage.
 func (p Position) String() string {
 	if p.Stage == StageCanary {
-		return fmt.Sprintf("%s %d%%", p.Stage, p.Percent)
+		return fmt.Sprintf("%s %d %%", p.Stage, p.Percent)
 	}
 	return string(p.Stage)
 }

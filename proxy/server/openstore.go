@@ -41,10 +41,10 @@ func (s *Server) openStore(ctx context.Context, c *config.Config) error {
 		case !store.Unreachable(err):
 			return err
 		case time.Since(began) >= within:
-			return fmt.Errorf("%w (retried for %s, see store.wait in the config)", err, within)
+			return fmt.Errorf("%w (retried for %s, see store.wait in the config)", err, config.Duration(within))
 		case try == 0:
 			s.log.Warn("the store is unreachable: the gateway is not ready and retries",
-				"at_most", within.String(), "error", err.Error())
+				"at_most", config.Duration(within).String(), "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():

@@ -46,7 +46,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.reloading.Unlock()
 	drain, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	s.log.Info("draining", "at_most", timeout.String())
+	s.log.Info("draining", "at_most", config.Duration(timeout).String())
 	err = errors.Join(err, s.drainCalls(drain, accepting))
 	select {
 	case <-relayDone:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,7 +64,8 @@ func (s *Server) tick(ctx context.Context) error {
 			s.log.Warn("the clock and the store's clock differ by more than a day: "+
 				"expired rows are not removed until they agree again, "+
 				"or until you run billbridge store clock --confirm",
-				"store", clock.StoreTime, "clock", clock.StoreTime.Add(clock.Offset), "ahead", clock.Offset.String())
+				"store", clock.StoreTime, "clock", clock.StoreTime.Add(clock.Offset), 
+				"ahead", config.Duration(clock.Offset).String())
 		}
 	}
 	s.checkLossless(ctx)

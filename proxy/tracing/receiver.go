@@ -185,7 +185,7 @@ func refusal(answer []byte) error {
 	if rejected == 0 && reason == "" {
 		return nil
 	}
-	return fmt.Errorf("the receiver rejected %d spans: %s", rejected, reason)
+	return fmt.Errorf("spans that the receiver rejected: %d: %s", rejected, reason)
 }
 
 // field returns the value of a field of a message, as it is on the wire.

@@ -75,7 +75,7 @@ func TestExportIsRetried(t *testing.T) {
 		{name: "200", status: 200, headers: protobufAnswer, requests: 1},
 		{name: "202 with another text", status: 202, body: []byte("\x0a\x02\x08\x07"), requests: 1},
 		{name: "an empty partial success", status: 200, headers: protobufAnswer, body: partial(0, ""), requests: 1},
-		{name: "a partial success", status: 200, headers: protobufAnswer, body: partial(2, "too old"), requests: 1, log: "rejected 2 spans: too old"},
+		{name: "a partial success", status: 200, headers: protobufAnswer, body: partial(2, "too old"), requests: 1, log: "spans that the receiver rejected: 2: too old"},
 		{name: "a warning", status: 200, headers: protobufAnswer, body: partial(0, "soon full"), requests: 1, log: "soon full"},
 		{name: "bytes that are no message", status: 200, headers: protobufAnswer, body: []byte{10, 200, 1}, requests: 1},
 	} {

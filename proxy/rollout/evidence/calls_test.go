@@ -48,8 +48,8 @@ func TestVerdictOfCalls(t *testing.T) {
 	}{
 		"alike":                             {backend{"0000": 90, "BILL_001": 10}, backend{"0000": 90, "BILL_001": 10}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
 		"fewer failures at the new backend": {backend{"0000": 50, "BILL_001": 50}, backend{"0000": 100}, false, "", evidence.Pass, false, "no code more often than at the old backend"},
-		"one too few":                       {backend{"0000": 100}, backend{"0000": 99}, false, "", evidence.Inconclusive, true, "99 calls, at least 100 are needed"},
-		"too few at the old backend":        {backend{"0000": 99}, backend{"0000": 100}, false, "", evidence.Inconclusive, true, "99 calls at the old backend to compare with, at least 100 are needed"},
+		"one too few":                       {backend{"0000": 100}, backend{"0000": 99}, false, "", evidence.Inconclusive, true, "calls: 99, at least 100 are needed"},
+		"too few at the old backend":        {backend{"0000": 99}, backend{"0000": 100}, false, "", evidence.Inconclusive, true, "calls at the old backend to compare with: 99, at least 100 are needed"},
 		"a failure that is new, once":       {backend{"0000": 1000}, backend{"0000": 99, "PARTNER_007": 1}, false, "", evidence.Inconclusive, false, "never at the old backend: PARTNER_007 1 of 100, at the old backend 0 of 1000"},
 		"a failure that is new":             {backend{"0000": 1000}, backend{"0000": 95, "PARTNER_007": 5}, false, "", evidence.Fail, false, "significantly more often: PARTNER_007 5 of 100, at the old backend 0 of 1000"},
 		"more often, not significantly":     {backend{"0000": 95, "BILL_001": 5}, backend{"0000": 92, "BILL_001": 8}, false, "", evidence.Pass, false, "no code more often than at the old backend"},

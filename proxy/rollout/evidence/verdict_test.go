@@ -161,12 +161,12 @@ func TestR46_Verdict(t *testing.T) {
 		reason string
 	}{
 		{"as many as are needed", func(t *evidence.Counts) { add(t, 100, evidence.Same) }, evidence.Pass, "at most 2.96 % differ"},
-		{"one too few", func(t *evidence.Counts) { add(t, 99, evidence.Same) }, evidence.Inconclusive, "99 comparisons, at least 100 are needed"},
+		{"one too few", func(t *evidence.Counts) { add(t, 99, evidence.Same) }, evidence.Inconclusive, "comparisons: 99, at least 100 are needed"},
 		{"of too few bills", func(t *evidence.Counts) {
 			for range 10 {
 				add(t, 29, evidence.Same)
 			}
-		}, evidence.Inconclusive, "29 distinct bills, at least 30 are needed"},
+		}, evidence.Inconclusive, "distinct bills: 29, at least 30 are needed"},
 		{"of enough bills", func(t *evidence.Counts) {
 			for range 10 {
 				add(t, 30, evidence.Same)
@@ -199,12 +199,12 @@ func TestR46_Verdict(t *testing.T) {
 			add(t, 1, evidence.Differs, in("apprIssuer", evidence.InOther))
 		}, evidence.Inconclusive, "up to 4.66 % may differ, 3.00 % is the limit"},
 		{"another field, always", func(t *evidence.Counts) { add(t, 100, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Fail, "100 of 100 differ: certainly more than 3.00 %"},
-		{"another field, always, of too few", func(t *evidence.Counts) { add(t, 99, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Inconclusive, "99 comparisons, at least 100 are needed"},
+		{"another field, always, of too few", func(t *evidence.Counts) { add(t, 99, evidence.Differs, in("apprIssuer", evidence.InOther)) }, evidence.Inconclusive, "comparisons: 99, at least 100 are needed"},
 		{"not there is neither", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 10_000, evidence.NotThere)
 		}, evidence.Pass, "at most 2.96 % differ"},
-		{"nothing but not there", func(t *evidence.Counts) { add(t, 10_000, evidence.NotThere) }, evidence.Inconclusive, "0 comparisons, at least 100 are needed"},
+		{"nothing but not there", func(t *evidence.Counts) { add(t, 10_000, evidence.NotThere) }, evidence.Inconclusive, "comparisons: 0, at least 100 are needed"},
 		{"what moved is neither", func(t *evidence.Counts) {
 			add(t, 100, evidence.Same)
 			add(t, 10_000, evidence.Moved)
@@ -237,7 +237,7 @@ func TestR46_Verdict(t *testing.T) {
 			for i := range 1000 {
 				t.Add(someone, "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i)})
 			}
-		}, evidence.Inconclusive, "1 comparisons, at least 100 are needed"},
+		}, evidence.Inconclusive, "comparisons: 1, at least 100 are needed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -397,8 +397,8 @@ func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 		"the new backend had 3 of the bills of 1,003 reads: with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary": {
 			{true, true}: 3, {true, false}: 1000,
 		},
-		"0 comparisons, at least 100 are needed":  {{false, true}: 500, {false, false}: 500}, // the old backend does not have them
-		"60 comparisons, at least 100 are needed": {{true, true}: 60, {true, false}: 60},
+		"comparisons: 0, at least 100 are needed":  {{false, true}: 500, {false, false}: 500}, // the old backend does not have them
+		"comparisons: 60, at least 100 are needed": {{true, true}: 60, {true, false}: 60},
 		"at most 2.96 % differ":                   {{true, true}: 100, {true, false}: 5000},
 	} {
 		counts := newCounts()
