@@ -64,7 +64,7 @@ func (s *Server) tick(ctx context.Context) error {
 			s.log.Warn("the clock and the store's clock differ by more than a day: "+
 				"expired rows are not removed until they agree again, "+
 				"or until you run billbridge store clock --confirm",
-				"store", clock.StoreTime, "clock", clock.StoreTime.Add(clock.Offset), 
+				"store", clock.StoreTime, "clock", clock.StoreTime.Add(clock.Offset),
 				"ahead", config.Duration(clock.Offset).String())
 		}
 	}

@@ -399,7 +399,7 @@ func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 		},
 		"comparisons: 0, at least 100 are needed":  {{false, true}: 500, {false, false}: 500}, // the old backend does not have them
 		"comparisons: 60, at least 100 are needed": {{true, true}: 60, {true, false}: 60},
-		"at most 2.96 % differ":                   {{true, true}: 100, {true, false}: 5000},
+		"at most 2.96 % differ":                    {{true, true}: 100, {true, false}: 5000},
 	} {
 		counts := newCounts()
 		for succeeded, n := range reads {
