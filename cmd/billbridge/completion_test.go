@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
 	"billbridge/proxy/proxytest"
 )
 
@@ -93,5 +95,27 @@ func TestBashCompletes(t *testing.T) {
 	for _, words := range [][]string{{"--stage", "=", "dr"}, {"--partner", "abc", "--stage", "=", "dr"}} { // bash splits at =
 		args := slices.Concat([]string{"-c", script, file, "billbridge", "rollout", "set"}, words)
 		wantCompletions(t, strings.Join(words, " "), outputOf(t, dir, "bash", args...), []string{"drained"})
+	}
+}
+
+// A flag that may be left out has the choice "", which no message lists: nobody gives it.
+func TestNoMessageListsAnEmptyChoice(t *testing.T) {
+	t.Parallel()
+	m := model()
+	optional := 0
+	eachCommand(m.Node, m.Name, func(n *kong.Node, words string) {
+		for _, f := range flagsOf(n) {
+			if f.Enum == "" || !slices.Contains(f.EnumSlice(), "") {
+				continue
+			}
+			optional++
+			_, _, errs := runCommand(t, false, append(strings.Fields(words)[1:], "--"+f.Name, "no-such-choice")...)
+			if strings.Contains(errs, `""`) || !strings.Contains(errs, "--"+f.Name+` must be one of "`) {
+				t.Errorf("%s --%s: %s", words, f.Name, errs)
+			}
+		}
+	})
+	if optional < 5 {
+		t.Errorf("only %d flags have such a choice", optional)
 	}
 }
