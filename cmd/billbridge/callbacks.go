@@ -16,8 +16,8 @@ import (
 type callbacksCommand struct {
 	List   callbackList   `cmd:"" help:"List callbacks, the newest first."`
 	Show   callbackShow   `cmd:"" help:"Show one callback and its attempts."`
-	Replay callbackReplay `cmd:"" help:"Deliver failed callbacks (state dead) again, with the same ids."`
-	Drop   callbackDrop   `cmd:"" help:"Drop failed callbacks (state dead) for good."`
+	Replay callbackReplay `cmd:"" help:"Deliver failed callbacks again, with the same ids."`
+	Drop   callbackDrop   `cmd:"" help:"Drop failed callbacks for good."`
 	Assign callbackAssign `cmd:"" help:"Choose the partner's address for a callback address that the store has lost."`
 	Audit  auditCommand   `cmd:"" help:"List who changed what, the last change first. The same as billbridge audit."`
 }
@@ -70,7 +70,7 @@ func (c *callbackID) UnmarshalText(text []byte) error {
 type callbackList struct {
 	adminFlags
 	filterFlags
-	State string `enum:",waiting,delivered,dead,dropped,superseded" default:"" placeholder:"STATE" help:"Only callbacks in this state: waiting, delivered, dead (failed, no more attempts), dropped or superseded (answered without a success, and a newer one of the bill came)."`
+	State string `enum:",waiting,delivered,failed,dead,dropped,superseded" default:"" placeholder:"STATE" help:"Only callbacks in this state: waiting, delivered, failed (no more attempts; dead, as in JSON, means the same), dropped or superseded (answered without a success, and a newer one of the bill came)."`
 	Limit int    `default:"100" placeholder:"N" help:"The maximum number of rows (${default}); 0 for all."`
 	JSON  bool   `name:"json" help:"Print one JSON object per line instead of a table."`
 }

@@ -50,7 +50,7 @@ func TestCallbacksCommands(t *testing.T) {
 	t.Parallel()
 	upstream, p, b := newCallbackUpstream(t, "v2"), newPartner(t), newCluster(t)
 	p.setReaction(func(string, int) reaction { return refuse })
-	// A callback is dead after one attempt.
+	// A callback has failed after one attempt.
 	g := b.start(t, regexp.MustCompile(`schedule: .*`).ReplaceAllString(relayConfig(upstream, "sqlite:bridge.db", 20, "30s"), "schedule: [0s]"))
 	bills := []string{"MINE0", "MINE1", "MINE2", "ELSE0", "ELSE1", "TWIN0", "TWIX0", "TWIX1"}
 	client := b.client(t)

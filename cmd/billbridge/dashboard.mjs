@@ -117,8 +117,8 @@ const rows = [
 	]],
 	// max, not sum: gateways with one store report the same callbacks.
 	[new grafana.RowBuilder('Callbacks'), [
-		lines('Waiting and failed', 'dead: all attempts failed. billbridge callbacks list --state dead lists them.', units.Short,
-			['{{upstream}}: waiting', `max by (upstream) (billbridge_callbacks_waiting{${chosen}})`], ['{{upstream}}: dead', `max by (upstream) (billbridge_callbacks_dead{${chosen}})`]),
+		lines('Waiting and failed', 'failed: all attempts failed. billbridge callbacks list --state failed lists them.', units.Short,
+			['{{upstream}}: waiting', `max by (upstream) (billbridge_callbacks_waiting{${chosen}})`], ['{{upstream}}: failed', `max by (upstream) (billbridge_callbacks_dead{${chosen}})`]),
 		lines('Age of the oldest waiting callback', 'Age of the oldest callback that is not delivered yet.', units.Seconds, ['{{upstream}}', `max by (upstream) (billbridge_callbacks_oldest_waiting_seconds{${chosen}})`]),
 		lines('Callbacks', 'accepted: stored, and acknowledged to the upstream. repeated: an upstream sent one again.', units.OpsPerSecond,
 			['accepted', `sum(${perSecond('callbacks_accepted_total')})`], ['delivered', `sum(${perSecond('callbacks_delivered_total')})`],

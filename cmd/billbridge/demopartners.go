@@ -27,7 +27,7 @@ type reception int
 const (
 	takes       reception = iota // with success
 	takesSecond                  // each callback at the second attempt
-	takesReplay                  // no attempt of the schedule: each callback is dead, and a replay delivers it
+	takesReplay                  // no attempt of the schedule: each callback fails, and a replay delivers it
 	gone                         // with 410, which ends the attempts
 )
 

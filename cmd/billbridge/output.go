@@ -137,6 +137,7 @@ func parseOutputs(text string) *template.Template {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
 		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes,
 		"targets": targets, "mapRows": mapRows, "firstBill": newFirstBill,
+		"word":       func(state string) string { return store.State(state).Word() },
 		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
 		"byFailOver": func() string { return store.ByFailOver },
 		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },

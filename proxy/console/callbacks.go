@@ -27,7 +27,7 @@ type callbacksPage struct {
 	This      string // the address of the page
 	Next      string // the address of the next page; "" if this is the last one
 
-	// the addresses of decisions about all dead callbacks of the filter; "" if others are shown
+	// the addresses of decisions about all failed callbacks of the filter; "" if others are shown
 	ReplayAll, DropAll string
 
 	HasBills bool
@@ -150,7 +150,7 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	c.page(w, r, "callbacks", page)
 }
 
-// callbackTabs are the states, with the numbers of those that wait or are dead.
+// callbackTabs are the states, with the numbers of those that wait or failed.
 func (c *Console) callbackTabs(r *http.Request, f url.Values) ([]callbackTab, error) {
 	counts, err := ask(r, c.options.Operator.Counts, operate.CountLimit{AtMost: countedMost})
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 	c.page(w, r, "callback", page)
 }
 
-// decisions are what can be done with dead callbacks.
+// decisions are what can be done with failed callbacks.
 var decisions = []string{"replay", "drop"}
 
 // A decisionPage is the data of the page callback-decision: what a decision would do, before it is confirmed.
@@ -269,7 +269,7 @@ func (c *Console) showDecision(w http.ResponseWriter, r *http.Request, page deci
 	c.page(w, r, "callback-decision", page)
 }
 
-// decideCallbacks shows what a decision about all dead callbacks of a filter would do, and takes it. The work ends when
+// decideCallbacks shows what a decision about all failed callbacks of a filter would do, and takes it. The work ends when
 // the visitor leaves the page.
 func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 	if !c.known(w, r) {

@@ -84,7 +84,7 @@ func (f CallbackFilter) inStore(ctx context.Context, o *Operator) (filter store.
 		}
 	}
 	filter = store.Filter{
-		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.State(f.State),
+		PartnerPrefix: id, Bill: f.Bill, Upstream: f.Upstream, State: store.ParseState(f.State),
 		Since: f.Since, Until: f.Until, After: f.After,
 	}
 	if f.Most != nil {
@@ -134,7 +134,7 @@ func (o *Operator) Callbacks(ctx context.Context, f CallbackFilter) (p CallbackP
 	return CallbackPage{o.callbacks(found.Callbacks), found.Next}, refused(err)
 }
 
-// Counts are the numbers of callbacks by state: waiting, dead and superseded.
+// Counts are the numbers of callbacks by state: waiting, dead (failed) and superseded.
 type Counts map[string]Number
 
 // A Number is counted up to a bound.
@@ -148,7 +148,7 @@ type CountLimit struct {
 	AtMost int `json:"at_most,omitzero,string"`
 }
 
-// Counts counts the callbacks that are waiting, dead and superseded.
+// Counts counts the callbacks that are waiting, failed and superseded.
 func (o *Operator) Counts(ctx context.Context, l CountLimit) (Counts, error) {
 	if l.AtMost < 1 || l.AtMost > 1_000_000 {
 		return nil, badRequest("at_most must be given once, from 1 to 1000000")
@@ -247,7 +247,7 @@ func (o *Operator) decide(
 	case wrong != nil:
 		return wrong
 	case f.State != "" && f.State != store.Dead:
-		return badRequest("only dead callbacks can be %s together, not %s ones", what, f.State)
+		return badRequest("only failed callbacks can be %s together, not %s ones", what, f.State)
 	case f.After != 0:
 		return badRequest("after is for lists")
 	case f.Limit == 0 && s.Most != nil: // the store takes 0 for no limit
@@ -309,7 +309,7 @@ func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d 
 	case !slices.Contains(d.From, c.State):
 		which := make([]string, len(d.From))
 		for i, state := range d.From {
-			which[i] = string(state)
+			which[i] = state.Word()
 		}
 		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, what, strings.Join(which, " or "))
 	case !c.Erased.IsZero():

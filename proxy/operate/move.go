@@ -97,10 +97,10 @@ func (c Change) Old() string { return InWords(c.From, c.FromPercent) }
 // New returns the stage after the change, for people.
 func (c Change) New() string { return InWords(c.To, c.ToPercent) }
 
-// InWords returns a stage and its percentage, if it has one, for people.
+// InWords returns a stage and its percentage, if it has one, or the state of a callback, for people.
 func InWords(stage string, percent *int) string {
 	if percent == nil {
-		return stage
+		return store.State(stage).Word()
 	}
 	return fmt.Sprintf("%s %d %%", stage, *percent)
 }

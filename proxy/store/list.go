@@ -58,7 +58,7 @@ func (s *Store) Get(ctx context.Context, id string) (Callback, error) {
 // A Decision is what an operator does with callbacks.
 type Decision struct {
 	Action Action
-	From   []State // in which one callback may be; of several only the dead ones are meant
+	From   []State // in which one callback may be; of several only the failed ones are meant
 	To     State
 	set    string // takes $1, the time of the decision, and ends every lease
 }
@@ -81,14 +81,14 @@ var (
 	}
 )
 
-// Decide makes a decision about the dead callbacks that a filter selects, and returns their number. by is who
+// Decide makes a decision about the failed callbacks that a filter selects, and returns their number. by is who
 // decides, for the audit log. It works in batches, each with an entry in the log: after an error, n callbacks have
 // been changed. After each batch it calls progress, which may be nil, with the number so far.
 func (s *Store) Decide(
 	ctx context.Context, d Decision, f Filter, by string, now time.Time, progress func(done int),
 ) (n int, err error) {
 	if f.State != "" && f.State != Dead {
-		return 0, fmt.Errorf("%w: only dead callbacks can be replayed or dropped together, not %s ones",
+		return 0, fmt.Errorf("%w: only failed callbacks can be replayed or dropped together, not %s ones",
 			ErrFilter, f.State)
 	}
 	if err := checkDecision(by, now); err != nil {

@@ -8,7 +8,7 @@ import (
 
 // Sweep removes rows that have been over for longer than retention, and returns their number:
 //
-//   - callbacks, from when they were delivered, dropped or superseded. Dead ones stay until an operator decides;
+//   - callbacks, from when they were delivered, dropped or superseded. Failed ones stay until an operator decides;
 //   - addresses of bills without a callback, from the end of the bill, or from when the address was made if that is
 //     later or the end is not known. Addresses of registrations stay: the upstream may use them for years.
 //
@@ -22,7 +22,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	if err != nil {
 		return n, err
 	}
-	// Callbacks that are left are waiting or dead, or have been over for less than retention.
+	// Callbacks that are left are waiting or failed, or have been over for less than retention.
 	addresses, err := s.sweep(ctx, `
 		DELETE FROM billbridge_addresses WHERE id IN (
 			SELECT a.id FROM billbridge_addresses a WHERE a.ends < $1
@@ -32,7 +32,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 }
 
 // SweepBodies deletes the bodies of callbacks that were delivered, dropped or superseded more than keep ago, and
-// returns their number. The rows stay until Sweep removes them. Dead callbacks keep their bodies until an operator decides.
+// returns their number. The rows stay until Sweep removes them. Failed callbacks keep their bodies until an operator decides.
 func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		UPDATE billbridge_callbacks SET body = $1, erased = $2 WHERE seq IN (
