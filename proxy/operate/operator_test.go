@@ -360,7 +360,7 @@ func TestOperatorShows(t *testing.T) {
 	of := map[string]string{
 		"k": `{"partner":"` + hash("k")[:12] + `","stage":"canary","percent":10,"by":"anna","at":"2026-11-21T03:34:56Z","effect":{"split":"bill","percent":10,"bills":0,"merchants":0,"reached":0},"by_default":false,"seen":"2026-11-21T02:34:56Z","settled":true,` +
 			`"bills":[{"upstream":"fresh","pending":0,"owned":1,"over":0,"ended":0,"released":0},{"upstream":"legacy","pending":1,"owned":2,"over":0,"ended":0,"released":3}]}`,
-		"young":  `{"partner":"` + hash("young")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"seen":"2026-11-21T03:33:56Z","settled":false}`,
+		"young":  `{"partner":"` + hash("young")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"seen":"2026-11-21T03:33:56Z","settled":false,"settles_at":"2026-11-21T03:48:56Z"}`,
 		"owner":  `{"partner":"` + hash("owner")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"settled":false,"bills":[{"upstream":"legacy","pending":0,"owned":1,"over":0,"ended":0,"released":0}]}`,
 		"staged": `{"partner":"` + hash("staged")[:12] + `","stage":"new","by":"anna","at":"2026-11-21T03:34:56Z","forced":true,"by_default":false,"settled":false}`,
 		"nobody": `{"partner":"` + hash("nobody")[:12] + `","stage":"shadow","by":"anna","at":"2026-11-21T03:34:56Z","by_default":true,"settled":false}`,

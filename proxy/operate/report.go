@@ -42,7 +42,9 @@ func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 	if r.Partners == nil {
 		r.Partners = []PartnerStatus{} // a list in JSON, also when it is empty
 	}
-	r.Calls = trafficOf(s, until).Calls
+	for _, n := range s.Counts {
+		r.Calls += n.Backends[evidence.Old].Number + n.Backends[evidence.New].Number
+	}
 	return r
 }
 

@@ -165,7 +165,7 @@ func TestReportSaysWhatTheNextStageWaitsFor(t *testing.T) {
 			}
 		}
 	}
-	says(title, "\ncanary 10 %  settling  the first call of the partner was seen 1m ago")
+	says("  2026-11-21T03:33:56Z, settling until 2026-11-21T03:48:56Z  ", title, "\ncanary 10 %  settling  the first call of the partner was seen 1m ago")
 	d.later.Store(int64(time.Hour))
 	says("\nNothing blocks the next stage, canary 10 %.\n", "\nNothing was compared or counted yet.\n")
 	d.change("/rollout/stage?by=a&stage=new&force=<all>&partner=<k>")

@@ -89,10 +89,12 @@ type PartnerStatus struct {
 	Partner string     `json:"partner"` // the first digits of the ID
 	Name    string     `json:"name,omitempty"`
 	StageSetting
-	Default bool         `json:"by_default"` // it has no stage of its own
-	Seen    *time.Time   `json:"seen,omitempty"`
-	Settled bool         `json:"settled"` // its settling period is over
-	Bills   []BillCounts `json:"bills,omitempty"`
+	Default bool       `json:"by_default"` // it has no stage of its own
+	Seen    *time.Time `json:"seen,omitempty"`
+	Settled bool       `json:"settled"` // its settling period is over
+	// when its settling period will be over; nil if it is, or if no call was seen yet
+	SettlesAt *time.Time   `json:"settles_at,omitempty"`
+	Bills     []BillCounts `json:"bills,omitempty"`
 }
 
 // BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before
@@ -264,6 +266,9 @@ func (o *Operator) statuses(
 	for _, sight := range seen {
 		one := of(sight.Partner)
 		one.Seen, one.Settled = &sight.First, o.Now().Sub(sight.First) >= settle
+		if until := sight.First.Add(settle); !one.Settled {
+			one.SettlesAt = &until
+		}
 	}
 	for _, b := range bills {
 		one := of(b.Partner)
