@@ -5,8 +5,8 @@
 //	http.Handle("/", c)
 //
 // A Console is an http.Handler for the admin listener. It reads and changes through package operate, as the commands
-// do, so both have the same preconditions, limits and audit log. Its only state is a bounded ring of finished calls
-// and the numbers of the last 60 minutes.
+// do, so both have the same preconditions, limits and audit log. Its only state is a bounded ring of finished calls,
+// the numbers of the last 60 minutes, and what needed a person in the last hour.
 //
 // Every page works without scripts. The words are in text/, the pages in templates/.
 package console
@@ -53,6 +53,7 @@ type Console struct {
 	reading map[string]bool // by pattern: whether a POST changes nothing
 	ring    *ring
 	window  *window
+	solved  solutions
 	texts   texts
 	pages   map[string]map[string]lazyPage // by language and name
 

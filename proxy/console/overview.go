@@ -19,6 +19,7 @@ import (
 // An overviewPage is the data of the page overview.
 type overviewPage struct {
 	Attention []attention
+	Solved    []solved
 	Since     time.Time // when counting began, if that is less than an hour ago; else zero
 	Total     summary
 	Chart     chart
@@ -40,6 +41,10 @@ type attention struct {
 	Text template.HTML
 	Link string // where it can be seen or changed
 	Bad  bool
+
+	key    string // of the text
+	args   []any
+	passes bool // it ends with time: nobody has solved it then
 }
 
 // overview shows the last 60 minutes, and what needs a person.
@@ -66,6 +71,12 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	page.Callbacks = a.callbacks()
 	a.outcomes(page.Total)
 	page.Attention = a.list
+	if r.Context().Err() == nil { // else the store was not asked
+		page.Solved = c.solved.after(c.options.Now(), a.list, !a.unread)
+	}
+	for i, one := range page.Solved { // in the language of this visitor
+		page.Solved[i].Text = a.text(one.key, one.args)
+	}
 	c.page(w, r, "overview", page)
 }
 
@@ -93,10 +104,17 @@ type attentions struct {
 	console *Console
 	r       *http.Request
 	list    []attention
+	unread  bool // the state of the rollout could not be read
 }
 
 // add adds something that needs a person. key is that of its text; the args are texts, numbers and times.
 func (a *attentions) add(bad bool, id, link, key string, args ...any) {
+	passes := id == "restored" || id == "unknown" || id == "failed"
+	a.list = append(a.list, attention{id, a.text(key, args), link, bad, key, args, passes})
+}
+
+func (a *attentions) text(key string, args []any) template.HTML {
+	args = slices.Clone(args)
 	for i, arg := range args {
 		if _, isNumber := arg.(int); isNumber {
 			continue
@@ -112,7 +130,7 @@ func (a *attentions) add(bad bool, id, link, key string, args ...any) {
 		a.console.options.Logger.Error("a text of the console is missing", "error", err.Error())
 		text = key
 	}
-	a.list = append(a.list, attention{id, template.HTML(text), link, bad})
+	return template.HTML(text)
 }
 
 // readiness reports what is not ready.
@@ -151,6 +169,7 @@ func (a *attentions) rollout() *operate.Status {
 	}
 	status, err := ask(a.r, c.options.Operator.Status, operate.Page{Limit: operate.AtMost(1)})
 	if err != nil {
+		a.unread = true
 		a.add(true, "rollout", "/partners", "overview.rollout_error", err.Error())
 		return nil
 	}
