@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 )
 
@@ -89,7 +90,7 @@ func (p movePage) Kinds() []rollout.ReasonKind { return rollout.KindsOf(p.Previe
 
 // confirmMove makes the change that the visitor has seen.
 func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page movePage, m operate.Move) {
-	page.Changed = r.PostFormValue("from") != page.Preview.Old() || r.PostFormValue("to") != page.Preview.New()
+	page.Changed = isChanged(*page.Preview, r.PostFormValue("from"), r.PostFormValue("to"))
 	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind rollout.ReasonKind) bool {
 		return !slices.Contains(r.PostForm["force"], string(kind))
 	})
@@ -98,8 +99,8 @@ func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page moveP
 		return
 	}
 	m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}, Force: page.Kinds()}}
-	if page.Do == "next" { // the step that the visitor has seen, and no other one
-		m.Stage, m.Percent = rollout.Stage(page.Preview.To), page.Preview.ToPercent
+	if page.Do == "next" {
+		m = onlyTo(m, *page.Preview)
 	}
 	changed, err := c.change(r, page.Do, m)
 	if err != nil {
@@ -115,6 +116,89 @@ func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page moveP
 		to += "/" + url.PathEscape(page.Partner)
 	}
 	http.Redirect(w, r, to+"?done="+page.Do, http.StatusSeeOther)
+}
+
+// isChanged reports whether a preview is not the change that the visitor has seen, in words.
+func isChanged(preview operate.Change, from, to string) bool {
+	return preview.Old() != from || preview.New() != to
+}
+
+// onlyTo returns the move to the next stage that the preview has, and to no other one.
+func onlyTo(m operate.Move, preview operate.Change) operate.Move {
+	m.Stage, m.Percent = rollout.Stage(preview.To), preview.ToPercent
+	return m
+}
+
+// A movesPage is the data of the page moves: the next stages of several partners, and then what became of them.
+type movesPage struct {
+	Moves []oneMove
+	Free  int // of them: nothing is against the change, or it was made
+	Done  bool
+}
+
+// A oneMove is the change of one partner, or its preview.
+type oneMove struct {
+	operate.Change
+	Changed bool  // the state is another than the visitor has seen
+	Failed  error // why there is no change
+}
+
+// Problem is the text of Failed, "" if that is in the log alone.
+func (m oneMove) Problem() string {
+	text, _ := problemOf(m.Failed, operate.NotFound)
+	return text
+}
+
+// Free reports whether nothing is against the change.
+func (m oneMove) Free() bool { return !m.Changed && m.Failed == nil && len(m.Reasons) == 0 }
+
+// moveChosen shows the next stages of several partners, and moves each as move does, but not against a reason.
+func (c *Console) moveChosen(w http.ResponseWriter, r *http.Request) {
+	err := r.ParseForm()
+	isWrong := func(named string) bool { _, ok := partner.Parse(named); return !ok } // it may be a key
+	if chosen := r.Form["partner"]; err != nil || len(chosen) > partnersOnPage || slices.ContainsFunc(chosen, isWrong) {
+		c.refuse(w, r, http.StatusBadRequest, "error.form")
+		return
+	}
+	page := movesPage{Done: r.Method == http.MethodPost}
+	for i, named := range r.Form["partner"] {
+		one := c.moveOne(r, named, i, page.Done)
+		if one.Failed != nil && one.Problem() == "" {
+			c.options.Logger.Error("a partner could not be moved", "partner", one.Partner, "error", one.Failed.Error())
+		}
+		if one.Free() {
+			page.Free++
+		}
+		page.Moves = append(page.Moves, one)
+	}
+	c.page(w, r, "moves", page)
+}
+
+// moveOne shows the change of one partner, and makes it if the visitor has seen this change without a reason against
+// it: in the form it is at a place of from and to, which are empty otherwise.
+func (c *Console) moveOne(r *http.Request, named string, at int, confirmed bool) (one oneMove) {
+	m := operate.Move{PartnerRef: operate.PartnerRef{Partner: named}, Switch: operate.Switch{Preview: true}}
+	one.Change, one.Failed = ask(r, c.options.Operator.Next, m)
+	one.Partner = partner.ID(named).Short() // also if there is no change
+	if !confirmed || one.Failed != nil {
+		return one
+	}
+	from, to := r.PostForm["from"], r.PostForm["to"]
+	if at >= min(len(from), len(to)) {
+		one.Changed = true
+		return one
+	}
+	one.Changed = isChanged(one.Change, from[at], to[at]) && (from[at] != "" || one.Free())
+	if one.Free() {
+		m = onlyTo(m, one.Change)
+		m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}}}
+		if changed, err := ask(r, c.options.Operator.Next, m); err != nil {
+			one.Failed = err
+		} else {
+			one.Change = changed
+		}
+	}
+	return one
 }
 
 // moveFailed shows an error on the page, if it is about what the visitor asked for.
@@ -134,6 +218,9 @@ func (c *Console) moveFailed(w http.ResponseWriter, r *http.Request, page movePa
 
 // moveRoutes are the routes of all changes of the rollout.
 func (c *Console) moveRoutes() (all []route) {
+	for _, method := range []string{"GET ", "POST "} {
+		all = append(all, route{pattern: method + "/partners/next", serve: c.moveChosen})
+	}
 	for _, do := range slices.Concat(partnerChanges, []string{"stop", "resume"}) {
 		path := "/partners/" + do
 		if slices.Contains(partnerChanges, do) {

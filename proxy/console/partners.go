@@ -1,9 +1,11 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"billbridge/proxy/operate"
@@ -11,62 +13,109 @@ import (
 	"billbridge/proxy/rollout/evidence"
 )
 
-// A boardPage is the data of the page partners: all stages, or one with all of its partners, in pages.
-type boardPage struct {
-	Columns []operate.Column
-	Stage   string         // the only one; "" for all
+// A partnersPage is the data of the page partners: a board of the stages, or of many partners a table.
+type partnersPage struct {
+	operate.PartnerList
+	Board   bool
+	Stages  []rollout.Stage
+	Rulings []evidence.Ruling
+	Columns []partnerColumn
+	Filter  url.Values
+	From    int            // the place of the first partner of the page
+	More    string         // the query of the next page; "" if this is the last one
 	Status  operate.Status // without partners
 	Named   []string       // the names of the config
 	Find    string         // a partner that was not found
 	Problem string
 	Done    string // what was changed just now: stop or resume
-	After   string // of the next page of a stage; "" if this is the last one
 }
 
-// boardAtOnce is how many partners a page of one stage has.
-const boardAtOnce = 60
-
-// pageOf returns a page of one partner, or of all for "".
-func pageOf(partner string, limit int) operate.Page {
-	return operate.Page{PartnerRef: operate.PartnerRef{Partner: partner}, Limit: operate.AtMost(limit)}
+// Of returns the partners of a stage.
+func (p partnersPage) Of(stage rollout.Stage) (rows []operate.PartnerRow) {
+	for _, row := range p.Partners {
+		if row.Stage == stage {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
-// partners shows the board.
+// To is the place of the last partner of the page.
+func (p partnersPage) To() int { return p.From + len(p.Partners) - 1 }
+
+// A partnerColumn is a column of the table.
+type partnerColumn struct {
+	Name, Query string // the query sorts by it
+	Sort        string // of the form
+	Order       string // as aria-sort has it; "" if the table is sorted by another column
+}
+
+// partnerSorts are the columns of the table, in the order that an operator wants first.
+var partnerSorts = []string{"name", "stage", "-share", "verdict", "waits", "-last", "-calls"}
+
+// columnsOf returns the columns of a filter.
+func columnsOf(f url.Values) (columns []partnerColumn) {
+	current := cmp.Or(f.Get("sort"), "name")
+	for _, sort := range partnerSorts {
+		column := partnerColumn{Name: strings.TrimPrefix(sort, "-"), Sort: sort}
+		if name, descending := strings.CutPrefix(current, "-"); name == column.Name {
+			column.Order, sort = "ascending", "-"+name
+			if descending {
+				column.Order, sort = "descending", name
+			}
+		}
+		column.Query = changed(f, "sort", sort, "after", "")
+		columns = append(columns, column)
+	}
+	return columns
+}
+
+// boardMost is how many partners the board shows at most: with more, an operator finds nothing on it.
+const boardMost = 50
+
+// partnersOnPage is the number of partners of one page of the table.
+const partnersOnPage = 100
+
+// partners shows the board, or the table.
 func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
 	o := c.options.Operator
 	q := r.URL.Query()
-	page := boardPage{Stage: q.Get("stage"), Named: c.partnerNames()}
+	page := partnersPage{
+		Stages: rollout.Stages, Rulings: evidence.Rulings, Named: c.partnerNames(), Filter: url.Values{},
+	}
 	if done := q.Get("done"); slices.Contains([]string{"stop", "resume"}, done) {
 		page.Done = done
 	}
 	if find := strings.TrimSpace(q.Get("partner")); find != "" {
 		id := c.partnerID(find)
-		_, err := ask(r, o.Board, operate.BoardPage{Page: pageOf(id, 1)})
+		_, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: operate.PartnerRef{Partner: id}})
 		if err == nil {
 			http.Redirect(w, r, "/partners/"+url.PathEscape(id), http.StatusSeeOther)
 			return
 		}
 		page.Find, page.Problem = find, err.Error()
 	}
-	var query operate.BoardPage
-	if page.Stage != "" {
-		query = operate.BoardPage{Stage: rollout.Stage(page.Stage), Page: pageOf("", boardAtOnce)}
-		query.After = q.Get("after")
+	for _, key := range []string{"stage", "verdict", "ready", "sort", "after"} {
+		page.Filter.Set(key, strings.TrimSpace(q.Get(key)))
 	}
-	var board operate.Board
-	var err error
+	query := operate.PartnerQuery{Limit: operate.AtMost(partnersOnPage)}
+	err := operate.Decode(without(page.Filter), &query)
+	page.Columns, page.From = columnsOf(page.Filter), query.After+1
 	// A limit of one: of the status the page needs what is true for all partners.
-	if page.Status, err = ask(r, o.Status, pageOf("", 1)); err == nil {
-		board, err = ask(r, o.Board, query)
+	status, failed := ask(r, o.Status, operate.Page{Limit: operate.AtMost(1)})
+	if page.Status = status; err == nil {
+		err = failed
+	}
+	if err == nil {
+		page.PartnerList, err = ask(r, o.Partners, query)
 	}
 	if err != nil { // the kill switch is on this page and must be found while the store is down
 		page.Problem = err.Error()
 		c.pageWithStatus(w, r, statusOf(err), "partners", page)
 		return
 	}
-	page.Columns = board.Columns
-	if page.Stage != "" {
-		page.After = board.Columns[0].Next
+	if page.Board = page.All <= boardMost; page.Next != 0 {
+		page.More = changed(page.Filter, "after", strconv.Itoa(page.Next))
 	}
 	c.page(w, r, "partners", page)
 }
@@ -75,10 +124,8 @@ func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
 type partnerPage struct {
 	Named string // as in the address: the digits of a partner that was not seen yet must be complete
 	operate.PartnerStatus
-	Card    *operate.Card // nil if the partner was not seen yet
+	Row     operate.PartnerRow
 	Status  operate.Status
-	Next    *operate.Change // a preview; nil if there is none
-	NoNext  string          // why there is none
 	Report  operate.Report
 	History []operate.Change
 	Done    string // what was changed just now: next, set or unset
@@ -106,7 +153,7 @@ func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	board, err := ask(r, o.Board, operate.BoardPage{Page: pageOf(page.Named, 1)})
+	list, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: ref})
 	if err == nil {
 		page.Report, err = ask(r, o.Report, ref)
 	}
@@ -117,21 +164,7 @@ func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	page.PartnerStatus = page.Status.Partners[0]
-	for _, column := range board.Columns {
-		for _, card := range column.Partners {
-			page.Card = &card
-		}
-	}
-	next, err := ask(r, o.Next, operate.Move{PartnerRef: ref, Switch: operate.Switch{Preview: true}})
-	if problem, ok := problemOf(err); ok {
-		page.NoNext = problem
-	} else if err != nil {
-		c.fail(w, r, err)
-		return
-	} else {
-		page.Next = &next
-	}
+	page.PartnerStatus, page.Row = page.Status.Partners[0], list.Partners[0]
 	if done := r.URL.Query().Get("done"); slices.Contains(partnerChanges, done) {
 		page.Done = done
 	}

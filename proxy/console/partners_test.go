@@ -2,9 +2,11 @@ package console
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -108,7 +111,9 @@ func TestBoardHasAColumnForEachStage(t *testing.T) {
 			t.Errorf("there is no column %s", stage)
 		}
 	}
-	d.shows("/partners?stage=old", 200, short)
+	if body := d.shows("/partners?stage=shadow", 200, "All partners"); strings.Contains(body, short) {
+		t.Error("the board shows a partner that the filter does not select")
+	}
 	d.shows("/partners?stage=nonsense", 400, "stage must be one of")
 	for find, to := range map[string]string{"hana <B>clinic</b>": "/partners/" + short, partner.ShortOf("other"): "/partners/" + partner.ShortOf("other")} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/partners?"+url.Values{"partner": {find}}.Encode(), nil)
@@ -122,22 +127,157 @@ func TestBoardHasAColumnForEachStage(t *testing.T) {
 	}
 }
 
-// With many partners the board has some of each stage, and a stage has pages.
-func TestStageHasPages(t *testing.T) {
+// Above 50 partners the page is a table that is sorted by each column and filtered, in pages of 100.
+func TestManyPartnersAreATable(t *testing.T) {
 	t.Parallel()
 	d := newRolloutDesk(t)
-	for i := range 70 {
+	for i := range 50 {
 		d.seen(fmt.Sprint("key", i), 2*time.Hour)
 	}
-	if body := d.shows("/partners", 200, `href="/partners?stage=old">All 70 partners`); strings.Count(body, `<li class="panel">`) != 20 {
-		t.Errorf("%d cards", strings.Count(body, `<li class="panel">`))
+	if body := d.shows("/partners", 200, `class="board"`); strings.Count(body, `<li class="panel">`) != 50 || strings.Contains(body, "<table") {
+		t.Errorf("50 partners are %d cards", strings.Count(body, `<li class="panel">`))
 	}
-	body := d.shows("/partners?stage=old", 200)
-	_, rest, _ := strings.Cut(body, `class="button second" href="`)
-	next, _, _ := strings.Cut(rest, `"`)
-	second := d.shows(strings.ReplaceAll(next, "&amp;", "&"), 200)
-	if first, last := strings.Count(body, `<li class="panel">`), strings.Count(second, `<li class="panel">`); first != 60 || last != 10 || strings.Contains(second, "button second") {
-		t.Errorf("pages of %d and %d", first, last)
+	d.seen("hana", time.Minute)
+	body := d.shows("/partners", 200, `<th scope="col" aria-sort="ascending"><a href="/partners?sort=-name">`, `<a href="/partners?sort=-calls">`, "1 to 51 of 51 partners (51 in all)",
+		`<th scope="row" data-label="Partner"><a class="partner" href="/partners/`+partner.ShortOf("hana")+`"><span class="partner-name">Hana &lt;b&gt;Clinic&lt;/b&gt;</span>`)
+	if strings.Contains(body, `class="board"`) || strings.Count(body, `type="checkbox"`) != 51 {
+		t.Errorf("51 partners have %d boxes, or are a board", strings.Count(body, `type="checkbox"`))
+	}
+	for _, key := range []string{"hana", "key7"} {
+		d.sends("/partners/"+partner.ShortOf(key)+"/next", url.Values{"from": {"old"}, "to": {"shadow"}}, http.StatusSeeOther, "/partners/"+partner.ShortOf(key)+"?done=next")
+	}
+	waiting := d.shows("/partners?ready=false&sort=-name", 200, "1 to 2 of 2 partners (51 in all)", `aria-sort="descending"><a href="/partners?ready=false&amp;sort=name">`,
+		"<summary>settling period, verdict</summary>", "the settling period is 1h", `<span class="tag warn">INCONCLUSIVE</span> for canary 10%`, `<option value="false" selected>`)
+	if first := strings.Index(waiting, partner.ShortOf("key7")); first < 0 || first > strings.Index(waiting, partner.ShortOf("hana")) {
+		t.Error("the table is not sorted by name, the last first")
+	}
+	d.shows("/partners?verdict=PASS", 200, "No partner.", `<option selected>PASS</option>`)
+	d.shows("/partners?sort=nonsense", 400, "sort must be one of", `href="/partners/stop"`)
+	d.shows("/partners?after=x", 400, "after cannot be")
+	for i := range 60 {
+		d.seen(fmt.Sprint("more", i), 2*time.Hour)
+	}
+	d.shows("/partners?sort=-stage", 200, `href="/partners?after=100&amp;sort=-stage">Next page`, "1 to 100 of 111 partners")
+	if body := d.shows("/partners?after=100&sort=-stage", 200, "101 to 111 of 111 partners"); strings.Contains(body, "Next page") {
+		t.Error("the last page has a next one")
+	}
+	d.visitor = Visitor{Name: "wall"}
+	if body := d.shows("/partners", 200, "<table"); strings.Contains(body, "checkbox") || strings.Contains(body, "/partners/next") {
+		t.Error("a visitor who may only read can choose partners")
+	}
+}
+
+// prove gives the reads of a partner a PASS.
+func (d *rolloutDesk) prove(key string) {
+	for i := range 100 {
+		d.options.Operator.Rollout.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, States: true, Paid: i < 5})
+	}
+}
+
+// A PASS says for which stage it is: that of reads allows canary, and says nothing about later stages.
+func TestPassSaysForWhichStage(t *testing.T) {
+	t.Parallel()
+	d := newRolloutDesk(t)
+	d.seen("hana", 2*time.Hour)
+	d.prove("hana")
+	at, pass := "/partners/"+partner.ShortOf("hana"), `<span class="tag good">PASS</span>`
+	for _, row := range []struct{ to, of, card, evidence string }{
+		{"shadow", "old", "none needed for shadow", pass + " for canary</span>"},
+		{"canary 10%", "shadow", pass + " for canary 10%", pass + " for canary</span>"},
+		{"canary 25%", "canary 10%", "none needed for canary 25%", pass + " for canary</span>"},
+	} {
+		d.shows("/partners", 200, row.card)
+		d.shows(at, 200, row.card, row.evidence)
+		d.sends(at+"/next", url.Values{"from": {row.of}, "to": {row.to}}, http.StatusSeeOther, at+"?done=next")
+	}
+	d.sends(at+"/set", url.Values{"stage": {"drained"}, "from": {"canary 25%"}, "to": {"drained"}, "force": {"verdict"}}, http.StatusSeeOther, at+"?done=set")
+	if body := d.shows(at, 200, "This is the last stage."); strings.Contains(body, at+"/next") {
+		t.Error("the last stage has a next one")
+	}
+}
+
+// The partners that were chosen are moved one stage each, as they were seen. One that changed meanwhile is not moved, nor is one that has a
+// reason against it. The audit log has each change.
+func TestChosenPartnersAreMoved(t *testing.T) {
+	t.Parallel()
+	d := newRolloutDesk(t)
+	form := url.Values{}
+	for _, key := range []string{"hana", "free", "blocked", "changed", "drained"} {
+		d.seen(key, 2*time.Hour)
+		form.Add("partner", partner.ShortOf(key))
+	}
+	set := func(key, from, to string) {
+		t.Helper()
+		at := "/partners/" + partner.ShortOf(key)
+		d.sends(at+"/set", url.Values{"stage": {to}, "from": {from}, "to": {to}, "force": {"verdict"}}, http.StatusSeeOther, at+"?done=set")
+	}
+	set("blocked", "old", "shadow")
+	set("drained", "old", "drained")
+	preview := d.shows("/partners/next?"+form.Encode(), 200, "3 of 5 partners can be moved.", "Nothing blocks it.", "no read was compared yet in stage shadow",
+		`href="/partners/`+partner.ShortOf("blocked")+`/next"`, "the stage is drained, which is the last one", "Move 3 partners", "<code>shadow</code> → <code>canary 10%</code>")
+	if d.stage("hana") != "old" {
+		t.Fatal("a GET has changed a stage")
+	}
+	for _, field := range regexp.MustCompile(`name="(from|to)" value="([^"]*)"`).FindAllStringSubmatch(preview, -1) {
+		form.Add(field[1], html.UnescapeString(field[2]))
+	}
+	set("changed", "old", "shadow")
+	row := func(body, key string) string {
+		_, rest, _ := strings.Cut(body, `href="/partners/`+partner.ShortOf(key)+`"`)
+		text, _, _ := strings.Cut(rest, "</tr>")
+		return text
+	}
+	shows := func(body string, want map[string]string) {
+		t.Helper()
+		for key, text := range want {
+			if got := row(body, key); !strings.Contains(got, text) || strings.Contains(got, "not moved") == (text == ">moved<") {
+				t.Errorf("%s: %s, want %s", key, got, text)
+			}
+		}
+	}
+	body := d.sends("/partners/next", form, 200, "")
+	shows(body, map[string]string{
+		"hana": ">moved<", "free": ">moved<", "blocked": "no read was compared yet", "changed": "The state is another than on the page before.", "drained": "which is the last one",
+	})
+	if strings.Contains(row(body, "blocked"), "The state is another") || !strings.Contains(body, "2 of 5 partners were moved.") {
+		t.Errorf("%s", body)
+	}
+	d.prove("blocked") // its reason is gone, but it was not seen without
+	shows(d.sends("/partners/next", form, 200, ""), map[string]string{
+		"hana": "The state is another than on the page before.", "free": "The state is another", "blocked": "The state is another", "changed": "The state is another",
+	})
+	for key, stage := range map[string]string{"hana": "shadow", "free": "shadow", "blocked": "shadow", "changed": "shadow", "drained": "drained"} {
+		if got := d.stage(key); got != stage {
+			t.Errorf("%s is in stage %s, want %s", key, got, stage)
+		}
+	}
+	log, err := d.options.Operator.Audit(t.Context(), operate.AuditPage{PartnerRef: operate.PartnerRef{Partner: partner.ShortOf("free")}})
+	if err != nil || len(log) != 1 || log[0].By != "anna" || log[0].From != "" || log[0].To != "shadow" || log[0].Forced {
+		t.Errorf("the audit log has %+v, %v", log, err)
+	}
+	d.shows("/partners/next", 200, "No partner was chosen.")
+	if body := d.shows("/partners/next?partner=secret-key", 400, "The form cannot be read."); strings.Contains(body, "secret-key") {
+		t.Error("the page repeats what may be a key")
+	}
+	form["from"], form["to"] = nil, nil
+	shows(d.sends("/partners/next", form, 200, ""), map[string]string{"hana": "The state is another"})
+	d.sends("/partners/next", url.Values{"partner": slices.Repeat([]string{partner.ShortOf("hana")}, 101)}, http.StatusBadRequest, "")
+	d.visitor = Visitor{Name: "wall"}
+	d.sends("/partners/next", form, http.StatusForbidden, "")
+	if body := d.shows("/partners/next?partner="+partner.ShortOf("blocked"), 200, "Nothing blocks it."); strings.Contains(body, `method="post"`) {
+		t.Error("a visitor who may only read can move partners")
+	}
+}
+
+// The page of a partner leads to its calls and bills.
+func TestPartnerLeadsToItsCallsAndBills(t *testing.T) {
+	t.Parallel()
+	d := newRolloutDesk(t)
+	d.seen("hana", 2*time.Hour)
+	short := partner.ShortOf("hana")
+	body := d.shows("/partners/"+short, 200, `href="/calls?partner=`+short+`"`, `href="/bills?partner=`+short+`"`)
+	if strings.Contains(body, "/deliveries") {
+		t.Error("a gateway without callbacks has a link to them")
 	}
 }
 

@@ -62,7 +62,7 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	p.has("The stage was changed.")
 	p.has("canary 10 %")
 	p.has("forced")
-	p.click("All stages")
+	p.click("All partners")
 	p.click("Kill switch…")
 	p.has("New bills of all partners are created at the old backend")
 	p.click("Stop now")

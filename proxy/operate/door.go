@@ -21,7 +21,7 @@ import (
 // Handler serves the verbs on the admin listener:
 //
 //	GET  /rollout?partner=&after=&limit=                         [Operator.Status]
-//	GET  /rollout/board?partner=&stage=&after=&limit=            [Operator.Board]
+//	GET  /rollout/partners?partner=&stage=&verdict=&ready=true&sort=&after=&limit=   [Operator.Partners]
 //	GET  /rollout/report?partner=                                [Operator.Report]
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=REASONS&preview=true   [Operator.Move]
 //	POST /rollout/next?…                                         [Operator.Next]
@@ -72,7 +72,7 @@ func (o *Operator) Handler() http.Handler {
 	}
 	if d, ok := of("rollout", o.Rollout != nil, storeTimeout); ok {
 		handle(d, "GET /rollout", o.Status)
-		handle(d, "GET /rollout/board", o.Board)
+		handle(d, "GET /rollout/partners", o.Partners)
 		handle(d, "GET /rollout/report", o.Report)
 		handle(d, "POST /rollout/stage", o.Move)
 		handle(d, "POST /rollout/next", o.Next)

@@ -39,13 +39,13 @@ func hash(key string) string { return string(partner.Of(key)) }
 type testOperator struct {
 	*operate.Operator
 	*rollout.Router
-	t     *testing.T
+	t     testing.TB
 	store *store.Store
 	logs  bytes.Buffer
 	later atomic.Int64 // how much later than noon it is
 }
 
-func parse(t *testing.T, more string) *config.Config {
+func parse(t testing.TB, more string) *config.Config {
 	t.Helper()
 	return proxytest.Config(t, `
 listen: 127.0.0.1:0
@@ -57,7 +57,7 @@ route: {default: legacy}
 
 const separate = "rollout: {old: legacy, new: fresh}\nstore: {url: 'sqlite:bridge.db'}\n" // the store's path is not used: tests open their own
 
-func newTestOperator(t *testing.T, s *store.Store, more string) *testOperator {
+func newTestOperator(t testing.TB, s *store.Store, more string) *testOperator {
 	t.Helper()
 	d := &testOperator{t: t, store: s}
 	var err error

@@ -1,11 +1,12 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"billbridge/config"
@@ -114,19 +115,98 @@ type Preconditions struct {
 func (r *Router) Preconditions() *Preconditions { return &Preconditions{r, r.current.Load()} }
 
 // AgainstMove returns the reasons against a move. A check that cannot be made is a reason, too.
-func (p *Preconditions) AgainstMove(ctx context.Context, decided store.Rollout, m Move) (all []BlockingReason) {
-	for _, check := range []func(context.Context, store.Rollout, Move) ([]BlockingReason, error){
-		p.unsettled, p.undrained, p.unproven, p.atBackends,
+func (p *Preconditions) AgainstMove(ctx context.Context, decided store.Rollout, m Move) []BlockingReason {
+	return p.Facts(ctx, decided, m.Partner, PreconditionsWithin/2).Against(m)
+}
+
+// Facts are what the reasons against moves depend on, of one partner or of all. Each is read once, when it is needed
+// for the first time: for the moves of many partners as for that of one. Bills are read for each move to drained alone,
+// as there can be millions.
+type Facts struct {
+	*Preconditions
+	decided store.Rollout
+
+	Seen     func() ([]store.SeenPartner, error)
+	Counted  func() (evidence.Snapshot, error)
+	verdicts func() (map[partner.ID][]evidence.Verdict, error)
+	bills    func(partner.ID) ([]store.Bills, error)
+	marked   func() (evidence.Snapshot, error)
+}
+
+// Facts returns those of one partner, or of all for "". Each may take as long as within, but bills of all partners
+// together as long as for one move.
+func (p *Preconditions) Facts(
+	ctx context.Context, decided store.Rollout, only partner.ID, within time.Duration,
+) *Facts {
+	in := store.AllPartners.Of(only)
+	f := &Facts{Preconditions: p, decided: decided, marked: once(ctx, within, p.counts.Marked)}
+	f.Seen = once(ctx, within, func(ctx context.Context) ([]store.SeenPartner, error) {
+		return p.store.SeenPartners(ctx, in)
+	})
+	f.Counted = once(ctx, within, func(ctx context.Context) (evidence.Snapshot, error) {
+		return p.counts.Of(ctx, only)
+	})
+	began := sync.OnceValue(time.Now)
+	f.bills = func(id partner.ID) ([]store.Bills, error) {
+		ctx, cancel := context.WithDeadline(ctx, began().Add(PreconditionsWithin/2))
+		defer cancel()
+		return p.OpenBills(ctx, store.AllPartners.Of(id))
+	}
+	f.verdicts = sync.OnceValues(func() (map[partner.ID][]evidence.Verdict, error) {
+		counted, err := f.Counted()
+		by := map[partner.ID][]evidence.Verdict{}
+		for _, v := range evidence.Verdicts(counted, p.counts.Limits()) {
+			by[v.Partner] = append(by[v.Partner], v)
+		}
+		return by, err
+	})
+	return f
+}
+
+// once reads something when it is called for the first time.
+func once[T any](
+	ctx context.Context, within time.Duration, read func(context.Context) (T, error),
+) func() (T, error) {
+	return sync.OnceValues(func() (T, error) {
+		ctx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		return read(ctx)
+	})
+}
+
+// Against returns the reasons against a move.
+func (f *Facts) Against(m Move) (all []BlockingReason) {
+	for _, check := range []func(Move) ([]BlockingReason, error){
+		f.unsettled, f.undrained, f.unproven, f.atBackends,
 	} {
-		ctx, cancel := context.WithTimeout(ctx, PreconditionsWithin/2)
-		found, err := check(ctx, decided, m)
-		cancel()
+		found, err := check(m)
 		if err != nil {
 			found = unchecked(err)
 		}
 		all = append(all, found...)
 	}
 	return all
+}
+
+// Ruling is that of the verdicts that the move of a partner needs, "" if it needs none. reasons are those against it:
+// with one about verdicts it is not PASS.
+func (f *Facts) Ruling(m Move, reasons []BlockingReason) (r evidence.Ruling) {
+	if !m.advances() {
+		return ""
+	}
+	by, _ := f.verdicts() // an error is a reason
+	own := by[m.Partner]
+	needed := m.needed(own)
+	r = evidence.Together(slices.DeleteFunc(slices.Clone(own), func(v evidence.Verdict) bool {
+		return v.Ruling != evidence.Fail && !needed(v)
+	}))
+	lacking := slices.ContainsFunc(reasons, func(reason BlockingReason) bool {
+		return reason.Kind == Unproven || reason.Kind == Unpaid
+	})
+	if lacking && r != evidence.Fail {
+		return evidence.Inconclusive
+	}
+	return r
 }
 
 // reasonsOf returns reasons of one kind. Their number is bounded.
@@ -147,36 +227,40 @@ func unchecked(err error) []BlockingReason {
 
 // unsettled: calls that the partner sent to the old backend without the gateway may still be under way. For a move of
 // the default, each partner's settling period is checked when it calls.
-func (p *Preconditions) unsettled(ctx context.Context, _ store.Rollout, m Move) ([]BlockingReason, error) {
-	s := p.settings
+func (f *Facts) unsettled(m Move) ([]BlockingReason, error) {
+	s := f.settings
 	if m.Partner == "" || m.To.percentage() == 0 || s.Config.Bills == config.Shared {
 		return nil, nil
 	}
-	first, err := p.store.FirstSeen(ctx, m.Partner)
-	seen, want, old := age(p.store, p.now(), first), time.Duration(s.Config.Settle), s.Backends[evidence.Old]
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return reasonsOf(Unsettled, evidence.Say("unseen", old, want)), nil
-	case err != nil || seen >= want:
+	all, err := f.Seen()
+	if err != nil {
 		return nil, err
 	}
-	return reasonsOf(Unsettled, evidence.Say("unsettled", seen, want, old)), nil
+	want, old := time.Duration(s.Config.Settle), s.Backends[evidence.Old]
+	at, known := slices.BinarySearchFunc(all, m.Partner, func(one store.SeenPartner, id partner.ID) int {
+		return cmp.Compare(one.Partner, id)
+	})
+	if !known {
+		return reasonsOf(Unsettled, evidence.Say("unseen", old, want)), nil
+	}
+	if seen := age(f.store, f.now(), all[at].First); seen < want {
+		return reasonsOf(Unsettled, evidence.Say("unsettled", seen, want, old)), nil
+	}
+	return nil, nil
 }
 
 // undrained: the old backend has bills that may be open. By a wrong clock, bills may seem to be over.
-func (p *Preconditions) undrained(
-	ctx context.Context, decided store.Rollout, m Move,
-) (all []BlockingReason, err error) {
+func (f *Facts) undrained(m Move) (all []BlockingReason, err error) {
 	if m.To.Stage != StageDrained {
 		return nil, nil
 	}
-	if clock := p.store.Clock(p.now()); clock.Stepped() {
+	if clock := f.store.Clock(f.now()); clock.Stepped() {
 		all = reasonsOf(WrongClock, evidence.Say("clock", clock.StoreTime.Add(clock.Offset), clock.StoreTime))
 	}
-	old, open := p.settings.Backends[evidence.Old], 0
-	bills, err := p.OpenBills(ctx, store.AllPartners.Of(m.Partner))
+	old, open := f.settings.Backends[evidence.Old], 0
+	bills, err := f.bills(m.Partner)
 	for _, b := range bills {
-		if b.Upstream == old && m.Concerns(decided, b.Partner) {
+		if b.Upstream == old && m.Concerns(f.decided, b.Partner) {
 			open += b.Pending + b.Owned - b.Over - b.Ended
 		}
 	}
@@ -192,67 +276,77 @@ func (p *Preconditions) undrained(
 // unproven: a later stage needs a PASS. Before canary, with separate bills and without a copy, there is nothing to
 // compare yet. If all that a PASS lacks is paid bills, the reason is another: an operator who overrides it declares
 // that the partner's bills are not paid.
-func (p *Preconditions) unproven(ctx context.Context, decided store.Rollout, m Move) ([]BlockingReason, error) {
+func (f *Facts) unproven(m Move) ([]BlockingReason, error) {
 	if !m.advances() {
 		return nil, nil
 	}
-	counted, err := p.counts.Of(ctx, m.Partner)
+	by, err := f.verdicts()
 	if err != nil {
 		return nil, err
 	}
 	partners := []partner.ID{m.Partner}
 	if m.Partner == "" {
-		seen, err := p.store.SeenPartners(ctx, store.AllPartners)
+		seen, err := f.Seen()
 		if err != nil {
 			return nil, err
 		}
 		partners = nil
 		for _, one := range seen {
-			if m.Concerns(decided, one.Partner) {
+			if m.Concerns(f.decided, one.Partner) {
 				partners = append(partners, one.Partner)
 			}
 		}
 	}
-	by := map[partner.ID][]evidence.Verdict{}
-	for _, v := range evidence.Verdicts(counted, p.counts.Limits()) {
-		by[v.Partner] = append(by[v.Partner], v)
-	}
 	var lacks [2][]evidence.Note
 	for i := range lacks {
 		for _, one := range partners {
-			if why := m.lacksPass(by[one], p.settings.Config, i == 1); why.Kind != "" {
-				lacks[i] = append(lacks[i], evidence.Say("of_partner", p.settings.Label(one), why))
+			if why := m.lacksPass(by[one], f.settings.Config, i == 1); why.Kind != "" {
+				lacks[i] = append(lacks[i], evidence.Say("of_partner", f.settings.Label(one), why))
 			}
 		}
 	}
 	if len(partners) == 0 { // there is no evidence
-		if why := m.lacksPass(nil, p.settings.Config, false); why.Kind != "" {
+		if why := m.lacksPass(nil, f.settings.Config, false); why.Kind != "" {
 			lacks[0] = []evidence.Note{evidence.Say("no_partner", why)}
 		}
 	}
 	return append(reasonsOf(Unproven, lacks[0]...), reasonsOf(Unpaid, lacks[1]...)...), nil
 }
 
-// lacksPass returns why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"),
-// zero if they do.
-func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) evidence.Note {
+// first reports whether new bills begin to be created at the new backend.
+func (m Move) first() bool { return m.From.percentage() == 0 && m.To.Stage == StageCanary }
+
+// needed returns whether the move needs a verdict, of those of one partner: before the first bill at the new backend
+// those of reads, and later those of creates.
+func (m Move) needed(own []evidence.Verdict) func(evidence.Verdict) bool {
 	creates := map[string]bool{}
 	for _, v := range own {
 		creates[v.Operation] = creates[v.Operation] || v.Evidence == evidence.ByReadBack
 	}
+	return func(v evidence.Verdict) bool {
+		if m.first() {
+			return v.Evidence == evidence.ByShadow
+		}
+		return creates[v.Operation]
+	}
+}
+
+// lacksPass returns why the verdicts of one partner do not allow a move (README.md, "Which verdicts a stage needs"),
+// zero if they do.
+func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) evidence.Note {
+	isNeeded, first := m.needed(own), m.first()
 	// In stage new no bill is created at the old backend any more: the codes of the calls cannot be compared.
 	uncomparable := func(v evidence.Verdict) bool {
 		return m.From.Stage == StageNew && v.CallStats != nil && v.Ruling == evidence.Inconclusive &&
 			v.Calls[evidence.Old] < c.Verdict.Comparisons &&
-			(!creates[v.Operation] || v.Calls[evidence.New] >= c.Verdict.Comparisons)
+			(!isNeeded(v) || v.Calls[evidence.New] >= c.Verdict.Comparisons)
 	}
-	first := m.From.percentage() == 0 && m.To.Stage == StageCanary
 	raised := !first && m.To.Stage == StageCanary
 	bare := first && !c.Comparable() // there is nothing to compare yet
 	var against []evidence.Verdict
 	proved := false
 	for _, v := range own {
-		needed := first && v.Evidence == evidence.ByShadow || !first && creates[v.Operation]
+		needed := isNeeded(v)
 		proved = proved || needed
 		switch {
 		case bare && v.Ruling != evidence.Fail:
@@ -276,12 +370,12 @@ func (m Move) lacksPass(own []evidence.Verdict, c *config.Rollout, unpaid bool) 
 // atBackends: an exact field of another partner differed. It is a mistake of a backend, which this partner may meet
 // too, however rare it is. That of the partner itself is a FAIL of its own verdict. Also recent calls that cannot be
 // carried by the backend that will get more of them.
-func (p *Preconditions) atBackends(ctx context.Context, decided store.Rollout, m Move) ([]BlockingReason, error) {
+func (f *Facts) atBackends(m Move) ([]BlockingReason, error) {
 	before, after := m.From.percentage(), m.To.percentage()
 	if !m.advances() && before == after {
 		return nil, nil
 	}
-	counted, err := p.counts.Marked(ctx)
+	counted, err := f.marked()
 	if err != nil {
 		return nil, err
 	}
@@ -291,16 +385,16 @@ func (p *Preconditions) atBackends(ctx context.Context, decided store.Rollout, m
 			continue
 		}
 		for _, path := range n.ExactFields() {
-			f := n.Fields[path]
-			money = append(money, evidence.Say("money", p.settings.Label(n.Partner), path, n.Operation, f.Count,
-				f.Old, f.New, f.Bill, f.Request, f.At))
+			d := n.Fields[path]
+			money = append(money, evidence.Say("money", f.settings.Label(n.Partner), path, n.Operation, d.Count,
+				d.Old, d.New, d.Bill, d.Request, d.At))
 		}
 	}
 	if backend := evidence.Old; before != after {
 		if before < after {
 			backend = evidence.New
 		}
-		lacking = p.lacking(counted, backend, func(partner partner.ID) bool { return m.Concerns(decided, partner) })
+		lacking = f.lacking(counted, backend, func(partner partner.ID) bool { return m.Concerns(f.decided, partner) })
 	}
 	return append(reasonsOf(MoneyElsewhere, money...), reasonsOf(Uncarried, lacking...)...), nil
 }

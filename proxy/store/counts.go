@@ -17,8 +17,9 @@ import (
 type Counts struct {
 	Partner   partner.ID // full
 	Operation string
-	Data      []byte // never empty
-	Marked    bool   // MarkedCounts returns these counts; the mark stays until the counts are removed
+	Data      []byte    // never empty
+	Marked    bool      // MarkedCounts returns these counts; the mark stays until the counts are removed
+	Added     time.Time // when counts were added for the last time; AddCounts takes its own
 }
 
 // countsAtOnce is the most counts that one transaction adds: each is read and merged in it, and creates wait meanwhile.
@@ -111,7 +112,7 @@ func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {
 
 func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]Counts, error) {
 	return read(ctx, s, "reading counts", func(q tx) []Counts {
-		return list[Counts](q, "SELECT partner, operation, data, marked FROM billbridge_counts WHERE "+where+
+		return list[Counts](q, "SELECT partner, operation, data, marked, added FROM billbridge_counts WHERE "+where+
 			" ORDER BY partner, operation, version", args...)
 	})
 }

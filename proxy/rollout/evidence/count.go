@@ -12,6 +12,7 @@ type Count struct {
 	Partner   partner.ID `json:"partner"` // full
 	Operation string     `json:"operation"`
 	Since     time.Time  `json:"since"`
+	Last      time.Time  `json:"-"` // when the store got the last of it: seconds after a call of the partner
 
 	// Comparisons: of the answers of both backends to reads, or, for an operation that creates bills, of each bill of
 	// canary as a read showed it with its create.
@@ -134,6 +135,9 @@ func (n *Count) merge(more Count) {
 	}
 	if more.Since.Before(n.Since) {
 		n.Since = more.Since
+	}
+	if more.Last.After(n.Last) {
+		n.Last = more.Last
 	}
 	n.Creates = n.Creates || more.Creates
 	n.Compared += more.Compared

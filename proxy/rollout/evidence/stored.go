@@ -241,7 +241,7 @@ func (t *Stored) merged(table string, rows []store.Counts, more []Count) (Snapsh
 		if err := json.Unmarshal(row.Data, &n); err != nil {
 			return Snapshot{}, fmt.Errorf("the counts of %s of %s: %w", row.Operation, row.Partner.Short(), err)
 		}
-		if n.Since.Before(since) {
+		if n.Last = row.Added; n.Since.Before(since) {
 			since = n.Since
 		}
 		all.merge(n)

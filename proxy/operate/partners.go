@@ -1,0 +1,208 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/store"
+)
+
+// A PartnerQuery selects partners, and sorts them.
+type PartnerQuery struct {
+	PartnerRef
+	Stage   rollout.Stage   `json:"stage,omitzero"`
+	Verdict evidence.Ruling `json:"verdict,omitzero"`      // for the next stage
+	Ready   *bool           `json:"ready,omitzero,string"` // whether nothing blocks the next stage; nil for both
+	Sort    string          `json:"sort,omitzero"`         // a column; with - before it, the highest first
+	After   int             `json:"after,omitzero,string"` // the next of the page before
+	Limit
+}
+
+// A PartnerList is a page of the partners that a query selects.
+type PartnerList struct {
+	All      int          `json:"all"`    // partners that were seen or have a stage of their own
+	Number   int          `json:"number"` // of these, that the query selects
+	Partners []PartnerRow `json:"partners"`
+	Next     int          `json:"next,omitempty"` // there are more: the value of after for the next page
+}
+
+// A PartnerRow is a partner, what it does, and what its next stage waits for.
+type PartnerRow struct {
+	PartnerStatus         // without its bills
+	Traffic       Traffic `json:"traffic"`
+	Step          Step    `json:"next,omitzero"` // zero in the last stage
+}
+
+// A Step is the next stage of a partner.
+type Step struct {
+	StageSetting                          // without By and At
+	Ruling       evidence.Ruling          `json:"verdict,omitempty"` // of the verdicts that it needs; "" if it needs none
+	Reasons      []rollout.BlockingReason `json:"reasons"`
+}
+
+// Kinds are the kinds of the reasons against it.
+func (s Step) Kinds() []rollout.ReasonKind { return rollout.KindsOf(s.Reasons) }
+
+// Traffic is what a partner does.
+type Traffic struct {
+	Since *time.Time `json:"since,omitempty"` // since when calls are counted
+	Last  *time.Time `json:"last,omitempty"`  // the last call that was counted, to some seconds
+	Calls int        `json:"calls"`           // since Since, at both backends
+	Bills int        `json:"bills"`           // that were created in the last day
+	AtNew int        `json:"at_new"`          // of these, at the new backend
+}
+
+// Share is the percentage of the new bills of the last day that the new backend got, -1 if there were none.
+func (t Traffic) Share() int {
+	if t.Bills == 0 {
+		return -1
+	}
+	return (200*t.AtNew + t.Bills) / (2 * t.Bills)
+}
+
+// add adds the counts of an operation.
+func (t *Traffic) add(n evidence.Count, now time.Time) {
+	if t.Since == nil || n.Since.Before(*t.Since) {
+		t.Since = &n.Since
+	}
+	if t.Last == nil || n.Last.After(*t.Last) {
+		t.Last = known(n.Last)
+	}
+	t.Calls += n.Backends[evidence.Old].Number + n.Backends[evidence.New].Number
+	for _, bills := range n.Recent.InLastDay(now) {
+		t.Bills += bills
+	}
+	t.AtNew += n.RecentNew.InLastDay(now)[evidence.OtherMerchants]
+}
+
+// partnerColumns are the columns that partners can be sorted by.
+var partnerColumns = map[string]func(a, b PartnerRow) int{
+	"name": byName,
+	"stage": ascending(func(r PartnerRow) int {
+		return 1000*slices.Index(rollout.Stages, r.Stage) + r.position().Percent
+	}),
+	"share":   ascending(func(r PartnerRow) int { return r.Traffic.Share() }),
+	"verdict": ascending(func(r PartnerRow) evidence.Ruling { return r.Step.Ruling }),
+	"waits":   ascending(func(r PartnerRow) string { return rollout.JoinKinds(r.Step.Kinds()) }),
+	"last": ascending(func(r PartnerRow) int64 {
+		if r.Traffic.Last == nil {
+			return 0
+		}
+		return r.Traffic.Last.Unix()
+	}),
+	"calls": ascending(func(r PartnerRow) int { return r.Traffic.Calls }),
+}
+
+// ascending orders partners by a key.
+func ascending[K cmp.Ordered](key func(PartnerRow) K) func(a, b PartnerRow) int {
+	return func(a, b PartnerRow) int { return cmp.Compare(key(a), key(b)) }
+}
+
+// byName orders partners: those with a name first.
+func byName(a, b PartnerRow) int {
+	if (a.Name == "") != (b.Name == "") {
+		return cmp.Compare(b.Name, a.Name)
+	}
+	return cmp.Or(cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), cmp.Compare(a.ID, b.ID))
+}
+
+// order returns the order of a query: by name what is equal in the column.
+func (q PartnerQuery) order() (func(a, b PartnerRow) int, error) {
+	column, descending := strings.CutPrefix(cmp.Or(q.Sort, "name"), "-")
+	by := partnerColumns[column]
+	if by == nil {
+		return nil, badRequest("sort must be one of %s, with - before it for the highest first, but is %q",
+			strings.Join(slices.Sorted(maps.Keys(partnerColumns)), ", "), q.Sort)
+	}
+	return func(a, b PartnerRow) int {
+		if descending {
+			return cmp.Or(by(b, a), byName(a, b))
+		}
+		return cmp.Or(by(a, b), byName(a, b))
+	}, nil
+}
+
+// selects reports whether a query selects a partner.
+func (q PartnerQuery) selects(r PartnerRow) bool {
+	return (q.Stage == "" || q.Stage == r.Stage) && (q.Verdict == "" || q.Verdict == r.Step.Ruling) &&
+		(q.Ready == nil || r.Step.Stage != "" && *q.Ready == (len(r.Step.Reasons) == 0))
+}
+
+// Partners returns a page of the partners, each with its traffic and its next stage.
+func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer PartnerList, err error) {
+	order, err := q.order()
+	limit, wrong := q.within(listedMost)
+	switch err := cmp.Or(err, wrong, o.needStore()); {
+	case err != nil:
+		return answer, err
+	case q.Stage != "" && !slices.Contains(rollout.Stages, q.Stage):
+		return answer, badRequest("stage must be one of %v, but is %q", rollout.Stages, q.Stage)
+	case q.Verdict != "" && !slices.Contains(evidence.Rulings, q.Verdict):
+		return answer, badRequest("verdict must be one of %v, but is %q", evidence.Rulings, q.Verdict)
+	case q.After < 0:
+		return answer, badRequest("after is the next of the page before")
+	}
+	only, err := q.one(ctx, o)
+	if err != nil {
+		return answer, err
+	}
+	rows, err := o.partnerRows(ctx, only)
+	if err != nil {
+		return answer, err
+	}
+	answer.All = len(rows)
+	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool { return !q.selects(r) })
+	slices.SortFunc(rows, order)
+	answer.Number = len(rows)
+	rows = rows[min(q.After, len(rows)):]
+	if len(rows) > limit {
+		rows, answer.Next = rows[:limit], q.After+limit
+	}
+	answer.Partners = rows
+	return answer, nil
+}
+
+// partnerRows returns one partner, or all for "". What is known of them is read once for all of them.
+func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerRow, error) {
+	decided, err := o.Store.Rollout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	facts := o.Rollout.Preconditions().Facts(ctx, decided, only, storeTimeout/2)
+	seen, err := facts.Seen()
+	if err != nil {
+		return nil, err
+	}
+	counted, err := facts.Counted()
+	if err != nil {
+		return nil, err
+	}
+	traffic := map[partner.ID]Traffic{}
+	for _, n := range counted.Counts {
+		t := traffic[n.Partner]
+		t.add(n, o.Now())
+		traffic[n.Partner] = t
+	}
+	rows := []PartnerRow{}
+	for _, one := range o.statuses(o.stages(decided), only, store.AllPartners.Of(only), seen, nil) {
+		row := PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID]}
+		move := rollout.Move{Partner: one.ID, From: one.position()}
+		var more bool
+		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Comparable()); more {
+			reasons := facts.Against(move)
+			row.Step = Step{
+				StageSetting{Stage: move.To.Stage, Percent: percentOf(move.To)},
+				facts.Ruling(move, reasons), worded(reasons),
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}

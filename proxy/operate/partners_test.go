@@ -1,0 +1,232 @@
+package operate_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// creates counts bills of a partner that were created at a backend.
+func (d *testOperator) created(key string, backend evidence.Backend, bills int) {
+	for i := range bills {
+		d.Router.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: fmt.Sprint("m", i%3)})
+	}
+}
+
+// A row shows what its partner did, and what its next stage waits for.
+func TestPartnersShowTrafficAndNextStage(t *testing.T) {
+	t.Parallel()
+	d := operatorInMemory(t, separate+"partners: {"+hash("k")[:12]+": {name: Hana Clinic}}\n")
+	d.seen("k", time.Hour)
+	d.seen("young", time.Minute)
+	d.created("k", evidence.Old, 50)
+	d.later.Add(int64(25 * time.Hour))
+	d.created("k", evidence.Old, 6)
+	d.created("k", evidence.New, 3)
+	d.Router.Counts().Ended(partner.Of("k"), "bill.read", evidence.Old, evidence.End{Code: "BILL_003"})
+	must(t, d.Router.Counts().Flush(t.Context())) // the last call
+	d.later.Add(int64(time.Minute))
+	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=50&partner=<k>")
+	list := answers[operate.PartnerList](d, "GET", "/rollout/partners")
+	if list.All != 2 || list.Number != 2 || list.Next != 0 || len(list.Partners) != 2 {
+		t.Fatalf("%+v", list)
+	}
+	row, last := list.Partners[0], noon.Add(25*time.Hour)
+	if row.Traffic.Since == nil || !row.Traffic.Since.Equal(noon) || row.Traffic.Last == nil || !row.Traffic.Last.Equal(last) {
+		t.Errorf("counted from %v to %v", row.Traffic.Since, row.Traffic.Last)
+	}
+	if got := rollout.JoinKinds(rollout.KindsOf(row.Step.Reasons)); got != "verdict" || !strings.Contains(row.Step.Reasons[0].Text, "no bill was created at the new backend by canary and read back yet") {
+		t.Errorf("it waits for %s: %+v", got, row.Step.Reasons)
+	}
+	row.Traffic.Since, row.Traffic.Last, row.Seen, row.Step.Reasons = nil, nil, nil, nil
+	at, percent := last.Add(time.Minute), 50
+	want := operate.PartnerRow{
+		PartnerStatus: operate.PartnerStatus{
+			Partner: hash("k")[:12], Name: "Hana Clinic", Settled: true,
+			StageSetting: operate.StageSetting{Stage: "canary", Percent: &percent, By: "anna", At: &at},
+		},
+		Traffic: operate.Traffic{Calls: 60, Bills: 9, AtNew: 3},
+		Step:    operate.Step{StageSetting: operate.StageSetting{Stage: "new"}, Ruling: evidence.Inconclusive},
+	}
+	if diff := cmp.Diff(want, row); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := row.Traffic.Share(); got != 33 {
+		t.Errorf("a share of %d %%", got)
+	}
+	one := answers[operate.PartnerList](d, "GET", "/rollout/partners?partner=<k:12>")
+	if one.All != 1 || one.Partners[0].Partner != hash("k")[:12] || one.Partners[0].Traffic.Bills != 9 {
+		t.Errorf("one partner: %+v", one)
+	}
+	young := list.Partners[1]
+	if young.Partner != hash("young")[:12] || !young.Default || young.Traffic.Share() != -1 || young.Step.String() != "canary 10%" || young.Step.Ruling != "" || len(young.Step.Reasons) != 0 {
+		t.Errorf("%+v", young)
+	}
+}
+
+// The verdict of a row is about the next stage alone. Each row below has the stage, what was counted in words of counted, the verdict for the
+// next stage, and the kinds of the reasons against it, which are those of the change itself.
+func TestVerdictIsThatOfTheNextStage(t *testing.T) {
+	t.Parallel()
+	for row := range strings.Lines(strings.TrimSpace(`
+		separate             | old               |                    | canary 10% |              |
+		separate             | old               | wrong              | canary 10% | FAIL         | verdict
+		separate, copy: true | old               | same:100           | shadow     |              |
+		separate, copy: true | shadow            | same:100           | canary 10% | PASS         |
+		separate, copy: true | shadow            | same:99            | canary 10% | INCONCLUSIVE | verdict
+		separate, copy: true | shadow            |                    | canary 10% | INCONCLUSIVE | verdict
+		separate, copy: true | canary&percent=10 | same:100           | canary 25% |              |
+		separate, copy: true | canary&percent=10 | same:100 fine:3    | canary 25% |              |
+		separate, copy: true | canary&percent=10 | same:100 absent-bill | canary 25% | INCONCLUSIVE |
+		separate, copy: true | canary&percent=10 | same:100 wrong     | canary 25% | FAIL         | verdict
+		separate, copy: true | canary&percent=25 | proved             | canary 50% | PASS         |
+		separate, copy: true | canary&percent=50 | same:100           | new        | INCONCLUSIVE | verdict
+		separate, copy: true | canary&percent=50 | proved             | new        | PASS         |
+		separate, copy: true | canary&percent=50 | proved not-cancelled:1 | new    | INCONCLUSIVE | verdict
+		separate, copy: true | new               | proved             | drained    | PASS         |
+		separate, copy: true | drained           | proved             |            |              |
+	`)) {
+		cells := strings.Split(row, "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		t.Run(strings.Join(cells[:3], " "), func(t *testing.T) {
+			t.Parallel()
+			d := operatorInMemory(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: "+cells[0], 1))
+			d.seen("k", time.Hour)
+			d.change("/rollout/stage?by=a&partner=<k>&force=<all>&stage=" + cells[1])
+			for word := range strings.FieldsSeq(cells[2]) {
+				d.counted(word)
+			}
+			step := answers[operate.PartnerList](d, "GET", "/rollout/partners").Partners[0].Step
+			kinds := rollout.JoinKinds(rollout.KindsOf(step.Reasons))
+			if step.String() != cells[3] || string(step.Ruling) != cells[4] || kinds != cells[5] {
+				t.Errorf("%s has %q against it, next %s, want %v", step.Ruling, kinds, step, cells[3:])
+			}
+			if cells[3] == "" {
+				return
+			}
+			if diff := cmp.Diff(answers[operate.Change](d, "POST", "/rollout/next?preview=true&partner=<k>").Reasons, step.Reasons); diff != "" {
+				t.Errorf("-reasons of the change +of the row\n%s", diff)
+			}
+		})
+	}
+}
+
+// Partners are sorted by each column, those that are equal in it by name, and are filtered by stage, verdict and readiness.
+func TestPartnersAreSortedAndFiltered(t *testing.T) {
+	t.Parallel()
+	names := map[string]string{}
+	config := strings.Replace(separate, "new: fresh", "new: fresh, copy: true", 1) + "partners:\n"
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		config += "  " + hash(key)[:12] + ": {name: partner-" + key + "}\n"
+		names[hash(key)[:12]] = key
+	}
+	d := operatorInMemory(t, config)
+	for key, stage := range map[string]string{"a": "new", "b": "shadow", "c": "canary&percent=50", "d": "canary&percent=10", "e": "drained"} {
+		d.seen(key, time.Hour)
+		d.change("/rollout/stage?by=a&force=<all>&partner=" + hash(key) + "&stage=" + stage)
+	}
+	d.proves("c") // 200 calls
+	d.compares("b", 1, evidence.Differs, evidence.Difference{Path: "apprIssuer", Kind: evidence.InCode})
+	d.created("d", evidence.Old, 3)
+	d.created("d", evidence.New, 1)
+	must(t, d.Router.Counts().Flush(t.Context()))
+	d.later.Add(int64(time.Hour))
+	d.created("a", evidence.New, 4)
+	for query, want := range map[string]string{
+		"": "a b c d e", "sort=name": "a b c d e", "sort=-name": "e d c b a",
+		"sort=stage": "b d c a e", "sort=-stage": "e a c d b",
+		"sort=share": "b c e d a", "sort=-share": "a d b c e",
+		"sort=verdict": "d e b a c", "sort=waits": "c d e a b", "sort=-waits": "a b c d e",
+		"sort=last": "e b c d a", "sort=-last": "a b c d e", "sort=calls": "b e a d c", "sort=-calls": "c a d b e",
+		"stage=canary": "c d", "stage=old": "", "verdict=FAIL": "b", "verdict=PASS": "c", "verdict=INCONCLUSIVE": "a",
+		"ready=true": "c d", "ready=false": "a b", "ready=true&stage=canary&sort=-name": "d c",
+		"limit=2&sort=-name": "e d", "limit=2&after=4": "e", "after=9": "",
+	} {
+		var got []string
+		list := answers[operate.PartnerList](d, "GET", "/rollout/partners?"+query)
+		for _, row := range list.Partners {
+			got = append(got, names[row.Partner])
+		}
+		if strings.Join(got, " ") != want || list.All != 5 {
+			t.Errorf("%s: %v of %d, want %s", query, got, list.All, want)
+		}
+	}
+	if list := answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1&ready=false"); list.Number != 2 || list.Next != 0 || len(list.Partners) != 1 {
+		t.Errorf("the last page of a filter: %+v", list)
+	}
+	if list := answers[operate.PartnerList](d, "GET", "/rollout/partners?limit=2&after=1"); list.Next != 3 {
+		t.Errorf("the page after this one begins after %d", list.Next)
+	}
+	for query, says := range map[string]string{
+		"stage=x": "stage must be one of", "verdict=x": "verdict must be one of [PASS FAIL INCONCLUSIVE]", "ready=x": "ready cannot be", "after=-1": "after is the next",
+		"sort=x": `sort must be one of calls, last, name, share, stage, verdict, waits, with - before it for the highest first, but is "x"`, "limit=0": "limit must be 1 to", "x=1": "no key",
+		"partner=default": "partner cannot be default",
+	} {
+		d.denies(400, "GET", "/rollout/partners?"+query, says)
+	}
+}
+
+// Partners with a name come first, in the order of names, whatever page of them is asked for.
+func TestPartnersHavePages(t *testing.T) {
+	t.Parallel()
+	names := "partners: {" + hash("key3") + ": {name: beta}, " + hash("key4")[:12] + ": {name: Alpha}, " + hash("key5")[:12] + ": {name: 하나}}\n"
+	d := operatorInMemory(t, separate+names)
+	var rest []string
+	for i := range 45 {
+		key := fmt.Sprint("key", i)
+		d.seen(key, time.Hour)
+		if i < 3 || i > 5 {
+			rest = append(rest, hash(key)[:12])
+		}
+	}
+	slices.Sort(rest)
+	want := append([]string{hash("key4")[:12], hash("key3")[:12], hash("key5")[:12]}, rest...)
+	for _, limit := range []int{1, 4, 44, 45, 46} {
+		var got []string
+		for after := ""; ; {
+			list := answers[operate.PartnerList](d, "GET", fmt.Sprintf("/rollout/partners?limit=%d%s", limit, after))
+			for _, row := range list.Partners {
+				got = append(got, row.Partner)
+			}
+			if list.Next == 0 {
+				break
+			}
+			after = fmt.Sprint("&after=", list.Next)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("pages of %d: -want +got\n%s", limit, diff)
+		}
+	}
+}
+
+// One FAIL decides, and too few calls of one operation do not hide a verdict about another.
+func TestRulingOfAllVerdicts(t *testing.T) {
+	t.Parallel()
+	few := evidence.Verdict{Ruling: evidence.Inconclusive, Few: true}
+	unclear, pass, fail := evidence.Verdict{Ruling: evidence.Inconclusive}, evidence.Verdict{Ruling: evidence.Pass}, evidence.Verdict{Ruling: evidence.Fail}
+	for _, row := range []struct {
+		of   []evidence.Verdict
+		want evidence.Ruling
+	}{
+		{nil, ""},
+		{[]evidence.Verdict{few}, evidence.Inconclusive},
+		{[]evidence.Verdict{few, pass}, evidence.Pass},
+		{[]evidence.Verdict{pass, unclear, pass}, evidence.Inconclusive},
+		{[]evidence.Verdict{pass, fail, unclear}, evidence.Fail},
+	} {
+		if got := evidence.Together(row.of); got != row.want {
+			t.Errorf("%+v: %q, want %q", row.of, got, row.want)
+		}
+	}
+}
