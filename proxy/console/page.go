@@ -162,7 +162,7 @@ func (c *Console) preparePages() error {
 //	{{translated .Text}}      an English text of the table
 //	{{details .Detail}}       what a translation does with a field
 //	{{note .Text .Note}}      a note of the rollout, with its English text
-//	{{partner .ID}}           a partner: its name, and the 12 digits
+//	{{partner .ID id…}}       a partner: its name and the 12 digits, a link with an id if there is a rollout
 //	{{bill .Bill}}            the id of a bill, hidden if it does not look like one
 //	{{if shown .Bill}}        whether package operate has not hidden the id of a bill
 //	{{time .At}}              a time; in a browser with scripts in its zone, with how long ago it is
@@ -194,14 +194,23 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 	}
 }
 
-// partner returns a partner as HTML: the name of the config, if it has one, and the first digits of the ID.
-func (c *Console) partner(id any) template.HTML {
+// partner returns a partner as HTML: the name of the config, if it has one, and the first digits of the ID. With a
+// rollout it is a link to the page of the partner, and element is its id.
+func (c *Console) partner(id any, element ...string) template.HTML {
 	full := fmt.Sprint(id)
-	html := `<span class="partner">`
-	if name := c.options.Config().Partners.Name(full); name != "" {
-		html += `<span class="partner-name">` + template.HTMLEscapeString(name) + `</span>`
+	digits := template.HTMLEscapeString(full[:min(len(full), 12)])
+	begin, end := `<span class="partner"`, "</span>"
+	if c.options.Operator.Rollout != nil {
+		begin, end = `<a class="partner" href="/partners/`+digits+`"`, "</a>"
 	}
-	return template.HTML(html + `<code>` + template.HTMLEscapeString(full[:min(len(full), 12)]) + `</code></span>`)
+	for _, one := range element {
+		begin += ` id="` + template.HTMLEscapeString(one) + `"`
+	}
+	begin += ">"
+	if name := c.options.Config().Partners.Name(full); name != "" {
+		begin += `<span class="partner-name">` + template.HTMLEscapeString(name) + `</span>`
+	}
+	return template.HTML(begin + "<code>" + digits + "</code>" + end)
 }
 
 // address returns the address of a page with an encoded query. The templates would escape the signs of a query that
