@@ -109,7 +109,8 @@ type route struct {
 //	/                     Overview
 //	/calls                Calls
 //	/calls/{key}          one call
-//	/partners             the board
+//	/partners             the board, or the table
+//	/partners/next        the next stages of several partners
 //	/partners/{partner}   one partner, with /next, /set and /unset the changes of its stage
 //	/partners/stop        the kill switch, /partners/resume its end
 //	/bills                Bills

@@ -46,7 +46,6 @@ func (p partnersPage) To() int { return p.From + len(p.Partners) - 1 }
 // A partnerColumn is a column of the table.
 type partnerColumn struct {
 	Name, Query string // the query sorts by it
-	Sort        string // of the form
 	Order       string // as aria-sort has it; "" if the table is sorted by another column
 }
 
@@ -57,7 +56,7 @@ var partnerSorts = []string{"name", "stage", "-share", "verdict", "waits", "-las
 func columnsOf(f url.Values) (columns []partnerColumn) {
 	current := cmp.Or(f.Get("sort"), "name")
 	for _, sort := range partnerSorts {
-		column := partnerColumn{Name: strings.TrimPrefix(sort, "-"), Sort: sort}
+		column := partnerColumn{Name: strings.TrimPrefix(sort, "-")}
 		if name, descending := strings.CutPrefix(current, "-"); name == column.Name {
 			column.Order, sort = "ascending", "-"+name
 			if descending {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -147,7 +148,7 @@ func TestManyPartnersAreATable(t *testing.T) {
 		d.sends("/partners/"+partner.ShortOf(key)+"/next", url.Values{"from": {"old"}, "to": {"shadow"}}, http.StatusSeeOther, "/partners/"+partner.ShortOf(key)+"?done=next")
 	}
 	waiting := d.shows("/partners?ready=false&sort=-name", 200, "1 to 2 of 2 partners (51 in all)", `aria-sort="descending"><a href="/partners?ready=false&amp;sort=name">`,
-		"<summary>settling period, verdict</summary>", "the settling period is 1h", `<span class="tag warn">INCONCLUSIVE</span> for canary 10%`, `<option value="false" selected>`)
+		"<summary>the settling period, a PASS</summary>", "the settling period is 1h", `<span class="tag warn">INCONCLUSIVE</span> for canary 10%`, `<option value="false" selected>`)
 	if first := strings.Index(waiting, partner.ShortOf("key7")); first < 0 || first > strings.Index(waiting, partner.ShortOf("hana")) {
 		t.Error("the table is not sorted by name, the last first")
 	}
@@ -281,6 +282,23 @@ func TestPartnerLeadsToItsCallsAndBills(t *testing.T) {
 	}
 }
 
+// With a rollout the name of a partner is a link to its page; the links of a page that is refreshed have ids, so that the focus stays.
+func TestNameOfAPartnerIsALink(t *testing.T) {
+	t.Parallel()
+	d, short := newRolloutDesk(t), partner.ShortOf("hana")
+	d.Finished(&proxy.Finished{Partner: partner.ID(short), Operation: "bill.read", Succeeded: true})
+	link := `<a class="partner" href="/partners/` + short + `"`
+	body := d.shows("/calls", 200, link+` id="partner-`)
+	_, rest, _ := strings.Cut(body, `href="/calls/`)
+	key, _, _ := strings.Cut(rest, `"`)
+	d.shows("/calls/"+key, 200, link, `href="/calls?partner=`+short+`"`)
+	without := newConsole(t, Options{})
+	without.Finished(&proxy.Finished{Partner: partner.ID(short), Operation: "bill.read", Succeeded: true})
+	if _, body := get(t, without, "/calls", ""); strings.Contains(body, "/partners") || !strings.Contains(body, `<span class="partner">`) {
+		t.Errorf("without a rollout there is a link to the page of a partner: %s", body)
+	}
+}
+
 // A change is made only as the visitor has seen it, and against reasons only if the visitor says so. The audit log has the visitor's name.
 func TestMoveIsConfirmed(t *testing.T) {
 	t.Parallel()
@@ -397,6 +415,10 @@ func TestReasonsHaveTexts(t *testing.T) {
 	for _, kind := range kinds {
 		if all["reason.clear."+string(kind)] == nil {
 			t.Errorf("no text for reasons of kind %s", kind)
+		}
+		against := kind != rollout.FromStore && kind != rollout.Newer // a move
+		if against && all["reason.short."+string(kind)] == nil {
+			t.Errorf("no short text for reasons of kind %s", kind)
 		}
 	}
 	for key := range all {

@@ -2,9 +2,18 @@ package console_test
 
 import (
 	"fmt"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
+	"billbridge/config"
+	"billbridge/proxy/console"
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 
 	"github.com/chromedp/chromedp"
 )
@@ -73,6 +82,115 @@ func TestPartnersAreMovedInABrowser(t *testing.T) {
 	p.open(s.admin + "/partners/" + string(partner.Of(clinicKey)))
 	if got := run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)); got != "anna canary 10 % forced settling verdict; anna shadow" {
 		t.Errorf("the history is %s", got)
+	}
+	p.quiet("partners")
+}
+
+// manyPartners starts a console with 120 invented partners in all stages, and returns its address.
+func manyPartners(t *testing.T) string {
+	t.Helper()
+	key := func(i int) string { return fmt.Sprint("invented-", i) }
+	names := []string{"Hana Clinic", "한빛학원", "Paper Lantern Piano School", "서울 바른 치과의원", "Kim & Sons Heating", "달빛서점", "North Gate Physiotherapy Centre", "푸른들 유치원"}
+	text := `
+upstreams: {old: {form: legacy, url: "http://127.0.0.1:1"}, new: {form: v2, url: "http://127.0.0.1:2"}}
+route: {default: old}
+store: {url: "sqlite:unused.db"}
+rollout: {old: old, new: new, copy: true, settle: 1h}
+partners:
+`
+	for i := range 110 { // the others have no name
+		text += fmt.Sprintf("  %s: {name: %q}\n", partner.ShortOf(key(i)), fmt.Sprint(names[i%len(names)], " ", 1+i/len(names)))
+	}
+	c := proxytest.Config(t, text)
+	s := proxytest.Open(t, "memory:")
+	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inForce := func() *config.Config { return c }
+	o := operate.New(operate.Options{Config: inForce, Store: s, Rollout: router})
+	for i := range 120 {
+		id := partner.Of(key(i))
+		if err := s.Seen(t.Context(), id, time.Now().Add(-time.Duration(i)*20*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		for range i * i % 131 {
+			for backend := range evidence.Backend(1 + min(i%5/2, 1)) {
+				router.Counts().Ended(id, "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Creates: true})
+			}
+		}
+		for j := range i % 3 * 60 {
+			one := evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(j), Succeeded: [2]bool{true, true}, States: true, Paid: j < 9}
+			router.Counts().Add(id, "bill.read", one)
+			one.ReadBack = true
+			router.Counts().Add(id, "bill.create", one)
+		}
+		if i%17 == 5 {
+			router.Counts().Add(id, "bill.read", evidence.Comparison{Class: evidence.Differs, Bill: "B", Succeeded: [2]bool{true, true}, Differences: []evidence.Difference{{Path: "apprIssuer", Kind: evidence.InCode}}})
+		}
+		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(id)}, Stage: rollout.Stages[i%5]}
+		if m.By, m.Force = "anna", rollout.ReasonKinds; m.Stage == rollout.StageCanary {
+			m.Percent = new([]int{10, 25, 50}[i%3])
+		}
+		if i%5 != 0 {
+			_, err = o.Move(t.Context(), m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages, err := console.New(console.Options{Config: inForce, Operator: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// The table of many partners fits every screen, and is sorted and filtered with the keyboard alone. Several partners are chosen and moved.
+func TestManyPartnersInABrowser(t *testing.T) {
+	t.Parallel()
+	p, admin := newTab(t), manyPartners(t)
+	script, checked := axe(t)
+	look := func(name string, l look) {
+		t.Helper()
+		where := fmt.Sprintf("%s-%s-%d-%s", name, l.language, l.width, l.scheme)
+		p.fits(where, l)
+		p.picture(where)
+		if checked {
+			p.accessible(where, script)
+		}
+	}
+	for _, l := range looks[:proxytest.Size(1, len(looks))] {
+		p.use(l)
+		p.open(admin + "/partners?lang=" + l.language)
+		look("partners-many", l)
+		p.open(admin + "/partners?ready=false&sort=-calls")
+		p.do("opening reasons", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("td details").forEach((e, i) => { e.open = i < 2 })`))
+		look("partners-waiting", l)
+		for i := range 4 {
+			p.do("choosing", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void document.querySelectorAll("input[name=partner][type=checkbox]")[%d].click()`, i)))
+		}
+		p.follow("the preview", chromedp.Click(chromedp.CSS(".chosen button")))
+		look("partners-chosen-waiting", l)
+	}
+	p.use(looks[0])
+	p.open(admin + "/partners?ready=true&lang=en")
+	p.do("the focus", chromedp.Evaluate[chromedp.Void](`void document.querySelector("thead a[href*=calls]").focus()`))
+	p.follow("sorting with the keyboard", chromedp.KeyEvent("\r"))
+	p.wait("the sorted page", `document.querySelector("th[aria-sort=descending]")?.textContent.startsWith("Calls")`)
+	p.do("the focus", chromedp.Evaluate[chromedp.Void](`void document.querySelector("input[type=checkbox]").focus()`))
+	p.do("choosing two with the keyboard", chromedp.KeyEvent(" "), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\t"), chromedp.KeyEvent(" "))
+	p.click("Next stage of the chosen partners…")
+	p.has("2 of 2 partners can be moved.")
+	look("partners-chosen", looks[0])
+	p.do("the name", chromedp.SendKeys(chromedp.CSS("input[name=by]"), "kim"))
+	p.click("Move 2 partners")
+	p.has("2 of 2 partners were moved.")
+	look("partners-moved", looks[0])
+	if got := run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("tbody tr")].map(r => r.cells[2].innerText.split("\n")[0]).join("; ")`)); got != strings.Join([]string{"moved", "moved"}, "; ") {
+		t.Errorf("the outcomes are %s", got)
 	}
 	p.quiet("partners")
 }
