@@ -148,7 +148,7 @@ func TestManyPartnersAreATable(t *testing.T) {
 		d.sends("/partners/"+partner.ShortOf(key)+"/next", url.Values{"from": {"old"}, "to": {"shadow"}}, http.StatusSeeOther, "/partners/"+partner.ShortOf(key)+"?done=next")
 	}
 	waiting := d.shows("/partners?ready=false&sort=-name", 200, "1 to 2 of 2 partners (51 in all)", `aria-sort="descending"><a href="/partners?ready=false&amp;sort=name">`,
-		"<summary>the settling period, a PASS</summary>", "the settling period is 1h", `<span class="tag warn">INCONCLUSIVE</span> for canary 10%`, `<option value="false" selected>`)
+		"<summary>the settling period, a PASS</summary>", "the settling period is 1h", `<span class="tag warn">INCONCLUSIVE</span> for canary 10 %`, `<option value="false" selected>`)
 	if first := strings.Index(waiting, partner.ShortOf("key7")); first < 0 || first > strings.Index(waiting, partner.ShortOf("hana")) {
 		t.Error("the table is not sorted by name, the last first")
 	}
@@ -183,15 +183,15 @@ func TestPassSaysForWhichStage(t *testing.T) {
 	d.prove("hana")
 	at, pass := "/partners/"+partner.ShortOf("hana"), `<span class="tag good">PASS</span>`
 	for _, row := range []struct{ to, of, card, evidence string }{
-		{"shadow", "old", "none needed for shadow", pass + " for canary</span>"},
-		{"canary 10%", "shadow", pass + " for canary 10%", pass + " for canary</span>"},
-		{"canary 25%", "canary 10%", "none needed for canary 25%", pass + " for canary</span>"},
+		{"shadow", "old", "no verdict needed for shadow", pass + " for canary</span>"},
+		{"canary 10 %", "shadow", pass + " for canary 10 %", pass + " for canary</span>"},
+		{"canary 25 %", "canary 10 %", "no verdict needed for canary 25 %", pass + " for canary</span>"},
 	} {
 		d.shows("/partners", 200, row.card)
 		d.shows(at, 200, row.card, row.evidence)
 		d.sends(at+"/next", url.Values{"from": {row.of}, "to": {row.to}}, http.StatusSeeOther, at+"?done=next")
 	}
-	d.sends(at+"/set", url.Values{"stage": {"drained"}, "from": {"canary 25%"}, "to": {"drained"}, "force": {"verdict"}}, http.StatusSeeOther, at+"?done=set")
+	d.sends(at+"/set", url.Values{"stage": {"drained"}, "from": {"canary 25 %"}, "to": {"drained"}, "force": {"verdict"}}, http.StatusSeeOther, at+"?done=set")
 	if body := d.shows(at, 200, "This is the last stage."); strings.Contains(body, at+"/next") {
 		t.Error("the last stage has a next one")
 	}
@@ -215,7 +215,7 @@ func TestChosenPartnersAreMoved(t *testing.T) {
 	set("blocked", "old", "shadow")
 	set("drained", "old", "drained")
 	preview := d.shows("/partners/next?"+form.Encode(), 200, "3 of 5 partners can be moved.", "Nothing blocks it.", "no read was compared yet in stage shadow",
-		`href="/partners/`+partner.ShortOf("blocked")+`/next"`, "the stage is drained, which is the last one", "Move 3 partners", "<code>shadow</code> → <code>canary 10%</code>")
+		`href="/partners/`+partner.ShortOf("blocked")+`/next"`, "the stage is drained, which is the last one", "Move 3 partners", "<code>shadow</code> → <code>canary 10 %</code>")
 	if d.stage("hana") != "old" {
 		t.Fatal("a GET has changed a stage")
 	}

@@ -68,7 +68,7 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 		t.Errorf("one partner: %+v", one)
 	}
 	young := list.Partners[1]
-	if young.Partner != hash("young")[:12] || !young.Default || young.Traffic.Share() != -1 || young.Step.String() != "canary 10%" || young.Step.Ruling != "" || len(young.Step.Reasons) != 0 {
+	if young.Partner != hash("young")[:12] || !young.Default || young.Traffic.Share() != -1 || young.Step.String() != "canary 10 %" || young.Step.Ruling != "" || len(young.Step.Reasons) != 0 {
 		t.Errorf("%+v", young)
 	}
 }
@@ -78,17 +78,17 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 func TestVerdictIsThatOfTheNextStage(t *testing.T) {
 	t.Parallel()
 	for row := range strings.Lines(strings.TrimSpace(`
-		separate             | old               |                    | canary 10% |              |
-		separate             | old               | wrong              | canary 10% | FAIL         | verdict
+		separate             | old               |                    | canary 10 % |              |
+		separate             | old               | wrong              | canary 10 % | FAIL         | verdict
 		separate, copy: true | old               | same:100           | shadow     |              |
-		separate, copy: true | shadow            | same:100           | canary 10% | PASS         |
-		separate, copy: true | shadow            | same:99            | canary 10% | INCONCLUSIVE | verdict
-		separate, copy: true | shadow            |                    | canary 10% | INCONCLUSIVE | verdict
-		separate, copy: true | canary&percent=10 | same:100           | canary 25% |              |
-		separate, copy: true | canary&percent=10 | same:100 fine:3    | canary 25% |              |
-		separate, copy: true | canary&percent=10 | same:100 absent-bill | canary 25% | INCONCLUSIVE |
-		separate, copy: true | canary&percent=10 | same:100 wrong     | canary 25% | FAIL         | verdict
-		separate, copy: true | canary&percent=25 | proved             | canary 50% | PASS         |
+		separate, copy: true | shadow            | same:100           | canary 10 % | PASS         |
+		separate, copy: true | shadow            | same:99            | canary 10 % | INCONCLUSIVE | verdict
+		separate, copy: true | shadow            |                    | canary 10 % | INCONCLUSIVE | verdict
+		separate, copy: true | canary&percent=10 | same:100           | canary 25 % |              |
+		separate, copy: true | canary&percent=10 | same:100 fine:3    | canary 25 % |              |
+		separate, copy: true | canary&percent=10 | same:100 absent-bill | canary 25 % | INCONCLUSIVE |
+		separate, copy: true | canary&percent=10 | same:100 wrong     | canary 25 % | FAIL         | verdict
+		separate, copy: true | canary&percent=25 | proved             | canary 50 % | PASS         |
 		separate, copy: true | canary&percent=50 | same:100           | new        | INCONCLUSIVE | verdict
 		separate, copy: true | canary&percent=50 | proved             | new        | PASS         |
 		separate, copy: true | canary&percent=50 | proved not-cancelled:1 | new    | INCONCLUSIVE | verdict
