@@ -229,6 +229,32 @@ func (p *tab) fits(where string, l look) {
 	}
 }
 
+// brokenWords are the words of tables that are broken into two lines, where there is place for them.
+const brokenWords = `[...document.querySelectorAll("main td:not(.wrap)")].flatMap(cell => {
+	const broken = [], texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT)
+	for (let text; text = texts.nextNode();) {
+		if (text.parentElement.closest(".wrap, table.even")) continue
+		for (const word of text.data.matchAll(/[\w.]+/g)) {
+			const range = document.createRange()
+			range.setStart(text, word.index)
+			range.setEnd(text, word.index + word[0].length)
+			if (range.getClientRects().length > 1) broken.push(word[0])
+		}
+	}
+	return broken
+})`
+
+// wholeWords checks that tables of a wide page break no word.
+func (p *tab) wholeWords(where string, l look) {
+	p.t.Helper()
+	if l.width < 1000 {
+		return
+	}
+	if broken := run(p, chromedp.Evaluate[[]string](brokenWords)); len(broken) > 0 {
+		p.t.Errorf("%s: words are broken: %q", where, broken)
+	}
+}
+
 // picture stores a picture of the page, if the flag is set.
 func (p *tab) picture(name string) {
 	p.t.Helper()
@@ -284,6 +310,7 @@ func TestPagesInABrowser(t *testing.T) {
 			where := fmt.Sprintf("%s-%s-%d-%s", one.name, l.language, l.width, l.scheme)
 			p.open(s.admin + one.path(s))
 			p.fits(where, l)
+			p.wholeWords(where, l)
 			p.picture(where)
 			if checked {
 				p.accessible(where, script)

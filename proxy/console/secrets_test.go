@@ -21,7 +21,7 @@ func TestR35_PagesShowNoSecrets(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")
 	s.fill()
-	secrets := []string{clinicKey, academyKey, customerPhone, customerName, callbackToken, phoneAsBill, sandbox.Hash("BILL-0-v2", customerPhone, "20000")}
+	secrets := []string{clinicKey, academyKey, customerPhone, customerName, callbackToken, phoneAsBill, sandbox.Hash("BILL-0-v2-0123456789", customerPhone, "20000")}
 	seen, calls := map[string]bool{}, 0
 	var queue []string
 	for _, one := range pages {

@@ -148,7 +148,7 @@ func (s *site) fill() {
 	s.post("/rollout/begin?by=test")
 	for i, key := range []string{clinicKey, academyKey} {
 		for _, form := range []string{"legacy", "v2"} {
-			bill := fmt.Sprintf("BILL-%d-%s", i, form)
+			bill := fmt.Sprintf("BILL-%d-%s-0123456789", i, form)[:20] // as long as an id may be
 			for _, op := range []string{"create", "read"} {
 				if status := s.send(form, op, key, bill); status != http.StatusOK {
 					s.t.Fatalf("%s of %s: %d", op, bill, status)
@@ -162,7 +162,7 @@ func (s *site) fill() {
 	s.send("legacy", "read", clinicKey, "NO-SUCH-BILL")
 	s.send("legacy", "read", clinicKey, phoneAsBill)
 	s.service.Fault(sandbox.Fault{Drop: true})
-	if status := s.send("v2", "resend", clinicKey, "BILL-0-v2"); status != http.StatusBadGateway {
+	if status := s.send("v2", "resend", clinicKey, "BILL-0-v2-0123456789"); status != http.StatusBadGateway {
 		s.t.Fatalf("a write without an answer: %d", status)
 	}
 	s.await("/callbacks/counts?at_most=10", `"dead":{"number":2}`)
