@@ -67,7 +67,7 @@ func (c *auditCommand) Run(ctx context.Context, s system) error {
 			return err
 		}
 		n += len(log)
-		s.progressf("%d entries", n)
+		s.progressf("entries: %d", n)
 		page.After = log[len(log)-1].Revision
 	}
 }

@@ -66,7 +66,7 @@ func TestAuditExportHasAllPages(t *testing.T) {
 		if code != c.exit || rows != c.rows || len(*queries) != c.calls {
 			t.Errorf("%s: code %d, %d rows, calls %q, %s", c.flags, code, rows, *queries, errs)
 		}
-		if c.calls > 1 && !strings.Contains(errs, "\r\x1b[K10000 entries\r\x1b[K") {
+		if c.calls > 1 && !strings.Contains(errs, "\r\x1b[Kentries: 10000\r\x1b[K") {
 			t.Errorf("%s: calls %q, progress %q", c.flags, *queries, errs)
 		}
 	}
@@ -101,7 +101,7 @@ func TestAuditCSVHasNoFormula(t *testing.T) {
 		equal(t, strings.Count(out.String(), "\n"), 2, "lines")
 		rows, err := csv.NewReader(strings.NewReader(out.String())).ReadAll()
 		must(t, err)
-		row := []string{"7", "2026-11-21T09:00:00.005+09:00", want, "stage", want, want, want, want, "canary 10%", "true", "verdict,settling"}
+		row := []string{"7", "2026-11-21T09:00:00.005+09:00", want, "stage", want, want, want, want, "canary 10 %", "true", "verdict,settling"}
 		equal(t, strings.Join(rows[0], " "), "revision at by action partner name subject from to forced overridden")
 		equal(t, strings.Join(rows[1], "|"), strings.Join(row, "|"), text)
 	}
