@@ -157,6 +157,7 @@ func TestManyPartnersInABrowser(t *testing.T) {
 		t.Helper()
 		where := fmt.Sprintf("%s-%s-%d-%s", name, l.language, l.width, l.scheme)
 		p.fits(where, l)
+		p.wholeWords(where, l)
 		p.picture(where)
 		if checked {
 			p.accessible(where, script)
