@@ -15,8 +15,7 @@ func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
 	t.Parallel()
 	const writes = 48
 	bill := func(i int) string { return fmt.Sprintf("TIMEDOUT%c%010d", "YNX"[i%3], i) }
-	var m *rolloutGateway
-	m = newRolloutWith(t, "old", func(_ string, service http.Handler) http.Handler {
+	m := newRolloutWith(t, "old", func(_ string, service http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(strings.NewReader(string(body)))
