@@ -103,7 +103,7 @@ func TestBoardHasAColumnForEachStage(t *testing.T) {
 	d.seen("hana", 2*time.Hour)
 	d.seen("other", time.Minute)
 	short := partner.ShortOf("hana")
-	body := d.shows("/partners", 200, "Hana &lt;b&gt;Clinic&lt;/b&gt;", short, partner.ShortOf("other"), `href="/partners/`+short+`/next"`, "settling period", `href="/partners/stop"`)
+	body := d.shows("/partners", 200, "Hana &lt;b&gt;Clinic&lt;/b&gt;", short, partner.ShortOf("other"), `href="/partners/`+short+`/next"`, `settling until <time`, `href="/partners/stop"`)
 	if strings.Contains(body, "<b>") || strings.Contains(body, string(partner.Of("hana"))[:13]) {
 		t.Error("the board has markup of a name, or more than 12 digits")
 	}
