@@ -25,7 +25,7 @@ type BillFilter struct {
 
 // Outcomes select writes that had no answer: all whose outcome is unknown, those of them that the reads of the gateway
 // have not resolved, and those whose outcome a read has resolved in the last 30 days.
-var Outcomes = []string{"unknown", "unclear", "resolved"}
+var Outcomes = []string{string(store.UnknownList), string(store.UnclearList), string(store.ResolvedList)}
 
 // A BillList is a part of the ledger.
 type BillList struct {
@@ -115,10 +115,7 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilt
 	case b.Outcome == "":
 		return o.Store.ListBills(ctx, f)
 	}
-	list := map[string]store.OutcomeList{
-		"unknown": store.UnknownList, "unclear": store.UnclearList, "resolved": store.ResolvedList,
-	}[b.Outcome]
-	return o.Store.UnknownOutcomes(ctx, f, list, o.Rollout.Settings().UnclearBefore(o.Now()))
+	return o.Store.UnknownOutcomes(ctx, f, store.OutcomeList(b.Outcome), o.Rollout.Settings().UnclearBefore(o.Now()))
 }
 
 func (o *Operator) lineOf(b store.ListedBill) BillLine {

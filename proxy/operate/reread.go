@@ -153,7 +153,7 @@ func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
 // Reads are the numbers of writes with an unknown outcome.
 type Reads struct {
 	Unknown int `json:"unknown"` // all
-	Due     int `json:"due"`     // whose bills are read now, or when their partner has called
+	Due     int `json:"due"`     // their bills are read now, or when their partner has called
 }
 
 // Reads counts the writes of one partner or of all.

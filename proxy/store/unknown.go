@@ -336,10 +336,17 @@ type OutcomeList string
 
 // The lists of outcomes.
 const (
-	UnknownList  OutcomeList = "u.resolved IS NULL"
-	UnclearList  OutcomeList = UnknownList + " AND u.at < $7 AND u." + proven
-	ResolvedList OutcomeList = "u.resolved IS NOT NULL"
+	UnknownList  OutcomeList = "unknown"
+	UnclearList  OutcomeList = "unclear"
+	ResolvedList OutcomeList = "resolved"
 )
+
+// outcomeLists are the conditions of the lists.
+var outcomeLists = map[OutcomeList]string{
+	UnknownList:  "u.resolved IS NULL",
+	UnclearList:  "u.resolved IS NULL AND u.at < $7 AND u." + proven,
+	ResolvedList: "u.resolved IS NOT NULL",
+}
 
 // UnknownOutcomes returns writes that had no answer, the last first, and the number of all that the filter selects:
 // those with an unknown outcome, those of them that ended before a time and are of proven partners, or those whose
@@ -347,6 +354,10 @@ const (
 func (s *Store) UnknownOutcomes(
 	ctx context.Context, f BillFilter, l OutcomeList, unclearBefore time.Time,
 ) (list []ListedBill, all int, err error) {
+	condition, ok := outcomeLists[l]
+	if !ok {
+		return nil, 0, fmt.Errorf("%w: there is no list %q of outcomes", ErrFilter, l)
+	}
 	return s.listBills(ctx, f, `
 		SELECT u.partner, u.bill, coalesce(o.upstream, u.upstream) AS upstream, coalesce(o.state, '') AS state,
 			coalesce(length(o.creates), 0) / 17 AS creates, coalesce(o.uncertain, 0) AS uncertain,
@@ -354,7 +365,7 @@ func (s *Store) UnknownOutcomes(
 			u.operation, u.upstream AS target, u.request, u.at, u.member, u.merchant, u.finding, u.state AS shown,
 			u.amount, u.read_at, u.read_by, u.reads, u.next_read, u.resolved
 		FROM billbridge_unknown u LEFT JOIN billbridge_owners o ON o.partner = u.partner AND o.bill = u.bill
-		WHERE CAST($7 AS BIGINT) > 0 AND `+string(l), "at DESC, partner, bill, operation", s.stamp(unclearBefore))
+		WHERE CAST($7 AS BIGINT) > 0 AND `+condition, "at DESC, partner, bill, operation", s.stamp(unclearBefore))
 }
 
 // ofBill stands in a query of the ledger for a condition that an index serves, if the filter names a bill. The index
