@@ -68,4 +68,13 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("1", "2", "1")
+	// A write that the ledger does not take is counted: it is in no list.
+	if err := r.RecordUnknown(t.Context(), rollout.Call{Partner: "not a hash", Bill: "B4", Operation: "bill.cancel"}, rollout.Route{}, nil); err == nil {
+		t.Error("the write was recorded")
+	}
+	want := "# HELP billbridge_rollout_unknown_unrecorded_total Writes with an unknown outcome that the ledger could not record: they are in no list.\n" +
+		"# TYPE billbridge_rollout_unknown_unrecorded_total counter\nbillbridge_rollout_unknown_unrecorded_total 1\n"
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_unknown_unrecorded_total"); err != nil {
+		t.Error(err)
+	}
 }
