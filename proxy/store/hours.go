@@ -3,10 +3,9 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -23,7 +22,7 @@ type Hour struct {
 // Sums are numbers of calls. They can be added.
 type Sums struct {
 	Calls  int
-	Failed int              // of these, by the fault of the backend
+	Failed int                  // of these, by the fault of the backend
 	Took   [len(tookBounds)]int // of these, those that were sent, by how long they took: see Observe
 }
 
@@ -33,14 +32,17 @@ var tookBounds = [...]int{
 	1000, 1500, 2200, 3300, 4700, 6800, 10_000, 15_000, 22_000, 33_000, 47_000, 68_000,
 }
 
-// Observe counts the time that a call took, by the first bound that it does not exceed. One above the last bound
-// counts as that.
-func (s *Sums) Observe(took time.Duration) {
-	for i, ms := range tookBounds {
-		if took <= time.Duration(ms)*time.Millisecond || i == len(tookBounds)-1 {
-			s.Took[i]++
-			return
-		}
+// Observe counts a call: whether the backend was at fault, and how long it took, 0 if it was not sent. The time counts
+// by the first bound that it does not exceed. One above the last bound counts as that.
+func (s *Sums) Observe(failed bool, took time.Duration) {
+	s.Calls++
+	if failed {
+		s.Failed++
+	}
+	if took > 0 {
+		ms := int((took + time.Millisecond - 1) / time.Millisecond)
+		i, _ := slices.BinarySearch(tookBounds[:len(tookBounds)-1], ms)
+		s.Took[i]++
 	}
 }
 
@@ -68,18 +70,18 @@ func (s Sums) P99() time.Duration {
 	return 0
 }
 
-// sumColumns are the columns of Sums, in its order.
-var sumColumns = func() []string {
-	columns := []string{"calls", "failed"}
+// sumColumns are the columns of Sums, each in a format.
+func sumColumns(format string) string {
+	columns := fmt.Sprintf(format, "calls") + ", " + fmt.Sprintf(format, "failed")
 	for _, ms := range tookBounds {
-		columns = append(columns, fmt.Sprint("ms", ms))
+		columns += ", " + fmt.Sprintf(format, fmt.Sprint("ms", ms))
 	}
 	return columns
-}()
+}
 
-// hoursAtOnce is the number of rows, or of partners, of one statement. What is left is added row by row, so that there
-// are few different statements.
-const hoursAtOnce = 50
+// hoursAtOnce is the number of rows of one statement. With more, the driver of SQLite is slow: it searches for the name
+// of each argument. What is left is added row by row, so that there are few different statements.
+const hoursAtOnce = 10
 
 // AddHours adds to the hours of the store, in batches. Several replicas may add to the same hour at once, but one hour
 // may be in more only once. AddHours sorts more. After an error more[:added] has been added, and more[added:] is to be
@@ -88,15 +90,14 @@ func (s *Store) AddHours(ctx context.Context, more []Hour) (added int, err error
 	slices.SortFunc(more, func(a, b Hour) int { // always in the same order, so that two replicas cannot deadlock
 		return cmp.Or(cmp.Compare(a.Partner, b.Partner), a.At.Compare(b.At), cmp.Compare(a.Backend, b.Backend))
 	})
-	for batch := range slices.Chunk(slices.Clone(more), s.batch) {
+	for batch := range slices.Chunk(slices.Clone(more), min(s.batch, countsAtOnce)) {
 		if err := s.update(ctx, "adding hours", func(q tx) {
-			for left := batch; len(left) > 0; {
-				n := hoursAtOnce
-				if len(left) < n {
-					n = 1
-				}
-				addHours(q, left[:n])
-				left = left[n:]
+			full := len(batch) - len(batch)%hoursAtOnce
+			for some := range slices.Chunk(batch[:full], hoursAtOnce) {
+				addHours(q, some)
+			}
+			for some := range slices.Chunk(batch[full:], 1) {
+				addHours(q, some)
 			}
 		}); err != nil {
 			return added, err
@@ -107,31 +108,28 @@ func (s *Store) AddHours(ctx context.Context, more []Hour) (added int, err error
 }
 
 func addHours(q tx, more []Hour) {
+	rows := ""
 	var args []any
-	rows, sets := make([]string, len(more)), make([]string, len(sumColumns))
-	for i, h := range more {
+	for _, h := range more {
 		q.fail(needs(h.Partner, h.At))
-		first := len(args)
-		args = append(args, h.Partner, h.At, h.Backend, h.Calls, h.Failed)
+		values := []any{h.Partner, h.At, h.Backend, h.Calls, h.Failed}
 		for _, n := range h.Took {
-			args = append(args, n)
+			values = append(values, n)
 		}
-		for at := first; at < len(args); at++ {
-			rows[i] += fmt.Sprintf(", $%d", at+1)
+		row := ""
+		for i := range values {
+			row += fmt.Sprint(", $", len(args)+i+1)
 		}
-		rows[i] = "(" + rows[i][2:] + ")"
+		rows, args = rows+", ("+row[2:]+")", append(args, values...)
 	}
-	for i, column := range sumColumns {
-		sets[i] = fmt.Sprintf("%[1]s = was.%[1]s + excluded.%[1]s", column)
-	}
-	q.exec("INSERT INTO billbridge_hours AS was (partner, at, backend, "+strings.Join(sumColumns, ", ")+") VALUES "+
-		strings.Join(rows, ", ")+" ON CONFLICT (partner, at, backend) DO UPDATE SET "+strings.Join(sets, ", "), args...)
+	q.exec("INSERT INTO billbridge_hours AS was (partner, at, backend, "+sumColumns("%s")+") VALUES "+rows[2:]+
+		" ON CONFLICT (partner, at, backend) DO UPDATE SET "+sumColumns("%[1]s = was.%[1]s + excluded.%[1]s"), args...)
 }
 
 // HoursOf returns the hours of a partner from one on, sorted by time and backend. Hours without calls are missing.
 func (s *Store) HoursOf(ctx context.Context, partner partner.ID, since time.Time) ([]Hour, error) {
 	return read(ctx, s, "reading hours", func(q tx) []Hour {
-		return list[Hour](q, "SELECT partner, at, backend, "+strings.Join(sumColumns, ", ")+
+		return list[Hour](q, "SELECT partner, at, backend, "+sumColumns("%s")+
 			" FROM billbridge_hours WHERE partner = $1 AND at >= $2 ORDER BY at, backend", partner, since)
 	})
 }
@@ -143,17 +141,15 @@ func (s *Store) HoursIn(ctx context.Context, partners []partner.ID, since time.T
 		Partner partner.ID
 		Calls   int
 	}
-	all, err := read(ctx, s, "reading hours", func(q tx) (all []sum) {
-		for where, args := range amongst(partners, since) { // a partner at a time: the index begins with it
-			all = append(all, list[sum](q, `
-				SELECT partner, (
-					SELECT CAST(coalesce(sum(calls), 0) AS BIGINT) FROM billbridge_hours h
-					WHERE h.partner = s.partner AND h.at >= $1
-				) FROM billbridge_seen s WHERE `+where, args...)...)
-		}
-		return all
+	where, args := s.amongst(partners, since)
+	all, err := read(ctx, s, "reading hours", func(q tx) []sum {
+		return list[sum](q, `
+			SELECT partner, ( -- a partner at a time: the index begins with it
+				SELECT CAST(coalesce(sum(calls), 0) AS BIGINT) FROM billbridge_hours h
+				WHERE h.partner = s.partner AND h.at >= $1
+			) FROM billbridge_seen s WHERE `+where, args...)
 	})
-	calls := make(map[partner.ID]int, len(all))
+	calls := map[partner.ID]int{}
 	for _, one := range all {
 		calls[one.Partner] = one.Calls
 	}
@@ -163,45 +159,29 @@ func (s *Store) HoursIn(ctx context.Context, partners []partner.ID, since time.T
 // BackendSums returns the sums of the hours from one on at the old and the new backend, of some partners, or of all if
 // partners is nil.
 func (s *Store) BackendSums(ctx context.Context, partners []partner.ID, since time.Time) (sums [2]Sums, err error) {
-	type sum struct {
-		Backend int
-		Sums
-	}
-	query := "SELECT backend"
-	for _, column := range sumColumns {
-		query += ", CAST(sum(" + column + ") AS BIGINT)"
-	}
-	found, err := read(ctx, s, "reading hours", func(q tx) (found []sum) {
-		for where, args := range amongst(partners, since) {
-			found = append(found, list[sum](q,
-				query+" FROM billbridge_hours WHERE at >= $1 AND "+where+" GROUP BY backend", args...)...)
-		}
-		return found
+	where, args := s.amongst(partners, since)
+	found, err := read(ctx, s, "reading hours", func(q tx) []Hour {
+		return list[Hour](q, "SELECT '', 0, backend, "+sumColumns("CAST(sum(%s) AS BIGINT)")+
+			" FROM billbridge_hours WHERE at >= $1 AND "+where+" GROUP BY backend", args...)
 	})
 	for _, one := range found {
-		sums[one.Backend].Add(one.Sums)
+		sums[one.Backend] = one.Sums
 	}
 	return sums, err
 }
 
-// amongst returns conditions, each for some of the partners, with the arguments of a query whose first one is a time.
-// All have the same text, so that the query is one statement. For nil there is one condition, for all partners.
-func amongst(partners []partner.ID, since time.Time) iter.Seq2[string, []any] {
-	return func(yield func(string, []any) bool) {
-		if partners == nil {
-			yield("true", []any{since})
-			return
-		}
-		for some := range slices.Chunk(partners, hoursAtOnce) {
-			in, args := make([]string, hoursAtOnce), []any{since}
-			for i := range in {
-				in[i], args = fmt.Sprint("$", i+2), append(args, some[min(i, len(some)-1)])
-			}
-			if !yield("partner IN ("+strings.Join(in, ", ")+")", args) {
-				return
-			}
-		}
+// amongst returns a condition for some partners, or for all for nil, with the arguments of a query. The first one is a
+// time.
+func (s *Store) amongst(partners []partner.ID, since time.Time) (where string, args []any) {
+	if partners == nil {
+		return "true", []any{since}
 	}
+	ids, _ := json.Marshal(partners) // texts
+	where = "partner IN (SELECT value FROM json_each($2))"
+	if s.postgres {
+		where = "partner IN (SELECT jsonb_array_elements_text($2))"
+	}
+	return where, []any{since, string(ids)}
 }
 
 // SweepHours removes the hours before a time, in batches as Sweep does, and returns their number.
