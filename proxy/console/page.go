@@ -158,6 +158,7 @@ func (c *Console) preparePages() error {
 // functions are the functions of the templates:
 //
 //	{{t "key" arg…}}          the text of a key
+//	{{say "key" .Args}}       the same, with a list of arguments
 //	{{word "prefix." value}}  the text of prefix.VALUE, or the value
 //	{{translated .Text}}      an English text of the table
 //	{{details .Detail}}       what a translation does with a field
@@ -175,6 +176,7 @@ func (c *Console) preparePages() error {
 func (c *Console) functions(all texts, lang string) template.FuncMap {
 	return template.FuncMap{
 		"t":          func(key string, args ...any) (string, error) { return all.t(lang, key, args...) },
+		"say":        func(key string, args []any) (string, error) { return all.t(lang, key, args...) },
 		"word":       func(prefix string, value any) string { return all.word(lang, prefix, value) },
 		"translated": func(english string) template.HTML { return all.translated(lang, english) },
 		"details":    func(d translate.Details) template.HTML { return all.details(lang, d) },

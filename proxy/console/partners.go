@@ -126,6 +126,7 @@ type partnerPage struct {
 	Row     operate.PartnerRow
 	Status  operate.Status
 	Report  operate.Report
+	Hours   partnerHours
 	History []operate.Change
 	Done    string // what was changed just now: next, set or unset
 }
@@ -155,6 +156,11 @@ func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
 	list, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: ref})
 	if err == nil {
 		page.Report, err = ask(r, o.Report, ref)
+	}
+	if err == nil {
+		var hours operate.Hours
+		hours, err = ask(r, o.Hours, ref)
+		page.Hours = hoursOf(hours, c.zone())
 	}
 	if err == nil {
 		page.History, err = ask(r, o.Audit, operate.AuditPage{PartnerRef: ref, Limit: operate.AtMost(historyShown)})

@@ -114,9 +114,12 @@ partners:
 		if err := s.Seen(t.Context(), id, time.Now().Add(-time.Duration(i)*20*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		for range i * i % 131 {
+		for j := range i * i % 131 {
 			for backend := range evidence.Backend(1 + min(i%5/2, 1)) {
-				router.Counts().Ended(id, "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Creates: true})
+				router.Counts().Ended(id, "bill.create", backend, evidence.End{
+					Code: "0000", Succeeded: true, Creates: true, Failed: j%(19-9*int(backend)) == 3,
+					Arrived: time.Now().Add(-time.Duration(j*j%47) * time.Hour), Took: time.Duration(20+3*j+40*int(backend)) * time.Millisecond,
+				})
 			}
 		}
 		for j := range i % 3 * 60 {
@@ -175,6 +178,8 @@ func TestManyPartnersInABrowser(t *testing.T) {
 		}
 		p.follow("the preview", chromedp.Click(chromedp.CSS(".chosen button")))
 		look("partners-chosen-waiting", l)
+		p.open(admin + "/partners/" + string(partner.Of("invented-14")))
+		look("partner-hours", l)
 	}
 	p.use(looks[0])
 	p.open(admin + "/partners?ready=true&lang=en")

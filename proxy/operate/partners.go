@@ -227,3 +227,23 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	}
 	return rows, nil
 }
+
+// HoursShown is how many hours [Operator.Hours] returns.
+const HoursShown = 48
+
+// Hours are the calls of a partner in the last hours, by backend.
+type Hours struct {
+	Since time.Time    // the start of the first hour
+	Hours []store.Hour // without those that have no call
+}
+
+// Hours returns the hours of one partner.
+func (o *Operator) Hours(ctx context.Context, p PartnerRef) (answer Hours, err error) {
+	only, err := p.one(ctx, o)
+	if err != nil {
+		return answer, err
+	}
+	answer.Since = o.hour().Add((1 - HoursShown) * time.Hour)
+	answer.Hours, err = o.Store.HoursOf(ctx, only, answer.Since)
+	return answer, err
+}
