@@ -51,7 +51,7 @@ func TestPartnerPageShowsHours(t *testing.T) {
 	d := newRolloutDesk(t)
 	d.seen("hana", 2*time.Hour)
 	page := "/partners/" + partner.ShortOf("hana")
-	if body := d.shows(page, 200, "No call in the last 48 hours.", "Calls in the last 24 hours: 0"); strings.Contains(body, `class="chart"`) {
+	if body := d.shows(page, 200, "No call in the last 48 hours.", "<dt>Calls, 24 h</dt><dd>0</dd>"); strings.Contains(body, `class="chart"`) {
 		t.Error("a chart without calls")
 	}
 	end := evidence.End{Code: "0000", Succeeded: true, Arrived: time.Now(), Took: time.Second}
@@ -60,7 +60,7 @@ func TestPartnerPageShowsHours(t *testing.T) {
 	}
 	end.Failed, end.Arrived = true, time.Now().Add(-30*time.Hour)
 	d.options.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.read", evidence.Old, end)
-	body := d.shows(page, 200, "Calls in the last 24 hours: 3", "100.0 % (1 / 1)", "0.0 % (0 / 3)", "≤ 1.0 s", ": failed at the old backend –, at the new one 0.0 % (0 / 3)", "48 h ago")
+	body := d.shows(page, 200, "<dt>Calls, 24 h</dt><dd>3</dd>", "100.0 % (1 / 1)", "0.0 % (0 / 3)", "≤ 1.0 s", ": failed at the old backend –, at the new one 0.0 % (0 / 3)", "48 h ago")
 	if n := strings.Count(body, `class="bar-old"`) + strings.Count(body, `class="bar"`); n != 2+1+1+1 {
 		t.Errorf("%d bars and keys", n)
 	}
