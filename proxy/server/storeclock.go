@@ -70,7 +70,11 @@ func (s *Server) tick(ctx context.Context) error {
 	}
 	s.checkLossless(ctx)
 	last, err := s.store.Audit(ctx, store.AuditFilter{Actions: []store.Action{store.BackedUp}, Limit: 1})
-	if err == nil && len(last) == 1 { // after an error the next tick reads it
+	switch {
+	case err != nil: // the next tick reads it
+		s.log.Error("the time of the last backup cannot be read from the audit log; the gateway tries again",
+			"error", err.Error())
+	case len(last) == 1:
 		s.backup.WithLabelValues().Set(float64(last[0].At.Unix()))
 	}
 	return nil
