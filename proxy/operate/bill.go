@@ -42,7 +42,7 @@ type LedgerBill struct {
 	Since *time.Time `json:"since,omitempty"` // since when it is in this state
 	// creates that were not completed: under way, or interrupted by the end of their gateway
 	Open    int        `json:"open,omitempty"`
-	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome
+	Unknown bool       `json:"unknown,omitempty"` // a create had an unknown outcome, or found that the id exists
 	Ends    *time.Time `json:"ends,omitempty"`    // when the bill ends
 	Ended   *time.Time `json:"ended,omitempty"`   // when it was seen destroyed or cancelled
 }
