@@ -58,7 +58,7 @@ func (in *inbound) lost(req *http.Request, lost string) *refusal {
 		"lost", lost, "of", of)
 	return &refusal{
 		http.StatusServiceUnavailable, "lost_address",
-		"this callback cannot be taken now. Send it again later",
+		"the callback cannot be stored now. Send it again later",
 	}
 }
 

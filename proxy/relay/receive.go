@@ -289,11 +289,11 @@ func merchant(id partner.ID, names string) string {
 	return merchantMark + hex.EncodeToString(sum[:])
 }
 
-// fault answers that the gateway cannot take the callback now, so that the upstream tries again.
+// fault answers that the callback cannot be stored now, so that the upstream sends it again.
 func (in *inbound) fault(err error) *refusal {
 	in.relay.storeLog.Error("a callback cannot be stored", "error", err.Error())
 	in.w.Header().Set("Retry-After", "60")
-	return &refusal{http.StatusServiceUnavailable, "store", "the callback cannot be taken just now"}
+	return &refusal{http.StatusServiceUnavailable, "store", "the callback cannot be stored now. Send it again later"}
 }
 
 // refuse answers with a refusal, in the upstream's form if the upstream is known.
