@@ -155,7 +155,7 @@ func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
 	}
 	list, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: ref})
 	if err == nil {
-		page.Report, err = ask(r, o.Report, ref)
+		page.Report, err = ask(r, o.Evidence, ref) // list has the next stage
 	}
 	if err == nil {
 		var hours operate.Hours

@@ -48,8 +48,20 @@ func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, par
 	return r
 }
 
-// Report returns what was compared and counted, of one partner or of all.
+// Report returns what was compared and counted, of one partner or of all, and the next stage of one.
 func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err error) {
+	if answer, err = o.Evidence(ctx, p); err != nil || p.Partner == "" {
+		return answer, err
+	}
+	next, wrong := o.Next(ctx, Move{Switch: Switch{Preview: true}, PartnerRef: p})
+	if wrong == nil {
+		answer.Next = &next
+	}
+	return answer, nil
+}
+
+// Evidence returns a report without the next stage, whose preconditions take time.
+func (o *Operator) Evidence(ctx context.Context, p PartnerRef) (answer Report, err error) {
 	only, err := p.one(ctx, o)
 	if err != nil {
 		return answer, err
@@ -69,12 +81,6 @@ func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err
 	answer = newReport(counted, o.Rollout.Counts().Limits(), o.Now(), partners)
 	for i := range answer.Verdicts {
 		answer.Verdicts[i].Name = o.name(answer.Verdicts[i].Partner)
-	}
-	if only != "" {
-		next, err := o.Next(ctx, Move{Switch: Switch{Preview: true}, PartnerRef: PartnerRef{string(only)}})
-		if err == nil {
-			answer.Next = &next
-		}
 	}
 	answer.Uncounted, answer.Ignored = inEnglish(uncounted), o.Rollout.Settings().Config.Shadow.Ignore
 	answer.Version = o.Version
