@@ -124,6 +124,12 @@ func (o *Operator) lineOf(b store.ListedBill) BillLine {
 		LedgerBill: ledgerBill(b.Owner),
 	}
 	if w := b.Write; w.Operation != "" {
+		switch {
+		case w.Next.Equal(store.AskedFor):
+			w.Next = o.Now()
+		case o.Rollout.Settings().Config.Unknown.For == 0: // the gateway reads nothing by itself
+			w.Next = time.Time{}
+		}
 		line.Write = &UnknownWrite{
 			Operation: w.Operation, Upstream: w.Upstream, Request: w.Request, At: w.At,
 			Result: cmp.Or(w.Read.Finding, rollout.NotAsked),

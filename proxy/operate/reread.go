@@ -69,7 +69,7 @@ func (o *Operator) recordInterrupted(ctx context.Context) error {
 // ReadDue makes the reads that are due of the partners whose keys this gateway knows: of each partner one in turn, so
 // that one with many does not hold up the others.
 func (o *Operator) ReadDue(ctx context.Context) error {
-	partners, err := o.Store.DueReads(ctx, o.Now())
+	partners, err := o.Store.DueReads(ctx, o.Rollout.Settings().ReadsDue(o.Now()))
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	}()
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	w, due, err := o.Store.ClaimRead(within, id, o.Now())
+	w, due, err := o.Store.ClaimRead(within, id, o.Rollout.Settings().ReadsDue(o.Now()), o.Now())
 	if err != nil || !due {
 		return false, err
 	}
@@ -142,7 +142,7 @@ func (o *Operator) ReadAll(ctx context.Context, p PartnerRef) (Reads, error) {
 	}
 	id, err := p.one(ctx, o)
 	if err == nil {
-		err = o.Store.PlanReads(ctx, id, o.Now())
+		err = o.Store.PlanReads(ctx, id)
 	}
 	if err != nil {
 		return Reads{}, err
@@ -165,7 +165,7 @@ func (o *Operator) Reads(ctx context.Context, p PartnerRef) (Reads, error) {
 	if err != nil {
 		return Reads{}, err
 	}
-	n, err := o.Store.CountUnknown(ctx, id, o.Now(), o.Now())
+	n, err := o.Store.CountUnknown(ctx, id, o.Now(), o.Rollout.Settings().ReadsDue(o.Now()))
 	return Reads{n.All, n.Due}, err
 }
 

@@ -63,6 +63,44 @@ func TestTimesOfReads(t *testing.T) {
 	}
 }
 
+// With rollout.unknown.for: 0 nothing is read by itself, whatever an earlier version or an earlier config has planned. An operator can
+// still ask for the reads.
+func TestWithoutOwnReadsOnlyAnOperatorReads(t *testing.T) {
+	t.Parallel()
+	for _, next := range []time.Time{time.UnixMilli(0), noon.Add(time.Minute)} { // as a migration and a longer time left it
+		d := operatorInMemory(t, strings.Replace(separate, "fresh", "fresh, unknown: {for: 0s}", 1))
+		reads := d.readsAs(rollout.ResultTexts[rollout.Unclear])
+		must(t, d.store.Prove(t.Context(), partner.Of("one")))
+		must(t, d.store.RecordUnknown(t.Context(), store.UnknownWrite{
+			Partner: partner.Of("one"), Bill: "B1", Operation: "bill.cancel", Upstream: "legacy", At: noon, Next: next, Read: store.Reading{Finding: rollout.NotAsked},
+		}))
+		d.later.Store(int64(48 * time.Hour))
+		planned := func(due int, at bool) {
+			t.Helper()
+			n, err := d.Reads(t.Context(), operate.PartnerRef{})
+			list, wrong := d.Bills(t.Context(), operate.BillFilter{Outcome: "unknown"})
+			if err != nil || wrong != nil || n != (operate.Reads{Unknown: 1, Due: due}) || at != (list.Bills[0].Write.NextRead != nil) {
+				t.Errorf("%+v %+v, %v, %v", n, list.Bills[0].Write, err, wrong)
+			}
+			if at && !list.Bills[0].Write.NextRead.Equal(d.Now()) {
+				t.Errorf("the next read is at %s", list.Bills[0].Write.NextRead)
+			}
+		}
+		must(t, d.ReadDue(t.Context()))
+		if planned(0, false); len(*reads) != 0 {
+			t.Errorf("read by itself: %q", *reads)
+		}
+		_, err := d.ReadAll(t.Context(), operate.PartnerRef{})
+		must(t, err)
+		planned(1, true)
+		must(t, d.ReadDue(t.Context()))
+		must(t, d.ReadDue(t.Context()))
+		if planned(0, false); len(*reads) != 1 {
+			t.Errorf("an operator has asked for one read: %q", *reads)
+		}
+	}
+}
+
 // A partner's bills are read once its key is known. "No such bill" resolves a create only if the bill was read with the
 // merchant of the create: another merchant does not have it either.
 func TestReadsNeedTheKeyAndTheMerchant(t *testing.T) {

@@ -127,7 +127,8 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		if seen, err = r.store.SeenPartners(ctx, store.AllPartners); err != nil {
 			return err
 		}
-		unknown, err := r.store.CountUnknown(ctx, "", r.current.Load().UnclearBefore(r.now()), r.now())
+		s, now := r.current.Load(), r.now()
+		unknown, err := r.store.CountUnknown(ctx, "", s.UnclearBefore(now), s.ReadsDue(now))
 		if err != nil {
 			return err
 		}

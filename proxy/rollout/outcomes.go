@@ -113,6 +113,15 @@ func (s *Settings) NextRead(w store.UnknownWrite, now time.Time) time.Time {
 	return next
 }
 
+// ReadsDue returns until when a read must be planned to be made now. With rollout.unknown.for: 0 the gateway makes only
+// those that an operator asks for.
+func (s *Settings) ReadsDue(now time.Time) time.Time {
+	if s.Config.Unknown.For == 0 {
+		return store.AskedFor
+	}
+	return now
+}
+
 // UnclearBefore returns when a write must have ended so that an operator looks at its unknown outcome: reads of the
 // gateway, if it makes any, should have resolved it.
 func (s *Settings) UnclearBefore(now time.Time) time.Time {

@@ -76,7 +76,7 @@ func newCalls(t *testing.T, url string) *calls {
 			return listed(list), n, err
 		},
 		"claimRead": func(s *store.Store, who partner.ID, at time.Time) (string, error) {
-			w, due, err := s.ClaimRead(t.Context(), who, at)
+			w, due, err := s.ClaimRead(t.Context(), who, at, at)
 			if !due {
 				return "none is due", err
 			}

@@ -140,23 +140,38 @@ func (s *Store) RecordRead(
 // proven are the partners whose key is valid. Rows of invented keys are never read.
 const proven = "partner IN (SELECT partner FROM billbridge_proven)"
 
-// DueReads returns the partners that have writes with an unknown outcome whose next read is due.
-func (s *Store) DueReads(ctx context.Context, now time.Time) ([]partner.ID, error) {
+// AskedFor is the next read of a write that PlanReads has planned. It is before those that the gateway plans by itself,
+// and before the 0 that earlier versions left.
+var AskedFor = time.UnixMilli(-1).UTC()
+
+// stampDue is stamp, which keeps AskedFor.
+func (s *Store) stampDue(due time.Time) time.Time {
+	if due.Equal(AskedFor) {
+		return due
+	}
+	return s.stamp(due)
+}
+
+// DueReads returns the partners that have writes with an unknown outcome whose next read is planned for due or before:
+// for AskedFor only those of PlanReads.
+func (s *Store) DueReads(ctx context.Context, due time.Time) ([]partner.ID, error) {
 	return read(ctx, s, "finding reads that are due", func(q tx) []partner.ID {
 		return list[partner.ID](q, `
 			SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
 				SELECT 1 FROM billbridge_unknown u
 				WHERE u.partner = p.partner AND u.resolved IS NULL AND u.next_read <= $1)
-			ORDER BY p.partner`, s.stamp(now))
+			ORDER BY p.partner`, s.stampDue(due))
 	})
 }
 
 // claimLasts is how long a gateway has for a claimed read before another one makes it.
 const claimLasts = 5 * time.Minute
 
-// ClaimRead returns the write of a partner whose read has been due for longest, and keeps others from making this read
-// until [Store.EndRead], or for claimLasts. due is false if there is none.
-func (s *Store) ClaimRead(ctx context.Context, id partner.ID, now time.Time) (w UnknownWrite, due bool, err error) {
+// ClaimRead returns the write of a partner whose read has been due for longest, as DueReads, and keeps others from
+// making this read until [Store.EndRead], or for claimLasts. found is false if there is none.
+func (s *Store) ClaimRead(
+	ctx context.Context, id partner.ID, due, now time.Time,
+) (w UnknownWrite, found bool, err error) {
 	now = s.stamp(now)
 	type claimed struct {
 		UnknownWrite
@@ -166,7 +181,7 @@ func (s *Store) ClaimRead(ctx context.Context, id partner.ID, now time.Time) (w 
 		if c.UnknownWrite, c.due = find[UnknownWrite](q, `
 			SELECT `+writeColumns+` FROM billbridge_unknown
 			WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver(),
-			id, now); c.due {
+			id, s.stampDue(due)); c.due {
 			c.Next = asStored(now.Add(claimLasts))
 			q.exec(`
 				UPDATE billbridge_unknown SET reads = reads + 1, next_read = $4
@@ -193,15 +208,15 @@ func (s *Store) EndRead(
 		w.Partner, w.Bill, w.Operation, w.Next, next(w, now), finding, now, by)
 }
 
-// PlanReads makes a read of each write with an unknown outcome due now, of the partners that a prefix fits; "" is all
-// of them. It works in batches, as Sweep does.
-func (s *Store) PlanReads(ctx context.Context, prefix partner.ID, now time.Time) error {
+// PlanReads makes a read of each write with an unknown outcome due, of the partners that a prefix fits; "" is all of
+// them. It works in batches, as Sweep does.
+func (s *Store) PlanReads(ctx context.Context, prefix partner.ID) error {
 	_, err := s.sweep(ctx, `
 		UPDATE billbridge_unknown SET next_read = CAST($3 AS BIGINT) WHERE (partner, bill, operation) IN (
 			SELECT partner, bill, operation FROM billbridge_unknown
 			WHERE partner >= $1 AND partner < $2 AND resolved IS NULL AND `+proven+`
 				AND (next_read IS NULL OR next_read > CAST($3 AS BIGINT)) ORDER BY partner`,
-		prefix, beyond(prefix), s.stamp(now))
+		prefix, beyond(prefix), AskedFor)
 	return err
 }
 
@@ -249,14 +264,14 @@ type Unknowns struct {
 
 // CountUnknown counts the writes of the partners that a prefix fits; "" is all of them.
 func (s *Store) CountUnknown(
-	ctx context.Context, prefix partner.ID, unclearBefore, now time.Time,
+	ctx context.Context, prefix partner.ID, unclearBefore, due time.Time,
 ) (Unknowns, error) {
 	return read(ctx, s, "counting unknown outcomes", func(q tx) Unknowns {
 		return value[Unknowns](q, `
 			SELECT count(*), count(CASE WHEN at < $3 AND `+proven+` THEN 1 END),
 				count(CASE WHEN next_read <= $4 AND `+proven+` THEN 1 END)
 			FROM billbridge_unknown WHERE partner >= $1 AND partner < $2 AND resolved IS NULL`,
-			prefix, beyond(prefix), s.stamp(unclearBefore), s.stamp(now))
+			prefix, beyond(prefix), s.stamp(unclearBefore), s.stampDue(due))
 	})
 }
 
