@@ -35,6 +35,7 @@ upstreams:
   new: {form: v2, url: "http://127.0.0.1:1", wait: 1s}
 route: {default: old}
 rollout: {old: old, new: new%s}
+failures: {status: always-200} # a write that was not sent counts as failed although its answer has 200
 store: {url: "sqlite:%s"}
 `, old.url, patient, file))
 	sums := func() [2]store.Sums {
