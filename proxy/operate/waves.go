@@ -33,7 +33,7 @@ type WaveOrder struct {
 
 // WaveName names a wave.
 type WaveName struct {
-	Name string `json:"name"`
+	Name string `json:"name,omitzero"`
 }
 
 // WaveChange changes what a wave does.
