@@ -115,7 +115,8 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 		return err
 	}
 	if view.Pause.Kind != "" && one.State == store.WaveRunning {
-		if err := w.pause(ctx, view); err != nil {
+		paused := store.Wave{Name: one.Name, State: store.WavePaused, By: wave.ByWave(one.Name), Why: stored(view.Pause)}
+		if err := ignoreState(w.setWave(ctx, paused, store.WaveRunning)); err != nil {
 			return err
 		}
 	}
@@ -134,26 +135,6 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 	}
 	if forward, ok := view.Forward(); ok {
 		return w.make(ctx, &view, forward, true)
-	}
-	return nil
-}
-
-// pause pauses a wave, and if the reason is about money all waves.
-func (w *waves) pause(ctx context.Context, view wave.View) error {
-	all := []store.Wave{view.Wave}
-	if view.Money {
-		var err error
-		if all, err = w.Store.Waves(ctx, false); err != nil {
-			return err
-		}
-	}
-	for _, one := range all {
-		paused := store.Wave{
-			Name: one.Name, State: store.WavePaused, By: wave.ByWave(view.Name), Why: stored(view.Pause),
-		}
-		if err := ignoreState(w.setWave(ctx, paused, store.WaveRunning)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -33,7 +33,6 @@ type View struct {
 	Hold  evidence.Note
 	Until time.Time
 	Pause evidence.Note // why the wave must pause; zero if it need not
-	Money bool          // Pause concerns all waves
 	Ends  time.Time     // when the wave can end at best
 
 	Revision int64 // of the rollout by which the view was made
@@ -179,7 +178,7 @@ func (v *View) pause() error {
 	case d.Restored.At.After(v.Since):
 		v.Pause = evidence.Say("wave_restored", d.Restored.By)
 	case len(money) > 0:
-		v.Pause, v.Money = evidence.Say("wave_money", money[0]), true
+		v.Pause = evidence.Say("wave_money", money[0])
 	case held > *v.Plan.Held:
 		v.Pause = evidence.Say("wave_many_held", held, *v.Plan.Held)
 	case v.facts.Unknown > *v.Plan.Unknown:
@@ -215,7 +214,7 @@ func (v *View) Forward() (step Row, ok bool) {
 // out: it would need to be forced.
 func (v *View) Back() (steps []Row) {
 	for _, r := range v.Rows {
-		if v.State != store.WaveBack && (len(r.Failed) == 0 || r.Held != "") {
+		if v.State != store.WaveBack && len(r.Failed) == 0 {
 			continue
 		}
 		r.Next = v.behind(r)
