@@ -84,9 +84,10 @@ func (t *demoTraffic) run(ctx context.Context) {
 func (t *demoTraffic) step(ctx context.Context) error {
 	t.steps++
 	n := t.drawPartner()
+	fault := 18 * t.rate // it takes a second and more: it comes at fixed times, whatever the rate
 	switch s := t.steps; {
-	case s%90 == 45:
-		return t.stepWithFault(ctx, s/90)
+	case s%fault == fault/2:
+		return t.stepWithFault(ctx, s/fault)
 	case s%40 == 20:
 		return t.call(ctx, n, "read", demoUnknown, &demoBill{id: "DEMO0000000000000000"})
 	case s%50 == 30:

@@ -180,14 +180,14 @@ type Pace struct {
 	Per   time.Duration
 }
 
-var paceUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+var paceUnits = map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
 // UnmarshalText reads a pace.
 func (p *Pace) UnmarshalText(text []byte) error {
 	number, unit, _ := strings.Cut(string(text), "/")
 	n, err := strconv.Atoi(number)
-	if *p = (Pace{n, paceUnits[unit]}); err != nil || n < 1 || p.Per == 0 {
-		return mistake("a number of steps by s, m, h or d is needed, such as 20/h, and not %q", text)
+	if *p = (Pace{n, paceUnits[unit]}); err != nil || n < 1 || p.Per == 0 || p.gap() < time.Second {
+		return mistake("a number of steps by m, h or d is needed, such as 20/h, and 60/m at most, and not %q", text)
 	}
 	return nil
 }
