@@ -143,9 +143,6 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	one := store.Wave{
 		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Since: now, Created: now,
 	}
-	for i := range partners {
-		partners[i].Since = now
-	}
 	view, err := o.waveView(ctx, w.Plan, one, partners)
 	if err != nil {
 		return info, err
@@ -394,7 +391,7 @@ func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 		return change, err
 	}
 	change.about(o, id, Default)
-	err = o.Store.ReleasePartner(ctx, c.Name, id, c.By, change.At)
+	err = o.Store.ReleasePartner(ctx, c.Name, id, wave.ByWave(c.Name), c.By, change.At)
 	if errors.Is(err, store.ErrNotFound) {
 		err = &Error{Refusal: NotFound, Text: "the partner is not in wave " + c.Name + ", or that has ended"}
 	}

@@ -41,7 +41,6 @@ type WavePartner struct {
 	Partner     partner.ID
 	From        string    // its own stage before the wave; "" if it had none
 	FromPercent int       // of From
-	Since       time.Time // the wave moves it on unless somebody else has moved it after this
 	Moved       time.Time // the last step of the wave; zero before
 	Held        string    // why the wave took it back; "" if it did not
 }
@@ -64,15 +63,15 @@ func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) 
 		}
 		place := 0
 		for some := range slices.Chunk(partners, 500) { // few statements: there can be thousands of partners
-			rows, args := "", []any{w.Name, c.At}
+			rows, args := "", []any{w.Name}
 			for _, p := range some {
 				at := len(args)
-				rows += fmt.Sprintf(", ($1, $%d, %d, 1, $%d, %d, $2, '')", at+1, place, at+2, p.FromPercent)
+				rows += fmt.Sprintf(", ($1, $%d, %d, 1, $%d, %d, '')", at+1, place, at+2, p.FromPercent)
 				args = append(args, p.Partner, p.From)
 				place++
 			}
 			q.exec(`INSERT INTO billbridge_wave_partners
-				(wave, partner, place, active, from_stage, from_percent, since, held) VALUES `+rows[2:], args...)
+				(wave, partner, place, active, from_stage, from_percent, held) VALUES `+rows[2:], args...)
 		}
 		if _, twice := find[string](q, `SELECT partner FROM billbridge_wave_partners WHERE active = 1
 			GROUP BY partner HAVING count(*) > 1 LIMIT 1`); twice {
@@ -94,7 +93,7 @@ func (s *Store) Waves(ctx context.Context, ended bool) ([]Wave, error) {
 func (s *Store) WavePartners(ctx context.Context, wave string) ([]WavePartner, error) {
 	return read(ctx, s, "reading the partners of a wave", func(q tx) []WavePartner {
 		return list[WavePartner](q, `
-			SELECT partner, from_stage, from_percent, since, moved, held FROM billbridge_wave_partners
+			SELECT partner, from_stage, from_percent, moved, held FROM billbridge_wave_partners
 			WHERE wave = $1 ORDER BY place`, wave)
 	})
 }
@@ -129,12 +128,25 @@ func (s *Store) SetWave(ctx context.Context, w Wave, from ...WaveState) error {
 	})
 }
 
-// ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved.
-func (s *Store) ReleasePartner(ctx context.Context, wave string, id partner.ID, by string, at time.Time) error {
+// ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is now
+// counts as where it was before the wave. mover is who makes the steps of the wave. It returns ErrNotFound if the partner
+// is not in the wave, or if that has ended.
+func (s *Store) ReleasePartner(
+	ctx context.Context, wave string, id partner.ID, mover, by string, at time.Time,
+) error {
 	c := Change{Action: WaveChanged, By: by, At: at, Subject: wave, Partner: id}
-	return s.change(ctx, c, oneRow(ErrNotFound, `
-		UPDATE billbridge_wave_partners SET held = '', since = $1 WHERE wave = $2 AND partner = $3 AND active = 1`,
-		at, wave, id))
+	return s.change(ctx, c, func(q tx, _ *Change) {
+		if q.exec("UPDATE billbridge_wave_partners SET held = '' WHERE wave = $1 AND partner = $2 AND active = 1",
+			wave, id) == 0 {
+			q.fail(ErrNotFound)
+		}
+		own, _ := find[Stage](q, `
+			SELECT partner, stage, percent, set_by, set_at, forced FROM billbridge_stages WHERE partner = $1`, id)
+		if own.By != mover {
+			q.exec(`UPDATE billbridge_wave_partners SET moved = NULL, from_stage = $1, from_percent = $2
+				WHERE wave = $3 AND partner = $4`, own.Stage, own.Percent, wave, id)
+		}
+	})
 }
 
 // A WaveStep moves a partner of a wave.

@@ -18,7 +18,7 @@ func newTestWave(t *testing.T, s *store.Store, name string, keys ...string) erro
 	t.Helper()
 	var partners []store.WavePartner
 	for _, key := range keys {
-		partners = append(partners, store.WavePartner{Partner: partner.Of(key), Since: noon})
+		partners = append(partners, store.WavePartner{Partner: partner.Of(key)})
 	}
 	return s.CreateWave(t.Context(), store.Wave{Name: name, Plan: "{}", By: "anna", Since: noon, Created: noon}, partners)
 }

@@ -105,10 +105,10 @@ func ByWave(name string) string { return "wave " + name }
 
 // elsewhere reports whether somebody else has moved the partner: from then on the wave leaves it alone.
 func (r Row) elsewhere(wave string) bool {
-	if r.Changed.Partner == "" {
-		return r.Moved.After(r.Since)
+	if r.Moved.IsZero() {
+		return r.Changed.Stage != r.From || r.Changed.Percent != r.FromPercent
 	}
-	return r.Changed.By != ByWave(wave) && r.Changed.At.After(r.Since)
+	return r.Changed.By != ByWave(wave)
 }
 
 // waits is why the partner needs a person.

@@ -18,7 +18,6 @@ CREATE TABLE billbridge_wave_partners (
 	active       BIGINT NOT NULL, -- 1 until the wave has ended: a partner is in one such wave
 	from_stage   TEXT COLLATE "C" NOT NULL,    -- its own stage before the wave; '' if it had none
 	from_percent BIGINT NOT NULL,
-	since        BIGINT NOT NULL, -- the wave may move it on unless somebody else has moved it after this
 	moved        BIGINT,          -- the last step of the wave
 	held         TEXT COLLATE "C" NOT NULL,    -- JSON: why the wave took it back; '' if it did not
 	PRIMARY KEY (wave, partner)
