@@ -18,7 +18,7 @@ import (
 const (
 	leadEvery  = time.Second     // how often the gateway that makes the steps of waves renews that
 	leadWithin = 4 * time.Second // after so long without a beat another gateway takes over
-	wavePart   = 0.1             // of the time that looking at a wave may take: with many partners it needs much CPU time
+	wavePart   = 0.25            // of the time that looking at a wave may take: with many partners it needs CPU time
 )
 
 // waves makes the steps of waves on one gateway at a time. Also without that no step would be made twice: a step is
