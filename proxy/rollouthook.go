@@ -241,7 +241,10 @@ func (x *exchange) countCall(succeeded bool) {
 	// pass on the reply, or if the caller had gone.
 	answered := x.out.passedOn || x.sent.failed != nil && x.sent.failed.reason != givenUp
 	if x.sent.called && answered && x.out.status != statusGone {
-		end.Code = x.codeLabel()
+		end.Code, end.Failed = x.codeLabel(), x.failedAtUpstream()
+		if x.sent.left() {
+			end.Took = x.sent.took
+		}
 	}
 	if succeeded {
 		end.Mismatched = slices.Clone(x.call.Report.Mismatched)
@@ -259,6 +262,12 @@ func (x *exchange) countCall(succeeded bool) {
 	if route.ReadBack && succeeded && call.Creates {
 		x.readBack()
 	}
+}
+
+// failedAtUpstream reports whether the upstream is at fault: it gave no reply that can be used, one with a status from
+// 500, or one that says it is in maintenance. Any other refusal is an answer.
+func (x *exchange) failedAtUpstream() bool {
+	return x.sent.failed != nil || x.out.status >= http.StatusInternalServerError || x.call.Means(translate.Unavailable)
 }
 
 // refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It

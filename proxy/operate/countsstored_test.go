@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -87,6 +89,55 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	d.createsAt("k", "legacy", "")
+}
+
+// The calls of an hour are added by all replicas. A flush that fails keeps them, and they count once. A reset of the evidence and a
+// call of an unknown key do not change them.
+func TestHoursCountOnce(t *testing.T) {
+	t.Parallel()
+	hour := noon.Truncate(time.Hour)
+	file := filepath.Join(t.TempDir(), "store.db")
+	s := proxytest.Open(t, "sqlite:"+file)
+	here, there := newTestOperator(t, s, separate), newTestOperator(t, proxytest.Open(t, "sqlite:"+file), separate)
+	db, err := sql.Open("sqlite", "file:"+file)
+	must(t, err)
+	defer db.Close()
+	counted := func(want ...store.Hour) {
+		t.Helper()
+		hours, err := s.HoursOf(t.Context(), partner.Of("k"), hour.Add(-time.Hour))
+		must(t, err)
+		if diff := cmp.Diff(want, hours); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	}
+	fine := fine
+	fine.Arrived, fine.Took = hour.Add(59*time.Minute), time.Millisecond
+	failed := evidence.End{Code: "none", Failed: true, Arrived: hour.Add(time.Hour)} // not sent
+	here.ends("k", "bill.create", evidence.New, 3, fine)
+	here.ends("k", "bill.read", evidence.Old, 2, failed)
+	here.ends("invented", "bill.read", evidence.Old, 2, failed)
+	here.ends("k", "bill.read", evidence.Old, 1, evidence.End{Succeeded: true, Arrived: hour}) // the gateway refused it
+	for _, rename := range []string{"billbridge_hours RENAME TO hidden", "hidden RENAME TO billbridge_hours"} {
+		_, err := db.Exec("ALTER TABLE " + rename)
+		must(t, err)
+		if err := here.Router.Counts().Flush(t.Context()); (err != nil) != strings.HasSuffix(rename, "hidden") {
+			t.Errorf("%s: %v", rename, err)
+		}
+	}
+	early := store.Hour{Partner: partner.Of("k"), At: hour, Backend: 1, Sums: store.Sums{Calls: 3}}
+	early.Took[0] = 3
+	late := store.Hour{Partner: partner.Of("k"), At: hour.Add(time.Hour), Sums: store.Sums{Calls: 2, Failed: 2}}
+	counted(early, late)
+	there.ends("k", "bill.create", evidence.New, 1, fine)
+	here.ends("k", "bill.create", evidence.New, 1, fine)
+	here.change("/rollout/reset?by=a&partner=all")
+	must(t, here.Router.Counts().Flush(t.Context()))
+	must(t, there.Router.Close(t.Context()))
+	early.Calls, early.Took[0] = 5, 5
+	counted(early, late)
+	if n, err := s.BackendSums(t.Context(), []partner.ID{partner.Of("invented")}, hour); n != [2]store.Sums{} || err != nil {
+		t.Errorf("%+v, %v", n, err)
+	}
 }
 
 // If a caller gives up while counts are being stored, they are not counted twice, and the caller does not wait longer.

@@ -87,7 +87,7 @@ func operatorInMemory(t *testing.T, more string) *testOperator {
 func (d *testOperator) proves(key string) {
 	for i := range 100 {
 		for _, backend := range []evidence.Backend{evidence.Old, evidence.New} {
-			d.Router.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true})
+			d.Router.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Arrived: d.Now()})
 		}
 		d.Router.Counts().Add(partner.Of(key), "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: i < 5})
 	}

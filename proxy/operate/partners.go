@@ -52,9 +52,9 @@ func (s Step) Kinds() []rollout.ReasonKind { return rollout.KindsOf(s.Reasons) }
 
 // Traffic is what a partner does.
 type Traffic struct {
-	Since *time.Time `json:"since,omitempty"` // since when calls are counted
+	Since *time.Time `json:"since,omitempty"` // since when the evidence is counted
 	Last  *time.Time `json:"last,omitempty"`  // the last call that was counted, to some seconds
-	Calls int        `json:"calls"`           // since Since, at both backends
+	Calls int        `json:"calls"`           // in the last 24 hours, at both backends: in this hour and the 23 before
 	Bills int        `json:"bills"`           // that were created in the last day
 	AtNew int        `json:"at_new"`          // of these, at the new backend
 }
@@ -75,7 +75,6 @@ func (t *Traffic) add(n evidence.Count, now time.Time) {
 	if t.Last == nil || n.Last.After(*t.Last) {
 		t.Last = known(n.Last)
 	}
-	t.Calls += n.Backends[evidence.Old].Number + n.Backends[evidence.New].Number
 	for _, bills := range n.Recent.InLastDay(now) {
 		t.Bills += bills
 	}
@@ -157,15 +156,37 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 	}
 	answer.All = len(rows)
 	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool { return !q.selects(r) })
+	byCalls := strings.TrimPrefix(q.Sort, "-") == "calls"
+	if byCalls {
+		err = o.countCalls(ctx, rows)
+	}
 	slices.SortFunc(rows, order)
 	answer.Number = len(rows)
 	rows = rows[min(q.After, len(rows)):]
 	if len(rows) > limit {
 		rows, answer.Next = rows[:limit], q.After+limit
 	}
-	answer.Partners = rows
-	return answer, nil
+	if answer.Partners = rows; !byCalls { // of this page alone: all partners can have many hours
+		err = o.countCalls(ctx, rows)
+	}
+	return answer, err
 }
+
+// countCalls sets the calls of partners in the last 24 hours.
+func (o *Operator) countCalls(ctx context.Context, rows []PartnerRow) error {
+	ids := make([]partner.ID, len(rows))
+	for i, row := range rows {
+		ids[i] = row.ID
+	}
+	calls, err := o.Store.HoursIn(ctx, ids, o.hour().Add(-23*time.Hour))
+	for i, row := range rows {
+		rows[i].Traffic.Calls = calls[row.ID]
+	}
+	return err
+}
+
+// hour returns the start of this hour.
+func (o *Operator) hour() time.Time { return o.Now().Truncate(time.Hour) }
 
 // partnerRows returns one partner, or all for "". What is known of them is read once for all of them.
 func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerRow, error) {

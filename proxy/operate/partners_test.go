@@ -18,7 +18,7 @@ import (
 // creates counts bills of a partner that were created at a backend.
 func (d *testOperator) created(key string, backend evidence.Backend, bills int) {
 	for i := range bills {
-		d.Router.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Creates: true, Merchant: fmt.Sprint("m", i%3)})
+		d.Router.Counts().Ended(partner.Of(key), "bill.create", backend, evidence.End{Code: "0000", Succeeded: true, Arrived: d.Now(), Creates: true, Merchant: fmt.Sprint("m", i%3)})
 	}
 }
 
@@ -29,10 +29,12 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 	d.seen("k", time.Hour)
 	d.seen("young", time.Minute)
 	d.created("k", evidence.Old, 50)
-	d.later.Add(int64(25 * time.Hour))
+	d.later.Add(int64(time.Hour))
+	d.created("k", evidence.Old, 2) // 23 hours before the last ones, in another hour
+	d.later.Add(int64(23*time.Hour + 20*time.Minute))
 	d.created("k", evidence.Old, 6)
 	d.created("k", evidence.New, 3)
-	d.Router.Counts().Ended(partner.Of("k"), "bill.read", evidence.Old, evidence.End{Code: "BILL_003"})
+	d.Router.Counts().Ended(partner.Of("k"), "bill.read", evidence.Old, evidence.End{Code: "BILL_003", Arrived: d.Now()})
 	must(t, d.Router.Counts().Flush(t.Context())) // the last call
 	d.later.Add(int64(time.Minute))
 	d.change("/rollout/stage?force=<all>&by=anna&stage=canary&percent=50&partner=<k>")
@@ -40,7 +42,7 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 	if list.All != 2 || list.Number != 2 || list.Next != 0 || len(list.Partners) != 2 {
 		t.Fatalf("%+v", list)
 	}
-	row, last := list.Partners[0], noon.Add(25*time.Hour)
+	row, last := list.Partners[0], noon.Add(24*time.Hour+20*time.Minute)
 	if row.Traffic.Since == nil || !row.Traffic.Since.Equal(noon) || row.Traffic.Last == nil || !row.Traffic.Last.Equal(last) {
 		t.Errorf("counted from %v to %v", row.Traffic.Since, row.Traffic.Last)
 	}
@@ -54,7 +56,7 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 			Partner: hash("k")[:12], Name: "Hana Clinic", Settled: true,
 			StageSetting: operate.StageSetting{Stage: "canary", Percent: &percent, By: "anna", At: &at},
 		},
-		Traffic: operate.Traffic{Calls: 60, Bills: 9, AtNew: 3},
+		Traffic: operate.Traffic{Calls: 12, Bills: 9, AtNew: 3},
 		Step:    operate.Step{StageSetting: operate.StageSetting{Stage: "new"}, Ruling: evidence.Inconclusive},
 	}
 	if diff := cmp.Diff(want, row); diff != "" {

@@ -427,8 +427,12 @@ func (o *Operator) waveView(
 		only = partners[0].Partner
 	}
 	facts.Facts = p.Facts(ctx, facts.Decided, only, storeTimeout/2)
+	ids := make([]partner.ID, len(partners))
+	for i, p := range partners {
+		ids[i] = p.Partner
+	}
 	for backend, since := range []time.Duration{24 * time.Hour, time.Hour} {
-		sums, err := o.Store.WaveSums(ctx, w.Name, now.Add(-since).Truncate(time.Hour))
+		sums, err := o.Store.BackendSums(ctx, ids, now.Add(-since).Truncate(time.Hour))
 		if err != nil {
 			return v, err
 		}

@@ -116,7 +116,8 @@ type scan func(value any) error
 func (f scan) Scan(value any) error { return f(value) }
 
 // fields are where the columns of a row go: the one value, or the exported fields of a struct and of the structs in
-// it, in their order. A slice has no column, except bytes. A time is as columnValues stores it.
+// it, in their order. A slice has no column, except bytes; an array has one for each element. A time is as
+// columnValues stores it.
 func fields(of reflect.Value) (all []any) {
 	to := of.Addr().Interface()
 	switch to := to.(type) {
@@ -141,7 +142,14 @@ func fields(of reflect.Value) (all []any) {
 	case sql.Scanner:
 		return []any{to}
 	}
-	if of.Kind() != reflect.Struct {
+	switch of.Kind() {
+	case reflect.Struct:
+	case reflect.Array:
+		for i := range of.Len() {
+			all = append(all, fields(of.Index(i))...)
+		}
+		return all
+	default:
 		return []any{to}
 	}
 	for field, value := range of.Fields() {

@@ -1,0 +1,192 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"billbridge/proxy/partner"
+)
+
+// An Hour is what was counted of the calls of a partner in one hour, at one backend of the rollout.
+type Hour struct {
+	Partner partner.ID // full
+	At      time.Time  // the start of the hour
+	Backend int        // 0 for the old backend, 1 for the new one
+	Sums
+}
+
+// Sums are numbers of calls. They can be added.
+type Sums struct {
+	Calls  int
+	Failed int                  // of these, by the fault of the backend
+	Took   [len(tookBounds)]int // of these, those that were sent, by how long they took: see Observe
+}
+
+// tookBounds are the upper bounds of the times in milliseconds, each the name of a column: ms5, ms7, and so on.
+var tookBounds = [...]int{
+	5, 7, 10, 15, 22, 33, 47, 68, 100, 150, 220, 330, 470, 680,
+	1000, 1500, 2200, 3300, 4700, 6800, 10_000, 15_000, 22_000, 33_000, 47_000, 68_000,
+}
+
+// Observe counts a call: whether the backend was at fault, and how long it took, 0 if it was not sent. The time counts
+// by the first bound that it does not exceed. One above the last bound counts as that.
+func (s *Sums) Observe(failed bool, took time.Duration) {
+	s.Calls++
+	if failed {
+		s.Failed++
+	}
+	if took > 0 {
+		ms := int((took + time.Millisecond - 1) / time.Millisecond)
+		i, _ := slices.BinarySearch(tookBounds[:len(tookBounds)-1], ms)
+		s.Took[i]++
+	}
+}
+
+// Add adds other sums.
+func (s *Sums) Add(more Sums) {
+	s.Calls += more.Calls
+	s.Failed += more.Failed
+	for i, n := range more.Took {
+		s.Took[i] += n
+	}
+}
+
+// P99 returns the time that 99 % of the calls that were sent do not exceed, 0 if none was sent. It is the bound of a
+// bucket: the exact time is lower by less than a third (for 5 ms any time below, for 68 s any time above).
+func (s Sums) P99() time.Duration {
+	all, seen := 0, 0
+	for _, n := range s.Took {
+		all += n
+	}
+	for i, n := range s.Took {
+		if seen += n; all > 0 && 100*seen >= 99*all {
+			return time.Duration(tookBounds[i]) * time.Millisecond
+		}
+	}
+	return 0
+}
+
+// sumColumns are the columns of Sums, each in a format.
+func sumColumns(format string) string {
+	columns := fmt.Sprintf(format, "calls") + ", " + fmt.Sprintf(format, "failed")
+	for _, ms := range tookBounds {
+		columns += ", " + fmt.Sprintf(format, fmt.Sprint("ms", ms))
+	}
+	return columns
+}
+
+// hoursAtOnce is the number of rows of one statement. With more, the driver of SQLite is slow: it searches for the name
+// of each argument. What is left is added row by row, so that there are few different statements.
+const hoursAtOnce = 10
+
+// AddHours adds to the hours of the store, in batches. Several replicas may add to the same hour at once, but one hour
+// may be in more only once. AddHours sorts more. After an error more[:added] has been added, and more[added:] is to be
+// added later, as with AddCounts.
+func (s *Store) AddHours(ctx context.Context, more []Hour) (added int, err error) {
+	slices.SortFunc(more, func(a, b Hour) int { // always in the same order, so that two replicas cannot deadlock
+		return cmp.Or(cmp.Compare(a.Partner, b.Partner), a.At.Compare(b.At), cmp.Compare(a.Backend, b.Backend))
+	})
+	for batch := range slices.Chunk(slices.Clone(more), min(s.batch, countsAtOnce)) {
+		if err := s.update(ctx, "adding hours", func(q tx) {
+			full := len(batch) - len(batch)%hoursAtOnce
+			for some := range slices.Chunk(batch[:full], hoursAtOnce) {
+				addHours(q, some)
+			}
+			for some := range slices.Chunk(batch[full:], 1) {
+				addHours(q, some)
+			}
+		}); err != nil {
+			return added, err
+		}
+		added += len(batch)
+	}
+	return added, nil
+}
+
+func addHours(q tx, more []Hour) {
+	rows := ""
+	var args []any
+	for _, h := range more {
+		q.fail(needs(h.Partner, h.At))
+		values := []any{h.Partner, h.At, h.Backend, h.Calls, h.Failed}
+		for _, n := range h.Took {
+			values = append(values, n)
+		}
+		row := ""
+		for i := range values {
+			row += fmt.Sprint(", $", len(args)+i+1)
+		}
+		rows, args = rows+", ("+row[2:]+")", append(args, values...)
+	}
+	q.exec("INSERT INTO billbridge_hours AS was (partner, at, backend, "+sumColumns("%s")+") VALUES "+rows[2:]+
+		" ON CONFLICT (partner, at, backend) DO UPDATE SET "+sumColumns("%[1]s = was.%[1]s + excluded.%[1]s"), args...)
+}
+
+// HoursOf returns the hours of a partner from one on, sorted by time and backend. Hours without calls are missing.
+func (s *Store) HoursOf(ctx context.Context, partner partner.ID, since time.Time) ([]Hour, error) {
+	return read(ctx, s, "reading hours", func(q tx) []Hour {
+		return list[Hour](q, "SELECT partner, at, backend, "+sumColumns("%s")+
+			" FROM billbridge_hours WHERE partner = $1 AND at >= $2 ORDER BY at, backend", partner, since)
+	})
+}
+
+// HoursIn returns the numbers of the calls of some partners that were seen, or of all of them if partners is nil, in
+// the hours from one on.
+func (s *Store) HoursIn(ctx context.Context, partners []partner.ID, since time.Time) (map[partner.ID]int, error) {
+	type sum struct {
+		Partner partner.ID
+		Calls   int
+	}
+	where, args := s.amongst(partners, since)
+	all, err := read(ctx, s, "reading hours", func(q tx) []sum {
+		return list[sum](q, `
+			SELECT partner, ( -- a partner at a time: the index begins with it
+				SELECT CAST(coalesce(sum(calls), 0) AS BIGINT) FROM billbridge_hours h
+				WHERE h.partner = s.partner AND h.at >= $1
+			) FROM billbridge_seen s WHERE `+where, args...)
+	})
+	calls := map[partner.ID]int{}
+	for _, one := range all {
+		calls[one.Partner] = one.Calls
+	}
+	return calls, err
+}
+
+// BackendSums returns the sums of the hours from one on at the old and the new backend, of some partners, or of all if
+// partners is nil.
+func (s *Store) BackendSums(ctx context.Context, partners []partner.ID, since time.Time) (sums [2]Sums, err error) {
+	where, args := s.amongst(partners, since)
+	found, err := read(ctx, s, "reading hours", func(q tx) []Hour {
+		return list[Hour](q, "SELECT '', 0, backend, "+sumColumns("CAST(sum(%s) AS BIGINT)")+
+			" FROM billbridge_hours WHERE at >= $1 AND "+where+" GROUP BY backend", args...)
+	})
+	for _, one := range found {
+		sums[one.Backend] = one.Sums
+	}
+	return sums, err
+}
+
+// amongst returns a condition for some partners, or for all for nil, with the arguments of a query. The first one is a
+// time.
+func (s *Store) amongst(partners []partner.ID, since time.Time) (where string, args []any) {
+	if partners == nil {
+		return "true", []any{since}
+	}
+	ids, _ := json.Marshal(partners) // texts
+	where = "partner IN (SELECT value FROM json_each($2))"
+	if s.postgres {
+		where = "partner IN (SELECT jsonb_array_elements_text($2))"
+	}
+	return where, []any{since, string(ids)}
+}
+
+// SweepHours removes the hours before a time, in batches as Sweep does, and returns their number.
+func (s *Store) SweepHours(ctx context.Context, before time.Time) (n int, err error) {
+	return s.sweep(ctx, `
+		DELETE FROM billbridge_hours WHERE (partner, at, backend) IN (
+			SELECT partner, at, backend FROM billbridge_hours WHERE at < $1 ORDER BY at`, before)
+}
