@@ -34,8 +34,9 @@ func newWave(t *testing.T, s *store.Store, more string, keys ...string) *testWav
 	}
 	ids := ""
 	for _, key := range keys {
-		w.seen(key, time.Hour)
-		w.proves(key)
+		if w.seen(key, time.Hour); key != "young" {
+			w.proves(key)
+		}
 		ids += "," + hash(key)
 	}
 	if info := answers[operate.WaveInfo](w.testOperator, "POST", waveOf+more+"&partners="+ids[1:]); info.Number != len(keys) {
@@ -169,6 +170,44 @@ func TestWaveIsHeldUp(t *testing.T) {
 	}
 }
 
+// hours counts more calls of a partner in this hour: at the old backend 100, of which 1 failed and each took a second,
+// and so many at the new one, of which some failed and each took so many milliseconds.
+func hours(key string, calls, failed, ms int) func(*testWave) {
+	return func(w *testWave) {
+		var all []store.Hour
+		for backend, n := range [][3]int{{100, 1, 1000}, {calls, failed, ms}} {
+			h := store.Hour{Partner: partner.Of(key), At: w.Now().Truncate(time.Hour), Backend: backend}
+			for i := range n[0] {
+				h.Observe(i < n[1], time.Duration(n[2])*time.Millisecond)
+			}
+			all = append(all, h)
+		}
+		_, err := w.store.AddHours(w.t.Context(), all)
+		must(w.t, err)
+	}
+}
+
+// A new backend that is not worse than the plan allows holds nothing up.
+func TestWaveGoesOnWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		key   string
+		calls func(*testWave)
+	}{
+		"as many failures":   {"f0", hours("f0", 100, 2, 1000)},
+		"not twice the p99":  {"f0", hours("f0", 100, 1, 1500)},
+		"too few to compare": {"young", hours("young", 49, 49, 60_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWave(t, proxytest.Open(t, "memory:"), "", of.key)
+			of.calls(w)
+			w.after(0)
+			w.stages("canary 10 %", of.key)
+		})
+	}
+}
+
 // What a person must look at pauses a wave. It cannot be resumed while the cause is there.
 func TestWavePauses(t *testing.T) {
 	t.Parallel()
@@ -210,6 +249,8 @@ func TestWavePauses(t *testing.T) {
 			_, err := w.store.DismissUnknown(w.t.Context(), partner.Of("f0"), "0", "b", w.Now())
 			must(w.t, err)
 		}},
+		"failed at the new backend": {"", hours("f0", 100, 6, 1100), func(w *testWave) { w.later.Add(int64(3 * time.Hour)) }},
+		"took up to 4s at the new":  {"", hours("f0", 100, 1, 4000), func(w *testWave) { w.later.Add(int64(3 * time.Hour)) }},
 	} {
 		t.Run(why, func(t *testing.T) {
 			t.Parallel()
