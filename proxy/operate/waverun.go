@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/rollout/wave"
@@ -18,7 +19,8 @@ import (
 const (
 	leadEvery  = time.Second     // how often the gateway that makes the steps of waves renews that
 	leadWithin = 4 * time.Second // after so long without a beat another gateway takes over
-	wavePart   = 0.25            // of the time that looking at a wave may take: with many partners it needs CPU time
+	markEvery  = 10 * time.Minute
+	wavePart   = 0.25 // of the time that looking at a wave may take: with many partners it needs CPU time
 )
 
 // waves makes the steps of waves on one gateway at a time. Also without that no step would be made twice: a step is
@@ -29,6 +31,20 @@ type waves struct {
 	lead    store.Lead
 	changed time.Time            // when the lead was seen to change
 	next    map[string]time.Time // by wave: when it is looked at again
+	marks   map[string]marks     // by wave
+}
+
+// marks are moments from which the calls at the new backend count: since the wave came into its state, or else for ten
+// to twenty minutes.
+type marks struct {
+	since         time.Time // as that of the wave
+	first, second mark
+}
+
+// A mark has the sums of the hours from that of its moment on, as they were then.
+type mark struct {
+	at   time.Time
+	sums store.Sums
 }
 
 // RunWaves makes the steps of waves until ctx ends.
@@ -36,7 +52,7 @@ func (o *Operator) RunWaves(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil {
 		return
 	}
-	w := &waves{Operator: o, gateway: rand.Text(), next: map[string]time.Time{}}
+	w := &waves{Operator: o, gateway: rand.Text(), next: map[string]time.Time{}, marks: map[string]marks{}}
 	tick := time.NewTicker(leadEvery)
 	defer tick.Stop()
 	for {
@@ -110,7 +126,19 @@ func (w *waves) leads(ctx context.Context) (bool, error) {
 
 // stepOne looks at a wave, and makes the steps that can be made now: those back, then one forward.
 func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
-	view, err := w.lookAt(ctx, one)
+	plan, err := wave.Read(one.Plan)
+	if err != nil {
+		return err
+	}
+	partners, err := w.Store.WavePartners(ctx, one.Name)
+	if err != nil {
+		return err
+	}
+	calls, err := w.calls(ctx, one, partners)
+	if err != nil {
+		return err
+	}
+	view, err := w.waveView(ctx, plan, one, partners, calls)
 	if err != nil {
 		return err
 	}
@@ -137,6 +165,34 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 		return w.make(ctx, &view, forward, true)
 	}
 	return nil
+}
+
+// calls returns the calls of the partners of a wave: at the old backend of a day, and at the new one since a mark.
+func (w *waves) calls(ctx context.Context, one store.Wave, partners []store.WavePartner) (of [2]store.Sums, err error) {
+	ids, now, m := make([]partner.ID, len(partners)), w.Now(), w.marks[one.Name]
+	for i, p := range partners {
+		ids[i] = p.Partner
+	}
+	sums := func(from time.Time, backend evidence.Backend) (store.Sums, error) {
+		both, err := w.Store.BackendSums(ctx, ids, from.Truncate(time.Hour))
+		return both[backend], err
+	}
+	if of[evidence.Old], err = sums(now.Add(-24*time.Hour), evidence.Old); err != nil {
+		return of, err
+	}
+	if again := !m.since.Equal(one.Since); again || now.Sub(m.second.at) >= markEvery {
+		is := mark{at: now}
+		if is.sums, err = sums(now, evidence.New); err != nil {
+			return of, err
+		}
+		if m = (marks{one.Since, m.second, is}); again {
+			m.first = is
+		}
+		w.marks[one.Name] = m
+	}
+	of[evidence.New], err = sums(m.first.at, evidence.New)
+	of[evidence.New].Subtract(m.first.sums)
+	return of, err
 }
 
 // make makes a step. If the rollout has changed since it was decided, nothing is done: the wave is looked at again.

@@ -143,7 +143,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	one := store.Wave{
 		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Since: now, Created: now,
 	}
-	view, err := o.waveView(ctx, w.Plan, one, partners)
+	view, err := o.waveView(ctx, w.Plan, one, partners, [2]store.Sums{})
 	if err != nil {
 		return info, err
 	}
@@ -401,7 +401,8 @@ func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 	return change, err
 }
 
-// lookAt returns a wave with what its partners wait for.
+// lookAt returns a wave with what its partners wait for. Whether the new backend is worse knows only the gateway that
+// makes the steps.
 func (o *Operator) lookAt(ctx context.Context, w store.Wave) (v wave.View, err error) {
 	plan, err := wave.Read(w.Plan)
 	if err != nil {
@@ -411,14 +412,16 @@ func (o *Operator) lookAt(ctx context.Context, w store.Wave) (v wave.View, err e
 	if err != nil {
 		return v, err
 	}
-	return o.waveView(ctx, plan, w, partners)
+	return o.waveView(ctx, plan, w, partners, [2]store.Sums{})
 }
 
 func (o *Operator) waveView(
-	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner,
+	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, calls [2]store.Sums,
 ) (v wave.View, err error) {
 	p, now := o.Rollout.Preconditions(), o.Now()
-	facts := wave.Facts{Settings: o.Rollout.Settings(), Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open}
+	facts := wave.Facts{
+		Settings: o.Rollout.Settings(), Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open, Calls: calls,
+	}
 	if facts.Decided, err = o.Store.Rollout(ctx); err != nil {
 		return v, err
 	}
@@ -427,17 +430,6 @@ func (o *Operator) waveView(
 		only = partners[0].Partner
 	}
 	facts.Facts = p.Facts(ctx, facts.Decided, only, storeTimeout/2)
-	ids := make([]partner.ID, len(partners))
-	for i, p := range partners {
-		ids[i] = p.Partner
-	}
-	for backend, since := range []time.Duration{24 * time.Hour, time.Hour} {
-		sums, err := o.Store.BackendSums(ctx, ids, now.Add(-since).Truncate(time.Hour))
-		if err != nil {
-			return v, err
-		}
-		facts.Calls[backend] = sums[backend]
-	}
 	facts.Unknown, err = o.Store.WaveUnknown(ctx, w.Name, facts.Settings.Backends[evidence.New], w.Created)
 	if err != nil {
 		return v, err

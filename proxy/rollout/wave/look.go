@@ -19,7 +19,7 @@ type Facts struct {
 	Now      time.Time
 	Clock    bool              // it can be trusted
 	Open     func(string) bool // whether the breaker of an upstream is open
-	Calls    [2]store.Sums     // of the partners of the wave: at the old backend in a week, at the new one in an hour
+	Calls    [2]store.Sums     // of the partners of the wave: at the old backend in a day, at the new one in some minutes
 	// writes of these partners at the new backend whose outcome is unknown, since the wave began
 	Unknown int
 }
