@@ -264,7 +264,7 @@ func TestWavePauses(t *testing.T) {
 			w.after(0) // partners are taken back
 			w.after(0)
 			w.is(store.WavePaused, why)
-			w.after(time.Hour)
+			w.after(10 * time.Minute)
 			w.stages("old", "k")
 			if how.end != nil {
 				w.denies(409, "POST", "/rollout/waves/autumn/resume?by=b", "Not resumed: ")
