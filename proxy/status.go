@@ -30,3 +30,13 @@ func (g *Gateway) Upstreams() []UpstreamStatus {
 	}
 	return list
 }
+
+// Opened reports whether the breaker of an upstream is open.
+func (g *Gateway) Opened(upstream string) bool {
+	u := g.current.Load().upstreams[upstream]
+	if u == nil {
+		return false
+	}
+	_, opened := u.breaker.status()
+	return opened != nil
+}

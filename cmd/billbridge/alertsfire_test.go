@@ -204,6 +204,8 @@ func TestAlertsFireInPrometheus(t *testing.T) {
 	delete(missing, "BillbridgeOutcomeUnclear")
 	delete(missing, "BillbridgeBackupOld")
 	delete(missing, "BillbridgeStoreDiskFull")
+	// A FAIL of this gateway refuses new waves: TestGaugesForSlowAlerts has the metric, and TestAlerts the rule.
+	delete(missing, "BillbridgeWavePaused")
 	delete(missing, "BillbridgePanic")        // no fault is known that causes one
 	delete(missing, "BillbridgeStoreChanged") // TestRowsOfAnEncryptedStoreCannotBeMadePlain has its count
 	table := "alert | severity | provoked\n"

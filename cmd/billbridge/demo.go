@@ -43,9 +43,9 @@ var demoSchedule = []config.DurationOrZero{
 	0, config.DurationOrZero(time.Second), config.DurationOrZero(2 * time.Second),
 }
 
-// startDemo starts the backends and the receiver of the demo.
-func (t *trial) startDemo() error {
-	t.partners = demoPartners()
+// startDemo starts the backends and the receiver of the demo with so many partners.
+func (t *trial) startDemo(partners int) error {
+	t.partners = demoPartners(partners)
 	var old, new []sandbox.Partner
 	for _, p := range t.partners {
 		old = append(old, sandbox.Partner{Key: p.key, Name: p.name})

@@ -43,8 +43,8 @@ const (
 	differs         // the new backend does not know its key, so that there is a partner whose verdict is FAIL
 )
 
-// demoPartners returns the partners of the demo. All names are invented.
-func demoPartners() []demoPartner {
+// demoPartners returns so many partners of the demo, and 12 at least. All names are invented.
+func demoPartners(number int) []demoPartner {
 	list := []demoPartner{
 		{name: "Paper Lantern Piano School", form: "legacy", weight: 8},
 		{name: "Nine Herons Clinic", form: "v2", weight: 6, stage: rollout.StageCanary},
@@ -59,11 +59,26 @@ func demoPartners() []demoPartner {
 		{name: "Green Anvil Repairs", form: "legacy", weight: 1, receives: gone},
 		{name: "Tall Reed Calligraphy", form: "v2", weight: 2, quirk: unlucky},
 	}
+	for n := len(list); n < number; n++ {
+		first, second := demoWords[n%len(demoWords)], demoWords[n/len(demoWords)%len(demoWords)]
+		name := fmt.Sprintf("%s %s %s", first, strings.ToLower(second), demoTrades[n%len(demoTrades)])
+		if all := len(demoWords) * len(demoWords); n >= all {
+			name += fmt.Sprintf(" %d", n/all+1)
+		}
+		list = append(list, demoPartner{name: name, form: []string{"legacy", "v2"}[n%2], weight: 1})
+	}
 	for i := range list {
 		list[i].key = fmt.Sprintf("demo-key-%02d", i+1)
 	}
 	return list
 }
+
+// The words of the names of further partners.
+var (
+	demoWords = strings.Fields("Amber Birch Cobalt Drift Ember Fern Granite Hazel Iris Juniper Kestrel Lark Maple " +
+		"Nettle Opal Pine Quartz Raven Sage Thistle Umber Violet Willow Yarrow Zephyr")
+	demoTrades = strings.Fields("Clinic Academy Bookshop Dentist Daycare Studio Florist")
+)
 
 // A demoReceiver answers callbacks for the partners. The path is /N for the partner with this index.
 type demoReceiver struct {

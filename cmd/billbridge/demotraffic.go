@@ -84,9 +84,10 @@ func (t *demoTraffic) run(ctx context.Context) {
 func (t *demoTraffic) step(ctx context.Context) error {
 	t.steps++
 	n := t.drawPartner()
+	fault := 90 * max(1, t.rate/50) // it takes more than a second: a high rate is not slowed down
 	switch s := t.steps; {
-	case s%90 == 45:
-		return t.stepWithFault(ctx, s/90)
+	case s%fault == fault/2:
+		return t.stepWithFault(ctx, s/fault)
 	case s%40 == 20:
 		return t.call(ctx, n, "read", demoUnknown, &demoBill{id: "DEMO0000000000000000"})
 	case s%50 == 30:
@@ -155,8 +156,10 @@ func (t *demoTraffic) drawPartner() int {
 
 func (t *demoTraffic) create(ctx context.Context, n int) error {
 	t.created++
+	id := fmt.Sprintf("DEMO%02dB", n+1)
+	id += fmt.Sprintf("%0*d", 20-len(id), t.created) // the most that the interface allows
 	b := &demoBill{
-		partner: n, id: fmt.Sprintf("DEMO%02dB%013d", n+1, t.created), price: 20_000 + 500*t.rnd.IntN(200),
+		partner: n, id: id, price: 20_000 + 500*t.rnd.IntN(200),
 		tax: t.partners[n].quirk == taxed && t.rnd.IntN(4) == 0, plan: demoPlans[t.rnd.IntN(len(demoPlans))],
 	}
 	if !b.tax { // with tax it may be refused

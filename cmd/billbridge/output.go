@@ -57,11 +57,12 @@ func cell(value any) string {
 		return string(v)
 	case time.Time:
 		return formatTime(v)
-	case *time.Time:
-		if v == nil {
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer {
+		if v.IsNil() {
 			return "-"
 		}
-		return formatTime(*v)
+		return cell(v.Elem().Interface())
 	}
 	return printable(fmt.Sprint(value))
 }
@@ -137,7 +138,7 @@ func parseOutputs(text string) *template.Template {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
 		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes,
 		"targets": targets, "mapRows": mapRows, "firstBill": newFirstBill,
-		"word":       func(state string) string { return store.State(state).Word() },
+		"word":       func(state any) string { return operate.InWords(fmt.Sprint(state), nil) },
 		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
 		"byFailOver": func() string { return store.ByFailOver },
 		"dayAfter":   func(t time.Time) time.Time { return t.Add(24 * time.Hour) },

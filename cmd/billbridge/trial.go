@@ -34,7 +34,11 @@ func (c *serveCommand) startTrial(s system) (*trial, error) {
 		t.rate = *c.Rate
 	}
 	if c.Demo {
-		return t, t.startDemo()
+		partners := 12
+		if c.Partners != nil {
+			partners = *c.Partners
+		}
+		return t, t.startDemo(partners)
 	}
 	t.new = sandbox.New(sandbox.Options{Log: t.log})
 	return t, t.serve(t.new)

@@ -49,7 +49,7 @@ func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 func (o *Operator) entry(c store.Change) Change {
 	e := Change{
 		Revision: c.Revision, Action: string(c.Action), By: c.By,
-		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To,
+		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To, Evidence: c.Evidence,
 	}
 	for name := range strings.SplitSeq(c.Overridden, ",") {
 		if name != "" {

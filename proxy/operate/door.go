@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"billbridge/proxy/rollout/wave"
+
 	"github.com/gorilla/mux"
 )
 
@@ -39,6 +41,11 @@ import (
 //	POST /rollout/dismiss?partner=&bill=&by=                     [Operator.Dismiss]
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=&doubled=true&limit=   [Operator.Bills]
+//	GET  /rollout/waves                                          [Operator.Waves]
+//	POST /rollout/waves?name=&stage=&max=&steps=&stay=&each=&window=&by=&preview=true   [Operator.CreateWave]
+//	GET  /rollout/waves/NAME?after=&limit=                       [Operator.Wave]
+//	POST /rollout/waves/NAME/pause?by=                           [Operator.PauseWave]; or resume, stop, rollback
+//	POST /rollout/waves/NAME/release?partner=&by=                [Operator.ReleasePartner]
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
 //	GET  /callbacks/counts?at_most=                              [Operator.Counts]
 //	GET  /callbacks/{id}                                         [Operator.Callback]
@@ -91,6 +98,14 @@ func (o *Operator) Handler() http.Handler {
 		handle(d, "POST /rollout/dismiss", o.Dismiss)
 		handle(d, "POST /rollout/assign", o.Assign)
 		handle(d, "GET /rollout/bills", o.Bills)
+		handle(d, "GET /rollout/waves", o.Waves)
+		handle(d, "POST /rollout/waves", o.CreateWave)
+		handle(d, "GET /rollout/waves/{name}", o.Wave)
+		handle(d, "POST /rollout/waves/{name}/pause", o.PauseWave)
+		handle(d, "POST /rollout/waves/{name}/resume", o.ResumeWave)
+		handle(d, "POST /rollout/waves/{name}/stop", o.StopWave)
+		handle(d, "POST /rollout/waves/{name}/rollback", o.RollBackWave)
+		handle(d, "POST /rollout/waves/{name}/release", o.ReleasePartner)
 	}
 	if d, ok := of("callbacks", o.Relay != nil, 0); ok {
 		handle(d, "GET /callbacks", o.Callbacks)
@@ -124,8 +139,12 @@ type door struct {
 
 const exampleTime = "2026-11-21T09:00:00+09:00"
 
-// keyOfPartner is the key of values that only a body may have: URLs are logged.
-const keyOfPartner = "key"
+// keyOfPartner is the key of values that only a body may have: URLs are logged. The partners of a wave, which may be
+// many, are sent in a body, too.
+const (
+	keyOfPartner = "key"
+	manyPartners = "partners"
+)
 
 // decode fills a value from a request: from its path, its query, and the JSON object of its body.
 func decode(r *http.Request, in any) error {
@@ -137,7 +156,7 @@ func decode(r *http.Request, in any) error {
 		return badRequest("the partner's key must be in the body")
 	}
 	var body map[string]string
-	err = json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&body)
+	err = json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&body)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return badRequest("the body must be empty, or a JSON object of texts")
 	}
@@ -176,6 +195,9 @@ func Decode(given url.Values, in any) error {
 		if err == nil {
 			err = json.Unmarshal(one, in)
 		}
+		if wrong, ok := errors.AsType[wave.Mistake](err); ok {
+			return badRequest("%s: %s", name, wrong)
+		}
 		if err != nil || isLiteral && text == "null" { // which JSON takes for every type
 			return badRequest(
 				"%s cannot be %q: numbers are whole, flags are true or false, times are like %s",
@@ -200,7 +222,7 @@ func Encode(in ...any) (q url.Values, body []byte) {
 		}
 	}
 	for name, text := range all {
-		if name == keyOfPartner {
+		if name == keyOfPartner || name == manyPartners {
 			body, _ = json.Marshal(map[string]string{name: text}) // a text
 			continue
 		}

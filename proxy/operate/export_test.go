@@ -1,8 +1,10 @@
 package operate
 
 import (
+	"context"
 	"net/http"
 	"reflect"
+	"time"
 )
 
 // NewReport makes a report.
@@ -14,3 +16,23 @@ func DecodeLike(r *http.Request, like any) (any, error) {
 	err := decode(r, into.Interface())
 	return into.Elem().Interface(), err
 }
+
+// Waves makes the steps of waves as one gateway.
+type Waves struct{ waves }
+
+// NewWaves returns a gateway that makes the steps of waves.
+func NewWaves(o *Operator, gateway string) *Waves {
+	return &Waves{waves{Operator: o, gateway: gateway, next: map[string]time.Time{}, marks: map[string]marks{}}}
+}
+
+// Step makes the steps that can be made now.
+func (w *Waves) Step(ctx context.Context) error {
+	clear(w.next)
+	return w.step(ctx)
+}
+
+// Waited makes it as long since the last beat that was seen.
+func (w *Waves) Waited(d time.Duration) { w.changed = w.changed.Add(-d) }
+
+// Leads reports whether the gateway makes the steps.
+func (w *Waves) Leads() bool { return w.lead.Holder == w.gateway }

@@ -89,6 +89,8 @@ type Change struct {
 	Reasons []rollout.BlockingReason `json:"reasons,omitzero"`  // against the change, of a preview
 	// why a stop could not be stored: it is in effect on this gateway alone
 	Unstored string `json:"unstored,omitempty"`
+	// that the step of a wave relied on, or why the wave came into its state
+	Evidence string `json:"evidence,omitempty"`
 }
 
 // Old returns the stage before the change, for people.
@@ -97,10 +99,10 @@ func (c Change) Old() string { return InWords(c.From, c.FromPercent) }
 // New returns the stage after the change, for people.
 func (c Change) New() string { return InWords(c.To, c.ToPercent) }
 
-// InWords returns a stage and its percentage, if it has one, or the state of a callback, for people.
+// InWords returns a stage and its percentage, if it has one, or the state of a callback or a wave, for people.
 func InWords(stage string, percent *int) string {
 	if percent == nil {
-		return store.State(stage).Word()
+		return strings.ReplaceAll(store.State(stage).Word(), "_", " ")
 	}
 	return fmt.Sprintf("%s %d %%", stage, *percent)
 }

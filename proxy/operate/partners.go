@@ -83,10 +83,8 @@ func (t *Traffic) add(n evidence.Count, now time.Time) {
 
 // partnerColumns are the columns that partners can be sorted by.
 var partnerColumns = map[string]func(a, b PartnerRow) int{
-	"name": byName,
-	"stage": ascending(func(r PartnerRow) int {
-		return 1000*slices.Index(rollout.Stages, r.Stage) + r.position().Percent
-	}),
+	"name":    byName,
+	"stage":   func(a, b PartnerRow) int { return order(a.position(), b.position()) },
 	"share":   ascending(func(r PartnerRow) int { return r.Traffic.Share() }),
 	"verdict": ascending(func(r PartnerRow) evidence.Ruling { return r.Step.Ruling }),
 	"waits":   ascending(func(r PartnerRow) string { return rollout.JoinKinds(r.Step.Kinds()) }),

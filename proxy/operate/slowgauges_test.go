@@ -77,4 +77,14 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_unknown_unrecorded_total"); err != nil {
 		t.Error(err)
 	}
+	// Waves, by their state.
+	r.SetWaves([]store.Wave{{State: store.WaveRunning}, {State: store.WavePaused}, {State: store.WavePaused, Why: "{}"}})
+	r.SetWaves([]store.Wave{{State: store.WavePaused}, {State: store.WavePaused, Why: "{}"}, {State: store.WavePaused, Why: "{}"}})
+	want = "# HELP billbridge_rollout_waves Waves that have not ended, by their state: running, paused (by a person), paused_by_gateway or " +
+		"rolling_back.\n# TYPE billbridge_rollout_waves gauge\nbillbridge_rollout_waves{state=\"paused\"} 1\n" +
+		"billbridge_rollout_waves{state=\"paused_by_gateway\"} 2\nbillbridge_rollout_waves{state=\"rolling_back\"} 0\n" +
+		"billbridge_rollout_waves{state=\"running\"} 0\n"
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "billbridge_rollout_waves"); err != nil {
+		t.Error(err)
+	}
 }

@@ -23,6 +23,7 @@ type metrics struct {
 	unrecorded         prometheus.Counter
 	ledger             *prometheus.HistogramVec
 	partners, verdicts *prometheus.GaugeVec
+	waves              *prometheus.GaugeVec
 }
 
 func newMetrics(to prometheus.Registerer) *metrics {
@@ -63,6 +64,11 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		}, []string{"operation"}),
 		partners: gauge("partners", "Partners that were seen or have a stage of their own, by their stage.", "stage"),
 		verdicts: gauge("verdicts", "Verdicts on partners and operations, as the report has them.", "verdict"),
+		waves: gauge("waves", "Waves that have not ended, by their state: running, paused (by a person), "+
+			"paused_by_gateway or rolling_back.", "state"),
+	}
+	for _, state := range waveStates {
+		m.waves.WithLabelValues(state)
 	}
 	for _, stage := range Stages {
 		m.partners.WithLabelValues(string(stage))
@@ -100,6 +106,27 @@ func (m *metrics) timed(operation string) func() {
 
 // CountRead counts a read that the gateway made of a bill whose write has an unknown outcome.
 func (r *Router) CountRead(shown string) { r.metrics.reads.WithLabelValues(shown).Inc() }
+
+// waveStates are those of the metric.
+var waveStates = []string{string(store.WaveRunning), string(store.WavePaused), pausedByGateway, string(store.WaveBack)}
+
+// pausedByGateway is the state of a wave that the gateway has paused: a person must look at it.
+const pausedByGateway = "paused_by_gateway"
+
+// SetWaves sets the gauge of the waves that have not ended.
+func (r *Router) SetWaves(all []store.Wave) {
+	numbers := map[string]float64{}
+	for _, w := range all {
+		if state := string(w.State); w.State == store.WavePaused && w.Why != "" {
+			numbers[pausedByGateway]++
+		} else {
+			numbers[state]++
+		}
+	}
+	for _, state := range waveStates {
+		r.metrics.waves.WithLabelValues(state).Set(numbers[state])
+	}
+}
 
 // unmovedAfter is how long a partner can stay in shadow or canary before an alert reminds of it.
 const unmovedAfter = 14 * 24 * time.Hour
@@ -155,7 +182,7 @@ func (r *Router) SetGauges(ctx context.Context) error {
 	}
 	r.metrics.stopped.Set(stopped)
 	r.metrics.unmoved.Set(unmoved)
-	staged, at := map[Stage]float64{}, r.current.Load().positions(decided)
+	staged, at := map[Stage]float64{}, r.current.Load().Positions(decided)
 	for id := range partners {
 		staged[at(id).Stage]++
 	}

@@ -209,6 +209,26 @@ func (f *Facts) Ruling(m Move, reasons []BlockingReason) (r evidence.Ruling) {
 	return r
 }
 
+// Failed returns the verdicts FAIL of a partner.
+func (f *Facts) Failed(id partner.ID) ([]evidence.Verdict, error) {
+	by, err := f.verdicts()
+	return slices.DeleteFunc(slices.Clone(by[id]), func(v evidence.Verdict) bool {
+		return v.Ruling != evidence.Fail
+	}), err
+}
+
+// Evidence returns the verdicts of a partner.
+func (f *Facts) Evidence(id partner.ID) []evidence.Verdict {
+	by, _ := f.verdicts() // an error is a reason against each move
+	return by[id]
+}
+
+// Money returns the exact fields that differ, of all partners.
+func (f *Facts) Money() ([]evidence.Note, error) {
+	counted, err := f.marked()
+	return f.money(counted, ""), err
+}
+
 // reasonsOf returns reasons of one kind. Their number is bounded.
 func reasonsOf(kind ReasonKind, notes ...evidence.Note) (all []BlockingReason) {
 	const most = 10
@@ -380,15 +400,8 @@ func (f *Facts) atBackends(m Move) ([]BlockingReason, error) {
 		return nil, err
 	}
 	var money, lacking []evidence.Note
-	for _, n := range counted.Counts {
-		if n.Partner == m.Partner || !m.advances() {
-			continue
-		}
-		for _, path := range n.ExactFields() {
-			d := n.Fields[path]
-			money = append(money, evidence.Say("money", f.settings.Label(n.Partner), path, n.Operation, d.Count,
-				d.Old, d.New, d.Bill, d.Request, d.At))
-		}
+	if m.advances() {
+		money = f.money(counted, m.Partner)
 	}
 	if backend := evidence.Old; before != after {
 		if before < after {
@@ -397,6 +410,21 @@ func (f *Facts) atBackends(m Move) ([]BlockingReason, error) {
 		lacking = f.lacking(counted, backend, func(partner partner.ID) bool { return m.Concerns(f.decided, partner) })
 	}
 	return append(reasonsOf(MoneyElsewhere, money...), reasonsOf(Uncarried, lacking...)...), nil
+}
+
+// money returns the exact fields that differ, but for those of one partner.
+func (f *Facts) money(counted evidence.Snapshot, but partner.ID) (all []evidence.Note) {
+	for _, n := range counted.Counts {
+		if n.Partner == but {
+			continue
+		}
+		for _, path := range n.ExactFields() {
+			d := n.Fields[path]
+			all = append(all, evidence.Say("money", f.settings.Label(n.Partner), path, n.Operation, d.Count,
+				d.Old, d.New, d.Bill, d.Request, d.At))
+		}
+	}
+	return all
 }
 
 // AgainstStop are the blocking reasons of the kill switch. It does not wait for counts to be stored.
@@ -411,7 +439,7 @@ func (p *Preconditions) AgainstStop(ctx context.Context, within time.Duration) (
 	if err != nil {
 		return nil, err
 	}
-	s, at := p.settings, p.settings.positions(decided)
+	s, at := p.settings, p.settings.Positions(decided)
 	lacking := p.lacking(counted, evidence.Old, func(partner partner.ID) bool { return at(partner).percentage() > 0 })
 	all = reasonsOf(Uncarried, lacking...)
 	if !decided.Restored.At.IsZero() && s.Config.Bills == config.Separate {

@@ -93,8 +93,8 @@ func (s *Settings) UnderWay() time.Duration {
 	return max(s.wire[s.Backends[evidence.Old]], s.wire[s.Backends[evidence.New]])
 }
 
-// positions returns the stages of partners as the store has them.
-func (s *Settings) positions(decided store.Rollout) func(partner.ID) Position {
+// Positions returns the stages of partners as the store has them.
+func (s *Settings) Positions(decided store.Rollout) func(partner.ID) Position {
 	d := newDecisions(decided)
 	return func(id partner.ID) Position { return d.position(s, id) }
 }

@@ -40,6 +40,11 @@ type Position struct {
 // positionOf returns a stage of the store.
 func positionOf(s store.Stage) Position { return Position{Stage(s.Stage), s.Percent, s.Forced} }
 
+// Before reports whether p comes before q on the way of a partner.
+func (p Position) Before(q Position) bool {
+	return q.Stage.later(p.Stage) || p.Stage == q.Stage && p.Percent < q.Percent
+}
+
 // String returns the stage and, of canary, its percentage.
 func (p Position) String() string {
 	if p.Stage == StageCanary {

@@ -80,8 +80,8 @@ func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
 	return len(s.endpoints) + 1, accepting
 }
 
-// startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes, and advances
-// the store's clock, until ctx ends. relayDone is closed when the delivery has ended; storeLoops are the others.
+// startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes, makes the steps of
+// waves, and advances the store's clock, until ctx ends. relayDone is closed when the delivery has ended; storeLoops are the others.
 func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -94,6 +94,7 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 	if s.rollout != nil {
 		storeLoops.Go(func() { s.rollout.Run(ctx) })
 		storeLoops.Go(func() { s.operator.RunReads(ctx) })
+		storeLoops.Go(func() { s.operator.RunWaves(ctx) })
 	}
 	if s.store != nil {
 		storeLoops.Go(func() { s.runClock(ctx) })

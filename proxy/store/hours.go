@@ -55,6 +55,15 @@ func (s *Sums) Add(more Sums) {
 	}
 }
 
+// Subtract subtracts earlier sums of the same calls.
+func (s *Sums) Subtract(earlier Sums) {
+	s.Calls -= earlier.Calls
+	s.Failed -= earlier.Failed
+	for i, n := range earlier.Took {
+		s.Took[i] -= n
+	}
+}
+
 // P99 returns the time that 99 % of the calls that were sent do not exceed, 0 if none was sent. It is the bound of a
 // bucket: the exact time is lower by less than a third (for 5 ms any time below, for 68 s any time above).
 func (s Sums) P99() time.Duration {

@@ -57,6 +57,8 @@ const (
 
 	OutcomeDismissed Action = "dismiss" // the unknown outcomes of a bill
 
+	WaveChanged Action = "wave" // Subject is its name, From and To its states; with a partner: that may go on
+
 	CallbackReplayed Action = "replay" // of one callback, or of several
 	CallbackDropped  Action = "drop"
 	AddressAssigned  Action = "address" // the partner's, for a callback address whose row was lost
@@ -82,6 +84,7 @@ type Change struct {
 	FromPercent, ToPercent int
 	Forced                 bool
 	Overridden             string // the reasons that were overridden, if Forced; "" if they are not known
+	Evidence               string // that a step of a wave relied on, or why the wave came into its state
 }
 
 // SetStage puts a partner, or the default, into a stage. It changes neither the kill switch nor other partners.
@@ -94,17 +97,22 @@ func (s *Store) SetStage(ctx context.Context, stage Stage, overridden ...string)
 		Action: Staged, By: stage.By, At: stage.At, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent,
 		Forced: stage.Forced, Overridden: reasons(overridden),
 	}
-	return s.change(ctx, c, func(q tx, c *Change) {
-		was, _ := find[position](q, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner)
-		c.From, c.FromPercent = was.Stage, was.Percent
-		q.exec(`
-			INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ($1, $2, $3, $4,
-				$5, $6)
-			ON CONFLICT (partner) DO UPDATE SET stage = excluded.stage, percent = excluded.percent,
-				set_by = excluded.set_by,
-				set_at = excluded.set_at, forced = excluded.forced`,
-			c.Partner, c.To, c.ToPercent, c.By, c.At, c.Forced)
-	})
+	return s.change(ctx, c, setStage)
+}
+
+// setStage puts the partner of a change into its stage, or into the default if that has no name.
+func setStage(q tx, c *Change) {
+	was, _ := find[position](q, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner)
+	c.From, c.FromPercent = was.Stage, was.Percent
+	if c.To == "" {
+		q.exec("DELETE FROM billbridge_stages WHERE partner = $1", c.Partner)
+		return
+	}
+	q.exec(`
+		INSERT INTO billbridge_stages (partner, stage, percent, set_by, set_at, forced) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (partner) DO UPDATE SET stage = excluded.stage, percent = excluded.percent,
+			set_by = excluded.set_by, set_at = excluded.set_at, forced = excluded.forced`,
+		c.Partner, c.To, c.ToPercent, c.By, c.At, c.Forced)
 }
 
 // A position is a stage with its percentage.
@@ -195,8 +203,8 @@ func checkDecision(by string, at time.Time) error {
 }
 
 // changed makes and records a change in the caller's transaction. It works on a copy of c, because the transaction
-// may run again.
-func changed(q tx, c Change, do func(tx, *Change)) {
+// may run again. It returns the revision of the change.
+func changed(q tx, c Change, do func(tx, *Change)) (revision int64) {
 	// First, to lock the row: other replicas wait until this commits, and then see the change.
 	c.Revision = nextRevision(q, c.At)
 	do(q, &c)
@@ -206,10 +214,11 @@ func changed(q tx, c Change, do func(tx, *Change)) {
 	q.exec(`
 		INSERT INTO billbridge_audit (
 			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent,
-				forced)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+				forced, evidence)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
 		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent,
-		c.Forced)
+		c.Forced, c.Evidence)
+	return c.Revision
 }
 
 // Record records in the audit log what changes no row of the store.
@@ -315,7 +324,7 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 	return read(ctx, s, "reading the audit log", func(q tx) []Change {
 		all := list[Change](q, fmt.Sprintf(`
 			SELECT revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent,
-				to_percent, forced, ''
+				to_percent, forced, '', evidence
 			FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`, c, order, max(0, f.Limit)), c.args...)
 		for i, c := range all {
 			if slices.Contains(noSubject, c.Action) {

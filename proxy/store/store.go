@@ -322,7 +322,7 @@ func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) 
 var sentinels = []error{
 	ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, errFailedOver, ErrFilter,
 	ErrOtherOwner, errNotOpen,
-	ErrBill, ErrErased, errUnstorable,
+	ErrBill, ErrErased, ErrInWave, errUnstorable,
 }
 
 func isSentinel(err error) bool {

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
+
+	"github.com/alecthomas/kong"
+)
+
+type waveCommand struct {
+	Create   waveCreate `cmd:"" help:"Start a wave: its partners move by themselves, a step at a time, while nothing blocks the step."`
+	List     waveList   `cmd:"" help:"List the waves, the last one first."`
+	Show     waveShow   `cmd:"" help:"Show a wave, and what each of its partners waits for."`
+	Pause    waveChange `cmd:"" help:"Make no more steps forward until the wave is resumed. Partners with a verdict FAIL still go back."`
+	Resume   waveResume `cmd:"" help:"Resume a wave that is paused; or with --partner, let the wave move a partner on that went back, or that a person has moved."`
+	Stop     waveChange `cmd:"" help:"End a wave. Its partners stay where they are."`
+	Rollback waveChange `cmd:"" help:"Take the partners of a wave back to the stages that they had before it, and end it."`
+}
+
+// wavePath is where the admin listener has the waves.
+const wavePath = "/rollout/waves"
+
+// waveNamed names a wave.
+type waveNamed struct {
+	Name string `arg:"" help:"The name of the wave."`
+}
+
+func (n waveNamed) path() string { return wavePath + "/" + url.PathEscape(n.Name) }
+
+type waveCreate struct {
+	decisionFlags
+	waveNamed
+	From     given         `placeholder:"FILE" help:"The partners in this file, or - for stdin, in their order: one per line, a name in the config or at least the first 12 hex digits of the SHA-256 of a key. Empty lines and lines that begin with # are left out."`
+	Stage    rollout.Stage `placeholder:"STAGE" help:"The partners that are in this stage and in no other wave, instead of --from."`
+	Max      *int          `placeholder:"N" help:"The most partners."`
+	Steps    wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if it can compare nothing."`
+	To       rollout.Stage `placeholder:"STAGE" help:"drained: the step after these."`
+	Stay     wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
+	Each     wave.Pace     `placeholder:"PACE" help:"The most steps forward of the wave, at equal distances. If omitted: 20/h."`
+	Window   wave.Window   `placeholder:"WINDOW" help:"When steps forward are made, such as 'Mon-Fri 09:00-17:00 Asia/Seoul'. If omitted: always. Steps back are made at any time."`
+	Held     *int          `placeholder:"N" help:"How many partners may go back because of a verdict FAIL. With one more the wave pauses. If omitted: 5."`
+	Failures *float64      `placeholder:"POINTS" help:"The wave pauses if the calls of its partners fail at the new backend more often than at the old one by more percentage points than this. If omitted: 1."`
+	Slower   *float64      `placeholder:"FACTOR" help:"The wave pauses if 99 % of these calls take longer at the new backend than at the old one by more than this factor, and more than 500ms. If omitted: 2."`
+	Unknown  *int          `placeholder:"N" help:"The wave pauses if more writes than this of its partners at the new backend have an unknown outcome. If omitted: 5."`
+	DryRun   bool          `help:"Print the path of each partner, what would hold it up now, and when the wave could end at best, and start nothing."`
+}
+
+// Run starts the wave, or shows what it would do.
+func (c *waveCreate) Run(ctx context.Context, s system) error {
+	order := operate.WaveOrder{
+		Preview: c.DryRun, WaveName: operate.WaveName{Name: c.Name}, To: c.To, Stage: c.Stage, Most: c.Max,
+		Plan: wave.Plan{
+			Steps: c.Steps, Stay: c.Stay, Each: c.Each, Window: c.Window, Held: c.Held, Failures: c.Failures,
+			Slower: c.Slower, Unknown: c.Unknown,
+		},
+	}
+	if (c.From == "") == (c.Stage == "") {
+		return usageError("give one of --from and --stage")
+	}
+	if c.From != "" {
+		var err error
+		if order.Partners, err = c.partners(s.in); err != nil {
+			return err
+		}
+	}
+	by, err := c.author(ctx, s)
+	if err != nil {
+		return err
+	}
+	order.Author = by
+	var info operate.WaveInfo
+	if err := c.send(ctx, http.MethodPost, wavePath, &info, order); err != nil {
+		return err
+	}
+	return show(s.out, "wave", info)
+}
+
+// partners returns the partners of the file, as the gateway takes them.
+func (c *waveCreate) partners(stdin io.Reader) (string, error) {
+	in := stdin
+	if c.From != "-" {
+		file, err := os.Open(string(c.From))
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	var all []string
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		if text := strings.TrimSpace(lines.Text()); text != "" && text[0] != '#' {
+			all = append(all, reference(given(text)))
+		}
+	}
+	return strings.Join(all, "\n"), lines.Err()
+}
+
+type waveList struct {
+	adminFlags
+	JSON bool `name:"json" help:"Print JSON instead of a table."`
+}
+
+// Run lists the waves.
+func (c *waveList) Run(ctx context.Context, s system) error {
+	var all []operate.WaveInfo
+	if err := c.get(ctx, wavePath, &all); err != nil {
+		return err
+	}
+	return showOrJSON(s.out, c.JSON, "waves", all)
+}
+
+type waveShow struct {
+	adminFlags
+	waveNamed
+	Limit int  `default:"100" placeholder:"N" help:"The most partners, from 1 to 10000 (${default}): first those that only a person lets go on."`
+	JSON  bool `name:"json" help:"Print JSON instead of a table."`
+}
+
+// Run shows a wave.
+func (c *waveShow) Run(ctx context.Context, s system) error {
+	if err := checkLimit(c.Limit); err != nil {
+		return err
+	}
+	var info operate.WaveInfo
+	if err := c.get(ctx, c.path(), &info, operate.WaveQuery{Limit: operate.AtMost(c.Limit)}); err != nil {
+		return err
+	}
+	return showOrJSON(s.out, c.JSON, "wave", info)
+}
+
+type waveChange struct {
+	decisionFlags
+	waveNamed
+}
+
+// Run changes what a wave does: the action is the name of the command.
+func (c *waveChange) Run(ctx context.Context, s system, k *kong.Context) error {
+	return c.changeWave(ctx, s, k.Selected().Name)
+}
+
+func (c *waveChange) changeWave(ctx context.Context, s system, action string) error {
+	by, err := c.author(ctx, s)
+	if err != nil {
+		return err
+	}
+	var info operate.WaveInfo
+	if err := c.send(ctx, http.MethodPost, c.path()+"/"+action, &info, by); err != nil {
+		return err
+	}
+	return show(s.out, "waves", []operate.WaveInfo{info})
+}
+
+type waveResume struct {
+	waveChange
+	partnerFlags
+}
+
+// Run resumes a wave, or lets it move a partner on.
+func (c *waveResume) Run(ctx context.Context, s system) error {
+	one, err := c.ref()
+	switch {
+	case err != nil:
+		return err
+	case one.Partner == "":
+		return c.changeWave(ctx, s, "resume")
+	}
+	by, err := c.author(ctx, s)
+	if err != nil {
+		return err
+	}
+	var change operate.Change
+	if err := c.send(ctx, http.MethodPost, c.path()+"/release", &change, by, one); err != nil {
+		return err
+	}
+	return show(s.out, "release", change)
+}

@@ -1,0 +1,511 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/store"
+)
+
+// A WaveOrder starts a wave, or with Preview shows what it would do.
+type WaveOrder struct {
+	Author
+	Preview bool `json:"preview,omitzero,string"`
+	WaveName
+	wave.Plan
+	// the last stage, instead of the last one of Steps: a short form for the default steps and drained
+	To       rollout.Stage `json:"to,omitzero"`
+	Partners string        `json:"partners,omitzero"` // references, separated by commas or lines
+	Stage    rollout.Stage `json:"stage,omitzero"`    // instead: the partners that are in this stage
+	Most     *int          `json:"max,omitzero,string"`
+}
+
+// WaveName names a wave.
+type WaveName struct {
+	Name string `json:"name,omitzero"`
+}
+
+// WaveChange changes what a wave does.
+type WaveChange struct {
+	Author
+	WaveName
+}
+
+// WaveQuery selects a wave, and a page of its partners.
+type WaveQuery struct {
+	WaveName
+	After int `json:"after,omitzero,string"` // the next of the page before
+	Limit
+}
+
+// A WaveInfo is a wave, as the operator sees it.
+type WaveInfo struct {
+	Name    string          `json:"name"`
+	State   store.WaveState `json:"state"`
+	Why     string          `json:"why,omitempty"` // it came into its state; empty if a person wanted it
+	By      string          `json:"by"`            // who put it into its state
+	Since   time.Time       `json:"since"`         // when
+	Created time.Time       `json:"created"`
+	wave.Plan
+	Number int         `json:"number"` // of partners
+	Done   int         `json:"done"`   // of these, those after the last step
+	Waits  int         `json:"waits"`  // of these, those that only a person lets go on
+	At     []WaveCount `json:"at"`     // how many partners are in each stage
+
+	// What follows is only in the answer about one wave.
+
+	Hold     string     `json:"hold,omitempty"`  // why no step forward is made now; it ends by itself
+	Until    *time.Time `json:"until,omitempty"` // when Hold ends, if that is known
+	Ends     *time.Time `json:"ends,omitempty"`  // when the wave can end at best
+	Partners []WaveRow  `json:"partners,omitempty"`
+	Next     int        `json:"next,omitempty"`    // there are more: the value of after for the next page
+	Preview  bool       `json:"preview,omitempty"` // nothing was started
+
+	WhyNote, HoldNote evidence.Note `json:"-"`
+}
+
+// A WaveCount is the number of partners in a stage.
+type WaveCount struct {
+	Stage   rollout.Stage `json:"stage"`
+	Percent *int          `json:"percent,omitempty"`
+	Number  int           `json:"number"`
+}
+
+// String is the stage, for people.
+func (c WaveCount) String() string { return InWords(string(c.Stage), c.Percent) }
+
+// A WaveRow is a partner of a wave.
+type WaveRow struct {
+	ID      partner.ID `json:"-"`
+	Partner string     `json:"partner"`
+	Name    string     `json:"name,omitempty"`
+	StageSetting
+	Step  Step       `json:"next,omitzero"`   // zero after the last one
+	Waits string     `json:"waits,omitempty"` // why only a person lets it go on
+	Stays *time.Time `json:"stays,omitempty"` // until when it stays in its stage
+
+	WaitsNote evidence.Note `json:"-"`
+}
+
+var waveName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`)
+
+func (n WaveName) valid() error {
+	if !waveName.MatchString(n.Name) {
+		return badRequest("the name of a wave has 1 to 40 characters of a-z, 0-9, '.', '_' and '-', and begins with a "+
+			"letter or a digit, but is %q", n.Name)
+	}
+	return nil
+}
+
+// CreateWave starts a wave.
+func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, err error) {
+	if err := cmp.Or(o.needStore(), w.valid()); err != nil {
+		return info, err
+	}
+	if err := w.check(); !w.Preview && err != nil {
+		return info, err
+	}
+	settings := o.Rollout.Settings()
+	if err := w.Complete(settings.Config.Comparable()); err != nil {
+		return info, badRequest("%s", err)
+	}
+	switch last := w.Steps[len(w.Steps)-1]; {
+	case w.To == "" || w.To == last.Stage:
+	case w.To != rollout.StageDrained:
+		return info, badRequest("to must be new or drained, as the last of the steps %s, but is %s", w.Steps, w.To)
+	default:
+		w.Steps = append(w.Steps, rollout.Position{Stage: w.To})
+	}
+	decided, err := o.Store.Rollout(ctx)
+	if err != nil {
+		return info, err
+	}
+	partners, err := o.wavePartners(ctx, decided, w)
+	if err != nil {
+		return info, err
+	}
+	plan, err := json.Marshal(w.Plan)
+	if err != nil {
+		return info, err
+	}
+	now := o.Now().Truncate(time.Millisecond) // as the store keeps it
+	one := store.Wave{
+		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Since: now, Created: now,
+	}
+	view, err := o.waveView(ctx, w.Plan, one, partners, [2]store.Sums{})
+	if err != nil {
+		return info, err
+	}
+	info = o.waveInfo(view, 0, listedMost)
+	switch info.Preview = w.Preview; {
+	case view.Pause.Kind != "":
+		err = conflict("Not started: %s.", inEnglish(view.Pause))
+	case !w.Preview:
+		ctx, cancel := withNewTimeout(ctx)
+		defer cancel()
+		if err = o.Store.CreateWave(ctx, one, partners); errors.Is(err, store.ErrInWave) {
+			err = conflict("Not started: there is a wave %q already, or one of the partners is in a wave that has not ended.",
+				w.Name)
+		}
+	}
+	if err == nil && !w.Preview {
+		o.Logger.Warn("a wave was started", "wave", w.Name, "by", w.By, "partners", len(partners), "steps", w.Steps.String())
+	}
+	return info, err
+}
+
+// wavePartners returns the partners of a new wave, in its order.
+func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w WaveOrder) ([]store.WavePartner, error) {
+	refs := strings.FieldsFunc(w.Partners, func(c rune) bool { return c == ',' || c == '\n' })
+	most := listedMost
+	if w.Most != nil {
+		most = *w.Most
+	}
+	taken, err := o.Store.InWaves(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case (len(refs) == 0) == (w.Stage == ""):
+		return nil, badRequest("name the partners of the wave, or give a stage: then it takes those that are in it")
+	case w.Stage != "" && !slices.Contains(rollout.Stages, w.Stage):
+		return nil, badRequest("stage must be one of %v, but is %q", rollout.Stages, w.Stage)
+	case most < 1 || most > listedMost:
+		return nil, badRequest("max must be 1 to %d, but is %d", listedMost, most)
+	case len(refs) > most:
+		return nil, badRequest("a wave has at most %d partners, but %d are given", most, len(refs))
+	}
+	var ids []partner.ID
+	for i, ref := range refs {
+		id, err := o.named(ctx, strings.TrimSpace(ref))
+		if err == nil && id == "" {
+			err = badRequest("a wave moves single partners, and not the default")
+		}
+		if wrong := (*Error)(nil); errors.As(err, &wrong) {
+			err = &Error{Refusal: wrong.Refusal, Text: fmt.Sprintf("partner %d: %s", i+1, wrong.Text)}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if other := taken[id]; other != "" {
+			return nil, conflict("partner %d: %s is in wave %s already.", i+1, Label(id.Short(), o.name(id)), other)
+		}
+		if slices.Contains(ids, id) {
+			return nil, badRequest("partner %d: %s is given twice", i+1, Label(id.Short(), o.name(id)))
+		}
+		ids = append(ids, id)
+	}
+	stages := o.stages(decided)
+	if w.Stage != "" {
+		rows, err := o.partnerRows(ctx, "")
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(rows, byName)
+		for _, row := range rows {
+			if row.Stage == w.Stage && taken[row.ID] == "" && len(ids) < most {
+				ids = append(ids, row.ID)
+			}
+		}
+		if len(ids) == 0 {
+			return nil, conflict("No partner outside of other waves is in stage %s.", w.Stage)
+		}
+	}
+	partners := make([]store.WavePartner, len(ids))
+	for i, id := range ids {
+		partners[i].Partner = id
+		if own, has := stages[id]; has {
+			partners[i].From, partners[i].FromPercent = string(own.Stage), own.position().Percent
+		}
+	}
+	return partners, nil
+}
+
+// Waves returns all waves, the last one first, without their partners.
+func (o *Operator) Waves(ctx context.Context, _ struct{}) ([]WaveInfo, error) {
+	if err := o.needStore(); err != nil {
+		return nil, err
+	}
+	all, err := o.Store.Waves(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	decided, err := o.Store.Rollout(ctx)
+	if err != nil {
+		return nil, err
+	}
+	infos := []WaveInfo{}
+	for _, w := range all {
+		plan, err := wave.Read(w.Plan)
+		if err != nil {
+			return nil, err
+		}
+		partners, err := o.Store.WavePartners(ctx, w.Name)
+		if err != nil {
+			return nil, err
+		}
+		view := wave.Positions(plan, w, partners, o.Rollout.Settings(), decided)
+		infos = append(infos, o.waveInfo(view, 0, 0))
+	}
+	return infos, nil
+}
+
+// Wave returns a wave with a page of its partners: first those that only a person lets go on, then those with reasons
+// against their next step.
+func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err error) {
+	limit, err := q.within(listedMost)
+	if err := cmp.Or(err, o.needStore()); err != nil {
+		return info, err
+	}
+	if q.After < 0 {
+		return info, badRequest("after is the next of the page before")
+	}
+	w, err := o.wave(ctx, q.WaveName)
+	if err != nil {
+		return info, err
+	}
+	view, err := o.lookAt(ctx, w)
+	if err != nil {
+		return info, err
+	}
+	return o.waveInfo(view, q.After, limit), nil
+}
+
+// wave returns a wave from the store.
+func (o *Operator) wave(ctx context.Context, n WaveName) (store.Wave, error) {
+	all, err := o.Store.Waves(ctx, true)
+	for _, w := range all {
+		if w.Name == n.Name {
+			return w, nil
+		}
+	}
+	return store.Wave{}, cmp.Or[error](err, &Error{Refusal: NotFound, Text: fmt.Sprintf("there is no wave %q", n.Name)})
+}
+
+// PauseWave stops the steps forward of a wave until a person resumes it. Partners whose verdict is FAIL are still taken
+// back.
+func (o *Operator) PauseWave(ctx context.Context, c WaveChange) (WaveInfo, error) {
+	return o.changeWave(ctx, c, store.WavePaused, store.WaveRunning)
+}
+
+// ResumeWave lets a wave that was paused go on, unless the reason for a pause is still there.
+func (o *Operator) ResumeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
+	if err := o.needStore(); err != nil {
+		return info, err
+	}
+	w, err := o.wave(ctx, c.WaveName)
+	if err != nil {
+		return info, err
+	}
+	w.Since = o.Now()
+	view, err := o.lookAt(ctx, w)
+	if err != nil {
+		return info, err
+	}
+	if view.Pause.Kind != "" {
+		return info, conflict("Not resumed: %s.", inEnglish(view.Pause))
+	}
+	return o.changeWave(ctx, c, store.WaveRunning, store.WavePaused)
+}
+
+// StopWave ends a wave. Its partners stay where they are.
+func (o *Operator) StopWave(ctx context.Context, c WaveChange) (WaveInfo, error) {
+	return o.changeWave(ctx, c, store.WaveEnded, store.WaveRunning, store.WavePaused, store.WaveBack)
+}
+
+// RollBackWave takes the partners of a wave back to the stages that they had before it, and ends it. Nothing is forced:
+// a partner whose step back is blocked stays, and the wave goes on until it is not, or is stopped.
+func (o *Operator) RollBackWave(ctx context.Context, c WaveChange) (WaveInfo, error) {
+	return o.changeWave(ctx, c, store.WaveBack, store.WaveRunning, store.WavePaused)
+}
+
+func (o *Operator) changeWave(
+	ctx context.Context, c WaveChange, to store.WaveState, from ...store.WaveState,
+) (info WaveInfo, err error) {
+	if err := cmp.Or(o.needStore(), c.check()); err != nil {
+		return info, err
+	}
+	if _, err := o.wave(ctx, c.WaveName); err != nil {
+		return info, err
+	}
+	ctx, cancel := withNewTimeout(ctx)
+	defer cancel()
+	err = o.setWave(ctx, store.Wave{Name: c.Name, State: to, By: c.By}, from...)
+	switch {
+	case errors.Is(err, store.ErrState):
+		return info, conflict("Not changed: the wave %s is not %s.", c.Name, joinStates(from))
+	case err != nil:
+		return info, err
+	}
+	w, err := o.wave(ctx, c.WaveName)
+	if err != nil {
+		return info, err
+	}
+	view, err := o.lookAt(ctx, w)
+	return o.waveInfo(view, 0, 0), err
+}
+
+func joinStates(all []store.WaveState) string {
+	words := make([]string, len(all))
+	for i, s := range all {
+		words[i] = InWords(string(s), nil)
+	}
+	return strings.Join(words, " or ")
+}
+
+// setWave changes the state of a wave, and logs that.
+func (o *Operator) setWave(ctx context.Context, w store.Wave, from ...store.WaveState) error {
+	w.Since = o.Now()
+	if err := o.Store.SetWave(ctx, w, from...); err != nil {
+		return err
+	}
+	o.Logger.Warn("a wave has changed", "wave", w.Name, "state", string(w.State), "by", w.By,
+		"why", inEnglish(evidence.ReadNote(w.Why)))
+	return nil
+}
+
+// WavePartner lets a wave move a partner on that it took back, or that somebody else has moved.
+type WavePartner struct {
+	WaveChange
+	PartnerRef
+}
+
+// ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved.
+func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, error) {
+	change := Change{Action: string(store.WaveChanged), At: o.Now(), By: c.By, Subject: c.Name}
+	if err := cmp.Or(o.needStore(), c.check(), c.valid()); err != nil {
+		return change, err
+	}
+	id, err := o.named(ctx, c.Partner)
+	if err != nil {
+		return change, err
+	}
+	change.about(o, id, Default)
+	err = o.Store.ReleasePartner(ctx, c.Name, id, wave.ByWave(c.Name), c.By, change.At)
+	if errors.Is(err, store.ErrNotFound) {
+		err = &Error{Refusal: NotFound, Text: "the partner is not in wave " + c.Name + ", or that has ended"}
+	}
+	if err == nil {
+		o.Logger.Warn("a wave may move a partner on", "wave", c.Name, "partner", change.Partner, "by", c.By)
+	}
+	return change, err
+}
+
+// lookAt returns a wave with what its partners wait for. Whether the new backend is worse knows only the gateway that
+// makes the steps.
+func (o *Operator) lookAt(ctx context.Context, w store.Wave) (v wave.View, err error) {
+	plan, err := wave.Read(w.Plan)
+	if err != nil {
+		return v, err
+	}
+	partners, err := o.Store.WavePartners(ctx, w.Name)
+	if err != nil {
+		return v, err
+	}
+	return o.waveView(ctx, plan, w, partners, [2]store.Sums{})
+}
+
+func (o *Operator) waveView(
+	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, calls [2]store.Sums,
+) (v wave.View, err error) {
+	p, now := o.Rollout.Preconditions(), o.Now()
+	facts := wave.Facts{
+		Settings: o.Rollout.Settings(), Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open, Calls: calls,
+	}
+	if facts.Decided, err = o.Store.Rollout(ctx); err != nil {
+		return v, err
+	}
+	only := partner.ID("")
+	if len(partners) == 1 {
+		only = partners[0].Partner
+	}
+	facts.Facts = p.Facts(ctx, facts.Decided, only, storeTimeout/2)
+	facts.Unknown, err = o.Store.WaveUnknown(ctx, w.Name, facts.Settings.Backends[evidence.New], w.Created)
+	if err != nil {
+		return v, err
+	}
+	return wave.Look(plan, w, partners, facts)
+}
+
+// open reports whether the breaker of an upstream is open at this gateway.
+func (o *Operator) open(upstream string) bool { return o.Opened != nil && o.Opened(upstream) }
+
+// waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
+func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
+	info := WaveInfo{
+		Name: v.Name, State: v.State, By: v.By, Since: v.Since, Created: v.Created, Plan: v.Plan, Number: len(v.Rows),
+		WhyNote: evidence.ReadNote(v.Why), At: []WaveCount{},
+	}
+	info.Why = inEnglish(info.WhyNote)
+	if v.Hold.Kind != "" && v.State == store.WaveRunning {
+		info.HoldNote, info.Hold, info.Until = v.Hold, inEnglish(v.Hold), known(v.Until)
+	}
+	if v.State == store.WaveRunning || v.State == store.WavePaused {
+		info.Ends = known(v.Ends)
+	}
+	rows := slices.SortedFunc(slices.Values(v.Rows), func(a, b wave.Row) int { return order(a.At, b.At) })
+	for i, r := range rows {
+		if r.Done {
+			info.Done++
+		} else if r.Waits.Kind != "" {
+			info.Waits++
+		}
+		if i == 0 || order(rows[i-1].At, r.At) != 0 {
+			info.At = append(info.At, WaveCount{r.At.Stage, percentOf(r.At), 0})
+		}
+		info.At[len(info.At)-1].Number++
+	}
+	rows = slices.Clone(v.Rows)
+	slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+	rows = rows[min(after, len(rows)):]
+	if len(rows) > limit && limit > 0 {
+		info.Next = after + limit
+	}
+	for _, r := range rows[:min(limit, len(rows))] {
+		info.Partners = append(info.Partners, o.waveRow(r))
+	}
+	return info
+}
+
+// order is that of the stages.
+func order(a, b rollout.Position) int {
+	return cmp.Or(cmp.Compare(slices.Index(rollout.Stages, a.Stage), slices.Index(rollout.Stages, b.Stage)),
+		cmp.Compare(a.Percent, b.Percent))
+}
+
+// urgency orders the partners of a wave: those that need a person first, and those that are done last.
+func urgency(r wave.Row) int {
+	switch {
+	case r.Done:
+		return 3
+	case r.Waits.Kind != "":
+		return 0
+	case len(r.Blocks) > 0:
+		return 1
+	}
+	return 2
+}
+
+func (o *Operator) waveRow(r wave.Row) WaveRow {
+	row := WaveRow{
+		ID: r.Partner, Partner: r.Partner.Short(), Name: o.name(r.Partner), WaitsNote: r.Waits, Waits: inEnglish(r.Waits),
+		StageSetting: StageSetting{Stage: r.At.Stage, Percent: percentOf(r.At), By: r.Changed.By, At: known(r.Changed.At)},
+	}
+	if !r.Done {
+		row.Step = Step{StageSetting{Stage: r.Next.Stage, Percent: percentOf(r.Next)}, r.Ruling, worded(r.Blocks)}
+		if r.Stays.After(o.Now()) {
+			row.Stays = &r.Stays
+		}
+	}
+	return row
+}

@@ -1,0 +1,214 @@
+// Package wave decides how many partners move from the old backend to the new one by themselves, a step at a time:
+//
+//	view, err := wave.Look(plan, w, partners, facts) // what each partner waits for
+//	step, ok := view.Forward()                       // the next step that nothing blocks, if one may be made now
+//	back := view.Back()                              // the steps that take partners back, because a verdict is FAIL
+//
+// It changes nothing and never overrides a reason: package operate makes the steps.
+package wave
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/rollout"
+)
+
+// A Plan is how a wave moves its partners.
+type Plan struct {
+	Steps  Steps    `json:"steps,omitzero"`
+	Stay   Duration `json:"stay,omitzero"`   // a partner stays so long in a stage before its next step
+	Each   Pace     `json:"each,omitzero"`   // the most steps forward
+	Window Window   `json:"window,omitzero"` // when steps forward are made; zero for always
+	// so many partners may be taken back; with one more the wave pauses
+	Held *int `json:"held,omitzero,string"`
+	// the wave pauses when the new backend is worse than the old one by more than this
+	Failures *float64 `json:"failures,omitzero,string"` // failed calls, in percentage points
+	Slower   *float64 `json:"slower,omitzero,string"`   // how many times the p99 of the old backend
+	Unknown  *int     `json:"unknown,omitzero,string"`  // more writes with an unknown outcome at the new backend
+}
+
+// Complete sets what a plan lacks, and refuses a plan that cannot be carried out. shadow is whether shadow can compare
+// anything.
+func (p *Plan) Complete(shadow bool) error {
+	set(&p.Held, 5)
+	set(&p.Failures, 1)
+	set(&p.Slower, 2)
+	set(&p.Unknown, 5)
+	if len(p.Steps) == 0 {
+		p.Steps = Steps{
+			{Stage: rollout.StageShadow}, {Stage: rollout.StageCanary, Percent: 10},
+			{Stage: rollout.StageCanary, Percent: 50}, {Stage: rollout.StageNew},
+		}
+		if !shadow {
+			p.Steps = p.Steps[1:]
+		}
+	}
+	if p.Stay == 0 {
+		p.Stay = Duration(24 * time.Hour)
+	}
+	if p.Each == (Pace{}) {
+		p.Each = Pace{20, time.Hour}
+	}
+	switch {
+	case p.Steps[0].Stage == rollout.StageShadow && !shadow:
+		return errors.New("shadow compares nothing with bills: separate and no copy: leave the step shadow out")
+	case *p.Held < 0 || *p.Failures < 0 || *p.Slower < 1 || *p.Unknown < 0:
+		return errors.New("held, failures and unknown must not be below 0, and slower not below 1")
+	}
+	return nil
+}
+
+func set[T any](to **T, value T) {
+	if *to == nil {
+		*to = &value
+	}
+}
+
+// Next returns the first step after a position; ok is false after the last one.
+func (p Plan) Next(at rollout.Position) (to rollout.Position, ok bool) {
+	i := slices.IndexFunc(p.Steps, at.Before)
+	if i < 0 {
+		return at, false
+	}
+	return p.Steps[i], true
+}
+
+// best returns when the last of these steps can be made at best: in turns, each partner makes one.
+func (p Plan) best(now, stepped time.Time, partners []waiting) time.Time {
+	last, next := now, later(now, stepped.Add(p.Each.gap()))
+	for len(partners) > 0 {
+		partners = slices.DeleteFunc(partners, func(w waiting) bool { return w.steps == 0 })
+		for i := range partners {
+			w := &partners[i]
+			last = p.Window.Opens(later(next, w.from))
+			next, w.from, w.steps = last.Add(p.Each.gap()), last.Add(time.Duration(p.Stay)), w.steps-1
+		}
+	}
+	return last
+}
+
+// A waiting partner has steps before it.
+type waiting struct {
+	steps int
+	from  time.Time // when it can make the first of them
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// A Mistake is why a text is not a value of a plan, for people.
+type Mistake string
+
+// Error returns the text.
+func (m Mistake) Error() string { return string(m) }
+
+func mistake(format string, args ...any) error { return Mistake(fmt.Sprintf(format, args...)) }
+
+// A Duration is greater than 0, and written like 24h.
+type Duration time.Duration
+
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if *d = Duration(v); err != nil || v <= 0 {
+		return mistake("a duration greater than 0s is needed, such as 24h, and not %q", text)
+	}
+	return nil
+}
+
+// MarshalText writes a duration.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// String returns the duration without zeros at its end.
+func (d Duration) String() string { return config.Duration(d).String() }
+
+// Steps are stages in their order, written like shadow,canary:10,canary:50,new.
+type Steps []rollout.Position
+
+// UnmarshalText reads steps.
+func (s *Steps) UnmarshalText(text []byte) error {
+	*s = nil
+	for one := range strings.SplitSeq(string(text), ",") {
+		name, percent, canary := strings.Cut(strings.TrimSpace(one), ":")
+		p := rollout.Position{Stage: rollout.Stage(name)}
+		if canary {
+			n, err := strconv.Atoi(percent)
+			if p.Percent = n; err != nil || n < 1 || n > 100 {
+				return mistake("the percentage of a step must be 1 to 100: %q", one)
+			}
+		}
+		switch {
+		case !slices.Contains(rollout.Stages[1:], p.Stage) || canary != (p.Stage == rollout.StageCanary):
+			return mistake("a step must be shadow, canary with a percentage such as canary:10, new or drained: %q", one)
+		case len(*s) > 0 && !(*s)[len(*s)-1].Before(p):
+			return mistake("the steps must be in the order of the stages: %q", one)
+		}
+		*s = append(*s, p)
+	}
+	return nil
+}
+
+// MarshalText writes steps.
+func (s Steps) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String is the inverse of UnmarshalText.
+func (s Steps) String() string {
+	all := make([]string, len(s))
+	for i, p := range s {
+		if all[i] = string(p.Stage); p.Stage == rollout.StageCanary {
+			all[i] += ":" + strconv.Itoa(p.Percent)
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// A Pace is the most steps in a time, written like 20/h. They are made at equal distances, so that a mistake meets few
+// partners before it shows.
+type Pace struct {
+	Steps int
+	Per   time.Duration
+}
+
+var paceUnits = map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+
+// UnmarshalText reads a pace.
+func (p *Pace) UnmarshalText(text []byte) error {
+	number, unit, _ := strings.Cut(string(text), "/")
+	n, err := strconv.Atoi(number)
+	if *p = (Pace{n, paceUnits[unit]}); err != nil || n < 1 || p.Per == 0 || p.gap() < time.Second {
+		return mistake("a number of steps by m, h or d is needed, such as 20/h, and 60/m at most, and not %q", text)
+	}
+	return nil
+}
+
+// MarshalText writes a pace.
+func (p Pace) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// String is the inverse of UnmarshalText.
+func (p Pace) String() string {
+	for unit, per := range paceUnits {
+		if per == p.Per {
+			return fmt.Sprintf("%d/%s", p.Steps, unit)
+		}
+	}
+	return ""
+}
+
+func (p Pace) gap() time.Duration { return p.Per / time.Duration(p.Steps) }
+
+// Read returns the plan of a wave in the store.
+func Read(text string) (p Plan, err error) {
+	err = json.Unmarshal([]byte(text), &p)
+	return p, err
+}

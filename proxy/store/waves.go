@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"billbridge/proxy/partner"
+)
+
+// ErrInWave: a partner is in another wave that has not ended, or there is a wave with that name.
+var ErrInWave = errors.New("store: a wave with that name, or with one of the partners, is there already")
+
+// A WaveState is what a wave does.
+type WaveState string
+
+// The states of waves.
+const (
+	WaveRunning WaveState = "running"
+	WavePaused  WaveState = "paused"
+	WaveBack    WaveState = "rolling_back" // its partners go back to where they were
+	WaveEnded   WaveState = "ended"
+)
+
+// A Wave moves partners. Only the caller knows the meaning of Plan and Why.
+type Wave struct {
+	Name    string
+	Plan    string // JSON
+	State   WaveState
+	Why     string // it came into its state; "" if a person wanted it
+	By      string
+	Since   time.Time // when it came into its state
+	Created time.Time
+	Stepped time.Time // the last step forward; zero before
+}
+
+// A WavePartner is a partner of a wave.
+type WavePartner struct {
+	Partner     partner.ID
+	From        string    // its own stage before the wave; "" if it had none
+	FromPercent int       // of From
+	Moved       time.Time // the last step of the wave; zero before
+	Held        string    // why the wave took it back; "" if it did not
+}
+
+// CreateWave starts a wave. It returns ErrInWave, and has started nothing, if there is a wave with that name, or if one
+// of the partners is in another one that has not ended.
+func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) error {
+	for _, p := range partners {
+		if err := needs(p.Partner, w.Created, w.Name, w.Plan); err != nil {
+			return err
+		}
+	}
+	c := Change{Action: WaveChanged, By: w.By, At: w.Created, Subject: w.Name, To: string(WaveRunning)}
+	return s.change(ctx, c, func(q tx, c *Change) {
+		if q.exec(`
+			INSERT INTO billbridge_waves (name, plan, state, why, state_by, since, created)
+			VALUES ($1, $2, $3, '', $4, $5, $5) ON CONFLICT (name) DO NOTHING`,
+			w.Name, w.Plan, c.To, c.By, c.At) == 0 {
+			q.fail(ErrInWave)
+		}
+		place := 0
+		for some := range slices.Chunk(partners, 500) { // few statements: there can be thousands of partners
+			rows, args := "", []any{w.Name}
+			for _, p := range some {
+				at := len(args)
+				rows += fmt.Sprintf(", ($1, $%d, %d, 1, $%d, %d, '')", at+1, place, at+2, p.FromPercent)
+				args = append(args, p.Partner, p.From)
+				place++
+			}
+			q.exec(`INSERT INTO billbridge_wave_partners
+				(wave, partner, place, active, from_stage, from_percent, held) VALUES `+rows[2:], args...)
+		}
+		if _, twice := find[string](q, `SELECT partner FROM billbridge_wave_partners WHERE active = 1
+			GROUP BY partner HAVING count(*) > 1 LIMIT 1`); twice {
+			q.fail(ErrInWave)
+		}
+	})
+}
+
+// Waves returns the waves: those that have not ended, or all of them, the last that was created first.
+func (s *Store) Waves(ctx context.Context, ended bool) ([]Wave, error) {
+	return read(ctx, s, "reading waves", func(q tx) []Wave {
+		return list[Wave](q, `
+			SELECT name, plan, state, why, state_by, since, created, stepped FROM billbridge_waves
+			WHERE state <> 'ended' OR $1 = 1 ORDER BY created DESC, name`, ended)
+	})
+}
+
+// WavePartners returns the partners of a wave in its order.
+func (s *Store) WavePartners(ctx context.Context, wave string) ([]WavePartner, error) {
+	return read(ctx, s, "reading the partners of a wave", func(q tx) []WavePartner {
+		return list[WavePartner](q, `
+			SELECT partner, from_stage, from_percent, moved, held FROM billbridge_wave_partners
+			WHERE wave = $1 ORDER BY place`, wave)
+	})
+}
+
+// InWaves returns the wave that has not ended of each partner that is in one.
+func (s *Store) InWaves(ctx context.Context) (map[partner.ID]string, error) {
+	return read(ctx, s, "reading the partners of waves", func(q tx) map[partner.ID]string {
+		all := map[partner.ID]string{}
+		for _, row := range list[struct {
+			Partner partner.ID
+			Wave    string
+		}](q, "SELECT partner, wave FROM billbridge_wave_partners WHERE active = 1") {
+			all[row.Partner] = row.Wave
+		}
+		return all
+	})
+}
+
+// SetWave changes the state of a wave to that of w, if it has one of the states from; else it returns ErrState.
+func (s *Store) SetWave(ctx context.Context, w Wave, from ...WaveState) error {
+	c := Change{Action: WaveChanged, By: w.By, At: w.Since, Subject: w.Name, To: string(w.State), Evidence: w.Why}
+	return s.change(ctx, c, func(q tx, c *Change) {
+		c.From = value[string](q, "SELECT state FROM billbridge_waves WHERE name = $1", c.Subject)
+		if !slices.Contains(from, WaveState(c.From)) {
+			q.fail(ErrState)
+		}
+		q.exec("UPDATE billbridge_waves SET state = $1, why = $2, state_by = $3, since = $4 WHERE name = $5",
+			c.To, w.Why, c.By, c.At, c.Subject)
+		if w.State == WaveEnded {
+			q.exec("UPDATE billbridge_wave_partners SET active = 0 WHERE wave = $1", c.Subject)
+		}
+	})
+}
+
+// ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is now
+// counts as where it was before the wave. mover is who makes the steps of the wave. It returns ErrNotFound if the partner
+// is not in the wave, or if that has ended.
+func (s *Store) ReleasePartner(
+	ctx context.Context, wave string, id partner.ID, mover, by string, at time.Time,
+) error {
+	c := Change{Action: WaveChanged, By: by, At: at, Subject: wave, Partner: id}
+	return s.change(ctx, c, func(q tx, _ *Change) {
+		if q.exec("UPDATE billbridge_wave_partners SET held = '' WHERE wave = $1 AND partner = $2 AND active = 1",
+			wave, id) == 0 {
+			q.fail(ErrNotFound)
+		}
+		own, _ := find[Stage](q, `
+			SELECT partner, stage, percent, set_by, set_at, forced FROM billbridge_stages WHERE partner = $1`, id)
+		if own.By != mover {
+			q.exec(`UPDATE billbridge_wave_partners SET moved = NULL, from_stage = $1, from_percent = $2
+				WHERE wave = $3 AND partner = $4`, own.Stage, own.Percent, wave, id)
+		}
+	})
+}
+
+// A WaveStep moves a partner of a wave.
+type WaveStep struct {
+	Wave     string
+	Stage    Stage // its By is the wave; without a name the partner gets the default
+	Revision int64 // of the rollout by which the step was decided
+	Holder   string
+	Forward  bool
+	Held     string // why the partner was taken back; "" for other steps
+	Evidence string // for the audit log
+}
+
+// StepWave makes a step of a wave. ErrState: the rollout has changed since it was decided, the kill switch is on and
+// the step is forward, or another gateway makes the steps now; nothing was changed then. The result is the new revision.
+func (s *Store) StepWave(ctx context.Context, step WaveStep) (revision int64, err error) {
+	to := step.Stage
+	if err := errors.Join(checkDecision(to.By, to.At), needs(to.Partner, to.At, step.Wave, step.Holder)); err != nil {
+		return 0, err
+	}
+	c := Change{
+		Action: Staged, By: to.By, At: to.At, Partner: to.Partner, To: to.Stage, ToPercent: to.Percent,
+		Evidence: step.Evidence,
+	}
+	return write(ctx, s, "making a step of a wave", func(q tx) int64 {
+		// The row is locked until the transaction ends: no other change of the rollout or of a wave comes between.
+		if q.exec(`
+			UPDATE billbridge_rollout SET revision = revision WHERE revision = $1 AND (stopped IS NULL OR $2 = 0)
+				AND EXISTS (SELECT 1 FROM billbridge_lead WHERE holder = $3)`,
+			step.Revision, step.Forward, step.Holder) == 0 {
+			q.refuse(ErrState)
+		}
+		return changed(q, c, func(q tx, c *Change) {
+			if setStage(q, c); step.Forward {
+				q.exec("UPDATE billbridge_waves SET stepped = $1 WHERE name = $2", c.At, step.Wave)
+			}
+			q.exec("UPDATE billbridge_wave_partners SET moved = $1, held = $2 WHERE wave = $3 AND partner = $4",
+				c.At, step.Held, step.Wave, c.Partner)
+		})
+	})
+}
+
+// A Lead is which gateway makes the steps of waves, and its last beat.
+type Lead struct {
+	Holder string
+	Beat   int64
+}
+
+// Lead renews the lead of a gateway, which is then the holder in the answer. If another gateway has it, it is left
+// there unless its last beat is still the one that this gateway gives: that gateway has ended, or cannot write.
+func (s *Store) Lead(ctx context.Context, gateway string, known int64) (Lead, error) {
+	return write(ctx, s, "renewing the lead of waves", func(q tx) Lead {
+		q.exec(`UPDATE billbridge_lead SET beat = beat + 1, holder = $1 WHERE holder IN ('', $1) OR beat = $2`,
+			gateway, known)
+		return value[Lead](q, "SELECT holder, beat FROM billbridge_lead")
+	})
+}
+
+// EndLead gives the lead up, so that another gateway need not wait for it.
+func (s *Store) EndLead(ctx context.Context, gateway string) error {
+	return s.exec(ctx, "giving up the lead of waves", "UPDATE billbridge_lead SET holder = '' WHERE holder = $1",
+		gateway)
+}
+
+// WaveUnknown returns the number of writes at an upstream whose outcome is unknown, of the partners of a wave, that
+// ended after since.
+func (s *Store) WaveUnknown(ctx context.Context, wave, upstream string, since time.Time) (int, error) {
+	return read(ctx, s, "counting unknown outcomes", func(q tx) int {
+		return value[int](q, `
+			SELECT count(*) FROM billbridge_unknown WHERE upstream = $1 AND at > $2 AND resolved IS NULL
+				AND partner IN (SELECT partner FROM billbridge_wave_partners WHERE wave = $3)`,
+			upstream, s.stamp(since), wave)
+	})
+}
