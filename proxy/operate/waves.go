@@ -82,6 +82,11 @@ type WaveCount struct {
 	Number  int           `json:"number"`
 }
 
+// Position is the same as a position.
+func (c WaveCount) Position() rollout.Position {
+	return StageSetting{Stage: c.Stage, Percent: c.Percent}.position()
+}
+
 // String is the stage, for people.
 func (c WaveCount) String() string { return InWords(string(c.Stage), c.Percent) }
 
@@ -101,9 +106,9 @@ type WaveRow struct {
 var waveName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`)
 
 func (n WaveName) valid() error {
-	if !waveName.MatchString(n.Name) {
-		return badRequest("the name of a wave has 1 to 40 characters of a-z, 0-9, '.', '_' and '-', and begins with a "+
-			"letter or a digit, but is %q", n.Name)
+	if !waveName.MatchString(n.Name) || n.Name == "new" { // which is a page
+		return badRequest("the name of a wave has 1 to 40 characters of a-z, 0-9, '.', '_' and '-', begins with a "+
+			"letter or a digit, and is not new, but is %q", n.Name)
 	}
 	return nil
 }
@@ -234,12 +239,17 @@ func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w Wa
 	return partners, nil
 }
 
-// Waves returns all waves, the last one first, without their partners.
-func (o *Operator) Waves(ctx context.Context, _ struct{}) ([]WaveInfo, error) {
+// A WaveFilter selects waves.
+type WaveFilter struct {
+	Active bool `json:"active,omitzero,string"` // only those that have not ended
+}
+
+// Waves returns the waves of a filter, the last one first, without their partners.
+func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) {
 	if err := o.needStore(); err != nil {
 		return nil, err
 	}
-	all, err := o.Store.Waves(ctx, true)
+	all, err := o.Store.Waves(ctx, !f.Active)
 	if err != nil {
 		return nil, err
 	}
