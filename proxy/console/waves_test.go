@@ -257,7 +257,9 @@ func TestPartnersOfAWaveAreInPages(t *testing.T) {
 	}
 	form := hidden(d.sends("/waves/new", url.Values{"name": {"autumn"}, "stage": {"old"}, "max": {"103"}}, 200, ""))
 	d.sends("/waves/new", form, http.StatusSeeOther, "/waves/autumn?done=start")
-	rows := func(page string) int { return strings.Count(d.shows(page, 200), `<th scope="row" data-label="Partner">`) }
+	rows := func(page string) int {
+		return strings.Count(d.shows(page, 200), `<th scope="row" data-label="Partner">`)
+	}
 	d.shows("/waves/autumn", 200, `href="/waves/autumn?after=100">Next page`)
 	if first, second := rows("/waves/autumn"), rows("/waves/autumn?after=100"); first != 100 || second != 3 {
 		t.Errorf("the pages have %d and %d partners", first, second)

@@ -110,7 +110,7 @@ func (w *waves) leads(ctx context.Context) (bool, error) {
 
 // stepOne looks at a wave, and makes the steps that can be made now: those back, then one forward.
 func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
-	view, err := w.lookAt(ctx, one)
+	view, err := w.lookAt(ctx, one, 0, listedMost)
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -151,7 +153,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	for i := range partners {
 		partners[i].Since = now
 	}
-	view, err := o.waveView(ctx, w.Plan, one, partners)
+	view, err := o.waveView(ctx, w.Plan, one, partners, 0, listedMost)
 	if err != nil {
 		return info, err
 	}
@@ -287,7 +289,7 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 	if err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w)
+	view, err := o.lookAt(ctx, w, q.After, limit)
 	if err != nil {
 		return info, err
 	}
@@ -321,7 +323,7 @@ func (o *Operator) ResumeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 		return info, err
 	}
 	w.Since = o.Now()
-	view, err := o.lookAt(ctx, w)
+	view, err := o.lookAt(ctx, w, 0, 0)
 	if err != nil {
 		return info, err
 	}
@@ -364,7 +366,7 @@ func (o *Operator) changeWave(
 	if err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w)
+	view, err := o.lookAt(ctx, w, 0, 0)
 	return o.waveInfo(view, 0, 0), err
 }
 
@@ -414,8 +416,8 @@ func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 	return change, err
 }
 
-// lookAt returns a wave with what its partners wait for.
-func (o *Operator) lookAt(ctx context.Context, w store.Wave) (v wave.View, err error) {
+// lookAt returns a wave with what its partners wait for: those of a page, first those that need a person.
+func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
 	plan, err := wave.Read(w.Plan)
 	if err != nil {
 		return v, err
@@ -424,22 +426,39 @@ func (o *Operator) lookAt(ctx context.Context, w store.Wave) (v wave.View, err e
 	if err != nil {
 		return v, err
 	}
-	return o.waveView(ctx, plan, w, partners)
+	return o.waveView(ctx, plan, w, partners, after, limit)
 }
 
+// fewPartners is how many partners have their evidence read apart from that of others.
+const fewPartners = 1000
+
 func (o *Operator) waveView(
-	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner,
+	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
 ) (v wave.View, err error) {
 	p, now := o.Rollout.Preconditions(), o.Now()
 	facts := wave.Facts{Settings: o.Rollout.Settings(), Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open}
 	if facts.Decided, err = o.Store.Rollout(ctx); err != nil {
 		return v, err
 	}
-	only := partner.ID("")
-	if len(partners) == 1 {
-		only = partners[0].Partner
+	page := partners
+	if after > 0 || limit < len(partners) {
+		rows := wave.Positions(plan, w, partners, facts.Settings, facts.Decided).Rows
+		slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+		for i, r := range rows {
+			partners[i] = r.WavePartner
+		}
+		page = partners[min(after, len(partners)):min(after+limit, len(partners))]
 	}
-	facts.Facts = p.Facts(ctx, facts.Decided, only, storeTimeout/2)
+	facts.Facts = p.Facts(ctx, facts.Decided, "", storeTimeout/2)
+	if len(page) <= fewPartners {
+		facts.Of = map[partner.ID]bool{}
+		for _, one := range page {
+			facts.Of[one.Partner] = true
+		}
+		facts.Counted = sync.OnceValues(func() (evidence.Snapshot, error) {
+			return o.Rollout.Counts().OfThese(ctx, slices.Collect(maps.Keys(facts.Of)))
+		})
+	}
 	for backend, since := range []time.Duration{24 * time.Hour, time.Hour} {
 		sums, err := o.Store.WaveSums(ctx, w.Name, now.Add(-since).Truncate(time.Hour))
 		if err != nil {
@@ -470,25 +489,25 @@ func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 	if v.State == store.WaveRunning || v.State == store.WavePaused {
 		info.Ends = known(v.Ends)
 	}
-	rows := slices.SortedFunc(slices.Values(v.Rows), func(a, b wave.Row) int { return order(a.At, b.At) })
-	for i, r := range rows {
+	at := map[rollout.Position]int{}
+	for _, r := range v.Rows {
 		if r.Done {
 			info.Done++
 		} else if r.Waits.Kind != "" {
 			info.Waits++
 		}
-		if i == 0 || order(rows[i-1].At, r.At) != 0 {
-			info.At = append(info.At, WaveCount{r.At.Stage, percentOf(r.At), 0})
-		}
-		info.At[len(info.At)-1].Number++
+		at[rollout.Position{Stage: r.At.Stage, Percent: r.At.Percent}]++
 	}
-	rows = slices.Clone(v.Rows)
-	slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
-	rows = rows[min(after, len(rows)):]
+	for _, p := range slices.SortedFunc(maps.Keys(at), order) {
+		info.At = append(info.At, WaveCount{p.Stage, percentOf(p), at[p]})
+	}
+	rows := v.Rows[min(after, len(v.Rows)):]
 	if len(rows) > limit && limit > 0 {
 		info.Next = after + limit
 	}
-	for _, r := range rows[:min(limit, len(rows))] {
+	rows = slices.Clone(rows[:min(limit, len(rows))])
+	slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+	for _, r := range rows {
 		info.Partners = append(info.Partners, o.waveRow(r))
 	}
 	return info
