@@ -217,11 +217,12 @@ func (a *attentions) waves() {
 	list, err := ask(a.r, o.Waves, operate.WaveFilter{Active: true})
 	a.unread = err != nil
 	for _, w := range list {
+		link := "/waves/" + w.Name
 		if w.State == store.WavePaused && w.Why != "" {
-			a.add(true, "wave-paused-"+w.Name, wavePath(w.Name), "overview.wave_paused", w.Name, w.WhyNote)
+			a.add(true, "wave-paused-"+w.Name, link, "overview.wave_paused", w.Name, w.WhyNote)
 		}
 		if w.Waits > 0 && w.State != store.WaveBack {
-			a.add(false, "wave-waits-"+w.Name, wavePath(w.Name), "overview.wave_waits", w.Name, number(w.Waits))
+			a.add(false, "wave-waits-"+w.Name, link, "overview.wave_waits", w.Name, number(w.Waits))
 		}
 	}
 }

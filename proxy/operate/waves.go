@@ -84,11 +84,6 @@ type WaveCount struct {
 	Number  int           `json:"number"`
 }
 
-// Position is the same as a position.
-func (c WaveCount) Position() rollout.Position {
-	return StageSetting{Stage: c.Stage, Percent: c.Percent}.position()
-}
-
 // String is the stage, for people.
 func (c WaveCount) String() string { return InWords(string(c.Stage), c.Percent) }
 
