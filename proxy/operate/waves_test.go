@@ -116,6 +116,11 @@ func TestWaveMovesItsPartners(t *testing.T) {
 			!strings.Contains(c.Evidence, "bill.create by read back is PASS") {
 			t.Errorf("%+v", log)
 		}
+		for author, want := range map[string]int{"wave+autumn": 7, "anna": 1, "bob": 0} { // 6 steps and the end
+			if log := answers[[]operate.Change](w.testOperator, "GET", "/audit?author="+author); len(log) != want {
+				t.Errorf("%s has %d entries: %+v", author, len(log), log)
+			}
+		}
 	})
 }
 
