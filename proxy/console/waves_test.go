@@ -81,8 +81,10 @@ func TestWaveIsStarted(t *testing.T) {
 		">"+partner.ShortOf("hana")+"\n"+partner.ShortOf("other")+"</textarea>", `placeholder="shadow,canary:10,canary:50,new"`, `placeholder="24h"`, `placeholder="20/h"`, `placeholder="always"`, `name="to" value="drained">`)
 	form := url.Values{"name": {"autumn"}, "partners": {"hana <B>clinic</b>\r\n\r\n" + partner.ShortOf("other")}, "to": {"drained"}, "held": {"0"}}
 	preview := d.sends("/waves/new", form, 200, "")
-	for _, text := range []string{"2 partners. Their stages now:", "<code>old</code> → <code>shadow</code> → <code>canary 10 %</code> → <code>canary 50 %</code> → <code>new</code> → <code>drained</code>",
-		"The wave can end, at best,", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, "hana &lt;B&gt;clinic"} {
+	for _, text := range []string{
+		"2 partners. Their stages now:", "<code>old</code> → <code>shadow</code> → <code>canary 10 %</code> → <code>canary 50 %</code> → <code>new</code> → <code>drained</code>",
+		"The wave can end, at best,", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, "hana &lt;B&gt;clinic",
+	} {
 		if !strings.Contains(preview, text) {
 			t.Errorf("the preview has no %s:\n%s", text, preview)
 		}
@@ -199,8 +201,10 @@ func TestPartnerOfAWaveIsLetGoOn(t *testing.T) {
 	d.fail("hana")
 	d.runs("/waves/autumn", "partners that were taken back: 1")
 	for page, texts := range map[string][]string{
-		"/waves/autumn": {`<span class="tag bad">paused</span>`, "the wave took the partner back: a verdict is FAIL: bill.read by shadow is FAIL", `href="/waves/autumn/release?partner=` + partner.ShortOf("hana") + `"`,
-			`href="/waves/autumn/resume"`, "until a person who may operate resumes the wave", "running → paused", "wave autumn"},
+		"/waves/autumn": {
+			`<span class="tag bad">paused</span>`, "the wave took the partner back: a verdict is FAIL: bill.read by shadow is FAIL", `href="/waves/autumn/release?partner=` + partner.ShortOf("hana") + `"`,
+			`href="/waves/autumn/resume"`, "until a person who may operate resumes the wave", "running → paused", "wave autumn",
+		},
 		"/": {`href="/waves/autumn">The wave autumn has paused: partners that were taken back: 1, the most that the wave allows: 0`, `href="/waves/autumn">The wave autumn has partners that only a person lets go on: 1`},
 	} {
 		d.shows(page, 200, texts...)
