@@ -43,15 +43,17 @@ proxy/proxytest/browser: proxy/proxytest
 # It decides where calls go. It speaks to nobody, and has no words for operators.
 proxy/rollout: config translate/billing proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
 proxy/rollout/evidence: config translate translate/billing proxy/partner proxy/store
+# It decides what waves do, and changes nothing.
+proxy/rollout/wave: config proxy/partner proxy/rollout proxy/rollout/evidence proxy/store ! web github.com/gorilla/mux
 # What an operator can do, and its one door.
-proxy/operate: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/store ! process
+proxy/operate: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process
 proxy/relay: config translate translate/billing proxy/accesslog proxy/partner proxy/store proxy/tracing
 proxy/sandbox:
 proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
 proxy: proxy/relay proxy/store proxy/tracing ! process
 # It shows the gateway to the operator, and knows neither files nor the sandbox.
 proxy/console: config translate translate/billing proxy proxy/operate proxy/partner proxy/rollout proxy/rollout/evidence
-proxy/console: proxy/store ! process net
+proxy/console: proxy/rollout/wave proxy/store ! process net
 # It makes calls on connections, independent of gateway and config.
 proxy/httpconn: ! github.com/prometheus/
 # It processes bytes of connections, independent of gateway and config.
@@ -62,7 +64,7 @@ proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy
 # A program for measurements.
 proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
 cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/partner proxy/operate proxy/server proxy/sandbox
-cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store
+cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
 `
 
 var layers = func() map[string]layer {

@@ -62,7 +62,10 @@ func cell(value any) string {
 		if v.IsNil() {
 			return "-"
 		}
-		return cell(v.Elem().Interface())
+		// An error or an address has words of its own.
+		if kind := v.Elem().Kind(); kind != reflect.Struct || v.Type() == reflect.TypeFor[*time.Time]() {
+			return cell(v.Elem().Interface())
+		}
 	}
 	return printable(fmt.Sprint(value))
 }

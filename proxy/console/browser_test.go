@@ -47,6 +47,8 @@ var pages = []page{
 	{"partner-next", at("/partners/" + partner.ShortOf(clinicKey) + "/next")},
 	{"partner-set", at("/partners/" + partner.ShortOf(clinicKey) + "/set?stage=canary&percent=10")},
 	{"partners-stop", at("/partners/stop")},
+	{"waves-none", at("/waves")},
+	{"wave-new", at("/waves/new?partner=" + partner.ShortOf(clinicKey))},
 	{"callbacks", at("/deliveries")},
 	{"callbacks-dead", at("/deliveries?state=dead")},
 	{"callback", func(s *site) string { return s.linkOn("/deliveries?state=dead", "/deliveries/cb_") }},

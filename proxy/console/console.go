@@ -113,6 +113,9 @@ type route struct {
 //	/partners/next        the next stages of several partners
 //	/partners/{partner}   one partner, with /next, /set and /unset the changes of its stage
 //	/partners/stop        the kill switch, /partners/resume its end
+//	/waves                the waves
+//	/waves/new            a form for a new wave, and what it would do
+//	/waves/{name}         one wave, with /pause, /resume, /stop, /rollback and /release its changes
 //	/bills                Bills
 //	/deliveries           Callbacks
 //	/deliveries/{id}      one callback
@@ -146,7 +149,7 @@ func (c *Console) routes() []route {
 			{pattern: "GET /bills", serve: c.bills},
 			{pattern: "POST /bills/read", serve: c.readBill},
 			{pattern: "POST /bills/read-all", serve: c.readAllBills},
-		}...), c.moveRoutes()...)
+		}...), slices.Concat(c.moveRoutes(), c.waveRoutes())...)
 	}
 	if c.options.Operator.Relay != nil {
 		all = append(all, []route{
@@ -183,8 +186,9 @@ func (c *Console) navigation() []section {
 	})
 }
 
-// sectionOf returns the name of the section that a path belongs to, or "".
+// sectionOf returns the name of the section that a path belongs to, or "". Waves belong to the partners.
 func sectionOf(path string) string {
+	path = strings.Replace(path, "/waves", "/partners", 1)
 	for _, s := range sections {
 		if path == s.Path || s.Path != "/" && strings.HasPrefix(path, s.Path+"/") {
 			return s.Name

@@ -68,6 +68,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	a.upstreams(page.Upstreams)
 	page.Rollout = a.rollout()
+	a.waves()
 	page.Callbacks = a.callbacks()
 	a.outcomes(page.Total)
 	page.Attention = a.list
@@ -117,6 +118,11 @@ func (a *attentions) text(key string, args []any) template.HTML {
 	args = slices.Clone(args)
 	for i, arg := range args {
 		if _, isNumber := arg.(int); isNumber {
+			continue
+		}
+		if n, isNote := arg.(evidence.Note); isNote {
+			english, _ := operate.Language(languages[0]).Words(n)
+			args[i] = note(language(a.r), english, n)
 			continue
 		}
 		html, err := a.console.timeElement(arg)
@@ -199,6 +205,25 @@ func (a *attentions) state(status operate.Status) {
 	}
 	if status.Failing > 0 {
 		a.add(true, "verdicts", "/partners", "overview.verdicts", status.Failing)
+	}
+}
+
+// waves reports the waves that the gateway has paused, and the partners that only a person lets go on.
+func (a *attentions) waves() {
+	o := a.console.options.Operator
+	if o.Rollout == nil || o.Store == nil || a.unread {
+		return
+	}
+	list, err := ask(a.r, o.Waves, operate.WaveFilter{Active: true})
+	a.unread = err != nil
+	for _, w := range list {
+		link := "/waves/" + w.Name
+		if w.State == store.WavePaused && w.Why != "" {
+			a.add(true, "wave-paused-"+w.Name, link, "overview.wave_paused", w.Name, w.WhyNote)
+		}
+		if w.Waits > 0 && w.State != store.WaveBack {
+			a.add(false, "wave-waits-"+w.Name, link, "overview.wave_waits", w.Name, number(w.Waits))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package console_test
 import (
 	"bytes"
 	"html"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -21,6 +22,7 @@ func TestR35_PagesShowNoSecrets(t *testing.T) {
 	t.Parallel()
 	s := startSite(t, "")
 	s.fill()
+	s.post("/rollout/waves?by=test&name=autumn&stage=old")
 	secrets := []string{clinicKey, academyKey, customerPhone, customerName, callbackToken, phoneAsBill, sandbox.Hash("BILL-0-v2-0123456789", customerPhone, "20000")}
 	seen, calls := map[string]bool{}, 0
 	var queue []string
@@ -59,6 +61,14 @@ func TestR35_PagesShowNoSecrets(t *testing.T) {
 		for _, link := range links.FindAllStringSubmatch(body.String(), -1) {
 			queue = append(queue, html.UnescapeString(link[1]))
 		}
+	}
+	reply, err := s.client.PostForm(s.admin+"/waves/new", url.Values{"name": {"winter"}, "partners": {clinicKey + "\n" + clinicName}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	if text, err := io.ReadAll(reply.Body); err != nil || reply.StatusCode != http.StatusConflict || bytes.Contains(text, []byte(clinicKey)) || !bytes.Contains(text, []byte(clinicName)) || !seen["/waves/autumn"] {
+		t.Errorf("the form of a wave with a key in it: %d %v\n%s", reply.StatusCode, err, text)
 	}
 	if len(seen) < 40 || calls < 10 {
 		t.Errorf("only %d pages were read, of which %d are of calls", len(seen), calls)

@@ -12,6 +12,7 @@ import (
 // An AuditPage is a page of the audit log.
 type AuditPage struct {
 	PartnerRef
+	By          string    `json:"author,omitzero"` // who decided; "" for all
 	Since       time.Time `json:"since,omitzero"`
 	OldestFirst bool      `json:"oldest_first,omitzero,string"`
 	After       int64     `json:"after,omitzero,string"` // the revision of the last entry of the page before
@@ -33,7 +34,7 @@ func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 		return nil, err
 	}
 	log, err := o.Store.Audit(ctx, store.AuditFilter{
-		Partner: only, Since: p.Since, OldestFirst: p.OldestFirst, After: p.After, Limit: limit,
+		Partner: only, By: p.By, Since: p.Since, OldestFirst: p.OldestFirst, After: p.After, Limit: limit,
 	})
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ import (
 //	POST /rollout/dismiss?partner=&bill=&by=                     [Operator.Dismiss]
 //	POST /rollout/assign?partner=&bill=&to=&by=&force=REASONS    [Operator.Assign]; or with {"key": …}
 //	GET  /rollout/bills?partner=&bill=&owner=&open=true&outcome=&doubled=true&limit=   [Operator.Bills]
-//	GET  /rollout/waves                                          [Operator.Waves]
+//	GET  /rollout/waves?active=true                              [Operator.Waves]
 //	POST /rollout/waves?name=&stage=&max=&steps=&stay=&each=&window=&by=&preview=true   [Operator.CreateWave]
 //	GET  /rollout/waves/NAME?after=&limit=                       [Operator.Wave]
 //	POST /rollout/waves/NAME/pause?by=                           [Operator.PauseWave]; or resume, stop, rollback
@@ -54,7 +54,7 @@ import (
 //	POST /callbacks/{id}/assign?by=&lost=&url=                   [Operator.AssignAddress]
 //	POST /callbacks/{id}/replay?by=&dry_run=true&force=newer     [Operator.ReplayOne]
 //	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DropOne]
-//	GET  /audit?partner=&since=&oldest_first=true&after=&limit=   [Operator.Audit]
+//	GET  /audit?partner=&author=&since=&oldest_first=true&after=&limit=   [Operator.Audit]
 //	GET  /store/clock                                            [Operator.Clock]
 //	POST /store/clock?by=                                        [Operator.ConfirmClock]
 //	POST /store/backup?by=&file=                                 [Operator.BackedUp]

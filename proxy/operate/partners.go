@@ -37,7 +37,8 @@ type PartnerList struct {
 type PartnerRow struct {
 	PartnerStatus         // without its bills
 	Traffic       Traffic `json:"traffic"`
-	Step          Step    `json:"next,omitzero"` // zero in the last stage
+	Step          Step    `json:"next,omitzero"`  // zero in the last stage
+	Wave          string  `json:"wave,omitempty"` // that has not ended and that it is in
 }
 
 // A Step is the next stage of a partner.
@@ -209,9 +210,13 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		t.add(n, o.Now())
 		traffic[n.Partner] = t
 	}
+	waves, err := o.Store.InWaves(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rows := []PartnerRow{}
 	for _, one := range o.statuses(o.stages(decided), only, store.AllPartners.Of(only), seen, nil) {
-		row := PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID]}
+		row := PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]}
 		move := rollout.Move{Partner: one.ID, From: one.position()}
 		var more bool
 		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Comparable()); more {

@@ -51,3 +51,49 @@ func BenchmarkPartners(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkWave shows the first page of a wave of 10,000 partners in all stages, from SQLite. Each partner has evidence.
+func BenchmarkWave(b *testing.B) {
+	s := proxytest.Open(b, "sqlite:"+b.TempDir()+"/bridge.db")
+	d := newTestOperator(b, s, separate)
+	counts := d.Router.Counts()
+	const partners = 10_000
+	for i := range partners {
+		id := partner.Of(fmt.Sprint("key", i))
+		must(b, s.Seen(b.Context(), id, noon.Add(-time.Hour)))
+		for j := range 20 {
+			counts.Add(id, "bill.create", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i, " ", j), Succeeded: [2]bool{true, true}, ReadBack: true, States: true, Paid: j%2 == 0})
+			for _, op := range []string{"bill.read", "bill.create", "bill.cancel", "bill.destroy", "bill.resend"} {
+				counts.Ended(id, op, evidence.Backend(j%2), evidence.End{Code: "0000", Succeeded: true, Creates: op == "bill.create", Merchant: fmt.Sprint("m", j%20)})
+			}
+		}
+		if i%500 == 499 {
+			must(b, counts.Flush(b.Context()))
+		}
+	}
+	_, err := d.CreateWave(b.Context(), operate.WaveOrder{Author: operate.Author{By: "a"}, WaveName: operate.WaveName{Name: "all"}, Stage: rollout.StageOld})
+	must(b, err)
+	for i := range partners / 20 {
+		m := operate.Move{Stage: rollout.Stages[1+i%4]}
+		if m.By, m.Partner, m.Force = "a", hash(fmt.Sprint("key", i)), rollout.ReasonKinds; m.Stage == rollout.StageCanary {
+			m.Percent = new(10)
+		}
+		_, err := d.Move(b.Context(), m)
+		must(b, err)
+	}
+	b.Run("page", func(b *testing.B) {
+		for b.Loop() {
+			info, err := d.Wave(b.Context(), operate.WaveQuery{WaveName: operate.WaveName{Name: "all"}})
+			if err != nil || info.Number != partners || len(info.Partners) != 100 {
+				b.Fatal(err, info.Number)
+			}
+		}
+	})
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := d.Waves(b.Context(), operate.WaveFilter{Active: true}); err != nil || len(list) != 1 {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -138,7 +138,7 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 	if err != nil {
 		return err
 	}
-	view, err := w.waveView(ctx, plan, one, partners, calls)
+	view, err := w.waveView(ctx, plan, one, partners, 0, listedMost, calls)
 	if err != nil {
 		return err
 	}

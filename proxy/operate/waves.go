@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -101,9 +103,9 @@ type WaveRow struct {
 var waveName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`)
 
 func (n WaveName) valid() error {
-	if !waveName.MatchString(n.Name) {
-		return badRequest("the name of a wave has 1 to 40 characters of a-z, 0-9, '.', '_' and '-', and begins with a "+
-			"letter or a digit, but is %q", n.Name)
+	if !waveName.MatchString(n.Name) || n.Name == "new" { // which is a page
+		return badRequest("the name of a wave has 1 to 40 characters of a-z, 0-9, '.', '_' and '-', begins with a "+
+			"letter or a digit, and is not new, but is %q", n.Name)
 	}
 	return nil
 }
@@ -143,7 +145,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	one := store.Wave{
 		Name: w.Name, Plan: string(plan), State: store.WaveRunning, By: w.By, Since: now, Created: now,
 	}
-	view, err := o.waveView(ctx, w.Plan, one, partners, [2]store.Sums{})
+	view, err := o.waveView(ctx, w.Plan, one, partners, 0, listedMost, [2]store.Sums{})
 	if err != nil {
 		return info, err
 	}
@@ -231,12 +233,17 @@ func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w Wa
 	return partners, nil
 }
 
-// Waves returns all waves, the last one first, without their partners.
-func (o *Operator) Waves(ctx context.Context, _ struct{}) ([]WaveInfo, error) {
+// A WaveFilter selects waves.
+type WaveFilter struct {
+	Active bool `json:"active,omitzero,string"` // only those that have not ended
+}
+
+// Waves returns the waves of a filter, the last one first, without their partners.
+func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) {
 	if err := o.needStore(); err != nil {
 		return nil, err
 	}
-	all, err := o.Store.Waves(ctx, true)
+	all, err := o.Store.Waves(ctx, !f.Active)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +281,7 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 	if err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w)
+	view, err := o.lookAt(ctx, w, q.After, limit)
 	if err != nil {
 		return info, err
 	}
@@ -308,7 +315,7 @@ func (o *Operator) ResumeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 		return info, err
 	}
 	w.Since = o.Now()
-	view, err := o.lookAt(ctx, w)
+	view, err := o.lookAt(ctx, w, 0, 0)
 	if err != nil {
 		return info, err
 	}
@@ -351,7 +358,7 @@ func (o *Operator) changeWave(
 	if err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w)
+	view, err := o.lookAt(ctx, w, 0, 0)
 	return o.waveInfo(view, 0, 0), err
 }
 
@@ -401,9 +408,9 @@ func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 	return change, err
 }
 
-// lookAt returns a wave with what its partners wait for. Whether the new backend is worse knows only the gateway that
-// makes the steps.
-func (o *Operator) lookAt(ctx context.Context, w store.Wave) (v wave.View, err error) {
+// lookAt returns a wave with what its partners wait for: those of a page, first those that need a person. Whether the
+// new backend is worse knows only the gateway that makes the steps.
+func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
 	plan, err := wave.Read(w.Plan)
 	if err != nil {
 		return v, err
@@ -412,11 +419,15 @@ func (o *Operator) lookAt(ctx context.Context, w store.Wave) (v wave.View, err e
 	if err != nil {
 		return v, err
 	}
-	return o.waveView(ctx, plan, w, partners, [2]store.Sums{})
+	return o.waveView(ctx, plan, w, partners, after, limit, [2]store.Sums{})
 }
 
+// fewPartners is how many partners have their evidence read apart from that of others.
+const fewPartners = 1000
+
 func (o *Operator) waveView(
-	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, calls [2]store.Sums,
+	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
+	calls [2]store.Sums,
 ) (v wave.View, err error) {
 	p, now := o.Rollout.Preconditions(), o.Now()
 	facts := wave.Facts{
@@ -425,11 +436,25 @@ func (o *Operator) waveView(
 	if facts.Decided, err = o.Store.Rollout(ctx); err != nil {
 		return v, err
 	}
-	only := partner.ID("")
-	if len(partners) == 1 {
-		only = partners[0].Partner
+	page := partners
+	if after > 0 || limit < len(partners) {
+		rows := wave.Positions(plan, w, partners, facts.Settings, facts.Decided).Rows
+		slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+		for i, r := range rows {
+			partners[i] = r.WavePartner
+		}
+		page = partners[min(after, len(partners)):min(after+limit, len(partners))]
 	}
-	facts.Facts = p.Facts(ctx, facts.Decided, only, storeTimeout/2)
+	facts.Facts = p.Facts(ctx, facts.Decided, "", storeTimeout/2)
+	if len(page) <= fewPartners {
+		facts.Of = map[partner.ID]bool{}
+		for _, one := range page {
+			facts.Of[one.Partner] = true
+		}
+		facts.Counted = sync.OnceValues(func() (evidence.Snapshot, error) {
+			return o.Rollout.Counts().OfThese(ctx, slices.Collect(maps.Keys(facts.Of)))
+		})
+	}
 	facts.Unknown, err = o.Store.WaveUnknown(ctx, w.Name, facts.Settings.Backends[evidence.New], w.Created)
 	if err != nil {
 		return v, err
@@ -453,25 +478,25 @@ func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 	if v.State == store.WaveRunning || v.State == store.WavePaused {
 		info.Ends = known(v.Ends)
 	}
-	rows := slices.SortedFunc(slices.Values(v.Rows), func(a, b wave.Row) int { return order(a.At, b.At) })
-	for i, r := range rows {
+	at := map[rollout.Position]int{}
+	for _, r := range v.Rows {
 		if r.Done {
 			info.Done++
 		} else if r.Waits.Kind != "" {
 			info.Waits++
 		}
-		if i == 0 || order(rows[i-1].At, r.At) != 0 {
-			info.At = append(info.At, WaveCount{r.At.Stage, percentOf(r.At), 0})
-		}
-		info.At[len(info.At)-1].Number++
+		at[rollout.Position{Stage: r.At.Stage, Percent: r.At.Percent}]++
 	}
-	rows = slices.Clone(v.Rows)
-	slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
-	rows = rows[min(after, len(rows)):]
+	for _, p := range slices.SortedFunc(maps.Keys(at), order) {
+		info.At = append(info.At, WaveCount{p.Stage, percentOf(p), at[p]})
+	}
+	rows := v.Rows[min(after, len(v.Rows)):]
 	if len(rows) > limit && limit > 0 {
 		info.Next = after + limit
 	}
-	for _, r := range rows[:min(limit, len(rows))] {
+	rows = slices.Clone(rows[:min(limit, len(rows))])
+	slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+	for _, r := range rows {
 		info.Partners = append(info.Partners, o.waveRow(r))
 	}
 	return info

@@ -117,6 +117,11 @@ func TestWaveMovesItsPartners(t *testing.T) {
 			!strings.Contains(c.Evidence, "bill.create by read back is PASS") {
 			t.Errorf("%+v", log)
 		}
+		for author, want := range map[string]int{"wave+autumn": 7, "anna": 1, "bob": 0} { // 6 steps and the end
+			if log := answers[[]operate.Change](w.testOperator, "GET", "/audit?author="+author); len(log) != want {
+				t.Errorf("%s has %d entries: %+v", author, len(log), log)
+			}
+		}
 	})
 }
 
@@ -393,6 +398,38 @@ func TestOneGatewayMakesTheSteps(t *testing.T) {
 	})
 }
 
+// The partners that need a person are on the first pages, also if a page has not all partners. Each page has the reasons of its own.
+func TestWavePagesBeginWithThoseThatNeedAPerson(t *testing.T) {
+	t.Parallel()
+	w := newWave(t, proxytest.Open(t, "memory:"), "", "k", "l", "m", "n")
+	w.after(0)
+	w.after(time.Minute)
+	w.later.Add(int64(time.Minute))
+	w.change("/rollout/stage?by=bob&force=verdict&stage=new&partner=" + hash("k")) // it is done
+	w.change("/rollout/stage?by=bob&stage=canary&percent=20&partner=" + hash("n"))
+	w.change("/rollout/reset?by=anna&partner=" + hash("m"))
+	w.fails("m") // it cannot go back: it has not begun
+	for page, want := range []string{"n: bob has moved the partner", "l: ", "m: a verdict is FAIL", "k: "} {
+		info := answers[operate.WaveInfo](w.testOperator, "GET", fmt.Sprint("/rollout/waves/autumn?limit=1&after=", page))
+		next := (page + 1) % 4
+		key, waits, _ := strings.Cut(want, ": ")
+		if len(info.Partners) != 1 || info.Partners[0].Partner != hash(key)[:12] || !strings.HasPrefix(info.Partners[0].Waits, waits) || info.Next != next || info.Number != 4 || info.Done != 1 {
+			t.Errorf("page %d: %+v, want %s", page, info, want)
+		}
+	}
+	_ = w.change("/rollout/reset?by=anna&force=verdict&partner=" + hash("m"))
+	if step := w.info().Partners[1].Step; len(step.Reasons) > 0 {
+		t.Errorf("%+v", step)
+	}
+	if list := answers[[]operate.WaveInfo](w.testOperator, "GET", "/rollout/waves?active=true"); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+	_ = answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/autumn/stop?by=anna")
+	if list := answers[[]operate.WaveInfo](w.testOperator, "GET", "/rollout/waves?active=true"); len(list) != 0 {
+		t.Errorf("%+v", list)
+	}
+}
+
 // Nothing is stored by a preview, and it shows what would hold each partner.
 func TestWavePreview(t *testing.T) {
 	t.Parallel()
@@ -420,6 +457,7 @@ func TestWaveOrdersAreRefused(t *testing.T) {
 	for target, says := range map[string]string{
 		"/rollout/waves?by=anna&name=winter":                         "name the partners",
 		"/rollout/waves?by=anna&name=winter&stage=shadow":            "No partner outside of other waves is in stage shadow",
+		"/rollout/waves?by=anna&name=new&partners=" + hash("l"):      "is not new",
 		"/rollout/waves?by=anna&name=Win+ter&partners=" + hash("l"):  "the name of a wave",
 		"/rollout/waves?name=winter&partners=" + hash("l"):           "by must be your name",
 		"/rollout/waves?by=anna&name=winter&partners=default":        "single partners",

@@ -104,6 +104,25 @@ func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Count
 	return s.selectCounts(ctx, is+" AND partner >= $2 AND partner < $3", version, in.From, in.Before)
 }
 
+// CountsOf returns what was counted of some partners by a version of the table.
+func (s *Store) CountsOf(ctx context.Context, version string, ids []partner.ID) (all []Counts, err error) {
+	args := make([]any, 100) // always so many: each number of them would be another prepared statement
+	for part := range slices.Chunk(ids, len(args)) {
+		for i := range args {
+			args[i] = part[min(i, len(part)-1)]
+		}
+		var c conditions
+		c.add("version = %s", version)
+		c.add("partner IN (%s"+strings.Repeat(", %s", len(args)-1)+")", args...)
+		some, err := s.selectCounts(ctx, c.String(), c.args...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
 // MarkedCounts returns the marked counts of all partners, of all versions of the table, sorted by partner and
 // operation. It does not read other counts.
 func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {

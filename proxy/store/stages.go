@@ -287,6 +287,7 @@ type AuditFilter struct {
 	Partner     partner.ID // "" for all
 	Shared      bool       // with Partner: also changes that name no partner
 	Actions     []Action   // none for all
+	By          string     // "" for all
 	Since       time.Time  // only changes at that time or later; zero for all
 	OldestFirst bool       // else the last one first
 	After       int64      // only entries that follow this revision in that order; 0 for all
@@ -313,6 +314,9 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 	}
 	if !f.Since.IsZero() { // no revision is lower than its time: the key bounds what is read
 		c.add("revision >= %s AND done_at >= %s", f.Since, f.Since)
+	}
+	if f.By != "" {
+		c.add("done_by = %s", f.By)
 	}
 	var actions []any
 	for _, action := range f.Actions {

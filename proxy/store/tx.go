@@ -81,9 +81,10 @@ func list[T any](q tx, query string, args ...any) (all []T) {
 		return nil
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	var one T
+	columns := fields(reflect.ValueOf(&one).Elem()) // once: there may be thousands of rows
 	for err == nil && rows.Next() {
-		var one T
-		err = rows.Scan(fields(reflect.ValueOf(&one).Elem())...)
+		err = rows.Scan(columns...)
 		all = append(all, one)
 	}
 	if q.fail(cmp.Or(err, rows.Err())); q.err != nil {

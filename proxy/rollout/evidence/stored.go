@@ -187,6 +187,23 @@ func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
 	return t.InStore(ctx, store.AllPartners.Of(partner))
 }
 
+// OfThese returns the same of some partners.
+func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error) {
+	if err := t.FlushSoon(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	var rows []store.Counts
+	table := t.Table()
+	for _, version := range t.operations(table) {
+		some, err := t.store.CountsOf(ctx, version, ids)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		rows = append(rows, some...)
+	}
+	return t.merged(table, rows, nil)
+}
+
 // InStore returns what the store has of the partners of a range, by the table in use.
 func (t *Stored) InStore(ctx context.Context, in store.Range) (Snapshot, error) {
 	table := t.Table()

@@ -22,6 +22,7 @@ type Facts struct {
 	Calls    [2]store.Sums     // of the partners of the wave: at the old backend in a day, at the new one in some minutes
 	// writes of these partners at the new backend whose outcome is unknown, since the wave began
 	Unknown int
+	Of      map[partner.ID]bool // whose evidence is looked at; nil for all
 }
 
 // A View is a wave with what each of its partners waits for.
@@ -82,14 +83,20 @@ func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v
 	var left []waiting
 	for i := range v.Rows {
 		row := &v.Rows[i]
-		if row.Failed, err = facts.Failed(row.Partner); err != nil {
-			return v, err
+		looks := facts.Of == nil || facts.Of[row.Partner]
+		if looks {
+			if row.Failed, err = facts.Failed(row.Partner); err != nil {
+				return v, err
+			}
 		}
 		if len(row.Failed) > 0 && row.Waits.Kind == "" {
 			row.Waits = evidence.Say("wave_failed", row.Failed)
 		}
-		if !row.Done && row.Waits.Kind == "" {
-			left = append(left, waiting{len(plan.Steps) - slices.Index(plan.Steps, row.Next), row.Stays})
+		if row.Done || row.Waits.Kind != "" {
+			continue
+		}
+		left = append(left, waiting{len(plan.Steps) - slices.Index(plan.Steps, row.Next), row.Stays})
+		if looks {
 			row.Blocks = facts.Against(v.move(*row, row.Next))
 			row.Ruling = facts.Ruling(v.move(*row, row.Next), row.Blocks)
 		}

@@ -1,0 +1,215 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/wave"
+)
+
+// planKeys are the fields of a plan, in the order of the form.
+var planKeys = []string{"steps", "stay", "each", "window", "held", "failures", "slower", "unknown"}
+
+// waves shows all waves.
+func (c *Console) waves(w http.ResponseWriter, r *http.Request) {
+	list, err := ask(r, c.options.Operator.Waves, operate.WaveFilter{})
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	c.page(w, r, "waves", list)
+}
+
+// A newWavePage is the data of the page wave-new: a form, and then what the wave would do.
+type newWavePage struct {
+	Form, Defaults url.Values
+	Keys           []string // of the plan
+	Stages         []rollout.Stage
+	Unnamed        []int            // the lines that name no partner
+	Problem        string           // why there is no wave
+	Changed        bool             // the partners are others than the visitor has seen, or in other stages
+	Preview        operate.WaveInfo // without partners while there is nothing to show
+}
+
+// Seen stands for the partners of the preview, where they are, and their next steps.
+func (p newWavePage) Seen() string {
+	var all []string
+	for _, row := range p.Preview.Partners {
+		all = append(all, fmt.Sprint(row.ID, row.String(), row.Step.String()))
+	}
+	slices.Sort(all) // they are sorted by what they wait for
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(all, "\n"))))
+}
+
+// newWave shows what a wave would do, and starts it if that is what the visitor has seen.
+func (c *Console) newWave(w http.ResponseWriter, r *http.Request) {
+	isWrong := func(named string) bool { _, ok := partner.Parse(named); return !ok } // it may be a key
+	if err := r.ParseForm(); err != nil || slices.ContainsFunc(r.Form["partner"], isWrong) {
+		c.refuse(w, r, http.StatusBadRequest, "error.form")
+		return
+	}
+	page := newWavePage{Form: r.Form, Keys: planKeys, Stages: rollout.Stages}
+	var plan wave.Plan
+	_ = plan.Complete(slices.Contains(c.stages(), rollout.StageShadow)) // an empty one can always be completed
+	page.Defaults, _ = operate.Encode(plan)
+	seen, lines := r.Form.Get("seen"), append(strings.Split(r.Form.Get("partners"), "\n"), r.Form["partner"]...)
+	for _, key := range []string{"by", "seen", "partner", "partners"} {
+		page.Form.Del(key)
+	}
+	var named, ids []string
+	for i, line := range lines {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case isWrong(c.partnerID(line)):
+			page.Unnamed = append(page.Unnamed, i+1)
+		default:
+			named, ids = append(named, line), append(ids, c.partnerID(line))
+		}
+	}
+	order := operate.WaveOrder{Preview: true, Partners: strings.Join(ids, "\n")}
+	var err error
+	if r.Method == http.MethodPost && page.Unnamed == nil {
+		if err = operate.Decode(without(page.Form), &order); err == nil {
+			page.Preview, err = ask(r, c.options.Operator.CreateWave, order)
+		}
+		page.Changed = seen != "" && err == nil && seen != page.Seen()
+		if seen != "" && err == nil && !page.Changed {
+			order.Preview, order.By = false, by(r)
+			if _, err = ask(r, c.options.Operator.CreateWave, order); err == nil {
+				http.Redirect(w, r, "/waves/"+order.Name+"?done=start", http.StatusSeeOther)
+				return
+			}
+		}
+	}
+	page.Form.Set("partners", strings.Join(named, "\n"))
+	c.pageWithProblem(w, r, "wave-new", &page, &page.Problem, err, page.Changed || page.Unnamed != nil)
+}
+
+// pageWithProblem writes a page, with an error if that is about what the visitor asked for. refused is whether nothing
+// was changed although there is no error.
+func (c *Console) pageWithProblem(
+	w http.ResponseWriter, r *http.Request, name string, page any, problem *string, err error, refused bool,
+) {
+	status, ok := http.StatusOK, true
+	if err != nil {
+		*problem, ok = problemOf(err, operate.NotFound)
+	}
+	if !ok {
+		c.fail(w, r, err)
+		return
+	}
+	if err != nil || refused {
+		status = http.StatusConflict
+	}
+	c.pageWithStatus(w, r, status, name, page)
+}
+
+// A wavePage is the data of the page wave.
+type wavePage struct {
+	operate.WaveInfo
+	Keys   []string
+	Values url.Values       // of the plan
+	Log    []operate.Change // the last steps
+	Action string           // what was done just now
+}
+
+// waveStepsShown is how many steps the page of a wave shows.
+const waveStepsShown = 20
+
+// oneWave shows a wave, with a page of its partners.
+func (c *Console) oneWave(w http.ResponseWriter, r *http.Request) {
+	o, page := c.options.Operator, wavePage{Keys: planKeys}
+	query := operate.WaveQuery{Limit: operate.AtMost(partnersOnPage)}
+	given := url.Values{"name": {r.PathValue("name")}, "after": {r.URL.Query().Get("after")}}
+	err := operate.Decode(without(given), &query)
+	if err == nil {
+		page.WaveInfo, err = ask(r, o.Wave, query)
+	}
+	if err == nil {
+		page.Log, err = ask(r, o.Audit, operate.AuditPage{
+			By: wave.ByWave(page.Name), Since: page.Created, Limit: operate.AtMost(waveStepsShown),
+		})
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	page.Values, _ = operate.Encode(page.Plan)
+	if done := r.URL.Query().Get("done"); c.texts["waves.action."+done] != nil {
+		page.Action = done
+	}
+	c.page(w, r, "wave", page)
+}
+
+// A waveDecision is the data of the page wave-decision: a change of a wave before it is confirmed.
+type waveDecision struct {
+	operate.WaveInfo
+	Do      string
+	Row     operate.WaveRow // that is released
+	Problem string          // why it was not done
+	Changed bool            // the state is another than the visitor has seen
+}
+
+// Seen stands for the state that the visitor decides about.
+func (d waveDecision) Seen() string {
+	return fmt.Sprint(d.State, d.Since.UnixMilli(), d.Row.String(), d.Row.Waits)
+}
+
+// decideWave shows a change of a wave, and makes it if the state is the one that the visitor has seen.
+func (c *Console) decideWave(w http.ResponseWriter, r *http.Request) {
+	o, page := c.options.Operator, waveDecision{Do: r.PathValue("do")}
+	named, of := operate.WaveName{Name: r.PathValue("name")}, r.FormValue("partner")
+	change, known := map[string]func(context.Context, operate.WaveChange) (operate.WaveInfo, error){
+		"pause": o.PauseWave, "resume": o.ResumeWave, "stop": o.StopWave, "rollback": o.RollBackWave,
+		"release": func(ctx context.Context, change operate.WaveChange) (info operate.WaveInfo, err error) {
+			ref := operate.PartnerRef{Partner: of}
+			_, err = o.ReleasePartner(ctx, operate.WavePartner{WaveChange: change, PartnerRef: ref})
+			return info, err
+		},
+	}[page.Do]
+	if !known {
+		c.refuse(w, r, http.StatusNotFound, "error.path")
+		return
+	}
+	var err error
+	page.WaveInfo, err = ask(r, o.Wave, operate.WaveQuery{WaveName: named, Limit: operate.AtMost(countedMost)})
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	for _, row := range page.Partners {
+		if row.Partner == of {
+			page.Row = row
+		}
+	}
+	if r.Method == http.MethodPost {
+		if page.Changed = r.PostFormValue("seen") != page.Seen(); !page.Changed {
+			_, err = ask(r, change, operate.WaveChange{Author: operate.Author{By: by(r)}, WaveName: named})
+			if err == nil {
+				http.Redirect(w, r, "/waves/"+page.Name+"?done="+page.Do, http.StatusSeeOther)
+				return
+			}
+		}
+	}
+	c.pageWithProblem(w, r, "wave-decision", &page, &page.Problem, err, page.Changed)
+}
+
+// waveRoutes are the routes of waves.
+func (c *Console) waveRoutes() []route {
+	return []route{
+		{pattern: "GET /waves", serve: c.waves},
+		{pattern: "GET /waves/new", serve: c.newWave},
+		{pattern: "POST /waves/new", serve: c.newWave},
+		{pattern: "GET /waves/{name}", serve: c.oneWave},
+		{pattern: "GET /waves/{name}/{do}", serve: c.decideWave},
+		{pattern: "POST /waves/{name}/{do}", serve: c.decideWave},
+	}
+}

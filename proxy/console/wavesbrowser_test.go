@@ -1,0 +1,108 @@
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout/evidence"
+
+	"github.com/chromedp/chromedp"
+)
+
+// A wave is begun with chosen partners, makes its steps, pauses, and lets a partner go on. Its pages fit every screen.
+func TestWavesInABrowser(t *testing.T) {
+	t.Parallel()
+	p := newTab(t)
+	admin, o := manyPartners(t, false)
+	script, checked := axe(t)
+	look := func(name string, paths ...string) {
+		t.Helper()
+		for _, l := range looks[:proxytest.Size(1, len(looks))] {
+			p.use(l)
+			for _, path := range paths {
+				p.open(admin + path + "?lang=" + l.language)
+			}
+			where := fmt.Sprintf("%s-%s-%d-%s", name, l.language, l.width, l.scheme)
+			p.fits(where, l)
+			p.wholeWords(where, l)
+			p.picture(where)
+			if checked {
+				p.accessible(where, script)
+			}
+		}
+		p.use(looks[0])
+	}
+	types := func(name, text string) {
+		t.Helper()
+		p.do(name, chromedp.SendKeys(chromedp.CSS("[name="+name+"]"), text))
+	}
+	p.use(looks[0])
+	p.open(admin + "/partners?stage=shadow&lang=en")
+	p.do("choosing all", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("input[name=partner][type=checkbox]").forEach(e => e.click())`))
+	p.click("New wave with these")
+	for name, text := range map[string]string{"name": "autumn", "steps": "canary:10,canary:50", "stay": "1ms", "each": "60/s", "held": "0"} {
+		types(name, text)
+	}
+	p.click("Preview")
+	p.has("24 partners. Their stages now: shadow 24")
+	look("wave-preview")
+	p.open(admin + "/partners?stage=shadow")
+	p.do("choosing all again", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("input[name=partner][type=checkbox]").forEach(e => e.click())`))
+	p.click("New wave with these")
+	for name, text := range map[string]string{"name": "autumn", "steps": "canary:10,canary:50", "stay": "1ms", "each": "60/s", "held": "0"} {
+		types(name, text)
+	}
+	p.click("Preview")
+	types("by", "kim")
+	p.click("Start the wave")
+	p.has("The wave was started.")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); o.RunWaves(ctx) }()
+	defer func() { stop(); <-ended }()
+	reached := func(n int) {
+		t.Helper()
+		proxytest.Eventually(t, func() bool {
+			p.open(admin + "/waves/autumn")
+			return run(p, chromedp.Evaluate[bool](fmt.Sprintf(`parseInt(document.querySelector("table.plain td.n").innerText) >= %d`, n)))
+		}, func() string { return "the wave makes no steps" })
+	}
+	reached(3)
+	look("wave-running", "/waves/autumn")
+	moved := run(p, chromedp.Evaluate[string](`document.querySelector("#steps ~ table a.partner").getAttribute("href").split("/").pop()`))
+	full := moved
+	for i := range 120 {
+		if id := partner.Of(fmt.Sprint("invented-", i)); id.Short() == moved {
+			full = string(id)
+		}
+	}
+	for i := range 100 {
+		o.Rollout.Counts().Add(partner.ID(full), "bill.read", evidence.Comparison{
+			Class: evidence.Differs, Bill: fmt.Sprint("f", i), Succeeded: [2]bool{true, true}, States: true,
+			Differences: []evidence.Difference{{Path: "memo", Kind: evidence.InOther}},
+		})
+	}
+	proxytest.Eventually(t, func() bool {
+		p.open(admin + "/waves/autumn")
+		return run(p, chromedp.Evaluate[bool](`document.querySelector("main .problem") !== null`))
+	}, func() string { return "the wave does not pause" })
+	p.has("partners that were taken back: 1")
+	look("wave-paused", "/waves/autumn")
+	look("waves", "/waves")
+	look("wave-resume", "/waves/autumn/resume")
+	look("partner-in-a-wave", "/partners/"+moved)
+	p.open(admin + "/?lang=en")
+	p.has("The wave autumn has paused")
+	p.picture("overview-wave")
+	p.follow("the wave", chromedp.Click(chromedp.ID("a-wave-paused-autumn")))
+	p.click("Let it go on…")
+	p.has("the wave took the partner back")
+	p.picture("wave-release")
+	types("by", "kim")
+	p.click("Let it go on")
+	p.has("The wave may move the partner on.")
+	p.quiet("waves")
+}
