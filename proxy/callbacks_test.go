@@ -104,7 +104,7 @@ func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want sto
 	if age := time.Since(got.Created); age < 0 || age > time.Hour || !got.Until.Equal(want.Until) {
 		t.Errorf("created %s ago, expires at %s", age, got.Until)
 	}
-	got.ID, got.Created, got.Until, want.Until = "", time.Time{}, time.Time{}, time.Time{}
+	got.ID, got.Created, got.Until, want.Until, got.Look = "", time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	equal(t, got, want)
 }
 
