@@ -113,8 +113,10 @@ func firstVersion(t *testing.T, url string) *sql.DB {
 // backToVersion5 makes a new database what the fifth version of the tables had.
 func backToVersion5(t *testing.T, db *sql.DB) {
 	t.Helper()
-	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_callbacks_superseded", "billbridge_owners_open", "billbridge_counts_marked", "billbridge_unknown_due",
-		"billbridge_addresses_look", "billbridge_addresses_missing", "billbridge_callbacks_says"} {
+	for _, index := range []string{
+		"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_callbacks_superseded", "billbridge_owners_open", "billbridge_counts_marked", "billbridge_unknown_due",
+		"billbridge_addresses_look", "billbridge_addresses_missing", "billbridge_callbacks_says",
+	} {
 		run(t, db, "DROP INDEX IF EXISTS "+index)
 	}
 	for _, column := range []string{"member", "merchant", "read_by", "reads", "next_read", "resolved"} {
