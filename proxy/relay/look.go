@@ -60,15 +60,16 @@ func (r *Relay) RunLooks(ctx context.Context, knows func(partner.ID) bool, read 
 	}
 }
 
-// LookDue makes the reads that are due, one at a time: of each partner one in turn, so that one with many bills does not
-// hold up the others.
+// LookDue makes reads that are due, one at a time, for lookEvery: of each partner one in turn, so that one with many
+// bills does not hold up the others.
 func (r *Relay) LookDue(ctx context.Context, knows func(partner.ID) bool, read ReadBill) {
 	if r.current.Load().callbacks.Reconcile == nil {
 		return
 	}
 	partners, err := r.store.DueLooks(ctx, r.now())
 	r.lookFailed(ctx, err)
-	for len(partners) > 0 {
+	// Not longer: other partners may be due by then.
+	for until := time.Now().Add(lookEvery); len(partners) > 0 && time.Now().Before(until); {
 		partners = slices.DeleteFunc(partners, func(id partner.ID) (done bool) {
 			config := r.current.Load().callbacks.Reconcile
 			if ctx.Err() != nil || config == nil || !knows(id) {
@@ -114,6 +115,9 @@ func (r *Relay) look(ctx context.Context, id partner.ID, read ReadBill) (more bo
 		return false, err
 	}
 	shown, result, next := Shown{}, elsewhere, s.nextLook(l.Created, at)
+	if at.After(l.Created.Add(time.Duration(s.callbacks.Retention) / 2)) { // long before its callbacks are removed
+		return true, r.store.EndLook(ctx, l, time.Time{})
+	}
 	if err != nil || owner.Upstream == l.Upstream {
 		within, cancel := context.WithTimeout(ctx, lookWithin/2)
 		shown, result = read(within, l.Address), unclear

@@ -262,6 +262,16 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 	equal(t, l.reads, 0)
 	l.counts("billbridge_callback_reads_total", `{shown="elsewhere"} 1`)
 
+	l = newLooking(t, true, ", retention: 240h")
+	l.after(120 * time.Hour)
+	equal(t, l.reads, 1)
+	l.state = "F"
+	for range 10 {
+		l.after(30 * time.Hour)
+	}
+	equal(t, l.reads, 1, "its callbacks may be removed soon")
+	equal(t, len(l.stored()), 0)
+
 	l = newLooking(t, true, "")
 	ends := asked("v2", "https://partner.example.com/")
 	ends.Expiry = "2026-11-22"

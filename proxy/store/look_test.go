@@ -136,3 +136,23 @@ func TestLooksAreClaimed(t *testing.T) {
 		next(0, "")
 	})
 }
+
+// A callback is not removed while its bill can be looked at: the bill would look as if the callback was lost.
+func TestSweepKeepsCallbacksOfOpenBills(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		for bill, until := range map[string]time.Time{"open": noon.Add(40 * 24 * time.Hour), "over": {}} {
+			_, err := s.Bind(t.Context(), store.Address{
+				ID: bill, Upstream: "new", Operation: "bill.create", Partner: partner.Of("one"), Bill: bill, Form: "v2", URL: "https://one.example.com/", Created: noon, Until: until,
+			})
+			must(t, err)
+			c := callback("of "+bill, bill)
+			c.Address = bill
+			become(t, s, c, store.Delivered)
+		}
+		for _, row := range []struct{ days, want int }{{1, 0}, {3, 2}, {41, 0}, {43, 2}} { // a callback and its address
+			if n, err := s.Sweep(t.Context(), noon.Add(time.Duration(row.days)*24*time.Hour), 48*time.Hour); n != row.want || err != nil {
+				t.Errorf("after %d days %d rows are removed, want %d, %v", row.days, n, row.want, err)
+			}
+		}
+	})
+}

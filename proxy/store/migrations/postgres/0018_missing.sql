@@ -9,9 +9,9 @@ ALTER TABLE billbridge_addresses ADD COLUMN missing BIGINT;                   --
 ALTER TABLE billbridge_addresses ADD COLUMN why TEXT COLLATE "C" NOT NULL DEFAULT '';      -- why no callback was made from the read; '' if none was tried
 ALTER TABLE billbridge_callbacks ADD COLUMN says TEXT COLLATE "C" NOT NULL DEFAULT '';     -- what the state in its body means; '' if that is not known
 
--- Of older bills only those that are open, or were made in the last 30 days.
+-- Of older bills only those of the last week: their callbacks have not been removed.
 UPDATE billbridge_addresses SET look = created
-	WHERE bill <> '' AND (ends > CAST(extract(epoch FROM now()) AS BIGINT) * 1000 OR created > (CAST(extract(epoch FROM now()) AS BIGINT) - 30 * 86400) * 1000);
+	WHERE bill <> '' AND created > (CAST(extract(epoch FROM now()) AS BIGINT) - 7 * 86400) * 1000;
 
 CREATE INDEX billbridge_addresses_look ON billbridge_addresses (partner, look) WHERE look IS NOT NULL;
 CREATE INDEX billbridge_addresses_missing ON billbridge_addresses (missing, upstream) WHERE missing IS NOT NULL;
