@@ -284,3 +284,20 @@ func TestWhichBillsAreLookedAt(t *testing.T) {
 		t.Errorf("%d reads of a bill that ended after a day and a half", l.reads)
 	}
 }
+
+// A reload can make the time between the two reads longer.
+func TestReloadOfReconcile(t *testing.T) {
+	t.Parallel()
+	l := newLooking(t, false, "")
+	l.state = "F"
+	l.after(6 * time.Hour)
+	l.Use(setup{callbacks: ", reconcile: {after: 2h, rate: 100}"}.config(t))
+	l.after(30 * time.Minute)
+	equal(t, l.reads, 2)
+	equal(t, l.missing(), "")
+	l.after(90 * time.Minute)
+	equal(t, l.missing(), "paid")
+	l.Use(setup{}.config(t))
+	l.after(24 * time.Hour)
+	equal(t, l.reads, 3, "it is off")
+}
