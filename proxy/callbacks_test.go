@@ -121,7 +121,8 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 		equal(t, regexp.MustCompile(`^https://bridge.example.com/from-upstreams/callback/.{32}$`).MatchString(ours), true, ours)
 		r.checkStoredAddress(t, ours, store.Address{
 			Upstream: "up", Operation: "bill.create", Partner: partner.Of(demoKey), Bill: demoBill, Form: client, URL: theirs,
-			Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
+			Until:  time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
+			Member: "demo-member", Merchant: "demo-store",
 		})
 		must(t, r.service.Pay("", demoBill))
 		got := r.nthCallback(1)

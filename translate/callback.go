@@ -249,7 +249,8 @@ func lookup(doc gjson.Result, path string) (found value) {
 }
 
 // FromReply appends the callback that reports what the last reply of a call, a success, has shown, in the upstream's
-// form: the fields that the two have in common. Each has the bytes of the reply, and one that the reply lacks is absent.
+// form: the fields that the two have in common. Each has the bytes of the reply, and one that the reply lacks is
+// absent.
 func (c *Callback) FromReply(dst []byte, reply *Call) []byte {
 	read := reply.translation.reply
 	p := c.plans[read.from][read.from]

@@ -204,7 +204,8 @@ func (o *Operator) Missing(ctx context.Context, f MissingFilter) (l MissingList,
 	found, all, err := o.Store.Missing(ctx, id, most)
 	for _, m := range found {
 		l.Bills = append(l.Bills, MissingCallback{
-			m.Missing, m.Since, m.Upstream, m.Partner.Short(), o.name(m.Partner), rollout.ShownBill(m.Bill), m.Shown, m.Why,
+			m.Missing, m.Since, m.Upstream, m.Partner.Short(), o.name(m.Partner), rollout.ShownBill(m.Bill),
+			m.Shown, m.Why,
 		})
 	}
 	l.LeftOut = all - len(found)

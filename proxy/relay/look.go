@@ -44,9 +44,9 @@ const (
 
 var looksShow = []string{unchanged, moved, lost, noBill, unclear, elsewhere}
 
-// RunLooks reads bills whose callbacks may be lost, until ctx ends, as callbacks.reconcile says. It sends nothing else to
-// upstreams. Several gateways share the work. A bill of a partner whose key no gateway knows is read when the partner
-// has called.
+// RunLooks reads bills whose callbacks may be lost, until ctx ends, as callbacks.reconcile says. It sends nothing else
+// to upstreams. Several gateways share the work. A bill of a partner whose key no gateway knows is read when the
+// partner has called.
 func (r *Relay) RunLooks(ctx context.Context, knows func(partner.ID) bool, read ReadBill) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -145,8 +145,8 @@ func (r *Relay) look(ctx context.Context, id partner.ID, read ReadBill) (more bo
 	return true, r.store.EndLook(ctx, l, next)
 }
 
-// compare compares the state that a read at a time has shown, which has moved, with the callbacks of the bill, and returns what
-// that shows and when the next read is.
+// compare compares the state that a read at a time has shown, which has moved, with the callbacks of the bill. It
+// returns what that shows, and when the next read is.
 func (r *Relay) compare(
 	ctx context.Context, s *settings, l *store.Look, shown Shown, at, next time.Time,
 ) (result string, _ time.Time, err error) {
@@ -229,8 +229,8 @@ func (s *settings) nextLook(created, now time.Time) time.Time {
 	return now.Add(max(time.Duration(s.callbacks.Reconcile.Every), now.Sub(created)/4))
 }
 
-// later are the states after which a callback with a state is no news, the state among them. Of an unknown one these are
-// all.
+// later are the states after which a callback with a state is no news, the state among them. Of an unknown one these
+// are all.
 func later(means string) string {
 	switch {
 	case billing.Final(means):

@@ -80,8 +80,9 @@ func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
 	return len(s.endpoints) + 1, accepting
 }
 
-// startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes and of callbacks
-// that may be lost, and advances the store's clock, until ctx ends. relayDone is closed when the delivery has ended; storeLoops are the others.
+// startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes and of
+// callbacks that may be lost, and advances the store's clock, until ctx ends. relayDone is closed when the delivery has
+// ended; storeLoops are the others.
 func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {

@@ -71,8 +71,8 @@ type Callback struct {
 	Cursor      int64     // grows with each callback; for Filter.After
 	Says        string    // the state of the bill that it reports, in the words of the caller; "" if it is not known
 
-	// Only for Accept, and for callbacks of bills: the states after which this one is no news, Says among them, and when
-	// the bill is read next ([Store.ClaimLook]); zero: as before.
+	// Only for Accept, and for callbacks of bills: the states after which this one is no news, Says among them, and
+	// when the bill is read next ([Store.ClaimLook]); zero: as before.
 	Later string
 	Look  time.Time
 }
@@ -97,8 +97,8 @@ const (
 // upstream that missed our acknowledgement sends again. A repetition has the same Address and Digest and was received
 // less than window later, whatever the state of the first. The callback that it repeats counts it.
 //
-// A callback that was made from a read is stored only if no other of its Order has a state of Later, or an unknown one.
-// After it, an upstream's callback repeats it if it has a state of Later. So a partner gets each state once.
+// A callback that was made from a read is stored only if no other of its Order has a state of Later, or an unknown
+// one. After it, an upstream's callback repeats it if it has a state of Later. So a partner gets each state once.
 //
 // Older callbacks of the bill end if the partner has answered them often enough: these are returned.
 func (s *Store) Accept(

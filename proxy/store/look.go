@@ -63,8 +63,8 @@ func (s *Store) ClaimLook(ctx context.Context, id partner.ID, now time.Time) (l 
 	return c.Look, c.at, err
 }
 
-// EndLook ends the claim of a look with what it has shown. The next one is at next; never if that is zero. If a callback
-// of the bill was accepted in the meantime, nothing changes. Times are by the clock of ClaimLook.
+// EndLook ends the claim of a look with what it has shown. The next one is at next; never if that is zero. If a
+// callback of the bill was accepted in the meantime, nothing changes. Times are by the clock of ClaimLook.
 func (s *Store) EndLook(ctx context.Context, l Look, next time.Time) error {
 	return s.exec(ctx, "recording what a read showed", `
 		UPDATE billbridge_addresses SET look = $3, shown = $4, since = $5, missing = $6, why = $7
