@@ -61,6 +61,20 @@ type Callbacks struct {
 
 	// how long the body of a callback is stored after its delivery
 	KeepBodies Duration `yaml:"keep_bodies" default:"168h"`
+
+	Reconcile *Reconcile `yaml:"reconcile"` // nil: bills are not read
+}
+
+// Reconcile says how the gateway reads bills whose callbacks may be lost.
+type Reconcile struct {
+	// how long a callback can come after the state of its bill has moved
+	After Duration `yaml:"after" default:"30m"`
+	// how long a bill is not read after a read or a callback; for an older bill, a quarter of its age
+	Every Duration `yaml:"every" default:"6h"`
+	// the maximum number of these reads per second and gateway
+	Rate PerSecond `yaml:"rate" range:"1,100" default:"5"`
+	// whether a missing callback is made from the read
+	Deliver bool `yaml:"deliver"`
 }
 
 // DefaultCallbacks returns the defaults of the section. public_url has none.
@@ -235,6 +249,11 @@ func (c *Config) checkCallbacks() {
 	}
 	if len(b.Schedule) == 0 || len(b.Schedule) > 100 {
 		s.addf("callbacks.schedule", "must have from 1 to 100 durations, but has %d", len(b.Schedule))
+	}
+	if c.Table != nil && b.Reconcile != nil {
+		if _, err := billing.ReadOperation(c.Table); err != nil {
+			s.addf("callbacks.reconcile", "%s", err)
+		}
 	}
 	c.checkCallbackTable()
 }

@@ -141,7 +141,7 @@ upstreams:
   new: {form: v2, url: https://new.example.com, tls: {client: {cert: cert.pem, key: key.pem}}}
 route: {default: old}
 store: {url: "sqlite:billbridge.db"}
-callbacks: {public_url: https://bridge.example.com}
+callbacks: {public_url: https://bridge.example.com, reconcile: {}}
 rollout: {old: old, new: new}
 partners: {5f7b2ed74a97: {name: Hana Clinic}}
 tracing: {otlp: "http://127.0.0.1:4318"}

@@ -77,6 +77,10 @@ var (
 var typeSchemas = map[reflect.Type]schema{
 	reflect.TypeFor[Duration]():       {"allOf": []schema{durationText, pattern("[1-9]", "must be greater than 0s")}},
 	reflect.TypeFor[DurationOrZero](): {"anyOf": []schema{durationText, {"enum": []any{0, "0", "+0", "-0"}}}},
+	reflect.TypeFor[PerSecond](): {"anyOf": []schema{
+		text(`^\+?0*([1-9][0-9]?|100)(/s)?$`, "must be from 1 to 100, such as 5 or 5/s"),
+		{"type": "integer", "minimum": 1, "maximum": 100},
+	}},
 	reflect.TypeFor[Size](): {"anyOf": []schema{
 		text(`^\+?0*[1-9][0-9]*(\s*[KMG]iB)?$`, "must be a size such as 1MiB, 512KiB or 4096"),
 		{"type": "integer", "minimum": 1},

@@ -54,6 +54,17 @@ func (d DurationOrZero) String() string { return Duration(d).String() }
 // A Fraction is from 0 to 1.
 type Fraction float64
 
+// A PerSecond is written as 5 or 5/s.
+type PerSecond int
+
+func (p *PerSecond) set(text string) error {
+	v, err := strconv.Atoi(strings.TrimSuffix(text, "/s"))
+	if *p = PerSecond(v); err != nil {
+		return errors.New("must be a number, such as 5 or 5/s")
+	}
+	return nil
+}
+
 // A Size is a number of bytes, written as 1MiB, 512KiB or 4096.
 type Size int64
 

@@ -96,8 +96,8 @@ func (x *exchange) mayHoldRows(id partner.ID) error {
 	return r
 }
 
-// keepRows removes the callback address of a call that certainly had no effect, and records that the key of a
-// successful call is valid.
+// keepRows removes the callback address of a call that certainly had no effect. It records that the key of a
+// successful call is valid, and remembers the key, with which the bills of the partner are read.
 func (x *exchange) keepRows() {
 	if x.gateway.relay == nil || x.call == nil {
 		return
@@ -110,6 +110,7 @@ func (x *exchange) keepRows() {
 		}
 		if id != "" {
 			x.gateway.relay.Prove(id)
+			x.gateway.partners.remember(id, x.call)
 		}
 		return
 	case store.NotSent, store.Refused:

@@ -104,7 +104,7 @@ func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want sto
 	if age := time.Since(got.Created); age < 0 || age > time.Hour || !got.Until.Equal(want.Until) {
 		t.Errorf("created %s ago, expires at %s", age, got.Until)
 	}
-	got.ID, got.Created, got.Until, want.Until = "", time.Time{}, time.Time{}, time.Time{}
+	got.ID, got.Created, got.Until, want.Until, got.Look = "", time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	equal(t, got, want)
 }
 
@@ -121,7 +121,8 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 		equal(t, regexp.MustCompile(`^https://bridge.example.com/from-upstreams/callback/.{32}$`).MatchString(ours), true, ours)
 		r.checkStoredAddress(t, ours, store.Address{
 			Upstream: "up", Operation: "bill.create", Partner: partner.Of(demoKey), Bill: demoBill, Form: client, URL: theirs,
-			Until: time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
+			Until:  time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
+			Member: "demo-member", Merchant: "demo-store",
 		})
 		must(t, r.service.Pay("", demoBill))
 		got := r.nthCallback(1)

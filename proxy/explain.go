@@ -20,6 +20,8 @@ type probeReply struct {
 	state  string // of a bill that was found
 	means  string // what the state means by the table
 	amount string // of a bill that was found
+
+	callback []byte // that reports this, in the upstream's form
 }
 
 // explainUnknownOutcome reads the bill after a write without a reply. It returns what the answer says of it, before or
@@ -63,10 +65,11 @@ type probe struct {
 	client   translate.Form
 	span     *tracing.Span // the one above that of the read
 	identity billing.Identity
+	callback bool // whether a callback is made from the reply
 }
 
 func (x *exchange) probe(span *tracing.Span, identity billing.Identity) probe {
-	return probe{x.id, x.client, span, identity}
+	return probe{id: x.id, client: x.client, span: span, identity: identity}
 }
 
 // composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if
@@ -110,10 +113,14 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	table, form := s.config.Table, target.upstream.config.Form
 	found := probeResults[billing.SaysOf(call, reply.Status)]
 	if found == rollout.Present {
-		return found, probeReply{
+		shown := probeReply{
 			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
 		}
+		if p.callback {
+			shown.callback = table.Callback().FromReply(nil, call)
+		}
+		return found, shown
 	}
 	code := table.Code(call.Code(), form, table.Forms()[0])
 	return found, probeReply{status: reply.Status, code: code, body: translated}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/store"
 	"billbridge/translate"
 	"billbridge/translate/billing"
 )
@@ -74,4 +76,21 @@ func (g *Gateway) ReadBill(
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(reply.means)
 	return result, asker
+}
+
+// ReadForCallback reads a bill at the upstream that has a callback address, with the partner's key, which must be
+// known. It is a [relay.ReadBill].
+func (g *Gateway) ReadForCallback(ctx context.Context, a store.Address) relay.Shown {
+	asker := g.partners.complete(rollout.Credentials{Partner: a.Partner, Member: a.Member, Merchant: a.Merchant})
+	if asker.Key == "" {
+		return relay.Shown{}
+	}
+	s := g.current.Load()
+	found, reply := s.readBill(ctx, probe{
+		id: requestID(nil), client: s.config.Table.Forms()[0], callback: true,
+		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: a.Bill},
+	}, a.Upstream)
+	return relay.Shown{
+		State: reply.state, Means: reply.means, Absent: found == rollout.Absent, Callback: reply.callback,
+	}
 }

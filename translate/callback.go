@@ -21,6 +21,7 @@ type Callback struct {
 	otherForm    [2]*plan // by the form of upstream and partner: for a callback that is in the other form
 	intake       *plan    // the names of both forms
 	identifiedBy []string // the roles that say what a callback is about
+	under        [2]string
 }
 
 // answer is what the receiver of a callback answers, and the code in it.
@@ -246,6 +247,28 @@ func lookup(doc gjson.Result, path string) (found value) {
 	})
 	return found
 }
+
+// FromReply appends the callback that reports what the last reply of a call, a success, has shown, in the upstream's
+// form: the fields that the two have in common. Each has the bytes of the reply, and one that the reply lacks is
+// absent.
+func (c *Callback) FromReply(dst []byte, reply *Call) []byte {
+	read := reply.translation.reply
+	p := c.plans[read.from][read.from]
+	call := startCallback(p)
+	for slot, f := range p.fields {
+		for i, shown := range read.fields {
+			same := shown.source != "" && f.source == joinPath(c.under[read.from], shown.source)
+			if v := reply.reply[i]; same && v.kind != absent {
+				call.reply[slot] = value{v.raw, null} // which is never converted
+			}
+		}
+	}
+	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
+	return append(dst, '}')
+}
+
+// IdentifiedBy returns the roles of the fields that say what a callback is about. The caller must not modify them.
+func (c *Callback) IdentifiedBy() []string { return c.identifiedBy }
 
 // Answer returns the body with which a receiver acknowledges a callback, with HTTP 200.
 func (c *Callback) Answer(f Form) []byte {

@@ -167,3 +167,46 @@ func TestCallbackIsAppended(t *testing.T) {
 		}
 	}
 }
+
+// A callback that is made from a read has the bytes of the read, in the places of a callback, and nothing else.
+func TestCallbackFromReply(t *testing.T) {
+	t.Parallel()
+	under := overlaid(t, `callbacks: {callback.payment: {under: {v2: data}}}`)
+	for _, row := range []struct {
+		table         *translate.Table
+		form          translate.Form
+		reply, wanted string
+	}{
+		{shipped(), "legacy", `{"apikey":"k","bill_id":"A1","appr_state":"F","appr_price":020,"more":1}`, ``},
+		{
+			shipped(), "legacy", `{"appr_dt": 20261121, "bill_id":"A1","apikey":"k","appr_state":"F","appr_price":"0020","appr_monthly":"00","more":1}`,
+			`{"apikey":"k","bill_id":"A1","appr_dt":20261121,"appr_price":"0020","appr_monthly":"00","appr_state":"F"}`,
+		},
+		{
+			shipped(), "legacy", `{"code":"0000","msg":"ok","bill_id":"A1","apikey":"k","appr_state":"F","appr_num":"0\u0030"}`,
+			`{"apikey":"k","bill_id":"A1","appr_num":"0\u0030","appr_state":"F"}`,
+		},
+		{
+			shipped(), "v2", `{"code":"0000","message":"ok","data":{"billId":"A1","apprState":"F","apprDt":"20261121","udItem":{"a": [1.0]},"apprPayType":0,"cardType":null}}`,
+			`{"billId":"A1","apprPayType":0,"apprDt":"20261121","apprState":"F","cardType":null,"udItem":{"a": [1.0]}}`,
+		},
+		{
+			under, "v2", `{"code":"0000","message":"ok","data":{"apiKey":"k","billId":"A1","apprState":"F","apprPrice":12345678901234567890}}`,
+			`{"data":{"apiKey":"k","billId":"A1","apprPrice":12345678901234567890,"apprState":"F"}}`,
+		},
+	} {
+		for _, client := range forms {
+			call := row.table.Operation("bill.read").Translation(client, row.form).Start()
+			request, err := row.table.Operation("bill.read").Compose(nil, client, map[string]string{"partner": "k", "bill": "A1"})
+			must(t, err)
+			_, err = call.Request(nil, request)
+			must(t, err)
+			if _, err = call.Reply(nil, 200, []byte(row.reply)); err != nil {
+				equal(t, row.wanted, "", err)
+				continue
+			}
+			equal(t, string(row.table.Callback().FromReply(nil, call)), row.wanted, client, row.form)
+			call.Release()
+		}
+	}
+}

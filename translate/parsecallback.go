@@ -39,7 +39,7 @@ func (s *source) readCallback(name, n *yaml.Node) {
 	if !s.decode(n, "a callback", &keys) {
 		return
 	}
-	c.method, c.identifiedBy = keys.Method, keys.IdentifiedBy
+	c.method, c.identifiedBy, c.under = keys.Method, keys.IdentifiedBy, keys.Under
 	for f, json := range keys.Answer {
 		if json == "" {
 			s.errorf(name, "%s: the answer for %s is missing", name.Value, s.forms[f])

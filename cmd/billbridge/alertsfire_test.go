@@ -70,6 +70,7 @@ var provocations = []provocation{
 	{"CallbacksSuperseded", "job=rollout upstream=old", "the partner answers 201 without a code, and a newer callback of the bill waits"},
 	{"CallbacksForbidden", "job=rollout upstream=old", "the partner answers 403"},
 	{"CallbacksLate", "job=rollout upstream=old", "the partner answers 403, and the callback is made two hours older in the store"},
+	{"CallbackMissing", "job=rollout upstream=old", "bills are marked in the store as two reads would mark them"},
 	{"CallbacksLost", "job=rollout upstream=old", "the store is declared as restored, and a callback comes to an unknown address"},
 	{"StoreDown", "job=rollout", "tables of the store are renamed"},
 	{"LedgerUnreachable", "job=rollout", "tables of the store are renamed, and a bill is created"},

@@ -108,6 +108,7 @@ func (f *rolloutFaults) provokeCallbacks() {
 		return strings.Contains(f.run("callbacks", "list", "--state", "waiting"), "forbidden 403")
 	}, func() string { return "no callback was forbidden" })
 	execSQL(f.t, f.storeFile, "UPDATE billbridge_callbacks SET received = received - 7200000 WHERE state = 'waiting'")
+	execSQL(f.t, f.storeFile, "UPDATE billbridge_addresses SET missing = created WHERE bill <> ''")
 }
 
 // loseAddress removes an address that the gateway gave out from its store, declares the store as restored, and makes a callback to the address.

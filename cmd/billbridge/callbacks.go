@@ -11,15 +11,17 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/store"
 )
 
 type callbacksCommand struct {
-	List   callbackList   `cmd:"" help:"List callbacks, the newest first."`
-	Show   callbackShow   `cmd:"" help:"Show one callback and its attempts."`
-	Replay callbackReplay `cmd:"" help:"Deliver failed callbacks again, with the same ids."`
-	Drop   callbackDrop   `cmd:"" help:"Drop failed callbacks for good."`
-	Assign callbackAssign `cmd:"" help:"Choose the partner's address for a callback address that the store has lost."`
-	Audit  auditCommand   `cmd:"" help:"List who changed what, the last change first. The same as billbridge audit."`
+	List    callbackList    `cmd:"" help:"List callbacks, the newest first."`
+	Show    callbackShow    `cmd:"" help:"Show one callback and its attempts."`
+	Missing callbackMissing `cmd:"" help:"List bills whose callback is missing, the last found first."`
+	Replay  callbackReplay  `cmd:"" help:"Deliver failed callbacks again, with the same ids."`
+	Drop    callbackDrop    `cmd:"" help:"Drop failed callbacks for good."`
+	Assign  callbackAssign  `cmd:"" help:"Choose the partner's address for a callback address that the store has lost."`
+	Audit   auditCommand    `cmd:"" help:"List who changed what, the last change first. The same as billbridge audit."`
 }
 
 // filterFlags select callbacks.
@@ -60,7 +62,7 @@ type callbackID string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (c *callbackID) UnmarshalText(text []byte) error {
-	digits, ok := strings.CutPrefix(string(text), "cb_")
+	digits, ok := strings.CutPrefix(strings.Replace(string(text), store.MadePrefix, "cb_", 1), "cb_")
 	if *c = callbackID(text); !ok || len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
 		return fmt.Errorf("a callback id is cb_ and 32 hex digits, as callbacks list prints it, but this is %q", text)
 	}
@@ -118,6 +120,29 @@ func (c *callbackShow) Run(ctx context.Context, s system) error {
 		return err
 	}
 	return showOrJSON(s.out, c.JSON, "callback", l)
+}
+
+type callbackMissing struct {
+	adminFlags
+	Partner given `placeholder:"REF" help:"Only bills of this partner: its name in the config, or at least the first 12 hex digits of the SHA-256 of its key."`
+	Limit   int   `default:"100" placeholder:"N" help:"The maximum number of rows (${default})."`
+	JSON    bool  `name:"json" help:"Print one JSON object per line instead of a table."`
+}
+
+// Run lists missing callbacks.
+func (c *callbackMissing) Run(ctx context.Context, s system) error {
+	var list operate.MissingList
+	f := operate.MissingFilter{
+		PartnerRef: operate.PartnerRef{Partner: reference(c.Partner)}, Limit: operate.AtMost(c.Limit),
+	}
+	if err := c.get(ctx, "/callbacks/missing", &list, f); err != nil {
+		return err
+	}
+	err := showRows(s.out, c.JSON, "missing callbacks", list.Bills)
+	if err == nil && list.LeftOut > 0 {
+		printf(s.err, "%d more are not shown: raise --limit.\n", list.LeftOut)
+	}
+	return err
 }
 
 // selectFlags select the callbacks of a replay or a drop: one by its id, or the failed ones that a filter selects.

@@ -88,7 +88,7 @@ func showsRaw(output string) string {
 // hostileAdmin is an admin listener whose replies have hostile texts in all fields. With status it fails with a hostile text.
 func hostileAdmin(t *testing.T, status int) string {
 	replies := map[string][]byte{
-		"GET /callbacks": filled[operate.CallbackPage](t), "GET /callbacks/" + hostileID: filled[operate.Callback](t),
+		"GET /callbacks": filled[operate.CallbackPage](t), "GET /callbacks/" + hostileID: filled[operate.Callback](t), "GET /callbacks/missing": filled[operate.MissingList](t),
 		"POST /callbacks/replay": filled[operate.Progress](t), "POST /callbacks/" + hostileID + "/replay": nil,
 		"GET /rollout": filled[operate.Status](t), "GET /rollout/report": filled[operate.Report](t), "GET /audit": filled[[]operate.Change](t),
 		"GET /rollout/bills": filled[operate.BillList](t), "POST /rollout/read": filled[operate.Bill](t), "GET /rollout/bill": filled[operate.Bill](t),
@@ -128,7 +128,7 @@ func TestAdminOutputShowsNoControlCharacters(t *testing.T) {
 	replies := hostileAdmin(t, 0)
 	refusals, failures := hostileAdmin(t, http.StatusConflict), hostileAdmin(t, http.StatusInternalServerError)
 	for _, command := range []string{
-		"callbacks list --limit 1", "callbacks list --limit 1 --json", "callbacks show " + hostileID, "callbacks show " + hostileID + " --json", "callbacks audit",
+		"callbacks list --limit 1", "callbacks list --limit 1 --json", "callbacks show " + hostileID, "callbacks show " + hostileID + " --json", "callbacks missing", "callbacks missing --json", "callbacks audit",
 		"callbacks replay --all --by x", "bills list", "bills list --json", "bills list --outcome unknown",
 		"bills read A --partner " + ref, "bills read A --json --partner " + ref, "rollout status --limit 1", "rollout status --limit 1 --json", "rollout report", "rollout report --format markdown",
 		"rollout report --format json", "rollout report --format html", "audit", "rollout audit --json", "audit --format csv", "rollout set --default --stage new --by x", "rollout unset --default --by x",

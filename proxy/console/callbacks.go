@@ -23,6 +23,7 @@ type callbacksPage struct {
 	Partners  []string // the names of the config
 	Ages      []string
 	List      []operate.Callback
+	Missing   operate.MissingList
 	Problem   string // of the filter
 	This      string // the address of the page
 	Next      string // the address of the next page; "" if this is the last one
@@ -140,6 +141,10 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page.List = found.Callbacks
+	if page.Missing, err = ask(r, c.options.Operator.Missing, operate.MissingFilter{}); err != nil {
+		c.fail(w, r, err)
+		return
+	}
 	if found.Next != 0 {
 		page.Next = "/deliveries?" + changed(f, "after", strconv.FormatInt(found.Next, 10))
 	}

@@ -45,7 +45,9 @@ type Callback struct {
 	// how often the upstream sent it again; these were acknowledged, and not delivered
 	Repeats  int        `json:"repeats,omitempty"`
 	Repeated *time.Time `json:"repeated,omitempty"` // when it did so last
-	Cursor   int64      `json:"cursor"`             // for after
+	// the upstream's was missing: the gateway has made it from a read of the bill
+	Made   bool  `json:"made_from_read,omitempty"`
+	Cursor int64 `json:"cursor"` // for after
 
 	// History are the last attempts, in their order; only of a single callback. Attempts that were cut off are missing.
 	History []Attempt `json:"history,omitempty"`
@@ -162,6 +164,52 @@ func (o *Operator) Counts(ctx context.Context, l CountLimit) (Counts, error) {
 		counts[string(state)] = Number{min(n, l.AtMost), n > l.AtMost}
 	}
 	return counts, nil
+}
+
+// A MissingFilter selects bills whose callback is missing.
+type MissingFilter struct {
+	PartnerRef
+	Limit
+}
+
+// A MissingList are bills whose callback is missing, the last found first.
+type MissingList struct {
+	Bills   []MissingCallback `json:"bills"`
+	LeftOut int               `json:"left_out"` // how many more the filter selects
+}
+
+// A MissingCallback is a bill whose state has moved, as two reads have shown, and no callback has reported it.
+type MissingCallback struct {
+	Found    time.Time `json:"found"` // by the second read
+	Since    time.Time `json:"since"` // the first read
+	Upstream string    `json:"upstream"`
+	Partner  string    `json:"partner"`
+	Name     string    `json:"name,omitempty"` // of the partner
+	Bill     string    `json:"bill"`
+	State    string    `json:"bill_state"` // what it means, such as paid
+	// why no callback was made from the read, in a word; none with deliver: false
+	Why string `json:"not_made,omitempty"`
+}
+
+// Missing lists bills whose callback is missing.
+func (o *Operator) Missing(ctx context.Context, f MissingFilter) (l MissingList, err error) {
+	id, err := f.one(ctx, o)
+	if err != nil {
+		return l, err
+	}
+	most, err := f.within(listedMost)
+	if err != nil {
+		return l, err
+	}
+	found, all, err := o.Store.Missing(ctx, id, most)
+	for _, m := range found {
+		l.Bills = append(l.Bills, MissingCallback{
+			m.Missing, m.Since, m.Upstream, m.Partner.Short(), o.name(m.Partner), rollout.ShownBill(m.Bill),
+			m.Shown, m.Why,
+		})
+	}
+	l.LeftOut = all - len(found)
+	return l, err
 }
 
 // A CallbackRef names one callback.
@@ -386,7 +434,7 @@ func (o *Operator) callback(c store.Callback) Callback {
 		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt),
 		Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
 		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased),
-		Repeats: c.Repeats, Repeated: known(c.Repeated),
+		Repeats: c.Repeats, Repeated: known(c.Repeated), Made: c.Made(),
 	}
 	if c.State == store.Waiting {
 		one.Next = known(c.Next)

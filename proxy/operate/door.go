@@ -48,6 +48,7 @@ import (
 //	POST /rollout/waves/NAME/release?partner=&by=                [Operator.ReleasePartner]
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
 //	GET  /callbacks/counts?at_most=                              [Operator.Counts]
+//	GET  /callbacks/missing?partner=&limit=                      [Operator.Missing]
 //	GET  /callbacks/{id}                                         [Operator.Callback]
 //	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.Replay]; a line of Progress per batch
 //	POST /callbacks/drop?by=&dry_run=true&…                      [Operator.Drop]
@@ -110,6 +111,7 @@ func (o *Operator) Handler() http.Handler {
 	if d, ok := of("callbacks", o.Relay != nil, 0); ok {
 		handle(d, "GET /callbacks", o.Callbacks)
 		handle(d, "GET /callbacks/counts", o.Counts)
+		handle(d, "GET /callbacks/missing", o.Missing)
 		stream(d, "/callbacks/replay", o.Replay)
 		stream(d, "/callbacks/drop", o.Drop)
 		handle(d, "GET /callbacks/{id}", o.Callback)

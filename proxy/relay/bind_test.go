@@ -59,7 +59,7 @@ func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 		"bill": {
 			relay.Binding{Upstream: "up", Operation: "bill.create", Form: "legacy", Key: key, OfBill: true, Bill: bill, Member: "m", Merchant: "s", Expiry: "2026-11-30", URL: theirs},
 			// Midnight in Korea at the end of that day.
-			store.Address{Operation: "bill.create", Bill: bill, Form: "legacy", Until: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC)},
+			store.Address{Operation: "bill.create", Bill: bill, Form: "legacy", Until: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC), Member: "m", Merchant: "s", Look: c.now()},
 		},
 		"bill whose id is not known": {
 			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Member: "m", Merchant: "s", URL: theirs},

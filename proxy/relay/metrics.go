@@ -16,6 +16,7 @@ type metrics struct {
 	accepted, delivered, died, superseded *prometheus.CounterVec
 	attempts, refused, passed, fields     *prometheus.CounterVec
 	repeated, otherForm, keyless, left    *prometheus.CounterVec
+	looks                                 *prometheus.CounterVec // by what they have shown
 
 	relay *Relay
 }
@@ -28,6 +29,7 @@ var (
 	queueDepth = gauge("waiting", "Callbacks that are stored and not delivered yet.")
 	deadDepth  = gauge("dead", "Failed callbacks: their attempts are over, and they wait for an operator's decision.")
 	oldest     = gauge("oldest_waiting_seconds", "Age of the oldest callback that is not delivered yet.")
+	missing    = gauge("missing", "Bills whose state has moved without a callback, and for which none was made.")
 )
 
 func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
@@ -63,6 +65,13 @@ func newMetrics(to prometheus.Registerer, r *Relay) *metrics {
 		fields: counter("fields",
 			"Fields of translated callbacks: dropped ones, and mismatched ones, which have another type than "+
 				"documented or are missing. unknown: all fields that are not in the table.", "what", "field"),
+	}
+	m.looks = promauto.With(to).NewCounterVec(prometheus.CounterOpts{
+		Name: "billbridge_callback_reads_total",
+		Help: "Reads of bills whose callback may be lost (callbacks.reconcile), by what they have shown.",
+	}, []string{"shown"})
+	for _, shown := range looksShow {
+		m.looks.WithLabelValues(shown)
 	}
 	if to != nil {
 		to.MustRegister(m)
@@ -135,6 +144,7 @@ func (m *metrics) Describe(to chan<- *prometheus.Desc) {
 	to <- queueDepth
 	to <- deadDepth
 	to <- oldest
+	to <- missing
 }
 
 // Collect reads the store. While the store is unreachable these series are absent, which an alert can detect.
@@ -153,6 +163,7 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	for upstream, of := range stats {
 		for desc, value := range map[*prometheus.Desc]float64{
 			queueDepth: float64(of.Waiting), deadDepth: float64(of.Dead), oldest: of.Oldest.Seconds(),
+			missing: float64(of.Missing),
 		} {
 			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, upstream)
 		}

@@ -33,7 +33,13 @@ func TestMetricsOfCallbacks(t *testing.T) {
 	}
 	s.accept(legacy, `"!"`)
 	clock.add(90*time.Second + 250*time.Millisecond)
-	want := `billbridge_callbacks_accepted_total{upstream="up"} 4
+	want := `billbridge_callback_reads_total{shown="absent"} 0
+billbridge_callback_reads_total{shown="elsewhere"} 0
+billbridge_callback_reads_total{shown="missing"} 0
+billbridge_callback_reads_total{shown="moved"} 0
+billbridge_callback_reads_total{shown="unchanged"} 0
+billbridge_callback_reads_total{shown="unclear"} 0
+billbridge_callbacks_accepted_total{upstream="up"} 4
 billbridge_callbacks_addresses_left_total{upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="address",upstream="up"} 0
 billbridge_callbacks_attempts_total{outcome="answer",upstream="up"} 0
@@ -58,6 +64,7 @@ billbridge_callbacks_fields_total{field="apprIssuerNum",upstream="up",what="mism
 billbridge_callbacks_fields_total{field="apprOriginDt",upstream="up",what="mismatched"} 1
 billbridge_callbacks_fields_total{field="apprOriginNum",upstream="up",what="mismatched"} 1
 billbridge_callbacks_fields_total{field="apprResCd",upstream="up",what="mismatched"} 1
+billbridge_callbacks_missing{upstream="up"} 0
 billbridge_callbacks_oldest_waiting_seconds{upstream="up"} 90.25
 billbridge_callbacks_other_form_total{upstream="up"} 0
 billbridge_callbacks_passed_total{as="in form",upstream="up"} 1

@@ -146,43 +146,10 @@ func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 // accept translates a callback, checks that it belongs to its address, and stores it.
 func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	r, a := in.relay, in.address
-	notice, translated, contentType, refused := in.translate(req, body)
+	c, notice, refused := in.callback(req.Header.Get("Content-Type"), body)
 	if refused != nil {
 		return refused
 	}
-	// Whoever knows the address, which cannot be guessed, is taken for the upstream. A key and a bill in the body
-	// must be those of the address.
-	bill, keys := a.Bill, notice.Values[billing.Partner]
-	for _, key := range keys {
-		if partner.Of(key) != a.Partner {
-			return &refusal{http.StatusNotFound, "another_partner", "the callback is not for this address"}
-		}
-	}
-	if in.s.callbacks.RequireKey && len(keys) == 0 {
-		return &refusal{http.StatusForbidden, "no_key", "the callback names no partner's key"}
-	}
-	for _, named := range notice.Values[billing.Bill] {
-		if bill != "" && named != bill {
-			return &refusal{http.StatusNotFound, "another_bill", "the callback is not for this address"}
-		}
-		bill = named
-	}
-	bill = nameOf(bill) // the callback of a registration may name anything
-	host := ""
-	if u, err := in.s.guard.check(a.URL); err == nil {
-		host = hostOf(u)
-	}
-	c := store.Callback{
-		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL,
-		Host: host, Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)),
-		ContentType: contentType, Body: translated, Received: r.now(),
-	}
-	about := in.s.config.Table.Operation(a.Operation)
-	if bill != "" {
-		about = billing.CreateOperation(in.s.config.Table) // also of a bill that uses the address of a registration
-	}
-	c.Once = about != nil && !about.StateReturns
-	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
 	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
@@ -199,12 +166,63 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	if words := notice.Report.Words; words != nil {
 		r.log.Debug("words without a number became null", "id", c.ID, "words", words)
 	}
-	if len(keys) == 0 {
+	if len(notice.Values[billing.Partner]) == 0 {
 		r.metrics.keyless.WithLabelValues(a.Upstream).Inc()
 	}
 	in.trace(req, c)
 	r.Wake()
 	return nil
+}
+
+// callback translates a callback, and checks that it belongs to its address.
+func (in *inbound) callback(given string, body []byte) (c store.Callback, _ translate.Notice, _ *refusal) {
+	r, a := in.relay, in.address
+	notice, translated, contentType, refused := in.translate(given, body)
+	if refused != nil {
+		return c, notice, refused
+	}
+	// Whoever knows the address, which cannot be guessed, is taken for the upstream. A key and a bill in the body
+	// must be those of the address.
+	bill, keys := a.Bill, notice.Values[billing.Partner]
+	for _, key := range keys {
+		if partner.Of(key) != a.Partner {
+			return c, notice, &refusal{http.StatusNotFound, "another_partner", "the callback is not for this address"}
+		}
+	}
+	if in.s.callbacks.RequireKey && len(keys) == 0 {
+		return c, notice, &refusal{http.StatusForbidden, "no_key", "the callback names no partner's key"}
+	}
+	for _, named := range notice.Values[billing.Bill] {
+		if bill != "" && named != bill {
+			return c, notice, &refusal{http.StatusNotFound, "another_bill", "the callback is not for this address"}
+		}
+		bill = named
+	}
+	bill = nameOf(bill) // the callback of a registration may name anything
+	host := ""
+	if u, err := in.s.guard.check(a.URL); err == nil {
+		host = hostOf(u)
+	}
+	c = store.Callback{
+		ID: newID(), Address: a.ID, Upstream: a.Upstream, Partner: a.Partner, Bill: bill, Form: a.Form, URL: a.URL,
+		Host: host, Order: subject(a, bill), Digest: sha256.Sum256(translate.Canonical(nil, body)),
+		ContentType: contentType, Body: translated, Received: r.now(),
+	}
+	about := in.s.config.Table.Operation(a.Operation)
+	if bill != "" {
+		about = billing.CreateOperation(in.s.config.Table) // also of a bill that uses the address of a registration
+	}
+	c.Once = about != nil && !about.StateReturns
+	c.Next = c.Received.Add(time.Duration(in.s.callbacks.Schedule[0]))
+	if bill == "" {
+		return c, notice, nil
+	}
+	if in.s.callbacks.Reconcile != nil {
+		c.Says = in.s.config.Table.Meaning(billing.State, r.StateIn(c))
+		c.Look = in.s.nextLook(a.Created, c.Received)
+	}
+	c.Later = later(c.Says)
+	return c, notice, nil
 }
 
 // trace exports the span of a callback that was stored, with a link to the span of the upstream.
@@ -234,13 +252,12 @@ func (s *settings) endSpan(span *tracing.Span, upstream string, id partner.ID, s
 
 // translate returns the body for the partner and its content type. Whether it is JSON is decided by the body, not by
 // its content type: clients send JSON as text, or with the form type that their library sets by default.
-func (in *inbound) translate(req *http.Request, body []byte) (
+func (in *inbound) translate(given string, body []byte) (
 	_ translate.Notice, translated []byte, contentType string, refused *refusal,
 ) {
 	translated, notice, err := in.s.rows.Translate(nil, body, in.form, translate.Form(in.address.Form))
 	contentType = "application/json; charset=utf-8"
 	if err == nil && notice.Recognised == translate.Unrecognised && !translate.IsJSON(body) {
-		given := req.Header.Get("Content-Type")
 		contentType = formType(given)
 		if given == "" { // it is a form if it names a key or a bill as one
 			if unlabelled, wrong := in.s.rows.ReadForm(body); wrong == nil && len(unlabelled.Values) > 0 {

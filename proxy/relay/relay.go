@@ -165,6 +165,9 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(),
 		Until: r.until(s, a.Expiry),
 	}
+	if a.OfBill && a.Bill != "" {
+		row.Member, row.Merchant, row.Look = a.Member, a.Merchant, s.nextLook(row.Created, row.Created)
+	}
 	if !a.OfBill {
 		row.Store = merchant(row.Partner, fmt.Sprintf("%q %q", a.Member, a.Merchant))
 	}

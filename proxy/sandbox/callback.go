@@ -65,6 +65,10 @@ func (s *Service) notify(t *tables, b *Bill) {
 		}
 		c.Form, c.URL = string(formV2), m.CallbackURL
 	}
+	lost := func(f Fault) bool { return f.Operation == lostCallbacks }
+	if take(&t.faults, lost).Skip {
+		c.State, c.Next = callbackGivenUp, time.Time{}
+	}
 	f := form(c.Form)
 	c.Body = string(f.object(s.record(f, b)...))
 	t.Callbacks.put(c)

@@ -14,7 +14,8 @@ import (
 // A Fault changes replies. The operation is still carried out, unless Skip or Code is set: callers must handle a reply
 // that is lost after the operation took effect.
 type Fault struct {
-	// Operation is the operation whose replies change, such as bill.create; any if empty.
+	// Operation is the operation whose replies change, such as bill.create; any if empty. callback.payment is for
+	// callbacks: with Skip, the next Count of them are lost. They are never sent.
 	Operation string `json:"operation"`
 	// Count is the number of replies that change; 1 if it is not positive.
 	Count int `json:"count"`
@@ -35,6 +36,9 @@ type Fault struct {
 	// Skip does not carry out the operation. The reply is the failure ERROR, changed by the other fields.
 	Skip bool `json:"skip"`
 }
+
+// lostCallbacks is the operation of faults that lose callbacks.
+const lostCallbacks = "callback.payment"
 
 // take removes and returns the next fault that matches. The zero Fault changes nothing.
 func take(waiting *[]Fault, matches func(Fault) bool) Fault {
@@ -68,7 +72,10 @@ func (s *Service) addFault(f Fault, highest int) error {
 	case f.Status != 0 && (f.Status < 200 || f.Status > highest):
 		// A 1xx is not a final status, and net/http panics on invalid ones.
 		return &refusedError{status: http.StatusBadRequest, text: fmt.Sprintf("status: expected 200 to %d", highest)}
-	case f.Operation != "" && !slices.Contains(names, f.Operation):
+	case f.Operation == lostCallbacks && f != (Fault{Operation: lostCallbacks, Count: f.Count, Skip: true}):
+		text := "operation: for " + lostCallbacks + " only count can be set, and skip must be"
+		return &refusedError{status: http.StatusBadRequest, text: text}
+	case f.Operation != "" && f.Operation != lostCallbacks && !slices.Contains(names, f.Operation):
 		text := fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 		return &refusedError{status: http.StatusBadRequest, text: text}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 )
 
@@ -153,4 +154,31 @@ func TestFaultsApplyInOrder(t *testing.T) {
 			t.Errorf("%s was accepted", bad)
 		}
 	}
+}
+
+// A lost callback is never sent by itself. Calls of the interface do not use up its fault, and callbacks use up no other.
+func TestLostCallback(t *testing.T) {
+	t.Parallel()
+	p := newPartner(t, answerWith(200, successAnswer))
+	r := start(t, sandbox.Options{})
+	r.runControl(`POST /faults {"operation":"callback.payment","count":2,"skip":true} > 200 callback.payment`)
+	for _, wrong := range []string{`"drop":true`, `"skip":true,"status":500`, `"count":3`} {
+		r.runControl(`POST /faults {"operation":"callback.payment",` + wrong + `} > 400 only count can be set`)
+	}
+	for _, bill := range []string{"A1", "A2", "A3"} {
+		r.must(newCall("v2", "create").with("billId", bill).with("callbackUrl", p.url))
+		if err := r.Pay("", bill); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proxytest.Eventually(t, func() bool { return len(r.Callbacks()[2].Attempts) == 1 }, nil)
+	for i, c := range r.Callbacks() {
+		if want := []string{"given_up", "given_up", "delivered"}[i]; c.State != want || c.Body == "" || i < 2 && (len(c.Attempts) > 0 || !c.Next.IsZero()) {
+			t.Errorf("%+v, want %s", c, want)
+		}
+	}
+	if err := r.Notify("", "A1"); err != nil {
+		t.Fatal(err)
+	}
+	proxytest.Eventually(t, func() bool { return r.Callbacks()[0].State == "delivered" }, nil)
 }

@@ -80,8 +80,9 @@ func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
 	return len(s.endpoints) + 1, accepting
 }
 
-// startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes, makes the steps of
-// waves, and advances the store's clock, until ctx ends. relayDone is closed when the delivery has ended; storeLoops are the others.
+// startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes and of
+// callbacks that may be lost, makes the steps of waves, and advances the store's clock, until ctx ends. relayDone is
+// closed when the delivery has ended; storeLoops are the others.
 func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -95,6 +96,9 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 		storeLoops.Go(func() { s.rollout.Run(ctx) })
 		storeLoops.Go(func() { s.operator.RunReads(ctx) })
 		storeLoops.Go(func() { s.operator.RunWaves(ctx) })
+	}
+	if s.relay != nil {
+		storeLoops.Go(func() { s.relay.RunLooks(ctx, s.gateway.Knows, s.gateway.ReadForCallback) })
 	}
 	if s.store != nil {
 		storeLoops.Go(func() { s.runClock(ctx) })

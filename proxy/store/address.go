@@ -24,6 +24,10 @@ type Address struct {
 	URL       string    // the partner's own address
 	Created   time.Time // must not be zero
 	Until     time.Time // the end of the bill; zero if it is not known, and for a registration
+
+	// The member and the merchant of the call, with which the bill is read; "" if they are not known.
+	Member, Merchant string
+	Look             time.Time // when the bill is read next ([Store.ClaimLook]); zero: not
 }
 
 // The digits of a sealed id. Those of earlier versions are as many, all random.
@@ -114,11 +118,12 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 		return value[string](q, `
 			INSERT INTO billbridge_addresses AS was (
 				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
-					unproven, key_id)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14)
+					unproven, key_id, member, merchant, look)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17)
 			ON CONFLICT (registration) DO UPDATE SET holds = was.holds + 1 RETURNING id`,
 			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, url, registration,
-			a.Created, a.Until, ends, unproven, s.keys.current)
+			a.Created, a.Until, ends, unproven, s.keys.current, storedName(a.Member), storedName(a.Merchant),
+			s.stamped(a.Look))
 	})
 }
 
@@ -163,15 +168,24 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 
 func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {
 	return read(ctx, s, "reading a callback address", func(q tx) Address {
-		row := value[struct {
-			Address Address
-			Key     string
-		}](q, `
-			SELECT id, upstream, operation, partner, bill, store, form, url, created, until, key_id
-			FROM billbridge_addresses WHERE `+where, args...)
-		a, err := row.Address, error(nil)
-		a.URL, err = s.keys.openText(row.Key, a.URL, urlOfAddress(a.ID))
+		a, err := s.keys.address(value[addressRow](q,
+			"SELECT "+addressColumns+" FROM billbridge_addresses WHERE "+where, args...))
 		q.fail(err)
-		return a
+		return a.Address
 	})
+}
+
+// An addressRow has the columns of addressColumns.
+type addressRow struct {
+	Look
+	Key string // that encrypts its url
+}
+
+const addressColumns = `id, upstream, operation, partner, bill, store, form, url, created, until, member, merchant,
+	look, shown, since, missing, why, key_id`
+
+// address decrypts an address.
+func (k keyring) address(row addressRow) (l Look, err error) {
+	row.URL, err = k.openText(row.Key, row.URL, urlOfAddress(row.ID))
+	return row.Look, err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -68,7 +69,19 @@ type Callback struct {
 	Repeats     int       // how often the upstream sent it again; these were not stored
 	Repeated    time.Time // when it did so last; zero if it did not
 	Cursor      int64     // grows with each callback; for Filter.After
+	Says        string    // the state of the bill that it reports, in the words of the caller; "" if it is not known
+
+	// Only for Accept, and for callbacks of bills: the states after which this one is no news, Says among them, and
+	// when the bill is read next ([Store.ClaimLook]); zero: as before.
+	Later string
+	Look  time.Time
 }
+
+// MadePrefix begins the ids of callbacks that the gateway has made from a read of the bill.
+const MadePrefix = "cb_read_"
+
+// Made reports whether the gateway has made the callback from a read of the bill.
+func (c Callback) Made() bool { return strings.HasPrefix(c.ID, MadePrefix) }
 
 // ofOrder selects the callbacks of the order $9, and lastOf those that a new one can repeat. There is an index for
 // them.
@@ -84,6 +97,9 @@ const (
 // upstream that missed our acknowledgement sends again. A repetition has the same Address and Digest and was received
 // less than window later, whatever the state of the first. The callback that it repeats counts it.
 //
+// A callback that was made from a read is stored only if no other of its Order has a state of Later, or an unknown
+// one. After it, an upstream's callback repeats it if it has a state of Later. So a partner gets each state once.
+//
 // Older callbacks of the bill end if the partner has answered them often enough: these are returned.
 func (s *Store) Accept(
 	ctx context.Context, c Callback, window time.Duration,
@@ -97,6 +113,10 @@ func (s *Store) Accept(
 	repeatable := lastOf
 	if c.Once {
 		repeatable = ofOrder
+	}
+	told := MadePrefix + "%" // the callbacks after which this one may be no news
+	if c.Made() {
+		told = "%"
 	}
 	url := s.keys.sealText(c.URL, urlOfCallback(c.ID))
 	body := notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID)))
@@ -112,21 +132,30 @@ func (s *Store) Accept(
 		older, kept.fresh = find[bool](q, `
 			INSERT INTO billbridge_callbacks (
 				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
-				state, attempts, next, due, lease, last_status, last_outcome, key_id)
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16
+				state, attempts, next, due, lease, last_status, last_outcome, key_id, says)
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16, $17
 			WHERE NOT EXISTS (SELECT 1 FROM (`+repeatable+`) AS was
 				WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
+			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
+				AND told.id LIKE $18 AND `+noNews("$19", "told")+`)
 			RETURNING EXISTS (SELECT 1 FROM billbridge_callbacks older
 				WHERE older.ordering = $9 AND older.state = 'waiting' AND older.id <> $1)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
-			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current)
-		if !kept.fresh {
+			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current, c.Says, told, c.Later)
+		switch {
+		case !kept.fresh && c.Made():
+			return kept
+		case !kept.fresh:
 			q.exec(`
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
-					SELECT max(seq) FROM billbridge_callbacks WHERE ordering = $2 AND seq > 0 AND address = $3
-						AND digest = $4 AND received > $5)`,
-				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window))
+					SELECT max(seq) FROM billbridge_callbacks was WHERE ordering = $2 AND seq > 0
+						AND (address = $3 AND digest = $4 AND received > $5
+							OR id LIKE $6 AND `+noNews("$7", "was")+`))`,
+				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window), told, c.Later)
 			return kept
+		case !c.Look.IsZero():
+			q.exec("UPDATE billbridge_addresses SET look = $2, shown = '', since = NULL, missing = NULL, why = '' "+
+				"WHERE id = $1", c.Address, s.stamp(c.Look))
 		}
 		if older && c.Bill != "" {
 			kept.ended = supersede(q, c.Order, c.Received, true)
@@ -134,6 +163,11 @@ func (s *Store) Accept(
 		return kept
 	})
 	return kept.fresh, kept.ended, err
+}
+
+// noNews is true for a callback after which one with a Later is no news.
+func noNews(later, callback string) string {
+	return later + " LIKE '%' || " + callback + ".says || '%'"
 }
 
 // lock takes the lock that a key names until the transaction ends. SQLite needs none: it has one writer.
@@ -156,7 +190,7 @@ type callbackRow struct {
 const (
 	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
 	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
-		seq, key_id, due`
+		seq, says, '', NULL, key_id, due`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )

@@ -113,14 +113,20 @@ func firstVersion(t *testing.T, url string) *sql.DB {
 // backToVersion5 makes a new database what the fifth version of the tables had.
 func backToVersion5(t *testing.T, db *sql.DB) {
 	t.Helper()
-	for _, index := range []string{"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_callbacks_superseded", "billbridge_owners_open", "billbridge_counts_marked", "billbridge_unknown_due"} {
+	for _, index := range []string{
+		"billbridge_addresses_key", "billbridge_callbacks_key", "billbridge_callbacks_bodies", "billbridge_callbacks_superseded", "billbridge_owners_open", "billbridge_counts_marked", "billbridge_unknown_due",
+		"billbridge_addresses_look", "billbridge_addresses_missing", "billbridge_callbacks_says",
+	} {
 		run(t, db, "DROP INDEX IF EXISTS "+index)
 	}
 	for _, column := range []string{"member", "merchant", "read_by", "reads", "next_read", "resolved"} {
 		run(t, db, "ALTER TABLE billbridge_unknown DROP COLUMN "+column)
 	}
 	run(t, db, "DROP TABLE billbridge_waves", "DROP TABLE billbridge_wave_partners", "DROP TABLE billbridge_lead", "ALTER TABLE billbridge_audit DROP COLUMN evidence")
-	run(t, db, "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_hours", "DROP TABLE billbridge_secret", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",
+	for _, column := range []string{"member", "merchant", "look", "shown", "since", "missing", "why"} {
+		run(t, db, "ALTER TABLE billbridge_addresses DROP COLUMN "+column)
+	}
+	run(t, db, "ALTER TABLE billbridge_callbacks DROP COLUMN says", "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_hours", "DROP TABLE billbridge_secret", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN repeats", "ALTER TABLE billbridge_callbacks DROP COLUMN repeated",
 		"ALTER TABLE billbridge_addresses DROP COLUMN key_id",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN key_id", "ALTER TABLE billbridge_callbacks DROP COLUMN erased", "DROP TABLE billbridge_proven", "DROP INDEX billbridge_addresses_unproven",

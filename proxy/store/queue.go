@@ -218,6 +218,7 @@ type Backlog struct {
 	Waiting int           // including those under way and not yet due
 	Dead    int           // until an operator replays or drops them
 	Oldest  time.Duration // since the oldest waiting one was received; 0 if none is waiting
+	Missing int           // bills whose callback is missing ([Store.Missing])
 }
 
 // Stats returns the backlog of each upstream that has one.
@@ -229,12 +230,15 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, e
 			Backlog  Backlog
 		}](q, `
 			SELECT upstream, CAST(sum(waiting) AS BIGINT), CAST(sum(dead) AS BIGINT),
-				CASE WHEN min(oldest) < $1 THEN ($1 - min(oldest)) * 1000000 ELSE 0 END
+				CASE WHEN min(oldest) < $1 THEN ($1 - min(oldest)) * 1000000 ELSE 0 END, CAST(sum(missing) AS BIGINT)
 			FROM (
-				SELECT upstream, count(*) AS waiting, 0 AS dead, min(received) AS oldest
+				SELECT upstream, count(*) AS waiting, 0 AS dead, min(received) AS oldest, 0 AS missing
 				FROM billbridge_callbacks WHERE state = 'waiting' GROUP BY upstream
 				UNION ALL
-				SELECT upstream, 0, count(*), NULL FROM billbridge_callbacks WHERE state = 'dead' GROUP BY upstream
+				SELECT upstream, 0, count(*), NULL, 0 FROM billbridge_callbacks WHERE state = 'dead' GROUP BY upstream
+				UNION ALL
+				SELECT upstream, 0, 0, NULL, count(*) FROM billbridge_addresses WHERE missing IS NOT NULL
+				GROUP BY upstream
 			) AS backlog GROUP BY upstream`, now) {
 			all[row.Upstream] = row.Backlog
 		}

@@ -8,7 +8,8 @@ import (
 
 // Sweep removes rows that have been over for longer than retention, and returns their number:
 //
-//   - callbacks, from when they were delivered, dropped or superseded. Failed ones stay until an operator decides;
+//   - callbacks, from when they were delivered, dropped or superseded, or from the end of the bill of their address if
+//     that is later: else the callback would look like a lost one. Failed ones stay until an operator decides;
 //   - addresses of bills without a callback, from the end of the bill, or from when the address was made if that is
 //     later or the end is not known. Addresses of registrations stay: the upstream may use them for years.
 //
@@ -18,7 +19,9 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 	before := now.Add(-retention)
 	n, err = s.sweep(ctx, `
 		DELETE FROM billbridge_callbacks WHERE seq IN (
-			SELECT seq FROM billbridge_callbacks WHERE done < $1 ORDER BY done`, before)
+			SELECT seq FROM billbridge_callbacks c WHERE done < $1 AND NOT EXISTS (
+				SELECT 1 FROM billbridge_addresses a WHERE a.id = c.address AND a.ends >= $1)
+			ORDER BY done`, before)
 	if err != nil {
 		return n, err
 	}

@@ -246,7 +246,7 @@ func (t *Tracing) Attempt(id, name string) *Span {
 // sampledCallback returns the trace context of the receipt of a callback. The settings are nil if the callback is not
 // sampled, which is also so if its ID has another format.
 func (t *Tracing) sampledCallback(id string) (place trace.SpanContext, s *settings) {
-	digits, ok := strings.CutPrefix(id, "cb_")
+	digits, ok := strings.CutPrefix(strings.Replace(id, "cb_read_", "cb_", 1), "cb_")
 	traceID, err := trace.TraceIDFromHex(digits)
 	place = newPlace(traceID, trace.SpanID(traceID[:8]))
 	if s = t.settings(); s == nil || !ok || err != nil || !place.IsValid() || !s.draws(traceID) {
