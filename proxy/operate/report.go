@@ -91,7 +91,7 @@ func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err
 
 // ofRollout are the actions that decide about the rollout.
 var ofRollout = []store.Action{
-	store.Staged, store.Stopped, store.Resumed, store.Restored, store.Reset, store.Begun, store.Moved, store.Assigned,
+	store.Staged, store.Stopped, store.Resumed, store.Restored, store.Reset, store.Begun, store.Moved, store.Assigned, store.KeyAdded,
 	store.ClockConfirmed, store.OutcomeDismissed,
 }
 

@@ -154,7 +154,7 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	// must be those of the address.
 	bill, keys := a.Bill, notice.Values[billing.Partner]
 	for _, key := range keys {
-		if partner.Of(key) != a.Partner {
+		if r.store.Identity(partner.Of(key)) != r.store.Identity(a.Partner) {
 			return &refusal{http.StatusNotFound, "another_partner", "the callback is not for this address"}
 		}
 	}

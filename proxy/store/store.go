@@ -83,12 +83,14 @@ type Store struct {
 	batch    int    // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
 	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
-	proven   sync.Map
-	stages   atomic.Pointer[Rollout] // as last read; only revision and stages
-	keys     keyring
-	walked   atomic.Bool // Recrypt has seen all rows
-	narrowed os.FileMode
-	recent   recentWrites
+	proven sync.Map
+	stages atomic.Pointer[Rollout] // as last read; only revision and stages
+	// the partner of each further key, as last read
+	partnerKeys atomic.Pointer[map[partner.ID]partner.ID]
+	keys        keyring
+	walked      atomic.Bool // Recrypt has seen all rows
+	narrowed    os.FileMode
+	recent      recentWrites
 }
 
 // Keys encrypt what the store must keep in full, because it is sent later: callback addresses and bodies. With no key
@@ -156,6 +158,7 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 		s.keys.check(q)
 		own = secret(q)
 		plainUntil = s.keys.permit(q)
+		s.readPartnerKeys(q)
 	}); err != nil {
 		_ = s.Close()
 		return nil, p.failed(err)
@@ -322,7 +325,7 @@ func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) 
 var sentinels = []error{
 	ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, errFailedOver, ErrFilter,
 	ErrOtherOwner, errNotOpen,
-	ErrBill, ErrErased, errUnstorable,
+	ErrBill, ErrErased, errUnstorable, ErrFurtherKey,
 }
 
 func isSentinel(err error) bool {
@@ -335,6 +338,9 @@ func failed(doing string, err error) error {
 	}
 	if isSentinel(err) {
 		return err
+	}
+	if strings.Contains(err.Error(), furtherKey) {
+		return ErrFurtherKey
 	}
 	return about("store: "+doing, err)
 }
