@@ -97,6 +97,12 @@ func TestBillsOfTwoKeysStayAtTheirOwners(t *testing.T) {
 		}
 	}
 	m.ask(200, "GET /rollout?partner="+string(second[:12]), `"partner":"`+first.Short()+`"`, `"name":"Hana Clinic"`, `"keys":["`+first.Short()+`","`+second.Short()+`"]`, `"stage":"new"`)
+	for _, key := range []string{demoKey, newKey} { // the gateway reads with the key that was used last
+		m.expect(bill("v2", "read", key, 4), success)
+		m.ask(200, "GET /rollout/bill?partner="+string(second)+"&bill="+id(4), `"partner":"`+first.Short()+`"`, `"owner":"new"`)
+		calls := m.newCalls.received()
+		checkText(t, calls[len(calls)-1].body, key)
+	}
 	m.ask(200, "GET /partners/"+second.Short(), "<code>"+second.Short()+"</code>")
 	m.ask(200, "GET /audit", `"action":"key_add","by":"anna"`, `"subject":"`+second.Short()+`"`)
 	if m.waitForLog(`"partner":"` + first.Short()); strings.Contains(m.logs.String(), `"partner":"`+second.Short()) {

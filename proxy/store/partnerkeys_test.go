@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -223,6 +224,32 @@ func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
 			t.Errorf("%d rows are under the key, %d are the partner's, %d were recorded", under, all, recorded.Load())
 		}
 	})
+}
+
+// What another gateway is recording under the key at this moment is waited for, and becomes the partner's.
+func TestKeyWaitsForBillsThatAreBeingRecorded(t *testing.T) {
+	t.Parallel()
+	url := proxytest.Postgres(t)
+	s, db := open(t, url), raw(t, url)
+	other, err := raw(t, url).BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = other.Exec("INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed) VALUES ($1, 'b1', 'old', 'owned', '', 0, 1)", string(secondKey))
+	must(t, err)
+	added := make(chan error, 1)
+	go func() {
+		_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
+		added <- err
+	}()
+	proxytest.Eventually(t, func() bool {
+		waits := 0
+		must(t, db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%'").Scan(&waits))
+		return waits > 0 || len(added) > 0
+	}, func() string { return "nothing waits" })
+	must(t, other.Commit())
+	must(t, <-added)
+	if o, err := s.Owner(t.Context(), firstKey, "b1"); err != nil || o.State != store.Owned {
+		t.Errorf("%+v, %v", o, err)
+	}
 }
 
 // open2 opens a store again; with SQLite the first one is the only one.
