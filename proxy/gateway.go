@@ -102,8 +102,9 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g := &Gateway{
 		draining: draining, drain: drain, metrics: m, userAgent: o.UserAgent,
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
-		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing, answerWithin: o.AnswerWithin,
-		keepAlive: keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
+		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing,
+		answerWithin: o.AnswerWithin,
+		keepAlive:    keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
 	}
 	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Prefix]*source{}

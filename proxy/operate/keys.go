@@ -74,7 +74,9 @@ func (o *Operator) AddKey(ctx context.Context, n NewKey) (c AddedKey, err error)
 	if !n.Preview {
 		o.Logger.Warn("a key was added to a partner", "by", n.By, "partner", id.Short(), "key", key.Short())
 		if _, err := o.Store.Rollout(context.WithoutCancel(ctx)); err != nil {
-			return c, fmt.Errorf("the key is added, but not yet in effect on this gateway, which could not read it: %w", err)
+			return c, fmt.Errorf(
+				"the key is added, but not yet in effect on this gateway, which could not read it: %w", err,
+			)
 		}
 	}
 	c.Partner, c.Name, c.Key, c.Preview = id.Short(), o.name(id), key.Short(), n.Preview
@@ -95,8 +97,8 @@ func (o *Operator) againstKey(ctx context.Context, decided store.Rollout, id, ke
 		return err
 	}
 	if settles := first.Add(time.Duration(o.Rollout.Settings().Config.Settle)); o.Now().Before(settles) {
-		return conflict("Not changed: a call with the key was first seen at %s. Try again after its settling period, at %s.",
-			first.Format(time.RFC3339), settles.Format(time.RFC3339))
+		return conflict("Not changed: a call with the key was first seen at %s. "+
+			"Try again after its settling period, at %s.", first.Format(time.RFC3339), settles.Format(time.RFC3339))
 	}
 	stages := o.stages(decided)
 	of, _ := stageOf(stages, id)
@@ -137,8 +139,8 @@ func CheckKeys(s *store.Store, c *config.Config) (extra []string, err error) {
 	for _, p := range c.Partners {
 		for _, key := range p.Keys {
 			if key, first := partner.ID(key), partner.ID(p.Hash); s.Identity(key) != first {
-				err = errors.Join(err, fmt.Errorf("partners: key %s of %s has no effect, because the store does not have "+
-					"it: run billbridge rollout key add %s --hash %s",
+				err = errors.Join(err, fmt.Errorf("partners: key %s of %s has no effect, because the store does not "+
+					"have it: run billbridge rollout key add %s --hash %s",
 					key.Short(), Label(first.Short(), p.Name), first, key))
 			}
 		}

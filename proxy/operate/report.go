@@ -91,8 +91,8 @@ func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err
 
 // ofRollout are the actions that decide about the rollout.
 var ofRollout = []store.Action{
-	store.Staged, store.Stopped, store.Resumed, store.Restored, store.Reset, store.Begun, store.Moved, store.Assigned, store.KeyAdded,
-	store.ClockConfirmed, store.OutcomeDismissed,
+	store.Staged, store.Stopped, store.Resumed, store.Restored, store.Reset, store.Begun, store.Moved, store.Assigned,
+	store.KeyAdded, store.ClockConfirmed, store.OutcomeDismissed,
 }
 
 // decisions returns what was decided about the rollout of one partner, or of all.

@@ -162,7 +162,8 @@ func Listen(
 
 func (s *Server) newGateway(c *config.Config, registry prometheus.Registerer, build Build) (err error) {
 	s.gateway, err = proxy.New(c, proxy.Options{
-		Registerer: registry, Logger: s.log, UserAgent: userAgent(build), Store: s.store, Relay: s.relay, Rollout: s.rollout,
+		Registerer: registry, Logger: s.log, UserAgent: userAgent(build),
+		Store: s.store, Relay: s.relay, Rollout: s.rollout,
 		Tracing: s.tracing, AnswerWithin: c.AnswerWithin(),
 		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
 	})

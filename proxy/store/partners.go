@@ -100,7 +100,8 @@ func (s *Store) SeenPartners(ctx context.Context, in Range) ([]SeenPartner, erro
 }
 
 // Partner returns the full ID of the one partner of the rollout whose ID begins with prefix: of those that were seen,
-// have a stage or are in the ledger. The digits of a further key name its partner. It returns ErrNotFound if there is none, and ErrAmbiguous if there are two.
+// have a stage or are in the ledger. The digits of a further key name its partner.
+// It returns ErrNotFound if there is none, and ErrAmbiguous if there are two.
 func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, error) {
 	if err := checkPrefix(prefix); err != nil {
 		return "", err

@@ -35,6 +35,10 @@
 // Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived
 // earlier.
 //
+// Which keys are of one partner is in the store alone ([Store.AddKey], [Store.Identity]), so that gateways with
+// different configs agree on the owner of a bill; a config is only compared with it. A trigger refuses rows of bills
+// under a further key, so that a gateway that does not know the key yet sends nothing.
+//
 // Callers pass the time; the store keeps it in milliseconds. Old rows are removed by a clock of the store's own: see
 // [Store.Tick].
 package store
