@@ -71,3 +71,22 @@ partners:
 		t.Errorf("without partners: %q", got)
 	}
 }
+
+// A partner with several keys is named by its first one, and a name can stand in place of its digits.
+func TestKeysOfPartners(t *testing.T) {
+	t.Parallel()
+	first, second, other := strings.Repeat("f", 64), strings.Repeat("e", 64), strings.Repeat("d", 64)
+	c := parse(t, oneUpstream+`
+partners:
+  Hana Clinic: {keys: [`+first+`, `+second+`], failures: {language: en}}
+  `+other[:12]+`: {name: Dana Clinic, keys: [`+other+`]}
+`)
+	for key, want := range map[string][2]string{
+		first: {first, "Hana Clinic"}, second: {first, "Hana Clinic"}, other: {other, "Dana Clinic"},
+		second[:63]: {second[:63], ""}, "": {"", ""},
+	} {
+		if got := c.Identity(key); got != want[0] || c.Partners.Name(got) != want[1] {
+			t.Errorf("%q: %q with the name %q, want %q", key, got, c.Partners.Name(got), want)
+		}
+	}
+}

@@ -55,6 +55,7 @@ type Config struct {
 	TableFiles TableFiles       `yaml:"table"`
 	Table      *translate.Table `yaml:"-"` // compiled from TableFiles
 
+	further  map[string]string  // by the hash of a key in [Partner.Keys]: the hash of the partner's first key
 	warnings translate.Problems // those that [Config.Warnings] cannot find later
 	source   *source
 }

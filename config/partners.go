@@ -11,9 +11,11 @@ import (
 
 // A Partner gives a partner a name.
 type Partner struct {
-	// the first digits of the SHA-256 of its key, at least 12
+	// the first digits of the SHA-256 of its key, at least 12; of several keys, all digits of the first one
 	Hash string `yaml:"-" name:"HASH"`
-	Name string `yaml:"name" config:"required" such:", such as Hana Clinic"` // for output
+	Name string `yaml:"name"` // for output; in a file with Keys, what stands for the hash can be the name
+	// the SHA-256 of all its keys; the first one is its identity. If empty, there is one key.
+	Keys []string `yaml:"keys"`
 
 	Callbacks PartnerCallbacks `yaml:"callbacks"`
 	Failures  PartnerFailures  `yaml:"failures"`
@@ -35,7 +37,18 @@ type Partners []Partner
 // shortHash is how many digits of a hash people see, as in package partner.
 const shortHash = 12
 
-var partnerHash = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
+var (
+	partnerHash = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
+	keyHash     = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// Identity returns the ID of the partner whose key has a hash, by the config: the hash of its first key.
+func (c *Config) Identity(hash string) string {
+	if first, ok := c.further[hash]; ok {
+		return first
+	}
+	return hash
+}
 
 // Name returns the name of the partner that Find returns, or "".
 func (p Partners) Name(id string) string {
@@ -66,19 +79,29 @@ func (p Partners) Find(id string) (found *Partner) {
 	return found
 }
 
-// checkPartners checks hashes and names, and sorts the partners.
+// checkPartners checks names, keys and hashes, and sorts the partners.
 func (c *Config) checkPartners() {
 	s, names := c.source, map[string]int{}
-	for _, one := range c.Partners {
-		if !partnerHash.MatchString(one.Hash) {
+	var claims []keyClaim
+	for i := range c.Partners {
+		one := &c.Partners[i]
+		entry := one.Hash
+		at, isHash := []string{"partners", entry, "name"}, partnerHash.MatchString(entry)
+		if len(one.Keys) > 0 {
+			claims = append(claims, c.checkKeys(entry, one.Keys)...)
+			if one.Hash = one.Keys[0]; one.Name == "" && !isHash {
+				one.Name, at = entry, at[:2]
+			}
+		} else if claims = append(claims, keyClaim{entry, at[:2]}); !isHash {
 			s.addProblem("must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, "+
-				"as billbridge hash prints it", "partners", one.Hash)
+				"as billbridge hash prints it, or a name with keys below it", at[:2]...)
 			continue
 		}
-		at := []string{"partners", one.Hash, "name"}
 		invisible := strings.ContainsFunc(one.Name, func(r rune) bool { return !unicode.IsPrint(r) })
 		folded := strings.ToLower(one.Name)
 		switch n := utf8.RuneCountInString(one.Name); {
+		case n == 0:
+			s.addProblem("is needed, such as Hana Clinic", at...)
 		case n > 60 || invisible || strings.TrimSpace(one.Name) != one.Name:
 			s.addProblem("must be 1 to 60 printable characters without a space at the beginning or end", at...)
 		case names[folded] != 0:
@@ -89,12 +112,41 @@ func (c *Config) checkPartners() {
 		}
 	}
 	slices.SortFunc(c.Partners, func(a, b Partner) int { return strings.Compare(a.Hash, b.Hash) })
-	for i := 1; i < len(c.Partners); i++ {
-		one, before := c.Partners[i].Hash, c.Partners[i-1].Hash
-		if partnerHash.MatchString(before) && strings.HasPrefix(one, before) {
-			line := s.position("partners", before).Line
-			s.addProblem(fmt.Sprintf("names the same partner as line %d: it begins with the same digits", line),
-				"partners", one)
+	c.further = map[string]string{}
+	for _, one := range c.Partners {
+		for _, key := range one.Keys {
+			c.further[key] = one.Hash
 		}
 	}
+	slices.SortStableFunc(claims, func(a, b keyClaim) int { return strings.Compare(a.hash, b.hash) })
+	for i := 1; i < len(claims); i++ {
+		one, before := claims[i], claims[i-1]
+		if partnerHash.MatchString(before.hash) && strings.HasPrefix(one.hash, before.hash) {
+			s.addProblem(fmt.Sprintf("names the same partner as line %d: it begins with the same digits",
+				s.position(before.at...).Line), one.at...)
+		}
+	}
+}
+
+// A keyClaim is a place of the file that names a key.
+type keyClaim struct {
+	hash string
+	at   []string
+}
+
+// checkKeys checks the keys of one partner. A key needs all its digits: the first ones could be those of another
+// partner's key, which would then be taken for this partner.
+func (c *Config) checkKeys(entry string, keys []string) (claims []keyClaim) {
+	for i, key := range keys {
+		at := []string{"partners", entry, fmt.Sprintf("keys[%d]", i)}
+		switch {
+		case !keyHash.MatchString(key):
+			c.source.addProblem("must be all 64 lower-case hex digits of the SHA-256 of a key of the partner", at...)
+		case i == 0 && partnerHash.MatchString(entry) && !strings.HasPrefix(key, entry):
+			c.source.addProblem("must begin with the digits of the partner: the first key is its identity", at...)
+		default:
+			claims = append(claims, keyClaim{key, at})
+		}
+	}
+	return claims
 }

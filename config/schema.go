@@ -116,8 +116,9 @@ var keySchemas = map[string]schema{
 		"patternErrorMessage": "must be 1 to 32 lower-case letters, digits, '-' and '_'",
 	}},
 	"upstreams.NAME.success": pattern(code.String(), "must be a code of up to 16 letters, digits and _"),
-	"partners": {"propertyNames": pattern(partnerHash.String(),
-		"must be 12 to 64 lower-case hex digits, as billbridge hash prints them")},
+	"partners.HASH":          {"anyOf": []schema{{"required": []string{"name"}}, {"required": []string{"keys"}}}},
+	"partners.HASH.keys[]": text(keyHash.String(),
+		"must be all 64 lower-case hex digits of the SHA-256 of a key"),
 	"partners.HASH.name": {
 		"pattern": `^\S(.*\S)?$`, "maxLength": 60,
 		"patternErrorMessage": "must be 1 to 60 printable characters without a space at the beginning or end",

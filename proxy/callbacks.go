@@ -29,7 +29,7 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 		return body, nil
 	}
 	if x.route.targets == nil && x.state.config.Callbacks != nil {
-		if err := x.mayHoldRows(partner.Of(x.call.Value(billing.Partner))); err != nil {
+		if err := x.mayHoldRows(x.partner()); err != nil {
 			return nil, err
 		}
 	}
@@ -39,7 +39,7 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	asked := relay.Binding{
 		Upstream: x.to.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
 		OfBill: billing.AboutBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
-		Key: x.call.Value(billing.Partner), Expiry: x.call.Value(billing.Expiry),
+		Partner: x.partner(), Expiry: x.call.Value(billing.Expiry),
 		Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
 		URL: strings.Clone(partnerURL),
 	}
@@ -104,11 +104,7 @@ func (x *exchange) keepRows() {
 	}
 	switch x.effect() {
 	case store.Succeeded:
-		id := x.in.call.Partner
-		if key := x.call.Value(billing.Partner); id == "" && key != "" {
-			id = partner.Of(key)
-		}
-		if id != "" {
+		if id := x.partner(); id != "" {
 			x.gateway.relay.Prove(id)
 			x.gateway.partners.remember(id, x.call)
 		}

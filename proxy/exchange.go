@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy/httpconn"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/tracing"
 	"billbridge/translate"
@@ -53,6 +54,7 @@ type received struct {
 	readCall *translate.Call // the request, read before its target is known; nil if no rollout decides
 	call     rollout.Call    // what the rollout needs of the request; zero if no rollout decides
 	partner  partnerCall     // zero if it has not been counted
+	id       partner.ID      // see exchange.partner
 }
 
 // routed is where the call goes.
@@ -231,7 +233,7 @@ func (x *exchange) translateRequest() (request []byte, err error) {
 	}
 	x.to.target.metrics.report("request", &x.call.Report)
 	if x.in.partner.partnerCalls == nil {
-		if err := x.enterPartner(x.call.Value(billing.Partner)); err != nil {
+		if err := x.enterPartner(x.partner()); err != nil {
 			return nil, err
 		}
 	}
@@ -267,7 +269,7 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 	target := x.to.target
 	r := &upstreamRequest{
 		head: target.head, path: target.path, id: x.id, span: x.span, body: request,
-		partner: x.call.Value(billing.Partner), noPartnerLimit: x.route.anonymous,
+		partner: x.partner(), noPartnerLimit: x.route.anonymous,
 		sendCtx: x.in.sendCtx, write: x.in.sendCtx != nil,
 		fresh: !x.mayReuse(),
 		reply: bufferPool.Get().(*bytes.Buffer), limit: int64(x.state.config.Limits.Reply),
@@ -307,7 +309,7 @@ func (x *exchange) prove() {
 	if x.sent.proved && x.in.partner.proved || x.route.anonymous {
 		return
 	}
-	id := maphash.String(seed, x.call.Value(billing.Partner))
+	id := maphash.String(seed, string(x.partner()))
 	x.to.target.upstream.breaker.prove(id)
 	x.gateway.partnerLimits.prove(id, x.from)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/tracing"
 	"billbridge/translate"
@@ -65,11 +66,12 @@ type probe struct {
 	client   translate.Form
 	span     *tracing.Span // the one above that of the read
 	identity billing.Identity
-	callback bool // whether a callback is made from the reply
+	partner  partner.ID // whose key the identity has
+	callback bool       // whether a callback is made from the reply
 }
 
 func (x *exchange) probe(span *tracing.Span, identity billing.Identity) probe {
-	return probe{id: x.id, client: x.client, span: span, identity: identity}
+	return probe{id: x.id, client: x.client, span: span, identity: identity, partner: x.partner()}
 }
 
 // composeRead returns the read of a bill at an upstream, and its call, which must be released. The request is nil if
@@ -99,7 +101,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 	}
 	defer call.Release()
 	r := &upstreamRequest{
-		head: target.head, path: target.path, id: p.id, span: p.span, body: body, partner: p.identity.Partner,
+		head: target.head, path: target.path, id: p.id, span: p.span, body: body, partner: p.partner,
 		reply: new(bytes.Buffer), limit: int64(s.config.Limits.Reply), fresh: true,
 	}
 	reply, err := target.post(ctx, r)

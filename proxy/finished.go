@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/accesslog"
 	"billbridge/proxy/partner"
 	"billbridge/translate"
@@ -91,15 +92,31 @@ func (x *exchange) describe(f *Finished) (line bool) {
 
 // shortPartner returns the short hash of the caller's key, or "" if the key is not known.
 func (x *exchange) shortPartner() string {
-	switch {
-	case x.in.call.Partner != "":
-		return x.in.call.Partner.Short()
-	case x.call != nil && x.call.Value(billing.Partner) != "":
-		return partner.ShortOf(x.call.Value(billing.Partner))
-	case x.in.readCall != nil && x.in.readCall.Value(billing.Partner) != "": // the request was refused
-		return partner.ShortOf(x.in.readCall.Value(billing.Partner))
+	return x.partner().Short()
+}
+
+// partner returns the partner that calls, "" if the key is not known. No other place of a call turns a key into a
+// partner: several keys can be those of one.
+func (x *exchange) partner() partner.ID {
+	for _, call := range [...]*translate.Call{x.call, x.in.readCall} { // the one that is not read yet has no key
+		if x.in.id == "" && call != nil {
+			x.in.id = x.gateway.identity(x.state.config, call.Value(billing.Partner))
+		}
 	}
-	return ""
+	return x.in.id
+}
+
+// identity returns the partner that has a key: by the store, so that all gateways agree on it, or without one by the
+// config.
+func (g *Gateway) identity(c *config.Config, key string) partner.ID {
+	switch id := partner.Of(key); {
+	case key == "":
+		return ""
+	case g.store != nil:
+		return g.store.Identity(id)
+	default:
+		return partner.ID(c.Identity(string(id)))
+	}
 }
 
 // A kept is what is kept of an exchange for Options.Finished.

@@ -37,6 +37,7 @@ type Options struct {
 	Registerer prometheus.Registerer // if nil, the metrics are not exposed
 	Logger     *slog.Logger          // if nil, nothing is logged
 	UserAgent  string                // towards upstreams; "billbridge" if empty
+	Store      *store.Store          // says which keys are of one partner; if nil, the config does
 	Relay      *relay.Relay          // if nil, callback addresses are not replaced
 	Rollout    *rollout.Router       // if nil, the config's route alone determines the upstream
 	Tracing    *tracing.Tracing      // if nil, no spans are exported. Use does not change it.
@@ -58,6 +59,7 @@ type Gateway struct {
 	log       *slog.Logger
 	storeLog  *slog.Logger // for errors of the store, which each call can repeat
 	userAgent string
+	store     *store.Store     // may be nil
 	rollout   *rollout.Router  // may be nil
 	partners  knownPartners    // the partners whose calls the rollout has routed
 	relay     *relay.Relay     // may be nil
@@ -100,8 +102,9 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	g := &Gateway{
 		draining: draining, drain: drain, metrics: m, userAgent: o.UserAgent,
 		log: o.Logger, storeLog: accesslog.Limited(o.Logger, time.Second),
-		relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing, answerWithin: o.AnswerWithin,
-		keepAlive: keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
+		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing,
+		answerWithin: o.AnswerWithin,
+		keepAlive:    keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
 	}
 	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Prefix]*source{}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
@@ -94,13 +95,13 @@ type partnerLimits struct {
 	refused *prometheus.CounterVec
 
 	mu       sync.Mutex
-	partners map[uint64]*partnerCalls // by the hash of the key
-	proved   map[uint64]bool          // hashes of keys, and of keys with a source, that have had a success
+	partners map[uint64]*partnerCalls // by the hash of the ID
+	proved   map[uint64]bool          // hashes of IDs, and of IDs with a source, that have had a success
 	removeAt int                      // the number of entries at which unused ones are removed
 }
 
 type partnerCalls struct {
-	id    uint64 // hash of the key
+	id    uint64 // hash of the partner's ID
 	calls callCount
 	other callCount // of them, those of other sources than the proved ones
 }
@@ -143,12 +144,12 @@ func (p *partnerLimits) prove(id uint64, from *source) {
 // enter counts a call of a partner at a time. If the partner is over a limit, it returns the refusal; else the
 // caller must call leave at the end of the call.
 func (p *partnerLimits) enter(
-	key string, from *source, limit config.PartnerLimit, now time.Time,
+	who partner.ID, from *source, limit config.PartnerLimit, now time.Time,
 ) (call partnerCall, over *refusal) {
 	if limit.InFlight == 0 && limit.Rate == 0 {
 		return call, nil
 	}
-	id := maphash.String(seed, key)
+	id := maphash.String(seed, string(who))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	calls := p.partners[id]
@@ -247,11 +248,11 @@ func (p *partnerLimits) removeUnused(now time.Time) {
 }
 
 // enterPartner counts the call for the limits of its partner, if requests of its operation name it.
-func (x *exchange) enterPartner(key string) error {
+func (x *exchange) enterPartner(who partner.ID) error {
 	if x.route.anonymous {
 		return nil
 	}
-	call, over := x.gateway.partnerLimits.enter(key, x.from, x.state.config.Limits.Partner, time.Now())
+	call, over := x.gateway.partnerLimits.enter(who, x.from, x.state.config.Limits.Partner, time.Now())
 	if over != nil {
 		return over
 	}

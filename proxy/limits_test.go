@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 )
 
 func newTestPartnerLimits(t *testing.T) *partnerLimits {
@@ -71,7 +72,7 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	t.Parallel()
 	p, now := newTestPartnerLimits(t), time.Now()
 	for i := range 30_000 {
-		calls, over := p.enter(strconv.Itoa(i), nil, config.PartnerLimit{InFlight: 64}, now)
+		calls, over := p.enter(partner.ID(strconv.Itoa(i)), nil, config.PartnerLimit{InFlight: 64}, now)
 		if over != nil {
 			t.Fatal(over.text)
 		}
@@ -83,7 +84,7 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	limit := config.PartnerLimit{Rate: 0.1, Burst: 1}
 	most := 0
 	for i := range 100_000 { // 1,000 a second: each is over after 10 s
-		if calls, over := p.enter(strconv.Itoa(i), nil, limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
+		if calls, over := p.enter(partner.ID(strconv.Itoa(i)), nil, limit, now.Add(time.Duration(i)*time.Millisecond)); over == nil {
 			p.leave(calls)
 		}
 		most = max(most, len(p.partners))

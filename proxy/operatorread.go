@@ -25,16 +25,19 @@ type knownPartners struct {
 	count  atomic.Int64
 }
 
-// remember keeps the identity of a partner's first call.
+// remember keeps the identity of a partner's first call that succeeded with the key that it used last: it may have
+// several, and a backend may not accept the earlier ones any more.
 func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
-	if _, known := p.byHash.Load(id); known || p.count.Load() >= maxKnownPartners {
+	was, known := p.byHash.Load(id)
+	if known && was.(rollout.Credentials).Key == call.Value(billing.Partner) ||
+		!known && p.count.Load() >= maxKnownPartners {
 		return
 	}
 	identity := billing.IdentityOf(call)
 	first := rollout.Credentials{
 		Partner: id, Key: identity.Partner, Member: identity.Member, Merchant: identity.Merchant,
 	}
-	if _, known := p.byHash.LoadOrStore(id, first); !known {
+	if _, known := p.byHash.Swap(id, first); !known {
 		p.count.Add(1)
 	}
 }
@@ -72,6 +75,7 @@ func (g *Gateway) ReadBill(
 	found, reply := s.readBill(ctx, probe{
 		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
 		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill},
+		partner:  asker.Partner,
 	}, upstream)
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(reply.means)
@@ -87,7 +91,7 @@ func (g *Gateway) ReadForCallback(ctx context.Context, a store.Address) relay.Sh
 	}
 	s := g.current.Load()
 	found, reply := s.readBill(ctx, probe{
-		id: requestID(nil), client: s.config.Table.Forms()[0], callback: true,
+		id: requestID(nil), client: s.config.Table.Forms()[0], callback: true, partner: a.Partner,
 		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: a.Bill},
 	}, a.Upstream)
 	return relay.Shown{

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -99,10 +98,8 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 		Until:   relay.Until(x.in.readCall.Value(billing.Expiry)),
 		Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
-	if identity.Partner != "" {
-		x.in.call.Partner = partner.Of(identity.Partner)
-	}
-	return identity, x.enterPartner(identity.Partner)
+	x.in.call.Partner = x.partner()
+	return identity, x.enterPartner(x.in.call.Partner)
 }
 
 // withhold returns why the caller must not get the upstream's reply, or nil. A partner could take "no such bill" of
@@ -172,6 +169,9 @@ func (x *exchange) complete() {
 	span := x.span.Internal("ledger complete")
 	defer span.End()
 	call, route, shown, effect := x.in.call, x.to.route, x.sent.shown, x.effect()
+	if s := x.gateway.store; s != nil && call.Partner != "" { // its key may have become a further one meanwhile
+		call.Partner = s.Identity(call.Partner)
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 	defer cancel()
 	err := x.gateway.rollout.Complete(ctx, route, effect)

@@ -19,6 +19,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/httpconn"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/tracing"
 	"billbridge/translate"
@@ -131,7 +132,7 @@ type upstreamRequest struct {
 	reply          *bytes.Buffer   // gets the body of the reply
 	limit          int64           // of the reply, in bytes
 	held           *held           // the memory of the reply; nil if it is not counted
-	partner        string          // the partner's key, for the connection limit of the partner
+	partner        partner.ID      // for the connection limit of the partner
 	noPartnerLimit bool            // the call is the gateway's own, or names no partner
 	write          bool            // the call is a write
 	fresh          bool            // the connection has carried no other call, whose reply could be taken for this one's
@@ -150,7 +151,7 @@ type upstreamRequest struct {
 //
 // While the breaker is open, nothing is sent.
 func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply, error) {
-	partner := maphash.String(seed, r.partner)
+	partner := maphash.String(seed, string(r.partner))
 	permit, ok := u.breaker.enter(partner, r.write)
 	if !ok {
 		return httpconn.Reply{}, u.count(&callError{reason: "open", after: u.breaker.pause()})

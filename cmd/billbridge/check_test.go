@@ -19,7 +19,7 @@ import (
 
 // everyKey is a config with every section. Its file names are those of a folder with a certificate.
 const everyKey = `
-partners: {5f7b2ed74a97: {name: Hana Clinic, callbacks: {success: any-2xx}, failures: {language: en}}}
+partners: {5f7b2ed74a97: {name: Hana Clinic, keys: [5f7b2ed74a9736a538a6fb5a5a1a76afdcdd0d177d7fc6e79c6b6843527d848d, 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae], callbacks: {success: any-2xx}, failures: {language: en}}}
 listen: 127.0.0.1:0
 base_path: /partner
 public_url: https://bridge.example.com

@@ -25,6 +25,7 @@ type rolloutCommand struct {
 	Moved    rolloutMoved    `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
 	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
 	Reset    rolloutReset    `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
+	Key      rolloutKey      `cmd:"" help:"Add a new key to a partner."`
 	Audit    auditCommand    `cmd:"" help:"List who changed what, the last change first."`
 }
 

@@ -68,7 +68,7 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 	case ref.Key != "" && ref.Partner != "":
 		return b, badRequest("give partner or the partner's key, not both")
 	case ref.Key != "":
-		b.id = partner.Of(ref.Key)
+		b.id = o.identity(partner.Of(ref.Key))
 	default:
 		if b.id, err = o.named(ctx, ref.Partner); err != nil {
 			return b, err

@@ -80,7 +80,9 @@ func (f CallbackFilter) inStore(ctx context.Context, o *Operator) (filter store.
 	id, isHash := partner.Parse(f.Partner)
 	if hash := o.hashFor(f.Partner); !isHash && hash != "" {
 		id = partner.ID(hash)
-	} else if !isHash {
+	} else if isHash {
+		id = o.identity(id)
+	} else {
 		if id, err = f.one(ctx, o); err != nil {
 			return filter, err
 		}

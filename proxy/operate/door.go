@@ -58,6 +58,7 @@ import (
 //	GET  /audit?partner=&author=&since=&oldest_first=true&after=&limit=   [Operator.Audit]
 //	GET  /store/clock                                            [Operator.Clock]
 //	POST /store/clock?by=                                        [Operator.ConfirmClock]
+//	POST /store/keys?partner=&hash=&by=&preview=true             [Operator.AddKey]
 //	POST /store/backup?by=&file=                                 [Operator.BackedUp]
 //
 // by is who decides, for the audit log. force names the kinds of the reasons that the change overrides, separated by
@@ -122,6 +123,7 @@ func (o *Operator) Handler() http.Handler {
 	if d, ok := of("store", o.Store != nil, time.Minute); ok {
 		handle(d, "GET /store/clock", o.Clock)
 		handle(d, "POST /store/clock", o.ConfirmClock)
+		handle(d, "POST /store/keys", o.AddKey)
 		handle(d, "POST /store/backup", o.BackedUp)
 	}
 	return m

@@ -233,7 +233,7 @@ func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
 		return "", badRequest("a partner is named by its name in the config, or by 12 to 64 lower-case hex digits of " +
 			"the SHA-256 of its key: no partner has the name that was given")
 	case id.IsFull():
-		return id, nil
+		return o.identity(id), nil
 	case o.Store == nil:
 		return "", badRequest("without a store a partner is named by all 64 digits of its hash")
 	}

@@ -98,7 +98,7 @@ func (o *Operator) Evidence(ctx context.Context, p PartnerRef) (answer Report, e
 // ofRollout are the actions that decide about the rollout.
 var ofRollout = []store.Action{
 	store.Staged, store.Stopped, store.Resumed, store.Restored, store.Reset, store.Begun, store.Moved, store.Assigned,
-	store.ClockConfirmed, store.OutcomeDismissed, store.WaveChanged,
+	store.KeyAdded, store.ClockConfirmed, store.OutcomeDismissed, store.WaveChanged,
 }
 
 // decisions returns what was decided about the rollout of one partner, or of all.

@@ -88,6 +88,7 @@ type PartnerStatus struct {
 	ID      partner.ID `json:"-"`
 	Partner string     `json:"partner"` // the first digits of the ID
 	Name    string     `json:"name,omitempty"`
+	Keys    []string   `json:"keys,omitempty"` // the first digits of its keys, if it has several; only of one partner
 	StageSetting
 	Default bool       `json:"by_default"` // it has no stage of its own
 	Seen    *time.Time `json:"seen,omitempty"`
@@ -280,7 +281,13 @@ func (o *Operator) statuses(
 		}
 	}
 	if only != "" {
-		of(only)
+		one := of(only)
+		for i, key := range o.furtherKeys(only) {
+			if i == 0 {
+				one.Keys = []string{one.Partner}
+			}
+			one.Keys = append(one.Keys, key.Short())
+		}
 	}
 	list := []PartnerStatus{}
 	for _, id := range slices.Sorted(maps.Keys(all)) {

@@ -57,24 +57,24 @@ func TestBindStoresTheAddressOfThePartner(t *testing.T) {
 		row   store.Address
 	}{
 		"bill": {
-			relay.Binding{Upstream: "up", Operation: "bill.create", Form: "legacy", Key: key, OfBill: true, Bill: bill, Member: "m", Merchant: "s", Expiry: "2026-11-30", URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "bill.create", Form: "legacy", Partner: partner.Of(key), OfBill: true, Bill: bill, Member: "m", Merchant: "s", Expiry: "2026-11-30", URL: theirs},
 			// Midnight in Korea at the end of that day.
 			store.Address{Operation: "bill.create", Bill: bill, Form: "legacy", Until: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC), Member: "m", Merchant: "s", Look: c.now()},
 		},
 		"bill whose id is not known": {
-			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Member: "m", Merchant: "s", URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Partner: partner.Of(key), OfBill: true, Member: "m", Merchant: "s", URL: theirs},
 			store.Address{Operation: "bill.send", Form: "v2"},
 		},
 		"bill whose expiry is no date": {
-			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Key: key, OfBill: true, Expiry: "20261130", URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "bill.send", Form: "v2", Partner: partner.Of(key), OfBill: true, Expiry: "20261130", URL: theirs},
 			store.Address{Operation: "bill.send", Form: "v2"},
 		},
 		"registration": {
-			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, Member: "m", Merchant: `s" "`, URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Partner: partner.Of(key), Member: "m", Merchant: `s" "`, URL: theirs},
 			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"m" "s\" \""`)},
 		},
 		"registration without a store": {
-			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Key: key, URL: theirs},
+			relay.Binding{Upstream: "up", Operation: "mapping.register", Form: "v2", Partner: partner.Of(key), URL: theirs},
 			store.Address{Operation: "mapping.register", Form: "v2", Store: merchantOf(`"" ""`)}, // so it is not the address of a bill
 		},
 	} {

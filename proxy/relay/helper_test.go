@@ -18,6 +18,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
@@ -100,7 +101,7 @@ func onStore(t testing.TB, s setup, opened *store.Store) *testRelay {
 // asked is a bill's address of a partner that speaks form.
 func asked(form translate.Form, address string) relay.Binding {
 	return relay.Binding{
-		Upstream: "up", Operation: "bill.create", Form: form, Key: key, OfBill: true, Bill: bill, Member: "m", Merchant: "s", URL: address,
+		Upstream: "up", Operation: "bill.create", Form: form, Partner: partner.Of(key), OfBill: true, Bill: bill, Member: "m", Merchant: "s", URL: address,
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *testRelay) lose(paths ...string) {
 // ofBill is asked for another bill of a partner.
 func ofBill(key, id, address string) relay.Binding {
 	a := asked("v2", address)
-	a.Key, a.Bill = key, id
+	a.Partner, a.Bill = partner.Of(key), id
 	return a
 }
 

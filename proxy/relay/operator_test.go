@@ -70,7 +70,7 @@ func operatedRelay(t *testing.T) (*testRelay, *clock) {
 		status    int
 	}{{key, "taken", 200}, {key, "dead", 500}, {"other-key", "other", 503}, {key, "waiting", 0}} {
 		a := asked("v2", "https://partner.example.com/paid?token=canary#canary")
-		a.Key, a.Bill = c.key, c.bill
+		a.Partner, a.Bill = partner.Of(c.key), c.bill
 		s.accept(s.bind(a), notice("v2", c.key, c.bill))
 		if c.status != 0 {
 			s.Carry(always(c.status, documented["v2"]))

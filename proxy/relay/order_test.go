@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/store"
@@ -78,7 +79,7 @@ func (s *testRelay) deliverable(address, bill string, more ...string) {
 func (s *testRelay) deliverableTo(key, address, bill string, more ...string) {
 	s.t.Helper()
 	a := asked("v2", address)
-	a.Key, a.Bill = key, bill
+	a.Partner, a.Bill = partner.Of(key), bill
 	s.accept(s.bind(a), notice("v2", key, bill, more...))
 }
 
@@ -180,7 +181,7 @@ func TestR31_PartnerWithManyHostsDelaysNoOther(t *testing.T) {
 
 // registration is an address that a merchant gave when it registered.
 func registration(form translate.Form, merchant, address string) relay.Binding {
-	return relay.Binding{Upstream: "up", Operation: "mapping.register", Form: form, Key: key, Member: "m", Merchant: merchant, URL: address}
+	return relay.Binding{Upstream: "up", Operation: "mapping.register", Form: form, Partner: partner.Of(key), Member: "m", Merchant: merchant, URL: address}
 }
 
 // A status that returns after another one is delivered again. The partner gets all three in order, however often the upstream repeats

@@ -185,7 +185,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	// must be those of the address.
 	bill, keys := a.Bill, notice.Values[billing.Partner]
 	for _, key := range keys {
-		if partner.Of(key) != a.Partner {
+		if r.store.Identity(partner.Of(key)) != r.store.Identity(a.Partner) {
 			return c, notice, &refusal{http.StatusNotFound, "another_partner", "the callback is not for this address"}
 		}
 	}

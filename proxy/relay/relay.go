@@ -15,6 +15,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -117,7 +118,7 @@ func (r *Relay) Use(c *config.Config) {
 type Binding struct {
 	Upstream, Operation string
 	Form                translate.Form // the partner's
-	Key                 string         // the partner's
+	Partner             partner.ID     // "" if the call names none
 	OfBill              bool           // the call is about one bill, and not a registration
 	Bill                string         // "" if the call does not name it
 	Member, Merchant    string
@@ -148,7 +149,7 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 		if s.callbacks.InvalidAddress == config.LeaveInvalid {
 			r.metrics.left.WithLabelValues(a.Upstream).Inc()
 			r.log.Warn("a callback address that is never called from here was sent unchanged", "upstream", a.Upstream,
-				"partner", partner.Of(a.Key).Short(), "operation", a.Operation, "reason", err.Error())
+				"partner", a.Partner.Short(), "operation", a.Operation, "reason", err.Error())
 			return a.URL, nil
 		}
 		r.metrics.refused.WithLabelValues(a.Upstream, "address").Inc()
@@ -162,7 +163,7 @@ func (r *Relay) Bind(ctx context.Context, a Binding) (string, error) {
 	}
 	row := store.Address{
 		Upstream: a.Upstream, Operation: a.Operation,
-		Partner: partner.Of(a.Key), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(),
+		Partner: cmp.Or(a.Partner, partner.Of("")), Bill: a.Bill, Form: string(a.Form), URL: a.URL, Created: r.now(),
 		Until: r.until(s, a.Expiry),
 	}
 	if a.OfBill && a.Bill != "" {

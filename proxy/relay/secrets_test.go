@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // In a full run with all failures, neither the log nor the metrics nor an answer shows the key, the phone, digits of a card, an
@@ -50,7 +52,7 @@ func TestR35_NoSecretIsShown(t *testing.T) {
 	for _, form := range forms {
 		for _, id := range []string{"A", "B", "C"} {
 			a := asked(form, "https://partner.example.com/canary?token=canary")
-			a.Key, a.Bill, a.Member, a.Merchant = secretKey, id, "canary-member", "canary-merchant"
+			a.Partner, a.Bill, a.Member, a.Merchant = partner.Of(secretKey), id, "canary-member", "canary-merchant"
 			path := s.bind(a)
 			right := notice("v2", secretKey, id, body)
 			post(path, right)
@@ -78,7 +80,7 @@ func TestR35_NoSecretIsShown(t *testing.T) {
 	}
 	// An attempt whose result is not stored, and a callback that is not stored.
 	a := asked("v2", "https://partner.example.com/canary?token=canary")
-	a.Key = secretKey
+	a.Partner = partner.Of(secretKey)
 	path := s.bind(a)
 	post(path, notice("v2", secretKey, bill, body))
 	s.ask("POST", "/callbacks/replay")

@@ -346,6 +346,9 @@ func withoutLedger(s *Settings, at situation, c Call, err error) (Route, error) 
 func unclear(why string) error { return &Refused{Reason: "unclear", Why: why} }
 
 func storeUnavailable(err error) error {
+	if errors.Is(err, store.ErrFurtherKey) { // no failure of the store: Follow will read it
+		return &Refused{Reason: "store", Why: "the key became a further one of a partner a moment ago"}
+	}
 	return &Refused{
 		Reason: "store",
 		Why:    "the ledger is unreachable, so the owning backend of the bill is not known or cannot be recorded",

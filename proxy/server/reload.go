@@ -42,6 +42,9 @@ func (s *Server) reload(by string) (err error) {
 	if err == nil && s.rollout != nil { // before recordUpstreams: Check writes nothing
 		err = s.rollout.Check(ctx, c)
 	}
+	if err == nil {
+		err = s.checkKeys(ctx, c)
+	}
 	if err == nil && s.store != nil {
 		err = s.recordUpstreams(ctx, c)
 	}

@@ -102,6 +102,9 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 	}
 	if s.store != nil {
 		storeLoops.Go(func() { s.runClock(ctx) })
+		if s.rollout == nil { // which follows the keys, too
+			storeLoops.Go(func() { s.followKeys(ctx) })
+		}
 	}
 	return done, storeLoops
 }

@@ -151,6 +151,7 @@ func Listen(
 		Version: build.String(),
 		Tick:    func(ctx context.Context) { _ = s.tick(ctx) }, // a failure is logged by the next tick
 	})
+	s.startKeys(ctx, c)
 	s.apply(c)
 	s.newServers(c)
 	if err := s.completeAdmin(registry); err != nil {
@@ -162,7 +163,8 @@ func Listen(
 
 func (s *Server) newGateway(c *config.Config, registry prometheus.Registerer, build Build) (err error) {
 	s.gateway, err = proxy.New(c, proxy.Options{
-		Registerer: registry, Logger: s.log, UserAgent: userAgent(build), Relay: s.relay, Rollout: s.rollout,
+		Registerer: registry, Logger: s.log, UserAgent: userAgent(build),
+		Store: s.store, Relay: s.relay, Rollout: s.rollout,
 		Tracing: s.tracing, AnswerWithin: c.AnswerWithin(),
 		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
 	})

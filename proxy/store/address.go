@@ -119,7 +119,7 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 			INSERT INTO billbridge_addresses AS was (
 				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
 					unproven, key_id, member, merchant, look)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17)
+			VALUES ($1, $2, $3, `+ofPartner("$4")+`, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17)
 			ON CONFLICT (registration) DO UPDATE SET holds = was.holds + 1 RETURNING id`,
 			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, url, registration,
 			a.Created, a.Until, ends, unproven, s.keys.current, storedName(a.Member), storedName(a.Merchant),

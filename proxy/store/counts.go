@@ -74,7 +74,7 @@ func addCounts(q tx, version string, more Counts, at time.Time, merge func(have,
 	// This locks the row, or makes it without data. In one statement: between two, a sweep might remove the row.
 	have := value[[]byte](q, `
 		INSERT INTO billbridge_counts AS was (version, partner, operation, data, added, marked)
-		VALUES ($1, $2, $3, $4, $5, $6)
+		VALUES ($1, `+ofPartner("$2")+`, $3, $4, $5, $6)
 		ON CONFLICT (version, partner, operation) DO UPDATE SET
 			marked = CASE was.marked WHEN 1 THEN 1 ELSE excluded.marked END,
 			added = CASE WHEN was.added < excluded.added THEN excluded.added ELSE was.added END
@@ -90,7 +90,7 @@ func addCounts(q tx, version string, more Counts, at time.Time, merge func(have,
 		}
 	}
 	q.exec(`
-		UPDATE billbridge_counts SET data = $4 WHERE version = $1 AND partner = $2 AND operation = $3`,
+		UPDATE billbridge_counts SET data = $4 WHERE version = $1 AND partner = `+ofPartner("$2")+` AND operation = $3`,
 		version, more.Partner, more.Operation, data)
 }
 

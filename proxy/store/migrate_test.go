@@ -122,11 +122,16 @@ func backToVersion5(t *testing.T, db *sql.DB) {
 	for _, column := range []string{"member", "merchant", "read_by", "reads", "next_read", "resolved"} {
 		run(t, db, "ALTER TABLE billbridge_unknown DROP COLUMN "+column)
 	}
+	if strings.HasPrefix(fmt.Sprintf("%T", db.Driver()), "*stdlib") {
+		run(t, db, "DROP FUNCTION billbridge_owners_key CASCADE")
+	} else {
+		run(t, db, "DROP TRIGGER billbridge_owners_key")
+	}
 	run(t, db, "DROP TABLE billbridge_waves", "DROP TABLE billbridge_wave_partners", "DROP TABLE billbridge_lead", "ALTER TABLE billbridge_audit DROP COLUMN evidence")
 	for _, column := range []string{"member", "merchant", "look", "shown", "since", "missing", "why"} {
 		run(t, db, "ALTER TABLE billbridge_addresses DROP COLUMN "+column)
 	}
-	run(t, db, "ALTER TABLE billbridge_callbacks DROP COLUMN says", "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_hours", "DROP TABLE billbridge_secret", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",
+	run(t, db, "ALTER TABLE billbridge_callbacks DROP COLUMN says", "DELETE FROM billbridge_schema WHERE version > 5", "DROP TABLE billbridge_hours", "DROP TABLE billbridge_partner_keys", "DROP TABLE billbridge_secret", "DROP TABLE billbridge_gateways", "DROP TABLE billbridge_doubled",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN repeats", "ALTER TABLE billbridge_callbacks DROP COLUMN repeated",
 		"ALTER TABLE billbridge_addresses DROP COLUMN key_id",
 		"ALTER TABLE billbridge_callbacks DROP COLUMN key_id", "ALTER TABLE billbridge_callbacks DROP COLUMN erased", "DROP TABLE billbridge_proven", "DROP INDEX billbridge_addresses_unproven",
@@ -163,7 +168,7 @@ func TestEnginesHaveTheSameTables(t *testing.T) {
 	columns := func(url string) map[string][]string {
 		_ = open(t, url)
 		db, all := raw(t, url), map[string][]string{}
-		for _, table := range []string{"upstreams", "addresses", "callbacks", "owners", "rollout", "stages", "audit", "seen", "counts", "clock", "attempts", "unknown", "proven", "doubled", "hours", "waves", "wave_partners", "lead", "schema"} {
+		for _, table := range []string{"upstreams", "addresses", "callbacks", "owners", "rollout", "stages", "audit", "seen", "counts", "clock", "attempts", "unknown", "proven", "doubled", "hours", "waves", "wave_partners", "lead", "partner_keys", "schema"} {
 			rows, err := db.Query("SELECT * FROM billbridge_" + table + " WHERE 1 = 0")
 			must(t, err)
 			if all[table], err = rows.Columns(); err != nil {

@@ -23,7 +23,8 @@ func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) erro
 		return err
 	}
 	return s.exec(ctx, "recording a partner",
-		"INSERT INTO billbridge_seen (partner, seen) VALUES ($1, $2) ON CONFLICT (partner) DO NOTHING", partner, at)
+		"INSERT INTO billbridge_seen (partner, seen) VALUES ("+ofPartner("$1")+", $2) ON CONFLICT (partner) DO NOTHING",
+		partner, at)
 }
 
 // FirstSeen returns when a partner was first seen, or ErrNotFound.
@@ -99,7 +100,8 @@ func (s *Store) SeenPartners(ctx context.Context, in Range) ([]SeenPartner, erro
 }
 
 // Partner returns the full ID of the one partner of the rollout whose ID begins with prefix: of those that were seen,
-// have a stage or are in the ledger. It returns ErrNotFound if there is none, and ErrAmbiguous if there are two.
+// have a stage or are in the ledger. The digits of a further key name its partner.
+// It returns ErrNotFound if there is none, and ErrAmbiguous if there are two.
 func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, error) {
 	if err := checkPrefix(prefix); err != nil {
 		return "", err
@@ -111,6 +113,13 @@ func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, err
 				q.fail(ErrAmbiguous)
 			}
 			full = cmp.Or(full, found)
+		}
+		for _, k := range list[PartnerKey](q, "SELECT key_hash, partner FROM billbridge_partner_keys "+
+			"WHERE key_hash >= $1 AND key_hash < $2", prefix, beyond(prefix)) {
+			if full != "" && full != k.Partner {
+				q.fail(ErrAmbiguous)
+			}
+			full = k.Partner
 		}
 		if full == "" {
 			q.fail(ErrNotFound)

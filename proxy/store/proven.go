@@ -21,7 +21,7 @@ func (s *Store) Prove(ctx context.Context, partner partner.ID) error {
 	}
 	generation := s.Generation()
 	err := s.exec(ctx, "recording a valid key",
-		"INSERT INTO billbridge_proven (partner) VALUES ($1) ON CONFLICT (partner) DO NOTHING", partner)
+		"INSERT INTO billbridge_proven (partner) VALUES ("+ofPartner("$1")+") ON CONFLICT (partner) DO NOTHING", partner)
 	if err == nil {
 		s.proven.Store(partner, generation)
 	}

@@ -63,6 +63,7 @@ const (
 	CallbackDropped  Action = "drop"
 	AddressAssigned  Action = "address" // the partner's, for a callback address whose row was lost
 
+	KeyAdded      Action = "key_add" // a further key of the partner
 	Reloaded      Action = "reload"  // of the config
 	TokensChanged Action = "tokens"  // by a reload: From are those that are gone, To those that are new
 	SignedIn      Action = "sign_in" // a visitor of the console, by a token
@@ -275,6 +276,7 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 				r.Stages = append(r.Stages, row.Stage)
 			}
 		}
+		s.readPartnerKeys(q)
 		if q.err == nil {
 			s.stages.Store(&Rollout{Revision: r.Revision, Stages: r.Stages})
 		}

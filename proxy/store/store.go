@@ -35,6 +35,10 @@
 // Before a caller is told that there is no such bill, [Store.Deny] records it: Own then refuses a create that arrived
 // earlier.
 //
+// Which keys are of one partner is in the store alone ([Store.AddKey], [Store.Identity]), so that gateways with
+// different configs agree on the owner of a bill; a config is only compared with it. A trigger refuses rows of bills
+// under a further key, so that a gateway that does not know the key yet sends nothing.
+//
 // Callers pass the time; the store keeps it in milliseconds. Old rows are removed by a clock of the store's own: see
 // [Store.Tick].
 package store
@@ -83,12 +87,14 @@ type Store struct {
 	batch    int    // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
 	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
-	proven   sync.Map
-	stages   atomic.Pointer[Rollout] // as last read; only revision and stages
-	keys     keyring
-	walked   atomic.Bool // Recrypt has seen all rows
-	narrowed os.FileMode
-	recent   recentWrites
+	proven sync.Map
+	stages atomic.Pointer[Rollout] // as last read; only revision and stages
+	// the partner of each further key, as last read
+	partnerKeys atomic.Pointer[map[partner.ID]partner.ID]
+	keys        keyring
+	walked      atomic.Bool // Recrypt has seen all rows
+	narrowed    os.FileMode
+	recent      recentWrites
 }
 
 // Keys encrypt what the store must keep in full, because it is sent later: callback addresses and bodies. With no key
@@ -156,6 +162,7 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 		s.keys.check(q)
 		own = secret(q)
 		plainUntil = s.keys.permit(q)
+		s.readPartnerKeys(q)
 	}); err != nil {
 		_ = s.Close()
 		return nil, p.failed(err)
@@ -322,7 +329,7 @@ func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) 
 var sentinels = []error{
 	ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, errFailedOver, ErrFilter,
 	ErrOtherOwner, errNotOpen,
-	ErrBill, ErrErased, ErrInWave, errUnstorable,
+	ErrBill, ErrErased, ErrInWave, ErrFurtherKey, errUnstorable,
 }
 
 func isSentinel(err error) bool {
@@ -335,6 +342,9 @@ func failed(doing string, err error) error {
 	}
 	if isSentinel(err) {
 		return err
+	}
+	if strings.Contains(err.Error(), furtherKey) {
+		return ErrFurtherKey
 	}
 	return about("store: "+doing, err)
 }

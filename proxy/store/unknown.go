@@ -58,7 +58,7 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 	}
 	return s.exec(ctx, "recording an unknown outcome", `
 		INSERT INTO billbridge_unknown (`+writeColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, NULL)
+		VALUES (`+ofPartner("$1")+`, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, $14, NULL)
 		ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream,
 			request = excluded.request, at = excluded.at, member = excluded.member, merchant = excluded.merchant,
 			finding = excluded.finding, state = excluded.state, amount = excluded.amount, read_at = excluded.read_at,
@@ -285,7 +285,8 @@ func (s *Store) MarkDoubled(
 	}
 	return write(ctx, s, "recording that a bill is at both upstreams", func(q tx) bool {
 		return q.exec(`
-			INSERT INTO billbridge_doubled (partner, bill, operation, request, at) VALUES ($1, $2, $3, $4, $5)
+			INSERT INTO billbridge_doubled (partner, bill, operation, request, at)
+			VALUES (`+ofPartner("$1")+`, $2, $3, $4, $5)
 			ON CONFLICT (partner, bill) DO NOTHING`,
 			partner, bill, printable(operation), printable(request), s.stamp(now)) == 1
 	})

@@ -162,17 +162,20 @@ func (t *Stored) add(ctx context.Context, version string, counts []Count) (added
 		}
 		more[i] = store.Counts{Partner: n.Partner, Operation: n.Operation, Data: data, Marked: n.Marked()}
 	}
-	return t.store.AddCounts(ctx, version, more, t.now(), func(have, more []byte) ([]byte, error) {
-		var n, m Count
-		if err := json.Unmarshal(have, &n); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(more, &m); err != nil {
-			return nil, err
-		}
-		n.merge(m)
-		return json.Marshal(n)
-	})
+	return t.store.AddCounts(ctx, version, more, t.now(), MergeStored)
+}
+
+// MergeStored merges the data of two counts of an operation, as the store has it.
+func MergeStored(have, more []byte) ([]byte, error) {
+	var n, m Count
+	if err := json.Unmarshal(have, &n); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(more, &m); err != nil {
+		return nil, err
+	}
+	n.merge(m)
+	return json.Marshal(n)
 }
 
 // Of returns what all replicas counted by the table in use, of one partner, or of all for "". The last seconds of

@@ -1,0 +1,156 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"billbridge/proxy/partner"
+)
+
+// A PartnerKey says that a key is a further one of a partner, by their hashes. The partner's ID is the hash of its
+// first key.
+type PartnerKey struct{ Key, Partner partner.ID }
+
+// ErrFurtherKey: a bill cannot be recorded under a key that has become a further one of a partner. The caller has not
+// read that yet.
+var ErrFurtherKey = errors.New("store: the key has become a further one of a partner")
+
+// furtherKey is in the error of the trigger on billbridge_owners.
+const furtherKey = "billbridge: a further key of a partner has no bills of its own"
+
+// A KeyConflict is why a key cannot become one of a partner.
+type KeyConflict struct {
+	Text  string
+	Bills []string // the first three that the text is about
+}
+
+func (c *KeyConflict) Error() string { return c.Text }
+
+// ofPartner is a column of a statement: the partner that a key belongs to, which may have become its partner a moment
+// ago.
+func ofPartner(key string) string {
+	return "coalesce((SELECT k.partner FROM billbridge_partner_keys k WHERE k.key_hash = " + key + "), " + key + ")"
+}
+
+// PartnerKeys returns the partner of each further key, as Rollout last read them. The caller must not change the map.
+func (s *Store) PartnerKeys() map[partner.ID]partner.ID { return *s.partnerKeys.Load() }
+
+// Identity returns the partner that a key belongs to: a further key has the ID of its partner, every other key its own
+// hash.
+func (s *Store) Identity(key partner.ID) partner.ID { return cmp.Or(s.PartnerKeys()[key], key) }
+
+// readPartnerKeys reads the further keys of all partners.
+func (s *Store) readPartnerKeys(q tx) {
+	all := map[partner.ID]partner.ID{}
+	for _, k := range list[PartnerKey](q, "SELECT key_hash, partner FROM billbridge_partner_keys") {
+		all[k.Key] = k.Partner
+	}
+	if q.err == nil {
+		s.partnerKeys.Store(&all)
+	}
+}
+
+const billsOf = `SELECT bill FROM billbridge_owners WHERE partner = %[1]s AND state <> 'released'
+	UNION SELECT bill FROM billbridge_unknown WHERE partner = %[1]s
+	UNION SELECT bill FROM billbridge_doubled WHERE partner = %[1]s`
+
+// CheckKey returns the number of bills that a key would bring to a partner, or a [*KeyConflict].
+func (s *Store) CheckKey(ctx context.Context, k PartnerKey) (bills int, err error) {
+	return read(ctx, s, "checking a key", func(q tx) int { return checkKey(q, k) })
+}
+
+func checkKey(q tx, k PartnerKey) int {
+	if !k.Key.IsFull() || !k.Partner.IsFull() || k.Key == k.Partner {
+		q.fail(&KeyConflict{Text: "a key and its partner need all digits of their hashes, which must differ"})
+	}
+	of, further := find[PartnerKey](q,
+		"SELECT key_hash, partner FROM billbridge_partner_keys WHERE key_hash IN ($1, $2)", k.Key, k.Partner)
+	if further {
+		text := "key " + of.Key.Short() + " is one of partner " + of.Partner.Short() + " already"
+		q.fail(&KeyConflict{Text: text})
+	}
+	refuse := func(from, text string) {
+		if n := value[int](q, "SELECT count(*)"+from, k.Key, k.Partner); n > 0 {
+			first := list[string](q, "SELECT bill"+from+" ORDER BY bill LIMIT 3", k.Key, k.Partner)
+			q.fail(&KeyConflict{fmt.Sprintf(text, n), first})
+		}
+	}
+	refuse(" FROM billbridge_owners WHERE partner = $1 AND state = 'pending' AND $2 <> ''",
+		"%d creates with the key are under way or have an unknown outcome")
+	refuse(" FROM ("+fmt.Sprintf(billsOf, "$1")+") AS a WHERE bill IN ("+fmt.Sprintf(billsOf, "$2")+")",
+		"%d bill ids are stored under the key and under the partner")
+	return value[int](q, "SELECT count(*) FROM ("+fmt.Sprintf(billsOf, "$1")+") AS a", k.Key)
+}
+
+// AddKey makes a key one of a partner: all rows that are stored under the key become those of the partner, and later
+// calls with it are the partner's. The stage of the partner applies, and merge merges counts as in AddCounts. Calls of
+// other gateways that do not know the key yet are refused before anything is sent. It returns the number of bills, or
+// a [*KeyConflict]. There is no inverse: the ledger does not say with which key a bill was created.
+func (s *Store) AddKey(
+	ctx context.Context, k PartnerKey, by string, at time.Time, merge func(have, more []byte) ([]byte, error),
+) (bills int, err error) {
+	if err := checkDecision(by, at); err != nil {
+		return 0, err
+	}
+	c := Change{Action: KeyAdded, By: by, At: at, Partner: k.Partner, Subject: k.Key.Short()}
+	return write(ctx, s, "adding a key", func(q tx) (bills int) {
+		s.betweenClaims(q)
+		changed(q, c, func(q tx, c *Change) {
+			s.lock(q, exclusive, counts)
+			if s.postgres { // what others are recording under the key must be seen here, or be refused
+				q.exec("LOCK TABLE billbridge_owners, billbridge_addresses, billbridge_unknown, billbridge_doubled, " +
+					"billbridge_seen, billbridge_proven IN SHARE ROW EXCLUSIVE MODE")
+			}
+			bills = checkKey(q, k)
+			was, _ := find[position](q, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", k.Key)
+			c.From, c.FromPercent = was.Stage, was.Percent
+			for _, n := range list[struct {
+				Version string
+				Counts
+			}](q, `DELETE FROM billbridge_counts WHERE partner = $1
+				RETURNING version, partner, operation, data, marked, added`, k.Key) {
+				n.Partner = k.Partner
+				addCounts(q, n.Version, n.Counts, n.Added, merge)
+			}
+			for _, statement := range mergeKey {
+				q.exec(statement, k.Partner, k.Key)
+			}
+			q.exec("INSERT INTO billbridge_partner_keys (key_hash, partner, set_by, set_at) VALUES ($1, $2, $3, $4)",
+				k.Key, k.Partner, by, at)
+		})
+		return bills
+	})
+}
+
+// mergeKey moves the rows of a key, $2, to its partner, $1. What is in a table for both stays the partner's. No bill is
+// in the ledger for both, but for rows that only say that there was no such bill. The audit log is not changed.
+var mergeKey = []string{
+	`DELETE FROM billbridge_owners WHERE partner = $1 AND state = 'released' AND bill IN (
+		SELECT k.bill FROM billbridge_owners k WHERE k.partner = $2 AND (k.state <> 'released'
+			OR coalesce(k.denied, 0) > coalesce(billbridge_owners.denied, 0)))`,
+	`DELETE FROM billbridge_owners WHERE partner = $2 AND bill IN (
+		SELECT bill FROM billbridge_owners WHERE partner = $1)`,
+	"UPDATE billbridge_owners SET partner = $1 WHERE partner = $2",
+	"UPDATE billbridge_unknown SET partner = $1 WHERE partner = $2",
+	"UPDATE billbridge_doubled SET partner = $1 WHERE partner = $2",
+	`UPDATE billbridge_addresses SET partner = $1, unproven = CASE WHEN unproven IS NULL THEN NULL ELSE $1 END
+		WHERE partner = $2`,
+	`UPDATE billbridge_callbacks SET partner = $1, ordering = CASE WHEN substr(ordering, 1, 65) = $2 || ' '
+		THEN $1 || substr(ordering, 65) ELSE ordering END WHERE partner = $2`,
+	"DELETE FROM billbridge_stages WHERE partner = $2 AND $1 <> ''",
+	`INSERT INTO billbridge_seen (partner, seen) SELECT $1, seen FROM billbridge_seen WHERE partner = $2
+		ON CONFLICT (partner) DO NOTHING`,
+	"DELETE FROM billbridge_seen WHERE partner = $2 AND $1 <> ''",
+	`INSERT INTO billbridge_proven (partner) SELECT $1 FROM billbridge_proven WHERE partner = $2
+		ON CONFLICT (partner) DO NOTHING`,
+	"DELETE FROM billbridge_proven WHERE partner = $2 AND $1 <> ''",
+	`UPDATE billbridge_hours SET partner = $1 WHERE partner = $2 AND NOT EXISTS (
+		SELECT 1 FROM billbridge_hours h WHERE h.partner = $1 AND h.at = billbridge_hours.at
+			AND h.backend = billbridge_hours.backend)`,
+	"DELETE FROM billbridge_hours WHERE partner = $2 AND $1 <> ''",
+	"DELETE FROM billbridge_wave_partners WHERE partner = $2 AND $1 <> ''", // its stage is now that of the partner
+	"UPDATE billbridge_partner_keys SET partner = $1 WHERE partner = $2",
+}

@@ -1,0 +1,330 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
+)
+
+var (
+	firstKey, secondKey = partner.Of("first key"), partner.Of("second key")
+	twoKeys             = store.PartnerKey{Key: secondKey, Partner: firstKey}
+)
+
+func joined(have, more []byte) ([]byte, error) { return slices.Concat(have, more), nil }
+
+// ownBill records a bill, with the outcome of its create; with "" the create stays open.
+func ownBill(t testing.TB, s *store.Store, id partner.ID, bill, upstream string, outcome store.Outcome) {
+	t.Helper()
+	c, err := s.Own(t.Context(), id, bill, upstream, noon, noon.Add(time.Hour))
+	must(t, err)
+	if outcome != "" {
+		_, err = s.Complete(t.Context(), c, outcome, noon)
+		must(t, err)
+	}
+}
+
+func addKey(t testing.TB, s *store.Store) (bills int) {
+	t.Helper()
+	bills, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
+	must(t, err)
+	return bills
+}
+
+// All rows of a key become those of its partner: nothing is under the key any more, in no table.
+func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		for _, id := range []partner.ID{firstKey, secondKey} {
+			name := id.Short()
+			ownBill(t, s, id, "bill of "+name, "old", store.Succeeded)
+			must(t, s.Seen(t.Context(), id, noon))
+			must(t, s.Prove(t.Context(), id))
+			must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: "stage of " + name, By: "kim", At: noon}))
+			must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
+				Partner: id, Bill: "lost by " + name, Operation: "bill.cancel", Upstream: "new", At: noon, Read: store.Reading{Finding: "not read"},
+			}))
+			_, err := s.MarkDoubled(t.Context(), id, "doubled of "+name, "bill.read", "", noon)
+			must(t, err)
+			_, err = s.Bind(t.Context(), store.Address{ID: name, Upstream: "old", Operation: "bill.create", Partner: id, Form: "v2", URL: "https://one.example.com", Created: noon})
+			must(t, err)
+			c := callback("callback of "+name, "b")
+			c.Partner, c.Order = id, string(id)+" b"
+			accept(t, s, c)
+			_, err = s.AddCounts(t.Context(), "v1", []store.Counts{{Partner: id, Operation: "bill.read", Data: []byte(name)}}, noon, joined)
+			must(t, err)
+			h := store.Hour{Partner: id, At: noon.Truncate(time.Hour)}
+			h.Observe(false, time.Second)
+			_, err = s.AddHours(t.Context(), []store.Hour{h})
+			must(t, err)
+			must(t, s.UnsetStage(t.Context(), id, "kim", noon))
+			must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: "stage of " + name, By: "kim", At: noon}))
+		}
+		must(t, s.CreateWave(t.Context(), store.Wave{Name: "autumn", Plan: "{}", By: "kim", Since: noon, Created: noon},
+			[]store.WavePartner{{Partner: firstKey}, {Partner: secondKey}}))
+		// That there was no such bill is known of both: what is later counts.
+		for i, id := range []partner.ID{firstKey, secondKey} {
+			_, err := s.Deny(t.Context(), id, "denied", noon.Add(time.Duration(i)*time.Minute), noon)
+			must(t, err)
+			_, err = s.Deny(t.Context(), id, "bill of "+[]partner.ID{secondKey, firstKey}[i].Short(), noon, noon)
+			must(t, err)
+		}
+		bills, err := s.CheckKey(t.Context(), twoKeys)
+		must(t, err)
+		if added := addKey(t, s); bills != 3 || added != 3 {
+			t.Errorf("%d bills before, %d when added, want 3", bills, added)
+		}
+		db := raw(t, url)
+		moved := tablesOfPartners(t, url)
+		for _, table := range moved {
+			var under, all int
+			must(t, db.QueryRow("SELECT count(*) FROM "+table+" WHERE partner = '"+string(secondKey)+"'").Scan(&under))
+			must(t, db.QueryRow("SELECT count(*) FROM "+table+" WHERE partner = '"+string(firstKey)+"'").Scan(&all))
+			if table != "billbridge_audit" && under != 0 || all == 0 {
+				t.Errorf("%s has %d rows under the key and %d of the partner: move them in AddKey", table, under, all)
+			}
+		}
+		for _, id := range []partner.ID{firstKey, secondKey} {
+			o, err := s.Owner(t.Context(), firstKey, "bill of "+id.Short())
+			if err != nil || o.Upstream != "old" || o.State != store.Owned {
+				t.Errorf("%+v, %v", o, err)
+			}
+		}
+		var ordering, denied string
+		must(t, db.QueryRow("SELECT max(ordering) FROM billbridge_callbacks WHERE id = 'callback of "+secondKey.Short()+"'").Scan(&ordering))
+		equal(t, "the order of a callback", ordering, string(firstKey)+" b")
+		must(t, db.QueryRow("SELECT denied FROM billbridge_owners WHERE bill = 'denied'").Scan(&denied))
+		equal(t, "when the bill was denied", denied, fmt.Sprint(noon.Add(time.Minute).UnixMilli()))
+		counts, err := s.CountsIn(t.Context(), "", store.AllPartners)
+		if err != nil || len(counts) != 1 || string(counts[0].Data) != firstKey.Short()+secondKey.Short() {
+			t.Errorf("%v, %v", counts, err)
+		}
+		r := rolloutOf(t, s)
+		if len(r.Stages) != 1 || r.Stages[0].Stage != "stage of "+firstKey.Short() || s.Identity(secondKey) != firstKey {
+			t.Errorf("%+v, %s", r.Stages, s.Identity(secondKey))
+		}
+		if full, err := s.Partner(t.Context(), secondKey[:12]); full != firstKey || err != nil {
+			t.Errorf("the digits of the key name %s, %v", full, err)
+		}
+		last := audit(t, s, 1)[0]
+		last.At = time.Time{}
+		equal(t, "audit", last, store.Change{Action: store.KeyAdded, By: "anna", Partner: firstKey, Subject: secondKey.Short(), From: "stage of " + secondKey.Short()})
+	})
+}
+
+// tablesOfPartners are the tables with a column partner, but for that of keys.
+func tablesOfPartners(t *testing.T, url string) (tables []string) {
+	t.Helper()
+	query := "SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'partner'"
+	if strings.HasPrefix(url, "postgres") {
+		query = "SELECT table_name FROM information_schema.columns WHERE column_name = 'partner' AND table_schema = current_schema()"
+	}
+	rows, err := raw(t, url).Query(query)
+	must(t, err)
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var name string
+		must(t, rows.Scan(&name))
+		if name != "billbridge_partner_keys" {
+			tables = append(tables, name)
+		}
+	}
+	must(t, rows.Err())
+	if len(tables) < 10 {
+		t.Fatal(tables)
+	}
+	return tables
+}
+
+// A gateway that has not read yet that a key is a further one records no bill under it. What else it records is the partner's.
+func TestFurtherKeyHasNoRows(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		both := replicasOn(t, url, 2)
+		s, late := both[0], both[1]
+		ownBill(t, s, firstKey, "b1", "old", store.Succeeded)
+		addKey(t, s)
+		if both[0] != both[1] && late.Identity(secondKey) != secondKey {
+			t.Fatal("the second gateway knows the key")
+		}
+		ctx := t.Context()
+		_, owned := late.Own(ctx, secondKey, "b1", "new", noon, noon.Add(time.Hour))
+		_, found := late.Found(ctx, secondKey, "b1", "new", noon)
+		_, denied := late.Deny(ctx, secondKey, "b2", noon, noon)
+		for _, err := range []error{owned, found, denied, late.Assign(ctx, secondKey, "b1", "new", "kim", noon, false)} {
+			if !errors.Is(err, store.ErrFurtherKey) {
+				t.Errorf("%v", err)
+			}
+		}
+		ownBill(t, late, firstKey, "b3", "old", store.Succeeded) // others are not held up
+		must(t, late.Seen(ctx, secondKey, noon))
+		must(t, late.Prove(ctx, secondKey))
+		must(t, late.RecordUnknown(ctx, store.UnknownWrite{
+			Partner: secondKey, Bill: "b1", Operation: "bill.cancel", Upstream: "old", At: noon, Read: store.Reading{Finding: "not read"},
+		}))
+		_, err := late.MarkDoubled(ctx, secondKey, "b1", "bill.read", "", noon)
+		must(t, err)
+		_, err = late.Bind(ctx, store.Address{ID: "a1", Upstream: "old", Operation: "bill.create", Partner: secondKey, Form: "v2", URL: "https://one.example.com", Created: noon})
+		must(t, err)
+		_, err = late.AddCounts(ctx, "v1", []store.Counts{{Partner: secondKey, Operation: "bill.read", Data: []byte("x")}}, noon, joined)
+		must(t, err)
+		for _, table := range tablesOfPartners(t, url) {
+			var under int
+			must(t, raw(t, url).QueryRow("SELECT count(*) FROM "+table+" WHERE partner = '"+string(secondKey)+"'").Scan(&under))
+			equal(t, table, under, 0)
+		}
+		_ = rolloutOf(t, late)
+		equal(t, "the identity at the second gateway", late.Identity(secondKey), firstKey)
+		equal(t, "after a restart", open2(t, url, s).Identity(secondKey), firstKey)
+	})
+}
+
+// While creates are recorded under a key by another gateway, the key becomes one of its partner: no row is left under the key.
+func TestKeyIsAddedWhileBillsAreRecorded(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		both := replicasOn(t, url, 2)
+		s, late := both[0], both[1]
+		var recording sync.WaitGroup
+		var recorded atomic.Int64
+		for worker := range 4 {
+			recording.Go(func() {
+				for i := 0; ; i++ {
+					bill := fmt.Sprintf("b%d-%d", worker, i)
+					c, err := late.Own(t.Context(), secondKey, bill, "old", noon, noon.Add(time.Hour))
+					if errors.Is(err, store.ErrFurtherKey) {
+						return
+					}
+					if err == nil {
+						_, err = late.Complete(t.Context(), c, store.Succeeded, noon)
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					recorded.Add(1)
+				}
+			})
+		}
+		for {
+			_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
+			if conflict := (*store.KeyConflict)(nil); errors.As(err, &conflict) && strings.Contains(conflict.Text, "under way") {
+				continue
+			}
+			must(t, err)
+			break
+		}
+		recording.Wait()
+		db := raw(t, url)
+		var under, all int64
+		must(t, db.QueryRow("SELECT count(*) FROM billbridge_owners WHERE partner = '"+string(secondKey)+"'").Scan(&under))
+		must(t, db.QueryRow("SELECT count(*) FROM billbridge_owners WHERE partner = '"+string(firstKey)+"'").Scan(&all))
+		if under != 0 || all != recorded.Load() {
+			t.Errorf("%d rows are under the key, %d are the partner's, %d were recorded", under, all, recorded.Load())
+		}
+	})
+}
+
+// What another gateway is recording under the key at this moment is waited for, and becomes the partner's.
+func TestKeyWaitsForBillsThatAreBeingRecorded(t *testing.T) {
+	t.Parallel()
+	url := proxytest.Postgres(t)
+	s, db := open(t, url), raw(t, url)
+	other, err := raw(t, url).BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = other.Exec("INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed) VALUES ($1, 'b1', 'old', 'owned', '', 0, 1)", string(secondKey))
+	must(t, err)
+	added := make(chan error, 1)
+	go func() {
+		_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
+		added <- err
+	}()
+	proxytest.Eventually(t, func() bool {
+		waits := 0
+		must(t, db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%'").Scan(&waits))
+		return waits > 0 || len(added) > 0
+	}, func() string { return "nothing waits" })
+	must(t, other.Commit())
+	must(t, <-added)
+	if o, err := s.Owner(t.Context(), firstKey, "b1"); err != nil || o.State != store.Owned {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// open2 opens a store again; with SQLite the first one is the only one.
+func open2(t *testing.T, url string, s *store.Store) *store.Store {
+	t.Helper()
+	if strings.HasPrefix(url, "sqlite") {
+		must(t, s.Close())
+	}
+	return open(t, url)
+}
+
+// A key that would make two bills one, or whose creates are under way, is refused, and nothing is changed.
+func TestKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	third := partner.Of("third key")
+	for name, c := range map[string]struct {
+		before func(t *testing.T, s *store.Store)
+		key    store.PartnerKey
+		want   string
+	}{
+		"the same bill ids": {func(t *testing.T, s *store.Store) {
+			for _, bill := range []string{"b1", "b2", "b3", "b4"} {
+				ownBill(t, s, firstKey, bill, "old", store.Succeeded)
+				ownBill(t, s, secondKey, bill, "new", store.Succeeded)
+			}
+			ownBill(t, s, secondKey, "only one", "new", store.Succeeded)
+		}, twoKeys, "4 bill ids are stored under the key and under the partner"},
+		"the same id, of a lost write": {func(t *testing.T, s *store.Store) {
+			ownBill(t, s, firstKey, "b1", "old", store.Succeeded)
+			must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
+				Partner: secondKey, Bill: "b1", Operation: "bill.cancel", Upstream: "new", At: noon, Read: store.Reading{Finding: "not read"},
+			}))
+		}, twoKeys, "1 bill ids are stored"},
+		"a create under way":     {func(t *testing.T, s *store.Store) { ownBill(t, s, secondKey, "b1", "old", "") }, twoKeys, "1 creates with the key"},
+		"an unknown outcome":     {func(t *testing.T, s *store.Store) { ownBill(t, s, secondKey, "b1", "old", store.Unknown) }, twoKeys, "1 creates with the key"},
+		"a key that it has":      {func(t *testing.T, s *store.Store) { addKey(t, s) }, twoKeys, "key " + secondKey.Short() + " is one of partner " + firstKey.Short() + " already"},
+		"a key of another one":   {func(t *testing.T, s *store.Store) { addKey(t, s) }, store.PartnerKey{Key: secondKey, Partner: third}, "key " + secondKey.Short() + " is one of partner " + firstKey.Short() + " already"},
+		"a partner that is none": {func(t *testing.T, s *store.Store) { addKey(t, s) }, store.PartnerKey{Key: third, Partner: secondKey}, "key " + secondKey.Short() + " is one of partner " + firstKey.Short()},
+		"its own key":            {func(*testing.T, *store.Store) {}, store.PartnerKey{Key: firstKey, Partner: firstKey}, "must differ"},
+		"a prefix":               {func(*testing.T, *store.Store) {}, store.PartnerKey{Key: secondKey[:12], Partner: firstKey}, "all digits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, s *store.Store) {
+				c.before(t, s)
+				_, checked := s.CheckKey(t.Context(), c.key)
+				before := rolloutOf(t, s).Revision
+				_, err := s.AddKey(t.Context(), c.key, "anna", noon, joined)
+				if err == nil || !strings.Contains(err.Error(), c.want) || checked == nil || !strings.Contains(checked.Error(), c.want) {
+					t.Errorf("%v, checked: %v", err, checked)
+				}
+				conflict := (*store.KeyConflict)(nil)
+				if errors.As(err, &conflict); strings.HasPrefix(c.want, "4") {
+					equal(t, "the first bills", conflict.Bills, []string{"b1", "b2", "b3"})
+				}
+				equal(t, "revision", rolloutOf(t, s).Revision, before)
+			})
+		})
+	}
+}
+
+// The further keys of a key move with it.
+func TestKeyWithFurtherKeys(t *testing.T) {
+	each(t, func(t *testing.T, s *store.Store) {
+		third := partner.Of("third key")
+		addKey(t, s)
+		if _, err := s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: third}, "anna", noon, joined); err != nil {
+			t.Fatal(err)
+		}
+		_ = rolloutOf(t, s)
+		equal(t, "keys", s.PartnerKeys(), map[partner.ID]partner.ID{firstKey: third, secondKey: third})
+	})
+}
