@@ -43,8 +43,10 @@ func (p *Plan) Complete(shadow bool) error {
 	set(&p.Unknown, 5)
 	if len(p.Steps) == 0 {
 		p.Steps = Steps{
-			{Stage: rollout.StageShadow}, {Stage: rollout.StageCanary, Percent: 10},
-			{Stage: rollout.StageCanary, Percent: 50}, {Stage: rollout.StageNew},
+			{Stage: rollout.StageShadow},
+			{Stage: rollout.StageCanary, Percent: 10},
+			{Stage: rollout.StageCanary, Percent: 50},
+			{Stage: rollout.StageNew},
 		}
 		if !shadow {
 			p.Steps = p.Steps[1:]
