@@ -191,7 +191,7 @@ func TestPartnerOfAWaveIsLetGoOn(t *testing.T) {
 	d := newRolloutDesk(t)
 	d.options.Gateway = stubGateway{d.options.Config()}
 	d.prove("hana")
-	d.starts("autumn", url.Values{"steps": {"shadow,canary:10"}, "stay": {"1ms"}, "each": {"60/s"}, "held": {"0"}}, "hana", "other")
+	d.starts("autumn", url.Values{"steps": {"shadow,canary:10"}, "stay": {"1ms"}, "each": {"60/m"}, "held": {"0"}}, "hana", "other")
 	d.runs("/waves/autumn", "<code>canary 10 %</code></th><td class=\"n\">1 of 2")
 	d.runs("/waves/autumn", "<code>shadow</code></th><td class=\"n\">1 of 2")
 	body := d.shows("/waves/autumn", 200, "no read was compared yet", `<span class="good">after the last step</span>`, "<summary>Verdicts</summary>", "bill.read by shadow is PASS", "<code>shadow</code> → <code>canary 10 %</code>")

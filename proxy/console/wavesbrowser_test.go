@@ -43,7 +43,7 @@ func TestWavesInABrowser(t *testing.T) {
 	p.open(admin + "/partners?stage=shadow&lang=en")
 	p.do("choosing all", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("input[name=partner][type=checkbox]").forEach(e => e.click())`))
 	p.click("New wave with these")
-	for name, text := range map[string]string{"name": "autumn", "steps": "canary:10,canary:50", "stay": "1ms", "each": "60/s", "held": "0"} {
+	for name, text := range map[string]string{"name": "autumn", "steps": "canary:10,canary:50", "stay": "1ms", "each": "60/m", "held": "0"} {
 		types(name, text)
 	}
 	p.click("Preview")
@@ -52,7 +52,7 @@ func TestWavesInABrowser(t *testing.T) {
 	p.open(admin + "/partners?stage=shadow")
 	p.do("choosing all again", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("input[name=partner][type=checkbox]").forEach(e => e.click())`))
 	p.click("New wave with these")
-	for name, text := range map[string]string{"name": "autumn", "steps": "canary:10,canary:50", "stay": "1ms", "each": "60/s", "held": "0"} {
+	for name, text := range map[string]string{"name": "autumn", "steps": "canary:10,canary:50", "stay": "1ms", "each": "60/m", "held": "0"} {
 		types(name, text)
 	}
 	p.click("Preview")

@@ -130,7 +130,7 @@ func TestR30_DeletedFileIsNotCreatedAgain(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	url := proxytest.SQLite(t)
-	s := openSmall(t, url, 60)
+	s := openSmall(t, url, 80)
 	var kept []string
 	var full error
 	for i := 0; full == nil && i < 1000; i++ {
