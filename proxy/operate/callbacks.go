@@ -230,7 +230,8 @@ func (o *Operator) Callback(ctx context.Context, ref CallbackRef) (Callback, err
 		return Callback{}, err
 	}
 	one := o.callback(c)
-	one.Size, one.Digest, one.Says = len(c.Body), fmt.Sprintf("%x", c.Digest), o.Relay.StateIn(c)
+	one.Size, one.Digest = len(c.Body), fmt.Sprintf("%x", c.Digest)
+	one.Says, _ = o.Relay.StateIn(c)
 	for _, a := range attempts {
 		one.History = append(
 			one.History, Attempt{a.Number, a.Ended, a.Took.Seconds(), a.Status, a.Code, a.Outcome, a.Reason},

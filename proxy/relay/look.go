@@ -192,8 +192,14 @@ func (r *Relay) compare(
 // make stores the callback of a read for delivery, and returns its id. It is "" if a callback of the bill has reported
 // the state in the meantime, or if the read lacks what a callback needs: then why says so.
 func (r *Relay) make(ctx context.Context, s *settings, a store.Address, shown Shown) (id, why string, err error) {
+	state, err := r.store.Rollout(ctx)
 	upstream := s.config.Upstreams.Find(a.Upstream)
-	if upstream == nil {
+	switch {
+	case err != nil:
+		return "", "", err
+	case !a.Created.After(state.Restored.At): // the store may lack a callback that was delivered
+		return "", "restored", nil
+	case upstream == nil:
 		return "", "upstream", nil
 	}
 	in := inbound{relay: r, s: s, form: upstream.Form, address: a}

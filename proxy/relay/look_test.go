@@ -36,14 +36,19 @@ func newLooking(t *testing.T, deliver bool, more string) *looking {
 		callbacks: fmt.Sprintf(", jitter: 0, schedule: [0s], window: 1h, reconcile: {after: 30m, every: 6h, rate: 100/s, deliver: %v}%s", deliver, more), now: clock.now,
 	})
 	l.body = func(state string) string { return notice("v2", key, bill, `,"apprState":"`+state+`"`) }
-	l.Carry(carrier(func(r *http.Request) (*http.Response, error) {
-		body, _ := io.ReadAll(r.Body)
-		l.got = append(l.got, gjson.GetBytes(body, "apprState").Str)
-		return reply(200, documented["v2"]), nil
-	}))
+	l.Carry(l.partner())
 	must(t, l.store.Prove(t.Context(), partner.Of(key)))
 	l.path = l.bind(asked("v2", "https://partner.example.com/"))
 	return l
+}
+
+// partner answers every callback.
+func (l *looking) partner() carrier {
+	return func(r *http.Request) (*http.Response, error) {
+		body, _ := io.ReadAll(r.Body)
+		l.got = append(l.got, gjson.GetBytes(body, "apprState").Str)
+		return reply(200, documented["v2"]), nil
+	}
 }
 
 var means = map[string]string{"W": "unpaid", "F": "paid", "C": "cancelled", "D": "destroyed"}
@@ -213,6 +218,50 @@ func TestCallbacksThatCannotBeMade(t *testing.T) {
 			equal(t, l.missing(), "")
 		})
 	}
+}
+
+// A restored store may lack a callback that was delivered: of the bills from before, none is made.
+func TestNoCallbackIsMadeAfterARestore(t *testing.T) {
+	t.Parallel()
+	l := newLooking(t, true, "")
+	must(t, l.store.Restored(t.Context(), "test", l.clock.now()))
+	l.state = "F"
+	for _, d := range []time.Duration{6 * time.Hour, 30 * time.Minute, 6 * time.Hour} {
+		l.after(d)
+	}
+	equal(t, l.missing(), "paid restored")
+	equal(t, len(l.stored()), 0)
+	l.own("F")
+	equal(t, l.missing(), "")
+}
+
+// After a made callback, callbacks.reconcile is removed: later ones of the upstream are delivered as before.
+func TestReconcileIsRemovedAfterAMadeCallback(t *testing.T) {
+	t.Parallel()
+	l := newLooking(t, true, "")
+	l.state = "F"
+	l.after(6 * time.Hour)
+	l.after(30 * time.Minute)
+	equal(t, strings.Join(l.got, " "), "F", "made")
+	l.Use(setup{callbacks: ", jitter: 0, schedule: [0s], window: 1h"}.config(t))
+	l.Carry(l.partner())
+	for _, state := range []string{"F", "C", "NEWSTATE", "C"} {
+		l.own(state)
+		l.round()
+	}
+	equal(t, strings.Join(l.got, " "), "F C NEWSTATE")
+}
+
+// A callback to the address of a registration makes no read, whatever bill it names.
+func TestAddressOfARegistrationIsNotRead(t *testing.T) {
+	t.Parallel()
+	l := newLooking(t, true, "")
+	must(t, l.store.Unbind(t.Context(), l.path[len("/callback/"):]))
+	l.path = l.bind(registration("v2", "s", "https://partner.example.com/"))
+	l.own("F")
+	l.after(48 * time.Hour)
+	equal(t, l.reads, 0)
+	l.counts("billbridge_callback_reads_total")
 }
 
 // The upstream's own callback comes during the second read: it is delivered, and none is made.

@@ -217,11 +217,15 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	if bill == "" {
 		return c, notice, nil
 	}
-	if in.s.callbacks.Reconcile != nil {
-		c.Says = in.s.config.Table.Meaning(billing.State, r.StateIn(c))
+	// Also without callbacks.reconcile, which may have made a callback before it was switched off.
+	state, unknown := r.StateIn(c)
+	c.Says = in.s.config.Table.Meaning(billing.State, state)
+	if !unknown { // a state that the table does not know is always news
+		c.Later = later(c.Says)
+	}
+	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read
 		c.Look = in.s.nextLook(a.Created, c.Received)
 	}
-	c.Later = later(c.Says)
 	return c, notice, nil
 }
 

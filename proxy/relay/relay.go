@@ -274,15 +274,15 @@ func (r *Relay) Wake() {
 
 // StateIn returns the state of the bill that a callback reports, "" if the table describes none. Its body is in the
 // form of the partner.
-func (r *Relay) StateIn(c store.Callback) string {
+func (r *Relay) StateIn(c store.Callback) (state string, unknown bool) {
 	s, form := r.current.Load(), translate.Form(c.Form)
 	// A reload may have replaced the table in the meantime.
 	if forms := s.config.Table.Forms(); !slices.Contains(forms[:], form) {
-		return ""
+		return "", false
 	}
 	read, err := billing.ReadOperation(s.config.Table)
 	if err != nil { // the table describes no state
-		return ""
+		return "", false
 	}
 	return billing.StateIn(s.rows.Explain(c.Body, form, form), read, form)
 }

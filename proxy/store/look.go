@@ -30,7 +30,7 @@ func (s *Store) DueLooks(ctx context.Context, now time.Time) ([]partner.ID, erro
 	return read(ctx, s, "finding bills to read", func(q tx) []partner.ID {
 		return list[partner.ID](q, `
 			SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
-				SELECT 1 FROM billbridge_addresses a WHERE a.partner = p.partner AND a.look > $1 AND a.look <= $2)
+				SELECT 1 FROM billbridge_addresses a WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $1 AND a.look <= $2)
 			ORDER BY p.partner`, now.Add(-lookLost), now)
 	})
 }
@@ -46,7 +46,7 @@ func (s *Store) ClaimLook(ctx context.Context, id partner.ID, now time.Time) (l 
 	c, err := write(ctx, s, "claiming a bill to read", func(q tx) (c claimed) {
 		row, found := find[addressRow](q, `
 			SELECT `+addressColumns+` FROM billbridge_addresses
-			WHERE partner = $1 AND look > $2 AND look <= $3 ORDER BY look LIMIT 1 `+s.passOver(),
+			WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3 ORDER BY look LIMIT 1 `+s.passOver(),
 			id, now.Add(-lookLost), now)
 		if !found {
 			return c

@@ -33,18 +33,20 @@ func Mask(e *translate.Explanation) []translate.ExplainedField {
 }
 
 // StateIn returns the state of the bill in the body of a callback in a form: the field that has the state in the
-// reply of read. It returns "" if the body has no state that the table knows.
-func StateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) string {
+// reply of read. It returns "" if the body has no state that the table knows; unknown is true if it has another one.
+func StateIn(e *translate.Explanation, read *translate.Operation, form translate.Form) (state string, unknown bool) {
 	path := read.PathOf(translate.Reply, State, form)
 	for _, f := range e.Fields {
 		if f.Unknown || path == "" || f.Source != path && !strings.HasSuffix(f.Source, "."+path) {
 			continue
 		}
-		if state := gjson.Parse(f.Before).String(); read.Table().Meaning(State, state) != "" {
-			return strings.Clone(state)
+		word := gjson.Parse(f.Before).String()
+		if read.Table().Meaning(State, word) != "" {
+			return strings.Clone(word), false
 		}
+		unknown = unknown || word != ""
 	}
-	return ""
+	return "", unknown
 }
 
 func maskName(name string) string {
