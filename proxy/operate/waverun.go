@@ -32,6 +32,8 @@ type waves struct {
 	changed time.Time            // when the lead was seen to change
 	next    map[string]time.Time // by wave: when it is looked at again
 	marks   map[string]marks     // by wave
+	// of the rollout, from before the waves were read, or after the last step of this gateway
+	revision int64
 }
 
 // marks are moments from which the calls at the new backend count: since the wave came into its state, or else for ten
@@ -81,6 +83,9 @@ func (w *waves) step(ctx context.Context) (err error) {
 	}()
 	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
+	if w.revision, err = w.Store.Revision(ctx); err != nil {
+		return err
+	}
 	all, err := w.Store.Waves(ctx, false)
 	if err == nil {
 		w.Rollout.SetWaves(all)
@@ -147,6 +152,9 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 		if err := ignoreState(w.setWave(ctx, paused, store.WaveRunning)); err != nil {
 			return err
 		}
+	}
+	if view.Revision != w.revision { // one and partners may be of before a change, such as a person's pause
+		return nil
 	}
 	back := view.Back()
 	for _, r := range back {
@@ -215,7 +223,7 @@ func (w *waves) make(ctx context.Context, v *wave.View, r wave.Row, forward bool
 	if err != nil {
 		return ignoreState(err)
 	}
-	v.Revision = revision
+	v.Revision, w.revision = revision, revision
 	to := rollout.Position{Stage: r.Next.Stage, Percent: r.Next.Percent}
 	w.Logger.Warn("a wave moved a partner", "wave", v.Name, "partner", r.Partner.Short(), "from", r.At.String(),
 		"to", to.String(), "forward", forward, "evidence", step.Evidence)

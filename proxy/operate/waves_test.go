@@ -125,6 +125,29 @@ func TestWaveMovesItsPartners(t *testing.T) {
 	})
 }
 
+// A person pauses the wave, or stops it, or sends it back, between what a gateway has read of it and its decision.
+func TestWaveMakesNoStepAfterAPersonsDecision(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"pause", "stop", "rollback"} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			w := newWave(t, proxytest.Open(t, "memory:"), "&each=60/m", "k", "l")
+			w.after(0)
+			w.later.Add(int64(time.Minute))
+			now, decided := w.Operator.Now, false
+			w.Operator.Now = func() time.Time {
+				if !decided {
+					decided = true
+					answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/autumn/"+verb+"?by=bob")
+				}
+				return now()
+			}
+			must(t, w.runs.Step(t.Context()))
+			w.stages("canary 10 %, old", "k", "l")
+		})
+	}
+}
+
 // A partner that something blocks waits, and no reason is overridden. The others go on.
 func TestWaveNeverForces(t *testing.T) {
 	t.Parallel()
