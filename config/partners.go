@@ -37,6 +37,9 @@ type Partners []Partner
 // shortHash is how many digits of a hash people see, as in package partner.
 const shortHash = 12
 
+// notNames are the words that stand for several partners where one is named: Default and All of package operate.
+var notNames = []string{"default", "all"}
+
 var (
 	partnerHash = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
 	keyHash     = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -104,6 +107,9 @@ func (c *Config) checkPartners() {
 			s.addProblem("is needed, such as Hana Clinic", at...)
 		case n > 60 || invisible || strings.TrimSpace(one.Name) != one.Name:
 			s.addProblem("must be 1 to 60 printable characters without a space at the beginning or end", at...)
+		case slices.Contains(notNames, folded) || partnerHash.MatchString(one.Name):
+			s.addProblem("must not be default, all or 12 to 64 hex digits: where a partner is named, these mean something else",
+				at...)
 		case names[folded] != 0:
 			s.addProblem(fmt.Sprintf("is the name of the partner on line %d, too: upper and lower case count as equal",
 				names[folded]), at...)

@@ -121,6 +121,8 @@ var keySchemas = map[string]schema{
 		"must be all 64 lower-case hex digits of the SHA-256 of a key"),
 	"partners.HASH.name": {
 		"pattern": `^\S(.*\S)?$`, "maxLength": 60,
+		"not": text("^([0-9a-f]{12,60}|[Dd][Ee][Ff][Aa][Uu][Ll][Tt]|[Aa][Ll][Ll])$",
+			"must not be default, all or 12 to 64 hex digits"),
 		"patternErrorMessage": "must be 1 to 60 printable characters without a space at the beginning or end",
 	},
 	"limits.partner.rate": {"anyOf": []schema{{"const": 0}, {"minimum": 0.1, "maximum": 1_000_000}}},

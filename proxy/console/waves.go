@@ -13,6 +13,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/store"
 )
 
 // planKeys are the fields of a plan, in the order of the form.
@@ -119,6 +120,7 @@ type wavePage struct {
 	Values url.Values       // of the plan
 	Log    []operate.Change // the last steps
 	Action string           // what was done just now
+	This   string           // the address of the page, for refreshes; "" if nothing can change
 }
 
 // waveStepsShown is how many steps the page of a wave shows.
@@ -143,6 +145,9 @@ func (c *Console) oneWave(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page.Values, _ = operate.Encode(page.Plan)
+	if page.State != store.WaveEnded {
+		page.This = "/waves/" + page.Name + "?" + url.Values{"after": {r.URL.Query().Get("after")}}.Encode()
+	}
 	if done := r.URL.Query().Get("done"); c.texts["waves.action."+done] != nil {
 		page.Action = done
 	}

@@ -72,7 +72,7 @@ func (d *rolloutDesk) fail(key string) {
 func TestWaveIsStarted(t *testing.T) {
 	t.Parallel()
 	d := newRolloutDesk(t)
-	d.shows("/waves", 200, "There is no wave yet.", `href="/waves/new"`, `<a href="/partners" aria-current="page">`)
+	d.shows("/waves", 200, "There is no wave yet.", `<div id="waves" hx-get="/waves" hx-trigger="every 5s"`, `href="/waves/new"`, `<a href="/partners" aria-current="page">`)
 	d.shows("/partners", 200, `<a href="/waves">Waves</a>`, `formaction="/waves/new">New wave with these`)
 	for _, key := range []string{"hana", "other", "later"} {
 		d.seen(key, 2*time.Hour)
@@ -103,7 +103,7 @@ func TestWaveIsStarted(t *testing.T) {
 	if body := d.sends("/waves/new", hidden(changed), http.StatusConflict, ""); !strings.Contains(body, "is in wave autumn already") || strings.Contains(body, "Start the wave") {
 		t.Errorf("a second click: %s", body)
 	}
-	d.shows("/waves", 200, `<a href="/waves/autumn">autumn</a>`, `<span class="tag good">running</span>`, "anna", `data-label="Partners">2<`, "<code>new</code> → <code>drained</code>")
+	d.shows("/waves", 200, `<a id="wave-autumn" href="/waves/autumn">autumn</a>`, `<span class="tag good">running</span>`, "anna", `data-label="Partners">2<`, "<code>new</code> → <code>drained</code>")
 	d.shows("/waves/autumn?done=start", 200, "The wave was started.", partner.ShortOf("hana"), "Hana &lt;b&gt;Clinic", "<dt>Pace</dt><dd>20/h</dd>", "<dt>Window</dt><dd>always</dd>", "<dt>Partners taken back</dt><dd>0</dd>",
 		"0 of 2", `href="/waves/autumn/pause"`, `href="/waves/autumn/stop"`, `href="/waves/autumn/rollback"`, "The wave has made no step yet.", "The wave can end, at best,")
 	d.shows("/partners/"+partner.ShortOf("hana"), 200, `<a href="/waves/autumn">autumn</a>`)
@@ -174,7 +174,9 @@ func TestChangeOfAWaveIsConfirmed(t *testing.T) {
 		}
 		state(step.state)
 	}
-	d.shows("/waves/autumn?done=stop", 200, "The wave was ended.", "Its partners can be in another wave")
+	if body := d.shows("/waves/autumn?done=stop", 200, "The wave was ended.", "Its partners can be in another wave"); strings.Contains(body, "hx-get") {
+		t.Error("an ended wave is refreshed")
+	}
 	at := "/waves/autumn/resume" // no button leads to it
 	if body := d.sends(at, hidden(d.shows(at, 200)), http.StatusConflict, ""); !strings.Contains(body, "the wave autumn is not paused") {
 		t.Errorf("%s", body)
@@ -264,7 +266,8 @@ func TestPartnersOfAWaveAreInPages(t *testing.T) {
 	rows := func(page string) int {
 		return strings.Count(d.shows(page, 200), `<th scope="row" data-label="Partner">`)
 	}
-	d.shows("/waves/autumn", 200, `href="/waves/autumn?after=100">Next page`)
+	d.shows("/waves/autumn", 200, `href="/waves/autumn?after=100">Next page`, `<div id="wave" hx-get="/waves/autumn?after=" hx-trigger="every 5s"`)
+	d.shows("/waves/autumn?after=100", 200, `<div id="wave" hx-get="/waves/autumn?after=100" hx-trigger="every 5s"`)
 	if first, second := rows("/waves/autumn"), rows("/waves/autumn?after=100"); first != 100 || second != 3 {
 		t.Errorf("the pages have %d and %d partners", first, second)
 	}

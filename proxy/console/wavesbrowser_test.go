@@ -65,12 +65,20 @@ func TestWavesInABrowser(t *testing.T) {
 	defer func() { stop(); <-ended }()
 	reached := func(n int) {
 		t.Helper()
-		proxytest.Eventually(t, func() bool {
-			p.open(admin + "/waves/autumn")
+		p.open(admin + "/waves/autumn")
+		proxytest.Eventually(t, func() bool { // the page is refreshed by itself
 			return run(p, chromedp.Evaluate[bool](fmt.Sprintf(`parseInt(document.querySelector("table.plain td.n").innerText) >= %d`, n)))
 		}, func() string { return "the wave makes no steps" })
 	}
 	reached(3)
+	p.open(admin + "/waves/autumn") // its first refresh differs from no text
+	p.do("opening a verdict", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("#wave details").open = true,
+		window.polls = 0,
+		document.body.addEventListener("htmx:afterRequest", () => window.polls++))`))
+	proxytest.Eventually(t, func() bool { return run(p, chromedp.Evaluate[bool](`window.polls > 0`)) }, func() string { return "the page is not refreshed" })
+	if !run(p, chromedp.Evaluate[bool](`document.querySelector("#wave details").open`)) {
+		t.Error("a refresh has closed what the visitor reads")
+	}
 	look("wave-running", "/waves/autumn")
 	moved := run(p, chromedp.Evaluate[string](`document.querySelector("#steps ~ table a.partner").getAttribute("href").split("/").pop()`))
 	full := moved

@@ -2,12 +2,12 @@
 (function () {
   'use strict'
 
-  // A part that is refreshed stays as it is if nothing has changed, with the selected text in it.
+  // A part that is refreshed stays as it is while details in it are open, and if nothing has changed, with the selected text in it.
   const last = new Map()
   document.body.addEventListener('htmx:beforeSwap', function (event) {
     const detail = event.detail, part = detail.requestConfig.elt, text = detail.xhr.responseText
     if (!(part.getAttribute('hx-trigger') || '').startsWith('every')) return
-    if (last.get(part.id) === text) detail.shouldSwap = false
+    if (last.get(part.id) === text || part.querySelector('details[open]')) return void (detail.shouldSwap = false)
     last.set(part.id, text)
   })
 
