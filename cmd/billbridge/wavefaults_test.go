@@ -399,7 +399,7 @@ func (r *waveRun) resetAll() {
 func (r *waveRun) readAll() {
 	r.await("unknown outcomes are resolved", func() bool {
 		var reads operate.Reads
-		r.post("/rollout/read-all", &reads)
+		must(r.t, r.admin().send(r.t.Context(), http.MethodPost, "/rollout/read-all", &reads))
 		return reads.Unknown == 0
 	})
 }

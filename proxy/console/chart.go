@@ -70,6 +70,32 @@ func chartOf(s *summary) chart {
 	return c
 }
 
+// historyOf returns the chart of the steps of a wave.
+func historyOf(steps []operate.StepsAt, zone *time.Location) chart {
+	most := 0
+	for _, one := range steps {
+		most = max(most, one.Forward+one.Back)
+	}
+	unit := map[time.Duration]string{
+		time.Minute: "overview.ago", time.Hour: "partner.hours.ago", 24 * time.Hour: "waves.days.ago",
+	}[steps[1].At.Sub(steps[0].At)]
+	top := scaleFor(most)
+	c := chart{
+		Label: "waves.history", Title: "waves.history.column", Ago: unit,
+		Top: number(top), Middle: number(top / 2), Number: len(steps),
+	}
+	for i, one := range steps {
+		if all := one.Forward + one.Back; all > 0 {
+			at := one.At.In(zone).Format(time.RFC3339)
+			shown := column{X: i * columnWidth, Title: []any{at, number(one.Forward), number(one.Back)}}
+			shown.bar("bar", 0, 8, float64(all), float64(top))
+			shown.bar("bar-bad", 0, 8, float64(one.Back), float64(top))
+			c.Columns = append(c.Columns, shown)
+		}
+	}
+	return c
+}
+
 // partnerHours are the calls of a partner in the last hours.
 type partnerHours struct {
 	Sums   [2]store.Sums // by backend

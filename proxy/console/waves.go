@@ -118,6 +118,7 @@ type wavePage struct {
 	operate.WaveInfo
 	Keys   []string
 	Values url.Values       // of the plan
+	Chart  chart            // of the steps over time
 	Log    []operate.Change // the last steps
 	Action string           // what was done just now
 	This   string           // the address of the page, for refreshes; "" if nothing can change
@@ -145,6 +146,7 @@ func (c *Console) oneWave(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page.Values, _ = operate.Encode(page.Plan)
+	page.Chart = historyOf(page.History, c.zone())
 	if page.State != store.WaveEnded {
 		page.This = "/waves/" + page.Name + "?" + url.Values{"after": {r.URL.Query().Get("after")}}.Encode()
 	}

@@ -72,9 +72,17 @@ type WaveInfo struct {
 	Ends     *time.Time `json:"ends,omitempty"`  // when the wave can end at best
 	Partners []WaveRow  `json:"partners,omitempty"`
 	Next     int        `json:"next,omitempty"`    // there are more: the value of after for the next page
+	History  []StepsAt  `json:"history,omitempty"` // by intervals of a minute, an hour or a day, the first one first
 	Preview  bool       `json:"preview,omitempty"` // nothing was started
 
 	WhyNote, HoldNote evidence.Note `json:"-"`
+}
+
+// StepsAt are how many steps a wave has made in the interval that begins at a time.
+type StepsAt struct {
+	At      time.Time `json:"at"`
+	Forward int       `json:"forward"`
+	Back    int       `json:"back"`
 }
 
 // A WaveCount is the number of partners in a stage.
@@ -285,8 +293,48 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 	if err != nil {
 		return info, err
 	}
-	return o.waveInfo(view, q.After, limit), nil
+	info = o.waveInfo(view, q.After, limit)
+	info.History, err = o.history(ctx, w)
+	return info, err
 }
+
+// history returns the steps of a wave, of at most HistoryShown intervals: the last ones.
+func (o *Operator) history(ctx context.Context, w store.Wave) ([]StepsAt, error) {
+	end := o.Now()
+	if w.State == store.WaveEnded {
+		end = w.Since
+	}
+	interval := time.Minute
+	for _, longer := range []time.Duration{time.Hour, 24 * time.Hour} {
+		if end.Sub(w.Created) >= HistoryShown*interval {
+			interval = longer
+		}
+	}
+	// The last interval has the end.
+	from := end.Truncate(interval).Add(-(HistoryShown - 1) * interval)
+	counted, err := o.Store.StepCounts(ctx, wave.ByWave(w.Name), from, interval)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]StepsAt, HistoryShown)
+	for i := range all {
+		all[i].At = from.Add(time.Duration(i) * interval)
+	}
+	for _, c := range counted {
+		was := rollout.Position{Stage: rollout.Stage(c.From), Percent: c.FromPercent}
+		switch is := (rollout.Position{Stage: rollout.Stage(c.To), Percent: c.Percent}); {
+		case c.Interval >= len(all): // of another gateway, whose clock is ahead
+		case c.To == "" || is.Before(was):
+			all[c.Interval].Back += c.Steps
+		default:
+			all[c.Interval].Forward += c.Steps
+		}
+	}
+	return all, nil
+}
+
+// HistoryShown is the number of intervals of a wave's history.
+const HistoryShown = 60
 
 // wave returns a wave from the store.
 func (o *Operator) wave(ctx context.Context, n WaveName) (store.Wave, error) {

@@ -393,6 +393,41 @@ func TestWaveRollsBack(t *testing.T) {
 	}
 }
 
+// The history counts steps by minutes, later by hours and by days, and tells steps back from those forward.
+func TestHistoryOfAWave(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, url string) {
+		w := newWave(t, proxytest.Open(t, url), "&each=60/m", "k", "l")
+		history := func() string {
+			steps := w.info().History
+			text := fmt.Sprint(len(steps), " × ", steps[1].At.Sub(steps[0].At), ":")
+			for i, one := range steps {
+				if one.Forward+one.Back > 0 {
+					text += fmt.Sprintf(" %d +%d -%d", i, one.Forward, one.Back)
+				}
+			}
+			return text
+		}
+		w.after(0)
+		w.after(time.Minute)
+		w.after(time.Minute)
+		if got := history(); got != "60 × 1m0s: 57 +1 -0 58 +1 -0" {
+			t.Error(got)
+		}
+		w.after(time.Hour)
+		w.fails("l")
+		w.after(time.Second)
+		w.after(time.Hour)
+		if got := history(); got != "60 × 1h0m0s: 57 +2 -0 58 +1 -1 59 +1 -0" {
+			t.Error(got)
+		}
+		w.later.Add(int64(72 * time.Hour))
+		if got := history(); got != "60 × 24h0m0s: 56 +4 -1" {
+			t.Error(got)
+		}
+	})
+}
+
 // One gateway makes the steps. Another one takes over when it has ended, and the first one then makes none.
 func TestOneGatewayMakesTheSteps(t *testing.T) {
 	t.Parallel()

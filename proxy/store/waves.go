@@ -128,6 +128,27 @@ func (s *Store) SetWave(ctx context.Context, w Wave, from ...WaveState) error {
 	})
 }
 
+// A StepCount is how many equal steps a wave has made in an interval.
+type StepCount struct {
+	Interval             int // those before it
+	From, To             string
+	FromPercent, Percent int
+	Steps                int
+}
+
+// StepCounts counts the steps that somebody has made since a time, by intervals.
+func (s *Store) StepCounts(
+	ctx context.Context, by string, since time.Time, interval time.Duration,
+) ([]StepCount, error) {
+	return read(ctx, s, "counting the steps of a wave", func(q tx) []StepCount {
+		return list[StepCount](q, `
+			SELECT (done_at - $2) / $3 AS interval_, from_stage, to_stage, from_percent, to_percent, count(*)
+			FROM billbridge_audit WHERE revision >= $2 AND done_at >= $2 AND done_by = $1 AND action = $4
+			GROUP BY interval_, from_stage, to_stage, from_percent, to_percent ORDER BY interval_`,
+			by, since, interval.Milliseconds(), string(Staged))
+	})
+}
+
 // ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is now
 // counts as where it was before the wave. mover is who makes the steps of the wave. It returns ErrNotFound if the partner
 // is not in the wave, or if that has ended.
