@@ -410,6 +410,7 @@ func TestHistoryOfAWave(t *testing.T) {
 		}
 		w.after(0)
 		w.after(time.Minute)
+		w.change("/rollout/stage?by=bob&partner=" + hash("m") + "&stage=old") // no step of the wave
 		w.after(time.Minute)
 		if got := history(); got != "60 × 1m0s: 57 +1 -0 58 +1 -0" {
 			t.Error(got)
