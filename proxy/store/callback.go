@@ -100,6 +100,8 @@ const (
 // A callback that was made from a read is stored only if no other of its Order has a state of Later, or an unknown
 // one. After it, an upstream's callback repeats it if it has a state of Later. So a partner gets each state once.
 //
+// ErrFurtherKey: its Partner is none any more. A callback that is sent again has the right one.
+//
 // Older callbacks of the bill end if the partner has answered them often enough: these are returned.
 func (s *Store) Accept(
 	ctx context.Context, c Callback, window time.Duration,
@@ -138,6 +140,7 @@ func (s *Store) Accept(
 				WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
 			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
 				AND told.id LIKE $18 AND `+noNews("$19", "told")+`)
+			AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
 			RETURNING EXISTS (SELECT 1 FROM billbridge_callbacks older
 				WHERE older.ordering = $9 AND older.state = 'waiting' AND older.id <> $1)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
@@ -146,12 +149,15 @@ func (s *Store) Accept(
 		case !kept.fresh && c.Made():
 			return kept
 		case !kept.fresh:
-			q.exec(`
+			counted := q.exec(`
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
 					SELECT max(seq) FROM billbridge_callbacks was WHERE ordering = $2 AND seq > 0
 						AND (address = $3 AND digest = $4 AND received > $5
 							OR id LIKE $6 AND `+noNews("$7", "was")+`))`,
 				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window), told, c.Later)
+			if counted == 0 { // its key has become one of a partner a moment ago
+				q.fail(ErrFurtherKey)
+			}
 			return kept
 		case !c.Look.IsZero():
 			q.exec("UPDATE billbridge_addresses SET look = $2, shown = '', since = NULL, missing = NULL, why = '' "+

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// KeyBills is the most bills that AddKey moves.
+const KeyBills = keyBills
+
 // KeyID is the name of a key in rows and errors.
 var KeyID = keyID
 

@@ -53,6 +53,9 @@ func (s *Store) readPartnerKeys(q tx) {
 	}
 }
 
+// keyBills is the most bills that AddKey moves: it keeps others from writing meanwhile, who wait for a second.
+const keyBills = 5000
+
 const billsOf = `SELECT bill FROM billbridge_owners WHERE partner = %[1]s AND state <> 'released'
 	UNION SELECT bill FROM billbridge_unknown WHERE partner = %[1]s
 	UNION SELECT bill FROM billbridge_doubled WHERE partner = %[1]s`
@@ -82,7 +85,12 @@ func checkKey(q tx, k PartnerKey) int {
 		"%d creates with the key are under way or have an unknown outcome")
 	refuse(" FROM ("+fmt.Sprintf(billsOf, "$1")+") AS a WHERE bill IN ("+fmt.Sprintf(billsOf, "$2")+")",
 		"%d bill ids are stored under the key and under the partner")
-	return value[int](q, "SELECT count(*) FROM ("+fmt.Sprintf(billsOf, "$1")+") AS a", k.Key)
+	n := value[int](q, "SELECT count(*) FROM ("+fmt.Sprintf(billsOf, "$1")+") AS a", k.Key)
+	if n > keyBills {
+		q.fail(&KeyConflict{Text: fmt.Sprintf("%d bills are stored under the key, and at most %d can become those of "+
+			"another partner, since all creates wait for that. Name the key with more bills first", n, keyBills)})
+	}
+	return n
 }
 
 // AddKey makes a key one of a partner: all rows that are stored under the key become those of the partner, and later
@@ -97,12 +105,14 @@ func (s *Store) AddKey(
 	}
 	c := Change{Action: KeyAdded, By: by, At: at, Partner: k.Partner, Subject: k.Key.Short()}
 	return write(ctx, s, "adding a key", func(q tx) (bills int) {
-		s.betweenClaims(q)
+		s.betweenClaims(q) // who locks rows first and changes them then has the lock of claims: else both would wait
 		changed(q, c, func(q tx, c *Change) {
 			s.lock(q, exclusive, counts)
-			if s.postgres { // what others are recording under the key must be seen here, or be refused
-				q.exec("LOCK TABLE billbridge_owners, billbridge_addresses, billbridge_unknown, billbridge_doubled, " +
-					"billbridge_seen, billbridge_proven IN SHARE ROW EXCLUSIVE MODE")
+			// What others are recording under the key must be seen here, or be refused. The tables are in the order in
+			// which other transactions write to them.
+			if s.postgres {
+				q.exec("LOCK TABLE billbridge_owners, billbridge_callbacks, billbridge_addresses, billbridge_unknown, " +
+					"billbridge_doubled, billbridge_seen, billbridge_proven IN SHARE ROW EXCLUSIVE MODE")
 			}
 			bills = checkKey(q, k)
 			was, _ := find[position](q, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", k.Key)

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -246,16 +247,134 @@ func TestKeyWaitsForBillsThatAreBeingRecorded(t *testing.T) {
 		_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
 		added <- err
 	}()
-	proxytest.Eventually(t, func() bool {
-		waits := 0
-		must(t, db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%'").Scan(&waits))
-		return waits > 0 || len(added) > 0
-	}, func() string { return "nothing waits" })
+	awaitLock(t, db, added)
 	must(t, other.Commit())
 	must(t, <-added)
 	if o, err := s.Owner(t.Context(), firstKey, "b1"); err != nil || o.State != store.Owned {
 		t.Errorf("%+v, %v", o, err)
 	}
+}
+
+// A callback whose address was read before its key became one of a partner is refused, so that the upstream sends it again. The partner's
+// is stored, and a repetition counts.
+func TestCallbackOfAKeyThatHasMoved(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		addKey(t, s)
+		late := callback("late", "b")
+		late.Partner, late.Order = secondKey, string(secondKey)+" b"
+		if _, _, err := s.Accept(t.Context(), late, time.Hour); !errors.Is(err, store.ErrFurtherKey) {
+			t.Error(err)
+		}
+		again := late
+		again.Partner, again.Order = firstKey, string(firstKey)+" b"
+		accept(t, s, again)
+		again.ID = "repeated"
+		if fresh, _, err := s.Accept(t.Context(), again, time.Hour); fresh || err != nil {
+			t.Error(fresh, err)
+		}
+		c, err := s.Get(t.Context(), "late")
+		must(t, err)
+		equal(t, "repetitions", c.Repeats, 1)
+		page, err := s.Page(t.Context(), store.Filter{Limit: 9})
+		must(t, err)
+		equal(t, "callbacks", len(page.Callbacks), 1)
+	})
+}
+
+// A callback that is being stored at this moment is waited for.
+func TestKeyWaitsForCallbacks(t *testing.T) {
+	t.Parallel()
+	url := proxytest.Postgres(t)
+	s, db := open(t, url), raw(t, url)
+	other, err := raw(t, url).BeginTx(t.Context(), nil)
+	must(t, err)
+	_, err = other.Exec("LOCK TABLE billbridge_callbacks IN ROW EXCLUSIVE MODE") // as each INSERT does
+	must(t, err)
+	added := make(chan error, 1)
+	go func() {
+		_, err := s.AddKey(t.Context(), twoKeys, "anna", noon, joined)
+		added <- err
+	}()
+	awaitLock(t, db, added)
+	must(t, other.Commit())
+	must(t, <-added)
+}
+
+// awaitLock waits until AddKey waits for the lock of a table.
+func awaitLock(t *testing.T, db *sql.DB, added chan error) {
+	t.Helper()
+	proxytest.Eventually(t, func() bool {
+		waits := 0
+		must(t, db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%'").Scan(&waits))
+		if len(added) > 0 {
+			t.Fatal("the key was added without a wait")
+		}
+		return waits > 0
+	}, func() string { return "nothing waits" })
+}
+
+// Claims and keys lock the same tables: neither waits for the other for ever, which PostgreSQL ends with an error.
+func TestKeysAndClaimsDoNotDeadlock(t *testing.T) {
+	t.Parallel()
+	s := open(t, proxytest.Postgres(t))
+	var keys []partner.ID
+	for i := range 20 {
+		id := partner.Of(fmt.Sprint("key ", i))
+		keys = append(keys, id)
+		must(t, s.Prove(t.Context(), id))
+		must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
+			Partner: id, Bill: fmt.Sprint("u", i), Operation: "bill.cancel", Upstream: "new", At: noon, Next: noon, Read: store.Reading{Finding: "not read"},
+		}))
+		_, err := s.Bind(t.Context(), store.Address{
+			ID: id.Short(), Upstream: "old", Operation: "bill.create", Partner: id, Bill: fmt.Sprint("b", i), Form: "v2", URL: "https://one.example.com", Created: noon, Look: noon,
+		})
+		must(t, err)
+	}
+	var claiming sync.WaitGroup
+	var next atomic.Int64
+	for _, claim := range []func(id partner.ID, now time.Time) error{
+		func(id partner.ID, now time.Time) error { _, _, err := s.ClaimLook(t.Context(), id, now); return err },
+		func(id partner.ID, now time.Time) error { _, _, err := s.ClaimRead(t.Context(), id, now, now); return err },
+	} {
+		claiming.Go(func() {
+			for now := noon; ; now = now.Add(10 * time.Minute) { // so that the claim before has expired
+				i := int(next.Load())
+				if i == len(keys) {
+					return
+				}
+				if err := claim(keys[i], now); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i, key := range keys {
+		next.Store(int64(i))
+		_, err := s.AddKey(t.Context(), store.PartnerKey{Key: key, Partner: firstKey}, "anna", noon, joined)
+		must(t, err)
+	}
+	next.Store(int64(len(keys)))
+	claiming.Wait()
+}
+
+// A key with many bills is refused: creates of all partners would wait.
+func TestKeyWithManyBillsIsRefused(t *testing.T) {
+	eachURL(t, func(t *testing.T, url string) {
+		s := open(t, url)
+		_, err := raw(t, url).Exec(fmt.Sprintf(`
+			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= %d)
+			INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed)
+			SELECT '%s', i, 'old', 'owned', '', 0, 1 FROM n`, store.KeyBills, secondKey))
+		must(t, err)
+		conflict := (*store.KeyConflict)(nil)
+		if _, err = s.CheckKey(t.Context(), twoKeys); !errors.As(err, &conflict) || !strings.Contains(conflict.Text, "5001 bills are stored under the key, and at most 5000") {
+			t.Error(err)
+		}
+		_, err = s.AddKey(t.Context(), store.PartnerKey{Key: firstKey, Partner: secondKey}, "anna", noon, joined)
+		must(t, err)
+	})
 }
 
 // open2 opens a store again; with SQLite the first one is the only one.

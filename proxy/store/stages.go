@@ -262,6 +262,9 @@ func (s *Store) Rollout(ctx context.Context) (Rollout, error) {
 			r.Stages = known.Stages
 			return r
 		}
+		// One at a time, so that what was read first does not replace what was read later.
+		s.deciding.Lock()
+		defer s.deciding.Unlock()
 		// One statement, so that all of it is from one moment. Without any stage it has one row, with no name of a
 		// stage.
 		for _, row := range list[struct {

@@ -87,8 +87,9 @@ type Store struct {
 	batch    int    // the most rows that one transaction of a long change takes, so that other writes do not wait long
 	clock    clock
 	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
-	proven sync.Map
-	stages atomic.Pointer[Rollout] // as last read; only revision and stages
+	proven   sync.Map
+	stages   atomic.Pointer[Rollout] // as last read; only revision and stages
+	deciding sync.Mutex              // held while these and partnerKeys are read
 	// the partner of each further key, as last read
 	partnerKeys atomic.Pointer[map[partner.ID]partner.ID]
 	keys        keyring

@@ -178,6 +178,7 @@ func (s *Store) ClaimRead(
 		due bool
 	}
 	c, err := write(ctx, s, "claiming a read", func(q tx) (c claimed) {
+		s.lock(q, shared, claims) // see AddKey
 		if c.UnknownWrite, c.due = find[UnknownWrite](q, `
 			SELECT `+writeColumns+` FROM billbridge_unknown
 			WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver(),
