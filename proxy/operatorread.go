@@ -28,18 +28,30 @@ type knownPartners struct {
 // remember keeps the identity of a partner's first call that succeeded with the key that it used last: it may have
 // several, and a backend may not accept the earlier ones any more.
 func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
-	was, known := p.byHash.Load(id)
-	if known && was.(rollout.Credentials).Key == call.Value(billing.Partner) ||
-		!known && p.count.Load() >= maxKnownPartners {
+	if was, _ := p.byHash.Load(id); was != nil && was.(rollout.Credentials).Key == call.Value(billing.Partner) {
 		return
 	}
 	identity := billing.IdentityOf(call)
-	first := rollout.Credentials{
+	p.add(rollout.Credentials{
 		Partner: id, Key: identity.Partner, Member: identity.Member, Merchant: identity.Merchant,
+	})
+}
+
+// add keeps an identity. If there are too many, it forgets another one, which comes back with its next call.
+func (p *knownPartners) add(one rollout.Credentials) {
+	if _, known := p.byHash.Swap(one.Partner, one); known || p.count.Add(1) <= maxKnownPartners {
+		return
 	}
-	if _, known := p.byHash.Swap(id, first); !known {
-		p.count.Add(1)
-	}
+	p.byHash.Range(func(id, _ any) bool {
+		forgotten := false
+		if id != one.Partner {
+			_, forgotten = p.byHash.LoadAndDelete(id)
+		}
+		if forgotten {
+			p.count.Add(-1)
+		}
+		return !forgotten
+	})
 }
 
 // complete fills the empty fields of an identity from the partner's first call.

@@ -66,7 +66,7 @@ type billsRead struct {
 	billFlags
 	ID      given  `arg:"" optional:"" placeholder:"ID" help:"The id of the bill."`
 	All     bool   `help:"Read the bills of all writes with an unknown outcome, of all partners or of one."`
-	Outcome string `enum:"unknown" default:"unknown" help:"With --all: which writes (${default})."`
+	Outcome string `enum:"unknown" default:"unknown" hidden:"" help:"As in bills list; --all reads no others."`
 	JSON    bool   `name:"json" help:"Print JSON instead of lines."`
 }
 
