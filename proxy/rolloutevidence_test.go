@@ -245,3 +245,33 @@ func TestCountsAreStoredAtTheEnd(t *testing.T) {
 		t.Errorf("%+v, %v", kept, err)
 	}
 }
+
+// Bills are compared in bulk as reads of the partner are, and count for the same verdict. Only reads are sent.
+func TestBillsAreComparedInBulk(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		overlay string
+		shows   string
+	}{
+		"right":   {"", `"bills":{"not_there":1,"same":3},"old_only":0,"new_only":0,"left":0}`},
+		"mistake": {"operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}", `"bills":{"differs":3,"not_there":1},`},
+	} {
+		parallel(t, name, func(t *testing.T) {
+			p, service, old, fresh := newSharedBills(t, "old", row.overlay)
+			bulk := "/rollout/compare?rate=100&ids=BULK1%0ABULK2%0ABULK3%0AOTHER&partner=" + string(partner.Of(demoKey))
+			p.adminPost(409, bulk, "", "when it has called since the start")
+			for i := range 3 {
+				bill := fmt.Sprint("BULK", i+1)
+				p.expect(v2("create").with("billId", bill), success)
+				must(t, service.Pay(demoKey, bill))
+			}
+			p.mustPost(bulk, row.shows)
+			v := verdictOn(p.report(t, func(operate.Report) bool { return true }), "bill.read", evidence.ByShadow)
+			if v.Number != 3 || v.Bulk != 3 || v.NotThere != 1 || v.Bills != 3 || v.Paid != 3 || (v.Ruling == evidence.Fail) != (name == "mistake") {
+				t.Errorf("%+v %+v", v, v.Compared)
+			}
+			equal(t, fresh.writes(), 0)
+			equal(t, old.writes(), 3)
+		})
+	}
+}

@@ -15,6 +15,7 @@ import (
 type rolloutCommand struct {
 	Status   rolloutStatus   `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
 	Report   rolloutReport   `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
+	Compare  rolloutCompare  `cmd:"" help:"Read bills at both backends now, and compare them: more evidence than the reads of partners give."`
 	Next     rolloutNext     `cmd:"" help:"Move a partner to the next stage."`
 	Set      rolloutSet      `cmd:"" help:"Set the stage of a partner, or the default stage."`
 	Unset    rolloutUnset    `cmd:"" help:"Remove the stage of a partner, so that the default applies; or the default stage, so that the config's applies."`

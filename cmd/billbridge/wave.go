@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"billbridge/proxy/operate"
@@ -67,10 +64,14 @@ func (c *waveCreate) Run(ctx context.Context, s system) error {
 		return usageError("give one of --from and --stage")
 	}
 	if c.From != "" {
-		var err error
-		if order.Partners, err = c.partners(s.in); err != nil {
+		names, err := linesIn(c.From, s.in)
+		if err != nil {
 			return err
 		}
+		for i, name := range names {
+			names[i] = reference(given(name))
+		}
+		order.Partners = strings.Join(names, "\n")
 	}
 	by, err := c.author(ctx, s)
 	if err != nil {
@@ -82,27 +83,6 @@ func (c *waveCreate) Run(ctx context.Context, s system) error {
 		return err
 	}
 	return show(s.out, "wave", info)
-}
-
-// partners returns the partners of the file, as the gateway takes them.
-func (c *waveCreate) partners(stdin io.Reader) (string, error) {
-	in := stdin
-	if c.From != "-" {
-		file, err := os.Open(string(c.From))
-		if err != nil {
-			return "", err
-		}
-		defer func() { _ = file.Close() }()
-		in = file
-	}
-	var all []string
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		if text := strings.TrimSpace(lines.Text()); text != "" && text[0] != '#' {
-			all = append(all, reference(given(text)))
-		}
-	}
-	return strings.Join(all, "\n"), lines.Err()
 }
 
 type waveList struct {

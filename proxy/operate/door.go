@@ -98,6 +98,7 @@ func (o *Operator) Handler() http.Handler {
 		handle(d, "GET /rollout/reads", o.Reads)
 		handle(d, "POST /rollout/read-all", o.ReadAll)
 		handle(d, "POST /rollout/dismiss", o.Dismiss)
+		handle(d, "POST /rollout/compare", o.CompareBills)
 		handle(d, "POST /rollout/assign", o.Assign)
 		handle(d, "GET /rollout/bills", o.Bills)
 		handle(d, "GET /rollout/waves", o.Waves)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -14,6 +15,32 @@ type Bills struct {
 	Pending, Owned, Released int
 	Over                     int // of Pending and Owned: past their end
 	Ended                    int // of Pending and Owned, and not Over: seen destroyed or cancelled
+}
+
+// A LedgerPlace is a place among the bills of a partner, the newest first.
+type LedgerPlace struct {
+	At   time.Time // of the last change of its owner
+	Bill string
+}
+
+// NewestBills returns the bills of a partner that have an owner, the newest first, at most limit, and the number of all
+// that follow a place; the zero place is before all.
+func (s *Store) NewestBills(
+	ctx context.Context, id partner.ID, after LedgerPlace, limit int,
+) (bills []LedgerPlace, all int, err error) {
+	type page struct {
+		bills []LedgerPlace
+		all   int
+	}
+	p, err := read(ctx, s, "listing the newest bills", func(q tx) (p page) {
+		const meant = ` FROM billbridge_owners WHERE partner = $1 AND state = 'owned'
+			AND ($2 = '' OR changed < $3 OR changed = $3 AND bill > $2)`
+		p.bills = list[LedgerPlace](q, fmt.Sprintf("SELECT changed, bill%s ORDER BY changed DESC, bill LIMIT %d",
+			meant, limit), id, after.Bill, after.At)
+		p.all = value[int](q, "SELECT count(*)"+meant, id, after.Bill, after.At)
+		return p
+	})
+	return p.bills, p.all, err
 }
 
 // OpenBillsIn counts the bills in the ledger of the partners of a range, sorted by partner and upstream. A bill whose

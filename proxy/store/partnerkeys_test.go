@@ -335,7 +335,10 @@ func TestKeysAndClaimsDoNotDeadlock(t *testing.T) {
 	var next atomic.Int64
 	for _, claim := range []func(id partner.ID, now time.Time) error{
 		func(id partner.ID, now time.Time) error { _, _, err := s.ClaimLook(t.Context(), id, now); return err },
-		func(id partner.ID, now time.Time) error { _, _, err := s.ClaimRead(t.Context(), id, now, now); return err },
+		func(id partner.ID, now time.Time) error {
+			_, _, err := s.ClaimRead(t.Context(), id, now, now)
+			return err
+		},
 	} {
 		claiming.Go(func() {
 			for now := noon; ; now = now.Add(10 * time.Minute) { // so that the claim before has expired

@@ -25,6 +25,7 @@ type Count struct {
 	OldOnly  int `json:"old_only"` // of NotThere, if the old backend shows the bill
 	Moved    int `json:"moved"`
 	Unclear  int `json:"unclear"`
+	Bulk     int `json:"bulk,omitempty"` // of Compared, by Shadow.Compare
 
 	Bills  Bills            `json:"bills"`  // distinct bills of Compared
 	Fields map[string]Field `json:"fields"` // confirmed differences by path
@@ -147,6 +148,7 @@ func (n *Count) merge(more Count) {
 	n.OldOnly += more.OldOnly
 	n.Moved += more.Moved
 	n.Unclear += more.Unclear
+	n.Bulk += more.Bulk
 	for _, hash := range more.Bills.Least {
 		n.Bills.addHash(hash)
 	}

@@ -111,9 +111,24 @@ func (s *Shadow) Offer(c Shadowed) (taken bool) {
 	// The caller reuses its buffers after its call.
 	c.First.Body, c.First.Request = bytes.Clone(c.First.Body), bytes.Clone(c.First.Request)
 	s.begin(held, c.ID, c.At, c.Partner, c.Operation.Name, s.done, func(ignore []string) Comparison {
-		return s.compare(c, most, ignore)
+		return s.compare(s.run, c, most, ignore)
 	})
 	return true
+}
+
+// Compare compares the answers of both backends to a call that no partner has made, and counts the result. First is the
+// old backend's. It returns when that is done, or ctx ends: then nothing is counted.
+func (s *Shadow) Compare(ctx context.Context, c Shadowed, most int64) Comparison {
+	s.mu.Lock()
+	ignore, table := s.config.Ignore, s.counts.Table()
+	s.mu.Unlock()
+	result := s.compare(ctx, c, most, ignore)
+	if ctx.Err() == nil && s.counts.Table() == table {
+		result.Request, result.At, result.Bulk = c.ID, c.At, true
+		s.done.WithLabelValues(string(result.Class)).Inc()
+		s.counts.Add(c.Partner, c.Operation.Name, result)
+	}
+	return result
 }
 
 // take takes a place, or returns the bound that would be exceeded. The lock is held.
@@ -223,11 +238,13 @@ func (s *Shadow) sampled(id string) bool {
 }
 
 // compare is one comparison from end to end.
-func (s *Shadow) compare(c Shadowed, most int64, ignore []string) (found Comparison) {
+func (s *Shadow) compare(
+	ctx context.Context, c Shadowed, most int64, ignore []string,
+) (found Comparison) {
 	if c.Backend == New { // Counts expect the old backend's answer first
 		defer func() { found = found.exchanged() }()
 	}
-	other, err := c.Other(s.run, most)
+	other, err := c.Other(ctx, most)
 	if err != nil {
 		other = Answer{Form: c.First.Form} // the first answer is still read: if it is a success, the partner exists
 	}
@@ -235,7 +252,7 @@ func (s *Shadow) compare(c Shadowed, most int64, ignore []string) (found Compari
 	if found.Class != Differs {
 		return found
 	}
-	again, err := c.Again(s.run, most)
+	again, err := c.Again(ctx, most)
 	if err != nil {
 		found.Class, found.Differences = NoAnswer, nil
 		return found

@@ -63,6 +63,14 @@ type Verdict struct {
 	*CallStats `json:"call_stats,omitempty"` // ByCalls
 }
 
+// Basis returns the evidence for people.
+func (v Verdict) Basis() string {
+	if v.Compared != nil && v.Bulk > 0 {
+		return fmt.Sprintf("%s, %d in bulk", v.Evidence, v.Bulk)
+	}
+	return string(v.Evidence)
+}
+
 // Compared are the counts of comparisons.
 type Compared struct {
 	Number   int `json:"number"`
@@ -73,6 +81,7 @@ type Compared struct {
 	NotThere int `json:"not_there"`
 	Moved    int `json:"moved"`
 	Unclear  int `json:"unclear"`
+	Bulk     int `json:"bulk,omitempty"` // of Number, by billbridge rollout compare
 
 	Bound  float64       `json:"bound"`  // the upper bound of the mismatch rate at 95 % confidence; see Assumption
 	Fields []FieldReport `json:"fields"` // that differ, sorted by kind, the gravest first, and count
@@ -161,7 +170,7 @@ func (n Count) compared() *Compared {
 	c := &Compared{
 		Number: n.Compared, Bills: min(n.Bills.number(), n.Compared), Paid: n.Paid.number(), Differed: n.Differed,
 		Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
-		Unclear: n.Unclear, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
+		Unclear: n.Unclear, Bulk: n.Bulk, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 	}
 	for path, f := range n.Fields {
 		c.Fields = append(c.Fields, FieldReport{path, f})
@@ -352,7 +361,7 @@ func grouped(n int) string {
 
 // Percent is a rate for people, rounded up, so that a bound is not shown too small.
 func Percent(rate float64) string {
-	return fmt.Sprintf("%.2f %%", math.Ceil(rate*10_000-1e-6)/100)
+	return fmt.Sprintf("%.2f %%", max(0, math.Ceil(rate*10_000-1e-6))/100)
 }
 
 // missed is the probability that a bound is wrong: 1 minus the confidence.

@@ -433,3 +433,12 @@ func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 		}
 	}
 }
+
+func TestPercent(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[float64]string{0: "0.00 %", 0.01: "1.00 %", 0.010001: "1.01 %", 1: "100.00 %"} {
+		if got := evidence.Percent(rate); got != want {
+			t.Errorf("%v is %s, want %s", rate, got, want)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"billbridge/proxy/operate"
+	"billbridge/proxy/rollout/evidence"
+)
+
+type rolloutCompare struct {
+	adminFlags
+	partnerFlags
+	Wave  given     `placeholder:"NAME" help:"Compare the bills of all partners of this wave, one partner after another."`
+	Bills int       `default:"2000" placeholder:"N" help:"The most bills of a partner (${default}): of those in the ledger the newest."`
+	Rate  perSecond `default:"20/s" placeholder:"N/s" help:"The most bills per second (${default}), up to 100. A bill is read once at each backend, and again if the answers differ."`
+	IDs   given     `name:"ids" placeholder:"FILE" help:"Compare the bills in this file, or - for stdin, one id per line, instead of those in the ledger."`
+	After given     `placeholder:"PLACE" help:"Go on where an earlier comparison ended: it has printed the place."`
+	JSON  bool      `name:"json" help:"Print one JSON object per partner instead of a table."`
+}
+
+// Run compares bills.
+func (c *rolloutCompare) Run(ctx context.Context, s system) error {
+	one, err := c.ref()
+	if err != nil {
+		return err
+	}
+	switch {
+	case (one.Partner == "") == (c.Wave == ""):
+		return usageError("give one of --partner, --key-file and --wave")
+	case c.Wave != "" && (c.IDs != "" || c.After != ""), c.IDs != "" && c.After != "":
+		return usageError("--ids and --after are for the bills of one partner, and cannot be combined")
+	case c.Bills < 1:
+		return usageError("--bills must be 1 or more")
+	}
+	var ids []string
+	if c.IDs != "" {
+		if ids, err = linesIn(c.IDs, s.in); err != nil {
+			return err
+		}
+	}
+	partners := []operate.PartnerRef{one}
+	if c.Wave != "" {
+		var w operate.WaveInfo
+		if err := c.get(ctx, waveNamed{string(c.Wave)}.path(), &w, operate.WaveQuery{Limit: operate.AtMost(10_000)}); err != nil {
+			return err
+		}
+		partners = nil
+		for _, row := range w.Partners {
+			partners = append(partners, operate.PartnerRef{Partner: row.Partner})
+		}
+	}
+	var all []operate.ComparedBills
+	differ, read, ended := 0, 0, false
+	for i, p := range partners {
+		if len(partners) > 1 {
+			s.progressf("%d of %d partners", i, len(partners))
+		}
+		compared, err := c.compare(ctx, s, p, ids)
+		if isRefusal(err) && len(partners) > 1 {
+			printf(s.err, "%s: %v\n", p.Partner, linesOf(err))
+			ended = true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, compared)
+		for _, n := range compared.Bills {
+			read += n
+		}
+		differ += compared.Bills[string(evidence.Differs)]
+		if ended = ended || compared.Left > 0; ctx.Err() != nil {
+			break
+		}
+	}
+	s.progressf("")
+	if err := showRows(s.out, c.JSON, "compare", all); err != nil {
+		return err
+	}
+	switch {
+	case differ > 0:
+		return fmt.Errorf("%d of %d bills differ", differ, read)
+	case ended:
+		return errReported
+	}
+	return nil
+}
+
+// A perSecond is a rate such as 20/s or 20.
+type perSecond int
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *perSecond) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(strings.TrimSuffix(string(text), "/s"))
+	if *p = perSecond(n); err != nil || n < 1 || n > 100 {
+		return fmt.Errorf("must be 1/s to 100/s, but is %q", text)
+	}
+	return nil
+}
+
+// compare compares the bills of a partner, until all are compared, the gateway stops, or ctx ends.
+func (c *rolloutCompare) compare(
+	ctx context.Context, s system, p operate.PartnerRef, ids []string,
+) (sum operate.ComparedBills, err error) {
+	in := operate.BillsToCompare{PartnerRef: p, After: string(c.After), Rate: int(c.Rate)}
+	done := 0
+	for left := c.Bills; left > 0; {
+		in.Limit = operate.AtMost(min(left, 10_000))
+		if c.IDs != "" { // no more than an answer has
+			page := ids[done:min(done+3*int(c.Rate), c.Bills, len(ids))]
+			if len(page) == 0 {
+				break
+			}
+			in.IDs, in.Limit = strings.Join(page, "\n"), operate.AtMost(len(page))
+		}
+		var r operate.ComparedBills
+		if err := c.send(ctx, http.MethodPost, "/rollout/compare", &r, in); err != nil {
+			if ctx.Err() == nil || done == 0 {
+				return sum, err
+			}
+			sum.Left, sum.Stopped = max(sum.Left, 1), "interrupted"
+			break
+		}
+		if sum.Bills == nil {
+			sum.Bills = map[string]int{}
+		}
+		now := 0
+		for class, n := range r.Bills {
+			sum.Bills[class] += n
+			now += n
+		}
+		sum.Partner, sum.Name, sum.Stopped = r.Partner, r.Name, r.Stopped
+		sum.OldOnly, sum.NewOnly = sum.OldOnly+r.OldOnly, sum.NewOnly+r.NewOnly
+		sum.Fields = append(sum.Fields, r.Fields...)
+		done, left = done+now, left-now
+		sum.Left = min(r.Left, left)
+		if c.IDs != "" {
+			sum.Left = min(len(ids), c.Bills) - done
+		} else if r.Next != "" {
+			in.After = r.Next
+		}
+		s.progressf("%s: %d of %d bills", operate.Label(r.Partner, r.Name), done, done+sum.Left)
+		if sum.Left == 0 || r.Stopped != "" {
+			break
+		}
+	}
+	if sum.Left > 0 && c.IDs == "" {
+		sum.Next = in.After
+	}
+	return sum, nil
+}
+
+// linesIn returns the lines of a file, or of stdin for -, without empty ones and those that begin with #.
+func linesIn(name given, stdin io.Reader) (all []string, err error) {
+	in := stdin
+	if name != "-" {
+		file, err := os.Open(string(name))
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		if text := strings.TrimSpace(lines.Text()); text != "" && text[0] != '#' {
+			all = append(all, text)
+		}
+	}
+	return all, lines.Err()
+}
