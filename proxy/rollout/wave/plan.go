@@ -1,4 +1,4 @@
-// Package wave decides how many partners move from the old backend to the new one by themselves, a step at a time:
+// Package wave decides how many partners move from the old backend to the new one, a step at a time:
 //
 //	view, err := wave.Look(plan, w, partners, facts) // what each partner waits for
 //	step, ok := view.Forward()                       // the next step that nothing blocks, if one may be made now
