@@ -12,7 +12,7 @@ type billsCommand struct {
 	List billsList `cmd:"" help:"List bills, or writes of bills with an unknown outcome."`
 	Read billsRead `cmd:"" help:"Read a bill at its owning backend, or the bills of all writes with an unknown outcome."`
 
-	Dismiss billsDismiss `cmd:"" help:"Take the writes of a bill off the list of unknown outcomes: you know what became of them."`
+	Dismiss billsDismiss `cmd:"" help:"Remove the writes of a bill from the list of unknown outcomes, because you know their outcome."`
 }
 
 type billsList struct {

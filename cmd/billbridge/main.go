@@ -100,7 +100,7 @@ type commands struct {
 	Callbacks callbacksCommand `cmd:"" help:"List the payment callbacks of a running gateway, and replay or drop failed ones."`
 	Bills     billsCommand     `cmd:"" help:"List and read the bills in the ledger of a running gateway."`
 	Rollout   rolloutCommand   `cmd:"" help:"Move partners of a running gateway from the old backend to the new one."`
-	Wave      waveCommand      `cmd:"" help:"Move many partners of a running gateway by themselves, a step at a time."`
+	Wave      waveCommand      `cmd:"" help:"Move many partners of a running gateway, one step at a time."`
 	Audit     auditCommand     `cmd:"" help:"List or export what operators did: decisions, reloads, sign-ins to the console, backups."`
 	Store     storeCommand     `cmd:"" help:"Back up the store, and show or confirm its clock."`
 	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard, completions; and a page for partners."`

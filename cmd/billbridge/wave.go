@@ -14,11 +14,11 @@ import (
 )
 
 type waveCommand struct {
-	Create   waveCreate `cmd:"" help:"Start a wave: its partners move by themselves, a step at a time, while nothing blocks the step."`
+	Create   waveCreate `cmd:"" help:"Start a wave: it moves its partners, one step at a time, and only when nothing blocks the step."`
 	List     waveList   `cmd:"" help:"List the waves, the last one first."`
 	Show     waveShow   `cmd:"" help:"Show a wave, and what each of its partners waits for."`
-	Pause    waveChange `cmd:"" help:"Make no more steps forward until the wave is resumed. Partners with a verdict FAIL still go back."`
-	Resume   waveResume `cmd:"" help:"Resume a wave that is paused; or with --partner, let the wave move a partner on that went back, or that a person has moved."`
+	Pause    waveChange `cmd:"" help:"Make no steps forward until the wave is resumed. Partners with a verdict FAIL are still taken back."`
+	Resume   waveResume `cmd:"" help:"Resume a wave that is paused; or with --partner, let the wave move a partner again that was taken back, or that a person has moved."`
 	Stop     waveChange `cmd:"" help:"End a wave. Its partners stay where they are."`
 	Rollback waveChange `cmd:"" help:"Take the partners of a wave back to the stages that they had before it, and end it."`
 }
@@ -38,17 +38,17 @@ type waveCreate struct {
 	waveNamed
 	From     given         `placeholder:"FILE" help:"The partners in this file, or - for stdin, in their order: one per line, a name in the config or at least the first 12 hex digits of the SHA-256 of a key. Empty lines and lines that begin with # are left out."`
 	Stage    rollout.Stage `placeholder:"STAGE" help:"The partners that are in this stage and in no other wave, instead of --from."`
-	Max      *int          `placeholder:"N" help:"The most partners."`
+	Max      *int          `placeholder:"N" help:"The maximum number of partners."`
 	Steps    wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if it can compare nothing."`
-	To       rollout.Stage `placeholder:"STAGE" help:"drained: the step after these."`
+	To       rollout.Stage `placeholder:"STAGE" help:"drained: this stage too, after these steps."`
 	Stay     wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
-	Each     wave.Pace     `placeholder:"PACE" help:"The most steps forward of the wave, at equal distances. If omitted: 20/h."`
-	Window   wave.Window   `placeholder:"WINDOW" help:"When steps forward are made, such as 'Mon-Fri 09:00-17:00 Asia/Seoul'. If omitted: always. Steps back are made at any time."`
-	Held     *int          `placeholder:"N" help:"How many partners may go back because of a verdict FAIL. With one more the wave pauses. If omitted: 5."`
-	Failures *float64      `placeholder:"POINTS" help:"The wave pauses if the calls of its partners fail at the new backend more often than at the old one by more percentage points than this. If omitted: 1."`
-	Slower   *float64      `placeholder:"FACTOR" help:"The wave pauses if 99 % of these calls take longer at the new backend than at the old one by more than this factor, and more than 500ms. If omitted: 2."`
-	Unknown  *int          `placeholder:"N" help:"The wave pauses if more writes than this of its partners at the new backend have an unknown outcome. If omitted: 5."`
-	DryRun   bool          `help:"Print the path of each partner, what would hold it up now, and when the wave could end at best, and start nothing."`
+	Each     wave.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
+	Window   wave.Window   `placeholder:"WINDOW" help:"The days and times of steps forward, such as 'Mon-Fri 09:00-17:00 Asia/Seoul'. If omitted: always. Steps back are made at any time."`
+	Held     *int          `placeholder:"N" help:"The largest number of partners that may be taken back because of a verdict FAIL. With one more the wave pauses. If omitted: 5."`
+	Failures *float64      `placeholder:"POINTS" help:"The wave pauses if the failure rate of its partners at the new backend is higher than at the old one by more percentage points than this. If omitted: 1."`
+	Slower   *float64      `placeholder:"FACTOR" help:"The wave pauses if the p99 of its partners at the new backend is above 500ms, and more than this factor times that of the old one. If omitted: 2."`
+	Unknown  *int          `placeholder:"N" help:"The wave pauses if more writes of its partners than this have an unknown outcome at the new backend. If omitted: 5."`
+	DryRun   bool          `help:"Print the path of each partner, what it would wait for now, and the earliest end of the wave, and start nothing."`
 }
 
 // Run starts the wave, or shows what it would do.
@@ -102,7 +102,7 @@ func (c *waveList) Run(ctx context.Context, s system) error {
 type waveShow struct {
 	adminFlags
 	waveNamed
-	Limit int  `default:"100" placeholder:"N" help:"The most partners, from 1 to 10000 (${default}): first those that only a person lets go on."`
+	Limit int  `default:"100" placeholder:"N" help:"The maximum number of partners, from 1 to 10000 (${default}): first those that wait for a person."`
 	JSON  bool `name:"json" help:"Print JSON instead of a table."`
 }
 

@@ -20,7 +20,7 @@ type movePage struct {
 	Percent  string
 	Preview  *operate.Change // nil while there is nothing to show
 	Problem  string          // why the change is not possible, or was not made
-	Changed  bool            // the state is another than the visitor has seen
+	Changed  bool            // the state is no longer the one that the visitor has seen
 	NotYet   bool            // there are reasons, and the visitor has not confirmed that they do not matter
 	Unstored string          // a stop that is in effect on this gateway alone
 }
@@ -139,7 +139,7 @@ type movesPage struct {
 // A oneMove is the change of one partner, or its preview.
 type oneMove struct {
 	operate.Change
-	Changed bool  // the state is another than the visitor has seen
+	Changed bool  // the state is no longer the one that the visitor has seen
 	Failed  error // why there is no change
 }
 

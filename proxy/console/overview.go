@@ -208,7 +208,7 @@ func (a *attentions) state(status operate.Status) {
 	}
 }
 
-// waves reports the waves that the gateway has paused, and the partners that only a person lets go on.
+// waves reports the waves that the gateway has paused, and the partners that wait for a person.
 func (a *attentions) waves() {
 	o := a.console.options.Operator
 	if o.Rollout == nil || o.Store == nil || a.unread {

@@ -238,14 +238,14 @@ func TestChosenPartnersAreMoved(t *testing.T) {
 	}
 	body := d.sends("/partners/next", form, 200, "")
 	shows(body, map[string]string{
-		"hana": ">moved<", "free": ">moved<", "blocked": "no read was compared yet", "changed": "The state is another than on the page before.", "drained": "which is the last one",
+		"hana": ">moved<", "free": ">moved<", "blocked": "no read was compared yet", "changed": "The state has changed in the meantime.", "drained": "which is the last one",
 	})
-	if strings.Contains(row(body, "blocked"), "The state is another") || !strings.Contains(body, "2 of 5 partners were moved.") {
+	if strings.Contains(row(body, "blocked"), "The state has changed in the meantime") || !strings.Contains(body, "2 of 5 partners were moved.") {
 		t.Errorf("%s", body)
 	}
 	d.prove("blocked") // its reason is gone, but it was not seen without
 	shows(d.sends("/partners/next", form, 200, ""), map[string]string{
-		"hana": "The state is another than on the page before.", "free": "The state is another", "blocked": "The state is another", "changed": "The state is another",
+		"hana": "The state has changed in the meantime.", "free": "The state has changed in the meantime", "blocked": "The state has changed in the meantime", "changed": "The state has changed in the meantime",
 	})
 	for key, stage := range map[string]string{"hana": "shadow", "free": "shadow", "blocked": "shadow", "changed": "shadow", "drained": "drained"} {
 		if got := d.stage(key); got != stage {
@@ -261,7 +261,7 @@ func TestChosenPartnersAreMoved(t *testing.T) {
 		t.Error("the page repeats what may be a key")
 	}
 	form["from"], form["to"] = nil, nil
-	shows(d.sends("/partners/next", form, 200, ""), map[string]string{"hana": "The state is another"})
+	shows(d.sends("/partners/next", form, 200, ""), map[string]string{"hana": "The state has changed in the meantime"})
 	d.sends("/partners/next", url.Values{"partner": slices.Repeat([]string{partner.ShortOf("hana")}, 101)}, http.StatusBadRequest, "")
 	d.visitor = Visitor{Name: "wall"}
 	d.sends("/partners/next", form, http.StatusForbidden, "")
@@ -312,7 +312,7 @@ func TestMoveIsConfirmed(t *testing.T) {
 	}
 	d.sends(at+"/next", free, http.StatusSeeOther, at+"?done=next")
 	free.Set("force", "true")
-	if body := d.sends(at+"/next", free, http.StatusConflict, ""); !strings.Contains(body, "the state is another than on the page before") || d.stage("hana") != "shadow" {
+	if body := d.sends(at+"/next", free, http.StatusConflict, ""); !strings.Contains(body, "the state has changed in the meantime") || d.stage("hana") != "shadow" {
 		t.Errorf("the same step again: %s %s", d.stage("hana"), body)
 	}
 	d.shows(at+"/next", 200, "<code>shadow</code> → <code>canary 10 %</code>", "the settling period is 1h", "wait until the settling period is over", `name="force" value="settling" required`, `name="force" value="verdict" required`)

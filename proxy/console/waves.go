@@ -36,7 +36,7 @@ type newWavePage struct {
 	Stages         []rollout.Stage
 	Unnamed        []int            // the lines that name no partner
 	Problem        string           // why there is no wave
-	Changed        bool             // the partners are others than the visitor has seen, or in other stages
+	Changed        bool             // the partners or their stages are no longer those that the visitor has seen
 	Preview        operate.WaveInfo // without partners while there is nothing to show
 }
 
@@ -162,7 +162,7 @@ type waveDecision struct {
 	Do      string
 	Row     operate.WaveRow // that is released
 	Problem string          // why it was not done
-	Changed bool            // the state is another than the visitor has seen
+	Changed bool            // the state is no longer the one that the visitor has seen
 }
 
 // Seen stands for the state that the visitor decides about.

@@ -83,7 +83,7 @@ func TestWaveIsStarted(t *testing.T) {
 	preview := d.sends("/waves/new", form, 200, "")
 	for _, text := range []string{
 		"2 partners. Their stages now:", "<code>old</code> → <code>shadow</code> → <code>canary 10 %</code> → <code>canary 50 %</code> → <code>new</code> → <code>drained</code>",
-		"The wave can end, at best,", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, "hana &lt;B&gt;clinic",
+		"Earliest end:", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, "hana &lt;B&gt;clinic",
 	} {
 		if !strings.Contains(preview, text) {
 			t.Errorf("the preview has no %s:\n%s", text, preview)
@@ -96,7 +96,7 @@ func TestWaveIsStarted(t *testing.T) {
 	at := "/partners/" + partner.ShortOf("other")
 	d.sends(at+"/next", url.Values{"from": {"old"}, "to": {"shadow"}}, http.StatusSeeOther, at+"?done=next")
 	changed := d.sends("/waves/new", seen, http.StatusConflict, "")
-	if !strings.Contains(changed, "Nothing was started: the partners are others") {
+	if !strings.Contains(changed, "Nothing was started: the partners or their stages have changed") {
 		t.Errorf("%s", changed)
 	}
 	d.sends("/waves/new", hidden(changed), http.StatusSeeOther, "/waves/autumn?done=start")
@@ -105,7 +105,7 @@ func TestWaveIsStarted(t *testing.T) {
 	}
 	d.shows("/waves", 200, `<a id="wave-autumn" href="/waves/autumn">autumn</a>`, `<span class="tag good">running</span>`, "anna", `data-label="Partners">2<`, "<code>new</code> → <code>drained</code>")
 	d.shows("/waves/autumn?done=start", 200, "The wave was started.", partner.ShortOf("hana"), "Hana &lt;b&gt;Clinic", "<dt>Pace</dt><dd>20/h</dd>", "<dt>Window</dt><dd>always</dd>", "<dt>Partners taken back</dt><dd>0</dd>",
-		"0 of 2", `href="/waves/autumn/pause"`, `href="/waves/autumn/stop"`, `href="/waves/autumn/rollback"`, "The wave has made no step yet.", "The wave can end, at best,")
+		"0 of 2", `href="/waves/autumn/pause"`, `href="/waves/autumn/stop"`, `href="/waves/autumn/rollback"`, "The wave has made no step yet.", "Earliest end:")
 	d.shows("/partners/"+partner.ShortOf("hana"), 200, `<a href="/waves/autumn">autumn</a>`)
 	if body := d.shows("/partners/"+partner.ShortOf("later"), 200); strings.Contains(body, "/waves/") {
 		t.Error("a partner that is in no wave has one")
@@ -123,7 +123,7 @@ func TestFormOfAWaveKeepsWhatWasTyped(t *testing.T) {
 	for says, form := range map[string]url.Values{
 		"Mon-Fri 09:00-17:00 Asia/Seoul": {"name": {"a"}, "window": {"<i>Mo</i>"}},
 		"name the partners of the wave":  {"name": {"a"}, "stay": {"48h"}},
-		"is not new, but is":             {"name": {"new"}, "partners": {partner.ShortOf("hana")}},
+		"and not be new, but is":         {"name": {"new"}, "partners": {partner.ShortOf("hana")}},
 		"held cannot be":                 {"name": {"a"}, "held": {"x"}, "partners": {partner.ShortOf("hana")}},
 		"No partner outside":             {"name": {"a"}, "stage": {"drained"}, "max": {"7"}},
 		"no known partner":               {"name": {"a"}, "partners": {partner.ShortOf("nobody")}, "steps": {"new"}},
@@ -169,7 +169,7 @@ func TestChangeOfAWaveIsConfirmed(t *testing.T) {
 		d.sends(at, url.Values{"seen": {"x"}}, http.StatusConflict, "")
 		d.sends(at, form, http.StatusSeeOther, "/waves/autumn?done="+step.do)
 		state(step.state)
-		if body := d.sends(at, form, http.StatusConflict, ""); !strings.Contains(body, "the state is another than on the page before") {
+		if body := d.sends(at, form, http.StatusConflict, ""); !strings.Contains(body, "the state has changed in the meantime") {
 			t.Errorf("a second click on %s: %s", step.do, body)
 		}
 		state(step.state)
@@ -207,7 +207,7 @@ func TestPartnerOfAWaveIsLetGoOn(t *testing.T) {
 			`<span class="tag bad">paused</span>`, "the wave took the partner back: a verdict is FAIL: bill.read by shadow is FAIL", `href="/waves/autumn/release?partner=` + partner.ShortOf("hana") + `"`,
 			`href="/waves/autumn/resume"`, "until a person who may operate resumes the wave", "running → paused", "wave autumn",
 		},
-		"/": {`href="/waves/autumn">The wave autumn has paused: partners that were taken back: 1, the most that the wave allows: 0`, `href="/waves/autumn">The wave autumn has partners that only a person lets go on: 1`},
+		"/": {`href="/waves/autumn">The wave autumn has paused: partners that were taken back: 1, the most that the wave allows: 0`, `href="/waves/autumn">The wave autumn has partners that wait for a person: 1`},
 	} {
 		d.shows(page, 200, texts...)
 	}
@@ -217,10 +217,10 @@ func TestPartnerOfAWaveIsLetGoOn(t *testing.T) {
 		}
 	}
 	at := "/waves/autumn/release"
-	form := hidden(d.shows(at+"?partner="+partner.ShortOf("hana"), 200, "the wave took the partner back", "Let it go on"))
-	d.shows(at+"?partner="+partner.ShortOf("other"), 200, "The partner does not wait for a person.")
+	form := hidden(d.shows(at+"?partner="+partner.ShortOf("hana"), 200, "the wave took the partner back", "Continue now"))
+	d.shows(at+"?partner="+partner.ShortOf("other"), 200, "This partner does not wait for a person.")
 	d.sends(at, form, http.StatusSeeOther, "/waves/autumn?done=release")
-	if body := d.sends(at, form, http.StatusConflict, ""); !strings.Contains(body, "the state is another") {
+	if body := d.sends(at, form, http.StatusConflict, ""); !strings.Contains(body, "the state has changed in the meantime") {
 		t.Errorf("a second click: %s", body)
 	}
 	d.options.Operator.Stop(t.Context(), operate.Switch{Decision: operate.Decision{Author: operate.Author{By: "anna"}}})

@@ -433,7 +433,7 @@ func TestStatusHasPages(t *testing.T) {
 		}
 	}
 	d.denies(400, "GET", "/rollout?limit=0", "limit must be 1 to 10000, but is")
-	d.denies(400, "GET", "/rollout?after=x", "after is the next of the page before")
+	d.denies(400, "GET", "/rollout?after=x", "after must be next of the previous page")
 }
 
 var must = proxytest.Must

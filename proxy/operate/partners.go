@@ -145,7 +145,7 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 	case q.Verdict != "" && !slices.Contains(evidence.Rulings, q.Verdict):
 		return answer, badRequest("verdict must be one of %v, but is %q", evidence.Rulings, q.Verdict)
 	case q.After < 0:
-		return answer, badRequest("after is the next of the page before")
+		return answer, badRequest("after must be next of the previous page")
 	}
 	only, err := q.one(ctx, o)
 	if err != nil {

@@ -171,7 +171,7 @@ func TestPartnersAreSortedAndFiltered(t *testing.T) {
 		t.Errorf("the page after this one begins after %d", list.Next)
 	}
 	for query, says := range map[string]string{
-		"stage=x": "stage must be one of", "verdict=x": "verdict must be one of [PASS FAIL INCONCLUSIVE]", "ready=x": "ready cannot be", "after=-1": "after is the next",
+		"stage=x": "stage must be one of", "verdict=x": "verdict must be one of [PASS FAIL INCONCLUSIVE]", "ready=x": "ready cannot be", "after=-1": "after must be next",
 		"sort=x": `sort must be one of calls, last, name, share, stage, verdict, waits, with - before it for the highest first, but is "x"`, "limit=0": "limit must be 1 to", "x=1": "no key",
 		"partner=default": "partner cannot be default",
 	} {

@@ -131,7 +131,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	}
 	after, given := partner.Parse(p.After)
 	if p.After != "" && !given {
-		return answer, badRequest("after is the next of the page before")
+		return answer, badRequest("after must be next of the previous page")
 	}
 	s := o.Rollout.Settings()
 	answer = Status{

@@ -62,14 +62,14 @@ type WaveInfo struct {
 	wave.Plan
 	Number int         `json:"number"` // of partners
 	Done   int         `json:"done"`   // of these, those after the last step
-	Waits  int         `json:"waits"`  // of these, those that only a person lets go on
+	Waits  int         `json:"waits"`  // of these, those that wait for a person
 	At     []WaveCount `json:"at"`     // how many partners are in each stage
 
 	// What follows is only in the answer about one wave.
 
 	Hold     string     `json:"hold,omitempty"`  // why no step forward is made now; it ends by itself
 	Until    *time.Time `json:"until,omitempty"` // when Hold ends, if that is known
-	Ends     *time.Time `json:"ends,omitempty"`  // when the wave can end at best
+	Ends     *time.Time `json:"ends,omitempty"`  // when the wave can end at the earliest
 	Partners []WaveRow  `json:"partners,omitempty"`
 	Next     int        `json:"next,omitempty"`    // there are more: the value of after for the next page
 	History  []StepsAt  `json:"history,omitempty"` // by intervals of a minute, an hour or a day, the first one first
@@ -102,7 +102,7 @@ type WaveRow struct {
 	Name    string     `json:"name,omitempty"`
 	StageSetting
 	Step  Step       `json:"next,omitzero"`   // zero after the last one
-	Waits string     `json:"waits,omitempty"` // why only a person lets it go on
+	Waits string     `json:"waits,omitempty"` // why it waits for a person
 	Stays *time.Time `json:"stays,omitempty"` // until when it stays in its stage
 
 	WaitsNote evidence.Note `json:"-"`
@@ -112,8 +112,8 @@ var waveName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`)
 
 func (n WaveName) valid() error {
 	if !waveName.MatchString(n.Name) || n.Name == "new" { // which is a page
-		return badRequest("the name of a wave has 1 to 40 characters of a-z, 0-9, '.', '_' and '-', begins with a "+
-			"letter or a digit, and is not new, but is %q", n.Name)
+		return badRequest("the name of a wave must be 1 to 40 characters of a-z, 0-9, '.', '_' and '-', begin with a "+
+			"letter or a digit, and not be new, but is %q", n.Name)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w Wa
 	for i, ref := range refs {
 		id, err := o.named(ctx, strings.TrimSpace(ref))
 		if err == nil && id == "" {
-			err = badRequest("a wave moves single partners, and not the default")
+			err = badRequest("a wave cannot move the default: name partners")
 		}
 		if wrong := (*Error)(nil); errors.As(err, &wrong) {
 			err = &Error{Refusal: wrong.Refusal, Text: fmt.Sprintf("partner %d: %s", i+1, wrong.Text)}
@@ -275,7 +275,7 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 	return infos, nil
 }
 
-// Wave returns a wave with a page of its partners: first those that only a person lets go on, then those with reasons
+// Wave returns a wave with a page of its partners: first those that wait for a person, then those with reasons
 // against their next step.
 func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err error) {
 	limit, err := q.within(listedMost)
@@ -283,7 +283,7 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 		return info, err
 	}
 	if q.After < 0 {
-		return info, badRequest("after is the next of the page before")
+		return info, badRequest("after must be next of the previous page")
 	}
 	w, err := o.wave(ctx, q.WaveName)
 	if err != nil {

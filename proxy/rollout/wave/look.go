@@ -34,7 +34,7 @@ type View struct {
 	Hold  evidence.Note
 	Until time.Time
 	Pause evidence.Note // why the wave must pause; zero if it need not
-	Ends  time.Time     // when the wave can end at best
+	Ends  time.Time     // when the wave can end at the earliest
 
 	Revision int64 // of the rollout by which the view was made
 	facts    Facts

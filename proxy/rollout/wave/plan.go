@@ -1,4 +1,4 @@
-// Package wave decides how many partners move from the old backend to the new one by themselves, a step at a time:
+// Package wave decides how many partners move from the old backend to the new one, a step at a time:
 //
 //	view, err := wave.Look(plan, w, partners, facts) // what each partner waits for
 //	step, ok := view.Forward()                       // the next step that nothing blocks, if one may be made now
@@ -82,7 +82,7 @@ func (p Plan) Next(at rollout.Position) (to rollout.Position, ok bool) {
 	return p.Steps[i], true
 }
 
-// best returns when the last of these steps can be made at best: in turns, each partner makes one.
+// best returns when the last of these steps can be made at the earliest: in turns, each partner makes one.
 func (p Plan) best(now, stepped time.Time, partners []waiting) time.Time {
 	last, next := now, later(now, stepped.Add(p.Each.gap()))
 	for len(partners) > 0 {
@@ -124,7 +124,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if *d = Duration(v); err != nil || v <= 0 {
-		return mistake("a duration greater than 0s is needed, such as 24h, and not %q", text)
+		return mistake("must be a duration above 0s, such as 24h, but is %q", text)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (p *Pace) UnmarshalText(text []byte) error {
 	number, unit, _ := strings.Cut(string(text), "/")
 	n, err := strconv.Atoi(number)
 	if *p = (Pace{n, paceUnits[unit]}); err != nil || n < 1 || p.Per == 0 || p.gap() < time.Second {
-		return mistake("a number of steps by m, h or d is needed, such as 20/h, and 60/m at most, and not %q", text)
+		return mistake("must be a number of steps per m, h or d, such as 20/h, at most 60/m, but is %q", text)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (w *Window) UnmarshalText(text []byte) error {
 		return nil
 	}
 	if err := w.parse(string(text)); err != nil {
-		return mistake("a window is written like Mon-Fri 09:00-17:00 Asia/Seoul, or Mon,Wed 22:00-04:00 UTC: %s", err)
+		return mistake("must be a window such as Mon-Fri 09:00-17:00 Asia/Seoul or Mon,Wed 22:00-04:00 UTC: %s", err)
 	}
 	return nil
 }
@@ -32,7 +32,7 @@ func (w *Window) UnmarshalText(text []byte) error {
 func (w *Window) parse(text string) (err error) {
 	parts := strings.Fields(text)
 	if len(parts) != 3 {
-		return fmt.Errorf("%q has not three parts", text)
+		return fmt.Errorf("%q does not have three parts", text)
 	}
 	for span := range strings.SplitSeq(strings.ToLower(parts[0]), ",") {
 		first, last, isRange := strings.Cut(span, "-")
@@ -41,7 +41,7 @@ func (w *Window) parse(text string) (err error) {
 		}
 		from, to := slices.Index(weekdays, first), slices.Index(weekdays, last)
 		if from < 0 || to < 0 {
-			return fmt.Errorf("%q are not days", parts[0])
+			return fmt.Errorf("%q is not a day or a range of days", parts[0])
 		}
 		for day := from; ; day = (day + 1) % 7 {
 			if w.days[day] = true; day == to {
