@@ -12,7 +12,7 @@ type billsCommand struct {
 	List billsList `cmd:"" help:"List bills, or writes of bills with an unknown outcome."`
 	Read billsRead `cmd:"" help:"Read a bill at its owning backend, or the bills of all writes with an unknown outcome."`
 
-	Dismiss billsDismiss `cmd:"" help:"Remove the writes of a bill from the list of unknown outcomes, because you know their outcome."`
+	Dismiss billsDismiss `cmd:"" help:"Dismiss the unknown outcomes of a bill, which you know from elsewhere."`
 }
 
 type billsList struct {
