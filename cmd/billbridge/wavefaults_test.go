@@ -350,15 +350,27 @@ func (r *waveRun) try(path string) error {
 	return r.admin().send(r.t.Context(), http.MethodPost, path, nil, operate.Author{By: "anna"})
 }
 
+// get asks until a gateway answers: on a busy machine the store may not answer within its second.
+func (r *waveRun) get(path string, into any, in ...any) {
+	r.t.Helper()
+	var err error
+	for late := time.Now().Add(proxytest.Patience); time.Now().Before(late); <-time.After(200 * time.Millisecond) {
+		if err = r.admin().get(r.t.Context(), path, into, in...); err == nil {
+			return
+		}
+	}
+	r.t.Fatal(err)
+}
+
 func (r *waveRun) waves() (all []operate.WaveInfo) {
-	must(r.t, r.admin().get(r.t.Context(), wavePath, &all))
+	r.get(wavePath, &all)
 	return all
 }
 
 // steps returns how many steps forward and back the waves have made.
 func (r *waveRun) steps() (forward, back int) {
 	var log []operate.Change
-	must(r.t, r.admin().get(r.t.Context(), "/audit", &log, operate.AuditPage{Limit: operate.AtMost(10_000)}))
+	r.get("/audit", &log, operate.AuditPage{Limit: operate.AtMost(10_000)})
 	for _, c := range log {
 		if !strings.HasPrefix(c.By, "wave ") || c.Action != string(store.Staged) {
 			continue
