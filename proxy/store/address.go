@@ -77,6 +77,7 @@ func (s *Store) Bind(ctx context.Context, a Address) (id string, err error) {
 // Rebind is Bind for an address that replaces one with its id, by a change for the audit log.
 func (s *Store) Rebind(ctx context.Context, a Address, c Change) error {
 	_, err := s.bind(ctx, a, func(q tx) {
+		s.lock(q, shared, claims) // see betweenClaims
 		q.exec("DELETE FROM billbridge_addresses WHERE id = $1", a.ID)
 		audited(q, c)
 	})

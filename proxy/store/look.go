@@ -44,7 +44,7 @@ func (s *Store) ClaimLook(ctx context.Context, id partner.ID, now time.Time) (l 
 		at time.Time
 	}
 	c, err := write(ctx, s, "claiming a bill to read", func(q tx) (c claimed) {
-		s.lock(q, shared, claims) // see AddKey
+		s.lock(q, shared, claims) // see betweenClaims
 		row, found := find[addressRow](q, `
 			SELECT `+addressColumns+` FROM billbridge_addresses
 			WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3 ORDER BY look LIMIT 1 `+s.passOver(),

@@ -89,7 +89,7 @@ func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, e
 		query := fmt.Sprintf("SELECT %s, id, url, %s FROM %s WHERE %s%s ORDER BY %s LIMIT %d %s",
 			t.key, t.body, t.name, where, after, t.key, min(s.batch, recryptAtOnce), s.passOver())
 		done, err := write(ctx, s, "encrypting rows", func(q tx) (b batch) {
-			s.lock(q, shared, claims) // see AddKey
+			s.lock(q, shared, claims) // see betweenClaims
 			b.found = list[sealed](q, query, args...)
 			for _, r := range b.found {
 				url, err := s.keys.openText(id, r.URL, t.urlOf(r.ID))

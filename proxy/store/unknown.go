@@ -178,7 +178,7 @@ func (s *Store) ClaimRead(
 		due bool
 	}
 	c, err := write(ctx, s, "claiming a read", func(q tx) (c claimed) {
-		s.lock(q, shared, claims) // see AddKey
+		s.lock(q, shared, claims) // see betweenClaims
 		if c.UnknownWrite, c.due = find[UnknownWrite](q, `
 			SELECT `+writeColumns+` FROM billbridge_unknown
 			WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver(),
@@ -229,6 +229,7 @@ func (s *Store) DismissUnknown(
 		return 0, err
 	}
 	return write(ctx, s, "dismissing an unknown outcome", func(q tx) int64 {
+		s.lock(q, shared, claims) // see betweenClaims
 		n := q.exec(`
 			UPDATE billbridge_unknown SET resolved = $3, read_at = $3, read_by = $4, finding = $5, state = '',
 				amount = '' WHERE partner = $1 AND bill = $2 AND resolved IS NULL`,
