@@ -302,7 +302,7 @@ func TestBulkComparisonFindsARareMistake(t *testing.T) {
 					mu.Unlock()
 					body := answer.Body.String()
 					if wrong {
-						body = strings.Replace(body, "30000", "30001", 1)
+						body = strings.Replace(body, `"apprPrice":"30000"`, `"apprPrice":"30001"`, 1)
 					}
 					_, _ = io.WriteString(w, body)
 				})
