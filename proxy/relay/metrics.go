@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 
@@ -120,6 +121,15 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	}
 }
 
+// knowEvents is know for events.
+func (m *metrics) knowEvents() {
+	m.delivered.WithLabelValues(config.NotifyUpstream)
+	m.died.WithLabelValues(config.NotifyUpstream)
+	for _, outcome := range outcomes {
+		m.attempts.WithLabelValues(config.NotifyUpstream, outcome)
+	}
+}
+
 // passage counts what a translation dropped or could not convert, or that there was no translation.
 func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
@@ -155,9 +165,17 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	for _, u := range m.relay.current.Load().config.Upstreams {
-		if _, ok := stats[u.Name]; !ok {
-			stats[u.Name] = store.Backlog{}
+	c := m.relay.current.Load().config
+	var names []string
+	for _, u := range c.Upstreams {
+		names = append(names, u.Name)
+	}
+	if len(c.Notify) > 0 {
+		names = append(names, config.NotifyUpstream)
+	}
+	for _, name := range names {
+		if _, ok := stats[name]; !ok {
+			stats[name] = store.Backlog{}
 		}
 	}
 	for upstream, of := range stats {

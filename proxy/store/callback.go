@@ -146,7 +146,7 @@ func (s *Store) Accept(
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
 			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current, c.Says, told, c.Later)
 		switch {
-		case !kept.fresh && c.Made():
+		case !kept.fresh && (c.Made() || c.Address == ""): // nobody sent it again
 			return kept
 		case !kept.fresh:
 			counted := q.exec(`
