@@ -80,6 +80,9 @@ type Callback struct {
 // MadePrefix begins the ids of callbacks that the gateway has made from a read of the bill.
 const MadePrefix = "cb_read_"
 
+// EventPrefix begins the ids of events of the gateway, which are stored as callbacks.
+const EventPrefix = "ev_"
+
 // Made reports whether the gateway has made the callback from a read of the bill.
 func (c Callback) Made() bool { return strings.HasPrefix(c.ID, MadePrefix) }
 
