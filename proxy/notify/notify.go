@@ -11,14 +11,13 @@ package notify
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -27,11 +26,13 @@ import (
 )
 
 const (
-	lookEvery = 5 * time.Second
-	// beforeStart is how far back the first look goes.
-	beforeStart = time.Hour
+	lookEvery   = 5 * time.Second
+	lookTakes   = 30 * time.Second // at most
+	beforeStart = time.Hour        // how far back the first look goes
 	// overlap is how much of the time before a look it repeats: clocks differ, and a row is committed after its time.
 	overlap = 5 * time.Minute
+	logMost = 100_000 // entries of the audit log that a look reads
+	day     = 24 * time.Hour
 )
 
 // Options are what a notifier works with.
@@ -39,10 +40,10 @@ type Options struct {
 	Config       func() *config.Config // the config in force
 	Store        *store.Store
 	Relay        *relay.Relay
-	Rollout      *rollout.Router                                   // nil if the config has none
-	Certificates func(each func(end time.Time, kind, name string)) // if nil, there are none
+	Rollout      *rollout.Router // nil if the config has none
+	Certificates func(each func(end time.Time, kind, name string))
 	Logger       *slog.Logger
-	Now          func() time.Time // if nil, time.Now
+	Now          func() time.Time
 }
 
 // A Notifier finds what has happened.
@@ -53,34 +54,26 @@ type Notifier struct {
 }
 
 // New returns a notifier.
-func New(o Options) *Notifier {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	return &Notifier{Options: o, from: o.Now().Add(-beforeStart)}
-}
+func New(o Options) *Notifier { return &Notifier{Options: o, from: o.Now().Add(-beforeStart)} }
 
 // Run tells until ctx ends.
 func (n *Notifier) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
+	for tick := time.Tick(lookEvery); ctx.Err() == nil; {
 		if err := n.Look(ctx); err != nil && ctx.Err() == nil {
 			n.Logger.Error("events could not be queued; the gateway tries again", "error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
-			return
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }
 
-// An event is what is told, with what it is about: events about the same are delivered in their order.
+// An event is what is told. Events that are equal in their identity are the same.
 type event struct {
 	Event
-	kind, about string
-	identity    []any // events that are equal in these are the same
+	about    string
+	identity []any
 }
 
 // Look queues what has happened since the last look.
@@ -90,7 +83,7 @@ func (n *Notifier) Look(ctx context.Context) (err error) {
 			err = fmt.Errorf("panic: %v", panicked)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, lookTakes)
 	defer cancel()
 	now, c := n.Now(), n.Config()
 	if len(c.Notify) == 0 {
@@ -98,50 +91,32 @@ func (n *Notifier) Look(ctx context.Context) (err error) {
 		return nil
 	}
 	events, err := n.found(ctx, c, now)
-	if err != nil {
-		return err
-	}
 	known := map[string]bool{}
 	for i := range c.Notify {
 		to := &c.Notify[i]
 		for _, e := range events {
 			id := idOf(to, e.Type, e.identity...)
-			if !to.Wants(e.kind) || known[id] {
-				continue
+			if to.Wants(strings.TrimPrefix(e.Type, typePrefix)) && err == nil && !n.known[id] && !known[id] {
+				_, err = Queue(ctx, n.Relay, to, e.Event, e.about, e.identity...)
 			}
-			if known[id] = true; n.known[id] {
-				continue
-			}
-			if err := n.queue(ctx, to, e); err != nil {
-				return err
-			}
+			known[id] = true
 		}
 	}
-	n.known, n.from = known, now.Add(-overlap)
-	return nil
-}
-
-// queue queues an event, unless its destination is never called, which is logged.
-func (n *Notifier) queue(ctx context.Context, to *config.Destination, e event) error {
-	_, err := Queue(ctx, n.Relay, to, e.Event, e.about, e.identity...)
-	if wrong := (*relay.Wrong)(nil); errors.As(err, &wrong) {
-		n.Logger.Error("an event was not queued: its destination is never called from here", "type", e.Type,
-			"to", to.Host(), "reason", wrong.Text)
-		return nil
+	if err == nil {
+		n.known, n.from = known, now.Add(-overlap)
 	}
 	return err
 }
 
-// Queue queues an event for a destination, after earlier ones about the same, and returns its id. Events of a type that
-// are equal in their identity are queued once.
+// Queue queues an event for a destination, after earlier ones of its type about the same, and returns its id. Events
+// of a type that are equal in their identity are queued once.
 func Queue(
 	ctx context.Context, r *relay.Relay, to *config.Destination, e Event, about string, identity ...any,
 ) (id string, err error) {
 	id = idOf(to, e.Type, identity...)
-	return id, r.Queue(ctx, to, id, idOf(to, "order", about), e.body(to.Format == config.Slack))
+	return id, r.Queue(ctx, to, id, idOf(to, "order", e.Type, about), e.body(to.Format == config.Slack))
 }
 
-// idOf returns the id of an event for a destination: equal identities have equal ids.
 func idOf(to *config.Destination, of string, identity ...any) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", to.URL.Reveal(), of, fmt.Sprintln(identity...)))
 	return fmt.Sprintf("%s%x", store.EventPrefix, sum[:16])
@@ -150,29 +125,22 @@ func idOf(to *config.Destination, of string, identity ...any) string {
 // found returns what has happened, in its order, and what is the case now.
 func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (all []event, err error) {
 	add := func(kind, about string, at time.Time, d Data, identity ...any) {
-		e := Event{Type: Kind{Name: kind}.Type(), Timestamp: at.UTC(), Data: d}
-		all = append(all, event{e, kind, kind + " " + about, identity})
+		all = append(all, event{Event{Type: typePrefix + kind, Timestamp: at.UTC(), Data: d}, about, identity})
 	}
-	for after, more := int64(0), true; more; {
-		page := store.AuditFilter{
-			Actions: []store.Action{store.Staged, store.WaveChanged, store.Stopped, store.Resumed, store.Restored},
-			Since:   n.from, OldestFirst: true, After: after, Limit: 1000,
-		}
-		log, err := n.Store.Audit(ctx, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, entry := range log {
-			kind, about, d := ofEntry(entry)
-			if d.Revision = entry.Revision; entry.Partner != "" {
-				d.Partner, d.Name = entry.Partner.Short(), c.Partners.Name(string(entry.Partner))
-			}
-			add(kind, about, entry.At, d, entry.Revision)
-			after = entry.Revision
-		}
-		more = len(log) == page.Limit
+	actions := []store.Action{store.Staged, store.WaveChanged, store.Stopped, store.Resumed, store.Restored}
+	filter := store.AuditFilter{Actions: actions, Since: n.from, OldestFirst: true, Limit: logMost}
+	log, err := n.Store.Audit(ctx, filter)
+	if err != nil {
+		return nil, err
 	}
-	unclear := [2]time.Time{}
+	for _, entry := range log {
+		kind, d := ofEntry(entry)
+		if entry.Partner != "" {
+			d.Partner, d.Name = entry.Partner.Short(), c.Partners.Name(string(entry.Partner))
+		}
+		add(kind, string(entry.Partner)+entry.Subject, entry.At, d, entry.Revision)
+	}
+	var unclear [2]time.Time
 	if n.Rollout != nil {
 		s := n.Rollout.Settings()
 		unclear = [2]time.Time{s.UnclearBefore(n.from), s.UnclearBefore(now)}
@@ -182,86 +150,63 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 		return nil, err
 	}
 	for _, h := range happened {
-		d := Data{Upstream: h.Upstream, Callback: h.Callback}
-		switch h.Kind {
-		case "dead":
-			d.Reason = h.Word
-		case "missing":
-			d.To = h.Word
-		default:
-			d.Operation = h.Word
-		}
+		d := Data{Upstream: h.Upstream, Operation: h.Operation, Reason: h.Outcome, To: h.State, Callback: h.Callback}
 		d.Partner, d.Name = h.Partner.Short(), c.Partners.Name(string(h.Partner))
-		add(h.Kind, d.Partner, h.At, d, h.Partner, h.At.Unix()/3600) // a storm is not told row by row
+		add(h.Kind, d.Partner, h.At, d, h.Partner, h.At.Truncate(time.Hour)) // a storm is not told row by row
 	}
-	if n.Certificates != nil {
-		n.Certificates(func(end time.Time, kind, name string) {
-			for _, within := range []time.Duration{0, 7 * 24 * time.Hour, 21 * 24 * time.Hour} {
-				if end.Sub(now) <= within {
-					name = kind + " " + name
-					add("certificate", name, now, Data{Certificate: name, Ends: end.UTC()}, name, end.Unix(), within)
-					return
-				}
+	n.Certificates(func(end time.Time, kind, name string) {
+		d := Data{Certificate: kind + " " + name, Ends: end.UTC()}
+		for _, within := range []time.Duration{0, 7 * day, 21 * day} {
+			if end.Sub(now) <= within {
+				add("certificate", d.Certificate, now, d, d.Certificate, d.Ends, within)
+				return
 			}
-		})
-	}
-	return all, n.failing(ctx, c, now, add)
-}
-
-// failing adds the verdicts that are FAIL. A verdict is the same until its counts start again.
-func (n *Notifier) failing(
-	ctx context.Context, c *config.Config, now time.Time,
-	add func(kind, about string, at time.Time, d Data, identity ...any),
-) error {
+		}
+	})
 	if n.Rollout == nil || len(n.Rollout.Failed()) == 0 {
-		return nil
+		return all, nil
 	}
-	reset := map[partner.ID]int64{}
-	log, err := n.Store.Audit(ctx, store.AuditFilter{Actions: []store.Action{store.Reset}, Limit: 1000})
-	if err != nil {
-		return err
-	}
-	for _, entry := range log {
-		reset[entry.Partner] = max(reset[entry.Partner], entry.Revision)
-	}
+	// Counts start again after a reset, and with another table.
+	resets, err := n.Store.Audit(ctx, store.AuditFilter{Actions: []store.Action{store.Reset}, Limit: logMost})
 	for _, v := range n.Rollout.Failed() {
+		reset := slices.IndexFunc(resets, func(r store.Change) bool { return r.Partner == "" || r.Partner == v.Partner })
+		since := int64(0)
+		if reset >= 0 {
+			since = resets[reset].Revision
+		}
 		d := Data{
 			Partner: v.Partner.Short(), Name: c.Partners.Name(string(v.Partner)), Operation: v.Operation,
-			Reason: string(v.Evidence), To: string(evidence.Fail),
+			Reason: string(v.Evidence), To: string(v.Ruling),
 		}
-		version := ""
-		if o := c.Table.Operation(v.Operation); o != nil {
-			version = o.Version()
-		}
-		add("verdict", d.Partner, now, d, v.Partner, v.Operation, v.Evidence, version,
-			max(reset[v.Partner], reset[""]))
+		add("verdict", d.Partner, now, d, v.Partner, v.Operation, v.Evidence, n.Rollout.Counts().Table(), since)
 	}
-	return nil
+	return all, err
 }
 
-// ofEntry returns the event of an entry of the audit log, without its partner.
-func ofEntry(entry store.Change) (kind, about string, d Data) {
+// ofEntry returns the event of an entry of the audit log, without the name of a partner.
+func ofEntry(entry store.Change) (kind string, d Data) {
+	d.Revision = entry.Revision
 	switch entry.Action {
 	case store.Staged:
-		d = Data{Partner: "default", From: position(entry.From, entry.FromPercent), To: position(entry.To, entry.ToPercent)}
+		kind, d.Partner, d.Forced = "stage", "default", entry.Forced
+		d.From, d.To = position(entry.From, entry.FromPercent), position(entry.To, entry.ToPercent)
 		if name, ok := strings.CutPrefix(entry.By, wave.ByWave("")); ok {
 			d.Wave = name
 		}
-		d.Forced = entry.Forced
-		return "stage", string(entry.Partner), d
 	case store.WaveChanged:
-		reason := evidence.ReadNote(entry.Evidence).Kind
-		return "wave", entry.Subject, Data{Wave: entry.Subject, From: entry.From, To: entry.To, Reason: reason}
+		kind, d.Wave, d.From, d.To = "wave", entry.Subject, entry.From, entry.To
+		d.Reason = evidence.ReadNote(entry.Evidence).Kind
 	case store.Restored:
-		reason := map[string]string{store.ByFailOver: "fail-over", "config": "backends"}[entry.By]
-		if reason == "" {
-			reason = "operator"
+		kind, d.Reason = "failover", "operator"
+		if entry.By == store.ByFailOver || entry.By == store.ByConfig {
+			d.Reason = entry.By
 		}
-		return "failover", "", Data{Reason: reason}
 	case store.Stopped:
-		return "kill_switch", "", Data{To: "on"}
+		kind, d.To = "kill_switch", "on"
+	default:
+		kind, d.To = "kill_switch", "off"
 	}
-	return "kill_switch", "", Data{To: "off"}
+	return kind, d
 }
 
 // position returns a stage as the steps of a wave name it.

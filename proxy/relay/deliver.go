@@ -262,10 +262,8 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 		"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
 		"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)},
 	}
-	if event {
-		if signature := sign(to, c, now); signature != "" {
-			req.Header.Set("Webhook-Signature", signature)
-		}
+	if event && to.Secret.IsSet() {
+		req.Header.Set("Webhook-Signature", signed(to, c, now))
 	}
 	span.SetHeader(req.Header)
 	res, err := s.transport.RoundTrip(req)

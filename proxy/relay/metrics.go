@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"billbridge/config"
@@ -166,16 +167,13 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	c := m.relay.current.Load().config
-	var names []string
-	for _, u := range c.Upstreams {
-		names = append(names, u.Name)
-	}
+	known := slices.Clone(c.Upstreams)
 	if len(c.Notify) > 0 {
-		names = append(names, config.NotifyUpstream)
+		known = append(known, config.Upstream{Name: config.NotifyUpstream})
 	}
-	for _, name := range names {
-		if _, ok := stats[name]; !ok {
-			stats[name] = store.Backlog{}
+	for _, u := range known {
+		if _, ok := stats[u.Name]; !ok {
+			stats[u.Name] = store.Backlog{}
 		}
 	}
 	for upstream, of := range stats {

@@ -102,7 +102,7 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 		storeLoops.Go(func() { s.relay.RunLooks(ctx, s.gateway.Knows, s.gateway.ReadForCallback) })
 		events := notify.New(notify.Options{
 			Config: s.gateway.Config, Store: s.store, Relay: s.relay, Rollout: s.rollout,
-			Certificates: s.gateway.EachCertificate, Logger: s.log,
+			Certificates: s.gateway.EachCertificate, Logger: s.log, Now: time.Now,
 		})
 		storeLoops.Go(func() { events.Run(ctx) })
 	}
