@@ -30,6 +30,7 @@ func (c *Config) check() {
 	c.checkTracing()
 	c.checkStore()
 	c.checkCallbacks()
+	c.checkNotify()
 	c.checkRollout()
 	c.checkPartners()
 	if c.Table != nil {
@@ -129,8 +130,8 @@ func (c *Config) checkUpstreams() {
 func (c *Config) checkUpstream(u *Upstream) {
 	at := func(keys ...string) []string { return append([]string{"upstreams", u.Name}, keys...) }
 	problem := func(text string, keys ...string) { c.source.addProblem(text, at(keys...)...) }
-	if !upstreamName.MatchString(u.Name) || u.Name == "none" {
-		problem("an upstream's name can have up to 32 lower-case letters, digits, - and _, and cannot be none")
+	if !upstreamName.MatchString(u.Name) || u.Name == "none" || u.Name == NotifyUpstream {
+		problem("an upstream's name can have up to 32 lower-case letters, digits, - and _, and cannot be none or notify")
 	}
 	if c.Table != nil {
 		forms := c.Table.Forms()

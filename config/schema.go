@@ -112,7 +112,7 @@ var keySchemas = map[string]schema{
 	"admin.tokens[].name": pattern(tokenName.String(),
 		"must be 1 to 60 letters, digits, '.', '-', '_' and '@', and begin with a letter or digit"),
 	"upstreams": {"minProperties": 1, "propertyNames": schema{
-		"pattern": upstreamName.String(), "not": schema{"const": "none"},
+		"pattern": upstreamName.String(), "not": schema{"enum": []string{"none", NotifyUpstream}},
 		"patternErrorMessage": "must be 1 to 32 lower-case letters, digits, '-' and '_'",
 	}},
 	"upstreams.NAME.success": pattern(code.String(), "must be a code of up to 16 letters, digits and _"),
@@ -138,6 +138,7 @@ var keySchemas = map[string]schema{
 			`[^\x00-\x08\x0a-\x1f\x7f]*$`,
 		"patternErrorMessage": "must be text without control characters, ${env:NAME} or ${file:PATH}",
 	},
+	"notify[].events":          {"minItems": 1},
 	"rollout.verdict.mismatch": {"exclusiveMinimum": 0},
 	"rollout.verdict.unclear":  {"exclusiveMinimum": 0},
 }

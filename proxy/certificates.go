@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/tls"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -20,19 +21,23 @@ func (c certificates) Describe(to chan<- *prometheus.Desc) { to <- certificateEn
 
 // Collect implements [prometheus.Collector].
 func (c certificates) Collect(to chan<- prometheus.Metric) {
-	state := c.gateway.current.Load()
-	send := func(end int64, kind, name string) {
-		if end != 0 {
-			to <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(end), kind, name)
-		}
-	}
+	c.gateway.EachCertificate(func(end time.Time, kind, name string) {
+		to <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(end.Unix()), kind, name)
+	})
+}
+
+// EachCertificate says when each known certificate ends, as the metric does.
+func (g *Gateway) EachCertificate(each func(end time.Time, kind, name string)) {
+	state := g.current.Load()
 	for _, pair := range state.config.KeyPairs() {
 		if end := pair.NotAfter(); !end.IsZero() {
-			send(end.Unix(), pair.Kind, pair.Name)
+			each(end, pair.Kind, pair.Name)
 		}
 	}
 	for name, u := range state.upstreams {
-		send(u.certificateEnd.Load(), "upstream", name)
+		if end := u.certificateEnd.Load(); end != 0 {
+			each(time.Unix(end, 0), "upstream", name)
+		}
 	}
 }
 

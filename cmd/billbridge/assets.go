@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"billbridge/config"
+	"billbridge/proxy/notify"
 )
 
 // An asset is a file that the binary contains, for the version of the binary.
@@ -48,6 +49,7 @@ var assets = []asset{
 		embedded("sandbox-overlay.yaml"),
 	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
+	{"events-schema", "billbridge-event.schema.json", "JSON Schema of the events that notify sends", notify.Schema},
 	{"completion-bash", "billbridge", "bash: completion of commands and flags", bashCompletion},
 }
 

@@ -62,7 +62,10 @@ type callbackID string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (c *callbackID) UnmarshalText(text []byte) error {
-	digits, ok := strings.CutPrefix(strings.Replace(string(text), store.MadePrefix, "cb_", 1), "cb_")
+	digits, ok := strings.CutPrefix(string(text), store.EventPrefix)
+	if !ok {
+		digits, ok = strings.CutPrefix(strings.Replace(string(text), store.MadePrefix, "cb_", 1), "cb_")
+	}
 	if *c = callbackID(text); !ok || len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
 		return fmt.Errorf("a callback id is cb_ and 32 hex digits, as callbacks list prints it, but this is %q", text)
 	}

@@ -45,8 +45,10 @@ proxy/rollout: config translate/billing proxy/partner proxy/store proxy/rollout/
 proxy/rollout/evidence: config translate translate/billing proxy/partner proxy/store
 # It decides what waves do, and changes nothing.
 proxy/rollout/wave: config proxy/partner proxy/rollout proxy/rollout/evidence proxy/store ! web github.com/gorilla/mux
+# It finds what happens, and leaves the delivery to the relay.
+proxy/notify: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process web
 # What an operator can do, and its one door.
-proxy/operate: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process
+proxy/operate: config proxy/notify proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process
 proxy/relay: config translate translate/billing proxy/accesslog proxy/partner proxy/store proxy/tracing
 proxy/sandbox:
 proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
@@ -59,11 +61,11 @@ proxy/httpconn: ! github.com/prometheus/
 # It processes bytes of connections, independent of gateway and config.
 proxy/framing: ! net/http os github.com/prometheus/
 # It wires the other packages.
-proxy/server: config translate translate/billing proxy proxy/accesslog proxy/console proxy/framing proxy/operate proxy/partner
+proxy/server: config translate translate/billing proxy proxy/accesslog proxy/console proxy/framing proxy/notify proxy/operate proxy/partner
 proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
 # A program for measurements.
 proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
-cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/partner proxy/operate proxy/server proxy/sandbox
+cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox
 cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
 `
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
@@ -443,7 +444,9 @@ func (o *Operator) callback(c store.Callback) Callback {
 		one.Next = known(c.Next)
 	}
 	if u, err := url.Parse(c.URL); err == nil {
-		one.Address = u.Scheme + "://" + u.Host + u.EscapedPath()
+		if one.Address = u.Scheme + "://" + u.Host; c.Upstream != config.NotifyUpstream { // a chat's path is a secret
+			one.Address += u.EscapedPath()
+		}
 	}
 	return one
 }

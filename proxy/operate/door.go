@@ -57,6 +57,7 @@ import (
 //	POST /callbacks/{id}/replay?by=&dry_run=true&force=newer     [Operator.ReplayOne]
 //	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DropOne]
 //	GET  /audit?partner=&author=&since=&oldest_first=true&after=&limit=   [Operator.Audit]
+//	POST /notify/test?kind=&dry_run=true                         [Operator.TestEvents]
 //	GET  /store/clock                                            [Operator.Clock]
 //	POST /store/clock?by=                                        [Operator.ConfirmClock]
 //	POST /store/keys?partner=&hash=&by=&preview=true             [Operator.AddKey]
@@ -122,6 +123,9 @@ func (o *Operator) Handler() http.Handler {
 		handle(d, "POST /callbacks/{id}/replay", o.ReplayOne)
 		handle(d, "POST /callbacks/{id}/drop", o.DropOne)
 	}
+	if d, ok := of("notify", o.Relay != nil, storeTimeout); ok {
+		handle(d, "POST /notify/test", o.TestEvents)
+	}
 	if d, ok := of("store", o.Store != nil, time.Minute); ok {
 		handle(d, "GET /store/clock", o.Clock)
 		handle(d, "POST /store/clock", o.ConfirmClock)
@@ -133,7 +137,7 @@ func (o *Operator) Handler() http.Handler {
 
 // noSection says why a gateway has no section of the API.
 func noSection(name string) error {
-	needs := map[string]string{"rollout": "rollout", "callbacks": "store", "store": "store"}[name]
+	needs := map[string]string{"rollout": "rollout", "callbacks": "store", "notify": "store", "store": "store"}[name]
 	return &Error{Refusal: NotFound, Text: "it has no " + name + ": its config has no " + needs + " section"}
 }
 

@@ -166,6 +166,9 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	result := store.Result{At: r.now(), Status: e.status, Outcome: e.outcome, Code: e.code, Reason: e.reason}
 	result.Took = result.At.Sub(begun)
 	result.State, result.Next = s.nextState(c.Attempts, e.outcome, result.At, e.after)
+	if e.unwanted {
+		result.State = store.Dropped
+	}
 	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
@@ -218,6 +221,8 @@ type end struct {
 	reason  string        // why it failed, in words for the operator; it shows nothing of the address
 	code    string        // of the answer; "" if there is none
 	after   time.Duration // from Retry-After
+	// the config has no such destination of events any more
+	unwanted bool
 }
 
 var outcomes = []string{taken, gone, redirected, forbidden, badStatus, badAnswer, late, unreached, notAllowed, broken}
@@ -235,18 +240,30 @@ func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed, span *tra
 
 // post makes the attempt.
 func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tracing.Span) end {
+	event, method := c.Upstream == config.NotifyUpstream, s.rows.Method()
+	to := s.config.Destination(c.URL)
+	switch {
+	case event && to == nil:
+		return end{outcome: notAllowed, reason: "the config has no such destination any more", unwanted: true}
+	case event:
+		method = http.MethodPost
+	}
 	u, err := s.guard.check(c.URL) // the config may have changed since
 	if err != nil {
 		return end{outcome: notAllowed, reason: "the address is not called: " + err.Error()}
 	}
 	u.RawQuery = escaped(u.RawQuery)
-	req, err := http.NewRequestWithContext(ctx, s.rows.Method(), u.String(), bytes.NewReader(c.Body))
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(c.Body))
 	if err != nil {
 		return end{outcome: notAllowed, reason: "the address is not called: it cannot be written as a request"}
 	}
+	now := r.now()
 	req.Header = http.Header{
 		"Content-Type": {c.ContentType}, "User-Agent": {r.userAgent},
-		"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(r.now().Unix(), 10)},
+		"Webhook-Id": {c.ID}, "Webhook-Timestamp": {strconv.FormatInt(now.Unix(), 10)},
+	}
+	if event && to.Secret.IsSet() {
+		req.Header.Set("Webhook-Signature", signed(to, c, now))
 	}
 	span.SetHeader(req.Header)
 	res, err := s.transport.RoundTrip(req)
@@ -263,12 +280,15 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	form := translate.Form(c.Form)
 	e := end{
 		status: res.StatusCode, outcome: badStatus, reason: reasonOfStatus(res.StatusCode),
-		code: s.answeredCode(c, answer), after: retryAfter(res.Header.Get("Retry-After"), r.now()),
+		after: retryAfter(res.Header.Get("Retry-After"), r.now()),
+	}
+	if !event {
+		e.code = s.answeredCode(c, answer)
 	}
 	code := res.StatusCode
 	inside := code >= 200 && code <= 299
-	switch documented := err == nil && s.rows.Succeeded(form, code, answer); {
-	case documented, inside && s.success(c) == config.Any2xx:
+	switch {
+	case inside && (event || s.success(c) == config.Any2xx || err == nil && s.rows.Succeeded(form, code, answer)):
 		return end{status: code, outcome: taken, code: e.code}
 	case code == http.StatusGone:
 		e.outcome, e.after = gone, 0

@@ -2,8 +2,10 @@ package relay
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/store"
 	"billbridge/translate"
 
@@ -120,6 +122,15 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	}
 }
 
+// knowEvents is know for events.
+func (m *metrics) knowEvents() {
+	m.delivered.WithLabelValues(config.NotifyUpstream)
+	m.died.WithLabelValues(config.NotifyUpstream)
+	for _, outcome := range outcomes {
+		m.attempts.WithLabelValues(config.NotifyUpstream, outcome)
+	}
+}
+
 // passage counts what a translation dropped or could not convert, or that there was no translation.
 func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.Recognised != translate.Translated {
@@ -155,7 +166,12 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 	if err != nil {
 		return
 	}
-	for _, u := range m.relay.current.Load().config.Upstreams {
+	c := m.relay.current.Load().config
+	known := slices.Clone(c.Upstreams)
+	if len(c.Notify) > 0 {
+		known = append(known, config.Upstream{Name: config.NotifyUpstream})
+	}
+	for _, u := range known {
 		if _, ok := stats[u.Name]; !ok {
 			stats[u.Name] = store.Backlog{}
 		}

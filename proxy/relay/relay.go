@@ -110,6 +110,9 @@ func (r *Relay) Use(c *config.Config) {
 	for _, u := range c.Upstreams {
 		r.metrics.know(u.Name, c.Table)
 	}
+	if len(c.Notify) > 0 {
+		r.metrics.knowEvents()
+	}
 	r.Wake()
 }
 

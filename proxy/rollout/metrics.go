@@ -137,14 +137,14 @@ func (r *Router) SetGauges(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ruled, failing := map[evidence.Ruling]float64{}, map[partner.ID]bool{}
+	ruled, failed := map[evidence.Ruling]float64{}, []evidence.Verdict{}
 	for _, v := range evidence.Verdicts(counted, r.counts.Limits()) {
 		ruled[v.Ruling]++
 		if v.Ruling == evidence.Fail {
-			failing[v.Partner] = true
+			failed = append(failed, v)
 		}
 	}
-	r.failing.Store(int64(len(failing)))
+	r.failed.Store(&failed)
 	var decided store.Rollout
 	var seen []store.SeenPartner
 	if r.store != nil {

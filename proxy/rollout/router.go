@@ -63,11 +63,11 @@ type Router struct {
 	counts  *evidence.Stored
 	shadow  *evidence.Shadow
 	current atomic.Pointer[Settings]
-	refused *config.Config // that of the start, if its default stage did not take effect; set by New alone
-	why     *Blocked       // why it did not
-	failing atomic.Int64   // partners with a verdict FAIL, as in the metrics
-	unclear atomic.Int64   // writes whose outcome an operator must look at, as in the metrics
-	settled sync.Map       // partners whose settling period is over: partner.ID
+	refused *config.Config                     // that of the start, if its default stage did not take effect; set by New alone
+	why     *Blocked                           // why it did not
+	failed  atomic.Pointer[[]evidence.Verdict] // those that are FAIL, as in the metrics; nil before
+	unclear atomic.Int64                       // writes whose outcome an operator must look at, as in the metrics
+	settled sync.Map                           // partners whose settling period is over: partner.ID
 
 	scanning chan struct{} // holds one
 }
@@ -229,7 +229,21 @@ func (r *Router) Refused() error {
 func (r *Router) Counts() *evidence.Stored { return r.counts }
 
 // Failing returns how many partners have a verdict FAIL, by the metrics.
-func (r *Router) Failing() int { return int(r.failing.Load()) }
+func (r *Router) Failing() int {
+	partners := map[partner.ID]bool{}
+	for _, v := range r.Failed() {
+		partners[v.Partner] = true
+	}
+	return len(partners)
+}
+
+// Failed returns the verdicts that are FAIL, by the metrics. The caller must not change them.
+func (r *Router) Failed() []evidence.Verdict {
+	if failed := r.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
+}
 
 // Unclear returns how many writes have an outcome that the reads of the gateway have not resolved, by the metrics.
 func (r *Router) Unclear() int { return int(r.unclear.Load()) }

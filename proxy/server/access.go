@@ -26,7 +26,9 @@ var readingPosts = []string{
 }
 
 // namelessPosts are the changes whose handlers take no name from the query.
-var namelessPosts = []string{"/rollout/read", "/rollout/read-all", "/rollout/compare", "/-/reload"}
+var namelessPosts = []string{
+	"/rollout/read", "/rollout/read-all", "/rollout/compare", "/notify/test", "/-/reload",
+}
 
 // needsOperator reports whether a request may change something, or takes a profile.
 func needsOperator(r *http.Request) bool {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/notify"
 )
 
 // Run serves until ctx ends, and then stops in these steps:
@@ -81,7 +82,7 @@ func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
 }
 
 // startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes and of
-// callbacks that may be lost, makes the steps of waves, and advances the store's clock, until ctx ends. relayDone is
+// callbacks that may be lost, tells what happens, makes the steps of waves, and advances the store's clock, until ctx ends. relayDone is
 // closed when the delivery has ended; storeLoops are the others.
 func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
 	done := make(chan struct{})
@@ -99,6 +100,11 @@ func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}
 	}
 	if s.relay != nil {
 		storeLoops.Go(func() { s.relay.RunLooks(ctx, s.gateway.Knows, s.gateway.ReadForCallback) })
+		events := notify.New(notify.Options{
+			Config: s.gateway.Config, Store: s.store, Relay: s.relay, Rollout: s.rollout,
+			Certificates: s.gateway.EachCertificate, Logger: s.log, Now: time.Now,
+		})
+		storeLoops.Go(func() { events.Run(ctx) })
 	}
 	if s.store != nil {
 		storeLoops.Go(func() { s.runClock(ctx) })

@@ -96,7 +96,7 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 		}
 		owned := to.Shared.Valid && !to.Shared.Bool
 		if off := was.Shared.Valid && !to.Shared.Valid; off || owned && to.has(asked.New) {
-			changed(q, Change{Action: Restored, By: "config", At: now}, restored)
+			changed(q, Change{Action: Restored, By: ByConfig, At: now}, restored)
 		}
 		if owned && was.Alone == asked.Old {
 			settleAgain(q, now)

@@ -80,6 +80,9 @@ type Callback struct {
 // MadePrefix begins the ids of callbacks that the gateway has made from a read of the bill.
 const MadePrefix = "cb_read_"
 
+// EventPrefix begins the ids of events of the gateway, which are stored as callbacks.
+const EventPrefix = "ev_"
+
 // Made reports whether the gateway has made the callback from a read of the bill.
 func (c Callback) Made() bool { return strings.HasPrefix(c.ID, MadePrefix) }
 
@@ -146,7 +149,7 @@ func (s *Store) Accept(
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
 			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current, c.Says, told, c.Later)
 		switch {
-		case !kept.fresh && c.Made():
+		case !kept.fresh && (c.Made() || c.Address == ""): // nobody sent it again
 			return kept
 		case !kept.fresh:
 			counted := q.exec(`

@@ -32,6 +32,9 @@ var FailOvers = []FailOver{Proven, Lost, Unproven}
 // ByFailOver is who declares the store restored after a [FailOver].
 const ByFailOver = "fail-over"
 
+// ByConfig is who declares the store restored because the config has other backends.
+const ByConfig = "config"
+
 const (
 	// confirmWithin is how long the gateways have to find their numbers on a new server. Each connects at least once
 	// a second.

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"net/http"
+
+	"billbridge/proxy/operate"
+)
+
+type notifyCommand struct {
+	Test notifyTest `cmd:"" help:"Send an example of each event to each destination of the config that wants it."`
+}
+
+type notifyTest struct {
+	adminFlags
+	Kind   given `placeholder:"EVENT" help:"Only this event, such as kill_switch."`
+	DryRun bool  `help:"Send nothing, and print what would be sent."`
+	JSON   bool  `name:"json" help:"Print one JSON object per line instead of a table."`
+}
+
+// Run sends examples.
+func (c *notifyTest) Run(ctx context.Context, s system) error {
+	var all []operate.SentExample
+	test := operate.EventTest{Kind: string(c.Kind), DryRun: c.DryRun}
+	if err := c.send(ctx, http.MethodPost, "/notify/test", &all, test); err != nil {
+		return err
+	}
+	if !c.DryRun {
+		printf(s.err, "%d queued. What became of one: billbridge callbacks show ID\n", len(all))
+	}
+	return showRows(s.out, c.JSON, "events", all)
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// NotifyUpstream is the upstream of events in the store, in lists and in metrics. No upstream of a config can have
+// this name.
+const NotifyUpstream = "notify"
+
+// A Destination gets events of the gateway.
+type Destination struct {
+	// that of a chat is a secret
+	URL Secret `yaml:"url" config:"required" such:", such as https://ops.example.com/billbridge"`
+	// if there is none, all
+	Events []string `yaml:"events" words:"stage wave verdict doubled unknown dead missing failover certificate kill_switch"`
+	Secret Secret   `yaml:"secret"` // by which the receiver of a webhook verifies the sender
+	Format string   `yaml:"format" words:"webhook slack" default:"webhook"`
+}
+
+// Slack is the Format of a message for a chat.
+const Slack = "slack"
+
+// Wants reports whether the destination gets events of a kind.
+func (d *Destination) Wants(kind string) bool {
+	return len(d.Events) == 0 || slices.Contains(d.Events, kind)
+}
+
+// Host returns the destination without what may be secret in its URL.
+func (d *Destination) Host() string {
+	u, err := url.Parse(d.URL.Reveal())
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// Destination returns the destination with a URL, nil if there is none.
+func (c *Config) Destination(address string) *Destination {
+	for i := range c.Notify {
+		if c.Notify[i].URL.Reveal() == address {
+			return &c.Notify[i]
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkNotify() {
+	if len(c.Notify) > 0 && !c.Store.URL.IsSet() {
+		c.source.addf("notify", "events must be stored before they are delivered; "+
+			"set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
+	}
+	for i := range c.Notify {
+		d := &c.Notify[i]
+		problem := func(key, text string) {
+			if text != "" {
+				c.source.addProblem(text, fmt.Sprintf("notify[%d]", i), key)
+			}
+		}
+		unresolved := c.resolveSecret(&d.URL)
+		problem("url", unresolved)
+		u, err := url.Parse(d.URL.Reveal())
+		switch {
+		case unresolved != "":
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil:
+			problem("url", "must be a URL such as https://ops.example.com/billbridge, without user and password")
+		case c.Destination(d.URL.Reveal()) != d:
+			problem("url", "is the url of another destination, too: name all events in one of them")
+		}
+		problem("secret", c.checkNotifySecret(d))
+		if d.Events != nil && len(d.Events) == 0 {
+			problem("events", "is empty: name events, or remove the key for all of them")
+		}
+	}
+}
+
+// checkNotifySecret resolves the secret of a destination. It returns the text of a problem, or "".
+func (c *Config) checkNotifySecret(d *Destination) string {
+	if d.Format == Slack {
+		if d.Secret.IsSet() {
+			return "is for format: webhook only: chats verify no signature"
+		}
+		return ""
+	}
+	if text := c.resolveSecret(&d.Secret); text != "" {
+		return text
+	}
+	digits, ok := strings.CutPrefix(d.Secret.Reveal(), "whsec_")
+	if key, err := base64.StdEncoding.DecodeString(digits); !ok || err != nil || len(key) < 24 || len(key) > 64 {
+		return "must be whsec_ and 24 to 64 bytes in base64: echo whsec_$(openssl rand -base64 32)"
+	}
+	return ""
+}

@@ -1,0 +1,218 @@
+// Package notify tells people and systems what happens: the events of [Kinds], to the destinations of
+// [config.Config.Notify].
+//
+//	n := notify.New(notify.Options{Config: gateway.Config, Store: opened, Relay: relay, Rollout: router})
+//	go n.Run(ctx)
+//
+// Every gateway looks in the store for what has happened, and offers it to the relay, which stores each event once, by
+// its id, and delivers it as a callback. So no gateway need lead, and none need remember what it has told.
+package notify
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"billbridge/config"
+	"billbridge/proxy/relay"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/rollout/wave"
+	"billbridge/proxy/store"
+)
+
+const (
+	lookEvery   = 5 * time.Second
+	lookTakes   = 30 * time.Second // at most
+	beforeStart = time.Hour        // how far back the first look goes
+	// overlap is how much of the time before a look it repeats: clocks differ, and a row is committed after its time.
+	overlap = 5 * time.Minute
+	logMost = 100_000 // entries of the audit log that a look reads
+	day     = 24 * time.Hour
+)
+
+// Options are what a notifier works with.
+type Options struct {
+	Config       func() *config.Config // the config in force
+	Store        *store.Store
+	Relay        *relay.Relay
+	Rollout      *rollout.Router // nil if the config has none
+	Certificates func(each func(end time.Time, kind, name string))
+	Logger       *slog.Logger
+	Now          func() time.Time
+}
+
+// A Notifier finds what has happened.
+type Notifier struct {
+	Options
+	from  time.Time       // of the next look
+	known map[string]bool // the ids of the last look
+}
+
+// New returns a notifier.
+func New(o Options) *Notifier { return &Notifier{Options: o, from: o.Now().Add(-beforeStart)} }
+
+// Run tells until ctx ends.
+func (n *Notifier) Run(ctx context.Context) {
+	for tick := time.Tick(lookEvery); ctx.Err() == nil; {
+		if err := n.Look(ctx); err != nil && ctx.Err() == nil {
+			n.Logger.Error("events could not be queued; the gateway tries again", "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick:
+		}
+	}
+}
+
+// An event is what is told. Events that are equal in their identity are the same.
+type event struct {
+	Event
+	about    string
+	identity []any
+}
+
+// Look queues what has happened since the last look.
+func (n *Notifier) Look(ctx context.Context) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v", panicked)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, lookTakes)
+	defer cancel()
+	now, c := n.Now(), n.Config()
+	if len(c.Notify) == 0 {
+		n.from = now.Add(-beforeStart)
+		return nil
+	}
+	events, err := n.found(ctx, c, now)
+	known := map[string]bool{}
+	for i := range c.Notify {
+		to := &c.Notify[i]
+		for _, e := range events {
+			id := idOf(to, e.Type, e.identity...)
+			if to.Wants(strings.TrimPrefix(e.Type, typePrefix)) && err == nil && !n.known[id] && !known[id] {
+				_, err = Queue(ctx, n.Relay, to, e.Event, e.about, e.identity...)
+			}
+			known[id] = true
+		}
+	}
+	if err == nil {
+		n.known, n.from = known, now.Add(-overlap)
+	}
+	return err
+}
+
+// Queue queues an event for a destination, after earlier ones of its type about the same, and returns its id. Events
+// of a type that are equal in their identity are queued once.
+func Queue(
+	ctx context.Context, r *relay.Relay, to *config.Destination, e Event, about string, identity ...any,
+) (id string, err error) {
+	id = idOf(to, e.Type, identity...)
+	return id, r.Queue(ctx, to, id, idOf(to, "order", e.Type, about), e.body(to.Format == config.Slack))
+}
+
+func idOf(to *config.Destination, of string, identity ...any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", to.URL.Reveal(), of, fmt.Sprintln(identity...)))
+	return fmt.Sprintf("%s%x", store.EventPrefix, sum[:16])
+}
+
+// found returns what has happened, in its order, and what is the case now.
+func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (all []event, err error) {
+	add := func(kind, about string, at time.Time, d Data, identity ...any) {
+		all = append(all, event{Event{Type: typePrefix + kind, Timestamp: at.UTC(), Data: d}, about, identity})
+	}
+	actions := []store.Action{store.Staged, store.WaveChanged, store.Stopped, store.Resumed, store.Restored}
+	filter := store.AuditFilter{Actions: actions, Since: n.from, OldestFirst: true, Limit: logMost}
+	log, err := n.Store.Audit(ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range log {
+		kind, d := ofEntry(entry)
+		if entry.Partner != "" {
+			d.Partner, d.Name = entry.Partner.Short(), c.Partners.Name(string(entry.Partner))
+		}
+		add(kind, string(entry.Partner)+entry.Subject, entry.At, d, entry.Revision)
+	}
+	var unclear [2]time.Time
+	if n.Rollout != nil {
+		s := n.Rollout.Settings()
+		unclear = [2]time.Time{s.UnclearBefore(n.from), s.UnclearBefore(now)}
+	}
+	happened, err := n.Store.Happened(ctx, n.from, unclear, config.NotifyUpstream)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range happened {
+		d := Data{Upstream: h.Upstream, Operation: h.Operation, Reason: h.Outcome, To: h.State, Callback: h.Callback}
+		d.Partner, d.Name = h.Partner.Short(), c.Partners.Name(string(h.Partner))
+		add(h.Kind, d.Partner, h.At, d, h.Partner, h.At.Truncate(time.Hour)) // a storm is not told row by row
+	}
+	n.Certificates(func(end time.Time, kind, name string) {
+		d := Data{Certificate: kind + " " + name, Ends: end.UTC()}
+		for _, within := range []time.Duration{0, 7 * day, 21 * day} {
+			if end.Sub(now) <= within {
+				add("certificate", d.Certificate, now, d, d.Certificate, d.Ends, within)
+				return
+			}
+		}
+	})
+	if n.Rollout == nil || len(n.Rollout.Failed()) == 0 {
+		return all, nil
+	}
+	// Counts start again after a reset, and with another table.
+	resets, err := n.Store.Audit(ctx, store.AuditFilter{Actions: []store.Action{store.Reset}, Limit: logMost})
+	for _, v := range n.Rollout.Failed() {
+		reset := slices.IndexFunc(resets, func(r store.Change) bool { return r.Partner == "" || r.Partner == v.Partner })
+		since := int64(0)
+		if reset >= 0 {
+			since = resets[reset].Revision
+		}
+		d := Data{
+			Partner: v.Partner.Short(), Name: c.Partners.Name(string(v.Partner)), Operation: v.Operation,
+			Reason: string(v.Evidence), To: string(v.Ruling),
+		}
+		add("verdict", d.Partner, now, d, v.Partner, v.Operation, v.Evidence, n.Rollout.Counts().Table(), since)
+	}
+	return all, err
+}
+
+// ofEntry returns the event of an entry of the audit log, without the name of a partner.
+func ofEntry(entry store.Change) (kind string, d Data) {
+	d.Revision = entry.Revision
+	switch entry.Action {
+	case store.Staged:
+		kind, d.Partner, d.Forced = "stage", "default", entry.Forced
+		d.From, d.To = position(entry.From, entry.FromPercent), position(entry.To, entry.ToPercent)
+		if name, ok := strings.CutPrefix(entry.By, wave.ByWave("")); ok {
+			d.Wave = name
+		}
+	case store.WaveChanged:
+		kind, d.Wave, d.From, d.To = "wave", entry.Subject, entry.From, entry.To
+		d.Reason = evidence.ReadNote(entry.Evidence).Kind
+	case store.Restored:
+		kind, d.Reason = "failover", "operator"
+		if entry.By == store.ByFailOver || entry.By == store.ByConfig {
+			d.Reason = entry.By
+		}
+	case store.Stopped:
+		kind, d.To = "kill_switch", "on"
+	default:
+		kind, d.To = "kill_switch", "off"
+	}
+	return kind, d
+}
+
+// position returns a stage as the steps of a wave name it.
+func position(stage string, percent int) string {
+	if stage == string(rollout.StageCanary) {
+		return fmt.Sprintf("%s:%d", stage, percent)
+	}
+	return stage
+}

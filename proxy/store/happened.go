@@ -1,0 +1,41 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"billbridge/proxy/partner"
+)
+
+// A Happening is something that people are told of.
+type Happening struct {
+	Kind                                          string // "doubled", "unknown", "dead" or "missing"
+	Partner                                       partner.ID
+	Upstream, Operation, Outcome, State, Callback string // those that the kind has
+	At                                            time.Time
+}
+
+// happeningsMost is the most happenings that are returned at once.
+const happeningsMost = 10_000
+
+// Happened returns what has happened since a time, the first first: bills that were found at both upstreams, callbacks
+// that failed and those that are missing; and writes that ended without an answer from unclear[0] to unclear[1], if
+// their outcome is still unknown. Callbacks of an upstream named without are left out.
+func (s *Store) Happened(
+	ctx context.Context, since time.Time, unclear [2]time.Time, without string,
+) ([]Happening, error) {
+	return read(ctx, s, "finding what has happened", func(q tx) []Happening {
+		return list[Happening](q, fmt.Sprintf(`
+			SELECT 'doubled' AS kind, partner, '' AS upstream, operation, '' AS outcome, '' AS state, '' AS id, at
+				FROM billbridge_doubled WHERE at >= $1
+			UNION ALL SELECT 'unknown', partner, upstream, operation, '', '', '', at
+				FROM billbridge_unknown WHERE at >= $2 AND at < $3 AND resolved IS NULL AND %s
+			UNION ALL SELECT 'dead', partner, upstream, '', last_outcome, '', id, last_at
+				FROM billbridge_callbacks WHERE state = 'dead' AND last_at >= $1 AND upstream <> $4
+			UNION ALL SELECT 'missing', partner, upstream, '', '', shown, '', missing
+				FROM billbridge_addresses WHERE missing >= $1
+			ORDER BY at, kind, partner LIMIT %d`, proven, happeningsMost),
+			since, unclear[0], unclear[1], without)
+	})
+}
