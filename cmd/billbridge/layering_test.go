@@ -49,6 +49,8 @@ proxy/rollout/wave: config proxy/partner proxy/rollout proxy/rollout/evidence pr
 proxy/operate: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process
 proxy/relay: config translate translate/billing proxy/accesslog proxy/partner proxy/store proxy/tracing
 proxy/sandbox:
+# It certifies partners by what they do. It knows the sandbox, and nothing of the gateway.
+proxy/desk: proxy/sandbox ! process github.com/prometheus/
 proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
 proxy: proxy/relay proxy/store proxy/tracing ! process
 # It shows the gateway to the operator, and knows neither files nor the sandbox.
@@ -63,7 +65,7 @@ proxy/server: config translate translate/billing proxy proxy/accesslog proxy/con
 proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
 # A program for measurements.
 proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
-cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/partner proxy/operate proxy/server proxy/sandbox
+cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/partner proxy/operate proxy/server proxy/sandbox proxy/desk
 cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
 `
 
