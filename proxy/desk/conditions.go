@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,22 +22,19 @@ var conditions = map[string]condition{
 	"hash":                 rightHash,
 	"shape":                rightShape,
 	"pace":                 pace,
-	"at-most":              atMost,
-	"at-least":             atLeast,
+	"sent":                 sent,
 	"read-after":           readAfter,
 	"read-after-callback":  readAfterCallback,
 	"read-before-shipping": readBeforeShipping,
-	"saw":                  saw,
 	"no-write-blind":       noWriteBlind,
 	"answers":              answers,
-	"never":                never,
 	"booked":               booked,
 }
 
 // oneBill: no second bill. It counts what was sent, not what was made. A new bill is allowed after the partner has read
 // that the one before is destroyed.
 func oneBill(w *window, order string, _ []string) (string, []int) {
-	var sent, at = []string{}, []int{}
+	ids, at := []string{}, []int{}
 	destroyed := map[string]bool{}
 	for _, r := range w.recs {
 		if r.Kind != kindCall || r.Order != order || r.Call.Desk || r.Call.Late {
@@ -46,14 +44,14 @@ func oneBill(w *window, order string, _ []string) (string, []int) {
 			destroyed[bill] = true
 		}
 		id := r.Call.Bill
-		if r.Call.Operation != "bill.create" || slices.Contains(sent, id) {
+		if r.Call.Operation != "bill.create" || slices.Contains(ids, id) {
 			continue
 		}
 		at = append(at, r.N)
-		if n := len(sent); n > 0 && !destroyed[sent[n-1]] {
-			return fmt.Sprintf("a second bill was sent for one order: %s, then %s", sent[n-1], id), at
+		if n := len(ids); n > 0 && !destroyed[ids[n-1]] {
+			return fmt.Sprintf("a second bill was sent for one order: %s, then %s", ids[n-1], id), at
 		}
-		sent = append(sent, id)
+		ids = append(ids, id)
 	}
 	return "", nil
 }
@@ -128,18 +126,14 @@ var inputs = map[string][]string{
 // rightShape: creates have the documented fields, types and content type. Through a gateway the form is another one.
 func rightShape(w *window, order string, _ []string) (string, []int) {
 	for _, r := range w.calls("bill.create", order) {
-		bill, price := map[string]any{}, []byte(nil)
-		if _, raw := field(r.Call.Request, "bill"); raw != nil {
-			bill = parse(raw)
-		}
-		_, price = field(r.Call.Request, "price")
-		text := len(price) > 0 && price[0] == '"'
-		for name := range bill {
+		_, bill := field(r.Call.Request, "bill")
+		for name := range parse(bill) {
 			if !slices.Contains(inputs[r.Call.Form], plain(name)) {
 				return fmt.Sprintf("bill.%s is not a field of the interface", name), []int{r.N}
 			}
 		}
-		switch {
+		_, price := field(r.Call.Request, "price")
+		switch text := bytes.HasPrefix(price, []byte(`"`)); {
 		case !strings.HasPrefix(r.Call.Type, "application/json"):
 			return fmt.Sprintf("the content type is %q, expected application/json", r.Call.Type), []int{r.N}
 		case text != (r.Call.Form == "legacy"):
@@ -165,19 +159,12 @@ func pace(w *window, order string, _ []string) (string, []int) {
 	return "", nil
 }
 
-// atMost: an operation is sent at most N times.
-func atMost(w *window, order string, args []string) (string, []int) {
+// sent: an operation is sent at least MIN and at most MAX times.
+func sent(w *window, order string, args []string) (string, []int) {
 	list := w.calls(args[0], order)
-	if most, _ := strconv.Atoi(args[1]); len(list) > most {
-		return fmt.Sprintf("%s was sent %d times, expected at most %d", args[0], len(list), most), numbers(list)
-	}
-	return "", nil
-}
-
-// atLeast: an operation is sent at least once.
-func atLeast(w *window, order string, args []string) (string, []int) {
-	if len(w.calls(args[0], order)) == 0 {
-		return args[0] + " was not sent", nil
+	least, _ := strconv.Atoi(args[1])
+	if most, _ := strconv.Atoi(args[2]); len(list) < least || len(list) > most {
+		return fmt.Sprintf("%s was sent %d times, expected %d to %d", args[0], len(list), least, most), numbers(list)
 	}
 	return "", nil
 }
@@ -203,20 +190,20 @@ func readAfter(w *window, order string, args []string) (string, []int) {
 
 // readAfterCallback: a callback is followed by a read of the bill in a time, or refused.
 func readAfterCallback(w *window, order string, args []string) (string, []int) {
-	got, ok := first(w.calls("callback.payment", order), func(Record) bool { return true })
-	if !ok {
+	got := w.calls("callback.payment", order)
+	if len(got) == 0 {
 		return "no callback reached the partner", nil
 	}
-	if len(args) > 1 && !accepted(got.Call) {
+	if len(args) > 1 && !accepted(got[0].Call) {
 		return "", nil // "or-refused"
 	}
 	_, within, err := w.plan.duration(args[0])
-	_, ok = first(w.calls("bill.read", order), func(r Record) bool {
-		after := r.Call.Began.Sub(got.Call.Began)
+	_, ok := first(w.calls("bill.read", order), func(r Record) bool {
+		after := r.Call.Began.Sub(got[0].Call.Began)
 		return after >= 0 && after <= within
 	})
 	if err != nil || !ok {
-		return "no read of the bill followed the callback within " + args[0], []int{got.N}
+		return "no read of the bill followed the callback within " + args[0], []int{got[0].N}
 	}
 	return "", nil
 }
@@ -233,21 +220,6 @@ func readBeforeShipping(w *window, order string, _ []string) (string, []int) {
 	})
 	if said && (!ok || read.Call.Began.After(r.At)) {
 		return "the order was fulfilled before any read showed that the bill is paid", []int{r.N}
-	}
-	return "", nil
-}
-
-// saw: the partner has read each of these states.
-func saw(w *window, order string, args []string) (string, []int) {
-	seen := map[string]bool{}
-	for _, r := range w.calls("bill.read", order) {
-		_, state := r.Call.shown()
-		seen[state] = true
-	}
-	for _, state := range args {
-		if !seen[state] {
-			return "the partner did not read the state " + state, nil
-		}
 	}
 	return "", nil
 }
@@ -285,19 +257,8 @@ func answers(w *window, order string, args []string) (string, []int) {
 		code, _ := field(r.Call.Reply, "code")
 		unseen := r.Call.Fault["drop"] != nil || r.Call.Status == 0 && args[0] != "0000"
 		if !unseen && (args[0] == "0000" && !accepted(r.Call) || args[0] == "not-5xx" && r.Call.Status >= 500) {
-			return fmt.Sprintf("a callback was answered with HTTP %d and the code %s", r.Call.Status, orNone(code)), []int{r.N}
+			return fmt.Sprintf("a callback was answered with HTTP %d and the code %q", r.Call.Status, code), []int{r.N}
 		}
-	}
-	return "", nil
-}
-
-// never: the hook never says one of these states.
-func never(w *window, order string, args []string) (string, []int) {
-	r, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindHook && r.Order == order && slices.Contains(args, r.Hook.State)
-	})
-	if ok {
-		return fmt.Sprintf("the order was %q at the partner", r.Hook.State), []int{r.N}
 	}
 	return "", nil
 }

@@ -226,25 +226,11 @@ func (res *Result) check(r Record, public ed25519.PublicKey) error {
 		res.Signer = h.Key
 	case r.Kind == kindVerdict:
 		c, ok := caseOf(r.Case)
-		if !ok || r.Verdict == nil || !reflect.DeepEqual(*r.Verdict, judge(res.Plan, c, r.Attempt, res.attempt(r))) {
+		if !ok || r.Verdict == nil || !reflect.DeepEqual(*r.Verdict, judge(res.Plan, c, r.Attempt, attemptOf(res.Records, r.Case, r.Attempt))) {
 			return fmt.Errorf("the verdict of case %s does not follow from the log", r.Case)
 		}
 	case r.Kind == kindEnd && r.Text != Outcome(judgeAll(res.Plan, res.Records)):
 		return errors.New("the outcome does not follow from the log")
 	}
 	return nil
-}
-
-// attempt returns the records of the attempt that a record belongs to.
-func (res *Result) attempt(of Record) (list []Record) {
-	return attemptOf(res.Records, of.Case, of.Attempt)
-}
-
-func attemptOf(recs []Record, id string, attempt int) (list []Record) {
-	for _, r := range recs {
-		if r.Case == id && r.Attempt == attempt && r.Kind != kindVerdict {
-			list = append(list, r)
-		}
-	}
-	return list
 }

@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -81,7 +80,7 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	fails := func(f Finding) bool { return f.Level == "FAIL" }
 	ended := slices.ContainsFunc(recs, func(r Record) bool { return r.Kind == kindBook })
 	stopped := slices.IndexFunc(recs, func(r Record) bool { return r.Kind == kindError })
-	noCreate := len(w.calls("bill.create", "a"))+len(w.calls("bill.create", "b")) == 0
+	noCreate := len(w.calls("bill.create", "a"))+len(w.book("a")) == 0
 	onlyHook := !slices.ContainsFunc(v.Findings, func(f Finding) bool {
 		return fails(f) && f.Condition != "agrees" && !strings.HasPrefix(f.Condition, "says")
 	})
@@ -101,25 +100,27 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 
 // judgeAll returns the verdicts of all attempts, in their order, and UNKNOWN for cases without any.
 func judgeAll(p Plan, recs []Record) (list []Verdict) {
-	byAttempt := map[string][]Record{}
-	for _, r := range recs {
-		if r.Case != "" && r.Kind != kindVerdict {
-			id := attemptKey(r.Case, r.Attempt)
-			byAttempt[id] = append(byAttempt[id], r)
-		}
-	}
 	for _, c := range cases {
-		if !p.applies(c) {
-			continue
-		}
-		for n := 1; n == 1 || len(byAttempt[attemptKey(c.ID, n)]) > 0; n++ {
-			list = append(list, judge(p, c, n, byAttempt[attemptKey(c.ID, n)]))
+		for n := 1; p.applies(c); n++ {
+			of := attemptOf(recs, c.ID, n)
+			if n > 1 && len(of) == 0 {
+				break
+			}
+			list = append(list, judge(p, c, n, of))
 		}
 	}
 	return list
 }
 
-func attemptKey(id string, attempt int) string { return id + "/" + strconv.Itoa(attempt) }
+// attemptOf returns the records of an attempt without its verdict.
+func attemptOf(recs []Record, id string, attempt int) (list []Record) {
+	for _, r := range recs {
+		if r.Case == id && r.Attempt == attempt && r.Kind != kindVerdict {
+			list = append(list, r)
+		}
+	}
+	return list
+}
 
 // Last returns the last verdict of each case: it counts.
 func Last(all []Verdict) (last []Verdict) {
@@ -204,7 +205,7 @@ func (w *window) says() (list []Finding) {
 	return list
 }
 
-// find returns the numbers of records, and whether there are any.
+// numbers returns the numbers of records.
 func numbers(recs []Record) (list []int) {
 	for _, r := range recs {
 		list = append(list, r.N)
@@ -220,5 +221,3 @@ func first(recs []Record, matches func(Record) bool) (Record, bool) {
 	}
 	return recs[i], true
 }
-
-func orNone(text string) string { return cmp.Or(text, "none") }

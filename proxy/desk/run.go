@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"billbridge/proxy/sandbox"
@@ -65,7 +66,7 @@ type attempt struct {
 	n      int
 	step   int
 	orders map[string]*order
-	failed bool
+	failed atomic.Bool
 }
 
 // An order is one that the partner was told to make.
@@ -172,7 +173,7 @@ func (r *runner) drive(ctx context.Context, a *attempt) {
 		if ctx.Err() != nil {
 			return // the attempt has no end
 		}
-		if a.stopped(r) {
+		if a.failed.Load() {
 			break
 		}
 	}
@@ -200,16 +201,8 @@ func (r *runner) drive(ctx context.Context, a *attempt) {
 
 // fail records why an attempt cannot go on.
 func (r *runner) fail(a *attempt, err error) {
-	r.mu.Lock()
-	a.failed = true
-	r.mu.Unlock()
+	a.failed.Store(true)
 	r.record(a, Record{Kind: kindError, Step: a.step, Text: err.Error()})
-}
-
-func (a *attempt) stopped(r *runner) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return a.failed
 }
 
 // record adds a record of an attempt.

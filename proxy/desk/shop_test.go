@@ -615,7 +615,7 @@ func (s *shop) refund(o *sale) {
 				s.call("cancel", o, extra)
 			}
 			return
-		case out.code == "" && (s.is("lost-cancel-failed")):
+		case out.code == "" && s.is("lost-cancel-failed"):
 			return
 		case out.code == "" && s.is("lost-cancel-done"):
 			s.set(func() { o.state = "refunded" })
