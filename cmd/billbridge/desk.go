@@ -48,7 +48,7 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	run := desk.Config{Hook: c.Hook, Only: c.Case, Attempts: c.Attempts}
+	run := desk.Config{Hook: c.Hook, Attempts: c.Attempts}
 	if run.Plan, err = desk.ParsePlan(text); err != nil {
 		return fmt.Errorf("%s: %w", c.Plan, err)
 	}
@@ -60,7 +60,7 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 			return fmt.Errorf("--key: %w", err)
 		}
 	}
-	run.Plan.Build, run.Plan.Via, run.Plan.Practice = versionLine(), c.Via != "", run.Key == nil
+	run.Plan.Build, run.Plan.Via, run.Plan.Only = versionLine(), c.Via != "", c.Case
 	if c.Practice {
 		run.Plan.Speed = practiceSpeed
 	}
@@ -125,6 +125,9 @@ func conclude(s system, res desk.Result) error {
 	printf(s.out, "cases: %d passed, %d with a warning, %d failed, %d to review, %d skipped, %d not finished\n",
 		counts[desk.Passed], counts[desk.Warning], counts[desk.Failed], counts[desk.Review], counts[desk.Skipped],
 		counts[desk.Unknown])
+	if len(res.Plan.Only) > 0 {
+		printf(s.out, "only a part of the cases, certifies nothing\n")
+	}
 	if res.Plan.Practice {
 		printf(s.out, "practice: not signed, certifies nothing\n")
 	} else {

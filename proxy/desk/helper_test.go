@@ -78,16 +78,26 @@ func planOf(t testing.TB, form string) Plan {
 // runShop runs cases against a shop with a habit, in the time of the bubble.
 func runShop(t *testing.T, form, habit string, change func(*Config)) (all []Verdict, log []byte) {
 	t.Helper()
+	s := &shop{
+		form: form, habit: habit, key: testKey, base: "http://desk", self: "http://shop",
+		reconcile: 15 * time.Minute, retry: 2 * time.Second,
+	}
+	return runHandler(t, s, change)
+}
+
+// runHandler runs cases against a shop, or a handler that has the order hook.
+func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (all []Verdict, log []byte) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		at, here := newPipes("desk"), newPipes("shop")
 		net := transport(at, here)
-		s := &shop{
-			form: form, habit: habit, key: testKey, base: "http://desk", self: "http://shop",
-			client: &http.Client{Transport: net, Timeout: 10 * time.Second}, reconcile: 15 * time.Minute, retry: 2 * time.Second,
-		}
 		ctx, stop := context.WithCancel(context.Background())
-		s.ctx = ctx
-		server := &http.Server{Handler: s}
+		s, isShop := handler.(*shop)
+		form := "v2"
+		if isShop {
+			s.client, s.ctx, form = &http.Client{Transport: net, Timeout: 10 * time.Second}, ctx, s.form
+		}
+		server := &http.Server{Handler: handler}
 		go func() { _ = server.Serve(here) }()
 		var out bytes.Buffer
 		c := Config{
@@ -103,7 +113,9 @@ func runShop(t *testing.T, form, habit string, change func(*Config)) (all []Verd
 		proxytest.Must(t, err)
 		stop()
 		_ = server.Close()
-		s.all.Wait()
+		if isShop {
+			s.all.Wait()
+		}
 		net.CloseIdleConnections()
 		log = out.Bytes()
 	})

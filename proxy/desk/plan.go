@@ -30,12 +30,13 @@ type Plan struct {
 	React time.Duration `yaml:"react" json:"react"`
 
 	// The desk sets the rest. Speed divides the waiting times of cases, but not the times above.
-	Practice bool   `yaml:"-" json:"practice"`
-	Speed    int    `yaml:"-" json:"speed"`
-	Via      bool   `yaml:"-" json:"via"`   // through a gateway
-	Build    string `yaml:"-" json:"build"` // of the desk
-	Cases    string `yaml:"-" json:"cases"` // hash of the list of cases
-	Run      string `yaml:"-" json:"run"`
+	Practice bool     `yaml:"-" json:"practice"`
+	Only     []string `yaml:"-" json:"only,omitempty"` // cases or groups; all if empty
+	Speed    int      `yaml:"-" json:"speed"`
+	Via      bool     `yaml:"-" json:"via"`   // through a gateway
+	Build    string   `yaml:"-" json:"build"` // of the desk
+	Cases    string   `yaml:"-" json:"cases"` // hash of the list of cases
+	Run      string   `yaml:"-" json:"run"`
 }
 
 // ParsePlan reads a plan. Unknown keys are errors.
@@ -98,7 +99,10 @@ func (p Plan) duration(text string) (d, within time.Duration, err error) {
 }
 
 // applies reports whether the plan has a case at all. A practice has no cases for humans.
-func (p Plan) applies(c Case) bool { return !p.Practice || c.Human == "" }
+func (p Plan) applies(c Case) bool {
+	chosen := len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group())
+	return chosen && (!p.Practice || c.Human == "")
+}
 
 // words returns the words of a step or a condition, and the order that it is about: "b" at the end, else "a".
 func words(text string) (list []string, order string) {

@@ -35,7 +35,6 @@ type Config struct {
 	Callbacks http.RoundTripper
 	Out       io.Writer          // gets the evidence
 	Key       ed25519.PrivateKey // signs it; nil in practice
-	Only      []string           // cases or groups to run; all if empty
 	Attempts  int                // at a case that fails; 1 if 0
 	// Progress is called after each case. It can be nil.
 	Progress func(Case, Verdict)
@@ -131,8 +130,7 @@ func (r *runner) due(round int) (list []Case) {
 		}
 	}
 	for _, c := range cases {
-		chosen := len(r.Only) == 0 || slices.Contains(r.Only, c.ID) || slices.Contains(r.Only, c.Group())
-		if r.Plan.applies(c) && chosen && (round == 1 || again[c.ID] || c.again() && again[c.Group()]) {
+		if r.Plan.applies(c) && (round == 1 || again[c.ID] || c.again() && again[c.Group()]) {
 			list = append(list, c)
 		}
 	}
