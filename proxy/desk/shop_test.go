@@ -620,6 +620,10 @@ func (s *shop) refund(o *sale) {
 		case out.code == "" && s.is("lost-cancel-done"):
 			s.set(func() { o.state = "refunded" })
 			return
+		case out.code == "" && s.is("lost-cancel-done-whatever-it-reads"):
+			s.refresh(o)
+			s.set(func() { o.state = "refunded" })
+			return
 		case out.code == "BILL_002" && s.is("refused-cancel-failed"):
 			return
 		}
