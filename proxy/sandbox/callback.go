@@ -38,7 +38,6 @@ type Callback struct {
 	Made      time.Time `json:"made"`
 	Next      time.Time `json:"next,omitzero"` // when the next attempt is due; zero unless State is waiting
 	Attempts  []Attempt `json:"attempts"`      // oldest first
-	fault     Fault
 }
 
 // callbackKey identifies a callback: a bill has one for each state that was reported.
@@ -67,16 +66,11 @@ func (s *Service) notify(t *tables, b *Bill) {
 		c.Form, c.URL = string(formV2), m.CallbackURL
 	}
 	lost := func(f Fault) bool { return f.Operation == lostCallbacks }
-	fault := take(&t.faults, lost)
-	if fault.Skip {
+	if take(&t.faults, lost).Skip {
 		c.State, c.Next = callbackGivenUp, time.Time{}
 	}
 	f := form(c.Form)
 	c.Body = string(f.object(s.record(f, b)...))
-	if fault.Amount != "" {
-		c.Body = strings.Replace(c.Body, `"`+b.Price+`"`, `"`+fault.Amount+`"`, 1)
-	}
-	c.fault = fault
 	t.Callbacks.put(c)
 }
 
@@ -209,26 +203,6 @@ func (n *sender) attempt(c Callback, made Attempt) {
 
 // post sends a callback. It returns an error unless the partner has accepted it.
 func (n *sender) post(c Callback, made *Attempt) error {
-	began := time.Now()
-	if len(c.Attempts) > 0 {
-		c.fault = Fault{}
-	}
-	for i := 1; i < c.fault.Copies; i++ {
-		go n.stubPost(c.URL, []byte(c.Body), Fault{})
-	}
-	var answer []byte
-	defer func() {
-		if o := n.store.opt.Observe; o != nil {
-			o(Exchange{Began: began, Ended: time.Now(), Operation: lostCallbacks, Bill: c.BillID, Request: []byte(c.Body), Status: made.Status, Reply: answer, Fault: c.fault})
-		}
-	}()
-	if c.fault.Drop {
-		ctx, cancel := context.WithTimeout(n.ctx, 50*time.Millisecond)
-		defer cancel()
-		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, strings.NewReader(c.Body))
-		_, err := n.client.Do(req)
-		return errors.Join(err, errors.New("dropped"))
-	}
 	req, err := http.NewRequestWithContext(n.ctx, http.MethodPost, c.URL, strings.NewReader(c.Body))
 	if err != nil {
 		return err
@@ -241,7 +215,7 @@ func (n *sender) post(c Callback, made *Attempt) error {
 	}
 	defer func() { _ = res.Body.Close() }()
 	made.Status = res.StatusCode
-	answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	made.Answer = strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
 	switch any2xx := n.store.opt.CallbackAny2xx; {
 	case any2xx && made.Status/100 == 2:

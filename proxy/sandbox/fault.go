@@ -34,13 +34,7 @@ type Fault struct {
 	// Gzip compresses the body, with Content-Encoding: gzip.
 	Gzip bool `json:"gzip"`
 	// Skip does not carry out the operation. The reply is the failure ERROR, changed by the other fields.
-	Skip           bool `json:"skip"`
-	Partner, Bill  string
-	Late           time.Duration `json:"-"`
-	Show, ShowBill string
-	Copies         int
-	Amount         string
-	Early          bool
+	Skip bool `json:"skip"`
 }
 
 // lostCallbacks is the operation of faults that lose callbacks.
@@ -78,6 +72,9 @@ func (s *Service) addFault(f Fault, highest int) error {
 	case f.Status != 0 && (f.Status < 200 || f.Status > highest):
 		// A 1xx is not a final status, and net/http panics on invalid ones.
 		return &refusedError{status: http.StatusBadRequest, text: fmt.Sprintf("status: expected 200 to %d", highest)}
+	case f.Operation == lostCallbacks && f != (Fault{Operation: lostCallbacks, Count: f.Count, Skip: true}):
+		text := "operation: for " + lostCallbacks + " only count can be set, and skip must be"
+		return &refusedError{status: http.StatusBadRequest, text: text}
 	case f.Operation != "" && f.Operation != lostCallbacks && !slices.Contains(names, f.Operation):
 		text := fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 		return &refusedError{status: http.StatusBadRequest, text: text}

@@ -129,7 +129,6 @@ type Options struct {
 	CopyTo *Service
 	// Transport sends callbacks. If nil, that of net/http.
 	Transport http.RoundTripper
-	Observe   func(Exchange)
 	// Log receives errors and warnings about the data file. If nil, they are not logged.
 	Log *slog.Logger
 }

@@ -41,9 +41,7 @@
 package sandbox
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -152,28 +150,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
 		op, status = operation{name: opNone}, http.StatusMethodNotAllowed
 	}
-	began := time.Now()
-	raw, _ := io.ReadAll(r.Body)
-	orig := raw
-	r.Body = io.NopCloser(bytes.NewReader(raw))
-	before := s.stateOf(findBillID(raw))
-	fault, maintenance := s.arriveBill(op.name, findBillID(raw))
-	if fault.Late > 0 {
-		fault.Skip = true
-		time.AfterFunc(fault.Late, func() { _, _ = s.answer(op, f, raw, s.baseURL(r)) })
-	}
-	if fault.Show != "" && fault.Body == "" {
-		id := findBillID(raw)
-		if f == formLegacy {
-			fault.Body = `{"bill_id":"` + id + `","appr_state":"` + fault.Show + `"}`
-		} else {
-			fault.Body = `{"code":"0000","data":{"billId":"` + id + `","apprState":"` + fault.Show + `"}}`
-		}
-	}
-	if fault.ShowBill != "" {
-		raw = []byte(strings.Replace(string(raw), findBillID(raw), fault.ShowBill, 1))
-		r.Body = io.NopCloser(bytes.NewReader(raw))
-	}
+	fault, maintenance := s.arrive(op.name)
 	var reply []byte
 	refused := refusal{code: codeError}
 	if status == http.StatusOK {
@@ -200,12 +177,6 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if reply == nil {
 		reply = s.failure(f, refused)
 	}
-	code := refused.code
-	done := code == "" || code == codeSuccess
-	if done {
-		code = codeSuccess
-	}
-	defer s.stubObserve(r, op.name, f, fault, orig, reply, status, code, done, before, began)
 	deliver(w, r, fault, status, reply)
 }
 
@@ -215,17 +186,6 @@ func (s *Service) arrive(op string) (fault Fault, maintenance bool) {
 		t.calls[op]++
 		maintenance = t.serviceState().Maintenance
 		fault = take(&t.faults, func(f Fault) bool { return f.Operation == op || f.Operation == "" && op != opNone })
-	})
-	return fault, maintenance
-}
-
-func (s *Service) arriveBill(op, bill string) (fault Fault, maintenance bool) {
-	s.view(func(t *tables) {
-		t.calls[op]++
-		maintenance = t.serviceState().Maintenance
-		fault = take(&t.faults, func(f Fault) bool {
-			return (f.Operation == op || f.Operation == "" && op != opNone) && (f.Bill == "" || f.Bill == bill)
-		})
 	})
 	return fault, maintenance
 }
