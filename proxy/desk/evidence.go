@@ -131,13 +131,10 @@ func (e *evidence) mask(name string, v any) any {
 
 // call returns an exchange of the sandbox without secrets.
 func (e *evidence) call(x sandbox.Exchange) *Call {
-	fault := map[string]any{}
 	text, _ := json.Marshal(x.Fault) // it has texts, numbers and booleans only
-	for name, v := range parse(text) {
-		if fmt.Sprint(v) != "" && fmt.Sprint(v) != "0" && v != false &&
-			!slices.Contains([]string{"operation", "count", "partner", "bill", "body"}, name) {
-			fault[name] = v
-		}
+	fault := parse(text)
+	for _, name := range []string{"operation", "count", "partner", "bill"} {
+		delete(fault, name)
 	}
 	if x.Fault.Body != "" {
 		fault["body"] = len(x.Fault.Body)

@@ -118,9 +118,11 @@ func listWrongShops() (list []wrongShop) {
 // A shop with one wrong habit fails exactly the cases that are named.
 func TestWrongShopsAreCaught(t *testing.T) {
 	t.Parallel()
-	for _, w := range listWrongShops() {
+	for i, w := range listWrongShops() {
 		for _, form := range []string{"v2", "legacy"} {
-			if w.form != "" && w.form != form {
+			// Each run takes half a second of a processor: most habits are the same in both forms.
+			few := form == "legacy" && w.form == "" && i%3 != 0 && !proxytest.Long()
+			if w.form != "" && w.form != form || few {
 				continue
 			}
 			t.Run(w.habit+"/"+form, func(t *testing.T) {
