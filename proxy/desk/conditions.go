@@ -178,7 +178,7 @@ func readAfter(w *window, order string, args []string) (string, []int) {
 	}
 	_, within, err := w.plan.duration(args[1])
 	next, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && !r.Call.Desk && r.Call.Bill == lost.Call.Bill &&
+		return r.Kind == kindCall && !r.Call.Desk && !r.Call.Late && r.Call.Bill == lost.Call.Bill &&
 			r.after(lost) && (r.Call.Operation == "bill.read" || r.Call.Operation == args[0])
 	})
 	if err != nil || !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
@@ -232,7 +232,7 @@ func noWriteBlind(w *window, order string, _ []string) (string, []int) {
 	}
 	end, _ := first(w.recs, func(r Record) bool { return r.Kind == kindStep && r.Text == "clear" })
 	wrote, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && r.Call.write() && !r.Call.Desk && r.after(failed[0]) &&
+		return r.Kind == kindCall && r.Call.write() && !r.Call.Desk && !r.Call.Late && r.after(failed[0]) &&
 			(end.N == 0 || r.Call.Began.Before(end.At))
 	})
 	if ok {

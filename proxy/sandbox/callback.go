@@ -295,7 +295,10 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 	defer hangUp(nil)
 	if f.Drop {
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-			WroteRequest: func(httptrace.WroteRequestInfo) { hangUp(errDropped) },
+			// The partner gets the time to begin its work.
+			WroteRequest: func(httptrace.WroteRequestInfo) {
+				time.AfterFunc(100*time.Millisecond, func() { hangUp(errDropped) })
+			},
 		})
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
