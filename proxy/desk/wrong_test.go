@@ -75,7 +75,7 @@ answers-result-ok*              : K1 K7 K8
 answers-201*                    : K1 K7 K8
 does-not-say-amount             : K1:WARNING K4:WARNING
 does-not-read                   : A3 A5 A8b K1 K10 K12 K13 K14 K15 K2 K4 K5 K7 K8 K9 L2 R1 R2 R3 R4 R5 R6 R7 R8 U9 ! v2
-ships-before-reading            : A4a A4b A4c A4d K11 K2 R1 R2 R3 R4 R5 R6 R7
+ships-before-reading            : A4a A4b A4c A4d K10 K11 K2 R1 R2 R3 R4 R5 R6 R7
 ships-on-body                   : A3 A4a A4b A4c A4d K1 K10 K11 K2 K3b K4 R1 R2 R3 R4 R5 R6 R7 R8
 ships-with-any-key              : K3a
 ships-without-key               : K3b
