@@ -51,6 +51,8 @@ proxy/notify: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evide
 proxy/operate: config proxy/notify proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process
 proxy/relay: config translate translate/billing proxy/accesslog proxy/partner proxy/store proxy/tracing
 proxy/sandbox:
+# It certifies partners by what they do. It knows the sandbox, and nothing of the gateway.
+proxy/desk: proxy/sandbox ! process github.com/prometheus/
 proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
 proxy: proxy/relay proxy/store proxy/tracing ! process
 # It shows the gateway to the operator, and knows neither files nor the sandbox.
@@ -65,7 +67,7 @@ proxy/server: config translate translate/billing proxy proxy/accesslog proxy/con
 proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
 # A program for measurements.
 proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
-cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox
+cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/desk
 cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
 `
 

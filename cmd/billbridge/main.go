@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -92,6 +93,7 @@ type system struct {
 type commands struct {
 	Serve     serveCommand     `cmd:"" help:"Run the gateway."`
 	Sandbox   sandboxCommand   `cmd:"" help:"Run a sandbox of the billing service, for development and tests. Not for production."`
+	Desk      deskCommand      `cmd:"" help:"Certify the integration of a partner by what it does, and verify the evidence."`
 	Init      initCommand      `cmd:"" help:"Create a config file with comments, for one of four cases."`
 	Check     checkCommand     `cmd:"" help:"Validate the config and the table, and print every route and field."`
 	Translate translateCommand `cmd:"" help:"Translate JSON documents from stdin to stdout."`
@@ -172,12 +174,15 @@ func run(ctx context.Context, args []string, s system) (code int) {
 		err = parsed.Run()
 	}
 	var usage usageError
+	var exit exitCode
 	var problems translate.Problems
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errReported):
 		return exitError
+	case errors.As(err, &exit):
+		return int(exit)
 	case errors.As(err, &usage):
 		command, _, _ := strings.Cut("billbridge "+parsed.Command(), " <") // without its arguments
 		printf(s.err, "billbridge: %v\nTry: %s --help\n", linesOf(err), strings.TrimSpace(command))
@@ -192,6 +197,11 @@ func run(ctx context.Context, args []string, s system) (code int) {
 
 // errReported ends a command with exit code 1 whose problem is already printed.
 var errReported = errors.New("already reported")
+
+// An exitCode ends a command whose result is already printed.
+type exitCode int
+
+func (e exitCode) Error() string { return "exit code " + strconv.Itoa(int(e)) }
 
 // A usageError is a wrong usage that the parser does not detect.
 type usageError string

@@ -55,6 +55,7 @@ type sandboxFlags struct {
 	CallbackCancelDestroy bool                     `group:"Callbacks" help:"Send callbacks also for cancels and destroys (apprState C and D). If omitted, only for payments."`
 	CopyTo                *sandbox.Service         `kong:"-"`
 	Transport             http.RoundTripper        `kong:"-"`
+	Observe               func(sandbox.Exchange)   `kong:"-"`
 	Log                   *slog.Logger             `kong:"-"`
 }
 

@@ -44,10 +44,7 @@ var goodKey = regexp.MustCompile(`^[!-~]{1,32}$`)
 // check makes the checks that the operations share, and finds the partner ("Authentication", 4 and 5).
 func (s *Service) check(t *tables, c *call) error {
 	onBill := strings.HasPrefix(c.op.name, "bill.")
-	at := slices.IndexFunc(s.opt.Partners, func(p Partner) bool { return p.Key == c.Partner })
-	if at >= 0 {
-		c.partner = &s.opt.Partners[at]
-	}
+	c.partner = t.Contracts.get(c.Partner)
 	p := c.partner
 	switch {
 	case (c.op.name == opRegister || c.op.name == opMapMerchant) && c.wrongType == "" &&
@@ -100,10 +97,9 @@ func (s *Service) create(t *tables, c *call) error {
 	b.Form, b.State, b.Created = string(c.form), stateUnpaid, t.now
 	b.ShortURL = c.base + payPath + s.token("bill", b.Partner, b.ID)
 	if c.SendType == sendTalk {
-		if !t.takePoint(c.partner) {
-			return refuse(codeNoPoints)
+		if err := t.send(c.partner, b); err != nil {
+			return err
 		}
-		b.Messages = 1
 	}
 	t.Bills.put(*b)
 	return nil
@@ -144,8 +140,10 @@ func (s *Service) checkHash(c *call) error {
 	if c.hash == "" {
 		return c.invalid("hash")
 	}
-	want := s.opt.HashOf(hashText(c.ID, c.Phone, c.Price))
+	text := hashText(c.ID, c.Phone, c.Price)
+	want := s.opt.HashOf(text)
 	if subtle.ConstantTimeCompare([]byte(c.hash), []byte(want)) != 1 {
+		c.hashText, c.hashWant = text, want
 		return refuse(codeBadHash)
 	}
 	return nil
@@ -197,10 +195,10 @@ func (s *Service) resend(t *tables, c *call) error {
 		return err
 	case c.found.State != stateUnpaid:
 		return refuse(codeNotSendable)
-	case !t.takePoint(c.partner):
-		return refuse(codeNoPoints)
 	}
-	c.found.Messages++
+	if err := t.send(c.partner, &c.found); err != nil {
+		return err
+	}
 	t.Bills.put(c.found)
 	return nil
 }
@@ -235,7 +233,7 @@ func (s *Service) end(t *tables, c *call, from, to, refused string) error {
 		return refusal{s.opt.WrongAmount, c.path("price")}
 	}
 	if to == stateCancelled {
-		if declined := t.network(true, b.Approval.Method); declined != "" {
+		if declined := t.network(onCancel, b); declined != "" {
 			return refuse(declined)
 		}
 		b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: c.cancelNote}

@@ -1,12 +1,16 @@
 package sandbox
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
@@ -33,11 +37,14 @@ type Callback struct {
 	BillState string    `json:"bill_state"` // F, C or D
 	Form      string    `json:"form"`
 	URL       string    `json:"url"`
-	Body      string    `json:"body"` // exactly as sent
+	Body      string    `json:"body"` // exactly as sent, unless a fault changes it
 	State     string    `json:"state"`
 	Made      time.Time `json:"made"`
 	Next      time.Time `json:"next,omitzero"` // when the next attempt is due; zero unless State is waiting
 	Attempts  []Attempt `json:"attempts"`      // oldest first
+	Earlier   int       `json:"earlier"`       // attempts before the last call of Notify, which do not count
+
+	fault Fault // of the next attempt
 }
 
 // callbackKey identifies a callback: a bill has one for each state that was reported.
@@ -53,25 +60,27 @@ type Attempt struct {
 	Wrong  string    `json:"wrong,omitempty"`  // why the attempt failed; empty for a success
 }
 
-// notify adds the callback of a bill's new state, if there is an address: the bill's own, in the form of the bill;
-// else that of the merchant's registration, in v2. The body has the fields of a read at the top level.
+// notify adds the callback of a bill's new state, if there is an address.
 func (s *Service) notify(t *tables, b *Bill) {
-	c := Callback{Partner: b.Partner, BillID: b.ID, BillState: b.State, Form: b.Form, URL: b.CallbackURL}
-	c.schedule(t.now)
-	if c.URL == "" {
-		m := t.Mappings.get(mappingKey{b.Partner, b.Member, b.Merchant})
-		if m == nil || m.CallbackURL == "" {
-			return
-		}
-		c.Form, c.URL = string(formV2), m.CallbackURL
+	if c := s.callbackOf(t, b); c.URL != "" {
+		c.schedule(t)
+		t.Callbacks.put(c)
 	}
-	lost := func(f Fault) bool { return f.Operation == lostCallbacks }
-	if take(&t.faults, lost).Skip {
-		c.State, c.Next = callbackGivenUp, time.Time{}
+}
+
+// callbackOf returns the callback of a bill's state. Its address is the bill's own, in the form of the bill; else that
+// of the merchant's registration, in v2. The body has the fields of a read at the top level.
+func (s *Service) callbackOf(t *tables, b *Bill) Callback {
+	c := Callback{
+		Partner: b.Partner, BillID: b.ID, BillState: b.State, Form: b.Form, URL: b.CallbackURL,
+		Made: t.now, Attempts: []Attempt{},
+	}
+	if m := t.Mappings.get(mappingKey{b.Partner, b.Member, b.Merchant}); c.URL == "" && m != nil {
+		c.Form, c.URL = string(formV2), m.CallbackURL
 	}
 	f := form(c.Form)
 	c.Body = string(f.object(s.record(f, b)...))
-	t.Callbacks.put(c)
+	return c
 }
 
 // Callbacks returns every callback, in the order they were made.
@@ -80,7 +89,40 @@ func (s *Service) Callbacks() (list []Callback) {
 	return list
 }
 
-// Notify sends the callbacks of a bill again, also delivered ones, with all attempts.
+// SendCallback sends an extra callback of a bill once, whatever its state, and does not store it. change returns another
+// body, such as a forged one; it can be nil.
+func (s *Service) SendCallback(partnerKey, billID string, change func(body []byte) []byte) (err error) {
+	var c Callback
+	s.view(func(t *tables) {
+		var b *Bill
+		if b, err = t.lookUp(partnerKey, billID); err == nil {
+			c = s.callbackOf(t, b)
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case c.URL == "":
+		return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
+	case change != nil:
+		c.Body = string(change([]byte(c.Body)))
+	}
+	s.all.Go(func() { _ = s.post(c, &Attempt{At: c.Made}) })
+	return nil
+}
+
+// setFields returns a JSON object with other values of fields, and without those that are null.
+func setFields(object []byte, values map[string]json.RawMessage) []byte {
+	members, ok := parseObject(object)
+	if !ok {
+		return object
+	}
+	maps.Copy(members, values)
+	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
+	return marshal(members)
+}
+
+// Notify sends the callbacks of a bill again, also delivered ones, with as many attempts as the first time.
 func (s *Service) Notify(partnerKey, billID string) error {
 	err := s.update(func(t *tables) error {
 		b, err := t.lookUp(partnerKey, billID)
@@ -92,7 +134,7 @@ func (s *Service) Notify(partnerKey, billID string) error {
 			if c := t.Callbacks.get(callbackKey{b.Partner, b.ID, state}); c != nil {
 				found = true
 				again := *c
-				again.schedule(t.now)
+				again.schedule(t)
 				t.Callbacks.put(again)
 			}
 		}
@@ -105,14 +147,18 @@ func (s *Service) Notify(partnerKey, billID string) error {
 	return err
 }
 
-// schedule makes the first attempt due.
-func (c *Callback) schedule(now time.Time) {
-	c.State, c.Made, c.Next, c.Attempts = callbackWaiting, now, now, []Attempt{}
+// schedule makes the first attempt due, as the next fault of callbacks says.
+func (c *Callback) schedule(t *tables) {
+	c.fault = t.takeFault(opCallback, c.Partner, c.BillID)
+	c.State, c.Next, c.Earlier = callbackWaiting, t.now.Add(c.fault.Delay), len(c.Attempts)
+	if c.fault.Skip {
+		c.State, c.Next = callbackGivenUp, time.Time{}
+	}
 }
 
 // A sender sends callbacks. A timer waits for the next attempt, and each attempt runs in its own goroutine.
 type sender struct {
-	store   *store
+	service *Service
 	client  *http.Client
 	ctx     context.Context // ends when the service is closed
 	stop    context.CancelFunc
@@ -122,48 +168,68 @@ type sender struct {
 	all     sync.WaitGroup
 }
 
-func newSender(st *store) *sender {
-	n := &sender{store: st, running: map[callbackKey]struct{}{}}
+func newSender(s *Service) *sender {
+	n := &sender{service: s, running: map[callbackKey]struct{}{}}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.client = &http.Client{
-		Transport: st.opt.Transport, Timeout: st.opt.CallbackTimeout,
+		Transport: s.opt.Transport, Timeout: s.opt.CallbackTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	n.timer = time.AfterFunc(time.Hour, n.sendDue) // set by the first sendDue
 	return n
 }
 
-// sendDue starts every attempt that is due, and sets the timer for the next one. It must be called after every change
-// of callbacks or of the clock.
+// sendDue starts every attempt that is due, carries out late operations that are due, and sets the timer for the next
+// one. It must be called after every change of callbacks, late operations or the clock.
 func (n *sender) sendDue() {
+	for _, l := range n.startDue() {
+		n.service.carryOut(l) // without the lock: it can make callbacks
+		n.all.Done()
+	}
+}
+
+// startDue does what sendDue does, but for the late operations, which it returns.
+func (n *sender) startDue() (late []lateCall) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
-		return
+		return nil
 	}
 	n.timer.Stop()
 	var next time.Time
-	n.store.view(func(t *tables) {
+	n.service.view(func(t *tables) {
+		waits := func(due time.Time) bool {
+			if due.After(t.now) && (next.IsZero() || due.Before(next)) {
+				next = due
+				n.timer.Reset(next.Sub(t.now))
+			}
+			return due.After(t.now)
+		}
+		t.late = slices.DeleteFunc(t.late, func(l lateCall) bool {
+			if waits(l.at) {
+				return false
+			}
+			n.all.Add(1)
+			late = append(late, l)
+			return true
+		})
 		for k := range t.open {
 			c := t.Callbacks.get(k)
-			if c.Next.After(t.now) {
-				if next.IsZero() || c.Next.Before(next) {
-					next = c.Next
-					n.timer.Reset(next.Sub(t.now))
-				}
+			if waits(c.Next) {
 				continue
 			}
 			// The callback of a cancel waits for an attempt of the payment's callback that is due or running, so that a
 			// partner gets them in order. The end of that attempt calls sendDue again.
 			paid := t.Callbacks.get(callbackKey{k.partner, k.id, statePaid})
-			waits := k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(t.now)
-			if _, running := n.running[k]; !running && !waits && len(n.running) < maxAttempts {
+			second := k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(t.now)
+			if _, running := n.running[k]; !running && !second && len(n.running) < maxAttempts {
 				n.running[k] = struct{}{}
 				made := Attempt{At: t.now}
 				n.all.Go(func() { n.attempt(*c, made) })
 			}
 		}
 	})
+	return late
 }
 
 // attempt makes one attempt and stores its result.
@@ -174,14 +240,14 @@ func (n *sender) attempt(c Callback, made Attempt) {
 	if n.ctx.Err() != nil {
 		return // interrupted by Close: the attempt is made again after the next start
 	}
-	o := &n.store.opt
-	err := n.store.update(func(t *tables) error {
+	o := &n.service.opt
+	err := n.service.update(func(t *tables) error {
 		now := *t.Callbacks.get(c.key())
-		now.Attempts = append(slices.Clip(now.Attempts), made)
+		now.Attempts, now.fault = append(slices.Clip(now.Attempts), made), Fault{}
 		switch {
 		case made.Wrong == "":
 			now.State, now.Next = callbackDelivered, time.Time{}
-		case len(now.Attempts) > o.CallbackRetries:
+		case len(now.Attempts)-now.Earlier > o.CallbackRetries:
 			now.State, now.Next = callbackGivenUp, time.Time{}
 		default:
 			now.Next = t.now.Add(o.CallbackInterval)
@@ -201,23 +267,59 @@ func (n *sender) attempt(c Callback, made Attempt) {
 	n.sendDue()
 }
 
-// post sends a callback. It returns an error unless the partner has accepted it.
-func (n *sender) post(c Callback, made *Attempt) error {
-	req, err := http.NewRequestWithContext(n.ctx, http.MethodPost, c.URL, strings.NewReader(c.Body))
+// errDropped is the failure of an attempt with Fault.Drop.
+var errDropped = errors.New("the connection was closed by a fault before the answer was read")
+
+// post sends a callback, changed by its fault. It returns an error unless the partner has accepted it.
+func (n *sender) post(c Callback, made *Attempt) (err error) {
+	f := c.fault
+	for range f.Copies - 1 {
+		again := c
+		again.fault.Copies = 0
+		n.all.Go(func() { _ = n.post(again, &Attempt{At: made.At}) })
+	}
+	body := []byte(cmp.Or(f.Body, c.Body))
+	if f.Amount != "" {
+		body = setFields(body, map[string]json.RawMessage{form(c.Form).name("apprPrice"): marshal(f.Amount)})
+	}
+	x := &Exchange{
+		Began: time.Now(), Clock: made.At, Operation: opCallback, Form: c.Form, Partner: c.Partner, Bill: c.BillID,
+		Method: http.MethodPost, Path: c.URL, ContentType: "application/json; charset=utf-8",
+		UserAgent: "billbridge-sandbox", Request: body, Fault: f, Before: c.BillState,
+	}
+	defer func() {
+		x.Status, x.Done = made.Status, err == nil
+		n.service.observe(x)
+	}()
+	ctx, hangUp := context.WithCancelCause(n.ctx)
+	defer hangUp(nil)
+	if f.Drop {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			// The partner gets the time to begin its work.
+			WroteRequest: func(httptrace.WroteRequestInfo) {
+				time.AfterFunc(100*time.Millisecond, func() { hangUp(errDropped) })
+			},
+		})
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	req.Header.Set("User-Agent", "billbridge-sandbox")
+	req.Header.Set("Content-Type", x.ContentType)
+	req.Header.Set("User-Agent", x.UserAgent)
 	res, err := n.client.Do(req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
+	if f.Drop {
+		return errDropped // the answer was faster
+	}
 	made.Status = res.StatusCode
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	x.Reply = answer
 	made.Answer = strings.ToValidUTF8(string(answer[:min(len(answer), storedAnswer)]), "")
-	switch any2xx := n.store.opt.CallbackAny2xx; {
+	switch any2xx := n.service.opt.CallbackAny2xx; {
 	case any2xx && made.Status/100 == 2:
 		return nil
 	case err != nil:

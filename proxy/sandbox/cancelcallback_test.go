@@ -154,7 +154,7 @@ func TestNotifySendsEveryCallbackInOrder(t *testing.T) {
 	r.must(newCall("v2", "cancel"))
 	r.awaitCallbackOf(billID, "C", "delivered", 1)
 	r.runControl(`POST /bills/{bill}/notify > 200`)
-	r.awaitCallbackOf(billID, "C", "delivered", 1)
+	r.awaitCallbackOf(billID, "C", "delivered", 2)
 	equal(t, p.receivedStates(), "FCFC", "callbacks report")
 }
 
@@ -185,7 +185,7 @@ func TestDataFileKeepsCallbacksOfCancels(t *testing.T) {
 	last := open(t, file, o)
 	last.runControl("POST /bills/{bill}/notify > 200")
 	for _, state := range []string{"F", "C"} {
-		last.awaitCallbackOf(billID, state, "delivered", 1)
+		last.awaitCallbackOf(billID, state, "delivered", 3)
 	}
 	equal(t, p.receivedStates(), "FCFCFC", "callbacks report , FC three times")
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,15 +17,20 @@ import (
 // Control returns the handler of the control API, which does what customers, card networks and the service's operator
 // do. It needs its own listener. Requests and responses are JSON; an error is {"error": "…"}. The partner of a bill
 // may be omitted unless several partners have a bill with this id. Requests from web pages of another origin are
-// refused. With Options.ControlToken every request needs the token. Without it only connections to a loopback address
-// are answered, under a loopback name.
+// refused. With Options.ControlToken every request needs the token, or that of a partner. Without it only connections
+// to a loopback address are answered, under a loopback name. A request with Partner.ControlToken sees and changes only
+// what that partner has; calls for the whole service are refused.
 //
 //	GET    /partners               the partners, their keys, contracts and merchants
+//	POST   /partners               a Partner, such as {"api_key","name","control_token"}: adds or changes a partner
+//	DELETE /partners/{key}         removes a partner: its calls return PARTNER_005
 //	GET    /bills                  all bills; ?partner=KEY for those of one partner
 //	GET    /bills/{billId}         one bill; ?partner=KEY if several partners have this id
 //	POST   /bills/{billId}/pay     {"partner","method","months","cash_receipt","cash_number"}, all optional: pays
 //	POST   /bills/{billId}/fail    {"partner","code"}: makes a payment that fails, with PAYMENT_001 if code is omitted
 //	POST   /bills/{billId}/notify  {"partner"}: sends the callbacks of the bill again
+//	POST   /bills/{billId}/callback {"partner","fields"}: sends an extra callback with other values of fields, and
+//	                               without those that are null
 //	GET    /callbacks              all callbacks with their attempts; ?partner=KEY, ?bill=BILLID
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
 //	POST   /networks               {"code","count"}: sets the next answers of card networks to payments and cancels
@@ -34,18 +40,26 @@ import (
 //	GET    /clock                  the time of the service
 //	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}: sets the time
 //	DELETE /clock                  resets the time to the real one
-//	POST   /faults                 {"operation","count","delay_ms","status","body","code",
-//	                               "truncate","drop","gzip","skip"}: adds a fault
-//	DELETE /faults                 removes unused faults and network answers
+//	POST   /faults                 {"operation","partner","bill","count","delay_ms","status","body","code","truncate",
+//	                               "drop","gzip","skip","late_ms","show","show_bill","amount","copies"}: adds a fault
+//	DELETE /faults                 removes unused faults and network answers; ?partner=KEY for faults of that partner
 //	GET    /calls                  the number of calls by operation
+//	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY, ?operation=bill.read
+//	GET    /values                 the test values, which decide how payments, cancels and messages end
 func (s *Service) Control() http.Handler {
 	r := mux.NewRouter().SkipClean(true)
-	handle(r, "GET /partners", func(none, ask) (any, error) { return s.partnerViews(), nil })
-	handle(r, "GET /bills", func(_ none, a ask) (any, error) {
-		return slices.DeleteFunc(s.Bills(), func(b Bill) bool { return a.excludes("partner", b.Partner) }), nil
+	handle(r, "GET /partners", func(of ofPartner, _ ask) (any, error) { return s.partnerViews(of), nil })
+	handle(r, "POST /partners", func(in Partner, _ ask) (any, error) {
+		return none{}, s.AddPartner(in)
 	})
-	handle(r, "GET /bills/{id}", func(_ none, a ask) (any, error) {
-		return s.Bill(a.query("partner"), a.id())
+	handle(r, "DELETE /partners/{id}", func(_ none, a ask) (any, error) {
+		return none{}, s.RemovePartner(a.id())
+	})
+	handle(r, "GET /bills", func(of ofPartner, _ ask) (any, error) {
+		return slices.DeleteFunc(s.Bills(), func(b Bill) bool { return of.excludes(b.Partner) }), nil
+	})
+	handle(r, "GET /bills/{id}", func(of ofPartner, a ask) (any, error) {
+		return s.Bill(of.Partner, a.id())
 	})
 	handle(r, "POST /bills/{id}/pay", func(in struct {
 		ofPartner
@@ -68,13 +82,21 @@ func (s *Service) Control() http.Handler {
 	handle(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) (any, error) {
 		return none{}, s.Notify(in.Partner, a.id())
 	})
-	handle(r, "GET /callbacks", func(_ none, a ask) (any, error) {
+	handle(r, "POST /bills/{id}/callback", func(in struct {
+		ofPartner
+		Fields map[string]json.RawMessage `json:"fields"`
+	}, a ask,
+	) (any, error) {
+		return none{}, s.SendCallback(in.Partner, a.id(), func(body []byte) []byte { return setFields(body, in.Fields) })
+	})
+	handle(r, "GET /callbacks", func(of ofPartner, a ask) (any, error) {
+		bill := a.query("bill")
 		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
-			return a.excludes("partner", c.Partner) || a.excludes("bill", c.BillID)
+			return of.excludes(c.Partner) || bill != "" && bill != c.BillID
 		}), nil
 	})
-	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
-		return s.transaction(a.id()), nil
+	handle(r, "GET /transactions/{id}", func(of ofPartner, a ask) (any, error) {
+		return s.transaction(of, a.id()), nil
 	})
 	handle(r, "POST /networks", func(in struct {
 		Code  string `json:"code"`
@@ -104,7 +126,7 @@ func (s *Service) Control() http.Handler {
 	) (any, error) {
 		return in, s.SetMaintenance(in.On)
 	})
-	handle(r, "GET /clock", func(none, ask) (any, error) { return clockView{Now: s.Now()}, nil })
+	handle(r, "GET /clock", func(ofPartner, ask) (any, error) { return clockView{Now: s.Now()}, nil })
 	handle(r, "POST /clock", func(in clockView, _ ask) (any, error) { return s.setClock(in) })
 	handle(r, "DELETE /clock", func(none, ask) (any, error) {
 		err := s.SetClock(time.Time{})
@@ -112,17 +134,24 @@ func (s *Service) Control() http.Handler {
 	})
 	handle(r, "POST /faults", func(in struct {
 		Fault
-		DelayMS int `json:"delay_ms"`
+		DelayMS int `json:"delay_ms,omitempty"`
+		LateMS  int `json:"late_ms,omitempty"`
 	}, _ ask,
 	) (any, error) {
 		in.Delay = time.Duration(in.DelayMS) * time.Millisecond
+		in.Late = time.Duration(in.LateMS) * time.Millisecond
 		return in, s.addFault(in.Fault, 599)
 	})
-	handle(r, "DELETE /faults", func(none, ask) (any, error) {
-		s.ClearFaults()
+	handle(r, "DELETE /faults", func(of ofPartner, _ ask) (any, error) {
+		s.clearFaults(of)
+		if of.Partner != "" {
+			return none{}, nil
+		}
 		return none{}, s.Networks(codeSuccess, 0)
 	})
 	handle(r, "GET /calls", func(none, ask) (any, error) { return s.Calls(), nil })
+	handle(r, "GET /log", func(of ofPartner, a ask) (any, error) { return s.logViews(of, a.query("operation")), nil })
+	handle(r, "GET /values", func(ofPartner, ask) (any, error) { return TestValues(), nil })
 	refuse := func(w http.ResponseWriter, status int, text string) {
 		writeControl(w, nil, &refusedError{status: status, text: text})
 	}
@@ -136,7 +165,7 @@ func (s *Service) Control() http.Handler {
 		status, text := s.guard(asked, true)
 		switch status {
 		case 0:
-			r.ServeHTTP(w, asked)
+			r.ServeHTTP(w, asked.WithContext(context.WithValue(asked.Context(), tokenOwner{}, s.tokenOwner(asked))))
 			return
 		case http.StatusUnauthorized:
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -148,9 +177,38 @@ func (s *Service) Control() http.Handler {
 // none is the body of a call or a reply that has no fields.
 type none struct{}
 
-// ofPartner is the part of a body that names the partner of a bill.
+// ofPartner is the part of a body, or the query of a GET or DELETE, that names a partner.
 type ofPartner struct {
 	Partner string `json:"partner"`
+}
+
+func (of *ofPartner) owner() *string { return &of.Partner }
+
+// excludes reports whether another partner than key is named.
+func (of ofPartner) excludes(key string) bool { return of.Partner != "" && of.Partner != key }
+
+// tokenOwner is the key of the context value for the partner whose token a request has, or "".
+type tokenOwner struct{}
+
+var errNotOwned = &refusedError{
+	http.StatusForbidden, "the token is that of a partner: it is only for what the partner has", "",
+}
+
+// limit limits a call to the partner whose token it has. in is the call's body.
+func (a ask) limit(in any) error {
+	of, owned := in.(interface{ owner() *string })
+	if owned && a.Method != http.MethodPost {
+		*of.owner() = a.query("partner")
+	}
+	only, _ := a.Context().Value(tokenOwner{}).(string)
+	switch {
+	case only == "":
+	case !owned, *of.owner() != "" && *of.owner() != only:
+		return errNotOwned
+	default:
+		*of.owner() = only
+	}
+	return nil
 }
 
 // An ask is a request of the control API.
@@ -160,9 +218,6 @@ type ask struct{ *http.Request }
 func (a ask) id() string { return mux.Vars(a.Request)["id"] }
 
 func (a ask) query(name string) string { return a.URL.Query().Get(name) }
-
-// excludes reports whether the query names another value.
-func (a ask) excludes(name, value string) bool { return a.query(name) != "" && a.query(name) != value }
 
 // handle adds a call whose body is an In. A POST with an empty body counts as {}. An unknown field is an error.
 func handle[In any](r *mux.Router, call string, f func(In, ask) (any, error)) {
@@ -176,6 +231,10 @@ func handle[In any](r *mux.Router, call string, f func(In, ask) (any, error)) {
 				writeControl(w, nil, &refusedError{status: http.StatusBadRequest, text: err.Error()})
 				return
 			}
+		}
+		if err := (ask{r}).limit(&in); err != nil {
+			writeControl(w, nil, err)
+			return
 		}
 		out, err := f(in, ask{r})
 		writeControl(w, out, err)
@@ -197,10 +256,13 @@ type merchantView struct {
 	CallbackURL string `json:"callback_url"`
 }
 
-func (s *Service) partnerViews() []partnerView {
+func (s *Service) partnerViews(of ofPartner) []partnerView {
 	list := []partnerView{}
 	s.view(func(t *tables) {
-		for _, p := range s.opt.Partners {
+		for _, p := range t.Contracts.all() {
+			if of.excludes(p.Key) {
+				continue
+			}
 			v := partnerView{p, t.Accounts.get(p.Key).Points, []merchantView{}, []string{}}
 			for _, m := range t.ofPartner(p.Key) {
 				v.Stores = append(v.Stores, merchantView{m.MemberID, m.MerchantID, m.Status, m.CallbackURL})
@@ -208,6 +270,7 @@ func (s *Service) partnerViews() []partnerView {
 			for _, l := range p.Temporary {
 				v.Temporary = append(v.Temporary, l.Code)
 			}
+			v.ControlToken, v.Merchants = "", nil
 			list = append(list, v)
 		}
 	})
@@ -215,9 +278,9 @@ func (s *Service) partnerViews() []partnerView {
 }
 
 // transaction looks up a bill by its transaction id ("Events").
-func (s *Service) transaction(id string) v2Envelope {
+func (s *Service) transaction(of ofPartner, id string) v2Envelope {
 	for _, b := range s.Bills() {
-		if b.Approval != nil && b.Approval.TxNum == id {
+		if b.Approval != nil && b.Approval.TxNum == id && !of.excludes(b.Partner) {
 			return v2Envelope{codeSuccess, messageOf(codeSuccess), formV2.object(s.record(formV2, &b)...)}
 		}
 	}

@@ -98,6 +98,9 @@ type call struct {
 
 	textPrice bool   // the price was a string
 	wrongType string // the path of the first field that does not have its documented type
+	notObject bool   // the body is not a JSON object, or has a duplicate name
+
+	hashText, hashWant string // what should have been hashed, and its hash, if the hash is wrong
 
 	// The result of a success:
 	found Bill // of a bill operation
@@ -128,10 +131,11 @@ func refuse(code string) error { return refusal{code: code} }
 // invalid refuses a field of the bill.
 func (c *call) invalid(v2 string) error { return refusal{codeInvalid, c.path(v2)} }
 
-// decode decodes a request and never fails: a missing field is empty, and a field of a wrong type is recorded in
-// wrongType.
-func decode(op operation, f form, members map[string]json.RawMessage) *call {
-	c := &call{op: op, form: f}
+// decode decodes a request and never fails: a missing field is empty, a field of a wrong type is recorded in
+// wrongType, and a body that is not an object in notObject.
+func decode(op operation, f form, body []byte) *call {
+	members, isObject := parseObject(body)
+	c := &call{op: op, form: f, notObject: !isObject}
 	if f == formLegacy {
 		c.SendType = sendTalk // the legacy form has no sendType
 	}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"net/http"
@@ -15,30 +16,59 @@ import (
 // that is lost after the operation took effect.
 type Fault struct {
 	// Operation is the operation whose replies change, such as bill.create; any if empty. callback.payment is for
-	// callbacks: with Skip, the next Count of them are lost. They are never sent.
-	Operation string `json:"operation"`
+	// callbacks, also those of cancels: it changes the first attempt of the next Count of them.
+	Operation string `json:"operation,omitempty"`
+	// Partner and Bill limit the fault to one partner's key and one bill id, if they are not empty.
+	Partner string `json:"partner,omitempty"`
+	Bill    string `json:"bill,omitempty"`
 	// Count is the number of replies that change; 1 if it is not positive.
-	Count int `json:"count"`
-	// Delay is the time before the reply begins.
+	Count int `json:"count,omitempty"`
+	// Delay is the time before the reply begins: the operation is carried out, and callbacks are sent, before. A callback
+	// is due so much later, by the service's clock.
 	Delay time.Duration `json:"-"`
 	// Status replaces the HTTP status of the reply, if it is not 0.
-	Status int `json:"status"`
-	// Body replaces the body of the reply, if it is not empty.
-	Body string `json:"body"`
+	Status int `json:"status,omitempty"`
+	// Body replaces the body of the reply or callback, if it is not empty.
+	Body string `json:"body,omitempty"`
 	// Code refuses the call with this code, without carrying out the operation.
-	Code string `json:"code"`
+	Code string `json:"code,omitempty"`
 	// Truncate sends half of the body and then aborts the connection.
-	Truncate bool `json:"truncate"`
-	// Drop aborts the connection before anything is sent.
-	Drop bool `json:"drop"`
+	Truncate bool `json:"truncate,omitempty"`
+	// Drop aborts the connection before anything is sent, that of a callback before its answer is read.
+	Drop bool `json:"drop,omitempty"`
 	// Gzip compresses the body, with Content-Encoding: gzip.
-	Gzip bool `json:"gzip"`
-	// Skip does not carry out the operation. The reply is the failure ERROR, changed by the other fields.
-	Skip bool `json:"skip"`
+	Gzip bool `json:"gzip,omitempty"`
+	// Skip does not carry out the operation. The reply is the failure ERROR, changed by the other fields. A callback is
+	// lost: it is never sent by itself.
+	Skip bool `json:"skip,omitempty"`
+	// Late is as Skip, but the operation is carried out that long after the call, by the service's clock. It is lost if
+	// the service ends before.
+	Late time.Duration `json:"-"`
+	// Show is the state that a bill.read shows: W, F, C, D, or absent for BILL_003.
+	Show string `json:"show,omitempty"`
+	// ShowBill is the id of another bill of the partner that a bill.read shows.
+	ShowBill string `json:"show_bill,omitempty"`
+	// Amount is the amount in the body of a callback, instead of the bill's.
+	Amount string `json:"amount,omitempty"`
+	// Copies is how often a callback is sent at once, if it is over 1. The answer to one of them counts.
+	Copies int `json:"copies,omitempty"`
 }
 
-// lostCallbacks is the operation of faults that lose callbacks.
-const lostCallbacks = "callback.payment"
+// opCallback is the operation of callbacks.
+const opCallback = "callback.payment"
+
+// showAbsent is the Show of a bill that a read does not find.
+const showAbsent = "absent"
+
+func (f *Fault) owner() *string { return &f.Partner }
+
+// takeFault removes and returns the next fault for a call or callback.
+func (t *tables) takeFault(operation, partner, bill string) Fault {
+	return take(&t.faults, func(f Fault) bool {
+		return (f.Operation == operation || f.Operation == "" && operation != opNone && operation != opCallback) &&
+			(f.Partner == "" || f.Partner == partner) && (f.Bill == "" || f.Bill == bill)
+	})
+}
 
 // take removes and returns the next fault that matches. The zero Fault changes nothing.
 func take(waiting *[]Fault, matches func(Fault) bool) Fault {
@@ -54,8 +84,8 @@ func take(waiting *[]Fault, matches func(Fault) bool) Fault {
 	return f
 }
 
-// Fault adds a fault after the others for the same calls. It panics if its operation does not exist, or if net/http
-// cannot answer with its status.
+// Fault adds a fault after the others for the same calls. It panics if its operation does not exist or lacks one of the
+// other fields, or if net/http cannot answer with its status.
 func (s *Service) Fault(f Fault) {
 	if err := s.addFault(f, 999); err != nil {
 		panic(err) // a programming error
@@ -68,26 +98,53 @@ func (s *Service) addFault(f Fault, highest int) error {
 	for _, op := range operations {
 		names = append(names, op.name)
 	}
+	names = append(names, opCallback)
+	text := ""
 	switch {
 	case f.Status != 0 && (f.Status < 200 || f.Status > highest):
 		// A 1xx is not a final status, and net/http panics on invalid ones.
-		return &refusedError{status: http.StatusBadRequest, text: fmt.Sprintf("status: expected 200 to %d", highest)}
-	case f.Operation == lostCallbacks && f != (Fault{Operation: lostCallbacks, Count: f.Count, Skip: true}):
-		text := "operation: for " + lostCallbacks + " only count can be set, and skip must be"
-		return &refusedError{status: http.StatusBadRequest, text: text}
-	case f.Operation != "" && f.Operation != lostCallbacks && !slices.Contains(names, f.Operation):
-		text := fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
-		return &refusedError{status: http.StatusBadRequest, text: text}
+		text = fmt.Sprintf("status: expected 200 to %d", highest)
+	case f.Operation != "" && !slices.Contains(names, f.Operation):
+		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
+	case f.Operation == opCallback && (f.Status != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0):
+		text = "status, code, truncate, gzip and late_ms are not for " + opCallback
+	case f.Operation != opCallback && (f.Amount != "" || f.Copies != 0):
+		text = "amount and copies are only for " + opCallback
+	case f.Operation != opRead && f.Show+f.ShowBill != "":
+		text = "show and show_bill are only for " + opRead
+	case f.Show != "" && f.Show != showAbsent && statusWords[f.Show] == "":
+		text = fmt.Sprintf("show: expected W, F, C, D or %s but got: %q", showAbsent, f.Show)
+	default:
+		s.view(func(t *tables) { t.faults = append(t.faults, f) })
+		return nil
 	}
-	s.view(func(t *tables) { t.faults = append(t.faults, f) })
-	return nil
+	return &refusedError{status: http.StatusBadRequest, text: text}
 }
 
 // ClearFaults removes all unused faults.
-func (s *Service) ClearFaults() { s.view(func(t *tables) { t.faults = nil }) }
+func (s *Service) ClearFaults() { s.clearFaults(ofPartner{}) }
 
-// deliver writes a reply with a fault. http.ErrAbortHandler makes net/http abort the connection, in HTTP/1 and HTTP/2.
-func deliver(w http.ResponseWriter, r *http.Request, f Fault, status int, body []byte) {
+// clearFaults removes the unused faults of one partner, or all.
+func (s *Service) clearFaults(of ofPartner) {
+	s.view(func(t *tables) {
+		t.faults = slices.DeleteFunc(t.faults, func(f Fault) bool { return !of.excludes(f.Partner) })
+	})
+}
+
+// show changes the state of a bill that a read shows. An approval that the bill does not have is not invented.
+func (b *Bill) show(state string) {
+	b.State = state
+	if state == stateUnpaid || state == stateDestroyed {
+		b.Approval = nil
+	}
+	if state != stateCancelled {
+		b.Cancel = nil
+	}
+}
+
+// deliver writes the reply of an exchange with its fault. http.ErrAbortHandler makes net/http abort the connection, in HTTP/1 and HTTP/2.
+func deliver(w http.ResponseWriter, r *http.Request, x *Exchange, status int) {
+	f := x.Fault
 	if f.Delay > 0 {
 		timer := time.NewTimer(f.Delay)
 		defer timer.Stop()
@@ -100,12 +157,8 @@ func deliver(w http.ResponseWriter, r *http.Request, f Fault, status int, body [
 	if f.Drop {
 		panic(http.ErrAbortHandler)
 	}
-	if f.Status != 0 {
-		status = f.Status
-	}
-	if f.Body != "" {
-		body = []byte(f.Body)
-	}
+	x.Status = cmp.Or(f.Status, status)
+	body := x.Reply
 	if f.Gzip {
 		w.Header().Set("Content-Encoding", "gzip")
 		body = compress(body)
@@ -113,7 +166,7 @@ func deliver(w http.ResponseWriter, r *http.Request, f Fault, status int, body [
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	// With the full length, the caller notices that a truncated body is incomplete.
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
+	w.WriteHeader(x.Status)
 	if !f.Truncate {
 		_, _ = w.Write(body) // an error means that the caller has disconnected
 		return

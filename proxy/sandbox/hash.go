@@ -33,11 +33,10 @@ type Signed struct {
 // Sign computes the hash of a request of bill.create, bill.destroy or bill.cancel. formName is "legacy" or "v2". The
 // request may have no hash or a wrong one. An error names the field that is missing or wrong.
 func Sign(op, formName string, request []byte) (Signed, error) {
-	root, ok := parseObject(request)
-	if !ok {
+	c := decode(operationOf(op), form(formName), request)
+	if c.notObject {
 		return Signed{}, errors.New("the request is not a JSON object, or has a duplicate name")
 	}
-	c := decode(operationOf(op), form(formName), root)
 	need := func(name string) error {
 		return fmt.Errorf("%s is missing: the hash of %s in the %s form requires it", c.path(name), op, formName)
 	}

@@ -25,14 +25,17 @@ func (s *Service) Networks(code string, count int) error {
 	return nil
 }
 
-// network returns the code with which a card network declines a payment or a cancel, or "".
-func (t *tables) network(cancel bool, method string) string {
+// network returns the code with which a card network declines a payment or a cancel of a bill, or "".
+func (t *tables) network(on string, b *Bill) string {
+	if code := b.decides(on); code != "" {
+		return code
+	}
 	return take(&t.networks, func(f Fault) bool {
 		switch f.Code {
 		case codeCancelFailed:
-			return cancel
+			return on == onCancel
 		case codeUnreadableCard:
-			return method == methodKeyIn
+			return b.Approval.Method == methodKeyIn
 		}
 		return true
 	}).Code

@@ -1,16 +1,21 @@
 package sandbox
 
+import "net/http"
+
 // Partner is a partner and its contract. The zero value of the flags is a partner without restrictions.
 type Partner struct {
 	Key  string `json:"api_key"` // at most 32 characters
 	Name string `json:"name"`
+	// ControlToken is a bearer token of the control API that shows and changes what this partner has, and nothing else;
+	// none if empty.
+	ControlToken string `json:"control_token,omitempty"`
 	// Merchants are mapped from the start.
-	Merchants []Merchant `json:"-"`
+	Merchants []Merchant `json:"merchants,omitempty"`
 	// Strict accepts bill calls for mapped merchants only; another member or merchant is PARTNER_003. Otherwise any
 	// member and merchant is accepted.
 	Strict bool `json:"strict"`
 	// Temporary are the temporary business locations that a merchant can be mapped to.
-	Temporary []TemporaryMerchant `json:"-"`
+	Temporary []TemporaryMerchant `json:"temporary,omitempty"`
 
 	NotLinked  bool `json:"not_linked"`  // PARTNER_001 on every sub-business operation
 	Removed    bool `json:"removed"`     // PARTNER_005 on every operation
@@ -20,7 +25,35 @@ type Partner struct {
 	NoURL      bool `json:"no_url"`      // BILL_010 on a URL bill
 	// Prepaid partners pay one point for each message: POINT_001 when Points are used up. Other partners ignore Points.
 	Prepaid bool `json:"prepaid"`
-	Points  int  `json:"-"`
+	Points  int  `json:"points"`
+}
+
+func (p Partner) key() string { return p.Key }
+
+// AddPartner adds a partner, or changes the contract of one. Points and merchants that it already has stay as they are.
+func (s *Service) AddPartner(p Partner) error {
+	if !goodKey.MatchString(p.Key) {
+		return &refusedError{status: http.StatusBadRequest, text: "api_key: expected 1 to 32 printable ASCII characters"}
+	}
+	return s.update(func(t *tables) error {
+		t.addPartner(p)
+		return nil
+	})
+}
+
+// RemovePartner removes a partner: its calls return PARTNER_005, and its control token is refused. Its bills stay. One
+// of Options.Partners is back after the next start.
+func (s *Service) RemovePartner(key string) error {
+	return s.update(func(t *tables) error {
+		p := t.Contracts.get(key)
+		if p == nil {
+			return errNoPartner
+		}
+		removed := *p
+		removed.Removed = true
+		t.Contracts.put(removed)
+		return nil
+	})
 }
 
 // Merchant is a merchant (sub-business) of a partner.
@@ -38,8 +71,8 @@ type Merchant struct {
 
 // TemporaryMerchant is a temporary business location (temporaryMerchantCd).
 type TemporaryMerchant struct {
-	Code    string
-	Deleted bool // PARTNER_MAPPING_004 if a merchant is mapped to it
+	Code    string `json:"code"`
+	Deleted bool   `json:"deleted"` // PARTNER_MAPPING_004 if a merchant is mapped to it
 }
 
 // DefaultPartners returns the partners of a sandbox whose Options have none. The keys are public. Each partner has the

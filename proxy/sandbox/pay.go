@@ -98,7 +98,7 @@ func (s *Service) attemptPayment(partnerKey, billID string, p Payment, declined 
 			if b.Approval, err = s.approve(t, p); err != nil {
 				return err
 			}
-			declined = t.network(false, b.Approval.Method)
+			declined = t.network(onPayment, &b)
 		}
 		if declined != "" {
 			b.Approval, b.Failed = nil, append(slices.Clip(b.Failed), FailedPayment{t.now, declined})

@@ -41,6 +41,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"net/http"
@@ -69,8 +70,8 @@ func New(o Options) *Service {
 }
 
 // Open is New with a data file, which is created if it does not exist. Before the service answers a call, the file
-// has its effect, so that it survives a kill. Faults, network answers and call counts are not in the file. Only one
-// process can open a file.
+// has its effect, so that it survives a kill. Faults, late operations (Fault.Late), network answers, call counts and
+// the log are not in the file. Only one process can open a file.
 func Open(file string, o Options) (*Service, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func Open(file string, o Options) (*Service, error) {
 	if err := s.openStore(file); err != nil {
 		return nil, err
 	}
-	s.sender = newSender(&s.store)
+	s.sender = newSender(s)
 	s.sendDue()
 	return s, nil
 }
@@ -98,7 +99,7 @@ func (s *Service) Now() (now time.Time) {
 }
 
 // SetClock sets the service's clock, which continues from there. The zero time resets it to the real time. Callbacks
-// that become due are sent.
+// that become due are sent, and late operations that become due are carried out before it returns.
 func (s *Service) SetClock(now time.Time) error {
 	err := s.change(func(t *tables, self *state) {
 		if now.IsZero() {
@@ -150,70 +151,88 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
 		op, status = operation{name: opNone}, http.StatusMethodNotAllowed
 	}
-	fault, maintenance := s.arrive(op.name)
+	body, read := readBody(w, r, bodyLimit)
+	c := decode(op, f, body)
+	c.base = s.baseURL(r)
+	x := &Exchange{
+		Began: time.Now(), Operation: op.name, Form: string(f), Partner: c.Partner, Bill: c.ID, Method: r.Method,
+		Path: path, ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(), Request: body, base: c.base,
+	}
+	maintenance := s.arrive(x)
+	defer s.observe(x) // also if deliver aborts the connection
 	var reply []byte
 	refused := refusal{code: codeError}
 	if status == http.StatusOK {
-		var body []byte
-		body, status = readBody(w, r, bodyLimit)
+		status = read
 		switch {
 		case status != http.StatusOK:
 			refused.code = codeInvalid
 		case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
 			// The document has no refusal for a missing type.
 			refused.code, status = codeInvalid, http.StatusUnsupportedMediaType
-		case fault.Code != "":
-			refused.code = fault.Code
-		case fault.Skip:
+		case x.Fault.Code != "":
+			refused.code = x.Fault.Code
+		case x.Fault.Late > 0:
+			s.later(c, x)
+		case x.Fault.Skip:
 		case maintenance:
 			refused.code = codeMaintained
 		default:
-			reply, refused = s.answer(op, f, body, s.baseURL(r))
+			reply, refused = s.answer(c, x)
 		}
 		if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
 			status = s.opt.FailureStatus
 		}
 	}
+	x.decided(reply, refused)
 	if reply == nil {
 		reply = s.failure(f, refused)
 	}
-	deliver(w, r, fault, status, reply)
+	if x.Fault.Body != "" {
+		reply = []byte(x.Fault.Body)
+	}
+	x.Reply = reply
+	deliver(w, r, x, status)
 }
 
 // arrive counts a call, and takes the fault of its reply. Faults apply in the order of arrival.
-func (s *Service) arrive(op string) (fault Fault, maintenance bool) {
+func (s *Service) arrive(x *Exchange) (maintenance bool) {
 	s.view(func(t *tables) {
-		t.calls[op]++
+		t.calls[x.Operation]++
 		maintenance = t.serviceState().Maintenance
-		fault = take(&t.faults, func(f Fault) bool { return f.Operation == op || f.Operation == "" && op != opNone })
+		x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
+		x.Fault = t.takeFault(x.Operation, x.Partner, x.Bill)
 	})
-	return fault, maintenance
+	return maintenance
 }
 
-// answer decodes a call, runs it as one transaction and encodes the reply. A refusal changes nothing, and has no reply.
+// answer runs a call as one transaction and encodes the reply. A refusal changes nothing, and has no reply.
 // The effect of a success is in the data file before answer returns.
-func (s *Service) answer(op operation, f form, body []byte, base string) (reply []byte, refused refusal) {
-	root, ok := parseObject(body)
-	if !ok {
+func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
+	if c.notObject {
 		return nil, refusal{code: codeInvalid}
 	}
-	c := decode(op, f, root)
 	if c.wrongType == "" && s.wrongPriceType(c) {
 		c.wrongType = c.path("price")
 	}
-	c.base = base
+	c.ID = cmp.Or(x.Fault.ShowBill, c.ID)
 	err := s.update(func(t *tables) error {
 		if err := s.check(t, c); err != nil {
 			return err
 		}
-		return op.run(s, t, c)
+		return c.op.run(s, t, c)
 	})
+	x.HashText, x.HashWant = c.hashText, c.hashWant
 	switch {
 	case errors.As(err, &refused):
 		return nil, refused
 	case err != nil:
-		s.opt.Log.Error("a call failed", "operation", op.name, "err", err)
+		s.opt.Log.Error("a call failed", "operation", c.op.name, "err", err)
 		return nil, refusal{code: codeError}
+	case x.Fault.Show == showAbsent:
+		return nil, refusal{code: codeNotFound}
+	case x.Fault.Show != "":
+		c.found.show(x.Fault.Show)
 	}
 	if s.opt.CallbackCancelDestroy {
 		s.sendDue()

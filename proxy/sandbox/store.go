@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -125,6 +126,7 @@ func (state) key() struct{} { return struct{}{} }
 // rows are the stored data. As JSON they are the rows that a transaction has changed: one line of the data file.
 type rows struct {
 	Accounts  table[string, account]       `json:"partners,omitzero"`
+	Contracts table[string, Partner]       `json:"contracts,omitzero"`
 	Bills     table[billKey, Bill]         `json:"bills,omitzero"`
 	Mappings  table[mappingKey, mapping]   `json:"mappings,omitzero"`
 	Callbacks table[callbackKey, Callback] `json:"callbacks,omitzero"`
@@ -133,7 +135,9 @@ type rows struct {
 
 // end ends a transaction: it makes the changes or drops them.
 func (r *rows) end(commit bool) {
-	for _, t := range []interface{ end(commit bool) }{&r.Accounts, &r.Bills, &r.Mappings, &r.Callbacks, &r.State} {
+	for _, t := range []interface{ end(commit bool) }{
+		&r.Accounts, &r.Contracts, &r.Bills, &r.Mappings, &r.Callbacks, &r.State,
+	} {
 		t.end(commit)
 	}
 }
@@ -149,6 +153,8 @@ type tables struct {
 	calls    map[string]int // by operation
 	faults   []Fault        // those that wait, in order
 	networks []Fault        // the next answers of the card networks, which accept if there is none
+	late     []lateCall
+	log      []Exchange // the last ones
 }
 
 // A store runs transactions, one at a time.
@@ -185,18 +191,26 @@ func (s *Service) openStore(file string) error {
 	}
 	return s.update(func(t *tables) error {
 		for _, p := range s.opt.Partners {
-			if t.Accounts.get(p.Key) == nil {
-				t.Accounts.put(account{Partner: p.Key, Points: p.Points})
-			}
-			for _, one := range p.Merchants {
-				m := mapping{Partner: p.Key, Merchant: one, Status: mappingCompleted, Registered: t.now, Updated: t.now}
-				if t.Mappings.get(m.key()) == nil {
-					t.Mappings.put(m)
-				}
-			}
+			t.addPartner(p)
 		}
 		return nil
 	})
+}
+
+// addPartner adds or changes a partner. Its points and merchants are added if they are new.
+func (t *tables) addPartner(p Partner) {
+	if old := t.Contracts.get(p.Key); old == nil || !reflect.DeepEqual(*old, p) {
+		t.Contracts.put(p)
+	}
+	if t.Accounts.get(p.Key) == nil {
+		t.Accounts.put(account{Partner: p.Key, Points: p.Points})
+	}
+	for _, one := range p.Merchants {
+		m := mapping{Partner: p.Key, Merchant: one, Status: mappingCompleted, Registered: t.now, Updated: t.now}
+		if t.Mappings.get(m.key()) == nil {
+			t.Mappings.put(m)
+		}
+	}
 }
 
 // update runs f as a transaction. If f or writing the data file fails, nothing changes.
@@ -251,18 +265,21 @@ func (t *tables) allowsMerchant(p *Partner, member, merchant string) bool {
 	return m != nil && m.Status == mappingCompleted && !m.Closed && !m.Suspended
 }
 
-// takePoint takes the point for a message. It returns false if the partner has none.
-func (t *tables) takePoint(p *Partner) bool {
-	if !p.Prepaid {
-		return true
+// send sends the message of a bill, unless a test value refuses that or a prepaid partner has no point for it.
+func (t *tables) send(p *Partner, b *Bill) error {
+	if code := b.decides(onSend); code != "" {
+		return refuse(code)
 	}
-	a := *t.Accounts.get(p.Key)
-	if a.Points <= 0 {
-		return false
+	if p.Prepaid {
+		a := *t.Accounts.get(p.Key)
+		if a.Points <= 0 {
+			return refuse(codeNoPoints)
+		}
+		a.Points--
+		t.Accounts.put(a)
 	}
-	a.Points--
-	t.Accounts.put(a)
-	return true
+	b.Messages++
+	return nil
 }
 
 // A table has the rows of one kind. Rows are immutable: a change puts a copy in their place.

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"billbridge/proxy/desk"
+)
+
+type deskCommand struct {
+	Run    deskRun    `cmd:"" help:"Certify the integration of a partner: run cases against its test system, and judge what it does."`
+	Verify deskVerify `cmd:"" help:"Verify the evidence of a run: chain, signature, and every verdict."`
+	Cases  deskCases  `cmd:"" help:"List the cases."`
+}
+
+// deskResults are the exit codes of a run by its outcome.
+var deskResults = map[string]exitCode{desk.Failed: 1, desk.Interrupted: 2, desk.Review: 3}
+
+type deskRun struct {
+	Plan     string   `required:"" placeholder:"FILE" help:"The plan: what the partner declares about its integration."`
+	Hook     string   `required:"" placeholder:"URL" help:"The base URL of the order hook, five calls of the partner's test system."`
+	Listen   string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for the partner's calls (${default})."`
+	Via      string   `placeholder:"URL" help:"The partner calls this gateway, whose upstream is the address of --listen."`
+	Practice bool     `help:"A practice run in a few minutes: the clock of the service is advanced. It is not signed."`
+	Key      string   `placeholder:"FILE" help:"Sign the evidence with this Ed25519 key (PEM). If omitted, the run is a practice."`
+	Case     []string `placeholder:"ID" help:"Run only these cases or groups, such as U1 or K."`
+	Attempts int      `default:"1" placeholder:"N" help:"The attempts at a case that does not pass (${default}). All stay in the evidence."`
+	Evidence string   `placeholder:"FILE" help:"Write the evidence to this file. It must not exist."`
+	JUnit    string   `name:"junit" placeholder:"FILE" help:"Write the results as JUnit XML."`
+	Report   string   `placeholder:"FILE" help:"Write the results as one HTML page."`
+}
+
+// practiceSpeed divides the waiting times of cases in a practice.
+const practiceSpeed = 60
+
+// Run runs the plan.
+func (c *deskRun) Run(ctx context.Context, s system) error {
+	text, err := os.ReadFile(c.Plan)
+	if err != nil {
+		return err
+	}
+	run := desk.Config{Hook: c.Hook, Attempts: c.Attempts}
+	if run.Plan, err = desk.ParsePlan(text); err != nil {
+		return fmt.Errorf("%s: %w", c.Plan, err)
+	}
+	if c.Key != "" {
+		if c.Practice {
+			return usageError("--key: a practice is not signed")
+		}
+		if run.Key, err = signingKey(c.Key); err != nil {
+			return fmt.Errorf("--key: %w", err)
+		}
+	}
+	run.Plan.Build, run.Plan.Via, run.Plan.Only = versionLine(), c.Via != "", c.Case
+	if c.Practice {
+		run.Plan.Speed = practiceSpeed
+	}
+	if run.Listener, err = net.Listen("tcp", c.Listen); err != nil {
+		return err
+	}
+	var log bytes.Buffer
+	run.Out = &log
+	if c.Evidence != "" {
+		file, err := os.OpenFile(c.Evidence, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // every line is already written
+		run.Out = io.MultiWriter(file, &log)
+	}
+	base := c.Via
+	if base == "" {
+		base = "http://" + run.Listener.Addr().String()
+	}
+	printf(s.err, "The partner's base URL is %s.\n", base)
+	run.Progress = func(one desk.Case, v desk.Verdict) {
+		printf(s.err, "%-8s %-4s %s%s\n", v.Result, one.ID, one.Title, lines(reason(v)))
+	}
+	if _, err := desk.Run(ctx, run); err != nil {
+		return err
+	}
+	res, err := desk.Verify(&log, nil)
+	if err != nil {
+		return err
+	}
+	for name, write := range map[string]func(io.Writer) error{
+		c.JUnit:  func(w io.Writer) error { return desk.JUnit(w, res.Plan, res.Verdicts) },
+		c.Report: func(w io.Writer) error { return desk.Report(w, res) },
+	} {
+		if name == "" {
+			continue
+		}
+		var page bytes.Buffer
+		if err := errors.Join(write(&page), os.WriteFile(name, page.Bytes(), 0o600)); err != nil {
+			return err
+		}
+	}
+	return conclude(s, res)
+}
+
+// reason is the reason of a verdict in brackets, in one line.
+func reason(v desk.Verdict) string {
+	if v.Why() == "" {
+		return ""
+	}
+	return " (" + cell(v.Why()) + ")"
+}
+
+// conclude prints the outcome of a run, which is the exit code.
+func conclude(s system, res desk.Result) error {
+	counts, outcome := map[string]int{}, desk.Outcome(res.Verdicts)
+	for _, v := range desk.Last(res.Verdicts) {
+		counts[v.Result]++
+	}
+	printf(s.out, "%s: partner %s, form %s, run %s\n", outcome, res.Plan.Partner, res.Plan.Form, res.Plan.Run)
+	printf(s.out, "cases: %d passed, %d with a warning, %d failed, %d to review, %d skipped, %d not finished\n",
+		counts[desk.Passed], counts[desk.Warning], counts[desk.Failed], counts[desk.Review], counts[desk.Skipped],
+		counts[desk.Unknown])
+	if len(res.Plan.Only) > 0 {
+		printf(s.out, "only a part of the cases, certifies nothing\n")
+	}
+	if res.Plan.Practice {
+		printf(s.out, "practice: not signed, certifies nothing\n")
+	} else {
+		printf(s.out, "signed with the key %s\n", base64.StdEncoding.EncodeToString(res.Signer))
+	}
+	if code := deskResults[outcome]; code != 0 {
+		return code
+	}
+	return nil
+}
+
+type deskVerify struct {
+	File      string `arg:"" placeholder:"FILE" help:"The evidence."`
+	PublicKey string `placeholder:"FILE" help:"The public key of the operator's desk (PEM). If omitted, any signer is accepted, and printed."`
+	Report    string `placeholder:"FILE" help:"Write the results as one HTML page."`
+}
+
+// Run verifies evidence. Its exit code is that of the run.
+func (c *deskVerify) Run(s system) error {
+	var public ed25519.PublicKey
+	if c.PublicKey != "" {
+		block, err := pemFile(c.PublicKey)
+		if err != nil {
+			return fmt.Errorf("--public-key: %w", err)
+		}
+		parsed, _ := x509.ParsePKIXPublicKey(block) // nil if it is not one
+		key, ok := parsed.(ed25519.PublicKey)
+		if !ok {
+			return fmt.Errorf("--public-key: %s has no Ed25519 public key", c.PublicKey)
+		}
+		public = key
+	}
+	file, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it is only read
+	res, err := desk.Verify(file, public)
+	if err != nil {
+		return fmt.Errorf("%s is not valid evidence: %w", c.File, err)
+	}
+	if public != nil && res.Signer == nil {
+		return fmt.Errorf("%s is not signed: it is of a practice", c.File)
+	}
+	if c.Report != "" {
+		var page bytes.Buffer
+		if err := errors.Join(desk.Report(&page, res), os.WriteFile(c.Report, page.Bytes(), 0o600)); err != nil {
+			return err
+		}
+	}
+	printf(s.out, "%s is valid: %d records, each verdict follows from them\n", c.File, len(res.Records))
+	for _, v := range desk.Last(res.Verdicts) {
+		if v.Result != desk.Passed {
+			printf(s.out, "%-8s %s%s\n", v.Result, v.Case, lines(reason(v)))
+		}
+	}
+	return conclude(s, res)
+}
+
+type deskCases struct{}
+
+// Run lists the cases.
+func (c *deskCases) Run(s system) error {
+	for _, one := range desk.Cases() {
+		printf(s.out, "%-4s %s\n", one.ID, one.Title)
+	}
+	return nil
+}
+
+// signingKey reads an Ed25519 key in PKCS #8, as openssl genpkey -algorithm ed25519 writes it.
+func signingKey(name string) (ed25519.PrivateKey, error) {
+	block, err := pemFile(name)
+	if err != nil {
+		return nil, err
+	}
+	parsed, _ := x509.ParsePKCS8PrivateKey(block) // nil if it is not one
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s has no Ed25519 private key: create one with openssl genpkey -algorithm ed25519", name)
+	}
+	return key, nil
+}
+
+// pemFile returns the first block of a PEM file.
+func pemFile(name string) ([]byte, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("%s is not a PEM file", name)
+	}
+	return block.Bytes, nil
+}

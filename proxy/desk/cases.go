@@ -1,0 +1,89 @@
+package desk
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"billbridge/proxy/sandbox"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A Case is one test of a partner's integration.
+type Case struct {
+	ID    string   `yaml:"id"`
+	Title string   `yaml:"title"`
+	Needs []string `yaml:"needs"` // options of the plan, or a form
+	Human string   `yaml:"human"` // what a person checks; such a case has no steps
+	// Faults are set by the step "fault". In their texts {bill} and {other} stand for the bills of the orders a and b,
+	// and the form of the fault's body is that of the plan.
+	Faults []caseFault `yaml:"faults"`
+	Steps  []string    `yaml:"steps"` // see runner.step
+	Watch  []string    `yaml:"watch"` // conditions, each a name and its parameters; see conditions
+	Source string      `yaml:"source"`
+	Repair string      `yaml:"repair"`
+}
+
+type caseFault struct {
+	sandbox.Fault `yaml:",inline"`
+	// Bodies are the bodies by form.
+	Bodies map[string]string `yaml:"bodies"`
+	// Silence delays the reply until after the partner's time-out.
+	Silence bool `yaml:"silence"`
+	// OfBill limits the fault to the bill of order a.
+	OfBill bool `yaml:"of_bill"`
+}
+
+// Group is the first letter of the id.
+func (c Case) Group() string { return c.ID[:1] }
+
+//go:embed cases/*.yaml
+var caseFiles embed.FS
+
+// cases is the list of cases, and casesHash its version.
+var cases, casesHash = mustLoad()
+
+// Cases returns the list of cases in their order.
+func Cases() []Case { return slices.Clone(cases) }
+
+func mustLoad() (list []Case, hash string) {
+	sum := sha256.New()
+	for _, name := range []string{
+		"basics", "unknown", "nothing-sent", "failed-reads", "callbacks", "lost", "human",
+	} {
+		text, err := caseFiles.ReadFile("cases/" + name + ".yaml")
+		if err != nil {
+			panic(err)
+		}
+		// The anchors of a file share steps and conditions.
+		var file struct {
+			Shared any    `yaml:"shared"`
+			Cases  []Case `yaml:"cases"`
+		}
+		if err := yaml.Load(text, &file, yaml.WithKnownFields()); err != nil {
+			panic(fmt.Errorf("%s: %w", name, err))
+		}
+		sum.Write(bytes.TrimSpace(text))
+		list = append(list, file.Cases...)
+	}
+	return list, hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// caseOf returns a case of the list.
+func caseOf(id string) (Case, bool) {
+	i := slices.IndexFunc(cases, func(c Case) bool { return c.ID == id })
+	if i < 0 {
+		return Case{}, false
+	}
+	return cases[i], true
+}
+
+// again reports whether a failure of a case runs its whole group again, so that luck does not certify.
+func (c Case) again() bool { return c.Group() == "U" || c.ID >= "K2" && c.ID < "K7" && len(c.ID) < 4 }
+
+const orderTime = 5 * time.Minute // in which an order has to reach a state

@@ -1,0 +1,281 @@
+package desk
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A condition returns why it is not met, with the records that show it, or "".
+type condition func(w *window, order string, args []string) (wrong string, at []int)
+
+// conditions are the checks of cases by name. one-bill, amount and agrees are part of every case.
+var conditions = map[string]condition{
+	"one-bill":             oneBill,
+	"one-made":             oneMade,
+	"amount":               rightAmount,
+	"agrees":               agrees,
+	"hash":                 rightHash,
+	"shape":                rightShape,
+	"pace":                 pace,
+	"sent":                 sent,
+	"read-after":           readAfter,
+	"read-after-callback":  readAfterCallback,
+	"read-before-shipping": readBeforeShipping,
+	"no-write-blind":       noWriteBlind,
+	"answers":              answers,
+	"booked":               booked,
+}
+
+// oneBill: no second bill. It counts what was sent, not what was made. A new bill is allowed after the partner has read
+// that the one before is destroyed.
+func oneBill(w *window, order string, _ []string) (string, []int) {
+	ids, at := []string{}, []int{}
+	destroyed := map[string]bool{}
+	for _, r := range w.recs {
+		if r.Kind != kindCall || r.Order != order || r.Call.Desk || r.Call.Late {
+			continue
+		}
+		if bill, state := r.Call.shown(); state == "D" {
+			destroyed[bill] = true
+		}
+		id := r.Call.Bill
+		if r.Call.Operation != "bill.create" || slices.Contains(ids, id) {
+			continue
+		}
+		at = append(at, r.N)
+		if n := len(ids); n > 0 && !destroyed[ids[n-1]] {
+			return fmt.Sprintf("a second bill was sent for one order: %s, then %s", ids[n-1], id), at
+		}
+		ids = append(ids, id)
+	}
+	return "", nil
+}
+
+// oneMade: exactly one bill is left for the order. It is for refusals that are known to have done nothing.
+func oneMade(w *window, order string, _ []string) (string, []int) {
+	open := slices.DeleteFunc(slices.Collect(maps.Values(w.book(order))), func(state string) bool {
+		return state == "" || state == "D"
+	})
+	if len(open) != 1 {
+		return fmt.Sprintf("%d bills are left for the order, expected 1", len(open)), numbers(w.calls("bill.create", order))
+	}
+	return "", nil
+}
+
+// rightAmount: each create has the amount of the order.
+func rightAmount(w *window, _ string, _ []string) (string, []int) {
+	amounts := map[string]string{}
+	for _, r := range w.recs {
+		if r.Command != nil && r.Command.Amount != "" {
+			amounts[r.Order] = string(r.Command.Amount)
+		}
+		if r.Kind == kindCall && r.Call.Operation == "bill.create" && !r.Call.Desk {
+			if price, _ := field(r.Call.Request, "price"); price != amounts[r.Order] {
+				return fmt.Sprintf("the price of the bill is %s, the order's is %s", price, amounts[r.Order]), []int{r.N}
+			}
+		}
+	}
+	return "", nil
+}
+
+// states are the states of an order at the partner that agree with the state of its bill.
+var states = map[string]string{"W": "waiting", "F": "paid", "C": "refunded", "D": "withdrawn"}
+
+// agrees: at the end the partner's state of each order is that of its bill.
+func agrees(w *window, _ string, _ []string) (string, []int) {
+	for _, order := range []string{"a", "b"} {
+		last, ok := w.last(order)
+		if !ok {
+			continue
+		}
+		want := []string{"new", "unknown"}
+		for _, state := range w.book(order) {
+			if state != "" {
+				want = []string{states[state]}
+			}
+		}
+		if !slices.Contains(want, last.Hook.State) {
+			return fmt.Sprintf("the order is %q at the partner, but %s by the service's book",
+				last.Hook.State, strings.Join(want, " or ")), []int{last.N}
+		}
+	}
+	return "", nil
+}
+
+// rightHash: the hash of an operation is right at the second attempt at the latest.
+func rightHash(w *window, order string, args []string) (string, []int) {
+	wrong := slices.DeleteFunc(w.calls(args[0], order), func(r Record) bool { return r.Call.Code != "VALIDATION_002" })
+	if len(wrong) > 1 {
+		return "the hash was wrong at the second attempt, too; expected the hash of " + wrong[1].Call.Hashed, numbers(wrong)
+	}
+	return "", nil
+}
+
+// inputs are the fields of a create in each form, without "_" and in lower case.
+var inputs = map[string][]string{
+	"v2": strings.Fields("billid sendtype billissuer productname price supplyprice tax membername phone message expiredt " +
+		"hash callbackurl pageredirecturl"),
+	"legacy": strings.Fields("billid billissuer hash productnm message membernm phone price expiredt callbackurl"),
+}
+
+// rightShape: creates have the documented fields, types and content type. Through a gateway the form is another one.
+func rightShape(w *window, order string, _ []string) (string, []int) {
+	for _, r := range w.calls("bill.create", order) {
+		_, bill := field(r.Call.Request, "bill")
+		for name := range parse(bill) {
+			if !slices.Contains(inputs[r.Call.Form], plain(name)) {
+				return fmt.Sprintf("bill.%s is not a field of the interface", name), []int{r.N}
+			}
+		}
+		_, price := field(r.Call.Request, "price")
+		switch text := bytes.HasPrefix(price, []byte(`"`)); {
+		case !strings.HasPrefix(r.Call.Type, "application/json"):
+			return fmt.Sprintf("the content type is %q, expected application/json", r.Call.Type), []int{r.N}
+		case text != (r.Call.Form == "legacy"):
+			return "the price has the wrong type: legacy has text, v2 a number", []int{r.N}
+		}
+	}
+	return "", nil
+}
+
+// pace: the same write for the same bill is at most once per second. A second attempt at the hash may come at once.
+func pace(w *window, order string, _ []string) (string, []int) {
+	last := map[string]Record{}
+	for _, r := range w.calls("write", order) {
+		if r.Call.Code == "VALIDATION_002" {
+			continue
+		}
+		key := r.Call.Operation + r.Call.Bill
+		if before, ok := last[key]; ok && r.Call.Began.Sub(before.Call.Began) < time.Second {
+			return "repeated after less than a second", []int{before.N, r.N}
+		}
+		last[key] = r
+	}
+	return "", nil
+}
+
+// sent: an operation is sent at least MIN and at most MAX times.
+func sent(w *window, order string, args []string) (string, []int) {
+	list := w.calls(args[0], order)
+	least, _ := strconv.Atoi(args[1])
+	if most, _ := strconv.Atoi(args[2]); len(list) < least || len(list) > most {
+		return fmt.Sprintf("%s was sent %d times, expected %d to %d", args[0], len(list), least, most), numbers(list)
+	}
+	return "", nil
+}
+
+// readAfter: after the first call of an operation whose reply was lost, the partner reads that bill, or repeats the
+// call with the same bill, in a time.
+func readAfter(w *window, order string, args []string) (string, []int) {
+	lost, ok := first(w.calls(args[0], order), func(r Record) bool { return r.Call.lost() })
+	if !ok {
+		return "", nil // the partner sent nothing: other conditions say so
+	}
+	_, within, err := w.plan.duration(args[1])
+	next, ok := first(w.recs, func(r Record) bool {
+		return r.Kind == kindCall && !r.Call.Desk && !r.Call.Late && r.Call.Bill == lost.Call.Bill &&
+			r.after(lost) && (r.Call.Operation == "bill.read" || r.Call.Operation == args[0])
+	})
+	if err != nil || !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
+		return fmt.Sprintf("%s got no usable reply, and no read of %s followed within %s", args[0], lost.Call.Bill, args[1]),
+			[]int{lost.N}
+	}
+	return "", nil
+}
+
+// readAfterCallback: a callback is followed by a read of the bill in a time, or refused.
+func readAfterCallback(w *window, order string, args []string) (string, []int) {
+	got := w.calls("callback.payment", order)
+	if len(got) == 0 {
+		return "no callback reached the partner", nil
+	}
+	if len(args) > 1 && !accepted(got[0].Call) {
+		return "", nil // "or-refused"
+	}
+	_, within, err := w.plan.duration(args[0])
+	_, ok := first(w.calls("bill.read", order), func(r Record) bool {
+		after := r.Call.Began.Sub(got[0].Call.Began)
+		return after >= 0 && after <= within
+	})
+	if err != nil || !ok {
+		return "no read of the bill followed the callback within " + args[0], []int{got[0].N}
+	}
+	return "", nil
+}
+
+// readBeforeShipping: the partner says that it fulfilled the order only after it read that the bill is paid.
+func readBeforeShipping(w *window, order string, _ []string) (string, []int) {
+	paid := func(r Record) bool {
+		_, state := r.Call.shown()
+		return state == "F"
+	}
+	read, ok := first(w.calls("bill.read", order), paid)
+	r, said := first(w.recs, func(r Record) bool {
+		return r.Kind == kindHook && r.Order == order && r.Hook.Fulfilled > 0
+	})
+	if said && (!ok || read.Call.Began.After(r.At)) {
+		return "the order was fulfilled before any read showed that the bill is paid", []int{r.N}
+	}
+	return "", nil
+}
+
+// noWriteBlind: while reads of a bill fail, the partner writes nothing.
+func noWriteBlind(w *window, order string, _ []string) (string, []int) {
+	failed := slices.DeleteFunc(w.calls("bill.read", order), func(r Record) bool { return !r.Call.lost() })
+	if len(failed) == 0 {
+		return "the partner did not read the bill", nil
+	}
+	end, _ := first(w.recs, func(r Record) bool { return r.Kind == kindStep && r.Text == "clear" })
+	wrote, ok := first(w.recs, func(r Record) bool {
+		return r.Kind == kindCall && r.Call.write() && !r.Call.Desk && !r.Call.Late && r.after(failed[0]) &&
+			(end.N == 0 || r.Call.Began.Before(end.At))
+	})
+	if ok {
+		return wrote.Call.Operation + " was sent although the read had failed", []int{failed[0].N, wrote.N}
+	}
+	return "", nil
+}
+
+// accepted reports whether the partner answered a callback with HTTP 200 and the code 0000.
+func accepted(c *Call) bool {
+	code, _ := field(c.Reply, "code")
+	return c.Status == 200 && code == "0000"
+}
+
+// answers: how callbacks are answered. 0000: each with HTTP 200 and that code; not-5xx: none with a server error.
+func answers(w *window, order string, args []string) (string, []int) {
+	list := w.calls("callback.payment", order)
+	if len(list) == 0 {
+		return "no callback reached the partner", nil
+	}
+	for _, r := range list {
+		code, _ := field(r.Call.Reply, "code")
+		unseen := r.Call.Fault["drop"] != nil || r.Call.Status == 0 && args[0] != "0000"
+		if !unseen && (args[0] == "0000" && !accepted(r.Call) || args[0] == "not-5xx" && r.Call.Status >= 500) {
+			return fmt.Sprintf("a callback was answered with HTTP %d and the code %q", r.Call.Status, code), []int{r.N}
+		}
+	}
+	return "", nil
+}
+
+// booked: the amount that the partner booked is that of the bill. It may not say the amount, unless "told" is given.
+func booked(w *window, order string, args []string) (string, []int) {
+	last, ok := w.last(order)
+	told, _ := first(w.recs, func(r Record) bool { return r.Command != nil && r.Order == order })
+	switch {
+	case !ok || told.Command == nil:
+		return "", nil
+	case last.Hook.Amount == "":
+		if len(args) > 0 {
+			return "the order hook does not say which amount was booked", []int{last.N}
+		}
+	case last.Hook.Amount != told.Command.Amount:
+		return fmt.Sprintf("the partner booked %s, the bill is %s", last.Hook.Amount, told.Command.Amount), []int{last.N}
+	}
+	return "", nil
+}

@@ -1,0 +1,201 @@
+package desk
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/proxytest"
+)
+
+// A good shop of each form passes every case, and its log proves it.
+func TestGoodShopPasses(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"v2", "legacy"} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			all, log := runShop(t, form, "", nil)
+			proxytest.Equal(t, failing(all), "")
+			proxytest.Equal(t, Outcome(all), Passed)
+			res, err := Verify(bytes.NewReader(log), nil)
+			proxytest.Must(t, err)
+			proxytest.Equal(t, res.Verdicts, all)
+			if t.Failed() {
+				t.Log("\n" + describe(all))
+			}
+		})
+	}
+}
+
+// failing lists the cases that do not pass.
+func failing(all []Verdict) string {
+	var list []string
+	for _, v := range Last(all) {
+		if v.Result != Passed && v.Result != Skipped && v.Result != Review {
+			name := v.Case
+			if v.Result != Failed {
+				name += ":" + v.Result
+			}
+			list = append(list, name)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+func describe(all []Verdict) string {
+	var b strings.Builder
+	for _, v := range all {
+		if v.Result != Passed {
+			fmt.Fprintln(&b, v.Case, v.Attempt, v.Status, v.Result, v.Text)
+			for _, f := range v.Findings {
+				fmt.Fprintln(&b, "   ", f.Level, f.Condition, "-", f.Text, f.Records)
+			}
+		}
+	}
+	return b.String()
+}
+
+// A run over real connections, with the times of a practice.
+func TestPracticeOverTheNetwork(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"v2", "legacy"} {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			proxytest.Must(t, err)
+			s := &shop{
+				form: form, key: testKey, base: "http://" + listener.Addr().String(),
+				client: &http.Client{Timeout: 2 * time.Second}, reconcile: time.Minute, retry: 100 * time.Millisecond,
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			s.ctx = ctx
+			server := httptest.NewServer(s)
+			s.self = server.URL
+			defer func() {
+				stop()
+				server.Close()
+				s.all.Wait()
+			}()
+			plan := planOf(t, form)
+			plan.Practice, plan.Speed, plan.React, plan.Timeout = true, 600, 300*time.Millisecond, 2*time.Second
+			plan.Only = []string{"A1", "U1", "R4", "K1", "K2"}
+			var log bytes.Buffer
+			all, err := Run(ctx, Config{Plan: plan, Hook: server.URL + "/desk", Listener: listener, Out: &log})
+			proxytest.Must(t, err)
+			proxytest.Equal(t, failing(all), "", describe(all))
+			_, err = Verify(&log, nil)
+			proxytest.Must(t, err)
+		})
+	}
+}
+
+// A partner that does nothing, or whose hook fails, is interrupted and not passed.
+func TestSilentPartnerIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ answer, want string }{
+		"nothing done": {`{"state":"new"}`, errNoBill.Error()},
+		"no JSON":      {`<html>`, "the order hook: invalid character '<' looking for beginning of value"},
+		"other state":  {`{"state":"done"}`, `the order hook: state: expected one of new, waiting, paid, refunded, withdrawn, unknown but got: "done"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all, _ := runHandler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(c.answer))
+			}), func(c *Config) { c.Plan.Only = []string{"U1"} })
+			proxytest.Equal(t, all, []Verdict{{Case: "U1", Attempt: 1, Status: Interrupted, Result: Unknown, Text: c.want}})
+			proxytest.Equal(t, Outcome(all), Interrupted)
+		})
+	}
+}
+
+// A failure in group U runs the whole group again; all attempts stay.
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	all, log := runShop(t, "v2", "new-id-after-504", func(c *Config) { c.Plan.Only, c.Attempts = []string{"U1", "U3", "K1"}, 2 })
+	var got []string
+	for _, v := range all {
+		got = append(got, fmt.Sprint(v.Case, v.Attempt, v.Result))
+	}
+	proxytest.Equal(t, strings.Join(got, " "), "U11PASSED U12PASSED U31FAILED U32FAILED K11PASSED")
+	_, err := Verify(bytes.NewReader(log), nil)
+	proxytest.Must(t, err)
+}
+
+// A signed run has reviews that are open; options that are not declared skip their cases.
+func TestReviewsAndSkippedCases(t *testing.T) {
+	t.Parallel()
+	_, sign := signed(t)
+	all, log := runShop(t, "v2", "", func(c *Config) {
+		sign(c)
+		c.Plan.Options, c.Plan.Only = nil, []string{"A1", "A5", "H1"}
+	})
+	proxytest.Equal(t, all, []Verdict{
+		{Case: "A1", Attempt: 1, Status: finished, Result: Passed},
+		{Case: "A5", Attempt: 1, Status: finished, Result: Skipped, Text: "the plan does not declare cancel"},
+		{Case: "H1", Attempt: 1, Status: finished, Result: Review, Text: cases[len(cases)-4].Human},
+	})
+	proxytest.Equal(t, Outcome(all), Review)
+	res, err := Verify(bytes.NewReader(log), nil)
+	proxytest.Must(t, err)
+	var junit, page bytes.Buffer
+	proxytest.Must(t, JUnit(&junit, res.Plan, res.Verdicts))
+	proxytest.Has(t, junit.String(), `<testsuite name="billbridge desk v2" tests="3" failures="0" errors="0" skipped="2">`)
+	proxytest.Must(t, Report(&page, res))
+	proxytest.Has(t, page.String(), `<span class="REVIEW">REVIEW</span>`)
+}
+
+// The report shows both creates of a second bill, and how to repair it.
+func TestReportShowsTheSecondBill(t *testing.T) {
+	t.Parallel()
+	_, log := runShop(t, "legacy", "new-id-after-504", func(c *Config) { c.Plan.Only = []string{"U3"} })
+	res, err := Verify(bytes.NewReader(log), nil)
+	proxytest.Must(t, err)
+	var junit, page bytes.Buffer
+	proxytest.Must(t, Report(&page, res))
+	proxytest.Has(t, page.String(), "X1, HTTP 504")
+	proxytest.Has(t, page.String(), "X2, HTTP 200")
+	proxytest.Has(t, page.String(), "Store the bill id before the create.")
+	proxytest.Must(t, JUnit(&junit, res.Plan, res.Verdicts))
+	proxytest.Has(t, junit.String(), `<failure message="a second bill was sent for one order: S`)
+}
+
+// Each case has steps, conditions and words that exist, a source and how to repair it; its id is unique.
+func TestCasesAreComplete(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, c := range Cases() {
+		if seen[c.ID] || c.Title == "" || c.Human == "" && (len(c.Steps) == 0 || c.Source == "" || c.Repair == "") {
+			t.Errorf("case %q is not complete", c.ID)
+		}
+		seen[c.ID] = true
+		for _, watch := range c.Watch {
+			args, _ := words(strings.TrimPrefix(watch, "warn "))
+			if conditions[args[0]] == nil {
+				t.Errorf("case %s: no condition %s", c.ID, args[0])
+			}
+		}
+	}
+}
+
+func TestParsePlanRefuses(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{form: v3, api_key: k}": "form: expected v2 or legacy",
+		"{form: v2}":             "api_key: expected 1 to 32 characters",
+		"{form: v2, api_key: k, options: [paying]}": "options: expected cancel, destroy or resend",
+		"{form: v2, api_key: k, reconcile: 1h}":     "at most 20m for reconcile",
+		"{form: v2, api_key: k, no_such_key: 1}":    "no_such_key",
+		"{form: v2, api_key: k, practice: true}":    "practice",
+		"{form: legacy, api_key: k, timeout: -1s}":  "timeout, reconcile, react: expected times above zero",
+	} {
+		if _, err := ParsePlan([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}

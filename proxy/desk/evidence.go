@@ -1,0 +1,233 @@
+package desk
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+// A Head signs all records before it.
+type Head struct {
+	Key       []byte `json:"public_key"`
+	Signature []byte `json:"signature"` // Ed25519, of the record's prev
+}
+
+// evidence is the log of a run. It only grows.
+type evidence struct {
+	out    io.Writer
+	key    ed25519.PrivateKey // nil in practice
+	secret []byte             // of the fingerprints; it is never written
+
+	mu   sync.Mutex
+	prev string
+	list []Record
+	err  error // of the first write that failed
+}
+
+func newEvidence(out io.Writer, key ed25519.PrivateKey) *evidence {
+	return &evidence{out: out, key: key, secret: []byte(rand.Text())}
+}
+
+// append adds a record, which is written before append returns.
+func (e *evidence) append(r Record) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r.N, r.Prev, r.At = len(e.list)+1, e.prev, plainTime(time.Now())
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, err = e.out.Write(append(line, '\n'))
+	}
+	e.err = errors.Join(e.err, err)
+	e.prev, e.list = lineHash(line), append(e.list, r)
+}
+
+// sign adds a head, unless the run is a practice.
+func (e *evidence) sign() {
+	if e.key != nil {
+		prev := e.prev
+		e.append(Record{Kind: kindHead, Head: &Head{e.key.Public().(ed25519.PublicKey), ed25519.Sign(e.key, []byte(prev))}})
+	}
+}
+
+// records returns the records until now.
+func (e *evidence) records() []Record {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.list)
+}
+
+func lineHash(line []byte) string {
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:])
+}
+
+// plainTime is a time as the evidence has it, so that verdicts do not depend on what a file cannot have.
+func plainTime(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// fingerprint replaces a secret. Equal secrets of a run have equal fingerprints.
+func (e *evidence) fingerprint(secret string) string {
+	mac := hmac.New(sha256.New, e.secret)
+	mac.Write([]byte(secret))
+	return "fp:" + hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
+// readable are the fields whose values the evidence has as they are. All other values are fingerprints.
+var readable = strings.Fields("billid price code apprstate apprdt approrigindt apprprice apprpaytype apprcanceldt " +
+	"apprrescd sendtype expiredt mappingstatus")
+
+// masked returns a body without secrets.
+func (e *evidence) masked(body []byte) json.RawMessage {
+	if len(body) == 0 {
+		return nil
+	}
+	v := parse(body)
+	if v == nil {
+		v = map[string]any{"not_json": e.fingerprint(string(body)), "bytes": len(body)}
+	}
+	text, _ := json.Marshal(e.mask("", v)) // it has maps, texts and numbers only
+	return text
+}
+
+// parse returns a JSON object, or nil.
+func parse(body []byte) (v map[string]any) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	_ = dec.Decode(&v)
+	return v
+}
+
+func (e *evidence) mask(name string, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			v[k] = e.mask(k, inner)
+		}
+	case []any:
+		for i, inner := range v {
+			v[i] = e.mask(name, inner)
+		}
+	case string, json.Number:
+		if text := fmt.Sprint(v); text != "" && name != "not_json" && !slices.Contains(readable, plain(name)) {
+			return e.fingerprint(text)
+		}
+	}
+	return v
+}
+
+// call returns an exchange of the sandbox without secrets.
+func (e *evidence) call(x sandbox.Exchange) *Call {
+	text, _ := json.Marshal(x.Fault) // it has texts, numbers and booleans only
+	fault := parse(text)
+	for _, name := range []string{"operation", "count", "partner", "bill"} {
+		delete(fault, name)
+	}
+	if x.Fault.Body != "" {
+		fault["body"] = len(x.Fault.Body)
+	}
+	if x.Fault.Delay > 0 {
+		fault["delay"] = x.Fault.Delay.String()
+	}
+	hashed := strings.Split(x.HashText, ",")
+	if len(hashed) == 3 {
+		hashed[1] = e.fingerprint(hashed[1])
+	}
+	return &Call{
+		Began: plainTime(x.Began), Ended: plainTime(x.Ended), Clock: plainTime(x.Clock), Operation: x.Operation,
+		Form: x.Form, Bill: x.Bill, Type: x.ContentType, Agent: x.UserAgent, Request: e.masked(x.Request),
+		Status: x.Status, Reply: e.masked(x.Reply), Code: x.Code, Fault: fault, Done: x.Done, Late: x.Late,
+		Before: x.Before, After: x.After, Hashed: strings.Join(hashed, ","), Desk: x.UserAgent == deskAgent,
+	}
+}
+
+// A Result is what a log proves.
+type Result struct {
+	Plan     Plan
+	Verdicts []Verdict // of all attempts
+	Signer   ed25519.PublicKey
+	Records  []Record
+}
+
+// Verify checks a log: its chain, its signatures, and that each verdict follows from the records before it. If public is
+// nil, any signer is accepted. A practice has no signature.
+func Verify(log io.Reader, public ed25519.PublicKey) (res Result, err error) {
+	lines := bufio.NewReader(log)
+	prev := ""
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(line) == 0 {
+			break
+		}
+		var r Record
+		n := len(res.Records) + 1
+		if err != nil || json.Unmarshal(line, &r) != nil {
+			return res, fmt.Errorf("line %d is not a complete record", n)
+		}
+		if r.N != n || r.Prev != prev {
+			return res, fmt.Errorf("line %d: the chain is broken: a record was changed, removed or moved", n)
+		}
+		prev = lineHash(bytes.TrimSuffix(line, []byte("\n")))
+		if err := res.check(r, public); err != nil {
+			return res, fmt.Errorf("line %d: %w", n, err)
+		}
+		res.Records = append(res.Records, r)
+	}
+	n := len(res.Records)
+	switch {
+	case n == 0 || res.Records[n-1].Kind != kindEnd && res.Records[n-1].Kind != kindHead:
+		return res, errors.New("the log has no end: records are missing, or the run was stopped")
+	case !res.Plan.Practice && res.Records[n-1].Kind != kindHead:
+		return res, errors.New("the signature of the end is missing")
+	case res.Plan.Practice && res.Signer != nil:
+		return res, errors.New("a practice must not be signed")
+	case !slices.ContainsFunc(res.Records, func(r Record) bool { return r.Kind == kindEnd }):
+		return res, errors.New("the log has no end: records are missing, or the run was stopped")
+	}
+	res.Verdicts = judgeAll(res.Plan, res.Records)
+	return res, nil
+}
+
+// check checks one record against those before it.
+func (res *Result) check(r Record, public ed25519.PublicKey) error {
+	switch {
+	case (r.Kind == kindPlan) != (r.N == 1) || (r.Plan != nil) != (r.N == 1):
+		return errors.New("the plan must be the first record, and only that")
+	case r.Plan != nil:
+		res.Plan = *r.Plan
+		if r.Plan.Cases != casesHash {
+			return fmt.Errorf("the list of cases is %s, this build has %s: verify with build %s",
+				r.Plan.Cases, casesHash, r.Plan.Build)
+		}
+	case r.Kind == kindHead:
+		h := r.Head
+		if h == nil || len(h.Key) != ed25519.PublicKeySize || !ed25519.Verify(h.Key, []byte(r.Prev), h.Signature) {
+			return errors.New("the signature is wrong")
+		}
+		if public != nil && !public.Equal(ed25519.PublicKey(h.Key)) || res.Signer != nil && !bytes.Equal(res.Signer, h.Key) {
+			return errors.New("it is signed with another key")
+		}
+		res.Signer = h.Key
+	case r.Kind == kindVerdict:
+		c, ok := caseOf(r.Case)
+		if !ok || r.Verdict == nil || !reflect.DeepEqual(*r.Verdict, judge(res.Plan, c, r.Attempt, attemptOf(res.Records, r.Case, r.Attempt))) {
+			return fmt.Errorf("the verdict of case %s does not follow from the log", r.Case)
+		}
+	case r.Kind == kindEnd && r.Text != Outcome(judgeAll(res.Plan, res.Records)):
+		return errors.New("the outcome does not follow from the log")
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package desk
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"billbridge/proxy/proxytest"
+)
+
+// pipes is a network in memory, so that a run needs no time within a bubble of testing/synctest.
+type pipes struct {
+	name   string
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes(name string) *pipes {
+	return &pipes{name: name, conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr  { return p }
+func (p *pipes) Network() string { return "pipe" }
+func (p *pipes) String() string  { return p.name }
+
+// transport dials the listeners by their names.
+func transport(to ...*pipes) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+		for _, p := range to {
+			if strings.HasPrefix(address, p.name+":") {
+				client, server := net.Pipe()
+				select {
+				case p.conns <- server:
+					return client, nil
+				case <-p.closed:
+				case <-ctx.Done():
+				}
+			}
+		}
+		return nil, errors.New("nobody listens at " + address)
+	}}
+}
+
+const testKey = "desk-test-key-0001"
+
+// planOf returns a plan with all options.
+func planOf(t testing.TB, form string) Plan {
+	p, err := ParsePlan([]byte("{partner: shop, form: " + form + ", api_key: " + testKey +
+		", options: [cancel, destroy, resend], timeout: 10s, reconcile: 15m}"))
+	proxytest.Must(t, err)
+	p.Build = "test"
+	return p
+}
+
+// runShop runs cases against a shop with a habit, in the time of the bubble.
+func runShop(t *testing.T, form, habit string, change func(*Config)) (all []Verdict, log []byte) {
+	t.Helper()
+	s := &shop{
+		form: form, habit: habit, key: testKey, base: "http://desk", self: "http://shop",
+		reconcile: 15 * time.Minute, retry: 2 * time.Second,
+	}
+	return runHandler(t, s, change)
+}
+
+// runHandler runs cases against a shop, or a handler that has the order hook.
+func runHandler(t *testing.T, handler http.Handler, change func(*Config)) (all []Verdict, log []byte) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		at, here := newPipes("desk"), newPipes("shop")
+		net := transport(at, here)
+		ctx, stop := context.WithCancel(context.Background())
+		s, isShop := handler.(*shop)
+		form := "v2"
+		if isShop {
+			s.client, s.ctx, form = &http.Client{Transport: net, Timeout: 10 * time.Second}, ctx, s.form
+		}
+		server := &http.Server{Handler: handler}
+		go func() { _ = server.Serve(here) }()
+		var out bytes.Buffer
+		c := Config{
+			Plan: planOf(t, form), Hook: "http://shop/desk", Listener: at, Client: &http.Client{Transport: net},
+			Callbacks: net, Out: &out,
+		}
+		c.Plan.Practice = true
+		if change != nil {
+			change(&c)
+		}
+		var err error
+		all, err = Run(ctx, c)
+		proxytest.Must(t, err)
+		stop()
+		_ = server.Close()
+		if isShop {
+			s.all.Wait()
+		}
+		net.CloseIdleConnections()
+		log = out.Bytes()
+	})
+	return all, log
+}
+
+// signed gives a run a key.
+func signed(t testing.TB) (ed25519.PrivateKey, func(*Config)) {
+	_, key, err := ed25519.GenerateKey(nil)
+	proxytest.Must(t, err)
+	return key, func(c *Config) { c.Key, c.Plan.Practice = key, false }
+}

@@ -1,0 +1,223 @@
+package desk
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The results of an attempt, as those of the OpenID suite.
+const (
+	Passed      = "PASSED"
+	Warning     = "WARNING"
+	Failed      = "FAILED"
+	Review      = "REVIEW"
+	Skipped     = "SKIPPED"
+	Unknown     = "UNKNOWN"     // not run
+	Interrupted = "INTERRUPTED" // the status of an attempt that did not end; its result is UNKNOWN
+	finished    = "FINISHED"
+)
+
+// A Verdict is the result of one attempt at a case.
+type Verdict struct {
+	Case     string    `json:"case"`
+	Attempt  int       `json:"attempt,omitempty"`
+	Status   string    `json:"status"`
+	Result   string    `json:"result"`
+	Text     string    `json:"text,omitempty"` // why it is skipped or interrupted
+	Findings []Finding `json:"findings,omitempty"`
+	// HookOnly is set if the verdict rests on what the partner says about itself.
+	HookOnly bool `json:"hook_only,omitempty"`
+}
+
+// A Finding is a condition that is not met.
+type Finding struct {
+	Condition string `json:"condition"`
+	Level     string `json:"level"` // FAIL or WARN
+	Text      string `json:"text"`
+	Records   []int  `json:"records,omitempty"` // that show it
+}
+
+// A window has the records of one attempt.
+type window struct {
+	plan Plan
+	c    Case
+	recs []Record
+}
+
+// judge returns the verdict of an attempt. It depends on its arguments only, so that everybody can repeat it.
+func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
+	v := Verdict{Case: c.ID, Attempt: attempt, Status: finished, Result: Passed}
+	w := &window{p, c, recs}
+	need := p.lacks(c.Needs)
+	switch {
+	case need != "":
+		v.Result, v.Text = Skipped, "the plan does not declare "+need
+		return v
+	case c.Human != "":
+		v.Result, v.Text = Review, c.Human
+		return v
+	case len(recs) == 0:
+		v.Status, v.Result = "CREATED", Unknown
+		return v
+	}
+	v.HookOnly = len(c.Watch) == 0
+	v.Findings = w.says()
+	for _, text := range append([]string{"one-bill", "amount", "agrees"}, c.Watch...) {
+		level := "FAIL"
+		if rest, warn := strings.CutPrefix(text, "warn "); warn {
+			text, level = rest, "WARN"
+		}
+		args, order := words(text)
+		if args[0] == "one-bill" && slices.Contains(c.Watch, "one-made") {
+			continue
+		}
+		if wrong, at := conditions[args[0]](w, order, args[1:]); wrong != "" {
+			v.Findings = append(v.Findings, Finding{text, level, wrong, at})
+		}
+	}
+	fails := func(f Finding) bool { return f.Level == "FAIL" }
+	ended := slices.ContainsFunc(recs, func(r Record) bool { return r.Kind == kindBook })
+	stopped := slices.IndexFunc(recs, func(r Record) bool { return r.Kind == kindError })
+	noCreate := len(w.calls("bill.create", "a"))+len(w.book("a")) == 0
+	onlyHook := !slices.ContainsFunc(v.Findings, func(f Finding) bool {
+		return fails(f) && f.Condition != "agrees" && !strings.HasPrefix(f.Condition, "says")
+	})
+	switch {
+	case noCreate && onlyHook, stopped >= 0 && onlyHook, !ended:
+		v.Status, v.Result, v.Text, v.Findings = Interrupted, Unknown, "the partner created no bill for the order", nil
+		if stopped >= 0 {
+			v.Text = recs[stopped].Text
+		}
+	case slices.ContainsFunc(v.Findings, fails):
+		v.Result = Failed
+	case len(v.Findings) > 0:
+		v.Result = Warning
+	}
+	return v
+}
+
+// judgeAll returns the verdicts of all attempts, in their order, and UNKNOWN for cases without any.
+func judgeAll(p Plan, recs []Record) (list []Verdict) {
+	for _, c := range cases {
+		for n := 1; p.applies(c); n++ {
+			of := attemptOf(recs, c.ID, n)
+			if n > 1 && len(of) == 0 {
+				break
+			}
+			list = append(list, judge(p, c, n, of))
+		}
+	}
+	return list
+}
+
+// attemptOf returns the records of an attempt without its verdict.
+func attemptOf(recs []Record, id string, attempt int) (list []Record) {
+	for _, r := range recs {
+		if r.Case == id && r.Attempt == attempt && r.Kind != kindVerdict {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Last returns the last verdict of each case: it counts.
+func Last(all []Verdict) (last []Verdict) {
+	for _, v := range all {
+		if n := len(last); n > 0 && last[n-1].Case == v.Case {
+			last[n-1] = v
+		} else {
+			last = append(last, v)
+		}
+	}
+	return last
+}
+
+// Outcome is the result of a run: FAILED, INTERRUPTED, REVIEW or PASSED, whichever comes first.
+func Outcome(all []Verdict) string {
+	seen := map[string]bool{}
+	for _, v := range Last(all) {
+		seen[v.Result] = true
+	}
+	switch {
+	case seen[Failed]:
+		return Failed
+	case seen[Unknown]:
+		return Interrupted
+	case seen[Review]:
+		return Review
+	}
+	return Passed
+}
+
+// calls returns the calls of an operation for an order, as records.
+func (w *window) calls(operation, order string) (list []Record) {
+	for _, r := range w.recs {
+		if r.Kind == kindCall && r.Order == order && !r.Call.Desk && !r.Call.Late &&
+			(r.Call.Operation == operation || operation == "write" && r.Call.write()) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// book returns the states of the bills of an order at the end of the attempt.
+func (w *window) book(order string) map[string]string {
+	for _, r := range w.recs {
+		if r.Kind == kindBook && r.Order == order {
+			return r.Book
+		}
+	}
+	return nil
+}
+
+// last returns the last answer of the hook about an order.
+func (w *window) last(order string) (last Record, ok bool) {
+	for _, r := range w.recs {
+		if r.Kind == kindHook && r.Order == order {
+			last, ok = r, true
+		}
+	}
+	return last, ok
+}
+
+// says checks the steps that say what the hook has to answer: says STATE|STATE [FULFILLED] [b].
+func (w *window) says() (list []Finding) {
+	for i, step := range w.c.Steps {
+		args, _ := words(step)
+		for _, r := range w.recs {
+			if args[0] != "says" || r.Kind != kindHook || r.Step != i+1 {
+				continue
+			}
+			wrong := ""
+			if !slices.Contains(strings.Split(args[1], "|"), r.Hook.State) {
+				wrong = fmt.Sprintf("the order is %q at the partner, expected %s", r.Hook.State, args[1])
+			}
+			if len(args) > 2 && strconv.Itoa(r.Hook.Fulfilled) != args[2] {
+				wrong = fmt.Sprintf("the order was fulfilled %d times, expected %s", r.Hook.Fulfilled, args[2])
+			}
+			if wrong != "" {
+				list = append(list, Finding{step, "FAIL", wrong, []int{r.N}})
+			}
+		}
+	}
+	return list
+}
+
+// numbers returns the numbers of records.
+func numbers(recs []Record) (list []int) {
+	for _, r := range recs {
+		list = append(list, r.N)
+	}
+	return list
+}
+
+// first returns the first record that matches.
+func first(recs []Record, matches func(Record) bool) (Record, bool) {
+	i := slices.IndexFunc(recs, matches)
+	if i < 0 {
+		return Record{}, false
+	}
+	return recs[i], true
+}

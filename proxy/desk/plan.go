@@ -1,0 +1,114 @@
+package desk
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// A Plan is what a partner declares before a run. It is the first record of the evidence, and does not change after
+// that.
+type Plan struct {
+	Partner string `yaml:"partner" json:"partner"`
+	// Form is the form that the partner speaks: v2 or legacy.
+	Form string `yaml:"form" json:"form"`
+	// Key is the key of the partner's test system. The evidence has a fingerprint of it.
+	Key string `yaml:"api_key" json:"api_key"`
+	// Options are the operations that the partner uses besides create and read: cancel, destroy, resend. A case that
+	// needs another one is skipped.
+	Options []string `yaml:"options" json:"options"`
+	// Timeout is the longest time that the partner waits for a reply; 30 s if 0.
+	Timeout time.Duration `yaml:"timeout" json:"timeout"`
+	// Reconcile is the interval of the partner's own reads of its bills; none if 0.
+	Reconcile time.Duration `yaml:"reconcile" json:"reconcile"`
+	// React is the longest pause before the partner acts again, in practice; 2 s if 0.
+	React time.Duration `yaml:"react" json:"react"`
+
+	// The desk sets the rest. Speed divides the waiting times of cases, but not the times above.
+	Practice bool     `yaml:"-" json:"practice"`
+	Only     []string `yaml:"-" json:"only,omitempty"` // cases or groups; all if empty
+	Speed    int      `yaml:"-" json:"speed"`
+	Via      bool     `yaml:"-" json:"via"`   // through a gateway
+	Build    string   `yaml:"-" json:"build"` // of the desk
+	Cases    string   `yaml:"-" json:"cases"` // hash of the list of cases
+	Run      string   `yaml:"-" json:"run"`
+}
+
+// ParsePlan reads a plan. Unknown keys are errors.
+func ParsePlan(text []byte) (p Plan, err error) {
+	if err := yaml.Load(text, &p, yaml.WithKnownFields()); err != nil {
+		return p, err
+	}
+	p.Timeout, p.React = cmp.Or(p.Timeout, 30*time.Second), cmp.Or(p.React, 2*time.Second)
+	p.Speed, p.Cases = 1, casesHash
+	for _, option := range p.Options {
+		if !slices.Contains([]string{"cancel", "destroy", "resend"}, option) {
+			return p, fmt.Errorf("options: expected cancel, destroy or resend but got: %q", option)
+		}
+	}
+	switch {
+	case p.Form != "v2" && p.Form != "legacy":
+		return p, fmt.Errorf("form: expected v2 or legacy but got: %q", p.Form)
+	case p.Key == "" || len(p.Key) > 32:
+		return p, errors.New("api_key: expected 1 to 32 characters")
+	case min(p.Timeout, p.Reconcile, p.React) < 0 || p.Reconcile > 20*time.Minute:
+		return p, errors.New("timeout, reconcile, react: expected times above zero, and at most 20m for reconcile")
+	}
+	return p, nil
+}
+
+// lacks returns the first need that the plan does not declare, or "".
+func (p Plan) lacks(needs []string) string {
+	for _, need := range needs {
+		if need != p.Form && !slices.Contains(p.Options, need) && (need != "reconcile" || p.Reconcile == 0) {
+			return need
+		}
+	}
+	return ""
+}
+
+// wait is how long the desk waits instead of a time of a case.
+func (p Plan) wait(d time.Duration) time.Duration {
+	if p.Speed <= 1 {
+		return d
+	}
+	return max(d/time.Duration(p.Speed), p.React)
+}
+
+// within is wait for what the partner has to do: it includes a call that gets no reply.
+func (p Plan) within(d time.Duration) time.Duration {
+	if p.Speed <= 1 {
+		return d
+	}
+	return max(p.wait(d), 2*p.Timeout+p.React)
+}
+
+// duration returns a time of a case: 5m, or "reconcile" for the interval of the plan and a call.
+func (p Plan) duration(text string) (d, within time.Duration, err error) {
+	if text == "reconcile" {
+		d = p.Reconcile + 2*p.Timeout + p.React
+		return d, d, nil
+	}
+	d, err = time.ParseDuration(text)
+	return d, p.within(d), err
+}
+
+// applies reports whether the plan has a case at all. A practice has no cases for humans.
+func (p Plan) applies(c Case) bool {
+	chosen := len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group())
+	return chosen && (!p.Practice || c.Human == "")
+}
+
+// words returns the words of a step or a condition, and the order that it is about: "b" at the end, else "a".
+func words(text string) (list []string, order string) {
+	list, order = strings.Fields(text), "a"
+	if n := len(list) - 1; n > 0 && list[n] == "b" {
+		return list[:n], "b"
+	}
+	return list, order
+}

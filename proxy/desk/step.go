@@ -1,0 +1,344 @@
+package desk
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"billbridge/proxy/sandbox"
+)
+
+// phone is the customer's. It is not assigned.
+const phone = "01000000000"
+
+var errNoBill = errors.New("the partner created no bill for the order")
+
+// step makes one step of a case. Steps name the order b at their end, else they are about the order a.
+//
+//	order | refund | withdraw | resend   tells the hook
+//	again           tells the hook to make the order again, unless the partner has a bill for it
+//	until STATE     waits until the hook says this state, five minutes or until the partner's next own read
+//	says STATE N    asks the hook; the judge compares its answer
+//	wait TIME       lets a time pass
+//	fault | clear   sets the faults of the case, or removes them
+//	lose            the next callback is lost
+//	pay | cancel | notify    as the customer, the bank, the service
+//	forge WHAT      sends a callback that the service would not send
+//	advance TIME    sets the clock of the service
+//	down | up       callbacks do not reach the partner
+func (r *runner) step(ctx context.Context, a *attempt, args []string, name string) error {
+	o := a.orders[name]
+	switch args[0] {
+	case "order":
+		o = r.newOrder(a, name)
+		r.tell(ctx, o, "order", Command{Order: o.id, Amount: json.Number(o.amount), Phone: phone})
+	case "again":
+		if said, err := r.ask(ctx, o, false); err != nil || said.State != "new" && said.State != "unknown" {
+			return err
+		}
+		r.tell(ctx, o, "order", Command{Order: o.id, Amount: json.Number(o.amount), Phone: phone})
+	case "refund", "withdraw", "resend":
+		r.tell(ctx, o, args[0], Command{Order: o.id})
+	case "until":
+		limit := max(r.Plan.wait(orderTime), r.Plan.within(0))
+		if len(args) > 2 {
+			limit, _, _ = r.Plan.duration(args[2])
+		}
+		return r.poll(ctx, limit, func() (bool, error) {
+			said, err := r.ask(ctx, o, false)
+			return err == nil && said.State == args[1], err
+		})
+	case "says":
+		_, err := r.ask(ctx, o, true)
+		return err
+	case "wait":
+		d, _, err := r.Plan.duration(args[1])
+		if err != nil {
+			return err
+		}
+		real := r.Plan.wait(d)
+		sleep(ctx, real)
+		return r.service.SetClock(r.service.Now().Add(max(0, d-real)))
+	case "advance":
+		d, _, err := r.Plan.duration(args[1])
+		if err != nil {
+			return err
+		}
+		return r.service.SetClock(r.service.Now().Add(d))
+	case "fault":
+		return r.fault(ctx, a)
+	case "clear":
+		r.service.ClearFaults()
+	case "lose":
+		r.service.Fault(sandbox.Fault{Operation: "callback.payment", Skip: true})
+	case "down", "up":
+		r.net.down.Store(args[0] == "down")
+	default:
+		b, err := r.bill(ctx, o)
+		if err != nil {
+			return err
+		}
+		switch args[0] {
+		case "pay":
+			return r.service.Pay(b.Partner, b.ID)
+		case "notify":
+			return r.service.Notify(b.Partner, b.ID)
+		case "cancel":
+			return r.cancel(b)
+		case "forge":
+			body, err := r.forgery(ctx, a, args[1])
+			if err != nil {
+				return err
+			}
+			return r.service.SendCallback(b.Partner, b.ID, body)
+		}
+		return fmt.Errorf("unknown step %q", args[0])
+	}
+	return nil
+}
+
+// fault sets the faults of a case.
+func (r *runner) fault(ctx context.Context, a *attempt) error {
+	for _, f := range a.Faults {
+		f.Body += f.Bodies[r.Plan.Form]
+		if f.Silence {
+			f.Delay = r.Plan.Timeout + 5*time.Second
+		}
+		o := a.orders["a"]
+		if o != nil {
+			f.Amount = strings.ReplaceAll(f.Amount, "{amount}", o.amount)
+			f.Body = strings.ReplaceAll(f.Body, "{amount}", o.amount)
+		}
+		for text, name := range map[string]string{"{bill}": "a", "{other}": "b"} {
+			if !f.OfBill && !strings.Contains(f.Body+f.ShowBill, text) {
+				continue
+			}
+			if a.orders[name] == nil {
+				continue
+			}
+			b, err := r.bill(ctx, a.orders[name])
+			if err != nil {
+				return err
+			}
+			if f.OfBill && name == "a" {
+				f.Fault.Bill = b.ID
+			}
+			f.Body, f.ShowBill = strings.ReplaceAll(f.Body, text, b.ID), strings.ReplaceAll(f.ShowBill, text, b.ID)
+		}
+		r.service.Fault(f.Fault)
+	}
+	return nil
+}
+
+// bill returns the newest bill of an order. It waits until the partner has created it.
+func (r *runner) bill(ctx context.Context, o *order) (found sandbox.Bill, err error) {
+	err = r.poll(ctx, r.Plan.wait(orderTime), func() (bool, error) {
+		for _, b := range r.service.Bills() {
+			if b.Price == o.amount {
+				found = b
+			}
+		}
+		return found.ID != "", nil
+	})
+	if err == nil && found.ID == "" {
+		err = errNoBill
+	}
+	return found, err
+}
+
+// poll calls done until it is true or a time has passed. The pauses grow to two seconds.
+func (r *runner) poll(ctx context.Context, limit time.Duration, done func() (bool, error)) (err error) {
+	pause := 20 * time.Millisecond
+	for end := time.Now().Add(limit); ; {
+		ok, failed := done()
+		if ok || ctx.Err() != nil || time.Now().After(end) {
+			return failed
+		}
+		sleep(ctx, pause)
+		pause = min(pause*3/2, 2*time.Second)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// tell gives the hook a command. The hook may answer at once or when it is done.
+func (r *runner) tell(ctx context.Context, o *order, what string, c Command) {
+	masked := c
+	if c.Phone != "" {
+		masked.Phone = r.log.fingerprint(c.Phone)
+	}
+	r.record(o.attempt, Record{Kind: kindStep, Order: o.name, Step: o.attempt.step, Text: what, Command: &masked})
+	r.posts.Go(func() {
+		body, _ := json.Marshal(c) // it has texts only
+		ctx, cancel := context.WithTimeout(ctx, orderTime)
+		defer cancel()
+		if _, err := r.hook(ctx, http.MethodPost, what, body); err != nil {
+			r.fail(o.attempt, err)
+		}
+	})
+}
+
+// ask asks the hook about an order. The answer is recorded if it is new, or always.
+func (r *runner) ask(ctx context.Context, o *order, always bool) (said Answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := r.hook(ctx, http.MethodGet, "orders/"+url.PathEscape(o.id), nil)
+	if err != nil {
+		return said, err
+	}
+	if err := json.Unmarshal(body, &said); err != nil {
+		return said, fmt.Errorf("the order hook: %w", err)
+	}
+	if !slices.Contains(hookStates, said.State) {
+		return said, fmt.Errorf("the order hook: state: expected one of %s but got: %q", strings.Join(hookStates, ", "), said.State)
+	}
+	same := o.said != nil && o.said.State == said.State && o.said.Fulfilled == said.Fulfilled &&
+		slices.Equal(o.said.Bills, said.Bills)
+	if o.said = &said; always || !same {
+		r.record(o.attempt, Record{Kind: kindHook, Order: o.name, Step: o.attempt.step, Hook: &said})
+	}
+	return said, nil
+}
+
+// hookStates are the states of an order.
+var hookStates = []string{"new", "waiting", "paid", "refunded", "withdrawn", "unknown"}
+
+// hook makes a call of the order hook.
+func (r *runner) hook(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	target := strings.TrimSuffix(r.Hook, "/") + "/" + path
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("the order hook: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", deskAgent)
+	res, err := r.Client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the order hook: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer := new(bytes.Buffer)
+	if _, err := answer.ReadFrom(http.MaxBytesReader(nil, res.Body, 1<<16)); err != nil {
+		return nil, fmt.Errorf("the order hook: %w", err)
+	}
+	if res.StatusCode/100 != 2 {
+		return nil, fmt.Errorf("the order hook: %s %s: expected HTTP 200 but got: %d", method, path, res.StatusCode)
+	}
+	return answer.Bytes(), nil
+}
+
+// cancel cancels a paid bill as the bank does: the partner does not ask for it.
+func (r *runner) cancel(b sandbox.Bill) error {
+	body, _ := json.Marshal(map[string]any{ // it has texts only
+		"apiKey": b.Partner, "member": b.Member, "merchant": b.Merchant,
+		"bill": map[string]any{"billId": b.ID, "price": json.Number(b.Price), "hash": sandbox.Hash(b.ID, "", b.Price)},
+	})
+	req, err := http.NewRequest(http.MethodPost, "http://desk/bill/cancel", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", deskAgent)
+	var reply replyBuffer
+	r.service.ServeHTTP(&reply, req)
+	if code, _ := field(reply.Bytes(), "code"); code != "0000" {
+		return fmt.Errorf("the desk could not cancel bill %s: %s", b.ID, code)
+	}
+	return nil
+}
+
+// A replyBuffer takes the reply to a call of the desk.
+type replyBuffer struct {
+	bytes.Buffer
+	header http.Header
+}
+
+func (b *replyBuffer) Header() http.Header {
+	if b.header == nil {
+		b.header = http.Header{}
+	}
+	return b.header
+}
+
+func (b *replyBuffer) WriteHeader(int) {}
+
+// forgery returns what a forged callback changes. All but "odd" report a payment that the order does not have.
+func (r *runner) forgery(ctx context.Context, a *attempt, what string) (func([]byte) []byte, error) {
+	set := map[string]any{
+		"apprstate": "F", "apprdt": "20261127101112", "apprprice": a.orders["a"].amount, "apprnum": "30009999",
+	}
+	switch what {
+	case "wrong-key":
+		set["apikey"] = "another-partner-key"
+	case "no-key":
+		set["apikey"] = nil
+	case "unknown":
+		set["billid"] = "DESK-NO-SUCH-BILL"
+	case "other":
+		b, err := r.bill(ctx, a.orders["b"])
+		if err != nil {
+			return nil, err
+		}
+		set["billid"], set["apprprice"] = b.ID, b.Price
+	case "odd":
+		clear(set)
+	}
+	return func(body []byte) []byte {
+		members, changed := parse(body), map[string]any{}
+		for name, v := range members {
+			if to, ok := set[plain(name)]; ok {
+				v = to
+			}
+			if what == "odd" {
+				name, v = snake(name), fmt.Sprint(v)
+			}
+			if v != nil {
+				changed[name] = v
+			}
+		}
+		if what == "odd" {
+			changed["new_field"] = map[string]any{"of": []string{"a", "later"}, "version": 1}
+		}
+		text, _ := json.Marshal(changed) // it was JSON before
+		return text
+	}, nil
+}
+
+// snake is the snake_case of a camelCase name.
+func snake(name string) string {
+	var b strings.Builder
+	for _, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(c)
+	}
+	return strings.ToLower(b.String())
+}
+
+// A network carries callbacks. While it is down they do not reach the partner.
+type network struct {
+	next http.RoundTripper
+	down atomic.Bool
+}
+
+var errDown = errors.New("the partner is not reachable")
+
+func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
+	if n.down.Load() {
+		return nil, errDown
+	}
+	return n.next.RoundTrip(r)
+}

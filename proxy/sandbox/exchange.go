@@ -1,0 +1,132 @@
+package sandbox
+
+import (
+	"cmp"
+	"strings"
+	"time"
+)
+
+const (
+	loggedExchanges = 500      // those that the control API shows
+	loggedBody      = 64 << 10 // bytes of a body in them
+)
+
+// An Exchange is one call of a partner, or one attempt to deliver a callback, as the service saw it.
+type Exchange struct {
+	Began     time.Time `json:"began"` // by the real clock, as Ended
+	Ended     time.Time `json:"ended"`
+	Clock     time.Time `json:"clock"`     // by the service's clock, at the begin
+	Operation string    `json:"operation"` // bill.create, …; callback.payment for a callback; none
+	Form      string    `json:"form"`
+	Partner   string    `json:"partner"` // the key that the call or the callback names
+	Bill      string    `json:"bill"`    // the bill id that it names
+	Method    string    `json:"method"`
+	// Path is the path of a call, and the whole address of a callback.
+	Path        string `json:"path"`
+	ContentType string `json:"content_type"`
+	UserAgent   string `json:"user_agent"`
+	Request     []byte `json:"-"` // the body of the call or callback
+	// Status is the HTTP status that was sent, or that of the partner's answer; 0 if there was none.
+	Status int `json:"status"`
+	// Reply is the body of the reply, also if it was lost, or the partner's answer.
+	Reply []byte `json:"-"`
+	// Code is what the service decided; 0000 if the operation was carried out. Empty for a callback.
+	Code string `json:"code"`
+	// Fault is what changed the exchange.
+	Fault Fault `json:"fault,omitzero"`
+	// Done reports whether the operation was carried out, or the callback accepted.
+	Done bool `json:"done"`
+	// Late is true for an operation that is carried out after its call has ended (Fault.Late). That call has an
+	// exchange of its own, which is not Done.
+	Late bool `json:"late"`
+	// Before and After are the bill's states as the service keeps them; empty if there is no bill.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// HashText and HashWant are the text that should have been hashed and its hash, if the code is VALIDATION_002.
+	HashText string `json:"hash_text,omitempty"`
+	HashWant string `json:"hash_want,omitempty"`
+
+	base string // of the URL of a call
+}
+
+// decided records the result of a call.
+func (x *Exchange) decided(reply []byte, refused refusal) {
+	x.Done, x.Code = reply != nil, cmp.Or(refused.code, codeSuccess)
+}
+
+// observe ends an exchange: it is added to the log, and Options.Observe is called.
+func (s *Service) observe(x *Exchange) {
+	x.Ended = time.Now()
+	s.view(func(t *tables) {
+		x.After = t.stateOf(x.Partner, x.Bill)
+		short := *x
+		short.Request = x.Request[:min(len(x.Request), loggedBody)]
+		short.Reply = x.Reply[:min(len(x.Reply), loggedBody)]
+		t.log = append(t.log, short)
+		t.log = t.log[max(0, len(t.log)-loggedExchanges):]
+	})
+	if s.opt.Observe != nil {
+		s.opt.Observe(*x)
+	}
+}
+
+// stateOf returns the state of a bill, or "".
+func (t *tables) stateOf(partner, id string) string {
+	if b := t.Bills.get(billKey{partner, id}); b != nil {
+		return b.State
+	}
+	return ""
+}
+
+// A logView is an exchange as the control API shows it.
+type logView struct {
+	Exchange
+	Request string `json:"request"`
+	Reply   string `json:"reply"`
+	Curl    string `json:"curl"` // a command that sends the same request
+}
+
+// logViews returns the last exchanges, oldest first, of one partner and operation unless they are empty.
+func (s *Service) logViews(of ofPartner, operation string) []logView {
+	list := []logView{}
+	s.view(func(t *tables) {
+		for _, x := range t.log {
+			if !of.excludes(x.Partner) && (operation == "" || operation == x.Operation) {
+				list = append(list, logView{x, string(x.Request), string(x.Reply), x.curl()})
+			}
+		}
+	})
+	return list
+}
+
+func (x *Exchange) curl() string {
+	command := "curl -s"
+	for _, word := range []string{
+		"-X" + x.Method, "-HContent-Type: " + x.ContentType, "--data-raw", string(x.Request), x.base + x.Path,
+	} {
+		command += " '" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return command
+}
+
+// A lateCall is a call whose operation is carried out after its reply.
+type lateCall struct {
+	at       time.Time // when it is due
+	call     *call
+	exchange Exchange
+}
+
+// later plans the operation of a call (Fault.Late).
+func (s *Service) later(c *call, x *Exchange) {
+	s.view(func(t *tables) { t.late = append(t.late, lateCall{t.now.Add(x.Fault.Late), c, *x}) })
+	s.sendDue()
+}
+
+// carryOut carries out a late operation.
+func (s *Service) carryOut(l lateCall) {
+	x := &l.exchange
+	x.Began, x.Late = time.Now(), true
+	s.view(func(t *tables) { x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill) })
+	x.decided(s.answer(l.call, x))
+	s.observe(x)
+}
