@@ -162,27 +162,25 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.observe(x) // also if deliver aborts the connection
 	var reply []byte
 	refused := refusal{code: codeError}
-	if status == http.StatusOK {
-		status = read
-		switch {
-		case status != http.StatusOK:
-			refused.code = codeInvalid
-		case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
-			// The document has no refusal for a missing type.
-			refused.code, status = codeInvalid, http.StatusUnsupportedMediaType
-		case x.Fault.Code != "":
-			refused.code = x.Fault.Code
-		case x.Fault.Late > 0:
-			s.later(c, x)
-		case x.Fault.Skip:
-		case maintenance:
-			refused.code = codeMaintained
-		default:
-			reply, refused = s.answer(c, x)
-		}
-		if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
-			status = s.opt.FailureStatus
-		}
+	switch {
+	case status != http.StatusOK:
+	case read != http.StatusOK:
+		refused.code, status = codeInvalid, read
+	case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
+		// The document has no refusal for a missing type.
+		refused.code, status = codeInvalid, http.StatusUnsupportedMediaType
+	case x.Fault.Code != "":
+		refused.code = x.Fault.Code
+	case x.Fault.Late > 0:
+		s.later(c, *x)
+	case x.Fault.Skip:
+	case maintenance:
+		refused.code = codeMaintained
+	default:
+		reply, refused = s.answer(c, x)
+	}
+	if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
+		status = s.opt.FailureStatus
 	}
 	x.decided(reply, refused)
 	if reply == nil {
@@ -217,6 +215,7 @@ func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
 	}
 	c.ID = cmp.Or(x.Fault.ShowBill, c.ID)
 	err := s.update(func(t *tables) error {
+		x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
 		if err := s.check(t, c); err != nil {
 			return err
 		}
