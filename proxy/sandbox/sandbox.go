@@ -36,6 +36,7 @@
 //     is sent again later. With CallbackCancelDestroy, cancels and destroys have callbacks too, each with its own
 //     attempts.
 //   - A message (a TALK bill, any legacy bill, a resend) costs a prepaid partner one point.
+//   - Some amounts, phones and names decide how payments, cancels and messages end (see TestValues).
 //
 // DefaultPartners lists the partners.
 package sandbox
