@@ -16,7 +16,7 @@ import (
 
 type sandboxCommand struct {
 	Listen  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for partners (${default})."`
-	Control string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address of the control API, which pays bills and sets faults (${default})."`
+	Control string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address of the control API, which pays bills, sets faults, and shows the log of calls (${default})."`
 	Data    string `placeholder:"FILE" help:"Keep the data in this file, also after a restart or a kill. If omitted, in memory."`
 
 	sandboxFlags
@@ -26,7 +26,7 @@ type sandboxCommand struct {
 type sandboxFlags struct {
 	Environment           sandbox.Environment      `default:"development" enum:"development,production" help:"development or production. They differ in the minimum amount and, with --bill-ids=exact, in the bill ids."`
 	BaseURL               string                   `name:"base-url" placeholder:"URL" help:"The base of short URLs and registration URLs. If omitted, the host that the caller used."`
-	ControlToken          string                   `env:"BILLBRIDGE_SANDBOX_TOKEN" placeholder:"TOKEN" help:"Require this bearer token for the control API. Required if --control is not loopback, and for the pages if --listen is not. Prefer the environment variable: other users can see the arguments of a process."`
+	ControlToken          string                   `env:"BILLBRIDGE_SANDBOX_TOKEN" placeholder:"TOKEN" help:"Require this bearer token for the control API, or that of a partner. Required if --control is not loopback, and for the pages if --listen is not. Prefer the environment variable: other users can see the arguments of a process."`
 	Clock                 func() time.Time         `kong:"-"`
 	Partners              []sandbox.Partner        `kong:"-"`
 	FailureData           string                   `default:"null" group:"Where the interface document is silent" placeholder:"JSON" help:"The field data of a v2 refusal (${default})."`

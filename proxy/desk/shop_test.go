@@ -35,7 +35,7 @@ type sale struct {
 	booked                         string
 	fulfilled, bills               int
 	sent                           []string
-	busy, gaveUp, seen, shipping   bool
+	busy, gaveUp, seen             bool
 	callbacks                      int
 	made                           time.Time
 }

@@ -90,25 +90,21 @@ func (s *Service) Callbacks() (list []Callback) {
 }
 
 // SendCallback sends an extra callback of a bill once, whatever its state, and does not store it. change returns another
-// body, such as a forged one; it can be nil.
-func (s *Service) SendCallback(partnerKey, billID string, change func(body []byte) []byte) (err error) {
-	var c Callback
-	s.view(func(t *tables) {
-		var b *Bill
-		if b, err = t.lookUp(partnerKey, billID); err == nil {
-			c = s.callbackOf(t, b)
+// body, such as a forged one.
+func (s *Service) SendCallback(partnerKey, billID string, change func(body []byte) []byte) error {
+	return s.update(func(t *tables) error {
+		b, err := t.lookUp(partnerKey, billID)
+		if err != nil {
+			return err
 		}
-	})
-	switch {
-	case err != nil:
-		return err
-	case c.URL == "":
-		return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
-	case change != nil:
+		c := s.callbackOf(t, b)
+		if c.URL == "" {
+			return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
+		}
 		c.Body = string(change([]byte(c.Body)))
-	}
-	s.all.Go(func() { _ = s.post(c, &Attempt{At: c.Made}) })
-	return nil
+		s.all.Go(func() { _ = s.post(c, &Attempt{At: c.Made}) })
+		return nil
+	})
 }
 
 // setFields returns a JSON object with other values of fields, and without those that are null.
@@ -130,12 +126,11 @@ func (s *Service) Notify(partnerKey, billID string) error {
 			return err
 		}
 		found := false
-		for _, state := range []string{statePaid, stateCancelled, stateDestroyed} {
-			if c := t.Callbacks.get(callbackKey{b.Partner, b.ID, state}); c != nil {
+		for _, c := range t.Callbacks.all() {
+			if c.Partner == b.Partner && c.BillID == b.ID {
 				found = true
-				again := *c
-				again.schedule(t)
-				t.Callbacks.put(again)
+				c.schedule(t)
+				t.Callbacks.put(c)
 			}
 		}
 		if !found {
@@ -183,13 +178,13 @@ func newSender(s *Service) *sender {
 // one. It must be called after every change of callbacks, late operations or the clock.
 func (n *sender) sendDue() {
 	for _, l := range n.startDue() {
-		n.service.carryOut(l) // without the lock: it can make callbacks
+		l() // without the lock: it can make callbacks
 		n.all.Done()
 	}
 }
 
 // startDue does what sendDue does, but for the late operations, which it returns.
-func (n *sender) startDue() (late []lateCall) {
+func (n *sender) startDue() (late []func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ctx.Err() != nil {
@@ -198,31 +193,28 @@ func (n *sender) startDue() (late []lateCall) {
 	n.timer.Stop()
 	var next time.Time
 	n.service.view(func(t *tables) {
-		waits := func(due time.Time) bool {
-			if due.After(t.now) && (next.IsZero() || due.Before(next)) {
-				next = due
-				n.timer.Reset(next.Sub(t.now))
-			}
-			return due.After(t.now)
-		}
 		t.late = slices.DeleteFunc(t.late, func(l lateCall) bool {
-			if waits(l.at) {
+			if l.at.After(t.now) {
 				return false
 			}
-			n.all.Add(1)
-			late = append(late, l)
+			late = append(late, l.run)
 			return true
 		})
+		n.all.Add(len(late))
 		for k := range t.open {
 			c := t.Callbacks.get(k)
-			if waits(c.Next) {
+			if c.Next.After(t.now) {
+				if next.IsZero() || c.Next.Before(next) {
+					next = c.Next
+					n.timer.Reset(next.Sub(t.now))
+				}
 				continue
 			}
 			// The callback of a cancel waits for an attempt of the payment's callback that is due or running, so that a
 			// partner gets them in order. The end of that attempt calls sendDue again.
 			paid := t.Callbacks.get(callbackKey{k.partner, k.id, statePaid})
-			second := k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(t.now)
-			if _, running := n.running[k]; !running && !second && len(n.running) < maxAttempts {
+			waits := k.billState != statePaid && paid != nil && paid.State == callbackWaiting && !paid.Next.After(t.now)
+			if _, running := n.running[k]; !running && !waits && len(n.running) < maxAttempts {
 				n.running[k] = struct{}{}
 				made := Attempt{At: t.now}
 				n.all.Go(func() { n.attempt(*c, made) })
@@ -234,6 +226,9 @@ func (n *sender) startDue() (late []lateCall) {
 
 // attempt makes one attempt and stores its result.
 func (n *sender) attempt(c Callback, made Attempt) {
+	for range c.fault.Copies - 1 {
+		n.all.Go(func() { _ = n.post(c, &Attempt{At: made.At}) })
+	}
 	if err := n.post(c, &made); err != nil {
 		made.Wrong = err.Error()
 	}
@@ -273,11 +268,6 @@ var errDropped = errors.New("the connection was closed by a fault before the ans
 // post sends a callback, changed by its fault. It returns an error unless the partner has accepted it.
 func (n *sender) post(c Callback, made *Attempt) (err error) {
 	f := c.fault
-	for range f.Copies - 1 {
-		again := c
-		again.fault.Copies = 0
-		n.all.Go(func() { _ = n.post(again, &Attempt{At: made.At}) })
-	}
 	body := []byte(cmp.Or(f.Body, c.Body))
 	if f.Amount != "" {
 		body = setFields(body, map[string]json.RawMessage{form(c.Form).name("apprPrice"): marshal(f.Amount)})

@@ -1,7 +1,7 @@
 package sandbox
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +47,7 @@ import (
 //	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY, ?operation=bill.read
 //	GET    /values                 the test values, which decide how payments, cancels and messages end
 func (s *Service) Control() http.Handler {
-	r := mux.NewRouter().SkipClean(true)
+	r := control{mux.NewRouter().SkipClean(true), s}
 	handle(r, "GET /partners", func(of ofPartner, _ ask) (any, error) { return s.partnerViews(of), nil })
 	handle(r, "POST /partners", func(in Partner, _ ask) (any, error) {
 		return none{}, s.AddPartner(in)
@@ -90,13 +90,12 @@ func (s *Service) Control() http.Handler {
 		return none{}, s.SendCallback(in.Partner, a.id(), func(body []byte) []byte { return setFields(body, in.Fields) })
 	})
 	handle(r, "GET /callbacks", func(of ofPartner, a ask) (any, error) {
-		bill := a.query("bill")
 		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
-			return of.excludes(c.Partner) || bill != "" && bill != c.BillID
+			return of.excludes(c.Partner) || cmp.Or(a.query("bill"), c.BillID) != c.BillID
 		}), nil
 	})
-	handle(r, "GET /transactions/{id}", func(of ofPartner, a ask) (any, error) {
-		return s.transaction(of, a.id()), nil
+	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
+		return s.transaction(a.id()), nil
 	})
 	handle(r, "POST /networks", func(in struct {
 		Code  string `json:"code"`
@@ -144,13 +143,10 @@ func (s *Service) Control() http.Handler {
 	})
 	handle(r, "DELETE /faults", func(of ofPartner, _ ask) (any, error) {
 		s.clearFaults(of)
-		if of.Partner != "" {
-			return none{}, nil
-		}
-		return none{}, s.Networks(codeSuccess, 0)
+		return none{}, nil
 	})
 	handle(r, "GET /calls", func(none, ask) (any, error) { return s.Calls(), nil })
-	handle(r, "GET /log", func(of ofPartner, a ask) (any, error) { return s.logViews(of, a.query("operation")), nil })
+	handle(r, "GET /log", func(of ofPartner, a ask) (any, error) { return s.exchanges(of, a.query("operation")), nil })
 	handle(r, "GET /values", func(ofPartner, ask) (any, error) { return TestValues(), nil })
 	refuse := func(w http.ResponseWriter, status int, text string) {
 		writeControl(w, nil, &refusedError{status: status, text: text})
@@ -165,7 +161,7 @@ func (s *Service) Control() http.Handler {
 		status, text := s.guard(asked, true)
 		switch status {
 		case 0:
-			r.ServeHTTP(w, asked.WithContext(context.WithValue(asked.Context(), tokenOwner{}, s.tokenOwner(asked))))
+			r.ServeHTTP(w, asked)
 			return
 		case http.StatusUnauthorized:
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -185,25 +181,21 @@ type ofPartner struct {
 func (of *ofPartner) owner() *string { return &of.Partner }
 
 // excludes reports whether another partner than key is named.
-func (of ofPartner) excludes(key string) bool { return of.Partner != "" && of.Partner != key }
-
-// tokenOwner is the key of the context value for the partner whose token a request has, or "".
-type tokenOwner struct{}
+func (of ofPartner) excludes(key string) bool { return cmp.Or(of.Partner, key) != key }
 
 var errNotOwned = &refusedError{
 	http.StatusForbidden, "the token is that of a partner: it is only for what the partner has", "",
 }
 
-// limit limits a call to the partner whose token it has. in is the call's body.
-func (a ask) limit(in any) error {
+// limit limits a call to the partner whose token it has, if only is not empty. in is the call's body.
+func (a ask) limit(in any, only string) error {
 	of, owned := in.(interface{ owner() *string })
 	if owned && a.Method != http.MethodPost {
 		*of.owner() = a.query("partner")
 	}
-	only, _ := a.Context().Value(tokenOwner{}).(string)
 	switch {
 	case only == "":
-	case !owned, *of.owner() != "" && *of.owner() != only:
+	case !owned, cmp.Or(*of.owner(), only) != only:
 		return errNotOwned
 	default:
 		*of.owner() = only
@@ -219,24 +211,31 @@ func (a ask) id() string { return mux.Vars(a.Request)["id"] }
 
 func (a ask) query(name string) string { return a.URL.Query().Get(name) }
 
+// control is a router of calls of the control API.
+type control struct {
+	*mux.Router
+	service *Service
+}
+
 // handle adds a call whose body is an In. A POST with an empty body counts as {}. An unknown field is an error.
-func handle[In any](r *mux.Router, call string, f func(In, ask) (any, error)) {
+func handle[In any](c control, call string, f func(In, ask) (any, error)) {
 	method, path, _ := strings.Cut(call, " ")
-	r.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+	c.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		var in In
+		var out any
 		if method == http.MethodPost {
 			dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, bodyLimit))
 			dec.DisallowUnknownFields()
 			if err := dec.Decode(&in); err != nil && !errors.Is(err, io.EOF) {
-				writeControl(w, nil, &refusedError{status: http.StatusBadRequest, text: err.Error()})
+				writeControl(w, nil, badRequest(err.Error()))
 				return
 			}
 		}
-		if err := (ask{r}).limit(&in); err != nil {
-			writeControl(w, nil, err)
-			return
+		a := ask{r}
+		err := a.limit(&in, c.service.tokenOwner(r))
+		if err == nil {
+			out, err = f(in, a)
 		}
-		out, err := f(in, ask{r})
 		writeControl(w, out, err)
 	}).Methods(method)
 }
@@ -244,16 +243,8 @@ func handle[In any](r *mux.Router, call string, f func(In, ask) (any, error)) {
 // A partnerView is a partner as the control API shows it.
 type partnerView struct {
 	Partner
-	Points    int            `json:"points"` // those that are left
-	Stores    []merchantView `json:"stores"`
-	Temporary []string       `json:"temporary"`
-}
-
-type merchantView struct {
-	Member      string `json:"member"`
-	Merchant    string `json:"merchant"`
-	Status      string `json:"status"`
-	CallbackURL string `json:"callback_url"`
+	Points int       `json:"points"` // those that are left
+	Stores []mapping `json:"stores"`
 }
 
 func (s *Service) partnerViews(of ofPartner) []partnerView {
@@ -263,24 +254,17 @@ func (s *Service) partnerViews(of ofPartner) []partnerView {
 			if of.excludes(p.Key) {
 				continue
 			}
-			v := partnerView{p, t.Accounts.get(p.Key).Points, []merchantView{}, []string{}}
-			for _, m := range t.ofPartner(p.Key) {
-				v.Stores = append(v.Stores, merchantView{m.MemberID, m.MerchantID, m.Status, m.CallbackURL})
-			}
-			for _, l := range p.Temporary {
-				v.Temporary = append(v.Temporary, l.Code)
-			}
-			v.ControlToken, v.Merchants = "", nil
-			list = append(list, v)
+			p.ControlToken, p.Merchants = "", nil
+			list = append(list, partnerView{p, t.Accounts.get(p.Key).Points, t.ofPartner(p.Key)})
 		}
 	})
 	return list
 }
 
 // transaction looks up a bill by its transaction id ("Events").
-func (s *Service) transaction(of ofPartner, id string) v2Envelope {
+func (s *Service) transaction(id string) v2Envelope {
 	for _, b := range s.Bills() {
-		if b.Approval != nil && b.Approval.TxNum == id && !of.excludes(b.Partner) {
+		if b.Approval != nil && b.Approval.TxNum == id {
 			return v2Envelope{codeSuccess, messageOf(codeSuccess), formV2.object(s.record(formV2, &b)...)}
 		}
 	}
@@ -311,13 +295,12 @@ func (s *Service) setClock(in clockView) (any, error) {
 	if in.Advance != "" {
 		by, err := time.ParseDuration(in.Advance)
 		if err != nil {
-			text := fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance)
-			return nil, &refusedError{status: http.StatusBadRequest, text: text}
+			return nil, badRequest(fmt.Sprintf("advance: expected a duration such as 1h30m but got: %q", in.Advance))
 		}
 		to = s.Now().Add(by)
 	}
 	if to.IsZero() || !in.Now.IsZero() && in.Advance != "" {
-		return nil, &refusedError{status: http.StatusBadRequest, text: "expected either now or advance"}
+		return nil, badRequest("expected either now or advance")
 	}
 	err := s.SetClock(to)
 	return clockView{Now: s.Now()}, err
@@ -331,6 +314,8 @@ type refusedError struct {
 }
 
 func (e *refusedError) Error() string { return e.text }
+
+func badRequest(text string) error { return &refusedError{status: http.StatusBadRequest, text: text} }
 
 func writeControl(w http.ResponseWriter, v any, err error) {
 	status := http.StatusOK

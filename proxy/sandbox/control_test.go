@@ -56,18 +56,25 @@ func TestControlPartners(t *testing.T) {
 	must(t, json.Unmarshal([]byte(body), &got))
 	var want []any
 	for _, p := range sandbox.DefaultPartners() {
-		stores, temporary := []any{}, []any{}
+		stores := []any{}
 		for _, s := range p.Merchants {
-			stores = append(stores, map[string]any{"member": s.MemberID, "merchant": s.MerchantID, "status": "COMPLETED", "callback_url": ""})
+			stores = append(stores, map[string]any{
+				"partner": p.Key, "member": s.MemberID, "merchant": s.MerchantID, "status": "COMPLETED", "callback_url": "", "redirect_url": "",
+				"company_name": s.Company, "branch_name": s.Branch, "ceo_name": s.CEO, "email": s.Email, "business_number": s.Number,
+				"closed": s.Closed, "suspended": s.Suspended, "registered": "2026-03-02T12:34:56+09:00", "updated": "2026-03-02T12:34:56+09:00",
+			})
 		}
-		for _, l := range p.Temporary {
-			temporary = append(temporary, l.Code)
-		}
-		want = append(want, map[string]any{
-			"api_key": p.Key, "name": p.Name, "stores": stores, "strict": p.Strict, "temporary": temporary,
+		view := map[string]any{
+			"api_key": p.Key, "name": p.Name, "stores": stores, "strict": p.Strict,
 			"not_linked": p.NotLinked, "removed": p.Removed, "no_contract": p.NoContract, "no_billing": p.NoBilling,
 			"no_talk": p.NoTalk, "no_url": p.NoURL, "prepaid": p.Prepaid, "points": float64(p.Points),
-		})
+		}
+		if p.Strict {
+			view["temporary"] = []any{
+				map[string]any{"code": "TEMP0001", "deleted": false}, map[string]any{"code": "TEMP0002", "deleted": true},
+			}
+		}
+		want = append(want, view)
 		if len(p.Key) > 32 || p.Merchants[0].MerchantID != "demo-store" {
 			t.Errorf("%+v", p)
 		}

@@ -2,13 +2,14 @@ package sandbox
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
 
 const (
 	loggedExchanges = 500      // those that the control API shows
-	loggedBody      = 64 << 10 // bytes of a body in them
+	loggedBody      = 64 << 10 // bytes of a request in them
 )
 
 // An Exchange is one call of a partner, or one attempt to deliver a callback, as the service saw it.
@@ -25,11 +26,11 @@ type Exchange struct {
 	Path        string `json:"path"`
 	ContentType string `json:"content_type"`
 	UserAgent   string `json:"user_agent"`
-	Request     []byte `json:"-"` // the body of the call or callback
+	Request     Body   `json:"request"` // of the call or callback
 	// Status is the HTTP status that was sent, or that of the partner's answer; 0 if there was none.
 	Status int `json:"status"`
 	// Reply is the body of the reply, also if it was lost, or the partner's answer.
-	Reply []byte `json:"-"`
+	Reply Body `json:"reply"`
 	// Code is what the service decided; 0000 if the operation was carried out. Empty for a callback.
 	Code string `json:"code"`
 	// Fault is what changed the exchange.
@@ -46,8 +47,16 @@ type Exchange struct {
 	HashText string `json:"hash_text,omitempty"`
 	HashWant string `json:"hash_want,omitempty"`
 
+	// Curl is a command that sends the request again. Only the log has it.
+	Curl string `json:"curl"`
 	base string // of the URL of a call
 }
+
+// A Body is shown as text.
+type Body []byte
+
+// MarshalText returns the body.
+func (b Body) MarshalText() ([]byte, error) { return b, nil }
 
 // decided records the result of a call.
 func (x *Exchange) decided(reply []byte, refused refusal) {
@@ -61,9 +70,8 @@ func (s *Service) observe(x *Exchange) {
 		x.After = t.stateOf(x.Partner, x.Bill)
 		short := *x
 		short.Request = x.Request[:min(len(x.Request), loggedBody)]
-		short.Reply = x.Reply[:min(len(x.Reply), loggedBody)]
-		t.log = append(t.log, short)
-		t.log = t.log[max(0, len(t.log)-loggedExchanges):]
+		short.Curl = short.curl()
+		t.log = append(t.log[max(0, len(t.log)+1-loggedExchanges):], short)
 	})
 	if s.opt.Observe != nil {
 		s.opt.Observe(*x)
@@ -78,27 +86,15 @@ func (t *tables) stateOf(partner, id string) string {
 	return ""
 }
 
-// A logView is an exchange as the control API shows it.
-type logView struct {
-	Exchange
-	Request string `json:"request"`
-	Reply   string `json:"reply"`
-	Curl    string `json:"curl"` // a command that sends the same request
-}
-
-// logViews returns the last exchanges, oldest first, of one partner and operation unless they are empty.
-func (s *Service) logViews(of ofPartner, operation string) []logView {
-	list := []logView{}
-	s.view(func(t *tables) {
-		for _, x := range t.log {
-			if !of.excludes(x.Partner) && (operation == "" || operation == x.Operation) {
-				list = append(list, logView{x, string(x.Request), string(x.Reply), x.curl()})
-			}
-		}
+// exchanges returns the last exchanges, oldest first, of one partner and operation unless they are empty.
+func (s *Service) exchanges(of ofPartner, operation string) (list []Exchange) {
+	s.view(func(t *tables) { list = slices.Clone(t.log) })
+	return slices.DeleteFunc(list, func(x Exchange) bool {
+		return of.excludes(x.Partner) || cmp.Or(operation, x.Operation) != x.Operation
 	})
-	return list
 }
 
+// curl returns a command that sends the request again.
 func (x *Exchange) curl() string {
 	command := "curl -s"
 	for _, word := range []string{
@@ -109,24 +105,20 @@ func (x *Exchange) curl() string {
 	return command
 }
 
-// A lateCall is a call whose operation is carried out after its reply.
+// A lateCall is an operation that is carried out after its call.
 type lateCall struct {
-	at       time.Time // when it is due
-	call     *call
-	exchange Exchange
+	at  time.Time // when it is due
+	run func()
 }
 
 // later plans the operation of a call (Fault.Late).
-func (s *Service) later(c *call, x *Exchange) {
-	s.view(func(t *tables) { t.late = append(t.late, lateCall{t.now.Add(x.Fault.Late), c, *x}) })
-	s.sendDue()
-}
-
-// carryOut carries out a late operation.
-func (s *Service) carryOut(l lateCall) {
-	x := &l.exchange
-	x.Began, x.Late = time.Now(), true
-	s.view(func(t *tables) { x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill) })
-	x.decided(s.answer(l.call, x))
-	s.observe(x)
+func (s *Service) later(c *call, x Exchange) {
+	x.Late = true
+	run := func() {
+		x.Began = time.Now()
+		x.decided(s.answer(c, &x))
+		s.observe(&x)
+	}
+	s.view(func(t *tables) { t.late = append(t.late, lateCall{t.now.Add(x.Fault.Late), run}) })
+	time.AfterFunc(x.Fault.Late, s.sendDue)
 }

@@ -66,7 +66,7 @@ func (f *Fault) owner() *string { return &f.Partner }
 func (t *tables) takeFault(operation, partner, bill string) Fault {
 	return take(&t.faults, func(f Fault) bool {
 		return (f.Operation == operation || f.Operation == "" && operation != opNone && operation != opCallback) &&
-			(f.Partner == "" || f.Partner == partner) && (f.Bill == "" || f.Bill == bill)
+			cmp.Or(f.Partner, partner) == partner && cmp.Or(f.Bill, bill) == bill
 	})
 }
 
@@ -106,28 +106,27 @@ func (s *Service) addFault(f Fault, highest int) error {
 		text = fmt.Sprintf("status: expected 200 to %d", highest)
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
-	case f.Operation == opCallback && (f.Status != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0):
-		text = "status, code, truncate, gzip and late_ms are not for " + opCallback
-	case f.Operation != opCallback && (f.Amount != "" || f.Copies != 0):
-		text = "amount and copies are only for " + opCallback
-	case f.Operation != opRead && f.Show+f.ShowBill != "":
-		text = "show and show_bill are only for " + opRead
+	case f.Operation == opCallback && (f.Status != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0),
+		f.Operation != opCallback && (f.Amount != "" || f.Copies != 0), f.Operation != opRead && f.Show+f.ShowBill != "":
+		text = "operation: bill.read alone has show and show_bill, and callback.payment alone has amount and copies, but " +
+			"not status, code, truncate, gzip and late_ms"
 	case f.Show != "" && f.Show != showAbsent && statusWords[f.Show] == "":
 		text = fmt.Sprintf("show: expected W, F, C, D or %s but got: %q", showAbsent, f.Show)
 	default:
 		s.view(func(t *tables) { t.faults = append(t.faults, f) })
 		return nil
 	}
-	return &refusedError{status: http.StatusBadRequest, text: text}
+	return badRequest(text)
 }
 
-// ClearFaults removes all unused faults.
+// ClearFaults removes all unused faults, also those of networks.
 func (s *Service) ClearFaults() { s.clearFaults(ofPartner{}) }
 
 // clearFaults removes the unused faults of one partner, or all.
 func (s *Service) clearFaults(of ofPartner) {
 	s.view(func(t *tables) {
-		t.faults = slices.DeleteFunc(t.faults, func(f Fault) bool { return !of.excludes(f.Partner) })
+		gone := func(f Fault) bool { return !of.excludes(f.Partner) }
+		t.faults, t.networks = slices.DeleteFunc(t.faults, gone), slices.DeleteFunc(t.networks, gone)
 	})
 }
 
@@ -142,14 +141,13 @@ func (b *Bill) show(state string) {
 	}
 }
 
-// deliver writes the reply of an exchange with its fault. http.ErrAbortHandler makes net/http abort the connection, in HTTP/1 and HTTP/2.
+// deliver writes the reply of an exchange with its fault. http.ErrAbortHandler makes net/http abort the connection, in
+// HTTP/1 and HTTP/2.
 func deliver(w http.ResponseWriter, r *http.Request, x *Exchange, status int) {
 	f := x.Fault
 	if f.Delay > 0 {
-		timer := time.NewTimer(f.Delay)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(f.Delay):
 		case <-r.Context().Done():
 			panic(http.ErrAbortHandler)
 		}

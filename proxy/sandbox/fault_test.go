@@ -21,6 +21,7 @@ func (r *rig) try(ctx context.Context, q testCall) (status int, body string, err
 	path, request := q.encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, strings.NewReader(request))
 	must(r.t, err)
+	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, "", err
@@ -178,4 +179,238 @@ func TestLostCallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxytest.Eventually(t, func() bool { return r.Callbacks()[0].State == "delivered" }, nil)
+}
+
+// A fault with a partner or a bill changes only their calls and callbacks. Others do not use it up.
+func TestFaultOfOnePartnerOrBill(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name  string
+		fault sandbox.Fault
+		want  string // of the reads of A1 and A2 of the demo partner, and of A1 of another; x is the fault
+	}{
+		{"none", sandbox.Fault{Count: 3}, "xxx"},
+		{"partner", sandbox.Fault{Partner: demoKey, Count: 3}, "xx."},
+		{"bill", sandbox.Fault{Bill: "A1", Count: 3}, "x.x"},
+		{"both", sandbox.Fault{Partner: demoKey, Bill: "A2"}, ".x."},
+		{"another partner", sandbox.Fault{Partner: "nobody"}, "..."},
+		{"another operation", sandbox.Fault{Operation: "bill.cancel", Partner: demoKey}, "..."},
+	} {
+		for _, form := range forms {
+			t.Run(form+"/"+row.name, func(t *testing.T) {
+				t.Parallel()
+				r := start(t, sandbox.Options{})
+				row.fault.Code = "X_1"
+				r.Fault(row.fault)
+				got := ""
+				for _, at := range [][2]string{{demoKey, "A1"}, {demoKey, "A2"}, {"demo-nourl-key", "A1"}} {
+					code, _ := r.do(newCall(form, "read").with("apiKey", at[0]).with("billId", at[1]))
+					got += map[string]string{"X_1": "x", "BILL_003": "."}[code]
+				}
+				equal(t, got, row.want, row.name)
+			})
+		}
+	}
+}
+
+// A read can show a state or a bill that it should not, as a stale replica would. The bill itself does not change.
+func TestReadShowsAnotherStateOrBill(t *testing.T) {
+	t.Parallel()
+	states := []string{"W", "F", "C", "D"}
+	for _, state := range states {
+		for _, show := range append(states, "absent") {
+			for _, form := range forms {
+				t.Run(form+"/"+state+" as "+show, func(t *testing.T) {
+					t.Parallel()
+					r := start(t, sandbox.Options{})
+					r.createInState(state)
+					r.runControl(`POST /faults {"operation":"bill.read","show":"` + show + `"} > 200 "show"`)
+					code, body := r.do(newCall(form, "read"))
+					if show == "absent" {
+						equal(t, code, "BILL_003", body)
+					} else {
+						has(t, body, map[string]string{"v2": `"apprState":"`, "legacy": `"appr_state":"`}[form]+show+`"`, "read")
+						if paid := strings.Contains(body, `"apprPrice":"30000"`) || strings.Contains(body, `"appr_price":"30000"`); paid != (strings.Contains("FC", show) && strings.Contains("FC", state)) {
+							t.Errorf("the amount that was paid: %s", body)
+						}
+					}
+					equal(t, r.state(), state, "the state itself")
+					has(t, r.must(newCall(form, "read")), `tate":"`+state+`"`, "the next read")
+				})
+			}
+		}
+	}
+	for _, form := range forms {
+		r := start(t, sandbox.Options{})
+		r.createInState("F")
+		r.must(newCall(form, "create").with("billId", "OTHER"))
+		r.must(newCall(form, "create").with("billId", "THEIRS").with("apiKey", "demo-nourl-key"))
+		r.Fault(sandbox.Fault{Operation: "bill.read", ShowBill: billID, Bill: "OTHER"})
+		if body := r.must(newCall(form, "read").with("billId", "OTHER")); !strings.Contains(body, billID) || !strings.Contains(body, `tate":"F"`) {
+			t.Errorf("%s", body)
+		}
+		r.Fault(sandbox.Fault{Operation: "bill.read", ShowBill: "THEIRS"})
+		if code, body := r.do(newCall(form, "read")); code != "BILL_003" {
+			t.Errorf("a bill of another partner is shown: %s", body)
+		}
+	}
+}
+
+// Fields that do not exist for an operation are refused, so that a fault never has no effect unnoticed.
+func TestFaultFieldsOfOtherOperationsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	for fault, want := range map[string]string{
+		`"show":"W"`: "operation", `"operation":"bill.cancel","show":"W"`: "operation", `"show_bill":"B1"`: "operation",
+		`"operation":"bill.read","show":"X"`: "show: expected", `"operation":"bill.read","amount":"1"`: "operation",
+		`"copies":2`: "operation", `"operation":"callback.payment","status":500`: "operation",
+		`"operation":"callback.payment","code":"X"`: "operation", `"operation":"callback.payment","truncate":true`: "operation",
+		`"operation":"callback.payment","gzip":true`: "operation", `"operation":"callback.payment","late_ms":1`: "operation",
+		`"operation":"callback.payment","show":"W"`: "operation",
+	} {
+		r.runControl(`POST /faults {` + fault + `} > 400 ` + want)
+	}
+	r.must(newCall("v2", "create"))
+	r.runControl(`DELETE /faults > 200`)
+}
+
+// The callback of a payment as the partner gets it, with each fault. The next attempt, an hour later, has no fault.
+func TestFaultsOfCallbacks(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name, fault string
+		sent        int // at once
+		part        string
+		after       int // an hour later
+		state       string
+	}{
+		{"none", `{"operation":"bill.read"}`, 1, `rice":"30000"`, 1, "delivered"},
+		{"lost", `{"operation":"callback.payment","skip":true}`, 0, "", 0, "given_up"},
+		{"hung up", `{"operation":"callback.payment","drop":true}`, 1, `rice":"30000"`, 2, "delivered"},
+		{"four at once", `{"operation":"callback.payment","copies":4}`, 4, `rice":"30000"`, 4, "delivered"},
+		{"other amount", `{"operation":"callback.payment","amount":"300000"}`, 1, `rice":"300000"`, 1, "delivered"},
+		{"other body", `{"operation":"callback.payment","body":"<html>"}`, 1, `<html>`, 1, "delivered"},
+		{"other body that is no object, with an amount", `{"operation":"callback.payment","body":"[]","amount":"1"}`, 1, `[]`, 1, "delivered"},
+		{"late", `{"operation":"callback.payment","delay_ms":60000}`, 0, "", 1, "delivered"},
+		{"of another bill", `{"operation":"callback.payment","skip":true,"bill":"B2"}`, 1, "", 1, "delivered"},
+		{"of another partner", `{"operation":"callback.payment","skip":true,"partner":"nobody"}`, 1, "", 1, "delivered"},
+		{"of this one", `{"operation":"callback.payment","skip":true,"partner":"demo-partner-key","bill":"` + billID + `"}`, 0, "", 0, "given_up"},
+		{"any call", `{"skip":true}`, 1, "", 1, "delivered"},
+	} {
+		for _, form := range forms {
+			t.Run(form+"/"+row.name, func(t *testing.T) {
+				t.Parallel()
+				p := newPartner(t, nil)
+				p.setAnswer(func(w http.ResponseWriter, q *http.Request) {
+					if strings.Contains(row.fault, "drop") && len(p.received()) == 1 {
+						<-q.Context().Done() // until the sandbox hangs up
+					}
+					answerWith(200, successAnswer)(w, q)
+				})
+				r := start(t, sandbox.Options{})
+				r.must(newCall(form, "create").with("callbackUrl", p.url))
+				r.runControl(`POST /faults ` + row.fault + ` > 200`)
+				must(t, r.Pay("", billID))
+				attempts := len(r.log("?operation=callback.payment"))
+				eventually(t, func() bool {
+					attempts = len(r.log("?operation=callback.payment"))
+					return attempts == row.sent && len(p.received()) == row.sent
+				})
+				for _, got := range p.received() {
+					has(t, got.body, row.part, row.name)
+				}
+				r.runControl(`POST /clock {"advance":"1h"} > 200`)
+				eventually(t, func() bool {
+					c := r.Callbacks()[0]
+					return c.State == row.state && len(p.received()) == row.after && len(r.log("?operation=callback.payment")) == row.after
+				})
+				if row.after > row.sent {
+					has(t, p.received()[row.after-1].body, `rice":"30000"`, "the attempt after the fault")
+				}
+				for i, x := range r.log("?operation=callback.payment") {
+					lost := strings.Contains(row.fault, "drop") && i == 0
+					if x.Partner != demoKey || x.Bill != billID || x.Form != form || x.Path != p.url || x.Done == lost || (x.Status == 200) == lost || x.Request != p.received()[i].body {
+						t.Errorf("%d: %+v", i, x)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A delayed callback of a payment arrives after that of the cancel.
+func TestCallbacksOutOfOrder(t *testing.T) {
+	t.Parallel()
+	p := newPartner(t, answerWith(200, successAnswer))
+	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
+	r.must(newCall("v2", "create").with("callbackUrl", p.url))
+	r.Fault(sandbox.Fault{Operation: "callback.payment", Delay: time.Minute})
+	must(t, r.Pay("", billID))
+	r.must(newCall("v2", "cancel"))
+	r.awaitCallbackOf(billID, "C", "delivered", 1)
+	must(t, r.SetClock(noon.Add(time.Minute)))
+	r.awaitCallbackOf(billID, "F", "delivered", 1)
+	equal(t, p.receivedStates(), "CF", "callbacks report")
+}
+
+// With a delayed reply the callback comes before it: that of a cancel, and of a bill that is paid before the create's reply.
+func TestCallbackBeforeTheReply(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"create", "cancel"} {
+		p := newPartner(t, answerWith(200, successAnswer))
+		r := start(t, sandbox.Options{CallbackCancelDestroy: true})
+		create := newCall("v2", "create").with("callbackUrl", p.url)
+		call, want := create, "F"
+		if op == "cancel" {
+			r.must(create)
+			must(t, r.Pay("", billID))
+			r.awaitCallbackOf(billID, "F", "delivered", 1)
+			call, want = newCall("v2", "cancel"), "FC"
+		}
+		r.Fault(sandbox.Fault{Operation: "bill." + op, Delay: time.Hour})
+		ctx, giveUp := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, _, err := r.try(ctx, call)
+			done <- err
+		}()
+		if op == "create" {
+			eventually(t, func() bool { return r.Pay("", billID) == nil })
+		}
+		eventually(t, func() bool { return p.receivedStates() == want })
+		select {
+		case err := <-done:
+			t.Errorf("%s: the reply came before: %v", op, err)
+		default:
+		}
+		giveUp()
+		<-done
+	}
+}
+
+// SendCallback sends one more callback, changed or not, whatever the bill's state, and stores none.
+func TestExtraCallbackIsSentOnce(t *testing.T) {
+	t.Parallel()
+	p := newPartner(t, answerWith(500, ""))
+	r := start(t, sandbox.Options{})
+	r.must(newCall("v2", "create").with("callbackUrl", p.url))
+	r.must(newCall("v2", "create").with("callbackUrl", omitted{}).with("billId", "SILENT"))
+	r.runControl(`
+		POST /bills/{bill}/callback {"fields":{"apprState":"F","apiKey":null,"apprPayType":1}} > 200 {}
+		POST /bills/SILENT/callback > 404 with a callback
+		POST /bills/NONE/callback > 404 no such bill
+		POST /bills/{bill}/callback {"field":{}} > 400 field
+	`)
+	eventually(t, func() bool { return len(p.received()) == 1 })
+	body := p.received()[0].body
+	has(t, body, `"apprState":"F"`, "forged")
+	has(t, body, `"apprPayType":1`, "forged")
+	lacks(t, body, demoKey, "forged")
+	eventually(t, func() bool { return len(r.log("?operation=callback.payment")) == 1 })
+	must(t, r.SetClock(noon.Add(2*time.Hour)))
+	equal(t, len(r.Callbacks()), 0, "stored")
+	equal(t, r.state(), "W", "state")
+	if x := r.log("?operation=callback.payment")[0]; x.Status != 500 || x.Done || x.Request != body || x.Partner != demoKey || x.Before != "W" || x.After != "W" {
+		t.Errorf("%+v", x)
+	}
 }

@@ -1,7 +1,5 @@
 package sandbox
 
-import "net/http"
-
 // Partner is a partner and its contract. The zero value of the flags is a partner without restrictions.
 type Partner struct {
 	Key  string `json:"api_key"` // at most 32 characters
@@ -33,7 +31,7 @@ func (p Partner) key() string { return p.Key }
 // AddPartner adds a partner, or changes the contract of one. Points and merchants that it already has stay as they are.
 func (s *Service) AddPartner(p Partner) error {
 	if !goodKey.MatchString(p.Key) {
-		return &refusedError{status: http.StatusBadRequest, text: "api_key: expected 1 to 32 printable ASCII characters"}
+		return badRequest("api_key: expected 1 to 32 printable ASCII characters")
 	}
 	return s.update(func(t *tables) error {
 		t.addPartner(p)

@@ -36,6 +36,7 @@
 //     is sent again later. With CallbackCancelDestroy, cancels and destroys have callbacks too, each with its own
 //     attempts.
 //   - A message (a TALK bill, any legacy bill, a resend) costs a prepaid partner one point.
+//   - Some amounts, phones and names decide how payments, cancels and messages end (see TestValues).
 //
 // DefaultPartners lists the partners.
 package sandbox
@@ -162,27 +163,25 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.observe(x) // also if deliver aborts the connection
 	var reply []byte
 	refused := refusal{code: codeError}
-	if status == http.StatusOK {
-		status = read
-		switch {
-		case status != http.StatusOK:
-			refused.code = codeInvalid
-		case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
-			// The document has no refusal for a missing type.
-			refused.code, status = codeInvalid, http.StatusUnsupportedMediaType
-		case x.Fault.Code != "":
-			refused.code = x.Fault.Code
-		case x.Fault.Late > 0:
-			s.later(c, x)
-		case x.Fault.Skip:
-		case maintenance:
-			refused.code = codeMaintained
-		default:
-			reply, refused = s.answer(c, x)
-		}
-		if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
-			status = s.opt.FailureStatus
-		}
+	switch {
+	case status != http.StatusOK:
+	case read != http.StatusOK:
+		refused.code, status = codeInvalid, read
+	case r.Header.Get("Content-Type") != "" && !hasType(r, "application/json"):
+		// The document has no refusal for a missing type.
+		refused.code, status = codeInvalid, http.StatusUnsupportedMediaType
+	case x.Fault.Code != "":
+		refused.code = x.Fault.Code
+	case x.Fault.Late > 0:
+		s.later(c, *x)
+	case x.Fault.Skip:
+	case maintenance:
+		refused.code = codeMaintained
+	default:
+		reply, refused = s.answer(c, x)
+	}
+	if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
+		status = s.opt.FailureStatus
 	}
 	x.decided(reply, refused)
 	if reply == nil {
@@ -217,6 +216,7 @@ func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
 	}
 	c.ID = cmp.Or(x.Fault.ShowBill, c.ID)
 	err := s.update(func(t *tables) error {
+		x.Clock, x.Before = t.now, t.stateOf(x.Partner, x.Bill)
 		if err := s.check(t, c); err != nil {
 			return err
 		}

@@ -1,0 +1,148 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+// Partners are added, changed and removed while the sandbox runs. With a data file they stay.
+func TestPartnersAreAddedAndRemoved(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "data")
+	r := open(t, file, sandbox.Options{})
+	create := newCall("v2", "create").with("apiKey", "new-key")
+	expect := func(what, want string, q testCall) {
+		t.Helper()
+		if code, body := r.do(q); code != want {
+			t.Errorf("%s: %s, want %s", what, body, want)
+		}
+	}
+	expect("before", "PARTNER_003", create)
+	r.runControl(`POST /partners {"api_key":"new-key","name":"n","strict":true,"merchants":[{"member":"demo-member","merchant":"demo-store"}]} > 200 {}`)
+	expect("added", "0000", create)
+	expect("strict", "PARTNER_003", create.with("merchant", "elsewhere").with("billId", "B2"))
+	r.runControl(`
+		POST /partners {"api_key":"new-key","name":"n"} > 200
+		POST /partners {"api_key":"points-key","prepaid":true,"points":1} > 200
+		POST /partners {"api_key":""} > 400 api_key
+		POST /partners {"api_key":"with space"} > 400 api_key
+		POST /partners {"api_key":"x","nane":"n"} > 400 nane
+		DELETE /partners/nobody > 404 no such partner
+		GET /partners?partner=new-key > 200 "strict":false
+	`)
+	expect("no longer strict", "0000", create.with("merchant", "elsewhere").with("billId", "B2"))
+	points := newCall("legacy", "create").with("apiKey", "points-key")
+	expect("one point", "0000", points)
+	expect("no point", "POINT_001", points.with("billId", "B2"))
+	for range 2 {
+		r.runControl(`DELETE /partners/points-key > 200`)
+		expect("removed", "PARTNER_005", points.with("billId", "B3"))
+		must(t, r.Close())
+		r = open(t, file, sandbox.Options{})
+		expect("after a restart", "0000", newCall("v2", "read").with("apiKey", "new-key"))
+	}
+	if status, body := r.ctl(http.MethodGet, "/bills?partner=points-key", ""); status != 200 || !strings.Contains(body, billID) {
+		t.Errorf("the bills of a removed partner: %s", body)
+	}
+	r.runControl(`POST /partners {"api_key":"points-key"} > 200`)
+	expect("added again", "0000", points.with("billId", "B3"))
+}
+
+// tokenRows are calls with the token of partner a, who has the bill A1; partner b has the bill B1. * is any status.
+const tokenRows = `
+GET /partners                    |                                                 | 200 | a-key      | b-key
+GET /partners?partner=b-key      |                                                 | 403 | a partner
+GET /bills                       |                                                 | 200 | "A1"       | "B1"
+GET /bills/A1                    |                                                 | 200 | "A1"
+GET /bills/B1                    |                                                 | 404 | no such bill
+GET /bills/B1?partner=b-key      |                                                 | 403 | a partner
+POST /bills/B1/pay               |                                                 | 404 | no such bill
+POST /bills/B1/pay               | {"partner":"b-key"}                             | 403 | a partner
+POST /bills/A1/pay               |                                                 | 200 | "state":"F"
+POST /bills/B1/notify            |                                                 | 404 | no such bill
+POST /bills/B1/callback          | {"fields":{}}                                   | 404 | no such bill
+GET /callbacks                   |                                                 | 200 | "A1"       | "B1"
+GET /log                         |                                                 | 200 | a-key      | b-key
+GET /log?partner=b-key           |                                                 | 403 | a partner
+GET /values                      |                                                 | 200 | memberName
+GET /clock                       |                                                 | 200 | now
+POST /faults                     | {"operation":"bill.read","code":"X_1"}          | 200 | "partner":"a-key"
+POST /faults                     | {"partner":"b-key","code":"X_1"}                | 403 | a partner
+POST /points                     | {"partner":"b-key","points":3}                  | 403 | a partner
+POST /points                     | {"points":3}                                    | 200 | a-key
+POST /clock                      | {"advance":"1h"}                                | 403 | a partner
+DELETE /clock                    |                                                 | 403 | a partner
+POST /maintenance                | {"on":true}                                     | 403 | a partner
+POST /networks                   | {"code":"PAYMENT_001"}                          | 403 | a partner
+POST /partners                   | {"api_key":"c-key"}                             | 403 | a partner
+DELETE /partners/b-key           |                                                 | 403 | a partner
+GET /calls                       |                                                 | 403 | a partner
+GET /transactions/TX000000000001 |                                                 | 403 | a partner
+`
+
+// With the control token of a partner the control API shows and changes what that partner has, and nothing else.
+func TestControlTokenOfAPartner(t *testing.T) {
+	t.Parallel()
+	callbacks := newPartner(t, answerWith(200, successAnswer))
+	r := start(t, sandbox.Options{ControlToken: "operator", Partners: []sandbox.Partner{
+		{Key: "a-key", ControlToken: "token-a"}, {Key: "b-key", ControlToken: "token-b"},
+	}})
+	for key, bill := range map[string]string{"a-key": "A1", "b-key": "B1"} {
+		r.must(newCall("v2", "create").with("apiKey", key).with("billId", bill).with("callbackUrl", callbacks.url))
+	}
+	must(t, r.Pay("b-key", "B1"))
+	ask := func(token, request, body string) (int, string) {
+		v := arrivalOf(request, "127.0.0.1", "127.0.0.1:8082", "Authorization=Bearer "+token, body)
+		return v.of(r.Control())
+	}
+	for _, row := range rowsOf(tokenRows) {
+		status, body := ask("token-a", row[0], row[1])
+		if fmt.Sprint(status) != row[2] || !strings.Contains(body, row[3]) || len(row) > 4 && strings.Contains(body, row[4]) {
+			t.Errorf("%s %s: %d %s, want %s", row[0], row[1], status, body, row[2:])
+		}
+		lacks(t, body, "token-", row[0])
+	}
+	for key, want := range map[string]string{"b-key": "0000", "a-key": "X_1"} {
+		if code, body := r.do(newCall("v2", "read").with("apiKey", key).with("billId", strings.ToUpper(key[:1])+"1")); code != want {
+			t.Errorf("a fault of partner a and %s: %s", key, body)
+		}
+	}
+	r.Fault(sandbox.Fault{Partner: "b-key", Operation: "bill.read", Code: "X_2"})
+	r.Fault(sandbox.Fault{Partner: "a-key", Operation: "bill.read", Code: "X_3"})
+	if status, body := ask("token-a", "DELETE /faults", ""); status != 200 {
+		t.Error(body)
+	}
+	for key, want := range map[string]string{"b-key": "X_2", "a-key": "0000"} {
+		if code, body := r.do(newCall("v2", "read").with("apiKey", key).with("billId", strings.ToUpper(key[:1])+"1")); code != want {
+			t.Errorf("after DELETE /faults, %s: %s", key, body)
+		}
+	}
+	for token, want := range map[string]int{"operator": 200, "token-b": 200, "token-c": 401, "": 401} {
+		if status, body := ask(token, "GET /bills", ""); status != want || want == 200 && !strings.Contains(body, "B1") {
+			t.Errorf("%q: %d %s", token, status, body)
+		}
+	}
+	must(t, r.RemovePartner("b-key"))
+	if status, _ := ask("token-b", "GET /bills", ""); status != http.StatusUnauthorized {
+		t.Errorf("the token of a removed partner: %d", status)
+	}
+}
+
+// Without the service's token a request on loopback may do everything, and a partner's token still limits it.
+func TestControlTokenOfAPartnerOnLoopback(t *testing.T) {
+	t.Parallel()
+	s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: "a-key", ControlToken: "token-a"}}})
+	for token, want := range map[string]int{"token-a": 403, "": 200, "other": 200} {
+		w := httptest.NewRecorder()
+		q := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:8082/calls", nil)
+		q.Header.Set("Authorization", "Bearer "+token)
+		s.Control().ServeHTTP(w, q)
+		equal(t, w.Code, want, token)
+	}
+}
