@@ -9,6 +9,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy"
+	"billbridge/proxy/relay"
 	"billbridge/proxy/server"
 	"billbridge/proxy/store"
 	"billbridge/translate"
@@ -32,6 +33,12 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 	for _, warning := range checked.Warnings() {
 		warning.Text = "warning: " + warning.Text
 		printf(s.err, "%s\n", warning)
+	}
+	callable := relay.AddressCheck(checked)
+	for i, to := range checked.Notify {
+		if err := callable(to.URL.Reveal()); err != nil {
+			printf(s.err, "%s: warning: notify[%d].url is never called: %v\n", checked.File, i, err)
+		}
 	}
 	if !c.Offline {
 		if err := probeStore(ctx, checked, s); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
 )
@@ -122,6 +123,9 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, u := range c.options.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
+	}
+	if len(c.options.Config().Notify) > 0 {
+		page.Upstreams = append(page.Upstreams, config.NotifyUpstream)
 	}
 	var err error
 	if page.Tabs, err = c.callbackTabs(r, f); err != nil {

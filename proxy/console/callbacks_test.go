@@ -307,3 +307,21 @@ func TestMissingCallbacksAreListed(t *testing.T) {
 	_, body := get(t, s, "/deliveries", "ko")
 	s.has("Korean", body, "누락된 콜백", "조회 결과에 파트너 키가 없음")
 }
+
+// Events are listed among the callbacks, without a partner and without the path of their destination, which is a secret.
+func TestEventsAreListed(t *testing.T) {
+	t.Parallel()
+	s := newStored(t, "memory:", nil)
+	if _, _, err := s.store.Accept(t.Context(), store.Callback{
+		ID: "ev_00112233445566778899aabbccddeeff", Upstream: config.NotifyUpstream, Form: config.Slack, URL: "https://hooks.example.com/T0/B0/chat", Host: "h",
+		Order: "o", Once: true, Received: time.Now(),
+	}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/deliveries", "/deliveries?upstream=notify", "/deliveries/ev_00112233445566778899aabbccddeeff"} {
+		body := s.page(path)
+		s.has(path, body, "ev_00112233445566778899aabbccddeeff", "–")
+		s.hasNot(path, body, "chat")
+		s.hasNot(path, body, `href="/partners/"`)
+	}
+}

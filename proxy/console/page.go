@@ -200,6 +200,9 @@ func (c *Console) functions(all texts, lang string) template.FuncMap {
 // rollout it is a link to the page of the partner, and element is its id.
 func (c *Console) partner(id any, element ...string) template.HTML {
 	full := fmt.Sprint(id)
+	if full == "" { // an event
+		return "–"
+	}
 	digits := template.HTMLEscapeString(full[:min(len(full), 12)])
 	begin, end := `<span class="partner"`, "</span>"
 	if c.options.Operator.Rollout != nil {

@@ -13,11 +13,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
@@ -72,7 +72,6 @@ func (n *Notifier) Run(ctx context.Context) {
 // An event is what is told. Events that are equal in their identity are the same.
 type event struct {
 	Event
-	about    string
 	identity []any
 }
 
@@ -97,7 +96,7 @@ func (n *Notifier) Look(ctx context.Context) (err error) {
 		for _, e := range events {
 			id := idOf(to, e.Type, e.identity...)
 			if to.Wants(strings.TrimPrefix(e.Type, typePrefix)) && err == nil && !n.known[id] && !known[id] {
-				_, err = Queue(ctx, n.Relay, to, e.Event, e.about, e.identity...)
+				_, err = Queue(ctx, n.Relay, to, e.Event, e.identity...)
 			}
 			known[id] = true
 		}
@@ -108,13 +107,14 @@ func (n *Notifier) Look(ctx context.Context) (err error) {
 	return err
 }
 
-// Queue queues an event for a destination, after earlier ones of its type about the same, and returns its id. Events
-// of a type that are equal in their identity are queued once.
+// Queue queues an event for a destination, after earlier ones of its type about the same partner, wave or certificate,
+// and returns its id. Events of a type that are equal in their identity are queued once.
 func Queue(
-	ctx context.Context, r *relay.Relay, to *config.Destination, e Event, about string, identity ...any,
+	ctx context.Context, r *relay.Relay, to *config.Destination, e Event, identity ...any,
 ) (id string, err error) {
 	id = idOf(to, e.Type, identity...)
-	return id, r.Queue(ctx, to, id, idOf(to, "order", e.Type, about), e.body(to.Format == config.Slack))
+	order := idOf(to, "order", e.Type, e.Data.Partner, e.Data.Wave, e.Data.Certificate)
+	return id, r.Queue(ctx, to, id, order, e.body(to.Format == config.Slack))
 }
 
 func idOf(to *config.Destination, of string, identity ...any) string {
@@ -124,8 +124,12 @@ func idOf(to *config.Destination, of string, identity ...any) string {
 
 // found returns what has happened, in its order, and what is the case now.
 func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (all []event, err error) {
-	add := func(kind, about string, at time.Time, d Data, identity ...any) {
-		all = append(all, event{Event{Type: typePrefix + kind, Timestamp: at.UTC(), Data: d}, about, identity})
+	add := func(kind string, of partner.ID, at time.Time, d Data, identity ...any) {
+		if of != "" {
+			d.Partner, d.Name = of.Short(), c.Partners.Name(string(of))
+		}
+		e := Event{Type: typePrefix + kind, Timestamp: at.UTC(), Data: d}
+		all = append(all, event{e, append(identity, of)})
 	}
 	actions := []store.Action{store.Staged, store.WaveChanged, store.Stopped, store.Resumed, store.Restored}
 	filter := store.AuditFilter{Actions: actions, Since: n.from, OldestFirst: true, Limit: logMost}
@@ -135,10 +139,7 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	}
 	for _, entry := range log {
 		kind, d := ofEntry(entry)
-		if entry.Partner != "" {
-			d.Partner, d.Name = entry.Partner.Short(), c.Partners.Name(string(entry.Partner))
-		}
-		add(kind, string(entry.Partner)+entry.Subject, entry.At, d, entry.Revision)
+		add(kind, entry.Partner, entry.At, d, d.Revision)
 	}
 	var unclear [2]time.Time
 	if n.Rollout != nil {
@@ -151,14 +152,13 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	}
 	for _, h := range happened {
 		d := Data{Upstream: h.Upstream, Operation: h.Operation, Reason: h.Outcome, To: h.State, Callback: h.Callback}
-		d.Partner, d.Name = h.Partner.Short(), c.Partners.Name(string(h.Partner))
-		add(h.Kind, d.Partner, h.At, d, h.Partner, h.At.Truncate(time.Hour)) // a storm is not told row by row
+		add(h.Kind, h.Partner, h.At, d, h.At.Truncate(time.Hour)) // a storm is not told row by row
 	}
 	n.Certificates(func(end time.Time, kind, name string) {
 		d := Data{Certificate: kind + " " + name, Ends: end.UTC()}
 		for _, within := range []time.Duration{0, 7 * day, 21 * day} {
 			if end.Sub(now) <= within {
-				add("certificate", d.Certificate, now, d, d.Certificate, d.Ends, within)
+				add("certificate", "", now, d, d.Certificate, d.Ends, within)
 				return
 			}
 		}
@@ -169,16 +169,14 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	// Counts start again after a reset, and with another table.
 	resets, err := n.Store.Audit(ctx, store.AuditFilter{Actions: []store.Action{store.Reset}, Limit: logMost})
 	for _, v := range n.Rollout.Failed() {
-		reset := slices.IndexFunc(resets, func(r store.Change) bool { return r.Partner == "" || r.Partner == v.Partner })
 		since := int64(0)
-		if reset >= 0 {
-			since = resets[reset].Revision
+		for _, reset := range resets {
+			if reset.Partner == "" || reset.Partner == v.Partner {
+				since = max(since, reset.Revision)
+			}
 		}
-		d := Data{
-			Partner: v.Partner.Short(), Name: c.Partners.Name(string(v.Partner)), Operation: v.Operation,
-			Reason: string(v.Evidence), To: string(v.Ruling),
-		}
-		add("verdict", d.Partner, now, d, v.Partner, v.Operation, v.Evidence, n.Rollout.Counts().Table(), since)
+		d := Data{Operation: v.Operation, Reason: string(v.Evidence), To: string(v.Ruling)}
+		add("verdict", v.Partner, now, d, v.Operation, v.Evidence, n.Rollout.Counts().Table(), since)
 	}
 	return all, err
 }

@@ -32,7 +32,7 @@ func (o *Operator) TestEvents(ctx context.Context, t EventTest) (all []SentExamp
 			}
 			one := SentExample{To: to.Host(), Format: to.Format, Event: kind.Event(o.Now())}
 			if !t.DryRun {
-				if one.ID, err = notify.Queue(ctx, o.Relay, to, one.Event, "test", rand.Text()); err != nil {
+				if one.ID, err = notify.Queue(ctx, o.Relay, to, one.Event, rand.Text()); err != nil {
 					return nil, err
 				}
 			}
