@@ -210,6 +210,7 @@ func TestEventsWaitForTheirDestination(t *testing.T) {
 		must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: stage, By: "anna", At: time.Now().Add(time.Duration(i) * time.Millisecond)}))
 	}
 	must(t, n.Look(t.Context()))
+	must(t, newTeller(t, s, n.config).Look(t.Context()))
 	chat := *n.config
 	chat.Notify = chat.Notify[:1]
 	n.relay.Use(&chat)
