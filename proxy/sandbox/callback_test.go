@@ -321,3 +321,21 @@ func TestCallbackTimeout(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Notify gives a callback as many attempts as the first time, and keeps the earlier ones.
+func TestNotifyKeepsEarlierAttempts(t *testing.T) {
+	t.Parallel()
+	p := newPartner(t, answerWith(500, ""))
+	r := start(t, sandbox.Options{CallbackRetries: 1})
+	r.must(newCall("v2", "create").with("callbackUrl", p.url))
+	must(t, r.Pay(demoKey, billID))
+	for round := range 3 {
+		r.awaitCallback(billID, "waiting", 2*round+1)
+		r.runControl(`POST /clock {"advance":"1h"} > 200`)
+		c := r.awaitCallback(billID, "given_up", 2*round+2)
+		if c.Earlier != 2*round || !c.Made.Equal(noon) {
+			t.Errorf("%+v", c)
+		}
+		r.runControl(`POST /bills/{bill}/notify > 200`)
+	}
+}

@@ -233,6 +233,9 @@ func TestReadShowsAnotherStateOrBill(t *testing.T) {
 						if paid := strings.Contains(body, `"apprPrice":"30000"`) || strings.Contains(body, `"appr_price":"30000"`); paid != (strings.Contains("FC", show) && strings.Contains("FC", state)) {
 							t.Errorf("the amount that was paid: %s", body)
 						}
+						if cancelled := strings.Contains(body, `um":"30000002"`); cancelled != (show == "C" && state == "C") {
+							t.Errorf("the number of the cancel: %s", body)
+						}
 					}
 					equal(t, r.state(), state, "the state itself")
 					has(t, r.must(newCall(form, "read")), `tate":"`+state+`"`, "the next read")
@@ -405,7 +408,7 @@ func TestExtraCallbackIsSentOnce(t *testing.T) {
 	body := p.received()[0].body
 	has(t, body, `"apprState":"F"`, "forged")
 	has(t, body, `"apprPayType":1`, "forged")
-	lacks(t, body, demoKey, "forged")
+	lacks(t, body, "apiKey", "forged")
 	eventually(t, func() bool { return len(r.log("?operation=callback.payment")) == 1 })
 	must(t, r.SetClock(noon.Add(2*time.Hour)))
 	equal(t, len(r.Callbacks()), 0, "stored")
