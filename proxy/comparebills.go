@@ -23,8 +23,6 @@ func (g *Gateway) CompareBill(
 		return result, took
 	}
 	s := g.current.Load()
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Duration(s.config.Rollout.ProbeTimeout)) // a difference is read again
-	defer cancel()
 	p := probe{
 		id: requestID(nil), client: s.config.Table.Forms()[0], partner: id,
 		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill},
@@ -37,6 +35,8 @@ func (g *Gateway) CompareBill(
 		}
 		call.Release()
 		reads[i] = func(ctx context.Context, most int64) (evidence.Answer, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.ProbeTimeout))
+			defer cancel()
 			began := time.Now()
 			defer func() { took[i] = max(took[i], time.Since(began)) }()
 			r := &upstreamRequest{

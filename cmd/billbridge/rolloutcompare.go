@@ -147,7 +147,10 @@ func (c *rolloutCompare) compare(
 			in.After = r.Next
 		}
 		s.progressf("%s: %d of %d bills", operate.Label(r.Partner, r.Name), done, done+sum.Left)
-		if sum.Left == 0 || r.Stopped != "" {
+		if now == 0 && sum.Left > 0 && sum.Stopped == "" {
+			sum.Stopped = "no bill was read in time"
+		}
+		if sum.Left == 0 || sum.Stopped != "" {
 			break
 		}
 	}

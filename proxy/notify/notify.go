@@ -50,11 +50,13 @@ type Options struct {
 type Notifier struct {
 	Options
 	from  time.Time       // of the next look
-	known map[string]bool // the ids of the last look
+	known map[string]bool // the ids of events that were queued and that the next look may find
 }
 
 // New returns a notifier.
-func New(o Options) *Notifier { return &Notifier{Options: o, from: o.Now().Add(-beforeStart)} }
+func New(o Options) *Notifier {
+	return &Notifier{Options: o, from: o.Now().Add(-beforeStart), known: map[string]bool{}}
+}
 
 // Run tells until ctx ends.
 func (n *Notifier) Run(ctx context.Context) {
@@ -90,21 +92,28 @@ func (n *Notifier) Look(ctx context.Context) (err error) {
 		return nil
 	}
 	events, err := n.found(ctx, c, now)
+	if err != nil {
+		return err
+	}
 	known := map[string]bool{}
-	for i := range c.Notify {
-		to := &c.Notify[i]
-		for _, e := range events {
+	for _, e := range events {
+		for i := range c.Notify {
+			to := &c.Notify[i]
 			id := idOf(to, e.Type, e.identity...)
-			if to.Wants(strings.TrimPrefix(e.Type, typePrefix)) && err == nil && !n.known[id] && !known[id] {
-				_, err = Queue(ctx, n.Relay, to, e.Event, e.identity...)
+			if !to.Wants(strings.TrimPrefix(e.Type, typePrefix)) || known[id] {
+				continue
 			}
-			known[id] = true
+			if known[id] = true; n.known[id] {
+				continue
+			}
+			if _, err := Queue(ctx, n.Relay, to, e.Event, e.identity...); err != nil {
+				return err // the next look goes on here
+			}
+			n.known[id] = true
 		}
 	}
-	if err == nil {
-		n.known, n.from = known, now.Add(-overlap)
-	}
-	return err
+	n.known, n.from = known, now.Add(-overlap)
+	return nil
 }
 
 // Queue queues an event for a destination, after earlier ones of its type about the same partner, wave or certificate,

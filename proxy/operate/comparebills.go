@@ -32,7 +32,7 @@ type BillsToCompare struct {
 type ComparedBills struct {
 	Partner string          `json:"partner"`
 	Name    string          `json:"name,omitempty"`
-	Bills   map[string]int  `json:"bills"` // that were compared, by result
+	Bills   map[string]int  `json:"bills"` // that were compared, by result: a class of package evidence, or refused
 	OldOnly int             `json:"old_only"`
 	NewOnly int             `json:"new_only"`
 	Fields  []ComparedField `json:"fields,omitempty"` // that differ: the first ten
@@ -54,7 +54,8 @@ const (
 	compareRate   = 100             // the highest Rate
 	compareWithin = 3 * time.Second // after which an answer is given
 	compareFields = 10
-	compareFew    = 5 // after so many bills their times are compared with those of the partners' calls
+	refusedBills  = "refused" // the class of bills whose reads both backends refused
+	compareFew    = 5         // after so many bills their times are compared with those of the partners' calls
 )
 
 // CompareBills compares bills of a partner at both backends now, for some seconds. It sends nothing but reads, one bill
@@ -95,8 +96,9 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 	tick := time.NewTicker(time.Second / time.Duration(b.Rate))
 	defer tick.Stop()
 	var took [2]time.Duration
-	for began, n := time.Now(), 0; n < len(bills) && time.Since(began) < compareWithin; n++ {
-		if c.Stopped = o.slow(usual, took, n); c.Stopped != "" {
+	for began, n := o.Now(), 0; n < len(bills); n++ {
+		over := o.Now().Sub(began) >= compareWithin
+		if c.Stopped = o.slow(usual, took, n, over || n >= compareFew); c.Stopped != "" || over {
 			break
 		}
 		result, times := o.CompareBill(ctx, id, bills[n].Bill)
@@ -117,14 +119,14 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 	return c, nil
 }
 
-// slow is why no more bills are read: n were read, and took so long at each backend.
-func (o *Operator) slow(usual [2]store.Sums, took [2]time.Duration, n int) string {
+// slow is why no more bills are read: n were read, and took so long at each backend. With timed their times count.
+func (o *Operator) slow(usual [2]store.Sums, took [2]time.Duration, n int, timed bool) string {
 	for i, upstream := range o.Rollout.Settings().Backends {
 		mean := took[i] / time.Duration(max(n, 1))
 		switch bound := usual[i].P99(); {
 		case o.open(upstream):
 			return fmt.Sprintf("the breaker of %s is open", upstream)
-		case n >= compareFew && bound > 0 && mean > bound:
+		case timed && bound > 0 && mean > bound:
 			return fmt.Sprintf("a read at %s takes %s, and 99 %% of the partners' calls there took at most %s", upstream,
 				mean.Round(time.Millisecond), bound)
 		}
@@ -157,7 +159,7 @@ func (o *Operator) toCompare(
 	return bills, all, err
 }
 
-// placeText is a place among the bills as a text, which does not show the bill.
+// placeText is a place among the bills as one word.
 func placeText(p store.LedgerPlace) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.At.UnixMilli(), p.Bill))
 }
@@ -174,7 +176,11 @@ func placeOf(text string) (p store.LedgerPlace, ok bool) {
 
 // add adds the comparison of a bill.
 func (c *ComparedBills) add(result evidence.Comparison, bill string) {
-	c.Bills[string(result.Class)]++
+	class := string(result.Class)
+	if result.Class == evidence.Same && result.Succeeded == [2]bool{} { // no field was compared
+		class = refusedBills
+	}
+	c.Bills[class]++
 	if result.Class == evidence.NotThere {
 		switch result.Succeeded {
 		case [2]bool{true, false}:

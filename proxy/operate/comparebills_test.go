@@ -31,7 +31,7 @@ func newComparing(t *testing.T, url string, bills ...string) *comparing {
 		}
 		c.read = append(c.read, bill)
 		return map[string]evidence.Comparison{
-			"same": {Class: evidence.Same}, "old": {Class: evidence.NotThere, Succeeded: [2]bool{true, false}}, "none": {Class: evidence.NotThere},
+			"same": {Class: evidence.Same, Succeeded: [2]bool{true, true}}, "refused": {Class: evidence.Same}, "old": {Class: evidence.NotThere, Succeeded: [2]bool{true, false}}, "none": {Class: evidence.NotThere},
 			"new": {Class: evidence.NotThere, Succeeded: [2]bool{false, true}}, "moved": {Class: evidence.Moved}, "unclear": {Class: evidence.NoAnswer},
 			"money": {Class: evidence.Differs, Differences: []evidence.Difference{{Path: "bill.price", Kind: evidence.InMoney, First: "20000", Second: "20001"}}},
 		}[strings.TrimRight(bill, "0123456789")], c.took
@@ -62,9 +62,9 @@ func (c *comparing) compare(more string) operate.ComparedBills {
 func TestBillsAreCompared(t *testing.T) {
 	t.Parallel()
 	proxytest.Each(t, func(t *testing.T, url string) {
-		c := newComparing(t, url, "same1", "same2", "old1", "new1", "none1", "moved1", "unclear1", "money1")
+		c := newComparing(t, url, "same1", "same2", "old1", "new1", "none1", "moved1", "unclear1", "money1", "refused1")
 		r := c.compare("")
-		if fmt.Sprint(r.Bills) != "map[differs:1 moved:1 not_there:3 same:2 unclear:1]" || r.OldOnly != 1 || r.NewOnly != 1 || r.Left != 0 || r.Next != "" || r.Stopped != "" {
+		if fmt.Sprint(r.Bills) != "map[differs:1 moved:1 not_there:3 refused:1 same:2 unclear:1]" || r.OldOnly != 1 || r.NewOnly != 1 || r.Left != 0 || r.Next != "" || r.Stopped != "" {
 			t.Errorf("%+v", r)
 		}
 		if len(r.Fields) != 1 || r.Fields[0] != (operate.ComparedField{Bill: "money1", Field: "bill.price", Kind: evidence.InMoney, Old: "20000", New: "20001"}) {
@@ -121,6 +121,18 @@ func TestComparisonDoesNotSlowABackendDown(t *testing.T) {
 	if r.Stopped != "a read at fresh takes 11ms, and 99 % of the partners' calls there took at most 10ms" || r.Left != 2 || r.Next == "" {
 		t.Errorf("%+v", r)
 	}
+	// Also if an answer has few bills.
+	c.took[1] = 0
+	read := c.CompareBill
+	c.CompareBill = func(ctx context.Context, id partner.ID, bill string) (evidence.Comparison, [2]time.Duration) {
+		c.later.Add(int64(3 * time.Second))
+		result, _ := read(ctx, id, bill)
+		return result, [2]time.Duration{0, 3 * time.Second}
+	}
+	if r := c.compare(""); !strings.HasPrefix(r.Stopped, "a read at fresh takes 3s, ") || r.Left != 6 {
+		t.Errorf("%+v", r)
+	}
+	c.CompareBill = read
 	c.Operator.Opened = func(upstream string) bool { return upstream == "legacy" }
 	if r := c.compare("&after=" + r.Next); r.Stopped != "the breaker of legacy is open" || r.Left != 2 {
 		t.Errorf("%+v", r)

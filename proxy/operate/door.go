@@ -154,6 +154,7 @@ const exampleTime = "2026-11-21T09:00:00+09:00"
 const (
 	keyOfPartner = "key"
 	manyPartners = "partners"
+	manyBills    = "ids"
 )
 
 // decode fills a value from a request: from its path, its query, and the JSON object of its body.
@@ -232,7 +233,7 @@ func Encode(in ...any) (q url.Values, body []byte) {
 		}
 	}
 	for name, text := range all {
-		if name == keyOfPartner || name == manyPartners {
+		if name == keyOfPartner || name == manyPartners || name == manyBills {
 			body, _ = json.Marshal(map[string]string{name: text}) // a text
 			continue
 		}

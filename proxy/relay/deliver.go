@@ -166,7 +166,7 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	result := store.Result{At: r.now(), Status: e.status, Outcome: e.outcome, Code: e.code, Reason: e.reason}
 	result.Took = result.At.Sub(begun)
 	result.State, result.Next = s.nextState(c.Attempts, e.outcome, result.At, e.after)
-	if e.unwanted {
+	if e.unwanted && result.State == store.Dead { // until then a gateway with a newer config may deliver it
 		result.State = store.Dropped
 	}
 	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()

@@ -1,12 +1,15 @@
 package relay_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/store"
 )
 
 // Two keys of one partner: a callback may name either, whichever key the address came with, and all are listed under both.
@@ -33,4 +36,37 @@ func TestCallbackNamesAnotherKeyOfThePartner(t *testing.T) {
 		s.operator.ServeHTTP(w, httptest.NewRequest("GET", "/callbacks?partner="+hash(name), nil))
 		equal(t, strings.Count(w.Body.String(), `"id":`), 2)
 	}
+}
+
+// A body that does something before it is read.
+type bodyAfter struct {
+	io.Reader
+	before func()
+}
+
+func (b *bodyAfter) Read(p []byte) (int, error) {
+	if b.before != nil {
+		b.before()
+		b.before = nil
+	}
+	return b.Reader.Read(p)
+}
+
+// The key of a callback becomes one of another partner after its address was read: the callback is the partner's, and is not refused.
+func TestKeyIsAddedWhileACallbackArrives(t *testing.T) {
+	t.Parallel()
+	s := newTestRelay(t, setup{form: "v2"})
+	a := asked("v2", "https://partner.example.com/")
+	a.Partner = partner.Of("new-key")
+	path := s.bind(a)
+	body := &bodyAfter{strings.NewReader(notice("v2", "new-key", bill)), func() {
+		_, err := s.store.AddKey(t.Context(), store.PartnerKey{Key: partner.Of("new-key"), Partner: partner.Of(key)}, "anna", time.Now(), nil)
+		must(t, err)
+	}}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, body))
+	equal(t, w.Code, http.StatusOK)
+	c := s.only()
+	equal(t, c.Partner, partner.Of(key))
+	equal(t, c.Order, string(partner.Of(key))+" "+bill)
 }

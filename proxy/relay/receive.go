@@ -153,6 +153,16 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	ctx, cancel := context.WithTimeout(req.Context(), storeWithin)
 	defer cancel()
 	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
+	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
+		if _, err = r.store.Rollout(ctx); err != nil {
+			return in.fault(err)
+		}
+		in.address.Partner = r.store.Identity(a.Partner)
+		if c, notice, refused = in.callback(req.Header.Get("Content-Type"), body); refused != nil {
+			return refused
+		}
+		fresh, ended, err = r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
+	}
 	switch {
 	case err != nil:
 		return in.fault(err)
