@@ -223,7 +223,8 @@ func (res *Result) check(r Record, public ed25519.PublicKey) error {
 		res.Signer = h.Key
 	case r.Kind == kindVerdict:
 		c, ok := caseOf(r.Case)
-		if !ok || r.Verdict == nil || !reflect.DeepEqual(*r.Verdict, judge(res.Plan, c, r.Attempt, attemptOf(res.Records, r.Case, r.Attempt))) {
+		if !ok || r.Verdict == nil ||
+			!reflect.DeepEqual(*r.Verdict, judge(res.Plan, c, r.Attempt, attemptOf(res.Records, r.Case, r.Attempt))) {
 			return fmt.Errorf("the verdict of case %s does not follow from the log", r.Case)
 		}
 	case r.Kind == kindEnd && r.Text != Outcome(judgeAll(res.Plan, res.Records)):

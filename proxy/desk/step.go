@@ -203,7 +203,8 @@ func (r *runner) ask(ctx context.Context, o *order, always bool) (said Answer, e
 		return said, fmt.Errorf("the order hook: %w", err)
 	}
 	if !slices.Contains(hookStates, said.State) {
-		return said, fmt.Errorf("the order hook: state: expected one of %s but got: %q", strings.Join(hookStates, ", "), said.State)
+		return said, fmt.Errorf("the order hook: state: expected one of %s but got: %q",
+			strings.Join(hookStates, ", "), said.State)
 	}
 	same := o.said != nil && o.said.State == said.State && o.said.Fulfilled == said.Fulfilled &&
 		slices.Equal(o.said.Bills, said.Bills)

@@ -17,7 +17,9 @@ import (
 
 // A CompareBill reads a bill of a partner at both backends, compares the answers and counts the result, as those of a
 // compared read. took is how long each backend took; both are 0 if it was not read.
-type CompareBill func(ctx context.Context, id partner.ID, bill string) (result evidence.Comparison, took [2]time.Duration)
+type CompareBill func(
+	ctx context.Context, id partner.ID, bill string,
+) (result evidence.Comparison, took [2]time.Duration)
 
 // BillsToCompare are bills of a partner.
 type BillsToCompare struct {

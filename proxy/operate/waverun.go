@@ -166,7 +166,9 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 		return nil
 	}
 	if view.Finished() {
-		end := store.Wave{Name: one.Name, State: store.WaveEnded, By: wave.ByWave(one.Name), Why: stored(evidence.Say("wave_done"))}
+		end := store.Wave{
+			Name: one.Name, State: store.WaveEnded, By: wave.ByWave(one.Name), Why: stored(evidence.Say("wave_done")),
+		}
 		return ignoreState(w.setWave(ctx, end, one.State))
 	}
 	if forward, ok := view.Forward(); ok {

@@ -175,8 +175,8 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 
 // betweenClaims waits for claims under way and keeps other replicas from claiming until the transaction ends.
 // Otherwise another replica could claim a replayed callback without seeing that a later one of its order is being
-// claimed. Other transactions that lock a row and then need another lock take it shared, too: else AddKey could deadlock
-// with them.
+// claimed. Other transactions that lock a row and then need another lock take it shared, too: else AddKey could
+// deadlock with them.
 func (s *Store) betweenClaims(q tx) { s.lock(q, exclusive, claims) }
 
 // passOver makes a PostgreSQL query skip rows that another transaction has locked.

@@ -149,9 +149,9 @@ func (s *Store) StepCounts(
 	})
 }
 
-// ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is now
-// counts as where it was before the wave. mover is who makes the steps of the wave. It returns ErrNotFound if the partner
-// is not in the wave, or if that has ended.
+// ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is
+// now counts as where it was before the wave. mover is who makes the steps of the wave. It returns ErrNotFound if the
+// partner is not in the wave, or if that has ended.
 func (s *Store) ReleasePartner(
 	ctx context.Context, wave string, id partner.ID, mover, by string, at time.Time,
 ) error {

@@ -190,8 +190,8 @@ func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
 	return t.InStore(ctx, store.AllPartners.Of(partner))
 }
 
-// OfThese returns the same of some partners. It waits as long as ctx lasts: with hundreds of busy partners a flush takes
-// seconds at a slow store, and a wave makes no step without it.
+// OfThese returns the same of some partners. It waits as long as ctx lasts: with hundreds of busy partners a flush
+// takes seconds at a slow store, and a wave makes no step without it.
 func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error) {
 	if err := t.Flush(ctx); err != nil {
 		return Snapshot{}, err
