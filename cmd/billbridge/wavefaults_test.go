@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,8 @@ type waveFault struct {
 	name   string
 	action func(*waveRun)             // once; nil for none
 	reply  func(*waveRun, *faultCall) // of each call at the new backend; nil for none
-	stops  string                     // why the waves pause; with | between several; "" if they do not
+	pauses *regexp.Regexp             // the reasons why the waves pause; nil if they do not
+	until  func(*waveRun) bool        // instead: the end of the fault
 	repair func(*waveRun)             // what a person does before the waves are resumed
 }
 
@@ -49,9 +51,13 @@ const victim = "wave-key-3"
 
 // waveFaults are one of each kind.
 var waveFaults = []waveFault{
-	{name: "the gateway that makes the steps is killed", action: func(r *waveRun) { r.killLeader() }},
 	{
-		name: "creates of one partner are refused",
+		name:   "the gateway that makes the steps is killed by kill -9",
+		action: func(r *waveRun) { r.killLeader() },
+		until:  func(r *waveRun) bool { return r.forward > r.before.forward+2 },
+	},
+	{
+		name: "all creates of one partner are refused",
 		reply: func(_ *waveRun, c *faultCall) {
 			if c.partner == victim && c.operation == "create" {
 				c.body = []byte(`{"code":"ERROR","message":"","data":null}`)
@@ -59,11 +65,12 @@ var waveFaults = []waveFault{
 			}
 			c.serve()
 		},
-		repair: func(r *waveRun) { r.reset(victim) },
+		until:  func(r *waveRun) bool { return slices.Contains(r.takenBack, partner.Of(victim).Short()) },
+		repair: (*waveRun).reset,
 	},
 	{
-		name:  "1 of 5 calls fails with 500",
-		stops: "failed at the new backend",
+		name:   "1 of 5 calls fails with 500",
+		pauses: regexp.MustCompile("failed at the new backend|with an unknown outcome|were taken back"),
 		reply: func(_ *waveRun, c *faultCall) {
 			if rand.IntN(5) == 0 {
 				c.code, c.body = 500, []byte("{}")
@@ -71,138 +78,155 @@ var waveFaults = []waveFault{
 			}
 			c.serve()
 		},
+		repair: (*waveRun).reset,
 	},
 	{
-		name:  "each call takes 700 ms longer",
-		stops: "99 % of the calls",
+		name:   "each call takes 1.2 s longer",
+		pauses: regexp.MustCompile("99 % of the calls"),
 		reply: func(_ *waveRun, c *faultCall) {
 			c.serve()
 			select {
-			case <-time.After(700 * time.Millisecond):
+			case <-time.After(1200 * time.Millisecond):
 			case <-c.Done():
 			}
 		},
 	},
 	{
-		name:  "1 of 10 creates takes effect and has no answer",
-		stops: "with an unknown outcome|failed at the new backend", // a call without an answer is both
+		name:   "1 of 10 creates takes effect and has no answer",
+		pauses: regexp.MustCompile("failed at the new backend|with an unknown outcome|were taken back"),
 		reply: func(_ *waveRun, c *faultCall) {
 			c.serve()
 			if c.operation == "create" && rand.IntN(10) == 0 {
 				panic(http.ErrAbortHandler)
 			}
 		},
-		repair: func(r *waveRun) { r.readAll() },
+		repair: (*waveRun).reset,
 	},
 	{
-		name:  "a digit of the amount is another in 1 of 20 replies",
-		stops: "an exact field differs",
+		name:   "a digit of the amount is another one in 1 of 20 reads",
+		pauses: regexp.MustCompile("an exact field differs"),
 		reply: func(_ *waveRun, c *faultCall) {
 			if c.serve(); c.operation == "read" && rand.IntN(20) == 0 {
 				c.body = bytes.Replace(c.body, []byte("20000"), []byte("20001"), 1)
 			}
 		},
-		repair: func(r *waveRun) { r.resetAll() },
+		repair: (*waveRun).reset,
 	},
 	{
 		name:   "the kill switch",
-		stops:  "the kill switch is on",
-		action: func(r *waveRun) { r.post("/rollout/stop", nil, nil) },
-		repair: func(r *waveRun) { r.post("/rollout/resume", nil, nil) },
+		pauses: regexp.MustCompile("the kill switch is on"),
+		action: func(r *waveRun) { r.post("/rollout/stop", nil) },
+		repair: func(r *waveRun) { r.post("/rollout/resume", nil) },
 	},
-	{name: "the store is declared to be restored", stops: "restored from a backup", action: func(r *waveRun) { r.post("/rollout/restored", nil, nil) }},
+	{
+		name:   "the store is declared to be restored from a backup",
+		pauses: regexp.MustCompile("restored from a backup"),
+		action: func(r *waveRun) { r.post("/rollout/restored", nil) },
+	},
 }
 
-// A waveRun is two gateways on PostgreSQL, two backends, and partners that bill through them.
+// A waveRun is gateways, two backends, and partners that bill through them.
 type waveRun struct {
 	*cluster
 	t        *testing.T
-	gateways [2]*gateway
+	gateways []*gateway
 	config   string
 	services [2]*sandbox.Service
 	keys     []string
+	byShort  map[string]int // keys by their short hash
 	client   *http.Client
 	fault    atomic.Pointer[waveFault]
+	busy     atomic.Pointer[[]int] // the keys whose partners bill more than others: those that the waves are moving
+	bills    atomic.Int64
+
+	// from the audit log
+	forward   int
+	takenBack []string
+	before    struct{ forward, takenBack int } // the fault
+	others    []string                         // why waves paused for another reason than that of the fault
 
 	mu      sync.Mutex
 	created map[string]bool // bills whose create was acknowledged
-	answers map[string]int  // since the fault began
-	errors  map[string]int  // of these, those without a success, by their code
+	lost    []string        // of these, those that a read did not find
+	calls   int             // since the fault began
+	refused map[string]int  // of these, those that did not get what they should, by their code
 }
 
-// Two waves move partners while a fault of each kind happens: each stops what it must, no bill is lost or at two backends,
-// and all partners come to new. The output ends with a table.
+// Two waves move 500 partners while a fault of each kind happens: each stops what it must, no bill is lost or at two
+// backends, and all partners get through. The output ends with a table. The pace is the fastest one, 1/s for each wave.
 func TestWavesUnderFaults(t *testing.T) {
 	if !proxytest.Long() {
 		t.Skip("it takes minutes: set BILLBRIDGE_LONG=1, as .ci/long does. TestWavePauses has each reason by itself")
 	}
-	t.Parallel()
-	const number = 500
-	r := newWaveRun(t, number)
-	ctx, end := context.WithCancel(t.Context())
-	var traffic sync.WaitGroup
-	t.Cleanup(func() { end(); traffic.Wait() })
-	for range 8 {
-		traffic.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				r.bill(ctx)
+	for _, with := range []struct {
+		name     string
+		url      func(testing.TB) string
+		gateways int
+		kill     bool // the gateway that makes the steps, during each fault
+	}{
+		{name: "one gateway on SQLite", url: proxytest.SQLite, gateways: 1},
+		{name: "two gateways on PostgreSQL, the leader is killed during each fault", url: proxytest.Postgres, gateways: 2, kill: true},
+	} {
+		t.Run(with.name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			r := newWaveRun(t, 500, with.url(t), with.gateways)
+			end := r.bill()
+			// 340 and 330 steps: both waves last as long.
+			r.start("autumn", "canary:50,new", r.keys[:170])
+			r.start("winter", "canary:50", r.keys[170:])
+			table := "fault | the waves pause | after | steps forward until then | taken back | calls | of these refused or wrong\n"
+			for i, f := range waveFaults {
+				r.await("the next fault", func() bool { return r.forward > 75*i }) // the last one when most steps are made
+				row := r.run(&f, with.kill && f.action == nil)
+				t.Log(row)
+				table += row + "\n"
 			}
+			r.await("all partners get through", func() bool { return r.running() == 0 })
+			end()
+			r.check()
+			t.Logf("%s, %s\n%s", with.name, time.Since(began).Round(time.Second), table)
 		})
 	}
-	half := number / 2
-	for name, keys := range map[string][]string{"autumn": r.keys[:half], "winter": r.keys[half:]} {
-		order := operate.WaveOrder{WaveName: operate.WaveName{Name: name}}
-		order.Steps = wave.Steps{{Stage: rollout.StageCanary, Percent: 50}, {Stage: rollout.StageNew}}
-		order.Each, order.Stay = wave.Pace{Steps: 60, Per: time.Minute}, wave.Duration(time.Second)
-		for _, key := range keys {
-			order.Partners += string(partner.Of(key)) + "\n"
-		}
-		r.post(wavePath, nil, order)
-	}
-	table := "fault | waves pause | after | steps forward until then | taken back | calls | without a success\n"
-	for _, f := range waveFaults {
-		table += r.run(&f)
-	}
-	r.await("all partners come to new", func() bool {
-		for _, w := range r.waves() {
-			if w.State != store.WaveEnded {
-				return false
-			}
-		}
-		return true
-	})
-	end()
-	traffic.Wait()
-	r.check()
-	t.Log("\n" + table)
 }
 
-func newWaveRun(t *testing.T, number int) *waveRun {
-	r := &waveRun{cluster: newCluster(t), t: t, created: map[string]bool{}, answers: map[string]int{}, errors: map[string]int{}}
-	url := proxytest.Postgres(t)
+func newWaveRun(t *testing.T, number int, url string, gateways int) *waveRun {
+	r := &waveRun{cluster: newCluster(t), t: t, byShort: map[string]int{}, created: map[string]bool{}, refused: map[string]int{}}
 	var ids []partner.ID
 	var partners []sandbox.Partner
 	for i := range number {
 		key := fmt.Sprint("wave-key-", i)
 		r.keys, ids = append(r.keys, key), append(ids, partner.Of(key))
+		r.byShort[ids[i].Short()] = i
 		partners = append(partners, sandbox.Partner{Key: key, Name: key})
 	}
 	_ = proxytest.BeginRollout(t, url, ids...)
 	r.config = "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nfailures: {explain: 300ms}\n" +
-		"rollout: {old: old, new: new, settle: 6s, verdict: {comparisons: 10, bills: 5, paid: 1, mismatch: 0.3, unclear: 0.5}, unknown: {rate: 50}}\nupstreams:\n"
+		"rollout: {old: old, new: new, settle: 8s, verdict: {comparisons: 5, bills: 3, paid: 1, mismatch: 0.5, unclear: 0.5}, unknown: {rate: 50}}\nupstreams:\n"
 	for n, form := range []string{"legacy", "v2"} {
 		service := sandbox.New(sandbox.Options{Partners: partners, Transport: noCallbacks{}})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { r.serve(n, w, q) }))
 		t.Cleanup(func() { server.CloseClientConnections(); server.Close(); _ = service.Close() })
 		r.services[n] = service
-		r.config += fmt.Sprintf("  %s: {form: %s, url: %q, timeout: 3s}\n", backendNames[n], form, server.URL)
+		r.config += fmt.Sprintf("  %s: {form: %s, url: %q, timeout: 5s}\n", backendNames[n], form, server.URL)
 	}
 	r.config += fmt.Sprintf("store: {url: %q}\n", url)
 	r.client = r.cluster.client(t)
-	for i := range r.gateways {
-		r.gateways[i] = r.start(t, r.config)
+	for range gateways {
+		r.gateways = append(r.gateways, r.cluster.start(t, r.config))
 	}
 	return r
+}
+
+// start starts a wave.
+func (r *waveRun) start(name, steps string, keys []string) {
+	order := operate.WaveOrder{WaveName: operate.WaveName{Name: name}}
+	must(r.t, order.Steps.UnmarshalText([]byte(steps)))
+	order.Each, order.Stay = wave.Pace{Steps: 60, Per: time.Minute}, wave.Duration(time.Second)
+	for _, key := range keys {
+		order.Partners += string(partner.Of(key)) + "\n"
+	}
+	r.post(wavePath, nil, order)
 }
 
 // serve is a backend.
@@ -234,16 +258,37 @@ func (r *waveRun) serve(n int, w http.ResponseWriter, q *http.Request) {
 	_, _ = w.Write(c.body)
 }
 
-var waveBills atomic.Int64
+// bill lets partners bill until the caller calls end.
+func (r *waveRun) bill() (end func()) {
+	ctx, cancel := context.WithCancel(r.t.Context())
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				n := rand.IntN(len(r.keys))
+				if busy := r.busy.Load(); busy != nil && len(*busy) > 0 && rand.IntN(5) > 0 {
+					n = (*busy)[rand.IntN(len(*busy))]
+				}
+				r.billOnce(ctx, []string{"legacy", "v2"}[n%2], billRef{r.keys[n], fmt.Sprint("WAVE", r.bills.Add(1))})
+				<-time.After(100 * time.Millisecond) // the gateways need the CPU
+			}
+		})
+	}
+	end = func() { cancel(); all.Wait() }
+	r.t.Cleanup(end)
+	return end
+}
 
-// bill is the life of a bill: it is created, with the same id until there is an answer, read, paid and read again.
-func (r *waveRun) bill(ctx context.Context) {
-	n := rand.IntN(len(r.keys))
-	form := []string{"legacy", "v2"}[n%2]
-	at := billRef{r.keys[n], fmt.Sprint("WAVE", waveBills.Add(1))}
-	for exists := false; !exists && ctx.Err() == nil; {
+// billOnce is the life of a bill: it is created, with the same id until there is an answer, read, paid and read again.
+func (r *waveRun) billOnce(ctx context.Context, form string, at billRef) {
+	for exists := false; !exists; {
+		if ctx.Err() != nil {
+			return
+		}
 		code := r.call(ctx, form, "create", at)
-		exists = code == "0000" || code == "BILL_001"
+		if exists = code == "0000" || code == "BILL_001"; !exists {
+			<-time.After(100 * time.Millisecond) // as a program that tries again
+		}
 	}
 	r.mu.Lock()
 	r.created[at.bill] = true
@@ -255,88 +300,162 @@ func (r *waveRun) bill(ctx context.Context) {
 	r.call(ctx, form, "read", at)
 }
 
-// call makes a call, and returns its code, "" for none.
+// call makes a call, and returns its code.
 func (r *waveRun) call(ctx context.Context, form, operation string, at billRef) string {
-	_, answer, _ := post(ctx, r.client, clusterURL+operationPath(form, operation), operationBody(form, operation, at, "m", false))
+	status, answer, err := post(ctx, r.client, clusterURL+operationPath(form, operation), operationBody(form, operation, at, "m", false))
 	code := gjson.Get(answer, "code").String()
+	if state := gjson.Get(answer, "appr_state"); code == "" && state.Exists() {
+		code = "0000"
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.answers[operation]++; code != "0000" && !(code == "BILL_001" && operation == "create") {
-		r.errors[code]++
+	switch r.calls++; {
+	case strings.Contains(answer, "20001"):
+		r.refused["wrong amount"]++
+	case ctx.Err() != nil || code == "0000" || code == "BILL_001" && operation == "create":
+	case err != nil:
+		r.refused["no answer"]++
+	case code == "BILL_003":
+		r.lost = append(r.lost, at.bill)
+		fallthrough
+	default:
+		r.refused[fmt.Sprint(status, " ", code)]++
 	}
 	return code
 }
 
-// run has one fault, and ends when the waves move partners again.
-func (r *waveRun) run(f *waveFault) string {
+// run has one fault, and ends when the waves make steps again.
+func (r *waveRun) run(f *waveFault, kill bool) string {
+	if r.running() != 2 {
+		r.t.Errorf("a wave has ended before the fault: %s", f.name)
+	}
 	r.mu.Lock()
-	r.answers, r.errors = map[string]int{}, map[string]int{}
+	r.calls, r.refused = 0, map[string]int{}
 	r.mu.Unlock()
-	steps, back := r.steps()
-	began, row := time.Now(), ""
+	r.before.forward, r.before.takenBack, r.others = r.forward, len(r.takenBack), nil
+	began := time.Now()
 	r.fault.Store(f)
 	if f.action != nil {
 		f.action(r)
 	}
-	if f.stops == "" {
-		r.await("steps go on during "+f.name, func() bool { now, _ := r.steps(); return now > steps+2 || r.ended() })
-		row = "no"
-	} else if !r.ended() {
-		says := regexp.MustCompile(f.stops).MatchString
-		r.await("the waves pause: "+f.name, func() bool {
-			paused := 0
-			for _, w := range r.waves() {
-				if w.State == store.WaveEnded || w.State == store.WavePaused && says(w.Why) {
-					paused++
-				}
-			}
-			return paused >= 1 // the partners of the other one may have met too few of the faults
-		})
-		row = "yes: " + f.stops
+	if kill {
+		r.killLeader()
 	}
+	paused := "no"
+	if f.until == nil {
+		f.until = func(r *waveRun) (is bool) {
+			paused, is = r.paused(f.pauses)
+			return is
+		}
+	}
+	r.await(f.name, func() bool { return f.until(r) })
 	took := time.Since(began)
-	forward, taken := r.steps()
+	forward, taken := r.forward-r.before.forward, len(r.takenBack)-r.before.takenBack
 	r.fault.Store(nil)
 	if f.repair != nil {
 		f.repair(r)
 	}
-	for _, w := range r.waves() {
-		if w.State == store.WavePaused {
-			r.await("the wave is resumed after "+f.name, func() bool { return r.try(wavePath+"/"+w.Name+"/resume") == nil })
-		}
-	}
+	r.await("the waves are resumed after "+f.name, func() bool { return r.resume(nil) })
+	resumed := r.forward
+	r.await("the waves go on after "+f.name, func() bool { return r.forward > resumed+4 })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	calls, failed := 0, 0
-	for _, n := range r.answers {
-		calls += n
-	}
-	for _, n := range r.errors {
+	failed := 0
+	for _, n := range r.refused {
 		failed += n
 	}
-	return fmt.Sprintf("%s | %s | %s | %d | %d | %d | %d %v\n",
-		f.name, row, took.Round(100*time.Millisecond), forward-steps, taken-back, calls, failed, r.errors)
+	return fmt.Sprintf("%s | %s %v | %s | %d | %d | %d | %d (%.2f %%) %v", f.name, paused, r.others,
+		took.Round(100*time.Millisecond), forward, taken, r.calls, failed, 100*float64(failed)/float64(max(r.calls, 1)), r.refused)
 }
 
-func (r *waveRun) ended() bool {
+// running returns how many waves have not ended.
+func (r *waveRun) running() (n int) {
 	for _, w := range r.waves() {
 		if w.State != store.WaveEnded {
-			return false
+			n++
 		}
 	}
-	return true
+	return n
 }
 
+// paused returns why the waves are paused, and whether all of them are for one of these reasons.
+func (r *waveRun) paused(why *regexp.Regexp) (reasons string, all bool) {
+	all = true
+	for _, w := range r.waves() {
+		if reason := why.FindString(w.Why); w.State == store.WavePaused && reason != "" {
+			reasons += w.Name + ": " + reason + ". "
+		} else if w.State != store.WaveEnded {
+			all = false
+		}
+	}
+	return reasons, all
+}
+
+// resume does what a person does about waves that have paused for another reason than why: it resolves unknown
+// outcomes, and resumes the waves. It reports whether all of them run.
+func (r *waveRun) resume(why *regexp.Regexp) bool {
+	all := true
+	for _, w := range r.waves() {
+		if w.State != store.WavePaused || why != nil && why.MatchString(w.Why) {
+			continue
+		}
+		if r.try("/rollout/read-all"); !r.try(wavePath+"/"+w.Name+"/resume", operate.Author{By: "anna"}) {
+			all = false
+		} else if f := r.fault.Load(); f != nil {
+			r.others = append(r.others, w.Why)
+		}
+	}
+	return all
+}
+
+// await waits, and looks at the audit log meanwhile.
 func (r *waveRun) await(what string, is func() bool) {
 	r.t.Helper()
-	for late := time.Now().Add(10 * proxytest.Patience); !is(); <-time.After(200 * time.Millisecond) {
+	late := time.Now().Add(10 * proxytest.Patience)
+	for r.follow(); !is(); r.follow() {
 		if time.Now().After(late) {
 			r.t.Fatalf("not in time: %s\n%+v", what, r.waves())
 		}
+		if f := r.fault.Load(); f == nil {
+			r.release()
+			r.resume(nil)
+		} else {
+			r.resume(f.pauses)
+		}
+		<-time.After(time.Second)
 	}
 }
 
-// admin is the admin listener of a gateway that is alive.
+// follow reads the audit log: what the waves did, and which partners they are moving.
+func (r *waveRun) follow() {
+	var log []operate.Change
+	must(r.t, r.admin().get(r.t.Context(), "/audit", &log, operate.AuditPage{Limit: operate.AtMost(10_000)}))
+	at := map[string]string{}
+	busy := []int{r.byShort[partner.Of(victim).Short()]}
+	r.forward, r.takenBack = 0, nil
+	for i, c := range slices.Backward(log) {
+		key, known := r.byShort[c.Partner]
+		if !known || c.Action != string(store.Staged) {
+			continue
+		}
+		if at[c.Partner] = c.To; c.To == string(rollout.StageOld) {
+			r.takenBack = append(r.takenBack, c.Partner)
+		} else {
+			r.forward++
+		}
+		if i < 20 { // the last ones
+			busy = append(busy, key)
+		}
+	}
+	for short, stage := range at {
+		if key := r.byShort[short]; key < 170 && stage == string(rollout.StageCanary) {
+			busy = append(busy, key)
+		}
+	}
+	r.busy.Store(&busy)
+}
+
+// admin is the admin listener of a gateway.
 func (r *waveRun) admin() *adminFlags {
 	return &adminFlags{Admin: "http://" + r.gateways[0].operator}
 }
@@ -346,79 +465,64 @@ func (r *waveRun) post(path string, into any, in ...any) {
 	must(r.t, r.admin().send(r.t.Context(), http.MethodPost, path, into, append(in, operate.Author{By: "anna"})...))
 }
 
-func (r *waveRun) try(path string) error {
-	return r.admin().send(r.t.Context(), http.MethodPost, path, nil, operate.Author{By: "anna"})
-}
-
-// get asks until a gateway answers: on a busy machine the store may not answer within its second.
-func (r *waveRun) get(path string, into any, in ...any) {
-	r.t.Helper()
-	var err error
-	for late := time.Now().Add(proxytest.Patience); time.Now().Before(late); <-time.After(200 * time.Millisecond) {
-		if err = r.admin().get(r.t.Context(), path, into, in...); err == nil {
-			return
-		}
-	}
-	r.t.Fatal(err)
+func (r *waveRun) try(path string, in ...any) bool {
+	return r.admin().send(r.t.Context(), http.MethodPost, path, nil, in...) == nil
 }
 
 func (r *waveRun) waves() (all []operate.WaveInfo) {
-	r.get(wavePath, &all)
+	must(r.t, r.admin().get(r.t.Context(), wavePath, &all))
 	return all
 }
 
-// steps returns how many steps forward and back the waves have made.
-func (r *waveRun) steps() (forward, back int) {
-	var log []operate.Change
-	r.get("/audit", &log, operate.AuditPage{Limit: operate.AtMost(10_000)})
-	for _, c := range log {
-		if !strings.HasPrefix(c.By, "wave ") || c.Action != string(store.Staged) {
+// killLeader kills the gateway that makes the steps, and starts another one.
+func (r *waveRun) killLeader() {
+	const leads = "this gateway makes the steps of waves from now on"
+	last, since := -1, ""
+	r.await("a gateway makes the steps", func() bool {
+		for i, g := range r.gateways {
+			for line := range strings.Lines(g.process.all("stderr")) {
+				if strings.Contains(line, leads) && line > since { // begins with the time
+					last, since = i, line
+				}
+			}
+		}
+		return last >= 0
+	})
+	r.cluster.kill(r.t, r.gateways[last])
+	r.gateways[last] = r.cluster.start(r.t, r.config)
+}
+
+// reset is what a person does after a fault: the bills with an unknown outcome are read, all counts begin again, and
+// partners that were taken back go on.
+func (r *waveRun) reset() {
+	r.await("the counts are reset", func() bool {
+		var reads operate.Reads
+		return r.try("/rollout/read-all") && r.admin().get(r.t.Context(), "/rollout/reads", &reads) == nil && reads.Unknown == 0 &&
+			r.try("/rollout/reset", operate.PartnerRef{Partner: operate.All}, operate.Decision{
+				Author: operate.Author{By: "anna"}, Force: operate.Force{rollout.Unproven, rollout.Unchecked},
+			})
+	})
+	r.release()
+}
+
+// release lets the partners that were taken back go on.
+func (r *waveRun) release() {
+	for _, w := range r.waves() {
+		var info operate.WaveInfo
+		if w.State == store.WaveEnded || w.Waits == 0 ||
+			r.admin().get(r.t.Context(), wavePath+"/"+w.Name, &info, operate.WaveQuery{Limit: operate.AtMost(1000)}) != nil {
 			continue
 		}
-		if c.To == string(rollout.StageOld) {
-			back++
-		} else {
-			forward++
+		for _, p := range info.Partners {
+			if p.Waits != "" {
+				id := operate.PartnerRef{Partner: p.Partner}
+				r.try("/rollout/reset", id, operate.Decision{
+					Author: operate.Author{By: "anna"}, Force: operate.Force{rollout.Unproven, rollout.Unchecked},
+				})
+				r.try(wavePath+"/"+w.Name+"/release", operate.Author{By: "anna"}, id)
+			}
 		}
 	}
-	return forward, back
-}
-
-func (r *waveRun) killLeader() {
-	for i, g := range r.gateways {
-		if strings.Contains(g.process.all("stderr"), "a wave moved a partner") || i == 1 {
-			r.cluster.kill(r.t, g)
-			r.gateways[i] = r.start(r.t, r.config)
-			return
-		}
-	}
-}
-
-// reset starts the counts of a partner again, and lets it go on.
-func (r *waveRun) reset(key string) {
-	id := operate.PartnerRef{Partner: string(partner.Of(key))}
-	in := []any{id, operate.Decision{Author: operate.Author{By: "anna"}, Force: operate.Force{rollout.Unproven}}}
-	r.await("the counts start again", func() bool { // a busy store may need longer to have the last of them
-		return r.admin().send(r.t.Context(), http.MethodPost, "/rollout/reset", nil, in...) == nil
-	})
-	for _, w := range r.waves() {
-		_ = r.admin().send(r.t.Context(), http.MethodPost, wavePath+"/"+w.Name+"/release", nil, operate.Author{By: "anna"}, id)
-	}
-}
-
-func (r *waveRun) resetAll() {
-	for _, key := range r.keys {
-		r.reset(key)
-	}
-}
-
-// readAll reads all bills with an unknown outcome, until few are left.
-func (r *waveRun) readAll() {
-	r.await("unknown outcomes are resolved", func() bool {
-		var reads operate.Reads
-		must(r.t, r.admin().send(r.t.Context(), http.MethodPost, "/rollout/read-all", &reads))
-		return reads.Unknown == 0
-	})
 }
 
 // check compares the backends with the answers that partners got.
@@ -436,6 +540,9 @@ func (r *waveRun) check() {
 		if _, is := at[bill]; !is {
 			r.t.Errorf("%s was created by its answer, and is at no backend", bill)
 		}
+	}
+	if len(r.lost) > 0 {
+		r.t.Errorf("reads did not find these bills: %v", r.lost)
 	}
 	r.t.Logf("%d bills were acknowledged, and each is at one backend", len(r.created))
 }
