@@ -144,7 +144,7 @@ func (s *Store) Accept(
 			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
 				AND told.id LIKE $18 AND `+noNews("$19", "told")+`)
 			AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
-			ON CONFLICT (id) DO NOTHING -- an event that is offered again
+			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
 			RETURNING EXISTS (SELECT 1 FROM billbridge_callbacks older
 				WHERE older.ordering = $9 AND older.state = 'waiting' AND older.id <> $1)`,
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
