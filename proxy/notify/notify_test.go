@@ -272,7 +272,7 @@ func TestLookReachesBackAnHour(t *testing.T) {
 	proxytest.Equal(t, queued(t, s), map[string]int{"kill_switch": 1, "": 1})
 }
 
-// A certificate is told of three times, also if the gateway restarts, and a new one again.
+// A certificate is reported three times, also if the gateway restarts, and a new one again.
 func TestCertificateIsToldOfThreeTimes(t *testing.T) {
 	t.Parallel()
 	s := proxytest.Open(t, "memory:")

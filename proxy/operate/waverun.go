@@ -210,6 +210,7 @@ func (w *waves) make(ctx context.Context, v *wave.View, r wave.Row, forward bool
 	now := w.Now()
 	step := store.WaveStep{
 		Wave: v.Name, Revision: v.Revision, Holder: w.gateway, Forward: forward,
+		Stepped: v.Due(now, 2*leadEvery),
 		Stage: store.Stage{
 			Partner: r.Partner, Stage: string(r.Next.Stage), Percent: r.Next.Percent, By: wave.ByWave(v.Name), At: now,
 		},

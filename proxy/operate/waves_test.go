@@ -87,6 +87,21 @@ func (w *testWave) fails(key string) {
 	}
 }
 
+// A look at a wave that is late by some milliseconds does not make the pace slower, and no step comes too early.
+func TestWaveKeepsItsPace(t *testing.T) {
+	t.Parallel()
+	w := newWave(t, proxytest.Open(t, proxytest.SQLite(t)), "&each=60/m", "k", "l", "m", "n", "o")
+	w.after(0)
+	w.after(1010 * time.Millisecond)
+	w.after(980 * time.Millisecond)
+	w.stages("canary 10 %, canary 10 %, old, old, old", "k", "l", "m", "n", "o")
+	w.after(10 * time.Millisecond)
+	w.stages("canary 10 %, canary 10 %, canary 10 %, old, old", "k", "l", "m", "n", "o")
+	w.after(time.Minute) // missed steps are not made up for
+	w.after(900 * time.Millisecond)
+	w.stages("canary 10 %, canary 10 %, canary 10 %, canary 10 %, old", "k", "l", "m", "n", "o")
+}
+
 // A wave moves one partner at a time, at its pace, the one that is furthest first, and each stays in its stage.
 func TestWaveMovesItsPartners(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// A Happening is something that people are told of.
+// A Happening is something that is reported to people.
 type Happening struct {
 	Kind                                          string // "doubled", "unknown", "dead" or "missing"
 	Partner                                       partner.ID

@@ -177,8 +177,9 @@ type WaveStep struct {
 	Revision int64 // of the rollout by which the step was decided
 	Holder   string
 	Forward  bool
-	Held     string // why the partner was taken back; "" for other steps
-	Evidence string // for the audit log
+	Stepped  time.Time // when a step forward counts as made, for the pace
+	Held     string    // why the partner was taken back; "" for other steps
+	Evidence string    // for the audit log
 }
 
 // StepWave makes a step of a wave. ErrState: the rollout has changed since it was decided, the kill switch is on and
@@ -202,7 +203,7 @@ func (s *Store) StepWave(ctx context.Context, step WaveStep) (revision int64, er
 		}
 		return changed(q, c, func(q tx, c *Change) {
 			if setStage(q, c); step.Forward {
-				q.exec("UPDATE billbridge_waves SET stepped = $1 WHERE name = $2", c.At, step.Wave)
+				q.exec("UPDATE billbridge_waves SET stepped = $1 WHERE name = $2", step.Stepped, step.Wave)
 			}
 			q.exec("UPDATE billbridge_wave_partners SET moved = $1, held = $2 WHERE wave = $3 AND partner = $4",
 				c.At, step.Held, step.Wave, c.Partner)

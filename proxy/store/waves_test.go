@@ -29,7 +29,7 @@ func stepOf(t *testing.T, s *store.Store, holder string, forward bool) store.Wav
 	revision, err := s.Revision(t.Context())
 	must(t, err)
 	return store.WaveStep{
-		Wave: "autumn", Revision: revision, Holder: holder, Forward: forward, Evidence: "PASS",
+		Wave: "autumn", Revision: revision, Holder: holder, Forward: forward, Stepped: noon.Add(time.Minute), Evidence: "PASS",
 		Stage: store.Stage{Partner: partner.Of("k"), Stage: "canary", Percent: 10, By: "wave autumn", At: noon.Add(time.Minute)},
 	}
 }

@@ -198,6 +198,15 @@ func (v *View) pause() error {
 	return nil
 }
 
+// Due returns when a step forward that is made now counts as made: when the pace allowed it, if that is not longer ago
+// than late. Counted from when it is made, a pace of 60/m would be 30/m, because a wave is looked at once a second.
+func (v *View) Due(now time.Time, late time.Duration) time.Time {
+	if due := v.Stepped.Add(v.Plan.Each.gap()); now.Sub(due) <= late {
+		return due
+	}
+	return now
+}
+
 // Forward returns the next step forward. Partners that are further come first, so that few partners meet a mistake that
 // only a later stage shows.
 func (v *View) Forward() (step Row, ok bool) {
