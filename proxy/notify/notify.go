@@ -150,10 +150,9 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 		kind, d := ofEntry(entry)
 		add(kind, entry.Partner, entry.At, d, d.Revision)
 	}
-	var unclear [2]time.Time
+	var unclear time.Time
 	if n.Rollout != nil {
-		s := n.Rollout.Settings()
-		unclear = [2]time.Time{s.UnclearBefore(n.from), s.UnclearBefore(now)}
+		unclear = n.Rollout.Settings().UnclearBefore(now)
 	}
 	happened, err := n.Store.Happened(ctx, n.from, unclear, config.NotifyUpstream)
 	if err != nil {
@@ -161,7 +160,7 @@ func (n *Notifier) found(ctx context.Context, c *config.Config, now time.Time) (
 	}
 	for _, h := range happened {
 		d := Data{Upstream: h.Upstream, Operation: h.Operation, Reason: h.Outcome, To: h.State, Callback: h.Callback}
-		add(h.Kind, h.Partner, h.At, d, h.At.Truncate(time.Hour)) // a storm is not told row by row
+		add(h.Kind, h.Partner, h.At, d, h.At.Truncate(time.Hour)) // as Happened returns them
 	}
 	n.Certificates(func(end time.Time, kind, name string) {
 		d := Data{Certificate: kind + " " + name, Ends: end.UTC()}

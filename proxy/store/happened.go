@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -16,26 +17,30 @@ type Happening struct {
 	At                                            time.Time
 }
 
-// happeningsMost is the most happenings that are returned at once.
-const happeningsMost = 10_000
+// happeningsMost is the most happenings that are returned at once; the oldest are left out.
+const happeningsMost = 100_000
 
 // Happened returns what has happened since a time, the first first: bills that were found at both upstreams, callbacks
-// that failed and those that are missing; and writes that ended without an answer from unclear[0] to unclear[1], if
-// their outcome is still unknown. Callbacks of an upstream named without are left out.
-func (s *Store) Happened(
-	ctx context.Context, since time.Time, unclear [2]time.Time, without string,
-) ([]Happening, error) {
+// that failed and those that are missing; and writes that ended without an answer before unclear, if their outcome is
+// still unknown. Of each kind it returns the first of each partner in each hour (UTC). Callbacks of an upstream named
+// without are left out.
+func (s *Store) Happened(ctx context.Context, since, unclear time.Time, without string) ([]Happening, error) {
 	return read(ctx, s, "finding what has happened", func(q tx) []Happening {
-		return list[Happening](q, fmt.Sprintf(`
-			SELECT 'doubled' AS kind, partner, '' AS upstream, operation, '' AS outcome, '' AS state, '' AS id, at
-				FROM billbridge_doubled WHERE at >= $1
-			UNION ALL SELECT 'unknown', partner, upstream, operation, '', '', '', at
-				FROM billbridge_unknown WHERE at >= $2 AND at < $3 AND resolved IS NULL AND %s
-			UNION ALL SELECT 'dead', partner, upstream, '', last_outcome, '', id, last_at
-				FROM billbridge_callbacks WHERE state = 'dead' AND last_at >= $1 AND upstream <> $4
-			UNION ALL SELECT 'missing', partner, upstream, '', '', shown, '', missing
-				FROM billbridge_addresses WHERE missing >= $1
-			ORDER BY at, kind, partner LIMIT %d`, proven, happeningsMost),
-			since, unclear[0], unclear[1], without)
+		all := list[Happening](q, fmt.Sprintf(`
+			SELECT kind, partner, upstream, operation, outcome, state, id, at FROM (
+				SELECT h.*, ROW_NUMBER() OVER (PARTITION BY kind, partner, at / %d ORDER BY at, id) AS nth FROM (
+					SELECT 'doubled' AS kind, partner, '' AS upstream, operation, '' AS outcome, '' AS state, '' AS id, at
+						FROM billbridge_doubled WHERE at >= $1
+					UNION ALL SELECT 'unknown', partner, upstream, operation, '', '', '', at
+						FROM billbridge_unknown WHERE at < $2 AND resolved IS NULL AND %s
+					UNION ALL SELECT 'dead', partner, upstream, '', last_outcome, '', id, last_at
+						FROM billbridge_callbacks WHERE state = 'dead' AND last_at >= $1 AND upstream <> $3
+					UNION ALL SELECT 'missing', partner, upstream, '', '', shown, '', missing
+						FROM billbridge_addresses WHERE missing >= $1
+				) h
+			) firsts WHERE nth = 1 ORDER BY at DESC, kind, partner LIMIT %d`,
+			time.Hour.Milliseconds(), proven, happeningsMost), since, unclear, without)
+		slices.Reverse(all)
+		return all
 	})
 }
