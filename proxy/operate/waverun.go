@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -96,6 +97,8 @@ func (w *waves) step(ctx context.Context) (err error) {
 	if leads, err := w.leads(ctx); err != nil || !leads {
 		return err
 	}
+	ctx, stop := w.keepLead(ctx)
+	defer stop()
 	for _, one := range all {
 		began := time.Now()
 		if began.Before(w.next[one.Name]) {
@@ -127,6 +130,27 @@ func (w *waves) leads(ctx context.Context) (bool, error) {
 		w.lead, w.changed = lead, time.Now()
 	}
 	return lead.Holder == w.gateway, nil
+}
+
+// keepLead renews the lead until stop is called: with a slow store, or many partners, looking at the waves may take longer
+// than another gateway waits for a beat. If the lead is lost, the context ends.
+func (w *waves) keepLead(ctx context.Context) (leading context.Context, stop func()) {
+	leading, end := context.WithCancelCause(ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		for tick := time.Tick(leadEvery); ; {
+			select {
+			case <-leading.Done():
+				return
+			case <-tick:
+			}
+			lead, err := w.Store.Lead(leading, w.gateway, -1)
+			if err == nil && lead.Holder != w.gateway {
+				end(errors.New("another gateway makes the steps of waves from now on"))
+			}
+		}
+	})
+	return leading, func() { end(nil); beats.Wait() }
 }
 
 // stepOne looks at a wave, and makes the steps that can be made now: those back, then one forward.

@@ -472,6 +472,35 @@ func TestOneGatewayMakesTheSteps(t *testing.T) {
 	})
 }
 
+// A gateway that needs long to look at a wave keeps the lead meanwhile.
+func TestSlowLookKeepsTheLead(t *testing.T) {
+	t.Parallel()
+	s := proxytest.Open(t, "memory:")
+	w := newWave(t, s, "&each=60/m", "k", "l")
+	other := operate.NewWaves(w.Operator, "two")
+	w.after(0)
+	must(t, other.Step(t.Context()))
+	beat := func() int64 {
+		lead, err := s.Lead(t.Context(), "nobody", -1)
+		must(t, err)
+		return lead.Beat
+	}
+	before, looks := beat(), 0
+	w.Operator.Opened = func(string) bool {
+		if looks++; looks == 1 { // by the gateway that leads
+			proxytest.Eventually(t, func() bool { return beat() > before+1 }, func() string { return "no beat of the gateway that looks" })
+			other.Waited(5 * time.Second)
+			must(t, other.Step(t.Context()))
+		}
+		return false
+	}
+	w.after(2 * time.Hour)
+	if other.Leads() || !w.runs.Leads() {
+		t.Error("two took over from a gateway that was at work")
+	}
+	w.stages("canary 50 %, old", "k", "l")
+}
+
 // The partners that need a person are on the first pages, also if a page has not all partners. Each page has the reasons of its own.
 func TestWavePagesBeginWithThoseThatNeedAPerson(t *testing.T) {
 	t.Parallel()
