@@ -74,7 +74,24 @@ func (f *rolloutFaults) provoke() {
 	for range 5 {
 		billCall(f.t, f.partners, "read", "k-shadow", "PAID", "")
 	}
+	f.old.Fault(sandbox.Fault{Operation: "bill.create", Drop: true})
+	billCall(f.t, f.partners, "create", "k-old", "UNKNOWN", "")
 	f.provokeCallbacks()
+	f.age()
+}
+
+// age makes what the store has older, for the alerts that need hours or days, and adds a wave that the gateway paused.
+func (f *rolloutFaults) age() {
+	const day = 24 * 3_600_000
+	for _, statement := range []string{
+		fmt.Sprint("UPDATE billbridge_stages SET set_at = set_at - ", 15*day, " WHERE stage = 'shadow'"),
+		"UPDATE billbridge_rollout SET revision = revision + 1", // so that the gateway reads the stages again
+		fmt.Sprint("UPDATE billbridge_unknown SET at = at - ", day),
+		fmt.Sprintf(`INSERT INTO billbridge_waves (name, plan, state, why, state_by, since, created)
+			VALUES ('autumn', '{"steps":[{"stage":"shadow"}],"each":"20/h"}', 'paused', '{"kind":"wave_clock"}', 'wave autumn', %[1]d, %[1]d)`, time.Now().UnixMilli()),
+	} {
+		execSQL(f.t, f.storeFile, statement)
+	}
 }
 
 // addressOf creates a bill, and returns the callback address that the gateway gave the backend.
@@ -111,8 +128,9 @@ func (f *rolloutFaults) provokeCallbacks() {
 	execSQL(f.t, f.storeFile, "UPDATE billbridge_addresses SET missing = created WHERE bill <> ''")
 }
 
-// loseAddress removes an address that the gateway gave out from its store, declares the store as restored, and makes a callback to the address.
+// loseAddress removes an address that the gateway gave out from its store, turns the kill switch on, declares the store as restored, and makes a callback to the address.
 func (f *rolloutFaults) loseAddress() {
+	f.run("rollout", "stop")
 	f.run("rollout", "restored")
 	execSQL(f.t, f.storeFile, "DELETE FROM billbridge_addresses WHERE bill = 'LOST'")
 	if status, answer := httpCall(f.t, http.MethodPost, f.lost, `{"apikey":"k-old","bill_id":"LOST","appr_state":"F"}`); status != http.StatusServiceUnavailable {
@@ -126,6 +144,9 @@ func (f *rolloutFaults) breakStore() {
 	execSQL(f.t, f.storeFile, "ALTER TABLE billbridge_callbacks RENAME TO callbacks_gone")
 	billCall(f.t, f.partners, "create", "k-old", "LATER", "")
 	httpCall(f.t, http.MethodPost, f.callback, `{"apikey":"k-old","appr_state":"C"}`)
+	for _, table := range []string{"rollout", "waves", "unknown", "addresses", "stages", "audit"} {
+		execSQL(f.t, f.storeFile, fmt.Sprintf("ALTER TABLE billbridge_%[1]s RENAME TO %[1]s_gone", table))
+	}
 }
 
 // run runs a command at the gateway, and returns its output.
