@@ -10,10 +10,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
+	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/desk"
+	"billbridge/proxy/server"
 )
 
 type deskCommand struct {
@@ -29,7 +35,8 @@ type deskRun struct {
 	Plan     string   `required:"" placeholder:"FILE" help:"The plan: what the partner declares about its integration."`
 	Hook     string   `required:"" placeholder:"URL" help:"The base URL of the order hook, five calls of the partner's test system."`
 	Listen   string   `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for the partner's calls (${default})."`
-	Via      string   `placeholder:"URL" help:"The partner calls this gateway, whose upstream is the address of --listen."`
+	Via      string   `placeholder:"URL" help:"Pass the partner's calls on to this gateway, whose upstream is the address of --backend. built-in: to a gateway of this command, whose upstream has the other form."`
+	Backend  string   `default:"127.0.0.1:8083" placeholder:"ADDR" help:"With --via: the address of the service, for the gateway (${default})."`
 	Practice bool     `help:"A practice run in a few minutes: the clock of the service is advanced. It is not signed."`
 	Key      string   `placeholder:"FILE" help:"Sign the evidence with this Ed25519 key (PEM). If omitted, the run is a practice."`
 	Case     []string `placeholder:"ID" help:"Run only these cases or groups, such as U1 or K."`
@@ -48,7 +55,7 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	run := desk.Config{Hook: c.Hook, Attempts: c.Attempts}
+	run := desk.Config{Hook: c.Hook, Attempts: c.Attempts, Via: c.Via}
 	if run.Plan, err = desk.ParsePlan(text); err != nil {
 		return fmt.Errorf("%s: %w", c.Plan, err)
 	}
@@ -60,7 +67,7 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 			return fmt.Errorf("--key: %w", err)
 		}
 	}
-	run.Plan.Build, run.Plan.Via, run.Plan.Only = versionLine(), c.Via != "", c.Case
+	run.Plan.Build, run.Plan.Only = versionLine(), c.Case
 	if c.Practice {
 		run.Plan.Speed = practiceSpeed
 	}
@@ -77,11 +84,14 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 		defer func() { _ = file.Close() }() // every line is already written
 		run.Out = io.MultiWriter(file, &log)
 	}
-	base := c.Via
-	if base == "" {
-		base = "http://" + run.Listener.Addr().String()
+	if c.Via != "" {
+		stop, err := c.startBackend(ctx, s, &run)
+		if err != nil {
+			return err
+		}
+		defer stop()
 	}
-	printf(s.err, "The partner's base URL is %s.\n", base)
+	printf(s.err, "The partner's base URL is http://%s.\n", run.Listener.Addr())
 	run.Progress = func(one desk.Case, v desk.Verdict) {
 		printf(s.err, "%-8s %-4s %s%s\n", v.Result, one.ID, one.Title, lines(reason(v)))
 	}
@@ -106,6 +116,54 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 	}
 	return conclude(s, res)
 }
+
+// startBackend opens the address of the service behind a gateway, and starts the built-in gateway.
+func (c *deskRun) startBackend(ctx context.Context, s system, run *desk.Config) (stop func(), err error) {
+	if run.Backend, err = net.Listen("tcp", c.Backend); err != nil || c.Via != builtIn {
+		return func() {}, err
+	}
+	text := fmt.Sprintf(deskGatewayText, map[string]string{"v2": "legacy", "legacy": "v2"}[run.Plan.Form], run.Backend.Addr())
+	checked, err := parseBuiltIn(text, s.env)
+	if err != nil {
+		return nil, err
+	}
+	if err := useSandboxTable(checked); err != nil {
+		return nil, err
+	}
+	if run.Plan.Speed > 1 {
+		checked.Callbacks.Schedule = deskSchedule
+	}
+	for _, all := range []string{"0.0.0.0/0", "::/0"} { // as the service without a gateway
+		checked.Callbacks.Allow = append(checked.Callbacks.Allow, config.Network{Prefix: netip.MustParsePrefix(all)})
+	}
+	gateway, err := server.Listen(ctx, checked, nil, nil, build(), slog.New(s.log))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = gateway.Run(ctx)
+	}()
+	run.Via = "http://" + gateway.Address()
+	return func() { cancel(); <-ended }, nil
+}
+
+// builtIn is the --via of a gateway in this process.
+const builtIn = "built-in"
+
+// deskGatewayText is the config of that gateway.
+const deskGatewayText = `
+listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+upstreams: {desk: {form: %s, url: "http://%s"}}
+drain: {delay: 0s}
+log: {level: error}
+`
+
+// deskSchedule is its time before each attempt to deliver a callback, in a practice.
+var deskSchedule = slices.Repeat([]config.DurationOrZero{config.DurationOrZero(2 * time.Second)}, 100)
 
 // reason is the reason of a verdict in brackets, in one line.
 func reason(v desk.Verdict) string {

@@ -190,12 +190,12 @@ func readAfter(w *window, order string, args []string) (string, []int) {
 
 // readAfterCallback: a callback is followed by a read of the bill in a time, or refused.
 func readAfterCallback(w *window, order string, args []string) (string, []int) {
-	got := w.calls("callback.payment", order)
-	if len(got) == 0 {
+	got, refuses := w.calls(opCallback, order), len(args) > 1 // or-refused: by the partner or a gateway
+	switch {
+	case len(got) == 0 && (!refuses || !w.refused):
 		return "no callback reached the partner", nil
-	}
-	if len(args) > 1 && !accepted(got[0].Call) {
-		return "", nil // "or-refused"
+	case refuses && (len(got) == 0 || !accepted(got[0].Call)):
+		return "", nil
 	}
 	_, within, err := w.plan.duration(args[0])
 	_, ok := first(w.calls("bill.read", order), func(r Record) bool {
@@ -249,8 +249,8 @@ func accepted(c *Call) bool {
 
 // answers: how callbacks are answered. 0000: each with HTTP 200 and that code; not-5xx: none with a server error.
 func answers(w *window, order string, args []string) (string, []int) {
-	list := w.calls("callback.payment", order)
-	if len(list) == 0 {
+	list := w.calls(opCallback, order)
+	if len(list) == 0 && (args[0] == "0000" || !w.refused) {
 		return "no callback reached the partner", nil
 	}
 	for _, r := range list {

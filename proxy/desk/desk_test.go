@@ -4,14 +4,21 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/server"
+	"billbridge/translate"
 )
 
 // A good shop of each form passes every case, and its log proves it.
@@ -61,38 +68,91 @@ func describe(all []Verdict) string {
 	return b.String()
 }
 
-// A run over real connections, with the times of a practice.
+// A run over real connections with the times of a practice, directly and through a gateway to the other form.
 func TestPracticeOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"v2", "legacy"} {
-		t.Run(form, func(t *testing.T) {
-			t.Parallel()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			proxytest.Must(t, err)
-			s := &shop{
-				form: form, key: testKey, base: "http://" + listener.Addr().String(),
-				client: &http.Client{Timeout: 2 * time.Second}, reconcile: time.Minute, retry: 100 * time.Millisecond,
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			s.ctx = ctx
-			server := httptest.NewServer(s)
-			s.self = server.URL
-			defer func() {
-				stop()
-				server.Close()
-				s.all.Wait()
-			}()
-			plan := planOf(t, form)
-			plan.Practice, plan.Speed, plan.React, plan.Timeout = true, 600, 300*time.Millisecond, 2*time.Second
-			plan.Only = []string{"A1", "U1", "R4", "K1", "K2"}
-			var log bytes.Buffer
-			all, err := Run(ctx, Config{Plan: plan, Hook: server.URL + "/desk", Listener: listener, Out: &log})
-			proxytest.Must(t, err)
-			proxytest.Equal(t, failing(all), "", describe(all))
-			_, err = Verify(&log, nil)
-			proxytest.Must(t, err)
-		})
+		for _, via := range []string{"", map[string]string{"v2": "legacy", "legacy": "v2"}[form]} {
+			t.Run(form+"/"+via, func(t *testing.T) {
+				t.Parallel()
+				all, log := runNetwork(t, form, via, "")
+				proxytest.Equal(t, failing(all), "", describe(all))
+				_, err := Verify(bytes.NewReader(log), nil)
+				proxytest.Must(t, err)
+			})
+		}
 	}
+}
+
+// runNetwork runs cases with a shop over sockets: all in the long form.
+func runNetwork(t *testing.T, form, via, habit string, only ...string) ([]Verdict, []byte) {
+	t.Helper()
+	listen := func() net.Listener {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		proxytest.Must(t, err)
+		return listener
+	}
+	listener := listen()
+	s := &shop{
+		form: form, habit: habit, key: testKey, base: "http://" + listener.Addr().String(), send: "URL",
+		client: &http.Client{Timeout: 2 * time.Second}, reconcile: 6 * time.Second, retry: 1100 * time.Millisecond,
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.ctx = ctx
+	server := httptest.NewServer(s)
+	s.self = server.URL
+	defer func() {
+		stop()
+		server.Close()
+		s.all.Wait()
+	}()
+	plan := planOf(t, form)
+	plan.Practice, plan.Speed, plan.React = true, 600, 1300*time.Millisecond
+	plan.Timeout, plan.Reconcile = 2*time.Second, 6*time.Second
+	if plan.Only = only; len(only) == 0 && !proxytest.Long() {
+		plan.Only = []string{"A1", "U1", "R4", "K1", "K2", "K15"}
+	}
+	var log bytes.Buffer
+	c := Config{Plan: plan, Hook: server.URL + "/desk", Listener: listener, Out: &log}
+	if via != "" {
+		s.send = "TALK"
+		c.Backend = listen()
+		c.Via = startGateway(ctx, t, via, c.Backend.Addr().String())
+	}
+	began := time.Now()
+	c.Progress = func(one Case, v Verdict) { t.Log(time.Since(began).Round(time.Second/10), one.ID, v.Result) }
+	all, err := Run(ctx, c)
+	proxytest.Must(t, err)
+	return all, log.Bytes()
+}
+
+// startGateway starts a gateway to a service of a form.
+func startGateway(ctx context.Context, t *testing.T, form, backend string) string {
+	t.Helper()
+	c, err := config.Parse(translate.File{Name: "../../cmd/billbridge/assets/desk_test.yaml", Data: fmt.Appendf(nil, `
+listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+upstreams: {desk: {form: %s, url: "http://%s"}}
+drain: {delay: 0s}
+log: {level: error}
+table: {overlay: sandbox-overlay.yaml}
+`, form, backend)}, os.LookupEnv)
+	proxytest.Must(t, err)
+	callbacks := config.DefaultCallbacks()
+	callbacks.Ports = nil
+	callbacks.Schedule = slices.Repeat([]config.DurationOrZero{config.DurationOrZero(500 * time.Millisecond)}, 100)
+	callbacks.Allow = []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}}
+	c.Callbacks, c.Store.URL = &callbacks, config.NewSecret(config.Memory)
+	gateway, err := server.Listen(ctx, c, nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
+	proxytest.Must(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = gateway.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return "http://" + gateway.Address()
 }
 
 // A partner that does nothing, or whose hook fails, is interrupted and not passed.

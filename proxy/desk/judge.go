@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -44,12 +45,16 @@ type window struct {
 	plan Plan
 	c    Case
 	recs []Record
+	// refused is whether the gateway did not accept a callback of the service: then none reaches the partner.
+	refused bool
 }
 
 // judge returns the verdict of an attempt. It depends on its arguments only, so that everybody can repeat it.
 func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	v := Verdict{Case: c.ID, Attempt: attempt, Status: finished, Result: Passed}
-	w := &window{p, c, recs}
+	w := &window{plan: p, c: c, recs: partners(p, recs), refused: slices.ContainsFunc(recs, func(r Record) bool {
+		return r.Kind == kindCall && r.Call.Behind && r.Call.Operation == opCallback && !accepted(r.Call)
+	})}
 	need := p.lacks(c.Needs)
 	switch {
 	case need != "":
@@ -96,6 +101,66 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 		v.Result = Warning
 	}
 	return v
+}
+
+// partners returns the records without the calls behind a gateway. The fault of such a call is that of the partner's
+// call which caused it, unless the gateway found out that the operation was carried out.
+func partners(p Plan, recs []Record) (list []Record) {
+	if !p.Via {
+		return recs
+	}
+	for _, r := range recs {
+		if r.Kind != kindCall {
+			list = append(list, r)
+			continue
+		}
+		if r.Call.Behind {
+			continue
+		}
+		call := *r.Call
+		for _, b := range recs {
+			if b.Kind == kindCall && b.Call.Behind && !b.Call.Late && b.Call.Operation == call.Operation &&
+				b.Call.Bill == call.Bill && call.Operation != opCallback && call.Code != "0000" &&
+				!b.Call.Began.Before(call.Began) && !b.Call.Began.After(call.Ended) {
+				call.Fault, call.Hashed = b.Call.Fault, b.Call.Hashed
+				break
+			}
+		}
+		r.Call = &call
+		list = append(list, r)
+	}
+	return list
+}
+
+// Through is the short list of cases for a run through a gateway, by the name of their group.
+const Through = "G"
+
+var through = strings.Fields("A1 A3 A4a A4b A4c A4d U1 U3 U7 N1 R1 R2 R3 R4 R5 R6 R7 R8 K1 K2 K7 K15")
+
+// A Difference is a case with other results directly and through a gateway: a finding about the gateway, since the
+// partner is the same.
+type Difference struct{ Direct, Via Verdict }
+
+// Compare compares a direct run with one through a gateway. It returns the number of cases that both have, too.
+func Compare(direct, via Result) (differs []Difference, compared int, err error) {
+	a, b := direct.Plan, via.Plan
+	switch {
+	case a.Via || !b.Via:
+		return nil, 0, errors.New("expected a direct run and then one through a gateway")
+	case a.Form != b.Form || a.Partner != b.Partner:
+		return nil, 0, fmt.Errorf("expected runs of one partner but got: %s in %s, and %s in %s", a.Partner, a.Form, b.Partner, b.Form)
+	}
+	for _, x := range Last(direct.Verdicts) {
+		for _, y := range Last(via.Verdicts) {
+			if x.Case != y.Case {
+				continue
+			}
+			if compared++; x.Result != y.Result {
+				differs = append(differs, Difference{x, y})
+			}
+		}
+	}
+	return differs, compared, nil
 }
 
 // judgeAll returns the verdicts of all attempts, in their order, and UNKNOWN for cases without any.

@@ -31,7 +31,7 @@ type Plan struct {
 
 	// The desk sets the rest. Speed divides the waiting times of cases, but not the times above.
 	Practice bool     `yaml:"-" json:"practice"`
-	Only     []string `yaml:"-" json:"only,omitempty"` // cases or groups; all if empty
+	Only     []string `yaml:"-" json:"only,omitempty"` // cases, groups or Through; all if empty
 	Speed    int      `yaml:"-" json:"speed"`
 	Via      bool     `yaml:"-" json:"via"`   // through a gateway
 	Build    string   `yaml:"-" json:"build"` // of the desk
@@ -100,7 +100,8 @@ func (p Plan) duration(text string) (d, within time.Duration, err error) {
 
 // applies reports whether the plan has a case at all. A practice has no cases for humans.
 func (p Plan) applies(c Case) bool {
-	chosen := len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group())
+	chosen := len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group()) ||
+		slices.Contains(p.Only, Through) && slices.Contains(through, c.ID)
 	return chosen && (!p.Practice || c.Human == "")
 }
 

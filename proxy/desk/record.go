@@ -78,8 +78,12 @@ type Call struct {
 	Before    string          `json:"before,omitempty"`
 	After     string          `json:"after,omitempty"`
 	Hashed    string          `json:"hash_text,omitempty"`
-	Desk      bool            `json:"desk,omitempty"` // the desk made it, as the bank
+	Desk      bool            `json:"desk,omitempty"`   // the desk made it, as the bank
+	Behind    bool            `json:"behind,omitempty"` // between a gateway and the service
 }
+
+// opCallback is the operation of callbacks.
+const opCallback = "callback.payment"
 
 // field returns a field of a message of either form, also inside bill or data. The two names of a field differ in case
 // and _ only.

@@ -30,7 +30,11 @@ type Config struct {
 	Plan     Plan
 	Hook     string       // base URL of the order hook
 	Listener net.Listener // for the calls of the partner
-	Client   *http.Client // for the hook; http.DefaultClient if nil
+	// Via is the base URL of a gateway that the calls of the partner are passed on to, and Backend then the address of its
+	// upstream. If empty, the partner calls the service directly.
+	Via     string
+	Backend net.Listener
+	Client  *http.Client // for the hook; http.DefaultClient if nil
 	// Callbacks sends callbacks; that of net/http if nil.
 	Callbacks http.RoundTripper
 	Out       io.Writer          // gets the evidence
@@ -56,6 +60,7 @@ type runner struct {
 	amounts  map[string]*order // by amount
 	bills    map[string]*order // by bill
 	amount   int               // of the newest order
+	form     string            // of the calls that the service gets: through a gateway it can differ from the partner's
 	attempts map[string]int    // by case
 }
 
@@ -77,7 +82,7 @@ type order struct {
 
 // Run runs the cases of a plan. The error is one of the desk: what the partner does is in the verdicts of all attempts.
 func Run(ctx context.Context, c Config) ([]Verdict, error) {
-	c.Plan.Practice = c.Plan.Practice || c.Key == nil
+	c.Plan.Practice, c.Plan.Via = c.Plan.Practice || c.Key == nil, c.Via != ""
 	c.Plan.Run = strings.ToLower(rand.Text()[:6])
 	c.Client = cmp.Or(c.Client, http.DefaultClient)
 	if c.Callbacks == nil {
@@ -85,21 +90,28 @@ func Run(ctx context.Context, c Config) ([]Verdict, error) {
 	}
 	r := &runner{
 		Config: c, log: newEvidence(c.Out, c.Key), net: &network{next: c.Callbacks}, amount: 20011,
-		amounts: map[string]*order{}, bills: map[string]*order{}, attempts: map[string]int{},
+		amounts: map[string]*order{}, bills: map[string]*order{}, attempts: map[string]int{}, form: c.Plan.Form,
 	}
 	var err error
+	transport := http.RoundTripper(r.net)
+	if c.Plan.Via { // the front is between the gateway and the partner
+		transport = c.Callbacks
+	}
 	r.service, err = sandbox.Open("", sandbox.Options{
 		Partners:  []sandbox.Partner{{Key: c.Plan.Key, Name: c.Plan.Partner}},
-		Transport: r.net, CallbackCancelDestroy: true, Observe: r.observe,
+		Transport: transport, CallbackCancelDestroy: true,
+		Observe: func(x sandbox.Exchange) { r.observe(x, c.Plan.Via) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: r.service, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(c.Listener) }()
-	defer func() {
-		_, _ = server.Close(), r.service.Close()
-	}()
+	defer func() { _ = r.service.Close() }()
+	if c.Plan.Via {
+		defer serve(c.Backend, r.service)()
+		defer serve(c.Listener, &front{runner: r})()
+	} else {
+		defer serve(c.Listener, r.service)()
+	}
 	plan := c.Plan
 	plan.Key = r.log.fingerprint(plan.Key)
 	r.log.append(Record{Kind: kindPlan, Plan: &plan})
@@ -115,6 +127,13 @@ func Run(ctx context.Context, c Config) ([]Verdict, error) {
 	r.log.append(Record{Kind: kindEnd, Text: Outcome(all)})
 	r.log.sign()
 	return all, cmp.Or(r.log.err, ctx.Err())
+}
+
+// serve serves a handler until stop is called.
+func serve(l net.Listener, h http.Handler) (stop func()) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(l) }()
+	return func() { _ = server.Close() }
 }
 
 // due returns the cases of a round: all in the first one, later those that did not pass. A failure in some groups runs
@@ -210,10 +229,14 @@ func (r *runner) record(a *attempt, rec Record) {
 }
 
 // observe records a call. It belongs to the order whose amount or bill it names, also if another case runs; else to the
-// case that runs.
-func (r *runner) observe(x sandbox.Exchange) {
+// case that runs. A call between a gateway and the service is behind.
+func (r *runner) observe(x sandbox.Exchange, behind bool) {
 	call := r.log.call(x)
+	call.Behind = behind
 	r.mu.Lock()
+	if behind && x.Operation != opCallback && !call.Desk {
+		r.form = x.Form
+	}
 	o := r.bills[x.Bill]
 	if x.Operation == "bill.create" {
 		price, _ := field(call.Request, "price")

@@ -20,6 +20,7 @@ import (
 type shop struct {
 	form, habit, key string
 	base, self       string // base URLs of the service and of the shop
+	send             string // the sendType in v2
 	client           *http.Client
 	reconcile        time.Duration
 	retry            time.Duration // the first pause before a call is repeated
@@ -357,7 +358,7 @@ func (s *shop) create(o *sale, hashes int) outcome {
 	callback := s.self + "/callback/" + o.id
 	extra := map[string]any{"phone": o.phone, "hash": hash, "price": s.price(o, amount)}
 	if s.form == "v2" {
-		extra["sendType"], extra["callbackUrl"], extra["productName"] = "URL", callback, "수강료"
+		extra["sendType"], extra["callbackUrl"], extra["productName"] = s.send, callback, "수강료"
 	} else {
 		extra["callbackURL"], extra["product_nm"] = callback, "수강료"
 	}

@@ -78,7 +78,7 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 	case "clear":
 		r.service.ClearFaults()
 	case "lose":
-		r.service.Fault(sandbox.Fault{Operation: "callback.payment", Skip: true})
+		r.service.Fault(sandbox.Fault{Operation: opCallback, Skip: true})
 	case "down", "up":
 		r.net.down.Store(args[0] == "down")
 	default:
@@ -108,7 +108,9 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 // fault sets the faults of a case.
 func (r *runner) fault(ctx context.Context, a *attempt) error {
 	for _, f := range a.Faults {
-		f.Body += f.Bodies[r.Plan.Form]
+		r.mu.Lock()
+		f.Body += f.Bodies[r.form]
+		r.mu.Unlock()
 		if f.Silence {
 			f.Delay = r.Plan.Timeout + 5*time.Second
 		}
