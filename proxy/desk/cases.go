@@ -20,6 +20,9 @@ type Case struct {
 	Title string   `yaml:"title"`
 	Needs []string `yaml:"needs"` // options of the plan, or a form
 	Human string   `yaml:"human"` // what a person checks; such a case has no steps
+	// Review is what a person checks besides the steps. People is 2 if that takes two of them.
+	Review string `yaml:"review"`
+	People int    `yaml:"people"`
 	// Faults are set by the step "fault". In their texts {bill} and {other} stand for the bills of the orders a and b,
 	// and the form of the fault's body is that of the plan.
 	Faults []caseFault `yaml:"faults"`

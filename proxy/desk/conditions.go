@@ -22,6 +22,7 @@ var conditions = map[string]condition{
 	"hash":                 rightHash,
 	"shape":                rightShape,
 	"pace":                 pace,
+	"retry-after":          retryAfter,
 	"sent":                 sent,
 	"read-after":           readAfter,
 	"read-after-callback":  readAfterCallback,
@@ -155,6 +156,21 @@ func pace(w *window, order string, _ []string) (string, []int) {
 			return "repeated after less than a second", []int{before.N, r.N}
 		}
 		last[key] = r
+	}
+	return "", nil
+}
+
+// retryAfter: a create is not repeated before the time that the reply asked for.
+func retryAfter(w *window, order string, _ []string) (string, []int) {
+	var before Record
+	for _, r := range w.calls("bill.create", order) {
+		if before.Call != nil {
+			seconds, _ := strconv.Atoi(fmt.Sprint(before.Call.Fault["retry_after"])) // 0 if there is none
+			if r.Call.Began.Sub(before.Call.Ended) < time.Duration(seconds)*time.Second {
+				return fmt.Sprintf("repeated before the %d s of Retry-After", seconds), []int{before.N, r.N}
+			}
+		}
+		before = r
 	}
 	return "", nil
 }

@@ -29,7 +29,7 @@ func TestGoodShopPasses(t *testing.T) {
 			t.Parallel()
 			all, log := runShop(t, form, "", nil)
 			proxytest.Equal(t, failing(all), "")
-			proxytest.Equal(t, Outcome(all), Passed)
+			proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Passed)
 			res, err := Verify(bytes.NewReader(log), nil)
 			proxytest.Must(t, err)
 			proxytest.Equal(t, res.Verdicts, all)
@@ -169,7 +169,7 @@ func TestSilentPartnerIsInterrupted(t *testing.T) {
 				_, _ = w.Write([]byte(c.answer))
 			}), func(c *Config) { c.Plan.Only = []string{"U1"} })
 			proxytest.Equal(t, all, []Verdict{{Case: "U1", Attempt: 1, Status: Interrupted, Result: Unknown, Text: c.want}})
-			proxytest.Equal(t, Outcome(all), Interrupted)
+			proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Interrupted)
 		})
 	}
 }
@@ -200,7 +200,7 @@ func TestReviewsAndSkippedCases(t *testing.T) {
 		{Case: "A5", Attempt: 1, Status: finished, Result: Skipped, Text: "the plan does not declare cancel"},
 		{Case: "H1", Attempt: 1, Status: finished, Result: Review, Text: cases[len(cases)-4].Human},
 	})
-	proxytest.Equal(t, Outcome(all), Review)
+	proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Review)
 	res, err := Verify(bytes.NewReader(log), nil)
 	proxytest.Must(t, err)
 	var junit, page bytes.Buffer

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"billbridge/proxy/desk/certificate"
 )
 
 // The results of an attempt, as those of the OpenID suite.
@@ -15,6 +17,7 @@ const (
 	Failed      = "FAILED"
 	Review      = "REVIEW"
 	Skipped     = "SKIPPED"
+	Expected    = "EXPECTED"    // it failed, as the plan says
 	Unknown     = "UNKNOWN"     // not run
 	Interrupted = "INTERRUPTED" // the status of an attempt that did not end; its result is UNKNOWN
 	finished    = "FINISHED"
@@ -26,10 +29,12 @@ type Verdict struct {
 	Attempt  int       `json:"attempt,omitempty"`
 	Status   string    `json:"status"`
 	Result   string    `json:"result"`
-	Text     string    `json:"text,omitempty"` // why it is skipped or interrupted
+	Text     string    `json:"text,omitempty"` // why it is skipped or interrupted, or what a person checks
 	Findings []Finding `json:"findings,omitempty"`
 	// HookOnly is set if the verdict rests on what the partner says about itself.
 	HookOnly bool `json:"hook_only,omitempty"`
+	// Signed is the review of the result, or who accepted a warning. Only the verdicts of a Result have it.
+	Signed *certificate.Signed `json:"-"`
 }
 
 // A Finding is a condition that is not met.
@@ -95,8 +100,12 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 		if stopped >= 0 {
 			v.Text = recs[stopped].Text
 		}
+	case slices.ContainsFunc(v.Findings, fails) && p.expects(v, recs[0].At):
+		v.Result = Expected
 	case slices.ContainsFunc(v.Findings, fails):
 		v.Result = Failed
+	case c.Review != "" && !p.Practice:
+		v.Result, v.Text = Review, c.Review
 	case len(v.Findings) > 0:
 		v.Result = Warning
 	}
@@ -199,18 +208,20 @@ func Last(all []Verdict) (last []Verdict) {
 	return last
 }
 
-// Outcome is the result of a run: FAILED, INTERRUPTED, REVIEW or PASSED, whichever comes first.
-func Outcome(all []Verdict) string {
+// Outcome is the result of a run: FAILED, INTERRUPTED, REVIEW or PASSED, whichever comes first. REVIEW means that a
+// review, or a warning of a run that is no practice, is not signed.
+func Outcome(p Plan, all []Verdict) string {
 	seen := map[string]bool{}
 	for _, v := range Last(all) {
 		seen[v.Result] = true
+		seen["open"] = seen["open"] || v.Open(p)
 	}
 	switch {
 	case seen[Failed]:
 		return Failed
 	case seen[Unknown]:
 		return Interrupted
-	case seen[Review]:
+	case seen["open"]:
 		return Review
 	}
 	return Passed

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/desk/certificate"
+
 	"go.yaml.in/yaml/v4"
 )
 
@@ -37,6 +39,32 @@ type Plan struct {
 	Build    string   `yaml:"-" json:"build"` // of the desk
 	Cases    string   `yaml:"-" json:"cases"` // hash of the list of cases
 	Run      string   `yaml:"-" json:"run"`
+	// Expected are failures that do not fail the run. They are on the certificate, and end it.
+	Expected []certificate.Failure `yaml:"-" json:"expected,omitempty"`
+}
+
+// Expect reads the failures that the operator of the desk expects: a list of case, reason and until, a day.
+func (p *Plan) Expect(text []byte) error {
+	var list []struct {
+		Case, Reason string
+		Until        time.Time
+	}
+	if err := yaml.Load(text, &list, yaml.WithKnownFields()); err != nil {
+		return err
+	}
+	for _, one := range list {
+		c, known := caseOf(one.Case)
+		switch {
+		case !known || c.Human != "":
+			return fmt.Errorf("case: expected a case without people but got: %q", one.Case)
+		case strings.TrimSpace(one.Reason) == "":
+			return fmt.Errorf("case %s: the reason is missing", one.Case)
+		case one.Until.IsZero():
+			return fmt.Errorf("case %s: until is missing: write a day, such as 2027-01-31", one.Case)
+		}
+		p.Expected = append(p.Expected, certificate.Failure(one))
+	}
+	return nil
 }
 
 // ParsePlan reads a plan. Unknown keys are errors.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"billbridge/proxy/desk/certificate"
 )
 
 // The kinds of records.
@@ -19,6 +21,7 @@ const (
 	kindVerdict = "verdict" // of the attempt
 	kindHead    = "head"    // a signature over all records before it
 	kindEnd     = "end"     // of the run
+	kindReview  = "review"  // after the end: what a person says about a case
 )
 
 // A Record is one line of the evidence.
@@ -40,6 +43,8 @@ type Record struct {
 	Book    map[string]string `json:"book,omitempty"` // bill: state
 	Verdict *Verdict          `json:"verdict,omitempty"`
 	Head    *Head             `json:"head,omitempty"`
+
+	Review *certificate.Signed `json:"review,omitempty"`
 }
 
 // A Command is what the order hook is told.

@@ -111,5 +111,5 @@ func Report(w io.Writer, res Result) error {
 		Result
 		Outcome string
 		Cases   []shown
-	}{res, Outcome(res.Verdicts), list})
+	}{res, Outcome(res.Plan, res.Verdicts), list})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -134,7 +135,8 @@ func (s *shop) pause(d time.Duration) bool {
 // An outcome is what the shop knows after a call.
 type outcome struct {
 	status int
-	code   string // "" if the reply has none: the outcome is unknown
+	after  time.Duration // Retry-After
+	code   string        // "" if the reply has none: the outcome is unknown
 	err    error
 	body   map[string]any
 	raw    string
@@ -188,6 +190,8 @@ func (s *shop) call(op string, o *sale, extra map[string]any) (out outcome) {
 	defer res.Body.Close()
 	reply, err := io.ReadAll(res.Body)
 	out = outcome{status: res.StatusCode, err: err, raw: string(reply)}
+	seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+	out.after = time.Duration(seconds) * time.Second
 	if err == nil {
 		out.body = parse(reply)
 		out.code, _ = out.body["code"].(string)
@@ -266,8 +270,12 @@ func (s *shop) order(o *sale) {
 				s.set(func() { o.gaveUp = true })
 				return
 			}
-			if !s.is("repeats-at-once") {
-				s.pause(pause)
+			switch {
+			case s.is("repeats-at-once"):
+			case s.is("ignores-retry-after"):
+				s.pause(time.Second)
+			default:
+				s.pause(max(pause, out.after))
 			}
 			pause = min(2*pause, 64*s.retry/2)
 			continue

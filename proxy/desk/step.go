@@ -77,8 +77,6 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 		return r.fault(ctx, a)
 	case "clear":
 		r.service.ClearFaults()
-	case "lose":
-		r.service.Fault(sandbox.Fault{Operation: opCallback, Skip: true})
 	case "down", "up":
 		r.net.down.Store(args[0] == "down")
 	default:
@@ -89,6 +87,9 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 		switch args[0] {
 		case "pay":
 			return r.service.Pay(b.Partner, b.ID)
+		case "lose":
+			r.service.Fault(sandbox.Fault{Operation: opCallback, Bill: b.ID, Skip: true})
+			return nil
 		case "notify":
 			return r.service.Notify(b.Partner, b.ID)
 		case "cancel":
