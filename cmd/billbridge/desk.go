@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/accesslog"
 	"billbridge/proxy/desk"
 	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/server"
@@ -156,7 +157,9 @@ func (c *deskRun) startBackend(ctx context.Context, s system, run *desk.Config) 
 	for _, all := range []string{"0.0.0.0/0", "::/0"} { // as the service without a gateway
 		checked.Callbacks.Allow = append(checked.Callbacks.Allow, config.Network{Prefix: netip.MustParsePrefix(all)})
 	}
-	gateway, err := server.Listen(ctx, checked, nil, nil, build(), slog.New(s.log))
+	logger := slog.New(s.log)
+	accesslog.Use(logger, checked.Log)
+	gateway, err := server.Listen(ctx, checked, nil, nil, build(), logger)
 	if err != nil {
 		return nil, err
 	}

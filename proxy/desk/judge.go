@@ -95,7 +95,7 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 		return fails(f) && f.Condition != "agrees" && !strings.HasPrefix(f.Condition, "says")
 	})
 	switch {
-	case noCreate && onlyHook, stopped >= 0 && onlyHook, !ended:
+	case noCreate && onlyHook, stopped >= 0 && (onlyHook || noCreate), !ended:
 		v.Status, v.Result, v.Text, v.Findings = Interrupted, Unknown, "the partner created no bill for the order", nil
 		if stopped >= 0 {
 			v.Text = recs[stopped].Text
@@ -156,8 +156,9 @@ func Compare(direct, via Result) (differs []Difference, compared int, err error)
 	switch {
 	case a.Via || !b.Via:
 		return nil, 0, errors.New("expected a direct run and then one through a gateway")
-	case a.Form != b.Form || a.Partner != b.Partner:
-		return nil, 0, fmt.Errorf("expected runs of one partner but got: %s in %s, and %s in %s", a.Partner, a.Form, b.Partner, b.Form)
+	case a.Form != b.Form || a.Partner != b.Partner || !slices.Equal(a.Options, b.Options):
+		return nil, 0, fmt.Errorf("expected runs of one plan but got: %s in %s with %v, and %s in %s with %v",
+			a.Partner, a.Form, a.Options, b.Partner, b.Form, b.Options)
 	}
 	for _, x := range Last(direct.Verdicts) {
 		for _, y := range Last(via.Verdicts) {
