@@ -41,7 +41,7 @@ proxy/store: proxy/partner ! web
 proxy/proxytest: config translate proxy/partner proxy/store ! web
 proxy/proxytest/browser: proxy/proxytest
 # It decides where calls go. It speaks to nobody, and has no words for operators.
-proxy/rollout: config translate/billing proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
+proxy/rollout: config translate/billing proxy/desk/certificate proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
 proxy/rollout/evidence: config translate translate/billing proxy/partner proxy/store
 # It decides what waves do, and changes nothing.
 proxy/rollout/wave: config proxy/partner proxy/rollout proxy/rollout/evidence proxy/store ! web github.com/gorilla/mux
