@@ -19,7 +19,7 @@ import (
 
 // everyKey is a config with every section. Its file names are those of a folder with a certificate.
 const everyKey = `
-partners: {cccccccccccc: {name: Hana Clinic, certified: hana.cert}, 5f7b2ed74a97: {name: Nari Clinic, keys: [5f7b2ed74a9736a538a6fb5a5a1a76afdcdd0d177d7fc6e79c6b6843527d848d, 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae], callbacks: {success: any-2xx}, failures: {language: en}}}
+partners: {cccccccccccc: {name: Nari Clinic}, 5f7b2ed74a97: {name: Hana Clinic, certified: hana.cert, keys: [5f7b2ed74a9736a538a6fb5a5a1a76afdcdd0d177d7fc6e79c6b6843527d848d, 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae], callbacks: {success: any-2xx}, failures: {language: en}}}
 desk: {public_key: desk.pub.pem}
 listen: 127.0.0.1:0
 base_path: /partner
@@ -141,7 +141,7 @@ func TestR42_EmptyValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	dir, root := folderOfEveryKey(t)
 	proxytest.WriteFile(t, filepath.Join(dir, "empty"), "\n")
-	const name = "partners.5f7b2ed74a97.name " // any text; it is shown as it is
+	const name = "partners.cccccccccccc.name " // any text; it is shown as it is
 	harmless := map[string]bool{name + "${env:BILLBRIDGE_NOT_SET}": true, name + "${file:empty}": true}
 	file := filepath.Join(dir, "config.yaml")
 	var walk func(path string, n *yaml.Node)
