@@ -58,8 +58,13 @@ type deskRun struct {
 	Report   string   `placeholder:"FILE" help:"Write the results as one HTML page."`
 }
 
-// practiceSpeed divides the waiting times of cases in a practice.
-const practiceSpeed = 60
+const (
+	// practiceSpeed divides the waiting times of cases in a practice.
+	practiceSpeed = 60
+	// signedSpeed divides those of a run with a signature, so that it takes less than an hour. What a partner does later
+	// still counts, until some minutes after the last case.
+	signedSpeed = 6
+)
 
 // Run runs the plan.
 func (c *deskRun) Run(ctx context.Context, s system) error {
@@ -80,8 +85,11 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 		}
 	}
 	run.Plan.Build, run.Plan.Only = versionLine(), c.Case
-	if c.Practice {
+	switch {
+	case c.Practice:
 		run.Plan.Speed = practiceSpeed
+	case run.Key != nil:
+		run.Plan.Speed = signedSpeed
 	}
 	if c.Expected != "" {
 		text, err := os.ReadFile(c.Expected)
@@ -143,7 +151,8 @@ func (c *deskRun) startBackend(ctx context.Context, s system, run *desk.Config) 
 	if run.Backend, err = net.Listen("tcp", c.Backend); err != nil || c.Via != builtIn {
 		return func() {}, err
 	}
-	text := fmt.Sprintf(deskGatewayText, map[string]string{"v2": "legacy", "legacy": "v2"}[run.Plan.Form], run.Backend.Addr())
+	other := map[string]string{"v2": "legacy", "legacy": "v2"}[run.Plan.Form]
+	text := fmt.Sprintf(deskGatewayText, other, run.Backend.Addr())
 	checked, err := parseBuiltIn(text, s.env)
 	if err != nil {
 		return nil, err
@@ -275,7 +284,8 @@ func (c *deskVerify) Run(s system) error {
 	for _, v := range desk.Last(res.Verdicts) {
 		switch by := v.Signed; {
 		case by != nil && by.With != "":
-			printf(s.out, "%-8s %s, signed by %s and %s: %s\n", v.Result, v.Case, lines(by.By), lines(by.With), lines(by.Text))
+			printf(s.out, "%-8s %s, signed by %s and %s: %s\n",
+				v.Result, v.Case, lines(by.By), lines(by.With), lines(by.Text))
 		case by != nil:
 			printf(s.out, "%-8s %s, signed by %s: %s\n", v.Result, v.Case, lines(by.By), lines(by.Text))
 		case v.Result != desk.Passed:
@@ -359,7 +369,8 @@ func (c *deskCertificate) Run(s system) error {
 		return err
 	}
 	_, err = file.Write(append(text, '\n'))
-	printf(s.out, "%s: partner %s, form %s, until %s\n", c.Out, lines(one.Partner), one.Form, one.Expires.Format(time.DateOnly))
+	printf(s.out, "%s: partner %s, form %s, until %s\n",
+		c.Out, lines(one.Partner), one.Form, one.Expires.Format(time.DateOnly))
 	return errors.Join(err, file.Close())
 }
 

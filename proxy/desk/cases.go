@@ -89,4 +89,7 @@ func caseOf(id string) (Case, bool) {
 // again reports whether a failure of a case runs its whole group again, so that luck does not certify.
 func (c Case) again() bool { return c.Group() == "U" || c.ID >= "K2" && c.ID < "K7" && len(c.ID) < 4 }
 
-const orderTime = 5 * time.Minute // in which an order has to reach a state
+const (
+	orderTime = 5 * time.Minute // in which an order has to reach a state
+	lateTime  = 5 * time.Minute // at the end of a run that is no practice
+)

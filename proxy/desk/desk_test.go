@@ -155,6 +155,37 @@ table: {overlay: sandbox-overlay.yaml}
 	return "http://" + gateway.Address()
 }
 
+// A second bill that is sent after its case, minutes later, fails a signed run.
+func TestLateSecondBillCounts(t *testing.T) {
+	t.Parallel()
+	_, sign := signed(t)
+	var first Verdict
+	all, log := runShop(t, "v2", "second-bill-later", func(c *Config) {
+		sign(c)
+		c.Plan.Speed, c.Plan.Only = 6, []string{"A1"}
+		c.Progress = func(_ Case, v Verdict) { first = v }
+	})
+	proxytest.Equal(t, first.Result, Passed)
+	proxytest.Equal(t, failing(all), "A1")
+	res, err := Verify(bytes.NewReader(log), nil)
+	proxytest.Must(t, err)
+	proxytest.Equal(t, Outcome(res.Plan, res.Verdicts), Failed)
+}
+
+// A shop to try the command with: BILLBRIDGE_DESK_SHOP=v2 go test -run TestShopServes -timeout 3h. It calls the address of
+// --listen, and has the order hook at http://127.0.0.1:3000/desk.
+func TestShopServes(t *testing.T) {
+	form, send, _ := strings.Cut(os.Getenv("BILLBRIDGE_DESK_SHOP"), "/")
+	if form == "" {
+		t.Skip("only by hand")
+	}
+	s := &shop{
+		form: form, key: testKey, base: "http://127.0.0.1:8081", self: "http://127.0.0.1:3000", send: send, ctx: t.Context(),
+		client: &http.Client{Timeout: 2 * time.Second}, reconcile: 90 * time.Second, retry: 1100 * time.Millisecond,
+	}
+	proxytest.Must(t, http.ListenAndServe("127.0.0.1:3000", s))
+}
+
 // A partner that does nothing, or whose hook fails, is interrupted and not passed.
 func TestSilentPartnerIsInterrupted(t *testing.T) {
 	t.Parallel()

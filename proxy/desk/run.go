@@ -135,6 +135,9 @@ func Run(ctx context.Context, c Config) ([]Verdict, error) {
 		lost.Wait()
 	}
 	r.posts.Wait()
+	if !r.Plan.Practice { // a bill that is sent this late still counts for its case
+		sleep(ctx, lateTime)
+	}
 	all := judgeAll(r.Plan, r.log.records())
 	r.log.append(Record{Kind: kindEnd, Text: Outcome(r.Plan, all)})
 	r.log.sign()

@@ -249,6 +249,10 @@ func (s *shop) order(o *sale) {
 					o.state = "waiting"
 				}
 			})
+			if s.is("second-bill-later") && s.pause(4*time.Minute) {
+				s.set(func() { s.newBill(o) })
+				s.create(o, 0)
+			}
 			if s.is("creates-twice") {
 				s.set(func() { s.newBill(o) })
 				s.create(o, 0)
