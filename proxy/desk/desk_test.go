@@ -84,6 +84,29 @@ func TestPracticeOverTheNetwork(t *testing.T) {
 	}
 }
 
+// Through a gateway a wrong habit is seen too: calls and answers are those of the partner, not of the gateway, which reads
+// by itself after a lost reply and answers each callback.
+func TestWrongShopsThroughAGateway(t *testing.T) {
+	t.Parallel()
+	for habit, one := range map[string]struct{ only, fails string }{
+		"new-id-after-anything": {"U1", "U1"},
+		"never-reads-unknown":   {"U1", "U1"},
+		"ships-on-body":         {"K2", "K2"},
+		"does-not-read":         {"K2", "K2"},
+		"answers-result-ok":     {"K1", "K1"},
+		"ignores-retry-after":   {"N1", "N1:WARNING"},
+	} {
+		t.Run(habit, func(t *testing.T) {
+			t.Parallel()
+			all, log := runNetwork(t, "v2", "legacy", habit, one.only)
+			proxytest.Equal(t, failing(all), one.fails, describe(all))
+			res, err := Verify(bytes.NewReader(log), nil)
+			proxytest.Must(t, err)
+			proxytest.Equal(t, res.Verdicts, all)
+		})
+	}
+}
+
 // runNetwork runs cases with a shop over sockets: all in the long form.
 func runNetwork(t *testing.T, form, via, habit string, only ...string) ([]Verdict, []byte) {
 	t.Helper()
@@ -239,6 +262,17 @@ func TestReviewsAndSkippedCases(t *testing.T) {
 	proxytest.Has(t, junit.String(), `<testsuite name="billbridge desk v2" tests="3" failures="0" errors="0" skipped="2">`)
 	proxytest.Must(t, Report(&page, res))
 	proxytest.Has(t, page.String(), `<span class="REVIEW">REVIEW</span>`)
+}
+
+// The cases of group L wait for the partner's own reads at the same time.
+func TestLostCallbacksAreWaitedForAtOnce(t *testing.T) {
+	t.Parallel()
+	all, log := runShop(t, "v2", "", func(c *Config) { c.Plan.Only = []string{"L"} })
+	proxytest.Equal(t, failing(all), "")
+	res, err := Verify(bytes.NewReader(log), nil)
+	proxytest.Must(t, err)
+	took := res.Records[len(res.Records)-1].At.Sub(res.Records[0].At)
+	proxytest.Equal(t, took < res.Plan.Reconcile+5*time.Minute, true, took)
 }
 
 // The report shows both creates of a second bill, and how to repair it.
