@@ -91,11 +91,12 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	ended := slices.ContainsFunc(recs, func(r Record) bool { return r.Kind == kindBook })
 	stopped := slices.IndexFunc(recs, func(r Record) bool { return r.Kind == kindError })
 	noCreate := len(w.calls("bill.create", "a"))+len(w.book("a")) == 0
+	silent := !slices.ContainsFunc(w.recs, func(r Record) bool { return r.Kind == kindCall })
 	onlyHook := !slices.ContainsFunc(v.Findings, func(f Finding) bool {
 		return fails(f) && f.Condition != "agrees" && !strings.HasPrefix(f.Condition, "says")
 	})
 	switch {
-	case noCreate && onlyHook, stopped >= 0 && (onlyHook || noCreate), !ended:
+	case noCreate && onlyHook, stopped >= 0 && (onlyHook || silent), !ended:
 		v.Status, v.Result, v.Text, v.Findings = Interrupted, Unknown, "the partner created no bill for the order", nil
 		if stopped >= 0 {
 			v.Text = recs[stopped].Text
