@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"billbridge/proxy/desk/certificate"
 )
 
 // A Partner gives a partner a name.
@@ -17,8 +19,13 @@ type Partner struct {
 	// the SHA-256 of all its keys; the first one is its identity. If empty, there is one key.
 	Keys []string `yaml:"keys"`
 
+	// the file of its certificate; "" for none
+	Certified string `yaml:"certified"`
+
 	Callbacks PartnerCallbacks `yaml:"callbacks"`
 	Failures  PartnerFailures  `yaml:"failures"`
+
+	Certificate *certificate.Certificate `yaml:"-"` // read from Certified; it may have ended
 }
 
 // PartnerCallbacks is what differs from [Callbacks] for one partner.
@@ -86,6 +93,7 @@ func (p Partners) Find(id string) (found *Partner) {
 func (c *Config) checkPartners() {
 	s, names := c.source, map[string]int{}
 	var claims []keyClaim
+	desk := c.deskKey()
 	for i := range c.Partners {
 		one := &c.Partners[i]
 		entry := one.Hash
@@ -116,6 +124,7 @@ func (c *Config) checkPartners() {
 		default:
 			names[folded] = s.position(at...).Line
 		}
+		c.checkCertificate(one, desk, "partners", entry, "certified")
 	}
 	slices.SortFunc(c.Partners, func(a, b Partner) int { return strings.Compare(a.Hash, b.Hash) })
 	c.further = map[string]string{}

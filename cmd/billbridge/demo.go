@@ -68,11 +68,7 @@ func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, err
 	if err != nil {
 		return nil, err
 	}
-	overlay := translate.File{Name: "sandbox-overlay.yaml"}
-	if overlay.Data, err = embedded(overlay.Name)(); err != nil {
-		return nil, err
-	}
-	if c.Table, err = translate.Compile(c.Limits.Depth, billing.Table(), overlay); err != nil {
+	if err := useSandboxTable(c); err != nil {
 		return nil, err
 	}
 	t.table = c.Table
@@ -80,6 +76,16 @@ func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, err
 	c.Rollout.Bills, c.Rollout.Copy = config.Separate, true
 	c.Callbacks.Schedule = demoSchedule
 	return c, nil
+}
+
+// useSandboxTable gives a config the table for backends that are sandboxes.
+func useSandboxTable(c *config.Config) (err error) {
+	overlay := translate.File{Name: "sandbox-overlay.yaml"}
+	if overlay.Data, err = embedded(overlay.Name)(); err != nil {
+		return err
+	}
+	c.Table, err = translate.Compile(c.Limits.Depth, billing.Table(), overlay)
+	return err
 }
 
 // begin starts the partners of the demo. They end with ctx.

@@ -29,7 +29,7 @@ const designed = `
 # No I/O: the caller passes all input.
 translate: ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
 translate/billing: translate ! web github.com/prometheus/ github.com/gorilla/mux os net database/sql
-config: translate translate/billing ! web
+config: translate translate/billing proxy/desk/certificate ! web
 # The writer of the log. It knows neither requests nor files.
 proxy/accesslog: config ! web process
 # The identity of a partner, for all packages.
@@ -41,7 +41,7 @@ proxy/store: proxy/partner ! web
 proxy/proxytest: config translate proxy/partner proxy/store ! web
 proxy/proxytest/browser: proxy/proxytest
 # It decides where calls go. It speaks to nobody, and has no words for operators.
-proxy/rollout: config translate/billing proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
+proxy/rollout: config translate/billing proxy/desk/certificate proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux
 proxy/rollout/evidence: config translate translate/billing proxy/partner proxy/store
 # It decides what waves do, and changes nothing.
 proxy/rollout/wave: config proxy/partner proxy/rollout proxy/rollout/evidence proxy/store ! web github.com/gorilla/mux
@@ -52,7 +52,9 @@ proxy/operate: config proxy/notify proxy/partner proxy/relay proxy/rollout proxy
 proxy/relay: config translate translate/billing proxy/accesslog proxy/partner proxy/store proxy/tracing
 proxy/sandbox:
 # It certifies partners by what they do. It knows the sandbox, and nothing of the gateway.
-proxy/desk: proxy/sandbox ! process github.com/prometheus/
+proxy/desk: proxy/desk/certificate proxy/sandbox ! process github.com/prometheus/
+# What a gateway has to know of the desk.
+proxy/desk/certificate: ! web process
 proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
 proxy: proxy/relay proxy/store proxy/tracing ! process
 # It shows the gateway to the operator, and knows neither files nor the sandbox.
@@ -67,7 +69,7 @@ proxy/server: config translate translate/billing proxy proxy/accesslog proxy/con
 proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
 # A program for measurements.
 proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
-cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/desk
+cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/desk proxy/desk/certificate
 cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
 `
 

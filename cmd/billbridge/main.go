@@ -186,6 +186,9 @@ func run(ctx context.Context, args []string, s system) (code int) {
 	case errors.As(err, &usage):
 		command, _, _ := strings.Cut("billbridge "+parsed.Command(), " <") // without its arguments
 		printf(s.err, "billbridge: %v\nTry: %s --help\n", linesOf(err), strings.TrimSpace(command))
+		if strings.HasPrefix(command, "billbridge desk") {
+			return exitDeskUsage
+		}
 		return exitUsage
 	case errors.As(err, &problems): // one FILE:LINE:COLUMN: TEXT per line, which editors recognise
 		printf(s.err, "%v\n", linesOf(problems))

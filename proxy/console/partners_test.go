@@ -1,11 +1,15 @@
 package console
 
 import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
@@ -29,10 +34,13 @@ type rolloutDesk struct {
 	visitor Visitor
 }
 
-func newRolloutDesk(t testing.TB) *rolloutDesk {
+func newRolloutDesk(t testing.TB) *rolloutDesk { return newRolloutDeskWith(t, "", "") }
+
+// newRolloutDeskWith is newRolloutDesk with further keys of the partner hana and further sections.
+func newRolloutDeskWith(t testing.TB, hana, more string) *rolloutDesk {
 	t.Helper()
 	s := proxytest.Open(t, "memory:")
-	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>}}\n")
+	c := proxytest.Config(t, testConfig+"store: {url: 'sqlite:unused.db'}\nrollout: {old: old, new: new, copy: true, settle: 1h}\npartners: {"+partner.ShortOf("hana")+": {name: Hana <b>Clinic</b>"+hana+"}}\n"+more)
 	router, err := rollout.New(t.Context(), c, rollout.Options{Store: s})
 	if err != nil {
 		t.Fatal(err)
@@ -279,6 +287,33 @@ func TestPartnerLeadsToItsCallsAndBills(t *testing.T) {
 	body := d.shows("/partners/"+short, 200, `href="/calls?partner=`+short+`"`, `href="/bills?partner=`+short+`"`)
 	if strings.Contains(body, "/deliveries") {
 		t.Error("a gateway without callbacks has a link to them")
+	}
+}
+
+// The page of a partner shows its certificate, or why it is not certified, if the config has the key of a desk.
+func TestPartnerShowsItsCertificate(t *testing.T) {
+	t.Parallel()
+	public, key, err := ed25519.GenerateKey(nil)
+	proxytest.Must(t, err)
+	der, err := x509.MarshalPKIXPublicKey(public)
+	proxytest.Must(t, err)
+	file := filepath.Join(t.TempDir(), "desk.pem")
+	proxytest.WriteFile(t, file, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
+	text, err := certificate.Certificate{
+		Partner: "Hana <b>Clinic</b>", Form: "v2", Major: certificate.Major, Expires: time.Now().AddDate(1, 0, 0),
+	}.Sign(key)
+	proxytest.Must(t, err)
+	proxytest.WriteFile(t, file+".cert", string(text))
+	for want, d := range map[string]*rolloutDesk{
+		`<dd class="good">certified for v2 until `:                                     newRolloutDeskWith(t, ", certified: "+file+".cert", "desk: {public_key: "+file+"}\n"),
+		`<dd class="warn">not certified: the config has no certificate of the partner`: newRolloutDeskWith(t, "", "desk: {public_key: "+file+"}\n"),
+		"": newRolloutDesk(t),
+	} {
+		d.seen("hana", time.Hour)
+		body := d.shows("/partners/"+partner.ShortOf("hana"), 200, want)
+		if want == "" && strings.Contains(body, "certified") {
+			t.Error("a gateway without a desk speaks of certificates")
+		}
 	}
 }
 

@@ -78,12 +78,12 @@ func TestWaveIsStarted(t *testing.T) {
 		d.seen(key, 2*time.Hour)
 	}
 	d.shows("/waves/new?partner="+partner.ShortOf("hana")+"&partner="+partner.ShortOf("other"), 200,
-		">"+partner.ShortOf("hana")+"\n"+partner.ShortOf("other")+"</textarea>", `placeholder="shadow,canary:10,canary:50,new"`, `placeholder="24h"`, `placeholder="20/h"`, `placeholder="always"`, `name="to" value="drained">`)
-	form := url.Values{"name": {"autumn"}, "partners": {"hana <B>clinic</b>\r\n\r\n" + partner.ShortOf("other")}, "to": {"drained"}, "held": {"0"}}
+		">"+partner.ShortOf("hana")+"\n"+partner.ShortOf("other")+"</textarea>", `placeholder="shadow,canary:10,canary:50,new"`, `placeholder="24h"`, `placeholder="20/h"`, `placeholder="always"`, `name="to" value="drained">`, `name="certified" value="true">`)
+	form := url.Values{"name": {"autumn"}, "partners": {"hana <B>clinic</b>\r\n\r\n" + partner.ShortOf("other")}, "to": {"drained"}, "held": {"0"}, "certified": {"true"}}
 	preview := d.sends("/waves/new", form, 200, "")
 	for _, text := range []string{
 		"2 partners. Their stages now:", "<code>old</code> → <code>shadow</code> → <code>canary 10 %</code> → <code>canary 50 %</code> → <code>new</code> → <code>drained</code>",
-		"Earliest end:", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, "hana &lt;B&gt;clinic",
+		"Earliest end:", "Start the wave", `name="held" value="0"`, `name="to" value="drained" checked`, `name="certified" value="true" checked`, "hana &lt;B&gt;clinic",
 	} {
 		if !strings.Contains(preview, text) {
 			t.Errorf("the preview has no %s:\n%s", text, preview)

@@ -20,6 +20,9 @@ type Case struct {
 	Title string   `yaml:"title"`
 	Needs []string `yaml:"needs"` // options of the plan, or a form
 	Human string   `yaml:"human"` // what a person checks; such a case has no steps
+	// Review is what a person checks besides the steps. People is 2 if that takes two of them.
+	Review string `yaml:"review"`
+	People int    `yaml:"people"`
 	// Faults are set by the step "fault". In their texts {bill} and {other} stand for the bills of the orders a and b,
 	// and the form of the fault's body is that of the plan.
 	Faults []caseFault `yaml:"faults"`
@@ -86,4 +89,7 @@ func caseOf(id string) (Case, bool) {
 // again reports whether a failure of a case runs its whole group again, so that luck does not certify.
 func (c Case) again() bool { return c.Group() == "U" || c.ID >= "K2" && c.ID < "K7" && len(c.ID) < 4 }
 
-const orderTime = 5 * time.Minute // in which an order has to reach a state
+const (
+	orderTime = 5 * time.Minute // in which an order has to reach a state
+	lateTime  = 5 * time.Minute // at the end of a run that is no practice
+)

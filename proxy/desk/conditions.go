@@ -22,6 +22,7 @@ var conditions = map[string]condition{
 	"hash":                 rightHash,
 	"shape":                rightShape,
 	"pace":                 pace,
+	"retry-after":          retryAfter,
 	"sent":                 sent,
 	"read-after":           readAfter,
 	"read-after-callback":  readAfterCallback,
@@ -159,6 +160,21 @@ func pace(w *window, order string, _ []string) (string, []int) {
 	return "", nil
 }
 
+// retryAfter: a create is not repeated before the time that the reply asked for.
+func retryAfter(w *window, order string, _ []string) (string, []int) {
+	var before Record
+	for _, r := range w.calls("bill.create", order) {
+		if before.Call != nil {
+			seconds, _ := strconv.Atoi(fmt.Sprint(before.Call.Fault["retry_after"])) // 0 if there is none
+			if r.Call.Began.Sub(before.Call.Ended) < time.Duration(seconds)*time.Second {
+				return fmt.Sprintf("repeated before the %d s of Retry-After", seconds), []int{before.N, r.N}
+			}
+		}
+		before = r
+	}
+	return "", nil
+}
+
 // sent: an operation is sent at least MIN and at most MAX times.
 func sent(w *window, order string, args []string) (string, []int) {
 	list := w.calls(args[0], order)
@@ -190,12 +206,12 @@ func readAfter(w *window, order string, args []string) (string, []int) {
 
 // readAfterCallback: a callback is followed by a read of the bill in a time, or refused.
 func readAfterCallback(w *window, order string, args []string) (string, []int) {
-	got := w.calls("callback.payment", order)
-	if len(got) == 0 {
+	got, refuses := w.calls(opCallback, order), len(args) > 1 // or-refused: by the partner or a gateway
+	switch {
+	case len(got) == 0 && (!refuses || !w.refused):
 		return "no callback reached the partner", nil
-	}
-	if len(args) > 1 && !accepted(got[0].Call) {
-		return "", nil // "or-refused"
+	case refuses && (len(got) == 0 || !accepted(got[0].Call)):
+		return "", nil
 	}
 	_, within, err := w.plan.duration(args[0])
 	_, ok := first(w.calls("bill.read", order), func(r Record) bool {
@@ -249,8 +265,8 @@ func accepted(c *Call) bool {
 
 // answers: how callbacks are answered. 0000: each with HTTP 200 and that code; not-5xx: none with a server error.
 func answers(w *window, order string, args []string) (string, []int) {
-	list := w.calls("callback.payment", order)
-	if len(list) == 0 {
+	list := w.calls(opCallback, order)
+	if len(list) == 0 && (args[0] == "0000" || !w.refused) {
 		return "no callback reached the partner", nil
 	}
 	for _, r := range list {

@@ -4,14 +4,21 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/server"
+	"billbridge/translate"
 )
 
 // A good shop of each form passes every case, and its log proves it.
@@ -22,7 +29,7 @@ func TestGoodShopPasses(t *testing.T) {
 			t.Parallel()
 			all, log := runShop(t, form, "", nil)
 			proxytest.Equal(t, failing(all), "")
-			proxytest.Equal(t, Outcome(all), Passed)
+			proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Passed)
 			res, err := Verify(bytes.NewReader(log), nil)
 			proxytest.Must(t, err)
 			proxytest.Equal(t, res.Verdicts, all)
@@ -61,38 +68,145 @@ func describe(all []Verdict) string {
 	return b.String()
 }
 
-// A run over real connections, with the times of a practice.
+// A run over real connections with the times of a practice, directly and through a gateway to the other form.
 func TestPracticeOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{"v2", "legacy"} {
-		t.Run(form, func(t *testing.T) {
+		for _, via := range []string{"", map[string]string{"v2": "legacy", "legacy": "v2"}[form]} {
+			t.Run(form+"/"+via, func(t *testing.T) {
+				t.Parallel()
+				all, log := runNetwork(t, form, via, "")
+				proxytest.Equal(t, failing(all), "", describe(all))
+				_, err := Verify(bytes.NewReader(log), nil)
+				proxytest.Must(t, err)
+			})
+		}
+	}
+}
+
+// Through a gateway a wrong habit is seen too: calls and answers are those of the partner, not of the gateway, which reads
+// by itself after a lost reply and answers each callback.
+func TestWrongShopsThroughAGateway(t *testing.T) {
+	t.Parallel()
+	for habit, one := range map[string]struct{ only, fails string }{
+		"new-id-after-anything": {"U1", "U1"},
+		"never-reads-unknown":   {"U1", "U1"},
+		"ships-on-body":         {"K2", "K2"},
+		"does-not-read":         {"K2", "K2"},
+		"answers-result-ok":     {"K1", "K1"},
+		"ignores-retry-after":   {"N1", "N1:WARNING"},
+	} {
+		t.Run(habit, func(t *testing.T) {
 			t.Parallel()
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			all, log := runNetwork(t, "v2", "legacy", habit, one.only)
+			proxytest.Equal(t, failing(all), one.fails, describe(all))
+			res, err := Verify(bytes.NewReader(log), nil)
 			proxytest.Must(t, err)
-			s := &shop{
-				form: form, key: testKey, base: "http://" + listener.Addr().String(),
-				client: &http.Client{Timeout: 2 * time.Second}, reconcile: time.Minute, retry: 100 * time.Millisecond,
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			s.ctx = ctx
-			server := httptest.NewServer(s)
-			s.self = server.URL
-			defer func() {
-				stop()
-				server.Close()
-				s.all.Wait()
-			}()
-			plan := planOf(t, form)
-			plan.Practice, plan.Speed, plan.React, plan.Timeout = true, 600, 300*time.Millisecond, 2*time.Second
-			plan.Only = []string{"A1", "U1", "R4", "K1", "K2"}
-			var log bytes.Buffer
-			all, err := Run(ctx, Config{Plan: plan, Hook: server.URL + "/desk", Listener: listener, Out: &log})
-			proxytest.Must(t, err)
-			proxytest.Equal(t, failing(all), "", describe(all))
-			_, err = Verify(&log, nil)
-			proxytest.Must(t, err)
+			proxytest.Equal(t, res.Verdicts, all)
 		})
 	}
+}
+
+// runNetwork runs cases with a shop over sockets: all in the long form.
+func runNetwork(t *testing.T, form, via, habit string, only ...string) ([]Verdict, []byte) {
+	t.Helper()
+	listen := func() net.Listener {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		proxytest.Must(t, err)
+		return listener
+	}
+	listener := listen()
+	s := &shop{
+		form: form, habit: habit, key: testKey, base: "http://" + listener.Addr().String(), send: "URL",
+		client: &http.Client{Timeout: 2 * time.Second}, reconcile: 6 * time.Second, retry: 1100 * time.Millisecond,
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.ctx = ctx
+	server := httptest.NewServer(s)
+	s.self = server.URL
+	defer func() {
+		stop()
+		server.Close()
+		s.all.Wait()
+	}()
+	plan := planOf(t, form)
+	plan.Practice, plan.Speed, plan.React = true, 600, 1300*time.Millisecond
+	plan.Timeout, plan.Reconcile = 2*time.Second, 6*time.Second
+	if plan.Only = only; len(only) == 0 && !proxytest.Long() {
+		plan.Only = []string{"A1", "U1", "R4", "K1", "K2", "K15"}
+	}
+	var log bytes.Buffer
+	c := Config{Plan: plan, Hook: server.URL + "/desk", Listener: listener, Out: &log}
+	if via != "" {
+		s.send = "TALK"
+		c.Backend = listen()
+		c.Via = startGateway(ctx, t, via, c.Backend.Addr().String())
+	}
+	began := time.Now()
+	c.Progress = func(one Case, v Verdict) { t.Log(time.Since(began).Round(time.Second/10), one.ID, v.Result) }
+	all, err := Run(ctx, c)
+	proxytest.Must(t, err)
+	return all, log.Bytes()
+}
+
+// startGateway starts a gateway to a service of a form.
+func startGateway(ctx context.Context, t *testing.T, form, backend string) string {
+	t.Helper()
+	c, err := config.Parse(translate.File{Name: "../../cmd/billbridge/assets/desk_test.yaml", Data: fmt.Appendf(nil, `
+listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+upstreams: {desk: {form: %s, url: "http://%s"}}
+drain: {delay: 0s}
+log: {level: error}
+table: {overlay: sandbox-overlay.yaml}
+`, form, backend)}, os.LookupEnv)
+	proxytest.Must(t, err)
+	callbacks := config.DefaultCallbacks()
+	callbacks.Ports = nil
+	callbacks.Schedule = slices.Repeat([]config.DurationOrZero{config.DurationOrZero(500 * time.Millisecond)}, 100)
+	callbacks.Allow = []config.Network{{Prefix: netip.MustParsePrefix("127.0.0.0/8")}}
+	c.Callbacks, c.Store.URL = &callbacks, config.NewSecret(config.Memory)
+	gateway, err := server.Listen(ctx, c, nil, nil, server.Build{}, slog.New(slog.DiscardHandler))
+	proxytest.Must(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = gateway.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	return "http://" + gateway.Address()
+}
+
+// A second bill that is sent after its case, minutes later, fails a signed run.
+func TestLateSecondBillCounts(t *testing.T) {
+	t.Parallel()
+	_, sign := signed(t)
+	var first Verdict
+	all, log := runShop(t, "v2", "second-bill-later", func(c *Config) {
+		sign(c)
+		c.Plan.Speed, c.Plan.Only = 6, []string{"A1"}
+		c.Progress = func(_ Case, v Verdict) { first = v }
+	})
+	proxytest.Equal(t, first.Result, Passed)
+	proxytest.Equal(t, failing(all), "A1")
+	res, err := Verify(bytes.NewReader(log), nil)
+	proxytest.Must(t, err)
+	proxytest.Equal(t, Outcome(res.Plan, res.Verdicts), Failed)
+}
+
+// A shop to try the command with: BILLBRIDGE_DESK_SHOP=v2 go test -run TestShopServes -timeout 3h. It calls the address of
+// --listen, and has the order hook at http://127.0.0.1:3000/desk.
+func TestShopServes(t *testing.T) {
+	form, send, _ := strings.Cut(os.Getenv("BILLBRIDGE_DESK_SHOP"), "/")
+	if form == "" {
+		t.Skip("only by hand")
+	}
+	s := &shop{
+		form: form, key: testKey, base: "http://127.0.0.1:8081", self: "http://127.0.0.1:3000", send: send, ctx: t.Context(),
+		client: &http.Client{Timeout: 2 * time.Second}, reconcile: 90 * time.Second, retry: 1100 * time.Millisecond,
+	}
+	proxytest.Must(t, http.ListenAndServe("127.0.0.1:3000", s))
 }
 
 // A partner that does nothing, or whose hook fails, is interrupted and not passed.
@@ -109,7 +223,7 @@ func TestSilentPartnerIsInterrupted(t *testing.T) {
 				_, _ = w.Write([]byte(c.answer))
 			}), func(c *Config) { c.Plan.Only = []string{"U1"} })
 			proxytest.Equal(t, all, []Verdict{{Case: "U1", Attempt: 1, Status: Interrupted, Result: Unknown, Text: c.want}})
-			proxytest.Equal(t, Outcome(all), Interrupted)
+			proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Interrupted)
 		})
 	}
 }
@@ -140,7 +254,7 @@ func TestReviewsAndSkippedCases(t *testing.T) {
 		{Case: "A5", Attempt: 1, Status: finished, Result: Skipped, Text: "the plan does not declare cancel"},
 		{Case: "H1", Attempt: 1, Status: finished, Result: Review, Text: cases[len(cases)-4].Human},
 	})
-	proxytest.Equal(t, Outcome(all), Review)
+	proxytest.Equal(t, Outcome(Plan{Practice: true}, all), Review)
 	res, err := Verify(bytes.NewReader(log), nil)
 	proxytest.Must(t, err)
 	var junit, page bytes.Buffer
@@ -148,6 +262,17 @@ func TestReviewsAndSkippedCases(t *testing.T) {
 	proxytest.Has(t, junit.String(), `<testsuite name="billbridge desk v2" tests="3" failures="0" errors="0" skipped="2">`)
 	proxytest.Must(t, Report(&page, res))
 	proxytest.Has(t, page.String(), `<span class="REVIEW">REVIEW</span>`)
+}
+
+// The cases of group L wait for the partner's own reads at the same time.
+func TestLostCallbacksAreWaitedForAtOnce(t *testing.T) {
+	t.Parallel()
+	all, log := runShop(t, "v2", "", func(c *Config) { c.Plan.Only = []string{"L"} })
+	proxytest.Equal(t, failing(all), "")
+	res, err := Verify(bytes.NewReader(log), nil)
+	proxytest.Must(t, err)
+	took := res.Records[len(res.Records)-1].At.Sub(res.Records[0].At)
+	proxytest.Equal(t, took < res.Plan.Reconcile+5*time.Minute, true, took)
 }
 
 // The report shows both creates of a second bill, and how to repair it.

@@ -47,6 +47,11 @@ func newEvidence(out io.Writer, key ed25519.PrivateKey) *evidence {
 func (e *evidence) append(r Record) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.add(r)
+}
+
+// add is append under the lock.
+func (e *evidence) add(r Record) {
 	r.N, r.Prev, r.At = len(e.list)+1, e.prev, plainTime(time.Now())
 	line, err := json.Marshal(r)
 	if err == nil {
@@ -58,9 +63,11 @@ func (e *evidence) append(r Record) {
 
 // sign adds a head, unless the run is a practice.
 func (e *evidence) sign() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.key != nil {
-		prev := e.prev
-		e.append(Record{Kind: kindHead, Head: &Head{e.key.Public().(ed25519.PublicKey), ed25519.Sign(e.key, []byte(prev))}})
+		public := e.key.Public().(ed25519.PublicKey)
+		e.add(Record{Kind: kindHead, Head: &Head{public, ed25519.Sign(e.key, []byte(e.prev))}})
 	}
 }
 
@@ -160,13 +167,15 @@ type Result struct {
 	Verdicts []Verdict // of all attempts
 	Signer   ed25519.PublicKey
 	Records  []Record
+
+	ended time.Time // of the run; zero before
+	last  string    // the hash of the last line
 }
 
 // Verify checks a log: its chain, its signatures, and that each verdict follows from the records before it. If public is
 // nil, any signer is accepted. A practice has no signature.
 func Verify(log io.Reader, public ed25519.PublicKey) (res Result, err error) {
 	lines := bufio.NewReader(log)
-	prev := ""
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) && len(line) == 0 {
@@ -177,33 +186,31 @@ func Verify(log io.Reader, public ed25519.PublicKey) (res Result, err error) {
 		if err != nil || json.Unmarshal(line, &r) != nil {
 			return res, fmt.Errorf("line %d is not a complete record", n)
 		}
-		if r.N != n || r.Prev != prev {
+		if r.N != n || r.Prev != res.last {
 			return res, fmt.Errorf("line %d: the chain is broken: a record was changed, removed or moved", n)
 		}
-		prev = lineHash(bytes.TrimSuffix(line, []byte("\n")))
 		if err := res.check(r, public); err != nil {
 			return res, fmt.Errorf("line %d: %w", n, err)
 		}
+		res.last = lineHash(bytes.TrimSuffix(line, []byte("\n")))
 		res.Records = append(res.Records, r)
 	}
-	n := len(res.Records)
-	switch {
-	case n == 0 || res.Records[n-1].Kind != kindEnd && res.Records[n-1].Kind != kindHead:
+	switch n := len(res.Records); {
+	case res.ended.IsZero():
 		return res, errors.New("the log has no end: records are missing, or the run was stopped")
 	case !res.Plan.Practice && res.Records[n-1].Kind != kindHead:
 		return res, errors.New("the signature of the end is missing")
 	case res.Plan.Practice && res.Signer != nil:
 		return res, errors.New("a practice must not be signed")
-	case !slices.ContainsFunc(res.Records, func(r Record) bool { return r.Kind == kindEnd }):
-		return res, errors.New("the log has no end: records are missing, or the run was stopped")
 	}
-	res.Verdicts = judgeAll(res.Plan, res.Records)
 	return res, nil
 }
 
 // check checks one record against those before it.
 func (res *Result) check(r Record, public ed25519.PublicKey) error {
 	switch {
+	case !res.ended.IsZero() && r.Kind != kindHead && r.Kind != kindReview:
+		return errors.New("the run has ended before")
 	case (r.Kind == kindPlan) != (r.N == 1) || (r.Plan != nil) != (r.N == 1):
 		return errors.New("the plan must be the first record, and only that")
 	case r.Plan != nil:
@@ -227,8 +234,16 @@ func (res *Result) check(r Record, public ed25519.PublicKey) error {
 			!reflect.DeepEqual(*r.Verdict, judge(res.Plan, c, r.Attempt, attemptOf(res.Records, r.Case, r.Attempt))) {
 			return fmt.Errorf("the verdict of case %s does not follow from the log", r.Case)
 		}
-	case r.Kind == kindEnd && r.Text != Outcome(judgeAll(res.Plan, res.Records)):
-		return errors.New("the outcome does not follow from the log")
+	case r.Kind == kindEnd:
+		res.ended, res.Verdicts = r.At, judgeAll(res.Plan, res.Records)
+		if r.Text != Outcome(res.Plan, res.Verdicts) {
+			return errors.New("the outcome does not follow from the log")
+		}
+	case r.Kind == kindReview:
+		if r.Review == nil || r.Case != r.Review.Case || res.ended.IsZero() {
+			return errors.New("a review must follow the end of the run")
+		}
+		return res.reviewed(*r.Review)
 	}
 	return nil
 }

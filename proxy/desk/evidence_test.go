@@ -87,6 +87,7 @@ func TestTamperedEvidenceIsRefused(t *testing.T) {
 		"rechained verdict":      {rechain(t, asPassed), nil, "does not follow from the log"},
 		"rechained second bill":  {rechain(t, without(practice, at(practice, `X2"`))), nil, "does not follow from the log"},
 		"a practice as the real": {rechain(t, edit(practice, 0, `"practice":true`, `"practice":false`)), nil, "signature of the end is missing"},
+		"more after the end":     {rechain(t, append(append([]string{}, practice...), "\n"+practice[at(practice, `"kind":"call"`)])), nil, "the run has ended before"},
 		"other cases":            {rechain(t, edit(practice, 0, casesHash, "0000000000000000")), nil, "verify with build test"},
 	}
 	for name, c := range cases {

@@ -79,7 +79,7 @@ func planOf(t testing.TB, form string) Plan {
 func runShop(t *testing.T, form, habit string, change func(*Config)) (all []Verdict, log []byte) {
 	t.Helper()
 	s := &shop{
-		form: form, habit: habit, key: testKey, base: "http://desk", self: "http://shop",
+		form: form, habit: habit, key: testKey, base: "http://desk", self: "http://shop", send: "URL",
 		reconcile: 15 * time.Minute, retry: 2 * time.Second,
 	}
 	return runHandler(t, s, change)

@@ -1,10 +1,13 @@
 package desk
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"billbridge/proxy/desk/certificate"
 )
 
 // The results of an attempt, as those of the OpenID suite.
@@ -14,6 +17,7 @@ const (
 	Failed      = "FAILED"
 	Review      = "REVIEW"
 	Skipped     = "SKIPPED"
+	Expected    = "EXPECTED"    // it failed, as the plan says
 	Unknown     = "UNKNOWN"     // not run
 	Interrupted = "INTERRUPTED" // the status of an attempt that did not end; its result is UNKNOWN
 	finished    = "FINISHED"
@@ -25,10 +29,12 @@ type Verdict struct {
 	Attempt  int       `json:"attempt,omitempty"`
 	Status   string    `json:"status"`
 	Result   string    `json:"result"`
-	Text     string    `json:"text,omitempty"` // why it is skipped or interrupted
+	Text     string    `json:"text,omitempty"` // why it is skipped or interrupted, or what a person checks
 	Findings []Finding `json:"findings,omitempty"`
 	// HookOnly is set if the verdict rests on what the partner says about itself.
 	HookOnly bool `json:"hook_only,omitempty"`
+	// Signed is the review of the result, or who accepted a warning. Only the verdicts of a Result have it.
+	Signed *certificate.Signed `json:"-"`
 }
 
 // A Finding is a condition that is not met.
@@ -44,12 +50,16 @@ type window struct {
 	plan Plan
 	c    Case
 	recs []Record
+	// refused is whether the gateway did not accept a callback of the service: then none reaches the partner.
+	refused bool
 }
 
 // judge returns the verdict of an attempt. It depends on its arguments only, so that everybody can repeat it.
 func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	v := Verdict{Case: c.ID, Attempt: attempt, Status: finished, Result: Passed}
-	w := &window{p, c, recs}
+	w := &window{plan: p, c: c, recs: partners(p, recs), refused: slices.ContainsFunc(recs, func(r Record) bool {
+		return r.Kind == kindCall && r.Call.Behind && r.Call.Operation == opCallback && !accepted(r.Call)
+	})}
 	need := p.lacks(c.Needs)
 	switch {
 	case need != "":
@@ -81,21 +91,87 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	ended := slices.ContainsFunc(recs, func(r Record) bool { return r.Kind == kindBook })
 	stopped := slices.IndexFunc(recs, func(r Record) bool { return r.Kind == kindError })
 	noCreate := len(w.calls("bill.create", "a"))+len(w.book("a")) == 0
+	silent := !slices.ContainsFunc(w.recs, func(r Record) bool { return r.Kind == kindCall })
 	onlyHook := !slices.ContainsFunc(v.Findings, func(f Finding) bool {
 		return fails(f) && f.Condition != "agrees" && !strings.HasPrefix(f.Condition, "says")
 	})
 	switch {
-	case noCreate && onlyHook, stopped >= 0 && onlyHook, !ended:
+	case noCreate && onlyHook, stopped >= 0 && (onlyHook || silent), !ended:
 		v.Status, v.Result, v.Text, v.Findings = Interrupted, Unknown, "the partner created no bill for the order", nil
 		if stopped >= 0 {
 			v.Text = recs[stopped].Text
 		}
+	case slices.ContainsFunc(v.Findings, fails) && p.expects(v, recs[0].At):
+		v.Result = Expected
 	case slices.ContainsFunc(v.Findings, fails):
 		v.Result = Failed
+	case c.Review != "" && !p.Practice:
+		v.Result, v.Text = Review, c.Review
 	case len(v.Findings) > 0:
 		v.Result = Warning
 	}
 	return v
+}
+
+// partners returns the records without the calls behind a gateway. The fault of such a call is that of the partner's
+// call which caused it, unless the gateway found out that the operation was carried out.
+func partners(p Plan, recs []Record) (list []Record) {
+	if !p.Via {
+		return recs
+	}
+	for _, r := range recs {
+		if r.Kind != kindCall {
+			list = append(list, r)
+			continue
+		}
+		if r.Call.Behind {
+			continue
+		}
+		call := *r.Call
+		for _, b := range recs {
+			if b.Kind == kindCall && b.Call.Behind && !b.Call.Late && b.Call.Operation == call.Operation &&
+				b.Call.Bill == call.Bill && call.Operation != opCallback && call.Code != "0000" &&
+				!b.Call.Began.Before(call.Began) && !b.Call.Began.After(call.Ended) {
+				call.Fault, call.Hashed = b.Call.Fault, b.Call.Hashed
+				break
+			}
+		}
+		r.Call = &call
+		list = append(list, r)
+	}
+	return list
+}
+
+// Through is the short list of cases for a run through a gateway, by the name of their group.
+const Through = "G"
+
+var through = strings.Fields("A1 A3 A4a A4b A4c A4d U1 U3 U7 N1 R1 R2 R3 R4 R5 R6 R7 R8 K1 K2 K7 K15")
+
+// A Difference is a case with other results directly and through a gateway: a finding about the gateway, since the
+// partner is the same.
+type Difference struct{ Direct, Via Verdict }
+
+// Compare compares a direct run with one through a gateway. It returns the number of cases that both have, too.
+func Compare(direct, via Result) (differs []Difference, compared int, err error) {
+	a, b := direct.Plan, via.Plan
+	switch {
+	case a.Via || !b.Via:
+		return nil, 0, errors.New("expected a direct run and then one through a gateway")
+	case a.Form != b.Form || a.Partner != b.Partner || !slices.Equal(a.Options, b.Options):
+		return nil, 0, fmt.Errorf("expected runs of one plan but got: %s in %s with %v, and %s in %s with %v",
+			a.Partner, a.Form, a.Options, b.Partner, b.Form, b.Options)
+	}
+	for _, x := range Last(direct.Verdicts) {
+		for _, y := range Last(via.Verdicts) {
+			if x.Case != y.Case {
+				continue
+			}
+			if compared++; x.Result != y.Result {
+				differs = append(differs, Difference{x, y})
+			}
+		}
+	}
+	return differs, compared, nil
 }
 
 // judgeAll returns the verdicts of all attempts, in their order, and UNKNOWN for cases without any.
@@ -134,18 +210,20 @@ func Last(all []Verdict) (last []Verdict) {
 	return last
 }
 
-// Outcome is the result of a run: FAILED, INTERRUPTED, REVIEW or PASSED, whichever comes first.
-func Outcome(all []Verdict) string {
+// Outcome is the result of a run: FAILED, INTERRUPTED, REVIEW or PASSED, whichever comes first. REVIEW means that a
+// review, or a warning of a run that is no practice, is not signed.
+func Outcome(p Plan, all []Verdict) string {
 	seen := map[string]bool{}
 	for _, v := range Last(all) {
 		seen[v.Result] = true
+		seen["open"] = seen["open"] || v.Open(p)
 	}
 	switch {
 	case seen[Failed]:
 		return Failed
 	case seen[Unknown]:
 		return Interrupted
-	case seen[Review]:
+	case seen["open"]:
 		return Review
 	}
 	return Passed

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"billbridge/proxy/desk/certificate"
+
 	"go.yaml.in/yaml/v4"
 )
 
@@ -31,12 +33,38 @@ type Plan struct {
 
 	// The desk sets the rest. Speed divides the waiting times of cases, but not the times above.
 	Practice bool     `yaml:"-" json:"practice"`
-	Only     []string `yaml:"-" json:"only,omitempty"` // cases or groups; all if empty
+	Only     []string `yaml:"-" json:"only,omitempty"` // cases, groups or Through; all if empty
 	Speed    int      `yaml:"-" json:"speed"`
 	Via      bool     `yaml:"-" json:"via"`   // through a gateway
 	Build    string   `yaml:"-" json:"build"` // of the desk
 	Cases    string   `yaml:"-" json:"cases"` // hash of the list of cases
 	Run      string   `yaml:"-" json:"run"`
+	// Expected are failures that do not fail the run. They are on the certificate, and end it.
+	Expected []certificate.Failure `yaml:"-" json:"expected,omitempty"`
+}
+
+// Expect reads the failures that the operator of the desk expects: a list of case, reason and until, a day.
+func (p *Plan) Expect(text []byte) error {
+	var list []struct {
+		Case, Reason string
+		Until        time.Time
+	}
+	if err := yaml.Load(text, &list, yaml.WithKnownFields()); err != nil {
+		return err
+	}
+	for _, one := range list {
+		c, known := caseOf(one.Case)
+		switch {
+		case !known || c.Human != "":
+			return fmt.Errorf("case: expected a case without people but got: %q", one.Case)
+		case strings.TrimSpace(one.Reason) == "":
+			return fmt.Errorf("case %s: the reason is missing", one.Case)
+		case one.Until.IsZero():
+			return fmt.Errorf("case %s: until is missing: write a day, such as 2027-01-31", one.Case)
+		}
+		p.Expected = append(p.Expected, certificate.Failure(one))
+	}
+	return nil
 }
 
 // ParsePlan reads a plan. Unknown keys are errors.
@@ -100,7 +128,8 @@ func (p Plan) duration(text string) (d, within time.Duration, err error) {
 
 // applies reports whether the plan has a case at all. A practice has no cases for humans.
 func (p Plan) applies(c Case) bool {
-	chosen := len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group())
+	chosen := len(p.Only) == 0 || slices.Contains(p.Only, c.ID) || slices.Contains(p.Only, c.Group()) ||
+		slices.Contains(p.Only, Through) && slices.Contains(through, c.ID)
 	return chosen && (!p.Practice || c.Human == "")
 }
 

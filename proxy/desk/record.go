@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"billbridge/proxy/desk/certificate"
 )
 
 // The kinds of records.
@@ -19,6 +21,7 @@ const (
 	kindVerdict = "verdict" // of the attempt
 	kindHead    = "head"    // a signature over all records before it
 	kindEnd     = "end"     // of the run
+	kindReview  = "review"  // after the end: what a person says about a case
 )
 
 // A Record is one line of the evidence.
@@ -40,6 +43,8 @@ type Record struct {
 	Book    map[string]string `json:"book,omitempty"` // bill: state
 	Verdict *Verdict          `json:"verdict,omitempty"`
 	Head    *Head             `json:"head,omitempty"`
+
+	Review *certificate.Signed `json:"review,omitempty"`
 }
 
 // A Command is what the order hook is told.
@@ -78,8 +83,12 @@ type Call struct {
 	Before    string          `json:"before,omitempty"`
 	After     string          `json:"after,omitempty"`
 	Hashed    string          `json:"hash_text,omitempty"`
-	Desk      bool            `json:"desk,omitempty"` // the desk made it, as the bank
+	Desk      bool            `json:"desk,omitempty"`   // the desk made it, as the bank
+	Behind    bool            `json:"behind,omitempty"` // between a gateway and the service
 }
+
+// opCallback is the operation of callbacks.
+const opCallback = "callback.payment"
 
 // field returns a field of a message of either form, also inside bill or data. The two names of a field differ in case
 // and _ only.

@@ -8,6 +8,8 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"billbridge/proxy/desk/certificate"
 )
 
 // JUnit writes verdicts as JUnit XML, for CI. Each case is a test with the result of its last attempt. An interrupted
@@ -46,11 +48,11 @@ func JUnit(w io.Writer, p Plan, all []Verdict) error {
 		case Unknown:
 			t.Error = why
 			s.Errors++
-		case Skipped, Review:
+		case Skipped, Review, Expected:
 			t.Skipped = why
 			s.Skipped++
 		case Warning:
-			t.Output = v.Why()
+			t.Output = why.Message
 		}
 		s.Cases = append(s.Cases, t)
 	}
@@ -107,9 +109,14 @@ func Report(w io.Writer, res Result) error {
 		}
 		list = append(list, s)
 	}
+	var certified *certificate.Certificate
+	if one, err := res.Certificate(); err == nil {
+		certified = &one
+	}
 	return reportPage.Execute(w, struct {
 		Result
-		Outcome string
-		Cases   []shown
-	}{res, Outcome(res.Verdicts), list})
+		Outcome     string
+		Cases       []shown
+		Certificate *certificate.Certificate
+	}{res, Outcome(res.Plan, res.Verdicts), list, certified})
 }

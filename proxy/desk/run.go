@@ -30,7 +30,11 @@ type Config struct {
 	Plan     Plan
 	Hook     string       // base URL of the order hook
 	Listener net.Listener // for the calls of the partner
-	Client   *http.Client // for the hook; http.DefaultClient if nil
+	// Via is the base URL of a gateway that the calls of the partner are passed on to, and Backend then the address of its
+	// upstream. If empty, the partner calls the service directly.
+	Via     string
+	Backend net.Listener
+	Client  *http.Client // for the hook; http.DefaultClient if nil
 	// Callbacks sends callbacks; that of net/http if nil.
 	Callbacks http.RoundTripper
 	Out       io.Writer          // gets the evidence
@@ -50,12 +54,17 @@ type runner struct {
 	service *sandbox.Service
 	net     *network
 	posts   sync.WaitGroup
+	// setup has a value while an attempt uses faults and the clock: until it waits for the partner's own reads. A channel,
+	// because time in a bubble of testing/synctest stands still while a goroutine waits for a mutex.
+	setup chan struct{}
+	ended sync.Mutex // an attempt that ends
 
 	mu       sync.Mutex
 	current  *attempt
 	amounts  map[string]*order // by amount
 	bills    map[string]*order // by bill
 	amount   int               // of the newest order
+	form     string            // of the calls that the service gets: through a gateway it can differ from the partner's
 	attempts map[string]int    // by case
 }
 
@@ -77,7 +86,7 @@ type order struct {
 
 // Run runs the cases of a plan. The error is one of the desk: what the partner does is in the verdicts of all attempts.
 func Run(ctx context.Context, c Config) ([]Verdict, error) {
-	c.Plan.Practice = c.Plan.Practice || c.Key == nil
+	c.Plan.Practice, c.Plan.Via = c.Plan.Practice || c.Key == nil, c.Via != ""
 	c.Plan.Run = strings.ToLower(rand.Text()[:6])
 	c.Client = cmp.Or(c.Client, http.DefaultClient)
 	if c.Callbacks == nil {
@@ -85,36 +94,61 @@ func Run(ctx context.Context, c Config) ([]Verdict, error) {
 	}
 	r := &runner{
 		Config: c, log: newEvidence(c.Out, c.Key), net: &network{next: c.Callbacks}, amount: 20011,
-		amounts: map[string]*order{}, bills: map[string]*order{}, attempts: map[string]int{},
+		amounts: map[string]*order{}, bills: map[string]*order{}, attempts: map[string]int{}, form: c.Plan.Form,
+		setup: make(chan struct{}, 1),
 	}
 	var err error
+	transport := http.RoundTripper(r.net)
+	if c.Plan.Via { // the front is between the gateway and the partner
+		transport = c.Callbacks
+	}
 	r.service, err = sandbox.Open("", sandbox.Options{
 		Partners:  []sandbox.Partner{{Key: c.Plan.Key, Name: c.Plan.Partner}},
-		Transport: r.net, CallbackCancelDestroy: true, Observe: r.observe,
+		Transport: transport, CallbackCancelDestroy: true,
+		Observe: func(x sandbox.Exchange) { r.observe(x, c.Plan.Via) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: r.service, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(c.Listener) }()
-	defer func() {
-		_, _ = server.Close(), r.service.Close()
-	}()
+	defer func() { _ = r.service.Close() }()
+	if c.Plan.Via {
+		defer serve(c.Backend, r.service)()
+		defer serve(c.Listener, &front{runner: r})()
+	} else {
+		defer serve(c.Listener, r.service)()
+	}
 	plan := c.Plan
 	plan.Key = r.log.fingerprint(plan.Key)
 	r.log.append(Record{Kind: kindPlan, Plan: &plan})
 	for n := 1; n <= max(c.Attempts, 1) && ctx.Err() == nil; n++ {
+		var lost sync.WaitGroup // group L: each of its cases waits for the partner's own reads
 		for _, one := range r.due(n) {
-			if ctx.Err() == nil {
+			switch {
+			case ctx.Err() != nil:
+			case one.Group() == "L":
+				lost.Go(func() { r.run(ctx, one) })
+			default:
+				lost.Wait()
 				r.run(ctx, one)
 			}
 		}
+		lost.Wait()
 	}
 	r.posts.Wait()
+	if !r.Plan.Practice && len(r.attempts) > 0 { // a bill that is sent this late still counts for its case
+		sleep(ctx, lateTime)
+	}
 	all := judgeAll(r.Plan, r.log.records())
-	r.log.append(Record{Kind: kindEnd, Text: Outcome(all)})
+	r.log.append(Record{Kind: kindEnd, Text: Outcome(r.Plan, all)})
 	r.log.sign()
 	return all, cmp.Or(r.log.err, ctx.Err())
+}
+
+// serve serves a handler until stop is called.
+func serve(l net.Listener, h http.Handler) (stop func()) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(l) }()
+	return func() { _ = server.Close() }
 }
 
 // due returns the cases of a round: all in the first one, later those that did not pass. A failure in some groups runs
@@ -141,14 +175,15 @@ func (r *runner) due(round int) (list []Case) {
 func (r *runner) run(ctx context.Context, c Case) {
 	a := &attempt{Case: c, orders: map[string]*order{}}
 	if r.Plan.lacks(c.Needs) == "" && c.Human == "" {
+		r.mu.Lock()
 		r.attempts[c.ID]++
 		a.n = r.attempts[c.ID]
-		r.mu.Lock()
-		r.current = a
 		r.mu.Unlock()
 		r.record(a, Record{Kind: kindBegin})
 		r.drive(ctx, a)
 	}
+	r.ended.Lock()
+	defer r.ended.Unlock()
 	v := judge(r.Plan, c, max(a.n, 1), attemptOf(r.log.records(), c.ID, max(a.n, 1)))
 	r.log.append(Record{Kind: kindVerdict, Case: c.ID, Attempt: max(a.n, 1), Verdict: &v})
 	r.log.sign()
@@ -159,11 +194,20 @@ func (r *runner) run(ctx context.Context, c Case) {
 
 // drive makes the steps of an attempt, and records how it ended.
 func (r *runner) drive(ctx context.Context, a *attempt) {
+	r.setup <- struct{}{}
+	ready := sync.OnceFunc(func() { <-r.setup })
+	defer ready()
+	r.mu.Lock()
+	r.current = a
+	r.mu.Unlock()
 	for i, text := range a.Steps {
 		a.step = i + 1
 		args, name := words(text)
 		if !slices.Contains([]string{"until", "says", "order", "refund", "withdraw", "resend"}, args[0]) {
 			r.record(a, Record{Kind: kindStep, Order: name, Step: a.step, Text: text})
+		}
+		if args[0] == "until" && slices.Contains(args, "reconcile") {
+			ready()
 		}
 		if err := r.step(ctx, a, args, name); err != nil {
 			r.fail(a, err)
@@ -192,6 +236,9 @@ func (r *runner) drive(ctx context.Context, a *attempt) {
 		}
 		r.record(a, Record{Kind: kindBook, Order: name, Book: book})
 	}
+	ready()
+	r.setup <- struct{}{}
+	defer func() { <-r.setup }()
 	r.service.ClearFaults()
 	r.net.down.Store(false)
 	_, _ = r.service.SetMaintenance(false), r.service.SetClock(time.Time{}) // in memory they do not fail
@@ -210,10 +257,14 @@ func (r *runner) record(a *attempt, rec Record) {
 }
 
 // observe records a call. It belongs to the order whose amount or bill it names, also if another case runs; else to the
-// case that runs.
-func (r *runner) observe(x sandbox.Exchange) {
+// case that runs. A call between a gateway and the service is behind.
+func (r *runner) observe(x sandbox.Exchange, behind bool) {
 	call := r.log.call(x)
+	call.Behind = behind
 	r.mu.Lock()
+	if behind && x.Operation != opCallback && !call.Desk {
+		r.form = x.Form
+	}
 	o := r.bills[x.Bill]
 	if x.Operation == "bill.create" {
 		price, _ := field(call.Request, "price")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ import (
 type shop struct {
 	form, habit, key string
 	base, self       string // base URLs of the service and of the shop
+	send             string // the sendType in v2
 	client           *http.Client
 	reconcile        time.Duration
 	retry            time.Duration // the first pause before a call is repeated
@@ -133,7 +135,8 @@ func (s *shop) pause(d time.Duration) bool {
 // An outcome is what the shop knows after a call.
 type outcome struct {
 	status int
-	code   string // "" if the reply has none: the outcome is unknown
+	after  time.Duration // Retry-After
+	code   string        // "" if the reply has none: the outcome is unknown
 	err    error
 	body   map[string]any
 	raw    string
@@ -187,6 +190,8 @@ func (s *shop) call(op string, o *sale, extra map[string]any) (out outcome) {
 	defer res.Body.Close()
 	reply, err := io.ReadAll(res.Body)
 	out = outcome{status: res.StatusCode, err: err, raw: string(reply)}
+	seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+	out.after = time.Duration(seconds) * time.Second
 	if err == nil {
 		out.body = parse(reply)
 		out.code, _ = out.body["code"].(string)
@@ -244,6 +249,10 @@ func (s *shop) order(o *sale) {
 					o.state = "waiting"
 				}
 			})
+			if s.is("second-bill-later") && s.pause(4*time.Minute) {
+				s.set(func() { s.newBill(o) })
+				s.create(o, 0)
+			}
 			if s.is("creates-twice") {
 				s.set(func() { s.newBill(o) })
 				s.create(o, 0)
@@ -265,8 +274,12 @@ func (s *shop) order(o *sale) {
 				s.set(func() { o.gaveUp = true })
 				return
 			}
-			if !s.is("repeats-at-once") {
-				s.pause(pause)
+			switch {
+			case s.is("repeats-at-once"):
+			case s.is("ignores-retry-after"):
+				s.pause(time.Second)
+			default:
+				s.pause(max(pause, out.after))
 			}
 			pause = min(2*pause, 64*s.retry/2)
 			continue
@@ -357,7 +370,7 @@ func (s *shop) create(o *sale, hashes int) outcome {
 	callback := s.self + "/callback/" + o.id
 	extra := map[string]any{"phone": o.phone, "hash": hash, "price": s.price(o, amount)}
 	if s.form == "v2" {
-		extra["sendType"], extra["callbackUrl"], extra["productName"] = "URL", callback, "수강료"
+		extra["sendType"], extra["callbackUrl"], extra["productName"] = s.send, callback, "수강료"
 	} else {
 		extra["callbackURL"], extra["product_nm"] = callback, "수강료"
 	}

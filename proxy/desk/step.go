@@ -77,8 +77,6 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 		return r.fault(ctx, a)
 	case "clear":
 		r.service.ClearFaults()
-	case "lose":
-		r.service.Fault(sandbox.Fault{Operation: "callback.payment", Skip: true})
 	case "down", "up":
 		r.net.down.Store(args[0] == "down")
 	default:
@@ -89,6 +87,9 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 		switch args[0] {
 		case "pay":
 			return r.service.Pay(b.Partner, b.ID)
+		case "lose":
+			r.service.Fault(sandbox.Fault{Operation: opCallback, Bill: b.ID, Skip: true})
+			return nil
 		case "notify":
 			return r.service.Notify(b.Partner, b.ID)
 		case "cancel":
@@ -108,7 +109,9 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 // fault sets the faults of a case.
 func (r *runner) fault(ctx context.Context, a *attempt) error {
 	for _, f := range a.Faults {
-		f.Body += f.Bodies[r.Plan.Form]
+		r.mu.Lock()
+		f.Body += f.Bodies[r.form]
+		r.mu.Unlock()
 		if f.Silence {
 			f.Delay = r.Plan.Timeout + 5*time.Second
 		}

@@ -61,6 +61,7 @@ gives-up-closed                 : L3 N3 U1 U2 U4 U7 U8
 gives-up-maintenance            : N4
 again-is-new                    : N1 N2 N3 N4
 repeats-at-once                 : N1:WARNING N2:WARNING N4:WARNING
+ignores-retry-after             : N1:WARNING
 reissues-after-closed-read      : R1
 reissues-after-502-read         : R2
 reissues-after-504-read         : R3

@@ -70,6 +70,8 @@ type Change struct {
 	At       time.Time `json:"at"`
 	Partner  string    `json:"partner,omitempty"` // "default" for all without a stage of their own
 	Name     string    `json:"name,omitempty"`    // of the partner
+	// of a change of a stage: as in PartnerStatus
+	Certificate string `json:"certificate,omitempty"`
 	// in the audit log, left out if the partner had no stage of its own
 	From        string `json:"from,omitempty"`
 	FromPercent *int   `json:"from_percent,omitempty"`
@@ -294,6 +296,10 @@ func (o *Operator) move(
 ) (Change, error) {
 	reasons := o.Rollout.Preconditions().AgainstMove(ctx, decided, m)
 	c.about(o, m.Partner, Default)
+	if m.Partner != "" {
+		note, _ := o.Rollout.Settings().Certified(m.Partner, o.Now())
+		c.Certificate = inEnglish(note)
+	}
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
 	c.Effect = o.effect(ctx, decided, m)

@@ -96,6 +96,10 @@ type PartnerStatus struct {
 	// when its settling period will be over; nil if it is, or if no call was seen yet
 	SettlesAt *time.Time   `json:"settles_at,omitempty"`
 	Bills     []BillCounts `json:"bills,omitempty"`
+	// whether the desk has certified it for the new backend; empty if the config has no key of a desk
+	Certificate     string        `json:"certificate,omitempty"`
+	Certified       bool          `json:"certified,omitempty"`
+	CertificateNote evidence.Note `json:"-"` // Certificate without words
 }
 
 // BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before
@@ -255,15 +259,18 @@ func (o *Operator) partnerStatuses(
 func (o *Operator) statuses(
 	stages map[partner.ID]StageSetting, only partner.ID, in store.Range, seen []store.SeenPartner, bills []store.Bills,
 ) []PartnerStatus {
-	all := map[partner.ID]*PartnerStatus{}
+	all, settings := map[partner.ID]*PartnerStatus{}, o.Rollout.Settings()
 	of := func(id partner.ID) *PartnerStatus {
 		if all[id] == nil {
 			placed, own := stageOf(stages, id)
-			all[id] = &PartnerStatus{ID: id, Partner: id.Short(), Name: o.name(id), StageSetting: placed, Default: !own}
+			one := &PartnerStatus{ID: id, Partner: id.Short(), Name: o.name(id), StageSetting: placed, Default: !own}
+			one.CertificateNote, one.Certified = settings.Certified(id, o.Now())
+			one.Certificate = inEnglish(one.CertificateNote)
+			all[id] = one
 		}
 		return all[id]
 	}
-	settle := time.Duration(o.Rollout.Settings().Config.Settle)
+	settle := time.Duration(settings.Config.Settle)
 	for _, sight := range seen {
 		one := of(sight.Partner)
 		one.Seen, one.Settled = &sight.First, o.Now().Sub(sight.First) >= settle

@@ -26,7 +26,18 @@ const waveOf = "/rollout/waves?by=anna&name=autumn&steps=canary:10,canary:50,new
 // newWave starts a wave of partners whose verdicts are PASS.
 func newWave(t *testing.T, s *store.Store, more string, keys ...string) *testWave {
 	t.Helper()
-	w := &testWave{testOperator: newTestOperator(t, s, separate)}
+	return startWave(&testWave{testOperator: newTestOperator(t, s, separate)}, more, keys...)
+}
+
+// newWaveOf is newWave with a config.
+func newWaveOf(t *testing.T, config, more string, keys ...string) *testWave {
+	t.Helper()
+	return startWave(&testWave{testOperator: newTestOperator(t, proxytest.Open(t, "memory:"), config)}, more, keys...)
+}
+
+func startWave(w *testWave, more string, keys ...string) *testWave {
+	t := w.t
+	t.Helper()
 	w.Operator.Opened = func(upstream string) bool { return upstream == w.open }
 	w.runs = operate.NewWaves(w.Operator, "one")
 	if !strings.Contains(more, "each") {

@@ -41,12 +41,14 @@ const (
 	// a newer callback of the bill was delivered, or waits, when one is replayed
 	Newer     ReasonKind = "newer"
 	Unchecked ReasonKind = "unchecked" // a precondition could not be checked
+	// the wave moves certified partners, and this one is not certified
+	Uncertified ReasonKind = "certificate"
 )
 
 // ReasonKinds are all of them.
 var ReasonKinds = []ReasonKind{
 	Unsettled, Unproven, Unpaid, MoneyElsewhere, Uncarried, Undrained, WrongClock, FromStore, AtNew, NotAtBoth,
-	Newer, Unchecked,
+	Newer, Unchecked, Uncertified,
 }
 
 // KindsOf returns the kinds of reasons, each once.
@@ -186,6 +188,18 @@ func (f *Facts) Against(m Move) (all []BlockingReason) {
 		all = append(all, found...)
 	}
 	return all
+}
+
+// Uncertified are the reasons against any step forward of a partner in a wave that asks for certificates.
+func (f *Facts) Uncertified(id partner.ID) []BlockingReason {
+	note, ok := f.settings.Certified(id, f.now())
+	switch {
+	case ok:
+		return nil
+	case note.Kind == "":
+		note = evidence.Say("certificate_no_desk")
+	}
+	return reasonsOf(Uncertified, note)
 }
 
 // Ruling is that of the verdicts that the move of a partner needs, "" if it needs none. reasons are those against it:

@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -77,6 +78,8 @@ type Settings struct {
 	Config   *config.Rollout
 	Names    config.Partners
 	Backends [2]string                // the upstreams
+	form     string                   // of the new backend
+	desk     bool                     // certificates can be checked
 	wire     map[string]time.Duration // by upstream: how long after its arrival a create may take effect there
 }
 
@@ -86,6 +89,31 @@ func (s *Settings) Label(id partner.ID) string {
 		return id.Short() + " (" + name + ")"
 	}
 	return id.Short()
+}
+
+// Certified returns what the certificate of a partner says about its move to the new backend, zero if the config has no
+// key of a desk. ok is whether it is certified for that: for its own form, and through a gateway if the backend has the
+// other one.
+func (s *Settings) Certified(id partner.ID, now time.Time) (note evidence.Note, ok bool) {
+	if !s.desk {
+		return evidence.Note{}, false
+	}
+	one := s.Names.Find(string(id))
+	if one == nil || one.Certificate == nil {
+		return evidence.Say("certificate_none"), false
+	}
+	c := one.Certificate
+	switch err := c.Valid(now); {
+	case errors.Is(err, certificate.ErrExpired):
+		return evidence.Say("certificate_ended", c.Expires), false
+	case err != nil:
+		return evidence.Say("certificate_cases"), false
+	case !c.Via && c.Form != s.form:
+		return evidence.Say("certificate_direct", c.Form, s.form), false
+	case c.Via:
+		return evidence.Say("certificate_via", c.Form, c.Expires), true
+	}
+	return evidence.Say("certificate", c.Form, c.Expires), true
 }
 
 // UnderWay returns how long after its arrival a create may take effect at either backend.
@@ -196,7 +224,8 @@ func (r *Router) Use(c *config.Config) {
 	}
 	s := &Settings{
 		Config: section, Names: c.Partners, Backends: [2]string{c.Rollout.Old, c.Rollout.New},
-		wire: map[string]time.Duration{},
+		wire: map[string]time.Duration{}, desk: c.Desk.PublicKey != "",
+		form: string(c.Upstreams.Find(c.Rollout.New).Form),
 	}
 	for _, u := range c.Upstreams {
 		s.wire[u.Name] = time.Duration(c.Rollout.SendWithin) + time.Duration(u.Timeout) + wireSettles

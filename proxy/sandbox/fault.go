@@ -28,6 +28,8 @@ type Fault struct {
 	Delay time.Duration `json:"-"`
 	// Status replaces the HTTP status of the reply, if it is not 0.
 	Status int `json:"status,omitempty"`
+	// RetryAfter is the header Retry-After of the reply in seconds, if it is not 0.
+	RetryAfter int `json:"retry_after,omitempty"`
 	// Body replaces the body of the reply or callback, if it is not empty.
 	Body string `json:"body,omitempty"`
 	// Code refuses the call with this code, without carrying out the operation.
@@ -106,7 +108,7 @@ func (s *Service) addFault(f Fault, highest int) error {
 		text = fmt.Sprintf("status: expected 200 to %d", highest)
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
-	case f.Operation == opCallback && (f.Status != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0),
+	case f.Operation == opCallback && (f.Status+f.RetryAfter != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0),
 		f.Operation != opCallback && (f.Amount != "" || f.Copies != 0), f.Operation != opRead && f.Show+f.ShowBill != "":
 		text = "operation: bill.read alone has show and show_bill, and callback.payment alone has amount and copies, but " +
 			"not status, code, truncate, gzip and late_ms"
@@ -160,6 +162,9 @@ func deliver(w http.ResponseWriter, r *http.Request, x *Exchange, status int) {
 	if f.Gzip {
 		w.Header().Set("Content-Encoding", "gzip")
 		body = compress(body)
+	}
+	if f.RetryAfter != 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	// With the full length, the caller notices that a truncated body is incomplete.
