@@ -1,4 +1,4 @@
-// Scripts of the console. Every page works without them.
+// Scripts of the pages. Every page works without them.
 (function () {
   'use strict'
 
