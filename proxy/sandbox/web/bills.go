@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,17 +11,17 @@ import (
 // A billsPage is the data of the page bills.
 type billsPage struct {
 	scope
-	Filter url.Values
+	Filter filter
 	Rows   []sandbox.Bill
 }
 
 // bills shows the bills of the visitor, the newest first.
 func (d *desk) bills(w http.ResponseWriter, r *http.Request) {
-	p := billsPage{scope: d.scopeOf(r), Filter: r.URL.Query()}
+	p := billsPage{scope: d.scopeOf(r), Filter: filter{r.URL.Query()}}
 	for _, b := range slices.Backward(d.Bills()) {
-		has := func(name, value string) bool { return cmp.Or(p.Filter.Get(name), value) == value }
-		if p.sees(b.Partner) && has("partner", p.ID(b.Partner)) && has("state", b.State) && has("bill", b.ID) &&
-			len(p.Rows) < shownCalls {
+		f := p.Filter
+		if p.sees(b.Partner) && f.has("partner", p.Of(b.Partner).ID) && f.has("state", b.State) &&
+			f.has("bill", b.ID) && len(p.Rows) < shownCalls {
 			p.Rows = append(p.Rows, b)
 		}
 	}
@@ -32,65 +31,69 @@ func (d *desk) bills(w http.ResponseWriter, r *http.Request) {
 // A billPage is the data of the page bill.
 type billPage struct {
 	scope
-	Bill      sandbox.Bill
-	Query     string // of the page
-	Problem   string // why a change was refused
+	sandbox.Bill
 	Calls     []sandbox.Exchange
 	Callbacks []sandbox.Callback
 	Declines  []string // the codes of a payment that fails
 }
 
-// bill shows the bill of a query.
-func (d *desk) bill(w http.ResponseWriter, r *http.Request) {
-	d.billWith(w, r, r.URL.Query(), nil)
+// Query is that of the page.
+func (p billPage) Query() string { return billQuery(p.Of(p.Partner).ID, p.ID) }
+
+func billQuery(partner, bill string) string {
+	return url.Values{"partner": {partner}, "bill": {bill}}.Encode()
 }
 
-func (d *desk) billWith(w http.ResponseWriter, r *http.Request, of url.Values, problem error) {
+// bill shows the bill of a query.
+func (d *desk) bill(w http.ResponseWriter, r *http.Request) {
 	p := billPage{scope: d.scopeOf(r), Declines: sandbox.DeclineCodes()}
-	key, status := p.key(of.Get("partner")), http.StatusOK
+	key := p.find(r.FormValue("partner"), "").key
 	var err error
-	if p.Bill, err = d.Bill(key, of.Get("bill")); key == "" || err != nil {
+	if p.Bill, err = d.Bill(key, r.FormValue("bill")); key == "" || err != nil {
 		d.site.Refuse(w, r, http.StatusNotFound, "bill.gone")
 		return
 	}
-	p.Query = url.Values{"partner": {p.ID(key)}, "bill": {p.Bill.ID}}.Encode()
-	if problem != nil {
-		p.Problem, status = problem.Error(), http.StatusConflict
-	}
 	for _, x := range d.exchanges(p.scope) {
-		if x.Partner == key && x.Bill == p.Bill.ID {
+		if x.Partner == key && x.Bill == p.ID {
 			p.Calls = append(p.Calls, x)
 		}
 	}
 	for _, c := range d.Service.Callbacks() {
-		if c.Partner == key && c.BillID == p.Bill.ID {
+		if c.Partner == key && c.BillID == p.ID {
 			p.Callbacks = append(p.Callbacks, c)
 		}
 	}
-	d.site.PageWithStatus(w, r, status, "bill", p)
+	d.site.Page(w, r, "bill", p)
 }
 
 // changeBill does to a bill what customers, card companies and time do.
 func (d *desk) changeBill(w http.ResponseWriter, r *http.Request) {
-	key, id := d.scopeOf(r).key(r.PostFormValue("partner")), r.PostFormValue("bill")
-	var err error
-	switch do := r.PathValue("do"); {
-	case key == "": // the page says that there is no such bill
-	case do == "pay":
-		err = d.Pay(key, id)
-	case do == "fail":
-		_, err = d.Fail(key, id, r.PostFormValue("code"))
-	case do == "expire":
-		_, err = d.Expire(key, id)
-	case do == "cancel":
-		_, err = d.Cancel(key, id)
-	case do == "notify":
-		err = d.Notify(key, id)
-	}
-	if err != nil || key == "" {
-		d.billWith(w, r, r.PostForm, err)
+	partner, id := d.scopeOf(r).find(r.PostFormValue("partner"), ""), r.PostFormValue("bill")
+	if partner.ID == "" {
+		d.site.Refuse(w, r, http.StatusNotFound, "bill.gone")
 		return
 	}
-	back := url.Values{"partner": {r.PostFormValue("partner")}, "bill": {id}}
-	http.Redirect(w, r, "/desk/bill?"+back.Encode(), http.StatusSeeOther)
+	var err error
+	switch key := partner.key; r.PathValue("do") {
+	case "pay":
+		err = d.Pay(key, id)
+	case "fail":
+		_, err = d.Fail(key, id, r.PostFormValue("code"))
+	case "expire":
+		_, err = d.Expire(key, id)
+	case "cancel":
+		_, err = d.Cancel(key, id)
+	case "notify":
+		err = d.Notify(key, id)
+	}
+	d.changed(w, r, "/desk/bill?"+billQuery(partner.ID, id), err)
+}
+
+// changed ends a change: it leads to a page, or says why the change was refused.
+func (d *desk) changed(w http.ResponseWriter, r *http.Request, to string, err error) {
+	if err != nil {
+		d.site.Fail(w, r, http.StatusConflict, err)
+		return
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }

@@ -2,10 +2,8 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -18,7 +16,7 @@ const shownCalls = 100
 // A callsPage is the data of the page calls.
 type callsPage struct {
 	scope
-	Filter     url.Values
+	Filter     filter
 	Operations []string
 	Rows       []sandbox.Exchange
 }
@@ -32,11 +30,11 @@ func (d *desk) exchanges(s scope) []sandbox.Exchange {
 
 // calls shows the last calls and attempts to deliver callbacks.
 func (d *desk) calls(w http.ResponseWriter, r *http.Request) {
-	p := callsPage{scope: d.scopeOf(r), Filter: r.URL.Query(), Operations: sandbox.Operations()}
+	p := callsPage{scope: d.scopeOf(r), Filter: filter{r.URL.Query()}, Operations: sandbox.Operations()}
 	for _, x := range d.exchanges(p.scope) {
-		has := func(name, value string) bool { return cmp.Or(p.Filter.Get(name), value) == value }
-		if has("partner", p.ID(x.Partner)) && has("operation", x.Operation) && has("code", x.Code) &&
-			has("bill", x.Bill) && len(p.Rows) < shownCalls {
+		f := p.Filter
+		if f.has("partner", p.Of(x.Partner).ID) && f.has("operation", x.Operation) && f.has("code", x.Code) &&
+			f.has("bill", x.Bill) && len(p.Rows) < shownCalls {
 			p.Rows = append(p.Rows, x)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"billbridge/proxy/sandbox"
 )
 
-// A scenario is a fault that a developer switches on for one partner. Its words are the texts scenarios.NAME….
+// A scenario is a fault that a developer switches on for one partner. Its words are the texts scenarios.….NAME.
 type scenario struct {
 	Name  string
 	Fault sandbox.Fault
@@ -20,44 +20,37 @@ type scenario struct {
 type scenariosPage struct {
 	scope
 	Scenarios         []scenario
+	For               choice // the partner
 	Operations, Codes []string
 	On                []sandbox.Fault
-	Problem           string
 }
 
-// minute is how long a scenario is on, unless it is for the next call.
-const minute = time.Minute
-
-// allScenarios shows the scenarios, and those that are on.
-func (d *desk) allScenarios(w http.ResponseWriter, r *http.Request) { d.scenariosWith(w, r, nil) }
-
-func (d *desk) scenariosWith(w http.ResponseWriter, r *http.Request, problem error) {
-	p := scenariosPage{
-		scope: d.scopeOf(r), Scenarios: d.scenarios, Codes: sandbox.Catalogue()[1:],
-		Operations: slices.DeleteFunc(sandbox.Operations(), func(o string) bool { return o == "callback.payment" }),
-		On:         d.Faults(),
+// allScenarios shows the scenarios of a partner, and those that are on.
+func (d *desk) allScenarios(w http.ResponseWriter, r *http.Request) {
+	p := scenariosPage{scope: d.scopeOf(r), Scenarios: d.scenarios, Codes: sandbox.Catalogue()[1:]}
+	if p.For = p.find(r.FormValue("partner"), ""); p.For.ID == "" && len(p.Partners) > 0 {
+		p.For = p.Partners[0]
 	}
-	p.On = slices.DeleteFunc(p.On, func(f sandbox.Fault) bool { return p.ID(f.Partner) == "" })
-	status := http.StatusOK
-	if problem != nil {
-		p.Problem, status = problem.Error(), http.StatusConflict
-	}
-	d.site.PageWithStatus(w, r, status, "scenarios", p)
+	p.Operations = sandbox.Operations()
+	p.Operations = p.Operations[:len(p.Operations)-1] // without that of callbacks
+	p.On = slices.DeleteFunc(d.Faults(), func(f sandbox.Fault) bool { return f.Partner != p.For.key })
+	d.site.Page(w, r, "scenarios", p)
 }
 
-// switchScenario switches a scenario on for a partner, or with the name off all of them off.
+// switchScenario switches a scenario on for a partner, or all of them off.
 func (d *desk) switchScenario(w http.ResponseWriter, r *http.Request) {
-	key, name := d.scopeOf(r).key(r.PostFormValue("partner")), r.PathValue("name")
+	partner, name := d.scopeOf(r).find(r.PostFormValue("partner"), ""), r.PathValue("name")
 	i := slices.IndexFunc(d.scenarios, func(s scenario) bool { return s.Name == name })
+	var err error
 	switch {
-	case key == "" || i < 0 && name != "off":
+	case partner.ID == "" || i < 0 && name != "off":
 		d.site.Refuse(w, r, http.StatusNotFound, "scenarios.unknown")
 		return
 	case i < 0:
-		d.ClearFaultsOf(key)
+		d.ClearFaultsOf(partner.key)
 	default:
 		f := d.scenarios[i].Fault
-		f.Name, f.Partner = name, key
+		f.Name, f.Partner = name, partner.key
 		if d.scenarios[i].Calls {
 			f.Operation = r.PostFormValue("operation")
 		}
@@ -65,14 +58,11 @@ func (d *desk) switchScenario(w http.ResponseWriter, r *http.Request) {
 			f.Code = r.PostFormValue("code")
 		}
 		if r.PostFormValue("for") == "minute" {
-			f.Until = d.Now().Add(minute)
+			f.Until = d.Now().Add(time.Minute)
 		}
-		if err := d.AddFault(f); err != nil {
-			d.scenariosWith(w, r, err)
-			return
-		}
+		err = d.AddFault(f)
 	}
-	http.Redirect(w, r, "/desk/scenarios", http.StatusSeeOther)
+	d.changed(w, r, "/desk/scenarios?partner="+partner.ID, err)
 }
 
 // A valuesPage is the data of the page values.
@@ -98,9 +88,5 @@ func (d *desk) setClock(w http.ResponseWriter, r *http.Request) {
 	if by, err := time.ParseDuration(r.PostFormValue("advance")); err == nil {
 		to = d.Now().Add(by)
 	}
-	if err := d.SetClock(to); err != nil {
-		d.site.Fail(w, r, http.StatusInternalServerError, err)
-		return
-	}
-	http.Redirect(w, r, "/desk/values", http.StatusSeeOther)
+	d.changed(w, r, "/desk/values", d.SetClock(to))
 }

@@ -10,11 +10,13 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -137,49 +139,43 @@ func (d *desk) SignOut(w http.ResponseWriter, r *http.Request) { d.sessions.End(
 type scope struct {
 	Partners []choice
 	All      bool // also calls that name no partner, and what concerns the whole service
-	ids      map[string]string
 }
 
-// A choice is a partner in a form. Addresses have the ID, because the key is a secret.
+// A choice is a partner. Addresses have the ID, because the key is a secret.
 type choice struct{ ID, Name, key string }
 
 // scopeOf returns what a visitor sees.
 func (d *desk) scopeOf(r *http.Request) scope {
 	of, _ := r.Context().Value(accessKey{}).(sandbox.Access)
-	s := scope{All: of.Partner == "", ids: map[string]string{}}
+	s := scope{All: of.Partner == ""}
 	for i, p := range d.Partners() {
-		switch id := strconv.Itoa(i + 1); {
-		case of.Operator, of.Partner == p.Key, of == sandbox.Access{} && p.ControlToken == "":
-			s.Partners, s.ids[p.Key] = append(s.Partners, choice{id, p.Name, p.Key}), id
-		default:
+		if of.Operator || of.Partner == p.Key || of == (sandbox.Access{}) && p.ControlToken == "" {
+			s.Partners = append(s.Partners, choice{strconv.Itoa(i + 1), p.Name, p.Key})
+		} else {
 			s.All = false
 		}
 	}
 	return s
 }
 
-// key returns the key of a partner of the scope by its ID.
-func (s scope) key(id string) string {
+// find returns the partner with an ID or a key; the zero choice if the visitor does not see it.
+func (s scope) find(id, key string) choice {
 	for _, p := range s.Partners {
-		if p.ID == id {
-			return p.key
+		if p.ID == id || p.key == key {
+			return p
 		}
 	}
-	return ""
+	return choice{}
 }
 
-// Name returns the name of a partner by its key.
-func (s scope) Name(key string) string {
-	for _, p := range s.Partners {
-		if p.key == key {
-			return p.Name
-		}
-	}
-	return ""
-}
-
-// ID returns the ID of a partner by its key; "" if the visitor does not see it.
-func (s scope) ID(key string) string { return s.ids[key] }
+// Of returns the partner with a key.
+func (s scope) Of(key string) choice { return s.find("", key) }
 
 // sees reports whether the visitor sees what the partner with a key has.
-func (s scope) sees(key string) bool { return s.All || s.ids[key] != "" }
+func (s scope) sees(key string) bool { return s.All || s.Of(key).ID != "" }
+
+// A filter is the query of a list.
+type filter struct{ url.Values }
+
+// has reports whether a value is the one that the filter asks for, if it does.
+func (f filter) has(name, value string) bool { return cmp.Or(f.Get(name), value) == value }
