@@ -34,7 +34,7 @@ type Options struct {
 	Texts     Texts
 	Sections  []Section
 	Functions func(language string) template.FuncMap // of the templates, beside those of this package; may be nil
-	Zone      func() *time.Location                  // of times in browsers without scripts; if nil, UTC
+	Zone      func() *time.Location                  // of times in browsers without scripts
 	Access    Access                                 // if nil, every visitor may operate
 	Logger    *slog.Logger
 
@@ -75,9 +75,6 @@ type Site struct {
 
 // New returns a site with the routes of sign-in and of static files.
 func New(o Options) (*Site, error) {
-	if o.Zone == nil {
-		o.Zone = func() *time.Location { return time.UTC }
-	}
 	s := &Site{options: o, mux: http.NewServeMux(), reading: map[string]bool{}}
 	s.Handle(
 		Route{Pattern: "GET /static/{file}", Serve: s.static},

@@ -133,9 +133,10 @@ func (s *Service) checkedFault(f Fault, highest int) error {
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 	case f.Operation == opCallback && (f.Status != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0),
-		f.Operation != opCreate && f.Pay, f.Operation != opCallback && (f.Amount != "" || f.Copies != 0), f.Operation != opRead && f.Show+f.ShowBill != "":
-		text = "operation: bill.read alone has show and show_bill, bill.create alone has pay, and callback.payment alone " +
-			"has amount and copies, but not status, code, truncate, gzip and late_ms"
+		f.Operation != opCallback && (f.Amount != "" || f.Copies != 0), f.Operation != opRead && f.Show+f.ShowBill != "",
+		f.Operation != opCreate && f.Pay:
+		text = "operation: bill.read alone has show and show_bill, bill.create alone has pay, and callback.payment " +
+			"alone has amount and copies, but not status, code, truncate, gzip and late_ms"
 	case f.Show != "" && f.Show != showAbsent && statusWords[f.Show] == "":
 		text = fmt.Sprintf("show: expected W, F, C, D or %s but got: %q", showAbsent, f.Show)
 	default:

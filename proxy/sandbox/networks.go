@@ -9,9 +9,6 @@ import (
 // cancel can have PAYMENT_002 too.
 var declineCodes = []string{codeNoNetwork, codeNoMethod, codeUnreadableCard}
 
-// DeclineCodes returns the codes with which a payment can fail.
-func DeclineCodes() []string { return slices.Clone(declineCodes) }
-
 // Networks makes card networks decline the next count payments and cancels with a code: PAYMENT_001, PAYMENT_004,
 // BILL_004 (keyed-in cards only) or PAYMENT_002 (cancels only). A count that is not positive counts as 1. The code 0000
 // removes the answers that are not used yet.

@@ -193,7 +193,8 @@ func (p *Tab) Fits(where string, l Look) {
 	p.T.Helper()
 	if width := Run(p, chromedp.Evaluate[int64](`document.documentElement.scrollWidth`)); width > l.Width {
 		wide := Run(p, chromedp.Evaluate[[]string](fmt.Sprintf(`[...document.querySelectorAll("main *")]
-			.filter(e => e.getBoundingClientRect().right > %d).map(e => e.outerHTML.slice(0, 200)).slice(0, 5)`, l.Width)))
+			.filter(e => e.getBoundingClientRect().right > %d)
+			.map(e => e.outerHTML.slice(0, 200)).slice(0, 5)`, l.Width)))
 		p.T.Errorf("%s: the page is %d wide: %s", where, width, wide)
 	}
 }
@@ -260,7 +261,8 @@ func (p *Tab) Accessible(where, script string) {
 	p.Do("axe-core", chromedp.Evaluate[chromedp.Void](script))
 	text := Run(p, chromedp.Evaluate[string](`axe.run().then(r => JSON.stringify(r.violations.map(v => ({
 		id: v.id, help: v.help,
-		nodes: v.nodes.map(n => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? ""))}))))`, chromedp.EvalAwaitPromise))
+		nodes: v.nodes.map(n => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? ""))
+	}))))`, chromedp.EvalAwaitPromise))
 	var violations []struct {
 		ID, Help string
 		Nodes    []string

@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 
 	"billbridge/proxy/sandbox"
@@ -32,21 +31,14 @@ func (d *desk) bills(w http.ResponseWriter, r *http.Request) {
 type billPage struct {
 	scope
 	sandbox.Bill
+	Query     string // of the page
 	Calls     []sandbox.Exchange
 	Callbacks []sandbox.Callback
-	Declines  []string // the codes of a payment that fails
-}
-
-// Query is that of the page.
-func (p billPage) Query() string { return billQuery(p.Of(p.Partner).ID, p.ID) }
-
-func billQuery(partner, bill string) string {
-	return url.Values{"partner": {partner}, "bill": {bill}}.Encode()
 }
 
 // bill shows the bill of a query.
 func (d *desk) bill(w http.ResponseWriter, r *http.Request) {
-	p := billPage{scope: d.scopeOf(r), Declines: sandbox.DeclineCodes()}
+	p := billPage{scope: d.scopeOf(r), Query: r.URL.Query().Encode()}
 	key := p.find(r.FormValue("partner"), "").key
 	var err error
 	if p.Bill, err = d.Bill(key, r.FormValue("bill")); key == "" || err != nil {
@@ -86,7 +78,7 @@ func (d *desk) changeBill(w http.ResponseWriter, r *http.Request) {
 	case "notify":
 		err = d.Notify(key, id)
 	}
-	d.changed(w, r, "/desk/bill?"+billQuery(partner.ID, id), err)
+	d.changed(w, r, "/desk/bill?"+r.PostForm.Encode(), err)
 }
 
 // changed ends a change: it leads to a page, or says why the change was refused.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -206,5 +207,28 @@ func TestClockIsSet(t *testing.T) {
 	v.post("/desk/clock", "advance=")
 	if got := ahead(); got != 0 {
 		t.Errorf("reset: %v", got)
+	}
+}
+
+// The operation of a scenario is chosen, and an unknown one is refused with the reason. Every scenario of the page has a test.
+func TestScenarioIsForAnOperation(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	v := r.visitor("")
+	v.post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.read")
+	if code := r.call("create", demoKey, "FIRST", nil); code != "0000" {
+		t.Errorf("another operation: %q", code)
+	}
+	if code := r.call("read", demoKey, "FIRST", nil); code != "" {
+		t.Errorf("the operation: %q", code)
+	}
+	if res, body := v.post("/desk/scenarios/lost_reply", "partner=1&for=next&operation=bill.x"); res.StatusCode != http.StatusConflict || !strings.Contains(body, "bill.x") {
+		t.Errorf("an unknown operation: %d", res.StatusCode)
+	}
+	_, page := v.get("/desk/scenarios")
+	for _, found := range regexp.MustCompile(`action="/desk/scenarios/(\w+)"`).FindAllStringSubmatch(page, -1) {
+		if _, tested := scenarioRows[found[1]]; !tested && found[1] != "slow" && found[1] != "callback_first" {
+			t.Errorf("the scenario %s has no test", found[1])
+		}
 	}
 }

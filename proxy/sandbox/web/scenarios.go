@@ -70,12 +70,11 @@ type valuesPage struct {
 	scope
 	Values []sandbox.TestValue
 	Now    time.Time
-	Steps  []string // by which the clock can be advanced
 }
 
 // values shows the test values and the clock.
 func (d *desk) values(w http.ResponseWriter, r *http.Request) {
-	d.site.Page(w, r, "values", valuesPage{d.scopeOf(r), sandbox.TestValues(), d.Now(), []string{"1m", "1h", "25h"}})
+	d.site.Page(w, r, "values", valuesPage{d.scopeOf(r), sandbox.TestValues(), d.Now()})
 }
 
 // setClock advances the clock of the service by a duration, or resets it if there is none.
