@@ -19,8 +19,15 @@ func TestBillIsChanged(t *testing.T) {
 	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
 	v := r.visitor("")
 	for _, one := range []struct{ do, from, to string }{
-		{"pay", "W", "F"}, {"fail", "W", "W"}, {"expire", "W", "W"}, {"cancel", "F", "C"}, {"notify", "F", "F"},
-		{"pay", "F", ""}, {"cancel", "W", ""}, {"expire", "F", ""}, {"notify", "W", ""},
+		{"pay", "W", "F"},
+		{"fail", "W", "W"},
+		{"expire", "W", "W"},
+		{"cancel", "F", "C"},
+		{"notify", "F", "F"},
+		{"pay", "F", ""},
+		{"cancel", "W", ""},
+		{"expire", "F", ""},
+		{"notify", "W", ""},
 	} {
 		bill := one.do + one.from
 		r.call("create", demoKey, bill, nil)
