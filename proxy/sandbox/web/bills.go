@@ -16,7 +16,7 @@ type billsPage struct {
 
 // bills shows the bills of the visitor, the newest first.
 func (d *desk) bills(w http.ResponseWriter, r *http.Request) {
-	p := billsPage{scope: d.scopeOf(r), Filter: filter{r.URL.Query()}}
+	p := billsPage{scope: scopeOf(r), Filter: filter{r.URL.Query()}}
 	for _, b := range slices.Backward(d.Bills()) {
 		f := p.Filter
 		if p.sees(b.Partner) && f.has("partner", p.Of(b.Partner).ID) && f.has("state", b.State) &&
@@ -38,7 +38,7 @@ type billPage struct {
 
 // bill shows the bill of a query.
 func (d *desk) bill(w http.ResponseWriter, r *http.Request) {
-	p := billPage{scope: d.scopeOf(r), Query: r.URL.Query().Encode()}
+	p := billPage{scope: scopeOf(r), Query: r.URL.Query().Encode()}
 	key := p.find(r.FormValue("partner"), "").key
 	var err error
 	if p.Bill, err = d.Bill(key, r.FormValue("bill")); key == "" || err != nil {
@@ -60,7 +60,7 @@ func (d *desk) bill(w http.ResponseWriter, r *http.Request) {
 
 // changeBill does to a bill what customers, card companies and time do.
 func (d *desk) changeBill(w http.ResponseWriter, r *http.Request) {
-	partner, id := d.scopeOf(r).find(r.PostFormValue("partner"), ""), r.PostFormValue("bill")
+	partner, id := scopeOf(r).find(r.PostFormValue("partner"), ""), r.PostFormValue("bill")
 	if partner.ID == "" {
 		d.site.Refuse(w, r, http.StatusNotFound, "bill.gone")
 		return

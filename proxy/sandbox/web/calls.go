@@ -30,7 +30,7 @@ func (d *desk) exchanges(s scope) []sandbox.Exchange {
 
 // calls shows the last calls and attempts to deliver callbacks.
 func (d *desk) calls(w http.ResponseWriter, r *http.Request) {
-	p := callsPage{scope: d.scopeOf(r), Filter: filter{r.URL.Query()}, Operations: sandbox.Operations()}
+	p := callsPage{scope: scopeOf(r), Filter: filter{r.URL.Query()}, Operations: sandbox.Operations()}
 	for _, x := range d.exchanges(p.scope) {
 		f := p.Filter
 		if f.has("partner", p.Of(x.Partner).ID) && f.has("operation", x.Operation) && f.has("code", x.Code) &&
@@ -67,7 +67,7 @@ func (p callPage) Changed() string {
 
 // found returns the exchange of the path, or answers with 404.
 func (d *desk) found(w http.ResponseWriter, r *http.Request) (p callPage, ok bool) {
-	p.scope = d.scopeOf(r)
+	p.scope = scopeOf(r)
 	for _, x := range d.exchanges(p.scope) {
 		if strconv.Itoa(x.Number) == r.PathValue("number") {
 			p.Exchange = x

@@ -27,7 +27,7 @@ type scenariosPage struct {
 
 // allScenarios shows the scenarios of a partner, and those that are on.
 func (d *desk) allScenarios(w http.ResponseWriter, r *http.Request) {
-	p := scenariosPage{scope: d.scopeOf(r), Scenarios: d.scenarios, Codes: sandbox.Catalogue()[1:]}
+	p := scenariosPage{scope: scopeOf(r), Scenarios: d.scenarios, Codes: sandbox.Catalogue()[1:]}
 	if p.For = p.find(r.FormValue("partner"), ""); p.For.ID == "" && len(p.Partners) > 0 {
 		p.For = p.Partners[0]
 	}
@@ -39,7 +39,7 @@ func (d *desk) allScenarios(w http.ResponseWriter, r *http.Request) {
 
 // switchScenario switches a scenario on for a partner, or all of them off.
 func (d *desk) switchScenario(w http.ResponseWriter, r *http.Request) {
-	partner, name := d.scopeOf(r).find(r.PostFormValue("partner"), ""), r.PathValue("name")
+	partner, name := scopeOf(r).find(r.PostFormValue("partner"), ""), r.PathValue("name")
 	i := slices.IndexFunc(d.scenarios, func(s scenario) bool { return s.Name == name })
 	var err error
 	switch {
@@ -74,12 +74,12 @@ type valuesPage struct {
 
 // values shows the test values and the clock.
 func (d *desk) values(w http.ResponseWriter, r *http.Request) {
-	d.site.Page(w, r, "values", valuesPage{d.scopeOf(r), sandbox.TestValues(), d.Now()})
+	d.site.Page(w, r, "values", valuesPage{scopeOf(r), sandbox.TestValues(), d.Now()})
 }
 
 // setClock advances the clock of the service by a duration, or resets it if there is none.
 func (d *desk) setClock(w http.ResponseWriter, r *http.Request) {
-	if !d.scopeOf(r).All {
+	if !scopeOf(r).All {
 		d.site.Refuse(w, r, http.StatusForbidden, "values.whole")
 		return
 	}

@@ -93,7 +93,7 @@ func New(o Options) (http.Handler, error) {
 	return d, nil
 }
 
-type accessKey struct{}
+type scopeKey struct{}
 
 // ServeHTTP serves a page, or a call of the control API.
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -106,14 +106,10 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	of, status, text := d.Admit(r, sandbox.Token(token))
 	switch status {
 	case 0:
-		ctx := context.WithValue(r.Context(), accessKey{}, of)
-		v := pages.Visitor{MayOperate: true, SignedIn: of != sandbox.Access{}}
-		for _, p := range d.Partners() {
-			v.MaySignIn = v.MaySignIn || !v.SignedIn && p.ControlToken != ""
-			if p.Key == of.Partner {
-				v.Name = p.Name
-			}
-		}
+		s := d.scopeOf(of)
+		v := pages.Visitor{Name: s.Of(of.Partner).Name, MayOperate: true, SignedIn: of != sandbox.Access{}}
+		v.MaySignIn = !s.All && !v.SignedIn
+		ctx := context.WithValue(r.Context(), scopeKey{}, s)
 		d.site.ServeHTTP(w, r.WithContext(pages.WithVisitor(ctx, v)))
 	case http.StatusUnauthorized:
 		d.site.ServeHTTP(w, r) // it asks for a token
@@ -144,9 +140,8 @@ type scope struct {
 // A choice is a partner. Addresses have the ID, because the key is a secret.
 type choice struct{ ID, Name, key string }
 
-// scopeOf returns what a visitor sees.
-func (d *desk) scopeOf(r *http.Request) scope {
-	of, _ := r.Context().Value(accessKey{}).(sandbox.Access)
+// scopeOf returns what a token gives access to.
+func (d *desk) scopeOf(of sandbox.Access) scope {
 	s := scope{All: of.Partner == ""}
 	for i, p := range d.Partners() {
 		if of.Operator || of.Partner == p.Key || of == (sandbox.Access{}) && p.ControlToken == "" {
@@ -155,6 +150,12 @@ func (d *desk) scopeOf(r *http.Request) scope {
 			s.All = false
 		}
 	}
+	return s
+}
+
+// scopeOf returns what the visitor of a page sees.
+func scopeOf(r *http.Request) scope {
+	s, _ := r.Context().Value(scopeKey{}).(scope)
 	return s
 }
 
