@@ -176,6 +176,26 @@ func TestAPartnerChangesOnlyItself(t *testing.T) {
 	}
 }
 
+// The only partner of a sandbox is not its operator: calls with unknown keys and the clock are not its own.
+func TestTheOnlyPartnerIsNotTheOperator(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: hanaKey, Name: "Hana", ControlToken: hanaToken}}})
+	r.call("create", "no-such-key", "UNKNOWN", nil)
+	r.call("create", hanaKey, "OF-HANA", nil)
+	v := r.visitor(hanaToken)
+	_, page := v.get("/desk/calls")
+	has(t, page, "OF-HANA", "the calls")
+	lacks(t, page, "UNKNOWN", "the calls")
+	if res, _ := v.post("/desk/clock", "advance=1h"); res.StatusCode != http.StatusForbidden {
+		t.Errorf("the clock: %d", res.StatusCode)
+	}
+	for _, path := range []string{"/desk/calls", "/desk/scenarios"} { // nobody is left to see
+		if status, page := r.visitor("").get(path); status != http.StatusOK || strings.Contains(page, "Hana") {
+			t.Errorf("%s without a sign-in: %d", path, status)
+		}
+	}
+}
+
 // Another site in the same browser changes nothing, and neither does another name that leads to this machine.
 func TestOtherSitesChangeNothing(t *testing.T) {
 	t.Parallel()

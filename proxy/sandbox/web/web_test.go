@@ -54,9 +54,11 @@ type rig struct {
 
 func start(t *testing.T, o sandbox.Options) *rig {
 	t.Helper()
-	o.Partners = append(sandbox.DefaultPartners(),
-		sandbox.Partner{Key: hanaKey, Name: "Hana", ControlToken: hanaToken},
-		sandbox.Partner{Key: duriKey, Name: "Duri", ControlToken: duriToken})
+	if o.Partners == nil {
+		o.Partners = append(sandbox.DefaultPartners(),
+			sandbox.Partner{Key: hanaKey, Name: "Hana", ControlToken: hanaToken},
+			sandbox.Partner{Key: duriKey, Name: "Duri", ControlToken: duriToken})
+	}
 	s := sandbox.New(o)
 	t.Cleanup(func() { _ = s.Close() })
 	h, err := web.New(web.Options{Service: s, Version: "test", Log: slog.New(slog.DiscardHandler)})
