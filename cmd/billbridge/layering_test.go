@@ -50,7 +50,11 @@ proxy/notify: config proxy/partner proxy/relay proxy/rollout proxy/rollout/evide
 # What an operator can do, and its one door.
 proxy/operate: config proxy/notify proxy/partner proxy/relay proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/store ! process
 proxy/relay: config translate translate/billing proxy/accesslog proxy/partner proxy/store proxy/tracing
+# The frame of pages, for the console and the sandbox. It knows neither.
+proxy/pages: ! process net
 proxy/sandbox:
+# It shows the sandbox to the developers of partners.
+proxy/sandbox/web: proxy/pages proxy/sandbox ! process net
 # It certifies partners by what they do. It knows the sandbox, and nothing of the gateway.
 proxy/desk: proxy/desk/certificate proxy/sandbox ! process github.com/prometheus/
 # What a gateway has to know of the desk.
@@ -58,18 +62,18 @@ proxy/desk/certificate: ! web process
 proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence
 proxy: proxy/relay proxy/store proxy/tracing ! process
 # It shows the gateway to the operator, and knows neither files nor the sandbox.
-proxy/console: config translate translate/billing proxy proxy/operate proxy/partner proxy/rollout proxy/rollout/evidence
+proxy/console: config translate translate/billing proxy proxy/operate proxy/pages proxy/partner proxy/rollout proxy/rollout/evidence
 proxy/console: proxy/rollout/wave proxy/store ! process net
 # It makes calls on connections, independent of gateway and config.
 proxy/httpconn: ! github.com/prometheus/
 # It processes bytes of connections, independent of gateway and config.
 proxy/framing: ! net/http os github.com/prometheus/
 # It wires the other packages.
-proxy/server: config translate translate/billing proxy proxy/accesslog proxy/console proxy/framing proxy/notify proxy/operate proxy/partner
+proxy/server: config translate translate/billing proxy proxy/accesslog proxy/console proxy/framing proxy/notify proxy/operate proxy/pages proxy/partner
 proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
 # A program for measurements.
 proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
-cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/desk proxy/desk/certificate
+cmd/billbridge: config translate translate/billing proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/sandbox/web proxy/desk proxy/desk/certificate
 cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
 `
 

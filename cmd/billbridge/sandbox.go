@@ -7,16 +7,19 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/sandbox"
+	"billbridge/proxy/sandbox/web"
 )
 
 type sandboxCommand struct {
 	Listen  string `default:"127.0.0.1:8081" placeholder:"ADDR" help:"The address for partners (${default})."`
-	Control string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address of the control API, which pays bills, sets faults, and shows the log of calls (${default})."`
+	Control string `default:"127.0.0.1:8082" placeholder:"ADDR" help:"The address of the pages for developers, and of the control API, which pays bills, sets faults, and shows the log of calls (${default})."`
+	Partner string `name:"partners" type:"path" placeholder:"FILE" help:"Add the partners of this file, a JSON list of what POST /partners of the control API takes. Each needs a control_token, with which it signs in on the pages of the control address and sees only itself."`
 	Data    string `placeholder:"FILE" help:"Keep the data in this file, also after a restart or a kill. If omitted, in memory."`
 
 	sandboxFlags
@@ -72,6 +75,17 @@ func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
 	if o.CallbackRetries == 0 {
 		o.CallbackRetries = -1 // none; in Options 0 is the default
 	}
+	if c.Partner != "" {
+		text, err := os.ReadFile(c.Partner)
+		if err != nil {
+			return o, err
+		}
+		added, err := sandbox.ParsePartners(text)
+		if err != nil {
+			return o, fmt.Errorf("%s: %w", c.Partner, err)
+		}
+		o.Partners = append(sandbox.DefaultPartners(), added...)
+	}
 	if host, _, err := net.SplitHostPort(c.Control); err == nil && c.ControlToken == "" && !config.Loopback(host) {
 		return o, usageError("--control " + c.Control + " is not loopback: set --control-token, or " +
 			"BILLBRIDGE_SANDBOX_TOKEN in the environment")
@@ -102,6 +116,10 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		_, _ = partners.Close(), control.Close()
 		return err
 	}
+	pages, err := web.New(web.Options{Service: service, Version: build().Version, Log: options.Log})
+	if err != nil {
+		return err // a programming error
+	}
 	_ = show(s.out, "sandbox", struct {
 		*sandboxCommand
 		Known        []sandbox.Partner
@@ -109,7 +127,7 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 	}{c, sandbox.DefaultPartners(), "http://" + partners.Addr().String(), "http://" + control.Addr().String()})
 	servers := []*http.Server{
 		{Handler: service, ReadHeaderTimeout: 5 * time.Second},
-		{Handler: service.Control(), ReadHeaderTimeout: 5 * time.Second},
+		{Handler: pages, ReadHeaderTimeout: 5 * time.Second},
 	}
 	failed := make(chan error, len(servers))
 	for i, listener := range []net.Listener{partners, control} {

@@ -111,7 +111,7 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 	if page.Problem == "" && !page.WrongID && page.Read == nil && (page.Bill == "" || page.Partner != "") {
 		page.This = "/bills?" + without(url.Values{"bill": {page.Bill}, "partner": {page.Partner}}).Encode()
 	}
-	c.page(w, r, "bills", page)
+	c.site.Page(w, r, "bills", page)
 }
 
 // findBills finds what the ledger, the callbacks and the console have of the bill.

@@ -40,7 +40,7 @@ type callMessage struct {
 func (c *Console) oneCall(w http.ResponseWriter, r *http.Request) {
 	found := c.ring.find(r.PathValue("key"))
 	if found == nil {
-		c.refuse(w, r, http.StatusNotFound, "call.gone")
+		c.site.Refuse(w, r, http.StatusNotFound, "call.gone")
 		return
 	}
 	page := callPage{callRow: rowOf(found), Steps: stepsOf(&found.Finished), Messages: messagesOf(&found.Finished)}
@@ -49,7 +49,7 @@ func (c *Console) oneCall(w http.ResponseWriter, r *http.Request) {
 	}
 	found.Finished.Bill = page.Bill
 	page.Line = found.Line()
-	c.page(w, r, "call", page)
+	c.site.Page(w, r, "call", page)
 }
 
 // stepsOf returns the parts of the time of a call. The gateway works before and after the call of the upstream; the

@@ -156,7 +156,7 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 		all := changed(f, "after", "")
 		page.ReplayAll, page.DropAll = "/deliveries/all/replay?"+all, "/deliveries/all/drop?"+all
 	}
-	c.page(w, r, "callbacks", page)
+	c.site.Page(w, r, "callbacks", page)
 }
 
 // callbackTabs are the states, with the numbers of those that wait or failed.
@@ -198,7 +198,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
 	if done := r.URL.Query().Get("done"); slices.Contains(decisions, done) {
 		page.Done = done
 	}
-	c.page(w, r, "callback", page)
+	c.site.Page(w, r, "callback", page)
 }
 
 // decisions are what can be done with failed callbacks.
@@ -228,7 +228,7 @@ func (c *Console) decision(do string) func(context.Context, operate.Selection, f
 // known reports whether a decision can be made here, and answers the request if not.
 func (c *Console) known(w http.ResponseWriter, r *http.Request) bool {
 	if !slices.Contains(decisions, r.PathValue("do")) {
-		c.refuse(w, r, http.StatusNotFound, "error.path")
+		c.site.Refuse(w, r, http.StatusNotFound, "error.path")
 		return false
 	}
 	return true
@@ -275,7 +275,7 @@ func (c *Console) showDecision(w http.ResponseWriter, r *http.Request, page deci
 		c.fail(w, r, err)
 		return
 	}
-	c.page(w, r, "callback-decision", page)
+	c.site.Page(w, r, "callback-decision", page)
 }
 
 // decideCallbacks shows what a decision about all failed callbacks of a filter would do, and takes it. The work ends when
@@ -287,7 +287,7 @@ func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 	do := r.PathValue("do")
 	if r.Method == http.MethodPost {
 		if err := r.ParseForm(); err != nil { // a part of a filter would select too many
-			c.refuse(w, r, http.StatusBadRequest, "error.form")
+			c.site.Refuse(w, r, http.StatusBadRequest, "error.form")
 			return
 		}
 		r.PostForm.Set("by", by(r))
@@ -301,7 +301,7 @@ func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 			c.fail(w, r, err)
 			return
 		}
-		c.page(w, r, "callback-decision", page)
+		c.site.Page(w, r, "callback-decision", page)
 		return
 	}
 	f := callbackFilterOf(r.URL.Query())

@@ -82,7 +82,7 @@ func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
 		Filter: f, Choices: c.callChoices(), Problem: problem, Spans: c.ring.spans(outcome(f.Get("outcome"))),
 	}
 	if problem != "" {
-		c.pageWithStatus(w, r, http.StatusBadRequest, "calls", page)
+		c.site.PageWithStatus(w, r, http.StatusBadRequest, "calls", page)
 		return
 	}
 	page.Search = c.searchOf(&f)
@@ -103,7 +103,7 @@ func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
 	if more {
 		page.Older = changed(f.Values, "before", found[len(found)-1].Key())
 	}
-	c.page(w, r, "calls", page)
+	c.site.Page(w, r, "calls", page)
 }
 
 func (c *Console) callChoices() callChoices {

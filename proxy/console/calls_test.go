@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/pages"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 	"billbridge/translate/billing"
@@ -190,7 +191,7 @@ func TestHostileValuesAreEscaped(t *testing.T) {
 		targets = append(targets, "/calls?"+key+"="+q, "/sign-in?"+key+"="+q, "/?"+key+"="+q)
 	}
 	for _, target := range targets {
-		for _, language := range languages {
+		for _, language := range pages.Languages {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 			r.Header.Set("Accept-Language", language)
 			r.Header.Set("X-Request-Id", script)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/pages"
 	"billbridge/proxy/store"
 )
 
@@ -56,12 +57,12 @@ func chartOf(s *summary) chart {
 	top := scaleFor(slices.Max(s.PerMinute[:]))
 	c := chart{
 		Label: "overview.chart", Title: "overview.minute", Ago: "overview.ago",
-		Top: number(top), Middle: number(top / 2), Number: minutes,
+		Top: pages.Number(top), Middle: pages.Number(top / 2), Number: minutes,
 	}
 	for i, n := range s.PerMinute {
 		if n > 0 {
 			bad := s.FailedPerMinute[i]
-			one := column{X: i * columnWidth, Title: []any{minutes - 1 - i, number(n), number(bad)}}
+			one := column{X: i * columnWidth, Title: []any{minutes - 1 - i, pages.Number(n), pages.Number(bad)}}
 			one.bar("bar", 0, 8, float64(n), float64(top))
 			one.bar("bar-bad", 0, 8, float64(bad), float64(top))
 			c.Columns = append(c.Columns, one)
@@ -82,12 +83,12 @@ func historyOf(steps []operate.StepsAt, zone *time.Location) chart {
 	top := scaleFor(most)
 	c := chart{
 		Label: "waves.history", Title: "waves.history.column", Ago: unit,
-		Top: number(top), Middle: number(top / 2), Number: len(steps),
+		Top: pages.Number(top), Middle: pages.Number(top / 2), Number: len(steps),
 	}
 	for i, one := range steps {
 		if all := one.Forward + one.Back; all > 0 {
 			at := one.At.In(zone).Format(time.RFC3339)
-			shown := column{X: i * columnWidth, Title: []any{at, number(one.Forward), number(one.Back)}}
+			shown := column{X: i * columnWidth, Title: []any{at, pages.Number(one.Forward), pages.Number(one.Back)}}
 			shown.bar("bar", 0, 8, float64(all), float64(top))
 			shown.bar("bar-bad", 0, 8, float64(one.Back), float64(top))
 			c.Columns = append(c.Columns, shown)
@@ -107,7 +108,7 @@ func (partnerHours) Failed(s store.Sums) string {
 	if s.Calls == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%.1f %% (%s / %s)", percentFailed(s), number(s.Failed), number(s.Calls))
+	return fmt.Sprintf("%.1f %% (%s / %s)", percentFailed(s), pages.Number(s.Failed), pages.Number(s.Calls))
 }
 
 // P99 returns the p99 as a text.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/pages"
 	"billbridge/translate"
 )
 
@@ -56,10 +57,10 @@ func (c *Console) config(w http.ResponseWriter, r *http.Request) {
 // reload reads the config again.
 func (c *Console) reload(w http.ResponseWriter, r *http.Request) {
 	if c.options.Reload == nil {
-		c.refuse(w, r, http.StatusNotFound, "error.path")
+		c.site.Refuse(w, r, http.StatusNotFound, "error.path")
 		return
 	}
-	if err := c.options.Reload(visitorOf(r).Name); err != nil {
+	if err := c.options.Reload(pages.VisitorOf(r).Name); err != nil {
 		c.showConfig(w, r, http.StatusBadRequest)
 		return
 	}
@@ -78,7 +79,7 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, status int)
 	} else if last.err != nil {
 		page.Error = last.err.Error()
 	}
-	c.pageWithStatus(w, r, status, "config", page)
+	c.site.PageWithStatus(w, r, status, "config", page)
 }
 
 // configSections returns all values of a config, with every default. The first section has the keys without one.
@@ -120,7 +121,7 @@ func (s *configSection) add(key string, v reflect.Value) {
 			s.Keys = append(s.Keys, configKey{key + "." + p.Hash[:12], p.Name, false})
 		}
 		if more := len(x) - suggestedMost; more > 0 {
-			s.Keys = append(s.Keys, configKey{key + ".…", number(more), false})
+			s.Keys = append(s.Keys, configKey{key + ".…", pages.Number(more), false})
 		}
 		if len(x) > 0 {
 			return

@@ -16,13 +16,13 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/pages"
 )
 
 // Options are the dependencies of a console.
@@ -33,7 +33,7 @@ type Options struct {
 
 	Reload func(by string) error // calls Reloaded; if nil, the config cannot be read again
 	Config func() *config.Config // the config in force
-	Access Access                // if nil, there are no tokens, and every visitor may operate
+	Access pages.Access          // if nil, there are no tokens, and every visitor may operate
 	Now    func() time.Time      // if nil, time.Now
 	Logger *slog.Logger          // if nil, nothing is logged
 
@@ -49,13 +49,11 @@ type Gateway interface {
 // A Console serves the pages. It is safe for concurrent use.
 type Console struct {
 	options Options
-	mux     *http.ServeMux
-	reading map[string]bool // by pattern: whether a POST changes nothing
+	site    *pages.Site
 	ring    *ring
 	window  *window
 	solved  solutions
 	texts   texts
-	pages   map[string]map[string]lazyPage // by language and name
 
 	lastReading atomic.Pointer[reading]
 }
@@ -74,18 +72,20 @@ func New(o Options) (*Console, error) {
 	if o.Operator == nil {
 		o.Operator = operate.New(operate.Options{Config: o.Config})
 	}
-	c := &Console{
-		options: o, mux: http.NewServeMux(), reading: map[string]bool{},
-		ring: newRing(o.Now()), window: newWindow(o.Now()),
-	}
+	c := &Console{options: o, ring: newRing(o.Now()), window: newWindow(o.Now())}
 	c.Reloaded(nil)
-	if err := c.preparePages(); err != nil {
+	var err error
+	if c.texts, err = readTexts(); err != nil {
 		return nil, err
 	}
-	for _, r := range c.routes() {
-		c.mux.HandleFunc(r.pattern, r.serve)
-		c.reading[r.pattern] = r.reads
+	c.site, err = pages.New(pages.Options{
+		Files: files, Texts: c.texts.Texts, Sections: sections, Functions: c.functions, Zone: c.zone,
+		Access: o.Access, Logger: o.Logger, Version: o.Version, Demo: o.Demo,
+	})
+	if err != nil {
+		return nil, err
 	}
+	c.site.Handle(c.routes()...)
 	return c, nil
 }
 
@@ -95,12 +95,7 @@ func (c *Console) Finished(f *proxy.Finished) {
 	c.ring.add(f)
 }
 
-// A route is a page or an action. A visitor that may only read gets 403 for every POST unless reads is set.
-type route struct {
-	pattern string
-	serve   http.HandlerFunc
-	reads   bool // a POST that changes nothing
-}
+type route = pages.Route
 
 // routes returns the routes. The paths of the admin API are those of package server: /metrics, /-/…, /rollout…,
 // /callbacks…, /store…, /audit…; a page must not begin with one of them. So the pages of callbacks are below
@@ -122,124 +117,54 @@ type route struct {
 //	/playground           Playground; ?call={key}&message=request or reply opens the shape of a message of a call
 //	/table                Table
 //	/config               Config
-//	/sign-in, /sign-out   sessions
-//	/static/…             style and scripts
+//	/sign-in, /sign-out   sessions, by package pagess
+//	/static/…             style and scripts, by package pagess
 func (c *Console) routes() []route {
 	all := []route{
-		{pattern: "GET /static/{file}", serve: c.static},
-		{pattern: "GET /sign-in", serve: c.signIn},
-		{pattern: "POST /sign-in", serve: c.signIn, reads: true},
-		{pattern: "POST /sign-out", serve: c.signOut, reads: true},
+		{Pattern: "GET /{$}", Serve: c.overview},
+		{Pattern: "GET /calls", Serve: c.calls},
+		{Pattern: "GET /calls/{key}", Serve: c.oneCall},
 
-		{pattern: "GET /{$}", serve: c.overview},
-		{pattern: "GET /calls", serve: c.calls},
-		{pattern: "GET /calls/{key}", serve: c.oneCall},
+		{Pattern: "GET /config", Serve: c.config},
+		{Pattern: "POST /config/reload", Serve: c.reload},
 
-		{pattern: "GET /config", serve: c.config},
-		{pattern: "POST /config/reload", serve: c.reload},
-
-		{pattern: "GET /table", serve: c.table},
-		{pattern: "GET /playground", serve: c.playground},
-		{pattern: "POST /playground", serve: c.playground, reads: true},
+		{Pattern: "GET /table", Serve: c.table},
+		{Pattern: "GET /playground", Serve: c.playground},
+		{Pattern: "POST /playground", Serve: c.playground, Reads: true},
 	}
 	if c.options.Operator.Rollout != nil {
 		all = append(append(all, []route{
-			{pattern: "GET /partners", serve: c.partners},
-			{pattern: "GET /partners/{partner}", serve: c.onePartner},
-			{pattern: "GET /bills", serve: c.bills},
-			{pattern: "POST /bills/read", serve: c.readBill},
-			{pattern: "POST /bills/read-all", serve: c.readAllBills},
+			{Pattern: "GET /partners", Serve: c.partners},
+			{Pattern: "GET /partners/{partner}", Serve: c.onePartner},
+			{Pattern: "GET /bills", Serve: c.bills},
+			{Pattern: "POST /bills/read", Serve: c.readBill},
+			{Pattern: "POST /bills/read-all", Serve: c.readAllBills},
 		}...), slices.Concat(c.moveRoutes(), c.waveRoutes())...)
 	}
 	if c.options.Operator.Relay != nil {
 		all = append(all, []route{
-			{pattern: "GET /deliveries", serve: c.callbacks},
-			{pattern: "GET /deliveries/{id}", serve: c.callback},
-			{pattern: "GET /deliveries/{id}/{do}", serve: c.decideCallback},
-			{pattern: "POST /deliveries/{id}/{do}", serve: c.decideCallback},
-			{pattern: "GET /deliveries/all/{do}", serve: c.decideCallbacks},
-			{pattern: "POST /deliveries/all/{do}", serve: c.decideCallbacks},
+			{Pattern: "GET /deliveries", Serve: c.callbacks},
+			{Pattern: "GET /deliveries/{id}", Serve: c.callback},
+			{Pattern: "GET /deliveries/{id}/{do}", Serve: c.decideCallback},
+			{Pattern: "POST /deliveries/{id}/{do}", Serve: c.decideCallback},
+			{Pattern: "GET /deliveries/all/{do}", Serve: c.decideCallbacks},
+			{Pattern: "POST /deliveries/all/{do}", Serve: c.decideCallbacks},
 		}...)
 	}
 	return all
 }
 
-// A section is an entry of the navigation. Its title is the text nav.NAME.
-type section struct{ Name, Path string }
-
-var sections = []section{
-	{"overview", "/"},
-	{"calls", "/calls"},
-	{"partners", "/partners"},
-	{"bills", "/bills"},
-	{"callbacks", "/deliveries"},
-	{"playground", "/playground"},
-	{"table", "/table"},
-	{"config", "/config"},
+// sections are the entries of the navigation. Waves belong to the partners.
+var sections = []pages.Section{
+	{Name: "overview", Path: "/"},
+	{Name: "calls", Path: "/calls"},
+	{Name: "partners", Path: "/partners", Also: "/waves"},
+	{Name: "bills", Path: "/bills"},
+	{Name: "callbacks", Path: "/deliveries"},
+	{Name: "playground", Path: "/playground"},
+	{Name: "table", Path: "/table"},
+	{Name: "config", Path: "/config"},
 }
-
-// navigation returns the sections that this gateway has.
-func (c *Console) navigation() []section {
-	return slices.DeleteFunc(slices.Clone(sections), func(s section) bool {
-		_, known := c.reading["GET "+s.Path]
-		return !known && s.Path != "/"
-	})
-}
-
-// sectionOf returns the name of the section that a path belongs to, or "". Waves belong to the partners.
-func sectionOf(path string) string {
-	path = strings.Replace(path, "/waves", "/partners", 1)
-	for _, s := range sections {
-		if path == s.Path || s.Path != "/" && strings.HasPrefix(path, s.Path+"/") {
-			return s.Name
-		}
-	}
-	return ""
-}
-
-// maxBody is the most that a form may have, in bytes: a document for the playground, and its overlay.
-const maxBody = 4 << 20
-
-// maxSignIn is the same for visitors that have not signed in.
-const maxSignIn = 16 << 10
 
 // ServeHTTP serves a page.
-func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	setHeaders(w.Header())
-	if c.switchLanguage(w, r) {
-		return
-	}
-	ctx := withLanguage(r.Context(), c.languageOf(r))
-	if c.options.Access == nil && ctx.Value(visitorKey{}) == nil {
-		ctx = WithVisitor(ctx, Visitor{MayOperate: true}) // the server has checked that the listener is on loopback
-	}
-	r = r.WithContext(ctx)
-	_, pattern := c.mux.Handler(r)
-	switch {
-	case !c.mayEnter(r, pattern):
-		c.askToSignIn(w, r)
-	case pattern == "" && r.Method != http.MethodGet && r.Method != http.MethodHead:
-		c.refuse(w, r, http.StatusMethodNotAllowed, "error.method")
-	case pattern == "":
-		c.refuse(w, r, http.StatusNotFound, "error.path")
-	case r.Method == http.MethodPost && !c.reading[pattern] && !visitorOf(r).MayOperate:
-		c.refuse(w, r, http.StatusForbidden, "error.read_only")
-	default:
-		limit := int64(maxBody)
-		if ctx.Value(visitorKey{}) == nil {
-			limit = maxSignIn
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, limit)
-		c.mux.ServeHTTP(w, r)
-	}
-}
-
-// setHeaders sets the headers of every answer. The policy allows no inline script and no inline style, and nothing
-// from elsewhere.
-func setHeaders(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; "+
-		"img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
-}
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.site.ServeHTTP(w, r) }

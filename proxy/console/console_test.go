@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"billbridge/proxy/pages"
 )
 
 // apiPaths are the prefixes of the admin API.
@@ -15,15 +17,15 @@ var apiPaths = []string{"/metrics", "/-/", "/rollout", "/callbacks", "/store"}
 func TestPagesDoNotCollideWithTheAdminAPI(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{})
-	for _, r := range c.routes() {
-		method, path, _ := strings.Cut(r.pattern, " ")
+	for _, r := range c.site.Routes() {
+		method, path, _ := strings.Cut(r.Pattern, " ")
 		for _, prefix := range apiPaths {
 			if strings.HasPrefix(path, prefix) {
 				t.Errorf("the page %s is below %s of the admin API", path, prefix)
 			}
 		}
 		if method != http.MethodGet && method != http.MethodPost {
-			t.Errorf("%s has another method than GET and POST", r.pattern)
+			t.Errorf("%s has another method than GET and POST", r.Pattern)
 		}
 	}
 }
@@ -45,8 +47,8 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{Access: stubAccess{}})
 	targets := []string{"/nowhere", "/calls?slower=x", "/static/style.css", "/?lang=ko"}
-	for _, r := range c.routes() {
-		if method, path := withoutWildcards(r.pattern); method == http.MethodGet {
+	for _, r := range c.site.Routes() {
+		if method, path := withoutWildcards(r.Pattern); method == http.MethodGet {
 			targets = append(targets, path)
 		}
 	}
@@ -54,7 +56,7 @@ func TestEveryAnswerHasTheHeaders(t *testing.T) {
 		for _, visitor := range []bool{true, false} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
 			if visitor {
-				r = r.WithContext(WithVisitor(r.Context(), Visitor{Name: "anna"}))
+				r = r.WithContext(pages.WithVisitor(r.Context(), pages.Visitor{Name: "anna"}))
 			}
 			w := httptest.NewRecorder()
 			c.ServeHTTP(w, r)
@@ -95,18 +97,18 @@ func TestChangesNeedAVisitorWhoMayOperate(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{Access: stubAccess{}})
 	changes, reading := 0, []string{}
-	for _, route := range c.routes() {
-		if route.reads {
-			reading = append(reading, route.pattern)
+	for _, route := range c.site.Routes() {
+		if route.Reads {
+			reading = append(reading, route.Pattern)
 		}
-		method, path := withoutWildcards(route.pattern)
+		method, path := withoutWildcards(route.Pattern)
 		if path == "/sign-in" || path == "/static/x" {
 			continue
 		}
-		send := func(v *Visitor) *httptest.ResponseRecorder {
+		send := func(v *pages.Visitor) *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 			if v != nil {
-				r = r.WithContext(WithVisitor(r.Context(), *v))
+				r = r.WithContext(pages.WithVisitor(r.Context(), *v))
 			}
 			w := httptest.NewRecorder()
 			c.ServeHTTP(w, r)
@@ -115,16 +117,16 @@ func TestChangesNeedAVisitorWhoMayOperate(t *testing.T) {
 		w := send(nil)
 		signIn := w.Code == http.StatusSeeOther && strings.HasPrefix(w.Header().Get("Location"), "/sign-in")
 		if method == http.MethodGet && !signIn || method != http.MethodGet && w.Code != http.StatusUnauthorized {
-			t.Errorf("%s without a visitor: %d %s", route.pattern, w.Code, w.Header().Get("Location"))
+			t.Errorf("%s without a visitor: %d %s", route.Pattern, w.Code, w.Header().Get("Location"))
 		}
 		if method != http.MethodPost {
 			continue
 		}
-		if w := send(&Visitor{Name: "wall"}); !route.reads && w.Code != http.StatusForbidden || route.reads && w.Code == http.StatusForbidden {
-			t.Errorf("%s by a visitor who may only read: %d", route.pattern, w.Code)
+		if w := send(&pages.Visitor{Name: "wall"}); !route.Reads && w.Code != http.StatusForbidden || route.Reads && w.Code == http.StatusForbidden {
+			t.Errorf("%s by a visitor who may only read: %d", route.Pattern, w.Code)
 		}
-		if w := send(&Visitor{Name: "anna", MayOperate: true}); w.Code == http.StatusForbidden {
-			t.Errorf("%s by a visitor who may operate: %d", route.pattern, w.Code)
+		if w := send(&pages.Visitor{Name: "anna", MayOperate: true}); w.Code == http.StatusForbidden {
+			t.Errorf("%s by a visitor who may operate: %d", route.Pattern, w.Code)
 		}
 		changes++
 	}
@@ -207,7 +209,7 @@ func TestLanguages(t *testing.T) {
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	r.Header.Set("Accept-Language", "en")
-	r.AddCookie(&http.Cookie{Name: languageCookie, Value: "ko"})
+	r.AddCookie(&http.Cookie{Name: "billbridge_lang", Value: "ko"})
 	if _, body := do(c, r); !strings.Contains(body, `<html lang="ko">`) {
 		t.Error("the cookie does not decide")
 	}
@@ -251,6 +253,7 @@ func (*refusingAccess) SignOut(http.ResponseWriter, *http.Request) {}
 // A visitor that has not signed in can send a token, and not much more.
 func TestSignInReadsASmallForm(t *testing.T) {
 	t.Parallel()
+	const maxSignIn = 16 << 10
 	for size, want := range map[int]int{maxSignIn - 100: maxSignIn - 100, maxSignIn: 0, 1 << 20: 0} {
 		a := &refusingAccess{}
 		if status, _ := post(t, newConsole(t, Options{Access: a}), "/sign-in", "token="+strings.Repeat("a", size)); status == http.StatusOK || len(a.token) != want {

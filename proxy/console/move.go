@@ -37,7 +37,7 @@ func (c *Console) move(do string) http.HandlerFunc {
 			page.Percent = ""
 		}
 		if do == "set" && page.Stage == "" {
-			c.page(w, r, "move", page)
+			c.site.Page(w, r, "move", page)
 			return
 		}
 		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: page.Partner}, Switch: operate.Switch{Preview: true}}
@@ -57,7 +57,7 @@ func (c *Console) move(do string) http.HandlerFunc {
 			c.confirmMove(w, r, page, m)
 			return
 		}
-		c.page(w, r, "move", page)
+		c.site.Page(w, r, "move", page)
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page moveP
 		return !slices.Contains(r.PostForm["force"], string(kind))
 	})
 	if page.Changed || page.NotYet {
-		c.pageWithStatus(w, r, http.StatusConflict, "move", page)
+		c.site.PageWithStatus(w, r, http.StatusConflict, "move", page)
 		return
 	}
 	m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}, Force: page.Kinds()}}
@@ -108,7 +108,7 @@ func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page moveP
 		return
 	}
 	if page.Unstored = changed.Unstored; page.Unstored != "" {
-		c.page(w, r, "move", page)
+		c.site.Page(w, r, "move", page)
 		return
 	}
 	to := "/partners"
@@ -157,7 +157,7 @@ func (c *Console) moveChosen(w http.ResponseWriter, r *http.Request) {
 	err := r.ParseForm()
 	isWrong := func(named string) bool { _, ok := partner.Parse(named); return !ok } // it may be a key
 	if chosen := r.Form["partner"]; err != nil || len(chosen) > partnersOnPage || slices.ContainsFunc(chosen, isWrong) {
-		c.refuse(w, r, http.StatusBadRequest, "error.form")
+		c.site.Refuse(w, r, http.StatusBadRequest, "error.form")
 		return
 	}
 	page := movesPage{Done: r.Method == http.MethodPost}
@@ -171,7 +171,7 @@ func (c *Console) moveChosen(w http.ResponseWriter, r *http.Request) {
 		}
 		page.Moves = append(page.Moves, one)
 	}
-	c.page(w, r, "moves", page)
+	c.site.Page(w, r, "moves", page)
 }
 
 // moveOne shows the change of one partner, and makes it if the visitor has seen this change without a reason against
@@ -213,13 +213,13 @@ func (c *Console) moveFailed(w http.ResponseWriter, r *http.Request, page movePa
 	if r.Method == http.MethodPost {
 		status = http.StatusConflict
 	}
-	c.pageWithStatus(w, r, status, "move", page)
+	c.site.PageWithStatus(w, r, status, "move", page)
 }
 
 // moveRoutes are the routes of all changes of the rollout.
 func (c *Console) moveRoutes() (all []route) {
 	for _, method := range []string{"GET ", "POST "} {
-		all = append(all, route{pattern: method + "/partners/next", serve: c.moveChosen})
+		all = append(all, route{Pattern: method + "/partners/next", Serve: c.moveChosen})
 	}
 	for _, do := range slices.Concat(partnerChanges, []string{"stop", "resume"}) {
 		path := "/partners/" + do
@@ -227,7 +227,7 @@ func (c *Console) moveRoutes() (all []route) {
 			path = "/partners/{partner}/" + do
 		}
 		for _, method := range []string{"GET ", "POST "} {
-			all = append(all, route{pattern: method + path, serve: c.move(do)})
+			all = append(all, route{Pattern: method + path, Serve: c.move(do)})
 		}
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/pages"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
@@ -78,7 +79,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	for i, one := range page.Solved { // in the language of this visitor
 		page.Solved[i].Text = a.text(one.key, one.args)
 	}
-	c.page(w, r, "overview", page)
+	c.site.Page(w, r, "overview", page)
 }
 
 // tableVersion returns the version of the table in force, as in the rollout report.
@@ -121,17 +122,17 @@ func (a *attentions) text(key string, args []any) template.HTML {
 			continue
 		}
 		if n, isNote := arg.(evidence.Note); isNote {
-			english, _ := operate.Language(languages[0]).Words(n)
-			args[i] = note(language(a.r), english, n)
+			english, _ := operate.Language(pages.Languages[0]).Words(n)
+			args[i] = note(pages.Language(a.r), english, n)
 			continue
 		}
-		html, err := a.console.timeElement(arg)
+		html, err := a.console.site.Time(arg)
 		if err != nil {
 			html = template.HTML(template.HTMLEscapeString(fmt.Sprint(arg)))
 		}
 		args[i] = html
 	}
-	text, err := a.console.texts.t(language(a.r), key, args...)
+	text, err := a.console.texts.T(pages.Language(a.r), key, args...)
 	if err != nil {
 		a.console.options.Logger.Error("a text of the console is missing", "error", err.Error())
 		text = key
@@ -181,7 +182,7 @@ func (a *attentions) rollout() *operate.Status {
 	}
 	a.state(status)
 	if n := c.options.Operator.Rollout.Unclear(); n > 0 {
-		a.add(true, "bills", "/bills", "overview.unknown_bills", number(n))
+		a.add(true, "bills", "/bills", "overview.unknown_bills", pages.Number(n))
 	}
 	return &status
 }
@@ -222,7 +223,7 @@ func (a *attentions) waves() {
 			a.add(true, "wave-paused-"+w.Name, link, "overview.wave_paused", w.Name, w.WhyNote)
 		}
 		if w.Waits > 0 && w.State != store.WaveBack {
-			a.add(false, "wave-waits-"+w.Name, link, "overview.wave_waits", w.Name, number(w.Waits))
+			a.add(false, "wave-waits-"+w.Name, link, "overview.wave_waits", w.Name, pages.Number(w.Waits))
 		}
 	}
 }
@@ -247,18 +248,18 @@ func (a *attentions) callbacks() operate.Counts {
 // atLeast returns a number that was counted up to a bound.
 func atLeast(n operate.Number) string {
 	if n.More {
-		return number(n.Number) + "+"
+		return pages.Number(n.Number) + "+"
 	}
-	return number(n.Number)
+	return pages.Number(n.Number)
 }
 
 // outcomes reports the calls of the last 60 minutes that failed or have an unknown outcome.
 func (a *attentions) outcomes(total summary) {
 	// With a rollout the ledger has those that nobody has resolved yet.
 	if n := total.Of[unknown]; n > 0 && a.console.options.Operator.Rollout == nil {
-		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", number(n))
+		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", pages.Number(n))
 	}
 	if n := total.Of[failed]; n > 0 {
-		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", number(n))
+		a.add(false, "failed", "/calls?outcome=failed", "overview.failed", pages.Number(n))
 	}
 }

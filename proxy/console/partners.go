@@ -110,13 +110,13 @@ func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil { // the kill switch is on this page and must be found while the store is down
 		page.Problem = err.Error()
-		c.pageWithStatus(w, r, statusOf(err), "partners", page)
+		c.site.PageWithStatus(w, r, statusOf(err), "partners", page)
 		return
 	}
 	if page.Board = page.All <= boardMost; page.Next != 0 {
 		page.More = changed(page.Filter, "after", strconv.Itoa(page.Next))
 	}
-	c.page(w, r, "partners", page)
+	c.site.Page(w, r, "partners", page)
 }
 
 // A partnerPage is the data of the page partner.
@@ -173,5 +173,5 @@ func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
 	if done := r.URL.Query().Get("done"); slices.Contains(partnerChanges, done) {
 		page.Done = done
 	}
-	c.page(w, r, "partner", page)
+	c.site.Page(w, r, "partner", page)
 }

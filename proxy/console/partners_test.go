@@ -19,6 +19,7 @@ import (
 	"billbridge/proxy"
 	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -31,7 +32,7 @@ type rolloutDesk struct {
 	*Console
 	t       testing.TB
 	store   *store.Store
-	visitor Visitor
+	visitor pages.Visitor
 }
 
 func newRolloutDesk(t testing.TB) *rolloutDesk { return newRolloutDeskWith(t, "", "") }
@@ -50,11 +51,11 @@ func newRolloutDeskWith(t testing.TB, hana, more string) *rolloutDesk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rolloutDesk{console, t, s, Visitor{Name: "anna", MayOperate: true}}
+	return &rolloutDesk{console, t, s, pages.Visitor{Name: "anna", MayOperate: true}}
 }
 
 func (d *rolloutDesk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d.Console.ServeHTTP(w, r.WithContext(WithVisitor(r.Context(), d.visitor)))
+	d.Console.ServeHTTP(w, r.WithContext(pages.WithVisitor(r.Context(), d.visitor)))
 }
 
 // seen records that a partner was first seen some time ago.
@@ -170,7 +171,7 @@ func TestManyPartnersAreATable(t *testing.T) {
 	if body := d.shows("/partners?after=100&sort=-stage", 200, "101 to 111 of 111 partners", `href="/partners?sort=stage"`); strings.Contains(body, "Next page") {
 		t.Error("the last page has a next one")
 	}
-	d.visitor = Visitor{Name: "wall"}
+	d.visitor = pages.Visitor{Name: "wall"}
 	if body := d.shows("/partners", 200, "<table"); strings.Contains(body, "checkbox") || strings.Contains(body, "/partners/next") {
 		t.Error("a visitor who may only read can choose partners")
 	}
@@ -271,7 +272,7 @@ func TestChosenPartnersAreMoved(t *testing.T) {
 	form["from"], form["to"] = nil, nil
 	shows(d.sends("/partners/next", form, 200, ""), map[string]string{"hana": "The state has changed in the meantime"})
 	d.sends("/partners/next", url.Values{"partner": slices.Repeat([]string{partner.ShortOf("hana")}, 101)}, http.StatusBadRequest, "")
-	d.visitor = Visitor{Name: "wall"}
+	d.visitor = pages.Visitor{Name: "wall"}
 	d.sends("/partners/next", form, http.StatusForbidden, "")
 	if body := d.shows("/partners/next?partner="+partner.ShortOf("blocked"), 200, "Nothing blocks it."); strings.Contains(body, `method="post"`) {
 		t.Error("a visitor who may only read can move partners")
@@ -398,7 +399,7 @@ func TestKillSwitchIsConfirmed(t *testing.T) {
 func TestChangeWithoutTokensNeedsAName(t *testing.T) {
 	t.Parallel()
 	d := newRolloutDesk(t)
-	d.visitor = Visitor{MayOperate: true}
+	d.visitor = pages.Visitor{MayOperate: true}
 	d.shows("/partners/stop", 200, `name="by" required`)
 	if body := d.sends("/partners/stop", url.Values{}, http.StatusConflict, ""); !strings.Contains(body, "by must") {
 		t.Errorf("%s", body)
@@ -412,7 +413,7 @@ func TestReadVisitorHasNoButtons(t *testing.T) {
 	t.Parallel()
 	d := newRolloutDesk(t)
 	d.seen("hana", 2*time.Hour)
-	d.visitor = Visitor{Name: "wall"}
+	d.visitor = pages.Visitor{Name: "wall"}
 	at := "/partners/" + partner.ShortOf("hana")
 	for _, path := range []string{"/partners", at, at + "/next", at + "/set?stage=new", "/partners/stop"} {
 		body := d.shows(path, 200)
@@ -448,15 +449,15 @@ func TestReasonsHaveTexts(t *testing.T) {
 	// The pages do not begin a rollout and assign no bill.
 	kinds := slices.DeleteFunc(slices.Clone(rollout.ReasonKinds), func(k rollout.ReasonKind) bool { return k == rollout.AtNew || k == rollout.NotAtBoth })
 	for _, kind := range kinds {
-		if all["reason.clear."+string(kind)] == nil {
+		if all.Texts["reason.clear."+string(kind)] == nil {
 			t.Errorf("no text for reasons of kind %s", kind)
 		}
 		against := kind != rollout.FromStore && kind != rollout.Newer // a move
-		if against && all["reason.short."+string(kind)] == nil {
+		if against && all.Texts["reason.short."+string(kind)] == nil {
 			t.Errorf("no short text for reasons of kind %s", kind)
 		}
 	}
-	for key := range all {
+	for key := range all.Texts {
 		if kind, ok := strings.CutPrefix(key, "reason.clear."); ok && !slices.Contains(kinds, rollout.ReasonKind(kind)) {
 			t.Errorf("a text for reasons of kind %s, which does not exist", kind)
 		}

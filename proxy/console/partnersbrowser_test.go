@@ -13,34 +13,12 @@ import (
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/proxytest/browser"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 
 	"github.com/chromedp/chromedp"
 )
-
-// click follows the first link or button of main whose text is this one.
-func (p *tab) click(text string) {
-	p.t.Helper()
-	p.do("the place of "+text, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (document.querySelectorAll("[data-clicked]").forEach(e => e.removeAttribute("data-clicked")),
-		[...document.querySelectorAll("main a, main button")].find(e => e.textContent === %q)?.setAttribute("data-clicked", ""))`, text)))
-	p.follow("clicking "+text, chromedp.Click(chromedp.CSS("[data-clicked]")))
-}
-
-// has waits until the page has a text.
-func (p *tab) has(text string) {
-	p.t.Helper()
-	p.wait("the text "+text, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
-}
-
-// signIn signs in on the page that the console shows to visitors without a session.
-func (p *tab) signIn(address, token string) {
-	p.t.Helper()
-	p.open(address)
-	p.wait("the page for signing in", `location.pathname === "/sign-in"`)
-	p.do("the token", chromedp.SendKeys(chromedp.CSS("input[name=token]"), token))
-	p.follow("signing in", chromedp.Click(chromedp.CSS("main button")))
-}
 
 const consoleTokens = ", tokens: [{name: anna, token: of-anna, may: operate}, {name: wall, token: of-wall, may: read}]"
 
@@ -48,43 +26,43 @@ const consoleTokens = ", tokens: [{name: anna, token: of-anna, may: operate}, {n
 // on and off. The history has the name of the token.
 func TestPartnersAreMovedInABrowser(t *testing.T) {
 	t.Parallel()
-	p, s := newTab(t), startSite(t, consoleTokens)
-	p.use(looks[0])
-	p.signIn(s.admin+"/partners?partner="+string(partner.Of(clinicKey)), "of-anna")
-	p.wait("the page that was asked for", fmt.Sprintf(`location.pathname === "/partners/%s"`, partner.Of(clinicKey)))
-	p.has("Nothing blocks it.")
-	p.click("Next stage…")
-	p.has("old → shadow")
-	p.click("Move to this stage")
-	p.has("The stage was changed.")
-	p.click("Next stage…")
-	p.has("shadow → canary 10 %")
-	p.has("Reasons against it")
-	p.picture("partner-next-blocked")
-	p.do("confirming without the box", chromedp.Click(chromedp.CSS("main form button.danger")))
-	if !run(p, chromedp.Evaluate[bool](`document.querySelector("input[name=force]").matches(":invalid") && location.pathname.endsWith("/next")`)) {
+	p, s := browser.NewTab(t), startSite(t, consoleTokens)
+	p.Use(browser.Looks[0])
+	p.SignIn(s.admin+"/partners?partner="+string(partner.Of(clinicKey)), "of-anna")
+	p.Wait("the page that was asked for", fmt.Sprintf(`location.pathname === "/partners/%s"`, partner.Of(clinicKey)))
+	p.Has("Nothing blocks it.")
+	p.Click("Next stage…")
+	p.Has("old → shadow")
+	p.Click("Move to this stage")
+	p.Has("The stage was changed.")
+	p.Click("Next stage…")
+	p.Has("shadow → canary 10 %")
+	p.Has("Reasons against it")
+	p.Picture("partner-next-blocked")
+	p.Do("confirming without the box", chromedp.Click(chromedp.CSS("main form button.danger")))
+	if !browser.Run(p, chromedp.Evaluate[bool](`document.querySelector("input[name=force]").matches(":invalid") && location.pathname.endsWith("/next")`)) {
 		t.Error("the change was sent without the confirmation")
 	}
 	for _, reason := range []string{"settling", "verdict"} {
-		p.do("the box", chromedp.Click(chromedp.CSS("input[name=force][value="+reason+"]")))
+		p.Do("the box", chromedp.Click(chromedp.CSS("input[name=force][value="+reason+"]")))
 	}
-	p.click("Move to this stage")
-	p.has("The stage was changed.")
-	p.has("canary 10 %")
-	p.has("forced")
-	p.click("All partners")
-	p.click("Kill switch…")
-	p.has("New bills of all partners are created at the old backend")
-	p.click("Stop now")
-	p.has("The kill switch is on")
-	p.click("End the kill switch…")
-	p.click("Resume now")
-	p.has("Resumed: the stages apply again.")
-	p.open(s.admin + "/partners/" + string(partner.Of(clinicKey)))
-	if got := run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)); got != "anna canary 10 % forced settling verdict; anna shadow" {
+	p.Click("Move to this stage")
+	p.Has("The stage was changed.")
+	p.Has("canary 10 %")
+	p.Has("forced")
+	p.Click("All partners")
+	p.Click("Kill switch…")
+	p.Has("New bills of all partners are created at the old backend")
+	p.Click("Stop now")
+	p.Has("The kill switch is on")
+	p.Click("End the kill switch…")
+	p.Click("Resume now")
+	p.Has("Resumed: the stages apply again.")
+	p.Open(s.admin + "/partners/" + string(partner.Of(clinicKey)))
+	if got := browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("#history ~ table tbody tr")].map(r => r.cells[1].innerText + " " + r.cells[4].innerText).join("; ")`)); got != "anna canary 10 % forced settling verdict; anna shadow" {
 		t.Errorf("the history is %s", got)
 	}
-	p.quiet("partners")
+	p.Quiet("partners")
 }
 
 type noUpstreams struct{}
@@ -160,50 +138,50 @@ partners:
 // The table of many partners fits every screen, and is sorted and filtered with the keyboard alone. Several partners are chosen and moved.
 func TestManyPartnersInABrowser(t *testing.T) {
 	t.Parallel()
-	p := newTab(t)
+	p := browser.NewTab(t)
 	admin, _ := manyPartners(t, true)
-	script, checked := axe(t)
-	look := func(name string, l look) {
+	script, checked := browser.Axe(t)
+	look := func(name string, l browser.Look) {
 		t.Helper()
-		where := fmt.Sprintf("%s-%s-%d-%s", name, l.language, l.width, l.scheme)
-		p.fits(where, l)
-		p.wholeWords(where, l)
-		p.picture(where)
+		where := fmt.Sprintf("%s-%s-%d-%s", name, l.Language, l.Width, l.Scheme)
+		p.Fits(where, l)
+		p.WholeWords(where, l)
+		p.Picture(where)
 		if checked {
-			p.accessible(where, script)
+			p.Accessible(where, script)
 		}
 	}
-	for _, l := range looks[:proxytest.Size(1, len(looks))] {
-		p.use(l)
-		p.open(admin + "/partners?lang=" + l.language)
+	for _, l := range browser.Looks[:proxytest.Size(1, len(browser.Looks))] {
+		p.Use(l)
+		p.Open(admin + "/partners?lang=" + l.Language)
 		look("partners-many", l)
-		p.open(admin + "/partners?ready=false&sort=-calls")
-		p.do("opening reasons", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("td details").forEach((e, i) => { e.open = i < 2 })`))
+		p.Open(admin + "/partners?ready=false&sort=-calls")
+		p.Do("opening reasons", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("td details").forEach((e, i) => { e.open = i < 2 })`))
 		look("partners-waiting", l)
 		for i := range 4 {
-			p.do("choosing", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void document.querySelectorAll("input[name=partner][type=checkbox]")[%d].click()`, i)))
+			p.Do("choosing", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void document.querySelectorAll("input[name=partner][type=checkbox]")[%d].click()`, i)))
 		}
-		p.follow("the preview", chromedp.Click(chromedp.CSS(".chosen button")))
+		p.Follow("the preview", chromedp.Click(chromedp.CSS(".chosen button")))
 		look("partners-chosen-waiting", l)
-		p.open(admin + "/partners/" + string(partner.Of("invented-14")))
+		p.Open(admin + "/partners/" + string(partner.Of("invented-14")))
 		look("partner-hours", l)
 	}
-	p.use(looks[0])
-	p.open(admin + "/partners?ready=true&lang=en")
-	p.do("the focus", chromedp.Evaluate[chromedp.Void](`void document.querySelector("thead a[href*=calls]").focus()`))
-	p.follow("sorting with the keyboard", chromedp.KeyEvent("\r"))
-	p.wait("the sorted page", `document.querySelector("th[aria-sort=descending]")?.textContent.startsWith("Calls")`)
-	p.do("the focus", chromedp.Evaluate[chromedp.Void](`void document.querySelector("input[type=checkbox]").focus()`))
-	p.do("choosing two with the keyboard", chromedp.KeyEvent(" "), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\t"), chromedp.KeyEvent(" "))
-	p.click("Next stage of the chosen partners…")
-	p.has("2 of 2 partners can be moved.")
-	look("partners-chosen", looks[0])
-	p.do("the name", chromedp.SendKeys(chromedp.CSS("input[name=by]"), "kim"))
-	p.click("Move 2 partners")
-	p.has("2 of 2 partners were moved.")
-	look("partners-moved", looks[0])
-	if got := run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("tbody tr")].map(r => r.cells[2].innerText.split("\n")[0]).join("; ")`)); got != strings.Join([]string{"moved", "moved"}, "; ") {
+	p.Use(browser.Looks[0])
+	p.Open(admin + "/partners?ready=true&lang=en")
+	p.Do("the focus", chromedp.Evaluate[chromedp.Void](`void document.querySelector("thead a[href*=calls]").focus()`))
+	p.Follow("sorting with the keyboard", chromedp.KeyEvent("\r"))
+	p.Wait("the sorted page", `document.querySelector("th[aria-sort=descending]")?.textContent.startsWith("Calls")`)
+	p.Do("the focus", chromedp.Evaluate[chromedp.Void](`void document.querySelector("input[type=checkbox]").focus()`))
+	p.Do("choosing two with the keyboard", chromedp.KeyEvent(" "), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\t"), chromedp.KeyEvent(" "))
+	p.Click("Next stage of the chosen partners…")
+	p.Has("2 of 2 partners can be moved.")
+	look("partners-chosen", browser.Looks[0])
+	p.Do("the name", chromedp.SendKeys(chromedp.CSS("input[name=by]"), "kim"))
+	p.Click("Move 2 partners")
+	p.Has("2 of 2 partners were moved.")
+	look("partners-moved", browser.Looks[0])
+	if got := browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("tbody tr")].map(r => r.cells[2].innerText.split("\n")[0]).join("; ")`)); got != strings.Join([]string{"moved", "moved"}, "; ") {
 		t.Errorf("the outcomes are %s", got)
 	}
-	p.quiet("partners")
+	p.Quiet("partners")
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"billbridge/proxy/pages"
 	"billbridge/translate"
 )
 
@@ -69,11 +70,11 @@ func (c *Console) playground(w http.ResponseWriter, r *http.Request) {
 	} else {
 		p.answer(r, table, c.ring)
 	}
-	if isPart(r) { // htmx shows the parts of status 200 only
-		c.part(w, r, "playground", "result", p)
+	if pages.IsPart(r) { // htmx shows the parts of status 200 only
+		c.site.Part(w, r, "playground", "result", p)
 		return
 	}
-	c.pageWithStatus(w, r, status, "playground", p)
+	c.site.PageWithStatus(w, r, status, "playground", p)
 }
 
 // answer fills in the form of a request, and translates its document.
@@ -121,9 +122,6 @@ func (p *playgroundPage) applyOverlay(table **translate.Table, overlay string) *
 
 // lines returns a text with the line breaks that the visitor sees as one. Browsers send them as two bytes.
 func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
-
-// isPart reports whether htmx asks for a part of the page.
-func isPart(r *http.Request) bool { return r.Header.Get("HX-Request") != "" }
 
 // fill takes the fields of the form. A missing operation, message or direction becomes the first that the table has,
 // so a link to the page can leave out any.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"billbridge/proxy"
+	"billbridge/proxy/pages"
 	"billbridge/translate"
 )
 
@@ -181,7 +182,7 @@ func TestPlaygroundRefusesWhatIsTooLarge(t *testing.T) {
 func TestPlaygroundShowsScriptsAsText(t *testing.T) {
 	t.Parallel()
 	const script = `<script>alert(1)</script>'"><img src=x onerror=alert(1)>`
-	for _, language := range languages {
+	for _, language := range pages.Languages {
 		c := newConsole(t, Options{})
 		for _, name := range []string{"operation", "message", "direction", "status", "request", "document", "overlay", "do", "call"} {
 			for _, document := range []string{`{"<script>alert(1)</script>":1,"apikey":"<img src=x onerror=alert(1)>"}`, `{"apikey":["<script>alert(1)</script>"]}`, script} {

@@ -20,6 +20,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/proxytest/browser"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 )
@@ -223,7 +224,7 @@ func (s *site) linkOn(page, prefix string) string {
 
 func TestMain(m *testing.M) {
 	code := proxytest.Tests{M: m}.Run()
-	if err := endBrowser(); err != nil {
+	if err := browser.End(); err != nil {
 		fmt.Fprintln(os.Stderr, "ending the browser:", err)
 		code = 1
 	}

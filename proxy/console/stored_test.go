@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
@@ -42,7 +43,7 @@ type stored struct {
 	operator *operate.Operator
 }
 
-func newStored(t *testing.T, url string, visitor *Visitor) *stored {
+func newStored(t *testing.T, url string, visitor *pages.Visitor) *stored {
 	t.Helper()
 	opened := proxytest.Open(t, url)
 	s := &stored{t: t, store: opened, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"billbridge/proxy/pages"
 	"billbridge/translate"
 )
 
@@ -64,13 +65,13 @@ type tableCode struct {
 // table shows the table in use, or the part of it that matches the words of q.
 func (c *Console) table(w http.ResponseWriter, r *http.Request) {
 	query := r.FormValue("q")
-	shown := func(d translate.Details) string { return c.texts.in(language(r), d) }
+	shown := func(d translate.Details) string { return c.texts.in(pages.Language(r), d) }
 	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], shown)
-	if isPart(r) {
-		c.part(w, r, "table", "rows", p)
+	if pages.IsPart(r) {
+		c.site.Part(w, r, "table", "rows", p)
 		return
 	}
-	c.page(w, r, "table", p)
+	c.site.Page(w, r, "table", p)
 }
 
 func newTablePage(t *translate.Table, query string, shown func(translate.Details) string) *tablePage {

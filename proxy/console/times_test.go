@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/pages"
 	"billbridge/proxy/proxytest"
 )
 
@@ -32,7 +33,7 @@ func TestTimesAreInTheZoneOfTheConfig(t *testing.T) {
 	if want := `value="2026-11-22T09:30:00" data-at="2026-11-22T09:30:00&#43;09:00" type="datetime-local"`; !strings.Contains(body, want) {
 		t.Errorf("the field has no %s:\n%s", want, body)
 	}
-	for _, language := range languages {
+	for _, language := range pages.Languages {
 		if _, body := get(t, c, "/", language); !strings.Contains(body, seoul) {
 			t.Errorf("the breaker has no time in %s: %s", language, attentionsOn(body))
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/proxytest/browser"
+
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
@@ -11,31 +13,31 @@ import (
 // A browser shows times in its zone, with how long ago they are, also after a refresh, and a filter means that zone.
 func TestTimesInABrowser(t *testing.T) {
 	t.Parallel()
-	p, s := newTab(t), startSite(t, "")
+	p, s := browser.NewTab(t), startSite(t, "")
 	s.post("/rollout/begin?by=test")
 	s.send("legacy", "create", clinicKey, "FIRST")
 	s.await("/calls", "FIRST")
-	p.use(looks[0])
+	p.Use(browser.Looks[0])
 	zone := emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}
-	if _, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride, zone); err != nil {
+	if _, err := chromedp.Call(p.Ctx, emulation.SetTimezoneOverride, zone); err != nil {
 		t.Fatal(err)
 	}
-	p.open(s.admin + "/calls?lang=ko")
+	p.Open(s.admin + "/calls?lang=ko")
 	const shown = `[...document.querySelectorAll("#rows time")].filter(e => e.textContent.endsWith("+05:30") && e.title.endsWith("Z") &&
 		Date.parse(e.textContent) === Date.parse(e.title) && / 전$|지금/.test(e.dataset.ago)).length === `
-	p.wait("the first time", shown+"1")
+	p.Wait("the first time", shown+"1")
 	s.send("legacy", "read", clinicKey, "FIRST")
-	p.wait("a time of a refresh", shown+"2")
+	p.Wait("a time of a refresh", shown+"2")
 
-	p.do("a time of the filter", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("details.filters").open = true,
+	p.Do("a time of the filter", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("details.filters").open = true,
 		document.querySelector("[name=from]").value = document.querySelector("#rows tr:last-child time").textContent.slice(0, 19))`))
-	p.follow("filtering", chromedp.Click(chromedp.CSS("form.filter button")))
-	p.wait("the calls of the filter", shown+"2")
-	got := run(p, chromedp.Evaluate[string](`document.querySelector("[name=from]").value + " " + decodeURIComponent(location.search)`))
+	p.Follow("filtering", chromedp.Click(chromedp.CSS("form.filter button")))
+	p.Wait("the calls of the filter", shown+"2")
+	got := browser.Run(p, chromedp.Evaluate[string](`document.querySelector("[name=from]").value + " " + decodeURIComponent(location.search)`))
 	value, search, _ := strings.Cut(got, " ")
-	oldest := run(p, chromedp.Evaluate[string](`document.querySelector("#rows tr:last-child time").textContent`))
+	oldest := browser.Run(p, chromedp.Evaluate[string](`document.querySelector("#rows tr:last-child time").textContent`))
 	if !strings.HasPrefix(oldest, value) || !strings.Contains(search, "Z") {
 		t.Errorf("the filter has %s for %s, and the address %s", value, oldest, search)
 	}
-	p.quiet("times")
+	p.Quiet("times")
 }

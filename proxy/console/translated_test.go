@@ -7,17 +7,22 @@ import (
 	"go/token"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 )
+
+// textName matches the name of a text such as "nav.calls". Other keys are English texts.
+var textName = regexp.MustCompile(`^[a-z]+\.(\S|$)`)
 
 // inEnglish shows the texts of the table on an English page.
 func inEnglish(text translate.Details) string { return text.String() }
@@ -34,11 +39,11 @@ func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 		wanted[about] = 0
 	}
 	for english, args := range wanted {
-		if text := all[english]; text["ko"] == "" || len(text) != 1 {
+		if text := all.Texts[english]; text["ko"] == "" || len(text) != 1 {
 			t.Errorf("%q: text/meanings.yaml has %q, want its Korean", english, text)
 			continue
 		}
-		for _, format := range []string{english, all[english]["ko"]} {
+		for _, format := range []string{english, all.Texts[english]["ko"]} {
 			var d translate.Detail
 			for i := range args {
 				d.Values = append(d.Values, fmt.Sprintf("<%d>", i))
@@ -50,8 +55,8 @@ func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 			}
 		}
 	}
-	for key := range all {
-		if _, known := wanted[key]; ofEnglish(key) && !known {
+	for key := range all.Texts {
+		if _, known := wanted[key]; !textName.MatchString(key) && !known {
 			t.Errorf("nothing uses the Korean of %q", key)
 		}
 	}
@@ -122,7 +127,7 @@ func literal(t *testing.T, e ast.Expr) string {
 
 func TestTranslated(t *testing.T) {
 	t.Parallel()
-	all := texts{"%v of %v <b>": {"ko": "%[2]v <i> %[1]v"}, "amount": {"ko": "금액"}}
+	all := texts{pages.Texts{"%v of %v <b>": {"ko": "%[2]v <i> %[1]v"}, "amount": {"ko": "금액"}}}
 	d := func(format string, values ...any) translate.Detail {
 		return translate.Detail{Format: format, Values: values}
 	}

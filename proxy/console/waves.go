@@ -26,7 +26,7 @@ func (c *Console) waves(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	c.page(w, r, "waves", list)
+	c.site.Page(w, r, "waves", list)
 }
 
 // A newWavePage is the data of the page wave-new: a form, and then what the wave would do.
@@ -54,7 +54,7 @@ func (p newWavePage) Seen() string {
 func (c *Console) newWave(w http.ResponseWriter, r *http.Request) {
 	isWrong := func(named string) bool { _, ok := partner.Parse(named); return !ok } // it may be a key
 	if err := r.ParseForm(); err != nil || slices.ContainsFunc(r.Form["partner"], isWrong) {
-		c.refuse(w, r, http.StatusBadRequest, "error.form")
+		c.site.Refuse(w, r, http.StatusBadRequest, "error.form")
 		return
 	}
 	page := newWavePage{Form: r.Form, Keys: planKeys, Stages: rollout.Stages}
@@ -110,7 +110,7 @@ func (c *Console) pageWithProblem(
 	if err != nil || refused {
 		status = http.StatusConflict
 	}
-	c.pageWithStatus(w, r, status, name, page)
+	c.site.PageWithStatus(w, r, status, name, page)
 }
 
 // A wavePage is the data of the page wave.
@@ -150,10 +150,10 @@ func (c *Console) oneWave(w http.ResponseWriter, r *http.Request) {
 	if page.State != store.WaveEnded {
 		page.This = "/waves/" + page.Name + "?" + url.Values{"after": {r.URL.Query().Get("after")}}.Encode()
 	}
-	if done := r.URL.Query().Get("done"); c.texts["waves.action."+done] != nil {
+	if done := r.URL.Query().Get("done"); c.texts.Texts["waves.action."+done] != nil {
 		page.Action = done
 	}
-	c.page(w, r, "wave", page)
+	c.site.Page(w, r, "wave", page)
 }
 
 // A waveDecision is the data of the page wave-decision: a change of a wave before it is confirmed.
@@ -183,7 +183,7 @@ func (c *Console) decideWave(w http.ResponseWriter, r *http.Request) {
 		},
 	}[page.Do]
 	if !known {
-		c.refuse(w, r, http.StatusNotFound, "error.path")
+		c.site.Refuse(w, r, http.StatusNotFound, "error.path")
 		return
 	}
 	var err error
@@ -212,11 +212,11 @@ func (c *Console) decideWave(w http.ResponseWriter, r *http.Request) {
 // waveRoutes are the routes of waves.
 func (c *Console) waveRoutes() []route {
 	return []route{
-		{pattern: "GET /waves", serve: c.waves},
-		{pattern: "GET /waves/new", serve: c.newWave},
-		{pattern: "POST /waves/new", serve: c.newWave},
-		{pattern: "GET /waves/{name}", serve: c.oneWave},
-		{pattern: "GET /waves/{name}/{do}", serve: c.decideWave},
-		{pattern: "POST /waves/{name}/{do}", serve: c.decideWave},
+		{Pattern: "GET /waves", Serve: c.waves},
+		{Pattern: "GET /waves/new", Serve: c.newWave},
+		{Pattern: "POST /waves/new", Serve: c.newWave},
+		{Pattern: "GET /waves/{name}", Serve: c.oneWave},
+		{Pattern: "GET /waves/{name}/{do}", Serve: c.decideWave},
+		{Pattern: "POST /waves/{name}/{do}", Serve: c.decideWave},
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"billbridge/proxy/operate"
+	"billbridge/proxy/pages"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
@@ -235,7 +236,7 @@ func TestWavesNeedAVisitorWhoMayOperate(t *testing.T) {
 	t.Parallel()
 	d := newRolloutDesk(t)
 	d.starts("autumn", nil, "hana")
-	d.visitor = Visitor{Name: "wall"}
+	d.visitor = pages.Visitor{Name: "wall"}
 	for _, page := range []string{"/waves", "/waves/autumn", "/waves/autumn/stop", "/waves/new"} {
 		if body := d.shows(page, 200); strings.Contains(body, "<button") || strings.Contains(body, `class="button`) {
 			t.Errorf("%s has a button", page)
@@ -244,7 +245,7 @@ func TestWavesNeedAVisitorWhoMayOperate(t *testing.T) {
 	for _, target := range []string{"/waves/new", "/waves/autumn/stop", "/waves/autumn/release"} {
 		d.sends(target, url.Values{"name": {"b"}, "partners": {partner.ShortOf("hana")}}, http.StatusForbidden, "")
 	}
-	d.visitor = Visitor{MayOperate: true}
+	d.visitor = pages.Visitor{MayOperate: true}
 	form := hidden(d.shows("/waves/autumn/pause", 200, `name="by" required`))
 	if body := d.sends("/waves/autumn/pause", form, http.StatusConflict, ""); !strings.Contains(body, "by must") {
 		t.Errorf("%s", body)
@@ -284,7 +285,7 @@ func TestStatesOfWavesHaveTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, state := range []store.WaveState{store.WaveRunning, store.WavePaused, store.WaveBack, store.WaveEnded} {
-		if all["waves.state."+string(state)] == nil || all["waves.means."+string(state)] == nil {
+		if all.Texts["waves.state."+string(state)] == nil || all.Texts["waves.means."+string(state)] == nil {
 			t.Errorf("no text for the state %s", state)
 		}
 	}

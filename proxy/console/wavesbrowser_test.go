@@ -7,6 +7,7 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/proxytest/browser"
 	"billbridge/proxy/rollout/evidence"
 
 	"github.com/chromedp/chromedp"
@@ -15,72 +16,72 @@ import (
 // A wave is begun with chosen partners, makes its steps, pauses, and lets a partner go on. Its pages fit every screen.
 func TestWavesInABrowser(t *testing.T) {
 	t.Parallel()
-	p := newTab(t)
+	p := browser.NewTab(t)
 	admin, o := manyPartners(t, false)
-	script, checked := axe(t)
+	script, checked := browser.Axe(t)
 	look := func(name string, paths ...string) {
 		t.Helper()
-		for _, l := range looks[:proxytest.Size(1, len(looks))] {
-			p.use(l)
+		for _, l := range browser.Looks[:proxytest.Size(1, len(browser.Looks))] {
+			p.Use(l)
 			for _, path := range paths {
-				p.open(admin + path + "?lang=" + l.language)
+				p.Open(admin + path + "?lang=" + l.Language)
 			}
-			where := fmt.Sprintf("%s-%s-%d-%s", name, l.language, l.width, l.scheme)
-			p.fits(where, l)
-			p.wholeWords(where, l)
-			p.picture(where)
+			where := fmt.Sprintf("%s-%s-%d-%s", name, l.Language, l.Width, l.Scheme)
+			p.Fits(where, l)
+			p.WholeWords(where, l)
+			p.Picture(where)
 			if checked {
-				p.accessible(where, script)
+				p.Accessible(where, script)
 			}
 		}
-		p.use(looks[0])
+		p.Use(browser.Looks[0])
 	}
 	types := func(name, text string) {
 		t.Helper()
-		p.do(name, chromedp.SendKeys(chromedp.CSS("[name="+name+"]"), text))
+		p.Do(name, chromedp.SendKeys(chromedp.CSS("[name="+name+"]"), text))
 	}
-	p.use(looks[0])
-	p.open(admin + "/partners?stage=shadow&lang=en")
-	p.do("choosing all", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("input[name=partner][type=checkbox]").forEach(e => e.click())`))
-	p.click("New wave with these")
+	p.Use(browser.Looks[0])
+	p.Open(admin + "/partners?stage=shadow&lang=en")
+	p.Do("choosing all", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("input[name=partner][type=checkbox]").forEach(e => e.click())`))
+	p.Click("New wave with these")
 	for name, text := range map[string]string{"name": "autumn", "steps": "canary:10,canary:50", "stay": "1ms", "each": "60/m", "held": "0"} {
 		types(name, text)
 	}
-	p.click("Preview")
-	p.has("24 partners. Their stages now: shadow 24")
+	p.Click("Preview")
+	p.Has("24 partners. Their stages now: shadow 24")
 	look("wave-preview")
-	p.open(admin + "/partners?stage=shadow")
-	p.do("choosing all again", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("input[name=partner][type=checkbox]").forEach(e => e.click())`))
-	p.click("New wave with these")
+	p.Open(admin + "/partners?stage=shadow")
+	p.Do("choosing all again", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("input[name=partner][type=checkbox]").forEach(e => e.click())`))
+	p.Click("New wave with these")
 	for name, text := range map[string]string{"name": "autumn", "steps": "canary:10,canary:50", "stay": "1ms", "each": "60/m", "held": "0"} {
 		types(name, text)
 	}
-	p.click("Preview")
+	p.Click("Preview")
 	types("by", "kim")
-	p.click("Start the wave")
-	p.has("The wave was started.")
+	p.Click("Start the wave")
+	p.Has("The wave was started.")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); o.RunWaves(ctx) }()
 	defer func() { stop(); <-ended }()
 	reached := func(n int) {
 		t.Helper()
-		p.open(admin + "/waves/autumn")
+		p.Open(admin + "/waves/autumn")
 		proxytest.Eventually(t, func() bool { // the page is refreshed by itself
-			return run(p, chromedp.Evaluate[bool](fmt.Sprintf(`parseInt(document.querySelector("table.plain td.n").innerText) >= %d`, n)))
+			return browser.Run(p, chromedp.Evaluate[bool](fmt.Sprintf(`parseInt(document.querySelector("table.plain td.n").innerText) >= %d`, n)))
 		}, func() string { return "the wave makes no steps" })
 	}
 	reached(3)
-	p.open(admin + "/waves/autumn") // its first refresh differs from no text
-	p.do("opening a verdict", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("#wave details").open = true,
+	p.Open(admin + "/waves/autumn") // its first refresh differs from no text
+	p.Do("opening a verdict", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("#wave details").open = true,
 		window.polls = 0,
 		document.body.addEventListener("htmx:afterRequest", () => window.polls++))`))
-	proxytest.Eventually(t, func() bool { return run(p, chromedp.Evaluate[bool](`window.polls > 0`)) }, func() string { return "the page is not refreshed" })
-	if !run(p, chromedp.Evaluate[bool](`document.querySelector("#wave details").open`)) {
+	proxytest.Eventually(t, func() bool { return browser.Run(p, chromedp.Evaluate[bool](`window.polls > 0`)) }, func() string { return "the page is not refreshed" })
+	if !browser.Run(p, chromedp.Evaluate[bool](`document.querySelector("#wave details").open`)) {
 		t.Error("a refresh has closed what the visitor reads")
 	}
 	look("wave-running", "/waves/autumn")
-	moved := run(p, chromedp.Evaluate[string](`document.querySelector("#steps ~ table a.partner").getAttribute("href").split("/").pop()`))
+	moved := browser.Run(p, chromedp.Evaluate[string](`document.querySelector("#steps ~ table a.partner").getAttribute("href").split("/").pop()`))
 	full := moved
 	for i := range 120 {
 		if id := partner.Of(fmt.Sprint("invented-", i)); id.Short() == moved {
@@ -94,23 +95,23 @@ func TestWavesInABrowser(t *testing.T) {
 		})
 	}
 	proxytest.Eventually(t, func() bool {
-		p.open(admin + "/waves/autumn")
-		return run(p, chromedp.Evaluate[bool](`document.querySelector("main .problem") !== null`))
+		p.Open(admin + "/waves/autumn")
+		return browser.Run(p, chromedp.Evaluate[bool](`document.querySelector("main .problem") !== null`))
 	}, func() string { return "the wave does not pause" })
-	p.has("partners that were taken back: 1")
+	p.Has("partners that were taken back: 1")
 	look("wave-paused", "/waves/autumn")
 	look("waves", "/waves")
 	look("wave-resume", "/waves/autumn/resume")
 	look("partner-in-a-wave", "/partners/"+moved)
-	p.open(admin + "/?lang=en")
-	p.has("The wave autumn has paused")
-	p.picture("overview-wave")
-	p.follow("the wave", chromedp.Click(chromedp.ID("a-wave-paused-autumn")))
-	p.click("Continue…")
-	p.has("the wave took the partner back")
-	p.picture("wave-release")
+	p.Open(admin + "/?lang=en")
+	p.Has("The wave autumn has paused")
+	p.Picture("overview-wave")
+	p.Follow("the wave", chromedp.Click(chromedp.ID("a-wave-paused-autumn")))
+	p.Click("Continue…")
+	p.Has("the wave took the partner back")
+	p.Picture("wave-release")
 	types("by", "kim")
-	p.click("Continue now")
-	p.has("The wave moves this partner again.")
-	p.quiet("waves")
+	p.Click("Continue now")
+	p.Has("The wave moves this partner again.")
+	p.Quiet("waves")
 }

@@ -47,7 +47,7 @@ func (s *Service) check(t *tables, c *call) error {
 	c.partner = t.Contracts.get(c.Partner)
 	p := c.partner
 	switch {
-	case (c.op.name == opRegister || c.op.name == opMapMerchant) && c.wrongType == "" &&
+	case c.checks("key") && (c.op.name == opRegister || c.op.name == opMapMerchant) && c.wrongType == "" &&
 		(c.Partner == "" || c.Member == "" || c.Merchant == ""):
 		return refuse(codeMappingMissing) // also for a missing key
 	case !goodKey.MatchString(c.Partner):
@@ -56,23 +56,23 @@ func (s *Service) check(t *tables, c *call) error {
 		return refuse(codeUnknownKey)
 	case p.Removed:
 		return refuse(codeNoPartner)
-	case p.NoContract:
+	case c.checks("contract") && p.NoContract:
 		return refuse(codeNoContract)
 	case onBill && p.NoBilling:
 		return refuse(codeNotGranted)
 	case !onBill && p.NotLinked:
 		return refuse(codeNotLinked)
-	case c.wrongType != "":
+	case c.checks("types") && c.wrongType != "":
 		return refusal{codeInvalid, c.wrongType}
 	case !onBill && c.op.name != opStatus:
 		return nil
-	case c.Member == "" || utf8.RuneCountInString(c.Member) > maxMerchant:
+	case c.checks("merchant") && (c.Member == "" || utf8.RuneCountInString(c.Member) > maxMerchant):
 		return refusal{codeInvalid, "member"}
 	case c.Merchant == "" || utf8.RuneCountInString(c.Merchant) > maxMerchant:
 		return refusal{codeInvalid, "merchant"}
 	case onBill && !t.allowsMerchant(p, c.Member, c.Merchant):
 		return refuse(codeUnknownKey)
-	case onBill && c.ID == "":
+	case onBill && c.checks("fields") && c.ID == "":
 		return c.invalid("billId")
 	}
 	return nil
@@ -84,11 +84,11 @@ func (s *Service) create(t *tables, c *call) error {
 		return err
 	}
 	switch {
-	case c.SendType == sendTalk && c.partner.NoTalk:
+	case c.checks("type") && c.SendType == sendTalk && c.partner.NoTalk:
 		return refuse(codeNoTalk)
 	case c.SendType == sendURL && c.partner.NoURL:
 		return refuse(codeNoURL)
-	case t.Bills.get(c.Bill.key()) != nil,
+	case c.checks("unique") && t.Bills.get(c.Bill.key()) != nil,
 		s.opt.GlobalBillIDs && slices.ContainsFunc(t.Bills.order, func(k billKey) bool { return k.id == c.ID }):
 		return refuse(codeDuplicate)
 	}
@@ -96,7 +96,7 @@ func (s *Service) create(t *tables, c *call) error {
 	b := &c.found
 	b.Form, b.State, b.Created = string(c.form), stateUnpaid, t.now
 	b.ShortURL = c.base + payPath + s.token("bill", b.Partner, b.ID)
-	if c.SendType == sendTalk {
+	if c.SendType == sendTalk && c.checks("message") {
 		if err := t.send(c.partner, b); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (s *Service) checkInput(c *call, now time.Time) error {
 		return err
 	}
 	switch {
-	case below(c.Price, minAmount):
+	case c.checks("amount") && below(c.Price, minAmount):
 		return refuse(codeBelowMinimum)
 	case s.opt.Environment == Development && below(c.Price, minAmountTest):
 		return refuse(codeBelowDevelopment)
@@ -137,7 +137,7 @@ func (s *Service) checkInput(c *call, now time.Time) error {
 
 // checkHash checks the hash of a call. The phone is that of the call, not of the bill: only a create has one.
 func (s *Service) checkHash(c *call) error {
-	if c.hash == "" {
+	if c.checks("hash") && c.hash == "" {
 		return c.invalid("hash")
 	}
 	text := hashText(c.ID, c.Phone, c.Price)
@@ -180,7 +180,7 @@ func webURL(address string) *url.URL {
 // findBill finds the bill that a call names, in any state, or refuses with BILL_003.
 func (s *Service) findBill(t *tables, c *call) error {
 	b := t.Bills.get(c.Bill.key())
-	if b == nil || !s.opt.AnyMerchant && (b.Member != c.Member || b.Merchant != c.Merchant) {
+	if c.checks("bill") && b == nil || !s.opt.AnyMerchant && (b.Member != c.Member || b.Merchant != c.Merchant) {
 		return refuse(codeNotFound)
 	}
 	c.found = *b
@@ -193,9 +193,10 @@ func (s *Service) resend(t *tables, c *call) error {
 	switch {
 	case err != nil:
 		return err
-	case c.found.State != stateUnpaid:
+	case c.checks("state") && c.found.State != stateUnpaid:
 		return refuse(codeNotSendable)
 	}
+	c.checks("message")
 	if err := t.send(c.partner, &c.found); err != nil {
 		return err
 	}
@@ -227,23 +228,29 @@ func (s *Service) end(t *tables, c *call, from, to, refused string) error {
 	switch {
 	case err != nil:
 		return err
-	case b.State != from:
+	case c.checks("state") && b.State != from:
 		return refuse(refused)
-	case trimZeros(b.Price) != trimZeros(c.Price):
+	case c.checks("whole") && trimZeros(b.Price) != trimZeros(c.Price):
 		return refusal{s.opt.WrongAmount, c.path("price")}
 	}
 	if to == stateCancelled {
-		if declined := t.network(onCancel, b); declined != "" {
+		if declined := t.network(onCancel, b); c.checks("network") && declined != "" {
 			return refuse(declined)
 		}
-		b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: c.cancelNote}
 	}
-	b.State = to
+	s.finish(t, b, to, c.cancelNote)
+	return nil
+}
+
+// finish changes the state of a bill to C or D.
+func (s *Service) finish(t *tables, b *Bill, to, reason string) {
+	if b.State = to; to == stateCancelled {
+		b.Cancel = &Cancel{Num: approvalNumber(t.nextApproval()), At: t.now, Reason: reason}
+	}
 	t.Bills.put(*b)
 	if s.opt.CallbackCancelDestroy {
 		s.notify(t, b)
 	}
-	return nil
 }
 
 // token returns the name of a page in a URL. It is the same in every run, and does not reveal the key. With a control

@@ -2,21 +2,16 @@ package sandbox_test
 
 import (
 	"context"
-	"flag"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
 	"billbridge/proxy/sandbox"
 
 	"github.com/chromedp/chromedp"
 )
-
-var screenshots = flag.String("screenshot", "", "the folder that the browser tests leave pictures of the pages in; none if empty")
 
 // A phone is a tab of a real browser with the size of a phone.
 type phone struct {
@@ -88,14 +83,9 @@ func (p phone) tap(selector string) {
 	p.do("tapping "+selector, chromedp.Tap(chromedp.CSS(selector)))
 }
 
-// picture stores a picture of the page, if the flag is set.
 func (p phone) picture(name string) {
 	p.t.Helper()
-	if *screenshots == "" {
-		return
-	}
-	png := get(p, chromedp.FullScreenshot(100))
-	proxytest.WriteFile(p.t, filepath.Join(*screenshots, name+".png"), png)
+	browser.Picture(p.t, p.ctx, name)
 }
 
 // partnerSite is the site that pages redirect to.

@@ -28,6 +28,8 @@ import (
 //	GET    /bills/{billId}         one bill; ?partner=KEY if several partners have this id
 //	POST   /bills/{billId}/pay     {"partner","method","months","cash_receipt","cash_number"}, all optional: pays
 //	POST   /bills/{billId}/fail    {"partner","code"}: makes a payment that fails, with PAYMENT_001 if code is omitted
+//	POST   /bills/{billId}/expire  {"partner"}: makes yesterday the last day of an unpaid bill
+//	POST   /bills/{billId}/cancel  {"partner"}: cancels a paid bill, as the card company does at the wish of a customer
 //	POST   /bills/{billId}/notify  {"partner"}: sends the callbacks of the bill again
 //	POST   /bills/{billId}/callback {"partner","fields"}: sends an extra callback with other values of fields, and
 //	                               without those that are null
@@ -40,8 +42,9 @@ import (
 //	GET    /clock                  the time of the service
 //	POST   /clock                  {"now":"2026-12-01T09:00:00+09:00"} or {"advance":"1h"}: sets the time
 //	DELETE /clock                  resets the time to the real one
-//	POST   /faults                 {"operation","partner","bill","count","delay_ms","status","body","code","truncate",
-//	                               "drop","gzip","skip","late_ms","show","show_bill","amount","copies"}: adds a fault
+//	POST   /faults                 {"operation","partner","bill","count","until","name","delay_ms","status","body",
+//	                               "code","truncate","drop","gzip","skip","late_ms","show","show_bill","pay",
+//	                               "amount","copies"}: adds a fault
 //	DELETE /faults                 removes unused faults and network answers; ?partner=KEY for faults of that partner
 //	GET    /calls                  the number of calls by operation
 //	GET    /log                    the last 500 exchanges, each with a curl command; ?partner=KEY, ?operation=bill.read
@@ -78,6 +81,12 @@ func (s *Service) Control() http.Handler {
 			code = *in.Code
 		}
 		return s.Fail(in.Partner, a.id(), code)
+	})
+	handle(r, "POST /bills/{id}/expire", func(in ofPartner, a ask) (any, error) {
+		return s.Expire(in.Partner, a.id())
+	})
+	handle(r, "POST /bills/{id}/cancel", func(in ofPartner, a ask) (any, error) {
+		return s.Cancel(in.Partner, a.id())
 	})
 	handle(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) (any, error) {
 		return none{}, s.Notify(in.Partner, a.id())
@@ -139,14 +148,18 @@ func (s *Service) Control() http.Handler {
 	) (any, error) {
 		in.Delay = time.Duration(in.DelayMS) * time.Millisecond
 		in.Late = time.Duration(in.LateMS) * time.Millisecond
-		return in, s.addFault(in.Fault, 599)
+		return in, s.AddFault(in.Fault)
 	})
 	handle(r, "DELETE /faults", func(of ofPartner, _ ask) (any, error) {
-		s.clearFaults(of)
+		s.ClearFaultsOf(of.Partner)
 		return none{}, nil
 	})
 	handle(r, "GET /calls", func(none, ask) (any, error) { return s.Calls(), nil })
-	handle(r, "GET /log", func(of ofPartner, a ask) (any, error) { return s.exchanges(of, a.query("operation")), nil })
+	handle(r, "GET /log", func(of ofPartner, a ask) (any, error) {
+		return slices.DeleteFunc(s.Exchanges(), func(x Exchange) bool {
+			return of.excludes(x.Partner) || cmp.Or(a.query("operation"), x.Operation) != x.Operation
+		}), nil
+	})
 	handle(r, "GET /values", func(ofPartner, ask) (any, error) { return TestValues(), nil })
 	refuse := func(w http.ResponseWriter, status int, text string) {
 		writeControl(w, nil, &refusedError{status: status, text: text})
@@ -158,7 +171,7 @@ func (s *Service) Control() http.Handler {
 		refuse(w, http.StatusMethodNotAllowed, "method not allowed")
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
-		status, text := s.guard(asked, true)
+		_, status, text := s.Admit(asked, bearerToken(asked))
 		switch status {
 		case 0:
 			r.ServeHTTP(w, asked)
@@ -232,7 +245,7 @@ func handle[In any](c control, call string, f func(In, ask) (any, error)) {
 			}
 		}
 		a := ask{r}
-		err := a.limit(&in, c.service.tokenOwner(r))
+		err := a.limit(&in, c.service.accessOf(bearerToken(r)).Partner)
 		if err == nil {
 			out, err = f(in, a)
 		}

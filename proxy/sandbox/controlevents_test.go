@@ -134,3 +134,27 @@ func TestControlSetsPoints(t *testing.T) {
 	`)
 	equal(t, r.points(), 2, "points")
 }
+
+// A bill expires, and is cancelled without the partner, in its state only; with the option a cancel has a callback.
+func TestControlExpiresAndCancels(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{CallbackCancelDestroy: true})
+	r.must(newCall("v2", "create"))
+	r.runControl(`
+		POST /bills/{bill}/cancel > 409 the bill is in another state: its state is W, not F
+		POST /bills/{bill}/expire {"partner":"nobody"} > 404 no such bill
+		POST /bills/{bill}/expire > 200 "expire_dt":"2026-03-01"
+		POST /bills/{bill}/pay > 409 it expired on 2026-03-01
+	`)
+	r.must(newCall("v2", "create").with("billId", "PAID"))
+	r.runControl(`
+		POST /bills/PAID/pay > 200 "state":"F"
+		POST /bills/PAID/expire > 409 its state is F, not W
+		POST /bills/PAID/cancel > 200 "state":"C"
+		POST /bills/PAID/cancel > 409 its state is C, not F
+		GET /callbacks?bill=PAID > 200 "bill_state":"C"
+	`)
+	if body := r.must(newCall("v2", "read").with("billId", "PAID")); !strings.Contains(body, `"apprState":"C"`) {
+		t.Error(body)
+	}
+}

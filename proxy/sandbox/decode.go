@@ -100,11 +100,18 @@ type call struct {
 	wrongType string // the path of the first field that does not have its documented type
 	notObject bool   // the body is not a JSON object, or has a duplicate name
 
-	hashText, hashWant string // what should have been hashed, and its hash, if the hash is wrong
+	checked            []string // the checks that were made, by name; the last one has refused the call, if one has
+	hashText, hashWant string   // what should have been hashed, and its hash, if the hash is wrong
 
 	// The result of a success:
 	found Bill // of a bill operation
 	data  any  // of a sub-business operation
+}
+
+// checks records that a check begins. It returns true.
+func (c *call) checks(name string) bool {
+	c.checked = append(c.checked, name)
+	return true
 }
 
 // nested reports whether the bill's fields are inside the object `bill`.

@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -43,10 +46,16 @@ type Exchange struct {
 	// Before and After are the bill's states as the service keeps them; empty if there is no bill.
 	Before string `json:"before"`
 	After  string `json:"after"`
+	// Checked are the checks that were made, in order; none if a fault or the maintenance decided. If the call was
+	// refused, the last one refused it, and Field is the path of the wrong field, if it has one.
+	Checked []string `json:"checked,omitempty"`
+	Field   string   `json:"field,omitempty"`
 	// HashText and HashWant are the text that should have been hashed and its hash, if the code is VALIDATION_002.
 	HashText string `json:"hash_text,omitempty"`
 	HashWant string `json:"hash_want,omitempty"`
 
+	// Number is the place of the exchange in the log, from 1.
+	Number int `json:"number"`
 	// Curl is a command that sends the request again. Only the log has it.
 	Curl string `json:"curl"`
 	base string // of the URL of a call
@@ -60,7 +69,7 @@ func (b Body) MarshalText() ([]byte, error) { return b, nil }
 
 // decided records the result of a call.
 func (x *Exchange) decided(reply []byte, refused refusal) {
-	x.Done, x.Code = reply != nil, cmp.Or(refused.code, codeSuccess)
+	x.Done, x.Code, x.Field = reply != nil, cmp.Or(refused.code, codeSuccess), refused.field
 }
 
 // observe ends an exchange: it is added to the log, and Options.Observe is called.
@@ -68,6 +77,8 @@ func (s *Service) observe(x *Exchange) {
 	x.Ended = time.Now()
 	s.view(func(t *tables) {
 		x.After = t.stateOf(x.Partner, x.Bill)
+		t.logged++
+		x.Number = t.logged
 		short := *x
 		short.Request = x.Request[:min(len(x.Request), loggedBody)]
 		short.Curl = short.curl()
@@ -86,13 +97,34 @@ func (t *tables) stateOf(partner, id string) string {
 	return ""
 }
 
-// exchanges returns the last exchanges, oldest first, of one partner and operation unless they are empty.
-func (s *Service) exchanges(of ofPartner, operation string) (list []Exchange) {
+// Exchanges returns the last exchanges, oldest first.
+func (s *Service) Exchanges() (list []Exchange) {
 	s.view(func(t *tables) { list = slices.Clone(t.log) })
-	return slices.DeleteFunc(list, func(x Exchange) bool {
-		return of.excludes(x.Partner) || cmp.Or(operation, x.Operation) != x.Operation
-	})
+	return list
 }
+
+// Repeat makes a call of the log again, as if its partner had sent it.
+func (s *Service) Repeat(ctx context.Context, x Exchange) {
+	r, err := http.NewRequestWithContext(ctx, x.Method, x.base+x.Path, bytes.NewReader(x.Request))
+	if err != nil || x.Operation == opCallback {
+		return // a callback has another sender
+	}
+	r.Header.Set("Content-Type", x.ContentType)
+	r.Header.Set("User-Agent", x.UserAgent)
+	defer func() {
+		if aborted := recover(); aborted != nil && aborted != http.ErrAbortHandler {
+			panic(aborted)
+		}
+	}()
+	s.ServeHTTP(discarded{http.Header{}}, r)
+}
+
+// discarded takes a reply that the log has.
+type discarded struct{ header http.Header }
+
+func (d discarded) Header() http.Header         { return d.header }
+func (d discarded) Write(b []byte) (int, error) { return len(b), nil }
+func (d discarded) WriteHeader(int)             {}
 
 // curl returns a command that sends the request again.
 func (x *Exchange) curl() string {

@@ -15,6 +15,8 @@ import (
 // A Fault changes replies. The operation is still carried out, unless Skip or Code is set: callers must handle a reply
 // that is lost after the operation took effect.
 type Fault struct {
+	// Name says in the log which fault it was. It changes nothing.
+	Name string `json:"name,omitempty"`
 	// Operation is the operation whose replies change, such as bill.create; any if empty. callback.payment is for
 	// callbacks, also those of cancels: it changes the first attempt of the next Count of them.
 	Operation string `json:"operation,omitempty"`
@@ -23,9 +25,13 @@ type Fault struct {
 	Bill    string `json:"bill,omitempty"`
 	// Count is the number of replies that change; 1 if it is not positive.
 	Count int `json:"count,omitempty"`
+	// Until is the time of the service's clock at which the fault ends. Count does not limit it then.
+	Until time.Time `json:"until,omitzero"`
 	// Delay is the time before the reply begins: the operation is carried out, and callbacks are sent, before. A callback
 	// is due so much later, by the service's clock.
 	Delay time.Duration `json:"-"`
+	// Pay pays the bill of a bill.create before the reply, so that with Delay its callback comes first.
+	Pay bool `json:"pay,omitempty"`
 	// Status replaces the HTTP status of the reply, if it is not 0.
 	Status int `json:"status,omitempty"`
 	// RetryAfter is the header Retry-After of the reply in seconds, if it is not 0.
@@ -59,6 +65,14 @@ type Fault struct {
 // opCallback is the operation of callbacks.
 const opCallback = "callback.payment"
 
+// Operations returns the names of all operations. That of callbacks is the last.
+func Operations() (names []string) {
+	for _, op := range operations {
+		names = append(names, op.name)
+	}
+	return append(names, opCallback)
+}
+
 // showAbsent is the Show of a bill that a read does not find.
 const showAbsent = "absent"
 
@@ -66,10 +80,25 @@ func (f *Fault) owner() *string { return &f.Partner }
 
 // takeFault removes and returns the next fault for a call or callback.
 func (t *tables) takeFault(operation, partner, bill string) Fault {
+	t.endFaults()
 	return take(&t.faults, func(f Fault) bool {
 		return (f.Operation == operation || f.Operation == "" && operation != opNone && operation != opCallback) &&
 			cmp.Or(f.Partner, partner) == partner && cmp.Or(f.Bill, bill) == bill
 	})
+}
+
+// endFaults removes the faults whose time is over.
+func (t *tables) endFaults() {
+	t.faults = slices.DeleteFunc(t.faults, func(f Fault) bool { return !f.Until.IsZero() && !t.now.Before(f.Until) })
+}
+
+// Faults returns the faults that wait, in order.
+func (s *Service) Faults() (list []Fault) {
+	s.view(func(t *tables) {
+		t.endFaults()
+		list = slices.Clone(t.faults)
+	})
+	return list
 }
 
 // take removes and returns the next fault that matches. The zero Fault changes nothing.
@@ -80,7 +109,7 @@ func take(waiting *[]Fault, matches func(Fault) bool) Fault {
 	}
 	taken := &(*waiting)[i]
 	f := *taken
-	if taken.Count--; taken.Count < 1 {
+	if taken.Count--; taken.Count < 1 && taken.Until.IsZero() {
 		*waiting = slices.Delete(*waiting, i, i+1)
 	}
 	return f
@@ -89,19 +118,16 @@ func take(waiting *[]Fault, matches func(Fault) bool) Fault {
 // Fault adds a fault after the others for the same calls. It panics if its operation does not exist or lacks one of the
 // other fields, or if net/http cannot answer with its status.
 func (s *Service) Fault(f Fault) {
-	if err := s.addFault(f, 999); err != nil {
+	if err := s.checkedFault(f, 999); err != nil {
 		panic(err) // a programming error
 	}
 }
 
-// addFault adds a fault, unless no call could match it or its status is over the highest one.
-func (s *Service) addFault(f Fault, highest int) error {
-	var names []string
-	for _, op := range operations {
-		names = append(names, op.name)
-	}
-	names = append(names, opCallback)
-	text := ""
+// AddFault is Fault, but returns an error instead of a panic, also if the status is over 599.
+func (s *Service) AddFault(f Fault) error { return s.checkedFault(f, 599) }
+
+func (s *Service) checkedFault(f Fault, highest int) error {
+	names, text := Operations(), ""
 	switch {
 	case f.Status != 0 && (f.Status < 200 || f.Status > highest):
 		// A 1xx is not a final status, and net/http panics on invalid ones.
@@ -109,9 +135,10 @@ func (s *Service) addFault(f Fault, highest int) error {
 	case f.Operation != "" && !slices.Contains(names, f.Operation):
 		text = fmt.Sprintf("operation: expected one of %s but got: %q", strings.Join(names, ", "), f.Operation)
 	case f.Operation == opCallback && (f.Status+f.RetryAfter != 0 || f.Code != "" || f.Truncate || f.Gzip || f.Late != 0),
-		f.Operation != opCallback && (f.Amount != "" || f.Copies != 0), f.Operation != opRead && f.Show+f.ShowBill != "":
-		text = "operation: bill.read alone has show and show_bill, and callback.payment alone has amount and copies, but " +
-			"not status, code, truncate, gzip and late_ms"
+		f.Operation != opCallback && (f.Amount != "" || f.Copies != 0), f.Operation != opRead && f.Show+f.ShowBill != "",
+		f.Operation != opCreate && f.Pay:
+		text = "operation: bill.read alone has show and show_bill, bill.create alone has pay, and callback.payment " +
+			"alone has amount and copies, but not status, code, truncate, gzip and late_ms"
 	case f.Show != "" && f.Show != showAbsent && statusWords[f.Show] == "":
 		text = fmt.Sprintf("show: expected W, F, C, D or %s but got: %q", showAbsent, f.Show)
 	default:
@@ -122,12 +149,12 @@ func (s *Service) addFault(f Fault, highest int) error {
 }
 
 // ClearFaults removes all unused faults, also those of networks.
-func (s *Service) ClearFaults() { s.clearFaults(ofPartner{}) }
+func (s *Service) ClearFaults() { s.ClearFaultsOf("") }
 
-// clearFaults removes the unused faults of one partner, or all.
-func (s *Service) clearFaults(of ofPartner) {
+// ClearFaultsOf removes the unused faults that are limited to one partner, or all if its key is empty.
+func (s *Service) ClearFaultsOf(partnerKey string) {
 	s.view(func(t *tables) {
-		gone := func(f Fault) bool { return !of.excludes(f.Partner) }
+		gone := func(f Fault) bool { return partnerKey == "" || f.Partner == partnerKey }
 		t.faults, t.networks = slices.DeleteFunc(t.faults, gone), slices.DeleteFunc(t.networks, gone)
 	})
 }

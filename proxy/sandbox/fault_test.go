@@ -417,3 +417,34 @@ func TestExtraCallbackIsSentOnce(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// A fault with a time changes every call until then, by the clock of the service.
+func TestFaultUntil(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.runControl(`POST /faults {"name":"n","partner":"demo-partner-key","code":"X_1","until":"2026-03-02T12:35:56+09:00"} > 200`)
+	for range 3 {
+		if code, _ := r.do(newCall("v2", "read")); code != "X_1" {
+			t.Errorf("before: %s", code)
+		}
+	}
+	if f := r.Faults(); len(f) != 1 || f[0].Name != "n" {
+		t.Errorf("%+v", f)
+	}
+	must(t, r.SetClock(noon.Add(time.Minute)))
+	if code, _ := r.do(newCall("v2", "read")); code != "BILL_003" || len(r.Faults()) != 0 {
+		t.Errorf("after: %s %+v", code, r.Faults())
+	}
+}
+
+// A fault pays the bill of a create before the reply; nothing else has it.
+func TestFaultPays(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.runControl(`
+		POST /faults {"operation":"bill.read","pay":true} > 400 bill.create alone has pay
+		POST /faults {"operation":"bill.create","pay":true} > 200
+	`)
+	r.must(newCall("v2", "create"))
+	equal(t, r.state(), "F", "paid")
+}

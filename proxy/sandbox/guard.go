@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// guard returns why a request to the control API or a page is refused, with its status; 0 if it is not. It protects
+// guard returns why a request to the control address or a page is refused, with its status; 0 if it is not. It protects
 // them from web pages in a browser on this machine, and from other machines: requests from another origin are refused,
 // on loopback also those to another host name (DNS rebinding), and off loopback a token is required. Requests to the
 // control API must have it, while that of a page is in its path.
-func (s *Service) guard(r *http.Request, control bool) (status int, text string) {
+func (s *Service) guard(r *http.Request, control, known bool) (status int, text string) {
 	token, at := s.opt.ControlToken, localIP(r)
 	switch loopback := at.IsLoopback(); {
 	case http.NewCrossOriginProtection().Check(r) != nil:
 		return http.StatusForbidden, "the request comes from a page of another origin"
-	case token != "" && control && !hasToken(r, token) && s.tokenOwner(r) == "":
+	case token != "" && control && !known:
 		return http.StatusUnauthorized,
 			"the control token is missing or wrong: send the header Authorization: Bearer TOKEN"
 	case token == "" && at != nil && !loopback:
@@ -31,23 +31,47 @@ func (s *Service) guard(r *http.Request, control bool) (status int, text string)
 	return 0, ""
 }
 
-// tokenOwner returns the key of the partner whose control token a request has, or "".
-func (s *Service) tokenOwner(r *http.Request) (key string) {
-	s.view(func(t *tables) {
-		for _, p := range t.Contracts.all() {
-			if p.ControlToken != "" && !p.Removed && hasToken(r, p.ControlToken) {
-				key = p.Key
-			}
-		}
-	})
-	return key
+// A Token is the SHA-256 of a control token. The zero Token is none.
+type Token [sha256.Size]byte
+
+// An Access is what a control token gives access to. That of no token is zero.
+type Access struct {
+	Operator bool   // everything
+	Partner  string // what the partner with this key has; "" if the token is no partner's
 }
 
-// hasToken reports whether a request has the token. It compares hashes, so that the duration reveals nothing.
-func hasToken(r *http.Request, token string) bool {
+// Admit decides about a request to the control address, which has a token or a session for one. The status is 0 if it
+// is admitted, and 401 if it needs a token.
+func (s *Service) Admit(r *http.Request, token Token) (of Access, status int, text string) {
+	of = s.accessOf(token)
+	status, text = s.guard(r, true, of != Access{})
+	return of, status, text
+}
+
+// accessOf compares hashes, so that the duration reveals nothing.
+func (s *Service) accessOf(token Token) (of Access) {
+	is := func(known string) bool {
+		want := sha256.Sum256([]byte(known))
+		return known != "" && subtle.ConstantTimeCompare(want[:], token[:]) == 1
+	}
+	for _, p := range s.Partners() {
+		if is(p.ControlToken) && !p.Removed {
+			of.Partner = p.Key
+		}
+	}
+	if is(s.opt.ControlToken) {
+		return Access{Operator: true}
+	}
+	return of
+}
+
+// bearerToken returns the token of the header Authorization.
+func bearerToken(r *http.Request) Token {
 	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	got, want := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
-	return bearer && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+	if !bearer {
+		return Token{}
+	}
+	return sha256.Sum256([]byte(given))
 }
 
 // allowedHost reports whether a Host header is a name of this machine or, for a page, the host of the base URL.

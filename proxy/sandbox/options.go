@@ -187,6 +187,9 @@ func (o Options) Check() error {
 	case o.BaseURL != "" && webURL(o.BaseURL) == nil:
 		return fmt.Errorf("base URL: expected a URL such as https://pay.example.com but got: %q", o.BaseURL)
 	}
+	if err := o.checkPartners(o.Partners); err != nil {
+		return err
+	}
 	words := map[int]string{}
 	for _, word := range slices.Sorted(maps.Keys(o.PayTypes)) {
 		number := o.PayTypes[word]

@@ -75,7 +75,7 @@ func (s *Service) page(w http.ResponseWriter, r *http.Request) {
 	var page func(url.Values) screen // nil if there is none
 	s.view(func(t *tables) { page = t.pages[r.URL.EscapedPath()] })
 	a := notice(http.StatusNotFound, "")
-	switch status, text := s.guard(r, false); {
+	switch status, text := s.guard(r, false, false); {
 	case status != 0:
 		a = notice(status, text)
 	case page == nil:

@@ -1,5 +1,11 @@
 package sandbox
 
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
 // Partner is a partner and its contract. The zero value of the flags is a partner without restrictions.
 type Partner struct {
 	Key  string `json:"api_key"` // at most 32 characters
@@ -28,10 +34,54 @@ type Partner struct {
 
 func (p Partner) key() string { return p.Key }
 
-// AddPartner adds a partner, or changes the contract of one. Points and merchants that it already has stay as they are.
+// ParsePartners reads a list of partners in JSON. Each needs a key and a control token of its own.
+func ParsePartners(text []byte) (list []Partner, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&list); err != nil {
+		return nil, err
+	}
+	for _, p := range list {
+		switch {
+		case !goodKey.MatchString(p.Key):
+			return nil, errBadKey
+		case len(p.ControlToken) < minToken:
+			return nil, fmt.Errorf("control_token of %q: expected at least %d characters", p.Name, minToken)
+		}
+	}
+	return list, nil
+}
+
+var errBadKey = badRequest("api_key: expected 1 to 32 printable ASCII characters")
+
+// minToken is the length of a control token in a file: such a token is for a sign-in over a network.
+const minToken = 16
+
+// checkPartners refuses keys and control tokens that two have.
+func (o *Options) checkPartners(list []Partner) error {
+	keys, tokens := map[string]bool{}, map[string]bool{"": false, o.ControlToken: o.ControlToken != ""}
+	for _, p := range list {
+		switch {
+		case keys[p.Key]:
+			return badRequest("api_key: two partners have the same key")
+		case tokens[p.ControlToken]:
+			return badRequest("control_token: it is that of another partner, or that of the operator")
+		}
+		keys[p.Key], tokens[p.ControlToken] = true, p.ControlToken != ""
+	}
+	return nil
+}
+
+// Partners returns all partners, also removed ones.
+func (s *Service) Partners() (list []Partner) {
+	s.view(func(t *tables) { list = t.Contracts.all() })
+	return list
+}
+
+// AddPartner adds a partner, or changes the contract of one. Points and merchants that it already has stay.
 func (s *Service) AddPartner(p Partner) error {
 	if !goodKey.MatchString(p.Key) {
-		return badRequest("api_key: expected 1 to 32 printable ASCII characters")
+		return errBadKey
 	}
 	return s.update(func(t *tables) error {
 		t.addPartner(p)

@@ -146,3 +146,31 @@ func TestControlTokenOfAPartnerOnLoopback(t *testing.T) {
 		equal(t, w.Code, want, token)
 	}
 }
+
+// partnerFiles are lists of partners, and why they are refused; nothing if they are not.
+const partnerFiles = `
+[{"api_key":"a","name":"n","control_token":"token-0123456789"}]                                                              |
+[]                                                                                                                            |
+{}                                                                                                                            | cannot unmarshal object
+[{"api_key":"a","color":1,"control_token":"token-0123456789"}]                                                               | unknown field "color"
+[{"api_key":"","control_token":"token-0123456789"}]                                                                          | api_key: expected 1 to 32
+[{"api_key":"a","name":"n"}]                                                                                                 | control_token of "n": expected at least 16 characters
+[{"api_key":"a","control_token":"token-0123456789"},{"api_key":"a","control_token":"other-0123456789"}]                      | two partners have the same key
+[{"api_key":"demo-partner-key","control_token":"token-0123456789"}]                                                          | two partners have the same key
+[{"api_key":"a","control_token":"token-0123456789"},{"api_key":"b","control_token":"token-0123456789"}]                      | it is that of another partner
+[{"api_key":"a","control_token":"operator-0123456"}]                                                                         | it is that of another partner, or that of the operator
+`
+
+// A file of partners needs keys and control tokens that nobody else has.
+func TestPartnersOfAFile(t *testing.T) {
+	t.Parallel()
+	for _, row := range rowsOf(partnerFiles) {
+		list, err := sandbox.ParsePartners([]byte(row[0]))
+		if err == nil {
+			err = sandbox.Options{ControlToken: "operator-0123456", Partners: append(sandbox.DefaultPartners(), list...)}.Check()
+		}
+		if row[1] == "" && err != nil || row[1] != "" && (err == nil || !strings.Contains(err.Error(), row[1])) {
+			t.Errorf("%s: %v, want %s", row[0], err, row[1])
+		}
+	}
+}

@@ -31,6 +31,7 @@ var (
 	errAmbiguous = &refusedError{
 		http.StatusConflict, "several partners have a bill with this id: name the partner", "",
 	}
+	errWrongState = &refusedError{http.StatusConflict, "the bill is in another state", ""}
 	errNotPayable = &refusedError{http.StatusConflict, "the bill cannot be paid", ""}
 	errNoMapping  = &refusedError{http.StatusNotFound, "no such registration", ""}
 	errNoPartner  = &refusedError{http.StatusNotFound, "no such partner", ""}
@@ -115,6 +116,39 @@ func (s *Service) attemptPayment(partnerKey, billID string, p Payment, declined 
 	}
 	s.sendDue()
 	return after, nil
+}
+
+// Expire makes yesterday the last day of an unpaid bill.
+func (s *Service) Expire(partnerKey, billID string) (Bill, error) {
+	return s.changeBill(partnerKey, billID, stateUnpaid, func(t *tables, b *Bill) {
+		b.ExpireDt = t.now.AddDate(0, 0, -1).Format(dateLayout)
+		t.Bills.put(*b)
+	})
+}
+
+// Cancel cancels a paid bill without the partner, as a card company does at the wish of a customer.
+func (s *Service) Cancel(partnerKey, billID string) (Bill, error) {
+	return s.changeBill(partnerKey, billID, statePaid, func(t *tables, b *Bill) {
+		s.finish(t, b, stateCancelled, "cancelled by the card company")
+	})
+}
+
+// changeBill changes a bill that is in a state, and returns it.
+func (s *Service) changeBill(key, id, from string, change func(*tables, *Bill)) (after Bill, err error) {
+	err = s.update(func(t *tables) error {
+		b, err := t.lookUp(key, id)
+		switch {
+		case err != nil:
+			return err
+		case b.State != from:
+			return fmt.Errorf("%w: its state is %s, not %s", errWrongState, b.State, from)
+		}
+		after = *b
+		change(t, &after)
+		return nil
+	})
+	s.sendDue()
+	return after, err
 }
 
 // lookUp returns a bill. partnerKey may be empty if only one partner has a bill with this id.

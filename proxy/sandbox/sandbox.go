@@ -179,6 +179,9 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused.code = codeMaintained
 	default:
 		reply, refused = s.answer(c, x)
+		if x.Fault.Pay && reply != nil {
+			_ = s.Pay(c.Partner, c.ID) // a test value can decline it
+		}
 	}
 	if status == http.StatusOK && reply == nil && refused.code != codeSuccess {
 		status = s.opt.FailureStatus
@@ -220,9 +223,12 @@ func (s *Service) answer(c *call, x *Exchange) (reply []byte, refused refusal) {
 		if err := s.check(t, c); err != nil {
 			return err
 		}
+		if !strings.HasPrefix(c.op.name, "bill.") {
+			c.checks("merchants")
+		}
 		return c.op.run(s, t, c)
 	})
-	x.HashText, x.HashWant = c.hashText, c.hashWant
+	x.Checked, x.HashText, x.HashWant = c.checked, c.hashText, c.hashWant
 	switch {
 	case errors.As(err, &refused):
 		return nil, refused

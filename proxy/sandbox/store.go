@@ -155,6 +155,7 @@ type tables struct {
 	networks []Fault        // the next answers of the card networks, which accept if there is none
 	late     []lateCall
 	log      []Exchange // the last ones
+	logged   int        // how many there were
 }
 
 // A store runs transactions, one at a time.

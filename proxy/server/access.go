@@ -88,9 +88,11 @@ func (t *tokens) identify(r *http.Request) (who identity, status int) {
 		_, who, status = t.check(r, given)
 		return who, status
 	}
-	if who, ok := t.sessions.find(r, now); ok {
-		who.signedIn = true
-		return who, http.StatusOK
+	if hash, ok := t.sessions.Find(r); ok {
+		if who, ok := now.find(hash); ok {
+			who.signedIn = true
+			return who, http.StatusOK
+		}
 	}
 	return who, unknown
 }

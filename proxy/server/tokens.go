@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/pages"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -30,11 +31,13 @@ const (
 	maxAddresses     = 1024 // further addresses count as one; half of them are kept for wrong tokens
 )
 
+const sessionCookie = "billbridge_session"
+
 // tokens checks the bearer token or the session of requests to the admin listener. It is safe for concurrent use.
 type tokens struct {
 	current  atomic.Pointer[admission]
 	limits   atomic.Pointer[config.Limits]
-	sessions sessions
+	sessions pages.Sessions
 	log      *slog.Logger
 	refused  *prometheus.CounterVec
 	signedIn func(identity) // records a visitor
@@ -61,15 +64,13 @@ type admission struct {
 
 // A token of the config, by its hash.
 type token struct {
-	hash tokenHash
+	hash pages.TokenHash
 	identity
 }
 
-type tokenHash [sha256.Size]byte
-
 // newTokens registers the metric.
 func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
-	t := &tokens{log: log, from: map[netip.Prefix]*wrongTokens{}, signedIn: func(identity) {}}
+	t := &tokens{sessions: pages.Sessions{Cookie: sessionCookie}, log: log, from: map[netip.Prefix]*wrongTokens{}, signedIn: func(identity) {}}
 	t.limits.Store(&config.Limits{}) // until apply
 	t.use(c)
 	t.refused = counters("billbridge_admin_token_refused_total",
@@ -87,14 +88,14 @@ func (t *tokens) use(c *config.Admin) {
 		next.tokens = append(next.tokens, token{hash, identity{name: one.Name, operates: one.May == config.Operate}})
 	}
 	t.current.Store(next)
-	t.sessions.keep(next)
+	t.sessions.Keep(next.has)
 }
 
 // needed reports whether requests need a token.
 func (a *admission) needed() bool { return len(a.tokens) > 0 }
 
 // find returns the owner of a token. It compares hashes, and all of them, so that the duration reveals nothing.
-func (a *admission) find(hash tokenHash) (who identity, ok bool) {
+func (a *admission) find(hash pages.TokenHash) (who identity, ok bool) {
 	for _, known := range a.tokens {
 		if subtle.ConstantTimeCompare(known.hash[:], hash[:]) == 1 {
 			who, ok = known.identity, true
@@ -103,7 +104,7 @@ func (a *admission) find(hash tokenHash) (who identity, ok bool) {
 	return who, ok
 }
 
-func (a *admission) has(hash tokenHash) bool {
+func (a *admission) has(hash pages.TokenHash) bool {
 	_, ok := a.find(hash)
 	return ok
 }
@@ -126,7 +127,7 @@ func (i identity) shown() string { return cmp.Or(i.name, "admin.token") }
 // check returns the owner of a token that a request has. status is 200, or that of the refusal, for which it may wait
 // for tokenDelay. A right token passes at once, whatever others at its address have sent: behind one address there can
 // be many machines. Against guessing, tokens are long.
-func (t *tokens) check(r *http.Request, given string) (hash tokenHash, who identity, status int) {
+func (t *tokens) check(r *http.Request, given string) (hash pages.TokenHash, who identity, status int) {
 	hash = sha256.Sum256([]byte(given))
 	who, ok := t.current.Load().find(hash)
 	if ok {

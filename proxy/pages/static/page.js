@@ -1,4 +1,4 @@
-// Scripts of the console. Every page works without them.
+// Scripts of the pages. Every page works without them.
 (function () {
   'use strict'
 
@@ -36,6 +36,15 @@
       if (e.value) event.formData.set(e.name, new Date(e.value).toISOString())
     }
   })
+
+  // A button copies the text of an element, where the browser allows that.
+  for (const e of document.querySelectorAll('[data-copy]')) {
+    e.hidden = !navigator.clipboard
+    e.addEventListener('click', async function () {
+      await navigator.clipboard.writeText(document.getElementById(e.dataset.copy).textContent)
+      e.textContent = e.dataset.copied
+    })
+  }
 
   // A page that cannot be refreshed says so. If its session has ended, it asks for a token.
   document.body.addEventListener('htmx:afterRequest', function (event) {

@@ -1,0 +1,286 @@
+package web_test
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"billbridge/proxy/sandbox"
+)
+
+// A visitor is a browser without scripts. It follows no redirect.
+type visitor struct {
+	*http.Client
+	r *rig
+}
+
+func (r *rig) visitor(token string) visitor {
+	r.t.Helper()
+	jar, err := cookiejar.New(nil)
+	must(r.t, err)
+	v := visitor{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, r}
+	if token != "" {
+		if res, _ := v.post("/sign-in", "token="+token); res.StatusCode != http.StatusSeeOther {
+			r.t.Fatalf("signing in: %d", res.StatusCode)
+		}
+	}
+	return v
+}
+
+func (v visitor) get(path string) (status int, body string) {
+	v.r.t.Helper()
+	res, err := v.Get(v.r.control + path)
+	must(v.r.t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	must(v.r.t, err)
+	return res.StatusCode, string(text)
+}
+
+// post sends a form with headers, given as name and value.
+func (v visitor) post(path, form string, headers ...string) (res *http.Response, body string) {
+	v.r.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, v.r.control+path, strings.NewReader(form))
+	must(v.r.t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err = v.Do(req)
+	must(v.r.t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	must(v.r.t, err)
+	return res, string(text)
+}
+
+// idOf returns the ID of a partner in addresses.
+func (r *rig) idOf(key string) string {
+	for i, p := range r.Partners() {
+		if p.Key == key {
+			return fmt.Sprint(i + 1)
+		}
+	}
+	r.t.Fatal("no such partner")
+	return ""
+}
+
+var links = regexp.MustCompile(`(?:href|hx-get|action)="(/[^"]*)"`)
+
+// crawl returns the text of all pages that a visitor gets to by links.
+func (v visitor) crawl() (all string) {
+	v.r.t.Helper()
+	seen, queue := map[string]bool{}, []string{"/desk/calls", "/desk/bills", "/desk/scenarios", "/desk/values"}
+	for len(queue) > 0 {
+		path := html.UnescapeString(queue[0])
+		queue = queue[1:]
+		if seen[path] || strings.HasPrefix(path, "/static/") {
+			continue
+		}
+		seen[path] = true
+		status, body := v.get(path)
+		if strings.Contains(body, hostile) {
+			v.r.t.Errorf("%s does not escape a text", path)
+		}
+		if status >= 400 && status != http.StatusMethodNotAllowed && status != http.StatusNotFound || strings.Contains(body, "style=") || strings.Contains(body, "onclick=\"") {
+			v.r.t.Errorf("%s: %d %s", path, status, body)
+		}
+		for _, link := range links.FindAllStringSubmatch(body, -1) {
+			queue = append(queue, link[1])
+		}
+		all += html.UnescapeString(body)
+	}
+	if len(seen) < 8 {
+		v.r.t.Fatalf("only %d pages", len(seen))
+	}
+	return all
+}
+
+// A partner sees its own calls, bills, scenarios and callbacks on every page, and nothing of others. Without a sign-in there are the
+// partners without a token.
+func TestAPartnerSeesOnlyItself(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.fill()
+	ofHana := []string{hanaKey, hanaToken, "Hana", "OF-HANA", "Slow reply"}
+	ofDemo := []string{demoKey, "UNPAID", "REFUSES", "LOST", "no-such-key", "Callback twice", "no URL bills"}
+	ofNobody := []string{duriKey, duriToken, "Duri", hanaToken}
+	pages := r.visitor(hanaToken).crawl()
+	for _, text := range append(ofDemo, ofNobody...) {
+		lacks(t, withoutScenarios(pages), text, "the pages of Hana")
+	}
+	for _, text := range []string{hanaKey, "OF-HANA", "HanaCustomer"} {
+		has(t, pages, text, "the pages of Hana")
+	}
+	pages = r.visitor("").crawl()
+	for _, text := range append(ofHana, ofNobody...) {
+		lacks(t, withoutScenarios(pages), text, "the pages of the demo")
+	}
+	for _, text := range []string{demoKey, "UNPAID", "no URL bills"} {
+		has(t, pages, text, "the pages of the demo")
+	}
+}
+
+// withoutScenarios removes the names of all scenarios, which everybody sees.
+func withoutScenarios(pages string) string {
+	return regexp.MustCompile(`(?s)<h2 id="\w+">.*?</h2>`).ReplaceAllString(pages, "")
+}
+
+// othersActions are what Hana must not do to what the demo partner has: the action, its form and the status. ID is the demo partner.
+const othersActions = `
+/desk/calls/CALL/repeat           |                               | 404
+/desk/bill/pay                    | partner=ID&bill=UNPAID        | 404
+/desk/bill/expire                 | partner=ID&bill=UNPAID        | 404
+/desk/bill/fail                   | partner=ID&bill=UNPAID&code=PAYMENT_001 | 404
+/desk/bill/cancel                 | partner=ID&bill=PAID          | 404
+/desk/bill/notify                 | partner=ID&bill=PAID          | 404
+/desk/bill/pay                    | partner=&bill=UNPAID          | 404
+/desk/bill/pay                    | partner=OWN&bill=UNPAID       | 409
+/desk/bill/pay                    | partner=demo-partner-key&bill=UNPAID | 404
+/desk/scenarios/lost_reply        | partner=ID&for=minute         | 404
+/desk/scenarios/off               | partner=ID                    | 404
+/desk/scenarios/off               | partner=                      | 404
+/desk/clock                       | advance=1h                    | 403
+/desk/clock                       | advance=                      | 403
+`
+
+// A partner changes nothing that others have, and not the clock of all. Addresses of others do not exist.
+func TestAPartnerChangesOnlyItself(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.fill()
+	v := r.visitor(hanaToken)
+	before := fmt.Sprint(r.Bills(), r.Callbacks(), r.Faults(), len(r.Exchanges()))
+	own := strings.NewReplacer("ID", r.idOf(demoKey), "OWN", r.idOf(hanaKey), "/desk/calls/CALL", r.number("bill.read", "PAID"), "UNPAID", "UNPAID", "PAID", "PAID")
+	for line := range strings.Lines(strings.TrimSpace(othersActions)) {
+		cells := strings.Split(line, "|")
+		path, form, want := own.Replace(strings.TrimSpace(cells[0])), own.Replace(strings.TrimSpace(cells[1])), strings.TrimSpace(cells[2])
+		if res, _ := v.post(path, form); fmt.Sprint(res.StatusCode) != want {
+			t.Errorf("%s: %d, want %s", line, res.StatusCode, want)
+		}
+	}
+	for _, path := range []string{r.number("bill.read", "PAID"), "/desk/bill?bill=PAID", "/desk/bill?bill=PAID&partner=" + r.idOf(demoKey), "/desk/bill?bill=PAID&partner=" + r.idOf(hanaKey)} {
+		if status, _ := v.get(path); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if after := fmt.Sprint(r.Bills(), r.Callbacks(), r.Faults(), len(r.Exchanges())); after != before {
+		t.Errorf("something has changed:\n%s\n%s", before, after)
+	}
+}
+
+// The only partner of a sandbox is not its operator: calls with unknown keys and the clock are not its own.
+func TestTheOnlyPartnerIsNotTheOperator(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{Partners: []sandbox.Partner{{Key: hanaKey, Name: "Hana", ControlToken: hanaToken}}})
+	r.call("create", "no-such-key", "UNKNOWN", nil)
+	r.call("create", hanaKey, "OF-HANA", nil)
+	v := r.visitor(hanaToken)
+	_, page := v.get("/desk/calls")
+	has(t, page, "OF-HANA", "the calls")
+	lacks(t, page, "UNKNOWN", "the calls")
+	if res, _ := v.post("/desk/clock", "advance=1h"); res.StatusCode != http.StatusForbidden {
+		t.Errorf("the clock: %d", res.StatusCode)
+	}
+	for _, path := range []string{"/desk/calls", "/desk/scenarios"} { // nobody is left to see
+		if status, page := r.visitor("").get(path); status != http.StatusOK || strings.Contains(page, "Hana") {
+			t.Errorf("%s without a sign-in: %d", path, status)
+		}
+	}
+}
+
+// Another site in the same browser changes nothing, and neither does another name that leads to this machine.
+func TestOtherSitesChangeNothing(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.fill()
+	before := fmt.Sprint(r.Bills(), r.Faults(), len(r.Exchanges()))
+	form := url.Values{"partner": {"1"}, "bill": {"UNPAID"}, "token": {hanaToken}}.Encode()
+	for _, path := range []string{"/desk/bill/pay", "/desk/scenarios/slow", "/desk/scenarios/off", "/desk/clock", "/sign-in", "/sign-out", r.number("bill.read", "PAID") + "/repeat"} {
+		for _, headers := range [][]string{{"Origin", "https://evil.example.com"}, {"Sec-Fetch-Site", "cross-site"}} {
+			if res, _ := r.visitor("").post(path, form, headers...); res.StatusCode != http.StatusForbidden || len(res.Cookies()) > 0 {
+				t.Errorf("%s with %s: %d %v", path, headers, res.StatusCode, res.Cookies())
+			}
+		}
+	}
+	req, err := http.NewRequest(http.MethodGet, r.control+"/desk/calls", nil)
+	must(t, err)
+	req.Host = "evil.example.com"
+	if res, err := http.DefaultClient.Do(req); err != nil || res.StatusCode != http.StatusForbidden {
+		t.Errorf("DNS rebinding: %v %v", res, err)
+	}
+	if after := fmt.Sprint(r.Bills(), r.Faults(), len(r.Exchanges())); after != before {
+		t.Errorf("something has changed:\n%s\n%s", before, after)
+	}
+}
+
+// With a control token every page needs a sign-in: that of the operator shows everything. A session ends with its partner.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	const operator = "operator-token-012345"
+	r := start(t, sandbox.Options{ControlToken: operator})
+	r.fill()
+	nobody := r.visitor("")
+	for _, path := range []string{"/", "/desk/calls", "/desk/bills", "/desk/scenarios", "/desk/values"} {
+		if status, body := nobody.get(path); status != http.StatusSeeOther || strings.Contains(body, demoKey) {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+	if res, _ := nobody.post("/desk/clock", "advance=1h"); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a change: %d", res.StatusCode)
+	}
+	for _, token := range []string{"", "wrong", demoKey, hanaKey} {
+		if res, _ := nobody.post("/sign-in", "token="+token); res.StatusCode != http.StatusUnauthorized || len(res.Cookies()) > 0 {
+			t.Errorf("the token %q: %d", token, res.StatusCode)
+		}
+	}
+	if status, body := nobody.get("/static/style.css"); status != http.StatusOK || !strings.Contains(body, "--ground") {
+		t.Errorf("the style: %d", status)
+	}
+	res, _ := nobody.post("/sign-in", "token="+hanaToken)
+	cookie := res.Header.Get("Set-Cookie")
+	if !regexp.MustCompile(`^billbridge_sandbox_session=[\w-]{43}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict$`).MatchString(cookie) {
+		t.Errorf("the cookie %s", cookie)
+	}
+	hana := nobody
+	must(t, r.RemovePartner(hanaKey))
+	if status, _ := hana.get("/desk/calls"); status != http.StatusSeeOther {
+		t.Errorf("a session of a partner that was removed: %d", status)
+	}
+	all := r.visitor(operator)
+	_, body := all.get("/desk/calls")
+	for _, text := range []string{"OF-HANA", "UNPAID", "UNKNOWN", "Hana"} {
+		has(t, body, text, "the calls of the operator")
+	}
+	if res, _ := all.post("/desk/clock", "advance=1h"); res.StatusCode != http.StatusSeeOther {
+		t.Errorf("the clock: %d", res.StatusCode)
+	}
+	all.post("/sign-out", "")
+	if status, _ := all.get("/desk/calls"); status != http.StatusSeeOther {
+		t.Errorf("after signing out: %d", status)
+	}
+}
+
+// The control API is where it was.
+func TestControlAPIIsBesideThePages(t *testing.T) {
+	t.Parallel()
+	r := start(t, sandbox.Options{})
+	r.fill()
+	for _, path := range []string{"/bills", "/log", "/values", "/clock", "/partners", "/calls"} {
+		res, err := http.Get(r.control + path)
+		must(t, err)
+		var body bytes.Buffer
+		_, err = body.ReadFrom(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+			t.Errorf("%s: %d %s %v", path, res.StatusCode, body.String(), err)
+		}
+	}
+}
