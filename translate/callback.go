@@ -35,17 +35,26 @@ func (c *Callback) compile() {
 		}
 		c.otherForm[from] = c.otherFormPlan(from)
 	}
+	anything := &row{Role: noRole, Malformed: c.operation.table.invalid} // values are treated like those of a reply
+	c.intake = c.intakePlan(c.operation.rows[callbackMessage], anything)
+}
+
+// intakePlan returns the plan that knows the names of rows in both forms.
+func (c *Callback) intakePlan(rows []*row, anything *row) *plan {
 	p := &plan{table: c.operation.table, message: Request, root: newNode("", Request), names: map[string]bool{}}
-	anything := &row{Role: noRole, Malformed: p.table.invalid} // values are treated like those of a reply
-	for _, r := range c.operation.rows[callbackMessage] {
+	for _, r := range rows {
 		for _, path := range r.Path {
 			p.names[path[strings.LastIndexByte(path, '.')+1:]] = true
 			p.addField(p.root, path, len(p.fields))
-			p.fields = append(p.fields, &mapping{row: anything})
+			f := &mapping{row: anything, source: path}
+			if r.items != nil {
+				f.each = c.intakePlan(r.items, anything)
+			}
+			p.fields = append(p.fields, f)
 		}
 	}
 	p.placeObjects(p.root)
-	c.intake = p
+	return p
 }
 
 // plan returns the plan from one form of the table to another.
@@ -131,7 +140,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	p, call = n.plan, startCallback(n.plan)
 	call.scan(p, src, call.reply) // without a fault, since the JSON is the same
 	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
-	call.reportDropped(p)
+	call.reportDropped(p, call.reply)
 	n.Report = call.Report
 	return append(dst, '}'), n, nil
 }
@@ -259,7 +268,7 @@ func (c *Callback) FromReply(dst []byte, reply *Call) []byte {
 		for i, shown := range read.fields {
 			same := shown.source != "" && f.source == joinPath(c.under[read.from], shown.source)
 			if v := reply.reply[i]; same && v.kind != absent {
-				call.reply[slot] = value{v.raw, null} // which is never converted
+				call.reply[slot] = value{raw: v.raw, kind: null} // which is never converted
 			}
 		}
 	}

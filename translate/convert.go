@@ -12,20 +12,21 @@ import (
 type value struct {
 	raw  string
 	kind kind
+	ref  uint32 // of an array that the table looks into: its number in Call.lists, from 1
 }
 
 func valueOf(r gjson.Result) value {
 	switch r.Type {
 	case gjson.Null:
-		return value{r.Raw, null}
+		return value{raw: r.Raw, kind: null}
 	case gjson.True, gjson.False:
-		return value{r.Raw, boolean}
+		return value{raw: r.Raw, kind: boolean}
 	case gjson.Number:
-		return value{r.Raw, number}
+		return value{raw: r.Raw, kind: number}
 	case gjson.String:
-		return value{r.Raw, text}
+		return value{raw: r.Raw, kind: text}
 	}
-	return value{r.Raw, composite}
+	return value{raw: r.Raw, kind: composite}
 }
 
 // text returns the content of a string without quotes and escapes, and the raw text of any other value.

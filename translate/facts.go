@@ -1,6 +1,10 @@
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // A Fact is one field of a reply, translated to the first form, so that replies in different forms can be compared.
 type Fact struct {
@@ -62,10 +66,14 @@ func (c *Call) Facts(shared bool) []Fact {
 			f.NoValue, f.MaybeNoValue = true, false
 		}
 		if v.kind != absent {
-			f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
-			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()
+			if r.each != nil {
+				f.JSON = c.listInFirstForm(p, r, v)
+			} else {
+				f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
+			}
+			f.Text = valueOf(gjson.Parse(f.JSON)).text()
 			if v.kind == composite {
-				f.Text = string(Canonical(nil, []byte(v.raw)))
+				f.Text = string(Canonical(nil, []byte(f.JSON)))
 			}
 			f.Means = r.meaning(v, p.from)
 		}
@@ -93,6 +101,17 @@ func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired b
 	}
 	out, _ := r.appendValue(nil, v, from, digits, true)
 	return string(out), paired
+}
+
+// listInFirstForm returns a copy of a list, translated to the first form.
+func (c *Call) listInFirstForm(p *plan, f *mapping, v value) string {
+	if p.from == 0 {
+		return strings.Clone(v.raw)
+	}
+	report := c.Report.clone()
+	out, _ := c.emitList(p, f, f.first, v, nil)
+	c.Report = report
+	return string(out)
 }
 
 // ReplyPaths returns the paths that Facts of a reply of the operation can have.

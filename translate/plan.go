@@ -15,6 +15,7 @@ type plan struct {
 	inner    int        // the number of objects in root
 	roles    map[string]int
 	unknown  string // what happens to a field without a row
+	item     bool   // of an item of a list
 
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
@@ -33,19 +34,22 @@ type mapping struct {
 
 	state int // slot of the row whose meaning NoValueWhile names, or -1
 
+	each  *plan // of a list: translates an item; nil for a field that is no list
+	first *plan // of a list in a reply: translates an item to the first form
+
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
 	// It must equal a secret. Upstreams leave secrets out, or mask them.
 	equalsSecret bool
 }
 
-// mappings returns the rows of a message in one direction.
-func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
-	for _, r := range o.rows[m] {
+// mappings returns rows of a message in one direction.
+func mappings(rows []*row, from, to int) (list []*mapping) {
+	for _, r := range rows {
 		f := &mapping{row: r, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
 		if len(r.NoValueWhile) > 0 {
-			f.state = slices.IndexFunc(o.rows[m], r.decides)
+			f.state = slices.IndexFunc(rows, r.decides)
 		}
 		switch {
 		case from == to:
@@ -103,6 +107,7 @@ type node struct {
 	index map[string]int // by name: the index in names; -1 for a name of the envelope
 	fold  map[string]int // of a request: by the folded name; see fold
 	out   *node          // the object of the output that fields without a row pass into; nil for none
+	plain bool           // an item of a list that is no object; it has one entry, without a name
 }
 
 // An entry is a member of a node: a field or an object.
@@ -114,7 +119,12 @@ type entry struct {
 
 func keyOf(name string) string { return `"` + name + `":` }
 
-func (e *entry) name() string { return e.key[1 : len(e.key)-2] }
+func (e *entry) name() string {
+	if e.key == "" {
+		return "" // see plain
+	}
+	return e.key[1 : len(e.key)-2]
+}
 
 func newNode(path string, m Message) *node {
 	n := &node{path: path, index: map[string]int{}}
@@ -152,6 +162,10 @@ func (p *plan) addField(n *node, path string, slot int) {
 	if path == "" {
 		return
 	}
+	if path == itself {
+		n.plain, n.names = true, append(n.names, entry{slot: slot})
+		return
+	}
 	names := segments(path)
 	last := len(names) - 1
 	for _, name := range names[:last] {
@@ -181,17 +195,14 @@ func (o *Operation) compile() {
 // plan makes the plan for a message from one form to another.
 func (o *Operation) plan(m Message, from, to int) *plan {
 	t := o.table
-	p := &plan{table: t, message: m, from: from, to: to, roles: map[string]int{}, unknown: t.unknown[m][from]}
-	if !o.list || m == Request {
-		p.fields = o.mappings(m, from, to)
+	rows := o.rows[m]
+	if o.list && m != Request {
+		rows = nil
 	}
-	result := newNode("", m)
-	p.out = newNode("", m)
-	for slot, f := range p.fields {
-		p.addField(result, f.source, slot)
-		p.addField(p.out, f.target, slot)
-		if f.Role != noRole && f.source != "" {
-			p.roles[f.Role.name] = slot
+	p, result := t.newPlan(m, rows, from, to)
+	for _, f := range p.fields {
+		if f.items != nil && m == Reply {
+			f.first = t.itemPlan(m, f.items, from, 0)
 		}
 	}
 	p.root = p.envelope(from, result)
@@ -203,6 +214,24 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 	}
 	result.connect(p.out)
 	return p
+}
+
+// newPlan makes a plan with the fields of rows. result is the object that has them in the input.
+func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *node) {
+	p = &plan{table: t, message: m, from: from, to: to, roles: map[string]int{}, unknown: t.unknown[m][from]}
+	p.fields = mappings(rows, from, to)
+	result, p.out = newNode("", m), newNode("", m)
+	for slot, f := range p.fields {
+		p.addField(result, f.source, slot)
+		p.addField(p.out, f.target, slot)
+		if f.Role != noRole && f.source != "" {
+			p.roles[f.Role.name] = slot
+		}
+		if f.items != nil {
+			f.each = t.itemPlan(m, f.items, from, to)
+		}
+	}
+	return p, result
 }
 
 // envelope returns the whole message in a form. Paths of the table start at the result.

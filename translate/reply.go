@@ -37,6 +37,9 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	if !isObject {
 		return &UnusableReply{Reason: "not a JSON object"}
 	}
+	if c.overflow && !c.translation.SameForm() {
+		return &UnusableReply{Reason: why(tooManyItems, maxItems).String()}
+	}
 	if unusable := c.readCode(status); unusable != nil {
 		return unusable
 	}
@@ -103,7 +106,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 		}
 	}
 	dst, _ = c.emit(p, p.out, dst, c.reply)
-	c.reportDropped(p)
+	c.reportDropped(p, c.reply)
 	return append(dst, end...)
 }
 
@@ -131,13 +134,13 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	switch fits := true; {
 	case v.kind != absent:
 		if dst, fits = unconverted.appendValue(append(dst, to.textKey...), v, p.from, text, true); !fits {
-			c.Report.mismatch(from.Text, unconverted.mismatchOf(v))
+			c.Report.mismatch(c, from.Text, unconverted.mismatchOf(v))
 		}
 	case code.kind == absent && t.success.text != "":
 		c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
 		dst = append(append(dst, to.textKey...), t.success.textJSON...)
 	default:
-		c.Report.mismatch(from.Text, Mismatch{})
+		c.Report.mismatch(c, from.Text, Mismatch{})
 	}
 	return dst
 }
@@ -146,10 +149,10 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 var unconverted = &row{Role: noRole}
 
 // reportDropped reports the fields of the reply that the client's form has no place for.
-func (c *Call) reportDropped(p *plan) {
+func (c *Call) reportDropped(p *plan, slots []value) {
 	for slot, f := range p.fields {
-		if f.class == Lossy && c.reply[slot].kind != absent {
-			c.Report.Dropped = append(c.Report.Dropped, f.source)
+		if f.class == Lossy && slots[slot].kind != absent {
+			c.report(&c.Report.Dropped, f.source)
 		}
 	}
 }
@@ -159,7 +162,7 @@ func (c *Call) reportDropped(p *plan) {
 func (c *Call) reportRepeats() {
 	for slot, f := range c.translation.reply.fields {
 		if c.repeatsAnother(f, c.reply[slot]) {
-			c.Report.mismatch(f.report, Mismatch{ofRequest, "another"})
+			c.Report.mismatch(c, f.report, Mismatch{ofRequest, "another"})
 		}
 	}
 }

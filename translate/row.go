@@ -45,6 +45,16 @@ type row struct {
 	example string
 	node    *yaml.Node
 	source  Row
+
+	more
+}
+
+// more are the keys and rows of lists. Version leaves them out if there are none.
+type more struct {
+	Each *yaml.Node // of a list: the rows of its items, or the name around each text in one form
+	List bool       // a list of texts, numbers or truth values in both forms
+
+	items []*row // from Each and List: the rows of an item; nil for a row that is no list
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
@@ -102,6 +112,9 @@ func (r *row) hasRole(role string) bool { return r.Role.name == role }
 // reply.
 func (r *row) name() string {
 	path := cmp.Or(r.Path[0], r.Path[1])
+	if path == itself {
+		return "item"
+	}
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 

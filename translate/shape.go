@@ -38,26 +38,45 @@ func (s *shaper) shape(src []byte) []byte {
 	if checkJSON(src, s.plan.table.depth) != nil || !parsed.IsObject() {
 		return nil
 	}
-	return s.appendObject(nil, s.plan.root, parsed)
+	return s.appendObject(nil, s.plan, s.plan.root, parsed)
 }
 
-func (s *shaper) appendObject(dst []byte, n *node, object gjson.Result) []byte {
+func (s *shaper) appendObject(dst []byte, p *plan, n *node, object gjson.Result) []byte {
 	dst = append(dst, '{')
 	next := 0
 	object.ForEach(func(key, v gjson.Result) bool {
 		dst = comma(dst)
 		e := n.find(key.Str, &next)
+		f := p.field(e)
 		switch {
 		case e == nil:
 			dst = append(append(appendString(dst, s.unknownName(n, key.Str)), ':'), invented(valueOf(v), "text")...)
 		case e.node != nil && v.IsObject():
-			dst = s.appendObject(append(dst, e.key...), e.node, v)
+			dst = s.appendObject(append(dst, e.key...), p, e.node, v)
+		case f != nil && f.each != nil && v.IsArray():
+			dst = s.appendItems(append(append(dst, e.key...), '['), f.each, v)
 		default:
-			dst = append(append(dst, e.key...), s.value(e, valueOf(v))...)
+			dst = append(append(dst, e.key...), s.value(p, e, valueOf(v))...)
 		}
 		return true
 	})
 	return append(dst, '}')
+}
+
+func (s *shaper) appendItems(dst []byte, p *plan, array gjson.Result) []byte {
+	array.ForEach(func(_, v gjson.Result) bool {
+		dst = comma(dst)
+		switch {
+		case p.root.plain:
+			dst = append(dst, s.value(p, &p.root.names[0], valueOf(v))...)
+		case v.IsObject():
+			dst = s.appendObject(dst, p, p.root, v)
+		default:
+			dst = append(dst, invented(valueOf(v), "text")...)
+		}
+		return true
+	})
+	return append(dst, ']')
 }
 
 // unknownName invents a name for a field without a row. A name that differs from one of the table in case only stays,
@@ -71,8 +90,7 @@ func (s *shaper) unknownName(n *node, name string) string {
 }
 
 // value returns the value of a field of the table: a word of the table, or an invented value.
-func (s *shaper) value(e *entry, v value) string {
-	p := s.plan
+func (s *shaper) value(p *plan, e *entry, v value) string {
 	switch {
 	case e.node != nil, e.slot == p.textSlot():
 		return invented(v, "text")
@@ -156,6 +174,8 @@ func (p *plan) appendExample(dst []byte, n *node) []byte {
 		switch v := p.example(e); {
 		case e.node != nil:
 			dst = p.appendExample(append(comma(dst), e.key...), e.node)
+		case v == "[":
+			dst = p.fields[e.slot].each.appendExampleItem(append(append(comma(dst), e.key...), v...))
 		case v != "":
 			dst = append(append(comma(dst), e.key...), v...)
 		}
@@ -163,7 +183,17 @@ func (p *plan) appendExample(dst []byte, n *node) []byte {
 	return append(dst, '}')
 }
 
-// example returns an invented value of a field, or "" if the other form would refuse the field.
+// appendExampleItem appends the only item of a list, and its end.
+func (p *plan) appendExampleItem(dst []byte) []byte {
+	if p.root.plain {
+		dst = append(dst, p.example(p.root.names[0])...)
+	} else {
+		dst = p.appendExample(dst, p.root)
+	}
+	return append(dst, ']')
+}
+
+// example returns an invented value of a field, "[" for a list, or "" if the other form would refuse the field.
 func (p *plan) example(e entry) string {
 	switch {
 	case e.node != nil:
@@ -176,8 +206,12 @@ func (p *plan) example(e entry) string {
 	r := p.fields[e.slot]
 	word := cmp.Or(r.example, r.name())
 	switch {
+	case r.each != nil:
+		return "["
 	case r.target == "" && r.Loss == "refuse" && r.Default.kind == absent:
 		return ""
+	case r.target == "" && r.Default.kind != absent:
+		return r.Default.json
 	case len(r.Values.list) > 0:
 		return r.Values.list[0].Values[p.from].json
 	case len(r.Means) > 0:

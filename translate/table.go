@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -104,13 +105,22 @@ func (o *Operation) Version() string {
 	_, _ = fmt.Fprintf(h, "%q %q %q %q ", o.Name, o.Effect, o.Created, o.paths)
 	_, _ = fmt.Fprintf(h, "%d %v %q %+v\n", o.noEnvelope, o.list, o.sets, o.table.forms)
 	for _, m := range []Message{Request, Reply} {
-		for _, r := range o.rows[m] {
-			plain := *r // the pointers and the text of the row are no part of the version
-			plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
-			_, _ = fmt.Fprintf(h, "%s %+v role %s\n", m, plain, r.Role.name)
-		}
+		writeVersion(h, m, o.rows[m])
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// writeVersion writes what rows are, without their descriptions. The version of a row without more stays what it was
+// before there was more.
+func writeVersion(w io.Writer, m Message, rows []*row) {
+	for _, r := range rows {
+		plain := *r // the pointers and the text of the row are no part of the version
+		plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
+		plain.Each, plain.items = nil, nil
+		text := strings.Replace(fmt.Sprintf("%+v", plain), fmt.Sprintf(" more:%+v", more{}), "", 1)
+		_, _ = fmt.Fprintf(w, "%s %s role %s\n", m, text, r.Role.name)
+		writeVersion(w, m+"[]", r.items)
+	}
 }
 
 // Path returns the operation's path in the form, with a leading slash, or "" if the form lacks the operation.
