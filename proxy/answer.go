@@ -126,6 +126,7 @@ func (x *exchange) refused(r *refusal) outcome {
 	unanswered := x.route != nil && x.route.operation.Effect == translate.Read &&
 		r.status >= http.StatusInternalServerError
 	out := outcome{status: r.status, code: r.code, after: r.after, reason: r.reason, field: r.field}
+	out.status = x.state.config.Table.FailureStatus(x.client, r.code, r.status)
 	if out.status == http.StatusServiceUnavailable && x.sent.left() && x.route.operation.Effect == translate.Write {
 		out.status, out.after = http.StatusBadGateway, "" // some HTTP clients repeat a POST by themselves after 503
 	}

@@ -82,6 +82,7 @@ type Call struct {
 	body        []byte    // of the request; the slots hold parts of it
 	translated  bool      // Translate has succeeded
 	code        string
+	status      int // of the last reply
 	success     bool
 	rejected    *Refusal // of a request that goes to no form
 	refusal     *Refusal // of a request that this translation cannot carry

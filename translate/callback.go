@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ type Callback struct {
 	under        [2]string
 }
 
-// answer is what the receiver of a callback answers, and the code in it.
+// answer is what the receiver of a callback answers, and its code, or its flag if the form has one.
 type answer struct{ json, code string }
 
 // compile makes the plans for all directions.
@@ -287,13 +288,19 @@ func (c *Callback) Answer(f Form) []byte {
 // Succeeded reports whether the receiver has acknowledged a callback: with HTTP 2xx and the code of [Callback.Answer].
 // The document says 200; some frameworks answer 201. The rest of the body does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
-	code := c.answerCode(f, body)
-	return status/100 == 2 && code.kind == text && code.text() == c.answers[c.operation.table.formIndex(f)].code
+	t := c.operation.table
+	code, form := c.answerCode(f, body), &t.forms[t.formIndex(f)]
+	right := form.isCode(code)
+	if form.flag != "" {
+		right = code.kind == form.flagIs[1].kind
+	}
+	return status/100 == 2 && right && code.text() == c.answers[t.formIndex(f)].code
 }
 
-// AnsweredCode returns the code of a receiver's answer, or "" if it has no readable code. A code may be a number.
+// AnsweredCode returns the code of a receiver's answer, or its flag if the form has one, or "" if it has no readable
+// code. A code may be a number.
 func (c *Callback) AnsweredCode(f Form, body []byte) string {
-	if code := c.answerCode(f, body); code.kind == text || code.kind == number {
+	if code := c.answerCode(f, body); code.kind == text || code.kind == number || code.kind == boolean {
 		return strings.Clone(code.text())
 	}
 	return ""
@@ -304,5 +311,6 @@ func (c *Callback) answerCode(f Form, body []byte) value {
 	if checkJSON(body, t.depth) != nil {
 		return value{}
 	}
-	return lookup(gjson.Parse(unsafeString(body)), t.forms[t.formIndex(f)].Code)
+	form := t.forms[t.formIndex(f)]
+	return lookup(gjson.Parse(unsafeString(body)), cmp.Or(form.flag, form.Code))
 }

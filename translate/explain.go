@@ -163,8 +163,8 @@ func (x *explainer) describe(l leaf) ExplainedField {
 		f.Row, f.About, f.Secret = &r.row.source, r.About, r.secret
 		f.Role, f.Public = role.name, (r.digits || role.Public) && !f.Secret
 	}
-	if l.entry != nil && l.entry.node == nil && l.entry.slot == l.plan.codeSlot() {
-		f.Public = true
+	if l.entry != nil && l.entry.node == nil {
+		f.Public = f.Public || l.entry.slot == l.plan.codeSlot() || l.entry.slot == l.plan.flagSlot()
 	}
 	return f
 }
@@ -249,6 +249,8 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 		return OutcomeOmitted, "a failure has only its code and text"
 	case l.entry == nil:
 		return OutcomeDropped, "is not a field of this operation"
+	case r == nil && l.entry.node == nil && x.call.translation.operation.noEnvelope != p.to:
+		return OutcomeOmitted, "the envelope of " + other + " has no place for it"
 	case r == nil && l.entry.node == nil:
 		return OutcomeOmitted, "a success in " + other + " has no envelope"
 	case r == nil && l.kind == null || r != nil && !slices.Contains(x.Report.Dropped, l.reported(r)) && l.countsAsAbsent():

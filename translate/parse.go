@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -52,6 +53,11 @@ func (s *source) readTable() {
 	s.readUnknown(keys.Unknown)
 	s.checkMeanings()
 	s.readCodePairs(keys.Codes)
+	for f := range t.forms {
+		if len(s.problems) == 0 {
+			s.checkEnvelopeCodes(f, keys.Forms)
+		}
+	}
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)
 	}
@@ -75,13 +81,16 @@ func (s *source) readSuccess(n *yaml.Node) {
 		return
 	}
 	for f, code := range keys.Code {
+		if other := keys.Code[1-f]; code == "" && s.table.forms[f].object != "" {
+			code = cmp.Or(other, "success") // no reply has it
+		}
 		switch {
 		case code == "":
 			s.errorf(s.root, "success: the code for %s is missing; write success: {code: …}", s.forms[f])
 		case f == 0: // the catalogue lists the codes of the first form only
 			s.checkCode(child(n, "code"), code)
 		}
-		success.code[f], success.codeJSON[f] = code, string(appendString(nil, code))
+		success.code[f], success.codeJSON[f] = code, s.table.forms[f].codeJSON(code)
 	}
 	if success.text = keys.Text.text; keys.Text.kind != absent {
 		success.textJSON = string(appendString(nil, success.text))
@@ -152,14 +161,12 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	if f.Digits == "number" {
 		f.digits = number
 	}
-	if f.codeKey, f.textKey = keyOf(f.Code), ","+keyOf(f.Text); f.Result != "" {
+	if f.Result != "" {
 		f.resultKey = "," + keyOf(f.Result)
 	}
+	s.readEnvelope(name, value, &f)
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
 		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
-	}
-	if f.Code != "" && (f.Code == f.Text || f.Code == f.Result) || f.Text != "" && f.Text == f.Result {
-		s.errorf(name, "form %q: code, text and result must have different names", name.Value)
 	}
 	return f
 }

@@ -91,8 +91,7 @@ func (s *source) checkPath(m Message, r *row, form int, used map[string]*row, in
 		}
 		used[path[:end]] = cmp.Or(other, r)
 	}
-	first := segments(path)[0]
-	if m == Reply && !inList && envelope.Result == "" && (first == envelope.Code || first == envelope.Text) {
+	if m == Reply && !inList && envelope.Result == "" && slices.Contains(envelope.names(), segments(path)[0]) {
 		s.errorf(r.node, "%s: the envelope of %s has a field of this name", path, envelope.name)
 	}
 }

@@ -79,7 +79,8 @@ func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 // The slots of the envelope follow those of the rows, then those of the objects of the input.
 func (p *plan) codeSlot() int { return len(p.fields) }
 func (p *plan) textSlot() int { return len(p.fields) + 1 }
-func (p *plan) slots() int    { return len(p.fields) + 2 + p.inner }
+func (p *plan) flagSlot() int { return len(p.fields) + 2 }
+func (p *plan) slots() int    { return len(p.fields) + 3 + p.inner }
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -210,7 +211,9 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		result = p.root
 	}
 	if to := t.forms[to]; m == Reply && to.Result == "" {
-		p.out.index[to.Code], p.out.index[to.Text] = -1, -1
+		for _, name := range to.names() {
+			p.out.index[name] = -1
+		}
 	}
 	result.connect(p.out)
 	return p
@@ -240,8 +243,9 @@ func (p *plan) envelope(form int, result *node) *node {
 		return result
 	}
 	f, root := p.table.forms[form], newNode("", p.message)
-	root.add(entry{key: keyOf(f.Code), slot: p.codeSlot()})
-	root.add(entry{key: keyOf(f.Text), slot: p.textSlot()})
+	p.addField(root, f.flag, p.flagSlot())
+	p.addField(root, f.Code, p.codeSlot())
+	p.addField(root, f.Text, p.textSlot())
 	if f.Result != "" {
 		root.add(entry{key: keyOf(f.Result), node: result})
 		return root

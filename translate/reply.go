@@ -29,7 +29,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 // readReply reads a reply into the slots, and its code. It returns nil if the reply is usable.
 func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	p := c.translation.reply
-	c.code, c.success = "", false
+	c.code, c.status, c.success = "", status, false
 	isObject, fault := c.scan(p, src, c.reply)
 	if fault != nil {
 		return &UnusableReply{Reason: fault.reason.String()}
@@ -59,22 +59,22 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 // readCode reads the code of the reply. A success without an envelope has the code of a success.
 func (c *Call) readCode(status int) *UnusableReply {
 	p := c.translation.reply
-	reason := " is missing"
-	switch code := c.reply[p.codeSlot()]; {
-	case code.kind == text && code.raw != `""`:
-		c.code = p.table.intern(code.text())
+	found, missing, wrong := p.table.says(p.from, status, c.reply[p.flagSlot()], c.reply[p.codeSlot()])
+	switch {
+	case wrong != "":
+		return &UnusableReply{Reason: wrong}
+	case !missing:
+		c.code = p.table.intern(found)
 		return nil
-	case code.kind == absent && c.isSuccessWithoutEnvelope(status):
+	case c.reply[p.codeSlot()].kind == absent && c.isSuccessWithoutEnvelope(status):
 		c.code = p.table.success.code[p.from]
 		return nil
-	case code.kind == absent && c.translation.operation.noEnvelope == p.from:
-		reason += ", and the fields are not those of a success without an envelope"
-	case code.kind == text:
-		reason = " is empty"
-	case code.kind != absent:
-		reason = " " + wrongType("text", code.typeName())
 	}
-	return &UnusableReply{Reason: p.table.forms[p.from].Code + reason}
+	reason := p.table.forms[p.from].Code + " is missing"
+	if c.translation.operation.noEnvelope == p.from {
+		reason += ", and the fields are not those of a success without an envelope"
+	}
+	return &UnusableReply{Reason: reason}
 }
 
 // checkResult returns nil if the result of a success has enough fields to be translated.
@@ -117,32 +117,40 @@ func (c *Call) appendFailure(dst []byte) []byte {
 	return p.table.forms[p.to].endFailure(c.appendEnvelope(append(dst, '{')))
 }
 
-// appendEnvelope appends code and text in the client's form. A code without a pair is not changed.
+// appendEnvelope appends the fields of the envelope before the result, in the client's form. A code without a pair is
+// not changed, unless the form has other_code.
 func (c *Call) appendEnvelope(dst []byte) []byte {
 	p := c.translation.reply
 	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
 	from, to := &t.forms[p.from], &t.forms[p.to]
-	dst = append(dst, to.codeKey...)
+	flag, json := to.flagIs[0].json, ""
 	switch paired, ok := t.codes.find(p.from, c.code); {
 	case c.success:
-		dst = append(dst, t.success.codeJSON[p.to]...)
+		flag, json = to.flagIs[1].json, t.success.codeJSON[p.to]
 	case ok:
-		dst = append(dst, paired.json...)
+		json = paired.json
+	case code.kind == text && to.Codes != "number" && to.OtherCode == "":
+		json = code.raw
 	default:
-		dst = append(dst, code.raw...)
+		json = to.codeJSON(t.codeIn(p.to, c.code))
 	}
-	switch fits := true; {
+	content := ""
+	switch {
+	case v.kind == text:
+		content = v.raw
 	case v.kind != absent:
-		if dst, fits = unconverted.appendValue(append(dst, to.textKey...), v, p.from, text, true); !fits {
+		out, fits := unconverted.appendValue(nil, v, p.from, text, true)
+		if content = string(out); !fits {
 			c.Report.mismatch(c, from.Text, unconverted.mismatchOf(v))
 		}
-	case code.kind == absent && t.success.text != "":
-		c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
-		dst = append(append(dst, to.textKey...), t.success.textJSON...)
+	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
+		if content = t.success.textJSON; !to.textInside {
+			c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
+		}
 	default:
 		c.Report.mismatch(c, from.Text, Mismatch{})
 	}
-	return dst
+	return to.appendOutcome(dst, flag, json, content, !c.success)
 }
 
 // unconverted is a row without a conversion.

@@ -94,8 +94,13 @@ func (s *shaper) value(p *plan, e *entry, v value) string {
 	switch {
 	case e.node != nil, e.slot == p.textSlot():
 		return invented(v, "text")
+	case e.slot == p.flagSlot():
+		if is := p.table.forms[p.from].flagIs; v.is(is[0]) || v.is(is[1]) {
+			return v.raw
+		}
+		return invented(v, "FLAG")
 	case e.slot == p.codeSlot():
-		if v.kind == text && p.table.knowsCode(p.from, v.text()) {
+		if (v.kind == text || v.kind == number) && p.table.knowsCode(p.from, v.text()) {
 			return v.raw
 		}
 		return invented(v, "CODE")
@@ -120,7 +125,7 @@ func (s *shaper) value(p *plan, e *entry, v value) string {
 // knowsCode reports whether a code is in the catalogue or in another list of the table.
 func (t *Table) knowsCode(form int, code string) bool {
 	_, paired := t.codes.find(form, code)
-	return paired || t.InCatalogue(code) || t.known[form][code].Means != ""
+	return code == t.success.code[form] || paired || t.InCatalogue(code) || t.known[form][code].Means != ""
 }
 
 // invented returns a value that a row treats like v: of the same type, and with digits where v has digits.
@@ -172,6 +177,8 @@ func (p *plan) appendExample(dst []byte, n *node) []byte {
 	dst = append(dst, '{')
 	for _, e := range n.names {
 		switch v := p.example(e); {
+		case e.node != nil && e.name() == p.table.forms[p.from].object && n == p.root && p.message == Reply:
+			dst = append(append(comma(dst), e.key...), "null"...)
 		case e.node != nil:
 			dst = p.appendExample(append(comma(dst), e.key...), e.node)
 		case v == "[":
@@ -198,6 +205,8 @@ func (p *plan) example(e entry) string {
 	switch {
 	case e.node != nil:
 		return ""
+	case e.slot == p.flagSlot():
+		return p.table.forms[p.from].flagIs[1].json
 	case e.slot == p.codeSlot():
 		return p.table.success.codeJSON[p.from]
 	case e.slot == p.textSlot():

@@ -54,10 +54,12 @@ type form struct {
 	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
 	codeKey, textKey, resultKey string
 
-	Code, Text string `is:"a field name" must:"be"` // the names of code and text in the envelope
+	Code, Text string `is:"a path" must:"be"`       // the names of code and text in the envelope
 	Result     string `is:"a field name"`           // the object that holds the result; "" for the top level
 	Digits     string `is:"number|string" must:"be"`
 	Prefix     string // of the paths of the form's calls; "" for none
+
+	envelope
 }
 
 // success is the code of a success in each form, and the text for a success that came without an envelope. Both also
@@ -103,7 +105,12 @@ type Operation struct {
 func (o *Operation) Version() string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %q %q ", o.Name, o.Effect, o.Created, o.paths)
-	_, _ = fmt.Fprintf(h, "%d %v %q %+v\n", o.noEnvelope, o.list, o.sets, o.table.forms)
+	forms := o.table.forms
+	for i := range forms { // the pointers are no part of the version
+		forms[i].Flag, forms[i].Status = nil, nil
+	}
+	printed := strings.ReplaceAll(fmt.Sprintf("%+v", forms), fmt.Sprintf(" envelope:%+v", envelope{}), "")
+	_, _ = fmt.Fprintf(h, "%d %v %q %s\n", o.noEnvelope, o.list, o.sets, printed)
 	for _, m := range []Message{Request, Reply} {
 		writeVersion(h, m, o.rows[m])
 	}
@@ -319,28 +326,6 @@ func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" 
 
 // TextName returns the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].Text }
-
-// AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
-// and is translated by the table's pairs. An empty code is written as null, which careful clients do not take for a
-// refusal (INTERFACE.md, Unknown outcome).
-func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
-	to := t.forms[t.formIndex(f)]
-	dst = append(append(dst, '{'), to.codeKey...)
-	if code == "" {
-		dst = append(dst, "null"...)
-	} else {
-		dst = appendString(dst, t.Code(code, t.forms[0].name, f))
-	}
-	return to.endFailure(appendString(append(dst, to.textKey...), text))
-}
-
-// endFailure appends what a failure has instead of a result.
-func (f *form) endFailure(dst []byte) []byte {
-	if f.resultKey != "" {
-		dst = append(append(dst, f.resultKey...), "null"...)
-	}
-	return append(dst, '}')
-}
 
 // YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
 func (t *Table) YAML() ([]byte, error) { return t.yaml() }
