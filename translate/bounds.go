@@ -13,7 +13,7 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	code, reason := r.Refuse, Detail{}
 	switch {
 	case r.source == "":
-	case v.countsAsAbsent():
+	case v.countsAsAbsent() || r.isEmpty(v):
 		if r.Required && (all || r.onlyForm() >= 0) {
 			reason = why("is missing")
 		}
@@ -85,6 +85,8 @@ const (
 	wantObject = "has the wrong type: want an object, got %v"
 	wantSingle = "has the wrong type: want a single value, got %v"
 	wantList   = "has the wrong type: want an array, got %v"
+	wantText   = "has the wrong type: want text like %v, got %v"
+	wantNumber = "has the wrong type: want a decimal number that the other form can hold, got %v"
 	wantDigits = "has the wrong type: want a whole number in digits, got %v"
 )
 

@@ -215,6 +215,13 @@ func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 // addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value
 // is non-empty text or a number.
 func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
+	for _, r := range c.operation.rows[callbackMessage] {
+		if path := r.Path[form]; r.Default.kind != absent && path != "" {
+			if v := lookup(doc, path); v.kind != absent && !v.is(r.Default) {
+				return false // a message of another kind
+			}
+		}
+	}
 	for _, role := range c.identifiedBy {
 		if v := lookup(doc, c.pathOf(role, form)); !v.countsAsAbsent() && (v.kind == text || v.kind == number) {
 			addValue(values, role, v.text())

@@ -23,9 +23,12 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		}
 		f, v := p.fields[e.slot], slots[e.slot]
 		if v.kind == absent {
-			if dst, v = c.emitAbsent(f, e.key, dst, lenient); v.kind == absent {
+			if dst, v = c.emitAbsent(p, f, e.key, dst, lenient); v.kind == absent {
 				continue
 			}
+		}
+		if f.omits(v, p.from) {
+			continue
 		}
 		if f.each != nil {
 			if dst, refused = c.emitList(p, f, f.each, v, append(comma(dst), e.key...)); refused != nil {
@@ -64,14 +67,18 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 // misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
 func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	if p.message != Request {
-		c.Report.mismatch(c, f.report, f.mismatchOf(v))
+		c.Report.mismatch(c, f.report, f.mismatchOf(v, p.from))
 		return nil
 	}
 	reason := why(wantDigits, v.notDigits())
 	switch {
 	case f.each != nil:
 		reason = why(wantList, v.typeName())
-	case !f.digits || len(f.Values.list) > 0 && v.kind != composite:
+	case f.Pattern[0] != "" && v.kind != null:
+		reason = why(wantText, f.Pattern[p.from], f.got(v))
+	case f.wants(p.from) != "" && v.kind != null:
+		reason = why(wantNumber, f.got(v))
+	case !f.digits || f.special && isDigits(v.text()) || len(f.Values.list) > 0 && v.kind != composite:
 		reason = why("has a value without a counterpart in %v", p.table.forms[p.to].name)
 	}
 	return &Refusal{f.Malformed, c.at(f.source), reason, false}
@@ -94,11 +101,15 @@ func noValueOf(digits kind) string {
 
 // emitAbsent appends the default of a field that the input does not have, or returns the value of the request that is
 // echoed.
-func (c *Call) emitAbsent(f *mapping, key string, dst []byte, lenient bool) (out []byte, echoed value) {
+func (c *Call) emitAbsent(
+	p *plan, f *mapping, key string, dst []byte, lenient bool,
+) (out []byte, echoed value) {
 	switch {
 	case f.class == Defaulted:
 		c.Report.defaulted(c, f.target)
 		return append(append(comma(dst), key...), f.Default.json...), value{}
+	case f.Absent[p.to].kind != absent:
+		return append(append(comma(dst), key...), f.Absent[p.to].json...), value{}
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)
 		return dst, c.request[f.echo]
@@ -109,8 +120,12 @@ func (c *Call) emitAbsent(f *mapping, key string, dst []byte, lenient bool) (out
 }
 
 // mismatchOf returns what is wrong with a value that does not fit.
-func (r *row) mismatchOf(v value) Mismatch {
-	switch {
+func (r *row) mismatchOf(v value, from int) Mismatch {
+	switch want := r.wants(from); {
+	case want != "" && v.kind != null:
+		return Mismatch{want, r.got(v)}
+	case r.special && isDigits(v.text()):
+		return Mismatch{"", v.typeName()} // that of Absent
 	case r.items != nil:
 		return Mismatch{"an array", v.typeName()}
 	case len(r.Values.list) > 0 && v.kind != composite:

@@ -14,7 +14,7 @@ import (
 type envelope struct {
 	Codes     string     `is:"text|number"` // the JSON type of codes; "" for text
 	Flag      *yaml.Node // the field that says whether the call succeeded
-	Unused    string     `is:"null|omit"` // what stands for the result of a failure and the error of a success; "" for null
+	Unused    string     `is:"null|omit"` // for the result of a failure and the error of a success; "" for null
 	OtherCode string     // for a code without a pair that this form does not have; "" to write it unchanged
 	Status    *yaml.Node // by HTTP status: the code of a reply without one
 
@@ -187,7 +187,8 @@ func (t *Table) says(form, status int, flag, code value) (found string, missing 
 	default:
 		return "", false, f.Code + " " + wrongType("text", code.typeName())
 	}
-	if i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status }); missing && i >= 0 && !succeeded {
+	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status })
+	if missing && i >= 0 && !succeeded {
 		found, missing = f.statuses[i].code, false
 	}
 	if succeeded && missing {

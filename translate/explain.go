@@ -227,7 +227,7 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	case l.entry != nil && l.entry.node != nil && l.node == nil: // an item
 		return Mismatch{"an object", l.typeName()}, l.kind == null
 	case f != nil && f.each != nil:
-		return f.mismatchOf(l.value), l.kind == null || l.raw[0] == '['
+		return f.mismatchOf(l.value, p.from), l.kind == null || l.raw[0] == '['
 	case f != nil:
 		r, digits = f.row, p.table.forms[p.to].digits
 	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
@@ -237,7 +237,7 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 		return Mismatch{}, true
 	}
 	_, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)
-	return r.mismatchOf(l.value), fits
+	return r.mismatchOf(l.value, p.from), fits
 }
 
 // whyAbsent explains why a leaf is not in the output.
@@ -255,6 +255,8 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 		return OutcomeOmitted, "a success in " + other + " has no envelope"
 	case r == nil && l.kind == null || r != nil && !slices.Contains(x.Report.Dropped, l.reported(r)) && l.countsAsAbsent():
 		return OutcomeOmitted, "an empty value"
+	case r != nil && r.omits(l.value, p.from):
+		return OutcomeOmitted, other + " leaves the field out instead"
 	case r == nil:
 		return OutcomeDropped, wrongType("an object", l.typeName())
 	case !slices.Contains(x.Report.Dropped, l.reported(r)):

@@ -59,7 +59,8 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
+		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact}
+		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v, p.from)
 		f.Role, f.Public = r.Role.name, (r.digits || r.Role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
 		if f.Empty || p.noValue(r, v, c.reply) {
@@ -88,14 +89,14 @@ func (r *row) noValue(v value, from int) (certain, possible bool) {
 		return v.countsAsAbsent(), false
 	}
 	other, paired := r.Values.find(from, v.text())
-	certain = paired && other.text == ""
+	certain = paired && (other.text == "" || other.kind == null)
 	return certain, !certain && v.text() == "0" && r.digits && !r.Role.ZeroIsAValue
 }
 
 // inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
 func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired bool) {
 	if len(r.Values.list) > 0 && v.kind != composite {
-		if _, paired = r.Values.find(from, v.text()); from == 0 || !paired {
+		if _, paired = r.Values.find(from, v.text()); from == 0 || !paired && !r.special {
 			return string([]byte(v.raw)), paired
 		}
 	}

@@ -163,6 +163,12 @@ func (r *mapping) detail(digits kind) Details {
 	}
 	var detail Details
 	switch {
+	case r.Pattern[0] != "":
+		detail = append(detail, say("written as %v", r.Pattern[r.to])...)
+	case r.wants(0) != "" && digits == number:
+		detail = append(detail, say("as a decimal number")...)
+	case r.wants(0) != "":
+		detail = append(detail, say("as a decimal number in text")...)
 	case r.items != nil:
 		detail = append(detail, say("item by item")...)
 	case r.Empty.text != "" && digits == number:
@@ -179,6 +185,15 @@ func (r *mapping) detail(digits kind) Details {
 	}
 	if len(r.Values.list) > 0 {
 		detail = append(detail, say("by value pairs")...)
+	}
+	if places := r.places[1-r.to]; places != 0 {
+		detail = append(detail, say("times 10^%v", places)...)
+	}
+	switch to, from := r.Absent[r.to], r.Absent[1-r.to]; {
+	case to.kind != absent:
+		detail = append(detail, say("%v if it is missing", to.json)...)
+	case from.kind != absent:
+		detail = append(detail, say("left out if it is %v", from.json)...)
 	}
 	if r.Otherwise == "null" && digits == number {
 		detail = append(detail, say("another word as null")...)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -174,7 +176,10 @@ func (s *source) readForm(name, value *yaml.Node) form {
 // fieldPath returns a path of names, or one name. Names have only characters without a meaning in JSON paths: the
 // gateway uses the names of an envelope in them.
 func (s *source) fieldPath(n *yaml.Node, is string) string {
-	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-$", "0123456789"
+	const digits = "0123456789"
+	inName := func(c rune) bool {
+		return strings.ContainsRune("_-$"+digits, c) || unicode.In(c, unicode.Letter, unicode.Mark)
+	}
 	path := s.str(n, is)
 	names := []string{path}
 	switch {
@@ -185,7 +190,7 @@ func (s *source) fieldPath(n *yaml.Node, is string) string {
 	}
 	for _, name := range names {
 		switch {
-		case strings.Trim(name, letters+digits) != "":
+		case strings.TrimFunc(name, inName) != "" || !utf8.ValidString(name):
 			s.errorf(n, "a field name can have letters, digits, _, - and $, but is %q", name)
 		case strings.Trim(name, digits) == "":
 			s.errorf(n, "a field name needs a letter, _, - or $, but is %q", name)

@@ -12,7 +12,7 @@ var keysOfAList = []string{"each", "list", "about", "required", "optional", "ref
 
 // keysOfAnItem are the other keys of a plain list, which apply to each item.
 var keysOfAnItem = []string{
-	"as", "values", "empty", "otherwise", "min", "max", "exact_digits", "one_of", "exact",
+	"as", "pattern", "shift", "values", "empty", "otherwise", "min", "max", "exact_digits", "one_of", "exact",
 }
 
 // keysOutsideLists are the keys that cannot stand in a row of an item, since they refer to other parts of a message.
@@ -74,7 +74,8 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 			item.Path[f] = name
 		}
 	}
-	item.Required, item.Optional, item.more = false, false, more{}
+	item.Required, item.Optional, item.Each, item.List, item.items = false, false, nil, false, nil
+	r.special, r.Pattern, r.Shift, r.Absent = false, [2]string{}, [2]constant{}, [2]constant{}
 	r.digits, r.As, r.Values, r.Empty, r.Otherwise, r.OneOf = false, "", pairs{}, constant{}, "", nil
 	r.Min, r.Max, r.ExactDigits = 0, 0, 0
 	r.items = []*row{&item}

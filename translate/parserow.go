@@ -46,13 +46,14 @@ func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, inList bool)
 		if f := t.fields[r.name()]; f != nil {
 			r.About, r.example = cmp.Or(r.About, f.About), f.Example
 		}
-		r.digits, r.Exact = r.As != "", r.Exact || m == Reply && r.Role.Exact
+		r.digits, r.Exact = r.As == "digits", r.Exact || m == Reply && r.Role.Exact
 		s.checkForms(o, m, r)
 		s.checkMeans(m, r)
 		s.checkKeys(m, r)
 		if inList {
 			s.checkItemRow(r)
 		}
+		s.readSpecial(r)
 		s.readItems(o, m, r)
 		if r.When != "" && !t.options[r.When] || t.options[r.Unless] || len(s.problems) > before {
 			continue
@@ -182,10 +183,10 @@ var boundKeys = []string{"required", "min", "max", "exact_digits", "one_of"}
 
 // misplacedKeys are the keys that have no effect in the rows of a message.
 var misplacedKeys = map[Message][]string{
-	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "empty", "no_value_while", "otherwise"},
+	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "no_value_while", "otherwise"},
 	Reply:   append([]string{"default"}, boundKeys...),
 	callbackMessage: append(
-		[]string{"default", "echo", "must_equal_request", "repeats_request", "exact", "no_value_while"}, boundKeys...),
+		[]string{"echo", "must_equal_request", "repeats_request", "exact", "no_value_while"}, boundKeys...),
 }
 
 // checkKeys checks that the keys of the row make sense in its message, and together.

@@ -24,6 +24,7 @@ type plan struct {
 type mapping struct {
 	*row
 	source, target string // paths; "" if the form lacks the field
+	to             int    // the form of the output
 	class          Class  // "" if no value can get to the other form
 	report         string // the path in reports: that of the source, or of the target for an echo
 
@@ -46,7 +47,7 @@ type mapping struct {
 // mappings returns rows of a message in one direction.
 func mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
-		f := &mapping{row: r, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
+		f := &mapping{row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)

@@ -141,7 +141,7 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	case v.kind != absent:
 		out, fits := unconverted.appendValue(nil, v, p.from, text, true)
 		if content = string(out); !fits {
-			c.Report.mismatch(c, from.Text, unconverted.mismatchOf(v))
+			c.Report.mismatch(c, from.Text, unconverted.mismatchOf(v, p.from))
 		}
 	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
 		if content = t.success.textJSON; !to.textInside {
@@ -159,7 +159,7 @@ var unconverted = &row{Role: noRole}
 // reportDropped reports the fields of the reply that the client's form has no place for.
 func (c *Call) reportDropped(p *plan, slots []value) {
 	for slot, f := range p.fields {
-		if f.class == Lossy && slots[slot].kind != absent {
+		if v := slots[slot]; f.class == Lossy && v.kind != absent && !v.is(f.Default) {
 			c.report(&c.Report.Dropped, f.source)
 		}
 	}

@@ -21,7 +21,7 @@ type row struct {
 	Role         *role             // noRole for none
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
 
-	As       string `is:"digits"`
+	As       string `is:"digits|decimal"`
 	About    string
 	Default  constant // for the form that has the field, if the message comes from the other form
 	Echo     string   // the path in the request, in the form that has the field
@@ -49,12 +49,20 @@ type row struct {
 	more
 }
 
-// more are the keys and rows of lists. Version leaves them out if there are none.
+// more are further keys, and what is made of them. Version leaves them out if there are none.
 type more struct {
 	Each *yaml.Node // of a list: the rows of its items, or the name around each text in one form
 	List bool       // a list of texts, numbers or truth values in both forms
 
-	items []*row // from Each and List: the rows of an item; nil for a row that is no list
+	Pattern [2]string   // the places of the digits of a text
+	Shift   [2]constant // in the form that has one, the number is greater by this power of ten
+	Absent  [2]constant // in the form that has one, the other form leaves out the field instead of this value
+
+	items   []*row   // from Each and List: the rows of an item; nil for a row that is no list
+	special bool     // the row has one of the other keys, as: decimal, or null in a pair
+	plain   *row     // the row without these
+	moves   [2][]int // by the form of the output: where the digit of each place is in the input; -1 for no place
+	places  [2]int   // by the form of the input: how many places its decimal point is moved to the right
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the

@@ -107,8 +107,17 @@ func (s *shaper) value(p *plan, e *entry, v value) string {
 	}
 	r := p.fields[e.slot]
 	_, paired := r.Values.find(p.from, v.text())
-	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.OneOf, v.text()) || r.isEmpty(v) ||
-		r.state >= 0 && v.text() == "0" {
+	if r.Pattern[p.from] != "" {
+		if _, fits := r.move(nil, v, p.from); fits {
+			return string(appendString(nil, r.sample(p.from)))
+		}
+	} else if r.wants(p.from) != "" && !paired && v.kind == text {
+		if number, fits := r.number(v, p.from); fits && !isDigits(v.text()) && number != "" {
+			return `"1.5"`
+		}
+	}
+	if paired || r.omits(v, p.from) || r.meaning(v, p.from) != "" || r.isEmpty(v) ||
+		v.kind == text && slices.Contains(r.OneOf, v.text()) || r.state >= 0 && v.text() == "0" {
 		return v.raw
 	}
 	if c := s.call; c != nil {
@@ -221,14 +230,16 @@ func (p *plan) example(e entry) string {
 		return ""
 	case r.target == "" && r.Default.kind != absent:
 		return r.Default.json
+	case r.Pattern[0] != "":
+		word = r.sample(p.from)
 	case len(r.Values.list) > 0:
 		return r.Values.list[0].Values[p.from].json
 	case len(r.Means) > 0:
 		word = slices.Min(slices.Collect(maps.Keys(r.Means)))
 	case len(r.OneOf) > 0:
 		word = r.OneOf[0]
-	case r.digits:
-		if !isDigits(word) {
+	case r.As != "":
+		if !isDigits(word) && !(isDecimal(word) && r.As == "decimal") {
 			word = "1000"
 		}
 		if p.table.forms[p.from].digits == number {

@@ -54,8 +54,8 @@ type form struct {
 	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
 	codeKey, textKey, resultKey string
 
-	Code, Text string `is:"a path" must:"be"`       // the names of code and text in the envelope
-	Result     string `is:"a field name"`           // the object that holds the result; "" for the top level
+	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
+	Result     string `is:"a field name"`     // the object that holds the result; "" for the top level
 	Digits     string `is:"number|string" must:"be"`
 	Prefix     string // of the paths of the form's calls; "" for none
 
@@ -123,7 +123,7 @@ func writeVersion(w io.Writer, m Message, rows []*row) {
 	for _, r := range rows {
 		plain := *r // the pointers and the text of the row are no part of the version
 		plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
-		plain.Each, plain.items = nil, nil
+		plain.Each, plain.items, plain.plain = nil, nil, nil
 		text := strings.Replace(fmt.Sprintf("%+v", plain), fmt.Sprintf(" more:%+v", more{}), "", 1)
 		_, _ = fmt.Fprintf(w, "%s %s role %s\n", m, text, r.Role.name)
 		writeVersion(w, m+"[]", r.items)
