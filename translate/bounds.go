@@ -13,7 +13,7 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	code, reason := r.Refuse, Detail{}
 	switch {
 	case r.source == "":
-	case v.countsAsAbsent() || r.isEmpty(v):
+	case v.countsAsAbsent() || r.Empty.kind != absent && r.isEmpty(v):
 		if r.Required && (all || r.onlyForm() >= 0) {
 			reason = why("is missing")
 		}

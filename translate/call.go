@@ -25,11 +25,14 @@ func newTranslation(o *Operation, client, upstream int) *Translation {
 		asks := func(asked *mapping) bool { return path != "" && asked.Path[form] == path }
 		return slices.IndexFunc(t.request.fields, asks)
 	}
-	for _, f := range t.reply.fields {
+	for slot, f := range t.reply.fields {
 		if f.class == Echoed { // the reply goes to the client, so it echoes the request in the client's form
 			f.echo = slotOf(client, f.Echo)
 		}
 		f.equal, f.repeat = slotOf(0, f.MustEqualRequest), slotOf(0, f.RepeatsRequest)
+		if f.equal >= 0 || f.repeat >= 0 {
+			t.reply.refers = append(t.reply.refers, slot)
+		}
 		f.equalsSecret = f.equal >= 0 && t.request.fields[f.equal].secret
 		requested := func(asked *mapping) bool { return asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0] }
 		f.secret = f.secret || slices.ContainsFunc(t.request.fields, requested)

@@ -27,10 +27,11 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 				continue
 			}
 		}
-		if f.omits(v, p.from) {
+		switch {
+		case !f.special: // mostly
+		case f.omits(v, p.from):
 			continue
-		}
-		if f.each != nil {
+		case f.each != nil:
 			if dst, refused = c.emitList(p, f, f.each, v, append(comma(dst), e.key...)); refused != nil {
 				return dst, refused
 			}
@@ -56,10 +57,8 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 			c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", c.at(f.report), v.text()))
 		}
 	}
-	for _, passed := range c.passedFrom(p, slots) {
-		if passed.into == n {
-			dst = append(append(append(comma(dst), passed.key...), ':'), passed.value...)
-		}
+	if len(c.passed) > 0 {
+		dst = c.emitPassed(p, n, dst, slots)
 	}
 	return dst, nil
 }

@@ -170,6 +170,9 @@ func (f *form) isCode(v value) bool {
 // at all. Otherwise wrong says why the code cannot be read.
 func (t *Table) says(form, status int, flag, code value) (found string, missing bool, wrong string) {
 	f, success := &t.forms[form], t.success.code[form]
+	if f.flag == "" && f.isCode(code) {
+		return code.text(), false, "" // mostly
+	}
 	succeeded := f.flag != "" && flag.is(f.flagIs[1])
 	switch {
 	case f.flag != "" && flag.kind == absent && code.kind == absent:

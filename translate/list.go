@@ -153,12 +153,18 @@ func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refusal 
 	return dst, refusal
 }
 
-// passedFrom returns what passed from the message, or from an item of a list, into the output.
-func (c *Call) passedFrom(p *plan, slots []value) []passedField {
-	if !p.item {
-		return c.passed
+// emitPassed appends what passes from the message, or from an item of a list, into an object of the output.
+func (c *Call) emitPassed(p *plan, n *node, dst []byte, slots []value) []byte {
+	passed := c.passed
+	if p.item {
+		passed = passed[slots[p.beginSlot()].ref:slots[p.endSlot()].ref]
 	}
-	return c.passed[slots[p.beginSlot()].ref:slots[p.endSlot()].ref]
+	for i := range passed {
+		if passed[i].into == n {
+			dst = append(append(append(comma(dst), passed[i].key...), ':'), passed[i].value...)
+		}
+	}
+	return dst
 }
 
 // hasField reports whether a path of a message is that of a field, of an object that holds fields, or of an item of a

@@ -13,6 +13,7 @@ type plan struct {
 	root     *node      // the input
 	out      *node      // the result of the output
 	inner    int        // the number of objects in root
+	refers   []int      // of a reply: the slots that must equal the request, or repeat it
 	roles    map[string]int
 	unknown  string // what happens to a field without a row
 	item     bool   // of an item of a list
@@ -24,7 +25,6 @@ type plan struct {
 type mapping struct {
 	*row
 	source, target string // paths; "" if the form lacks the field
-	to             int    // the form of the output
 	class          Class  // "" if no value can get to the other form
 	report         string // the path in reports: that of the source, or of the target for an echo
 
@@ -34,6 +34,9 @@ type mapping struct {
 	repeat int // is repeated here
 
 	state int // slot of the row whose meaning NoValueWhile names, or -1
+
+	to      int  // the form of the output
+	special bool // the row is special, or a list
 
 	each  *plan // of a list: translates an item; nil for a field that is no list
 	first *plan // of a list in a reply: translates an item to the first form
@@ -47,7 +50,7 @@ type mapping struct {
 // mappings returns rows of a message in one direction.
 func mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
-		f := &mapping{row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
+		f := &mapping{row: r, to: to, special: r.special || r.items != nil, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)
@@ -121,11 +124,15 @@ type entry struct {
 
 func keyOf(name string) string { return `"` + name + `":` }
 
-func (e *entry) name() string {
-	if e.key == "" {
-		return "" // see plain
+// name returns the name of the member. The entry of a plain item has none.
+func (e *entry) name() string { return e.key[1 : len(e.key)-2] }
+
+// pathOf returns the path of an entry.
+func (n *node) pathOf(e *entry) string {
+	if n.plain {
+		return n.path
 	}
-	return e.key[1 : len(e.key)-2]
+	return joinPath(n.path, e.name())
 }
 
 func newNode(path string, m Message) *node {
@@ -259,7 +266,9 @@ func (p *plan) envelope(form int, result *node) *node {
 
 // connect sets the output of each object of the input to the object with the same path.
 func (n *node) connect(out *node) {
-	n.out = out
+	if n.out = out; n.plain {
+		return
+	}
 	for _, e := range n.names {
 		if i, ok := out.index[e.name()]; ok && i >= 0 && e.node != nil && out.names[i].node != nil {
 			e.node.connect(out.names[i].node)

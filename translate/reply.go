@@ -168,8 +168,8 @@ func (c *Call) reportDropped(p *plan, slots []value) {
 // reportRepeats reports the fields with repeats_request that differ from the request. The reply passes in any case:
 // no public document says what each backend writes there.
 func (c *Call) reportRepeats() {
-	for slot, f := range c.translation.reply.fields {
-		if c.repeatsAnother(f, c.reply[slot]) {
+	for _, slot := range c.translation.reply.refers {
+		if f := c.translation.reply.fields[slot]; c.repeatsAnother(f, c.reply[slot]) {
 			c.Report.mismatch(c, f.report, Mismatch{ofRequest, "another"})
 		}
 	}
@@ -218,8 +218,8 @@ func (c *Call) hasMustEqualFields() bool {
 // unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the
 // reply belongs to another call.
 func (c *Call) unequalField() string {
-	for slot, f := range c.translation.reply.fields {
-		if c.differs(f, c.reply[slot]) {
+	for _, slot := range c.translation.reply.refers {
+		if f := c.translation.reply.fields[slot]; c.differs(f, c.reply[slot]) {
 			return f.source
 		}
 	}

@@ -18,16 +18,16 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 				reason = why(wantList, v.typeName())
 			}
 			if r.Role != noRole {
-				keep(&c.rejected, r.Malformed, c.at(joinPath(n.path, e.name())), reason)
+				keep(&c.rejected, r.Malformed, c.at(n.pathOf(e)), reason)
 			} else if p.from != p.to {
-				keep(&c.refusal, r.Malformed, c.at(joinPath(n.path, e.name())), reason)
+				keep(&c.refusal, r.Malformed, c.at(n.pathOf(e)), reason)
 			}
 		}
 	case p.from == p.to:
 	case p.message == Request:
 		keep(&c.refusal, p.table.invalid, c.at(e.node.path), why(wantObject, v.typeName()))
 	case v.kind != null:
-		c.Report.mismatch(c, joinPath(n.path, e.name()), Mismatch{"an object", v.typeName()})
+		c.Report.mismatch(c, n.pathOf(e), Mismatch{"an object", v.typeName()})
 	}
 }
 
