@@ -65,7 +65,7 @@ func (t *Translation) StartWith(other *Call) *Call {
 	call := t.Start()
 	copy(call.request, other.request)
 	call.body = other.body
-	call.lists = append(call.lists[:0], other.lists...)
+	call.lists, call.asked = append(call.lists[:0], other.lists[:other.asked]...), other.asked
 	return call
 }
 
@@ -79,6 +79,7 @@ type Call struct {
 	reply       []value
 	passed      []passedField
 	lists       [][]value // of the request, then of the reply: the slots of all items of a list, one after the other
+	asked       int       // how many lists the request has
 	within      []step    // the item that is being read or written
 	items       int       // how many items of lists the message has
 	overflow    bool      // the message has more than maxItems
@@ -102,8 +103,8 @@ func (c *Call) Release() {
 	c.reset(c.request)
 	clear(c.reply)
 	c.body, c.translated, c.code, c.success, c.rejected, c.refusal = nil, false, "", false, nil, nil
-	clear(c.lists)
-	c.lists = c.lists[:0]
+	c.dropLists(0)
+	c.asked = 0
 	c.translation.calls.Put(c)
 }
 
@@ -149,7 +150,9 @@ func (c *Call) Read(src []byte) error {
 func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
 	c.translated, c.body = false, nil
+	c.dropLists(0)
 	isObject, refusal := c.take(p, src, c.request)
+	c.asked = len(c.lists)
 	if refusal == nil && !isObject {
 		refusal = &Refusal{p.table.invalid, "", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()), false}
 	}

@@ -93,6 +93,12 @@ func (s *scanner) item() {
 	s.slots[p.beginSlot()].ref, s.slots[p.endSlot()].ref = uint32(begin), uint32(len(c.passed))
 }
 
+// dropLists keeps the first n lists.
+func (c *Call) dropLists(n int) {
+	clear(c.lists[n:])
+	c.lists = c.lists[:n]
+}
+
 // tooMany refuses a message with more items than maxItems. A reply is unusable, see [Call.readReply].
 func (c *Call) tooMany(p *plan, f *mapping) {
 	c.overflow = true

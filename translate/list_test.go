@@ -241,6 +241,26 @@ func TestListsOfACallThatAnotherHasRead(t *testing.T) {
 	second.Release()
 }
 
+// A call that is used again without Release keeps no lists of the messages before.
+func TestListsOfACallThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	call := orderTable(t).Operation("order.add").Translation("old", "new").Start()
+	for i := range 3 {
+		request := fmt.Sprintf(`{"no":"1","tags":["%d"]}`, i)
+		out, err := call.Request(nil, []byte(request))
+		if err != nil || string(out) != fmt.Sprintf(`{"order":{"no":"1"},"tags":["%d"]}`, i) {
+			t.Errorf("%s %v", out, err)
+		}
+		for n := range 3 {
+			reply, err := call.Reply(nil, 200, fmt.Appendf(nil, `{"code":"00","text":"x","data":{"no":"1","lines":[{"id":"%d"}],"numbers":[%d]}}`, n, n))
+			if err != nil || string(reply) != fmt.Sprintf(`{"rc":"00","rt":"x","no":"1","rows":[{"id":"%d"}],"nums":["%d"]}`, n, n) {
+				t.Errorf("%s %v", reply, err)
+			}
+			equal(t, translate.Lists(call), 3)
+		}
+	}
+}
+
 // A list in a callback is translated like one in a reply. Names that differ in case only are refused there too.
 func TestListsInCallbacks(t *testing.T) {
 	t.Parallel()

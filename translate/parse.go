@@ -16,6 +16,7 @@ func (s *source) readTable() {
 	t := s.table
 	var keys struct {
 		Forms, Success, Invalid, Unknown, Bounds, Options, Roles, Fields *yaml.Node
+		Failures                                                         *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks                  *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
@@ -52,6 +53,7 @@ func (s *source) readTable() {
 	}
 	s.readSuccess(keys.Success)
 	t.invalid = s.text(keys.Invalid, "invalid", "a code")
+	s.readOwn(keys.Failures)
 	s.readUnknown(keys.Unknown)
 	s.checkMeanings()
 	s.readCodePairs(keys.Codes)
@@ -96,6 +98,25 @@ func (s *source) readSuccess(n *yaml.Node) {
 	}
 	if success.text = keys.Text.text; keys.Text.kind != absent {
 		success.textJSON = string(appendString(nil, success.text))
+	}
+}
+
+// readOwn reads the codes of the gateway's own failures.
+func (s *source) readOwn(n *yaml.Node) {
+	var keys struct {
+		Failed      string `is:"a code"`
+		Unavailable string `is:"a code"`
+		NoUpstream  string `is:"a code"`
+		Invalid     string `is:"a code"`
+	}
+	if n != nil {
+		s.decode(n, "failures", &keys)
+	}
+	t := s.table
+	failed := cmp.Or(keys.Failed, t.codeMeaning(Unavailable), t.invalid)
+	t.own = map[OwnFailure]string{
+		OwnFailed: failed, OwnUnavailable: cmp.Or(keys.Unavailable, failed),
+		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: cmp.Or(keys.Invalid, t.invalid),
 	}
 }
 

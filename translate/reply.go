@@ -30,6 +30,7 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	p := c.translation.reply
 	c.code, c.status, c.success = "", status, false
+	c.dropLists(c.asked)
 	isObject, fault := c.scan(p, src, c.reply)
 	if fault != nil {
 		return &UnusableReply{Reason: fault.reason.String()}

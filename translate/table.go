@@ -30,6 +30,7 @@ type Table struct {
 	forms      [2]form
 	success    success
 	invalid    string                // the code of a refusal if the row names none
+	own        map[OwnFailure]string // the codes of the gateway's own failures
 	bounds     string                // "upstream" or "enforce"
 	unknown    map[Message][2]string // what happens to a field without a row, by the form of the message
 	options    map[string]bool
@@ -286,13 +287,13 @@ func (t *Table) Catalogue() []string { return t.catalogue }
 
 // FormOf returns the form that a path belongs to: the one with the longest prefix of the path, or the first form.
 func (t *Table) FormOf(path string) Form {
-	found := t.forms[0]
+	found, longest := t.forms[0].name, 0
 	for _, f := range t.forms {
-		if f.Prefix != "" && strings.HasPrefix(path, f.Prefix) && len(f.Prefix) > len(found.Prefix) {
-			found = f
+		if strings.HasPrefix(path, f.Prefix) && len(f.Prefix) > longest {
+			found, longest = f.name, len(f.Prefix)
 		}
 	}
-	return found.name
+	return found
 }
 
 // Unknown returns what happens to a field of a message in a form that has no row: drop, pass or refuse.
