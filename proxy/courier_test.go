@@ -4,7 +4,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"billbridge/proxy/proxytest"
+
+	"github.com/tidwall/gjson"
 )
 
 // A table of another interface runs through the gateway: calls in both directions, and what the gateway answers by itself.
@@ -42,4 +48,27 @@ func TestTableOfACourier(t *testing.T) {
 	equal(t, asked, `/api/1/label_list {"cust_key":"K1","depot":"D1","from_date":"20261201","to_date":"20261231"}`)
 	down := newGateway(t, "upstreams: {new: {form: v2, url: 'http://127.0.0.1:1'}}\n"+table)
 	down.post("/api/1/label_cancel", `{"cust_key":"K1","ref_no":"R1","reason":"01"}`).is(t, 503, `"result_cd":"E99"`)
+}
+
+// A callback of the courier goes to the shipper in the shipper's form, and both acknowledge it as their documents say.
+func TestCallbackOfACourier(t *testing.T) {
+	t.Parallel()
+	told := newBackend(t, replyWith(200, `{"result_cd":"00"}`)) // the shipper
+	var address string
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		address = gjson.GetBytes(body, "shipment.webhookUrl").Str
+		_, _ = io.WriteString(w, `{"status":"SUCCESS","error":null,"result":{"reference":"R1","labelNumber":"L9","labelUrl":"u","price":1,"parcels":[]}}`)
+	})
+	g := newProcess(t, anyPort+fmt.Sprintf("upstreams: {new: {form: v2, url: %q}}\n", back.url)+
+		"table: {file: ../translate/examples/courier.yaml}\nstore: {url: \"sqlite:"+filepath.Join(t.TempDir(), "store.db")+"\"}\n"+callbacksOn)
+	g.post("/api/1/label_create", `{"cust_key":"K1","depot":"D1","ref_no":"R1","cod_amt":"0","notify_url":"`+told.url+`/n","parcels":[]}`).is(t, 200, `"result_cd":"00"`)
+	path, ours := strings.CutPrefix(address, "https://bridge.example.com")
+	if !ours {
+		t.Fatalf("the courier got the address %q", address)
+	}
+	g.post(path, `{"event":"shipment.state","apiKey":"K1","data":{"reference":"R1","labelNumber":"L9","state":"DELIVERED","stateTime":"2026-12-24T15:30:00+09:00"}}`).is(t, 200, `{"status":"SUCCESS"}`)
+	proxytest.Eventually(t, func() bool { return told.count() > 0 }, func() string { return "no callback" })
+	equal(t, string(told.received()[0].body), `{"cust_key":"K1","ref_no":"R1","label_no":"L9","state":"30","state_time":"20261224153000"}`)
+	g.post(path, `{"event":"shipment.state","apiKey":"K2","data":{"reference":"R1"}}`).is(t, 404, `"status":"ERROR"`)
 }
