@@ -246,6 +246,14 @@ func (t *Table) Meaning(role, value string) string {
 	return ""
 }
 
+// MeaningsOf returns the meanings that values of a role can have. The caller must not modify the slice.
+func (t *Table) MeaningsOf(role string) []string {
+	if r := t.roles[role]; r != nil {
+		return r.Means
+	}
+	return nil
+}
+
 // hasMeanings reports whether a row gives values of the role a meaning.
 func (t *Table) hasMeanings(role string) bool {
 	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
