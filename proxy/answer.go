@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,39 +16,39 @@ import (
 	"billbridge/translate/billing"
 )
 
-// A failure is an answer by which the gateway itself refuses or fails a call: the HTTP status and the code of the
-// catalogue.
+// A failure is an answer by which the gateway itself refuses or fails a call.
 type failure struct {
 	status int
-	code   string
-	reason string // for the log
+	own    translate.OwnFailure // for which the table has a code
+	reason string               // for the log
+	code   string               // of the catalogue; "" for that of own
 }
 
 // The failures, as README.md lists them. A request that a row of the table refuses has the code of the row. What a
 // repetition can cure has 503: some clients take each 4xx as final.
 var (
-	noSuchPath  = failure{http.StatusNotFound, "ERROR", "no such path"}
-	wrongMethod = failure{http.StatusMethodNotAllowed, "ERROR", "wrong method"}
-	wrongType   = failure{http.StatusUnsupportedMediaType, "VALIDATION_001", "wrong content type"}
-	tooLarge    = failure{http.StatusRequestEntityTooLarge, "VALIDATION_001", "body too large"}
-	badBody     = failure{http.StatusBadRequest, "VALIDATION_001", "body broke off"}
-	lateBody    = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "body timed out"}
-	noUpstream  = failure{http.StatusNotFound, "PARTNER_001", "no upstream for the operation"}
-	notSent     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", ""}
-	noMemory    = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "no memory"}
-	busy        = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "too many requests in progress"}
-	tooMany     = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "partner limit"}
-	tooManyRows = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "too many rows"}
-	notStored   = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "store"}
+	noSuchPath  = failure{http.StatusNotFound, translate.OwnFailed, "no such path", ""}
+	wrongMethod = failure{http.StatusMethodNotAllowed, translate.OwnFailed, "wrong method", ""}
+	wrongType   = failure{http.StatusUnsupportedMediaType, translate.OwnInvalid, "wrong content type", ""}
+	tooLarge    = failure{http.StatusRequestEntityTooLarge, translate.OwnInvalid, "body too large", ""}
+	badBody     = failure{http.StatusBadRequest, translate.OwnInvalid, "body broke off", ""}
+	lateBody    = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "body timed out", ""}
+	noUpstream  = failure{http.StatusNotFound, translate.OwnNoUpstream, "no upstream for the operation", ""}
+	notSent     = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "", ""}
+	noMemory    = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "no memory", ""}
+	busy        = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "too many requests in progress", ""}
+	tooMany     = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "partner limit", ""}
+	tooManyRows = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "too many rows", ""}
+	notStored   = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "store", ""}
 
 	// The owning backend is not known for certain.
-	notOwned = failure{http.StatusServiceUnavailable, "MAINTAINED_METHOD", "rollout"}
+	notOwned = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "rollout", ""}
 
-	wrongAddress = failure{http.StatusBadRequest, "VALIDATION_001", "callback address"}
+	wrongAddress = failure{http.StatusBadRequest, translate.OwnInvalid, "callback address", ""}
 
-	readBroke = failure{http.StatusBadGateway, "ERROR", ""}
-	readLate  = failure{http.StatusGatewayTimeout, "ERROR", ""}
-	internal  = failure{http.StatusInternalServerError, "ERROR", "internal error"}
+	readBroke = failure{http.StatusBadGateway, translate.OwnFailed, "", ""}
+	readLate  = failure{http.StatusGatewayTimeout, translate.OwnFailed, "", ""}
+	internal  = failure{http.StatusInternalServerError, translate.OwnFailed, "internal error", ""}
 )
 
 // because returns the failure with another reason for the log.
@@ -125,14 +126,16 @@ func (x *exchange) refused(r *refusal) outcome {
 	// like one.
 	unanswered := x.route != nil && x.route.operation.Effect == translate.Read &&
 		r.status >= http.StatusInternalServerError
-	out := outcome{status: r.status, code: r.code, after: r.after, reason: r.reason, field: r.field}
+	out := outcome{after: r.after, reason: r.reason, field: r.field}
+	out.code = cmp.Or(r.code, x.state.config.Table.OwnCode(r.own))
+	out.status = x.state.config.Table.FailureStatus(x.client, out.code, r.status)
 	if out.status == http.StatusServiceUnavailable && x.sent.left() && x.route.operation.Effect == translate.Write {
 		out.status, out.after = http.StatusBadGateway, "" // some HTTP clients repeat a POST by themselves after 503
 	}
 	if x.state.config.Failures.Status == config.Always200 && !unanswered {
 		out.status = http.StatusOK
 	}
-	out.body = x.failureBody(r.code, r.text)
+	out.body = x.failureBody(out.code, r.text)
 	return out
 }
 
@@ -146,7 +149,7 @@ func (x *exchange) untranslatable(r *translate.Refusal) outcome {
 			field = r.Field
 		}
 	}
-	out := x.refused(&refusal{failure{http.StatusBadRequest, r.Code, "refused"}, text, field, ""})
+	out := x.refused(&refusal{failure{http.StatusBadRequest, translate.OwnInvalid, "refused", r.Code}, text, field, ""})
 	if r.CannotCarry && x.state.config.Failures.CannotCarry == config.CarryNotFound {
 		out.status = http.StatusNotFound
 	}

@@ -356,8 +356,12 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 	if !x.call.Succeeded() && x.state.config.Failures.MaskHosts && !pass {
 		answer = maskHosts(answer, table.TextName(x.client))
 	}
+	status := reply.Status
+	if !pass {
+		status = x.call.Status()
+	}
 	out = outcome{
-		status: reply.Status, body: answer, code: table.Code(x.call.Code(), form, table.Forms()[0]),
+		status: status, body: answer, code: table.Code(x.call.Code(), form, table.Forms()[0]),
 		passedOn: true, says: says,
 	}
 	if out.status == http.StatusTooManyRequests || out.status == http.StatusServiceUnavailable {

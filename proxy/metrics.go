@@ -199,13 +199,13 @@ func (l *targetMetrics) initSeries(o *translate.Operation, translation *translat
 // report counts the dropped and mismatched fields of a translation.
 func (l *targetMetrics) report(message string, r *translate.Report) {
 	for _, field := range r.Dropped {
-		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, field).Inc()
+		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, translate.PathInTable(field)).Inc()
 	}
 	if r.Unknown > 0 {
 		l.metrics.dropped.WithLabelValues(l.operation, message, l.client, "unknown").Add(float64(r.Unknown))
 	}
 	for _, field := range r.Mismatched {
-		l.metrics.mismatches.WithLabelValues(l.operation, l.upstream, field).Inc()
+		l.metrics.mismatches.WithLabelValues(l.operation, l.upstream, translate.PathInTable(field)).Inc()
 	}
 }
 

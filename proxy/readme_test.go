@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"billbridge/proxy/proxytest"
+	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // README.md has a row with the status and the code of each failure in answer.go.
@@ -19,12 +21,17 @@ func TestReadmeListsTheFailures(t *testing.T) {
 	for status := 400; status < 600; status++ {
 		statuses["Status"+strings.ReplaceAll(http.StatusText(status), " ", "")] = status
 	}
-	failures := regexp.MustCompile(`(?m)^\t(\w+) += failure\{http\.(\w+), "(\w+)"`).FindAllSubmatch(source, -1)
+	failures := regexp.MustCompile(`(?m)^\t(\w+) += failure\{http\.(\w+), translate\.Own(\w+)`).FindAllSubmatch(source, -1)
 	if len(failures) < 10 {
 		t.Fatalf("%d failures were found in answer.go", len(failures))
 	}
+	table, err := translate.Compile(32, billing.Table())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]translate.OwnFailure{"Failed": translate.OwnFailed, "Unavailable": translate.OwnUnavailable, "NoUpstream": translate.OwnNoUpstream, "Invalid": translate.OwnInvalid}
 	for _, f := range failures {
-		name, status, code := string(f[1]), strconv.Itoa(statuses[string(f[2])]), string(f[3])
+		name, status, code := string(f[1]), strconv.Itoa(statuses[string(f[2])]), table.OwnCode(kinds[string(f[3])])
 		if !regexp.MustCompile(`(?m)^\| .* \| ` + status + ` \| ` + "`" + code + "`").Match(readme) {
 			t.Errorf("README.md has no row for %s: %s and %s", name, status, code)
 		}

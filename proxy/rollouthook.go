@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -247,7 +246,9 @@ func (x *exchange) countCall(succeeded bool) {
 		}
 	}
 	if succeeded {
-		end.Mismatched = slices.Clone(x.call.Report.Mismatched)
+		for _, field := range x.call.Report.Mismatched {
+			end.Mismatched = append(end.Mismatched, translate.PathInTable(field))
+		}
 	}
 	backends := []string{x.state.config.Rollout.Old, x.state.config.Rollout.New}
 	for i, name := range backends {

@@ -13,13 +13,13 @@ func (r *mapping) checkBounds(v value, all bool) *Refusal {
 	code, reason := r.Refuse, Detail{}
 	switch {
 	case r.source == "":
-	case v.countsAsAbsent():
+	case v.countsAsAbsent() || r.Empty.kind != absent && r.isEmpty(v):
 		if r.Required && (all || r.onlyForm() >= 0) {
 			reason = why("is missing")
 		}
 	case r.OneOf != nil && (v.kind != text || !slices.Contains(r.OneOf, v.text())):
 		reason = why("must be one of the texts %v", strings.Join(r.OneOf, ", "))
-	case !all:
+	case !all || r.items != nil:
 	case v.kind == composite:
 		code, reason = r.Malformed, why(wantSingle, v.typeName())
 	case r.digits && !isDigits(v.text()):
@@ -84,6 +84,9 @@ func allDigits(s string) bool {
 const (
 	wantObject = "has the wrong type: want an object, got %v"
 	wantSingle = "has the wrong type: want a single value, got %v"
+	wantList   = "has the wrong type: want an array, got %v"
+	wantText   = "has the wrong type: want text like %v, got %v"
+	wantNumber = "has the wrong type: want a decimal number that the other form can hold, got %v"
 	wantDigits = "has the wrong type: want a whole number in digits, got %v"
 )
 

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"unsafe"
 
@@ -26,11 +25,14 @@ func newTranslation(o *Operation, client, upstream int) *Translation {
 		asks := func(asked *mapping) bool { return path != "" && asked.Path[form] == path }
 		return slices.IndexFunc(t.request.fields, asks)
 	}
-	for _, f := range t.reply.fields {
+	for slot, f := range t.reply.fields {
 		if f.class == Echoed { // the reply goes to the client, so it echoes the request in the client's form
 			f.echo = slotOf(client, f.Echo)
 		}
 		f.equal, f.repeat = slotOf(0, f.MustEqualRequest), slotOf(0, f.RepeatsRequest)
+		if f.equal >= 0 || f.repeat >= 0 {
+			t.reply.refers = append(t.reply.refers, slot)
+		}
 		f.equalsSecret = f.equal >= 0 && t.request.fields[f.equal].secret
 		requested := func(asked *mapping) bool { return asked.secret && f.Path[0] != "" && asked.Path[0] == f.Path[0] }
 		f.secret = f.secret || slices.ContainsFunc(t.request.fields, requested)
@@ -50,9 +52,7 @@ func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
-	return path != "" && slices.ContainsFunc(t.request.fields, func(f *mapping) bool {
-		return f.source == path || strings.HasPrefix(f.source, path+".")
-	})
+	return path != "" && t.request.hasField(path)
 }
 
 // Start begins one exchange.
@@ -65,6 +65,7 @@ func (t *Translation) StartWith(other *Call) *Call {
 	call := t.Start()
 	copy(call.request, other.request)
 	call.body = other.body
+	call.lists, call.asked = append(call.lists[:0], other.lists[:other.asked]...), other.asked
 	return call
 }
 
@@ -77,9 +78,15 @@ type Call struct {
 	request     []value
 	reply       []value
 	passed      []passedField
-	body        []byte // of the request; the slots hold parts of it
-	translated  bool   // Translate has succeeded
+	lists       [][]value // of the request, then of the reply: the slots of all items of a list, one after the other
+	asked       int       // how many lists the request has
+	within      []step    // the item that is being read or written
+	items       int       // how many items of lists the message has
+	overflow    bool      // the message has more than maxItems
+	body        []byte    // of the request; the slots hold parts of it
+	translated  bool      // Translate has succeeded
 	code        string
+	status      int // of the last reply
 	success     bool
 	rejected    *Refusal // of a request that goes to no form
 	refusal     *Refusal // of a request that this translation cannot carry
@@ -96,6 +103,8 @@ func (c *Call) Release() {
 	c.reset(c.request)
 	clear(c.reply)
 	c.body, c.translated, c.code, c.success, c.rejected, c.refusal = nil, false, "", false, nil, nil
+	c.dropLists(0)
+	c.asked = 0
 	c.translation.calls.Put(c)
 }
 
@@ -141,7 +150,9 @@ func (c *Call) Read(src []byte) error {
 func (c *Call) parse(src []byte) *Refusal {
 	p := c.translation.request
 	c.translated, c.body = false, nil
+	c.dropLists(0)
 	isObject, refusal := c.take(p, src, c.request)
+	c.asked = len(c.lists)
 	if refusal == nil && !isObject {
 		refusal = &Refusal{p.table.invalid, "", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()), false}
 	}
@@ -168,8 +179,31 @@ func (c *Call) enforceBounds() *Refusal {
 	if p.table.bounds != "enforce" {
 		return nil
 	}
+	return c.checkFields(p, c.request, true)
+}
+
+// checkFields checks the fields of a request, and those of the items of its lists: their bounds, or what may be lost.
+func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusal) {
 	for slot, f := range p.fields {
-		if refusal := f.checkBounds(c.request[slot], true); refusal != nil {
+		v := slots[slot]
+		if bounds {
+			refusal = f.checkBounds(v, true)
+		} else {
+			refusal = c.checkLoss(p, f, v)
+		}
+		if refusal != nil {
+			refusal.Field = c.at(refusal.Field)
+			return refusal
+		}
+		if v.ref == 0 {
+			continue
+		}
+		c.within = append(c.within, step{list: f})
+		for list, size := c.lists[v.ref-1], f.each.slots(); len(list) > 0 && refusal == nil; list = list[size:] {
+			refusal = c.checkFields(f.each, list[:size], bounds)
+			c.within[len(c.within)-1].index++
+		}
+		if c.within = c.within[:len(c.within)-1]; refusal != nil {
 			return refusal
 		}
 	}
@@ -190,19 +224,12 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 		c.translated = true
 		return c.body, nil
 	}
-	for slot, f := range p.fields {
-		if refusal := c.checkLoss(p, f, c.request[slot]); refusal != nil {
-			return nil, refusal
-		}
+	if refusal := c.checkFields(p, c.request, false); refusal != nil {
+		return nil, refusal
 	}
 	dst, refused := c.emit(p, p.out, append(dst, '{'), c.request)
 	if refused != nil {
-		f, v := p.fields[refused.slot], c.request[refused.slot]
-		reason := why(wantDigits, v.notDigits())
-		if !f.digits || len(f.Values.list) > 0 && v.kind != composite {
-			reason = why("has a value without a counterpart in %v", p.table.forms[p.to].name)
-		}
-		return nil, &Refusal{f.Malformed, f.source, reason, false}
+		return nil, refused
 	}
 	c.translated = true
 	return append(dst, '}'), nil
@@ -222,7 +249,7 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 	case f.Loss == "refuse" && v.countsAsAbsent():
 		return nil
 	case f.Loss == "drop":
-		c.Report.Dropped = append(c.Report.Dropped, f.source)
+		c.report(&c.Report.Dropped, f.source)
 		return nil
 	case always.kind != absent:
 		reason = why("%v has no place for it: there it is always %v", p.table.forms[p.to].name, always.text)

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ type Callback struct {
 	under        [2]string
 }
 
-// answer is what the receiver of a callback answers, and the code in it.
+// answer is what the receiver of a callback answers, and its code, or its flag if the form has one.
 type answer struct{ json, code string }
 
 // compile makes the plans for all directions.
@@ -35,17 +36,26 @@ func (c *Callback) compile() {
 		}
 		c.otherForm[from] = c.otherFormPlan(from)
 	}
+	anything := &row{Role: noRole, Malformed: c.operation.table.invalid} // values are treated like those of a reply
+	c.intake = c.intakePlan(c.operation.rows[callbackMessage], anything)
+}
+
+// intakePlan returns the plan that knows the names of rows in both forms.
+func (c *Callback) intakePlan(rows []*row, anything *row) *plan {
 	p := &plan{table: c.operation.table, message: Request, root: newNode("", Request), names: map[string]bool{}}
-	anything := &row{Role: noRole, Malformed: p.table.invalid} // values are treated like those of a reply
-	for _, r := range c.operation.rows[callbackMessage] {
+	for _, r := range rows {
 		for _, path := range r.Path {
 			p.names[path[strings.LastIndexByte(path, '.')+1:]] = true
 			p.addField(p.root, path, len(p.fields))
-			p.fields = append(p.fields, &mapping{row: anything})
+			f := &mapping{row: anything, source: path}
+			if r.items != nil {
+				f.each = c.intakePlan(r.items, anything)
+			}
+			p.fields = append(p.fields, f)
 		}
 	}
 	p.placeObjects(p.root)
-	c.intake = p
+	return p
 }
 
 // plan returns the plan from one form of the table to another.
@@ -131,7 +141,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	p, call = n.plan, startCallback(n.plan)
 	call.scan(p, src, call.reply) // without a fault, since the JSON is the same
 	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
-	call.reportDropped(p)
+	call.reportDropped(p, call.reply)
 	n.Report = call.Report
 	return append(dst, '}'), n, nil
 }
@@ -205,6 +215,13 @@ func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 // addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value
 // is non-empty text or a number.
 func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
+	for _, r := range c.operation.rows[callbackMessage] {
+		if path := r.Path[form]; r.Default.kind != absent && path != "" {
+			if v := lookup(doc, path); v.kind != absent && !v.is(r.Default) {
+				return false // a message of another kind
+			}
+		}
+	}
 	for _, role := range c.identifiedBy {
 		if v := lookup(doc, c.pathOf(role, form)); !v.countsAsAbsent() && (v.kind == text || v.kind == number) {
 			addValue(values, role, v.text())
@@ -259,7 +276,7 @@ func (c *Callback) FromReply(dst []byte, reply *Call) []byte {
 		for i, shown := range read.fields {
 			same := shown.source != "" && f.source == joinPath(c.under[read.from], shown.source)
 			if v := reply.reply[i]; same && v.kind != absent {
-				call.reply[slot] = value{v.raw, null} // which is never converted
+				call.reply[slot] = value{raw: v.raw, kind: null} // which is never converted
 			}
 		}
 	}
@@ -278,13 +295,19 @@ func (c *Callback) Answer(f Form) []byte {
 // Succeeded reports whether the receiver has acknowledged a callback: with HTTP 2xx and the code of [Callback.Answer].
 // The document says 200; some frameworks answer 201. The rest of the body does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
-	code := c.answerCode(f, body)
-	return status/100 == 2 && code.kind == text && code.text() == c.answers[c.operation.table.formIndex(f)].code
+	t := c.operation.table
+	code, form := c.answerCode(f, body), &t.forms[t.formIndex(f)]
+	right := form.isCode(code)
+	if form.flag != "" {
+		right = code.kind == form.flagIs[1].kind
+	}
+	return status/100 == 2 && right && code.text() == c.answers[t.formIndex(f)].code
 }
 
-// AnsweredCode returns the code of a receiver's answer, or "" if it has no readable code. A code may be a number.
+// AnsweredCode returns the code of a receiver's answer, or its flag if the form has one, or "" if it has no readable
+// code. A code may be a number.
 func (c *Callback) AnsweredCode(f Form, body []byte) string {
-	if code := c.answerCode(f, body); code.kind == text || code.kind == number {
+	if code := c.answerCode(f, body); code.kind == text || code.kind == number || code.kind == boolean {
 		return strings.Clone(code.text())
 	}
 	return ""
@@ -295,5 +318,6 @@ func (c *Callback) answerCode(f Form, body []byte) value {
 	if checkJSON(body, t.depth) != nil {
 		return value{}
 	}
-	return lookup(gjson.Parse(unsafeString(body)), t.forms[t.formIndex(f)].Code)
+	form := t.forms[t.formIndex(f)]
+	return lookup(gjson.Parse(unsafeString(body)), cmp.Or(form.flag, form.Code))
 }

@@ -12,20 +12,21 @@ import (
 type value struct {
 	raw  string
 	kind kind
+	ref  uint32 // of an array that the table looks into: its number in Call.lists, from 1
 }
 
 func valueOf(r gjson.Result) value {
 	switch r.Type {
 	case gjson.Null:
-		return value{r.Raw, null}
+		return value{raw: r.Raw, kind: null}
 	case gjson.True, gjson.False:
-		return value{r.Raw, boolean}
+		return value{raw: r.Raw, kind: boolean}
 	case gjson.Number:
-		return value{r.Raw, number}
+		return value{raw: r.Raw, kind: number}
 	case gjson.String:
-		return value{r.Raw, text}
+		return value{raw: r.Raw, kind: text}
 	}
-	return value{r.Raw, composite}
+	return value{raw: r.Raw, kind: composite}
 }
 
 // text returns the content of a string without quotes and escapes, and the raw text of any other value.
@@ -54,6 +55,9 @@ func (v value) isWord() bool {
 // text and numbers from both forms. If the value does not fit, it is appended unchanged and fits is false: a reply
 // then counts it, and a request is refused.
 func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {
+	if r.special {
+		return r.appendSpecial(dst, v, from, digits, lenient)
+	}
 	if v.kind == null {
 		return append(dst, v.raw...), true
 	}

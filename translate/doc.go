@@ -19,6 +19,9 @@
 // [Translation.ExplainRequest], [Translation.ExplainReply] and [Callback.Explain] translate a message and say what
 // became of each field, and by which row of the table. They are for people who look at one message.
 //
+// A table can describe fields with other names, places, types and values, lists (10,000 items in a message), and
+// other envelopes. The keys of a table are in README.md, and tables for two other interfaces are in examples.
+//
 // The package knows nothing of billing and does no I/O. A table declares roles, such as "amount". Callers ask for the
 // value of a role ([Call.Value]) and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). The
 // billing table and the names of its roles are in package billing.

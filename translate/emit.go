@@ -2,9 +2,9 @@ package translate
 
 import "fmt"
 
-// emit appends the members of an object of the output. If a value of a request does not fit, emit stops and refused
-// is its field.
-func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *entry) {
+// emit appends the members of an object of the output. If a value of a request does not fit, emit stops and returns
+// why.
+func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *Refusal) {
 	lenient, digits := p.message != Request, p.table.forms[p.to].digits
 	for i := range n.names {
 		e := &n.names[i]
@@ -23,9 +23,19 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		}
 		f, v := p.fields[e.slot], slots[e.slot]
 		if v.kind == absent {
-			if dst, v = c.emitAbsent(f, e.key, dst, lenient); v.kind == absent {
+			if dst, v = c.emitAbsent(p, f, e.key, dst, lenient); v.kind == absent {
 				continue
 			}
+		}
+		switch {
+		case !f.special: // mostly
+		case f.omits(v, p.from):
+			continue
+		case f.each != nil:
+			if dst, refused = c.emitList(p, f, f.each, v, append(comma(dst), e.key...)); refused != nil {
+				return dst, refused
+			}
+			continue
 		}
 		if p.noValue(f, v, slots) {
 			dst = append(append(comma(dst), e.key...), noValueOf(digits)...)
@@ -37,23 +47,47 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		if dst, fits = f.appendValue(dst, v, p.from, digits, lenient); fits {
 			continue
 		}
-		if !lenient {
-			return dst, e
-		}
 		if f.Otherwise == "" || digits != number || !v.isWord() {
-			c.Report.mismatch(f.report, f.mismatchOf(v))
+			if refused = c.misfit(p, f, v); refused != nil {
+				return dst, refused
+			}
 		} else if f.Otherwise == "null" {
 			dst = append(dst[:begin], "null"...)
-			c.Report.Dropped = append(c.Report.Dropped, f.report)
-			c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", f.report, v.text()))
+			c.report(&c.Report.Dropped, f.report)
+			c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", c.at(f.report), v.text()))
 		}
 	}
-	for i := range c.passed {
-		if c.passed[i].into == n {
-			dst = append(append(append(comma(dst), c.passed[i].key...), ':'), c.passed[i].value...)
-		}
+	if len(c.passed) > 0 {
+		dst = c.emitPassed(p, n, dst, slots)
 	}
 	return dst, nil
+}
+
+// misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
+func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
+	if p.message != Request {
+		c.Report.mismatch(c, f.report, f.mismatchOf(v, p.from))
+		return nil
+	}
+	reason := why(wantDigits, v.notDigits())
+	switch {
+	case f.each != nil:
+		reason = why(wantList, v.typeName())
+	case f.Pattern[0] != "" && v.kind != null:
+		reason = why(wantText, f.Pattern[p.from], f.got(v))
+	case f.wants(p.from) != "" && v.kind != null:
+		reason = why(wantNumber, f.got(v))
+	case !f.digits || f.special && isDigits(v.text()) || len(f.Values.list) > 0 && v.kind != composite:
+		reason = why("has a value without a counterpart in %v", p.table.forms[p.to].name)
+	}
+	return &Refusal{f.Malformed, c.at(f.source), reason, false}
+}
+
+// report adds a path to a list of the report.
+func (c *Call) report(list *[]string, path string) {
+	if len(c.within) == 0 || len(*list) < maxReported {
+		*list = append(*list, c.at(path))
+	}
 }
 
 // noValueOf is "no value" in a form that writes digits as the given kind.
@@ -66,23 +100,33 @@ func noValueOf(digits kind) string {
 
 // emitAbsent appends the default of a field that the input does not have, or returns the value of the request that is
 // echoed.
-func (c *Call) emitAbsent(f *mapping, key string, dst []byte, lenient bool) (out []byte, echoed value) {
+func (c *Call) emitAbsent(
+	p *plan, f *mapping, key string, dst []byte, lenient bool,
+) (out []byte, echoed value) {
 	switch {
 	case f.class == Defaulted:
-		c.Report.Defaulted = append(c.Report.Defaulted, f.target)
+		c.Report.defaulted(c, f.target)
 		return append(append(comma(dst), key...), f.Default.json...), value{}
+	case f.Absent[p.to].kind != absent:
+		return append(append(comma(dst), key...), f.Absent[p.to].json...), value{}
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)
 		return dst, c.request[f.echo]
 	case lenient && !f.Optional && (f.source != "" || f.echo >= 0):
-		c.Report.mismatch(f.report, Mismatch{})
+		c.Report.mismatch(c, f.report, Mismatch{})
 	}
 	return dst, value{}
 }
 
 // mismatchOf returns what is wrong with a value that does not fit.
-func (r *row) mismatchOf(v value) Mismatch {
-	switch {
+func (r *row) mismatchOf(v value, from int) Mismatch {
+	switch want := r.wants(from); {
+	case want != "" && v.kind != null:
+		return Mismatch{want, r.got(v)}
+	case r.special && isDigits(v.text()):
+		return Mismatch{"", v.typeName()} // that of Absent
+	case r.items != nil:
+		return Mismatch{"an array", v.typeName()}
 	case len(r.Values.list) > 0 && v.kind != composite:
 		return Mismatch{"", v.typeName()}
 	case r.digits:
@@ -91,10 +135,10 @@ func (r *row) mismatchOf(v value) Mismatch {
 	return Mismatch{"text", v.typeName()}
 }
 
-// comma appends a comma, unless the next member is the first of its object. dst ends with '{' only then: no value
-// ends with '{'.
+// comma appends a comma, unless the next member is the first of its object, or the next item the first of its list. dst
+// ends with '{' or '[' only then: no value does.
 func comma(dst []byte) []byte {
-	if dst[len(dst)-1] != '{' {
+	if last := dst[len(dst)-1]; last != '{' && last != '[' {
 		dst = append(dst, ',')
 	}
 	return dst

@@ -129,14 +129,14 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 		x.Fields = []ExplainedField{{Outcome: OutcomeSame, Before: string(src), After: string(out), Unknown: true}}
 		return x.Explanation
 	}
-	leaves := leavesOf(x.plan.root, src)
+	leaves := x.plan.leavesOf(x.plan.root, src)
 	if err != nil {
 		x.explainRefused(leaves)
 		return x.Explanation
 	}
 	var outputs []leaf
 	if x.plan.from != x.plan.to {
-		outputs = leavesOf(x.plan.envelope(x.plan.to, x.plan.out), out)
+		outputs = x.plan.leavesOf(x.plan.envelope(x.plan.to, x.plan.out), out)
 	}
 	for _, l := range outputs {
 		x.outputs[l.place(l.node)] = l
@@ -155,7 +155,7 @@ func (x *explainer) explain(src, out []byte, err error) *Explanation {
 // describe returns an entry with what the table says about a leaf.
 func (x *explainer) describe(l leaf) ExplainedField {
 	f := ExplainedField{Unknown: l.entry == nil, Offset: -1}
-	if r := x.plan.field(l.entry); r != nil {
+	if r := l.plan.field(l.entry); r != nil {
 		role := r.Role
 		if role == noRole && r.equal >= 0 {
 			role = x.call.translation.request.fields[r.equal].Role
@@ -163,8 +163,8 @@ func (x *explainer) describe(l leaf) ExplainedField {
 		f.Row, f.About, f.Secret = &r.row.source, r.About, r.secret
 		f.Role, f.Public = role.name, (r.digits || role.Public) && !f.Secret
 	}
-	if l.entry != nil && l.entry.node == nil && l.entry.slot == x.plan.codeSlot() {
-		f.Public = true
+	if l.entry != nil && l.entry.node == nil {
+		f.Public = f.Public || l.entry.slot == l.plan.codeSlot() || l.entry.slot == l.plan.flagSlot()
 	}
 	return f
 }
@@ -218,38 +218,48 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 // fits reports whether a value has its documented type.
 func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	p := x.plan
-	f, r, digits := x.plan.field(l.entry), unconverted, text
+	f, r, digits := l.plan.field(l.entry), unconverted, text
 	switch {
 	case f != nil && x.call.success && x.call.repeatsAnother(f, l.value):
 		return Mismatch{ofRequest, "another"}, false
+	case p.from == p.to:
+		return Mismatch{}, true
+	case l.entry != nil && l.entry.node != nil && l.node == nil: // an item
+		return Mismatch{"an object", l.typeName()}, l.kind == null
+	case f != nil && f.each != nil:
+		return f.mismatchOf(l.value, p.from), l.kind == null || l.raw[0] == '['
 	case f != nil:
 		r, digits = f.row, p.table.forms[p.to].digits
-	case l.entry == nil || l.entry.node != nil || l.entry.slot != p.textSlot():
+	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
 		r = nil
 	}
-	if r == nil || p.from == p.to || p.message == Reply && f != nil && p.noValue(f, l.value, x.call.reply) {
+	if r == nil || p.message == Reply && f != nil && p.noValue(f, l.value, x.call.reply) {
 		return Mismatch{}, true
 	}
 	_, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)
-	return r.mismatchOf(l.value), fits
+	return r.mismatchOf(l.value, p.from), fits
 }
 
 // whyAbsent explains why a leaf is not in the output.
 func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
-	p, r := x.plan, x.plan.field(l.entry)
+	p, r := x.plan, l.plan.field(l.entry)
 	other := string(p.table.forms[p.to].name)
 	switch {
 	case p.message == Reply && !x.call.success:
 		return OutcomeOmitted, "a failure has only its code and text"
 	case l.entry == nil:
 		return OutcomeDropped, "is not a field of this operation"
+	case r == nil && l.entry.node == nil && x.call.translation.operation.noEnvelope != p.to:
+		return OutcomeOmitted, "the envelope of " + other + " has no place for it"
 	case r == nil && l.entry.node == nil:
 		return OutcomeOmitted, "a success in " + other + " has no envelope"
-	case r == nil && l.kind == null || r != nil && !slices.Contains(x.Report.Dropped, r.source) && l.countsAsAbsent():
+	case r == nil && l.kind == null || r != nil && !slices.Contains(x.Report.Dropped, l.reported(r)) && l.countsAsAbsent():
 		return OutcomeOmitted, "an empty value"
+	case r != nil && r.omits(l.value, p.from):
+		return OutcomeOmitted, other + " leaves the field out instead"
 	case r == nil:
 		return OutcomeDropped, wrongType("an object", l.typeName())
-	case !slices.Contains(x.Report.Dropped, r.source):
+	case !slices.Contains(x.Report.Dropped, l.reported(r)):
 		return OutcomeOmitted, "in " + other + " it is always " + r.Default.text
 	}
 	return OutcomeDropped, other + " has no place for it"
@@ -259,7 +269,7 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 func (x *explainer) explainAdded(l leaf) ExplainedField {
 	f := x.describe(l)
 	f.Target, f.After, f.Outcome = l.path, l.raw, OutcomeDefaulted
-	r := x.plan.field(l.entry)
+	r := l.plan.field(l.entry)
 	if r == nil || r.echo < 0 {
 		return f
 	}
@@ -295,7 +305,7 @@ func (x *explainer) explainRefused(leaves []leaf) {
 	}
 	for slot, f := range x.plan.fields {
 		if refused.Source != "" && f.source == refused.Source { // the field is missing
-			missing := x.describe(leaf{entry: &entry{slot: slot}})
+			missing := x.describe(leaf{plan: x.plan, entry: &entry{slot: slot}})
 			refused.Row, refused.About, refused.Role = missing.Row, missing.About, missing.Role
 		}
 	}
@@ -318,10 +328,10 @@ func (x *explainer) isCause(l leaf) bool {
 		known := p.message == Request && x.call.translation.HasRequestField(err.Field) && err.Reason.Format != notAField
 		return err.Field == l.path && known == (l.entry != nil)
 	case *UnusableReply:
-		if r := x.plan.field(l.entry); r != nil {
+		if r := l.plan.field(l.entry); r != nil {
 			return err.Field == r.source
 		}
-		isCode := l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot()
+		isCode := l.entry != nil && l.entry.node == nil && l.entry.slot == l.plan.codeSlot()
 		return l.node == nil || isCode && (l.kind != text || l.countsAsAbsent())
 	}
 	return false

@@ -1,6 +1,10 @@
 package translate
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // A Fact is one field of a reply, translated to the first form, so that replies in different forms can be compared.
 type Fact struct {
@@ -55,17 +59,22 @@ func (c *Call) Facts(shared bool) []Fact {
 			continue
 		}
 		v := c.reply[slot]
-		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact, Empty: v.countsAsAbsent() || r.isEmpty(v)}
+		f := Fact{Path: r.Path[0], Secret: r.secret, Exact: r.Exact}
+		f.Empty = v.countsAsAbsent() || r.isEmpty(v) || r.omits(v, p.from)
 		f.Role, f.Public = r.Role.name, (r.digits || r.Role.Public) && !f.Secret
 		f.NoValue, f.MaybeNoValue = r.noValue(v, p.from)
 		if f.Empty || p.noValue(r, v, c.reply) {
 			f.NoValue, f.MaybeNoValue = true, false
 		}
 		if v.kind != absent {
-			f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
-			f.Text = value{f.JSON, valueOf(gjson.Parse(f.JSON)).kind}.text()
+			if r.each != nil {
+				f.JSON = c.listInFirstForm(p, r, v)
+			} else {
+				f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
+			}
+			f.Text = valueOf(gjson.Parse(f.JSON)).text()
 			if v.kind == composite {
-				f.Text = string(Canonical(nil, []byte(v.raw)))
+				f.Text = string(Canonical(nil, []byte(f.JSON)))
 			}
 			f.Means = r.meaning(v, p.from)
 		}
@@ -80,19 +89,30 @@ func (r *row) noValue(v value, from int) (certain, possible bool) {
 		return v.countsAsAbsent(), false
 	}
 	other, paired := r.Values.find(from, v.text())
-	certain = paired && other.text == ""
+	certain = paired && (other.text == "" || other.kind == null)
 	return certain, !certain && v.text() == "0" && r.digits && !r.Role.ZeroIsAValue
 }
 
 // inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
 func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired bool) {
 	if len(r.Values.list) > 0 && v.kind != composite {
-		if _, paired = r.Values.find(from, v.text()); from == 0 || !paired {
+		if _, paired = r.Values.find(from, v.text()); from == 0 || !paired && !r.special {
 			return string([]byte(v.raw)), paired
 		}
 	}
 	out, _ := r.appendValue(nil, v, from, digits, true)
 	return string(out), paired
+}
+
+// listInFirstForm returns a copy of a list, translated to the first form.
+func (c *Call) listInFirstForm(p *plan, f *mapping, v value) string {
+	if p.from == 0 {
+		return strings.Clone(v.raw)
+	}
+	report := c.Report.clone()
+	out, _ := c.emitList(p, f, f.first, v, nil)
+	c.Report = report
+	return string(out)
 }
 
 // ReplyPaths returns the paths that Facts of a reply of the operation can have.

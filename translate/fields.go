@@ -78,44 +78,66 @@ func (d Details) String() string {
 
 // Fields returns every row of the operation in every direction, in the order of the table, without those that have no
 // effect. From and To are the forms of the message: a reply goes from the upstream's form to the client's.
+//
+// The paths of fields of a list have [] for its items, as in parcels[].weight.
 func (o *Operation) Fields() (fields []Field) {
-	forms := o.table.forms
 	for _, m := range []Message{Request, Reply, callbackMessage} {
 		for from := range o.paths {
 			to := 1 - from
 			if o.paths[to] == "" {
 				to = from
 			}
-			for _, r := range o.mappings(m, from, to) {
-				if r.class == "" || o.paths[from] == "" {
-					continue
-				}
-				f := Field{
-					Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
-					Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
-					Otherwise: r.Otherwise,
-				}
-				if f.Otherwise == "null" && forms[to].digits == text {
-					f.Otherwise = "pass"
-				}
-				if r.state >= 0 {
-					f.NoValue = noValueOf(forms[to].digits)
-				}
-				for _, p := range r.Values.list {
-					other, _ := r.Values.find(from, p.Values[from].text)
-					f.Pairs = append(f.Pairs, [2]string{p.Values[from].json, other.json})
-				}
-				if m == callbackMessage {
-					f.Message = string(Request)
-				}
-				if r.class == Lossy && r.Loss != "drop" && r.Echo == "" {
-					f.Refused, f.Carried = r.LossCode, r.Default.json
-				}
-				fields = append(fields, f)
+			if o.paths[from] != "" {
+				fields = o.table.appendFields(fields, m, mappings(o.rows[m], from, to), from, to)
 			}
 		}
 	}
 	return fields
+}
+
+func (t *Table) appendFields(fields []Field, m Message, rows []*mapping, from, to int) []Field {
+	forms := t.forms
+	for _, r := range rows {
+		if r.class == "" {
+			continue
+		}
+		f := Field{
+			Message: string(m), From: forms[from].name, To: forms[to].name, Source: r.source, Target: r.target,
+			Class: r.class, Detail: r.detail(forms[to].digits), About: r.About, Exact: r.Exact,
+			Otherwise: r.Otherwise,
+		}
+		if f.Otherwise == "null" && forms[to].digits == text {
+			f.Otherwise = "pass"
+		}
+		if r.state >= 0 {
+			f.NoValue = noValueOf(forms[to].digits)
+		}
+		for _, p := range r.Values.list {
+			other, _ := r.Values.find(from, p.Values[from].text)
+			f.Pairs = append(f.Pairs, [2]string{p.Values[from].json, other.json})
+		}
+		if m == callbackMessage {
+			f.Message = string(Request)
+		}
+		if r.class == Lossy && r.Loss != "drop" && r.Echo == "" {
+			f.Refused, f.Carried = r.LossCode, r.Default.json
+		}
+		items := len(fields) + 1
+		fields = t.appendFields(append(fields, f), m, mappings(r.items, from, to), from, to)
+		for i := range fields[items:] {
+			item := &fields[items+i]
+			item.Source, item.Target = pathInList(r.source, item.Source), pathInList(r.target, item.Target)
+		}
+	}
+	return fields
+}
+
+// pathInList returns the path of a field of an item in the list at a path.
+func pathInList(list, path string) string {
+	if path == "" {
+		return ""
+	}
+	return itemPath(list+itself, path)
 }
 
 // Fields returns every row in both directions, in the order of the table.
@@ -141,6 +163,14 @@ func (r *mapping) detail(digits kind) Details {
 	}
 	var detail Details
 	switch {
+	case r.Pattern[0] != "":
+		detail = append(detail, say("written as %v", r.Pattern[r.to])...)
+	case r.wants(0) != "" && digits == number:
+		detail = append(detail, say("as a decimal number")...)
+	case r.wants(0) != "":
+		detail = append(detail, say("as a decimal number in text")...)
+	case r.items != nil:
+		detail = append(detail, say("item by item")...)
 	case r.Empty.text != "" && digits == number:
 		detail = append(detail, say(`as a number, "" as %v`, r.Empty.text)...)
 	case r.Empty.text != "":
@@ -155,6 +185,15 @@ func (r *mapping) detail(digits kind) Details {
 	}
 	if len(r.Values.list) > 0 {
 		detail = append(detail, say("by value pairs")...)
+	}
+	if places := r.places[1-r.to]; places != 0 {
+		detail = append(detail, say("times 10^%v", places)...)
+	}
+	switch to, from := r.Absent[r.to], r.Absent[1-r.to]; {
+	case to.kind != absent:
+		detail = append(detail, say("%v if it is missing", to.json)...)
+	case from.kind != absent:
+		detail = append(detail, say("left out if it is %v", from.json)...)
 	}
 	if r.Otherwise == "null" && digits == number {
 		detail = append(detail, say("another word as null")...)

@@ -117,6 +117,18 @@ func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
 		switch key.Value {
 		case "must_equal_request", "repeats_request", "role", "means", "exact", "no_value_while":
 			continue
+		case "each":
+			items := s.copyOf(value)
+			for i, item := range items.Content {
+				if i == 0 {
+					items.Content = nil
+				}
+				if item.Kind == yaml.MappingNode {
+					item = s.reusedRow(item)
+				}
+				items.Content = append(items.Content, item)
+			}
+			value = items
 		case "echo":
 			key, value = scalar("loss", key), scalar("drop", value)
 		}

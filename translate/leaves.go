@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -11,35 +12,43 @@ import (
 // A leaf is a value of a document that the table does not look into, with the place where it was found.
 type leaf struct {
 	value
-	path   string // as refusals and reports write it
+	path   string // as refusals and reports write it, from the top of the document
 	offset int
 	name   string
-	node   *node  // the object around it; nil if the document is not an object
+	plan   *plan  // of the message, or of the item around it
+	node   *node  // the object around it; nil for an item of a list, and if the document is not an object
 	entry  *entry // nil for a field without a row
+	output bool   // of the output of the plan
+	in, at string // the item around it: its path in reports, and the slots of its lists
 }
 
-// leavesOf returns the leaves of a document that has been checked, in its order. A document that is not an object is
-// one leaf.
-func leavesOf(root *node, doc []byte) []leaf {
+// leavesOf returns the leaves of a document that has been checked, in its order. root is the object of the plan that
+// the document is: its input, or its output. A document that is not an object is one leaf.
+func (p *plan) leavesOf(root *node, doc []byte) []leaf {
 	parsed := gjson.ParseBytes(doc)
 	if !parsed.IsObject() {
 		parsed.Raw = strings.TrimRight(parsed.Raw, " \t\r\n") // of an array gjson keeps what follows
 		return []leaf{{value: valueOf(parsed), offset: parsed.Index}}
 	}
-	return appendLeaves(nil, root, "", parsed)
+	return leaf{plan: p, output: root != p.root}.appendMembers(nil, root, parsed)
 }
 
-// appendLeaves appends the leaves of an object. It calls itself only for objects of the table, so the nesting is
-// bounded.
-func appendLeaves(list []leaf, n *node, parent string, object gjson.Result) []leaf {
-	next := 0
+// appendMembers appends the leaves of an object at the place of l. It calls itself only for objects of the table, so
+// the nesting is bounded.
+func (l leaf) appendMembers(list []leaf, n *node, object gjson.Result) []leaf {
+	next, parent := 0, l.path
 	object.ForEach(func(key, v gjson.Result) bool {
-		l := leaf{valueOf(v), joinPath(parent, key.Str), v.Index, key.Str, n, n.find(key.Str, &next)}
+		l.value, l.path, l.offset, l.name = valueOf(v), joinPath(parent, key.Str), v.Index, key.Str
+		l.node, l.entry = n, n.find(key.Str, &next)
+		f := l.plan.field(l.entry)
 		switch {
 		case l.entry == nil:
 			l.path = quoteName(l.path)
 		case l.entry.node != nil && v.IsObject():
-			list = appendLeaves(list, l.entry.node, l.path, v)
+			list = l.appendMembers(list, l.entry.node, v)
+			return true
+		case f != nil && f.each != nil && v.IsArray() && v.Get("0").Exists():
+			list = l.appendItems(list, f, v)
 			return true
 		}
 		list = append(list, l)
@@ -48,9 +57,44 @@ func appendLeaves(list []leaf, n *node, parent string, object gjson.Result) []le
 	return list
 }
 
+// appendItems appends the leaves of the items of a list.
+func (l leaf) appendItems(list []leaf, f *mapping, array gjson.Result) []leaf {
+	around, root, i := l, f.each.root, 0
+	if l.output {
+		root = f.each.out
+	}
+	array.ForEach(func(_, v gjson.Result) bool {
+		number := "[" + strconv.Itoa(i) + "]"
+		l.value, l.path, l.offset, l.name, l.plan, l.node = valueOf(v), around.path+number, v.Index, "", f.each, nil
+		l.in = itemPath(around.in, f.source) + number
+		l.at = around.at + strconv.Itoa(around.entry.slot) + number
+		switch i++; {
+		case v.IsObject() && !root.plain:
+			list = l.appendMembers(list, root, v)
+			return true
+		case root.plain || f.each.root.plain || f.each.out.plain: // the item has one field
+			l.entry = &entry{}
+		default:
+			l.entry = &entry{node: root, slot: f.each.beginSlot()}
+		}
+		list = append(list, l)
+		return true
+	})
+	return list
+}
+
+// reported returns the path of the leaf's field in a report.
+func (l leaf) reported(r *mapping) string {
+	if l.in == "" {
+		return r.source
+	}
+	return itemPath(l.in, r.source)
+}
+
 // A place is where a leaf is in the output: the slot of its field, or the path of an object and the name of a field
-// without a row.
+// without a row. at is the item around it.
 type place struct {
+	at       string
 	slot     int
 	in, name string
 }
@@ -58,12 +102,12 @@ type place struct {
 // place returns the place of a leaf in the output. in is the object of the output around a field without a row.
 func (l leaf) place(in *node) place {
 	if l.entry == nil && in != nil {
-		return place{-1, in.path, l.name}
+		return place{l.at, -1, in.path, l.name}
 	}
-	if l.entry == nil || l.entry.node != nil {
+	if l.entry == nil || l.entry.node != nil && l.node != nil {
 		return place{slot: -1} // nowhere
 	}
-	return place{slot: l.entry.slot}
+	return place{at: l.at, slot: l.entry.slot}
 }
 
 // Position returns the line and the column of a byte of a document. Both count from 1; columns count characters.

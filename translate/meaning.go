@@ -62,13 +62,35 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 // RefusalCode returns the code of a permanent refusal. For a create it is the first code of the catalogue that means
 // exists, so that no client takes the create for one without an effect.
 func (t *Table) RefusalCode(creates bool) string {
-	for _, code := range t.catalogue {
-		if creates && t.known[catalogued][code].Means == Exists {
-			return code
-		}
+	if code := t.codeMeaning(Exists); creates && code != "" {
+		return code
 	}
 	return t.invalid
 }
+
+// codeMeaning returns the first code of the catalogue with a meaning, or "".
+func (t *Table) codeMeaning(m Meaning) string {
+	for _, code := range t.catalogue {
+		if t.known[catalogued][code].Means == m {
+			return code
+		}
+	}
+	return ""
+}
+
+// An OwnFailure is why the gateway itself fails or refuses a call. The table has a code for each, in `failures`.
+type OwnFailure string
+
+// The failures of the gateway.
+const (
+	OwnFailed      OwnFailure = "failed"      // there is no such path, or a read got no answer
+	OwnUnavailable OwnFailure = "unavailable" // nothing was sent; the call can be made again
+	OwnNoUpstream  OwnFailure = "no_upstream" // no upstream has the operation
+	OwnInvalid     OwnFailure = "invalid"     // the request cannot be read
+)
+
+// OwnCode returns the code of the catalogue for a failure of the gateway.
+func (t *Table) OwnCode(f OwnFailure) string { return t.own[f] }
 
 // Means reports whether a code, as an upstream wrote it in a form, has one of the meanings: as a code of this form,
 // or as a code of the catalogue after translation by the table's pairs.

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"strings"
 	"testing"
 
 	"billbridge/translate"
@@ -76,6 +77,12 @@ func TestTableOfAnotherDomain(t *testing.T) {
 	}
 	for path, form := range map[string]translate.Form{"/tel/x": "phone", "/tel": "desk", "/reserve": "desk", "/telephone/x": "desk"} {
 		equal(t, table.FormOf(path), form, path)
+	}
+
+	// The prefix of the first form can be longer than that of the other.
+	swapped := compiled(t, strings.Replace(library, "digits: number}", "digits: number, prefix: /longer/}", 1))
+	for path, form := range map[string]translate.Form{"/longer/x": "desk", "/tel/x": "phone", "/x": "desk"} {
+		equal(t, swapped.FormOf(path), form, path)
 	}
 
 	call := reserve.Translation("phone", "desk").Start()

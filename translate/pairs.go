@@ -4,7 +4,7 @@ import "go.yaml.in/yaml/v4"
 
 // A pair is one line of `values` or `codes`.
 type pair struct {
-	Values [2]constant `by:"form"`
+	Values [2]constant `by:"form" is:"a scalar or null"`
 	Prefer bool
 }
 

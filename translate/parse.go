@@ -1,9 +1,12 @@
 package translate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -13,6 +16,7 @@ func (s *source) readTable() {
 	t := s.table
 	var keys struct {
 		Forms, Success, Invalid, Unknown, Bounds, Options, Roles, Fields *yaml.Node
+		Failures                                                         *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks                  *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
@@ -49,9 +53,15 @@ func (s *source) readTable() {
 	}
 	s.readSuccess(keys.Success)
 	t.invalid = s.text(keys.Invalid, "invalid", "a code")
+	s.readOwn(keys.Failures)
 	s.readUnknown(keys.Unknown)
 	s.checkMeanings()
 	s.readCodePairs(keys.Codes)
+	for f := range t.forms {
+		if len(s.problems) == 0 {
+			s.checkEnvelopeCodes(f, keys.Forms)
+		}
+	}
 	for name, value := range s.members(keys.Operations, "operations") {
 		s.readOperation(name, value)
 	}
@@ -75,16 +85,38 @@ func (s *source) readSuccess(n *yaml.Node) {
 		return
 	}
 	for f, code := range keys.Code {
+		if other := keys.Code[1-f]; code == "" && s.table.forms[f].object != "" {
+			code = cmp.Or(other, "success") // no reply has it
+		}
 		switch {
 		case code == "":
 			s.errorf(s.root, "success: the code for %s is missing; write success: {code: …}", s.forms[f])
 		case f == 0: // the catalogue lists the codes of the first form only
 			s.checkCode(child(n, "code"), code)
 		}
-		success.code[f], success.codeJSON[f] = code, string(appendString(nil, code))
+		success.code[f], success.codeJSON[f] = code, s.table.forms[f].codeJSON(code)
 	}
 	if success.text = keys.Text.text; keys.Text.kind != absent {
 		success.textJSON = string(appendString(nil, success.text))
+	}
+}
+
+// readOwn reads the codes of the gateway's own failures.
+func (s *source) readOwn(n *yaml.Node) {
+	var keys struct {
+		Failed      string `is:"a code"`
+		Unavailable string `is:"a code"`
+		NoUpstream  string `is:"a code"`
+		Invalid     string `is:"a code"`
+	}
+	if n != nil {
+		s.decode(n, "failures", &keys)
+	}
+	t := s.table
+	failed := cmp.Or(keys.Failed, t.codeMeaning(Unavailable), t.invalid)
+	t.own = map[OwnFailure]string{
+		OwnFailed: failed, OwnUnavailable: cmp.Or(keys.Unavailable, failed),
+		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: cmp.Or(keys.Invalid, t.invalid),
 	}
 }
 
@@ -152,14 +184,12 @@ func (s *source) readForm(name, value *yaml.Node) form {
 	if f.Digits == "number" {
 		f.digits = number
 	}
-	if f.codeKey, f.textKey = keyOf(f.Code), ","+keyOf(f.Text); f.Result != "" {
+	if f.Result != "" {
 		f.resultKey = "," + keyOf(f.Result)
 	}
+	s.readEnvelope(name, value, &f)
 	if f.Prefix != "" && (!strings.HasPrefix(f.Prefix, "/") || !strings.HasSuffix(f.Prefix, "/")) {
 		s.errorf(child(value, "prefix"), "prefix must begin and end with a slash, but is %q", f.Prefix)
-	}
-	if f.Code != "" && (f.Code == f.Text || f.Code == f.Result) || f.Text != "" && f.Text == f.Result {
-		s.errorf(name, "form %q: code, text and result must have different names", name.Value)
 	}
 	return f
 }
@@ -167,7 +197,10 @@ func (s *source) readForm(name, value *yaml.Node) form {
 // fieldPath returns a path of names, or one name. Names have only characters without a meaning in JSON paths: the
 // gateway uses the names of an envelope in them.
 func (s *source) fieldPath(n *yaml.Node, is string) string {
-	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-$", "0123456789"
+	const digits = "0123456789"
+	inName := func(c rune) bool {
+		return strings.ContainsRune("_-$"+digits, c) || unicode.In(c, unicode.Letter, unicode.Mark)
+	}
 	path := s.str(n, is)
 	names := []string{path}
 	switch {
@@ -178,7 +211,7 @@ func (s *source) fieldPath(n *yaml.Node, is string) string {
 	}
 	for _, name := range names {
 		switch {
-		case strings.Trim(name, letters+digits) != "":
+		case strings.TrimFunc(name, inName) != "" || !utf8.ValidString(name):
 			s.errorf(n, "a field name can have letters, digits, _, - and $, but is %q", name)
 		case strings.Trim(name, digits) == "":
 			s.errorf(n, "a field name needs a letter, _, - or $, but is %q", name)

@@ -76,7 +76,8 @@ func (s *source) readCallback(name, n *yaml.Node) {
 
 // codeOfAnswer returns the code of the answer with which a receiver acknowledges a callback: a JSON object.
 func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) string {
-	what, name := "answer."+s.forms[f], s.table.forms[f].Code
+	form := &s.table.forms[f]
+	what, name := "answer."+s.forms[f], cmp.Or(form.flag, form.Code)
 	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
 	if fault := checkJSON([]byte(json), max(s.table.depth, 1)); fault != nil {
 		s.errorf(n, "%s must be a JSON object: %s", what, fault.reason)
@@ -87,7 +88,11 @@ func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) string {
 	switch {
 	case !doc.IsObject():
 		s.errorf(n, "%s must be a JSON object, but is %s", what, json)
-	case code.kind != text || code.countsAsAbsent():
+	case form.flag != "" && !code.is(form.flagIs[1]):
+		s.errorf(n, "%s needs %s: %s, by which an acknowledgement is recognised", what, name, form.flagIs[1].json)
+	case form.flag == "" && form.Codes == "number" && !form.isCode(code):
+		s.errorf(n, "%s needs %s with a number, by which an acknowledgement is recognised", what, name)
+	case form.flag == "" && form.Codes != "number" && (code.kind != text || code.countsAsAbsent()):
 		s.errorf(n, "%s needs %s with a text, by which an acknowledgement is recognised", what, name)
 	}
 	return code.text()

@@ -94,9 +94,12 @@ func (s *source) readCodePairs(n *yaml.Node) {
 	if s.table.codes = s.readPairs(n); len(s.problems) > before {
 		return
 	}
-	for i, p := range s.table.codes.list {
+	for i := range s.table.codes.list {
+		p := &s.table.codes.list[i]
 		for form, c := range p.Values {
+			p.Values[form].json = s.table.forms[form].codeJSON(c.text)
 			switch {
+			case s.table.forms[form].Codes == "number" && c.kind == number:
 			case c.kind != text || c.text == "":
 				s.errorf(n.Content[i], "codes: a code must be non-empty text in quotes, but is %s", c.json)
 			case slices.Contains(s.table.success.code[:], c.text):

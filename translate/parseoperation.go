@@ -35,7 +35,7 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		return
 	}
 	for f, path := range o.paths {
-		if path != "" && path[0] != '/' || strings.ContainsAny(path, "{}?#% ") {
+		if path != "" && path[0] != '/' || strings.ContainsAny(path, "{}:*?#% ") {
 			s.errorf(child(n, s.forms[f]),
 				"a path must start with a slash and have no pattern and no query, but is %q", path)
 		}

@@ -15,9 +15,22 @@ func (s *source) isReserved(name string) bool {
 	return name == "prefer" || name != newKey && overlayKeys[name] != "" || slices.ContainsFunc(keys, isKey)
 }
 
-// readRows reads the rows of a message, without those that an option switches off, and checks that no two contradict
-// each other.
+// readRows reads the rows of a message.
 func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
+	o.rows[m] = s.readRowList(o, m, n, false)
+	if m != Reply {
+		return
+	}
+	for _, r := range o.rows[m] {
+		s.checkRequestPath(o, r, "echo", r.Echo, max(r.onlyForm(), 0))
+		s.checkRequestPath(o, r, "must_equal_request", r.MustEqualRequest, 0)
+		s.checkRequestPath(o, r, "repeats_request", r.RepeatsRequest, 0)
+	}
+}
+
+// readRowList reads the rows of a message, or of an item of a list in it, without those that an option switches off,
+// and checks that no two contradict each other.
+func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, inList bool) (list []*row) {
 	t := s.table
 	used := [2]map[string]*row{{}, {}} // by form and path, of the row or of an object around it: the first such row
 	byRole := map[*role][]*row{}
@@ -33,28 +46,26 @@ func (s *source) readRows(o *Operation, m Message, n *yaml.Node) {
 		if f := t.fields[r.name()]; f != nil {
 			r.About, r.example = cmp.Or(r.About, f.About), f.Example
 		}
-		r.digits, r.Exact = r.As != "", r.Exact || m == Reply && r.Role.Exact
+		r.digits, r.Exact = r.As == "digits", r.Exact || m == Reply && r.Role.Exact
 		s.checkForms(o, m, r)
 		s.checkMeans(m, r)
 		s.checkKeys(m, r)
+		if inList {
+			s.checkItemRow(r)
+		}
+		s.readSpecial(r)
+		s.readItems(o, m, r)
 		if r.When != "" && !t.options[r.When] || t.options[r.Unless] || len(s.problems) > before {
 			continue
 		}
 		for f := range r.Path {
-			s.checkPath(m, r, f, used[f])
+			s.checkPath(m, r, f, used[f], inList)
 		}
 		s.checkRole(r, byRole[r.Role])
 		byRole[r.Role] = append(byRole[r.Role], r)
-		o.rows[m] = append(o.rows[m], r)
+		list = append(list, r)
 	}
-	if m != Reply {
-		return
-	}
-	for _, r := range o.rows[m] {
-		s.checkRequestPath(o, r, "echo", r.Echo, max(r.onlyForm(), 0))
-		s.checkRequestPath(o, r, "must_equal_request", r.MustEqualRequest, 0)
-		s.checkRequestPath(o, r, "repeats_request", r.RepeatsRequest, 0)
-	}
+	return list
 }
 
 // checkRequestPath checks a path by which a row of a reply refers to the request.
@@ -65,7 +76,7 @@ func (s *source) checkRequestPath(o *Operation, r *row, key, path string, form i
 }
 
 // checkPath checks that the path of a row in a form does not overlap with those of the rows before it.
-func (s *source) checkPath(m Message, r *row, form int, used map[string]*row) {
+func (s *source) checkPath(m Message, r *row, form int, used map[string]*row, inList bool) {
 	path, envelope := r.Path[form], s.table.forms[form]
 	if path == "" {
 		return
@@ -81,8 +92,7 @@ func (s *source) checkPath(m Message, r *row, form int, used map[string]*row) {
 		}
 		used[path[:end]] = cmp.Or(other, r)
 	}
-	first := segments(path)[0]
-	if m == Reply && envelope.Result == "" && (first == envelope.Code || first == envelope.Text) {
+	if m == Reply && !inList && envelope.Result == "" && slices.Contains(envelope.names(), segments(path)[0]) {
 		s.errorf(r.node, "%s: the envelope of %s has a field of this name", path, envelope.name)
 	}
 }
@@ -173,10 +183,10 @@ var boundKeys = []string{"required", "min", "max", "exact_digits", "one_of"}
 
 // misplacedKeys are the keys that have no effect in the rows of a message.
 var misplacedKeys = map[Message][]string{
-	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "empty", "no_value_while", "otherwise"},
+	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "no_value_while", "otherwise"},
 	Reply:   append([]string{"default"}, boundKeys...),
 	callbackMessage: append(
-		[]string{"default", "echo", "must_equal_request", "repeats_request", "exact", "no_value_while"}, boundKeys...),
+		[]string{"echo", "must_equal_request", "repeats_request", "exact", "no_value_while"}, boundKeys...),
 }
 
 // checkKeys checks that the keys of the row make sense in its message, and together.

@@ -13,8 +13,10 @@ type plan struct {
 	root     *node      // the input
 	out      *node      // the result of the output
 	inner    int        // the number of objects in root
+	refers   []int      // of a reply: the slots that must equal the request, or repeat it
 	roles    map[string]int
 	unknown  string // what happens to a field without a row
+	item     bool   // of an item of a list
 
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
@@ -33,19 +35,25 @@ type mapping struct {
 
 	state int // slot of the row whose meaning NoValueWhile names, or -1
 
+	to      int  // the form of the output
+	special bool // the row is special, or a list
+
+	each  *plan // of a list: translates an item; nil for a field that is no list
+	first *plan // of a list in a reply: translates an item to the first form
+
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
 	// It must equal a secret. Upstreams leave secrets out, or mask them.
 	equalsSecret bool
 }
 
-// mappings returns the rows of a message in one direction.
-func (o *Operation) mappings(m Message, from, to int) (list []*mapping) {
-	for _, r := range o.rows[m] {
-		f := &mapping{row: r, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
+// mappings returns rows of a message in one direction.
+func mappings(rows []*row, from, to int) (list []*mapping) {
+	for _, r := range rows {
+		f := &mapping{row: r, to: to, special: r.special || r.items != nil, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
 		if len(r.NoValueWhile) > 0 {
-			f.state = slices.IndexFunc(o.rows[m], r.decides)
+			f.state = slices.IndexFunc(rows, r.decides)
 		}
 		switch {
 		case from == to:
@@ -75,7 +83,8 @@ func (p *plan) noValue(f *mapping, v value, slots []value) bool {
 // The slots of the envelope follow those of the rows, then those of the objects of the input.
 func (p *plan) codeSlot() int { return len(p.fields) }
 func (p *plan) textSlot() int { return len(p.fields) + 1 }
-func (p *plan) slots() int    { return len(p.fields) + 2 + p.inner }
+func (p *plan) flagSlot() int { return len(p.fields) + 2 }
+func (p *plan) slots() int    { return len(p.fields) + 3 + p.inner }
 
 // field returns the field of an entry, or nil for nil, an object, and code and text of the envelope.
 func (p *plan) field(e *entry) *mapping {
@@ -103,6 +112,7 @@ type node struct {
 	index map[string]int // by name: the index in names; -1 for a name of the envelope
 	fold  map[string]int // of a request: by the folded name; see fold
 	out   *node          // the object of the output that fields without a row pass into; nil for none
+	plain bool           // an item of a list that is no object; it has one entry, without a name
 }
 
 // An entry is a member of a node: a field or an object.
@@ -114,7 +124,16 @@ type entry struct {
 
 func keyOf(name string) string { return `"` + name + `":` }
 
+// name returns the name of the member. The entry of a plain item has none.
 func (e *entry) name() string { return e.key[1 : len(e.key)-2] }
+
+// pathOf returns the path of an entry.
+func (n *node) pathOf(e *entry) string {
+	if n.plain {
+		return n.path
+	}
+	return joinPath(n.path, e.name())
+}
 
 func newNode(path string, m Message) *node {
 	n := &node{path: path, index: map[string]int{}}
@@ -152,6 +171,10 @@ func (p *plan) addField(n *node, path string, slot int) {
 	if path == "" {
 		return
 	}
+	if path == itself {
+		n.plain, n.names = true, append(n.names, entry{slot: slot})
+		return
+	}
 	names := segments(path)
 	last := len(names) - 1
 	for _, name := range names[:last] {
@@ -181,17 +204,14 @@ func (o *Operation) compile() {
 // plan makes the plan for a message from one form to another.
 func (o *Operation) plan(m Message, from, to int) *plan {
 	t := o.table
-	p := &plan{table: t, message: m, from: from, to: to, roles: map[string]int{}, unknown: t.unknown[m][from]}
-	if !o.list || m == Request {
-		p.fields = o.mappings(m, from, to)
+	rows := o.rows[m]
+	if o.list && m != Request {
+		rows = nil
 	}
-	result := newNode("", m)
-	p.out = newNode("", m)
-	for slot, f := range p.fields {
-		p.addField(result, f.source, slot)
-		p.addField(p.out, f.target, slot)
-		if f.Role != noRole && f.source != "" {
-			p.roles[f.Role.name] = slot
+	p, result := t.newPlan(m, rows, from, to)
+	for _, f := range p.fields {
+		if f.items != nil && m == Reply {
+			f.first = t.itemPlan(m, f.items, from, 0)
 		}
 	}
 	p.root = p.envelope(from, result)
@@ -199,10 +219,30 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		result = p.root
 	}
 	if to := t.forms[to]; m == Reply && to.Result == "" {
-		p.out.index[to.Code], p.out.index[to.Text] = -1, -1
+		for _, name := range to.names() {
+			p.out.index[name] = -1
+		}
 	}
 	result.connect(p.out)
 	return p
+}
+
+// newPlan makes a plan with the fields of rows. result is the object that has them in the input.
+func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *node) {
+	p = &plan{table: t, message: m, from: from, to: to, roles: map[string]int{}, unknown: t.unknown[m][from]}
+	p.fields = mappings(rows, from, to)
+	result, p.out = newNode("", m), newNode("", m)
+	for slot, f := range p.fields {
+		p.addField(result, f.source, slot)
+		p.addField(p.out, f.target, slot)
+		if f.Role != noRole && f.source != "" {
+			p.roles[f.Role.name] = slot
+		}
+		if f.items != nil {
+			f.each = t.itemPlan(m, f.items, from, to)
+		}
+	}
+	return p, result
 }
 
 // envelope returns the whole message in a form. Paths of the table start at the result.
@@ -211,8 +251,9 @@ func (p *plan) envelope(form int, result *node) *node {
 		return result
 	}
 	f, root := p.table.forms[form], newNode("", p.message)
-	root.add(entry{key: keyOf(f.Code), slot: p.codeSlot()})
-	root.add(entry{key: keyOf(f.Text), slot: p.textSlot()})
+	p.addField(root, f.flag, p.flagSlot())
+	p.addField(root, f.Code, p.codeSlot())
+	p.addField(root, f.Text, p.textSlot())
 	if f.Result != "" {
 		root.add(entry{key: keyOf(f.Result), node: result})
 		return root
@@ -225,7 +266,9 @@ func (p *plan) envelope(form int, result *node) *node {
 
 // connect sets the output of each object of the input to the object with the same path.
 func (n *node) connect(out *node) {
-	n.out = out
+	if n.out = out; n.plain {
+		return
+	}
 	for _, e := range n.names {
 		if i, ok := out.index[e.name()]; ok && i >= 0 && e.node != nil && out.names[i].node != nil {
 			e.node.connect(out.names[i].node)

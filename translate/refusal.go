@@ -68,8 +68,17 @@ func (m Mismatch) String() string {
 	return wrongType(m.Want, m.Got)
 }
 
-func (r *Report) mismatch(path string, m Mismatch) {
-	r.Mismatched, r.Mismatches = append(r.Mismatched, path), append(r.Mismatches, m)
+func (r *Report) mismatch(c *Call, path string, m Mismatch) {
+	if len(c.within) == 0 || len(r.Mismatched) < maxReported {
+		r.Mismatched, r.Mismatches = append(r.Mismatched, c.at(path)), append(r.Mismatches, m)
+	}
+}
+
+// defaulted adds a path of the output.
+func (r *Report) defaulted(c *Call, path string) {
+	if len(c.within) == 0 || len(r.Defaulted) < maxReported {
+		r.Defaulted = append(r.Defaulted, c.atTarget(path))
+	}
 }
 
 // clone returns a copy that does not change when its call is used again.
@@ -92,10 +101,10 @@ func (r *Report) reset() {
 	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
 }
 
-func (r *Report) unknown(parent, name string) {
+func (r *Report) unknown(c *Call, parent, name string) {
 	r.Unknown++
 	if len(r.UnknownNames) < maxUnknownNames {
-		r.UnknownNames = append(r.UnknownNames, quoteName(joinPath(parent, name)))
+		r.UnknownNames = append(r.UnknownNames, c.at(quoteName(joinPath(parent, name))))
 	}
 }
 

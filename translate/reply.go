@@ -29,13 +29,17 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 // readReply reads a reply into the slots, and its code. It returns nil if the reply is usable.
 func (c *Call) readReply(status int, src []byte) *UnusableReply {
 	p := c.translation.reply
-	c.code, c.success = "", false
+	c.code, c.status, c.success = "", status, false
+	c.dropLists(c.asked)
 	isObject, fault := c.scan(p, src, c.reply)
 	if fault != nil {
 		return &UnusableReply{Reason: fault.reason.String()}
 	}
 	if !isObject {
 		return &UnusableReply{Reason: "not a JSON object"}
+	}
+	if c.overflow && !c.translation.SameForm() {
+		return &UnusableReply{Reason: why(tooManyItems, maxItems).String()}
 	}
 	if unusable := c.readCode(status); unusable != nil {
 		return unusable
@@ -56,22 +60,22 @@ func (c *Call) readReply(status int, src []byte) *UnusableReply {
 // readCode reads the code of the reply. A success without an envelope has the code of a success.
 func (c *Call) readCode(status int) *UnusableReply {
 	p := c.translation.reply
-	reason := " is missing"
-	switch code := c.reply[p.codeSlot()]; {
-	case code.kind == text && code.raw != `""`:
-		c.code = p.table.intern(code.text())
+	found, missing, wrong := p.table.says(p.from, status, c.reply[p.flagSlot()], c.reply[p.codeSlot()])
+	switch {
+	case wrong != "":
+		return &UnusableReply{Reason: wrong}
+	case !missing:
+		c.code = p.table.intern(found)
 		return nil
-	case code.kind == absent && c.isSuccessWithoutEnvelope(status):
+	case c.reply[p.codeSlot()].kind == absent && c.isSuccessWithoutEnvelope(status):
 		c.code = p.table.success.code[p.from]
 		return nil
-	case code.kind == absent && c.translation.operation.noEnvelope == p.from:
-		reason += ", and the fields are not those of a success without an envelope"
-	case code.kind == text:
-		reason = " is empty"
-	case code.kind != absent:
-		reason = " " + wrongType("text", code.typeName())
 	}
-	return &UnusableReply{Reason: p.table.forms[p.from].Code + reason}
+	reason := p.table.forms[p.from].Code + " is missing"
+	if c.translation.operation.noEnvelope == p.from {
+		reason += ", and the fields are not those of a success without an envelope"
+	}
+	return &UnusableReply{Reason: reason}
 }
 
 // checkResult returns nil if the result of a success has enough fields to be translated.
@@ -103,7 +107,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 		}
 	}
 	dst, _ = c.emit(p, p.out, dst, c.reply)
-	c.reportDropped(p)
+	c.reportDropped(p, c.reply)
 	return append(dst, end...)
 }
 
@@ -114,42 +118,50 @@ func (c *Call) appendFailure(dst []byte) []byte {
 	return p.table.forms[p.to].endFailure(c.appendEnvelope(append(dst, '{')))
 }
 
-// appendEnvelope appends code and text in the client's form. A code without a pair is not changed.
+// appendEnvelope appends the fields of the envelope before the result, in the client's form. A code without a pair is
+// not changed, unless the form has other_code.
 func (c *Call) appendEnvelope(dst []byte) []byte {
 	p := c.translation.reply
 	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
 	from, to := &t.forms[p.from], &t.forms[p.to]
-	dst = append(dst, to.codeKey...)
+	flag, json := to.flagIs[0].json, ""
 	switch paired, ok := t.codes.find(p.from, c.code); {
 	case c.success:
-		dst = append(dst, t.success.codeJSON[p.to]...)
+		flag, json = to.flagIs[1].json, t.success.codeJSON[p.to]
 	case ok:
-		dst = append(dst, paired.json...)
+		json = paired.json
+	case code.kind == text && to.Codes != "number" && to.OtherCode == "":
+		json = code.raw
 	default:
-		dst = append(dst, code.raw...)
+		json = to.codeJSON(t.codeIn(p.to, c.code))
 	}
-	switch fits := true; {
+	content := ""
+	switch {
+	case v.kind == text:
+		content = v.raw
 	case v.kind != absent:
-		if dst, fits = unconverted.appendValue(append(dst, to.textKey...), v, p.from, text, true); !fits {
-			c.Report.mismatch(from.Text, unconverted.mismatchOf(v))
+		out, fits := unconverted.appendValue(nil, v, p.from, text, true)
+		if content = string(out); !fits {
+			c.Report.mismatch(c, from.Text, unconverted.mismatchOf(v, p.from))
 		}
-	case code.kind == absent && t.success.text != "":
-		c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
-		dst = append(append(dst, to.textKey...), t.success.textJSON...)
+	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
+		if content = t.success.textJSON; !to.textInside {
+			c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
+		}
 	default:
-		c.Report.mismatch(from.Text, Mismatch{})
+		c.Report.mismatch(c, from.Text, Mismatch{})
 	}
-	return dst
+	return to.appendOutcome(dst, flag, json, content, !c.success)
 }
 
 // unconverted is a row without a conversion.
 var unconverted = &row{Role: noRole}
 
 // reportDropped reports the fields of the reply that the client's form has no place for.
-func (c *Call) reportDropped(p *plan) {
+func (c *Call) reportDropped(p *plan, slots []value) {
 	for slot, f := range p.fields {
-		if f.class == Lossy && c.reply[slot].kind != absent {
-			c.Report.Dropped = append(c.Report.Dropped, f.source)
+		if v := slots[slot]; f.class == Lossy && v.kind != absent && !v.is(f.Default) {
+			c.report(&c.Report.Dropped, f.source)
 		}
 	}
 }
@@ -157,9 +169,9 @@ func (c *Call) reportDropped(p *plan) {
 // reportRepeats reports the fields with repeats_request that differ from the request. The reply passes in any case:
 // no public document says what each backend writes there.
 func (c *Call) reportRepeats() {
-	for slot, f := range c.translation.reply.fields {
-		if c.repeatsAnother(f, c.reply[slot]) {
-			c.Report.mismatch(f.report, Mismatch{ofRequest, "another"})
+	for _, slot := range c.translation.reply.refers {
+		if f := c.translation.reply.fields[slot]; c.repeatsAnother(f, c.reply[slot]) {
+			c.Report.mismatch(c, f.report, Mismatch{ofRequest, "another"})
 		}
 	}
 }
@@ -207,8 +219,8 @@ func (c *Call) hasMustEqualFields() bool {
 // unequalField returns the path of a field with must_equal_request that differs from the request, or "". Then the
 // reply belongs to another call.
 func (c *Call) unequalField() string {
-	for slot, f := range c.translation.reply.fields {
-		if c.differs(f, c.reply[slot]) {
+	for _, slot := range c.translation.reply.refers {
+		if f := c.translation.reply.fields[slot]; c.differs(f, c.reply[slot]) {
 			return f.source
 		}
 	}

@@ -1,6 +1,10 @@
 package translate
 
-import "slices"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // ReportPaths lists the paths that a [Report] of one message can contain, besides fields that no row names. The table
 // fixes them, so a metric can have one series for each.
@@ -25,6 +29,11 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 		if f.class == Lossy && (lenient || f.Loss == "drop") || f.class == Exact && f.Otherwise == "null" {
 			paths.Dropped = append(paths.Dropped, f.source)
 		}
+		if f.each != nil {
+			items := f.each.reportPaths()
+			paths.Dropped = append(paths.Dropped, below(f, items.Dropped)...)
+			paths.Mismatched = append(paths.Mismatched, below(f, append(items.Mismatched, itself))...)
+		}
 		if f.RepeatsRequest != "" && f.source != "" || lenient && (f.class == Exact || f.class == Echoed) {
 			paths.Mismatched = append(paths.Mismatched, f.report)
 		}
@@ -32,13 +41,31 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 	if lenient && p.from != p.to {
 		paths.Mismatched = p.root.appendObjectPaths(paths.Mismatched)
 	}
-	if p.message == Reply && p.from != p.to {
+	if p.message == Reply && !p.item && p.from != p.to {
 		paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].Text)
 	}
 	slices.Sort(paths.Mismatched)
 	paths.Mismatched = slices.Compact(paths.Mismatched) // the same path can be in both forms
 	return paths
 }
+
+// below returns the paths of fields of an item, in the list f: with [] for any item.
+func below(f *mapping, paths []string) (whole []string) {
+	for _, path := range paths {
+		whole = append(whole, itemPath(f.report+itself, path))
+	}
+	return whole
+}
+
+// PathInTable returns a path of a report as [ReportPaths] has it: without the numbers of items.
+func PathInTable(path string) string {
+	if strings.IndexByte(path, '[') < 0 {
+		return path // mostly
+	}
+	return itemNumber.ReplaceAllLiteralString(path, itself)
+}
+
+var itemNumber = regexp.MustCompile(`\[[0-9]+\]`)
 
 // appendObjectPaths appends the paths of the objects inside the object n.
 func (n *node) appendObjectPaths(paths []string) []string {

@@ -103,7 +103,7 @@ func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byt
 	clear(c.request)
 	for role, content := range values {
 		if slot, ok := p.roles[role]; ok && content != "" {
-			c.request[slot] = value{string(appendString(nil, content)), text}
+			c.request[slot] = value{raw: string(appendString(nil, content)), kind: text}
 		}
 	}
 	dst, _ = c.emit(p, p.out, append(dst, '{'), c.request)

@@ -11,9 +11,10 @@ import (
 // A row is one field of one message, as the table declares it. Indexes 0 and 1 are the forms of the table. An
 // exported field is a key of the table.
 type row struct {
-	Path   [2]string `by:"form" is:"a path"` // "" if the form lacks the field
-	digits bool      // from As
-	Empty  constant  // the number that the form with text writes as ""
+	Path    [2]string `by:"form" is:"a path"` // "" if the form lacks the field
+	digits  bool      // from As
+	special bool      // the row has pattern, shift, absent, as: decimal, or null in a pair; no part of the version
+	Empty   constant  // the number that the form with text writes as ""
 	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
 	NoValueWhile []string
 	Otherwise    string `is:"null|pass"` // a word without a pair, for the form with numbers; "" is pass
@@ -21,7 +22,7 @@ type row struct {
 	Role         *role             // noRole for none
 	Means        map[string]string // by value: its meaning, in the words of the role; nil for none
 
-	As       string `is:"digits"`
+	As       string `is:"digits|decimal"`
 	About    string
 	Default  constant // for the form that has the field, if the message comes from the other form
 	Echo     string   // the path in the request, in the form that has the field
@@ -45,6 +46,23 @@ type row struct {
 	example string
 	node    *yaml.Node
 	source  Row
+
+	more
+}
+
+// more are further keys, and what is made of them. Version leaves them out if there are none.
+type more struct {
+	Each *yaml.Node // of a list: the rows of its items, or the name around each text in one form
+	List bool       // a list of texts, numbers or truth values in both forms
+
+	Pattern [2]string   // the places of the digits of a text
+	Shift   [2]constant // in the form that has one, the number is greater by this power of ten
+	Absent  [2]constant // in the form that has one, the other form leaves out the field instead of this value
+
+	items  []*row   // from Each and List: the rows of an item; nil for a row that is no list
+	plain  *row     // the row without what makes it special
+	moves  [2][]int // by the form of the output: where the digit of each place is in the input; -1 for no place
+	places [2]int   // by the form of the input: how many places its decimal point is moved to the right
 }
 
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
@@ -102,6 +120,9 @@ func (r *row) hasRole(role string) bool { return r.Role.name == role }
 // reply.
 func (r *row) name() string {
 	path := cmp.Or(r.Path[0], r.Path[1])
+	if path == itself {
+		return "item"
+	}
 	return path[strings.LastIndexByte(path, '.')+1:]
 }
 

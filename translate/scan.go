@@ -47,6 +47,7 @@ func (c *Call) scan(p *plan, doc []byte, slots []value) (isObject bool, _ *fault
 
 // reset removes what was read into the slots.
 func (c *Call) reset(slots []value) {
+	c.items, c.overflow = 0, false
 	c.Report.reset()
 	clear(slots)
 	clear(c.passed)
@@ -113,7 +114,7 @@ func (s *scanner) member(n *node, next *int, outer int) bool {
 	}
 	v, ok := s.value()
 	if ok && (v.kind == composite || e.node != nil) {
-		s.call.checkKind(s.plan, n, e, v)
+		v = s.structure(n, e, v)
 	}
 	s.slots[e.slot] = v
 	return ok
@@ -132,7 +133,7 @@ func (s *scanner) name() (key, name string, ok bool) {
 	}
 	s.at++
 	if escaped {
-		return key, value{key, text}.text(), true
+		return key, value{raw: key, kind: text}.text(), true
 	}
 	return key, key[1 : len(key)-1], true
 }

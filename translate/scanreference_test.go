@@ -18,6 +18,9 @@ func CompareScan(t *Translation, m Message, doc []byte) (valid bool, _ error) {
 	got, want := &Call{translation: t}, &Call{translation: t}
 	slots, wantSlots := make([]value, p.slots()), make([]value, p.slots())
 	isObject, found := got.scan(p, doc, slots)
+	if found != nil {
+		got.lists = nil
+	}
 	wantFault, parsed := checkJSON(doc, p.table.depth), gjson.ParseBytes(doc)
 	if wantFault == nil {
 		want.walk(p, p.root, parsed, wantSlots)
@@ -29,6 +32,8 @@ func CompareScan(t *Translation, m Message, doc []byte) (valid bool, _ error) {
 		return false, fmt.Errorf("%q has the fault %+v, want %+v", doc, found, wantFault)
 	case isObject != (wantFault == nil && parsed.IsObject()):
 		return false, fmt.Errorf("%q is an object: %v", doc, isObject)
+	case !reflect.DeepEqual(got.lists, want.lists):
+		return false, fmt.Errorf("%q has the lists\n%v, want\n%v", doc, got.lists, want.lists)
 	case !slices.Equal(slots, wantSlots):
 		return false, fmt.Errorf("%q is read as\n%v, want\n%v", doc, slots, wantSlots)
 	case !slices.Equal(got.passed, want.passed) || fmt.Sprint(got.Report) != fmt.Sprint(want.Report):
@@ -56,10 +61,42 @@ func (c *Call) walk(p *plan, n *node, object gjson.Result, slots []value) {
 			c.walk(p, e.node, v, slots)
 		default:
 			slots[e.slot] = valueOf(v)
+			if f := p.field(e); f != nil && f.each != nil && v.IsArray() {
+				c.walkItems(f, v, &slots[e.slot])
+				return true
+			}
 			if e.node != nil || v.IsObject() || v.IsArray() {
 				c.checkKind(p, n, e, slots[e.slot])
 			}
 		}
 		return true
 	})
+}
+
+// walkItems is walk for the items of a list.
+func (c *Call) walkItems(f *mapping, array gjson.Result, v *value) {
+	var list []value
+	p := f.each
+	c.within = append(c.within, step{list: f})
+	for i, item := range array.Array() {
+		c.within[len(c.within)-1].index = i
+		slots, begin := make([]value, p.slots()), len(c.passed)
+		switch {
+		case p.root.plain:
+			if slots[0] = valueOf(item); item.IsObject() || item.IsArray() {
+				c.checkKind(p, p.root, &p.root.names[0], slots[0])
+			}
+		case item.IsObject():
+			c.walk(p, p.root, item, slots)
+		default:
+			if slots[p.codeSlot()] = valueOf(item); p.message == Request && p.from != p.to {
+				keep(&c.refusal, p.table.invalid, c.at(""), why(wantObject, slots[p.codeSlot()].typeName()))
+			}
+		}
+		slots[p.codeSlot()].ref, slots[p.textSlot()].ref = uint32(begin), uint32(len(c.passed))
+		list = append(list, slots...)
+	}
+	c.within = c.within[:len(c.within)-1]
+	c.lists = append(c.lists, list)
+	v.ref = uint32(len(c.lists))
 }

@@ -38,26 +38,45 @@ func (s *shaper) shape(src []byte) []byte {
 	if checkJSON(src, s.plan.table.depth) != nil || !parsed.IsObject() {
 		return nil
 	}
-	return s.appendObject(nil, s.plan.root, parsed)
+	return s.appendObject(nil, s.plan, s.plan.root, parsed)
 }
 
-func (s *shaper) appendObject(dst []byte, n *node, object gjson.Result) []byte {
+func (s *shaper) appendObject(dst []byte, p *plan, n *node, object gjson.Result) []byte {
 	dst = append(dst, '{')
 	next := 0
 	object.ForEach(func(key, v gjson.Result) bool {
 		dst = comma(dst)
 		e := n.find(key.Str, &next)
+		f := p.field(e)
 		switch {
 		case e == nil:
 			dst = append(append(appendString(dst, s.unknownName(n, key.Str)), ':'), invented(valueOf(v), "text")...)
 		case e.node != nil && v.IsObject():
-			dst = s.appendObject(append(dst, e.key...), e.node, v)
+			dst = s.appendObject(append(dst, e.key...), p, e.node, v)
+		case f != nil && f.each != nil && v.IsArray():
+			dst = s.appendItems(append(append(dst, e.key...), '['), f.each, v)
 		default:
-			dst = append(append(dst, e.key...), s.value(e, valueOf(v))...)
+			dst = append(append(dst, e.key...), s.value(p, e, valueOf(v))...)
 		}
 		return true
 	})
 	return append(dst, '}')
+}
+
+func (s *shaper) appendItems(dst []byte, p *plan, array gjson.Result) []byte {
+	array.ForEach(func(_, v gjson.Result) bool {
+		dst = comma(dst)
+		switch {
+		case p.root.plain:
+			dst = append(dst, s.value(p, &p.root.names[0], valueOf(v))...)
+		case v.IsObject():
+			dst = s.appendObject(dst, p, p.root, v)
+		default:
+			dst = append(dst, invented(valueOf(v), "text")...)
+		}
+		return true
+	})
+	return append(dst, ']')
 }
 
 // unknownName invents a name for a field without a row. A name that differs from one of the table in case only stays,
@@ -71,21 +90,34 @@ func (s *shaper) unknownName(n *node, name string) string {
 }
 
 // value returns the value of a field of the table: a word of the table, or an invented value.
-func (s *shaper) value(e *entry, v value) string {
-	p := s.plan
+func (s *shaper) value(p *plan, e *entry, v value) string {
 	switch {
 	case e.node != nil, e.slot == p.textSlot():
 		return invented(v, "text")
+	case e.slot == p.flagSlot():
+		if is := p.table.forms[p.from].flagIs; v.is(is[0]) || v.is(is[1]) {
+			return v.raw
+		}
+		return invented(v, "FLAG")
 	case e.slot == p.codeSlot():
-		if v.kind == text && p.table.knowsCode(p.from, v.text()) {
+		if (v.kind == text || v.kind == number) && p.table.knowsCode(p.from, v.text()) {
 			return v.raw
 		}
 		return invented(v, "CODE")
 	}
 	r := p.fields[e.slot]
 	_, paired := r.Values.find(p.from, v.text())
-	if paired || r.meaning(v, p.from) != "" || v.kind == text && slices.Contains(r.OneOf, v.text()) || r.isEmpty(v) ||
-		r.state >= 0 && v.text() == "0" {
+	if r.Pattern[p.from] != "" {
+		if _, fits := r.move(nil, v, p.from); fits {
+			return string(appendString(nil, r.sample(p.from)))
+		}
+	} else if r.wants(p.from) != "" && !paired && v.kind == text {
+		if number, fits := r.number(v, p.from); fits && !isDigits(v.text()) && number != "" {
+			return `"1.5"`
+		}
+	}
+	if paired || r.omits(v, p.from) || r.meaning(v, p.from) != "" || r.isEmpty(v) ||
+		v.kind == text && slices.Contains(r.OneOf, v.text()) || r.state >= 0 && v.text() == "0" {
 		return v.raw
 	}
 	if c := s.call; c != nil {
@@ -102,7 +134,7 @@ func (s *shaper) value(e *entry, v value) string {
 // knowsCode reports whether a code is in the catalogue or in another list of the table.
 func (t *Table) knowsCode(form int, code string) bool {
 	_, paired := t.codes.find(form, code)
-	return paired || t.InCatalogue(code) || t.known[form][code].Means != ""
+	return code == t.success.code[form] || paired || t.InCatalogue(code) || t.known[form][code].Means != ""
 }
 
 // invented returns a value that a row treats like v: of the same type, and with digits where v has digits.
@@ -154,8 +186,12 @@ func (p *plan) appendExample(dst []byte, n *node) []byte {
 	dst = append(dst, '{')
 	for _, e := range n.names {
 		switch v := p.example(e); {
+		case e.node != nil && e.name() == p.table.forms[p.from].object && n == p.root && p.message == Reply:
+			dst = append(append(comma(dst), e.key...), "null"...)
 		case e.node != nil:
 			dst = p.appendExample(append(comma(dst), e.key...), e.node)
+		case v == "[":
+			dst = p.fields[e.slot].each.appendExampleItem(append(append(comma(dst), e.key...), v...))
 		case v != "":
 			dst = append(append(comma(dst), e.key...), v...)
 		}
@@ -163,11 +199,23 @@ func (p *plan) appendExample(dst []byte, n *node) []byte {
 	return append(dst, '}')
 }
 
-// example returns an invented value of a field, or "" if the other form would refuse the field.
+// appendExampleItem appends the only item of a list, and its end.
+func (p *plan) appendExampleItem(dst []byte) []byte {
+	if p.root.plain {
+		dst = append(dst, p.example(p.root.names[0])...)
+	} else {
+		dst = p.appendExample(dst, p.root)
+	}
+	return append(dst, ']')
+}
+
+// example returns an invented value of a field, "[" for a list, or "" if the other form would refuse the field.
 func (p *plan) example(e entry) string {
 	switch {
 	case e.node != nil:
 		return ""
+	case e.slot == p.flagSlot():
+		return p.table.forms[p.from].flagIs[1].json
 	case e.slot == p.codeSlot():
 		return p.table.success.codeJSON[p.from]
 	case e.slot == p.textSlot():
@@ -176,16 +224,22 @@ func (p *plan) example(e entry) string {
 	r := p.fields[e.slot]
 	word := cmp.Or(r.example, r.name())
 	switch {
+	case r.each != nil:
+		return "["
 	case r.target == "" && r.Loss == "refuse" && r.Default.kind == absent:
 		return ""
+	case r.target == "" && r.Default.kind != absent:
+		return r.Default.json
+	case r.Pattern[0] != "":
+		word = r.sample(p.from)
 	case len(r.Values.list) > 0:
 		return r.Values.list[0].Values[p.from].json
 	case len(r.Means) > 0:
 		word = slices.Min(slices.Collect(maps.Keys(r.Means)))
 	case len(r.OneOf) > 0:
 		word = r.OneOf[0]
-	case r.digits:
-		if !isDigits(word) {
+	case r.As != "":
+		if !isDigits(word) && !(isDecimal(word) && r.As == "decimal") {
 			word = "1000"
 		}
 		if p.table.forms[p.from].digits == number {

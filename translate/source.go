@@ -219,7 +219,15 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 	case **role:
 		*v = s.table.roles[s.roleName(n, key)]
 	case *constant:
-		*v = s.constant(n)
+		if *v = (constant{null, nullText, "null"}); n.Tag != "!!null" || is == "" {
+			*v = s.constant(n)
+		}
+	case *[2]constant:
+		for name, each := range s.members(n, key) {
+			if f := s.form(name, key); f >= 0 {
+				v[f] = s.constant(each)
+			}
+		}
 	case *pairs:
 		*v = s.readPairs(n)
 	case **yaml.Node:

@@ -13,6 +13,9 @@ func (t *Table) SuccessCode(f Form) string { return t.success.code[t.formIndex(f
 // with a meaning, or with a pair, is a refusal.
 func (t *Table) CheckSuccess(f Form, code string) error {
 	form := t.formIndex(f)
+	if name := t.forms[form].flag; name != "" {
+		return fmt.Errorf("%s reports a success by %s, and has no code of a success", f, name)
+	}
 	if code != t.success.code[form] && t.knowsCode(form, code) {
 		return fmt.Errorf("%q is a code of the table, and does not report a success", code)
 	}
@@ -26,14 +29,15 @@ func (t *Table) NormaliseSuccess(f Form, own string, reply []byte) ([]byte, erro
 	if checkJSON(reply, t.depth) != nil {
 		return reply, nil // found again when the reply is read
 	}
-	code, standard := lookup(gjson.Parse(unsafeString(reply)), t.forms[t.formIndex(f)].Code), t.SuccessCode(f)
+	form := &t.forms[t.formIndex(f)]
+	code, standard := lookup(gjson.Parse(unsafeString(reply)), form.Code), t.SuccessCode(f)
 	switch {
-	case code.kind != text || own == standard:
+	case !form.isCode(code) || own == standard:
 		return reply, nil
 	case code.text() == own:
 		begin := offsetIn(reply, code)
 		out := append(make([]byte, 0, len(reply)+len(standard)), reply[:begin]...)
-		return append(appendString(out, standard), reply[begin+len(code.raw):]...), nil
+		return append(append(out, form.codeJSON(standard)...), reply[begin+len(code.raw):]...), nil
 	case code.text() == standard:
 		reason := fmt.Sprintf("the code is %s, but a success of this upstream has %s", standard, own)
 		return nil, &UnusableReply{Reason: reason}

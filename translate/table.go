@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type Table struct {
 	forms      [2]form
 	success    success
 	invalid    string                // the code of a refusal if the row names none
+	own        map[OwnFailure]string // the codes of the gateway's own failures
 	bounds     string                // "upstream" or "enforce"
 	unknown    map[Message][2]string // what happens to a field without a row, by the form of the message
 	options    map[string]bool
@@ -53,10 +55,12 @@ type form struct {
 	// JSON: `"code":`, `,"text":`, and `,"result":` or "".
 	codeKey, textKey, resultKey string
 
-	Code, Text string `is:"a field name" must:"be"` // the names of code and text in the envelope
-	Result     string `is:"a field name"`           // the object that holds the result; "" for the top level
+	Code, Text string `is:"a path" must:"be"` // the names of code and text in the envelope
+	Result     string `is:"a field name"`     // the object that holds the result; "" for the top level
 	Digits     string `is:"number|string" must:"be"`
 	Prefix     string // of the paths of the form's calls; "" for none
+
+	envelope
 }
 
 // success is the code of a success in each form, and the text for a success that came without an envelope. Both also
@@ -102,15 +106,30 @@ type Operation struct {
 func (o *Operation) Version() string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%q %q %q %q ", o.Name, o.Effect, o.Created, o.paths)
-	_, _ = fmt.Fprintf(h, "%d %v %q %+v\n", o.noEnvelope, o.list, o.sets, o.table.forms)
+	forms := o.table.forms
+	for i := range forms { // the pointers are no part of the version
+		forms[i].Flag, forms[i].Status = nil, nil
+	}
+	printed := strings.ReplaceAll(fmt.Sprintf("%+v", forms), fmt.Sprintf(" envelope:%+v", envelope{}), "")
+	_, _ = fmt.Fprintf(h, "%d %v %q %s\n", o.noEnvelope, o.list, o.sets, printed)
 	for _, m := range []Message{Request, Reply} {
-		for _, r := range o.rows[m] {
-			plain := *r // the pointers and the text of the row are no part of the version
-			plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
-			_, _ = fmt.Fprintf(h, "%s %+v role %s\n", m, plain, r.Role.name)
-		}
+		writeVersion(h, m, o.rows[m])
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// writeVersion writes what rows are, without their descriptions. The version of a row without more stays what it was
+// before there was more.
+func writeVersion(w io.Writer, m Message, rows []*row) {
+	for _, r := range rows {
+		plain := *r // the pointers and the text of the row are no part of the version
+		plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
+		plain.Each, plain.items, plain.plain, plain.special = nil, nil, nil, false
+		text := strings.Replace(fmt.Sprintf("%+v", plain), " special:false", "", 1)
+		text = strings.Replace(text, fmt.Sprintf(" more:%+v", more{}), "", 1)
+		_, _ = fmt.Fprintf(w, "%s %s role %s\n", m, text, r.Role.name)
+		writeVersion(w, m+"[]", r.items)
+	}
 }
 
 // Path returns the operation's path in the form, with a leading slash, or "" if the form lacks the operation.
@@ -227,6 +246,14 @@ func (t *Table) Meaning(role, value string) string {
 	return ""
 }
 
+// MeaningsOf returns the meanings that values of a role can have. The caller must not modify the slice.
+func (t *Table) MeaningsOf(role string) []string {
+	if r := t.roles[role]; r != nil {
+		return r.Means
+	}
+	return nil
+}
+
 // hasMeanings reports whether a row gives values of the role a meaning.
 func (t *Table) hasMeanings(role string) bool {
 	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
@@ -268,13 +295,13 @@ func (t *Table) Catalogue() []string { return t.catalogue }
 
 // FormOf returns the form that a path belongs to: the one with the longest prefix of the path, or the first form.
 func (t *Table) FormOf(path string) Form {
-	found := t.forms[0]
+	found, longest := t.forms[0].name, 0
 	for _, f := range t.forms {
-		if f.Prefix != "" && strings.HasPrefix(path, f.Prefix) && len(f.Prefix) > len(found.Prefix) {
-			found = f
+		if strings.HasPrefix(path, f.Prefix) && len(f.Prefix) > longest {
+			found, longest = f.name, len(f.Prefix)
 		}
 	}
-	return found.name
+	return found
 }
 
 // Unknown returns what happens to a field of a message in a form that has no row: drop, pass or refuse.
@@ -309,28 +336,6 @@ func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" 
 
 // TextName returns the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].Text }
-
-// AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
-// and is translated by the table's pairs. An empty code is written as null, which careful clients do not take for a
-// refusal (INTERFACE.md, Unknown outcome).
-func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
-	to := t.forms[t.formIndex(f)]
-	dst = append(append(dst, '{'), to.codeKey...)
-	if code == "" {
-		dst = append(dst, "null"...)
-	} else {
-		dst = appendString(dst, t.Code(code, t.forms[0].name, f))
-	}
-	return to.endFailure(appendString(append(dst, to.textKey...), text))
-}
-
-// endFailure appends what a failure has instead of a result.
-func (f *form) endFailure(dst []byte) []byte {
-	if f.resultKey != "" {
-		dst = append(append(dst, f.resultKey...), "null"...)
-	}
-	return append(dst, '}')
-}
 
 // YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
 func (t *Table) YAML() ([]byte, error) { return t.yaml() }

@@ -14,17 +14,20 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 		if p.message == Request {
 			// Between equal forms the upstream decides, unless the row has a role.
 			r, reason := p.fields[e.slot], why(wantSingle, v.typeName())
+			if r.each != nil {
+				reason = why(wantList, v.typeName())
+			}
 			if r.Role != noRole {
-				keep(&c.rejected, r.Malformed, joinPath(n.path, e.name()), reason)
+				keep(&c.rejected, r.Malformed, c.at(n.pathOf(e)), reason)
 			} else if p.from != p.to {
-				keep(&c.refusal, r.Malformed, joinPath(n.path, e.name()), reason)
+				keep(&c.refusal, r.Malformed, c.at(n.pathOf(e)), reason)
 			}
 		}
 	case p.from == p.to:
 	case p.message == Request:
-		keep(&c.refusal, p.table.invalid, e.node.path, why(wantObject, v.typeName()))
+		keep(&c.refusal, p.table.invalid, c.at(e.node.path), why(wantObject, v.typeName()))
 	case v.kind != null:
-		c.Report.mismatch(joinPath(n.path, e.name()), Mismatch{"an object", v.typeName()})
+		c.Report.mismatch(c, n.pathOf(e), Mismatch{"an object", v.typeName()})
 	}
 }
 
@@ -43,7 +46,7 @@ func (c *Call) rejectLike(p *plan, n *node, name string) bool {
 	if known.node == nil {
 		code = p.fields[known.slot].Malformed
 	}
-	keep(&c.rejected, code, quoteName(joinPath(n.path, name)), why("differs from %v in case only", known.name()))
+	keep(&c.rejected, code, c.at(quoteName(joinPath(n.path, name))), why("differs from %v in case only", known.name()))
 	return true
 }
 
@@ -76,7 +79,7 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 	}
 	switch p.unknown {
 	case "refuse":
-		keep(&c.refusal, p.table.invalid, quoteName(joinPath(n.path, name)), why(notAField))
+		keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), why(notAField))
 	case "pass":
 		if n.out == nil {
 			break
@@ -87,9 +90,9 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 		}
 		if p.message == Request {
 			reason := why("cannot pass: %v has another field of this name", p.table.forms[p.to].name)
-			keep(&c.refusal, p.table.invalid, quoteName(joinPath(n.path, name)), reason)
+			keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), reason)
 			return
 		}
 	}
-	c.Report.unknown(n.path, name)
+	c.Report.unknown(c, n.path, name)
 }

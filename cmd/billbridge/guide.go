@@ -203,26 +203,27 @@ func (g *guide) addExample(create *translate.Operation) {
 type guideFailure struct {
 	Case   string
 	Status int
-	Code   string
+	Own    translate.OwnFailure
+	Code   string // in the partner's form
 }
 
 var guideFailures = []guideFailure{
-	{"path", 404, "ERROR"},
-	{"method", 405, "ERROR"},
-	{"type", 415, "VALIDATION_001"},
-	{"large", 413, "VALIDATION_001"},
-	{"invalid", 400, "VALIDATION_001"},
-	{"not sent", 503, "MAINTAINED_METHOD"},
-	{"read not sent", 503, "MAINTAINED_METHOD"},
-	{"read lost", 502, "ERROR"},
-	{"read late", 504, "ERROR"},
+	{"path", 404, translate.OwnFailed, ""},
+	{"method", 405, translate.OwnFailed, ""},
+	{"type", 415, translate.OwnInvalid, ""},
+	{"large", 413, translate.OwnInvalid, ""},
+	{"invalid", 400, translate.OwnInvalid, ""},
+	{"not sent", 503, translate.OwnUnavailable, ""},
+	{"read not sent", 503, translate.OwnUnavailable, ""},
+	{"read lost", 502, translate.OwnFailed, ""},
+	{"read late", 504, translate.OwnFailed, ""},
 }
 
 // Answers returns how the gateway itself fails calls. A read without an answer always has its own status.
 func (g *guide) Answers() []guideFailure {
 	list := slices.Clone(guideFailures)
 	for i, f := range list {
-		list[i].Code = g.Code(f.Code)
+		list[i].Code = g.Code(g.Table.OwnCode(f.Own))
 		if !strings.HasPrefix(f.Case, "read") {
 			list[i].Status = g.Status(f.Status)
 		}

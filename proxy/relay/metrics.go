@@ -140,13 +140,13 @@ func (m *metrics) passage(upstream string, n translate.Notice) {
 		m.otherForm.WithLabelValues(upstream).Inc()
 	}
 	for _, field := range n.Report.Dropped {
-		m.fields.WithLabelValues(upstream, "dropped", field).Inc()
+		m.fields.WithLabelValues(upstream, "dropped", translate.PathInTable(field)).Inc()
 	}
 	if n.Report.Unknown > 0 {
 		m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(n.Report.Unknown))
 	}
 	for _, field := range n.Report.Mismatched {
-		m.fields.WithLabelValues(upstream, "mismatched", field).Inc()
+		m.fields.WithLabelValues(upstream, "mismatched", translate.PathInTable(field)).Inc()
 	}
 }
 

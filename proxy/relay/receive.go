@@ -336,7 +336,8 @@ func (in *inbound) refuse(f *refusal) {
 		in.relay.log.Warn("a callback is refused", "upstream", upstream, "partner", in.address.Partner.Short(),
 			"operation", in.address.Operation, "reason", f.reason)
 	}
-	in.write(f.status, in.s.config.Table.AppendFailure(nil, in.form, "ERROR", f.text))
+	table := in.s.config.Table
+	in.write(f.status, table.AppendFailure(nil, in.form, table.OwnCode(translate.OwnFailed), f.text))
 }
 
 func (in *inbound) write(status int, body []byte) {

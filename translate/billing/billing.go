@@ -5,6 +5,8 @@ package billing
 import (
 	_ "embed"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"billbridge/translate"
@@ -37,6 +39,8 @@ const (
 	Cancelled = "cancelled"
 	Destroyed = "destroyed"
 )
+
+var states = []string{Unpaid, Paid, Cancelled, Destroyed}
 
 // Final reports whether a bill stays in a state with this meaning.
 func Final(meaning string) bool { return meaning == Cancelled || meaning == Destroyed }
@@ -89,6 +93,12 @@ func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 			"it needs one with effect: read and a path in both forms, " +
 			"with role: partner and role: bill in the request and role: state in the reply")
 	case 1:
+		for _, meaning := range t.MeaningsOf(State) {
+			if !slices.Contains(states, meaning) {
+				return nil, fmt.Errorf("the gateway does not know the meaning %q of role: %s; what it knows are %s",
+					meaning, State, strings.Join(states, ", "))
+			}
+		}
 		return read, nil
 	}
 	return nil, errors.New("the table has several operations that read a bill, " + strings.Join(names, " and ") +

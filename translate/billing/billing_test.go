@@ -23,6 +23,7 @@ func TestReadOperation(t *testing.T) {
 		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}, new: true}]}}", "bill.read", ""},
 		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "", none},
 		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
+		"another meaning":       {"{roles: {state: {means: [unpaid, paid, cancelled, destroyed, lost]}}}", "", `the gateway does not know the meaning "lost" of role: state; what it knows are unpaid, paid, cancelled, destroyed`},
 		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
 		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: null, means: null}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {C: cancelled, D: destroyed}}]}}", "bill.check", ""},
 	} {

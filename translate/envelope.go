@@ -1,0 +1,310 @@
+package translate
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// An envelope is what a form can have beside the names of code, text and result. An exported field is a key of the
+// form. Version leaves it out if a form has none of these keys.
+type envelope struct {
+	Codes     string     `is:"text|number"` // the JSON type of codes; "" for text
+	Flag      *yaml.Node // the field that says whether the call succeeded
+	Unused    string     `is:"null|omit"` // for the result of a failure and the error of a success; "" for null
+	OtherCode string     // for a code without a pair that this form does not have; "" to write it unchanged
+	Status    *yaml.Node // by HTTP status: the code of a reply without one
+
+	flag             string      // the name; "" for none
+	flagIs           [2]constant // of a failure and of a success
+	object, objectIn string      // the object around the code of a failure, and as JSON with its comma; "" for none
+	textInside       bool        // the text is in this object, too
+	statuses         []statusCode
+}
+
+// A statusCode is a line of `status`.
+type statusCode struct {
+	status int
+	code   string
+}
+
+// readEnvelope reads the keys of a form that describe its envelope.
+func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
+	if f.Flag != nil {
+		s.readFlag(f)
+	}
+	object, code, inside := strings.Cut(f.Code, ".")
+	if inside {
+		f.object, f.objectIn = object, ","+keyOf(object)
+	} else {
+		code = f.Code
+	}
+	textObject, text, textInside := strings.Cut(f.Text, ".")
+	if !textInside {
+		text = f.Text
+	}
+	f.textInside = textInside && textObject == f.object
+	f.codeKey, f.textKey = keyOf(code), ","+keyOf(text)
+	tops := []string{cmp.Or(f.object, f.Code), f.Result, f.flag}
+	if !f.textInside {
+		tops = append(tops, f.Text)
+	}
+	tops = slices.DeleteFunc(tops, func(name string) bool { return name == "" })
+	slices.Sort(tops)
+	switch {
+	case f.Code == "" || f.Text == "":
+	case len(slices.Compact(tops)) < len(tops) || f.Code == f.Text:
+		s.errorf(name, "form %q: code, text, result and flag must have different names", name.Value)
+	case textInside && !f.textInside || strings.Contains(code+text, "."):
+		s.errorf(name, "form %q: code and text can be in one object at the top level, as in error.code and error.message",
+			name.Value)
+	case f.object != "" && f.flag == "":
+		s.errorf(name, "form %q: a code in an object needs flag: a success has no such object", name.Value)
+	}
+	if f.Codes == "number" && f.OtherCode == "" {
+		s.errorf(value, "codes: number needs other_code: the number for a code that this form does not have")
+	}
+	for status, code := range s.members(f.Status, "status") {
+		n, err := strconv.Atoi(status.Value)
+		if err != nil || n < 200 || n > 599 {
+			s.errorf(status, "status: an HTTP status is a number from 200 to 599, but this is %s", show(status))
+		}
+		f.statuses = append(f.statuses, statusCode{n, s.str(code, "status")})
+	}
+}
+
+// readFlag reads a flag: a name, or a name and its two values.
+func (s *source) readFlag(f *form) {
+	keys := struct {
+		Name             string `is:"a field name" must:"be"`
+		Success, Failure constant
+	}{Success: constant{boolean, "true", "true"}, Failure: constant{boolean, "false", "false"}}
+	if f.Flag.Kind == yaml.ScalarNode {
+		keys.Name = s.text(f.Flag, "flag", "a field name")
+	} else if !s.decode(f.Flag, "a flag", &keys) {
+		return
+	}
+	if keys.Success == keys.Failure {
+		s.errorf(f.Flag, "flag: success and failure must have different values")
+	}
+	f.flag, f.flagIs = keys.Name, [2]constant{keys.Failure, keys.Success}
+}
+
+// checkEnvelopeCodes checks the codes of a form whose codes are numbers, and those of its other keys.
+func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
+	t, f := s.table, &s.table.forms[form]
+	node := child(forms, s.forms[form])
+	codes := []string{t.success.code[form]}
+	for _, p := range t.codes.list {
+		codes = append(codes, p.Values[form].text)
+	}
+	for _, m := range t.meanings {
+		if m.Form == f.name || m.Form == "" && form == 0 {
+			codes = append(codes, m.Code)
+		}
+	}
+	if f.OtherCode != "" {
+		codes = append(codes, f.OtherCode)
+	}
+	for _, one := range f.statuses {
+		if codes = append(codes, one.code); one.code != t.success.code[form] && !t.hasCode(form, one.code) {
+			s.errorf(child(node, "status"), "status: the form has no code %q: add it to the catalogue or to a pair", one.code)
+		}
+	}
+	if f.OtherCode == t.success.code[form] {
+		s.errorf(child(node, "other_code"), "other_code cannot be the code of a success")
+	}
+	for _, code := range codes {
+		if f.Codes == "number" && !isWhole(code) {
+			s.errorf(node, "codes: number: the code %q of %s is no whole number", code, f.name)
+		}
+	}
+	if f.textInside && s.table.success.text == "" {
+		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one", f.name, s.forms[1-form])
+	}
+}
+
+// names returns the names that an envelope has at the top level.
+func (f *form) names() (names []string) {
+	for _, path := range []string{f.flag, f.Code, f.Text} {
+		if path != "" {
+			names = append(names, segments(path)[0])
+		}
+	}
+	return names
+}
+
+// hasCode reports whether a form has a code: in a pair, in the catalogue of the first form, or listed with its form.
+func (t *Table) hasCode(form int, code string) bool {
+	_, paired := t.codes.find(form, code)
+	_, listed := t.known[form][code]
+	return paired || listed || form == 0 && t.InCatalogue(code)
+}
+
+// isWhole reports whether a text is a JSON number without fraction and exponent.
+func isWhole(text string) bool {
+	digits, negative := strings.CutPrefix(text, "-")
+	return isDigits(digits) && (!negative || digits != "0")
+}
+
+// codeJSON returns a code as the form writes it.
+func (f *form) codeJSON(code string) string {
+	if f.Codes == "number" {
+		return code
+	}
+	return string(appendString(nil, code))
+}
+
+// isCode reports whether a value has the type of a code, and is not empty.
+func (f *form) isCode(v value) bool {
+	if f.Codes == "number" {
+		return v.kind == number && isWhole(v.raw)
+	}
+	return v.kind == text && v.raw != `""`
+}
+
+// says returns the code of a reply: that of its envelope, or that of its status. missing reports that there is no code
+// at all. Otherwise wrong says why the code cannot be read.
+func (t *Table) says(form, status int, flag, code value) (found string, missing bool, wrong string) {
+	f, success := &t.forms[form], t.success.code[form]
+	if f.flag == "" && f.isCode(code) {
+		return code.text(), false, "" // mostly
+	}
+	succeeded := f.flag != "" && flag.is(f.flagIs[1])
+	switch {
+	case f.flag != "" && flag.kind == absent && code.kind == absent:
+		missing = true
+	case f.flag != "" && !succeeded && !flag.is(f.flagIs[0]):
+		return "", false, f.flag + " is neither " + f.flagIs[1].json + " nor " + f.flagIs[0].json
+	case f.isCode(code):
+		found = code.text()
+	case code.kind == absent || code.kind == null && (f.flag != "" || len(f.statuses) > 0):
+		missing = true
+	case code.kind == text && code.raw == `""`:
+		return "", false, f.Code + " is empty"
+	case f.Codes == "number":
+		return "", false, f.Code + " " + wrongType("a whole number", code.typeName())
+	default:
+		return "", false, f.Code + " " + wrongType("text", code.typeName())
+	}
+	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status })
+	if missing && i >= 0 && !succeeded {
+		found, missing = f.statuses[i].code, false
+	}
+	if succeeded && missing {
+		found, missing = success, false
+	}
+	if f.flag != "" && !missing && succeeded != (found == success) {
+		return "", false, f.flag + " and " + f.Code + " contradict each other"
+	}
+	return found, missing, ""
+}
+
+// is reports whether a value is a constant.
+func (v value) is(c constant) bool { return v.kind == c.kind && v.text() == c.text }
+
+// codeIn returns a code as the form writes it: that of a pair, the code itself, or other_code. from is another form.
+func (t *Table) codeIn(form int, code string) (in string) {
+	if paired, ok := t.codes.find(1-form, code); ok {
+		return paired.text
+	}
+	f := &t.forms[form]
+	if f.OtherCode != "" && !t.hasCode(form, code) {
+		return f.OtherCode
+	}
+	return code
+}
+
+// appendOutcome appends the fields of an envelope before its result. code is JSON, text too; "" for none.
+func (f *form) appendOutcome(dst []byte, flag, code, text string, failed bool) []byte {
+	if f.flag != "" {
+		dst = append(append(dst, keyOf(f.flag)...), flag...)
+	}
+	switch {
+	case f.object == "":
+		dst = append(append(comma(dst), f.codeKey...), code...)
+	case !f.textInside && text != "":
+		dst, text = append(append(comma(dst), f.textKey[1:]...), text...), ""
+	}
+	inside := ""
+	switch {
+	case f.object != "" && failed:
+		dst = append(append(append(append(comma(dst), f.objectIn[1:]...), '{'), f.codeKey...), code...)
+		inside = "}"
+	case f.object != "":
+		if text = ""; f.Unused != "omit" {
+			dst = append(append(comma(dst), f.objectIn[1:]...), "null"...)
+		}
+	}
+	if text != "" {
+		dst = append(append(dst, f.textKey...), text...)
+	}
+	return append(dst, inside...)
+}
+
+// endFailure appends what a failure has instead of a result.
+func (f *form) endFailure(dst []byte) []byte {
+	if f.resultKey != "" && f.Unused != "omit" {
+		dst = append(append(dst, f.resultKey...), "null"...)
+	}
+	return append(dst, '}')
+}
+
+// AppendFailure appends a failure of the gateway in a form: code, text and no result. code is one of the catalogue
+// and is translated by the table's pairs. An empty code is written as null, as is the flag then: careful clients do
+// not take this for a refusal (INTERFACE.md, Unknown outcome).
+func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
+	form := t.formIndex(f)
+	to, flag, json := &t.forms[form], "null", "null"
+	if code != "" {
+		if form != 0 {
+			code = t.codeIn(form, code)
+		}
+		flag, json = to.flagIs[0].json, to.codeJSON(code)
+	}
+	return to.endFailure(to.appendOutcome(append(dst, '{'), flag, json, string(appendString(nil, text)), true))
+}
+
+// FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code,
+// or the given one. code is one of the catalogue.
+func (t *Table) FailureStatus(f Form, code string, status int) int {
+	form := t.formIndex(f)
+	if form != 0 {
+		code = t.codeIn(form, code)
+	}
+	return t.forms[form].statusOf(code, status)
+}
+
+// statusOf returns the first HTTP status that the form has for a code, or the given one.
+func (f *form) statusOf(code string, status int) int {
+	for _, s := range f.statuses {
+		if s.code == code {
+			return s.status
+		}
+	}
+	return status
+}
+
+// Status returns the HTTP status for the client of the last reply. If no form has statuses with a meaning, it is that
+// of the upstream. If only the upstream's form has, the code says everything, and the status is 200.
+func (c *Call) Status() int {
+	p := c.translation.reply
+	t, to := p.table, &p.table.forms[p.to]
+	switch {
+	case p.from == p.to || c.code == "":
+		return c.status
+	case len(to.statuses) == 0 && len(t.forms[p.from].statuses) == 0:
+		return c.status
+	}
+	code := t.success.code[p.to]
+	if !c.success {
+		code = t.codeIn(p.to, c.code)
+	}
+	if len(to.statuses) == 0 || c.success && c.status/100 != 2 {
+		return to.statusOf(code, statusOK)
+	}
+	return to.statusOf(code, c.status)
+}

@@ -1,0 +1,525 @@
+package translate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"billbridge/translate"
+)
+
+// orders is a table with lists: of objects, of objects in objects, of texts, and of texts in one form and objects in the other.
+const orders = `
+forms:
+  old: {code: rc, text: rt, digits: string}
+  new: {code: code, text: text, result: data, digits: number}
+success: {code: "00", text: fine}
+invalid: BAD
+roles:
+  partner: {about: who asks, secret: true}
+  order:   {about: the order}
+  word:    {about: a code, public: true, many: true}
+catalogue: ["00", BAD, {code: SIZE, means: malformed}]
+operations:
+  order.add:
+    old: /old/add
+    new: /new/add
+    effect: write
+    request: &rows
+      - {old: key, new: key, role: partner}
+      - {old: no, new: order.no, role: order}
+      - old: rows
+        new: order.lines
+        each:
+          - {old: nr, new: number, as: digits, min: 1, max: 99, refuse: SIZE, malformed: SIZE}
+          - {old: what, new: item.name, required: true}
+          - {old: size, new: item.size, values: [{old: "1", new: S}, {old: "2", new: L}]}
+          - {old: gift, loss: refuse}
+          - {old: note, loss: drop}
+          - {new: unit, default: piece, loss: refuse}
+          - old: subs
+            new: parts
+            each:
+              - {old: n, new: count, as: digits}
+      - {old: tags, new: tags, list: true, max: 5}
+      - {old: nums, new: numbers, list: true, as: digits}
+      - {old: phones, new: recipients, each: {new: phone}}
+    reply:
+      - {old: no, new: no, must_equal_request: no}
+      - old: rows
+        new: lines
+        each:
+          - {old: nr, new: number, as: digits}
+          - {old: id, new: id}
+          - {new: extra, loss: drop}
+      - {old: nums, new: numbers, list: true, as: digits, optional: true}
+callbacks:
+  order.done:
+    method: POST
+    identified_by: [partner, order]
+    request:
+      - {old: key, new: key, role: partner}
+      - {old: no, new: no, role: order}
+      - old: rows
+        new: lines
+        each:
+          - {old: nr, new: number, as: digits}
+          - {old: id, new: ident, loss: null}
+    answer: {old: '{"rc":"00"}', new: '{"code":"00"}'}
+`
+
+func orderTable(t testing.TB, overlays ...string) *translate.Table {
+	t.Helper()
+	text := strings.ReplaceAll(strings.ReplaceAll(orders, " &rows", ""), ", loss: null", "")
+	return compiled(t, text, overlays...)
+}
+
+// A list is translated item by item, in both directions.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ from, in, out string }{
+		{
+			"old", `{"rows":[{"nr":"1","what":"a","size":"2"},{"nr":"12","what":"b"}],"tags":["x",""],"nums":["7","123456789012345678901"],"phones":["010","011"]}`,
+			`{"order":{"lines":[{"number":1,"item":{"name":"a","size":"L"},"unit":"piece"},{"number":12,"item":{"name":"b"},"unit":"piece"}]},"tags":["x",""],"numbers":[7,123456789012345678901],"recipients":[{"phone":"010"},{"phone":"011"}]}`,
+		},
+		{"old", `{"rows":[],"tags":[],"phones":[]}`, `{"order":{"lines":[]},"tags":[],"recipients":[]}`},
+		{"old", `{"rows":null,"phones":[null]}`, `{"order":{"lines":null},"recipients":[{"phone":null}]}`},
+		{
+			"old", `{ "rows" : [ { "subs" : [ { "n" : "1" } , { "n" : "2" } ] , "what":"x" } , { "subs":[] , "what":"y"} ] }`,
+			`{"order":{"lines":[{"item":{"name":"x"},"unit":"piece","parts":[{"count":1},{"count":2}]},{"item":{"name":"y"},"unit":"piece","parts":[]}]}}`,
+		},
+		{
+			"new", `{"order":{"lines":[{"unit":"piece","number":1,"item":{"size":"S","name":"a"},"parts":[{"count":3}]}]},"recipients":[{"phone":"010"}],"numbers":[0]}`,
+			`{"rows":[{"nr":"1","what":"a","size":"1","subs":[{"n":"3"}]}],"nums":["0"],"phones":["010"]}`,
+		},
+	} {
+		c := orderTable(t).Operation("order.add").Translation(translate.Form(row.from), map[string]translate.Form{"old": "new", "new": "old"}[row.from])
+		out, err := c.Start().Request(nil, []byte(row.in))
+		if err != nil || string(out) != row.out {
+			t.Errorf("%s\nbecame %s, %v\nwant   %s", row.in, out, err, row.out)
+		}
+	}
+}
+
+// What is wrong in an item refuses a request, with the place of the item.
+func TestListsInRefusals(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat(`"x",`, 10_000) + `"x"`
+	for _, row := range []struct{ from, in, want string }{
+		{"old", `{"rows":{}}`, `BAD rows: has the wrong type: want an array, got an object`},
+		{"old", `{"rows":"x"}`, `BAD rows: has the wrong type: want an array, got text`},
+		{"old", `{"rows":[{"what":"a"},7]}`, `BAD rows[1]: has the wrong type: want an object, got a number`},
+		{"old", `{"rows":[{"what":"a"},null]}`, `BAD rows[1]: has the wrong type: want an object, got null`},
+		{"old", `{"rows":[{"what":"a","nr":"1"},{"what":"a","nr":"01"}]}`, `SIZE rows[1].nr: has the wrong type: want a whole number in digits, got text with a leading zero`},
+		{"old", `{"rows":[{"what":"a","size":"3"}]}`, `BAD rows[0].size: has a value without a counterpart in new`},
+		{"old", `{"rows":[{"what":"a"},{"what":"a"},{"what":"a","gift":true}]}`, `BAD rows[2].gift: new has no place for it`},
+		{"old", `{"rows":[{"what":"a","What":"b"}]}`, `BAD rows[0].What: differs from what in case only`},
+		{"old", `{"rows":[{"what":"a","other":"b"}]}`, `BAD rows[0].other: is not a field of this operation`},
+		{"old", `{"rows":[{"what":["a"]}]}`, `BAD rows[0].what: has the wrong type: want a single value, got an array`},
+		{"old", `{"rows":[{"what":"a","subs":[{"n":"1"},{"n":1.5}]}]}`, `BAD rows[0].subs[1].n: has the wrong type: want a whole number in digits, got a number with a fraction`},
+		{"old", `{"rows":[{"what":"a","what":"b"}]}`, `BAD rows.0.what: the name appears twice`},
+		{"old", `{"tags":["x",["y"]]}`, `BAD tags[1]: has the wrong type: want a single value, got an array`},
+		{"old", `{"nums":["1","x"]}`, `BAD nums[1]: has the wrong type: want a whole number in digits, got text with other characters than digits`},
+		{"old", `{"phones":["1",{}]}`, `BAD phones[1]: has the wrong type: want a single value, got an object`},
+		{"old", `{"tags":[` + many + `]}`, `BAD tags[10000]: the lists of the message have more than 10000 items`},
+		{"old", `{"rows":[{"subs":[` + strings.Repeat(`{},`, 9_999) + `{}]}]}`, `BAD rows[0].subs[9999]: the lists of the message have more than 10000 items`},
+		{"new", `{"recipients":[{"phone":"1"},{}]}`, `BAD recipients[1].phone: is missing`},
+		{"new", `{"recipients":[{"phone":"1","name":"x"}]}`, `BAD recipients[0].name: is not a field of this operation`},
+		{"new", `{"recipients":["1"]}`, `BAD recipients[0]: has the wrong type: want an object, got text`},
+		{"new", `{"order":{"lines":[{"item":{"name":"a"}},{"item":"b"}]}}`, `BAD order.lines[1].item: has the wrong type: want an object, got text`},
+		{"new", `{"order":{"lines":[{"unit":"piece"},{"unit":"box"}]}}`, `BAD order.lines[1].unit: old has no place for it: there it is always piece`},
+	} {
+		c := orderTable(t).Operation("order.add").Translation(translate.Form(row.from), map[string]translate.Form{"old": "new", "new": "old"}[row.from])
+		out, err := c.Start().Request(nil, []byte(row.in))
+		if err == nil || err.Error() != row.want || out != nil {
+			t.Errorf("%.100s: %v, %s\nwant %s", row.in, err, out, row.want)
+			continue
+		}
+		if refusal := err.(*translate.Refusal); !strings.Contains(row.want, "not a field") && !strings.Contains(row.want, "case") && !c.HasRequestField(strings.ReplaceAll(refusal.Field, ".0.", "[0].")) {
+			t.Errorf("%s is no field of the request", refusal.Field)
+		}
+		checkExplained(t, c.ExplainRequest([]byte(row.in)), nil, err)
+	}
+	// Bounds are checked in items, also between equal forms. Names that differ in case only are refused there too.
+	enforced := orderTable(t, "bounds: enforce").Operation("order.add").Translation("old", "old")
+	for in, want := range map[string]string{
+		`{"rows":[{"what":"a"},{"nr":"1"}]}`:             "BAD rows[1].what: is missing",
+		`{"rows":[{"what":"a","nr":"100"}]}`:             "SIZE rows[0].nr: must be at most 99",
+		`{"tags":["12345","123456"]}`:                    "BAD tags[1]: has 6 characters, at most 5 are allowed",
+		`{"rows":[{"what":"a"},{"what":"b","NR":"1"}]}`:  "SIZE rows[1].NR: differs from nr in case only",
+		`{"rows":[{"what":"a","other":1},{"what":"b"}]}`: "",
+	} {
+		out, err := enforced.Start().Request(nil, []byte(in))
+		if want == "" && (err != nil || string(out) != in) || want != "" && fmt.Sprint(err) != want {
+			t.Errorf("%s: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// What a reply has in an item that does not fit passes and is counted, with the place of the item.
+func TestListsInReplies(t *testing.T) {
+	t.Parallel()
+	translation := orderTable(t).Operation("order.add").Translation("old", "new")
+	request := []byte(`{"no":"1","rows":[]}`)
+	for _, row := range []struct{ in, out, dropped, mismatched, unknown string }{
+		{`[{"number":1,"id":"a"},{"number":2,"id":"b"}]`, `[{"nr":"1","id":"a"},{"nr":"2","id":"b"}]`, "", "", ""},
+		{`[{"number":1.5,"id":3,"extra":0},{"number":"2","other":1,"extra":0}]`, `[{"nr":1.5,"id":"3"},{"nr":"2"}]`, "lines[0].extra lines[1].extra", "lines[0].number lines[1].id", "lines[1].other"},
+		{`[7,null,{"number":3,"id":[1]}]`, `[7,null,{"nr":"3","id":[1]}]`, "", "lines[0] lines[2].id", ""},
+		{`{"a":1}`, `{"a":1}`, "", "lines", ""},
+		{`null`, `null`, "", "", ""},
+		{`[]`, `[]`, "", "", ""},
+	} {
+		call := translation.Start()
+		_, err := call.Request(nil, request)
+		must(t, err)
+		in := `{"code":"00","text":"ok","data":{"no":"1","lines":` + row.in + `}}`
+		out, err := call.Reply(nil, 200, []byte(in))
+		if want := `{"rc":"00","rt":"ok","no":"1","rows":` + row.out + `}`; err != nil || string(out) != want {
+			t.Errorf("%s\nbecame %s %v\nwant   %s", in, out, err, want)
+		}
+		r := call.Report
+		for i, got := range [][]string{r.Dropped, r.Mismatched, r.UnknownNames} {
+			equal(t, strings.Join(got, " "), []string{row.dropped, row.mismatched, row.unknown}[i], in)
+		}
+		_, paths := translation.ReportPaths()
+		for _, path := range slices.Concat(r.Dropped, r.Mismatched) {
+			known := slices.Concat(paths.Dropped, paths.Mismatched)
+			if path := translate.PathInTable(path); !slices.Contains(known, path) {
+				t.Errorf("%s is not one of the paths %q", path, known)
+			}
+		}
+		checkExplained(t, translation.ExplainReply(request, 200, []byte(in)), out, nil)
+	}
+	call := translation.Start()
+	_, err := call.Request(nil, request)
+	must(t, err)
+	_, err = call.Reply(nil, 200, []byte(`{"code":"00","text":"ok","data":{"no":"1","lines":[`+strings.Repeat("{},", 10_000)+`{}]}}`))
+	var unusable *translate.UnusableReply
+	if !errors.As(err, &unusable) || unusable.Reason != "the lists of the message have more than 10000 items" {
+		t.Errorf("%v", err)
+	}
+	call = translation.Start()
+	_, err = call.Request(nil, request)
+	must(t, err)
+	if _, err = call.Reply(nil, 200, []byte(`{"code":"00","text":"ok","data":{"no":"1","lines":[`+strings.Repeat(`{"number":"x"},`, 9_999)+`{}]}}`)); err != nil || len(call.Report.Mismatched) > 100 {
+		t.Errorf("%v, and %d fields are reported", err, len(call.Report.Mismatched))
+	}
+}
+
+// A field without a row passes into the same item.
+func TestListsPassUnknownFields(t *testing.T) {
+	t.Parallel()
+	table := orderTable(t, "unknown: {request: pass, reply: pass}")
+	in := `{"x":1,"rows":[{"what":"a","x":[2]},{"x":3,"subs":[{"n":"1","y":4},{"z":5}],"w":6}],"order":{}}`
+	want := `{"order":{"lines":[{"item":{"name":"a"},"unit":"piece","x":[2]},{"unit":"piece","parts":[{"count":1,"y":4},{"z":5}],"x":3,"w":6}]},"x":1}`
+	out, err := table.Operation("order.add").Translation("old", "new").Start().Request(nil, []byte(strings.Replace(in, `,"order":{}`, "", 1)))
+	if err != nil || string(out) != want {
+		t.Errorf("%s %v\nwant %s", out, err, want)
+	}
+	if _, err = table.Operation("order.add").Translation("old", "new").Start().Request(nil, []byte(`{"rows":[{"what":"a"},{"unit":"x"}]}`)); fmt.Sprint(err) != "BAD rows[1].unit: cannot pass: new has another field of this name" {
+		t.Error(err)
+	}
+}
+
+// A call takes over the lists that another call has read, and both release them.
+func TestListsOfACallThatAnotherHasRead(t *testing.T) {
+	t.Parallel()
+	o := orderTable(t).Operation("order.add")
+	in := []byte(`{"rows":[{"what":"a"},{"what":"b"}],"phones":["1"]}`)
+	first := o.Translation("old", "old").Start()
+	must(t, first.Read(in))
+	second := o.Translation("old", "new").StartWith(first)
+	first.Release()
+	out, err := second.Translate(nil)
+	if want := `{"order":{"lines":[{"item":{"name":"a"},"unit":"piece"},{"item":{"name":"b"},"unit":"piece"}]},"recipients":[{"phone":"1"}]}`; err != nil || string(out) != want {
+		t.Errorf("%s %v", out, err)
+	}
+	second.Release()
+}
+
+// A call that is used again without Release keeps no lists of the messages before.
+func TestListsOfACallThatIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	call := orderTable(t).Operation("order.add").Translation("old", "new").Start()
+	for i := range 3 {
+		request := fmt.Sprintf(`{"no":"1","tags":["%d"]}`, i)
+		out, err := call.Request(nil, []byte(request))
+		if err != nil || string(out) != fmt.Sprintf(`{"order":{"no":"1"},"tags":["%d"]}`, i) {
+			t.Errorf("%s %v", out, err)
+		}
+		for n := range 3 {
+			reply, err := call.Reply(nil, 200, fmt.Appendf(nil, `{"code":"00","text":"x","data":{"no":"1","lines":[{"id":"%d"}],"numbers":[%d]}}`, n, n))
+			if err != nil || string(reply) != fmt.Sprintf(`{"rc":"00","rt":"x","no":"1","rows":[{"id":"%d"}],"nums":["%d"]}`, n, n) {
+				t.Errorf("%s %v", reply, err)
+			}
+			equal(t, translate.Lists(call), 3)
+		}
+	}
+}
+
+// A list in a callback is translated like one in a reply. Names that differ in case only are refused there too.
+func TestListsInCallbacks(t *testing.T) {
+	t.Parallel()
+	c := orderTable(t).Callback()
+	in := `{"key":"k","no":"1","rows":[{"nr":"1","id":"a"},{"nr":"x","id":"b","z":1}]}`
+	out, notice, err := c.Translate(nil, []byte(in), "old", "new")
+	if want := `{"key":"k","no":"1","lines":[{"number":1,"ident":"a"},{"number":"x","ident":"b"}]}`; err != nil || string(out) != want {
+		t.Errorf("%s %v, want %s", out, err, want)
+	}
+	equal(t, fmt.Sprint(notice.Report.Mismatched, notice.Report.UnknownNames), "[rows[1].nr] [rows[1].z]")
+	checkExplained(t, c.Explain([]byte(in), "old", "new"), out, nil)
+	for in, want := range map[string]string{
+		`{"key":"k","no":"1","rows":[{"nr":"1"},{"Nr":"1"}]}`:                   "BAD rows[1].Nr: differs from nr in case only",
+		`{"key":"k","no":"1","lines":[{"IDENT":"1"}]}`:                          "BAD lines[0].IDENT: differs from ident in case only",
+		`{"key":"k","no":"1","rows":[` + strings.Repeat("{},", 10_000) + `{}]}`: "BAD rows[10000]: the lists of the message have more than 10000 items",
+		`{"key":"k","no":"1","rows":[{"number":1,"number":2}]}`:                 "BAD rows.0.number: the name appears twice",
+	} {
+		if _, _, err := c.Translate(nil, []byte(in), "old", "new"); fmt.Sprint(err) != want {
+			t.Errorf("%.80s: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// Lists of two backends are compared in the first form.
+func TestListsAreCompared(t *testing.T) {
+	t.Parallel()
+	o := orderTable(t).Operation("order.add")
+	facts := func(client, upstream translate.Form, reply string) translate.Fact {
+		call := o.Translation(client, upstream).Start()
+		request := map[translate.Form]string{"old": `{"no":"1"}`, "new": `{"order":{"no":"1"}}`}[client]
+		_, err := call.Request(nil, []byte(request))
+		must(t, err)
+		_, err = call.Reply(nil, 200, []byte(reply))
+		must(t, err)
+		for _, f := range call.Facts(true) {
+			if f.Path == "rows" {
+				return f
+			}
+		}
+		t.Fatal("no fact")
+		return translate.Fact{}
+	}
+	old := facts("old", "old", `{"rc":"00","rt":"x","no":"1","rows":[{"nr":"1","id":"a"}, {"id":"b","nr":"2"}]}`)
+	for _, client := range []translate.Form{"old", "new"} {
+		same := facts(client, "new", `{"code":"00","text":"x","data":{"no":"1","lines":[{"number":1,"id":"a"},{"number":2,"id":"b","extra":3}]}}`)
+		other := facts(client, "new", `{"code":"00","text":"x","data":{"no":"1","lines":[{"number":1,"id":"a"},{"number":3,"id":"b"}]}}`)
+		if !old.Alike(same) || old.Alike(other) {
+			t.Errorf("%+v\n%+v\n%+v", old, same, other)
+		}
+	}
+}
+
+// Shapes and examples have the items of lists, with invented values, and are translated.
+func TestListsInShapesAndExamples(t *testing.T) {
+	t.Parallel()
+	table := orderTable(t)
+	c := table.Operation("order.add").Translation("old", "new")
+	shape := c.ShapeRequest([]byte(`{"rows":[{"what":"secret","size":"2","other":"x"},{"nr":"01"},"x"],"phones":["0123",""],"tags":["y"]}`))
+	equal(t, string(shape), `{"rows":[{"what":"what","size":"2","unknown1":"text"},{"nr":"01"},"text"],"phones":["01",""],"tags":["item"]}`)
+	for _, from := range table.Forms() {
+		to := map[translate.Form]translate.Form{"old": "new", "new": "old"}[from]
+		c := table.Operation("order.add").Translation(from, to)
+		call := c.Start()
+		example := c.Example(translate.Request)
+		if out, err := call.Request(nil, example); err != nil || strings.Count(string(out), "[") != 5 {
+			t.Errorf("%s became %s, %v", example, out, err)
+		}
+		if out, err := call.Reply(nil, 200, c.Example(translate.Reply)); err != nil || len(call.Report.Mismatched) > 0 {
+			t.Errorf("%s became %s, %v %v", c.Example(translate.Reply), out, err, call.Report)
+		}
+		if out, n, err := table.Callback().Translate(nil, table.Callback().Example(from, to), from, to); err != nil || len(n.Report.Mismatched) > 0 {
+			t.Errorf("%s %v", out, err)
+		}
+	}
+	var paths []string
+	for _, f := range table.Operation("order.add").Fields() {
+		if f.Message == "request" && f.From == "old" && strings.Contains(f.Source+f.Target, "[]") {
+			paths = append(paths, f.Source+">"+f.Target)
+		}
+	}
+	equal(t, strings.Join(paths, " "), "rows[].nr>order.lines[].number rows[].what>order.lines[].item.name rows[].size>order.lines[].item.size rows[].gift> rows[].note> >order.lines[].unit rows[].subs>order.lines[].parts rows[].subs[].n>order.lines[].parts[].count tags[]>tags[] nums[]>numbers[] phones[]>recipients[].phone")
+}
+
+// checkExplained checks that an explanation has the output and the error of the engine, and each leaf of both documents once.
+func checkExplained(t testing.TB, e *translate.Explanation, out []byte, err error) {
+	t.Helper()
+	if string(e.Output) != string(out) || fmt.Sprint(e.Err) != fmt.Sprint(err) {
+		t.Fatalf("the explanation has %s, %v, but the engine %s, %v", e.Output, e.Err, out, err)
+	}
+	targets, passed, dropped, unknown := map[string]bool{}, 0, 0, 0
+	for _, f := range e.Fields {
+		if f.Target != "" && targets[f.Target] {
+			t.Fatalf("%s is explained twice", f.Target)
+		}
+		targets[f.Target] = true
+		switch {
+		case f.Outcome == translate.OutcomePassed:
+			passed++
+		case f.Outcome == translate.OutcomeDropped && f.Unknown:
+			unknown++
+		case f.Outcome == translate.OutcomeDropped && f.Row != nil:
+			dropped++
+		}
+	}
+	if err != nil {
+		return
+	}
+	mismatched := 0
+	for _, m := range e.Report.Mismatches {
+		if m.Got != "" {
+			mismatched++
+		}
+	}
+	if got, want := []int{passed, dropped, unknown}, []int{mismatched, len(e.Report.Dropped), e.Report.Unknown}; !slices.Equal(got, want) {
+		t.Fatalf("%s: passed, dropped, unknown: %v in the explanation, %v in the report %+v\n%+v", out, got, want, e.Report, e.Fields)
+	}
+	for path := range leafPaths("", out) {
+		explained := targets[path] || oddName.Match(out) // names of the sender are quoted and cut
+		for target := range targets {                    // what the table does not look into is one leaf
+			explained = explained || target != "" && (strings.HasPrefix(path, target+".") || strings.HasPrefix(path, target+"["))
+		}
+		if !explained {
+			t.Fatalf("%s of the output %s is not explained: %v", path, out, targets)
+		}
+	}
+}
+
+// oddName finds a name that is not plain.
+var oddName = regexp.MustCompile(`"([^"]*[^A-Za-z0-9"][^"]*|)":|"[^"]{60,}":`)
+
+// leafPaths returns the paths of the scalars of a document.
+func leafPaths(parent string, doc []byte) map[string]bool {
+	all := map[string]bool{}
+	var members map[string]json.RawMessage
+	var items []json.RawMessage
+	add := func(path string, raw []byte) {
+		for p := range leafPaths(path, raw) {
+			all[p] = true
+		}
+	}
+	switch {
+	case json.Unmarshal(doc, &members) == nil && members != nil:
+		for name, raw := range members {
+			add(strings.TrimPrefix(parent+"."+name, "."), raw)
+		}
+	case json.Unmarshal(doc, &items) == nil && items != nil:
+		for i, raw := range items {
+			add(fmt.Sprintf("%s[%d]", parent, i), raw)
+		}
+	default:
+		all[parent] = true
+	}
+	return all
+}
+
+// Lists go there and back unchanged, whatever is in them; a reply with lists too. The scanner reads what its reference reads.
+func FuzzLists(f *testing.F) {
+	tables := []*translate.Table{orderTable(f), orderTable(f, "unknown: {request: pass, reply: pass}"), orderTable(f, "bounds: enforce")}
+	for i, doc := range []string{
+		`{"no":"1","rows":[{"nr":"1","what":"a","size":"2","subs":[{"n":"3"},{"x":1}]},{"note":1}],"tags":["x"],"nums":["1","2"],"phones":["1"]}`,
+		`{"order":{"lines":[{"number":1,"item":{"name":"a","size":"L"},"unit":"piece","parts":[]},null]},"recipients":[{"phone":"1"},{},7]}`,
+		`{"rc":"00","rt":"x","no":"1","rows":[{"nr":"1","id":"a"},7,[],{"id":null}],"nums":[1,"2",[3]]}`,
+		`{"code":"00","text":"x","data":{"no":"1","lines":[{"number":1,"extra":2},{"Number":1}],"numbers":null}}`,
+		`{"rows":[[[]]],"tags":[{}],"nums":[],"phones":[[]]}`,
+	} {
+		for direction := range uint8(4) {
+			f.Add(direction+uint8(i)<<2, []byte(doc))
+		}
+	}
+	for _, doc := range corpus(f, "*") {
+		if len(doc.data) < 1000 {
+			f.Add(uint8(1), fmt.Appendf(nil, `{"rows":[%s,{"what":%[1]s,"subs":[{"n":%[1]s}]}],"tags":%[1]s}`, doc.data))
+			f.Add(uint8(2), fmt.Appendf(nil, `{"order":{"lines":%s},"recipients":[%[1]s],"numbers":[%[1]s,{"phone":%[1]s}]}`, doc.data))
+		}
+	}
+	f.Fuzz(func(t *testing.T, direction uint8, doc []byte) {
+		table := tables[int(direction>>2)%len(tables)]
+		from, to := table.Forms()[direction>>1&1], table.Forms()[direction&1]
+		o := table.Operation("order.add")
+		there, back := o.Translation(from, to), o.Translation(to, from)
+		checkScan(t, there, doc)
+		out, err := there.Start().Request(nil, doc)
+		checkExplained(t, there.ExplainRequest(doc), out, err)
+		if err == nil && strict(out) != nil {
+			t.Fatalf("%q became %q", doc, out)
+		}
+		if err == nil && from != to {
+			again, err := back.Start().Request(nil, out)
+			if err != nil {
+				t.Fatalf("%q became %q, which does not come back: %v", doc, out, err)
+			}
+			sameLists(t, from, doc, again)
+		}
+		call := back.Start()
+		_, _ = call.Request(nil, []byte(`{}`))
+		reply, err := call.Reply(nil, 200, doc)
+		checkExplained(t, back.ExplainReply([]byte(`{}`), 200, doc), reply, err)
+		if err == nil && strict(reply) != nil {
+			t.Fatalf("%q became %q", doc, reply)
+		}
+		called, _, err := table.Callback().Translate(nil, doc, from, to)
+		if err == nil && json.Valid(doc) && strict(called) != nil {
+			t.Fatalf("%q became %q", doc, called)
+		}
+	})
+}
+
+// sameLists compares what a round trip keeps of the lists of a request.
+func sameLists(t *testing.T, from translate.Form, before, after []byte) {
+	t.Helper()
+	for _, path := range map[translate.Form][]string{
+		"old": {"no", "rows#nr", "rows#what", "rows#size", "rows#subs#n", "tags#", "nums#", "phones#"},
+		"new": {"order.no", "order.lines#number", "order.lines#item.name", "order.lines#item.size", "order.lines#parts#count", "tags#", "numbers#", "recipients#phone"},
+	}[from] {
+		if was, is := pick(before, path), pick(after, path); !slices.Equal(was, is) {
+			t.Fatalf("%s was %q and came back as %q, in %q and %q", path, was, is, before, after)
+		}
+	}
+}
+
+// pick returns the contents at a path; # stands for each item of a list. It does not use the parser of the package.
+func pick(doc []byte, path string) (found []string) {
+	if path == "" {
+		return []string{content(strings.TrimSpace(string(doc)))}
+	}
+	if path[0] == '#' {
+		var items []json.RawMessage
+		if json.Unmarshal(doc, &items) != nil {
+			return []string{"no list"}
+		}
+		for _, item := range items {
+			found = append(found, pick(item, path[1:])...)
+		}
+		return found
+	}
+	end := strings.IndexAny(path, ".#")
+	name, rest := path, ""
+	if end >= 0 {
+		name, rest = path[:end], strings.TrimPrefix(path[end:], ".")
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(doc, &members) != nil {
+		return []string{"no object"}
+	}
+	raw, ok := members[name]
+	if !ok {
+		return []string{"missing"}
+	}
+	return pick(raw, rest)
+}
+
+// What was counted of an operation without lists still counts: its version has not changed since there are lists.
+func TestVersionsWithoutLists(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"bill.create": "0ceaf0a05923", "bill.read": "98d017a87cfe", "mapping.list": "4a9959c5ae21"} {
+		equal(t, shipped().Operation(name).Version(), want, name)
+	}
+	old, changed := orderTable(t).Operation("order.add"), orderTable(t, "operations: {order.add: {request: [{old: nums, new: numbers, as: null}]}}").Operation("order.add")
+	if old.Version() == changed.Version() {
+		t.Error("a changed list has the same version")
+	}
+}
