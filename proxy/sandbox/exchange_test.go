@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -84,9 +85,16 @@ func TestLogHasEachCall(t *testing.T) {
 					call = call.with(name, value)
 				}
 				_, got, _ := r.try(t.Context(), call)
-				eventually(t, func() bool { list := r.log(""); return list[len(list)-1].Operation == "bill."+row[3] })
-				list := r.log("")
-				x := list[len(list)-1]
+				// A call is recorded after its reply, so that an earlier one may be recorded later.
+				var x logged
+				eventually(t, func() bool {
+					list := r.log("")
+					at := slices.IndexFunc(list, func(x logged) bool { return x.Operation == "bill."+row[3] })
+					if at >= 0 {
+						x = list[at]
+					}
+					return at >= 0
+				})
 				path, request := call.encode()
 				before, after := strings.Trim(row[8][:1], "-"), strings.Trim(row[8][1:], "-")
 				if x.Operation != "bill."+row[3] || x.Form != form || x.Partner != demoKey || x.Bill != billID || x.Method != "POST" ||
@@ -111,8 +119,16 @@ func TestLogHasEachCall(t *testing.T) {
 					t.Errorf("the hash: %q %q", x.HashText, x.HashWant)
 				}
 				lacks(t, got, "30000,", "the reply has the text that is hashed")
-				eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(seen) == len(list) })
-				last := seen[len(seen)-1]
+				var last sandbox.Exchange
+				eventually(t, func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					at := slices.IndexFunc(seen, func(x sandbox.Exchange) bool { return x.Operation == "bill."+row[3] })
+					if at >= 0 {
+						last = seen[at]
+					}
+					return at >= 0
+				})
 				if string(last.Request) != request || string(last.Reply) != x.Reply || last.Code != x.Code || last.After != x.After || last.Fault.Operation != x.Fault.Operation {
 					t.Errorf("Observe: %+v", last)
 				}
