@@ -23,6 +23,7 @@ type Callback struct {
 	intake       *plan    // the names of both forms
 	identifiedBy []string // the roles that say what a callback is about
 	under        [2]string
+	constants    []*row // with default
 }
 
 // answer is what the receiver of a callback answers, and its code, or its flag if the form has one.
@@ -35,6 +36,11 @@ func (c *Callback) compile() {
 			c.plans[from][to] = c.operation.plan(callbackMessage, from, to)
 		}
 		c.otherForm[from] = c.otherFormPlan(from)
+	}
+	for _, r := range c.operation.rows[callbackMessage] {
+		if r.Default.kind != absent {
+			c.constants = append(c.constants, r)
+		}
 	}
 	anything := &row{Role: noRole, Malformed: c.operation.table.invalid} // values are treated like those of a reply
 	c.intake = c.intakePlan(c.operation.rows[callbackMessage], anything)
@@ -215,11 +221,9 @@ func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 // addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value
 // is non-empty text or a number.
 func (c *Callback) addValues(doc gjson.Result, form int, values map[string][]string) (found bool) {
-	for _, r := range c.operation.rows[callbackMessage] {
-		if path := r.Path[form]; r.Default.kind != absent && path != "" {
-			if v := lookup(doc, path); v.kind != absent && !v.is(r.Default) {
-				return false // a message of another kind
-			}
+	for _, r := range c.constants {
+		if v := lookup(doc, r.Path[form]); r.Path[form] != "" && v.kind != absent && !v.is(r.Default) {
+			return false // a message of another kind
 		}
 	}
 	for _, role := range c.identifiedBy {

@@ -33,10 +33,13 @@ func (s *source) checkItemRow(r *row) {
 
 // readItems reads the rows of an item if the row is a list.
 func (s *source) readItems(o *Operation, m Message, r *row) {
+	if r.Each == nil && !r.List {
+		return
+	}
+	plain := *r
+	r.plain, r.special = &plain, true
 	var inner [2]string // the names around each text; "" for the text itself
 	switch {
-	case r.Each == nil && !r.List:
-		return
 	case r.Each != nil && child(r.node, "list") != nil:
 		s.errorf(r.node, "each and list cannot stand in one row")
 		return
@@ -66,6 +69,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 	}
 	s.checkListKeys(r, slices.Concat(keysOfAList, keysOfAnItem))
 	item := *r
+	item.plain, item.special = plain.plain, plain.special
 	for f, name := range inner {
 		if item.Path[f] != "" {
 			item.Path[f] = itself
@@ -75,7 +79,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 		}
 	}
 	item.Required, item.Optional, item.Each, item.List, item.items = false, false, nil, false, nil
-	r.special, r.Pattern, r.Shift, r.Absent = false, [2]string{}, [2]constant{}, [2]constant{}
+	r.Pattern, r.Shift, r.Absent = [2]string{}, [2]constant{}, [2]constant{}
 	r.digits, r.As, r.Values, r.Empty, r.Otherwise, r.OneOf = false, "", pairs{}, constant{}, "", nil
 	r.Min, r.Max, r.ExactDigits = 0, 0, 0
 	r.items = []*row{&item}

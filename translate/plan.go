@@ -35,8 +35,7 @@ type mapping struct {
 
 	state int // slot of the row whose meaning NoValueWhile names, or -1
 
-	to      int  // the form of the output
-	special bool // the row is special, or a list
+	to int // the form of the output
 
 	each  *plan // of a list: translates an item; nil for a field that is no list
 	first *plan // of a list in a reply: translates an item to the first form
@@ -50,7 +49,7 @@ type mapping struct {
 // mappings returns rows of a message in one direction.
 func mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
-		f := &mapping{row: r, to: to, special: r.special || r.items != nil, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
+		f := &mapping{row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)
