@@ -280,7 +280,7 @@ func (c *Callback) FromReply(dst []byte, reply *Call) []byte {
 		for i, shown := range read.fields {
 			same := shown.source != "" && f.source == joinPath(c.under[read.from], shown.source)
 			if v := reply.reply[i]; same && v.kind != absent {
-				call.reply[slot] = value{raw: v.raw, kind: null} // which is never converted
+				call.reply[slot] = value{raw: v.raw, kind: asIs}
 			}
 		}
 	}

@@ -55,6 +55,9 @@ func (v value) isWord() bool {
 // text and numbers from both forms. If the value does not fit, it is appended unchanged and fits is false: a reply
 // then counts it, and a request is refused.
 func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {
+	if v.kind == asIs {
+		return append(dst, v.raw...), true
+	}
 	if r.special {
 		return r.appendSpecial(dst, v, from, digits, lenient)
 	}

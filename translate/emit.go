@@ -107,7 +107,7 @@ func (c *Call) emitAbsent(
 	case f.class == Defaulted:
 		c.Report.defaulted(c, f.target)
 		return append(append(comma(dst), key...), f.Default.json...), value{}
-	case f.Absent[p.to].kind != absent:
+	case f.Absent[p.to].kind != absent && p.from != p.to:
 		return append(append(comma(dst), key...), f.Absent[p.to].json...), value{}
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)

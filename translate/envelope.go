@@ -268,14 +268,18 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	return to.endFailure(to.appendOutcome(append(dst, '{'), flag, json, string(appendString(nil, text)), true))
 }
 
-// FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code,
-// or the given one. code is one of the catalogue.
+// FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code, if it
+// is of the class of the given one (4xx, 5xx), or else the given one: many failures have one code. code is one of the
+// catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
 	form := t.formIndex(f)
 	if form != 0 {
 		code = t.codeIn(form, code)
 	}
-	return t.forms[form].statusOf(code, status)
+	if is := t.forms[form].statusOf(code, status); is/100 == status/100 {
+		return is
+	}
+	return status
 }
 
 // statusOf returns the first HTTP status that the form has for a code, or the given one.
@@ -289,21 +293,23 @@ func (f *form) statusOf(code string, status int) int {
 }
 
 // Status returns the HTTP status for the client of the last reply. If no form has statuses with a meaning, it is that
-// of the upstream. If only the upstream's form has, the code says everything, and the status is 200.
+// of the upstream. If only the upstream's form has, the code says everything, and the status is 200. A status that
+// leaves the outcome open stays one: 5xx, 429, and a success with another one than 2xx.
 func (c *Call) Status() int {
 	p := c.translation.reply
 	t, to := p.table, &p.table.forms[p.to]
+	const tooManyRequests, serverErrors = 429, 500
 	switch {
-	case p.from == p.to || c.code == "":
+	case p.from == p.to || c.code == "" || c.status == tooManyRequests || c.status >= serverErrors:
 		return c.status
-	case len(to.statuses) == 0 && len(t.forms[p.from].statuses) == 0:
+	case len(to.statuses) == 0 && len(t.forms[p.from].statuses) == 0 || c.success && c.status/100 != 2:
 		return c.status
 	}
 	code := t.success.code[p.to]
 	if !c.success {
 		code = t.codeIn(p.to, c.code)
 	}
-	if len(to.statuses) == 0 || c.success && c.status/100 != 2 {
+	if len(to.statuses) == 0 {
 		return to.statusOf(code, statusOK)
 	}
 	return to.statusOf(code, c.status)

@@ -97,6 +97,13 @@ func TestEnvelopes(t *testing.T) {
 		{http, "deep", 404, `{"code":"DUPLICATE","message":"no"}`, `200 {"rc":409,"rt":"no"}`},
 		{http, "deep", 200, `{"message":"ok","result":{"id":"1"}}`, `200 {"rc":0,"rt":"ok","id":"1"}`},
 		{http, "deep", 500, `{"message":"no"}`, `code is missing`},
+		// What leaves the outcome open still does.
+		{http, "deep", 500, `{"code":"DUPLICATE","message":"no"}`, `500 {"rc":409,"rt":"no"}`},
+		{http, "deep", 502, `{"code":"OK","message":"ok","result":{"id":"1"}}`, `502 {"rc":0,"rt":"ok","id":"1"}`},
+		{http, "deep", 429, `{"code":"BUSY","message":"no"}`, `429 {"rc":900,"rt":"no"}`},
+		{http, "flat", 500, `{"rc":404,"rt":"no"}`, `500 {"code":"NOT_FOUND","message":"no","result":null}`},
+		{http, "flat", 503, `{"rc":0,"rt":"ok","id":"1"}`, `503 {"code":"OK","message":"ok","result":{"id":"1"}}`},
+		{http, "flat", 404, `{"rc":0,"rt":"ok","id":"1"}`, `404 {"code":"OK","message":"ok","result":{"id":"1"}}`},
 	} {
 		text := withForm(row.form)
 		if row.form == http {
@@ -144,8 +151,9 @@ func TestEnvelopesOfOwnAnswers(t *testing.T) {
 	}
 	equal(t, table.FailureStatus("flat", "404", 503), 503)
 	http := compiled(t, strings.Replace(strings.Replace(withForm(`deep: {code: code, text: message, digits: number, status: {404: NOT_FOUND}}`), `'{"status":"SUCCESS"}'`, `'{"code":"0"}'`, 1), "{flat: 0}", "0", 1))
-	equal(t, http.FailureStatus("deep", "404", 503), 404)
-	equal(t, http.FailureStatus("deep", "409", 503), 503)
+	equal(t, http.FailureStatus("deep", "404", 400), 404)
+	equal(t, http.FailureStatus("deep", "404", 503), 503) // many failures of the gateway have one code
+	equal(t, http.FailureStatus("deep", "409", 400), 400)
 	c := table.Callback()
 	for _, row := range []struct {
 		form   translate.Form
@@ -171,6 +179,29 @@ func TestEnvelopesOfOwnAnswers(t *testing.T) {
 	normal, err := table.NormaliseSuccess("flat", "1", []byte(`{"rc":1,"rt":"ok"}`))
 	if err != nil || string(normal) != `{"rc":0,"rt":"ok"}` {
 		t.Errorf("%s %v", normal, err)
+	}
+}
+
+// A flag that says failure is no success without an envelope.
+func TestFlagOfAFailureWithoutAnEnvelope(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(withForm(`deep: {code: error.code, text: error.message, flag: ok, digits: number}`), `{"status":"SUCCESS"}`, `{"ok":true}`, 1)
+	text = strings.Replace(text, "effect: read", "effect: read\n    no_envelope: deep", 1)
+	text = strings.Replace(text, "reply: [{flat: id, deep: id}", "reply: [{flat: id, deep: id, must_equal_request: id}", 1)
+	translation := compiled(t, text).Operation("get").Translation("flat", "deep")
+	for reply, want := range map[string]string{
+		`{"id":"1"}`:             `{"rc":0,"rt":"fine","id":"1"}`,
+		`{"ok":true,"id":"1"}`:   `{"rc":0,"rt":"fine","id":"1"}`,
+		`{"ok":false,"id":"1"}`:  ``,
+		`{"ok":null,"id":"1"}`:   ``,
+		`{"ok":"true","id":"1"}`: ``,
+	} {
+		call := translation.Start()
+		_, err := call.Request(nil, []byte(`{"id":"1"}`))
+		must(t, err)
+		if got, err := call.Reply(nil, 200, []byte(reply)); string(got) != want || (err == nil) != (want != "") {
+			t.Errorf("%s became %s, %v", reply, got, err)
+		}
 	}
 }
 
@@ -201,7 +232,11 @@ func TestBadEnvelopes(t *testing.T) {
 			t.Errorf("%s\n%v\nwant %s", form, err, want)
 		}
 	}
-	_, err := translate.Compile(32, translate.File{Name: "t", Data: []byte(strings.Replace(envelopes, ", text: fine", "", 1))})
+	_, err := translate.Compile(32, translate.File{Name: "t", Data: []byte(strings.Replace(envelopes, "{flat: 404, deep: NOT_FOUND}", "{flat: 0, deep: NOT_FOUND}", 1))})
+	if err == nil || !strings.Contains(err.Error(), `codes: "0" is the code of a success and cannot have a pair`) {
+		t.Error(err)
+	}
+	_, err = translate.Compile(32, translate.File{Name: "t", Data: []byte(strings.Replace(envelopes, ", text: fine", "", 1))})
 	if err == nil || !strings.Contains(err.Error(), "success: the text is missing: a success of deep has none, and flat needs one") {
 		t.Error(err)
 	}

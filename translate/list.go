@@ -112,7 +112,7 @@ const tooManyItems = "the lists of the message have more than %v items"
 // emitList appends a list. An item that does not fit passes unchanged in a reply, as other values do.
 func (c *Call) emitList(p *plan, f *mapping, each *plan, v value, dst []byte) (out []byte, _ *Refusal) {
 	if v.ref == 0 {
-		if dst = append(dst, v.raw...); v.kind != null {
+		if dst = append(dst, v.raw...); v.kind != null && v.kind != asIs {
 			return dst, c.misfit(p, f, v)
 		}
 		return dst, nil

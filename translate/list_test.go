@@ -220,6 +220,10 @@ func TestListsPassUnknownFields(t *testing.T) {
 	if err != nil || string(out) != want {
 		t.Errorf("%s %v\nwant %s", out, err, want)
 	}
+	out, err = table.Operation("order.add").Translation("new", "old").Start().Request(nil, []byte(`{"order":{"lines":[]},"recipients":[{"phone":"1","x":2},{"phone":"3"}],"y":5}`))
+	if want = `{"rows":[],"phones":["1","3"],"y":5}`; err != nil || string(out) != want { // a list of texts has no room for it
+		t.Errorf("%s %v\nwant %s", out, err, want)
+	}
 	if _, err = table.Operation("order.add").Translation("old", "new").Start().Request(nil, []byte(`{"rows":[{"what":"a"},{"unit":"x"}]}`)); fmt.Sprint(err) != "BAD rows[1].unit: cannot pass: new has another field of this name" {
 		t.Error(err)
 	}

@@ -99,8 +99,7 @@ func (s *source) readCodePairs(n *yaml.Node) {
 		for form, c := range p.Values {
 			p.Values[form].json = s.table.forms[form].codeJSON(c.text)
 			switch {
-			case s.table.forms[form].Codes == "number" && c.kind == number:
-			case c.kind != text || c.text == "":
+			case (c.kind != text || c.text == "") && (s.table.forms[form].Codes != "number" || c.kind != number):
 				s.errorf(n.Content[i], "codes: a code must be non-empty text in quotes, but is %s", c.json)
 			case slices.Contains(s.table.success.code[:], c.text):
 				s.errorf(n.Content[i], "codes: %q is the code of a success and cannot have a pair", c.text)

@@ -265,6 +265,9 @@ func (p *plan) envelope(form int, result *node) *node {
 
 // connect sets the output of each object of the input to the object with the same path.
 func (n *node) connect(out *node) {
+	if out.plain { // it has no room for a field without a row
+		return
+	}
 	if n.out = out; n.plain {
 		return
 	}

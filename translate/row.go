@@ -147,10 +147,11 @@ const (
 	number
 	text
 	composite // object or array
+	asIs      // its bytes are copied
 )
 
 func (k kind) String() string {
-	return [...]string{"missing", "null", "true or false", "a number", "text", "an object or array"}[k]
+	return [...]string{"missing", "null", "true or false", "a number", "text", "an object or array", "as it is"}[k]
 }
 
 // A constant is a scalar in the table; its kind is absent if there is none.

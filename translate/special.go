@@ -11,8 +11,8 @@ import (
 // one form that the other form says by leaving the field out. All move digits and copy them. What cannot come back as
 // it was does not fit.
 
-// nullText stands for null among the texts of pairs.
-const nullText = "\x00"
+// nullText stands for null among the texts of pairs. No text of JSON is like it: it is not valid UTF-8.
+const nullText = "\xff"
 
 // pairText returns the text by which pairs find a value.
 func (v value) pairText() string {

@@ -64,6 +64,7 @@ func TestSpecialValues(t *testing.T) {
 		{"new", `"day":"2026-12-٢٤"`, `BAD day: has the wrong type: want text like YYYY-MM-DD, got other text`, ""},
 		{"old", `"at":"20261224153000"`, `"at":"2026-12-24T15:30:00+09:00"`, ""},
 		{"old", `"at":""`, `"at":null`, ""},
+		{"new", `"at":"\u0000"`, `BAD at: has the wrong type: want text like YYYY-MM-DDThh:mm:ss+09:00, got other text`, ""},
 		{"old", `"at":null`, `BAD at: has a value without a counterpart in new`, ""},
 		{"new", `"at":null`, `"at":""` + nothing, ""},
 		{"new", `"at":"null"`, `BAD at: has the wrong type: want text like YYYY-MM-DDThh:mm:ss+09:00, got other text`, ""},

@@ -352,3 +352,57 @@ func TestExamplesOfTheTables(t *testing.T) {
 		}
 	}
 }
+
+// A callback that is made from a read has what the read has shown, converted only for the partner.
+func TestCallbackMadeFromARead(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("courier.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Reads and callbacks have the same fields if the callback has them under data, and an amount.
+	operations, callback, _ := strings.Cut(string(data), "callbacks:")
+	callback = strings.NewReplacer("data.", "", "method: POST", "method: POST\n    under: {v2: data}", "- {v2: event, default: shipment.state}",
+		`- {v1: cod_amt, v2: cashOnDelivery, as: digits, absent: {v1: "0"}}`).Replace(callback)
+	text := operations + "callbacks:" + callback
+	courier, err := translate.Compile(32, translate.File{Name: "courier.yaml", Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct{ form, reply, want, told string }{
+		{
+			"v2", `{"status":"SUCCESS","error":null,"result":{"reference":"R1","labelNumber":"L9","state":"PICKED_UP","stateTime":"2026-12-24T15:30:00+09:00"}}`,
+			`{"data":{"reference":"R1","labelNumber":"L9","state":"PICKED_UP","stateTime":"2026-12-24T15:30:00+09:00"}}`,
+			`{"cod_amt":"0","ref_no":"R1","label_no":"L9","state":"20","state_time":"20261224153000"}`,
+		},
+		{
+			"v2", `{"status":"SUCCESS","error":null,"result":{"reference":"R1","state":"CREATED","stateTime":null,"cashOnDelivery":1250}}`,
+			`{"data":{"cashOnDelivery":1250,"reference":"R1","state":"CREATED","stateTime":null}}`,
+			`{"cod_amt":"1250","ref_no":"R1","state":"10","state_time":""}`,
+		},
+		{
+			"v1", `{"result_cd":"00","result_msg":"ok","ref_no":"R1","state":"10","state_time":""}`,
+			`{"ref_no":"R1","state":"10","state_time":""}`,
+			`{"data":{"reference":"R1","state":"CREATED","stateTime":null}}`,
+		},
+	} {
+		from := translate.Form(row.form)
+		to := map[translate.Form]translate.Form{"v1": "v2", "v2": "v1"}[from]
+		call := courier.Operation("label.read").Translation(to, from).Start()
+		request := map[translate.Form]string{"v1": `{"cust_key":"K1","ref_no":"R1"}`, "v2": `{"apiKey":"K1","reference":"R1"}`}[to]
+		if _, err := call.Request(nil, []byte(request)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := call.Reply(nil, 200, []byte(row.reply)); err != nil {
+			t.Fatal(err)
+		}
+		made := courier.Callback().FromReply(nil, call)
+		if string(made) != row.want {
+			t.Errorf("%s\nmade %s\nwant %s", row.reply, made, row.want)
+		}
+		told, _, err := courier.Callback().Translate(nil, made, from, to)
+		if err != nil || string(told) != row.told {
+			t.Errorf("%s became %s, %v\nwant %s", made, told, err, row.told)
+		}
+	}
+}
