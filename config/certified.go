@@ -31,9 +31,9 @@ func (c *Config) deskKey() ed25519.PublicKey {
 	return key
 }
 
-// checkCertificate reads the certificate of a partner. One that the desk did not sign, or that is of another partner, is
-// an error: it is a mistake or a forgery, and time does not mend it. One that has ended is a warning, because a gateway
-// must be able to start on the day after; the partner then counts as not certified.
+// checkCertificate reads the certificate of a partner. One that the desk did not sign, or that is of another partner,
+// is an error: it is a mistake or a forgery, and time does not mend it. One that has ended is a warning, because a
+// gateway must be able to start on the day after; the partner then counts as not certified.
 func (c *Config) checkCertificate(one *Partner, key ed25519.PublicKey, at ...string) {
 	s := c.source
 	if one.Certified == "" {
@@ -62,7 +62,8 @@ func (c *Config) checkCertificate(one *Partner, key ed25519.PublicKey, at ...str
 	one.Certificate = read
 	switch end := read.Expires; {
 	case read.Valid(time.Now()) == certificate.ErrCases:
-		c.addWarning("the certificate is for another version of the list of cases, and not valid: run the desk again", at...)
+		const other = "the certificate is for another version of the list of cases, and not valid: run the desk again"
+		c.addWarning(other, at...)
 	case time.Until(end) < 21*24*time.Hour:
 		c.addWarning(fmt.Sprintf("the certificate of the partner ends on %s, and is not valid after that: run the desk again",
 			end.UTC().Format(time.RFC3339)), at...)

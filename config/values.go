@@ -26,8 +26,8 @@ func (d *Duration) set(text string) error {
 	return nil
 }
 
-// String returns the duration without zeros at its end: 15m and not 15m0s. All durations in texts for people are written
-// like this.
+// String returns the duration without zeros at its end: 15m and not 15m0s. All durations in texts for people are
+// written like this.
 func (d Duration) String() string {
 	text := time.Duration(d).String()
 	for _, zero := range []string{"0s", "0m"} {

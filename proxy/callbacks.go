@@ -71,8 +71,8 @@ const trialAfter = time.Minute
 const newRows = 0.1
 
 // mayHoldRows returns an error if no call of the partner has succeeded yet, and it holds as many rows of the store
-// as it can, or its source has made as many such calls with such keys as it can. A partner with too many rows gets a trial call
-// in each trialAfter: its success ends this.
+// as it can, or its source has made as many such calls with such keys as it can. A partner with too many rows gets a
+// trial call in each trialAfter: its success ends this.
 func (x *exchange) mayHoldRows(id partner.ID) error {
 	g := x.gateway
 	if g.relay == nil {

@@ -59,7 +59,8 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	case len(slices.Compact(tops)) < len(tops) || f.Code == f.Text:
 		s.errorf(name, "form %q: code, text, result and flag must have different names", name.Value)
 	case textInside && !f.textInside || strings.Contains(code+text, "."):
-		s.errorf(name, "form %q: code and text can be in one object at the top level, as in error.code and error.message",
+		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
+			"as in error.code and error.message",
 			name.Value)
 	case f.object != "" && f.flag == "":
 		s.errorf(name, "form %q: a code in an object needs flag: a success has no such object", name.Value)
@@ -111,7 +112,8 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 	}
 	for _, one := range f.statuses {
 		if codes = append(codes, one.code); one.code != t.success.code[form] && !t.hasCode(form, one.code) {
-			s.errorf(child(node, "status"), "status: the form has no code %q: add it to the catalogue or to a pair", one.code)
+			s.errorf(child(node, "status"),
+				"status: the form has no code %q: add it to the catalogue or to a pair", one.code)
 		}
 	}
 	if f.OtherCode == t.success.code[form] {
@@ -123,7 +125,8 @@ func (s *source) checkEnvelopeCodes(form int, forms *yaml.Node) {
 		}
 	}
 	if f.textInside && s.table.success.text == "" {
-		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one", f.name, s.forms[1-form])
+		s.errorf(node, "success: the text is missing: a success of %s has none, and %s needs one",
+			f.name, s.forms[1-form])
 	}
 }
 
@@ -268,9 +271,9 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	return to.endFailure(to.appendOutcome(append(dst, '{'), flag, json, string(appendString(nil, text)), true))
 }
 
-// FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code, if it
-// is of the class of the given one (4xx, 5xx), or else the given one: many failures have one code. code is one of the
-// catalogue.
+// FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code, if
+// it is of the class of the given one (4xx, 5xx), or else the given one: many failures have one code. code is one of
+// the catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
 	form := t.formIndex(f)
 	if form != 0 {

@@ -253,7 +253,8 @@ func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 		return OutcomeOmitted, "the envelope of " + other + " has no place for it"
 	case r == nil && l.entry.node == nil:
 		return OutcomeOmitted, "a success in " + other + " has no envelope"
-	case r == nil && l.kind == null || r != nil && !slices.Contains(x.Report.Dropped, l.reported(r)) && l.countsAsAbsent():
+	case r == nil && l.kind == null,
+		r != nil && !slices.Contains(x.Report.Dropped, l.reported(r)) && l.countsAsAbsent():
 		return OutcomeOmitted, "an empty value"
 	case r != nil && r.omits(l.value, p.from):
 		return OutcomeOmitted, other + " leaves the field out instead"

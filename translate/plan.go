@@ -49,7 +49,9 @@ type mapping struct {
 // mappings returns rows of a message in one direction.
 func mappings(rows []*row, from, to int) (list []*mapping) {
 	for _, r := range rows {
-		f := &mapping{row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret}
+		f := &mapping{
+			row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret,
+		}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)

@@ -67,7 +67,8 @@ func (c *Call) readCode(status int) *UnusableReply {
 	case !missing:
 		c.code = p.table.intern(found)
 		return nil
-	case c.reply[p.codeSlot()].kind == absent && c.reply[p.flagSlot()].kind == absent && c.isSuccessWithoutEnvelope(status):
+	case c.reply[p.codeSlot()].kind == absent && c.reply[p.flagSlot()].kind == absent &&
+		c.isSuccessWithoutEnvelope(status):
 		c.code = p.table.success.code[p.from]
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 type row struct {
 	Path    [2]string `by:"form" is:"a path"` // "" if the form lacks the field
 	digits  bool      // from As
-	special bool      // the row has pattern, shift, absent, as: decimal, or null in a pair, or is a list; no part of the version
+	special bool      // it has pattern, shift, absent, as: decimal or null in a pair, or is a list; not in the version
 	Empty   constant  // the number that the form with text writes as ""
 	// While the value of another row of the reply has one of these meanings, 0 and "" are no value.
 	NoValueWhile []string

@@ -60,7 +60,8 @@ func (s *source) readSpecial(r *row) {
 		for f, c := range p.Values {
 			bare := *r
 			bare.Values = pairs{}
-			if _, fits := bare.appendSpecial(nil, value{raw: c.json, kind: c.kind}, f, text, false); fits && c.kind != null {
+			_, fits := bare.appendSpecial(nil, value{raw: c.json, kind: c.kind}, f, text, false)
+			if fits && c.kind != null {
 				s.errorf(child(r.node, "values"), "values: %s of %s is also a value without a pair", c.json, s.forms[f])
 			}
 		}
@@ -123,7 +124,8 @@ func (s *source) readShift(n *yaml.Node, r *row) {
 		r.places[f], r.places[1-f] = -places, places
 	}
 	if r.Shift[0].kind != absent && r.Shift[1].kind != absent || r.As == "" {
-		s.errorf(n, "shift needs as: digits or as: decimal, and one form, in which the number is greater by powers of ten")
+		s.errorf(n, "shift needs as: digits or as: decimal, and one form, "+
+			"in which the number is greater by powers of ten")
 	}
 }
 

@@ -61,8 +61,8 @@ type deskRun struct {
 const (
 	// practiceSpeed divides the waiting times of cases in a practice.
 	practiceSpeed = 60
-	// signedSpeed divides those of a run with a signature, so that it takes less than an hour. What a partner does later
-	// still counts, until some minutes after the last case.
+	// signedSpeed divides those of a run with a signature, so that it takes less than an hour. What a partner does
+	// later still counts, until some minutes after the last case.
 	signedSpeed = 6
 )
 

@@ -278,8 +278,8 @@ func (c *Console) showDecision(w http.ResponseWriter, r *http.Request, page deci
 	c.site.Page(w, r, "callback-decision", page)
 }
 
-// decideCallbacks shows what a decision about all failed callbacks of a filter would do, and takes it. The work ends when
-// the visitor leaves the page.
+// decideCallbacks shows what a decision about all failed callbacks of a filter would do, and takes it. The work ends
+// when the visitor leaves the page.
 func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 	if !c.known(w, r) {
 		return

@@ -172,8 +172,8 @@ type Result struct {
 	last  string    // the hash of the last line
 }
 
-// Verify checks a log: its chain, its signatures, and that each verdict follows from the records before it. If public is
-// nil, any signer is accepted. A practice has no signature.
+// Verify checks a log: its chain, its signatures, and that each verdict follows from the records before it. If public
+// is nil, any signer is accepted. A practice has no signature.
 func Verify(log io.Reader, public ed25519.PublicKey) (res Result, err error) {
 	lines := bufio.NewReader(log)
 	for {

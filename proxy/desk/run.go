@@ -1,6 +1,6 @@
-// Package desk certifies the integration of a partner by what it does. It runs a sandbox of its own, tells the partner's
-// order hook what to do, disturbs calls and callbacks, and watches what is sent. The log of a run is evidence: everybody
-// can compute the verdicts from it again.
+// Package desk certifies the integration of a partner by what it does. It runs a sandbox of its own, tells the
+// partner's order hook what to do, disturbs calls and callbacks, and watches what is sent. The log of a run is
+// evidence: everybody can compute the verdicts from it again.
 //
 //	plan, err := desk.ParsePlan(text)
 //	verdicts, err := desk.Run(ctx, desk.Config{Plan: plan, Hook: "http://shop.test/desk", Listener: l, Out: file})
@@ -30,8 +30,8 @@ type Config struct {
 	Plan     Plan
 	Hook     string       // base URL of the order hook
 	Listener net.Listener // for the calls of the partner
-	// Via is the base URL of a gateway that the calls of the partner are passed on to, and Backend then the address of its
-	// upstream. If empty, the partner calls the service directly.
+	// Via is the base URL of a gateway that the calls of the partner are passed on to, and Backend then the address of
+	// its upstream. If empty, the partner calls the service directly.
 	Via     string
 	Backend net.Listener
 	Client  *http.Client // for the hook; http.DefaultClient if nil
@@ -54,8 +54,8 @@ type runner struct {
 	service *sandbox.Service
 	net     *network
 	posts   sync.WaitGroup
-	// setup has a value while an attempt uses faults and the clock: until it waits for the partner's own reads. A channel,
-	// because time in a bubble of testing/synctest stands still while a goroutine waits for a mutex.
+	// setup has a value while an attempt uses faults and the clock: until it waits for the partner's own reads. A
+	// channel, because time in a bubble of testing/synctest stands still while a goroutine waits for a mutex.
 	setup chan struct{}
 	ended sync.Mutex // an attempt that ends
 

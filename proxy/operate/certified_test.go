@@ -79,7 +79,7 @@ func TestWaveMovesCertifiedPartners(t *testing.T) {
 	}
 }
 
-// Without a key of a desk nobody is certified, and nothing is said of it but in a wave that asks for it.
+// Without a key of a desk no partner has a valid certificate, and this is shown only in a wave that asks for it.
 func TestCertificatesNeedADesk(t *testing.T) {
 	t.Parallel()
 	w := newWaveOf(t, separate, "&certified=true", "k")

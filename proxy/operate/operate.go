@@ -187,8 +187,8 @@ func (l Limit) within(most int) (int, error) {
 // listedMost is the most entries of one answer.
 const listedMost = 10_000
 
-// PartnerRef names a partner by its ID, by 12 digits or more of it if the partner is known, by its name in the config, or
-// by what Named returns for that name. "" is all partners.
+// PartnerRef names a partner by its ID, by 12 digits or more of it if the partner is known, by its name in the config,
+// or by what Named returns for that name. "" is all partners.
 type PartnerRef struct {
 	Partner string `json:"partner,omitzero"`
 }

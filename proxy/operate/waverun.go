@@ -132,8 +132,8 @@ func (w *waves) leads(ctx context.Context) (bool, error) {
 	return lead.Holder == w.gateway, nil
 }
 
-// keepLead renews the lead until stop is called: with a slow store, or many partners, looking at the waves may take longer
-// than another gateway waits for a beat. If the lead is lost, the context ends.
+// keepLead renews the lead until stop is called: with a slow store, or many partners, looking at the waves may take
+// longer than another gateway waits for a beat. If the lead is lost, the context ends.
 func (w *waves) keepLead(ctx context.Context) (leading context.Context, stop func()) {
 	leading, end := context.WithCancelCause(ctx)
 	var beats sync.WaitGroup

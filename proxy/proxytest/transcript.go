@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Transcript runs the tests of a file, each once for each variant. A test is a line "== name" and calls, one a line, with
-// what each returns below it, after a tab. A line that begins with # is a comment. start returns what makes the calls of
-// one test. With update the file gets what the first variant returns.
+// Transcript runs the tests of a file, each once for each variant. A test is a line "== name" and calls, one a line,
+// with what each returns below it, after a tab. A line that begins with # is a comment. start returns what makes the
+// calls of one test. With update the file gets what the first variant returns.
 func Transcript(
 	t *testing.T, file string, update bool, variants []string,
 	start func(t *testing.T, variant string) (call func(line string) []string),

@@ -96,9 +96,9 @@ func (r *Router) RecordUnknown(ctx context.Context, c Call, w Route, s *ReadResu
 	return err
 }
 
-// NextRead returns when the gateway reads the bill of a write with an unknown outcome next, after a read at now; zero if
-// it does not. It reads 1, 5, 15 and 60 minutes after the write, and then daily; the first time not before a read can
-// resolve the outcome.
+// NextRead returns when the gateway reads the bill of a write with an unknown outcome next, after a read at now; zero
+// if it does not. It reads 1, 5, 15 and 60 minutes after the write, and then daily; the first time not before a read
+// can resolve the outcome.
 func (s *Settings) NextRead(w store.UnknownWrite, now time.Time) time.Time {
 	next := now.Add(24 * time.Hour)
 	first := max(time.Minute, s.UnderWay()+time.Second)

@@ -89,8 +89,8 @@ func (s *Service) Callbacks() (list []Callback) {
 	return list
 }
 
-// SendCallback sends an extra callback of a bill once, whatever its state, and does not store it. change returns another
-// body, such as a forged one.
+// SendCallback sends an extra callback of a bill once, whatever its state, and does not store it. change returns
+// another body, such as a forged one.
 func (s *Service) SendCallback(partnerKey, billID string, change func(body []byte) []byte) error {
 	return s.update(func(t *tables) error {
 		b, err := t.lookUp(partnerKey, billID)

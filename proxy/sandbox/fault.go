@@ -27,8 +27,8 @@ type Fault struct {
 	Count int `json:"count,omitempty"`
 	// Until is the time of the service's clock at which the fault ends. Count does not limit it then.
 	Until time.Time `json:"until,omitzero"`
-	// Delay is the time before the reply begins: the operation is carried out, and callbacks are sent, before. A callback
-	// is due so much later, by the service's clock.
+	// Delay is the time before the reply begins: the operation is carried out, and callbacks are sent, before. A
+	// callback is due so much later, by the service's clock.
 	Delay time.Duration `json:"-"`
 	// Pay pays the bill of a bill.create before the reply, so that with Delay its callback comes first.
 	Pay bool `json:"pay,omitempty"`

@@ -129,8 +129,8 @@ type Options struct {
 	CopyTo *Service
 	// Transport sends callbacks. If nil, that of net/http.
 	Transport http.RoundTripper
-	// Observe is called once for each exchange, after the reply was written, by the goroutine that wrote it. It must not
-	// block. It can be nil.
+	// Observe is called once for each exchange, after the reply was written, by the goroutine that wrote it. It must
+	// not block. It can be nil.
 	Observe func(Exchange)
 	// Log receives errors and warnings about the data file. If nil, they are not logged.
 	Log *slog.Logger

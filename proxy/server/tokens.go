@@ -70,7 +70,10 @@ type token struct {
 
 // newTokens registers the metric.
 func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
-	t := &tokens{sessions: pages.Sessions{Cookie: sessionCookie}, log: log, from: map[netip.Prefix]*wrongTokens{}, signedIn: func(identity) {}}
+	t := &tokens{
+		sessions: pages.Sessions{Cookie: sessionCookie}, log: log, from: map[netip.Prefix]*wrongTokens{},
+		signedIn: func(identity) {},
+	}
 	t.limits.Store(&config.Limits{}) // until apply
 	t.use(c)
 	t.refused = counters("billbridge_admin_token_refused_total",

@@ -29,7 +29,8 @@ func (s *Store) Happened(ctx context.Context, since, unclear time.Time, without 
 		all := list[Happening](q, fmt.Sprintf(`
 			SELECT kind, partner, upstream, operation, outcome, state, id, at FROM (
 				SELECT h.*, ROW_NUMBER() OVER (PARTITION BY kind, partner, at / %d ORDER BY at, id) AS nth FROM (
-					SELECT 'doubled' AS kind, partner, '' AS upstream, operation, '' AS outcome, '' AS state, '' AS id, at
+					SELECT 'doubled' AS kind, partner, '' AS upstream, operation, '' AS outcome, '' AS state, '' AS id,
+						at
 						FROM billbridge_doubled WHERE at >= $1
 					UNION ALL SELECT 'unknown', partner, upstream, operation, '', '', '', at
 						FROM billbridge_unknown WHERE at < $2 AND resolved IS NULL AND %s

@@ -35,7 +35,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duratio
 }
 
 // SweepBodies deletes the bodies of callbacks that were delivered, dropped or superseded more than keep ago, and
-// returns their number. The rows stay until Sweep removes them. Failed callbacks keep their bodies until an operator decides.
+// returns their number. The rows stay until Sweep removes them. Failed callbacks keep their bodies until an operator
+// decides.
 func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
 	return s.sweep(ctx, `
 		UPDATE billbridge_callbacks SET body = $1, erased = $2 WHERE seq IN (

@@ -183,7 +183,8 @@ type WaveStep struct {
 }
 
 // StepWave makes a step of a wave. ErrState: the rollout has changed since it was decided, the kill switch is on and
-// the step is forward, or another gateway makes the steps now; nothing was changed then. The result is the new revision.
+// the step is forward, or another gateway makes the steps now; nothing was changed then. The result is the new
+// revision.
 func (s *Store) StepWave(ctx context.Context, step WaveStep) (revision int64, err error) {
 	to := step.Stage
 	if err := errors.Join(checkDecision(to.By, to.At), needs(to.Partner, to.At, step.Wave, step.Holder)); err != nil {

@@ -189,7 +189,7 @@ func TestTheOnlyPartnerIsNotTheOperator(t *testing.T) {
 	if res, _ := v.post("/desk/clock", "advance=1h"); res.StatusCode != http.StatusForbidden {
 		t.Errorf("the clock: %d", res.StatusCode)
 	}
-	for _, path := range []string{"/desk/calls", "/desk/scenarios"} { // nobody is left to see
+	for _, path := range []string{"/desk/calls", "/desk/scenarios"} { // no partner is left
 		if status, page := r.visitor("").get(path); status != http.StatusOK || strings.Contains(page, "Hana") {
 			t.Errorf("%s without a sign-in: %d", path, status)
 		}
