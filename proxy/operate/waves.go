@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -454,131 +452,4 @@ func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 		o.Logger.Warn("a wave may move a partner on", "wave", c.Name, "partner", change.Partner, "by", c.By)
 	}
 	return change, err
-}
-
-// lookAt returns a wave with what its partners wait for: those of a page, first those that need a person. Whether the
-// new backend is worse knows only the gateway that makes the steps.
-func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
-	plan, err := wave.Read(w.Plan)
-	if err != nil {
-		return v, err
-	}
-	partners, err := o.Store.WavePartners(ctx, w.Name)
-	if err != nil {
-		return v, err
-	}
-	return o.waveView(ctx, plan, w, partners, after, limit, [2]store.Sums{})
-}
-
-// fewPartners is how many partners have their evidence read apart from that of others.
-const fewPartners = 1000
-
-func (o *Operator) waveView(
-	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
-	calls [2]store.Sums,
-) (v wave.View, err error) {
-	p, now := o.Rollout.Preconditions(), o.Now()
-	facts := wave.Facts{
-		Settings: o.Rollout.Settings(), Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open, Calls: calls,
-	}
-	if facts.Decided, err = o.Store.Rollout(ctx); err != nil {
-		return v, err
-	}
-	page := partners
-	if after > 0 || limit < len(partners) {
-		rows := wave.Positions(plan, w, partners, facts.Settings, facts.Decided).Rows
-		slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
-		for i, r := range rows {
-			partners[i] = r.WavePartner
-		}
-		page = partners[min(after, len(partners)):min(after+limit, len(partners))]
-	}
-	facts.Facts = p.Facts(ctx, facts.Decided, "", storeTimeout/2)
-	if len(page) <= fewPartners {
-		facts.Of = map[partner.ID]bool{}
-		for _, one := range page {
-			facts.Of[one.Partner] = true
-		}
-		facts.Counted = sync.OnceValues(func() (evidence.Snapshot, error) {
-			return o.Rollout.Counts().OfThese(ctx, slices.Collect(maps.Keys(facts.Of)))
-		})
-	}
-	facts.Unknown, err = o.Store.WaveUnknown(ctx, w.Name, facts.Settings.Backends[evidence.New], w.Created)
-	if err != nil {
-		return v, err
-	}
-	return wave.Look(plan, w, partners, facts)
-}
-
-// open reports whether the breaker of an upstream is open at this gateway.
-func (o *Operator) open(upstream string) bool { return o.Opened != nil && o.Opened(upstream) }
-
-// waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
-func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
-	info := WaveInfo{
-		Name: v.Name, State: v.State, By: v.By, Since: v.Since, Created: v.Created, Plan: v.Plan, Number: len(v.Rows),
-		WhyNote: evidence.ReadNote(v.Why), At: []WaveCount{},
-	}
-	info.Why = inEnglish(info.WhyNote)
-	if v.Hold.Kind != "" && v.State == store.WaveRunning {
-		info.HoldNote, info.Hold, info.Until = v.Hold, inEnglish(v.Hold), known(v.Until)
-	}
-	if v.State == store.WaveRunning || v.State == store.WavePaused {
-		info.Ends = known(v.Ends)
-	}
-	at := map[rollout.Position]int{}
-	for _, r := range v.Rows {
-		if r.Done {
-			info.Done++
-		} else if r.Waits.Kind != "" {
-			info.Waits++
-		}
-		at[rollout.Position{Stage: r.At.Stage, Percent: r.At.Percent}]++
-	}
-	for _, p := range slices.SortedFunc(maps.Keys(at), order) {
-		info.At = append(info.At, WaveCount{p.Stage, percentOf(p), at[p]})
-	}
-	rows := v.Rows[min(after, len(v.Rows)):]
-	if len(rows) > limit && limit > 0 {
-		info.Next = after + limit
-	}
-	rows = slices.Clone(rows[:min(limit, len(rows))])
-	slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
-	for _, r := range rows {
-		info.Partners = append(info.Partners, o.waveRow(r))
-	}
-	return info
-}
-
-// order is that of the stages.
-func order(a, b rollout.Position) int {
-	return cmp.Or(cmp.Compare(slices.Index(rollout.Stages, a.Stage), slices.Index(rollout.Stages, b.Stage)),
-		cmp.Compare(a.Percent, b.Percent))
-}
-
-// urgency orders the partners of a wave: those that need a person first, and those that are done last.
-func urgency(r wave.Row) int {
-	switch {
-	case r.Done:
-		return 3
-	case r.Waits.Kind != "":
-		return 0
-	case len(r.Blocks) > 0:
-		return 1
-	}
-	return 2
-}
-
-func (o *Operator) waveRow(r wave.Row) WaveRow {
-	row := WaveRow{
-		ID: r.Partner, Partner: r.Partner.Short(), Name: o.name(r.Partner), WaitsNote: r.Waits, Waits: inEnglish(r.Waits),
-		StageSetting: StageSetting{Stage: r.At.Stage, Percent: percentOf(r.At), By: r.Changed.By, At: known(r.Changed.At)},
-	}
-	if !r.Done {
-		row.Step = Step{StageSetting{Stage: r.Next.Stage, Percent: percentOf(r.Next)}, r.Ruling, worded(r.Blocks)}
-		if r.Stays.After(o.Now()) {
-			row.Stays = &r.Stays
-		}
-	}
-	return row
 }
