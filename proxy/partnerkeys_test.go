@@ -62,6 +62,10 @@ func TestBillsOfTwoKeysStayAtTheirOwners(t *testing.T) {
 	m.expect(bill("legacy", "create", newKey, 3), success)
 	m.checkBills(2, 1)
 
+	proxytest.Eventually(t, func() bool { // the ledger has the outcome after the answer
+		row, err := m.store.Owner(t.Context(), second, id(3))
+		return err == nil && row.State == store.Owned
+	}, func() string { return m.logs.String() })
 	add := fmt.Sprintf("/store/keys?partner=%s&hash=%s", first, second)
 	m.mustPost(add+"&preview=true", `"bills":2`, `"preview":true`)
 	equal(t, operatorsPartners(t, m), 2)
