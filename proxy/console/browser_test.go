@@ -128,7 +128,7 @@ func TestLiveCallsInABrowser(t *testing.T) {
 		t.Error("the live page shows a call that the filter does not select")
 	}
 	p.Follow("opening the call", chromedp.Evaluate[chromedp.Void](`void document.querySelector("#rows a").click()`))
-	p.Wait("the call", `document.querySelector("h1").textContent === "Call: bill.create"`)
+	p.Wait("the call", `document.querySelector("h1")?.textContent === "Call: bill.create"`)
 	p.Quiet("calls")
 }
 
@@ -144,7 +144,7 @@ func TestOverviewInABrowser(t *testing.T) {
 	p.Open(s.admin + "/")
 	p.Do("a mark and the focus", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true, document.getElementById("row-0").focus())`))
 	s.send("legacy", "read", clinicKey, "FIRST")
-	p.Wait("the second call", `document.querySelector(".tiles b").textContent === "2"`)
+	p.Wait("the second call", `document.querySelector(".tiles b")?.textContent === "2"`)
 	p.Wait("the focus", `window.sameDocument === true && document.activeElement.id === "row-0"`)
 	p.Quiet("overview")
 	s.stop()
@@ -188,7 +188,7 @@ func TestListsInABrowser(t *testing.T) {
 	if typed := browser.Run(p, chromedp.Evaluate[string](`document.querySelector("input[name=bill]").value`)); typed != "TYPED" || browser.Run(p, chromedp.Evaluate[bool](has("OTHER"))) {
 		t.Errorf("the field has %q, or the list has another partner", typed)
 	}
-	p.Wait("the counts", `document.querySelector("#tab-dead .count").textContent === "1"`)
+	p.Wait("the counts", `document.querySelector("#tab-dead .count")?.textContent === "1"`)
 
 	p.Open(s.admin + "/bills?bill=FIRST&partner=" + partner.ShortOf(clinicKey))
 	id := "read-" + partner.ShortOf(clinicKey)

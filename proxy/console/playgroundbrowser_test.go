@@ -15,7 +15,7 @@ func TestPlaygroundInABrowser(t *testing.T) {
 	p, s := browser.NewTab(t), startSite(t, "")
 	p.Use(browser.Looks[0])
 	p.Open(s.admin + "/playground?operation=bill.create&direction=legacy+v2")
-	p.Wait("the example", `document.getElementById("result").innerText.includes('"billId": "12345678900000000001"')`)
+	p.Wait("the example", `document.getElementById("result")?.innerText.includes('"billId": "12345678900000000001"')`)
 	p.Do("a mark that a reload removes", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
 	const has = `document.getElementById("result").innerText.includes(%q)`
 	fill := func(name, text string) {
@@ -45,7 +45,7 @@ func TestPlaygroundInABrowser(t *testing.T) {
 
 	p.Follow("the direction", chromedp.Evaluate[chromedp.Void](`void (document.querySelector("select[name=direction]").value = "v2 v2")`),
 		chromedp.Click(chromedp.CSS("form[action='/playground'] button:not(.second)")))
-	p.Wait("the page without a script", `window.sameDocument !== true && document.querySelector("select[name=direction]").value === "v2 v2"`)
+	p.Wait("the page without a script", `window.sameDocument !== true && document.querySelector("select[name=direction]")?.value === "v2 v2"`)
 	p.Wait("the result in v2", fmt.Sprintf(has, "differs from apiKey in case only"))
 	if !browser.Run(p, chromedp.Evaluate[bool](`document.querySelector("textarea[name=document]").value.includes("020") && document.querySelector("textarea[name=overlay]").value !== ""`)) {
 		t.Error("the page has lost what was typed")

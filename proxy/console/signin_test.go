@@ -21,7 +21,7 @@ func TestSigningInInABrowser(t *testing.T) {
 	if checked {
 		p.Accessible("sign-in", script)
 	}
-	const heading = `document.querySelector("h1").textContent === %q`
+	const heading = `document.querySelector("h1")?.textContent === %q`
 	token := chromedp.CSS("input[name=token]")
 	p.Do("a wrong token", chromedp.SendKeys(token, "wrong"))
 	p.Follow("signing in", chromedp.Click(chromedp.CSS("main button")))
@@ -31,7 +31,7 @@ func TestSigningInInABrowser(t *testing.T) {
 	p.Do("the token", chromedp.SendKeys(token, "wall-token-0001"))
 	p.Follow("signing in", chromedp.Click(chromedp.CSS("main button")))
 	p.Wait("the calls", fmt.Sprintf(heading, "Calls")+` && location.search === "?outcome=ok"`)
-	p.Wait("the visitor", `document.querySelector(".visitor").innerText.startsWith("wall") && document.querySelector(".visitor").innerText.includes("read only")`)
+	p.Wait("the visitor", `document.querySelector(".visitor")?.innerText.startsWith("wall") && document.querySelector(".visitor")?.innerText.includes("read only")`)
 	p.Wait("the page is live", `document.getElementById("pause") !== null`)
 	p.Picture("signed-in")
 	if checked {

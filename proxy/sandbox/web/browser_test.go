@@ -67,7 +67,7 @@ func TestDeveloperInABrowser(t *testing.T) {
 	p.Wait("the page for signing in", `location.pathname === "/sign-in" && document.activeElement.name === "token"`)
 	p.Do("the token", chromedp.KeyEvent(hanaToken))
 	p.Follow("signing in", chromedp.KeyEvent("\r"))
-	p.Wait("the visitor", `document.querySelector(".visitor").innerText === "Hana"`)
+	p.Wait("the visitor", `document.querySelector(".visitor")?.innerText === "Hana"`)
 	p.Do("a mark that a reload removes", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
 
 	r.call("create", demoKey, "OF-DEMO", nil)
@@ -78,15 +78,15 @@ func TestDeveloperInABrowser(t *testing.T) {
 	}
 	p.Do("the focus", chromedp.Evaluate[chromedp.Void](`void document.querySelector("#rows a").focus()`))
 	p.Follow("opening the call", chromedp.KeyEvent("\r"))
-	p.Wait("the call", `document.querySelector("h1").textContent === "Call: bill.create"`)
+	p.Wait("the call", `document.querySelector("h1")?.textContent === "Call: bill.create"`)
 	p.Do("what the clipboard gets", chromedp.Evaluate[chromedp.Void](`void (navigator.clipboard.writeText = async text => { window.copied = text })`))
 	p.Do("copying", chromedp.Focus(chromedp.CSS("[data-copy]")), chromedp.KeyEvent("\r"))
-	p.Wait("the command", `window.copied?.startsWith("curl -s '-XPOST'") && document.querySelector("[data-copy]").textContent === "Copied"`)
+	p.Wait("the command", `window.copied?.startsWith("curl -s '-XPOST'") && document.querySelector("[data-copy]")?.textContent === "Copied"`)
 
 	p.Do("the bill", chromedp.Evaluate[chromedp.Void](`void [...document.querySelectorAll("main a")].find(e => e.textContent === "The bill").focus()`))
 	p.Follow("opening the bill", chromedp.KeyEvent("\r"))
 	p.Do("the button", chromedp.Focus(chromedp.ID("do-pay")))
 	p.Follow("paying", chromedp.KeyEvent("\r"))
-	p.Wait("the payment and its callback", `document.querySelector("main").innerText.includes("paid, approval number") && document.querySelector("main").innerText.includes("delivered")`)
+	p.Wait("the payment and its callback", `document.querySelector("main")?.innerText.includes("paid, approval number") && document.querySelector("main")?.innerText.includes("delivered")`)
 	p.Quiet("a developer")
 }
