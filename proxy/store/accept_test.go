@@ -44,6 +44,44 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 	})
 }
 
+// An upstream sends each callback to two replicas at once, and the next one of its bill: each is stored once, in that order.
+func TestCallbackSentToTwoReplicasIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	proxytest.Each(t, func(t *testing.T, url string) {
+		replicas := replicasOn(t, url, 2)
+		const bills = 50
+		var kept [bills][2]atomic.Int32
+		for step := range 2 {
+			var senders sync.WaitGroup
+			for n := range bills {
+				for i, s := range replicas {
+					senders.Go(func() {
+						c := callback(fmt.Sprint("c", n, step, i), fmt.Sprint("b", n))
+						c.Digest = [32]byte{byte(step)}
+						fresh, _, err := s.Accept(t.Context(), c, time.Minute)
+						if err != nil {
+							t.Error(err)
+						}
+						if fresh {
+							kept[n][step].Add(1)
+						}
+					})
+				}
+			}
+			senders.Wait()
+		}
+		for n := range bills {
+			equal(t, fmt.Sprintf("how often the callbacks of b%d were new", n), []int32{kept[n][0].Load(), kept[n][1].Load()}, []int32{1, 1})
+		}
+		all, err := onePage(t, replicas[0], store.Filter{})
+		must(t, err)
+		equal(t, "kept", len(all), 2*bills)
+		for _, c := range all {
+			equal(t, "repeats of "+c.ID, c.Repeats, 1)
+		}
+	})
+}
+
 // A claim reads only waiting callbacks, however many of an order were delivered, and the last of an order is found without
 // reading the others.
 func TestOrderQueriesUseTheirIndexes(t *testing.T) {

@@ -111,20 +111,31 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 	if !s.KnownProven(a.Partner) {
 		unproven = a.Partner
 	}
-	url := s.keys.sealText(a.URL, urlOfAddress(a.ID))
-	return write(ctx, s, "keeping a callback address", func(q tx) string {
+	const doing = "keeping a callback address"
+	insert := statement{`
+		INSERT INTO billbridge_addresses AS was (
+			id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
+				unproven, key_id, member, merchant, look)
+		VALUES ($1, $2, $3, ` + ofPartner("$4") + `, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17)
+		ON CONFLICT (registration) DO `, []any{
+		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, s.keys.sealText(a.URL, urlOfAddress(a.ID)),
+		registration, a.Created, a.Until, ends, unproven, s.keys.current, storedName(a.Member), storedName(a.Merchant),
+		s.stamped(a.Look),
+	}}
+	if before == nil {
+		only := statement{insert.text + "NOTHING", insert.args}
+		switch applied, err := s.record(ctx, &entry{doing: doing, key: "address " + a.ID, statement: only}); {
+		case err != nil:
+			return "", err
+		case applied:
+			return a.ID, nil
+		}
+	}
+	return write(ctx, s, doing, func(q tx) string {
 		if before != nil {
 			before(q)
 		}
-		return value[string](q, `
-			INSERT INTO billbridge_addresses AS was (
-				id, upstream, operation, partner, bill, store, form, url, registration, created, until, ends, holds,
-					unproven, key_id, member, merchant, look)
-			VALUES ($1, $2, $3, `+ofPartner("$4")+`, $5, $6, $7, $8, $9, $10, $11, $12, 1, $13, $14, $15, $16, $17)
-			ON CONFLICT (registration) DO UPDATE SET holds = was.holds + 1 RETURNING id`,
-			a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, url, registration,
-			a.Created, a.Until, ends, unproven, s.keys.current, storedName(a.Member), storedName(a.Merchant),
-			s.stamped(a.Look))
+		return value[string](q, insert.text+"UPDATE SET holds = was.holds + 1 RETURNING id", insert.args...)
 	})
 }
 

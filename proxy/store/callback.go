@@ -123,32 +123,55 @@ func (s *Store) Accept(
 	if c.Made() {
 		told = "%"
 	}
-	url := s.keys.sealText(c.URL, urlOfCallback(c.ID))
-	body := notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID)))
+	const doing = "keeping a callback"
+	const olderWaits = `EXISTS (SELECT 1 FROM billbridge_callbacks older
+		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.id <> $1)`
+	insert := statement{
+		`
+		INSERT INTO billbridge_callbacks (
+			id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
+			state, attempts, next, due, lease, last_status, last_outcome, key_id, says)
+		SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16, $17
+		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
+			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
+		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
+			AND told.id LIKE $18 AND ` + noNews("$19", "told") + `)
+		AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
+		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
+		`,
+		[]any{
+			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, s.keys.sealText(c.URL, urlOfCallback(c.ID)),
+			c.Host, c.Order, c.Digest[:], c.ContentType, notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID))),
+			c.Received, c.Next, c.Received.Add(-window), s.keys.current, c.Says, told, c.Later,
+		},
+	}
+	var look statement
+	if !c.Look.IsZero() {
+		look = statement{
+			`
+			UPDATE billbridge_addresses SET look = $2, shown = '', since = NULL, missing = NULL, why = ''
+			WHERE id = $1 AND EXISTS (SELECT 1 FROM billbridge_callbacks WHERE id = $3)`,
+			[]any{c.Address, s.stamp(c.Look), c.ID},
+		}
+	}
+	// Callbacks of one order must be committed in the order of their numbers, and a statement must see the last one
+	// committed: no two of them may run at once.
+	lock := []string{"order", c.Order}
+	// Nearly always the callback is new, and no other of its bill waits.
+	only := statement{insert.text + "AND ($5 = '' OR NOT " + olderWaits + ")", insert.args}
+	if applied, err := s.record(ctx, &entry{
+		doing: doing, key: "order " + c.Order, lock: lock, statement: only, then: look,
+	}); err != nil || applied {
+		return applied, nil, err
+	}
 	type result struct {
 		fresh bool
 		ended []Supersession
 	}
-	kept, err := write(ctx, s, "keeping a callback", func(q tx) (kept result) {
-		// Callbacks of one order must be committed in the order of their numbers, and the statement below must see
-		// the last one committed: no two of them may run at once.
-		s.lock(q, exclusive, "order", c.Order)
-		var older bool // whether one of the order waits: nearly always there is none, and supersede is not needed
-		older, kept.fresh = find[bool](q, `
-			INSERT INTO billbridge_callbacks (
-				id, address, upstream, partner, bill, form, url, host, ordering, digest, content_type, body, received,
-				state, attempts, next, due, lease, last_status, last_outcome, key_id, says)
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'waiting', 0, $14, $14, '', 0, '', $16, $17
-			WHERE NOT EXISTS (SELECT 1 FROM (`+repeatable+`) AS was
-				WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
-			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
-				AND told.id LIKE $18 AND `+noNews("$19", "told")+`)
-			AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
-			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
-			RETURNING EXISTS (SELECT 1 FROM billbridge_callbacks older
-				WHERE older.ordering = $9 AND older.state = 'waiting' AND older.id <> $1)`,
-			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, url, c.Host, c.Order, c.Digest[:], c.ContentType,
-			body, c.Received, c.Next, c.Received.Add(-window), s.keys.current, c.Says, told, c.Later)
+	kept, err := write(ctx, s, doing, func(q tx) (kept result) {
+		s.lock(q, exclusive, lock...)
+		var older bool
+		older, kept.fresh = find[bool](q, insert.text+"RETURNING "+olderWaits, insert.args...)
 		switch {
 		case !kept.fresh && (c.Made() || c.Address == ""): // nobody sent it again
 			return kept
@@ -163,9 +186,8 @@ func (s *Store) Accept(
 				q.fail(ErrFurtherKey)
 			}
 			return kept
-		case !c.Look.IsZero():
-			q.exec("UPDATE billbridge_addresses SET look = $2, shown = '', since = NULL, missing = NULL, why = '' "+
-				"WHERE id = $1", c.Address, s.stamp(c.Look))
+		case look.text != "":
+			q.exec(look.text, look.args...)
 		}
 		if older && c.Bill != "" {
 			kept.ended = supersede(q, c.Order, c.Received, true)

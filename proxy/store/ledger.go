@@ -48,6 +48,9 @@ type Owner struct {
 	Unknown bool
 }
 
+// key is that of an entry.
+func (o Owner) key() string { return "bill " + string(o.Partner) + " " + o.Bill }
+
 // estimatedLife is how long after its create a bill without an end is taken for over.
 const estimatedLife = 365 * 24 * time.Hour
 
@@ -111,10 +114,18 @@ func (s *Store) Own(
 		Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1,
 		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until),
 	}
-	if applied, err := s.record(ctx, &entry{Create: c, estimated: estimated}); err != nil || applied {
+	const doing = "recording the owner of a bill"
+	// Nearly every bill has no row, and nothing of it need be read.
+	if applied, err := s.record(ctx, &entry{doing: doing, key: c.key(), statement: statement{
+		`
+		INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends,
+			estimated)
+		VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
+		[]any{partner, bill, upstream, c.token, c.Tried, c.Ends, estimated},
+	}}); err != nil || applied {
 		return c, err
 	}
-	o, err := write(ctx, s, "recording the owner of a bill", func(q tx) Owner {
+	o, err := write(ctx, s, doing, func(q tx) Owner {
 		// An insert, as the row may be gone by now. In one statement, so that no other replica changes the row between
 		// reading and writing it.
 		o, recorded := find[Owner](q, `
@@ -162,15 +173,22 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 	if ended == "" {
 		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
-	if outcome == Succeeded && c.State == Pending && c.Open == 1 {
-		after := c
+	const doing = "recording how a create ended"
+	if outcome == Succeeded && c.State == Pending && c.Open == 1 { // nearly always the only create of its bill
+		after := c.Owner
 		after.State, after.Open, after.Changed = Owned, 0, asStored(now)
-		if applied, err := s.record(ctx, &entry{Create: after, completes: true}); err != nil || applied {
-			return after.Owner, err
+		if applied, err := s.record(ctx, &entry{doing: doing, key: c.key(), statement: statement{
+			`
+			UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
+			WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5
+				AND tried = $6`,
+			[]any{c.Partner, c.Bill, c.token, after.Changed, c.Ends, c.Tried},
+		}}); err != nil || applied {
+			return after, err
 		}
 	}
 	end := s.estimatedEnd(now)
-	return write(ctx, s, "recording how a create ended", func(q tx) Owner {
+	return write(ctx, s, doing, func(q tx) Owner {
 		o, open := find[Owner](q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''),
 				state = CASE WHEN $5 = 'created' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,

@@ -108,6 +108,10 @@ func TestLooksAreClaimed(t *testing.T) {
 		c := callback("c", "second")
 		c.Address, c.Look = "second", noon.Add(11*time.Hour)
 		accept(t, s, c)
+		c.ID, c.Look = "again", noon // a repetition changes nothing
+		if fresh, _, err := s.Accept(t.Context(), c, time.Minute); fresh || err != nil {
+			t.Error(fresh, err)
+		}
 		second.Missing = noon
 		must(t, s.EndLook(t.Context(), second, noon)) // too late
 		missing := func(want int) []store.Look {

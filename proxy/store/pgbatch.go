@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -82,21 +82,23 @@ func latest(jobs []job) (context.Context, context.CancelFunc) {
 
 // apply applies entries in one transaction, which is committed when it returns nil.
 func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
-	// Always in the same order, so that the batches of two replicas cannot deadlock.
-	slices.SortStableFunc(jobs, func(a, b job) int {
-		return cmp.Or(cmp.Compare(a.entry.Partner, b.entry.Partner), strings.Compare(a.entry.Bill, b.entry.Bill))
-	})
+	slices.SortStableFunc(jobs, func(a, b job) int { return strings.Compare(a.entry.key, b.entry.key) })
 	since := e.guard.changes.Load()
 	s := <-e.guard.slots
 	defer func() { e.guard.slots <- s }()
 	var batch pgx.Batch
 	batch.Queue(raising, e.guard.next(s)...) // first: if the database is an older one, the server applies nothing
 	for _, j := range jobs {
-		statement, args := j.entry.statement()
-		if err := columnValues(args); err != nil {
-			return err
+		if j.entry.lock != nil {
+			batch.Queue(exclusive, number(j.entry.lock))
 		}
-		batch.Queue(statement, args...)
+		batch.Queue(j.entry.text, j.entry.args...).Exec(func(tag pgconn.CommandTag) error {
+			j.entry.applied = tag.RowsAffected() == 1
+			return nil
+		})
+		if j.entry.then.text != "" {
+			batch.Queue(j.entry.then.text, j.entry.then.args...)
+		}
 	}
 	conn, err := e.batches.Conn(ctx)
 	if err != nil {
@@ -106,16 +108,7 @@ func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
 	return conn.Raw(func(driver any) error {
 		// Without BEGIN and COMMIT all statements of a batch are one transaction. It has ended when the batch is
 		// closed.
-		results := driver.(*stdlib.Conn).Conn().SendBatch(ctx, &batch)
-		_, _ = results.Exec() // Close returns its error
-		for _, j := range jobs {
-			tag, err := results.Exec()
-			if err != nil {
-				break // Close returns it
-			}
-			j.entry.applied = tag.RowsAffected() == 1
-		}
-		if err := results.Close(); err != nil {
+		if err := driver.(*stdlib.Conn).Conn().SendBatch(ctx, &batch).Close(); err != nil {
 			return err
 		}
 		return e.guard.acknowledge(s, since)

@@ -84,6 +84,29 @@ func TestRefusedCreateDoesNotFailItsBatch(t *testing.T) {
 	}
 }
 
+// A callback that cannot be stored does not fail those that come with it.
+func TestUnstorableCallbackDoesNotFailItsBatch(t *testing.T) {
+	t.Parallel()
+	s := open(t, proxytest.Postgres(t))
+	s.Together(2)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var calling sync.WaitGroup
+	for _, bill := range []string{"b1", "b2", "bad"} {
+		calling.Go(func() {
+			c := callback("c-"+bill, bill)
+			if bill == "bad" {
+				c.ContentType = "text/\xff"
+			}
+			fresh, _, err := s.Accept(ctx, c, time.Minute)
+			if refused := err != nil && strings.Contains(err.Error(), "not a text that can be stored"); fresh == refused || refused != (bill == "bad") {
+				t.Error(bill, fresh, err)
+			}
+		})
+	}
+	calling.Wait()
+}
+
 // Another replica locks the row of one bill. Its caller waits, or leaves; the callers of the other bills in the batch do not wait for
 // it.
 func TestLockedBillDoesNotHoldUpItsBatch(t *testing.T) {
