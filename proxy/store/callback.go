@@ -119,13 +119,16 @@ func (s *Store) Accept(
 	if c.Once {
 		repeatable = ofOrder
 	}
-	told := MadePrefix + "%" // the callbacks after which this one may be no news
+	// The callbacks after which this one may be no news. As a constant: a pattern in an argument makes SQLite prepare
+	// the statement again for each callback.
+	told := "id LIKE '" + MadePrefix + "%'"
 	if c.Made() {
-		told = "%"
+		told = "1 = 1"
 	}
 	const doing = "keeping a callback"
-	const olderWaits = `EXISTS (SELECT 1 FROM billbridge_callbacks older
-		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.id <> $1)`
+	// Whether supersede may find one.
+	const olderWasTried = `EXISTS (SELECT 1 FROM billbridge_callbacks older
+		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.attempts > 0 AND older.id <> $1)`
 	insert := statement{
 		`
 		INSERT INTO billbridge_callbacks (
@@ -135,14 +138,14 @@ func (s *Store) Accept(
 		WHERE NOT EXISTS (SELECT 1 FROM (` + repeatable + `) AS was
 			WHERE was.address = $2 AND was.digest = $10 AND was.received > $15)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $9 AND told.seq > 0
-			AND told.id LIKE $18 AND ` + noNews("$19", "told") + `)
+			AND ` + told + " AND " + noNews("$18", "told") + `)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_partner_keys further WHERE further.key_hash = $4)
 		AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks same WHERE same.id = $1 AND $2 = '') -- an event
 		`,
 		[]any{
 			c.ID, c.Address, c.Upstream, c.Partner, c.Bill, c.Form, s.keys.sealText(c.URL, urlOfCallback(c.ID)),
 			c.Host, c.Order, c.Digest[:], c.ContentType, notNil(s.keys.seal(c.Body, bodyOfCallback(c.ID))),
-			c.Received, c.Next, c.Received.Add(-window), s.keys.current, c.Says, told, c.Later,
+			c.Received, c.Next, c.Received.Add(-window), s.keys.current, c.Says, c.Later,
 		},
 	}
 	var look statement
@@ -157,8 +160,8 @@ func (s *Store) Accept(
 	// Callbacks of one order must be committed in the order of their numbers, and a statement must see the last one
 	// committed: no two of them may run at once.
 	lock := []string{"order", c.Order}
-	// Nearly always the callback is new, and no other of its bill waits.
-	only := statement{insert.text + "AND ($5 = '' OR NOT " + olderWaits + ")", insert.args}
+	// Nearly always the callback is new, and no other of its bill waits for a further attempt.
+	only := statement{insert.text + "AND ($5 = '' OR NOT " + olderWasTried + ")", insert.args}
 	if applied, err := s.record(ctx, &entry{
 		doing: doing, key: "order " + c.Order, lock: lock, statement: only, then: look,
 	}); err != nil || applied {
@@ -171,7 +174,7 @@ func (s *Store) Accept(
 	kept, err := write(ctx, s, doing, func(q tx) (kept result) {
 		s.lock(q, exclusive, lock...)
 		var older bool
-		older, kept.fresh = find[bool](q, insert.text+"RETURNING "+olderWaits, insert.args...)
+		older, kept.fresh = find[bool](q, insert.text+"RETURNING "+olderWasTried, insert.args...)
 		switch {
 		case !kept.fresh && (c.Made() || c.Address == ""): // nobody sent it again
 			return kept
@@ -180,8 +183,8 @@ func (s *Store) Accept(
 				UPDATE billbridge_callbacks SET repeats = repeats + 1, repeated = $1 WHERE seq = (
 					SELECT max(seq) FROM billbridge_callbacks was WHERE ordering = $2 AND seq > 0
 						AND (address = $3 AND digest = $4 AND received > $5
-							OR id LIKE $6 AND `+noNews("$7", "was")+`))`,
-				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window), told, c.Later)
+							OR `+told+" AND "+noNews("$6", "was")+`))`,
+				c.Received, c.Order, c.Address, c.Digest[:], c.Received.Add(-window), c.Later)
 			if counted == 0 { // its key has become one of a partner a moment ago
 				q.fail(ErrFurtherKey)
 			}
