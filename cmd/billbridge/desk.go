@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -369,8 +370,8 @@ func (c *deskCertificate) Run(s system) error {
 		return err
 	}
 	_, err = file.Write(append(text, '\n'))
-	printf(s.out, "%s: partner %s, form %s, until %s\n",
-		c.Out, lines(one.Partner), one.Form, one.Expires.Format(time.DateOnly))
+	printf(s.out, "%s: partner %s, form %s, until %s, for the client %s\n", c.Out, lines(one.Partner), one.Form,
+		one.Expires.Format(time.DateOnly), strings.Join(one.Clients, ", "))
 	return errors.Join(err, file.Close())
 }
 

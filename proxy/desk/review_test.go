@@ -49,6 +49,7 @@ func TestFullRunIsCertifiedWhenAllReviewsAreSigned(t *testing.T) {
 	proxytest.Must(t, err)
 	proxytest.Equal(t, *read, one)
 	proxytest.Equal(t, len(read.Signed), len(open))
+	proxytest.Equal(t, read.Clients, []string{"Go-http-client/1.1"}) // not the desk's own, as the bank
 	proxytest.Equal(t, read.Expires, res.ended.AddDate(1, 0, 0))
 	var page bytes.Buffer
 	proxytest.Must(t, Report(&page, res))
