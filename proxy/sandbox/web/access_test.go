@@ -346,3 +346,26 @@ func TestWrongControlTokensAreSlowedDown(t *testing.T) {
 		}
 	})
 }
+
+// Calls of runs need the token of the operator or of a partner, which then has only its own.
+func TestRunsNeedAToken(t *testing.T) {
+	t.Parallel()
+	s := sandbox.New(sandbox.Options{ControlToken: "operator", Partners: []sandbox.Partner{{Key: hanaKey, Name: "Hana", ControlToken: hanaToken}}})
+	defer s.Close()
+	h, err := web.New(web.Options{Service: s, Runs: func(w http.ResponseWriter, _ *http.Request, partner string) {
+		_, _ = io.WriteString(w, "runs of "+partner)
+	}})
+	must(t, err)
+	for token, want := range map[string]string{"": "the control token is missing", "wrong": "the control token is missing", "operator": "runs of ", hanaToken: "runs of " + hanaKey} {
+		r := httptest.NewRequest("GET", "/api/runs", nil)
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		has(t, w.Body.String(), want)
+		if token == "operator" {
+			lacks(t, w.Body.String(), hanaKey)
+		}
+	}
+}

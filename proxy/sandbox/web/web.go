@@ -37,6 +37,8 @@ type Options struct {
 	Service *sandbox.Service
 	Version string
 	Log     *slog.Logger
+	// Runs answers calls below /api/: of the partner with a key, or of all partners. It can be nil.
+	Runs func(w http.ResponseWriter, r *http.Request, partner string)
 }
 
 // A desk serves the pages.
@@ -46,12 +48,13 @@ type desk struct {
 	control   http.Handler
 	sessions  pages.Sessions
 	guesses   pages.Guesses
+	runs      func(http.ResponseWriter, *http.Request, string)
 	scenarios []scenario
 }
 
 // New returns the handler of the control address.
 func New(o Options) (http.Handler, error) {
-	d := &desk{Service: o.Service, control: o.Service.Control()}
+	d := &desk{Service: o.Service, control: o.Service.Control(), runs: o.Runs}
 	d.guesses.Token, d.guesses.Log = "control token", cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	d.sessions.Cookie = "billbridge_sandbox_session"
 	texts, err := pages.ReadTexts(files)
@@ -103,14 +106,21 @@ type scopeKey struct{}
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !strings.Contains(" desk static sign-in sign-out ", " "+first+" ") && first != "" {
+		var hash sandbox.Token
 		if given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
-			if _, status := d.check(r, given); status == http.StatusTooManyRequests {
+			var status int
+			if hash, status = d.check(r, given); status == http.StatusTooManyRequests {
 				w.Header().Set("Retry-After", "1")
 				w.Header().Set("Content-Type", "application/json; charset=utf-8")
 				w.WriteHeader(status)
-				_, _ = io.WriteString(w, `{"error":"too many wrong control tokens at once from your address: try again in a second"}`+"\n")
+				const text = "too many wrong control tokens at once from your address: try again in a second"
+				_, _ = io.WriteString(w, `{"error":"`+text+`"}`+"\n")
 				return
 			}
+		}
+		if of, status, _ := d.Admit(r, hash); first == "api" && status == 0 && d.runs != nil {
+			d.runs(w, r, of.Partner)
+			return
 		}
 		d.control.ServeHTTP(w, r)
 		return
