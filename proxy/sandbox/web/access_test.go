@@ -369,3 +369,17 @@ func TestRunsNeedAToken(t *testing.T) {
 		}
 	}
 }
+
+// A list without rows says whether the filter is the reason.
+func TestListsSayWhyTheyAreEmpty(t *testing.T) {
+	t.Parallel()
+	v := start(t, sandbox.Options{}).visitor("")
+	for path, says := range map[string]string{
+		"/desk/calls": "The README of the sandbox has a first call.", "/desk/calls?code=NONE": "Nothing matches the filter.",
+		"/desk/bills": "There are no bills.", "/desk/bills?state=D": "Nothing matches the filter.",
+	} {
+		if _, body := v.get(path); !strings.Contains(body, says) {
+			t.Errorf("%s does not say: %s", path, says)
+		}
+	}
+}
