@@ -54,6 +54,7 @@ func TestFullRunIsCertifiedWhenAllReviewsAreSigned(t *testing.T) {
 	var page bytes.Buffer
 	proxytest.Must(t, Report(&page, res))
 	proxytest.Has(t, page.String(), "Kim and Lee: seen")
+	proxytest.Has(t, page.String(), ", for the client Go-http-client/1.1.</p>")
 	// A review that was changed, or that nobody signed, is refused.
 	lines := linesOf(log)
 	at := len(lines) - 2

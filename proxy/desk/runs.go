@@ -22,7 +22,7 @@ const PracticeSpeed = 60
 
 const (
 	mostRuns    = 4  // at the same time
-	keptRuns    = 20 // the oldest is forgotten
+	keptRuns    = 20 // the oldest that has ended is forgotten
 	mostOfAPlan = 64 << 10
 
 	statusRunning = "RUNNING"
@@ -33,7 +33,7 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9-]{1,40}$`)
 // Runs are practices that are started and followed over HTTP, for CI. The calls of the partner reach a run below
 // /r/NAME/ of Base. Its name is its ID if the caller gives it none.
 //
-//	POST   /api/runs           {"plan":{…},"hook":"URL","name","case":["U"],"attempts":1,"expected":[…]}: starts a practice
+//	POST   /api/runs           {"plan","hook","name","case","attempts","expected"}: starts a practice
 //	GET    /api/runs           the runs, the newest first
 //	GET    /api/runs/{id}      a run: the cases that have ended, and at the end its outcome and exit code
 //	GET    /api/runs/{id}/log  its evidence until now
@@ -232,7 +232,11 @@ func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
 			status, body = http.StatusConflict, asJSON(err)
 			return
 		}
-		r.list = append(r.list[max(0, len(r.list)+1-keptRuns):], p)
+		if ended := slices.IndexFunc(r.list, func(p *practice) bool { return p.Status != statusRunning }); ended >= 0 &&
+			len(r.list) >= keptRuns {
+			r.list = slices.Delete(r.list, ended, ended+1)
+		}
+		r.list = append(r.list, p)
 		body = asJSON(p)
 		go r.run(ctx, p, c)
 	})

@@ -34,8 +34,8 @@ func (s *Settings) otherClient(id partner.ID, agent string) string {
 // clientTime is how long a client that is not certified counts after its last create.
 const clientTime = 24 * time.Hour
 
-// Certified returns what the certificate of a partner says about its move to the new backend, zero if the config has no
-// key of a desk. ok is whether it is certified for that: for its own form, through a gateway if the backend has the
+// Certified returns what the certificate of a partner says about its move to the new backend, zero if the config has
+// no key of a desk. ok is whether it is certified for that: for its own form, through a gateway if the backend has the
 // other one, and for the client that it uses.
 func (f *Facts) Certified(id partner.ID) (note evidence.Note, ok bool) {
 	s, now := f.settings, f.now()

@@ -101,8 +101,8 @@ func (a *admission) without(other *admission) string {
 func (i identity) shown() string { return cmp.Or(i.name, "admin.token") }
 
 // check returns the owner of a token that a request has. status is 200, or that of the refusal, for which it may wait
-// for [pages.GuessDelay]. A right token passes at once, whatever others at its address have sent: behind one address there can
-// be many machines. Against guessing, tokens are long.
+// for [pages.GuessDelay]. A right token passes at once, whatever others at its address have sent: behind one address
+// there can be many machines. Against guessing, tokens are long.
 func (t *tokens) check(r *http.Request, given string) (hash pages.TokenHash, who identity, status int) {
 	hash = sha256.Sum256([]byte(given))
 	who, ok := t.current.Load().find(hash)
