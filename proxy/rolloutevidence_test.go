@@ -11,7 +11,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
@@ -118,6 +120,22 @@ func TestShadowComparesReads(t *testing.T) {
 				checkText(t, scraped, `billbridge_rollout_comparisons_total{class="`+map[evidence.Ruling]string{evidence.Fail: "differs", evidence.Inconclusive: "same"}[row.ruling]+`"} `)
 			})
 		}
+	}
+}
+
+// A create with a client that the certificate of the partner does not have ends the certificate.
+func TestCertificateEndsWithTheClient(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "old")
+	c := certificate.Certificate{Partner: "Clinic", Form: "v2", Major: certificate.Major, Expires: time.Now().AddDate(1, 0, 0)}
+	same, other := c, c
+	same.Clients, other.Clients = []string{"Go-http-client/1.1"}, []string{"shop/1"}
+	dir, desk := proxytest.CertifyPartners(t, same, other)
+	config, id := *m.text.Load(), partner.ShortOf(demoKey)
+	for i, want := range []string{"certified for v2 until ", "certified for another client: Go-http-client/1.1 created a bill at "} {
+		m.reload(200, fmt.Sprintf("%s%spartners: {%s: {name: Clinic, certified: %s/%d}}\n", config, desk, id, dir, i))
+		m.expect(newCall("v2", "create").with("billId", fmt.Sprint("CLIENT", i)), success)
+		m.ask(200, "GET /rollout?partner="+id, want)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/config"
@@ -32,9 +33,6 @@ type deskCommand struct {
 	Compare     deskCompare     `cmd:"" help:"Compare a direct run with one through a gateway. A case with another result is a finding about the gateway."`
 	Cases       deskCases       `cmd:"" help:"List the cases."`
 }
-
-// deskResults are the exit codes of a run by its outcome.
-var deskResults = map[string]exitCode{desk.Failed: 1, desk.Interrupted: 2, desk.Review: 3}
 
 const (
 	exitDiffers = 4 // of desk compare
@@ -58,13 +56,9 @@ type deskRun struct {
 	Report   string   `placeholder:"FILE" help:"Write the results as one HTML page."`
 }
 
-const (
-	// practiceSpeed divides the waiting times of cases in a practice.
-	practiceSpeed = 60
-	// signedSpeed divides those of a run with a signature, so that it takes less than an hour. What a partner does
-	// later still counts, until some minutes after the last case.
-	signedSpeed = 6
-)
+// signedSpeed divides the waiting times of cases in a run with a signature, so that it takes less than an hour. What a
+// partner does later still counts, until some minutes after the last case.
+const signedSpeed = 6
 
 // Run runs the plan.
 func (c *deskRun) Run(ctx context.Context, s system) error {
@@ -84,10 +78,13 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 			return fmt.Errorf("--key: %w", err)
 		}
 	}
-	run.Plan.Build, run.Plan.Only = versionLine(), c.Case
+	run.Plan.Build, run.Plan.Practice = versionLine(), run.Key == nil
+	if err := run.Plan.Choose(c.Case); err != nil {
+		return usageError("--" + err.Error())
+	}
 	switch {
 	case c.Practice:
-		run.Plan.Speed = practiceSpeed
+		run.Plan.Speed = desk.PracticeSpeed
 	case run.Key != nil:
 		run.Plan.Speed = signedSpeed
 	}
@@ -103,15 +100,14 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 	if run.Listener, err = net.Listen("tcp", c.Listen); err != nil {
 		return err
 	}
-	var log bytes.Buffer
-	run.Out = &log
+	run.Out = io.Discard
 	if c.Evidence != "" {
 		file, err := os.OpenFile(c.Evidence, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = file.Close() }() // every line is already written
-		run.Out = io.MultiWriter(file, &log)
+		run.Out = file
 	}
 	if c.Via != "" {
 		stop, err := c.startBackend(ctx, s, &run)
@@ -124,10 +120,7 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 	run.Progress = func(one desk.Case, v desk.Verdict) {
 		printf(s.err, "%-8s %-4s %s%s\n", v.Result, one.ID, one.Title, lines(reason(v)))
 	}
-	if _, err := desk.Run(ctx, run); err != nil {
-		return err
-	}
-	res, err := desk.Verify(&log, nil)
+	res, err := desk.Certify(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -230,8 +223,8 @@ func conclude(s system, res desk.Result) error {
 	if one, err := res.Certificate(); err == nil {
 		printf(s.out, "CERTIFIED until %s\n", one.Expires.Format(time.DateOnly))
 	}
-	if code := deskResults[outcome]; code != 0 {
-		return code
+	if code := desk.ExitCodes[outcome]; code != 0 {
+		return exitCode(code)
 	}
 	return nil
 }
@@ -369,8 +362,8 @@ func (c *deskCertificate) Run(s system) error {
 		return err
 	}
 	_, err = file.Write(append(text, '\n'))
-	printf(s.out, "%s: partner %s, form %s, until %s\n",
-		c.Out, lines(one.Partner), one.Form, one.Expires.Format(time.DateOnly))
+	printf(s.out, "%s: partner %s, form %s, until %s, for the client %s\n", c.Out, lines(one.Partner), one.Form,
+		one.Expires.Format(time.DateOnly), strings.Join(one.Clients, ", "))
 	return errors.Join(err, file.Close())
 }
 

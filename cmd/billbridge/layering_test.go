@@ -38,7 +38,7 @@ proxy/partner: ! web
 proxy/tracing: config ! process
 proxy/store: proxy/partner ! web
 # They have what tests share. A test within a package that they import cannot use them, which would be a cycle.
-proxy/proxytest: config translate proxy/partner proxy/store ! web
+proxy/proxytest: config translate proxy/desk/certificate proxy/partner proxy/store ! web
 proxy/proxytest/browser: proxy/proxytest
 # It decides where calls go. It speaks to nobody, and has no words for operators.
 proxy/rollout: config translate/billing proxy/desk/certificate proxy/partner proxy/store proxy/rollout/evidence ! web github.com/gorilla/mux

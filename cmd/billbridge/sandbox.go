@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,11 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/desk"
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/sandbox/web"
 )
@@ -116,7 +119,11 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		_, _ = partners.Close(), control.Close()
 		return err
 	}
-	pages, err := web.New(web.Options{Service: service, Version: build().Version, Log: options.Log})
+	base := "http://" + partners.Addr().String()
+	runs := desk.Runs{Build: versionLine(), Base: cmp.Or(strings.TrimSuffix(c.BaseURL, "/"), base), Context: ctx}
+	pages, err := web.New(web.Options{
+		Service: service, Version: build().Version, Log: options.Log, Runs: runs.Serve,
+	})
 	if err != nil {
 		return err // a programming error
 	}
@@ -124,9 +131,9 @@ func (c *sandboxCommand) Run(ctx context.Context, s system) error {
 		*sandboxCommand
 		Known        []sandbox.Partner
 		Base, Manage string
-	}{c, sandbox.DefaultPartners(), "http://" + partners.Addr().String(), "http://" + control.Addr().String()})
+	}{c, sandbox.DefaultPartners(), base, "http://" + control.Addr().String()})
 	servers := []*http.Server{
-		{Handler: service, ReadHeaderTimeout: 5 * time.Second},
+		{Handler: runs.Calls(service), ReadHeaderTimeout: 5 * time.Second},
 		{Handler: pages, ReadHeaderTimeout: 5 * time.Second},
 	}
 	failed := make(chan error, len(servers))

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
 
 	"github.com/chromedp/chromedp"
@@ -63,28 +62,11 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	p, s := browser.NewTab(t), startSite(t, "")
 	s.fill()
-	script, checked := browser.Axe(t)
-	if !checked {
-		t.Log("not checked with axe-core: BILLBRIDGE_AXE does not name its axe.min.js")
+	var list [][2]string
+	for _, one := range pages {
+		list = append(list, [2]string{one.name, one.path(s)})
 	}
-	for _, l := range browser.Looks[:proxytest.Size(1, len(browser.Looks))] {
-		p.Use(l)
-		p.Open(s.admin + "/?lang=" + l.Language)
-		for _, one := range pages {
-			where := fmt.Sprintf("%s-%s-%d-%s", one.name, l.Language, l.Width, l.Scheme)
-			p.Open(s.admin + one.path(s))
-			p.Fits(where, l)
-			p.WholeWords(where, l)
-			p.Picture(where)
-			if checked {
-				p.Accessible(where, script)
-			}
-			if got := browser.Run(p, chromedp.Evaluate[string](`document.documentElement.lang`)); got != l.Language {
-				t.Errorf("%s: the language is %s", where, got)
-			}
-			p.Quiet(where, "status of 404", "status of 400")
-		}
-	}
+	p.Check(s.admin, list, "status of 404", "status of 400")
 }
 
 // A live call arrives without a reload and is found by its partner. A paused page does not change, and the newest calls are a click away.

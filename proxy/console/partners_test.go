@@ -1,15 +1,11 @@
 package console
 
 import (
-	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -294,20 +290,12 @@ func TestPartnerLeadsToItsCallsAndBills(t *testing.T) {
 // The page of a partner shows its certificate, or why it is not certified, if the config has the key of a desk.
 func TestPartnerShowsItsCertificate(t *testing.T) {
 	t.Parallel()
-	public, key, err := ed25519.GenerateKey(nil)
-	proxytest.Must(t, err)
-	der, err := x509.MarshalPKIXPublicKey(public)
-	proxytest.Must(t, err)
-	file := filepath.Join(t.TempDir(), "desk.pem")
-	proxytest.WriteFile(t, file, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
-	text, err := certificate.Certificate{
+	dir, desk := proxytest.CertifyPartners(t, certificate.Certificate{
 		Partner: "Hana <b>Clinic</b>", Form: "v2", Major: certificate.Major, Expires: time.Now().AddDate(1, 0, 0),
-	}.Sign(key)
-	proxytest.Must(t, err)
-	proxytest.WriteFile(t, file+".cert", string(text))
+	})
 	for want, d := range map[string]*rolloutDesk{
-		`<dd class="good">certified for v2 until `:                                     newRolloutDeskWith(t, ", certified: "+file+".cert", "desk: {public_key: "+file+"}\n"),
-		`<dd class="warn">not certified: the config has no certificate of the partner`: newRolloutDeskWith(t, "", "desk: {public_key: "+file+"}\n"),
+		`<dd class="good">certified for v2 until `:                                     newRolloutDeskWith(t, ", certified: "+dir+"/0", desk),
+		`<dd class="warn">not certified: the config has no certificate of the partner`: newRolloutDeskWith(t, "", desk),
 		"": newRolloutDesk(t),
 	} {
 		d.seen("hana", time.Hour)

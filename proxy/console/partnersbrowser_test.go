@@ -140,31 +140,20 @@ func TestManyPartnersInABrowser(t *testing.T) {
 	t.Parallel()
 	p := browser.NewTab(t)
 	admin, _ := manyPartners(t, true)
-	script, checked := browser.Axe(t)
-	look := func(name string, l browser.Look) {
-		t.Helper()
-		where := fmt.Sprintf("%s-%s-%d-%s", name, l.Language, l.Width, l.Scheme)
-		p.Fits(where, l)
-		p.WholeWords(where, l)
-		p.Picture(where)
-		if checked {
-			p.Accessible(where, script)
-		}
-	}
 	for _, l := range browser.Looks[:proxytest.Size(1, len(browser.Looks))] {
 		p.Use(l)
 		p.Open(admin + "/partners?lang=" + l.Language)
-		look("partners-many", l)
+		p.Look("partners-many", l)
 		p.Open(admin + "/partners?ready=false&sort=-calls")
 		p.Do("opening reasons", chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("td details").forEach((e, i) => { e.open = i < 2 })`))
-		look("partners-waiting", l)
+		p.Look("partners-waiting", l)
 		for i := range 4 {
 			p.Do("choosing", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void document.querySelectorAll("input[name=partner][type=checkbox]")[%d].click()`, i)))
 		}
 		p.Follow("the preview", chromedp.Click(chromedp.CSS(".chosen button")))
-		look("partners-chosen-waiting", l)
+		p.Look("partners-chosen-waiting", l)
 		p.Open(admin + "/partners/" + string(partner.Of("invented-14")))
-		look("partner-hours", l)
+		p.Look("partner-hours", l)
 	}
 	p.Use(browser.Looks[0])
 	p.Open(admin + "/partners?ready=true&lang=en")
@@ -175,11 +164,11 @@ func TestManyPartnersInABrowser(t *testing.T) {
 	p.Do("choosing two with the keyboard", chromedp.KeyEvent(" "), chromedp.KeyEvent("\t"), chromedp.KeyEvent("\t"), chromedp.KeyEvent(" "))
 	p.Click("Next stage of the chosen partners…")
 	p.Has("2 of 2 partners can be moved.")
-	look("partners-chosen", browser.Looks[0])
+	p.Look("partners-chosen", browser.Looks[0])
 	p.Do("the name", chromedp.SendKeys(chromedp.CSS("input[name=by]"), "kim"))
 	p.Click("Move 2 partners")
 	p.Has("2 of 2 partners were moved.")
-	look("partners-moved", browser.Looks[0])
+	p.Look("partners-moved", browser.Looks[0])
 	if got := browser.Run(p, chromedp.Evaluate[string](`[...document.querySelectorAll("tbody tr")].map(r => r.cells[2].innerText.split("\n")[0]).join("; ")`)); got != strings.Join([]string{"moved", "moved"}, "; ") {
 		t.Errorf("the outcomes are %s", got)
 	}

@@ -106,6 +106,7 @@ func TestWaveIsStarted(t *testing.T) {
 	}
 	d.shows("/waves", 200, `<a id="wave-autumn" href="/waves/autumn">autumn</a>`, `<span class="tag good">running</span>`, "anna", `data-label="Partners">2<`, "<code>new</code> → <code>drained</code>")
 	d.shows("/waves/autumn?done=start", 200, "The wave was started.", partner.ShortOf("hana"), "Hana &lt;b&gt;Clinic", "<dt>Pace</dt><dd>20/h</dd>", "<dt>Window</dt><dd>always</dd>", "<dt>Partners taken back</dt><dd>0</dd>",
+		"<dt>Partners</dt><dd>Only partners that the desk has certified</dd>",
 		"0 of 2", `href="/waves/autumn/pause"`, `href="/waves/autumn/stop"`, `href="/waves/autumn/rollback"`, "The wave has made no step yet.", "Earliest end:")
 	d.shows("/partners/"+partner.ShortOf("hana"), 200, `<a href="/waves/autumn">autumn</a>`)
 	if body := d.shows("/partners/"+partner.ShortOf("later"), 200); strings.Contains(body, "/waves/") {

@@ -18,7 +18,6 @@ func TestWavesInABrowser(t *testing.T) {
 	t.Parallel()
 	p := browser.NewTab(t)
 	admin, o := manyPartners(t, false)
-	script, checked := browser.Axe(t)
 	look := func(name string, paths ...string) {
 		t.Helper()
 		for _, l := range browser.Looks[:proxytest.Size(1, len(browser.Looks))] {
@@ -26,13 +25,7 @@ func TestWavesInABrowser(t *testing.T) {
 			for _, path := range paths {
 				p.Open(admin + path + "?lang=" + l.Language)
 			}
-			where := fmt.Sprintf("%s-%s-%d-%s", name, l.Language, l.Width, l.Scheme)
-			p.Fits(where, l)
-			p.WholeWords(where, l)
-			p.Picture(where)
-			if checked {
-				p.Accessible(where, script)
-			}
+			p.Look(name, l)
 		}
 		p.Use(browser.Looks[0])
 	}

@@ -77,8 +77,9 @@ func TestPracticeOverTheNetwork(t *testing.T) {
 				t.Parallel()
 				all, log := runNetwork(t, form, via, "")
 				proxytest.Equal(t, failing(all), "", describe(all))
-				_, err := Verify(bytes.NewReader(log), nil)
+				res, err := Verify(bytes.NewReader(log), nil)
 				proxytest.Must(t, err)
+				proxytest.Equal(t, clientsIn(res.Records), []string{"Go-http-client/1.1"}) // not the gateway
 			})
 		}
 	}

@@ -210,6 +210,9 @@ func Last(all []Verdict) (last []Verdict) {
 	return last
 }
 
+// ExitCodes are the exit codes of commands by the outcome of a run; 0 for PASSED.
+var ExitCodes = map[string]int{Failed: 1, Interrupted: 2, Review: 3}
+
 // Outcome is the result of a run: FAILED, INTERRUPTED, REVIEW or PASSED, whichever comes first. REVIEW means that a
 // review, or a warning of a run that is no practice, is not signed.
 func Outcome(p Plan, all []Verdict) string {

@@ -67,6 +67,17 @@ func (p *Plan) Expect(text []byte) error {
 	return nil
 }
 
+// Choose limits the run to cases and groups. A name of none is an error: a run without cases would pass.
+func (p *Plan) Choose(only []string) error {
+	for _, name := range only {
+		if p.Only = []string{name}; !slices.ContainsFunc(cases, p.applies) {
+			return fmt.Errorf("case: expected a case or a group of this run but got: %q", name)
+		}
+	}
+	p.Only = only
+	return nil
+}
+
 // ParsePlan reads a plan. Unknown keys are errors.
 func ParsePlan(text []byte) (p Plan, err error) {
 	if err := yaml.Load(text, &p, yaml.WithKnownFields()); err != nil {

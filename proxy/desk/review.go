@@ -78,7 +78,7 @@ func (res Result) Certificate() (c certificate.Certificate, err error) {
 	c = certificate.Certificate{
 		Partner: p.Partner, Form: p.Form, Options: p.Options, Via: p.Via, Major: certificate.Major, Cases: p.Cases,
 		Run: p.Run, Build: p.Build, Evidence: res.last, Expected: p.Expected, Passed: res.ended,
-		Expires: res.ended.AddDate(0, certificate.Months, 0),
+		Expires: res.ended.AddDate(0, certificate.Months, 0), Clients: clientsIn(res.Records),
 	}
 	for _, v := range Last(res.Verdicts) {
 		if v.Signed != nil {
@@ -90,6 +90,17 @@ func (res Result) Certificate() (c certificate.Certificate, err error) {
 		}
 	}
 	return c, nil
+}
+
+// clientsIn returns the programs that the partner has created bills with.
+func clientsIn(recs []Record) (list []string) {
+	for _, r := range recs {
+		if r.Kind == kindCall && r.Call.Operation == "bill.create" && !r.Call.Behind {
+			list = append(list, certificate.Client(r.Call.Agent))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // expects reports whether the plan expects the failure of an attempt at a time. A second bill is never expected.

@@ -49,10 +49,12 @@ func TestFullRunIsCertifiedWhenAllReviewsAreSigned(t *testing.T) {
 	proxytest.Must(t, err)
 	proxytest.Equal(t, *read, one)
 	proxytest.Equal(t, len(read.Signed), len(open))
+	proxytest.Equal(t, read.Clients, []string{"Go-http-client/1.1"}) // not the desk's own, as the bank
 	proxytest.Equal(t, read.Expires, res.ended.AddDate(1, 0, 0))
 	var page bytes.Buffer
 	proxytest.Must(t, Report(&page, res))
 	proxytest.Has(t, page.String(), "Kim and Lee: seen")
+	proxytest.Has(t, page.String(), ", for the client Go-http-client/1.1.</p>")
 	// A review that was changed, or that nobody signed, is refused.
 	lines := linesOf(log)
 	at := len(lines) - 2

@@ -8,6 +8,7 @@
 package desk
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/ed25519"
@@ -30,6 +31,9 @@ type Config struct {
 	Plan     Plan
 	Hook     string       // base URL of the order hook
 	Listener net.Listener // for the calls of the partner
+	// Mount gets the handler of these calls instead of Listener, and BaseURL is then where the partner finds it.
+	Mount   func(http.Handler)
+	BaseURL string
 	// Via is the base URL of a gateway that the calls of the partner are passed on to, and Backend then the address of
 	// its upstream. If empty, the partner calls the service directly.
 	Via     string
@@ -87,7 +91,7 @@ type order struct {
 // Run runs the cases of a plan. The error is one of the desk: what the partner does is in the verdicts of all attempts.
 func Run(ctx context.Context, c Config) ([]Verdict, error) {
 	c.Plan.Practice, c.Plan.Via = c.Plan.Practice || c.Key == nil, c.Via != ""
-	c.Plan.Run = strings.ToLower(rand.Text()[:6])
+	c.Plan.Run = cmp.Or(c.Plan.Run, strings.ToLower(rand.Text()[:6]))
 	c.Client = cmp.Or(c.Client, http.DefaultClient)
 	if c.Callbacks == nil {
 		c.Callbacks = http.DefaultTransport
@@ -104,17 +108,20 @@ func Run(ctx context.Context, c Config) ([]Verdict, error) {
 	}
 	r.service, err = sandbox.Open("", sandbox.Options{
 		Partners:  []sandbox.Partner{{Key: c.Plan.Key, Name: c.Plan.Partner}},
-		Transport: transport, CallbackCancelDestroy: true,
+		Transport: transport, CallbackCancelDestroy: true, BaseURL: c.BaseURL,
 		Observe: func(x sandbox.Exchange) { r.observe(x, c.Plan.Via) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = r.service.Close() }()
-	if c.Plan.Via {
+	switch {
+	case c.Plan.Via:
 		defer serve(c.Backend, r.service)()
 		defer serve(c.Listener, &front{runner: r})()
-	} else {
+	case c.Mount != nil:
+		c.Mount(r.service)
+	default:
 		defer serve(c.Listener, r.service)()
 	}
 	plan := c.Plan
@@ -142,6 +149,16 @@ func Run(ctx context.Context, c Config) ([]Verdict, error) {
 	r.log.append(Record{Kind: kindEnd, Text: Outcome(r.Plan, all)})
 	r.log.sign()
 	return all, cmp.Or(r.log.err, ctx.Err())
+}
+
+// Certify runs the cases of a plan, and returns what the evidence proves.
+func Certify(ctx context.Context, c Config) (Result, error) {
+	var log bytes.Buffer
+	c.Out = io.MultiWriter(c.Out, &log)
+	if _, err := Run(ctx, c); err != nil {
+		return Result{}, err
+	}
+	return Verify(&log, nil)
 }
 
 // serve serves a handler until stop is called.

@@ -75,7 +75,7 @@ withdraws-after-failed-read     : R1 R2 R3 R4 R5 R6 R7 R8
 answers-result-ok*              : K1 K7 K8
 answers-201*                    : K1 K7 K8
 does-not-say-amount             : K1:WARNING K4:WARNING
-does-not-read                   : A3 A5 A8b K1 K10 K12 K13 K14 K15 K2 K4 K5 K7 K8 K9 L2 R1 R2 R3 R4 R5 R6 R7 R8 U9 ! v2
+does-not-read                   : A3 A5 A8b K1 K12 K13 K14 K15 K2 K4 K5 K7 K8 K9 L2 R1 R2 R3 R4 R5 R6 R7 R8 U9 ! v2
 ships-before-reading            : A4a A4b A4c A4d K10 K11 K2 R1 R2 R3 R4 R5 R6 R7
 ships-on-body                   : A3 A4a A4b A4c A4d K1 K10 K11 K2 K3b K4 R1 R2 R3 R4 R5 R6 R7 R8
 ships-with-any-key              : K3a
@@ -90,7 +90,7 @@ done-before-work                : K8 K10 K11 K12 L2 R1 R2 R3 R4 R5 R6 R7 R8
 forgets-early-callbacks         : K9
 callback-wins-over-W            : K10
 ships-if-read-fails             : K11 R1 R2 R3 R4 R5 R6
-first-callback-only*            : K10 K12 R1 R2 R3 R4 R5 R6 R7 R8
+first-callback-only*            : K12 R1 R2 R3 R4 R5 R6 R7 R8
 payments-only*                  : K12
 takes-state-from-callback       : K13
 refund-needs-paid               : K13

@@ -1,36 +1,32 @@
 package operate_test
 
 import (
-	"crypto/ed25519"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/operate"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 )
 
 // certified is a config with the certificates of partners.
 func certified(t *testing.T, of map[string]certificate.Certificate) string {
 	t.Helper()
-	dir := t.TempDir()
-	public, key, err := ed25519.GenerateKey(nil)
-	must(t, err)
-	der, err := x509.MarshalPKIXPublicKey(public)
-	must(t, err)
-	proxytest.WriteFile(t, filepath.Join(dir, "desk.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
-	text := fmt.Sprintf("desk: {public_key: %s/desk.pem}\npartners:\n", dir)
+	var all []certificate.Certificate
 	for partner, c := range of {
 		c.Partner = "Clinic " + partner
-		signed, err := c.Sign(key)
-		must(t, err)
-		proxytest.WriteFile(t, filepath.Join(dir, partner), string(signed))
-		text += fmt.Sprintf("  %s: {name: Clinic %s, certified: %s/%s}\n", hash(partner), partner, dir, partner)
+		all = append(all, c)
+	}
+	dir, text := proxytest.CertifyPartners(t, all...)
+	text += "partners:\n"
+	for i, c := range all {
+		key := strings.TrimPrefix(c.Partner, "Clinic ")
+		text += fmt.Sprintf("  %s: {name: %s, certified: %s/%d}\n", hash(key), c.Partner, dir, i)
 	}
 	return text
 }
@@ -77,6 +73,54 @@ func TestWaveMovesCertifiedPartners(t *testing.T) {
 	if !strings.Contains(change.Certificate, "not certified") || len(change.Reasons) != 0 {
 		t.Errorf("%+v", change)
 	}
+}
+
+// A certificate ends when the partner creates a bill with a client that the desk has not seen, until a day after the last such
+// bill. It is not certified for a wave, and each place that shows the certificate says so.
+func TestCertificateIsForAClient(t *testing.T) {
+	t.Parallel()
+	year := noon.AddDate(1, 0, 0)
+	text := certified(t, map[string]certificate.Certificate{
+		"k": {Form: "v2", Major: certificate.Major, Expires: year, Clients: []string{"shop/1"}},
+		"l": {Form: "v2", Major: certificate.Major, Expires: year},
+		"m": {Form: "v2", Major: certificate.Major, Expires: year, Clients: []string{"shop/1"}},
+	})
+	w := newWaveOf(t, separate+text, "&certified=true", "k", "l", "m")
+	calls := func(key, agent string, creates, succeeded bool) {
+		call := rollout.Call{Operation: "bill.create", Creates: creates, Partner: partner.Of(key)}
+		w.Router.Count(call, rollout.Route{Upstream: "legacy"}, agent, evidence.End{Code: "0000", Succeeded: succeeded})
+	}
+	shows := func(certified bool, says string) {
+		t.Helper()
+		next := answers[operate.Change](w.testOperator, "POST", "/rollout/next?by=anna&preview=true&partner="+hash("k"))
+		one := answers[operate.Status](w.testOperator, "GET", "/rollout?partner="+hash("k")).Partners[0]
+		page := answers[operate.PartnerList](w.testOperator, "GET", "/rollout/partners?partner="+hash("k")).Partners[0]
+		proxytest.Equal(t, []bool{one.Certified, page.Certified}, []bool{certified, certified})
+		for _, text := range []string{next.Certificate, one.Certificate, page.Certificate} {
+			proxytest.Has(t, text, says)
+		}
+	}
+	calls("k", "shop/1", true, true)
+	calls("k", "curl/8", false, true)
+	calls("k", "curl/9", true, false)
+	calls("l", "any", true, true)
+	calls("m", "", true, true)
+	shows(true, "certified for v2 until ")
+	calls("k", "shop/2\u009b\xff", true, true)
+	must(t, w.Router.Counts().Flush(t.Context()))
+	shows(false, "certified for another client: shop/2__ created a bill at "+noon.Format(time.RFC3339))
+	w.after(time.Minute)
+	w.after(time.Minute)
+	w.stages("old, canary 10 %, old", "k", "l", "m")
+	for _, row := range w.info().Partners {
+		client := map[string]string{"Clinic k": "shop/2__", "Clinic m": "no User-Agent"}[row.Name]
+		if reasons := row.Step.Reasons; client != "" && (len(reasons) != 1 || reasons[0].Kind != "certificate" ||
+			!strings.Contains(reasons[0].Text, "another client: "+client+" created")) {
+			t.Errorf("%s: %+v", row.Name, reasons)
+		}
+	}
+	w.after(24 * time.Hour)
+	shows(true, "certified for v2 until ")
 }
 
 // Without a key of a desk no partner has a valid certificate, and this is shown only in a wave that asks for it.

@@ -294,10 +294,11 @@ func (o *Operator) move(
 	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move,
 	change func(context.Context, Change) error,
 ) (Change, error) {
-	reasons := o.Rollout.Preconditions().AgainstMove(ctx, decided, m)
+	facts := o.Rollout.Preconditions().Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
+	reasons := facts.Against(m)
 	c.about(o, m.Partner, Default)
 	if m.Partner != "" {
-		note, _ := o.Rollout.Settings().Certified(m.Partner, o.Now())
+		note, _ := facts.Certified(m.Partner)
 		c.Certificate = inEnglish(note)
 	}
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)

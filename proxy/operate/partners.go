@@ -215,7 +215,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		return nil, err
 	}
 	rows := []PartnerRow{}
-	for _, one := range o.statuses(o.stages(decided), only, store.AllPartners.Of(only), seen, nil) {
+	for _, one := range o.statuses(o.stages(decided), facts, only, store.AllPartners.Of(only), seen, nil) {
 		row := PartnerRow{PartnerStatus: one, Traffic: traffic[one.ID], Wave: waves[one.ID]}
 		move := rollout.Move{Partner: one.ID, From: one.position()}
 		var more bool

@@ -44,7 +44,7 @@ func (d *testOperator) makes(merchant, bill string, outcome store.Outcome) strin
 	if err := d.Router.Complete(d.t.Context(), route, outcome); err != nil {
 		d.t.Fatal(err)
 	}
-	d.Router.Count(call, route, evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
+	d.Router.Count(call, route, "", evidence.End{Code: map[bool]string{true: "0000", false: "VALIDATION_001"}[outcome == store.Succeeded], Succeeded: outcome == store.Succeeded})
 	return route.Upstream
 }
 

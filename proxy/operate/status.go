@@ -236,7 +236,8 @@ func (o *Operator) partnerStatuses(
 	if err != nil {
 		return nil, uncounted, err
 	}
-	all = o.statuses(o.stages(decided), only, in, seen, bills)
+	facts := o.Rollout.Preconditions().Facts(ctx, decided, only, storeTimeout/2)
+	all = o.statuses(o.stages(decided), facts, only, in, seen, bills)
 	isCanary := func(p PartnerStatus) bool { return p.Stage == rollout.StageCanary }
 	if !slices.ContainsFunc(all, isCanary) {
 		return all, uncounted, nil
@@ -257,14 +258,15 @@ func (o *Operator) partnerStatuses(
 // statuses returns the partners that were seen, have bills, or have a stage of their own: one of them, also if nothing
 // is known of it, or for "" those in a range, sorted.
 func (o *Operator) statuses(
-	stages map[partner.ID]StageSetting, only partner.ID, in store.Range, seen []store.SeenPartner, bills []store.Bills,
+	stages map[partner.ID]StageSetting, facts *rollout.Facts, only partner.ID, in store.Range,
+	seen []store.SeenPartner, bills []store.Bills,
 ) []PartnerStatus {
 	all, settings := map[partner.ID]*PartnerStatus{}, o.Rollout.Settings()
 	of := func(id partner.ID) *PartnerStatus {
 		if all[id] == nil {
 			placed, own := stageOf(stages, id)
 			one := &PartnerStatus{ID: id, Partner: id.Short(), Name: o.name(id), StageSetting: placed, Default: !own}
-			one.CertificateNote, one.Certified = settings.Certified(id, o.Now())
+			one.CertificateNote, one.Certified = facts.Certified(id)
 			one.Certificate = inEnglish(one.CertificateNote)
 			all[id] = one
 		}

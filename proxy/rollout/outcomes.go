@@ -131,11 +131,15 @@ func (s *Settings) UnclearBefore(now time.Time) time.Time {
 	return now.Add(-time.Hour - 5*time.Minute)
 }
 
-// Count counts how a call ended that Route routed.
-func (r *Router) Count(c Call, w Route, end evidence.End) {
-	backend, ok := r.current.Load().backend(w.Upstream)
+// Count counts how a call ended that Route routed. agent is its User-Agent.
+func (r *Router) Count(c Call, w Route, agent string, end evidence.End) {
+	s := r.current.Load()
+	backend, ok := s.backend(w.Upstream)
 	if !ok || c.Partner == "" {
 		return
+	}
+	if c.Creates && end.Succeeded {
+		end.Client = s.otherClient(c.Partner, agent)
 	}
 	end.Creates, end.Merchant, end.Arrived = c.Creates, c.Merchant, c.Arrived
 	r.counts.Ended(c.Partner, c.Operation, backend, end)

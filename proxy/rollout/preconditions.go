@@ -121,18 +121,6 @@ func (f *Facts) Against(m Move) (all []BlockingReason) {
 	return all
 }
 
-// Uncertified are the reasons against any step forward of a partner in a wave that asks for certificates.
-func (f *Facts) Uncertified(id partner.ID) []BlockingReason {
-	note, ok := f.settings.Certified(id, f.now())
-	switch {
-	case ok:
-		return nil
-	case note.Kind == "":
-		note = evidence.Say("certificate_no_desk")
-	}
-	return reasonsOf(Uncertified, note)
-}
-
 // Ruling is that of the verdicts that the move of a partner needs, "" if it needs none. reasons are those against it:
 // with one about verdicts it is not PASS.
 func (f *Facts) Ruling(m Move, reasons []BlockingReason) (r evidence.Ruling) {

@@ -41,7 +41,6 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -89,31 +88,6 @@ func (s *Settings) Label(id partner.ID) string {
 		return id.Short() + " (" + name + ")"
 	}
 	return id.Short()
-}
-
-// Certified returns what the certificate of a partner says about its move to the new backend, zero if the config has no
-// key of a desk. ok is whether it is certified for that: for its own form, and through a gateway if the backend has the
-// other one.
-func (s *Settings) Certified(id partner.ID, now time.Time) (note evidence.Note, ok bool) {
-	if !s.desk {
-		return evidence.Note{}, false
-	}
-	one := s.Names.Find(string(id))
-	if one == nil || one.Certificate == nil {
-		return evidence.Say("certificate_none"), false
-	}
-	c := one.Certificate
-	switch err := c.Valid(now); {
-	case errors.Is(err, certificate.ErrExpired):
-		return evidence.Say("certificate_ended", c.Expires), false
-	case err != nil:
-		return evidence.Say("certificate_cases"), false
-	case !c.Via && c.Form != s.form:
-		return evidence.Say("certificate_direct", c.Form, s.form), false
-	case c.Via:
-		return evidence.Say("certificate_via", c.Form, c.Expires), true
-	}
-	return evidence.Say("certificate", c.Form, c.Expires), true
 }
 
 // UnderWay returns how long after its arrival a create may take effect at either backend.

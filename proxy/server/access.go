@@ -72,7 +72,7 @@ func requireToken(t *tokens, next http.Handler) http.Handler {
 const unknown = 0
 
 // identify returns who sent a request: the owner of its bearer token or, without one, of its session. For a wrong token
-// it may wait for tokenDelay. status is 200, unknown, or that of the refusal.
+// it may wait for [pages.GuessDelay]. status is 200, unknown, or that of the refusal.
 //
 // Without tokens the config guarantees that the listener is on loopback. Checking the Host header prevents DNS
 // rebinding: a page under another name that resolves to 127.0.0.1 has the same origin as this listener.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/pages"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -37,7 +38,7 @@ type serverErrors struct {
 	rest       prometheus.Counter
 
 	// perSource are loggers that write one line a minute. A source address always has the same one.
-	perSource [maxAddresses]*slog.Logger
+	perSource [pages.MaxGuessers]*slog.Logger
 	seed      maphash.Seed
 }
 
@@ -83,8 +84,8 @@ func (e *serverErrors) handshake(from netip.Prefix, err string) {
 		}
 	}
 	e.handshakes.WithLabelValues(reason).Inc()
-	e.perSource[maphash.Comparable(e.seed, from)%maxAddresses].Warn("a TLS handshake failed",
-		"address", shownSource(from), "reason", reason, "error", err[:min(len(err), 200)])
+	e.perSource[maphash.Comparable(e.seed, from)%pages.MaxGuessers].Warn("a TLS handshake failed",
+		"address", pages.ShownSource(from), "reason", reason, "error", err[:min(len(err), 200)])
 }
 
 // logger returns an ErrorLog for a server.

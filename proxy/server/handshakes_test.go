@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"billbridge/proxy/pages"
 	"billbridge/proxy/proxytest"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,16 +23,16 @@ func newTestErrors(t *testing.T) (*serverErrors, *proxytest.Log) {
 	return e, logs
 }
 
-// Many addresses take no more memory or lines than maxAddresses, and each failure is counted.
+// Many addresses take no more memory or lines than pages.MaxGuessers, and each failure is counted.
 func TestFailedHandshakesOfManyAddressesAreBounded(t *testing.T) {
 	t.Parallel()
 	e, logs := newTestErrors(t)
-	const n = 3 * maxAddresses
+	const n = 3 * pages.MaxGuessers
 	for i := range n {
 		e.handshake(sourceOf(fmt.Sprintf("[2001:db8:%x::1]:5", i)), "tls: client offered only unsupported versions: [301]")
 		e.handshake(sourceOf(fmt.Sprintf("[2001:db8:%x::2]:6", i)), "tls: x")
 	}
-	if lines := strings.Count(logs.String(), "\n"); lines < maxAddresses/2 || lines > maxAddresses {
+	if lines := strings.Count(logs.String(), "\n"); lines < pages.MaxGuessers/2 || lines > pages.MaxGuessers {
 		t.Errorf("%d lines", lines)
 	}
 	if got := testutil.ToFloat64(e.handshakes.WithLabelValues("version")); got != n {

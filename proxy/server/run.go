@@ -54,7 +54,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-drain.Done():
 	}
 	err = errors.Join(err, s.adminServer.Shutdown(drain))
-	s.tokens.close()
+	s.tokens.guesses.Close()
 	for ; running > 0; running-- {
 		if stopped := <-s.serveErrors; !errors.Is(stopped, http.ErrServerClosed) && !errors.Is(stopped, net.ErrClosed) {
 			err = errors.Join(err, stopped)

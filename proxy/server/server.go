@@ -320,7 +320,7 @@ func (s *Server) listener(key, address string) (net.Listener, error) {
 func (s *Server) closeAll() {
 	_ = s.adminServer.Close()
 	if s.tokens != nil {
-		s.tokens.close()
+		s.tokens.guesses.Close()
 	}
 	if s.tracing != nil {
 		s.closeTracing()

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"billbridge/config"
+	"billbridge/proxy/pages"
+	"billbridge/proxy/proxytest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -25,7 +26,7 @@ import (
 // A guesser sends requests to an admin handler. It must be used in a synctest bubble.
 type guesser struct {
 	tokens  *tokens
-	log     bytes.Buffer
+	log     proxytest.Log
 	handler http.Handler
 }
 
@@ -36,7 +37,7 @@ func newGuesser(t *testing.T) *guesser {
 	if g.tokens, err = newTokens(&config.Admin{Token: config.NewSecret("right")}, slog.New(slog.NewJSONHandler(&g.log, nil)), registry); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.tokens.close)
+	t.Cleanup(g.tokens.guesses.Close)
 	g.handler = adminRoutes{
 		tokens: g.tokens, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		ready: func() []check { return []check{{name: "store", problem: "down", detail: http.ErrServerClosed}} },
@@ -64,18 +65,9 @@ func (g *guesser) wantCount(t *testing.T, reason string, n int) {
 	}
 }
 
-// state returns how many addresses are remembered, how many requests wait, and whether the timer runs.
-func (g *guesser) state() (addresses, waiting int, timer bool) {
-	g.tokens.mu.Lock()
-	defer g.tokens.mu.Unlock()
-	return len(g.tokens.from), g.tokens.waiting, g.tokens.sweep != nil
-}
-
 // lines returns the address and count of each log line.
 func (g *guesser) lines(t *testing.T) (list []string) {
 	t.Helper()
-	g.tokens.mu.Lock() // also guards the log
-	defer g.tokens.mu.Unlock()
 	for line := range strings.Lines(g.log.String()) {
 		var record struct {
 			Msg, Address string
@@ -97,12 +89,12 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesser(t)
-		for i := range freeGuesses {
+		for i := range pages.FreeGuesses {
 			if status, took, _ := g.ask("/metrics", attacker, "wrong"); status != http.StatusUnauthorized || took != 0 {
 				t.Errorf("guess %d: %d after %s", i, status, took)
 			}
 		}
-		if status, took, _ := g.ask("/metrics", attacker, "wrong"); status != http.StatusUnauthorized || took != tokenDelay {
+		if status, took, _ := g.ask("/metrics", attacker, "wrong"); status != http.StatusUnauthorized || took != pages.GuessDelay {
 			t.Errorf("a further guess: %d after %s", status, took)
 		}
 		if status, took, _ := g.ask("/metrics", "192.0.2.66:2000", "right"); status != http.StatusOK || took != 0 {
@@ -111,10 +103,14 @@ func TestWrongTokensAreSlowedDown(t *testing.T) {
 		if status, took, _ := g.ask("/metrics", operator, "right"); status != http.StatusOK || took != 0 {
 			t.Errorf("the right token from another address: %d after %s", status, took)
 		}
-		if status, took, _ := g.ask("/-/ready?verbose", attacker, "wrong"); status != http.StatusServiceUnavailable || took != tokenDelay {
+		if status, took, _ := g.ask("/-/ready?verbose", attacker, "wrong"); status != http.StatusServiceUnavailable || took != pages.GuessDelay {
 			t.Errorf("a guess at /-/ready: %d after %s", status, took)
 		}
-		time.Sleep(forgetAfter + tokenLogInterval)
+		time.Sleep(pages.GuessesEnd - pages.GuessLogInterval)
+		if _, took, _ := g.ask("/metrics", attacker, "wrong"); took != pages.GuessDelay {
+			t.Errorf("some minutes later: after %s", took)
+		}
+		time.Sleep(pages.GuessesEnd + pages.GuessLogInterval)
 		if status, took, _ := g.ask("/metrics", attacker, "wrong"); status != http.StatusUnauthorized || took != 0 {
 			t.Errorf("later: %d after %s", status, took)
 		}
@@ -126,7 +122,7 @@ func TestMissingTokensDelayNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesser(t)
-		for range 10 * freeGuesses {
+		for range 10 * pages.FreeGuesses {
 			if status, took, _ := g.ask("/metrics", operator, ""); status != http.StatusUnauthorized || took != 0 {
 				t.Fatalf("%d after %s", status, took)
 			}
@@ -134,17 +130,14 @@ func TestMissingTokensDelayNothing(t *testing.T) {
 		if status, took, _ := g.ask("/metrics", operator, "right"); status != http.StatusOK || took != 0 {
 			t.Errorf("the right token: %d after %s", status, took)
 		}
-		g.wantCount(t, "missing", 10*freeGuesses)
-		for i := range 2 * maxAddresses {
+		g.wantCount(t, "missing", 10*pages.FreeGuesses)
+		for i := range 2 * pages.MaxGuessers {
 			g.ask("/metrics", fmt.Sprintf("[2001:db8:%x::1]:1", i), "")
 		}
-		if addresses, _, _ := g.state(); addresses > maxAddresses/2+1 {
-			t.Errorf("%d addresses are remembered", addresses)
-		}
-		if got := len(g.lines(t)); got > maxAddresses/2+1 {
+		if got := len(g.lines(t)); got > pages.MaxGuessers/2+1 {
 			t.Errorf("%d lines", got)
 		}
-		for range freeGuesses {
+		for range pages.FreeGuesses {
 			g.ask("/metrics", attacker, "wrong")
 		}
 		if status, took, _ := g.ask("/metrics", "192.0.2.67:1", "wrong"); status != http.StatusUnauthorized || took != 0 {
@@ -158,7 +151,7 @@ func TestWaitingForATokenIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesser(t)
-		for range freeGuesses {
+		for range pages.FreeGuesses {
 			g.ask("/metrics", attacker, "wrong")
 		}
 		var flood sync.WaitGroup
@@ -166,7 +159,7 @@ func TestWaitingForATokenIsBounded(t *testing.T) {
 		for range 1000 {
 			flood.Go(func() {
 				switch status, took, _ := g.ask("/metrics", attacker, "wrong"); {
-				case status == http.StatusUnauthorized && took == tokenDelay:
+				case status == http.StatusUnauthorized && took == pages.GuessDelay:
 					waited.Add(1)
 				case status == http.StatusTooManyRequests && took == 0:
 					busy.Add(1)
@@ -177,7 +170,7 @@ func TestWaitingForATokenIsBounded(t *testing.T) {
 		if status, took, _ := g.ask("/metrics", attacker, "right"); status != http.StatusOK || took != 0 {
 			t.Errorf("the right token of the same address: %d after %s", status, took)
 		}
-		if waited.Load() != maxWaiting || busy.Load() != 1000-maxWaiting {
+		if waited.Load() != pages.MaxGuesses || busy.Load() != 1000-pages.MaxGuesses {
 			t.Errorf("%d waited and %d were refused at once", waited.Load(), busy.Load())
 		}
 		if status, took, _ := g.ask("/metrics", operator, "right"); status != http.StatusOK || took != 0 {
@@ -185,11 +178,11 @@ func TestWaitingForATokenIsBounded(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if began := time.Now(); g.tokens.wait(gone, sourceOf(attacker)) || time.Since(began) != 0 {
+		if began := time.Now(); g.tokens.guesses.Wait(gone, sourceOf(attacker)) || time.Since(began) != 0 {
 			t.Errorf("a request whose caller is gone waited for %s", time.Since(began))
 		}
-		if _, waiting, _ := g.state(); waiting != 0 {
-			t.Errorf("%d requests still count as waiting", waiting)
+		if status, took, _ := g.ask("/metrics", attacker, "wrong"); status != http.StatusUnauthorized || took != pages.GuessDelay {
+			t.Errorf("requests still count as waiting: %d after %s", status, took)
 		}
 	})
 }
@@ -218,9 +211,6 @@ func TestWrongTokensAreLoggedOnceAMinute(t *testing.T) {
 		if sum["192.0.2.66"] != 90 || sum["2001:db8:1:2::/64"] != 180 || count["192.0.2.66"] != 3 || count["2001:db8:1:2::/64"] != 3 || len(sum) != 2 {
 			t.Errorf("%q", g.lines(t))
 		}
-		if addresses, _, timer := g.state(); addresses != 0 || timer {
-			t.Errorf("%d addresses are remembered, and the timer runs: %v", addresses, timer)
-		}
 	})
 }
 
@@ -229,16 +219,13 @@ func TestFloodOfAddressesIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesser(t)
-		for i := range 3 * maxAddresses {
+		for i := range 3 * pages.MaxGuessers {
 			g.tokens.fail(sourceOf(fmt.Sprintf("[2001:db8:%x::1]:1", i)), "wrong")
 		}
-		if addresses, _, _ := g.state(); addresses > maxAddresses+1 {
-			t.Errorf("%d addresses are remembered", addresses)
-		}
-		if got := len(g.lines(t)); got != maxAddresses+1 {
+		if got := len(g.lines(t)); got != pages.MaxGuessers+1 {
 			t.Errorf("%d lines", got)
 		}
-		if _, took, _ := g.ask("/metrics", "[2001:db8:ffff::1]:1", "wrong"); took != tokenDelay {
+		if _, took, _ := g.ask("/metrics", "[2001:db8:ffff::1]:1", "wrong"); took != pages.GuessDelay {
 			t.Errorf("a guess from a further address was answered after %s", took)
 		}
 	})

@@ -7,12 +7,17 @@ package certificate
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Major is the major version of the list of cases. It grows when an integration that was certified may fail.
@@ -32,7 +37,9 @@ type Certificate struct {
 	Run     string   `json:"run"`
 	Build   string   `json:"build"` // of the desk
 	// Evidence is the SHA-256 of the last line of the evidence, which proves all of it.
-	Evidence string    `json:"evidence"`
+	Evidence string `json:"evidence"`
+	// Clients are the programs that the partner created bills with; see Client. If empty, every client is certified.
+	Clients  []string  `json:"clients,omitempty"`
 	Signed   []Signed  `json:"signed,omitempty"`   // reviews and accepted warnings
 	Expected []Failure `json:"expected,omitempty"` // failures that the operator expects
 	Passed   time.Time `json:"passed"`             // the end of the run
@@ -88,6 +95,21 @@ func Parse(text []byte, public ed25519.PublicKey) (*Certificate, error) {
 		return nil, errors.New("is of a newer version of billbridge")
 	}
 	return &c, nil
+}
+
+// Client names the program of a call by its User-Agent, so that people can read it.
+func Client(agent string) string {
+	return cmp.Or(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '_'
+		}
+		return r
+	}, agent[:min(len(agent), 200)]), "no User-Agent")
+}
+
+// Has reports whether the certificate is for a client.
+func (c *Certificate) Has(client string) bool {
+	return len(c.Clients) == 0 || slices.Contains(c.Clients, client)
 }
 
 // Errors of Valid.

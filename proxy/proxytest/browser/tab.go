@@ -244,21 +244,43 @@ func Picture(t *testing.T, ctx context.Context, name string) {
 	proxytest.WriteFile(t, filepath.Join(*screenshots, name+".png"), png)
 }
 
-// Axe is the script of axe-core, from the file that BILLBRIDGE_AXE names. ok is false if there is none.
-func Axe(t *testing.T) (script string, ok bool) {
-	t.Helper()
-	name := os.Getenv("BILLBRIDGE_AXE")
-	if name == "" {
-		return "", false
+// Check looks at the pages of a site, by their names, in every language, width and color scheme, and in the short form
+// in the first of these. A page must leave no error in the console but allowed ones.
+func (p *Tab) Check(site string, pages [][2]string, allowed ...string) {
+	p.T.Helper()
+	for _, l := range Looks[:proxytest.Size(1, len(Looks))] {
+		p.Use(l)
+		p.Open(site + "/?lang=" + l.Language)
+		for _, one := range pages {
+			p.Open(site + one[1])
+			p.Look(one[0], l)
+			if got := Run(p, chromedp.Evaluate[string](`document.documentElement.lang`)); got != l.Language {
+				p.T.Errorf("%s: the language is %s", one[0], got)
+			}
+			p.Quiet(one[0], allowed...)
+		}
 	}
-	data := proxytest.ReadFile(t, name)
-	return string(data), true
 }
 
-// Accessible checks the page with axe-core.
-func (p *Tab) Accessible(where, script string) {
+// Look checks that the page fits the screen and is accessible, and stores a picture of it.
+func (p *Tab) Look(name string, l Look) {
 	p.T.Helper()
-	p.Do("axe-core", chromedp.Evaluate[chromedp.Void](script))
+	where := fmt.Sprintf("%s-%s-%d-%s", name, l.Language, l.Width, l.Scheme)
+	p.Fits(where, l)
+	p.WholeWords(where, l)
+	p.Picture(where)
+	p.Accessible(where)
+}
+
+// Accessible checks the page with axe-core, if BILLBRIDGE_AXE names its file.
+func (p *Tab) Accessible(where string) {
+	p.T.Helper()
+	name := os.Getenv("BILLBRIDGE_AXE")
+	if name == "" {
+		p.T.Log(where + " is not checked with axe-core: BILLBRIDGE_AXE does not name its axe.min.js")
+		return
+	}
+	p.Do("axe-core", chromedp.Evaluate[chromedp.Void](string(proxytest.ReadFile(p.T, name))))
 	text := Run(p, chromedp.Evaluate[string](`axe.run().then(r => JSON.stringify(r.violations.map(v => ({
 		id: v.id, help: v.help,
 		nodes: v.nodes.map(n => n.html.slice(0, 300) + " " + (n.any[0]?.message ?? ""))

@@ -35,6 +35,10 @@ type Count struct {
 
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
+	// the last client that created a bill and that the certificate of the partner did not have; "" if there was none
+	Client   string    `json:"client,omitempty"`
+	ClientAt time.Time `json:"client_at,omitzero"`
+
 	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
 	// of these, at the new backend; merchants are not counted separately
 	RecentNew Recent `json:"created_new,omitempty"`
@@ -69,9 +73,9 @@ type Unsupported struct {
 }
 
 // Marked reports whether the count must be found without reading all counts: it has calls that a backend's form
-// cannot carry, or a difference that holds back other partners.
+// cannot carry, a difference that holds back other partners, or a client that is not certified.
 func (n Count) Marked() bool {
-	return len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
+	return n.Client != "" || len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
 }
 
 // ExactFields are the paths of the exact fields that differ, sorted.
@@ -139,6 +143,9 @@ func (n *Count) merge(more Count) {
 	}
 	if more.Last.After(n.Last) {
 		n.Last = more.Last
+	}
+	if more.ClientAt.After(n.ClientAt) {
+		n.Client, n.ClientAt = more.Client, more.ClientAt
 	}
 	n.Creates = n.Creates || more.Creates
 	n.Compared += more.Compared

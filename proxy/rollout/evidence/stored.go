@@ -236,6 +236,9 @@ func (t *Stored) unstored(in store.Range) Snapshot {
 func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 	// Before the store is read: counts that are stored meanwhile can occur twice, but are not missed.
 	unstored := t.Snapshot().Counts
+	if t.store == nil {
+		return t.merged("", nil, unstored)
+	}
 	rows, err := t.store.MarkedCounts(ctx)
 	if err != nil {
 		return Snapshot{}, err

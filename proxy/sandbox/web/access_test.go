@@ -7,12 +7,19 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"billbridge/proxy/pages"
 	"billbridge/proxy/sandbox"
+	"billbridge/proxy/sandbox/web"
 )
 
 // A visitor is a browser without scripts. It follows no redirect.
@@ -281,6 +288,98 @@ func TestControlAPIIsBesideThePages(t *testing.T) {
 		_ = res.Body.Close()
 		if err != nil || res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
 			t.Errorf("%s: %d %s %v", path, res.StatusCode, body.String(), err)
+		}
+	}
+}
+
+// After some wrong tokens of an address, in the form or in calls of the control API, the answers to further ones are delayed. A right
+// token passes at once.
+func TestWrongControlTokensAreSlowedDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := sandbox.New(sandbox.Options{ControlToken: "operator", Partners: []sandbox.Partner{{Key: hanaKey, Name: "Hana", ControlToken: hanaToken}}})
+		defer s.Close()
+		h, err := web.New(web.Options{Service: s})
+		must(t, err)
+		try := func(path, from, token string) (w *httptest.ResponseRecorder, took time.Duration) {
+			r := httptest.NewRequest("GET", path, nil)
+			if path == "/sign-in" {
+				r = httptest.NewRequest("POST", path, strings.NewReader("token="+token))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			} else {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			r.RemoteAddr = from
+			w, began := httptest.NewRecorder(), time.Now()
+			h.ServeHTTP(w, r)
+			return w, time.Since(began)
+		}
+		expect := func(path, from, token string, status int, took time.Duration) {
+			t.Helper()
+			if w, is := try(path, from, token); w.Code != status || is != took {
+				t.Errorf("%s from %s with %s: %d after %s, want %d after %s", path, from, token, w.Code, is, status, took)
+			}
+		}
+		paths := []string{"/sign-in", "/bills"}
+		for i := range pages.FreeGuesses {
+			expect(paths[i%2], fmt.Sprintf("[2001:db8::%d]:1", i), "wrong", 401, 0)
+		}
+		for path, right := range map[string]int{"/sign-in": 303, "/bills": 200} {
+			expect(path, "[2001:db8::99]:1", "wrong", 401, pages.GuessDelay)
+			expect(path, "[2001:db8::99]:1", hanaToken, right, 0)
+			expect(path, "[2001:db8::99]:1", "operator", right, 0)
+			expect(path, "192.0.2.1:1", "wrong", 401, 0)
+		}
+		var flood sync.WaitGroup
+		var busy atomic.Int32
+		for range 20 {
+			flood.Go(func() {
+				if w, took := try("/bills", "[2001:db8::99]:1", "wrong"); took == 0 && w.Code == 429 && w.Header().Get("Retry-After") == "1" &&
+					strings.HasPrefix(w.Body.String(), `{"error":"too many wrong control tokens`) {
+					busy.Add(1)
+				}
+			})
+		}
+		flood.Wait()
+		if n := busy.Load(); n != 20-pages.MaxGuesses {
+			t.Errorf("%d are refused at once", n)
+		}
+	})
+}
+
+// Calls of runs need the token of the operator or of a partner, which then has only its own.
+func TestRunsNeedAToken(t *testing.T) {
+	t.Parallel()
+	s := sandbox.New(sandbox.Options{ControlToken: "operator", Partners: []sandbox.Partner{{Key: hanaKey, Name: "Hana", ControlToken: hanaToken}}})
+	defer s.Close()
+	h, err := web.New(web.Options{Service: s, Runs: func(w http.ResponseWriter, _ *http.Request, partner string) {
+		_, _ = io.WriteString(w, "runs of "+partner)
+	}})
+	must(t, err)
+	for token, want := range map[string]string{"": "the control token is missing", "wrong": "the control token is missing", "operator": "runs of ", hanaToken: "runs of " + hanaKey} {
+		r := httptest.NewRequest("GET", "/api/runs", nil)
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		has(t, w.Body.String(), want)
+		if token == "operator" {
+			lacks(t, w.Body.String(), hanaKey)
+		}
+	}
+}
+
+// A list without rows says whether the filter is the reason.
+func TestListsSayWhyTheyAreEmpty(t *testing.T) {
+	t.Parallel()
+	v := start(t, sandbox.Options{}).visitor("")
+	for path, says := range map[string]string{
+		"/desk/calls": "The README of the sandbox has a first call.", "/desk/calls?code=NONE": "Nothing matches the filter.",
+		"/desk/bills": "There are no bills.", "/desk/bills?state=D": "Nothing matches the filter.",
+	} {
+		if _, body := v.get(path); !strings.Contains(body, says) {
+			t.Errorf("%s does not say: %s", path, says)
 		}
 	}
 }

@@ -14,8 +14,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -35,6 +37,8 @@ type Options struct {
 	Service *sandbox.Service
 	Version string
 	Log     *slog.Logger
+	// Runs answers calls below /api/: of the partner with a key, or of all partners. It can be nil.
+	Runs func(w http.ResponseWriter, r *http.Request, partner string)
 }
 
 // A desk serves the pages.
@@ -43,12 +47,15 @@ type desk struct {
 	site      *pages.Site
 	control   http.Handler
 	sessions  pages.Sessions
+	guesses   pages.Guesses
+	runs      func(http.ResponseWriter, *http.Request, string)
 	scenarios []scenario
 }
 
 // New returns the handler of the control address.
 func New(o Options) (http.Handler, error) {
-	d := &desk{Service: o.Service, control: o.Service.Control()}
+	d := &desk{Service: o.Service, control: o.Service.Control(), runs: o.Runs}
+	d.guesses.Token, d.guesses.Log = "control token", cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	d.sessions.Cookie = "billbridge_sandbox_session"
 	texts, err := pages.ReadTexts(files)
 	if err != nil {
@@ -99,6 +106,22 @@ type scopeKey struct{}
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !strings.Contains(" desk static sign-in sign-out ", " "+first+" ") && first != "" {
+		var hash sandbox.Token
+		if given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
+			var status int
+			if hash, status = d.check(r, given); status == http.StatusTooManyRequests {
+				w.Header().Set("Retry-After", "1")
+				w.Header().Set("Content-Type", "application/json; charset=utf-8")
+				w.WriteHeader(status)
+				const text = "too many wrong control tokens at once from your address: try again in a second"
+				_, _ = io.WriteString(w, `{"error":"`+text+`"}`+"\n")
+				return
+			}
+		}
+		if of, status, _ := d.Admit(r, hash); first == "api" && status == 0 && d.runs != nil {
+			d.runs(w, r, of.Partner)
+			return
+		}
 		d.control.ServeHTTP(w, r)
 		return
 	}
@@ -120,12 +143,27 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // SignIn begins a session for a control token.
 func (d *desk) SignIn(w http.ResponseWriter, r *http.Request, token string) (status int) {
-	hash := sandbox.Token(sha256.Sum256([]byte(token)))
-	if of, _, _ := d.Admit(r, hash); (of == sandbox.Access{}) {
-		return http.StatusUnauthorized
+	hash, status := d.check(r, token)
+	if status == http.StatusOK {
+		d.sessions.SetCookie(w, r, d.sessions.Begin(r, pages.TokenHash(hash)))
 	}
-	d.sessions.SetCookie(w, r, d.sessions.Begin(r, pages.TokenHash(hash)))
-	return http.StatusOK
+	return status
+}
+
+// check returns 200 if a token is right. For a wrong one it may wait, as for the admin token of a gateway.
+func (d *desk) check(r *http.Request, given string) (hash sandbox.Token, status int) {
+	hash = sha256.Sum256([]byte(given))
+	if of, _, _ := d.Admit(r, hash); (of != sandbox.Access{}) {
+		return hash, http.StatusOK
+	}
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // without a network, as in a test, all are one address
+	address := at.Addr().Unmap().WithZone("")
+	from, _ := address.Prefix(min(address.BitLen(), 64))
+	if !d.guesses.Wait(r.Context(), from) {
+		return hash, http.StatusTooManyRequests
+	}
+	d.guesses.Fail(from, true)
+	return hash, http.StatusUnauthorized
 }
 
 // SignOut ends a session.

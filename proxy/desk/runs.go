@@ -1,0 +1,300 @@
+package desk
+
+import (
+	"archive/zip"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// PracticeSpeed divides the waiting times of cases in a practice.
+const PracticeSpeed = 60
+
+const (
+	mostRuns    = 4  // at the same time
+	keptRuns    = 20 // the oldest that has ended is forgotten
+	mostOfAPlan = 64 << 10
+
+	statusRunning = "RUNNING"
+)
+
+var goodName = regexp.MustCompile(`^[A-Za-z0-9-]{1,40}$`)
+
+// Runs are practices that are started and followed over HTTP, for CI. The calls of the partner reach a run below
+// /r/NAME/ of Base. Its name is its ID if the caller gives it none.
+//
+//	POST   /api/runs           {"plan","hook","name","case","attempts","expected"}: starts a practice
+//	GET    /api/runs           the runs, the newest first
+//	GET    /api/runs/{id}      a run: the cases that have ended, and at the end its outcome and exit code
+//	GET    /api/runs/{id}/log  its evidence until now
+//	GET    /api/runs/{id}/zip  after the end: evidence, report and JUnit XML
+//	DELETE /api/runs/{id}      stops a run
+type Runs struct {
+	Build, Base string
+	Context     context.Context // runs stop when it ends
+
+	mu   sync.Mutex
+	list []*practice
+}
+
+// A practice is a run of Runs.
+type practice struct {
+	ID       string    `json:"id"`
+	BaseURL  string    `json:"base_url"` // for the calls of the partner
+	Began    time.Time `json:"began"`
+	Status   string    `json:"status"`            // RUNNING, FINISHED, or INTERRUPTED if it was stopped
+	Outcome  string    `json:"outcome,omitempty"` // see Outcome
+	ExitCode *int      `json:"exit_code,omitempty"`
+	Error    string    `json:"error,omitempty"` // of the desk
+	Cases    []caseRow `json:"cases"`
+
+	name    string // in BaseURL
+	owner   string
+	stop    context.CancelFunc
+	handler http.Handler // nil before the run
+	log     bytes.Buffer
+	result  Result
+}
+
+// A caseRow is the verdict of an attempt.
+type caseRow struct {
+	Title string `json:"title"`
+	Verdict
+	Why string `json:"why,omitempty"`
+}
+
+// locked is a writer to the log of a practice.
+type locked struct {
+	*Runs
+	of *practice
+}
+
+func (l locked) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of.log.Write(line)
+}
+
+// Calls returns the handler of the address for partners: calls of no run go to next.
+func (r *Runs) Calls(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		rest, ok := strings.CutPrefix(req.URL.Path, "/r/")
+		if !ok {
+			next.ServeHTTP(w, req)
+			return
+		}
+		name, _, _ := strings.Cut(rest, "/")
+		handler := http.NotFoundHandler()
+		r.change(func() {
+			if p := r.running(name); p != nil && p.handler != nil {
+				handler = p.handler
+			}
+		})
+		http.StripPrefix("/r/"+name, handler).ServeHTTP(w, req)
+	})
+}
+
+// find returns a run that an owner sees: "" sees all. It needs the lock.
+func (r *Runs) find(id, owner string) *practice {
+	i := slices.IndexFunc(r.list, func(p *practice) bool { return p.ID == id && (owner == "" || p.owner == owner) })
+	if i < 0 {
+		return nil
+	}
+	return r.list[i]
+}
+
+// running returns the run with a name that runs. It needs the lock.
+func (r *Runs) running(name string) *practice {
+	for _, p := range r.list {
+		if p.name == name && p.Status == statusRunning {
+			return p
+		}
+	}
+	return nil
+}
+
+// Serve answers a call of the API. An owner sees only its own runs, "" all.
+func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
+	id, what, _ := strings.Cut(strings.Trim(strings.TrimPrefix(req.URL.Path, "/api/runs"), "/"), "/")
+	if id == "" && req.Method == http.MethodPost {
+		r.start(w, req, owner)
+		return
+	}
+	kind, status, body := typeJSON, http.StatusOK, any(nil)
+	var out []byte
+	r.change(func() { // a caller that reads slowly must not hold the lock
+		p := r.find(id, owner)
+		switch call := req.Method + " " + what; {
+		case id == "" && call == "GET ":
+			list := []*practice{}
+			for _, p := range slices.Backward(r.list) {
+				if owner == "" || p.owner == owner {
+					list = append(list, p)
+				}
+			}
+			body = list
+		case p == nil:
+			status, body = http.StatusNotFound, errors.New("there is no such run")
+		case call == "GET ":
+			body = p
+		case call == "DELETE ":
+			p.stop()
+			body = p
+		case call == "GET log":
+			kind, out = "application/jsonl", bytes.Clone(p.log.Bytes())
+		case call == "GET zip" && p.Outcome == "":
+			status, body = http.StatusConflict, errors.New("the run has not ended")
+		case call == "GET zip":
+			kind, out = "application/zip", p.zip()
+		default:
+			status, body = http.StatusMethodNotAllowed, errors.New("no such call")
+		}
+		if body != nil {
+			out = asJSON(body)
+		}
+	})
+	answer(w, status, kind, out)
+}
+
+// start starts a practice.
+func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
+	var in struct {
+		Plan     json.RawMessage `json:"plan"`
+		Hook     string          `json:"hook"`
+		Name     string          `json:"name"`
+		Case     []string        `json:"case"`
+		Attempts int             `json:"attempts"`
+		Expected json.RawMessage `json:"expected"`
+	}
+	dec := json.NewDecoder(http.MaxBytesReader(w, req.Body, mostOfAPlan))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&in)
+	c := Config{Hook: in.Hook, Attempts: in.Attempts}
+	if err == nil {
+		c.Plan, err = ParsePlan(in.Plan) // JSON is YAML
+	}
+	if err == nil && len(in.Expected) > 0 {
+		err = c.Plan.Expect(in.Expected)
+	}
+	if c.Plan.Practice = true; err == nil {
+		err = c.Plan.Choose(in.Case)
+	}
+	c.Plan.Run = strings.ToLower(rand.Text()[:6])
+	in.Name = cmp.Or(in.Name, c.Plan.Run)
+	switch {
+	case err != nil:
+	case !strings.HasPrefix(in.Hook, "http://") && !strings.HasPrefix(in.Hook, "https://"):
+		err = errors.New("hook: expected the base URL of the order hook")
+	case !goodName.MatchString(in.Name):
+		err = errors.New("name: expected 1 to 40 letters, digits or -")
+	}
+	if err != nil {
+		answer(w, http.StatusBadRequest, typeJSON, asJSON(err))
+		return
+	}
+	c.Plan.Speed, c.Plan.Build = PracticeSpeed, r.Build
+	ctx, stop := context.WithCancel(r.Context)
+	p := &practice{
+		ID: c.Plan.Run, BaseURL: r.Base + "/r/" + in.Name, Began: time.Now().UTC(), Status: statusRunning,
+		Cases: []caseRow{}, name: in.Name, owner: owner, stop: stop,
+	}
+	c.Out, c.BaseURL = locked{r, p}, p.BaseURL
+	c.Mount = func(h http.Handler) { r.change(func() { p.handler = h }) }
+	c.Progress = func(one Case, v Verdict) {
+		r.change(func() { p.Cases = append(p.Cases, caseRow{one.Title, v, v.Why()}) })
+	}
+	status, body := http.StatusCreated, []byte(nil)
+	r.change(func() {
+		running := 0
+		for _, one := range r.list {
+			if one.Status == statusRunning {
+				running++
+			}
+		}
+		switch {
+		case running >= mostRuns:
+			err = errors.New("too many runs at once: wait for one, or stop it with DELETE")
+		case r.running(in.Name) != nil:
+			err = errors.New("name: a run has this name, and has not ended: stop it with DELETE")
+		}
+		if err != nil {
+			stop()
+			status, body = http.StatusConflict, asJSON(err)
+			return
+		}
+		if ended := slices.IndexFunc(r.list, func(p *practice) bool { return p.Status != statusRunning }); ended >= 0 &&
+			len(r.list) >= keptRuns {
+			r.list = slices.Delete(r.list, ended, ended+1)
+		}
+		r.list = append(r.list, p)
+		body = asJSON(p)
+		go r.run(ctx, p, c)
+	})
+	answer(w, status, typeJSON, body)
+}
+
+// change changes a practice.
+func (r *Runs) change(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+}
+
+// run runs a practice to its end.
+func (r *Runs) run(ctx context.Context, p *practice, c Config) {
+	defer p.stop()
+	res, err := Certify(ctx, c)
+	r.change(func() {
+		p.Status = finished
+		if err != nil {
+			p.Status, p.Error = Interrupted, err.Error()
+			return
+		}
+		code := ExitCodes[Outcome(res.Plan, res.Verdicts)]
+		p.result, p.Outcome, p.ExitCode = res, Outcome(res.Plan, res.Verdicts), &code
+	})
+}
+
+// zip returns all about a practice that has ended.
+func (p *practice) zip() []byte {
+	var file bytes.Buffer
+	out := zip.NewWriter(&file)
+	for name, write := range map[string]func(io.Writer) error{
+		"evidence.jsonl": func(w io.Writer) error { _, err := w.Write(p.log.Bytes()); return err },
+		"report.html":    func(w io.Writer) error { return Report(w, p.result) },
+		"junit.xml":      func(w io.Writer) error { return JUnit(w, p.result.Plan, p.result.Verdicts) },
+	} {
+		if to, err := out.Create(name); err == nil { // in memory it does not fail
+			_ = write(to)
+		}
+	}
+	_ = out.Close()
+	return file.Bytes()
+}
+
+const typeJSON = "application/json; charset=utf-8"
+
+// asJSON returns a value, or an error as the control API of the sandbox writes it.
+func asJSON(v any) []byte {
+	if err, failed := v.(error); failed {
+		v = map[string]string{"error": err.Error()}
+	}
+	text, _ := json.Marshal(v) // it has texts, numbers and times only
+	return append(text, '\n')
+}
+
+func answer(w http.ResponseWriter, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

@@ -1,0 +1,154 @@
+package desk
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"billbridge/proxy/proxytest"
+)
+
+// A caller calls the API of runs.
+type caller struct {
+	*Runs
+	*testing.T
+}
+
+func newCaller(t *testing.T) caller {
+	return caller{&Runs{Build: "test", Base: "http://desk", Context: t.Context()}, t}
+}
+
+func (c caller) call(owner, method, path, body string, status int) string {
+	c.Helper()
+	w := httptest.NewRecorder()
+	c.Serve(w, httptest.NewRequest(method, "/api/runs"+path, strings.NewReader(body)), owner)
+	if w.Code != status {
+		c.Errorf("%s %s: %d %s, want %d", method, path, w.Code, w.Body, status)
+	}
+	return w.Body.String()
+}
+
+const plan = `{"partner":"shop","form":"v2","api_key":"` + testKey + `","timeout":"2s","react":"1300ms"}`
+
+// A practice is started over HTTP, followed, and exported. Its calls come to an address of its own, which ends with it.
+func TestRunOverHTTP(t *testing.T) {
+	t.Parallel()
+	c := newCaller(t)
+	server := httptest.NewServer(c.Calls(http.NotFoundHandler()))
+	defer server.Close()
+	c.Base = server.URL
+	ctx, stop := context.WithCancel(t.Context())
+	s := &shop{
+		form: "v2", habit: "creates-twice", key: testKey, base: server.URL + "/r/ci", send: "URL", ctx: ctx,
+		client: &http.Client{Timeout: 2 * time.Second}, reconcile: time.Minute, retry: time.Second,
+	}
+	test := httptest.NewServer(s)
+	s.self = test.URL
+	defer func() {
+		stop()
+		test.Close()
+		s.all.Wait()
+	}()
+	body := fmt.Sprintf(`{"plan":%s,"hook":"%s/desk","name":"ci","case":["A1"]}`, plan, test.URL)
+	var p practice
+	get := func() {
+		p = practice{}
+		proxytest.Must(t, json.Unmarshal([]byte(c.call("hana", "GET", "/"+c.list[0].ID, "", 200)), &p))
+	}
+	proxytest.Must(t, json.Unmarshal([]byte(c.call("hana", "POST", "", body, 201)), &p))
+	proxytest.Equal(t, p.BaseURL, server.URL+"/r/ci")
+	proxytest.Equal(t, p.Status, "RUNNING")
+	proxytest.Has(t, c.call("hana", "POST", "", body, 409), "a run has this name")
+	proxytest.Has(t, c.call("hana", "GET", "/"+p.ID+"/zip", "", 409), "has not ended")
+	proxytest.Eventually(t, func() bool { get(); return p.Status != "RUNNING" }, func() string { return fmt.Sprintf("%+v", p) })
+	proxytest.Equal(t, p.Outcome, Failed)
+	proxytest.Equal(t, *p.ExitCode, 1)
+	proxytest.Equal(t, len(p.Cases), 1)
+	proxytest.Has(t, p.Cases[0].Title+": "+p.Cases[0].Why, "A bill is created as ordered: a second bill was sent for one order")
+	log := c.call("hana", "GET", "/"+p.ID+"/log", "", 200)
+	res, err := Verify(strings.NewReader(log), nil)
+	proxytest.Must(t, err)
+	proxytest.Equal(t, res.Plan.Practice && res.Plan.Speed == PracticeSpeed && res.Plan.Build == "test", true)
+	archive := c.call("", "GET", "/"+p.ID+"/zip", "", 200)
+	files, err := zip.NewReader(bytes.NewReader([]byte(archive)), int64(len(archive)))
+	proxytest.Must(t, err)
+	for name, has := range map[string]string{"evidence.jsonl": log, "report.html": "a second bill was sent", "junit.xml": `failures="1"`} {
+		file, err := files.Open(name)
+		proxytest.Must(t, err)
+		text, err := io.ReadAll(file)
+		proxytest.Must(t, err)
+		proxytest.Has(t, string(text), has)
+	}
+	got, err := http.Post(server.URL+"/r/ci/bill", "application/json", strings.NewReader("{}"))
+	proxytest.Must(t, err)
+	_ = got.Body.Close()
+	proxytest.Equal(t, got.StatusCode, 404)
+}
+
+// A partner sees its own runs only. A run that is stopped is interrupted, and there are few at once.
+func TestRunsOfOthers(t *testing.T) {
+	t.Parallel()
+	c := newCaller(t)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"state":"new"}`) }))
+	defer hook.Close()
+	body := `{"plan":` + plan + `,"hook":"` + hook.URL + `"}`
+	for range mostRuns {
+		c.call("hana", "POST", "", body, 201)
+	}
+	proxytest.Has(t, c.call("duri", "POST", "", body, 409), "too many runs at once")
+	id := "/" + c.list[0].ID
+	for _, call := range []string{"GET ", "DELETE ", "GET log", "GET zip"} {
+		method, what, _ := strings.Cut(call, " ")
+		c.call("duri", method, strings.TrimSuffix(id+"/"+what, "/"), "", 404)
+	}
+	proxytest.Equal(t, c.call("duri", "GET", "", "", 200), "[]\n")
+	proxytest.Equal(t, strings.Count(c.call("", "GET", "", "", 200), `"base_url"`), mostRuns)
+	c.call("hana", "PUT", id, "", 405)
+	for _, p := range c.list[1:] {
+		c.call("hana", "DELETE", "/"+p.ID, "", 200)
+	}
+	ended := func(n int) {
+		t.Helper()
+		proxytest.Eventually(t, func() bool {
+			return strings.Count(c.call("", "GET", "", "", 200), `"status":"INTERRUPTED","error":"context canceled"`) == n
+		}, func() string { return c.call("", "GET", "", "", 200) })
+	}
+	ended(mostRuns - 1)
+	for n := range keptRuns {
+		c.call("", "POST", "", body, 201)
+		c.list[len(c.list)-1].stop()
+		ended(min(mostRuns+n, keptRuns-1))
+	}
+	c.call("", "GET", id, "", 200) // it still runs
+	proxytest.Equal(t, len(c.list), keptRuns)
+	c.call("", "DELETE", id, "", 200)
+	ended(keptRuns)
+}
+
+func TestRunIsRefused(t *testing.T) {
+	t.Parallel()
+	c := newCaller(t)
+	for body, says := range map[string]string{
+		"":                       "EOF",
+		`{"plan":{"form":"v3"}}`: "form: expected v2 or legacy",
+		`{"plan":` + plan + `}`:  "hook: expected the base URL",
+		`{"plan":` + plan + `,"hook":"http://h","case":["U","U99"]}`: `got: \"U99\"`,
+		`{"plan":` + plan + `,"hook":"http://h","case":["H1"]}`:      `got: \"H1\"`,
+		`{"nonsense":1}`: "nonsense",
+		`{"plan":` + plan + `,"hook":"http://h","name":"a/b"}`:                    "name: expected 1 to 40",
+		`{"plan":` + plan + `,"hook":"http://h","expected":[{"case":"A9"}]}`:      "the reason is missing",
+		`{"plan":` + plan + `,"hook":"` + strings.Repeat("h", mostOfAPlan) + `"}`: "too large",
+		`{"plan":{"form":"v2","api_key":"k","practice":false},"hook":"http://h"}`: "practice",
+	} {
+		proxytest.Has(t, c.call("", "POST", "", body, 400), says)
+	}
+	proxytest.Equal(t, len(c.list), 0)
+}
