@@ -203,6 +203,11 @@ func (s *source) checkKeys(m Message, r *row) {
 	if r.Role.Unconverted && (r.digits || len(r.Values.list) > 0) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is unconverted", r.Role.name)
 	}
+	for _, key := range []string{"default", "values", "absent", "one_of"} {
+		if v := child(r.node, key); v != nil && r.Role.Secret {
+			s.errorf(v, "%s is not allowed with role: %s, which is secret: commands and pages show the table", key, r.Role.name)
+		}
+	}
 	if r.Max > 0 && r.Min > r.Max {
 		s.errorf(r.node, "min %d is greater than max %d", r.Min, r.Max)
 	}

@@ -297,6 +297,8 @@ func (s *source) constant(n *yaml.Node) constant {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
 		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
+	case strings.HasPrefix(n.Value, "${"):
+		s.errorf(n, "a table has no ${env:NAME} and no ${file:PATH}: %q would be the value itself", n.Value)
 	case n.Tag == "!!int" && isDigits(n.Value):
 		return constant{number, n.Value, n.Value}
 	case n.Tag == "!!bool" && (n.Value == "true" || n.Value == "false"):
