@@ -29,6 +29,7 @@ type envelope struct {
 type statusCode struct {
 	status int
 	code   string
+	listed bool // in a list: a reply without a code does not have this one
 }
 
 // readEnvelope reads the keys of a form that describe its envelope.
@@ -73,7 +74,13 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 		if err != nil || n < 200 || n > 599 {
 			s.errorf(status, "status: an HTTP status is a number from 200 to 599, but this is %s", show(status))
 		}
-		f.statuses = append(f.statuses, statusCode{n, s.str(code, "status")})
+		codes, listed := []*yaml.Node{code}, code.Kind == yaml.SequenceNode && len(code.Content) > 0
+		if listed {
+			codes = code.Content
+		}
+		for _, one := range codes {
+			f.statuses = append(f.statuses, statusCode{n, s.str(one, "status"), listed})
+		}
 	}
 }
 
@@ -193,7 +200,7 @@ func (t *Table) says(form, status int, flag, code value) (found string, missing 
 	default:
 		return "", false, f.Code + " " + wrongType("text", code.typeName())
 	}
-	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status })
+	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed })
 	if missing && i >= 0 && !succeeded {
 		found, missing = f.statuses[i].code, false
 	}
@@ -272,14 +279,14 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 }
 
 // FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code, if
-// it is of the class of the given one (4xx, 5xx), or else the given one: many failures have one code. code is one of
-// the catalogue.
+// both it and the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the
+// catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
 	form := t.formIndex(f)
 	if form != 0 {
 		code = t.codeIn(form, code)
 	}
-	if is := t.forms[form].statusOf(code, status); is/100 == status/100 {
+	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {
 		return is
 	}
 	return status
