@@ -203,7 +203,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 	f.Target, f.After = out.path, out.raw
 	mismatch, fits := x.fits(l)
 	switch {
-	case !fits && f.After != "null": // null is that of `otherwise`
+	case !fits && (f.After != "null" || f.Before == "null"): // null is that of `otherwise`
 		f.Outcome, f.Reason = OutcomePassed, mismatch.String()
 	case f.Before != f.After:
 		f.Outcome = OutcomeConverted
@@ -225,9 +225,9 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	case p.from == p.to:
 		return Mismatch{}, true
 	case l.entry != nil && l.entry.node != nil && l.node == nil: // an item
-		return Mismatch{"an object", l.typeName()}, l.kind == null
+		return Mismatch{"an object", l.typeName()}, false
 	case f != nil && f.each != nil:
-		return f.mismatchOf(l.value, p.from), l.kind == null || l.raw[0] == '['
+		return f.mismatchOf(l.value, p.from), l.kind == null && p.message == Request || l.raw[0] == '['
 	case f != nil:
 		r, digits = f.row, p.table.forms[p.to].digits
 	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
@@ -236,7 +236,8 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	if r == nil || p.message == Reply && f != nil && p.noValue(f, l.value, x.call.reply) {
 		return Mismatch{}, true
 	}
-	_, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)
+	out, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)
+	fits = fits && (l.kind != null || p.message == Request || f == nil || !f.countsNull(out))
 	return r.mismatchOf(l.value, p.from), fits
 }
 

@@ -168,9 +168,9 @@ func TestListsInReplies(t *testing.T) {
 	for _, row := range []struct{ in, out, dropped, mismatched, unknown string }{
 		{`[{"number":1,"id":"a"},{"number":2,"id":"b"}]`, `[{"nr":"1","id":"a"},{"nr":"2","id":"b"}]`, "", "", ""},
 		{`[{"number":1.5,"id":3,"extra":0},{"number":"2","other":1,"extra":0}]`, `[{"nr":1.5,"id":"3"},{"nr":"2"}]`, "lines[0].extra lines[1].extra", "lines[0].number lines[1].id", "lines[1].other"},
-		{`[7,null,{"number":3,"id":[1]}]`, `[7,null,{"nr":"3","id":[1]}]`, "", "lines[0] lines[2].id", ""},
+		{`[7,null,{"number":3,"id":[1]}]`, `[7,null,{"nr":"3","id":[1]}]`, "", "lines[0] lines[1] lines[2].id", ""},
 		{`{"a":1}`, `{"a":1}`, "", "lines", ""},
-		{`null`, `null`, "", "", ""},
+		{`null`, `null`, "", "lines", ""},
 		{`[]`, `[]`, "", "", ""},
 	} {
 		call := translation.Start()

@@ -33,6 +33,8 @@ type mapping struct {
 	equal  int // a success must equal it
 	repeat int // is repeated here
 
+	nulls bool // a null that passes is counted: the row converts values, and does not say what null is
+
 	state int // slot of the row whose meaning NoValueWhile names, or -1
 
 	to int // the form of the output
@@ -53,6 +55,8 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret,
 		}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
+		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || len(r.Values.list) > 0 || r.items != nil) &&
+			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == ""
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)
 		}

@@ -141,6 +141,74 @@ func TestSpecialValues(t *testing.T) {
 	}
 }
 
+const nullRows = `[{old: note, new: note, absent: {old: ""}, values: [{old: "", new: null}]},
+      {old: amount, new: amount, as: digits, values: [{old: "", new: null}]}, {old: mail, new: mail, values: [{old: "", new: null}]},
+      {old: kind, new: kind, values: [{old: A, new: ONE}]}, {old: day, new: day, pattern: {old: YYYYMMDD, new: YYYY-MM-DD}},
+      {old: count, new: count, as: digits}, {old: price, new: price, as: decimal}, {old: free, new: free},
+      {old: lists, new: lists, list: true}, {old: items, new: items, each: [{old: kind, new: kind, values: [{old: A, new: ONE}]}]}]`
+
+// A pair with null says what null is. The other values of its row are translated as without it.
+func TestNullInPairs(t *testing.T) {
+	t.Parallel()
+	table := compiled(t, strings.ReplaceAll(values, "ROWS", nullRows))
+	for _, row := range []struct{ from, in, out string }{
+		{"old", `"note":"x"`, `"note":"x"`},
+		{"old", `"note":""`, ``},
+		{"new", `"note":null`, `"note":""`},
+		{"new", ``, `"note":""`},
+		{"new", `"note":""`, `BAD note: has a value without a counterpart in old`},
+		{"old", `"amount":"450"`, `"amount":450`},
+		{"old", `"amount":""`, `"amount":null`},
+		{"old", `"amount":"x"`, `BAD amount: has the wrong type: want a whole number in digits, got text with other characters than digits`},
+		{"new", `"note":"x","amount":450`, `"note":"x","amount":"450"`},
+		{"new", `"note":"x","amount":null`, `"note":"x","amount":""`},
+		{"old", `"mail":"a@b"`, `"mail":"a@b"`},
+		{"old", `"mail":""`, `"mail":null`},
+		{"new", `"note":"x","mail":null`, `"note":"x","mail":""`},
+		{"new", `"note":"x","mail":""`, `BAD mail: has a value without a counterpart in old`},
+		// Otherwise null is a missing value, and stays null.
+		{"new", `"note":"x","kind":null,"day":null,"count":null,"free":null`, `"note":"x","kind":null,"day":null,"count":null,"free":null`},
+	} {
+		to := map[string]translate.Form{"old": "new", "new": "old"}[row.from]
+		translation := table.Operation("put").Translation(translate.Form(row.from), to)
+		out, err := translation.Start().Request(nil, []byte("{"+row.in+"}"))
+		got := strings.Trim(string(out), "{}")
+		if err != nil {
+			got = err.Error()
+		}
+		equal(t, got, row.out)
+		checkExplained(t, translation.ExplainRequest([]byte("{"+row.in+"}")), out, err)
+	}
+}
+
+// A null of a reply is counted if its row converts values and does not say what null is.
+func TestNullInReplies(t *testing.T) {
+	t.Parallel()
+	table := compiled(t, strings.ReplaceAll(values, "ROWS", nullRows))
+	translation := table.Operation("put").Translation("old", "new")
+	reply := []byte(`{"code":"00","text":"x","note":null,"amount":null,"mail":null,"kind":null,"day":null,"count":null,"price":null,` +
+		`"free":null,"lists":null,"items":[{"kind":null},null]}`)
+	call := translation.Start()
+	_, err := call.Request(nil, []byte(`{}`))
+	must(t, err)
+	out, err := call.Reply(nil, 200, reply)
+	must(t, err)
+	equal(t, string(out), `{"rc":"00","rt":"x","note":"","amount":"","mail":"","kind":null,"day":null,"count":null,"price":null,`+
+		`"free":null,"lists":null,"items":[{"kind":null},null]}`)
+	var reported []string
+	for i, path := range call.Report.Mismatched {
+		reported = append(reported, path+" "+call.Report.Mismatches[i].String())
+	}
+	equal(t, strings.Join(reported, "\n"), `kind has a value without a pair
+day has the wrong type: want text like YYYY-MM-DD, got null
+count has the wrong type: want a whole number in digits, got null
+price has the wrong type: want a decimal number that the other form can hold, got null
+lists has the wrong type: want an array, got null
+items[0].kind has a value without a pair
+items[1] has the wrong type: want an object, got null`)
+	checkExplained(t, translation.ExplainReply([]byte(`{}`), 200, reply), out, nil)
+}
+
 // In a reply a value that does not fit passes unchanged and is counted.
 func TestSpecialValuesInReplies(t *testing.T) {
 	t.Parallel()
