@@ -71,6 +71,8 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			f.class, f.report = Defaulted, f.target
 		case r.Echo != "":
 			f.class, f.report = Echoed, f.target
+		case r.Required: // of a reply, or of a callback
+			f.class, f.report = Missing, f.target
 		}
 		list = append(list, f)
 	}

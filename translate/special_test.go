@@ -209,6 +209,41 @@ items[1] has the wrong type: want an object, got null`)
 	checkExplained(t, translation.ExplainReply([]byte(`{}`), 200, reply), out, nil)
 }
 
+// A success lacks what the other form does not have. It is counted if the form of the receiver requires it.
+func TestRequiredFieldOfOneForm(t *testing.T) {
+	t.Parallel()
+	rows := `[{old: count, loss: drop, required: true}, {old: extra, loss: drop}, {new: id, loss: drop, required: true, optional: true},
+      {old: rows, new: rows, each: [{old: nr, new: nr}, {old: unit, loss: drop, required: true}]}]`
+	text := strings.Replace(strings.ReplaceAll(values, "ROWS", rows), "request: "+rows, "request: []", 1)
+	text = strings.Replace(text, "- {new: version, default: 2}", "- {old: seq, loss: drop, required: true}", 1)
+	table := compiled(t, text)
+	o := table.Operation("put")
+	for from, want := range map[translate.Form]string{"new": "count rows[0].unit", "old": ""} {
+		to := map[translate.Form]translate.Form{"old": "new", "new": "old"}[from]
+		call := o.Translation(to, from).Start()
+		_, err := call.Request(nil, []byte(`{}`))
+		must(t, err)
+		reply := map[translate.Form]string{
+			"new": `{"code":"00","text":"x","rows":[{"nr":"1"}]}`,
+			"old": `{"rc":"00","rt":"x","count":"1","rows":[{"nr":"1","unit":"kg"}]}`,
+		}[from]
+		_, err = call.Reply(nil, 200, []byte(reply))
+		must(t, err)
+		equal(t, strings.Join(call.Report.Mismatched, " "), want)
+	}
+	missing := 0
+	for _, f := range o.Fields() {
+		if f.Class == translate.Missing {
+			missing++
+		}
+	}
+	equal(t, missing, 3)
+	_, n, err := table.Callback().Translate(nil, []byte(`{"event":"moved","data":{"no":"1"}}`), "new", "old")
+	if err != nil || strings.Join(n.Report.Mismatched, " ") != "seq" {
+		t.Errorf("%+v %v", n, err)
+	}
+}
+
 // In a reply a value that does not fit passes unchanged and is counted.
 func TestSpecialValuesInReplies(t *testing.T) {
 	t.Parallel()
