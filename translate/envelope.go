@@ -221,11 +221,31 @@ func (t *Table) codeIn(form int, code string) (in string) {
 	if paired, ok := t.codes.find(1-form, code); ok {
 		return paired.text
 	}
-	f := &t.forms[form]
-	if f.OtherCode != "" && !t.hasCode(form, code) {
-		return f.OtherCode
+	if t.replaces(form, code) {
+		return t.forms[form].OtherCode
 	}
 	return code
+}
+
+// replaces reports whether a form has other_code for a code of the other form.
+func (t *Table) replaces(form int, code string) bool {
+	_, paired := t.codes.find(1-form, code)
+	return t.forms[form].OtherCode != "" && !paired && !t.hasCode(form, code)
+}
+
+// CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself. It
+// returns none if the form has other_code and no pair: then other is that code, which the clients of the form get.
+func (t *Table) CodesOf(code string, f Form) (codes []string, other string) {
+	form := t.formIndex(f)
+	for _, p := range t.codes.list {
+		if form != 0 && p.Values[0].text == code {
+			codes = append(codes, p.Values[form].text)
+		}
+	}
+	if other = t.forms[form].OtherCode; codes == nil && (other == "" || t.hasCode(form, code)) {
+		codes = []string{code}
+	}
+	return codes, other
 }
 
 // appendOutcome appends the fields of an envelope before its result. code is JSON, text too; "" for none.

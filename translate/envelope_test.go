@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,6 +142,28 @@ func TestEnvelopes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A code that the other form does not have is written as other_code, and reported.
+func TestOtherCodeIsReported(t *testing.T) {
+	t.Parallel()
+	table := compiled(t, envelopes)
+	for code, want := range map[string]string{"UNHEARD_OF": "error.code", "DUPLICATE": ""} {
+		translation := table.Operation("get").Translation("flat", "deep")
+		call := translation.Start()
+		_, err := call.Request(nil, []byte(`{"id":"1"}`))
+		must(t, err)
+		_, err = call.Reply(nil, 409, []byte(`{"status":"ERROR","result":null,"error":{"code":"`+code+`","message":"x"}}`))
+		must(t, err)
+		equal(t, strings.Join(call.Report.Mismatched, " "), want)
+		_, reply := translation.ReportPaths()
+		if !slices.Contains(reply.Mismatched, "error.code") {
+			t.Errorf("no series for error.code: %v", reply.Mismatched)
+		}
+	}
+	split := compiled(t, strings.Replace(envelopes, "codes:\n", "codes:\n  - {flat: 409, deep: TAKEN, prefer: true}\n", 1))
+	own, _ := split.CodesOf("409", "deep")
+	equal(t, strings.Join(own, " "), "TAKEN DUPLICATE")
 }
 
 // What the gateway answers by itself, and what a receiver of a callback answers, has the envelope of the form.

@@ -13,7 +13,7 @@ const (
 	OutcomeSame      Outcome = "same"      // the same bytes at the same path
 	OutcomeRenamed   Outcome = "renamed"   // the same bytes at another path
 	OutcomeConverted Outcome = "converted" // written as the other form documents it
-	OutcomePassed    Outcome = "passed"    // unchanged: another type than documented, or no pair; Reason says which
+	OutcomePassed    Outcome = "passed"    // unchanged, or other_code: another type than documented, or no pair
 	OutcomeDefaulted Outcome = "defaulted" // the output got the field from the table
 	OutcomeEchoed    Outcome = "echoed"    // the output got the field from the request
 	OutcomeDropped   Outcome = "dropped"   // the other form has no place for it
@@ -230,6 +230,8 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 		return f.mismatchOf(l.value, p.from), l.kind == null && p.message == Request || l.raw[0] == '['
 	case f != nil:
 		r, digits = f.row, p.table.forms[p.to].digits
+	case l.plan == p && l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot():
+		return Mismatch{"", l.typeName()}, x.call.success || !p.table.replaces(p.to, x.call.code)
 	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
 		r = nil
 	}

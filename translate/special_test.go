@@ -231,6 +231,8 @@ func TestRequiredFieldOfOneForm(t *testing.T) {
 		must(t, err)
 		equal(t, strings.Join(call.Report.Mismatched, " "), want)
 	}
+	_, paths := o.Translation("old", "new").ReportPaths()
+	equal(t, strings.Join(paths.Mismatched, " "), "count rows rows[] rows[].nr rows[].unit text")
 	missing := 0
 	for _, f := range o.Fields() {
 		if f.Class == translate.Missing {
