@@ -160,6 +160,59 @@ func TestListsInRefusals(t *testing.T) {
 	}
 }
 
+// A list of one form is dropped or refused in the other form, and passes between equal forms.
+func TestListOfOneForm(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(values, "invalid: BAD", "invalid: BAD\nbounds: enforce", 1)
+	text = strings.ReplaceAll(text, "ROWS", "[{new: cars, list: true, loss: drop, optional: true}, {new: x, loss: drop}]")
+	kept := strings.Replace(text, "loss: drop", "loss: refuse, required: true", 1)
+	for _, row := range []struct{ table, to, in, want string }{
+		{text, "new", `{"cars":[{"plate":"A"},[1]]}`, `{"cars":[{"plate":"A"},[1]]}`},
+		{text, "new", `{"x":[1]}`, `BAD x: has the wrong type: want a single value, got an array`},
+		{text, "old", `{"cars":[{"plate":"A"}]}`, `{}`},
+		{text, "old", `{"cars":{"plate":"A"}}`, `BAD cars: has the wrong type: want an array, got an object`},
+		{kept, "new", `{"cars":[]}`, `{"cars":[]}`},
+		{kept, "new", `{}`, `BAD cars: is missing`},
+		{kept, "old", `{"cars":[{"plate":"A"}]}`, `BAD cars: old has no place for it`},
+	} {
+		out, err := compiled(t, row.table).Operation("put").Translation("new", translate.Form(row.to)).Start().Request(nil, []byte(row.in))
+		if err != nil {
+			out = []byte(err.Error())
+		}
+		equal(t, string(out), row.want)
+	}
+	call := compiled(t, text).Operation("put").Translation("old", "new").Start()
+	_, err := call.Request(nil, []byte(`{}`))
+	must(t, err)
+	out, err := call.Reply(nil, 200, []byte(`{"code":"00","text":"x","cars":[{"plate":"A"}]}`))
+	must(t, err)
+	equal(t, string(out)+strings.Join(call.Report.Dropped, ""), `{"rc":"00","rt":"x"}cars`)
+}
+
+// Each form has its own longest text. A translated request keeps to both.
+func TestMaxOfEachForm(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(values, "invalid: BAD", "invalid: BAD\nbounds: enforce", 1)
+	text = strings.ReplaceAll(text, "request: ROWS", "request: [{old: a, new: a, max: {old: 2, new: 4}}, {old: n, new: n, as: digits, max: {old: 9}}]")
+	table := compiled(t, strings.ReplaceAll(text, "ROWS", "[]"))
+	for _, row := range []struct{ from, to, in, want string }{
+		{"new", "new", `{"a":"1234"}`, `{"a":"1234"}`},
+		{"new", "new", `{"a":"12345"}`, `BAD a: has 5 characters, at most 4 are allowed`},
+		{"new", "old", `{"a":"123"}`, `BAD a: has 3 characters, at most 2 are allowed`},
+		{"old", "new", `{"a":"12"}`, `{"a":"12"}`},
+		{"old", "old", `{"a":"123"}`, `BAD a: has 3 characters, at most 2 are allowed`},
+		{"new", "new", `{"n":10}`, `{"n":10}`},
+		{"new", "old", `{"n":10}`, `BAD n: must be at most 9`},
+	} {
+		call := table.Operation("put").Translation(translate.Form(row.from), translate.Form(row.to)).Start()
+		out, err := call.Request(nil, []byte(row.in))
+		if err != nil {
+			out = []byte(err.Error())
+		}
+		equal(t, string(out), row.want)
+	}
+}
+
 // What a reply has in an item that does not fit passes and is counted, with the place of the item.
 func TestListsInReplies(t *testing.T) {
 	t.Parallel()

@@ -209,8 +209,8 @@ func (s *source) checkKeys(m Message, r *row) {
 			s.errorf(v, "%s is not allowed with role: %s, which is secret: commands and pages show the table", key, r.Role.name)
 		}
 	}
-	if r.Max > 0 && r.Min > r.Max {
-		s.errorf(r.node, "min %d is greater than max %d", r.Min, r.Max)
+	if most := r.Max.least(0, 1); most > 0 && r.Min > most {
+		s.errorf(r.node, "min %d is greater than max %d", r.Min, most)
 	}
 	if n := child(r.node, "no_value_while"); n != nil {
 		var meanings []string

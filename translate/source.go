@@ -207,6 +207,16 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 				v[f] = s.text(each, key+"."+name.Value, is)
 			}
 		}
+	case *limit: // likewise
+		if n.Kind != yaml.MappingNode {
+			v[0] = s.wholeNumber(n, key)
+			v[1] = v[0]
+		}
+		for name, each := range members(n) {
+			if f := s.form(name, key); f >= 0 {
+				v[f] = s.wholeNumber(each, key)
+			}
+		}
 	case *map[string]string:
 		*v = map[string]string{}
 		for name, each := range s.members(n, key) {
