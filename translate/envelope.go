@@ -324,7 +324,8 @@ func (f *form) statusOf(code string, status int) int {
 
 // Status returns the HTTP status for the client of the last reply. If no form has statuses with a meaning, it is that
 // of the upstream. If only the upstream's form has, the code says everything, and the status is 200. A status that
-// leaves the outcome open stays one: 5xx, 429, and a success with another one than 2xx.
+// leaves the outcome open stays one: 5xx, 429, that of a code that becomes other_code, and a success with another one
+// than 2xx.
 func (c *Call) Status() int {
 	p := c.translation.reply
 	t, to := p.table, &p.table.forms[p.to]
@@ -339,8 +340,12 @@ func (c *Call) Status() int {
 	if !c.success {
 		code = t.codeIn(p.to, c.code)
 	}
-	if len(to.statuses) == 0 {
-		return to.statusOf(code, statusOK)
+	switch {
+	case len(to.statuses) > 0:
+	case !c.success && t.replaces(p.to, c.code): // other_code says nothing about the outcome
+		return c.status
+	default:
+		return statusOK
 	}
 	return to.statusOf(code, c.status)
 }

@@ -107,6 +107,7 @@ func TestEnvelopes(t *testing.T) {
 		// What leaves the outcome open still does.
 		{http, "deep", 500, `{"code":"DUPLICATE","message":"no"}`, `500 {"rc":409,"rt":"no"}`},
 		{http, "deep", 502, `{"code":"OK","message":"ok","result":{"id":"1"}}`, `502 {"rc":0,"rt":"ok","id":"1"}`},
+		{http, "deep", 409, `{"code":"BUSY","message":"no"}`, `409 {"rc":900,"rt":"no"}`},
 		{http, "deep", 429, `{"code":"BUSY","message":"no"}`, `429 {"rc":900,"rt":"no"}`},
 		{http, "flat", 500, `{"rc":404,"rt":"no"}`, `500 {"code":"NOT_FOUND","message":"no","result":null}`},
 		{http, "flat", 503, `{"rc":0,"rt":"ok","id":"1"}`, `503 {"code":"OK","message":"ok","result":{"id":"1"}}`},
