@@ -80,7 +80,7 @@ func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 		reason = why(wantText, f.Pattern[p.from], f.got(v))
 	case f.wants(p.from) != "" && v.kind != null:
 		reason = why(wantNumber, f.got(v))
-	case !f.digits || f.special && isDigits(v.text()) || len(f.Values.list) > 0 && v.kind != composite && !f.onlyNullPairs():
+	case !f.digits || f.special && isDigits(v.text()) || f.lacksPair(v):
 		reason = why("has a value without a counterpart in %v", p.table.forms[p.to].name)
 	}
 	return &Refusal{f.Malformed, c.at(f.source), reason, false}
@@ -124,6 +124,11 @@ func (c *Call) emitAbsent(
 // countsNull reports whether a null is counted: it has passed, and the row converts values and says nothing of null.
 func (f *mapping) countsNull(out []byte) bool { return f.nulls && string(out) == "null" }
 
+// lacksPair reports whether a value does not fit since it has no pair.
+func (r *row) lacksPair(v value) bool {
+	return len(r.Values.list) > 0 && v.kind != composite && !r.onlyNullPairs()
+}
+
 // mismatchOf returns what is wrong with a value that does not fit.
 func (r *row) mismatchOf(v value, from int) Mismatch {
 	switch want := r.wants(from); {
@@ -133,7 +138,7 @@ func (r *row) mismatchOf(v value, from int) Mismatch {
 		return Mismatch{"", v.typeName()} // that of Absent
 	case r.items != nil:
 		return Mismatch{"an array", v.typeName()}
-	case len(r.Values.list) > 0 && v.kind != composite && !r.onlyNullPairs():
+	case r.lacksPair(v):
 		return Mismatch{"", v.typeName()}
 	case r.digits:
 		return Mismatch{"a whole number in digits", v.notDigits()}
