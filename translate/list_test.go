@@ -181,6 +181,7 @@ func TestListOfOneForm(t *testing.T) {
 		}
 		equal(t, string(out), row.want)
 	}
+	equal(t, string(compiled(t, text).Operation("put").Translation("new", "new").Example(translate.Request)), `{"cars":[],"x":"x"}`)
 	call := compiled(t, text).Operation("put").Translation("old", "new").Start()
 	_, err := call.Request(nil, []byte(`{}`))
 	must(t, err)
