@@ -56,7 +56,8 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 		}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
 		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || len(r.Values.list) > 0 || r.items != nil) &&
-			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == ""
+			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" &&
+			!slices.ContainsFunc(r.Values.list, pair.hasNull)
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)
 		}

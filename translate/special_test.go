@@ -145,6 +145,7 @@ const nullRows = `[{old: note, new: note, absent: {old: ""}, values: [{old: "", 
       {old: amount, new: amount, as: digits, values: [{old: "", new: null}]}, {old: mail, new: mail, values: [{old: "", new: null}]},
       {old: kind, new: kind, values: [{old: A, new: ONE}]}, {old: day, new: day, pattern: {old: YYYYMMDD, new: YYYY-MM-DD}},
       {old: count, new: count, as: digits}, {old: price, new: price, as: decimal}, {old: free, new: free},
+      {old: known, new: known, values: [{old: A, new: ONE}, {old: null, new: null}]},
       {old: lists, new: lists, list: true}, {old: items, new: items, each: [{old: kind, new: kind, values: [{old: A, new: ONE}]}]}]`
 
 // A pair with null says what null is. The other values of its row are translated as without it.
@@ -187,14 +188,14 @@ func TestNullInReplies(t *testing.T) {
 	table := compiled(t, strings.ReplaceAll(values, "ROWS", nullRows))
 	translation := table.Operation("put").Translation("old", "new")
 	reply := []byte(`{"code":"00","text":"x","note":null,"amount":null,"mail":null,"kind":null,"day":null,"count":null,"price":null,` +
-		`"free":null,"lists":null,"items":[{"kind":null},null]}`)
+		`"free":null,"known":null,"lists":null,"items":[{"kind":null},null]}`)
 	call := translation.Start()
 	_, err := call.Request(nil, []byte(`{}`))
 	must(t, err)
 	out, err := call.Reply(nil, 200, reply)
 	must(t, err)
 	equal(t, string(out), `{"rc":"00","rt":"x","note":"","amount":"","mail":"","kind":null,"day":null,"count":null,"price":null,`+
-		`"free":null,"lists":null,"items":[{"kind":null},null]}`)
+		`"free":null,"known":null,"lists":null,"items":[{"kind":null},null]}`)
 	var reported []string
 	for i, path := range call.Report.Mismatched {
 		reported = append(reported, path+" "+call.Report.Mismatches[i].String())
