@@ -35,6 +35,7 @@ func (c *Config) check() {
 	c.checkPartners()
 	if c.Table != nil {
 		c.checkPass()
+		c.checkPartnerRows()
 		c.checkReadOperation()
 	}
 }
@@ -62,6 +63,18 @@ func (c *Config) checkLimits() {
 	if longest := c.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
 		s.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: "+
 			"a write that is cut off has an unknown outcome", Duration(longest), c.Drain.AtMost)
+	}
+}
+
+// checkPartnerRows refuses a default for the partner: every caller would be that partner at the upstream.
+func (c *Config) checkPartnerRows() {
+	for _, o := range c.Table.Operations() {
+		if row := o.DefaultRow(billing.Partner); row != nil {
+			text := fmt.Sprintf("default is not allowed with role: %s: every caller of %s would be this partner",
+				billing.Partner, o.Name)
+			at := translate.Problem{File: row.File, Line: row.Line, Column: 1, Text: text}
+			c.source.problems = append(c.source.problems, at)
+		}
 	}
 }
 

@@ -308,6 +308,13 @@ func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
 	return status/100 == 2 && right && code.text() == c.answers[t.formIndex(f)].code
 }
 
+// Acknowledgement returns what an answer must have besides HTTP 2xx: the name and the value of its code or flag.
+func (c *Callback) Acknowledgement(f Form) string {
+	i := c.operation.table.formIndex(f)
+	form := &c.operation.table.forms[i]
+	return cmp.Or(form.flag, form.Code) + " " + c.answers[i].code
+}
+
 // AnsweredCode returns the code of a receiver's answer, or its flag if the form has one, or "" if it has no readable
 // code. A code may be a number.
 func (c *Callback) AnsweredCode(f Form, body []byte) string {

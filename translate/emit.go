@@ -45,6 +45,9 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		dst = append(comma(dst), e.key...)
 		begin := len(dst)
 		if dst, fits = f.appendValue(dst, v, p.from, digits, lenient); fits {
+			if v.kind == null && lenient && f.countsNull(dst[begin:]) {
+				c.Report.mismatch(c, f.report, f.mismatchOf(v, p.from))
+			}
 			continue
 		}
 		if f.Otherwise == "" || digits != number || !v.isWord() {
@@ -77,7 +80,7 @@ func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 		reason = why(wantText, f.Pattern[p.from], f.got(v))
 	case f.wants(p.from) != "" && v.kind != null:
 		reason = why(wantNumber, f.got(v))
-	case !f.digits || f.special && isDigits(v.text()) || len(f.Values.list) > 0 && v.kind != composite:
+	case !f.digits || f.special && isDigits(v.text()) || f.lacksPair(v):
 		reason = why("has a value without a counterpart in %v", p.table.forms[p.to].name)
 	}
 	return &Refusal{f.Malformed, c.at(f.source), reason, false}
@@ -112,22 +115,30 @@ func (c *Call) emitAbsent(
 	case f.echo >= 0 && c.request[f.echo].kind != absent:
 		c.Report.Echoed = append(c.Report.Echoed, f.target)
 		return dst, c.request[f.echo]
-	case lenient && !f.Optional && (f.source != "" || f.echo >= 0):
+	case lenient && !f.Optional && (f.source != "" || f.echo >= 0 || f.class == Missing):
 		c.Report.mismatch(c, f.report, Mismatch{})
 	}
 	return dst, value{}
 }
 
+// countsNull reports whether a null is counted: it has passed, and the row converts values and says nothing of null.
+func (f *mapping) countsNull(out []byte) bool { return f.nulls && string(out) == "null" }
+
+// lacksPair reports whether a value does not fit since it has no pair.
+func (r *row) lacksPair(v value) bool {
+	return len(r.Values.list) > 0 && v.kind != composite && !r.onlyNullPairs()
+}
+
 // mismatchOf returns what is wrong with a value that does not fit.
 func (r *row) mismatchOf(v value, from int) Mismatch {
 	switch want := r.wants(from); {
-	case want != "" && v.kind != null:
+	case want != "" && (v.kind != null || len(r.Values.list) == 0):
 		return Mismatch{want, r.got(v)}
 	case r.special && isDigits(v.text()):
 		return Mismatch{"", v.typeName()} // that of Absent
 	case r.items != nil:
 		return Mismatch{"an array", v.typeName()}
-	case len(r.Values.list) > 0 && v.kind != composite:
+	case r.lacksPair(v):
 		return Mismatch{"", v.typeName()}
 	case r.digits:
 		return Mismatch{"a whole number in digits", v.notDigits()}

@@ -29,6 +29,7 @@ type envelope struct {
 type statusCode struct {
 	status int
 	code   string
+	listed bool // in a list: a reply without a code does not have this one
 }
 
 // readEnvelope reads the keys of a form that describe its envelope.
@@ -73,7 +74,13 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 		if err != nil || n < 200 || n > 599 {
 			s.errorf(status, "status: an HTTP status is a number from 200 to 599, but this is %s", show(status))
 		}
-		f.statuses = append(f.statuses, statusCode{n, s.str(code, "status")})
+		codes, listed := []*yaml.Node{code}, code.Kind == yaml.SequenceNode && len(code.Content) > 0
+		if listed {
+			codes = code.Content
+		}
+		for _, one := range codes {
+			f.statuses = append(f.statuses, statusCode{n, s.str(one, "status"), listed})
+		}
 	}
 }
 
@@ -193,7 +200,7 @@ func (t *Table) says(form, status int, flag, code value) (found string, missing 
 	default:
 		return "", false, f.Code + " " + wrongType("text", code.typeName())
 	}
-	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status })
+	i := slices.IndexFunc(f.statuses, func(s statusCode) bool { return s.status == status && !s.listed })
 	if missing && i >= 0 && !succeeded {
 		found, missing = f.statuses[i].code, false
 	}
@@ -214,11 +221,31 @@ func (t *Table) codeIn(form int, code string) (in string) {
 	if paired, ok := t.codes.find(1-form, code); ok {
 		return paired.text
 	}
-	f := &t.forms[form]
-	if f.OtherCode != "" && !t.hasCode(form, code) {
-		return f.OtherCode
+	if t.replaces(form, code) {
+		return t.forms[form].OtherCode
 	}
 	return code
+}
+
+// replaces reports whether a form has other_code for a code of the other form.
+func (t *Table) replaces(form int, code string) bool {
+	_, paired := t.codes.find(1-form, code)
+	return t.forms[form].OtherCode != "" && !paired && !t.hasCode(form, code)
+}
+
+// CodesOf returns the codes by which a form says a code of the catalogue: those of its pairs, or the code itself. It
+// returns none if the form has other_code and no pair: then other is that code, which the clients of the form get.
+func (t *Table) CodesOf(code string, f Form) (codes []string, other string) {
+	form := t.formIndex(f)
+	for _, p := range t.codes.list {
+		if form != 0 && p.Values[0].text == code {
+			codes = append(codes, p.Values[form].text)
+		}
+	}
+	if other = t.forms[form].OtherCode; codes == nil && (other == "" || t.hasCode(form, code)) {
+		codes = []string{code}
+	}
+	return codes, other
 }
 
 // appendOutcome appends the fields of an envelope before its result. code is JSON, text too; "" for none.
@@ -272,14 +299,14 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 }
 
 // FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code, if
-// it is of the class of the given one (4xx, 5xx), or else the given one: many failures have one code. code is one of
-// the catalogue.
+// both it and the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the
+// catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
 	form := t.formIndex(f)
 	if form != 0 {
 		code = t.codeIn(form, code)
 	}
-	if is := t.forms[form].statusOf(code, status); is/100 == status/100 {
+	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {
 		return is
 	}
 	return status
@@ -297,7 +324,8 @@ func (f *form) statusOf(code string, status int) int {
 
 // Status returns the HTTP status for the client of the last reply. If no form has statuses with a meaning, it is that
 // of the upstream. If only the upstream's form has, the code says everything, and the status is 200. A status that
-// leaves the outcome open stays one: 5xx, 429, and a success with another one than 2xx.
+// leaves the outcome open stays one: 5xx, 429, that of a code that becomes other_code, and a success with another one
+// than 2xx.
 func (c *Call) Status() int {
 	p := c.translation.reply
 	t, to := p.table, &p.table.forms[p.to]
@@ -312,8 +340,12 @@ func (c *Call) Status() int {
 	if !c.success {
 		code = t.codeIn(p.to, c.code)
 	}
-	if len(to.statuses) == 0 {
-		return to.statusOf(code, statusOK)
+	switch {
+	case len(to.statuses) > 0:
+	case !c.success && t.replaces(p.to, c.code): // other_code says nothing about the outcome
+		return c.status
+	default:
+		return statusOK
 	}
 	return to.statusOf(code, c.status)
 }

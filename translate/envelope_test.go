@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +57,7 @@ func TestEnvelopes(t *testing.T) {
 		deep = `deep: {code: error.code, text: error.message, result: result, flag: {name: status, success: SUCCESS, failure: ERROR}, digits: number}`
 		bare = `deep: {code: error.code, text: error.message, result: result, flag: ok, unused: omit, digits: number}`
 		mix  = `deep: {code: error.code, text: message, flag: ok, digits: number}`
+		many = `deep: {code: code, text: message, result: result, digits: number, status: {404: NOT_FOUND, 409: [DUPLICATE, VALIDATION]}}`
 		http = `deep: {code: code, text: message, result: result, digits: number, status: {200: OK, 404: NOT_FOUND, 410: NOT_FOUND, 409: DUPLICATE}}`
 	)
 	for _, row := range []struct {
@@ -97,16 +99,22 @@ func TestEnvelopes(t *testing.T) {
 		{http, "deep", 404, `{"code":"DUPLICATE","message":"no"}`, `200 {"rc":409,"rt":"no"}`},
 		{http, "deep", 200, `{"message":"ok","result":{"id":"1"}}`, `200 {"rc":0,"rt":"ok","id":"1"}`},
 		{http, "deep", 500, `{"message":"no"}`, `code is missing`},
+		// A list gives several codes their status, and says nothing about a reply without a code.
+		{many, "flat", 200, `{"rc":409,"rt":"no"}`, `409 {"code":"DUPLICATE","message":"no","result":null}`},
+		{many, "flat", 200, `{"rc":400,"rt":"no"}`, `409 {"code":"VALIDATION","message":"no","result":null}`},
+		{many, "deep", 409, `{"code":"VALIDATION","message":"no"}`, `200 {"rc":400,"rt":"no"}`},
+		{many, "deep", 409, `{"message":"no"}`, `code is missing`},
 		// What leaves the outcome open still does.
 		{http, "deep", 500, `{"code":"DUPLICATE","message":"no"}`, `500 {"rc":409,"rt":"no"}`},
 		{http, "deep", 502, `{"code":"OK","message":"ok","result":{"id":"1"}}`, `502 {"rc":0,"rt":"ok","id":"1"}`},
+		{http, "deep", 409, `{"code":"BUSY","message":"no"}`, `409 {"rc":900,"rt":"no"}`},
 		{http, "deep", 429, `{"code":"BUSY","message":"no"}`, `429 {"rc":900,"rt":"no"}`},
 		{http, "flat", 500, `{"rc":404,"rt":"no"}`, `500 {"code":"NOT_FOUND","message":"no","result":null}`},
 		{http, "flat", 503, `{"rc":0,"rt":"ok","id":"1"}`, `503 {"code":"OK","message":"ok","result":{"id":"1"}}`},
 		{http, "flat", 404, `{"rc":0,"rt":"ok","id":"1"}`, `404 {"code":"OK","message":"ok","result":{"id":"1"}}`},
 	} {
 		text := withForm(row.form)
-		if row.form == http {
+		if row.form == http || row.form == many {
 			text = strings.Replace(text, "{flat: 0}", "{flat: 0, deep: OK}", 1)
 			text = strings.Replace(text, `deep: '{"status":"SUCCESS"}'`, `deep: '{"code":"OK"}'`, 1)
 		} else if row.form != deep {
@@ -137,6 +145,28 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
+// A code that the other form does not have is written as other_code, and reported.
+func TestOtherCodeIsReported(t *testing.T) {
+	t.Parallel()
+	table := compiled(t, envelopes)
+	for code, want := range map[string]string{"UNHEARD_OF": "error.code", "DUPLICATE": ""} {
+		translation := table.Operation("get").Translation("flat", "deep")
+		call := translation.Start()
+		_, err := call.Request(nil, []byte(`{"id":"1"}`))
+		must(t, err)
+		_, err = call.Reply(nil, 409, []byte(`{"status":"ERROR","result":null,"error":{"code":"`+code+`","message":"x"}}`))
+		must(t, err)
+		equal(t, strings.Join(call.Report.Mismatched, " "), want)
+		_, reply := translation.ReportPaths()
+		if !slices.Contains(reply.Mismatched, "error.code") {
+			t.Errorf("no series for error.code: %v", reply.Mismatched)
+		}
+	}
+	split := compiled(t, strings.Replace(envelopes, "codes:\n", "codes:\n  - {flat: 409, deep: TAKEN, prefer: true}\n", 1))
+	own, _ := split.CodesOf("409", "deep")
+	equal(t, strings.Join(own, " "), "TAKEN DUPLICATE")
+}
+
 // What the gateway answers by itself, and what a receiver of a callback answers, has the envelope of the form.
 func TestEnvelopesOfOwnAnswers(t *testing.T) {
 	t.Parallel()
@@ -150,10 +180,11 @@ func TestEnvelopesOfOwnAnswers(t *testing.T) {
 		equal(t, string(table.AppendFailure(nil, translate.Form(row.form), row.code, "x")), row.want)
 	}
 	equal(t, table.FailureStatus("flat", "404", 503), 503)
-	http := compiled(t, strings.Replace(strings.Replace(withForm(`deep: {code: code, text: message, digits: number, status: {404: NOT_FOUND}}`), `'{"status":"SUCCESS"}'`, `'{"code":"0"}'`, 1), "{flat: 0}", "0", 1))
+	http := compiled(t, strings.Replace(strings.Replace(withForm(`deep: {code: code, text: message, digits: number, status: {404: NOT_FOUND, 500: VALIDATION}}`), `'{"status":"SUCCESS"}'`, `'{"code":"0"}'`, 1), "{flat: 0}", "0", 1))
 	equal(t, http.FailureStatus("deep", "404", 400), 404)
 	equal(t, http.FailureStatus("deep", "404", 503), 503) // many failures of the gateway have one code
 	equal(t, http.FailureStatus("deep", "409", 400), 400)
+	equal(t, http.FailureStatus("deep", "400", 503), 503) // it says that nothing was sent
 	c := table.Callback()
 	for _, row := range []struct {
 		form   translate.Form

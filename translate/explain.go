@@ -13,7 +13,7 @@ const (
 	OutcomeSame      Outcome = "same"      // the same bytes at the same path
 	OutcomeRenamed   Outcome = "renamed"   // the same bytes at another path
 	OutcomeConverted Outcome = "converted" // written as the other form documents it
-	OutcomePassed    Outcome = "passed"    // unchanged: another type than documented, or no pair; Reason says which
+	OutcomePassed    Outcome = "passed"    // unchanged, or other_code: another type than documented, or no pair
 	OutcomeDefaulted Outcome = "defaulted" // the output got the field from the table
 	OutcomeEchoed    Outcome = "echoed"    // the output got the field from the request
 	OutcomeDropped   Outcome = "dropped"   // the other form has no place for it
@@ -203,7 +203,7 @@ func (x *explainer) explainLeaf(l leaf) ExplainedField {
 	f.Target, f.After = out.path, out.raw
 	mismatch, fits := x.fits(l)
 	switch {
-	case !fits && f.After != "null": // null is that of `otherwise`
+	case !fits && (f.After != "null" || f.Before == "null"): // null is that of `otherwise`
 		f.Outcome, f.Reason = OutcomePassed, mismatch.String()
 	case f.Before != f.After:
 		f.Outcome = OutcomeConverted
@@ -225,18 +225,21 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	case p.from == p.to:
 		return Mismatch{}, true
 	case l.entry != nil && l.entry.node != nil && l.node == nil: // an item
-		return Mismatch{"an object", l.typeName()}, l.kind == null
+		return Mismatch{"an object", l.typeName()}, false
 	case f != nil && f.each != nil:
-		return f.mismatchOf(l.value, p.from), l.kind == null || l.raw[0] == '['
+		return f.mismatchOf(l.value, p.from), l.kind == null && p.message == Request || l.raw[0] == '['
 	case f != nil:
 		r, digits = f.row, p.table.forms[p.to].digits
+	case l.plan == p && l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot():
+		return Mismatch{"", l.typeName()}, x.call.success || !p.table.replaces(p.to, x.call.code)
 	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
 		r = nil
 	}
 	if r == nil || p.message == Reply && f != nil && p.noValue(f, l.value, x.call.reply) {
 		return Mismatch{}, true
 	}
-	_, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)
+	out, fits := r.appendValue(nil, l.value, p.from, digits, p.message != Request)
+	fits = fits && (l.kind != null || p.message == Request || f == nil || !f.countsNull(out))
 	return r.mismatchOf(l.value, p.from), fits
 }
 

@@ -14,6 +14,7 @@ const (
 	Defaulted Class = "defaulted" // the source form lacks the field, and the target form gets the default of the table
 	Echoed    Class = "echoed"    // taken from the request
 	Lossy     Class = "lossy"     // the target form has no place for the field
+	Missing   Class = "missing"   // the target form requires the field, and the source form lacks it
 	Passed    Class = "passed"    // only one form has the operation, so bytes pass unchanged
 )
 
@@ -150,6 +151,8 @@ func (r *mapping) detail(digits kind) Details {
 		return say("%v", r.Default.json)
 	case Echoed:
 		return say("from the request's %v", r.Echo)
+	case Missing:
+		return say("the other form has no such field")
 	case Lossy:
 		switch {
 		case r.Loss == "drop" || r.Echo != "":

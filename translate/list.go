@@ -112,7 +112,7 @@ const tooManyItems = "the lists of the message have more than %v items"
 // emitList appends a list. An item that does not fit passes unchanged in a reply, as other values do.
 func (c *Call) emitList(p *plan, f *mapping, each *plan, v value, dst []byte) (out []byte, _ *Refusal) {
 	if v.ref == 0 {
-		if dst = append(dst, v.raw...); v.kind != null && v.kind != asIs {
+		if dst = append(dst, v.raw...); v.kind != asIs && (v.kind != null || p.message != Request) {
 			return dst, c.misfit(p, f, v)
 		}
 		return dst, nil
@@ -135,9 +135,7 @@ func (c *Call) emitList(p *plan, f *mapping, each *plan, v value, dst []byte) (o
 func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refusal *Refusal) {
 	switch other := item[p.beginSlot()]; {
 	case other.kind != absent:
-		if other.kind != null {
-			c.Report.mismatch(c, "", Mismatch{"an object", other.typeName()})
-		}
+		c.Report.mismatch(c, "", Mismatch{"an object", other.typeName()})
 		dst = append(comma(dst), other.raw...)
 	case p.out.plain && item[p.out.names[0].slot].kind == absent: // the items that follow must keep their places
 		f := p.fields[p.out.names[0].slot]

@@ -160,6 +160,60 @@ func TestListsInRefusals(t *testing.T) {
 	}
 }
 
+// A list of one form is dropped or refused in the other form, and passes between equal forms.
+func TestListOfOneForm(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(values, "invalid: BAD", "invalid: BAD\nbounds: enforce", 1)
+	text = strings.ReplaceAll(text, "ROWS", "[{new: cars, list: true, loss: drop, optional: true}, {new: x, loss: drop}]")
+	kept := strings.Replace(text, "loss: drop", "loss: refuse, required: true", 1)
+	for _, row := range []struct{ table, to, in, want string }{
+		{text, "new", `{"cars":[{"plate":"A"},[1]]}`, `{"cars":[{"plate":"A"},[1]]}`},
+		{text, "new", `{"x":[1]}`, `BAD x: has the wrong type: want a single value, got an array`},
+		{text, "old", `{"cars":[{"plate":"A"}]}`, `{}`},
+		{text, "old", `{"cars":{"plate":"A"}}`, `BAD cars: has the wrong type: want an array, got an object`},
+		{kept, "new", `{"cars":[]}`, `{"cars":[]}`},
+		{kept, "new", `{}`, `BAD cars: is missing`},
+		{kept, "old", `{"cars":[{"plate":"A"}]}`, `BAD cars: old has no place for it`},
+	} {
+		out, err := compiled(t, row.table).Operation("put").Translation("new", translate.Form(row.to)).Start().Request(nil, []byte(row.in))
+		if err != nil {
+			out = []byte(err.Error())
+		}
+		equal(t, string(out), row.want)
+	}
+	equal(t, string(compiled(t, text).Operation("put").Translation("new", "new").Example(translate.Request)), `{"cars":[],"x":"x"}`)
+	call := compiled(t, text).Operation("put").Translation("old", "new").Start()
+	_, err := call.Request(nil, []byte(`{}`))
+	must(t, err)
+	out, err := call.Reply(nil, 200, []byte(`{"code":"00","text":"x","cars":[{"plate":"A"}]}`))
+	must(t, err)
+	equal(t, string(out)+strings.Join(call.Report.Dropped, ""), `{"rc":"00","rt":"x"}cars`)
+}
+
+// Each form has its own longest text. A translated request keeps to both.
+func TestMaxOfEachForm(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(values, "invalid: BAD", "invalid: BAD\nbounds: enforce", 1)
+	text = strings.ReplaceAll(text, "request: ROWS", "request: [{old: a, new: a, max: {old: 2, new: 4}}, {old: n, new: n, as: digits, max: {old: 9}}]")
+	table := compiled(t, strings.ReplaceAll(text, "ROWS", "[]"))
+	for _, row := range []struct{ from, to, in, want string }{
+		{"new", "new", `{"a":"1234"}`, `{"a":"1234"}`},
+		{"new", "new", `{"a":"12345"}`, `BAD a: has 5 characters, at most 4 are allowed`},
+		{"new", "old", `{"a":"123"}`, `BAD a: has 3 characters, at most 2 are allowed`},
+		{"old", "new", `{"a":"12"}`, `{"a":"12"}`},
+		{"old", "old", `{"a":"123"}`, `BAD a: has 3 characters, at most 2 are allowed`},
+		{"new", "new", `{"n":10}`, `{"n":10}`},
+		{"new", "old", `{"n":10}`, `BAD n: must be at most 9`},
+	} {
+		call := table.Operation("put").Translation(translate.Form(row.from), translate.Form(row.to)).Start()
+		out, err := call.Request(nil, []byte(row.in))
+		if err != nil {
+			out = []byte(err.Error())
+		}
+		equal(t, string(out), row.want)
+	}
+}
+
 // What a reply has in an item that does not fit passes and is counted, with the place of the item.
 func TestListsInReplies(t *testing.T) {
 	t.Parallel()
@@ -168,9 +222,9 @@ func TestListsInReplies(t *testing.T) {
 	for _, row := range []struct{ in, out, dropped, mismatched, unknown string }{
 		{`[{"number":1,"id":"a"},{"number":2,"id":"b"}]`, `[{"nr":"1","id":"a"},{"nr":"2","id":"b"}]`, "", "", ""},
 		{`[{"number":1.5,"id":3,"extra":0},{"number":"2","other":1,"extra":0}]`, `[{"nr":1.5,"id":"3"},{"nr":"2"}]`, "lines[0].extra lines[1].extra", "lines[0].number lines[1].id", "lines[1].other"},
-		{`[7,null,{"number":3,"id":[1]}]`, `[7,null,{"nr":"3","id":[1]}]`, "", "lines[0] lines[2].id", ""},
+		{`[7,null,{"number":3,"id":[1]}]`, `[7,null,{"nr":"3","id":[1]}]`, "", "lines[0] lines[1] lines[2].id", ""},
 		{`{"a":1}`, `{"a":1}`, "", "lines", ""},
-		{`null`, `null`, "", "", ""},
+		{`null`, `null`, "", "lines", ""},
 		{`[]`, `[]`, "", "", ""},
 	} {
 		call := translation.Start()

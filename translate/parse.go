@@ -127,6 +127,10 @@ func (s *source) readUnknown(n *yaml.Node) {
 		Reply   [2]string `is:"drop|pass"`
 	}{[2]string{"refuse", "refuse"}, [2]string{"drop", "drop"}}
 	if n != nil {
+		if n.Kind != yaml.MappingNode {
+			s.errorf(n, "unknown must be a mapping, as in unknown: {request: drop, reply: pass}")
+			return
+		}
 		s.decode(n, "unknown", &keys)
 	}
 	s.table.unknown = map[Message][2]string{Request: keys.Request, Reply: keys.Reply, callbackMessage: keys.Reply}

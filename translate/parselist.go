@@ -43,8 +43,11 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 	case r.Each != nil && child(r.node, "list") != nil:
 		s.errorf(r.node, "each and list cannot stand in one row")
 		return
+	case r.onlyForm() >= 0 && r.Each == nil && r.Loss != "": // the table does not look into it
+		s.checkListKeys(r, slices.Concat(keysOfAList, []string{"loss", "loss_code"}))
+		return
 	case r.onlyForm() >= 0 && o.paths[0] != "" && o.paths[1] != "":
-		s.errorf(r.node, "each and list need a path in both forms: leave them out for a field of one form")
+		s.errorf(r.node, "each needs a path in both forms: for a list of one form write list: true and loss")
 		return
 	case r.Each != nil && r.Each.Kind == yaml.SequenceNode:
 		before := len(s.problems)
@@ -81,7 +84,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 	item.Required, item.Optional, item.Each, item.List, item.items = false, false, nil, false, nil
 	r.Pattern, r.Shift, r.Absent = [2]string{}, [2]constant{}, [2]constant{}
 	r.digits, r.As, r.Values, r.Empty, r.Otherwise, r.OneOf = false, "", pairs{}, constant{}, "", nil
-	r.Min, r.Max, r.ExactDigits = 0, 0, 0
+	r.Min, r.Max, r.ExactDigits = 0, limit{}, 0
 	r.items = []*row{&item}
 }
 

@@ -193,7 +193,8 @@ var misplacedKeys = map[Message][]string{
 func (s *source) checkKeys(m Message, r *row) {
 	empty := child(r.node, "empty")
 	for _, key := range misplacedKeys[m] {
-		if v := child(r.node, key); v != nil {
+		// A field that one form requires is missing there whenever the other form has sent the message.
+		if v := child(r.node, key); v != nil && (key != "required" || r.Loss != "drop" || r.onlyForm() < 0) {
 			s.errorf(v, "%s is not allowed in a %s", key, m)
 		}
 	}
@@ -203,8 +204,13 @@ func (s *source) checkKeys(m Message, r *row) {
 	if r.Role.Unconverted && (r.digits || len(r.Values.list) > 0) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is unconverted", r.Role.name)
 	}
-	if r.Max > 0 && r.Min > r.Max {
-		s.errorf(r.node, "min %d is greater than max %d", r.Min, r.Max)
+	for _, key := range []string{"default", "values", "absent", "one_of"} {
+		if v := child(r.node, key); v != nil && r.Role.Secret {
+			s.errorf(v, "%s is not allowed with role: %s, which is secret: commands and pages show the table", key, r.Role.name)
+		}
+	}
+	if most := r.Max.least(0, 1); most > 0 && r.Min > most {
+		s.errorf(r.node, "min %d is greater than max %d", r.Min, most)
 	}
 	if n := child(r.node, "no_value_while"); n != nil {
 		var meanings []string

@@ -33,6 +33,8 @@ type mapping struct {
 	equal  int // a success must equal it
 	repeat int // is repeated here
 
+	nulls bool // a null that passes is counted: the row converts values, and does not say what null is
+
 	state int // slot of the row whose meaning NoValueWhile names, or -1
 
 	to int // the form of the output
@@ -53,6 +55,9 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret,
 		}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
+		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || len(r.Values.list) > 0 || r.items != nil) &&
+			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" &&
+			!slices.ContainsFunc(r.Values.list, pair.hasNull)
 		if len(r.NoValueWhile) > 0 {
 			f.state = slices.IndexFunc(rows, r.decides)
 		}
@@ -67,6 +72,8 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			f.class, f.report = Defaulted, f.target
 		case r.Echo != "":
 			f.class, f.report = Echoed, f.target
+		case r.Required: // of a reply, or of a callback
+			f.class, f.report = Missing, f.target
 		}
 		list = append(list, f)
 	}

@@ -134,7 +134,9 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	case code.kind == text && to.Codes != "number" && to.OtherCode == "":
 		json = code.raw
 	default:
-		json = to.codeJSON(t.codeIn(p.to, c.code))
+		if json = to.codeJSON(t.codeIn(p.to, c.code)); t.replaces(p.to, c.code) {
+			c.Report.mismatch(c, from.Code, Mismatch{"", code.typeName()})
+		}
 	}
 	content := ""
 	switch {

@@ -34,7 +34,7 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 			paths.Dropped = append(paths.Dropped, below(f, items.Dropped)...)
 			paths.Mismatched = append(paths.Mismatched, below(f, append(items.Mismatched, itself))...)
 		}
-		if f.RepeatsRequest != "" && f.source != "" || lenient && (f.class == Exact || f.class == Echoed) {
+		if f.RepeatsRequest != "" && f.source != "" || lenient && slices.Contains([]Class{Exact, Echoed, Missing}, f.class) {
 			paths.Mismatched = append(paths.Mismatched, f.report)
 		}
 	}
@@ -43,6 +43,9 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 	}
 	if p.message == Reply && !p.item && p.from != p.to {
 		paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].Text)
+		if p.table.forms[p.to].OtherCode != "" {
+			paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].Code)
+		}
 	}
 	slices.Sort(paths.Mismatched)
 	paths.Mismatched = slices.Compact(paths.Mismatched) // the same path can be in both forms

@@ -2,7 +2,9 @@ package translate
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -32,7 +34,8 @@ type row struct {
 	Exact    bool     // of the row or of its role: one difference between two backends is too many
 
 	Required    bool
-	Min, Max    int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
+	Min         int // of the number of characters, or of the number in an `as: digits` row; 0 for no bound
+	Max         limit
 	ExactDigits int
 	OneOf       []string
 	Refuse      string `is:"a code"` // for a bound
@@ -75,6 +78,25 @@ func (r *row) meaning(v value, from int) string {
 		return r.Means[paired.text]
 	}
 	return r.Means[v.text()]
+}
+
+// A limit is a bound by form; 0 for none.
+type limit [2]int
+
+// String returns what Version writes.
+func (l limit) String() string {
+	if l[0] == l[1] {
+		return strconv.Itoa(l[0])
+	}
+	return fmt.Sprint([2]int(l))
+}
+
+// least returns the least bound of two forms.
+func (l limit) least(a, b int) int {
+	if l[a] == 0 || l[b] > 0 && l[b] < l[a] {
+		return l[b]
+	}
+	return l[a]
 }
 
 // decides reports whether the meaning of another row is one that NoValueWhile can name.

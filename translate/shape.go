@@ -228,6 +228,8 @@ func (p *plan) example(e entry) string {
 		return "["
 	case r.target == "" && r.Loss == "refuse" && r.Default.kind == absent:
 		return ""
+	case r.List:
+		return "[]"
 	case r.target == "" && r.Default.kind != absent:
 		return r.Default.json
 	case r.Pattern[0] != "":

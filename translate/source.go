@@ -207,6 +207,16 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 				v[f] = s.text(each, key+"."+name.Value, is)
 			}
 		}
+	case *limit: // likewise
+		if n.Kind != yaml.MappingNode {
+			v[0] = s.wholeNumber(n, key)
+			v[1] = v[0]
+		}
+		for name, each := range members(n) {
+			if f := s.form(name, key); f >= 0 {
+				v[f] = s.wholeNumber(each, key)
+			}
+		}
 	case *map[string]string:
 		*v = map[string]string{}
 		for name, each := range s.members(n, key) {
@@ -297,6 +307,8 @@ func (s *source) constant(n *yaml.Node) constant {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
 		s.errorf(n, "a value must be text, a number, true or false, but is %s", show(n))
+	case strings.HasPrefix(n.Value, "${"):
+		s.errorf(n, "a table has no ${env:NAME} and no ${file:PATH}: %q would be the value itself", n.Value)
 	case n.Tag == "!!int" && isDigits(n.Value):
 		return constant{number, n.Value, n.Value}
 	case n.Tag == "!!bool" && (n.Value == "true" || n.Value == "false"):

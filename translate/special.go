@@ -24,14 +24,15 @@ func (v value) pairText() string {
 
 // readSpecial checks the keys of the row that are in more and are about its value.
 func (s *source) readSpecial(r *row) {
-	hasNull := func(p pair) bool { return p.Values[0].kind == null || p.Values[1].kind == null }
 	r.special = r.Pattern != [2]string{} || r.As == "decimal" || r.Shift != [2]constant{} || r.Absent != [2]constant{} ||
-		slices.ContainsFunc(r.Values.list, hasNull)
+		slices.ContainsFunc(r.Values.list, pair.hasNull)
 	if !r.special {
 		return
 	}
 	plain := *r
-	plain.special = false
+	if plain.special = false; r.onlyNullPairs() {
+		plain.Values = pairs{}
+	}
 	if r.plain = &plain; r.onlyForm() >= 0 {
 		s.errorf(r.node, "pattern, as: decimal, shift and absent need a path in both forms")
 	}
@@ -44,7 +45,7 @@ func (s *source) readSpecial(r *row) {
 	r.digits = r.digits && r.places == [2]int{}
 	moved := r.As == "decimal" || r.places != [2]int{}
 	switch {
-	case moved && (r.Min > 0 || r.Max > 0 || r.ExactDigits > 0):
+	case moved && (r.Min > 0 || r.Max != limit{} || r.ExactDigits > 0):
 		s.errorf(r.node, "min, max and exact_digits are not allowed with as: decimal or shift")
 	case r.As != "" && r.Pattern[0] != "":
 		s.errorf(r.node, "pattern and as cannot stand in one row")
@@ -133,10 +134,30 @@ func (s *source) readShift(n *yaml.Node, r *row) {
 func (r *row) appendSpecial(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {
 	begin := len(dst)
 	out, fits = r.convert(dst, v, from, digits, lenient)
-	if fits && r.Absent[1-from].kind != absent && string(out[begin:]) == r.Absent[1-from].json {
-		return append(dst, v.raw...), false // it would come back as an absent field
+	if _, ok := r.Values.find(from, v.pairText()); ok && v.kind == null {
+		return out, fits // the table says what null is, also if the other form has the same value for an absent field
+	}
+	if fits && r.isTaken(string(out[begin:]), 1-from) {
+		return append(dst, v.raw...), false // it would come back as another value, or as an absent field
 	}
 	return out, fits
+}
+
+// isTaken reports whether a value of a form, as JSON, stands for an absent field or for null.
+func (r *row) isTaken(json string, form int) bool {
+	if r.Absent[form].kind != absent && json == r.Absent[form].json {
+		return true
+	}
+	paired := func(p pair) bool { return json == p.Values[form].json && p.Values[1-form].kind == null }
+	return json != "null" && r.onlyNullPairs() && slices.ContainsFunc(r.Values.list, paired)
+}
+
+// hasNull reports whether a pair says what null is.
+func (p pair) hasNull() bool { return p.Values[0].kind == null || p.Values[1].kind == null }
+
+// onlyNullPairs reports whether the row's pairs say what null is, and nothing about other values.
+func (r *row) onlyNullPairs() bool {
+	return len(r.Values.list) > 0 && !slices.ContainsFunc(r.Values.list, func(p pair) bool { return !p.hasNull() })
 }
 
 func (r *row) convert(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {

@@ -141,6 +141,112 @@ func TestSpecialValues(t *testing.T) {
 	}
 }
 
+const nullRows = `[{old: note, new: note, absent: {old: ""}, values: [{old: "", new: null}]},
+      {old: amount, new: amount, as: digits, values: [{old: "", new: null}]}, {old: mail, new: mail, values: [{old: "", new: null}]},
+      {old: kind, new: kind, values: [{old: A, new: ONE}]}, {old: day, new: day, pattern: {old: YYYYMMDD, new: YYYY-MM-DD}},
+      {old: count, new: count, as: digits}, {old: price, new: price, as: decimal}, {old: free, new: free},
+      {old: known, new: known, values: [{old: A, new: ONE}, {old: null, new: null}]},
+      {old: lists, new: lists, list: true}, {old: items, new: items, each: [{old: kind, new: kind, values: [{old: A, new: ONE}]}]}]`
+
+// A pair with null says what null is. The other values of its row are translated as without it.
+func TestNullInPairs(t *testing.T) {
+	t.Parallel()
+	table := compiled(t, strings.ReplaceAll(values, "ROWS", nullRows))
+	for _, row := range []struct{ from, in, out string }{
+		{"old", `"note":"x"`, `"note":"x"`},
+		{"old", `"note":""`, ``},
+		{"new", `"note":null`, `"note":""`},
+		{"new", ``, `"note":""`},
+		{"new", `"note":""`, `BAD note: has a value without a counterpart in old`},
+		{"old", `"amount":"450"`, `"amount":450`},
+		{"old", `"amount":""`, `"amount":null`},
+		{"old", `"amount":"x"`, `BAD amount: has the wrong type: want a whole number in digits, got text with other characters than digits`},
+		{"new", `"note":"x","amount":450`, `"note":"x","amount":"450"`},
+		{"new", `"note":"x","amount":null`, `"note":"x","amount":""`},
+		{"old", `"mail":"a@b"`, `"mail":"a@b"`},
+		{"old", `"mail":""`, `"mail":null`},
+		{"new", `"note":"x","mail":null`, `"note":"x","mail":""`},
+		{"new", `"note":"x","mail":""`, `BAD mail: has a value without a counterpart in old`},
+		// Otherwise null is a missing value, and stays null.
+		{"new", `"note":"x","kind":null,"day":null,"count":null,"free":null`, `"note":"x","kind":null,"day":null,"count":null,"free":null`},
+	} {
+		to := map[string]translate.Form{"old": "new", "new": "old"}[row.from]
+		translation := table.Operation("put").Translation(translate.Form(row.from), to)
+		out, err := translation.Start().Request(nil, []byte("{"+row.in+"}"))
+		got := strings.Trim(string(out), "{}")
+		if err != nil {
+			got = err.Error()
+		}
+		equal(t, got, row.out)
+		checkExplained(t, translation.ExplainRequest([]byte("{"+row.in+"}")), out, err)
+	}
+}
+
+// A null of a reply is counted if its row converts values and does not say what null is.
+func TestNullInReplies(t *testing.T) {
+	t.Parallel()
+	table := compiled(t, strings.ReplaceAll(values, "ROWS", nullRows))
+	translation := table.Operation("put").Translation("old", "new")
+	reply := []byte(`{"code":"00","text":"x","note":null,"amount":null,"mail":null,"kind":null,"day":null,"count":null,"price":null,` +
+		`"free":null,"known":null,"lists":null,"items":[{"kind":null},null]}`)
+	call := translation.Start()
+	_, err := call.Request(nil, []byte(`{}`))
+	must(t, err)
+	out, err := call.Reply(nil, 200, reply)
+	must(t, err)
+	equal(t, string(out), `{"rc":"00","rt":"x","note":"","amount":"","mail":"","kind":null,"day":null,"count":null,"price":null,`+
+		`"free":null,"known":null,"lists":null,"items":[{"kind":null},null]}`)
+	var reported []string
+	for i, path := range call.Report.Mismatched {
+		reported = append(reported, path+" "+call.Report.Mismatches[i].String())
+	}
+	equal(t, strings.Join(reported, "\n"), `kind has a value without a pair
+day has the wrong type: want text like YYYY-MM-DD, got null
+count has the wrong type: want a whole number in digits, got null
+price has the wrong type: want a decimal number that the other form can hold, got null
+lists has the wrong type: want an array, got null
+items[0].kind has a value without a pair
+items[1] has the wrong type: want an object, got null`)
+	checkExplained(t, translation.ExplainReply([]byte(`{}`), 200, reply), out, nil)
+}
+
+// A success lacks what the other form does not have. It is counted if the form of the receiver requires it.
+func TestRequiredFieldOfOneForm(t *testing.T) {
+	t.Parallel()
+	rows := `[{old: count, loss: drop, required: true}, {old: extra, loss: drop}, {new: id, loss: drop, required: true, optional: true},
+      {old: rows, new: rows, each: [{old: nr, new: nr}, {old: unit, loss: drop, required: true}]}]`
+	text := strings.Replace(strings.ReplaceAll(values, "ROWS", rows), "request: "+rows, "request: []", 1)
+	text = strings.Replace(text, "- {new: version, default: 2}", "- {old: seq, loss: drop, required: true}", 1)
+	table := compiled(t, text)
+	o := table.Operation("put")
+	for from, want := range map[translate.Form]string{"new": "count rows[0].unit", "old": ""} {
+		to := map[translate.Form]translate.Form{"old": "new", "new": "old"}[from]
+		call := o.Translation(to, from).Start()
+		_, err := call.Request(nil, []byte(`{}`))
+		must(t, err)
+		reply := map[translate.Form]string{
+			"new": `{"code":"00","text":"x","rows":[{"nr":"1"}]}`,
+			"old": `{"rc":"00","rt":"x","count":"1","rows":[{"nr":"1","unit":"kg"}]}`,
+		}[from]
+		_, err = call.Reply(nil, 200, []byte(reply))
+		must(t, err)
+		equal(t, strings.Join(call.Report.Mismatched, " "), want)
+	}
+	_, paths := o.Translation("old", "new").ReportPaths()
+	equal(t, strings.Join(paths.Mismatched, " "), "count rows rows[] rows[].nr rows[].unit text")
+	missing := 0
+	for _, f := range o.Fields() {
+		if f.Class == translate.Missing {
+			missing++
+		}
+	}
+	equal(t, missing, 3)
+	_, n, err := table.Callback().Translate(nil, []byte(`{"event":"moved","data":{"no":"1"}}`), "new", "old")
+	if err != nil || strings.Join(n.Report.Mismatched, " ") != "seq" {
+		t.Errorf("%+v %v", n, err)
+	}
+}
+
 // In a reply a value that does not fit passes unchanged and is counted.
 func TestSpecialValuesInReplies(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,14 @@ import (
 // SuccessCode returns the code of a success in a form.
 func (t *Table) SuccessCode(f Form) string { return t.success.code[t.formIndex(f)] }
 
+// ShowsSuccess returns by what a reply in a form is a success: its code, or the name and the value of its flag.
+func (t *Table) ShowsSuccess(f Form) string {
+	if form := &t.forms[t.formIndex(f)]; form.flag != "" {
+		return form.flag + " " + form.flagIs[1].text
+	}
+	return t.SuccessCode(f)
+}
+
 // CheckSuccess returns an error if code cannot be the code by which an upstream of the form reports a success: a code
 // with a meaning, or with a pair, is a refusal.
 func (t *Table) CheckSuccess(f Form, code string) error {

@@ -200,6 +200,17 @@ func (o *Operation) HasRole(m Message, role string, forms ...Form) bool {
 	return false
 }
 
+// DefaultRow returns the row of the request that writes a default for a role, or nil: whoever calls, the upstream gets
+// the same value.
+func (o *Operation) DefaultRow(role string) *Row {
+	for _, r := range o.rows[Request] {
+		if r.hasRole(role) && r.Default.kind != absent {
+			return &r.source
+		}
+	}
+	return nil
+}
+
 // MayLack reports whether a successful reply is complete without the field that has the role.
 func (o *Operation) MayLack(role string) bool {
 	return slices.ContainsFunc(o.rows[Reply], func(r *row) bool { return r.hasRole(role) && r.Optional })

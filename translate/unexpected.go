@@ -11,10 +11,11 @@ import (
 func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	switch {
 	case e.node == nil:
-		if p.message == Request {
+		list := e.slot < len(p.fields) && p.fields[e.slot].List && v.raw[0] == '[' // of one form, or as a whole
+		if p.message == Request && !list {
 			// Between equal forms the upstream decides, unless the row has a role.
 			r, reason := p.fields[e.slot], why(wantSingle, v.typeName())
-			if r.each != nil {
+			if r.each != nil || r.List {
 				reason = why(wantList, v.typeName())
 			}
 			if r.Role != noRole {

@@ -121,19 +121,31 @@ type codes struct{ Kind, Codes string }
 
 // endingCodes returns the codes by which an upstream ends a write for certain.
 func endingCodes(t *translate.Table, u config.Upstream) (all []codes) {
-	found := map[string][]string{"done": {cmp.Or(u.Success, t.SuccessCode(u.Form))}}
+	found := map[string][]string{"done": {cmp.Or(u.Success, t.ShowsSuccess(u.Form))}}
 	kinds := map[translate.Meaning]string{translate.Exists: "the bill exists", translate.NotFound: "no such bill"}
 	for _, m := range t.Meanings() {
 		if m.Form != "" && m.Form != u.Form || m.Means == translate.Unavailable {
 			continue
 		}
 		kind := cmp.Or(kinds[m.Means], "refused")
-		if own := t.Code(m.Code, t.Forms()[0], u.Form); !slices.Contains(found[kind], own) {
-			found[kind] = append(found[kind], own)
+		own := []string{m.Code}
+		if m.Form == "" {
+			own, _ = t.CodesOf(m.Code, u.Form)
+		}
+		for _, code := range own {
+			if !slices.Contains(found[kind], code) {
+				found[kind] = append(found[kind], code)
+			}
 		}
 	}
 	for _, kind := range []string{"done", "the bill exists", "no such bill", "refused"} {
 		all = append(all, codes{kind, strings.Join(found[kind], " ")})
+	}
+	for _, code := range t.Catalogue() {
+		second := t.Forms()[1]
+		if own, other := t.CodesOf(code, second); own == nil && code != t.SuccessCode(t.Forms()[0]) {
+			all = append(all, codes{"no pair", code + ": " + string(second) + " has " + other})
+		}
 	}
 	return all
 }

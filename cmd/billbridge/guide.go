@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -263,7 +264,7 @@ func (g *guide) Attempts() (all time.Duration) {
 
 // guideCommand is billbridge assets partner-guide.
 type guideCommand struct {
-	Form     translate.Form `required:"" placeholder:"legacy|v2" enum:"legacy,v2" help:"The form that the partner uses: legacy or v2."`
+	Form     translate.Form `required:"" placeholder:"FORM" help:"The form that the partner uses: legacy or v2, or one of the table of the config."`
 	Language string         `default:"en" enum:"en,ko" help:"The language of the page: en or ko."`
 	Format   string         `default:"markdown" enum:"markdown,html" help:"The format: markdown, or html for one file that a browser shows and prints."`
 	Partner  string         `placeholder:"NAME" help:"The partner, by its name or hash in the config. If omitted, the page is for every partner of this form."`
@@ -275,6 +276,9 @@ func (c *guideCommand) Run(s system) error {
 	loaded, err := loadOrBuiltIn(c.Config, s)
 	if err != nil {
 		return err
+	}
+	if forms := loaded.Table.Forms(); !slices.Contains(forms[:], c.Form) {
+		return usageError(fmt.Sprintf("--form must be %s or %s, but is %q", forms[1], forms[0], c.Form))
 	}
 	if c.Config == "" {
 		callbacks := config.DefaultCallbacks()
@@ -288,6 +292,10 @@ func (c *guideCommand) Run(s system) error {
 	}
 	if partner == nil && c.Partner != "" { // which may be a key
 		return errors.New("--partner is neither the name nor the hash of a partner in the config")
+	}
+	if loaded.TableFiles.File != "" {
+		printf(s.err, "warning: the texts of the page are about bills, their states and hashes: "+
+			"edit it for the interface of your table\n")
 	}
 	if loaded.PublicURL.URL == nil {
 		printf(s.err, "warning: the page does not say where partners call: set public_url\n")
