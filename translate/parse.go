@@ -32,8 +32,7 @@ func (s *source) readTable() {
 		}
 	}
 	for name, v := range s.members(keys.Fields, "fields") {
-		t.fields[name.Value] = &fieldText{}
-		s.decode(v, "a field", t.fields[name.Value])
+		t.fields[name.Value] = s.readFieldText(v)
 	}
 	switch {
 	case len(s.problems) > 0:
@@ -73,6 +72,23 @@ func (s *source) readTable() {
 			s.errorf(name, "options: no row has when or unless with %q%s", name.Value, hint)
 		}
 	}
+}
+
+// readFieldText reads what `fields` says of a field. The type of the example is that of the field if its rows have no
+// conversion.
+func (s *source) readFieldText(n *yaml.Node) *fieldText {
+	f := &fieldText{kind: text}
+	if s.decode(n, "a field", f); f.Example == nil {
+		return f
+	}
+	f.example = s.str(f.Example, "example")
+	switch {
+	case f.Example.Tag == "!!bool" && (f.example == "true" || f.example == "false"):
+		f.kind = boolean
+	case (f.Example.Tag == "!!int" || f.Example.Tag == "!!float") && isDecimal(f.example):
+		f.kind = number
+	}
+	return f
 }
 
 func (s *source) readSuccess(n *yaml.Node) {

@@ -124,6 +124,7 @@ func writeVersion(w io.Writer, m Message, rows []*row) {
 	for _, r := range rows {
 		plain := *r // the pointers and the text of the row are no part of the version
 		plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
+		plain.exampleKind = absent
 		plain.Each, plain.items, plain.plain, plain.special = nil, nil, nil, false
 		text := strings.Replace(fmt.Sprintf("%+v", plain), " special:false", "", 1)
 		text = strings.Replace(text, fmt.Sprintf(" more:%+v", more{}), "", 1)
