@@ -29,7 +29,7 @@ type Config struct {
 	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
 	// the document's {base_url} path, without a slash at its end: "" or "/partner"
 	BasePath string `yaml:"base_path"`
-	// where partners reach Listen, without BasePath, for their guide only; its URL is nil if it is not known
+	// where partners reach Listen, without BasePath, for what is sent to them only; its URL is nil if it is not known
 	PublicURL Address  `yaml:"public_url"`
 	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
 	Admin     Admin    `yaml:"admin"`
@@ -60,6 +60,15 @@ type Config struct {
 	further  map[string]string  // by the hash of a key in [Partner.Keys]: the hash of the partner's first key
 	warnings translate.Problems // those that [Config.Warnings] cannot find later
 	source   *source
+}
+
+// PartnerURL returns the address before the paths of the table, as partners see it. It has no host if PublicURL has
+// none.
+func (c *Config) PartnerURL() string {
+	if c.PublicURL.URL == nil {
+		return c.BasePath
+	}
+	return strings.TrimSuffix(c.PublicURL.String(), "/") + c.BasePath
 }
 
 // An Upstream is a billing backend.

@@ -329,34 +329,34 @@ var digitPlace = regexp.MustCompile("[" + digitPlaces + "]")
 
 // remarks returns what else a client has to know of a field.
 func (p *plan) remarks(f *mapping) (list []string) {
-	say := func(format string, values ...any) { list = append(list, fmt.Sprintf(format, values...)) }
+	add := func(format string, values ...any) { list = append(list, fmt.Sprintf(format, values...)) }
 	for _, value := range slices.Sorted(maps.Keys(f.Means)) {
 		shown := strconv.Quote(value)
 		if c, ok := f.Values.find(0, value); ok && p.from != 0 {
 			shown = c.json
 		}
-		say("%s: %s", shown, f.Means[value])
+		add("%s: %s", shown, f.Means[value])
 	}
 	if p.message != Request {
 		return list
 	}
 	if p.table.forms[p.from].digits == text && f.digits && f.Min > 0 {
-		say("At least %d", f.Min)
+		add("At least %d", f.Min)
 	}
 	if p.table.forms[p.from].digits == text && f.digits && f.Max > 0 {
-		say("At most %d", f.Max)
+		add("At most %d", f.Max)
 	}
 	if f.Refuse != p.table.invalid {
-		say("A wrong value is refused with %s", p.table.codeOf(p.from, f.Refuse))
+		add("A wrong value is refused with %s", p.table.codeOf(p.from, f.Refuse))
 	}
 	other := p.table.forms[1-p.from].name
 	switch refusal := p.table.codeOf(p.from, f.LossCode); {
 	case f.Loss == "refuse" && f.Default.kind != absent:
-		say("A backend of the form %s can have %s only: another value is refused with %s", other, f.Default.json, refusal)
+		add("A backend of the form %s can have %s only: another value is refused with %s", other, f.Default.json, refusal)
 	case f.Loss == "refuse":
-		say("A backend of the form %s cannot have it: refused with %s", other, refusal)
+		add("A backend of the form %s cannot have it: refused with %s", other, refusal)
 	case f.Loss == "drop":
-		say("A backend of the form %s does not get it", other)
+		add("A backend of the form %s does not get it", other)
 	}
 	return list
 }

@@ -151,7 +151,7 @@ func fieldDetail(f translate.Field) string {
 }
 
 type mapCommand struct {
-	Format  string `default:"table" enum:"table,yaml" help:"The output format: table, or yaml for a file that table.file of the config can name."`
+	Format string `default:"table" enum:"table,yaml" help:"The output format: table, or yaml for a file that table.file of the config can name."`
 	tableFlags
 }
 

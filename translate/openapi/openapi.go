@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -115,9 +114,8 @@ func operation(t *translate.Table, o *translate.Operation, form translate.Form) 
 		content(object{{"anyOf", []any{reply, failed}}}, member{"examples", examples}),
 	}}}
 	for _, status := range t.FailureStatuses(form) {
-		responses = append(responses, member{strconv.Itoa(status), object{
-			{"description", http.StatusText(status) + ": a failure."}, content(failed),
-		}})
+		failure := object{{"description", "A failure."}, content(failed)}
+		responses = append(responses, member{strconv.Itoa(status), failure})
 	}
 	responses = append(responses, member{"default", object{
 		{"description", "A failure of the gateway, or of the service behind it."}, content(failed),
