@@ -277,7 +277,8 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	moved := f.As == "decimal" || f.places != [2]int{}
 	switch {
 	case f.Pattern[0] != "":
-		s.Type, s.Pattern = Types{"string"}, "^"+digitPlace.ReplaceAllString(regexp.QuoteMeta(f.Pattern[p.from]), `[0-9]`)+"$"
+		pattern := digitPlace.ReplaceAllString(regexp.QuoteMeta(f.Pattern[p.from]), `[0-9]`)
+		s.Type, s.Pattern = Types{"string"}, "^"+pattern+"$"
 	case f.As == "" && f.exampleKind == boolean:
 		s.Type = Types{"boolean"}
 	case f.As == "" && f.exampleKind == number:
@@ -352,7 +353,8 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	other := p.table.forms[1-p.from].name
 	switch refusal := p.table.codeOf(p.from, f.LossCode); {
 	case f.Loss == "refuse" && f.Default.kind != absent:
-		add("A backend of the form %s can have %s only: another value is refused with %s", other, f.Default.json, refusal)
+		add("A backend of the form %s can have %s only: another value is refused with %s",
+			other, f.Default.json, refusal)
 	case f.Loss == "refuse":
 		add("A backend of the form %s cannot have it: refused with %s", other, refusal)
 	case f.Loss == "drop":

@@ -178,7 +178,8 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 	})
 }
 
-// The examples are messages that the gateway translates: nothing in them is refused, dropped as unknown or mismatched.
+// The examples are messages that the gateway translates and writes: nothing in them is refused, dropped as unknown or
+// mismatched, and their envelopes are those of the gateway.
 func TestExamplesAreTranslated(t *testing.T) {
 	t.Parallel()
 	documents(t, func(t *testing.T, d document) {
@@ -186,6 +187,9 @@ func TestExamplesAreTranslated(t *testing.T) {
 		if other == d.form {
 			other = d.table.Forms()[1]
 		}
+		invalid := d.table.OwnCode(translate.OwnInvalid)
+		failure := d.table.FailureSchema(d.form).AppendExample(nil)
+		sameNames(t, "failure", failure, d.table.AppendFailure(nil, d.form, invalid, "the reason"))
 		for _, o := range d.table.Operations() {
 			there := o.Translation(d.form, other)
 			if there == nil {
@@ -194,6 +198,8 @@ func TestExamplesAreTranslated(t *testing.T) {
 			back := o.Translation(other, d.form)
 			request := there.ExplainRequest(o.Schema(translate.Request, d.form).AppendExample(nil))
 			reply := back.ExplainReply(request.Output, 200, o.Schema(translate.Reply, d.form).AppendExample(nil))
+			toPartner := there.ExplainReply(nil, 200, o.Schema(translate.Reply, other).AppendExample(nil))
+			sameNames(t, o.Name, o.Schema(translate.Reply, d.form).AppendExample(nil), toPartner.Output)
 			for what, e := range map[string]*translate.Explanation{"request": request, "reply": reply} {
 				unpaired := e.Report.Mismatched // a word of a field that has no pairs
 				if e.Err != nil || e.Report.Unknown > 0 || d.name != "billing" && d.name != "overlay" && len(unpaired) > 0 {
@@ -202,6 +208,24 @@ func TestExamplesAreTranslated(t *testing.T) {
 			}
 		}
 	})
+}
+
+// sameNames checks that two messages have the same names at the top level, but for fields that one form lacks.
+func sameNames(t *testing.T, what string, example, written []byte) {
+	t.Helper()
+	names := gjson.ParseBytes(example).Map()
+	gjson.ParseBytes(written).ForEach(func(name, v gjson.Result) bool {
+		if names[name.Str].Type != v.Type {
+			t.Errorf("%s: %s differs in\n%s\n%s", what, name.Str, example, written)
+		}
+		delete(names, name.Str)
+		return true
+	})
+	for name, v := range names {
+		if v.Type == gjson.Null {
+			t.Errorf("%s: the gateway does not write %s", what, name)
+		}
+	}
 }
 
 // Every field that the table has in the form is in the document.
