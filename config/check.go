@@ -36,6 +36,7 @@ func (c *Config) check() {
 	if c.Table != nil {
 		c.checkPass()
 		c.checkReadOperation()
+		c.checkHash()
 	}
 }
 

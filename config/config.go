@@ -87,11 +87,23 @@ type Upstream struct {
 	Local LocalAddress `yaml:"local_address"` // the source address of connections
 	// the code by which this backend reports a success; "" for that of the table
 	Success string `yaml:"success"`
+	// what the gateway does with the hashes of requests
+	Hash HashMode `yaml:"hash" words:"pass verify renew" default:"pass"`
 
 	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a
 	// quarter.
 	PartnerConnections int `yaml:"partner_connections"`
 }
+
+// A HashMode says what the gateway does with the hash of a request, if the table says how it is computed.
+type HashMode string
+
+// The modes. A hash that does not verify is refused, and never renewed.
+const (
+	HashPass   HashMode = "pass"   // the upstream checks it
+	HashVerify HashMode = "verify" // the gateway checks it, and passes it on
+	HashRenew  HashMode = "renew"  // the gateway checks it, and computes that of the upstream's form
+)
 
 // Upstreams are in the order of the file.
 type Upstreams []Upstream

@@ -16,7 +16,7 @@ func (s *source) readTable() {
 	t := s.table
 	var keys struct {
 		Forms, Success, Invalid, Unknown, Bounds, Options, Roles, Fields *yaml.Node
-		Failures                                                         *yaml.Node
+		Failures, Hash                                                   *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks                  *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
@@ -53,6 +53,7 @@ func (s *source) readTable() {
 	s.readSuccess(keys.Success)
 	t.invalid = s.text(keys.Invalid, "invalid", "a code")
 	s.readOwn(keys.Failures)
+	s.readHashRule(keys.Hash)
 	s.readUnknown(keys.Unknown)
 	s.checkMeanings()
 	s.readCodePairs(keys.Codes)

@@ -40,6 +40,7 @@ type Table struct {
 	meanings   []CodeMeaning             // all items of the catalogue
 	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
 	codes      pairs
+	hash       hashRule
 	operations []*Operation
 	callback   *Callback
 	depth      int    // the deepest nesting of a message
@@ -91,6 +92,7 @@ type Operation struct {
 	// callback can be news.
 	StateReturns bool
 
+	hash         *operationHash    // nil if its requests have no hash
 	route        string            // `route`: "stage" or "default"; "" for the default of the operation
 	paths        [2]string         // by form; "" if the form lacks the operation
 	noEnvelope   int               // the form whose successful reply has no envelope; -1 for none
