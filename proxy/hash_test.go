@@ -14,6 +14,8 @@ import (
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
+
+	"github.com/tidwall/gjson"
 )
 
 // Secrets of hashes that occur nowhere else.
@@ -47,7 +49,16 @@ func newHashGateway(t *testing.T, client, upstream, mode, algorithms, more strin
 	t.Helper()
 	back := newBackend(t, sandbox.New(sandbox.Options{
 		BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
-		HashOf: keyedHash(canaryHashSecret2),
+		Sign: func(_, _ string, request []byte) (text, hash string, err error) {
+			var parts []string
+			for _, path := range []string{"bill.billId", "bill.bill_id", "bill_id", "bill.phone", "bill.price", "price"} {
+				if v := gjson.GetBytes(request, path); v.Exists() {
+					parts = append(parts, v.String())
+				}
+			}
+			text = strings.Join(parts, ",")
+			return text, keyedHash(canaryHashSecret2)(text), nil
+		},
 	}))
 	dir := t.TempDir()
 	file := func(name, text string) string {
