@@ -112,7 +112,41 @@ func (o *Operation) Schema(m Message, f Form) *Schema {
 	case o.paths[1-from] != "":
 		t = o.translations[from][1-from]
 	}
-	return t.request.schema(t.request.root, false)
+	s := t.request.schema(t.request.root, false)
+	if o.hash != nil {
+		t.signExample(s)
+	}
+	return s
+}
+
+// signExample describes the hash of a request, and puts that of the example into it.
+func (t *Translation) signExample(s *Schema) {
+	p, h, call := t.request, t.operation.hash, t.Start()
+	defer call.Release()
+	rule, of := p.table.hash, []string{}
+	for _, part := range h.of[p.from] {
+		of = append(of, p.fields[part.slot].source+map[bool]string{true: " (if there is one)"}[part.optional])
+	}
+	switch rule.Key[p.from] {
+	case "first":
+		of = slices.Insert(of, 0, "the secret")
+	case "last":
+		of = append(of, "the secret")
+	}
+	field := s
+	for _, name := range segments(p.fields[h.in].source) {
+		at := slices.IndexFunc(field.Properties, func(p Property) bool { return p.Name == name })
+		field = field.Properties[at].Schema
+	}
+	field.Description = fmt.Sprintf("%s. %s in hexadecimal digits, of %s, with %q between them", field.Description,
+		rule.Algorithm[p.from], strings.Join(of, ", "), rule.Join[p.from])
+	field.Description = strings.TrimPrefix(field.Description, ". ")
+	if p.table.HashNeedsSecret(p.table.forms[p.from].name) || call.Read(s.AppendExample(nil)) != nil {
+		return
+	}
+	if signed, err := call.Sign(""); err == nil {
+		field.Example = string(appendString(nil, signed.Hash))
+	}
 }
 
 // Schema returns the schema of the callback in a form.

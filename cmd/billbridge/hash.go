@@ -20,7 +20,7 @@ type hashCommand struct {
 
 // secretFlag names the file of a secret. A flag with the secret itself would be seen by other users of the machine.
 type secretFlag struct {
-	HashSecretFile string `placeholder:"FILE" help:"The file of the partner's secret, if the table computes hashes with one."`
+	HashSecretFile string `placeholder:"FILE" help:"The file of the partner's secret, if hashes need one."`
 }
 
 // A signer returns the hash of a request, and the text that is hashed.
@@ -92,7 +92,8 @@ func (f secretFlag) secret(t *translate.Table) (string, error) {
 	if f.HashSecretFile == "" {
 		for _, form := range t.Forms() {
 			if t.HashNeedsSecret(form) {
-				return "", usageError(fmt.Sprintf("the table computes hashes of %s with a secret: add --hash-secret-file", form))
+				return "", usageError(fmt.Sprintf("the table computes hashes of %s with a secret: add --hash-secret-file",
+					form))
 			}
 		}
 		return "", nil
