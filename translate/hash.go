@@ -83,7 +83,7 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 		}
 		for _, item := range s.items(list, "of") {
 			path, optional := strings.CutSuffix(s.str(item, "of"), "?")
-			if slot := slotOf(Request, path); optional && (slot < 0 || o.rows[Request][slot].Path[f] == "") {
+			if optional && slotOf(Request, path) < 0 {
 				continue // an overlay has removed it
 			}
 			h.of[f] = append(h.of[f], hashPart{find(Request, item, path, optional), optional})
