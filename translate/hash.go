@@ -189,7 +189,7 @@ func (t *Table) sum(form int, parts []string, secret string) string {
 // changed bytes if the reply goes to the client as it is.
 func (c *Call) sentHash(src []byte) []byte {
 	h := c.translation.operation.hash
-	if c.renewed == "" || h.reply < 0 || c.reply[h.reply].kind != text || c.reply[h.reply].text() != c.renewed {
+	if h.reply < 0 || c.reply[h.reply].kind != text || c.reply[h.reply].text() != c.renewed {
 		return src
 	}
 	v := &c.reply[h.reply]

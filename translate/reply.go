@@ -17,7 +17,9 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	if c.success {
 		c.reportRepeats()
 	}
-	src = c.sentHash(src)
+	if c.renewed != "" {
+		src = c.sentHash(src)
+	}
 	switch {
 	case c.translation.SameForm():
 		return src, nil
