@@ -37,6 +37,7 @@ func (c *Config) check() {
 		c.checkPass()
 		c.checkPartnerRows()
 		c.checkReadOperation()
+		c.checkHash()
 	}
 }
 

@@ -29,7 +29,7 @@ type Config struct {
 	Listen string `yaml:"listen" config:"restart" default:"127.0.0.1:8080"`
 	// the document's {base_url} path, without a slash at its end: "" or "/partner"
 	BasePath string `yaml:"base_path"`
-	// where partners reach Listen, without BasePath, for their guide only; its URL is nil if it is not known
+	// where partners reach Listen, without BasePath, for what is sent to them only; its URL is nil if it is not known
 	PublicURL Address  `yaml:"public_url"`
 	TLS       *KeyPair `yaml:"tls" config:"restart"` // of the listener for partners; nil for plain HTTP
 	Admin     Admin    `yaml:"admin"`
@@ -62,6 +62,15 @@ type Config struct {
 	source   *source
 }
 
+// PartnerURL returns the address before the paths of the table, as partners see it. It has no host if PublicURL has
+// none.
+func (c *Config) PartnerURL() string {
+	if c.PublicURL.URL == nil {
+		return c.BasePath
+	}
+	return strings.TrimSuffix(c.PublicURL.String(), "/") + c.BasePath
+}
+
 // An Upstream is a billing backend.
 type Upstream struct {
 	Name string         `yaml:"-" name:"NAME"`
@@ -78,11 +87,23 @@ type Upstream struct {
 	Local LocalAddress `yaml:"local_address"` // the source address of connections
 	// the code by which this backend reports a success; "" for that of the table
 	Success string `yaml:"success"`
+	// what the gateway does with the hashes of requests
+	Hash HashMode `yaml:"hash" words:"pass verify renew" default:"pass"`
 
 	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a
 	// quarter.
 	PartnerConnections int `yaml:"partner_connections"`
 }
+
+// A HashMode says what the gateway does with the hash of a request, if the table says how it is computed.
+type HashMode string
+
+// The modes. A hash that does not verify is refused, and never renewed.
+const (
+	HashPass   HashMode = "pass"   // the upstream checks it
+	HashVerify HashMode = "verify" // the gateway checks it, and passes it on
+	HashRenew  HashMode = "renew"  // the gateway checks it, and computes that of the upstream's form
+)
 
 // Upstreams are in the order of the file.
 type Upstreams []Upstream

@@ -22,6 +22,9 @@ type Partner struct {
 	// the file of its certificate; "" for none
 	Certified string `yaml:"certified"`
 
+	// by form: the secret with which its hashes are computed
+	HashSecret map[string]Secret `yaml:"hash_secret"`
+
 	Callbacks PartnerCallbacks `yaml:"callbacks"`
 	Failures  PartnerFailures  `yaml:"failures"`
 
@@ -125,6 +128,7 @@ func (c *Config) checkPartners() {
 			names[folded] = s.position(at...).Line
 		}
 		c.checkCertificate(one, desk, "partners", entry, "certified")
+		c.checkHashSecret(one.HashSecret, "partners", entry, "hash_secret")
 	}
 	slices.SortFunc(c.Partners, func(a, b Partner) int { return strings.Compare(a.Hash, b.Hash) })
 	c.further = map[string]string{}

@@ -27,19 +27,20 @@ type failure struct {
 // The failures, as README.md lists them. A request that a row of the table refuses has the code of the row. What a
 // repetition can cure has 503: some clients take each 4xx as final.
 var (
-	noSuchPath  = failure{http.StatusNotFound, translate.OwnFailed, "no such path", ""}
-	wrongMethod = failure{http.StatusMethodNotAllowed, translate.OwnFailed, "wrong method", ""}
-	wrongType   = failure{http.StatusUnsupportedMediaType, translate.OwnInvalid, "wrong content type", ""}
-	tooLarge    = failure{http.StatusRequestEntityTooLarge, translate.OwnInvalid, "body too large", ""}
-	badBody     = failure{http.StatusBadRequest, translate.OwnInvalid, "body broke off", ""}
-	lateBody    = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "body timed out", ""}
-	noUpstream  = failure{http.StatusNotFound, translate.OwnNoUpstream, "no upstream for the operation", ""}
-	notSent     = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "", ""}
-	noMemory    = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "no memory", ""}
-	busy        = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "too many requests in progress", ""}
-	tooMany     = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "partner limit", ""}
-	tooManyRows = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "too many rows", ""}
-	notStored   = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "store", ""}
+	noSuchPath   = failure{http.StatusNotFound, translate.OwnFailed, "no such path", ""}
+	wrongMethod  = failure{http.StatusMethodNotAllowed, translate.OwnFailed, "wrong method", ""}
+	wrongType    = failure{http.StatusUnsupportedMediaType, translate.OwnInvalid, "wrong content type", ""}
+	tooLarge     = failure{http.StatusRequestEntityTooLarge, translate.OwnInvalid, "body too large", ""}
+	badBody      = failure{http.StatusBadRequest, translate.OwnInvalid, "body broke off", ""}
+	lateBody     = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "body timed out", ""}
+	noUpstream   = failure{http.StatusNotFound, translate.OwnNoUpstream, "no upstream for the operation", ""}
+	notSent      = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "", ""}
+	noMemory     = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "no memory", ""}
+	busy         = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "too many requests in progress", ""}
+	tooMany      = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "partner limit", ""}
+	tooManyRows  = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "too many rows", ""}
+	noHashSecret = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "hash_secret", ""}
+	notStored    = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "store", ""}
 
 	// The owning backend is not known for certain.
 	notOwned = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "rollout", ""}

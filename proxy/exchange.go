@@ -237,6 +237,9 @@ func (x *exchange) translateRequest() (request []byte, err error) {
 			return nil, err
 		}
 	}
+	if request, err = x.checkHash(request); err != nil {
+		return nil, err
+	}
 	if request, err = x.swapCallbackURL(request); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func (s *source) readTable() {
 	t := s.table
 	var keys struct {
 		Forms, Success, Invalid, Unknown, Bounds, Options, Roles, Fields *yaml.Node
-		Failures                                                         *yaml.Node
+		Failures, Hash                                                   *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks                  *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
@@ -32,8 +32,7 @@ func (s *source) readTable() {
 		}
 	}
 	for name, v := range s.members(keys.Fields, "fields") {
-		t.fields[name.Value] = &fieldText{}
-		s.decode(v, "a field", t.fields[name.Value])
+		t.fields[name.Value] = s.readFieldText(v)
 	}
 	switch {
 	case len(s.problems) > 0:
@@ -54,6 +53,7 @@ func (s *source) readTable() {
 	s.readSuccess(keys.Success)
 	t.invalid = s.text(keys.Invalid, "invalid", "a code")
 	s.readOwn(keys.Failures)
+	s.readHashRule(keys.Hash)
 	s.readUnknown(keys.Unknown)
 	s.checkMeanings()
 	s.readCodePairs(keys.Codes)
@@ -73,6 +73,23 @@ func (s *source) readTable() {
 			s.errorf(name, "options: no row has when or unless with %q%s", name.Value, hint)
 		}
 	}
+}
+
+// readFieldText reads what `fields` says of a field. The type of the example is that of the field if its rows have no
+// conversion.
+func (s *source) readFieldText(n *yaml.Node) *fieldText {
+	f := &fieldText{kind: text}
+	if s.decode(n, "a field", f); f.Example == nil {
+		return f
+	}
+	f.example = s.str(f.Example, "example")
+	switch {
+	case f.Example.Tag == "!!bool" && (f.example == "true" || f.example == "false"):
+		f.kind = boolean
+	case (f.Example.Tag == "!!int" || f.Example.Tag == "!!float") && isDecimal(f.example):
+		f.kind = number
+	}
+	return f
 }
 
 func (s *source) readSuccess(n *yaml.Node) {

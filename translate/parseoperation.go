@@ -19,6 +19,7 @@ type operationKeys struct {
 	Explain, StateReturns bool
 	Route                 string     `is:"stage|default"`
 	Result                string     `is:"list"`
+	Hash                  *yaml.Node // what is hashed
 	Request, Reply        *yaml.Node `must:"be"`
 }
 
@@ -40,8 +41,12 @@ func (s *source) readOperation(name, n *yaml.Node) {
 				"a path must start with a slash and have no pattern and no query, but is %q", path)
 		}
 	}
+	before := len(s.problems)
 	for i, rows := range []*yaml.Node{k.Request, k.Reply} {
 		s.readRows(o, []Message{Request, Reply}[i], rows)
+	}
+	if len(s.problems) == before {
+		s.readHash(o, k.Hash)
 	}
 	s.checkOperation(o, name, n)
 }

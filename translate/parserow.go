@@ -44,7 +44,7 @@ func (s *source) readRowList(o *Operation, m Message, n *yaml.Node, inList bool)
 			continue
 		}
 		if f := t.fields[r.name()]; f != nil {
-			r.About, r.example = cmp.Or(r.About, f.About), f.Example
+			r.About, r.example, r.exampleKind = cmp.Or(r.About, f.About), f.example, f.kind
 		}
 		r.digits, r.Exact = r.As == "digits", r.Exact || m == Reply && r.Role.Exact
 		s.checkForms(o, m, r)

@@ -17,6 +17,9 @@ func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	if c.success {
 		c.reportRepeats()
 	}
+	if c.renewed != "" {
+		src = c.sentHash(src)
+	}
 	switch {
 	case c.translation.SameForm():
 		return src, nil

@@ -63,22 +63,46 @@ func (c *Call) Replace(dst []byte, role, content string) []byte {
 	if !c.translated {
 		return dst
 	}
-	p := c.translation.request
 	slot, ok := c.stringSlot(role)
-	if c.translation.SameForm() {
-		if !ok {
-			return append(dst, c.body...)
+	if !ok {
+		slot = -1
+	}
+	return c.rewrite(dst, slot, content)
+}
+
+// rewrite appends the translated request to dst, with content in a slot of the request, if it is not -1, and with the
+// renewed hash. The values of the client stay in the slots: the reply may echo them.
+func (c *Call) rewrite(dst []byte, slot int, content string) []byte {
+	p, same := c.translation.request, c.translation.SameForm()
+	changes := [2]struct {
+		slot int
+		text string
+	}{{slot, content}, {-1, c.renewed}}
+	if c.renewed != "" {
+		changes[1].slot = c.translation.operation.hash.in
+	}
+	if slot >= 0 && changes[1].slot >= 0 && same &&
+		offsetIn(c.body, c.request[slot]) > offsetIn(c.body, c.request[changes[1].slot]) {
+		changes[0], changes[1] = changes[1], changes[0]
+	}
+	at := 0
+	for _, change := range changes {
+		switch {
+		case change.slot < 0:
+		case same:
+			sent := c.request[change.slot]
+			begin := offsetIn(c.body, sent)
+			dst = appendString(append(dst, c.body[at:begin]...), change.text)
+			at = begin + len(sent.raw)
+		default:
+			defer func(sent value) { c.request[change.slot] = sent }(c.request[change.slot])
+			c.request[change.slot].raw = string(appendString(nil, change.text))
 		}
-		begin := offsetIn(c.body, c.request[slot])
-		dst = appendString(append(dst, c.body[:begin]...), content)
-		return append(dst, c.body[begin+len(c.request[slot].raw):]...)
+	}
+	if same {
+		return append(dst, c.body[at:]...)
 	}
 	report := c.Report // emit reports every field a second time
-	if ok {
-		// The reply may echo the value that the client sent.
-		defer func(sent value) { c.request[slot] = sent }(c.request[slot])
-		c.request[slot].raw = string(appendString(nil, content))
-	}
 	dst, _ = c.emit(p, p.out, append(dst, '{'), c.request)
 	c.Report = report
 	return append(dst, '}')

@@ -62,6 +62,8 @@ type more struct {
 	Shift   [2]constant // in the form that has one, the number is greater by this power of ten
 	Absent  [2]constant // in the form that has one, the other form leaves out the field instead of this value
 
+	exampleKind kind // of the example of its name: the type of a row without a conversion; absent for none
+
 	items  []*row   // from Each and List: the rows of an item; nil for a row that is no list
 	plain  *row     // the row without what makes it special
 	moves  [2][]int // by the form of the output: where the digit of each place is in the input; -1 for no place
@@ -126,7 +128,13 @@ type role struct {
 var noRole = &role{}
 
 // A fieldText is what `fields` says of all rows with one name of a field.
-type fieldText struct{ About, Example string }
+type fieldText struct {
+	About   string
+	Example *yaml.Node // a scalar
+
+	example string
+	kind    kind // of the example
+}
 
 // A Row is the place where the table declares a field, and the row itself with its keys from all overlays.
 type Row struct {

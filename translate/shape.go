@@ -222,7 +222,7 @@ func (p *plan) example(e entry) string {
 		return `"ok"`
 	}
 	r := p.fields[e.slot]
-	word := cmp.Or(r.example, r.name())
+	word, most := cmp.Or(r.example, r.name()), r.Max.least(p.from, p.to)
 	switch {
 	case r.each != nil:
 		return "["
@@ -236,17 +236,25 @@ func (p *plan) example(e entry) string {
 		word = r.sample(p.from)
 	case len(r.Values.list) > 0:
 		return r.Values.list[0].Values[p.from].json
-	case len(r.Means) > 0:
+	case len(r.Means) > 0 && r.Means[word] == "":
 		word = slices.Min(slices.Collect(maps.Keys(r.Means)))
 	case len(r.OneOf) > 0:
 		word = r.OneOf[0]
+	case r.As == "" && r.checkLength(word, most).Format != "":
+		word = strings.Repeat("1", cmp.Or(r.ExactDigits, r.Min, most))
 	case r.As != "":
 		if !isDigits(word) && !(isDecimal(word) && r.As == "decimal") {
 			word = "1000"
 		}
+		if r.digits && r.checkNumber(word, most).Format != "" {
+			word = strconv.Itoa(cmp.Or(r.Min, most))
+		}
 		if p.table.forms[p.from].digits == number {
 			return word
 		}
+	}
+	if r.As == "" && word == r.example && r.exampleKind != text {
+		return word
 	}
 	return string(appendString(nil, word))
 }

@@ -40,6 +40,7 @@ type Table struct {
 	meanings   []CodeMeaning             // all items of the catalogue
 	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
 	codes      pairs
+	hash       hashRule
 	operations []*Operation
 	callback   *Callback
 	depth      int    // the deepest nesting of a message
@@ -91,6 +92,7 @@ type Operation struct {
 	// callback can be news.
 	StateReturns bool
 
+	hash         *operationHash    // nil if its requests have no hash
 	route        string            // `route`: "stage" or "default"; "" for the default of the operation
 	paths        [2]string         // by form; "" if the form lacks the operation
 	noEnvelope   int               // the form whose successful reply has no envelope; -1 for none
@@ -124,6 +126,7 @@ func writeVersion(w io.Writer, m Message, rows []*row) {
 	for _, r := range rows {
 		plain := *r // the pointers and the text of the row are no part of the version
 		plain.Role, plain.node, plain.About, plain.example, plain.source = nil, nil, "", "", Row{}
+		plain.exampleKind = absent
 		plain.Each, plain.items, plain.plain, plain.special = nil, nil, nil, false
 		text := strings.Replace(fmt.Sprintf("%+v", plain), " special:false", "", 1)
 		text = strings.Replace(text, fmt.Sprintf(" more:%+v", more{}), "", 1)

@@ -54,8 +54,9 @@ var assets = []asset{
 }
 
 type assetsCommand struct {
-	Print        assetCommand `cmd:"" default:"withargs" help:"Print a file that is the same for every gateway (the default)."`
-	PartnerGuide guideCommand `cmd:"" help:"Print a page for the developer of a partner's program."`
+	Print        assetCommand   `cmd:"" default:"withargs" help:"Print a file that is the same for every gateway (the default)."`
+	PartnerGuide guideCommand   `cmd:"" help:"Print a page for the developer of a partner's program."`
+	Openapi      openapiCommand `cmd:"" help:"Print the interface that partners of one form see, as an OpenAPI 3.1 document, or as requests for an HTTP client."`
 }
 
 type assetCommand struct {

@@ -163,29 +163,39 @@ func fieldDetail(f translate.Field) string {
 }
 
 type mapCommand struct {
-	Format  string `default:"table" enum:"table,yaml" help:"The output format: table, or yaml for a file that table.file of the config can name."`
+	Format string `default:"table" enum:"table,yaml" help:"The output format: table, or yaml for a file that table.file of the config can name."`
+	tableFlags
+}
+
+// tableFlags name a table.
+type tableFlags struct {
 	Config  string `placeholder:"FILE" help:"Print the table of this config."`
 	Table   string `placeholder:"FILE" help:"Print this table instead of the built-in one."`
 	Overlay string `placeholder:"FILE" help:"Apply this overlay to the table."`
 }
 
+// load returns the table, and its config if the flags name one.
+func (f tableFlags) load(s system) (*translate.Table, *config.Config, error) {
+	if f.Config == "" {
+		table, err := compileTable(f.Table, f.Overlay)
+		return table, nil, err
+	}
+	if f.Table != "" || f.Overlay != "" {
+		return nil, nil, usageError("--config cannot be combined with --table or --overlay: " +
+			"the config names its own table")
+	}
+	c, err := config.Load(f.Config, s.env)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.Table, c, nil
+}
+
 // Run prints the table.
 func (c *mapCommand) Run(s system) error {
-	if c.Config != "" && (c.Table != "" || c.Overlay != "") {
-		return usageError("--config cannot be combined with --table or --overlay: the config names its own table")
-	}
-	var table *translate.Table
-	if c.Config != "" {
-		checked, err := config.Load(c.Config, s.env)
-		if err != nil {
-			return err
-		}
-		table = checked.Table
-	} else {
-		var err error
-		if table, err = compileTable(c.Table, c.Overlay); err != nil {
-			return err
-		}
+	table, _, err := c.load(s)
+	if err != nil {
+		return err
 	}
 	if c.Format == "yaml" {
 		text, err := table.YAML()

@@ -25,6 +25,9 @@ type sandboxCommand struct {
 	Partner string `name:"partners" type:"path" placeholder:"FILE" help:"Add the partners of this file, a JSON list of what POST /partners of the control API takes. Each needs a control_token, with which it signs in on the pages of the control address and sees only itself."`
 	Data    string `placeholder:"FILE" help:"Keep the data in this file, also after a restart or a kill. If omitted, in memory."`
 
+	HashOverlay string `placeholder:"FILE" help:"Check hashes as the table with this overlay says, and not as the built-in table."`
+	secretFlag
+
 	sandboxFlags
 }
 
@@ -52,7 +55,7 @@ type sandboxFlags struct {
 	AnyCallbackURL        bool                     `name:"any-callback-url" group:"Where the interface document is silent" help:"Accept a callbackUrl that is not an http or https URL, such as undefined/api/webhook. Its callbacks fail."`
 	ExpiresAtDawn         bool                     `group:"Where the interface document is silent" help:"A bill expires when the day of its expireDt begins. If omitted, when the day ends."`
 	Mobile                *regexp.Regexp           `group:"Where the interface document is silent" placeholder:"REGEXP" help:"The accepted mobile numbers. If omitted, Korean ones."`
-	HashOf                func(string) string      `kong:"-"`
+	Sign                  signer                   `kong:"-"`
 	FailureStatus         int                      `default:"200" group:"Where the interface document is silent" placeholder:"N" help:"The HTTP status of a refusal (${default})."`
 	CallbackInterval      time.Duration            `default:"1h" group:"Callbacks" placeholder:"TIME" help:"The time between two attempts (${default})."`
 	CallbackRetries       int                      `default:"24" group:"Callbacks" placeholder:"N" help:"The number of attempts after the first (${default})."`
@@ -69,6 +72,13 @@ type sandboxFlags struct {
 func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
 	o := sandbox.Options(c.sandboxFlags)
 	o.Log = slog.New(s.log)
+	table, err := compileTable("", c.HashOverlay)
+	if err != nil {
+		return o, err
+	}
+	if o.Sign, err = c.signer(table); err != nil {
+		return o, err
+	}
 	if o.BillIDs == "letters-digits-marks" {
 		o.BillIDs = sandbox.LettersDigitsMarks
 	}

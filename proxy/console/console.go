@@ -115,7 +115,7 @@ type route = pages.Route
 //	/deliveries           Callbacks
 //	/deliveries/{id}      one callback
 //	/playground           Playground; ?call={key}&message=request or reply opens the shape of a message of a call
-//	/table                Table
+//	/table                Table; /table/openapi/{form} and /table/collection/{form} are files
 //	/config               Config
 //	/sign-in, /sign-out   sessions, by package pagess
 //	/static/…             style and scripts, by package pagess
@@ -129,6 +129,7 @@ func (c *Console) routes() []route {
 		{Pattern: "POST /config/reload", Serve: c.reload},
 
 		{Pattern: "GET /table", Serve: c.table},
+		{Pattern: "GET /table/{kind}/{form}", Serve: c.tableFile},
 		{Pattern: "GET /playground", Serve: c.playground},
 		{Pattern: "POST /playground", Serve: c.playground, Reads: true},
 	}

@@ -121,3 +121,28 @@ func TestTableRowsForHtmx(t *testing.T) {
 		t.Errorf("%d\n%s", status, page)
 	}
 }
+
+// The page links to files for other programs: they have the table in use and the address of the config.
+func TestTableFiles(t *testing.T) {
+	t.Parallel()
+	loaded := proxytest.Config(t, testConfig+"public_url: https://bridge.example.com/\nbase_path: /partner\n")
+	c := newConsole(t, Options{Config: func() *config.Config { return loaded }})
+	_, page := get(t, c, "/table", "")
+	for _, form := range []string{"v2", "legacy"} {
+		for kind, has := range map[string]string{"openapi": `"openapi": "3.1.0"`, "collection": "schema.getpostman.com"} {
+			address := "/table/" + kind + "/" + form
+			status, text := get(t, c, address, "")
+			if status != http.StatusOK || !strings.Contains(text, has) || !strings.Contains(text, `"https://bridge.example.com/partner"`) {
+				t.Errorf("%s: %d\n%.300s", address, status, text)
+			}
+			if !strings.Contains(page, `href="`+address+`"`) {
+				t.Errorf("the page has no link to %s", address)
+			}
+		}
+	}
+	for _, address := range []string{"/table/openapi/v3", "/table/other/v2"} {
+		if status, _ := get(t, c, address, ""); status != http.StatusNotFound {
+			t.Errorf("%s: %d", address, status)
+		}
+	}
+}

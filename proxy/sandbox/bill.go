@@ -140,8 +140,13 @@ func (s *Service) checkHash(c *call) error {
 	if c.checks("hash") && c.hash == "" {
 		return c.invalid("hash")
 	}
-	text := hashText(c.ID, c.Phone, c.Price)
-	want := s.opt.HashOf(text)
+	text, want, err := hashText(c.ID, c.Phone, c.Price), Hash(c.ID, c.Phone, c.Price), error(nil)
+	if s.opt.Sign != nil {
+		text, want, err = s.opt.Sign(c.op.name, string(c.form), c.body)
+	}
+	if err != nil {
+		return c.invalid("hash")
+	}
 	if subtle.ConstantTimeCompare([]byte(c.hash), []byte(want)) != 1 {
 		c.hashText, c.hashWant = text, want
 		return refuse(codeBadHash)

@@ -91,6 +91,8 @@ type call struct {
 	form form
 	base string // the base of URLs in the reply
 
+	body []byte // of the request
+
 	partner *Partner // set by check
 
 	hash, cancelNote                           string
@@ -142,7 +144,7 @@ func (c *call) invalid(v2 string) error { return refusal{codeInvalid, c.path(v2)
 // wrongType, and a body that is not an object in notObject.
 func decode(op operation, f form, body []byte) *call {
 	members, isObject := parseObject(body)
-	c := &call{op: op, form: f, notObject: !isObject}
+	c := &call{op: op, form: f, body: body, notObject: !isObject}
 	if f == formLegacy {
 		c.SendType = sendTalk // the legacy form has no sendType
 	}

@@ -108,8 +108,9 @@ type Options struct {
 	ExpiresAtDawn bool
 	// Mobile matches the accepted mobile numbers. If nil, Korean numbers with or without hyphens.
 	Mobile *regexp.Regexp
-	// HashOf computes the hash of a text. If nil, SHA-256 in lower-case hex.
-	HashOf func(text string) string
+	// Sign returns the hash of a request of an operation in a form, such as bill.create in v2, and the text that is
+	// hashed. If nil, [Hash].
+	Sign func(operation, form string, request []byte) (text, hash string, err error)
 	// FailureStatus is the HTTP status of a refusal; 200 if 0.
 	FailureStatus int
 
@@ -154,9 +155,6 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	o.Mobile = cmp.Or(o.Mobile, mobile)
-	if o.HashOf == nil {
-		o.HashOf = sha256Hex
-	}
 	o.FailureStatus = cmp.Or(o.FailureStatus, http.StatusOK)
 	o.CallbackInterval = cmp.Or(o.CallbackInterval, time.Hour)
 	o.CallbackRetries = cmp.Or(o.CallbackRetries, 24)

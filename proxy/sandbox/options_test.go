@@ -1,7 +1,9 @@
 package sandbox_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -52,13 +54,19 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 	t.Run("hash", func(t *testing.T) {
 		t.Parallel()
 		for _, form := range forms {
-			r := start(t, sandbox.Options{HashOf: func(text string) string { return "the sum of " + text }})
+			r := start(t, sandbox.Options{Sign: func(operation, form string, request []byte) (string, string, error) {
+				if bytes.Contains(request, []byte("unreadable")) {
+					return "", "", errors.New("no hash")
+				}
+				return "the text", operation + " in " + form, nil
+			}})
 			for _, step := range []struct{ op, hash, want string }{
 				{"create", sign(billID, "01012345678", "30000"), "VALIDATION_002"},
-				{"create", "the sum of " + billID + ",01012345678,30000", "0000"},
+				{"create", "unreadable", "VALIDATION_001"},
+				{"create", "bill.create in " + form, "0000"},
 				{"pay", "", ""},
 				{"cancel", sign(billID, "", "30000"), "VALIDATION_002"},
-				{"cancel", "the sum of " + billID + ",30000", "0000"},
+				{"cancel", "bill.cancel in " + form, "0000"},
 			} {
 				if step.op == "pay" {
 					must(t, r.Pay(demoKey, billID))

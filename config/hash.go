@@ -1,0 +1,36 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+
+	"billbridge/translate"
+)
+
+// checkHash checks that the table says how the hashes are computed that the gateway has to compute.
+func (c *Config) checkHash() {
+	hasHash := slices.ContainsFunc(c.Table.Operations(), (*translate.Operation).HasHash)
+	for _, u := range c.Upstreams {
+		if u.Hash != HashPass && !hasHash {
+			c.source.addProblem(fmt.Sprintf("%s needs hash in the table, which says how hashes are computed", u.Hash),
+				"upstreams", u.Name, "hash")
+		}
+	}
+}
+
+// checkHashSecret resolves the secrets of a partner.
+func (c *Config) checkHashSecret(secrets map[string]Secret, at ...string) {
+	for form, secret := range secrets {
+		if c.Table != nil {
+			if forms := c.Table.Forms(); !slices.Contains(forms[:], translate.Form(form)) { // it may be a secret
+				c.source.addProblem(fmt.Sprintf("has a form that the table does not have; it has %s and %s",
+					forms[0], forms[1]), at...)
+				continue
+			}
+		}
+		if text := c.resolveSecret(&secret); text != "" {
+			c.source.addProblem(text, append(slices.Clone(at), form)...)
+		}
+		secrets[form] = secret
+	}
+}
