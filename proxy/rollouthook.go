@@ -216,10 +216,11 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 	case succeeded && operation == x.state.readOperation && x.call.ReplyValue(billing.State) != "":
 		shown = rollout.ReadResult{
 			Result: rollout.Present, State: x.call.ReplyValue(billing.State),
-			Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
+			Ended:  billing.Final(operation.Table(), x.call.ReplyMeaning(billing.State)),
+			Amount: x.call.ReplyValue(billing.Amount),
 		}
 	case succeeded && set != "":
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(setMeans)}
+		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(operation.Table(), setMeans)}
 	case operation == x.state.readOperation && says == billing.NotFound:
 		shown = rollout.ReadResult{Result: rollout.Absent}
 	default:

@@ -12,7 +12,7 @@ import (
 )
 
 // A Callback is a message that the upstream sends, without a request, to an address of the partner
-// (INTERFACE.md, Events). It is in the upstream's form, and the partner's server reads the partner's form. A
+// It is in the upstream's form, and the partner's server reads the partner's form. A
 // Callback is immutable and safe for concurrent use.
 type Callback struct {
 	operation    *Operation
@@ -119,7 +119,7 @@ type Notice struct {
 // Translate appends the upstream's callback to dst in the partner's form. from and to must be forms of the table.
 //
 // Like a reply, a callback is translated leniently: a value that does not fit passes unchanged and is counted. The
-// interface document does not show a callback, and a payment must not get lost because its callback looks different.
+// document of an interface may not show it, and an event must not get lost because its callback looks different.
 // So Translate returns src itself
 //
 //   - between equal forms, unless the callback has only fields of the other form: then it is translated from that form,

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -269,6 +270,21 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 		flag, json = to.flagIs[0].json, to.codeJSON(code)
 	}
 	return to.endFailure(to.appendOutcome(append(dst, '{'), flag, json, string(appendString(nil, text)), true))
+}
+
+// FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,
+// then those of the first that the second does not have.
+func (t *Table) FailureInBoth(code, text string) []byte {
+	out := t.AppendFailure(nil, t.forms[1].name, code, text)
+	first := gjson.ParseBytes(t.AppendFailure(nil, t.forms[0].name, code, text))
+	first.ForEach(func(key, v gjson.Result) bool {
+		if lookup(gjson.ParseBytes(out), key.Str).kind == absent {
+			out = append(append(append(append(out[:len(out)-1], ','), key.Raw...), ':'), v.Raw...)
+			out = append(out, '}')
+		}
+		return true
+	})
+	return out
 }
 
 // FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code, if

@@ -22,7 +22,7 @@ const (
 	OutcomeUnused    Outcome = "unused"    // the message is refused because of another field
 )
 
-// An ExplainedField says what became of one field. It has the value: see billing.Mask for what may be shown.
+// An ExplainedField says what became of one field. It has the value, which may be personal data.
 type ExplainedField struct {
 	Source  string // path in the input, from the top of the document; "" if the output got the field from elsewhere
 	Target  string // path in the output; "" if the field is not there

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A Form is the name of one of the two forms of a table: "v2" or "legacy" in the billing table.
+// A Form is the name of one of the two forms of a table.
 type Form string
 
 // An Effect says whether an operation changes anything at the upstream. A Write is never sent twice. If its reply is
@@ -40,6 +40,8 @@ type Table struct {
 	meanings   []CodeMeaning             // all items of the catalogue
 	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
 	codes      pairs
+	noun       noun // for what calls are about
+	service    noun // for who answers them
 	operations []*Operation
 	callback   *Callback
 	depth      int    // the deepest nesting of a message
@@ -252,6 +254,26 @@ func (t *Table) MeaningsOf(role string) []string {
 		return r.Means
 	}
 	return nil
+}
+
+// Done reports whether a meaning of a role says that what counts was done, such as a payment.
+func (t *Table) Done(role, meaning string) bool {
+	r := t.roles[role]
+	return r != nil && slices.Contains(r.Done, meaning)
+}
+
+// Final reports whether nothing follows after a state with a meaning.
+func (t *Table) Final(role, meaning string) bool {
+	r := t.roles[role]
+	return r != nil && slices.Contains(r.Final, meaning)
+}
+
+// Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
+func (t *Table) Nouns(korean bool) (about, service string) {
+	if korean {
+		return t.noun.Ko, t.service.Ko
+	}
+	return t.noun.En, t.service.En
 }
 
 // hasMeanings reports whether a row gives values of the role a meaning.
