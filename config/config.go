@@ -79,9 +79,21 @@ type Upstream struct {
 	// the code by which this backend reports a success; "" for that of the table
 	Success string `yaml:"success"`
 
+	// a file that says how this backend writes its form, where that differs from the table; "" if it does not
+	Overlay string             `yaml:"overlay"`
+	Adapter *translate.Adapter `yaml:"-"` // from Overlay; nil for none
+
 	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a
 	// quarter.
 	PartnerConnections int `yaml:"partner_connections"`
+}
+
+// Path returns the path of an operation at the upstream.
+func (u *Upstream) Path(o *translate.Operation) string {
+	if u.Adapter != nil {
+		return u.Adapter.Path(o.Name)
+	}
+	return o.Path(u.Form)
 }
 
 // Upstreams are in the order of the file.
