@@ -31,8 +31,11 @@ type adapted struct {
 // adaptable are the keys that an overlay for one upstream can have.
 var adaptable = []string{"operations", "callbacks", "common", "catalogue", "codes", "options"}
 
-// Adapt returns the adapter of an upstream of the form. The error is of type [Problems].
+// Adapt returns the adapter of an upstream of the form. The error is of type [Problems] if the table has the form.
 func (t *Table) Adapt(f Form, overlay File) (*Adapter, error) {
+	if err := t.checkForm(f); err != nil {
+		return nil, err
+	}
 	changed, err := t.With(overlay)
 	if err != nil {
 		return nil, err
@@ -241,20 +244,23 @@ func (a *Adapter) codes() pairs {
 	return p
 }
 
+// of returns the plans of an operation; none if the upstream does not have it.
+func (a *Adapter) of(operation string) *adapted {
+	if o := a.operations[operation]; o != nil {
+		return o
+	}
+	return &adapted{}
+}
+
 // Path returns the path of an operation at the upstream.
-func (a *Adapter) Path(operation string) string { return a.operations[operation].path }
+func (a *Adapter) Path(operation string) string { return a.of(operation).path }
 
 // Version returns a hash of what the upstream's overlay makes of an operation, or "" if it does not change its rows.
-func (a *Adapter) Version(operation string) string {
-	if o := a.operations[operation]; o != nil {
-		return o.version
-	}
-	return ""
-}
+func (a *Adapter) Version(operation string) string { return a.of(operation).version }
 
 // Request returns a request of an operation as the upstream writes it. The error is a [*Refusal].
 func (a *Adapter) Request(operation string, src []byte) ([]byte, error) {
-	out, refusal := a.operations[operation].request.rewrite(src)
+	out, refusal := a.of(operation).request.rewrite(src)
 	if refusal != nil {
 		return nil, refusal
 	}
@@ -263,7 +269,7 @@ func (a *Adapter) Request(operation string, src []byte) ([]byte, error) {
 
 // Reply returns a reply of the upstream as the table describes it.
 func (a *Adapter) Reply(operation string, src []byte) []byte {
-	out, _ := a.operations[operation].reply.rewrite(src)
+	out, _ := a.of(operation).reply.rewrite(src)
 	return out
 }
 

@@ -61,8 +61,10 @@ operations:
 		{legacy, "reply bill.read", `{"code":"9980","msg":"m"}`, `{"code":"BILL_003","msg":"m"}`},
 		{legacy, "reply bill.read", `{"appr_pay_type":"CASH"}`, `{"appr_pay_type":"0"}`},
 		{legacy, "request bill.read", `{"apikey":1}`, ""},
-		{lists, "request order.add", `{"key":"k","order":{"no":"1","lines":[{"number":1,"item":{"name":"a","size":"S"}},{"number":2,"item":{"size":"L"},"z":0},null]}}`,
-			`{"key":"k","order":{"no":"1"},"lines":[{"number":1,"title":"a","size":"SMALL"},{"number":2,"size":"L","z":0},null]}`},
+		{
+			lists, "request order.add", `{"key":"k","order":{"no":"1","lines":[{"number":1,"item":{"name":"a","size":"S"}},{"number":2,"item":{"size":"L"},"z":0},null]}}`,
+			`{"key":"k","order":{"no":"1"},"lines":[{"number":1,"title":"a","size":"SMALL"},{"number":2,"size":"L","z":0},null]}`,
+		},
 	} {
 		kind, operation, _ := strings.Cut(row.message, " ")
 		got := ""

@@ -262,6 +262,9 @@ func (f *form) endFailure(dst []byte) []byte {
 // not take this for a refusal (INTERFACE.md, Unknown outcome).
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	form := t.formIndex(f)
+	if form < 0 {
+		return dst
+	}
 	to, flag, json := &t.forms[form], "null", "null"
 	if code != "" {
 		if form != 0 {
@@ -292,7 +295,10 @@ func (t *Table) FailureInBoth(code, text string) []byte {
 // the catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
 	form := t.formIndex(f)
-	if form != 0 {
+	switch {
+	case form < 0:
+		return status
+	case form > 0:
 		code = t.codeIn(form, code)
 	}
 	if is := t.forms[form].statusOf(code, status); is/100 == status/100 {

@@ -76,7 +76,7 @@ func (t *Translation) ExplainRequest(src []byte) *Explanation {
 func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Explanation {
 	call := t.Start()
 	defer call.Release()
-	if request != nil {
+	if call.alone = request == nil; request != nil {
 		_, _ = call.Request(nil, request) // the reply to a refused request is read like one to an empty request
 	}
 	out, err := call.Reply(nil, status, src)
@@ -92,6 +92,9 @@ func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Expl
 // Explain translates a callback like [Callback.Translate], and says what became of each field.
 func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
 	out, n, err := c.Translate(nil, src, from, to)
+	if n.plan == nil {
+		return &Explanation{Err: err}
+	}
 	call := startCallback(n.plan)
 	call.Report, call.success = n.Report, true
 	e := newExplainer(call, n.plan).explain(src, out, err)

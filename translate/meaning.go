@@ -48,6 +48,9 @@ func (t *Table) Unpaired(f Form, code string) bool {
 // that the other form has as whole numbers, and that have neither pairs nor `otherwise`: a word passes unchanged.
 func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	form := t.formIndex(f)
+	if form < 0 {
+		return nil
+	}
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
 			words := r.digits && r.Role.Many && len(r.Values.list) == 0 && r.Otherwise == ""

@@ -327,7 +327,12 @@ func (t *Table) FormOf(path string) Form {
 }
 
 // Unknown returns what happens to a field of a message in a form that has no row: drop, pass or refuse.
-func (t *Table) Unknown(m Message, f Form) string { return t.unknown[m][t.formIndex(f)] }
+func (t *Table) Unknown(m Message, f Form) string {
+	if i := t.formIndex(f); i >= 0 {
+		return t.unknown[m][i]
+	}
+	return ""
+}
 
 // Code translates a code by the table's pairs. A code without a pair is the same in both forms.
 func (t *Table) Code(code string, from, to Form) string {
@@ -357,10 +362,23 @@ func (t *Table) intern(code string) string {
 func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" && o.Effect == Read }
 
 // TextName returns the name of the text in a form's envelope.
-func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].Text }
+func (t *Table) TextName(f Form) string {
+	if i := t.formIndex(f); i >= 0 {
+		return t.forms[i].Text
+	}
+	return ""
+}
 
 // YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
 func (t *Table) YAML() ([]byte, error) { return t.yaml() }
+
+// checkForm returns an error if the table has no such form.
+func (t *Table) checkForm(f Form) error {
+	if t.formIndex(f) < 0 {
+		return fmt.Errorf("the table has no form %q, only %s and %s", f, t.forms[0].name, t.forms[1].name)
+	}
+	return nil
+}
 
 // formIndex returns the index of a form, or -1.
 func (t *Table) formIndex(f Form) int {
