@@ -23,14 +23,14 @@ const unusualBackend = `
 catalogue: [NO_BILL]
 codes: [{v2: NO_BILL, legacy: BILL_003}]
 operations:
-  bill.create: {v2: /invoice, request: [{legacy: bill.price, v2: bill.amounts.total}]}
+  bill.create: {v2: /invoice, request: [{legacy: bill.price, v2: bill.amounts.total, new: true}]}
   bill.read:
     reply:
-      - {legacy: bill_id, v2: invoice}
-      - {legacy: appr_price, v2: amounts.approved}
+      - {legacy: bill_id, v2: invoice, new: true}
+      - {legacy: appr_price, v2: amounts.approved, new: true}
       - {legacy: appr_state, v2: apprState, values: [{v2: PAID, legacy: F}], means: {W: unpaid, PAID: paid, C: cancelled, D: destroyed}}
 callbacks:
-  callback.payment: {request: [{legacy: bill_id, v2: invoice}]}
+  callback.payment: {request: [{legacy: bill_id, v2: invoice, new: true}]}
 `
 
 // unusualV2 is a service that has its own path, names, states and codes, and the bodies of its requests.

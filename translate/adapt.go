@@ -223,7 +223,7 @@ func (a *Adapter) codes() pairs {
 	changed := pairs{list: slices.Clone(a.changed.codes.list)}
 	for _, m := range a.changed.meanings {
 		_, paired := a.changed.codes.find(f, m.Code)
-		known := t.codeMeaning(m.Means)
+		known := t.CodeThatMeans(m.Means)
 		if ofForm := m.Form == t.forms[f].name || m.Form == "" && f == 0; !ofForm || paired || t.hasCode(f, m.Code) ||
 			m.Means == "" || known == "" {
 			continue

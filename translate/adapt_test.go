@@ -23,12 +23,12 @@ operations:
   bill.create:
     v2: /invoice
     request:
-      - {legacy: bill.price, v2: bill.amounts.total}
-      - {legacy: bill.message, v2: bill.note}
+      - {legacy: bill.price, v2: bill.amounts.total, new: true}
+      - {legacy: bill.message, v2: bill.note, new: true}
       - {v2: bill.tax, remove: true}
       - {v2: bill.own, legacy: bill.own, new: true}
-  bill.read: {reply: [{legacy: appr_state, v2: state.word, values: [{v2: PAID, legacy: F}], means: {PAID: paid, W: unpaid, C: cancelled, D: destroyed}}]}
-callbacks: {callback.payment: {request: [{legacy: bill_id, v2: invoice.id}]}}
+  bill.read: {reply: [{legacy: appr_state, v2: state.word, new: true, values: [{v2: PAID, legacy: F}], means: {PAID: paid, W: unpaid, C: cancelled, D: destroyed}}]}
+callbacks: {callback.payment: {request: [{legacy: bill_id, v2: invoice.id, new: true}]}}
 `)
 	legacy := adapt(shipped(), "legacy", `
 options: {exchange_on_send: true}

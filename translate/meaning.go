@@ -65,14 +65,14 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 // RefusalCode returns the code of a permanent refusal. For a create it is the first code of the catalogue that means
 // exists, so that no client takes the create for one without an effect.
 func (t *Table) RefusalCode(creates bool) string {
-	if code := t.codeMeaning(Exists); creates && code != "" {
+	if code := t.CodeThatMeans(Exists); creates && code != "" {
 		return code
 	}
 	return t.invalid
 }
 
-// codeMeaning returns the first code of the catalogue with a meaning, or "".
-func (t *Table) codeMeaning(m Meaning) string {
+// CodeThatMeans returns the first code of the catalogue with a meaning, or "".
+func (t *Table) CodeThatMeans(m Meaning) string {
 	for _, code := range t.catalogue {
 		if t.known[catalogued][code].Means == m {
 			return code

@@ -142,7 +142,7 @@ func (s *source) readOwn(n *yaml.Node) {
 		s.decode(n, "failures", &keys)
 	}
 	t := s.table
-	failed := cmp.Or(keys.Failed, t.codeMeaning(Unavailable), t.invalid)
+	failed := cmp.Or(keys.Failed, t.CodeThatMeans(Unavailable), t.invalid)
 	t.own = map[OwnFailure]string{
 		OwnFailed: failed, OwnUnavailable: cmp.Or(keys.Unavailable, failed),
 		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: cmp.Or(keys.Invalid, t.invalid),
