@@ -86,3 +86,18 @@ func TestCallbackOfACourier(t *testing.T) {
 	equal(t, string(told.received()[0].body), `{"cust_key":"K1","ref_no":"R1","label_no":"L9","state":"30","state_time":"20261224153000"}`)
 	g.post(path, `{"event":"shipment.state","apiKey":"K2","data":{"reference":"R1"}}`).is(t, 404, `"status":"ERROR"`)
 }
+
+// The items of lists count in the budget of memory: they take much more than their bytes in the body.
+func TestItemsOfListsCountInTheBudget(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, replyWith(200, `{"status":"SUCCESS","error":null,"result":{"reference":"R1"}}`))
+	g := newGateway(t, fmt.Sprintf("upstreams: {new: {form: v2, url: %q}}\ntable: {file: ../translate/examples/courier.yaml}\nlimits: {memory: 1MiB, body: 64KiB, reply: 64KiB}\n", back.url))
+	create := func(items int) answer {
+		parcels := strings.TrimSuffix(strings.Repeat("{},", items), ",")
+		return g.post("/api/1/label_create", `{"cust_key":"K1","ref_no":"R1","cod_amt":"0","parcels":[`+parcels+`]}`)
+	}
+	create(7000).is(t, 503, `"result_cd":"E99"`)
+	equal(t, back.count(), 0)
+	create(100).is(t, 200, `"result_cd":"00"`)
+	g.checkMetrics("billbridge_body_bytes 0") // all of it is given back
+}

@@ -89,6 +89,9 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 	if err := x.in.readCall.Read(x.in.body.Bytes()); err != nil {
 		return identity, err
 	}
+	if err := x.takeLists(x.in.readCall); err != nil {
+		return identity, err
+	}
 	identity = billing.IdentityOf(x.in.readCall) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
 	x.in.call = rollout.Call{
