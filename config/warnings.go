@@ -147,7 +147,8 @@ func (c *Config) warnAboutMeanings() {
 		w := translate.Problem{File: c.source.file, Line: 1, Column: 1, Text: "table: " + fmt.Sprintf(text, args...)}
 		c.warnings = append(c.warnings, w)
 	}
-	if own := t.OwnCode(translate.OwnUnavailable); t.CodeThatMeans(translate.Unavailable) == "" && own == t.RefusalCode(false) {
+	own := t.OwnCode(translate.OwnUnavailable)
+	if t.CodeThatMeans(translate.Unavailable) == "" && own == t.RefusalCode(false) {
 		warn("no code means unavailable: calls that were not sent are answered with %s, as refusals are. "+
 			"Add means: unavailable to a code, or failures: {unavailable: CODE}", own)
 	}
