@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"billbridge/translate"
@@ -263,6 +264,17 @@ func (c *Config) checkCallbacks() {
 func (c *Config) checkCallbackTable() {
 	if c.Table == nil {
 		return
+	}
+	var identified []string
+	if callback := c.Table.Callback(); callback != nil { // else checkStore reports it
+		identified = callback.IdentifiedBy()
+	}
+	if identified != nil && !slices.Contains(identified, billing.Bill) && billing.CreateOperation(c.Table) != nil {
+		c.source.addf("callbacks", "the callback of the table is not identified_by role: bill, "+
+			"by which the gateway finds the earlier callbacks of a bill")
+	}
+	if identified != nil && !slices.Contains(identified, billing.Partner) && c.Callbacks.RequireKey {
+		c.source.addf("callbacks.require_key", "the callback of the table is not identified_by role: partner")
 	}
 	found := false
 	for _, o := range c.Table.Operations() {

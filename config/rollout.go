@@ -146,6 +146,12 @@ func (c *Config) checkRollout() {
 func (c *Config) checkRolloutTable() {
 	s, r := c.source, c.Rollout
 	forms := c.Table.Forms()
+	if billing.CreateOperation(c.Table) == nil {
+		s.addf("rollout", "no operation of the table has creates: bill, by which a rollout sends new bills to a backend")
+	}
+	if c.Table.CodeThatMeans(translate.NotFound) == "" {
+		s.addf("rollout", "no code of the table has means: not_found, by which a backend says that it has no such bill")
+	}
 	var paths []string // of replies to reads
 	for _, o := range c.Table.Operations() {
 		inBothForms := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""

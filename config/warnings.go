@@ -126,6 +126,7 @@ func (c *Config) warnAboutTable() {
 		}
 	}
 	c.warnAboutCodes()
+	c.warnAboutMeanings()
 	var anonymous []string
 	for _, o := range c.Table.Operations() {
 		if !o.HasRole(translate.Request, billing.Partner) {
@@ -139,14 +140,40 @@ func (c *Config) warnAboutTable() {
 	}
 }
 
+// warnAboutMeanings warns about meanings and roles that the gateway needs and the table does not have.
+func (c *Config) warnAboutMeanings() {
+	t := c.Table
+	warn := func(text string, args ...any) {
+		w := translate.Problem{File: c.source.file, Line: 1, Column: 1, Text: "table: " + fmt.Sprintf(text, args...)}
+		c.warnings = append(c.warnings, w)
+	}
+	own := t.OwnCode(translate.OwnUnavailable)
+	if t.CodeThatMeans(translate.Unavailable) == "" && own == t.RefusalCode(false) {
+		warn("no code means unavailable: calls that were not sent are answered with %s, as refusals are. "+
+			"Add means: unavailable to a code, or failures: {unavailable: CODE}", own)
+	}
+	var missing []string
+	for _, means := range []translate.Meaning{translate.Exists, translate.CallerRefused, translate.Malformed} {
+		if t.CodeThatMeans(means) == "" {
+			missing = append(missing, string(means))
+		}
+	}
+	if len(missing) > 0 && billing.CreateOperation(t) != nil {
+		warn("no code means %s: the outcome of a create that fails for this reason is unknown", strings.Join(missing, ", "))
+	}
+	if _, err := billing.ReadOperation(t); err != nil && c.Admin.Console {
+		warn("the console cannot read a bill: %v", err)
+	}
+}
+
 // warnAboutCodes warns about codes of a form that have a meaning and no pair, since clients of the other form do not
 // know them and can take a duplicate after an unknown outcome for a refusal, about words that such clients expect to be
 // numbers, and about links that they may need.
 func (c *Config) warnAboutCodes() {
-	codes := map[translate.Form][]string{}
+	codes, meaning, forms := map[translate.Form][]string{}, map[string]translate.Meaning{}, c.Table.Forms()
 	for _, m := range c.Table.Meanings() {
 		if m.Form != "" && c.Table.Unpaired(m.Form, m.Code) {
-			codes[m.Form] = append(codes[m.Form], m.Code)
+			codes[m.Form], meaning[m.Code] = append(codes[m.Form], m.Code), m.Means
 		}
 	}
 	for i := range c.Upstreams {
@@ -159,17 +186,19 @@ func (c *Config) warnAboutCodes() {
 				strings.Join(words, ", ")))
 		}
 		if create := billing.CreateOperation(c.Table); create != nil && create.MayLack(billing.Link) &&
-			u.Form != c.Table.Forms()[0] {
+			u.Form != forms[0] {
 			warn("the reply to a create may have no link: programs of partners in the other form may need one, and then " +
 				"take a bill that was sent as failed. Ask the backend's operator. If replies have it, say so in an overlay: " +
-				"operations: {" + create.Name + ": {reply: [{v2: shortUrl, legacy: shortURL, optional: null}]}}")
+				fmt.Sprintf("operations: {%s: {reply: [{%s: %s, %s: %s, optional: null}]}}", create.Name,
+					forms[0], create.PathOf(translate.Reply, billing.Link, forms[0]),
+					forms[1], create.PathOf(translate.Reply, billing.Link, forms[1])))
 		}
 		if list := codes[u.Form]; len(list) > 0 {
 			warn(fmt.Sprintf("the code %s of %s has no pair: "+
 				"partners in the other form get it as it is, and do not know it. "+
-				"If the backend uses it, add a pair, such as codes: [{v2: BILL_003, legacy: \"9980\"}]; "+
-				"if not, list it without a meaning: catalogue: [{code: \"9980\", form: legacy}]",
-				strings.Join(list, ", "), u.Form))
+				"If the backend uses it, add a pair, such as codes: [{%s: %s, %s: %q}]; "+
+				"if not, list it without a meaning: catalogue: [{code: %[6]q, form: %[5]s}]",
+				strings.Join(list, ", "), u.Form, forms[0], c.Table.CodeThatMeans(meaning[list[0]]), u.Form, list[0]))
 		}
 	}
 }

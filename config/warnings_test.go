@@ -136,3 +136,41 @@ func TestR43_CertificatesThatEndAreWarnedAbout(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
+
+// What the gateway needs of a table is named if it is missing.
+func TestWhatTheGatewayNeedsOfATable(t *testing.T) {
+	t.Parallel()
+	const (
+		two = "upstreams: {old: {form: v1, url: \"http://127.0.0.1:1\"}, new: {form: v2, url: \"http://127.0.0.1:2\"}}\nroute: {default: old}\ntable: {file: courier.yaml}\n" +
+			"store: {url: \"sqlite:b.db\"}\ncallbacks: {public_url: https://a.example.com, require_key: true}\n"
+		moves = two + "rollout: {old: old, new: new}\n"
+	)
+	courier := string(proxytest.ReadFile(t, "../translate/examples/courier.yaml"))
+	for _, row := range []struct{ text, old, new, want string }{
+		{moves, "", "", ""},
+		{moves, "    creates: bill\n", "", "rollout: no operation of the table has creates: bill, by which a rollout sends new bills to a backend"},
+		{moves, "{code: E13, means: not_found}", "E13", "rollout: no code of the table has means: not_found, by which a backend says that it has no such bill"},
+		{moves, "done: [moving, delivered], ", "", "rollout: role: state needs a meaning that is neither done nor final, and one that is done and not final"},
+		{two, "identified_by: [partner, bill]", "identified_by: [bill]", "callbacks.require_key: the callback of the table is not identified_by role: partner"},
+		{two, "identified_by: [partner, bill]", "identified_by: [partner]", "callbacks: the callback of the table is not identified_by role: bill"},
+		{two, "{code: E99, means: unavailable}", "E99", "table: no code means unavailable: calls that were not sent are answered with E20, as refusals are. Add means: unavailable"},
+		{two, "{code: E12, means: exists}", "E12", "table: no code means exists: the outcome of a create that fails for this reason is unknown"},
+		{two + "failures: {explain: 0s}\n", "role: state,", "", "table: the console cannot read a bill: the table has no operation that reads a bill"},
+	} {
+		table := strings.Replace(courier, row.old, row.new, 1)
+		if row.new == "" && strings.HasPrefix(row.old, "role: state") {
+			table = strings.Replace(table, `         means: {"10": created, "20": moving, "30": delivered, "90": cancelled}}`, "        }", 1)
+		}
+		dir := folder(t, map[string]string{"billbridge.yaml": row.text, "courier.yaml": table})
+		c, err := config.Load(filepath.Join(dir, "billbridge.yaml"), func(string) (string, bool) { return "", false })
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else if warnings := c.Warnings(); len(warnings) > 0 {
+			got = warnings.Error()
+		}
+		if !strings.Contains(got, row.want) || row.want == "" && got != "" {
+			t.Errorf("%s → %s: %s\nwant %s", row.old, row.new, got, row.want)
+		}
+	}
+}

@@ -71,7 +71,7 @@ type refusal struct {
 	after string // Retry-After; "" for none
 }
 
-func (r *refusal) Error() string { return r.reason + ": " + r.text.in(config.English) }
+func (r *refusal) Error() string { return r.reason }
 
 // callerGone is the reason for the log if the caller disconnected before the answer.
 const callerGone = "the caller went away"
@@ -197,7 +197,10 @@ func (x *exchange) unanswered(failed *callError) outcome {
 func (x *exchange) unknownOutcome(status int, reason string, before, after message) outcome {
 	text := slices.Concat(before, tell("unknown"), after)
 	if billing.Creates(x.route.operation) {
-		text = slices.Concat(before, tell("unknown_create"), after, tell("link")) // a read does not show the link
+		text = slices.Concat(before, tell("unknown_create"), after)
+		if billing.HasLink(x.route.operation) { // a read does not show it
+			text = append(text, tell("link")...)
+		}
 	}
 	return outcome{status: status, reason: reason, body: x.failureBody("", text)}
 }

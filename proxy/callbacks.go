@@ -49,7 +49,12 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	var wrong *relay.Wrong
 	switch {
 	case errors.As(err, &wrong):
-		text := append(tell("field", field), translate.Detail{Format: wrong.Text})
+		member := x.route.operation.PathOf(translate.Request, billing.Member, x.client)
+		merchant := x.route.operation.PathOf(translate.Request, billing.Merchant, x.client)
+		text := append(tell("field", field), translate.Detail{Format: wrong.Text, Values: []any{member, merchant}})
+		if strings.Contains(wrong.Text, "merchant") && (member == "" || merchant == "") {
+			text = append(text[:1], tell("long_id")...)
+		}
 		return nil, &refusal{failure: wrongAddress, text: text, field: field}
 	case err != nil:
 		if x.r.Context().Err() == nil { // otherwise the caller has gone, which is not an error of the store

@@ -60,7 +60,7 @@ func (x *exchange) readBack() {
 // paidBill has a bill that was read back after its create, and that the partner's read shows paid, compared.
 func (x *exchange) paidBill() {
 	call, target, request := x.in.call, x.to.target, x.sent.compared
-	paid := x.call.Succeeded() && x.call.ReplyMeaning(billing.State) == billing.Paid
+	paid := x.call.Succeeded() && billing.Paid(x.route.operation.Table(), x.call.ReplyMeaning(billing.State))
 	if x.route.operation != x.state.readOperation || !paid {
 		return
 	}

@@ -40,6 +40,20 @@ func TestTableOfACourier(t *testing.T) {
 	toNew.post("/v2/shipments", `{"apiKey":"K1"}`).is(t, 502, `"status":null`, `"code":null`)
 	toNew.post("/api/1/label_read", `{"cust_key":"K1","ref_no":"R1"}`).is(t, 502, `"result_cd":"E99"`)
 
+	// The state that a read shows after a cancel without a reply is in the words of the caller's form.
+	reply = `{"status":"SUCCESS","error":null,"result":{"reference":"R1","state":"DELIVERED"}}`
+	broken := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/cancel") {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, reply)
+	})
+	newGateway(t, fmt.Sprintf("upstreams: {new: {form: v2, url: %q}}\nfailures: {language: en, explain: 3s}\n", broken.url)+table).
+		post("/api/1/label_cancel", `{"cust_key":"K1","ref_no":"R1","reason":"01"}`).
+		is(t, 502, `{"result_cd":null,"result_msg":"Shipment is in state 30. Outcome of this call unknown: read before sending again."}`)
+	// A request without TLS gets an answer in both forms.
+	equal(t, toNew.NeedsTLS(), `{"status":"ERROR","error":{"code":"INTERNAL","message":"This port needs https."},"result":null,"result_cd":"E99","result_msg":"This port needs https."}`)
+
 	// The other direction.
 	toOld := newGateway(t, fmt.Sprintf("upstreams: {old: {form: v1, url: %q}}\n", back.url)+table)
 	reply = `{"result_cd":"00","result_msg":"ok","count":"1","labels":[{"ref_no":"R1","label_no":"L9","state":"30"}]}`
@@ -71,4 +85,19 @@ func TestCallbackOfACourier(t *testing.T) {
 	proxytest.Eventually(t, func() bool { return told.count() > 0 }, func() string { return "no callback" })
 	equal(t, string(told.received()[0].body), `{"cust_key":"K1","ref_no":"R1","label_no":"L9","state":"30","state_time":"20261224153000"}`)
 	g.post(path, `{"event":"shipment.state","apiKey":"K2","data":{"reference":"R1"}}`).is(t, 404, `"status":"ERROR"`)
+}
+
+// The items of lists count in the budget of memory: they take much more than their bytes in the body.
+func TestItemsOfListsCountInTheBudget(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, replyWith(200, `{"status":"SUCCESS","error":null,"result":{"reference":"R1"}}`))
+	g := newGateway(t, fmt.Sprintf("upstreams: {new: {form: v2, url: %q}}\ntable: {file: ../translate/examples/courier.yaml}\nlimits: {memory: 1MiB, body: 64KiB, reply: 64KiB}\n", back.url))
+	create := func(items int) answer {
+		parcels := strings.TrimSuffix(strings.Repeat("{},", items), ",")
+		return g.post("/api/1/label_create", `{"cust_key":"K1","ref_no":"R1","cod_amt":"0","parcels":[`+parcels+`]}`)
+	}
+	create(7000).is(t, 503, `"result_cd":"E99"`)
+	equal(t, back.count(), 0)
+	create(100).is(t, 200, `"result_cd":"00"`)
+	g.checkMetrics("billbridge_body_bytes 0") // all of it is given back
 }

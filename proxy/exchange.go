@@ -248,18 +248,29 @@ func (x *exchange) translateRequest() (request []byte, err error) {
 
 // startCall starts the call with the translation of its target. If the rollout has already read the request, it is
 // not read again.
-func (x *exchange) startCall(dst []byte) ([]byte, error) {
+func (x *exchange) startCall(dst []byte) (request []byte, err error) {
 	read, translation := x.in.readCall, x.to.target.translation
 	switch {
 	case read == nil:
 		x.call = translation.Start()
-		return x.call.Request(dst, x.in.body.Bytes())
+		if dst, err = x.call.Request(dst, x.in.body.Bytes()); err == nil {
+			err = x.takeLists(x.call)
+		}
+		return dst, err
 	case translation == x.route.readTranslation:
 		x.call, x.in.readCall = read, nil
 	default:
 		x.call = translation.StartWith(read)
 	}
 	return x.call.Translate(dst)
+}
+
+// takeLists takes the memory of the items of a request's lists, which can be much more than that of its body.
+func (x *exchange) takeLists(call *translate.Call) error {
+	if n := call.ListMemory(); n > 0 && !x.in.body.take(n) {
+		return noMemory.with("busy")
+	}
+	return nil
 }
 
 // post sends the request to the upstream and reads its reply.
@@ -290,6 +301,9 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 	began := time.Now()
 	x.sent.called = true
 	reply, err = post(ctx, r)
+	if _, refused := errors.AsType[*translate.Refusal](err); refused {
+		x.sent.called = false
+	}
 	x.sent.proved = r.proved
 	if !r.connected.IsZero() {
 		began = r.connected
@@ -322,7 +336,11 @@ func (x *exchange) translateReply(reply *httpconn.Reply) (out outcome, err error
 	target, body, pass := x.to.target, x.sent.reply, x.route.passThrough
 	x.sent.translated.Grow(2 * body.Len())
 	span := x.span.Internal("translate reply")
+	asked := x.call.ListMemory()
 	answer, err := x.call.Reply(x.sent.translated.AvailableBuffer(), reply.Status, body.Bytes())
+	if n := x.call.ListMemory() - asked; n > 0 {
+		x.sent.held.add(n)
+	}
 	if pass {
 		answer, err = body.Bytes(), nil // also if it is not JSON
 	}

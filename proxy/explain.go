@@ -22,6 +22,8 @@ type probeReply struct {
 	means  string // what the state means by the table
 	amount string // of a bill that was found
 
+	word, price string // state and amount as the form of the caller writes them
+
 	callback []byte // that reports this, in the upstream's form
 }
 
@@ -46,14 +48,14 @@ func (x *exchange) explainUnknownOutcome() (before, after message, shown *rollou
 	found, reply := x.state.readBill(ctx, x.probe(x.span, identity), x.to.target.upstream.config.Name)
 	count(explanationLabels[found])
 	shown = &rollout.ReadResult{
-		Result: found, State: reply.state, Ended: billing.Final(reply.means), Amount: reply.amount,
+		Result: found, State: reply.state, Ended: billing.Final(operation.Table(), reply.means), Amount: reply.amount,
 	}
 	switch {
 	case found == rollout.Present:
-		if reply.amount != "" && len(reply.amount) <= 12 && strings.Trim(reply.amount, "0123456789") == "" {
-			return tell("shown_amount", reply.state, reply.amount), nil, shown
+		if reply.price != "" && len(reply.price) <= 12 && strings.Trim(reply.price, "0123456789") == "" {
+			return tell("shown_amount", reply.word, reply.price), nil, shown
 		}
-		return tell("shown", reply.state), nil, shown
+		return tell("shown", reply.word), nil, shown
 	case found == rollout.Absent:
 		return nil, tell("not_shown"), shown
 	}
@@ -118,6 +120,7 @@ func (s *state) readBill(ctx context.Context, p probe, upstream string) (rollout
 		shown := probeReply{
 			state: strings.Clone(call.ReplyValue(billing.State)), means: call.ReplyMeaning(billing.State),
 			amount: strings.Clone(call.ReplyValue(billing.Amount)),
+			word:   strings.Clone(call.ReplyWord(billing.State)), price: strings.Clone(call.ReplyWord(billing.Amount)),
 		}
 		if p.callback {
 			shown.callback = table.Callback().FromReply(nil, call)

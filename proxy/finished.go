@@ -37,6 +37,7 @@ type Finished struct {
 	Code       string // of the catalogue, or "none" or "other"
 	Called     bool   // the upstream was called
 	Succeeded  bool   // the upstream replied with HTTP 2xx and the code of a success, and the caller got it
+	NotServed  bool   // Code is that of a service that is not available
 	Unknown    bool   // a write whose outcome is not known
 	CallerGone bool   // when the answer was due, or while it was written
 	Reason     string // of a failure
@@ -65,6 +66,7 @@ func (x *exchange) describe(f *Finished) (line bool) {
 	f.Took, f.TraceID = f.At.Sub(x.start), x.span.TraceID()
 	f.Route, f.Status, f.Code = string(x.to.route.Reason), x.out.status, x.codeLabel()
 	f.Called, f.CallerGone, f.Reason, f.Field = x.sent.called, x.sent.called && x.out.gone, x.out.reason, x.out.field
+	f.NotServed = f.Code == x.state.config.Table.OwnCode(translate.OwnUnavailable)
 	if x.route != nil {
 		f.Operation = x.route.operation.Name
 	}

@@ -30,7 +30,7 @@ func TestPartnerRate(t *testing.T) {
 		p.leave(calls)
 	}
 	_, over := p.enter("a", nil, limit, now)
-	if over == nil || over.after != "2" || over.Error() != "partner limit: Nothing was sent: more than 0.5 calls per second. Send again later." {
+	if over == nil || over.after != "2" || over.text.in(config.English, billingTable) != "Nothing was sent: more than 0.5 calls per second. Send again later." {
 		t.Fatalf("%+v", over)
 	}
 	if _, over := p.enter("a", nil, limit, now.Add(1900*time.Millisecond)); over == nil || over.after != "1" {

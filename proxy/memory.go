@@ -91,6 +91,13 @@ func (h *held) take(n int64) (ok bool) {
 	}
 }
 
+// add takes n bytes, also if there are not so many: they are in use already.
+func (h *held) add(n int64) {
+	h.memory.mu.Lock()
+	defer h.memory.mu.Unlock()
+	h.count(n)
+}
+
 // count adds n bytes, which can be negative.
 func (h *held) count(n int64) {
 	h.taken += n

@@ -90,7 +90,7 @@ func (g *Gateway) ReadBill(
 		partner:  asker.Partner,
 	}, upstream)
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code
-	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(reply.means)
+	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(s.config.Table, reply.means)
 	return result, asker
 }
 

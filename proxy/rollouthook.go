@@ -89,6 +89,9 @@ func (x *exchange) readForRollout() (identity billing.Identity, err error) {
 	if err := x.in.readCall.Read(x.in.body.Bytes()); err != nil {
 		return identity, err
 	}
+	if err := x.takeLists(x.in.readCall); err != nil {
+		return identity, err
+	}
 	identity = billing.IdentityOf(x.in.readCall) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
 	x.in.call = rollout.Call{
@@ -216,10 +219,11 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 	case succeeded && operation == x.state.readOperation && x.call.ReplyValue(billing.State) != "":
 		shown = rollout.ReadResult{
 			Result: rollout.Present, State: x.call.ReplyValue(billing.State),
-			Ended: billing.Final(x.call.ReplyMeaning(billing.State)), Amount: x.call.ReplyValue(billing.Amount),
+			Ended:  billing.Final(operation.Table(), x.call.ReplyMeaning(billing.State)),
+			Amount: x.call.ReplyValue(billing.Amount),
 		}
 	case succeeded && set != "":
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(setMeans)}
+		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(operation.Table(), setMeans)}
 	case operation == x.state.readOperation && says == billing.NotFound:
 		shown = rollout.ReadResult{Result: rollout.Absent}
 	default:

@@ -3,7 +3,9 @@ package proxy
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"billbridge/config"
@@ -50,16 +52,16 @@ type message []translate.Detail
 // tell returns a message of one part. The key must be a literal: a test finds it in the source.
 func tell(key string, values ...any) message { return message{{Format: key, Values: values}} }
 
-// in returns the message in a language. If it would be too long, the parts after the second are left out, and then
-// values are cut.
-func (m message) in(language config.Language) string {
+// in returns the message in a language, with the nouns of a table. If it would be too long, the parts after the second
+// are left out, and then values are cut.
+func (m message) in(language config.Language, t *translate.Table) string {
 	for longest := longestText; ; {
-		text := m.words(longest, textRow.korean)
+		text := withParticles(m.words(longest, textRow.korean, nounsOf(t, true)))
 		switch language {
 		case config.English:
-			text = m.words(longest, textRow.english)
+			text = m.words(longest, textRow.english, nounsOf(t, false))
 		case config.Both:
-			text += " / " + m.words(longest, textRow.brief)
+			text += " / " + m.words(longest, textRow.brief, nounsOf(t, false))
 		}
 		switch {
 		case utf8.RuneCountInString(text) <= longestText || longest == 0:
@@ -72,11 +74,11 @@ func (m message) in(language config.Language) string {
 	}
 }
 
-// words returns the message with one of the texts of each row, and values of at most longest characters.
-func (m message) words(longest int, text func(textRow) string) string {
+// words returns the message with one of the texts of each row, nouns, and values of at most longest characters.
+func (m message) words(longest int, text func(textRow) string, nouns []string) string {
 	var parts []string
 	for _, part := range m {
-		var values []string
+		values := slices.Clone(nouns)
 		for i, v := range part.Values {
 			values = append(values, fmt.Sprintf("{%d}", i+1), cut(v, longest))
 		}
@@ -85,6 +87,33 @@ func (m message) words(longest int, text func(textRow) string) string {
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+// nounsOf returns what stands for the nouns of a table, and the nouns.
+func nounsOf(t *translate.Table, korean bool) []string {
+	about, service := t.Nouns(korean)
+	first, size := utf8.DecodeRuneInString(about)
+	return []string{
+		"{noun}", about, "{Noun}", string(unicode.ToUpper(first)) + about[size:], "{service}", service,
+	}
+}
+
+// particles are those of Korean after a consonant and after a vowel, by what texts.yaml has in their place.
+var particles = map[string][2]string{"이(가)": {"이", "가"}, "은(는)": {"은", "는"}, "을(를)": {"을", "를"}}
+
+// withParticles returns a Korean text with the particles that fit the words before them.
+func withParticles(text string) string {
+	for either, one := range particles {
+		for before, after, found := strings.Cut(text, either); found; before, after, found = strings.Cut(text, either) {
+			last, _ := utf8.DecodeLastRuneInString(before)
+			which := 1
+			if unicode.Is(unicode.Hangul, last) && (last-'가')%28 != 0 { // the syllable ends in a consonant
+				which = 0
+			}
+			text = before + one[which] + after
+		}
+	}
+	return text
 }
 
 // cut returns at most n characters of a value. It reads no more of it, since callers choose the names of fields.
@@ -119,11 +148,12 @@ func (x *exchange) language() config.Language {
 // failureBody returns the body of a failure, in the form and the language of the caller. code is one of the catalogue;
 // "" for an unknown outcome.
 func (x *exchange) failureBody(code string, text message) []byte {
-	return x.state.config.Table.AppendFailure(nil, x.client, code, text.in(x.language()))
+	return x.state.config.Table.AppendFailure(nil, x.client, code, text.in(x.language(), x.state.config.Table))
 }
 
 // NeedsTLS returns the answer to a request without TLS. It is in both forms: the path of the request is not known.
 func (g *Gateway) NeedsTLS() string {
-	text := tell("https").in(g.current.Load().config.Failures.Language)
-	return fmt.Sprintf(`{"code":"ERROR","msg":%q,"message":%[1]q,"data":null}`, text)
+	c := g.current.Load().config
+	text := tell("https").in(c.Failures.Language, c.Table)
+	return string(c.Table.FailureInBoth(c.Table.OwnCode(translate.OwnFailed), text))
 }

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/relay"
 	"billbridge/translate"
+	"billbridge/translate/billing"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -72,13 +74,46 @@ func messages(long string) (all []message) {
 	return all
 }
 
+// Texts about what calls are about have the nouns of the table, with the particles that fit them.
+func TestTextsHaveTheNounsOfTheTable(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../translate/examples/courier.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	courier := compiled(translate.File{Name: "courier.yaml", Data: file})
+	for _, row := range []struct {
+		key, billing, courier string
+	}{
+		{"uncertain", "이 청구서가 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this bill exists. Send again later.", "이 운송장이 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this shipment exists. Send again later."},
+		{"unchangeable", "이 청구서는 변경할 수 없습니다. 다시 보내도 거절됩니다. 청구 서비스에 문의하십시오. / This bill cannot be changed. Contact the billing service.", "이 운송장은 변경할 수 없습니다. 다시 보내도 거절됩니다. 택배 서비스에 문의하십시오. / This shipment cannot be changed. Contact the courier service."},
+		{"link", "링크가 필요하면 조회된 청구서를 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / ", "링크가 필요하면 조회된 운송장을 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / "},
+		{"shown", "청구서 상태: W. / State W.", "운송장 상태: W. / State W."},
+	} {
+		got := [2]string{tell(row.key, "W").in(config.Both, billingTable), tell(row.key, "W").in(config.Both, courier)}
+		if got != [2]string{row.billing, row.courier} {
+			t.Errorf("%s: %q", row.key, got)
+		}
+	}
+	if got := tell("shown", "W").in(config.English, courier); got != "Shipment is in state W." {
+		t.Error(got)
+	}
+	for key := range texts {
+		for _, language := range languages {
+			if text := tell(key, "", "").in(language, courier); regexp.MustCompile("(?i)bill|청구").MatchString(text) {
+				t.Errorf("%s: %s", key, text)
+			}
+		}
+	}
+}
+
 // Programs of partners cut texts at 180 characters or later. Only values are cut, and what comes after the second part.
 func TestTextsAreShort(t *testing.T) {
 	t.Parallel()
 	for _, long := range []string{"W", strings.Repeat("청", 300), strconv.Itoa(math.MinInt64)} {
 		for _, m := range messages(long) {
 			for _, language := range languages {
-				text := m.in(language)
+				text := m.in(language, billingTable)
 				if n := utf8.RuneCountInString(text); n > 150 {
 					t.Errorf("%s: %d characters: %s", language, n, text)
 				}
@@ -98,7 +133,17 @@ func TestTextsAreShort(t *testing.T) {
 	}
 }
 
-var placeholder = regexp.MustCompile(`\{\d\}`)
+var placeholder = regexp.MustCompile(`\{(\d|noun|Noun|service)\}|이\(가\)|은\(는\)|을\(를\)`)
+
+var billingTable = compiled(billing.Table())
+
+func compiled(f translate.File) *translate.Table {
+	table, err := translate.Compile(32, f)
+	if err != nil {
+		panic(err)
+	}
+	return table
+}
 
 // The texts of a row have the same values, and none of them names a part of the gateway.
 func TestTextsAreForPartners(t *testing.T) {
@@ -124,7 +169,7 @@ func TestTextsAreForPartners(t *testing.T) {
 }
 
 func values(text string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(placeholder.FindAllString(text, -1))))
+	return slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`\{\d\}`).FindAllString(text, -1))))
 }
 
 // The text of an unknown outcome names the read, and never says that nothing was sent.
@@ -139,7 +184,7 @@ func TestTextsOfUnknownOutcomes(t *testing.T) {
 			config.English: {"nknown: read before sending again."},
 			config.Both:    {"다시 보내기 전에 조회하십시오.", "nknown: read before sending again."},
 		} {
-			text := slices.Concat(tell("shown_amount", "W", "999999999999"), tell(key), tell("link")).in(language)
+			text := slices.Concat(tell("shown_amount", "W", "999999999999"), tell(key), tell("link")).in(language, billingTable)
 			for _, says := range append(want, "W", "999999999999") {
 				if !strings.Contains(text, says) {
 					t.Errorf("%s: %q is not in %s", key, says, text)

@@ -58,6 +58,14 @@ func (t *Translation) HasRequestField(path string) bool {
 // Start begins one exchange.
 func (t *Translation) Start() *Call { return t.calls.Get().(*Call) }
 
+// StartReply begins the translation of a reply whose request is not known: nothing is echoed, and a success may be
+// about anything.
+func (t *Translation) StartReply() *Call {
+	call := t.Start()
+	call.alone = true
+	return call
+}
+
 // StartWith begins an exchange with the request that another call has read, so that the request is read only once.
 // Both calls must be of the same operation and the same form of the client, and t must not change the form. The bytes
 // of the request must not be modified until both calls are released.
@@ -89,6 +97,7 @@ type Call struct {
 	code        string
 	status      int // of the last reply
 	success     bool
+	alone       bool     // there is no request
 	rejected    *Refusal // of a request that goes to no form
 	refusal     *Refusal // of a request that this translation cannot carry
 }
@@ -106,7 +115,7 @@ func (c *Call) Release() {
 	c.renewed = ""
 	c.body, c.translated, c.code, c.success, c.rejected, c.refusal = nil, false, "", false, nil, nil
 	c.dropLists(0)
-	c.asked = 0
+	c.asked, c.alone = 0, false
 	c.translation.calls.Put(c)
 }
 

@@ -3,6 +3,7 @@ package translate
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 // A Callback is a message that the upstream sends, without a request, to an address of the partner
-// (INTERFACE.md, Events). It is in the upstream's form, and the partner's server reads the partner's form. A
+// It is in the upstream's form, and the partner's server reads the partner's form. A
 // Callback is immutable and safe for concurrent use.
 type Callback struct {
 	operation    *Operation
@@ -116,10 +117,10 @@ type Notice struct {
 	plan *plan // by which it was translated, or by which it is explained
 }
 
-// Translate appends the upstream's callback to dst in the partner's form. from and to must be forms of the table.
+// Translate appends the upstream's callback to dst in the partner's form.
 //
 // Like a reply, a callback is translated leniently: a value that does not fit passes unchanged and is counted. The
-// interface document does not show a callback, and a payment must not get lost because its callback looks different.
+// document of an interface may not show it, and an event must not get lost because its callback looks different.
 // So Translate returns src itself
 //
 //   - between equal forms, unless the callback has only fields of the other form: then it is translated from that form,
@@ -131,6 +132,10 @@ type Notice struct {
 // that differs from one of either form in case only, a byte order mark, invalid UTF-8, or nesting beyond the limit,
 // where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
+	t := c.operation.table
+	if err := errors.Join(t.checkForm(from), t.checkForm(to)); err != nil {
+		return nil, Notice{}, err
+	}
 	p, call := c.plan(from, to), startCallback(c.intake)
 	if _, refusal := call.take(c.intake, src, call.reply); refusal != nil {
 		n := Notice{plan: c.plans[p.from][p.from]}
@@ -293,13 +298,19 @@ func (c *Callback) IdentifiedBy() []string { return c.identifiedBy }
 
 // Answer returns the body with which a receiver acknowledges a callback, with HTTP 200.
 func (c *Callback) Answer(f Form) []byte {
-	return []byte(c.answers[c.operation.table.formIndex(f)].json)
+	if i := c.operation.table.formIndex(f); i >= 0 {
+		return []byte(c.answers[i].json)
+	}
+	return nil
 }
 
 // Succeeded reports whether the receiver has acknowledged a callback: with HTTP 2xx and the code of [Callback.Answer].
 // The document says 200; some frameworks answer 201. The rest of the body does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
 	t := c.operation.table
+	if t.formIndex(f) < 0 {
+		return false
+	}
 	code, form := c.answerCode(f, body), &t.forms[t.formIndex(f)]
 	right := form.isCode(code)
 	if form.flag != "" {
@@ -326,7 +337,7 @@ func (c *Callback) AnsweredCode(f Form, body []byte) string {
 
 func (c *Callback) answerCode(f Form, body []byte) value {
 	t := c.operation.table
-	if checkJSON(body, t.depth) != nil {
+	if t.formIndex(f) < 0 || checkJSON(body, t.depth) != nil {
 		return value{}
 	}
 	form := t.forms[t.formIndex(f)]

@@ -121,12 +121,12 @@ func TestOverlaysOfACallbackInOrder(t *testing.T) {
 		"removed":                             {`{v2: catId, remove: true}`, ``, ``},
 		"removed by its other name":           {`{legacy: appr_cat_id, remove: true}`, ``, ``},
 		"added again":                         {`{v2: catId, remove: true}`, `{v2: catId, legacy: terminal, new: true}`, `catId terminal`},
-		"replaced twice":                      {`{v2: catId, legacy: terminal}`, `{v2: catId, legacy: cat}`, `catId cat`},
-		"replaced, then removed":              {`{v2: catId, legacy: terminal}`, `{legacy: terminal, remove: true}`, ``},
-		"replaced, then its place taken":      {`{v2: catId, legacy: terminal}`, `{v2: terminal, legacy: terminal}`, ``},
+		"replaced twice":                      {`{v2: catId, legacy: terminal, new: true}`, `{v2: catId, legacy: cat, new: true}`, `catId cat`},
+		"replaced, then removed":              {`{v2: catId, legacy: terminal, new: true}`, `{legacy: terminal, remove: true}`, ``},
+		"replaced, then its place taken":      {`{v2: catId, legacy: terminal, new: true}`, `{v2: terminal, legacy: terminal, new: true}`, ``},
 		"added, then removed":                 {`{v2: txId, legacy: tx_id, new: true}`, `{v2: txId, remove: true}`, `catId appr_cat_id`},
 		"exchanged, then set right":           {`{v2: catId, legacy: appr_num, replaces: v2}, {v2: apprNum, legacy: appr_cat_id, replaces: v2}`, `{v2: catId, legacy: appr_cat_id, replaces: v2}, {v2: apprNum, legacy: appr_num, replaces: v2}`, `catId appr_cat_id`},
-		"replaced, then removed by the other": {`{v2: catId, legacy: terminal}`, `{v2: catId, remove: true}`, ``},
+		"replaced, then removed by the other": {`{v2: catId, legacy: terminal, new: true}`, `{v2: catId, remove: true}`, ``},
 		"exchanged by two rows":               {`{v2: catId, legacy: appr_num, replaces: v2}, {v2: apprNum, legacy: appr_cat_id, replaces: v2}`, ``, `catId appr_num`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,8 @@
 // compiles it into an immutable [Table]. A [Translation] is one operation between the form of a client and the form
 // of an upstream. A [Call] translates one exchange: first the request, then the reply.
 //
-//	table, err := translate.Compile(32, billing.Table())
-//	translation := table.Operation("bill.read").Translation("legacy", "v2")
+//	table, err := translate.Compile(32, translate.File{Name: "courier.yaml", Data: data})
+//	translation := table.Operation("label.read").Translation("v1", "v2")
 //	call := translation.Start()
 //	defer call.Release()
 //	toUpstream, err := call.Request(nil, body)         // *Refusal: send nothing, answer the client with it
@@ -22,7 +22,9 @@
 // A table can describe fields with other names, places, types and values, lists (10,000 items in a message), and
 // other envelopes. The keys of a table are in README.md, and tables for two other interfaces are in examples.
 //
-// The package knows nothing of billing and does no I/O. A table declares roles, such as "amount". Callers ask for the
-// value of a role ([Call.Value]) and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). The
-// billing table and the names of its roles are in package billing.
+// A form that is not one of the table's is an error. Functions without an error return nil, "" or false for it.
+//
+// The package does no I/O. A table declares roles, such as "amount". Callers ask for the value of a role ([Call.Value])
+// and for the meaning of a code or a value ([Table.Means], [Call.ReplyMeaning]). [Table.Adapt] is for an upstream that
+// writes its form in another way than the table.
 package translate

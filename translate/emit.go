@@ -57,7 +57,9 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		} else if f.Otherwise == "null" {
 			dst = append(dst[:begin], "null"...)
 			c.report(&c.Report.Dropped, f.report)
-			c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", c.at(f.report), v.text()))
+			if len(c.Report.Words) < maxReported {
+				c.Report.Words = append(c.Report.Words, fmt.Sprintf("%s: %.40s", c.at(f.report), v.text()))
+			}
 		}
 	}
 	if len(c.passed) > 0 {

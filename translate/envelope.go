@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -288,6 +289,9 @@ func (f *form) endFailure(dst []byte) []byte {
 // not take this for a refusal (INTERFACE.md, Unknown outcome).
 func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	form := t.formIndex(f)
+	if form < 0 {
+		return dst
+	}
 	to, flag, json := &t.forms[form], "null", "null"
 	if code != "" {
 		if form != 0 {
@@ -298,12 +302,30 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	return to.endFailure(to.appendOutcome(append(dst, '{'), flag, json, string(appendString(nil, text)), true))
 }
 
+// FailureInBoth returns a failure of the gateway for a client whose form is not known: the members of the second form,
+// then those of the first that the second does not have.
+func (t *Table) FailureInBoth(code, text string) []byte {
+	out := t.AppendFailure(nil, t.forms[1].name, code, text)
+	first := gjson.ParseBytes(t.AppendFailure(nil, t.forms[0].name, code, text))
+	first.ForEach(func(key, v gjson.Result) bool {
+		if lookup(gjson.ParseBytes(out), key.Str).kind == absent {
+			out = append(append(append(append(out[:len(out)-1], ','), key.Raw...), ':'), v.Raw...)
+			out = append(out, '}')
+		}
+		return true
+	})
+	return out
+}
+
 // FailureStatus returns the HTTP status of a failure of the gateway in a form: that which the form has for the code, if
 // both it and the given one are 4xx, or else the given one: 5xx says whether anything was sent. code is one of the
 // catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
 	form := t.formIndex(f)
-	if form != 0 {
+	switch {
+	case form < 0:
+		return status
+	case form > 0:
 		code = t.codeIn(form, code)
 	}
 	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {

@@ -22,7 +22,7 @@ const (
 	OutcomeUnused    Outcome = "unused"    // the message is refused because of another field
 )
 
-// An ExplainedField says what became of one field. It has the value: see billing.Mask for what may be shown.
+// An ExplainedField says what became of one field. It has the value, which may be personal data.
 type ExplainedField struct {
 	Source  string // path in the input, from the top of the document; "" if the output got the field from elsewhere
 	Target  string // path in the output; "" if the field is not there
@@ -76,7 +76,7 @@ func (t *Translation) ExplainRequest(src []byte) *Explanation {
 func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Explanation {
 	call := t.Start()
 	defer call.Release()
-	if request != nil {
+	if call.alone = request == nil; request != nil {
 		_, _ = call.Request(nil, request) // the reply to a refused request is read like one to an empty request
 	}
 	out, err := call.Reply(nil, status, src)
@@ -92,6 +92,9 @@ func (t *Translation) ExplainReply(request []byte, status int, src []byte) *Expl
 // Explain translates a callback like [Callback.Translate], and says what became of each field.
 func (c *Callback) Explain(src []byte, from, to Form) *Explanation {
 	out, n, err := c.Translate(nil, src, from, to)
+	if n.plan == nil {
+		return &Explanation{Err: err}
+	}
 	call := startCallback(n.plan)
 	call.Report, call.success = n.Report, true
 	e := newExplainer(call, n.plan).explain(src, out, err)

@@ -73,6 +73,9 @@ func (c *Call) Facts(shared bool) []Fact {
 				f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
 			}
 			f.Text = valueOf(gjson.Parse(f.JSON)).text()
+			if r.wants(0) != "" && r.Pattern[0] == "" { // 2.5 and 2.50 are one decimal
+				f.Text = trimDecimal(f.Text)
+			}
 			if v.kind == composite {
 				f.Text = string(Canonical(nil, []byte(f.JSON)))
 			}
@@ -100,8 +103,19 @@ func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired b
 			return string([]byte(v.raw)), paired
 		}
 	}
+	if r.special && from == 0 { // it would become a value of the other form
+		return strings.Clone(v.raw), false
+	}
 	out, _ := r.appendValue(nil, v, from, digits, true)
 	return string(out), paired
+}
+
+// trimDecimal returns a decimal without zeros at its end, and any other text unchanged.
+func trimDecimal(text string) string {
+	if !isDecimal(text) || !strings.Contains(text, ".") {
+		return text
+	}
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // listInFirstForm returns a copy of a list, translated to the first form.

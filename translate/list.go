@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // A list is an array of which the table knows the items. Its row has the rows of an item, and its mapping has a plan
@@ -91,6 +92,14 @@ func (s *scanner) item() {
 		}
 	}
 	s.slots[p.beginSlot()].ref, s.slots[p.endSlot()].ref = uint32(begin), uint32(len(c.passed))
+}
+
+// ListMemory returns the bytes of memory that the items of the lists of the last messages take.
+func (c *Call) ListMemory() (bytes int64) {
+	for _, list := range c.lists {
+		bytes += int64(cap(list)) * int64(unsafe.Sizeof(value{}))
+	}
+	return bytes
 }
 
 // dropLists keeps the first n lists.

@@ -581,3 +581,19 @@ func TestVersionsWithoutLists(t *testing.T) {
 		t.Error("a changed list has the same version")
 	}
 }
+
+// A report names at most 64 fields in lists, and 64 words.
+func TestReportsOfListsAreBounded(t *testing.T) {
+	t.Parallel()
+	table := orderTable(t, "operations: {order.add: {reply: [{old: rows, new: lines, each: [{old: nr, new: number, as: digits, otherwise: \"null\"}, {old: id, new: id, as: digits}]}]}}")
+	call := table.Operation("order.add").Translation("new", "old").Start()
+	defer call.Release()
+	_, err := call.Request(nil, []byte(`{"order":{"no":"1"}}`))
+	must(t, err)
+	_, err = call.Reply(nil, 200, []byte(`{"rc":"00","no":"1","rows":[`+strings.TrimSuffix(strings.Repeat(`{"nr":"word","id":"x"},`, 100), ",")+`]}`))
+	must(t, err)
+	equal(t, fmt.Sprint(len(call.Report.Words), len(call.Report.Dropped), len(call.Report.Mismatched)), "64 64 64")
+	if memory := call.ListMemory(); memory < 100*2*24 {
+		t.Errorf("the items take %d bytes", memory)
+	}
+}

@@ -48,6 +48,9 @@ func (t *Table) Unpaired(f Form, code string) bool {
 // that the other form has as whole numbers, and that have neither pairs nor `otherwise`: a word passes unchanged.
 func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 	form := t.formIndex(f)
+	if form < 0 {
+		return nil
+	}
 	for _, o := range t.operations {
 		for _, r := range o.rows[Reply] {
 			words := r.digits && r.Role.Many && len(r.Values.list) == 0 && r.Otherwise == ""
@@ -62,14 +65,14 @@ func (t *Table) WordsWithoutPairs(f Form) (paths []string) {
 // RefusalCode returns the code of a permanent refusal. For a create it is the first code of the catalogue that means
 // exists, so that no client takes the create for one without an effect.
 func (t *Table) RefusalCode(creates bool) string {
-	if code := t.codeMeaning(Exists); creates && code != "" {
+	if code := t.CodeThatMeans(Exists); creates && code != "" {
 		return code
 	}
 	return t.invalid
 }
 
-// codeMeaning returns the first code of the catalogue with a meaning, or "".
-func (t *Table) codeMeaning(m Meaning) string {
+// CodeThatMeans returns the first code of the catalogue with a meaning, or "".
+func (t *Table) CodeThatMeans(m Meaning) string {
 	for _, code := range t.catalogue {
 		if t.known[catalogued][code].Means == m {
 			return code

@@ -81,25 +81,21 @@ func (s *source) applyRows(base, overlay *yaml.Node, message string) {
 	}
 }
 
-// checkNew adds a problem for a row without new: true if no known row has one of its paths, or if a path is similar
-// to that of a known row. A misspelled path would add a field that nobody sends, and the field that was meant would
-// be dropped. A known field may get another name in one form without new: true.
+// checkNew adds a problem for a row without new: true if no known row has one of its paths. A misspelled path would add
+// a field that nobody sends, or rename one, and the field that was meant would be dropped.
 func (s *source) checkNew(row *yaml.Node, known *rowList, message string) {
 	if s.takeNew(row) || child(row, "remove") != nil || slices.Contains(s.forms, newKey) {
 		return
 	}
-	keys := pathKeys(row, s.forms)
-	isKnown := func(key pathKey) bool { return len(known.at[key]) > 0 }
-	matched := slices.ContainsFunc(keys, isKnown)
-	for _, key := range keys {
-		if key.path == "" || isKnown(key) {
+	reported := false // one problem per row is enough, unless the other path is similar to a known one
+	for _, key := range pathKeys(row, s.forms) {
+		hint, similar := known.similarPath(row, []string{key.form})
+		if key.path == "" || len(known.at[key]) > 0 || reported && !similar {
 			continue
 		}
-		if hint, similar := known.similarPath(row, []string{key.form}); similar || !matched {
-			at := child(row, key.form)
-			s.missingNew = append(s.missingNew, s.problem(at, "%s has no path %s%s", message, key.path, addHint(hint)))
-			matched = true // one problem per row is enough, unless the other path is similar to a known one
-		}
+		at := child(row, key.form)
+		s.missingNew = append(s.missingNew, s.problem(at, "%s has no path %s%s", message, key.path, addHint(hint)))
+		reported = true
 	}
 }
 

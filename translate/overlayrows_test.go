@@ -10,7 +10,7 @@ import (
 // A row of an overlay that gives a field another name keeps every key of the row that it changes.
 func TestOverlayRowKeepsTheKeysThatItDoesNotHave(t *testing.T) {
 	t.Parallel()
-	renamed := overlaid(t, "operations: {bill.read: {reply: [{v2: billId, legacy: invoice_id}]}, bill.create: {request: [{v2: bill.price, legacy: bill.bill_price}]}}")
+	renamed := overlaid(t, "operations: {bill.read: {reply: [{v2: billId, legacy: invoice_id, new: true}]}, bill.create: {request: [{v2: bill.price, legacy: bill.bill_price, new: true}]}}")
 	for body, usable := range map[string]bool{
 		`{"apikey":"k","invoice_id":"1","appr_state":"F"}`:   true,
 		`{"apikey":"k","invoice_id":"999","appr_state":"F"}`: false,
@@ -38,7 +38,7 @@ func TestOverlayRowKeepsTheKeysThatItDoesNotHave(t *testing.T) {
 func TestChangesOfOverlays(t *testing.T) {
 	t.Parallel()
 	table := compiled(t, library, `
-common: {who: [{desk: reader.id, phone: card}]}
+common: {who: [{desk: reader.id, phone: card, new: true}]}
 operations:
   book.find:
     request:
@@ -63,7 +63,7 @@ operations:
 // Of several rows that one row replaces, the keys that are equal in all of them are kept.
 func TestOneRowForTheRowsOfAnOption(t *testing.T) {
 	t.Parallel()
-	table := overlaid(t, "operations: {bill.create: {reply: [{v2: member, legacy: mbr, replaces: v2}]}}")
+	table := overlaid(t, "operations: {bill.create: {reply: [{v2: member, legacy: mbr, replaces: v2, new: true}]}}")
 	change := table.Changes()[0]
 	equal(t, change.After, "{v2: member, legacy: mbr, repeats_request: member}")
 }

@@ -16,7 +16,7 @@ func (s *source) readTable() {
 	t := s.table
 	var keys struct {
 		Forms, Success, Invalid, Unknown, Bounds, Options, Roles, Fields *yaml.Node
-		Failures, Hash                                                   *yaml.Node
+		Failures, Noun, Service, Hash                                    *yaml.Node
 		Catalogue, Common, Codes, Operations, Callbacks                  *yaml.Node
 	}
 	s.decode(s.root, "a table", &keys)
@@ -27,8 +27,8 @@ func (s *source) readTable() {
 	}
 	for name, v := range s.members(keys.Roles, "roles") {
 		r := &role{name: name.Value}
-		if t.roles[r.name] = r; s.decode(v, "a role", r) && r.Secret && r.Public {
-			s.errorf(v, "role %s cannot be secret and public", r.name)
+		if t.roles[r.name] = r; s.decode(v, "a role", r) {
+			s.checkRoleKeys(r, v)
 		}
 	}
 	for name, v := range s.members(keys.Fields, "fields") {
@@ -43,6 +43,13 @@ func (s *source) readTable() {
 	case keys.Invalid == nil || keys.Operations == nil:
 		s.errorf(s.root, "a table needs operations, and invalid: the code of refusals whose row names none")
 		return
+	}
+	t.noun, t.service = noun{"대상", "object"}, noun{"서비스", "service"}
+	if keys.Noun != nil {
+		s.decode(keys.Noun, "a noun", &t.noun)
+	}
+	if keys.Service != nil {
+		s.decode(keys.Service, "a noun", &t.service)
 	}
 	s.forms = []string{string(t.forms[0].name), string(t.forms[1].name)}
 	s.readCatalogue(keys.Catalogue)
@@ -92,6 +99,28 @@ func (s *source) readFieldText(n *yaml.Node) *fieldText {
 	return f
 }
 
+func (s *source) checkRoleKeys(r *role, n *yaml.Node) {
+	if r.Secret && r.Public {
+		s.errorf(n, "role %s cannot be secret and public", r.name)
+	}
+	for _, meaning := range r.Means {
+		if strings.ContainsAny(meaning, " \t\n") { // the store joins them
+			s.errorf(child(n, "means"), "means: a meaning must be one word, but is %q", meaning)
+		}
+	}
+	for key, list := range map[string][]string{"done": r.Done, "final": r.Final} {
+		for _, meaning := range list {
+			if !slices.Contains(r.Means, meaning) {
+				hint := DidYouMean(meaning, r.Means)
+				s.errorf(child(n, key), "%s: role %s has no meaning %q%s", key, r.name, meaning, hint)
+			}
+		}
+	}
+}
+
+// A noun is a word of the texts for partners, by language.
+type noun struct{ Ko, En string }
+
 func (s *source) readSuccess(n *yaml.Node) {
 	success := &s.table.success
 	var keys struct {
@@ -130,7 +159,7 @@ func (s *source) readOwn(n *yaml.Node) {
 		s.decode(n, "failures", &keys)
 	}
 	t := s.table
-	failed := cmp.Or(keys.Failed, t.codeMeaning(Unavailable), t.invalid)
+	failed := cmp.Or(keys.Failed, t.CodeThatMeans(Unavailable), t.invalid)
 	t.own = map[OwnFailure]string{
 		OwnFailed: failed, OwnUnavailable: cmp.Or(keys.Unavailable, failed),
 		OwnNoUpstream: cmp.Or(keys.NoUpstream, failed), OwnInvalid: cmp.Or(keys.Invalid, t.invalid),

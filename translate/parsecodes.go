@@ -55,7 +55,7 @@ func (s *source) readCatalogue(n *yaml.Node) {
 }
 
 // checkMeanings checks the meanings of codes. If a code of one form is in the catalogue, its meaning there cannot be
-// changed, with one exception: a backend may answer caller_refused if it has no bill of the caller, which is then
+// changed, with one exception: a backend may answer caller_refused if it knows nothing of the caller's, which is then
 // not_found.
 func (s *source) checkMeanings() {
 	t := s.table

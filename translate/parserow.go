@@ -149,7 +149,7 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 func (s *source) checkMeans(m Message, r *row) {
 	switch {
 	case len(r.Means) == 0 && m == Reply && r.Role.Means != nil:
-		// Without it a rollout could not tell a paid bill, and a reply without an envelope would never be a success.
+		// Without it no state would say anything, and a reply without an envelope would never be a success.
 		s.errorf(child(r.node, "role"), "role: %s needs means: write what each value means, as in means: {VALUE: %s}",
 			r.Role.name, r.Role.Means[0])
 		return

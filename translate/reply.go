@@ -4,7 +4,8 @@ import "strings"
 
 // Reply appends the upstream's reply to dst, in the client's form. Between equal forms it returns src itself. status
 // is the HTTP status of the reply. If the error is an [*UnusableReply], the outcome of the call is unknown. Request
-// must have been called before: a reply may echo from the request, and a success may have to equal it.
+// must have been called before, unless the call is that of StartReply: a reply may echo from the request, and a success
+// may have to equal it.
 func (c *Call) Reply(dst []byte, status int, src []byte) ([]byte, error) {
 	unusable := c.readReply(status, src)
 	if unusable == nil && c.success && !c.translation.SameForm() {
@@ -205,7 +206,7 @@ func (c *Call) isSuccessWithoutEnvelope(status int) bool {
 			return false
 		}
 		missing := f.equal < 0 || c.request[f.equal].countsAsAbsent()
-		if f.MustEqualRequest != "" && (missing || c.request[f.equal].text() != v.text()) {
+		if f.MustEqualRequest != "" && !c.alone && (missing || c.request[f.equal].text() != v.text()) {
 			return false
 		}
 	}

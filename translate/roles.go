@@ -3,6 +3,8 @@ package translate
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/tidwall/gjson"
 )
 
 // Value returns the value of the request's field with a role: the content of a string, or the raw text of a number or
@@ -16,6 +18,17 @@ func (c *Call) Value(role string) string {
 // is not text.
 func (c *Call) ReplyValue(role string) string {
 	return valueAt(c.translation.reply, role, c.reply)
+}
+
+// ReplyWord is ReplyValue as the client's form writes it.
+func (c *Call) ReplyWord(role string) string {
+	p, word := c.translation.reply, c.ReplyValue(role)
+	if word == "" || p.from == p.to {
+		return word
+	}
+	slot := p.roles[role]
+	out, _ := p.fields[slot].appendValue(nil, c.reply[slot], p.from, p.table.forms[p.to].digits, true)
+	return valueOf(gjson.ParseBytes(out)).text()
 }
 
 // ReplyMeaning returns what the value of the field with a role means in the last reply, or "" if it has no meaning.

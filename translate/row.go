@@ -122,6 +122,8 @@ type role struct {
 	ZeroIsAValue bool     // 0 is a value, not "no value"
 	Exact        bool     // its rows are exact
 	Means        []string // the meanings that a row with the role can give
+	Done         []string // those of Means that say that what counts was done, such as a payment
+	Final        []string // those of Means after which nothing follows
 }
 
 // noRole is the role of rows without one.

@@ -7,7 +7,12 @@ import (
 )
 
 // SuccessCode returns the code of a success in a form.
-func (t *Table) SuccessCode(f Form) string { return t.success.code[t.formIndex(f)] }
+func (t *Table) SuccessCode(f Form) string {
+	if i := t.formIndex(f); i >= 0 {
+		return t.success.code[i]
+	}
+	return ""
+}
 
 // ShowsSuccess returns by what a reply in a form is a success: its code, or the name and the value of its flag.
 func (t *Table) ShowsSuccess(f Form) string {
@@ -21,6 +26,9 @@ func (t *Table) ShowsSuccess(f Form) string {
 // with a meaning, or with a pair, is a refusal.
 func (t *Table) CheckSuccess(f Form, code string) error {
 	form := t.formIndex(f)
+	if form < 0 {
+		return t.checkForm(f)
+	}
 	if name := t.forms[form].flag; name != "" {
 		return fmt.Errorf("%s reports a success by %s, and has no code of a success", f, name)
 	}
@@ -34,6 +42,9 @@ func (t *Table) CheckSuccess(f Form, code string) error {
 // that of the form. All other bytes are unchanged. A reply that has the code of the form, though own is another one,
 // is an [*UnusableReply]: nobody knows what it says.
 func (t *Table) NormaliseSuccess(f Form, own string, reply []byte) ([]byte, error) {
+	if err := t.checkForm(f); err != nil {
+		return nil, err
+	}
 	if checkJSON(reply, t.depth) != nil {
 		return reply, nil // found again when the reply is read
 	}

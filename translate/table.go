@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// A Form is the name of one of the two forms of a table: "v2" or "legacy" in the billing table.
+// A Form is the name of one of the two forms of a table.
 type Form string
 
 // An Effect says whether an operation changes anything at the upstream. A Write is never sent twice. If its reply is
@@ -41,6 +41,8 @@ type Table struct {
 	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
 	codes      pairs
 	hash       hashRule
+	noun       noun // for what calls are about
+	service    noun // for who answers them
 	operations []*Operation
 	callback   *Callback
 	depth      int    // the deepest nesting of a message
@@ -268,6 +270,26 @@ func (t *Table) MeaningsOf(role string) []string {
 	return nil
 }
 
+// Done reports whether a meaning of a role says that what counts was done, such as a payment.
+func (t *Table) Done(role, meaning string) bool {
+	r := t.roles[role]
+	return r != nil && slices.Contains(r.Done, meaning)
+}
+
+// Final reports whether nothing follows after a state with a meaning.
+func (t *Table) Final(role, meaning string) bool {
+	r := t.roles[role]
+	return r != nil && slices.Contains(r.Final, meaning)
+}
+
+// Nouns returns the words for what calls are about, and for who answers them, in Korean or in English.
+func (t *Table) Nouns(korean bool) (about, service string) {
+	if korean {
+		return t.noun.Ko, t.service.Ko
+	}
+	return t.noun.En, t.service.En
+}
+
 // hasMeanings reports whether a row gives values of the role a meaning.
 func (t *Table) hasMeanings(role string) bool {
 	return slices.ContainsFunc(t.operations, func(o *Operation) bool {
@@ -319,7 +341,12 @@ func (t *Table) FormOf(path string) Form {
 }
 
 // Unknown returns what happens to a field of a message in a form that has no row: drop, pass or refuse.
-func (t *Table) Unknown(m Message, f Form) string { return t.unknown[m][t.formIndex(f)] }
+func (t *Table) Unknown(m Message, f Form) string {
+	if i := t.formIndex(f); i >= 0 {
+		return t.unknown[m][i]
+	}
+	return ""
+}
 
 // Code translates a code by the table's pairs. A code without a pair is the same in both forms.
 func (t *Table) Code(code string, from, to Form) string {
@@ -349,10 +376,23 @@ func (t *Table) intern(code string) string {
 func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" && o.Effect == Read }
 
 // TextName returns the name of the text in a form's envelope.
-func (t *Table) TextName(f Form) string { return t.forms[t.formIndex(f)].Text }
+func (t *Table) TextName(f Form) string {
+	if i := t.formIndex(f); i >= 0 {
+		return t.forms[i].Text
+	}
+	return ""
+}
 
 // YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
 func (t *Table) YAML() ([]byte, error) { return t.yaml() }
+
+// checkForm returns an error if the table has no such form.
+func (t *Table) checkForm(f Form) error {
+	if t.formIndex(f) < 0 {
+		return fmt.Errorf("the table has no form %q, only %s and %s", f, t.forms[0].name, t.forms[1].name)
+	}
+	return nil
+}
 
 // formIndex returns the index of a form, or -1.
 func (t *Table) formIndex(f Form) int {

@@ -114,7 +114,7 @@ func TestUnknownNamesAreBounded(t *testing.T) {
 func TestTableWithOneMoreOverlay(t *testing.T) {
 	t.Parallel()
 	first := "operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.memo, new: true}]}}"
-	second := "operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.note}]}}"
+	second := "operations: {bill.create: {request: [{v2: bill.memo, legacy: bill.note, new: true}]}}"
 	table := overlaid(t, first)
 	before, err := table.YAML()
 	must(t, err)

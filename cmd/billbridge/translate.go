@@ -16,9 +16,9 @@ import (
 type translateCommand struct {
 	Operation string         `required:"" placeholder:"NAME" help:"The operation, such as bill.create. billbridge map lists all."`
 	Message   string         `required:"" enum:"request,reply" placeholder:"request|reply" help:"The message of the operation: request or reply."`
-	From      translate.Form `required:"" placeholder:"v2|legacy" help:"The form of the input."`
-	To        translate.Form `required:"" placeholder:"v2|legacy" help:"The form of the output."`
-	Request   string         `placeholder:"FILE" help:"With --message reply: the caller's request, in the caller's form. A reply can echo its fields, and a bare legacy read must match its bill."`
+	From      translate.Form `required:"" placeholder:"FORM" help:"The form of the input: v2 or legacy, or one of those of --table."`
+	To        translate.Form `required:"" placeholder:"FORM" help:"The form of the output: v2 or legacy, or one of those of --table."`
+	Request   string         `placeholder:"FILE" help:"With --message reply: the caller's request, in the caller's form. A reply can echo its fields, and a success must be about what it asks for. Without it, a success may be about anything."`
 	Table     string         `placeholder:"FILE" help:"Use this table instead of the built-in one."`
 	Overlay   string         `placeholder:"FILE" help:"Apply this overlay to the table."`
 	Lines     bool           `help:"Read one document per line, and write one per line. A refused line has no output."`
@@ -106,6 +106,9 @@ func (c *translateCommand) translator() (translator, error) {
 		return nil, usageError(fmt.Sprintf("%s does not exist in both %s and %s", c.Operation, c.From, c.To))
 	}
 	call := translation.Start() // reused for all documents
+	if c.Message == "reply" && c.Request == "" {
+		call = translation.StartReply()
+	}
 	return func(request, doc []byte) ([]byte, translate.Report, string, error) {
 		if c.Message == "request" {
 			out, err := call.Request(nil, doc)
@@ -117,9 +120,6 @@ func (c *translateCommand) translator() (translator, error) {
 			}
 		}
 		out, err := call.Reply(nil, 200, doc)
-		if request == nil && err != nil && strings.HasSuffix(err.Error(), "without an envelope") {
-			err = fmt.Errorf("%w; such a success is recognised by its request: add --request FILE", err)
-		}
 		return out, call.Report, "", err
 	}, nil
 }

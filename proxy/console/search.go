@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"billbridge/translate"
 )
 
 // searchOf returns a command that finds the calls of a filter in the log. A line of the log has a bill only if the
@@ -46,6 +48,7 @@ func (c *Console) searchOf(f *callFilter) string {
 	if o := f.Get("outcome"); o != "" {
 		forms := config.Table.Forms()
 		codes := []string{"none", config.Table.SuccessCode(forms[0]), config.Table.SuccessCode(forms[1])}
+		notServed := config.Table.OwnCode(translate.OwnUnavailable)
 		add("(%s) == %s", fmt.Sprintf(outcomeInLog, notServed, quoted(codes)), quoted(o))
 	}
 	return "journalctl -u billbridge -o cat | jq -cR 'fromjson? | select(" + strings.Join(all, " and ") + ")'"

@@ -23,9 +23,6 @@ const (
 
 var outcomes = []outcome{succeeded, failed, unknown, refused, blocked}
 
-// notServed is the code of calls that the gateway could not serve.
-const notServed = "MAINTAINED_METHOD"
-
 // outcomeOf classifies a call.
 func outcomeOf(f *proxy.Finished) outcome {
 	switch {
@@ -33,7 +30,7 @@ func outcomeOf(f *proxy.Finished) outcome {
 		return unknown
 	case f.Succeeded, f.Reason == "" && f.Code == "none" && f.Status < 400: // the second: a path of route.pass
 		return succeeded
-	case f.Called && (f.Reason != "" || f.CallerGone), f.Code == notServed, f.Status == 500 && !f.Called:
+	case f.Called && (f.Reason != "" || f.CallerGone), f.NotServed, f.Status == 500 && !f.Called:
 		return failed
 	case f.Called:
 		return refused

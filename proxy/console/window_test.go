@@ -23,8 +23,8 @@ func TestOutcomes(t *testing.T) {
 		},
 		failed: {
 			{Called: true, Status: 502, Code: "ERROR", Reason: "reset"},
-			{Status: 503, Code: "MAINTAINED_METHOD", Reason: "store"},
-			{Status: 200, Code: "MAINTAINED_METHOD", Reason: "store"},
+			{Status: 503, NotServed: true, Reason: "store"},
+			{Status: 200, NotServed: true, Reason: "store"},
 			{Status: 500, Code: "ERROR", Reason: "internal error"},
 			{Called: true, Status: 200, Code: "0000", CallerGone: true},
 			{Called: true, Status: 499, Code: "ERROR", Reason: "the caller went away"},

@@ -61,7 +61,7 @@ func TestReports(t *testing.T) {
 		},
 		{Partner: other.Short(), StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
 	}
-	limits := evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05}
+	limits := evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05, Success: "0000"}
 	whole := operate.NewReport(full.Snapshot(), limits, until, partners)
 	whole.Ignored = []string{"apprMonthly", "apprSign"}
 	whole.Version = "billbridge 1.2.3, commit abc, go1"

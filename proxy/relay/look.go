@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -129,7 +130,7 @@ func (r *Relay) look(ctx context.Context, id partner.ID, read ReadBill) (more bo
 	switch {
 	case shown.Absent:
 		result = noBill
-	case shown.Means == billing.Unpaid:
+	case billing.Unpaid(s.config.Table, shown.Means):
 		l, result = store.Look{Address: l.Address, Shown: shown.Means}, unchanged
 		if !l.Until.IsZero() && at.After(l.Until.Add(lookOver)) {
 			next = time.Time{}
@@ -150,8 +151,8 @@ func (r *Relay) look(ctx context.Context, id partner.ID, read ReadBill) (more bo
 func (r *Relay) compare(
 	ctx context.Context, s *settings, l *store.Look, shown Shown, at, next time.Time,
 ) (result string, _ time.Time, err error) {
-	config, final := s.callbacks.Reconcile, billing.Final(shown.Means)
-	told, tells, err := r.store.Told(ctx, subject(l.Address, l.Bill), later(shown.Means), l.Upstream, shown.Means)
+	config, final := s.callbacks.Reconcile, billing.Final(s.config.Table, shown.Means)
+	told, tells, err := r.store.Told(ctx, subject(l.Address, l.Bill), s.later(shown.Means), l.Upstream, shown.Means)
 	before := *l
 	*l = store.Look{Address: l.Address, Shown: shown.Means}
 	switch {
@@ -237,12 +238,6 @@ func (s *settings) nextLook(created, now time.Time) time.Time {
 
 // later are the states after which a callback with a state is no news, the state among them. Of an unknown one these
 // are all.
-func later(means string) string {
-	switch {
-	case billing.Final(means):
-		return means
-	case means == billing.Paid:
-		return billing.Paid + " " + billing.Cancelled + " " + billing.Destroyed
-	}
-	return billing.Unpaid + " " + billing.Paid + " " + billing.Cancelled + " " + billing.Destroyed
+func (s *settings) later(means string) string {
+	return strings.Join(billing.Later(s.config.Table, means), " ")
 }

@@ -110,6 +110,9 @@ func (in *inbound) receive(req *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
+	if upstream.Adapter != nil {
+		body = upstream.Adapter.Callback(body)
+	}
 	return in.accept(req, body)
 }
 
@@ -231,7 +234,7 @@ func (in *inbound) callback(given string, body []byte) (c store.Callback, _ tran
 	state, unknown := r.StateIn(c)
 	c.Says = in.s.config.Table.Meaning(billing.State, state)
 	if !unknown { // a state that the table does not know is always news
-		c.Later = later(c.Says)
+		c.Later = in.s.later(c.Says)
 	}
 	if in.s.callbacks.Reconcile != nil && a.Bill != "" { // that of a registration cannot be read
 		c.Look = in.s.nextLook(a.Created, c.Received)

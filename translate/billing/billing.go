@@ -32,24 +32,59 @@ const (
 	Link     = "link"
 )
 
-// The meanings of the states of a bill (INTERFACE.md, States).
-const (
-	Unpaid    = "unpaid"
-	Paid      = "paid"
-	Cancelled = "cancelled"
-	Destroyed = "destroyed"
-)
+// The table says which meanings of role: state are done and which are final. Unpaid, Paid and Final report what a
+// meaning says in these words: the words of the meanings are those of the table (INTERFACE.md, States).
 
-var states = []string{Unpaid, Paid, Cancelled, Destroyed}
+// Unpaid reports whether a bill with this meaning can still be paid.
+func Unpaid(t *translate.Table, meaning string) bool {
+	return slices.Contains(t.MeaningsOf(State), meaning) && !t.Done(State, meaning) && !t.Final(State, meaning)
+}
+
+// Begins returns the meaning of a new bill's state: the first that says that it can still be paid.
+func Begins(t *translate.Table) string {
+	for _, meaning := range t.MeaningsOf(State) {
+		if Unpaid(t, meaning) {
+			return meaning
+		}
+	}
+	return ""
+}
+
+// Paid reports whether a bill with this meaning is paid, and not cancelled.
+func Paid(t *translate.Table, meaning string) bool {
+	return t.Done(State, meaning) && !t.Final(State, meaning)
+}
+
+// NeverPaid reports whether a bill with this meaning was never paid.
+func NeverPaid(t *translate.Table, meaning string) bool {
+	return slices.Contains(t.MeaningsOf(State), meaning) && !t.Done(State, meaning)
+}
 
 // Final reports whether a bill stays in a state with this meaning.
-func Final(meaning string) bool { return meaning == Cancelled || meaning == Destroyed }
+func Final(t *translate.Table, meaning string) bool { return t.Final(State, meaning) }
+
+// Later returns the meanings that a bill can have after one with this meaning, which is among them. After an unknown
+// one it can have all.
+func Later(t *translate.Table, meaning string) []string {
+	if Final(t, meaning) {
+		return []string{meaning}
+	}
+	return slices.DeleteFunc(slices.Clone(t.MeaningsOf(State)), func(m string) bool {
+		return t.Done(State, meaning) && Unpaid(t, m)
+	})
+}
 
 // AboutBill reports whether the operation is about one bill.
 func AboutBill(o *translate.Operation) bool { return o.HasRole(translate.Request, Bill) }
 
 // Creates reports whether the operation creates a bill.
 func Creates(o *translate.Operation) bool { return o.Created == Bill }
+
+// HasLink reports whether a bill that the operation creates has a link which a partner may need, and can be withdrawn.
+func HasLink(o *translate.Operation) bool {
+	withdrawn := func(m string) bool { return NeverPaid(o.Table(), m) && Final(o.Table(), m) }
+	return o.HasRole(translate.Reply, Link) && slices.ContainsFunc(o.Table().MeaningsOf(State), withdrawn)
+}
 
 // CreateOperation returns the operation that creates bills, or nil.
 func CreateOperation(t *translate.Table) *translate.Operation {
@@ -93,11 +128,14 @@ func ReadOperation(t *translate.Table) (*translate.Operation, error) {
 			"it needs one with effect: read and a path in both forms, " +
 			"with role: partner and role: bill in the request and role: state in the reply")
 	case 1:
-		for _, meaning := range t.MeaningsOf(State) {
-			if !slices.Contains(states, meaning) {
-				return nil, fmt.Errorf("the gateway does not know the meaning %q of role: %s; what it knows are %s",
-					meaning, State, strings.Join(states, ", "))
-			}
+		known := t.MeaningsOf(State)
+		is := func(want func(*translate.Table, string) bool) bool {
+			return slices.ContainsFunc(known, func(m string) bool { return want(t, m) })
+		}
+		if !is(Unpaid) || !is(Paid) {
+			return nil, fmt.Errorf("role: %s needs a meaning that is neither done nor final, and one that is done and "+
+				"not final, as in means: [open, paid, cancelled], done: [paid, cancelled], final: [cancelled]; it has %s",
+				State, strings.Join(known, ", "))
 		}
 		return read, nil
 	}

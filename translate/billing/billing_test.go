@@ -1,6 +1,8 @@
 package billing_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"billbridge/translate"
@@ -23,7 +25,8 @@ func TestReadOperation(t *testing.T) {
 		"a write with state":    {"operations: {bill.cancel: {reply: [{v2: apprState, legacy: appr_state, role: state, means: {W: unpaid}, new: true}]}}", "bill.read", ""},
 		"no state":              {"operations: {bill.read: {reply: [{v2: apprState, remove: true}]}}", "", none},
 		"no bill":               {"operations: {bill.read: {request: [{v2: bill.billId, legacy: bill_id, role: expiry}]}}", "", none},
-		"another meaning":       {"{roles: {state: {means: [unpaid, paid, cancelled, destroyed, lost]}}}", "", `the gateway does not know the meaning "lost" of role: state; what it knows are unpaid, paid, cancelled, destroyed`},
+		"another meaning":       {"{roles: {state: {means: [unpaid, paid, cancelled, destroyed, lost]}}}", "bill.read", ""},
+		"nothing is done":       {"{roles: {state: {done: [cancelled]}}}", "", "role: state needs a meaning that is neither done nor final, and one that is done and not final, as in means: [open, paid, cancelled], done: [paid, cancelled], final: [cancelled]; it has unpaid, paid, cancelled, destroyed"},
 		"no partner":            {"operations: {bill.read: {request: [{v2: apiKey, legacy: apikey, role: expiry}]}}", "", none},
 		"the other one instead": {"operations: {bill.read: {reply: [{v2: apprState, legacy: appr_state, role: null, means: null}]}, bill.check: " + check + ", {v2: apprState, legacy: appr_state, role: state, means: {C: cancelled, D: destroyed}}]}}", "bill.check", ""},
 	} {
@@ -44,5 +47,45 @@ func TestReadOperation(t *testing.T) {
 				t.Errorf("got %v, %v, want %s", read, err, row.want)
 			}
 		})
+	}
+}
+
+// What states say comes from the table.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	courier, err := os.ReadFile("../examples/courier.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		file  translate.File
+		state map[string]string // by meaning: what it says, and the later ones
+	}{
+		{billing.Table(), map[string]string{
+			"unpaid": "unpaid never-paid: unpaid paid cancelled destroyed", "paid": "paid: paid cancelled destroyed", "cancelled": "final: cancelled",
+			"destroyed": "never-paid final: destroyed", "another": ": unpaid paid cancelled destroyed",
+		}},
+		{translate.File{Name: "courier.yaml", Data: courier}, map[string]string{
+			"created": "unpaid never-paid: created moving delivered cancelled", "moving": "paid: moving delivered cancelled", "delivered": "final: delivered",
+			"cancelled": "never-paid final: cancelled",
+		}},
+	} {
+		table, err := translate.Compile(32, row.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for meaning, want := range row.state {
+			var says []string
+			for i, is := range []bool{
+				billing.Unpaid(table, meaning), billing.Paid(table, meaning), billing.NeverPaid(table, meaning), billing.Final(table, meaning),
+			} {
+				if is {
+					says = append(says, []string{"unpaid", "paid", "never-paid", "final"}[i])
+				}
+			}
+			if got := strings.Join(says, " ") + ": " + strings.Join(billing.Later(table, meaning), " "); got != want {
+				t.Errorf("%s: %s, want %s", meaning, got, want)
+			}
+		}
 	}
 }

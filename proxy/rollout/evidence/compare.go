@@ -115,8 +115,9 @@ func compareAnswers(op *translate.Operation, a, b Answer, ignore []string) Compa
 		c.Class = Same
 		state := second.of(billing.State)
 		c.States = state.Path != ""
-		c.Paid = state.Means == billing.Paid && first.of(billing.State).Means == billing.Paid
-		if c.Differences = compareFacts(first, second, ignore); len(c.Differences) > 0 {
+		table := op.Table()
+		c.Paid = billing.Paid(table, state.Means) && billing.Paid(table, first.of(billing.State).Means)
+		if c.Differences = compareFacts(table, first, second, ignore); len(c.Differences) > 0 {
 			c.Class = Differs
 		}
 	}
@@ -171,7 +172,8 @@ type Created struct{ Bill, Amount string }
 func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison {
 	shown := read(op, a, false)
 	state, amount := shown.of(billing.State), shown.of(billing.Amount)
-	unpaid, paid := state.Means == billing.Unpaid, state.Means == billing.Paid
+	table := op.Table()
+	unpaid, paid := billing.Unpaid(table, state.Means), billing.Paid(table, state.Means)
 	c := Comparison{
 		Bill: strings.Clone(asked.Bill), Class: Same, Succeeded: [2]bool{true, shown.success}, ReadBack: true,
 		States: true,
@@ -185,16 +187,16 @@ func compareCreated(op *translate.Operation, asked Created, a Answer) Comparison
 	case shown.missing:
 		c.Class = NotThere
 	case !shown.success:
-		code := maskCode(shown.code, op.Table().Catalogue(), []string{shown.key})
+		code := maskCode(shown.code, table.Catalogue(), []string{shown.key})
 		differs(Difference{codePath, InCode, "(success)", code})
 	case state.Empty, paid && amount.Empty && asked.Amount != "": // a success without a state shows no bill
 		c.Class = NoAnswer
-	case !unpaid && !paid && billing.Final(state.Means):
+	case !unpaid && !paid && billing.Final(table, state.Means):
 		c.Class = Moved
 	default:
 		c.Paid = paid
 		if !unpaid && !paid {
-			differs(Difference{state.Path, InState, billing.Unpaid + expected, example(state, shown.key)})
+			differs(Difference{state.Path, InState, billing.Begins(table) + expected, example(state, shown.key)})
 		}
 		shows := !amount.Empty && (paid || strings.Trim(amount.Text, "0") != "")
 		if shows && asked.Amount != "" && amount.Text != asked.Amount {
@@ -218,19 +220,14 @@ func (r reading) of(role string) translate.Fact {
 	return translate.Fact{Role: role, Empty: true}
 }
 
-// unapproved reports whether the bill was never paid.
-func (r reading) unapproved() bool {
-	state := r.of(billing.State).Means
-	return state == billing.Unpaid || state == billing.Destroyed
-}
-
 // compareFacts compares the fields of two answers with equal codes. So both are successes or neither is, and their
 // facts are those of the same rows.
-func compareFacts(first, second reading, ignore []string) []Difference {
+func compareFacts(t *translate.Table, first, second reading, ignore []string) []Difference {
 	var found []Difference
 	// Without an approval its numbers have no meaning: 0, which is otherwise a payment method, is then equal to an
 	// empty value.
-	unapproved := first.unapproved() && second.unapproved()
+	unapproved := billing.NeverPaid(t, first.of(billing.State).Means) &&
+		billing.NeverPaid(t, second.of(billing.State).Means)
 	for i, f := range first.facts {
 		g := second.facts[i]
 		if f.Secret && (strings.Contains(f.Text, "*") || strings.Contains(g.Text, "*")) {

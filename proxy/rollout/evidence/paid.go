@@ -82,7 +82,7 @@ func comparePaid(op *translate.Operation, asked Created, first, again Answer, ig
 	if c.Class != Same || !c.Paid {
 		return c
 	}
-	for _, d := range compareFacts(read(op, first, false), read(op, again, false), ignore) {
+	for _, d := range compareFacts(op.Table(), read(op, first, false), read(op, again, false), ignore) {
 		if d.Kind.grave() {
 			c.Class, c.Differences = Differs, append(c.Differences, d)
 		}

@@ -50,13 +50,18 @@ func (t *Stored) Use(c *config.Config) {
 	versions := map[string]string{}
 	for _, o := range c.Table.Operations() {
 		versions[o.Name] = o.Version()
+		for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
+			if a := c.Upstreams.Find(name).Adapter; a != nil && a.Version(o.Name) != "" {
+				versions[o.Name] += "-" + a.Version(o.Name)
+			}
+		}
 	}
 	t.tables.Store(version, versions)
 	t.Counts.Use(version)
 	v := c.Rollout.Verdict
 	t.limits.Store(&Limits{
 		v.Comparisons, v.Bills, v.Paid, float64(v.Mismatch), float64(v.Unclear),
-		c.Rollout.Bills == config.Shared,
+		c.Rollout.Bills == config.Shared, c.Table.SuccessCode(c.Table.Forms()[0]),
 	})
 }
 

@@ -34,6 +34,8 @@ type Limits struct {
 	Unclear     float64 `json:"unclear"`     // a larger part without an answer is inconclusive
 	// both backends must have every bill: a larger part than Unclear that only old has is inconclusive
 	Shared bool `json:"-"`
+	// the code of a success in the catalogue
+	Success string `json:"-"`
 }
 
 // Evidence is the kind of evidence of a verdict.
@@ -277,8 +279,6 @@ func frequencies(before, after map[string]int) []Frequency {
 // byChance is the significance level: with a smaller probability a difference between the backends is not by chance.
 const byChance = 0.001
 
-const success = "0000"
-
 func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few bool) {
 	compared := func(kind Note, times [2]int) Note {
 		return Say("compared", kind, times[New], b.Calls[New], times[Old], b.Calls[Old])
@@ -296,7 +296,7 @@ func (b *CallStats) rule(limits Limits, creates bool) (r Ruling, why Note, few b
 	failed := b.Calls
 	for _, code := range b.Codes {
 		switch {
-		case code.Of == success:
+		case code.Of == limits.Success:
 			failed = [2]int{failed[Old] - code.Times[Old], failed[New] - code.Times[New]}
 		case more(code.Times):
 			against = append(against, compared(Say("more", code.Of), code.Times))

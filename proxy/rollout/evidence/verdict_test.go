@@ -96,7 +96,7 @@ func TestVerdictsMatchTheBinomialDistribution(t *testing.T) {
 				continue
 			}
 			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Differed: at.differed}}}
-			v := operate.Verdicts(counted, evidence.Limits{Comparisons: 100, Mismatch: row.limit})
+			v := operate.Verdicts(counted, evidence.Limits{Comparisons: 100, Mismatch: row.limit, Success: "0000"})
 			if len(v) != 1 || v[0].Ruling != at.want {
 				t.Errorf("%d of %d differ, the limit is %g: %+v, want %s", at.differed, row.compared, row.limit, v, at.want)
 			}
@@ -118,7 +118,7 @@ func TestBoundsOfImpossibleCountsDoNotPanic(t *testing.T) {
 var since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
 // limits are the defaults of the config.
-var limits = evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05}
+var limits = evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05, Success: "0000"}
 
 func newCounts() *evidence.Counts {
 	return evidence.NewCounts("0123456789ab", func() time.Time { return since })
@@ -455,7 +455,7 @@ func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 		// With bills: shared, a bill that the new backend does not have is an error.
 		if old := reads[[2]bool{true, false}]; old > 0 {
 			const want = "with bills: shared it must have all of them"
-			for _, v := range operate.Verdicts(counts.Snapshot(), evidence.Limits{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05, Shared: true}) {
+			for _, v := range operate.Verdicts(counts.Snapshot(), evidence.Limits{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05, Shared: true, Success: "0000"}) {
 				if v.Operation == "bill.read" && (v.Ruling != evidence.Inconclusive || !strings.HasSuffix(v.Reason, want)) {
 					t.Errorf("%s %q, want %q", v.Ruling, v.Reason, want)
 				}
