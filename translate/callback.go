@@ -3,7 +3,6 @@ package translate
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -133,7 +132,7 @@ type Notice struct {
 // where even the syntax is not checked.
 func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, error) {
 	t := c.operation.table
-	if err := errors.Join(t.checkForm(from), t.checkForm(to)); err != nil {
+	if err := cmp.Or(t.checkForm(from), t.checkForm(to)); err != nil {
 		return nil, Notice{}, err
 	}
 	p, call := c.plan(from, to), startCallback(c.intake)
