@@ -36,7 +36,8 @@ func (t *Table) Adapt(f Form, overlay File) (*Adapter, error) {
 	if err := t.checkForm(f); err != nil {
 		return nil, err
 	}
-	changed, err := t.With(overlay)
+	// Without hashes: they are those of the table, whatever the upstream names their parts.
+	changed, err := compile(&Table{depth: t.depth, files: append(slices.Clip(t.files), overlay), unhashed: true})
 	if err != nil {
 		return nil, err
 	}
