@@ -36,11 +36,11 @@ func (x *exchange) swapCallbackURL(body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(x.r.Context(), config.StoreTimeout)
 	defer cancel()
 	// Clones: the store may write these strings after a timeout, when another call uses the buffer of the request.
+	who := billing.IdentityOf(x.call)
 	asked := relay.Binding{
 		Upstream: x.to.target.upstream.config.Name, Operation: x.route.operation.Name, Form: x.client,
-		OfBill: billing.AboutBill(x.route.operation), Bill: strings.Clone(x.call.Value(billing.Bill)),
-		Partner: x.partner(), Expiry: x.call.Value(billing.Expiry),
-		Member: x.call.Value(billing.Member), Merchant: x.call.Value(billing.Merchant),
+		OfBill: billing.AboutBill(x.route.operation), Bill: who.Bill, Partner: x.partner(),
+		Expiry: x.call.Value(billing.Expiry), Member: who.Member, Merchant: who.Merchant,
 		URL: strings.Clone(partnerURL),
 	}
 	span := x.span.Internal("store callback address")

@@ -362,12 +362,12 @@ func (c *Call) Status() int {
 	if !c.success {
 		code = t.codeIn(p.to, c.code)
 	}
+	is := to.statusOf(code, c.status)
 	switch {
-	case len(to.statuses) > 0:
-	case !c.success && t.replaces(p.to, c.code): // other_code says nothing about the outcome
+	case !c.success && t.replaces(p.to, c.code) && is < serverErrors: // other_code says nothing about the outcome
 		return c.status
-	default:
+	case len(to.statuses) == 0:
 		return statusOK
 	}
-	return to.statusOf(code, c.status)
+	return is
 }

@@ -162,6 +162,15 @@ func TestOtherCodeIsReported(t *testing.T) {
 			t.Errorf("no series for error.code: %v", reply.Mismatched)
 		}
 	}
+	for status, want := range map[string]int{"400": 409, "200": 409, "503": 503} { // only if the outcome stays open
+		of := compiled(t, strings.NewReplacer("other_code: 900,", "other_code: 900, status: {"+status+": '900'},", "codes:\n", "codes:\n  - {flat: 900, deep: OTHER}\n").Replace(envelopes))
+		call := of.Operation("get").Translation("flat", "deep").Start()
+		_, err := call.Request(nil, []byte(`{"id":"1"}`))
+		must(t, err)
+		_, err = call.Reply(nil, 409, []byte(`{"status":"ERROR","result":null,"error":{"code":"UNHEARD_OF","message":"x"}}`))
+		must(t, err)
+		equal(t, call.Status(), want)
+	}
 	split := compiled(t, strings.Replace(envelopes, "codes:\n", "codes:\n  - {flat: 409, deep: TAKEN, prefer: true}\n", 1))
 	own, _ := split.CodesOf("409", "deep")
 	equal(t, strings.Join(own, " "), "TAKEN DUPLICATE")

@@ -104,8 +104,10 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 	}
 	ends := any(over)
 	var registration any
+	key := a.ID
 	if a.Store != "" {
-		ends, registration = nil, a.registration()
+		key = a.registration()
+		ends, registration = nil, key
 	}
 	var unproven any
 	if !s.KnownProven(a.Partner) {
@@ -124,7 +126,7 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 	}}
 	if before == nil {
 		only := statement{insert.text + "NOTHING", insert.args}
-		switch applied, err := s.record(ctx, &entry{doing: doing, key: "address " + a.ID, statement: only}); {
+		switch applied, err := s.record(ctx, &entry{doing: doing, key: "url " + key, statement: only}); {
 		case err != nil:
 			return "", err
 		case applied:

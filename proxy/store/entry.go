@@ -10,7 +10,7 @@ import (
 type entry struct {
 	doing string // for errors
 	// Batches apply their entries in the order of their keys, so that those of two replicas cannot deadlock. A key
-	// begins with what is locked: "address", "bill" or "order".
+	// begins with "bill", "order" or "url": its table comes in the order in which AddKey locks them.
 	key  string
 	lock []string // of the lock that PostgreSQL takes first; nil: none
 	statement

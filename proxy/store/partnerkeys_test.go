@@ -427,6 +427,25 @@ func TestKeyIsAddedWithoutDeadlock(t *testing.T) {
 				ID: fmt.Sprint("other ", n), Upstream: "old", Operation: "bill.create", Partner: id, Form: "v2", URL: "https://one.example.com", Created: noon,
 			}, store.Change{Action: store.AddressAssigned, By: "kim", At: at, Partner: id})
 		},
+		"Bind and Own": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
+			var calling sync.WaitGroup
+			for i := range 4 {
+				calling.Go(func() {
+					bill := fmt.Sprint("batch ", n, " ", i)
+					_, err := s.Bind(t.Context(), store.Address{
+						ID: bill, Upstream: "old", Operation: "bill.create", Partner: id, Bill: bill, Form: "v2", URL: "https://one.example.com", Created: noon,
+					})
+					must(t, err)
+				})
+				calling.Go(func() {
+					if _, err := s.Own(t.Context(), partner.Of("another"), fmt.Sprint("batch ", n, " ", i), "old", noon, time.Time{}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			calling.Wait()
+			return nil
+		},
 		"Recrypt": func(t *testing.T, s *store.Store, id partner.ID, at time.Time, n int) error {
 			_, err := s.Recrypt(t.Context())
 			return err
