@@ -163,7 +163,7 @@ func TestOtherCodeIsReported(t *testing.T) {
 		}
 	}
 	for status, want := range map[string]int{"400": 409, "200": 409, "503": 503} { // only if the outcome stays open
-		of := compiled(t, strings.NewReplacer("other_code: 900,", "other_code: 900, status: {"+status+": '900'},", "codes:\n", "codes:\n  - {flat: 900, deep: OTHER}\n").Replace(envelopes))
+		of := compiled(t, strings.NewReplacer("catalogue: [", "catalogue: ['900', ", "other_code: 900,", "other_code: 900, status: {"+status+": '900'},", "codes:\n", "codes:\n  - {flat: 900, deep: OTHER}\n").Replace(envelopes))
 		call := of.Operation("get").Translation("flat", "deep").Start()
 		_, err := call.Request(nil, []byte(`{"id":"1"}`))
 		must(t, err)
