@@ -57,7 +57,7 @@ proxy/sandbox:
 # It shows the sandbox to the developers of partners.
 proxy/sandbox/web: proxy/pages proxy/sandbox ! process net
 # It certifies partners by what they do. It knows the sandbox, and nothing of the gateway.
-proxy/desk: proxy/desk/certificate proxy/sandbox ! process github.com/prometheus/
+proxy/desk: proxy/desk/certificate proxy/partner proxy/sandbox ! process github.com/prometheus/
 # What a gateway has to know of the desk.
 proxy/desk/certificate: ! web process
 proxy: config translate translate/billing proxy/accesslog proxy/httpconn proxy/partner proxy/rollout proxy/rollout/evidence

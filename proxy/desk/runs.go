@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
 // PracticeSpeed divides the waiting times of cases in a practice.
@@ -31,7 +33,7 @@ const (
 var goodName = regexp.MustCompile(`^[A-Za-z0-9-]{1,40}$`)
 
 // Runs are practices that are started and followed over HTTP, for CI. The calls of the partner reach a run below
-// /r/NAME/ of Base. Its name is its ID if the caller gives it none.
+// /r/NAME/ of Base, or /r/PARTNER-NAME/ if a partner has started it. Its name is its ID if the caller gives it none.
 //
 //	POST   /api/runs           {"plan","hook","name","case","attempts","expected"}: starts a practice
 //	GET    /api/runs           the runs, the newest first
@@ -132,7 +134,8 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 	}
 	kind, status, body := typeJSON, http.StatusOK, any(nil)
 	var out []byte
-	r.change(func() { // a caller that reads slowly must not hold the lock
+	var zipped *practice // outside the lock: it takes long, and nothing changes it any more
+	r.change(func() {    // a caller that reads slowly must not hold the lock
 		p := r.find(id, owner)
 		switch call := req.Method + " " + what; {
 		case id == "" && call == "GET ":
@@ -152,10 +155,10 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 			body = p
 		case call == "GET log":
 			kind, out = "application/jsonl", bytes.Clone(p.log.Bytes())
-		case call == "GET zip" && p.Outcome == "":
+		case call == "GET zip" && p.Status == statusRunning:
 			status, body = http.StatusConflict, errors.New("the run has not ended")
 		case call == "GET zip":
-			kind, out = "application/zip", p.zip()
+			kind, zipped = "application/zip", p
 		default:
 			status, body = http.StatusMethodNotAllowed, errors.New("no such call")
 		}
@@ -163,6 +166,9 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 			out = asJSON(body)
 		}
 	})
+	if zipped != nil {
+		out = zipped.zip()
+	}
 	answer(w, status, kind, out)
 }
 
@@ -202,6 +208,9 @@ func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
 		answer(w, http.StatusBadRequest, typeJSON, asJSON(err))
 		return
 	}
+	if owner != "" { // its names are not those of others
+		in.Name = partner.Of(owner).Short() + "-" + in.Name
+	}
 	c.Plan.Speed, c.Plan.Build = PracticeSpeed, r.Build
 	ctx, stop := context.WithCancel(r.Context)
 	p := &practice{
@@ -217,7 +226,7 @@ func (r *Runs) start(w http.ResponseWriter, req *http.Request, owner string) {
 	r.change(func() {
 		running := 0
 		for _, one := range r.list {
-			if one.Status == statusRunning {
+			if one.Status == statusRunning && one.owner == owner {
 				running++
 			}
 		}

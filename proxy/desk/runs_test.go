@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 )
 
@@ -38,6 +39,9 @@ func (c caller) call(owner, method, path, body string, status int) string {
 
 const plan = `{"partner":"shop","form":"v2","api_key":"` + testKey + `","timeout":"2s","react":"1300ms"}`
 
+// hanasCI is where the calls of the partner hana to its run ci go.
+var hanasCI = "/r/" + partner.Of("hana").Short() + "-ci"
+
 // A practice is started over HTTP, followed, and exported. Its calls come to an address of its own, which ends with it.
 func TestRunOverHTTP(t *testing.T) {
 	t.Parallel()
@@ -47,7 +51,7 @@ func TestRunOverHTTP(t *testing.T) {
 	c.Base = server.URL
 	ctx, stop := context.WithCancel(t.Context())
 	s := &shop{
-		form: "v2", habit: "creates-twice", key: testKey, base: server.URL + "/r/ci", send: "URL", ctx: ctx,
+		form: "v2", habit: "creates-twice", key: testKey, base: server.URL + hanasCI, send: "URL", ctx: ctx,
 		client: &http.Client{Timeout: 2 * time.Second}, reconcile: time.Minute, retry: time.Second,
 	}
 	test := httptest.NewServer(s)
@@ -64,9 +68,11 @@ func TestRunOverHTTP(t *testing.T) {
 		proxytest.Must(t, json.Unmarshal([]byte(c.call("hana", "GET", "/"+c.list[0].ID, "", 200)), &p))
 	}
 	proxytest.Must(t, json.Unmarshal([]byte(c.call("hana", "POST", "", body, 201)), &p))
-	proxytest.Equal(t, p.BaseURL, server.URL+"/r/ci")
+	proxytest.Equal(t, p.BaseURL, server.URL+hanasCI)
 	proxytest.Equal(t, p.Status, "RUNNING")
 	proxytest.Has(t, c.call("hana", "POST", "", body, 409), "a run has this name")
+	c.call("duri", "POST", "", body, 201) // the name of another partner's run
+	c.list[1].stop()
 	proxytest.Has(t, c.call("hana", "GET", "/"+p.ID+"/zip", "", 409), "has not ended")
 	proxytest.Eventually(t, func() bool { get(); return p.Status != "RUNNING" }, func() string { return fmt.Sprintf("%+v", p) })
 	proxytest.Equal(t, p.Outcome, Failed)
@@ -87,7 +93,7 @@ func TestRunOverHTTP(t *testing.T) {
 		proxytest.Must(t, err)
 		proxytest.Has(t, string(text), has)
 	}
-	got, err := http.Post(server.URL+"/r/ci/bill", "application/json", strings.NewReader("{}"))
+	got, err := http.Post(server.URL+hanasCI+"/bill", "application/json", strings.NewReader("{}"))
 	proxytest.Must(t, err)
 	_ = got.Body.Close()
 	proxytest.Equal(t, got.StatusCode, 404)
@@ -103,7 +109,7 @@ func TestRunsOfOthers(t *testing.T) {
 	for range mostRuns {
 		c.call("hana", "POST", "", body, 201)
 	}
-	proxytest.Has(t, c.call("duri", "POST", "", body, 409), "too many runs at once")
+	proxytest.Has(t, c.call("hana", "POST", "", body, 409), "too many runs at once")
 	id := "/" + c.list[0].ID
 	for _, call := range []string{"GET ", "DELETE ", "GET log", "GET zip"} {
 		method, what, _ := strings.Cut(call, " ")
@@ -131,6 +137,7 @@ func TestRunsOfOthers(t *testing.T) {
 	proxytest.Equal(t, len(c.list), keptRuns)
 	c.call("", "DELETE", id, "", 200)
 	ended(keptRuns)
+	c.call("", "GET", id+"/zip", "", 200) // what was recorded until then
 }
 
 func TestRunIsRefused(t *testing.T) {

@@ -59,8 +59,10 @@ func (f *Facts) Certified(id partner.ID) (note evidence.Note, ok bool) {
 		return evidence.Say("unchecked", err), false
 	}
 	for _, n := range marked.Counts {
-		if n.Partner == id && n.Client != "" && !c.Has(n.Client) && now.Sub(n.ClientAt) < clientTime {
-			return evidence.Say("certificate_client", n.Client, n.ClientAt), false
+		for client, at := range n.Clients {
+			if n.Partner == id && !c.Has(client) && now.Sub(at) < clientTime {
+				return evidence.Say("certificate_client", client, at), false
+			}
 		}
 	}
 	if c.Via {

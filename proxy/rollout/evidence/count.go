@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -35,9 +36,8 @@ type Count struct {
 
 	Backends [2]Calls `json:"sides"` // calls of the partner, by backend
 
-	// the last client that created a bill and that the certificate of the partner did not have; "" if there was none
-	Client   string    `json:"client,omitempty"`
-	ClientAt time.Time `json:"client_at,omitzero"`
+	// when a client last created a bill that the certificate of the partner did not have: the last mostClients of them
+	Clients map[string]time.Time `json:"clients,omitempty"`
 
 	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
 	// of these, at the new backend; merchants are not counted separately
@@ -75,7 +75,7 @@ type Unsupported struct {
 // Marked reports whether the count must be found without reading all counts: it has calls that a backend's form
 // cannot carry, a difference that holds back other partners, or a client that is not certified.
 func (n Count) Marked() bool {
-	return n.Client != "" || len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
+	return len(n.Clients) > 0 || len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
 }
 
 // ExactFields are the paths of the exact fields that differ, sorted.
@@ -133,6 +133,23 @@ func (n *Count) field(path string, f Field) {
 	n.Fields[path] = f
 }
 
+const mostClients = 8
+
+// addClient keeps when a client last created a bill.
+func (n *Count) addClient(client string, at time.Time) {
+	if n.Clients == nil {
+		n.Clients = map[string]time.Time{}
+	}
+	if at.After(n.Clients[client]) {
+		n.Clients[client] = at
+	}
+	if len(n.Clients) > mostClients {
+		delete(n.Clients, slices.MinFunc(slices.Collect(maps.Keys(n.Clients)), func(a, b string) int {
+			return n.Clients[a].Compare(n.Clients[b])
+		}))
+	}
+}
+
 // merge adds another count of the same partner and operation. It keeps no reference to it.
 func (n *Count) merge(more Count) {
 	if n.Fields == nil {
@@ -144,8 +161,8 @@ func (n *Count) merge(more Count) {
 	if more.Last.After(n.Last) {
 		n.Last = more.Last
 	}
-	if more.ClientAt.After(n.ClientAt) {
-		n.Client, n.ClientAt = more.Client, more.ClientAt
+	for client, at := range more.Clients {
+		n.addClient(client, at)
 	}
 	n.Creates = n.Creates || more.Creates
 	n.Compared += more.Compared

@@ -251,7 +251,7 @@ func (t *Counts) Ended(partner partner.ID, operation string, backend Backend, en
 		}
 	}
 	if end.Client != "" {
-		n.Client, n.ClientAt = end.Client, t.moment()
+		n.addClient(end.Client, t.moment())
 	}
 	at := &n.Backends[backend]
 	if end.Code != "" { // otherwise the gateway refused the call

@@ -107,9 +107,12 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !strings.Contains(" desk static sign-in sign-out ", " "+first+" ") && first != "" {
 		var hash sandbox.Token
-		if given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
-			var status int
-			if hash, status = d.check(r, given); status == http.StatusTooManyRequests {
+		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if bearer {
+			hash = sha256.Sum256([]byte(given))
+		}
+		if _, status, _ := d.Admit(r, hash); bearer && status == http.StatusUnauthorized {
+			if _, status = d.check(r, given); status == http.StatusTooManyRequests {
 				w.Header().Set("Retry-After", "1")
 				w.Header().Set("Content-Type", "application/json; charset=utf-8")
 				w.WriteHeader(status)
