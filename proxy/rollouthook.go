@@ -223,7 +223,8 @@ func (x *exchange) shownBy(says billing.Says) *rollout.ReadResult {
 			Amount: x.call.ReplyValue(billing.Amount),
 		}
 	case succeeded && set != "":
-		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: billing.Final(operation.Table(), setMeans)}
+		final := billing.Final(operation.Table(), setMeans)
+		shown = rollout.ReadResult{Result: rollout.Present, State: set, Ended: final}
 	case operation == x.state.readOperation && says == billing.NotFound:
 		shown = rollout.ReadResult{Result: rollout.Absent}
 	default:

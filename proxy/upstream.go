@@ -117,8 +117,8 @@ func (u *upstream) countWithoutLink(x *exchange) {
 	u.metrics.withoutLink.WithLabelValues(u.config.Name).Inc()
 	u.withoutLink.Do(func() {
 		id := x.shortPartner()
-		x.gateway.log.Warn("the reply to a create has no link: partners whose programs need one take the bill as failed",
-			"upstream", u.config.Name, "partner", id, "name", x.state.config.Partners.Name(id), "id", x.id)
+		const text = "the reply to a create has no link: partners whose programs need one take the bill as failed"
+		x.gateway.log.Warn(text, "upstream", u.config.Name, "partner", id, "name", x.state.config.Partners.Name(id), "id", x.id)
 	})
 }
 

@@ -84,8 +84,8 @@ func (a *Adapter) checkKeys(overlay File) {
 			a.problems = append(a.problems, Problem{overlay.Name, line, column, fmt.Sprintf(text, args...)})
 		}
 		if !slices.Contains(adaptable, key.Value) {
-			problem(key.Line, key.Column, "the overlay of an upstream cannot have %s, only %s: write it into table.overlay",
-				key.Value, strings.Join(adaptable, ", "))
+			const text = "the overlay of an upstream cannot have %s, only %s: write it into table.overlay"
+			problem(key.Line, key.Column, text, key.Value, strings.Join(adaptable, ", "))
 		}
 		for name := range members(value) {
 			if key.Value == "operations" && a.base.Operation(name.Value) == nil ||
@@ -172,8 +172,8 @@ func (a *Adapter) joinValues(r, b, c *row) {
 		if a.changed.files[len(a.changed.files)-1].Name == c.source.File {
 			line = c.source.Line
 		}
-		a.problems = append(a.problems, Problem{c.source.File, line, 1, fmt.Sprintf("%s: the overlay of an upstream cannot "+
-			"change each, list, pattern, shift, absent and null in values", c.Path[f])})
+		text := c.Path[f] + ": the overlay of an upstream cannot change each, list, pattern, shift, absent and null in values"
+		a.problems = append(a.problems, Problem{c.source.File, line, 1, text})
 	case !slices.Equal(b.Values.list, c.Values.list):
 		write := func(v constant) constant { // a value of the other form that has no pair
 			if to := a.base.forms[f].digits; c.digits && v.kind != to && isDigits(v.text) && to == text {

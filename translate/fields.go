@@ -184,7 +184,8 @@ func (r *mapping) detail(digits kind) Details {
 		detail = append(detail, say("as text")...)
 	}
 	if r.state >= 0 {
-		detail = append(detail, say(`0 and "" as %v while %v`, noValueOf(digits), strings.Join(r.NoValueWhile, " or "))...)
+		while := strings.Join(r.NoValueWhile, " or ")
+		detail = append(detail, say(`0 and "" as %v while %v`, noValueOf(digits), while)...)
 	}
 	if len(r.Values.list) > 0 {
 		detail = append(detail, say("by value pairs")...)

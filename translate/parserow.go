@@ -206,7 +206,8 @@ func (s *source) checkKeys(m Message, r *row) {
 	}
 	for _, key := range []string{"default", "values", "absent", "one_of"} {
 		if v := child(r.node, key); v != nil && r.Role.Secret {
-			s.errorf(v, "%s is not allowed with role: %s, which is secret: commands and pages show the table", key, r.Role.name)
+			const text = "%s is not allowed with role: %s, which is secret: commands and pages show the table"
+			s.errorf(v, text, key, r.Role.name)
 		}
 	}
 	if most := r.Max.least(0, 1); most > 0 && r.Min > most {

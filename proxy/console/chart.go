@@ -13,7 +13,8 @@ import (
 
 // A chart shows numbers over time as bars: templates/parts/chart.html. Its texts are keys.
 type chart struct {
-	Label, Title, Ago string // of the chart; of a column, with the values of its Title; of a number of columns before now
+	// of the chart; of a column, with the values of its Title; of a number of columns before now
+	Label, Title, Ago string
 	Top, Middle       string // of the scale
 	Number            int    // of columns, also of those without a bar
 	Columns           []column

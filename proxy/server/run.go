@@ -82,8 +82,8 @@ func (s *Server) serve() (running int, accepting *sync.WaitGroup) {
 }
 
 // startBackground delivers callbacks, follows the changes of the rollout, reads bills of unknown outcomes and of
-// callbacks that may be lost, tells what happens, makes the steps of waves, and advances the store's clock, until ctx ends. relayDone is
-// closed when the delivery has ended; storeLoops are the others.
+// callbacks that may be lost, tells what happens, makes the steps of waves, and advances the store's clock, until ctx
+// ends. relayDone is closed when the delivery has ended; storeLoops are the others.
 func (s *Server) startBackground(ctx context.Context) (relayDone <-chan struct{}, storeLoops *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {

@@ -49,7 +49,8 @@ func (s *Server) runClock(ctx context.Context) {
 	}
 }
 
-// tick advances the store's clock, reads when the last backup was, and logs when it begins or ceases to differ from the machine's by more than a day.
+// tick advances the store's clock, reads when the last backup was, and logs when it begins or ceases to differ from the
+// machine's by more than a day.
 func (s *Server) tick(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

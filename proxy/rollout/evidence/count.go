@@ -75,7 +75,8 @@ type Unsupported struct {
 // Marked reports whether the count must be found without reading all counts: it has calls that a backend's form
 // cannot carry, a difference that holds back other partners, or a client that is not certified.
 func (n Count) Marked() bool {
-	return len(n.Clients) > 0 || len(n.Backends[Old].Unsupported)+len(n.Backends[New].Unsupported)+len(n.ExactFields()) > 0
+	unsupported := len(n.Backends[Old].Unsupported) + len(n.Backends[New].Unsupported)
+	return len(n.Clients)+unsupported+len(n.ExactFields()) > 0
 }
 
 // ExactFields are the paths of the exact fields that differ, sorted.
