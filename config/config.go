@@ -90,10 +90,6 @@ type Upstream struct {
 	// what the gateway does with the hashes of requests
 	Hash HashMode `yaml:"hash" words:"pass verify renew" default:"pass"`
 
-	// a file that says how this backend writes its form, where that differs from the table; "" if it does not
-	Overlay string             `yaml:"overlay"`
-	Adapter *translate.Adapter `yaml:"-"` // from Overlay; nil for none
-
 	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a
 	// quarter.
 	PartnerConnections int `yaml:"partner_connections"`
@@ -108,14 +104,6 @@ const (
 	HashVerify HashMode = "verify" // the gateway checks it, and passes it on
 	HashRenew  HashMode = "renew"  // the gateway checks it, and computes that of the upstream's form
 )
-
-// Path returns the path of an operation at the upstream.
-func (u *Upstream) Path(o *translate.Operation) string {
-	if u.Adapter != nil {
-		return u.Adapter.Path(o.Name)
-	}
-	return o.Path(u.Form)
-}
 
 // Upstreams are in the order of the file.
 type Upstreams []Upstream

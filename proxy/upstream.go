@@ -172,33 +172,20 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	return reply, nil
 }
 
-// post makes a call of the target's operation, see [upstream.post]. Request and reply are in the form as the table
-// describes it: the upstream can have an overlay, and a code of its own for a success. A request that it has no words
-// for is a [*translate.Refusal].
-func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpconn.Reply, err error) {
-	c, o := t.upstream.config, t.translation.Operation()
-	if t.adapter != nil {
-		if r.body, err = t.adapter.Request(o.Name, r.body); err != nil {
-			return reply, err
-		}
-	}
-	reply, err = t.upstream.post(ctx, r)
-	if err != nil || c.Success == "" && t.adapter == nil {
+// post makes a call of the target's operation, see [upstream.post]. If the upstream has a code of its own for a
+// success, the reply has the one of its form in its place.
+func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply, error) {
+	reply, err := t.upstream.post(ctx, r)
+	c := t.upstream.config
+	if err != nil || c.Success == "" {
 		return reply, err
 	}
-	normal := r.reply.Bytes()
-	if c.Success != "" {
-		if normal, err = o.Table().NormaliseSuccess(c.Form, c.Success, normal); err != nil {
-			return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
-		}
+	normal, err := t.translation.Operation().Table().NormaliseSuccess(c.Form, c.Success, r.reply.Bytes())
+	if err != nil {
+		return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
 	}
-	if t.adapter != nil {
-		normal = t.adapter.Reply(o.Name, normal)
-	}
-	if len(normal) > 0 && &normal[0] != &r.reply.Bytes()[0] {
-		r.reply.Reset()
-		r.reply.Write(normal)
-	}
+	r.reply.Reset()
+	r.reply.Write(normal)
 	return reply, nil
 }
 

@@ -54,7 +54,7 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 		Of    *yaml.Node `must:"be"`
 		Reply string     `is:"a path"`
 	}
-	if n == nil || s.table.unhashed || !s.decode(n, "hash", &k) {
+	if n == nil || !s.decode(n, "hash", &k) {
 		return
 	}
 	slotOf := func(m Message, path string) int {

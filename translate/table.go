@@ -41,7 +41,6 @@ type Table struct {
 	known      [3]map[string]CodeMeaning // by form, or catalogued, and code
 	codes      pairs
 	hash       hashRule
-	unhashed   bool // the hashes of operations are not read
 	noun       noun // for what calls are about
 	service    noun // for who answers them
 	operations []*Operation
@@ -159,11 +158,7 @@ func (o *Operation) Translation(client, upstream Form) *Translation {
 // Compile reads the base table, applies the overlays in order and compiles the result. Messages that nest deeper than
 // depth are refused. The error is of type [Problems], each with file, line and column.
 func Compile(depth int, base File, overlays ...File) (*Table, error) {
-	return compile(&Table{depth: depth, files: slices.Concat([]File{base}, overlays)})
-}
-
-// compile compiles the files of a table.
-func compile(t *Table) (*Table, error) {
+	t := &Table{depth: depth, files: slices.Concat([]File{base}, overlays)}
 	s, problems := load(t)
 	if len(problems) > 0 {
 		return nil, problems
@@ -183,7 +178,7 @@ func compile(t *Table) (*Table, error) {
 
 // With returns the table with one more overlay. The table itself does not change. The error is of type [Problems].
 func (t *Table) With(overlay File) (*Table, error) {
-	return compile(&Table{depth: t.depth, files: append(slices.Clip(t.files), overlay)})
+	return Compile(t.depth, t.files[0], slices.Concat(t.files[1:], []File{overlay})...)
 }
 
 // Operations returns the operations in the order of the table. The caller must not modify the slice.

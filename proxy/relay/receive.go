@@ -110,9 +110,6 @@ func (in *inbound) receive(req *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	if upstream.Adapter != nil {
-		body = upstream.Adapter.Callback(body)
-	}
 	return in.accept(req, body)
 }
 

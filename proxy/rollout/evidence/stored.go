@@ -50,11 +50,6 @@ func (t *Stored) Use(c *config.Config) {
 	versions := map[string]string{}
 	for _, o := range c.Table.Operations() {
 		versions[o.Name] = o.Version()
-		for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
-			if a := c.Upstreams.Find(name).Adapter; a != nil && a.Version(o.Name) != "" {
-				versions[o.Name] += "-" + a.Version(o.Name)
-			}
-		}
 	}
 	t.tables.Store(version, versions)
 	t.Counts.Use(version)
