@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"billbridge/translate"
+	"billbridge/translate/billing"
 )
 
 // checkHash checks that the table says how the hashes are computed that the gateway has to compute.
@@ -15,6 +16,12 @@ func (c *Config) checkHash() {
 			c.source.addProblem(fmt.Sprintf("%s needs hash in the table, which says how hashes are computed", u.Hash),
 				"upstreams", u.Name, "hash")
 		}
+	}
+	read, err := billing.ReadOperation(c.Table)
+	reads := c.Rollout != nil || c.Failures.Explain > 0 || c.Callbacks != nil && c.Callbacks.Reconcile != nil
+	if err == nil && read.HasHash() && reads {
+		c.source.addf("table", "%s has a hash, which the gateway's own reads have not: leave out rollout, "+
+			"failures.explain and callbacks.reconcile", read.Name)
 	}
 }
 

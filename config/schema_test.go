@@ -110,7 +110,7 @@ var laxer = map[string][]string{
 	},
 	"a schema does not know the table": {
 		"callbacks-no-role", "callbacks-no-role-at-all", "failures-explain-no-reader", "failures-explain-two-readers", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
-		"rollout-partner-of-one-form", "rollout-two-readers", "table-partner-default", "partners-hash-secret-form", "upstream-hash-not-in-table", "upstream-success-of-the-table",
+		"rollout-partner-of-one-form", "rollout-two-readers", "table-partner-default", "table-read-hash", "partners-hash-secret-form", "upstream-hash-not-in-table", "upstream-success-of-the-table",
 	},
 	"a schema does not compare keys or names with each other": {
 		"admin-tokens-empty", "admin-tokens-equal", "admin-tokens-equal-token", "admin-tokens-name-twice", "admin-tokens-short", "token-short", "callbacks-https-only",

@@ -67,6 +67,9 @@ func (s *source) readHash(o *Operation, n *yaml.Node) {
 			return slot
 		}
 		r, inBoth := o.rows[m][slot], o.paths[0] != "" && o.paths[1] != ""
+		if r.Role.Unconverted {
+			s.errorf(n, "hash: %s has role: %s, and the gateway may replace it", path, r.Role.name)
+		}
 		if r.items != nil || inBoth && r.onlyForm() >= 0 && !inOne {
 			s.errorf(n, "hash: %s cannot be a list, and needs a path in each form of the operation", path)
 		}

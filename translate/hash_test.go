@@ -99,7 +99,7 @@ var renewRequests = map[string][]string{
 // A renewed hash is that of what is sent. No other byte of the request changes, and the partner gets its own hash back.
 func TestRenewHash(t *testing.T) {
 	t.Parallel()
-	table := overlaid(t, "hash: {algorithm: hmac-sha256}")
+	table := overlaid(t, "hash: {algorithm: hmac-sha256}\noperations: {bill.create: {reply: [{v2: hash, legacy: hash, must_equal_request: bill.hash}]}}")
 	for place, requests := range renewRequests {
 		for i, request := range requests {
 			for _, to := range table.Forms() {
