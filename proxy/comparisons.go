@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"strings"
 
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate/billing"
@@ -52,7 +51,7 @@ func (x *exchange) readBack() {
 	read.Release()
 	x.gateway.rollout.Shadow().Check(evidence.Checked{
 		ID: x.id, At: x.start, Partner: call.Partner, Operation: call.Operation, Read: x.state.readOperation,
-		Asked: evidence.Created{Bill: call.Bill, Amount: strings.Clone(x.call.Value(billing.Amount))},
+		Asked: evidence.Created{Bill: call.Bill, Amount: x.call.ComparableValue(billing.Amount)},
 		Show:  x.fetcher(target, request),
 	})
 }

@@ -72,10 +72,7 @@ func (c *Call) Facts(shared bool) []Fact {
 			} else {
 				f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
 			}
-			f.Text = valueOf(gjson.Parse(f.JSON)).text()
-			if r.wants(0) != "" && r.Pattern[0] == "" { // 2.5 and 2.50 are one decimal
-				f.Text = trimDecimal(f.Text)
-			}
+			f.Text = r.comparable(f.JSON)
 			if v.kind == composite {
 				f.Text = string(Canonical(nil, []byte(f.JSON)))
 			}
@@ -108,6 +105,26 @@ func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired b
 	}
 	out, _ := r.appendValue(nil, v, from, digits, true)
 	return string(out), paired
+}
+
+// comparable returns the text of a value in the first form: 2.5 and 2.50 are one decimal.
+func (r *row) comparable(json string) string {
+	text := valueOf(gjson.Parse(json)).text()
+	if r.wants(0) != "" && r.Pattern[0] == "" {
+		return trimDecimal(text)
+	}
+	return text
+}
+
+// ComparableValue returns a copy of [Call.Value] as a [Fact] has it.
+func (c *Call) ComparableValue(role string) string {
+	if c.Value(role) == "" {
+		return ""
+	}
+	p := c.translation.request
+	slot := p.roles[role]
+	json, _ := p.fields[slot].inFirstForm(c.request[slot], p.from, p.table.forms[0].digits)
+	return p.fields[slot].comparable(json)
 }
 
 // trimDecimal returns a decimal without zeros at its end, and any other text unchanged.

@@ -364,3 +364,19 @@ func TestBadSpecialRows(t *testing.T) {
 		}
 	}
 }
+
+// What a caller asks for and what a backend shows are compared in the first form.
+func TestComparableValue(t *testing.T) {
+	t.Parallel()
+	table := compiled(t, strings.ReplaceAll(strings.Replace(values, "id: {}", "id: {}, weight: {}, price: {}", 1), "ROWS",
+		`[{old: price, new: price, as: decimal, role: price}, {old: grams, new: kilos, as: digits, shift: {old: 3}, role: weight}]`))
+	for _, row := range []struct{ from, in, want string }{
+		{"old", `{"price":"2.50","grams":"2500"}`, "2.5 2500"}, {"new", `{"price":2.50,"kilos":2.50}`, "2.5 2500"}, {"new", `{"kilos":{}}`, " "},
+	} {
+		for _, to := range table.Forms() {
+			call := table.Operation("put").Translation(translate.Form(row.from), to).Start()
+			must(t, call.Read([]byte(row.in)))
+			equal(t, call.ComparableValue("price")+" "+call.ComparableValue("weight"), row.want)
+		}
+	}
+}
