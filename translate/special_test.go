@@ -371,7 +371,7 @@ func TestComparableValue(t *testing.T) {
 	table := compiled(t, strings.ReplaceAll(strings.Replace(values, "id: {}", "id: {}, weight: {}, price: {}", 1), "ROWS",
 		`[{old: price, new: price, as: decimal, role: price}, {old: grams, new: kilos, as: digits, shift: {old: 3}, role: weight}]`))
 	for _, row := range []struct{ from, in, want string }{
-		{"old", `{"price":"2.50","grams":"2500"}`, "2.5 2500"}, {"new", `{"price":2.50,"kilos":2.50}`, "2.5 2500"}, {"new", `{"kilos":{}}`, " "},
+		{"old", `{"price":"2.50","grams":"2500"}`, "2.5 2500"}, {"new", `{"price":2.50,"kilos":2.50}`, "2.5 2500"}, {"new", `{"kilos":null}`, " "},
 	} {
 		for _, to := range table.Forms() {
 			call := table.Operation("put").Translation(translate.Form(row.from), to).Start()
