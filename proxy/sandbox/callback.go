@@ -161,10 +161,13 @@ type sender struct {
 	timer   *time.Timer
 	running map[callbackKey]struct{}
 	all     sync.WaitGroup
+
+	forwarders forwarders
 }
 
 func newSender(s *Service) *sender {
 	n := &sender{service: s, running: map[callbackKey]struct{}{}}
+	n.forwarders.of = map[string]*forwarder{}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.client = &http.Client{
 		Transport: s.opt.Transport, Timeout: s.opt.CallbackTimeout,
@@ -297,7 +300,7 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 	}
 	req.Header.Set("Content-Type", x.ContentType)
 	req.Header.Set("User-Agent", x.UserAgent)
-	res, err := n.client.Do(req)
+	res, err := n.forwarders.route(n.client, c).Do(req)
 	if err != nil {
 		return err
 	}
