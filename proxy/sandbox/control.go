@@ -34,9 +34,9 @@ import (
 //	POST   /bills/{billId}/callback {"partner","fields"}: sends an extra callback with other values of fields, and
 //	                               without those that are null
 //	GET    /callbacks              all callbacks with their attempts; ?partner=KEY, ?bill=BILLID
-//	POST   /forwards               {"partner","forwarder"}: connects a forwarder of callbacks, whose id the caller chooses,
-//	                               or waits up to 10 s for a [Forwarded]
-//	POST   /forwards/{id}          {"partner","status","body","error"}: the answer to a forwarded callback
+//	POST   /forwards               {"partner","forwarder"}: connects a forwarder of callbacks, which chooses its id, or
+//	                               waits up to 10 s for a [Forwarded]
+//	POST   /forwards/{id}          {"status","body","error"}: the answer to a forwarded callback
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
 //	POST   /networks               {"code","count"}: sets the next answers of card networks to payments and cancels
 //	POST   /mappings/complete      {"partner","member","merchant"}: completes a sign-up
@@ -118,7 +118,7 @@ func (s *Service) Control() http.Handler {
 		ForwardAnswer
 	}, a ask,
 	) (any, error) {
-		return none{}, s.answerForwarded(in.Partner, a.id(), in.ForwardAnswer)
+		return none{}, s.answerForwarded(a.id(), in.ForwardAnswer)
 	})
 	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
 		return s.transaction(a.id()), nil
