@@ -35,18 +35,16 @@ type ForwardAnswer struct {
 // A forwarder is a program on the machine of a developer, which the sandbox cannot reach. It takes the callbacks of one
 // partner and returns the answers.
 type forwarder struct {
-	id    string // which the program chooses
-	until time.Time
+	id    string         // which the program chooses
+	until time.Time      // it is connected until then
 	queue chan Forwarded // without a buffer: what nobody takes stays in its attempt, and fails with it
 }
-
-func (f forwarder) connected() bool { return time.Now().Before(f.until) }
 
 // transport returns the transport of an attempt: the forwarder of its partner, if one is connected.
 func (n *sender) transport(c Callback) http.RoundTripper {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if f := n.forwarders[c.Partner]; f.connected() {
+	if f := n.forwarders[c.Partner]; time.Now().Before(f.until) {
 		return forwarding{n, f.queue, c.BillID}
 	}
 	return n.service.opt.Transport
@@ -60,10 +58,7 @@ type forwarding struct {
 
 // RoundTrip waits for the answer of the forwarder.
 func (f forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
+	body, _ := io.ReadAll(r.Body) // from memory
 	sent := Forwarded{rand.Text(), f.bill, r.URL.String(), r.Header, string(body)}
 	answer := make(chan ForwardAnswer, 1)
 	f.answers.Store(sent.ID, answer)
@@ -88,7 +83,7 @@ func (n *sender) nextForwarded(ctx context.Context, partner, id string) (next Fo
 	known := slices.ContainsFunc(n.service.Partners(), func(p Partner) bool { return p.Key == partner })
 	n.mu.Lock()
 	f := n.forwarders[partner]
-	connected := f.connected()
+	connected := time.Now().Before(f.until)
 	switch {
 	case !known:
 		err = &refusedError{status: http.StatusNotFound, text: "no such partner: name the one of the callbacks"}

@@ -31,7 +31,7 @@ const forwardRows = `
 {"status":500,"body":"oops"}                | waiting   | expected status 200 but got: 500
 {}                                          | waiting   | expected status 200 but got: 0
 {"error":"connection refused"}              | waiting   | the forwarder: connection refused
-                                            | waiting   | Client.Timeout exceeded
+                                            | waiting   | context deadline exceeded
 `
 
 // The callbacks of a partner go to its connected forwarder and not to their URL. What it returns is the answer of the
