@@ -19,8 +19,11 @@ func eachCommand(n *kong.Node, words string, f func(n *kong.Node, words string))
 	}
 }
 
-// flagsOf returns the flags of a command and of its parents.
+// flagsOf returns the flags of a command, or of its default command, and of its parents.
 func flagsOf(n *kong.Node) (flags []*kong.Flag) {
+	if n.DefaultCmd != nil {
+		n = n.DefaultCmd
+	}
 	for _, group := range n.AllFlags(true) {
 		flags = append(flags, group...)
 	}

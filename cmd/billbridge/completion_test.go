@@ -60,6 +60,8 @@ var completions = []struct {
 	{"billbridge serve --rate 1", nil},
 	{"billbridge serve ONL", nil},
 	{"billbridge store backup ONL", []string{"ONLY.FILE"}},
+	{"billbridge sandbox --callback-r", []string{"--callback-retries"}},
+	{"billbridge sandbox forward --p", []string{"--partner"}},
 	{"billbridge assets sch", []string{"schema"}},
 	{"billbridge assets part", []string{"partner-guide"}},
 	{"billbridge assets partner-guide --lang", []string{"--language"}},

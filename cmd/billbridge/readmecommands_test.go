@@ -42,6 +42,7 @@ var ranElsewhere = map[string]string{
 	"proxy/bench/README.md: go test ":    "TestReadmeNamesBenchmarksThatExist", // .ci/long runs all benchmarks
 	"proxy/store/README.md: pg_dump ":    "TestReadmeBackupOfPostgreSQL",
 	"proxy/store/README.md: pg_restore ": "TestReadmeBackupOfPostgreSQL",
+	"billbridge sandbox forward":         "TestScripts",
 	"billbridge callbacks show ":         "TestCallbacksCommands",
 	"billbridge callbacks replay ":       "TestCallbacksCommands",
 	"billbridge callbacks drop ":         "TestCallbacksCommands",

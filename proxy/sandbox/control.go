@@ -34,6 +34,9 @@ import (
 //	POST   /bills/{billId}/callback {"partner","fields"}: sends an extra callback with other values of fields, and
 //	                               without those that are null
 //	GET    /callbacks              all callbacks with their attempts; ?partner=KEY, ?bill=BILLID
+//	POST   /forwards               {"partner","forwarder"}: connects a forwarder of callbacks, which chooses its id, or
+//	                               waits up to 10 s for a [Forwarded]
+//	POST   /forwards/{id}          {"status","body","error"}: the answer to a forwarded callback
 //	GET    /transactions/{txId}    the paid bill of a transaction, in a v2 envelope; BILL_005 if there is none
 //	POST   /networks               {"code","count"}: sets the next answers of card networks to payments and cancels
 //	POST   /mappings/complete      {"partner","member","merchant"}: completes a sign-up
@@ -102,6 +105,20 @@ func (s *Service) Control() http.Handler {
 		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
 			return of.excludes(c.Partner) || cmp.Or(a.query("bill"), c.BillID) != c.BillID
 		}), nil
+	})
+	handle(r, "POST /forwards", func(in struct {
+		ofPartner
+		Forwarder string `json:"forwarder"`
+	}, a ask,
+	) (any, error) {
+		return s.nextForwarded(a.Context(), in.Partner, in.Forwarder)
+	})
+	handle(r, "POST /forwards/{id}", func(in struct {
+		ofPartner
+		ForwardAnswer
+	}, a ask,
+	) (any, error) {
+		return none{}, s.answerForwarded(a.id(), in.ForwardAnswer)
 	})
 	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
 		return s.transaction(a.id()), nil

@@ -36,6 +36,9 @@ func TestControlPays(t *testing.T) {
 		POST /bills/SHARED/pay {"partner":"demo-nourl-key"} > 200 "state":"F"
 		GET /bills/SHARED?partner=demo-partner-key > 200 "state":"W"
 		POST /bills/SHARED/pay {"partner":"nobody"} > 404 no such bill
+		POST /forwards {"forwarder":"f"} > 404 name the one of the callbacks
+		POST /forwards {"partner":"nobody","forwarder":"f"} > 404 no such partner
+		POST /forwards {"partner":"demo-partner-key","forwarder":"f","wait":1} > 400 wait
 		GET /nothing > 404 "error"
 		PUT /bills > 405 "error"
 	`)

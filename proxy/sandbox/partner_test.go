@@ -68,6 +68,10 @@ POST /bills/A1/pay               |                                              
 POST /bills/B1/notify            |                                                 | 404 | no such bill
 POST /bills/B1/callback          | {"fields":{}}                                   | 404 | no such bill
 GET /callbacks                   |                                                 | 200 | "A1"       | "B1"
+POST /forwards                   | {"forwarder":"f"}                               | 200 | "id":""
+POST /forwards                   | {"partner":"b-key","forwarder":"f"}             | 403 | a partner
+POST /forwards/1                 | {"partner":"b-key"}                             | 403 | a partner
+POST /forwards/1                 |                                                 | 404 | has ended
 GET /log                         |                                                 | 200 | a-key      | b-key
 GET /log?partner=b-key           |                                                 | 403 | a partner
 GET /values                      |                                                 | 200 | memberName
