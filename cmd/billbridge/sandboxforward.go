@@ -105,7 +105,9 @@ func (c *sandboxForward) call(ctx context.Context, path string, in, out any) err
 }
 
 // post makes a request. It does not follow redirects, as the sandbox does not.
-func (*sandboxForward) post(ctx context.Context, to *url.URL, header http.Header, body string) (status int, reply []byte, err error) {
+func (*sandboxForward) post(
+	ctx context.Context, to *url.URL, header http.Header, body string,
+) (status int, reply []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
