@@ -63,7 +63,8 @@ func oneMade(w *window, order string, _ []string) (string, []int) {
 		return state == "" || state == "D"
 	})
 	if len(open) != 1 {
-		return fmt.Sprintf("%d bills are left for the order, expected 1", len(open)), numbers(w.calls("bill.create", order))
+		creates := numbers(w.calls("bill.create", order))
+		return fmt.Sprintf("%d bills are left for the order, expected 1", len(open)), creates
 	}
 	return "", nil
 }

@@ -224,7 +224,8 @@ func (res *Result) check(r Record, public ed25519.PublicKey) error {
 		if h == nil || len(h.Key) != ed25519.PublicKeySize || !ed25519.Verify(h.Key, []byte(r.Prev), h.Signature) {
 			return errors.New("the signature is wrong")
 		}
-		if public != nil && !public.Equal(ed25519.PublicKey(h.Key)) || res.Signer != nil && !bytes.Equal(res.Signer, h.Key) {
+		if public != nil && !public.Equal(ed25519.PublicKey(h.Key)) ||
+			res.Signer != nil && !bytes.Equal(res.Signer, h.Key) {
 			return errors.New("it is signed with another key")
 		}
 		res.Signer = h.Key

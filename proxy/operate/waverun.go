@@ -172,7 +172,9 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 		return err
 	}
 	if view.Pause.Kind != "" && one.State == store.WaveRunning {
-		paused := store.Wave{Name: one.Name, State: store.WavePaused, By: wave.ByWave(one.Name), Why: stored(view.Pause)}
+		paused := store.Wave{
+			Name: one.Name, State: store.WavePaused, By: wave.ByWave(one.Name), Why: stored(view.Pause),
+		}
 		if err := ignoreState(w.setWave(ctx, paused, store.WaveRunning)); err != nil {
 			return err
 		}
