@@ -126,9 +126,6 @@ func (s *Store) Accept(
 		told = "1 = 1"
 	}
 	const doing = "keeping a callback"
-	// Whether supersede may find one.
-	const olderWasTried = `EXISTS (SELECT 1 FROM billbridge_callbacks older
-		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.attempts > 0 AND older.id <> $1)`
 	insert := statement{
 		`
 		INSERT INTO billbridge_callbacks (
@@ -160,8 +157,10 @@ func (s *Store) Accept(
 	// Callbacks of one order must be committed in the order of their numbers, and a statement must see the last one
 	// committed: no two of them may run at once.
 	lock := []string{"order", c.Order}
-	// Nearly always the callback is new, and no other of its bill waits for a further attempt.
-	only := statement{insert.text + "AND ($5 = '' OR NOT " + olderWasTried + ")", insert.args}
+	// Nearly always the callback is new, and no other of its bill waits for a further attempt, which supersede could
+	// end.
+	only := statement{insert.text + `AND ($5 = '' OR NOT EXISTS (SELECT 1 FROM billbridge_callbacks older
+		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.attempts > 0))`, insert.args}
 	if applied, err := s.record(ctx, &entry{
 		doing: doing, key: "order " + c.Order, lock: lock, statement: only, then: look,
 	}); err != nil || applied {
@@ -173,9 +172,7 @@ func (s *Store) Accept(
 	}
 	kept, err := write(ctx, s, doing, func(q tx) (kept result) {
 		s.lock(q, exclusive, lock...)
-		var older bool
-		older, kept.fresh = find[bool](q, insert.text+"RETURNING "+olderWasTried, insert.args...)
-		switch {
+		switch kept.fresh = q.exec(insert.text, insert.args...) == 1; {
 		case !kept.fresh && (c.Made() || c.Address == ""): // nobody sent it again
 			return kept
 		case !kept.fresh:
@@ -192,7 +189,7 @@ func (s *Store) Accept(
 		case look.text != "":
 			q.exec(look.text, look.args...)
 		}
-		if older && c.Bill != "" {
+		if c.Bill != "" {
 			kept.ended = supersede(q, c.Order, c.Received, true)
 		}
 		return kept
