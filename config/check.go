@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -155,6 +156,8 @@ func (c *Config) checkUpstream(u *Upstream) {
 			problem("must be a code of up to 16 letters, digits and _, such as \"00\"", "success")
 		} else if u.Success != "" && c.Table.CheckSuccess(u.Form, u.Success) != nil {
 			problem("is a code of the table that does not report a success", "success")
+		} else {
+			c.readDialect(u)
 		}
 	}
 	if u.PartnerConnections == 0 {
@@ -179,6 +182,22 @@ func (c *Config) checkUpstream(u *Upstream) {
 	if u.TLS.Client != nil {
 		c.checkKeyPair(u.TLS.Client, at("tls", "client")...)
 	}
+}
+
+// readDialect reads the overlay of an upstream.
+func (c *Config) readDialect(u *Upstream) {
+	if u.Overlay = c.source.resolvePath(u.Overlay); u.Overlay == "" {
+		return
+	}
+	data, ok := c.source.readFile(u.Overlay, "upstreams", u.Name, "overlay")
+	if !ok {
+		return
+	}
+	dialect, err := c.Table.Dialect(u.Form, translate.File{Name: u.Overlay, Data: data})
+	if problems, bad := errors.AsType[translate.Problems](err); bad {
+		c.source.problems = append(c.source.problems, problems...)
+	}
+	u.Dialect = dialect
 }
 
 // checkReference checks the value of a key that names an upstream.

@@ -8,6 +8,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -90,6 +91,10 @@ type Upstream struct {
 	// what the gateway does with the hashes of requests
 	Hash HashMode `yaml:"hash" words:"pass verify renew" default:"pass"`
 
+	// a file that says how this backend writes its form, where that differs from the table; "" if it does not
+	Overlay string             `yaml:"overlay"`
+	Dialect *translate.Dialect `yaml:"-"` // from Overlay; nil for none
+
 	// PartnerConnections is the maximum number of connections for the calls of one partner. 0 in the file means a
 	// quarter.
 	PartnerConnections int `yaml:"partner_connections"`
@@ -104,6 +109,11 @@ const (
 	HashVerify HashMode = "verify" // the gateway checks it, and passes it on
 	HashRenew  HashMode = "renew"  // the gateway checks it, and computes that of the upstream's form
 )
+
+// Path returns the path of an operation at the upstream.
+func (u *Upstream) Path(o *translate.Operation) string {
+	return cmp.Or(u.Dialect.Path(o.Name), o.Path(u.Form))
+}
 
 // Upstreams are in the order of the file.
 type Upstreams []Upstream

@@ -301,6 +301,9 @@ func (x *exchange) post(request []byte) (reply httpconn.Reply, err error) {
 	began := time.Now()
 	x.sent.called = true
 	reply, err = post(ctx, r)
+	if _, refused := errors.AsType[*translate.Refusal](err); refused {
+		x.sent.called = false
+	}
 	x.sent.proved = r.proved
 	if !r.connected.IsZero() {
 		began = r.connected

@@ -279,15 +279,25 @@ func (x *exchange) failedAtUpstream() bool {
 // refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It
 // returns "" if it can be translated.
 func (x *exchange) refusalAt(upstream string) string {
-	translation := x.route.targets[upstream].translation
+	target := x.route.targets[upstream]
+	translation := target.translation
 	read := x.in.readCall
 	if read == nil { // startCall has made it x.call
 		read = x.call
 	}
-	if translation.SameForm() || read == nil || x.sent.called && read == x.call {
+	var request []byte
+	var err error
+	switch {
+	case translation.SameForm():
+		request = x.in.body.Bytes()
+	case read == nil || x.sent.called && read == x.call && target.dialect == nil:
 		return ""
+	default:
+		request, err = read.Translate(nil)
 	}
-	_, err := read.Translate(nil)
+	if err == nil {
+		_, _, err = target.dialect.Request(x.route.operation.Name, request)
+	}
 	var refusal *translate.Refusal
 	if !errors.As(err, &refusal) {
 		return ""

@@ -172,20 +172,38 @@ func (u *upstream) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply
 	return reply, nil
 }
 
-// post makes a call of the target's operation, see [upstream.post]. If the upstream has a code of its own for a
-// success, the reply has the one of its form in its place.
-func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (httpconn.Reply, error) {
-	reply, err := t.upstream.post(ctx, r)
-	c := t.upstream.config
-	if err != nil || c.Success == "" {
+// post makes a call of the target's operation, see [upstream.post]. Request and reply are in the form as the table
+// describes it: the upstream can have an overlay, and a code of its own for a success. A request that the overlay
+// cannot translate is a [*translate.Refusal], and is not sent.
+func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpconn.Reply, err error) {
+	c, o := t.upstream.config, t.translation.Operation()
+	if c.Success == "" && t.dialect == nil { // mostly
+		return t.upstream.post(ctx, r)
+	}
+	var report translate.Report
+	if r.body, report, err = t.dialect.Request(o.Name, r.body); err != nil {
 		return reply, err
 	}
-	normal, err := t.translation.Operation().Table().NormaliseSuccess(c.Form, c.Success, r.reply.Bytes())
+	t.metrics.report("request", &report)
+	reply, err = t.upstream.post(ctx, r)
+	if err != nil {
+		return reply, err
+	}
+	normal := r.reply.Bytes()
+	if c.Success != "" {
+		normal, err = o.Table().NormaliseSuccess(c.Form, c.Success, normal)
+	}
+	if err == nil {
+		normal, report, err = t.dialect.Reply(o.Name, normal)
+	}
 	if err != nil {
 		return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
 	}
-	r.reply.Reset()
-	r.reply.Write(normal)
+	t.metrics.report("reply", &report)
+	if len(normal) > 0 && &normal[0] != &r.reply.Bytes()[0] {
+		r.reply.Reset()
+		r.reply.Write(normal)
+	}
 	return reply, nil
 }
 

@@ -15,7 +15,9 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 				return dst, refused
 			}
 			if dst[len(dst)-1] == '{' { // the object is empty
-				dst = dst[:begin]
+				if dst = dst[:begin]; p.table.dialect {
+					dst = e.appendEmpty(dst, slots)
+				}
 			} else {
 				dst = append(dst, '}')
 			}

@@ -199,7 +199,10 @@ func (s *source) checkReferences(operations *yaml.Node) {
 					"sets: %q has no meaning: add it to means of a row with role: %s", value, role)
 			}
 		}
-		for _, p := range o.paths {
+		for f, p := range o.paths {
+			if t.dialect && p != "" {
+				p = s.forms[f] + " " + p // both forms can have it: the gateway finds no operation by it
+			}
 			switch other := paths[p]; {
 			case p == "":
 			case other == o.Name:

@@ -27,7 +27,7 @@ public_url: https://bridge.example.com
 tls: {cert: front.crt, key: front.key}
 admin: {listen: 127.0.0.1:0, token: a-token, tls: {cert: front.crt, key: front.key}, console: true, tokens: [{name: anna, token: a-token-of-anna, may: operate}]}
 upstreams:
-  new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, partner_connections: 8, wait: 2s, local_address: 192.0.2.10, success: "00", hash: renew, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
+  new: {form: v2, url: https://new.example.com/partner, timeout: 10s, connections: 64, partner_connections: 8, wait: 2s, local_address: 192.0.2.10, success: "00", hash: renew, overlay: mine.yaml, tls: {ca: ca.pem, client: {cert: front.crt, key: front.key}}}
   old: {form: legacy, url: https://old.example.com, timeout: 10s}
 route: {default: new, pass: [/if/read/open, /cash-receipt/]}
 limits: {body: 1MiB, depth: 32, reply: 4MiB, memory: 256MiB, connections: 100, address_connections: 10, trusted: [10.0.0.0/8], trusted_proxies: [10.9.0.1], ipv6_prefix: 64, in_flight: 100, partner: {in_flight: 64, rate: 0, burst: 0}}

@@ -140,6 +140,14 @@ func TestReadmeConfigsAndOverlaysAreValid(t *testing.T) {
 			if _, err := translate.Compile(maxDepth, billing.Table(), file); err != nil {
 				t.Errorf("%s: %v", b.file, err)
 			}
+		case "overlay of an upstream":
+			table, err := translate.Compile(maxDepth, billing.Table())
+			if err == nil {
+				_, err = table.Dialect("v2", file)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", b.file, err)
+			}
 		default:
 			t.Errorf("%s:%d: a yaml block without upstreams: is an overlay and begins with # overlay", b.file, b.line)
 		}
@@ -150,8 +158,10 @@ func TestReadmeConfigsAndOverlaysAreValid(t *testing.T) {
 }
 
 func kindOf(b block) string {
-	if len(b.lines) > 0 && strings.HasPrefix(b.lines[0], "# overlay") {
-		return "overlay"
+	for _, kind := range []string{"overlay of an upstream", "overlay"} {
+		if len(b.lines) > 0 && strings.HasPrefix(b.lines[0], "# "+kind) {
+			return kind
+		}
 	}
 	for _, line := range b.lines {
 		if strings.HasPrefix(line, "upstreams:") {

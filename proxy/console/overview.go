@@ -84,7 +84,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 
 // tableVersion returns the version of the table in force, as in the rollout report.
 func (c *Console) tableVersion() string {
-	return evidence.TableVersion(c.options.Config().Table)
+	return evidence.TableVersion(c.options.Config())
 }
 
 // storeKind returns the name of the database. Its address is not shown: it may have a password.

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"billbridge/config"
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
+	"billbridge/translate"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -132,14 +134,18 @@ func TestReportHasDecisions(t *testing.T) {
 func TestTableVersion(t *testing.T) {
 	t.Parallel()
 	versions := map[string]bool{}
-	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `codes: [{v2: BILL_003, legacy: "9980"}]`} {
-		v := evidence.TableVersion(compileTable(t, overlay))
+	for _, overlay := range []string{`{}`, `bounds: enforce`, `{}`, `codes: [{v2: BILL_003, legacy: "9980"}]`, "own"} {
+		c := &config.Config{Upstreams: config.Upstreams{{Name: "new"}}}
+		if c.Table = compileTable(t, strings.TrimPrefix(overlay, "own")); overlay == "own" {
+			c.Upstreams[0].Dialect, _ = c.Table.Dialect("v2", translate.File{Data: []byte("operations: {bill.read: {own: /see}}")})
+		}
+		v := evidence.TableVersion(c)
 		if len(v) != 12 {
 			t.Error(v)
 		}
 		versions[v] = true
 	}
-	if len(versions) != 3 {
+	if len(versions) != 4 {
 		t.Errorf("%v", versions)
 	}
 }

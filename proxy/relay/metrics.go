@@ -139,13 +139,18 @@ func (m *metrics) passage(upstream string, n translate.Notice) {
 	if n.OtherForm {
 		m.otherForm.WithLabelValues(upstream).Inc()
 	}
-	for _, field := range n.Report.Dropped {
+	m.report(upstream, &n.Report)
+}
+
+// report counts what a translation of a callback dropped or could not convert.
+func (m *metrics) report(upstream string, r *translate.Report) {
+	for _, field := range r.Dropped {
 		m.fields.WithLabelValues(upstream, "dropped", translate.PathInTable(field)).Inc()
 	}
-	if n.Report.Unknown > 0 {
-		m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(n.Report.Unknown))
+	if r.Unknown > 0 {
+		m.fields.WithLabelValues(upstream, "dropped", "unknown").Add(float64(r.Unknown))
 	}
-	for _, field := range n.Report.Mismatched {
+	for _, field := range r.Mismatched {
 		m.fields.WithLabelValues(upstream, "mismatched", translate.PathInTable(field)).Inc()
 	}
 }

@@ -110,6 +110,11 @@ func (in *inbound) receive(req *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
+	body, report, err := upstream.Dialect.Callback(s.rows.Name(), body)
+	if err != nil {
+		return &refusal{http.StatusBadRequest, "ambiguous", err.Error()}
+	}
+	r.metrics.report(upstream.Name, &report)
 	return in.accept(req, body)
 }
 

@@ -17,7 +17,6 @@ import (
 	"billbridge/config"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
-	"billbridge/translate"
 )
 
 // Stored are the counts of all replicas: those in the store, and those of this replica that are not in the store yet.
@@ -46,10 +45,15 @@ func NewStored(s *store.Store, now func() time.Time) *Stored {
 
 // Use takes the table and the limits of a config.
 func (t *Stored) Use(c *config.Config) {
-	version := TableVersion(c.Table)
+	version := TableVersion(c)
 	versions := map[string]string{}
 	for _, o := range c.Table.Operations() {
 		versions[o.Name] = o.Version()
+		for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
+			if v := c.Upstreams.Find(name).Dialect.Version(o.Name); v != "" {
+				versions[o.Name] += "-" + v
+			}
+		}
 	}
 	t.tables.Store(version, versions)
 	t.Counts.Use(version)
@@ -63,14 +67,22 @@ func (t *Stored) Use(c *config.Config) {
 // Limits returns the limits of verdicts, by the config in force.
 func (t *Stored) Limits() Limits { return *t.limits.Load() }
 
-// TableVersion returns a hash of the text of a table with its overlays.
-func TableVersion(t *translate.Table) string {
-	text, err := t.YAML()
+// TableVersion returns a hash of the text of the table with its overlays, also those of upstreams.
+func TableVersion(c *config.Config) string {
+	text, err := c.Table.YAML()
 	if err != nil {
 		panic(err) // a table that was compiled has a text
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:6])
+	h := sha256.New()
+	_, _ = h.Write(text)
+	for i := range c.Upstreams {
+		if u := &c.Upstreams[i]; u.Dialect != nil {
+			for _, o := range c.Table.Operations() {
+				_, _ = fmt.Fprintln(h, u.Name, o.Name, u.Dialect.Version(o.Name))
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
 // flushWithin bounds a flush that somebody waits for.
