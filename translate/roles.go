@@ -98,17 +98,17 @@ func (c *Call) rewrite(dst []byte, slot int, content string) []byte {
 		offsetIn(c.body, c.request[slot]) > offsetIn(c.body, c.request[changes[1].slot]) {
 		changes[0], changes[1] = changes[1], changes[0]
 	}
-	at := 0
-	for _, change := range changes {
-		switch {
-		case change.slot < 0:
-		case same:
-			sent := c.request[change.slot]
-			begin := offsetIn(c.body, sent)
+	at, sent := 0, [2]value{}
+	for i, change := range changes {
+		if change.slot < 0 {
+			continue
+		}
+		sent[i] = c.request[change.slot]
+		if same {
+			begin := offsetIn(c.body, sent[i])
 			dst = appendString(append(dst, c.body[at:begin]...), change.text)
-			at = begin + len(sent.raw)
-		default:
-			defer func(sent value) { c.request[change.slot] = sent }(c.request[change.slot])
+			at = begin + len(sent[i].raw)
+		} else {
 			c.request[change.slot].raw = string(appendString(nil, change.text))
 		}
 	}
@@ -118,6 +118,11 @@ func (c *Call) rewrite(dst []byte, slot int, content string) []byte {
 	report := c.Report // emit reports every field a second time
 	dst, _ = c.emit(p, p.out, append(dst, '{'), c.request)
 	c.Report = report
+	for i, change := range changes {
+		if change.slot >= 0 {
+			c.request[change.slot] = sent[i]
+		}
+	}
 	return append(dst, '}')
 }
 
