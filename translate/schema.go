@@ -282,7 +282,7 @@ var says = map[Meaning]string{
 
 // fieldSchema returns the schema of a field.
 func (p *plan) fieldSchema(f *mapping) *Schema {
-	s := &Schema{Example: p.example(entry{slot: slices.Index(p.fields, f)})}
+	s := &Schema{Example: p.example(f)}
 	switch {
 	case f.each != nil && f.each.root.plain:
 		s.Type, s.Items = Types{"array"}, f.each.fieldSchema(f.each.fields[0])

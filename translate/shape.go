@@ -170,62 +170,24 @@ func invented(v value, word string) string {
 // Example returns a message of the translation with every field that it can carry, and invented values. A reply is
 // one to the example of the request.
 func (t *Translation) Example(m Message) []byte {
+	p := t.request
 	if m == Reply {
-		return t.reply.appendExample(nil, t.reply.root)
+		p = t.reply
 	}
-	return t.request.appendExample(nil, t.request.root)
+	return p.schema(p.root, false).AppendExample(nil)
 }
 
 // Example returns a callback with every field, and invented values.
 func (c *Callback) Example(from, to Form) []byte {
 	p := c.plan(from, to)
-	return p.appendExample(nil, p.root)
+	return p.schema(p.root, false).AppendExample(nil)
 }
 
-func (p *plan) appendExample(dst []byte, n *node) []byte {
-	dst = append(dst, '{')
-	for _, e := range n.names {
-		switch v := p.example(e); {
-		case e.node != nil && e.name() == p.table.forms[p.from].object && n == p.root && p.message == Reply:
-			dst = append(append(comma(dst), e.key...), "null"...)
-		case e.node != nil:
-			dst = p.appendExample(append(comma(dst), e.key...), e.node)
-		case v == "[":
-			dst = p.fields[e.slot].each.appendExampleItem(append(append(comma(dst), e.key...), v...))
-		case v != "":
-			dst = append(append(comma(dst), e.key...), v...)
-		}
-	}
-	return append(dst, '}')
-}
-
-// appendExampleItem appends the only item of a list, and its end.
-func (p *plan) appendExampleItem(dst []byte) []byte {
-	if p.root.plain {
-		dst = append(dst, p.example(p.root.names[0])...)
-	} else {
-		dst = p.appendExample(dst, p.root)
-	}
-	return append(dst, ']')
-}
-
-// example returns an invented value of a field, "[" for a list, or "" if the other form would refuse the field.
-func (p *plan) example(e entry) string {
-	switch {
-	case e.node != nil:
-		return ""
-	case e.slot == p.flagSlot():
-		return p.table.forms[p.from].flagIs[1].json
-	case e.slot == p.codeSlot():
-		return p.table.success.codeJSON[p.from]
-	case e.slot == p.textSlot():
-		return `"ok"`
-	}
-	r := p.fields[e.slot]
+// example returns an invented value of a field, or "" if the other form would refuse the field. That of a list is in the
+// schema of its items.
+func (p *plan) example(r *mapping) string {
 	word, most := cmp.Or(r.example, r.name()), r.Max.least(p.from, p.to)
 	switch {
-	case r.each != nil:
-		return "["
 	case r.target == "" && r.Loss == "refuse" && r.Default.kind == absent:
 		return ""
 	case r.List:
