@@ -197,7 +197,10 @@ func (c *Config) readDialect(u *Upstream) {
 	if problems, bad := errors.AsType[translate.Problems](err); bad {
 		c.source.problems = append(c.source.problems, problems...)
 	}
-	u.Dialect = dialect
+	if u.Dialect = dialect; dialect != nil && u.Success != "" && dialect.HasCode(u.Success) {
+		c.source.addProblem("is a code of the upstream's overlay, which says what it means",
+			"upstreams", u.Name, "success")
+	}
 }
 
 // checkReference checks the value of a key that names an upstream.

@@ -76,6 +76,7 @@ type forwarded struct {
 	held              held          // the memory of the reply
 	translated, reply *bytes.Buffer // the translated messages, and the reply; nil until they are needed
 	compared          []byte        // the request, if the reply will be compared; else nil
+	refused           string        // why the overlay of the other backend refuses the request; "" if it does not
 	awaited           bool          // the reply is compared only if it shows a bill paid whose create was read back
 	kept              *kept         // the messages, for Options.Finished; nil without it
 }
@@ -213,12 +214,24 @@ func (x *exchange) forward() (outcome, error) {
 	if route.Compare != "" || x.sent.awaited {
 		x.sent.compared = bytes.Clone(request) // the answer uses the same buffer
 	}
+	x.tryOthers(request)
 	reply, err := x.post(request)
 	if err != nil {
 		return outcome{}, err
 	}
 	x.keep(reply.Status, x.sent.reply.Bytes())
 	return x.translateReply(&reply)
+}
+
+// tryOthers finds whether the overlay of another backend refuses the request. That is evidence, and cannot be found
+// after the reply.
+func (x *exchange) tryOthers(request []byte) {
+	for _, t := range x.route.targets {
+		if t != x.to.target && t.dialect != nil && t.translation == x.to.target.translation {
+			_, refusal := t.request(request)
+			x.sent.refused = t.because(refusal)
+		}
+	}
 }
 
 // translateRequest translates the request to the upstream's form, with a callback address of the gateway.

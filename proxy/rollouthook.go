@@ -280,7 +280,6 @@ func (x *exchange) failedAtUpstream() bool {
 // returns "" if it can be translated.
 func (x *exchange) refusalAt(upstream string) string {
 	target := x.route.targets[upstream]
-	translation := target.translation
 	read := x.in.readCall
 	if read == nil { // startCall has made it x.call
 		read = x.call
@@ -288,20 +287,28 @@ func (x *exchange) refusalAt(upstream string) string {
 	var request []byte
 	var err error
 	switch {
-	case translation.SameForm():
+	case target.translation.SameForm():
 		request = x.in.body.Bytes()
-	case read == nil || x.sent.called && read == x.call && target.dialect == nil:
+	case read == nil:
 		return ""
+	case x.sent.called && read == x.call: // it was translated, and has read the reply since
+		return x.sent.refused
 	default:
 		request, err = read.Translate(nil)
 	}
+	refusal, _ := errors.AsType[*translate.Refusal](err)
 	if err == nil {
-		_, _, err = target.dialect.Request(x.route.operation.Name, request)
+		_, refusal = target.request(request)
 	}
-	var refusal *translate.Refusal
-	if !errors.As(err, &refusal) {
+	return target.because(refusal)
+}
+
+// because returns the code and the field of a refusal.
+func (t *routeTarget) because(refusal *translate.Refusal) string {
+	if refusal == nil {
 		return ""
 	}
+	translation := t.translation
 	if translation.HasRequestField(refusal.Field) {
 		return refusal.Code + " " + refusal.Field
 	}

@@ -180,11 +180,13 @@ func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpc
 	if c.Success == "" && t.dialect == nil { // mostly
 		return t.upstream.post(ctx, r)
 	}
-	var report translate.Report
-	if r.body, report, err = t.dialect.Request(o.Name, r.body); err != nil {
-		return reply, err
+	sent, refusal := t.request(r.body)
+	if refusal != nil {
+		return reply, refusal
 	}
-	t.metrics.report("request", &report)
+	r.body = sent.Body
+	r.hold(sent.Memory)
+	t.metrics.report("request", &sent.Report)
 	reply, err = t.upstream.post(ctx, r)
 	if err != nil {
 		return reply, err
@@ -194,17 +196,38 @@ func (t *routeTarget) post(ctx context.Context, r *upstreamRequest) (reply httpc
 		normal, err = o.Table().NormaliseSuccess(c.Form, c.Success, normal)
 	}
 	if err == nil {
-		normal, report, err = t.dialect.Reply(o.Name, normal)
+		var received translate.Rewritten
+		if received, refusal = t.dialect.Received(o.Name, normal); refusal != nil {
+			err = &translate.UnusableReply{Reason: refusal.Field + " " + refusal.Reason.String()}
+		}
+		normal = received.Body
+		r.hold(received.Memory)
+		t.metrics.report("reply", &received.Report)
 	}
 	if err != nil {
 		return httpconn.Reply{}, t.upstream.noAnswer(reply.Status, err)
 	}
-	t.metrics.report("reply", &report)
 	if len(normal) > 0 && &normal[0] != &r.reply.Bytes()[0] {
 		r.reply.Reset()
 		r.reply.Write(normal)
 	}
 	return reply, nil
+}
+
+// request returns a request as the upstream writes it. The field of a refusal is that of the client's form.
+func (t *routeTarget) request(body []byte) (translate.Rewritten, *translate.Refusal) {
+	sent, refusal := t.dialect.Request(t.translation.Operation().Name, body)
+	if refusal != nil {
+		refusal.Field = t.translation.ClientField(refusal.Field)
+	}
+	return sent, refusal
+}
+
+// hold counts memory until the exchange ends, if that of its reply is counted.
+func (r *upstreamRequest) hold(n int64) {
+	if r.held != nil && n > 0 {
+		r.held.add(n)
+	}
 }
 
 // count counts a call without an answer, unless its caller has disconnected or it was given up before it was sent.

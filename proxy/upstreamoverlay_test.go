@@ -116,7 +116,7 @@ func TestOverlayOfAnUpstream(t *testing.T) {
 				p.expect(newCall(client, "create").with("billId", "SECOND00000000000001"), success)
 				checkText(t, bodies(), "/invoice {", `"amounts":{"total":30000}`)
 				got := p.expect(b.with("billId", "THIRD000000000000001"), wantAnswer{400, "VALIDATION_001"})
-				checkText(t, got.body, "bill.productName: has a value that is not supported here")
+				checkText(t, got.body, "bill."+map[string]string{"v2": "productName", "legacy": "product_nm"}[client]+": has a value that is not supported here")
 				p.report(t, refused(2)) // nothing was sent
 				if strings.Contains(bodies(), "THIRD") {
 					t.Error(bodies())

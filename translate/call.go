@@ -49,6 +49,17 @@ func (t *Translation) Operation() *Operation { return t.operation }
 // SameForm reports whether client and upstream speak the same form. Then bytes pass unchanged.
 func (t *Translation) SameForm() bool { return t.request.from == t.request.to }
 
+// ClientField returns the path in the client's form of a field of the request in the upstream's form. It is the same
+// path if the table does not have the field.
+func (t *Translation) ClientField(path string) string {
+	for _, f := range t.request.fields {
+		if f.target == path && f.source != "" {
+			return f.source
+		}
+	}
+	return path
+}
+
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {

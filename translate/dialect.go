@@ -2,6 +2,8 @@ package translate
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,56 +15,58 @@ import (
 const own = "own"
 
 // A Dialect is how one upstream writes its form, where that differs from the table. Its overlay is a table between two
-// forms: that of the interface, and the upstream's own. What the overlay does not name passes byte for byte. A nil
-// Dialect changes nothing. It is immutable and safe for concurrent use.
+// forms: that of the interface, and the upstream's own. It says how messages are written, and not what they mean: each
+// value and each code has one counterpart. What the overlay does not name passes byte for byte. A nil Dialect changes
+// nothing. It is immutable and safe for concurrent use.
 type Dialect struct {
-	form     Form
+	version  string
+	table    *Table
 	messages map[string]*dialectOf // by operation, and by callback
 }
 
 // A dialectOf has the plans of an operation. One is nil if the overlay does not change the message.
 type dialectOf struct {
-	path, version  string
+	path           string
 	request, reply *plan
 }
 
-// The keys that the overlay of an upstream and its operations can have, and those that its rows cannot have: they are
-// about what a message says, and not about how it is written.
-var (
-	dialectKeys          = []string{"operations", "callbacks", "codes"}
-	dialectOperationKeys = []string{own, "request", "reply"}
-	notInDialect         = slices.Concat(boundKeys, []string{
-		"role", "means", "no_value_while", "otherwise", "empty", "echo", "must_equal_request", "repeats_request",
-		"exact", "refuse", "malformed", "loss_code", "when", "unless",
-	})
-)
+// A Rewritten is a message that a dialect has translated.
+type Rewritten struct {
+	Body   []byte
+	Report Report
+	Memory int64 // of the items of lists, while it was translated
+}
+
+// dialectRowKeys are the keys that a row can have in the overlay of an upstream, beside those of the forms.
+var dialectRowKeys = []string{"values", "pattern", "each", "list", "about"}
 
 // Dialect reads the overlay of an upstream of a form. The error is of type [Problems] if the table has the form.
 func (t *Table) Dialect(f Form, overlay File) (*Dialect, error) {
 	if err := t.checkForm(f); err != nil {
 		return nil, err
 	}
-	if t.formIndex(own) >= 0 {
-		return nil, Problems{{overlay.Name, 1, 1, "a table with a form named own has no overlays of upstreams"}}
-	}
 	form := t.formIndex(f)
+	root, err := ParseYAML(overlay)
+	if err != nil {
+		return nil, err
+	}
+	if problems := t.checkDialectKeys(form, overlay.Name, root); len(problems) > 0 {
+		return nil, problems
+	}
 	between := &Table{depth: t.depth, files: []File{t.withoutRows(form), overlay}, dialect: true}
 	s, problems := load(between)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	s.checkDialect(t, form)
-	if len(s.problems) > 0 {
+	if s.checkDialect(t, form); len(s.problems) > 0 {
 		return nil, s.problems.Sorted()
 	}
-	d := &Dialect{form: f, messages: map[string]*dialectOf{}}
+	sum := sha256.Sum256(overlay.Data)
+	d := &Dialect{hex.EncodeToString(sum[:6]), between, map[string]*dialectOf{}}
 	result, code := t.forms[form].Result, t.forms[form].Code
-	codes := &row{Path: [2]string{code, code}, Values: between.codes, Role: noRole}
+	codes := &row{Path: [2]string{code, code}, Values: between.codes, Role: noRole, Malformed: t.invalid}
 	for _, o := range between.operations {
 		of := &dialectOf{path: o.paths[1]}
-		if o.paths[0] != o.paths[1] || len(o.rows[Request])+len(o.rows[Reply])+len(between.codes.list) > 0 {
-			of.version = o.Version()
-		}
 		received := o.rows[Reply]
 		if t.callback != nil && t.callback.Name() == o.Name {
 			received = o.rows[Request]
@@ -70,9 +74,7 @@ func (t *Table) Dialect(f Form, overlay File) (*Dialect, error) {
 			of.request = between.dialectPlan(Request, o.rows[Request], 0)
 			for _, r := range received {
 				for i, path := range r.Path {
-					if path != "" {
-						r.Path[i] = joinPath(result, path)
-					}
+					r.Path[i] = joinPath(result, path)
 				}
 			}
 			if len(between.codes.list) > 0 {
@@ -92,11 +94,10 @@ func (t *Table) withoutRows(form int) File {
 	names := append(f.names(), "text") // an error around code and text is one name
 	slices.Sort(names)
 	names = slices.Compact(names)
-	digits := "string"
-	if f.digits == number {
-		digits = "number"
+	shape := fmt.Sprintf("{code: %q, text: %q, digits: string}", names[0], names[1])
+	if f.Codes == "number" {
+		shape = strings.TrimSuffix(shape, "}") + fmt.Sprintf(", codes: number, other_code: %q}", f.OtherCode)
 	}
-	shape := fmt.Sprintf("{code: %q, text: %q, digits: %s}", names[0], names[1], digits)
 	if f.Result != "" {
 		shape = fmt.Sprintf("%s, result: %q}", strings.TrimSuffix(shape, "}"), f.Result)
 	}
@@ -117,6 +118,45 @@ func (t *Table) withoutRows(form int) File {
 	return File{Name: "the table", Data: []byte(b.String())}
 }
 
+// checkDialectKeys checks the keys of the overlay of an upstream, except those of rows.
+func (t *Table) checkDialectKeys(form int, file string, root *yaml.Node) (problems Problems) {
+	check := func(n *yaml.Node, what string, allowed []string) {
+		for key := range members(n) {
+			if !slices.Contains(allowed, key.Value) {
+				text := fmt.Sprintf("the overlay of an upstream has no %s %s%s: it can have %s",
+					what, key.Value, DidYouMean(key.Value, allowed), strings.Join(allowed, ", "))
+				problems = append(problems, Problem{file, key.Line, key.Column, text})
+			}
+		}
+	}
+	if t.formIndex(own) >= 0 {
+		return Problems{{file, 1, 1, "a table with a form named own has no overlays of upstreams"}}
+	}
+	check(root, "key", []string{"operations", "callbacks", "codes"})
+	var operations, callbacks []string
+	for _, o := range t.operations {
+		if o.paths[form] != "" {
+			operations = append(operations, o.Name)
+		}
+	}
+	if t.callback != nil {
+		callbacks = []string{t.callback.Name()}
+	}
+	check(child(root, "operations"), "operation", operations)
+	check(child(root, "callbacks"), "callback", callbacks)
+	for name, o := range members(child(root, "operations")) {
+		keys := []string{own, "request", "reply"}
+		if known := t.Operation(name.Value); known != nil && known.list {
+			keys = keys[:2] // its result is never translated
+		}
+		check(o, "key", keys)
+	}
+	for _, o := range members(child(root, "callbacks")) {
+		check(o, "key", []string{"request"})
+	}
+	return problems
+}
+
 // checkDialect checks that the overlay of an upstream says only how messages of the table are written.
 func (s *source) checkDialect(t *Table, form int) {
 	for _, o := range s.table.operations {
@@ -128,6 +168,11 @@ func (s *source) checkDialect(t *Table, form int) {
 		s.checkDialectRows(o.Name+" request", o.rows[Request], known.rows[Request], form)
 		s.checkDialectRows(o.Name+" reply", o.rows[Reply], known.rows[Reply], form)
 	}
+	for i, p := range s.table.codes.list {
+		if code := p.Values[0].text; !t.knowsCode(form, code) {
+			s.errorf(child(s.root, "codes").Content[i], "codes: the table has no code %q", code)
+		}
+	}
 }
 
 func (s *source) checkDialectRows(message string, rows, known []*row, form int) {
@@ -136,37 +181,43 @@ func (s *source) checkDialectRows(message string, rows, known []*row, form int) 
 		paths = append(paths, k.Path[form])
 	}
 	for _, r := range rows {
-		for _, key := range notInDialect {
-			if n := child(r.node, key); n != nil {
-				s.errorf(n, "the overlay of an upstream cannot have %s: write it into table.overlay", key)
+		for key := range members(r.node) {
+			if !slices.Contains(append(dialectRowKeys, s.forms...), key.Value) {
+				s.errorf(key, "a row in the overlay of an upstream cannot have %s, only %s", key.Value,
+					strings.Join(dialectRowKeys, ", "))
 			}
 		}
 		i := slices.Index(paths, r.Path[0])
 		switch {
-		case r.Path[0] == "":
+		case r.onlyForm() >= 0:
+			s.errorf(r.node, "a row in the overlay of an upstream needs a path in %s and in own", s.forms[0])
 		case i < 0:
-			hint := DidYouMean(r.Path[0], paths)
-			s.errorf(r.node, "%s has no path %s in %s%s", message, r.Path[0], s.forms[0], hint)
-		case r.items != nil && known[i].items != nil:
+			s.errorf(r.node, "%s has no path %s in %s%s", message, r.Path[0], s.forms[0], DidYouMean(r.Path[0], paths))
+		case (r.items != nil) != (known[i].items != nil):
+			s.errorf(r.node, "%s: write each or list as in the table", r.Path[0])
+		case r.items != nil:
 			s.checkDialectRows(message, r.items, known[i].items, form)
+		default:
+			s.checkDialectValues(r, known[i], form)
 		}
 	}
 }
 
-// checkDialectKeys checks the keys of the overlay of an upstream.
-func (s *source) checkDialectKeys(overlay *yaml.Node) {
-	check := func(n *yaml.Node, allowed []string) {
-		for key := range members(n) {
-			if !slices.Contains(allowed, key.Value) {
-				s.errorf(key, "the overlay of an upstream cannot have %s here, only %s",
-					key.Value, strings.Join(allowed, ", "))
-			}
-		}
+// checkDialectValues checks that the values of a row are those of the table's row.
+func (s *source) checkDialectValues(r, known *row, form int) {
+	converts := r.Pattern[0] != "" || len(r.Values.list) > 0
+	if converts && (known.Role.Secret || known.Role.Unconverted) {
+		s.errorf(r.node, "%s: values and pattern are not allowed with role: %s", r.Path[0], known.Role.name)
 	}
-	check(overlay, dialectKeys)
-	for _, section := range dialectKeys[:2] {
-		for _, o := range members(child(overlay, section)) {
-			check(o, dialectOperationKeys)
+	words := known.Means != nil || known.OneOf != nil || len(known.Values.list) > 0
+	for _, p := range r.Values.list {
+		v := value{raw: p.Values[0].json, kind: p.Values[0].kind}
+		_, paired := known.Values.find(form, p.Values[0].text)
+		switch {
+		case p.hasNull():
+			s.errorf(r.node, "%s: values in the overlay of an upstream cannot have null", r.Path[0])
+		case words && !paired && known.meaning(v, form) == "" && !slices.Contains(known.OneOf, p.Values[0].text):
+			s.errorf(r.node, "%s: the table has no value %s", r.Path[0], p.Values[0].json)
 		}
 	}
 }
@@ -185,23 +236,23 @@ func (t *Table) dialectPlan(m Message, rows []*row, from int) *plan {
 
 // keepObjects gives input and output the same objects, so that fields without a row pass.
 func (p *plan) keepObjects(root *node) {
-	root.addObjectsOf(p.out)
-	p.out.addObjectsOf(root)
+	root.addObjectsOf(p.out, p.message)
+	p.out.addObjectsOf(root, p.message)
 	for _, f := range p.fields {
 		f.Optional = true
 	}
 }
 
-func (n *node) addObjectsOf(other *node) {
+func (n *node) addObjectsOf(other *node, m Message) {
 	for _, e := range other.names {
 		if e.node == nil || n.plain {
 			continue
 		}
 		if _, ok := n.index[e.name()]; !ok {
-			n.add(entry{key: e.key, node: newNode(joinPath(n.path, e.name()), Reply)})
+			n.add(entry{key: e.key, node: newNode(joinPath(n.path, e.name()), m)})
 		}
 		if same := n.names[n.index[e.name()]].node; same != nil {
-			same.addObjectsOf(e.node)
+			same.addObjectsOf(e.node, m)
 		}
 	}
 }
@@ -214,12 +265,19 @@ func (d *Dialect) Path(operation string) string {
 	return ""
 }
 
-// Version returns a hash of what the overlay changes of an operation, or "" if it changes nothing.
-func (d *Dialect) Version(operation string) string {
-	if of := d.of(operation); of != nil {
-		return of.version
+// Version returns a hash of the overlay, or "" if there is none.
+func (d *Dialect) Version() string {
+	if d == nil {
+		return ""
 	}
-	return ""
+	return d.version
+}
+
+// HasCode reports whether the overlay has a code, of the form or of the upstream.
+func (d *Dialect) HasCode(code string) bool {
+	_, of := d.table.codes.find(0, code)
+	_, its := d.table.codes.find(1, code)
+	return of || its
 }
 
 func (d *Dialect) of(name string) *dialectOf {
@@ -229,86 +287,53 @@ func (d *Dialect) of(name string) *dialectOf {
 	return d.messages[name]
 }
 
-// Request returns a request of an operation as the upstream writes it, and what was changed. The error is a [*Refusal].
-func (d *Dialect) Request(operation string, src []byte) ([]byte, Report, error) {
-	of := d.of(operation)
-	if of == nil {
-		return src, Report{}, nil
+// Request returns a request of an operation as the upstream writes it.
+func (d *Dialect) Request(operation string, src []byte) (Rewritten, *Refusal) {
+	if of := d.of(operation); of != nil && of.request != nil {
+		return of.request.rewrite(src)
 	}
-	out, report, refusal := of.request.rewrite(src)
-	if refusal != nil {
-		return nil, report, refusal
-	}
-	return out, report, nil
+	return Rewritten{Body: src}, nil
 }
 
-// Reply returns a reply of the upstream as the table describes it, and what was changed. The error is an
-// [*UnusableReply] if the reply has a value or a code of the table for which this upstream writes another one: nobody
-// knows what it says.
-func (d *Dialect) Reply(operation string, src []byte) ([]byte, Report, error) {
-	of := d.of(operation)
-	if of == nil {
-		return src, Report{}, nil
+// Received returns a reply to an operation, or a callback by its name, as the table describes it. It is refused if it
+// has a value or a code of the table for which this upstream writes another one: nobody knows what it says.
+func (d *Dialect) Received(name string, src []byte) (Rewritten, *Refusal) {
+	if of := d.of(name); of != nil && of.reply != nil {
+		return of.reply.rewrite(src)
 	}
-	out, report, refusal := of.reply.rewrite(src)
-	if refusal != nil {
-		return nil, report, &UnusableReply{Reason: refusal.Field + " " + refusal.Reason.String()}
-	}
-	return out, report, nil
+	return Rewritten{Body: src}, nil
 }
 
-// Callback returns a callback of the upstream as the table describes it, and what was changed. The error is a
-// [*Refusal], for the same reason as that of Reply.
-func (d *Dialect) Callback(name string, src []byte) ([]byte, Report, error) {
-	of := d.of(name)
-	if of == nil {
-		return src, Report{}, nil
-	}
-	out, report, refusal := of.reply.rewrite(src)
-	if refusal != nil {
-		return nil, report, refusal
-	}
-	return out, report, nil
-}
-
-// rewrite translates a message by the plan of a dialect. A reply or a callback that cannot be read is returned as it
-// is, and so is what is no object: whoever reads it refuses it.
-func (p *plan) rewrite(src []byte) ([]byte, Report, *Refusal) {
-	if p == nil {
-		return src, Report{}, nil
-	}
+// rewrite translates a message by the plan of a dialect. What cannot be read is returned as it is: whoever reads a
+// reply or a callback finds the fault, and a request has been read before.
+func (p *plan) rewrite(src []byte) (Rewritten, *Refusal) {
 	c := startCallback(p)
 	isObject, fault := c.scan(p, src, c.reply)
 	refusal := cmp.Or(c.rejected, c.refusal)
 	switch {
-	case p.message == Request && fault != nil:
-		refusal = &Refusal{p.table.invalid, fault.field, fault.reason, false}
 	case fault != nil || !isObject:
-		return src, Report{}, nil
+		return Rewritten{Body: src}, nil
 	case c.overflow:
 		refusal = cmp.Or(refusal, &Refusal{p.table.invalid, "", why(tooManyItems, maxItems), false})
 	case refusal == nil:
-		refusal = c.checkFields(p, c.reply, false)
-	}
-	if refusal == nil {
 		refusal = c.keepValues(p, c.reply)
 	}
 	if refusal != nil {
-		return nil, Report{}, refusal
+		return Rewritten{}, refusal
 	}
 	out, refusal := c.emit(p, p.out, []byte{'{'}, c.reply)
-	return append(out, '}'), c.Report, refusal
+	return Rewritten{append(out, '}'), c.Report, c.ListMemory()}, refusal
 }
 
-// keepValues makes the values without a conversion pass as they are, and those without a pair. It refuses a value for
-// which the form that it comes from has another one.
+// keepValues makes the values without a pair pass as they are. It refuses one that the other form uses for another
+// value, and one that does not have the row's pattern.
 func (c *Call) keepValues(p *plan, slots []value) *Refusal {
 	for slot, f := range p.fields {
 		v := &slots[slot]
-		_, paired := f.Values.find(p.from, v.text())
-		_, taken := f.Values.find(1-p.from, v.text())
-		switch {
-		case v.kind == absent, paired, f.special && v.ref == 0, f.digits && len(f.Values.list) == 0:
+		reason := why("has a value without a counterpart in %v", p.table.forms[p.to].name)
+		switch paired, taken := f.Values.of(p.from, *v); {
+		case v.kind == absent, paired:
+			continue
 		case v.ref != 0:
 			c.within = append(c.within, step{list: f})
 			for list, size := c.lists[v.ref-1], f.each.slots(); len(list) > 0; list = list[size:] {
@@ -318,14 +343,30 @@ func (c *Call) keepValues(p *plan, slots []value) *Refusal {
 				c.within[len(c.within)-1].index++
 			}
 			c.within = c.within[:len(c.within)-1]
-		case taken && v.kind != composite && v.kind != null:
-			reason := why("has a value without a counterpart in %v", p.table.forms[p.to].name)
-			return &Refusal{f.Malformed, c.at(f.source), reason, false}
+			continue
+		case taken:
+		case f.Pattern[0] != "" && !v.countsAsAbsent() && v.kind != composite:
+			if _, fits := f.move(nil, *v, p.from); fits {
+				continue
+			}
+			reason = why(wantText, f.Pattern[p.from], f.got(*v))
 		default:
 			v.kind = asIs
+			continue
 		}
+		return &Refusal{f.Malformed, c.at(f.source), reason, false}
 	}
 	return nil
+}
+
+// of reports whether a value of a form has a pair, and whether it is a value of the other form that has one.
+func (p pairs) of(form int, v value) (paired, taken bool) {
+	if v.kind == null || v.kind == composite {
+		return false, false
+	}
+	i, ok := p.at[form][v.text()]
+	_, taken = p.at[1-form][v.text()]
+	return ok && (p.list[i].Values[form].json[0] == '"') == (v.kind == text), taken
 }
 
 // appendEmpty appends what the input has in the place of an object of the output that has got no field: an object

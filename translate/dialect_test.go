@@ -32,6 +32,14 @@ callbacks:
       - {v2: apprState, own: state, values: [{v2: F, own: PAID}]}
 `
 
+// text returns a message or its refusal.
+func text(m translate.Rewritten, refusal *translate.Refusal) string {
+	if refusal != nil {
+		return "REFUSED " + refusal.Error()
+	}
+	return string(m.Body)
+}
+
 func dialect(t testing.TB, form translate.Form, overlay string) *translate.Dialect {
 	t.Helper()
 	d, err := shipped().Dialect(form, translate.File{Name: "odd.yaml", Data: []byte(overlay)})
@@ -44,36 +52,42 @@ func dialect(t testing.TB, form translate.Form, overlay string) *translate.Diale
 func TestDialect(t *testing.T) {
 	t.Parallel()
 	d := dialect(t, "v2", odd)
-	request := func(doc string) (string, error) {
-		out, _, err := d.Request("bill.create", []byte(doc))
-		return string(out), err
+	request := func(doc string) string {
+		out, refusal := d.Request("bill.create", []byte(doc))
+		return text(out, refusal)
 	}
-	reply := func(doc string) (string, error) {
-		out, _, err := d.Reply("bill.read", []byte(doc))
-		return string(out), err
+	reply := func(doc string) string {
+		out, refusal := d.Received("bill.read", []byte(doc))
+		return text(out, refusal)
 	}
-	callback := func(doc string) (string, error) {
-		out, _, err := d.Callback("callback.payment", []byte(doc))
-		return string(out), err
+	callback := func(doc string) string {
+		out, refusal := d.Received("callback.payment", []byte(doc))
+		return text(out, refusal)
 	}
 	for name, c := range map[string]struct {
-		by       func(string) (string, error)
+		by       func(string) string
 		in, want string // or a part of the error
 	}{
-		"names":             {request, `{"bill":{"billId":"1","price":10.50,"x":[1]},"y":1e2}`, `{"bill":{"amounts":{"total":10.50},"x":[1]},"invoice":"1","y":1e2}`},
-		"dates":             {request, `{"bill":{"expireDt":"20260131"}}`, `{"bill":{"until":"2026-01-31"}}`},
-		"no date":           {request, `{"bill":{"expireDt":"31.1."}}`, "expireDt"},
-		"values":            {request, `{"bill":{"productName":"A"}}`, `{"bill":{"productName":"B"}}`},
-		"value of its own":  {request, `{"bill":{"productName":"D"}}`, `{"bill":{"productName":"D"}}`},
-		"value taken":       {request, `{"bill":{"productName":"B"}}`, "without a counterpart"},
-		"name taken":        {request, `{"bill":{"billId":"1"},"invoice":"2"}`, "another field of this name"},
-		"null":              {request, `{"bill":null}`, "want an object"},
-		"empty object":      {request, `{"bill":{}}`, `{"bill":{}}`},
-		"not JSON":          {request, `{"bill":`, "not JSON"},
-		"reply":             {reply, `{"code":"0000","message":"ok","data":{"invoice":"1","state":{"now":"PAID","at":"2026-01-31T10:00:00+09:00","by":"x"},"apprPrice":10}}`, `{"code":"0000","data":{"billId":"1","apprState":"F","apprDt":"20260131100000","state":{"by":"x"},"apprPrice":10},"message":"ok"}`},
-		"failure":           {reply, `{"code":"NO_BILL","message":"none","data":null}`, `{"code":"BILL_003","message":"none","data":null}`},
-		"another failure":   {reply, `{"code":"BILL_009","message":"none"}`, `{"code":"BILL_009","message":"none"}`},
-		"code of the table": {reply, `{"code":"BILL_003","message":"none"}`, "code has a value"},
+		"names":                       {request, `{"bill":{"billId":"1","price":10.50,"x":[1]},"y":1e2}`, `{"bill":{"amounts":{"total":10.50},"x":[1]},"invoice":"1","y":1e2}`},
+		"dates":                       {request, `{"bill":{"expireDt":"20260131"}}`, `{"bill":{"until":"2026-01-31"}}`},
+		"no date":                     {request, `{"bill":{"expireDt":"31.1."}}`, "expireDt"},
+		"values":                      {request, `{"bill":{"productName":"A"}}`, `{"bill":{"productName":"B"}}`},
+		"value of its own":            {request, `{"bill":{"productName":"D"}}`, `{"bill":{"productName":"D"}}`},
+		"value taken":                 {request, `{"bill":{"productName":"B"}}`, "without a counterpart"},
+		"name taken":                  {request, `{"bill":{"billId":"1"},"invoice":"2"}`, "another field of this name"},
+		"name taken, in another case": {request, `{"bill":{"price":1,"amounts":{"Total":1}}}`, "another field of this name"},
+		"name taken, at the top":      {request, `{"bill":{"billId":"1"},"Invoice":"2"}`, "another field of this name"},
+		"escaped value":               {request, `{"bill":{"productName":"\u0042"}}`, "without a counterpart"},
+		"code of another type":        {reply, `{"code":17}`, `{"code":17}`},
+		"no date in a reply":          {reply, `{"code":"0000","data":{"state":{"at":"yesterday"}}}`, "state.at"},
+		"an empty date":               {reply, `{"code":"0000","data":{"state":{"at":""}}}`, `{"code":"0000","data":{"apprDt":""}}`},
+		"null":                        {request, `{"bill":null}`, "want an object"},
+		"empty object":                {request, `{"bill":{}}`, `{"bill":{}}`},
+		"not JSON":                    {request, `{"bill":`, `{"bill":`},
+		"reply":                       {reply, `{"code":"0000","message":"ok","data":{"invoice":"1","state":{"now":"PAID","at":"2026-01-31T10:00:00+09:00","by":"x"},"apprPrice":10}}`, `{"code":"0000","data":{"billId":"1","apprState":"F","apprDt":"20260131100000","state":{"by":"x"},"apprPrice":10},"message":"ok"}`},
+		"failure":                     {reply, `{"code":"NO_BILL","message":"none","data":null}`, `{"code":"BILL_003","message":"none","data":null}`},
+		"another failure":             {reply, `{"code":"BILL_009","message":"none"}`, `{"code":"BILL_009","message":"none"}`},
+		"code of the table":           {reply, `{"code":"BILL_003","message":"none"}`, "code: has a value"},
 		"state of the table": {
 			reply, `{"code":"0000","data":{"state":{"now":"F"}}}`, "without a counterpart",
 		},
@@ -85,23 +99,16 @@ func TestDialect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := c.by(c.in)
-			if err != nil {
-				got = err.Error()
-			}
-			if canonical(got) != canonical(c.want) && (err == nil || !strings.Contains(got, c.want)) {
+			got := c.by(c.in)
+			if refused := strings.HasPrefix(got, "REFUSED "); canonical(got) != canonical(c.want) && (!refused || !strings.Contains(got, c.want)) {
 				t.Errorf("%s\nbecame %s\nwant   %s", c.in, got, c.want)
 			}
 		})
 	}
-	unusable, _ := errors.AsType[*translate.UnusableReply](second(reply(`{"code":"BILL_003"}`)))
-	refused, _ := errors.AsType[*translate.Refusal](second(request(`{"bill":{"productName":"B"}}`)))
-	if unusable == nil || refused == nil || refused.Code == "" {
-		t.Error(unusable, refused)
-	}
-	if d.Path("bill.create") != "/invoices" || d.Path("bill.read") != "/bill/read" || d.Version("bill.destroy") == "" ||
-		dialect(t, "v2", "operations: {bill.read: {own: /see}}").Version("bill.destroy") != "" {
-		t.Error(d.Path("bill.create"), d.Path("bill.read"), d.Version("bill.destroy"))
+	var none *translate.Dialect
+	if d.Path("bill.create") != "/invoices" || d.Path("bill.read") != "/bill/read" || none.Path("bill.create")+none.Version() != "" ||
+		d.Version() == dialect(t, "v2", "operations: {bill.read: {own: /see}}").Version() || !d.HasCode("17") || d.HasCode("BILL_009") {
+		t.Error(d.Path("bill.create"), d.Path("bill.read"), d.Version())
 	}
 }
 
@@ -115,8 +122,8 @@ operations: {bill.read: {reply: [{legacy: bill_id, own: no}, {legacy: appr_state
 		`{"no":"1","st":"P","x":0}`:    `{"bill_id":"1","appr_state":"F","x":0}`,
 		`{"code":"9980","msg":"none"}`: `{"code":"BILL_003","msg":"none"}`,
 	} {
-		if got, _, err := d.Reply("bill.read", []byte(in)); err != nil || canonical(string(got)) != canonical(want) {
-			t.Errorf("%s became %s, %v, want %s", in, got, err, want)
+		if got := text(d.Received("bill.read", []byte(in))); canonical(got) != canonical(want) {
+			t.Errorf("%s became %s, want %s", in, got, want)
 		}
 	}
 	for _, name := range []string{"courier.yaml", "messages.yaml"} {
@@ -145,12 +152,12 @@ func TestReadmeShowsADialect(t *testing.T) {
 	_, shown, _ := strings.Cut(string(data), "```yaml\n# overlay of an upstream")
 	shown, _, _ = strings.Cut(shown, "```")
 	d := dialect(t, "v2", "#"+shown)
-	out, _, err := d.Reply("bill.read", []byte(`{"code":"0000","data":{"status":"PAID","approvedAt":"2026-01-31T10:00:00+09:00"}}`))
-	if want := `{"code":"0000","data":{"apprDt":"20260131100000","apprState":"F"}}`; err != nil || canonical(string(out)) != want {
-		t.Errorf("%s, %v, want %s", out, err, want)
+	out := text(d.Received("bill.read", []byte(`{"code":"0000","data":{"status":"PAID","approvedAt":"2026-01-31T10:00:00+09:00"}}`)))
+	if want := `{"code":"0000","data":{"apprDt":"20260131100000","apprState":"F"}}`; canonical(out) != want {
+		t.Errorf("%s, want %s", out, want)
 	}
 	for _, doc := range []string{`{"code":"0000","data":{"status":"F"}}`, `{"code":"BILL_003"}`} {
-		if out, _, err := d.Reply("bill.read", []byte(doc)); err == nil {
+		if out := text(d.Received("bill.read", []byte(doc))); !strings.HasPrefix(out, "REFUSED") {
 			t.Errorf("%s became %s", doc, out)
 		}
 	}
@@ -159,10 +166,21 @@ func TestReadmeShowsADialect(t *testing.T) {
 func TestBadDialects(t *testing.T) {
 	t.Parallel()
 	for overlay, want := range map[string]string{
-		"forms: {}": "cannot have forms here",
-		"operations: {bill.create: {effect: read}}":                                                               "cannot have effect here",
+		"forms: {}": "no key forms",
+		"operations: {bill.create: {effect: read}}":                                                               "no key effect",
 		"operations: {bill.crate: {own: /x}}":                                                                     "did you mean bill.create",
 		"operations: {bill.create: {request: [{v2: bill.prise, own: x}]}}":                                        "no path bill.prise in v2; did you mean bill.price",
+		`operations: {bill.create: {request: [{own: key, default: everybody}]}}`:                                  "",
+		`operations: {bill.create: {request: [{v2: apiKey, own: key, values: [{v2: a, own: b}]}]}}`:               "not allowed with role: partner",
+		`operations: {bill.create: {request: [{v2: bill.price, own: x, shift: {own: 2}}]}}`:                       "shift",
+		`operations: {bill.read: {reply: [{v2: apprPrice, own: x, absent: {own: "0"}}]}}`:                         "cannot have absent",
+		`operations: {bill.read: {reply: [{v2: apprState, own: x, values: [{v2: PAYED, own: PAID}]}]}}`:           `the table has no value "PAYED"`,
+		`operations: {bill.read: {reply: [{v2: apprState, own: x, values: [{v2: F, own: null}]}]}}`:               "cannot have null",
+		`codes: [{v2: BIL_003, own: A}]`:                                                                          `the table has no code "BIL_003"`,
+		"operations: {callback.payment: {request: []}}":                                                           "no operation callback.payment",
+		"callbacks: {callback.payment: {own: /x}}":                                                                "no key own",
+		"callbacks: {bill.read: {}}":                                                                              "no callback bill.read",
+		"operations: {mapping.list: {reply: []}}":                                                                 "no key reply",
 		"operations: {bill.create: {request: [{v2: bill.price, own: x, role: amount}]}}":                          "role",
 		"operations: {bill.create: {request: [{v2: bill.price, own: x, required: true}]}}":                        "cannot have required",
 		"operations: {bill.create: {request: [{v2: bill.price}]}}":                                                "loss",
@@ -199,20 +217,20 @@ func TestDialectOfLists(t *testing.T) {
 	d := dialectOfOrders(t)
 	const in = `{"order":{"no":"1","lines":[{"item":{"size":"S","name":"x"},"parts":[{"count":2},{"count":1e1}],"y":null},{"item":{"size":"XL"}}]},"recipients":[]}`
 	const want = `{"order":{"no":"1"},"phones":[],"positions":[{"item":{"name":"x"},"parts":[{"pieces":2},{"pieces":1e1}],"size":"small","y":null},{"size":"XL"}]}`
-	if out, _, err := d.Request("order.add", []byte(in)); err != nil || canonical(string(out)) != canonical(want) {
-		t.Errorf("became %s, %v\nwant   %s", out, err, want)
+	if out := text(d.Request("order.add", []byte(in))); canonical(out) != canonical(want) {
+		t.Errorf("became %s\nwant   %s", out, want)
 	}
 	many := `{"recipients":[` + strings.Repeat(`{},`, 10_000) + `{}]}`
 	reply := `{"data":{"positions":[` + strings.Repeat(`{},`, 10_000) + `{}]}}`
-	if out, _, err := d.Reply("order.add", []byte(reply)); err == nil {
+	if out := text(d.Received("order.add", []byte(reply))); !strings.HasPrefix(out, "REFUSED") {
 		t.Errorf("became %.99s", out)
 	}
 	for in, want := range map[string]string{
 		`{"order":{"lines":[{"item":{"size":"small"}}]}}`: "order.lines[0].item.size: has a value without a counterpart in own",
 		many: "more than 10000 items",
 	} {
-		if out, _, err := d.Request("order.add", []byte(in)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.99s became %.99s, %v, want %s", in, out, err, want)
+		if out := text(d.Request("order.add", []byte(in))); !strings.Contains(out, want) {
+			t.Errorf("%.99s became %.99s, want %s", in, out, want)
 		}
 	}
 }
@@ -233,10 +251,11 @@ func FuzzDialect(f *testing.F) {
 		if bytes.Contains(doc, []byte("order")) {
 			d, operation = orders, "order.add"
 		}
-		out, _, err := d.Request(operation, doc)
-		if err != nil {
+		sent, refusal := d.Request(operation, doc)
+		if refusal != nil {
 			return
 		}
+		out := sent.Body
 		back, err := d.Back(operation, out)
 		if err != nil {
 			t.Fatalf("%s became %s, which is refused: %v", doc, out, err)
@@ -245,4 +264,40 @@ func FuzzDialect(f *testing.F) {
 			t.Fatalf("%s became %s, and that %s", doc, out, back)
 		}
 	})
+}
+
+// What the backend writes in the place of an object of the table must not lose the other fields of a request.
+func TestDialectLosesNoField(t *testing.T) {
+	t.Parallel()
+	for overlay, doc := range map[string]string{
+		"[{new: order.no, own: order}]":                                                    `{"order":{"no":"1","tax":5}}`,
+		"[{new: recipients, own: recipients, each: [{new: phone, own: phone.n}]}]":         `{"recipients":[{"phone":"1","phone.n":"2","x":{"n":1}}]}`,
+		"[{new: order.lines, own: order.lines, each: [{new: item.size, own: item}]}]":      `{"order":{"lines":[{"item":{"size":"S","name":"x"}}]}}`,
+		"[{new: order.lines, own: order.lines, each: [{new: item.size, own: item.Name}]}]": `{"order":{"lines":[{"item":{"size":"S","name":"x"}}]}}`,
+	} {
+		d, err := orderTable(t).Dialect("new", translate.File{Name: "odd.yaml", Data: []byte("operations: {order.add: {request: " + overlay + "}}")})
+		must(t, err)
+		out := text(d.Request("order.add", []byte(doc)))
+		if refused := strings.Contains(out, "another field of this name"); refused == strings.Contains(overlay, "phone.n") {
+			t.Errorf("%s: %s became %s", overlay, doc, out)
+		}
+	}
+}
+
+// A form whose codes are numbers has codes in its overlays, too.
+func TestDialectWithNumbersAsCodes(t *testing.T) {
+	t.Parallel()
+	base, err := os.ReadFile("examples/messages.yaml")
+	must(t, err)
+	table := compiled(t, string(base))
+	d, err := table.Dialect("classic", translate.File{Name: "odd.yaml", Data: []byte("codes: [{classic: 204, own: 7}]")})
+	must(t, err)
+	for _, o := range table.Operations() {
+		code := table.ShowsSuccess("classic")
+		for in, want := range map[string]string{`{"rspCode":7}`: `{"rspCode":204}`, `{"rspCode":"7"}`: `{"rspCode":"7"}`, `{"rspCode":204}`: "REFUSED"} {
+			if out := text(d.Received(o.Name, []byte(in))); !strings.HasPrefix(out, want) {
+				t.Errorf("%s %s: %s became %s, want %s", o.Name, code, in, out, want)
+			}
+		}
+	}
 }

@@ -28,9 +28,9 @@ func (d *Dialect) Back(operation string, src []byte) ([]byte, error) {
 	for _, f := range request.fields {
 		rows = append(rows, f.row)
 	}
-	out, _, refusal := request.table.dialectPlan(callbackMessage, rows, 1).rewrite(src)
+	received, refusal := request.table.dialectPlan(callbackMessage, rows, 1).rewrite(src)
 	if refusal != nil {
 		return nil, refusal
 	}
-	return out, nil
+	return received.Body, nil
 }

@@ -51,9 +51,6 @@ func load(t *Table) (*source, Problems) {
 			s.expandAll()
 		default:
 			s.setOverlay(root, file.Name)
-			if t.dialect {
-				s.checkDialectKeys(root)
-			}
 			s.applyOverlay(root)
 		}
 	}

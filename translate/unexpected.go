@@ -82,10 +82,18 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 	case "refuse":
 		keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), why(notAField))
 	case "pass":
-		if n.out == nil {
+		strict := p.table.dialect && p.message == Request
+		if n.out == nil && !strict {
 			break
 		}
-		if _, taken := n.out.index[name]; !taken {
+		taken := n.out == nil
+		if !taken {
+			_, taken = n.out.index[name]
+		}
+		if !taken && strict { // a backend may not distinguish names that differ in case only
+			_, taken = n.out.fold[fold(name)]
+		}
+		if !taken {
 			c.passed = append(c.passed, passedField{n.out, key, raw})
 			return
 		}

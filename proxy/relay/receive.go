@@ -110,12 +110,12 @@ func (in *inbound) receive(req *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	body, report, err := upstream.Dialect.Callback(s.rows.Name(), body)
-	if err != nil {
-		return &refusal{http.StatusBadRequest, "ambiguous", err.Error()}
+	received, wrong := upstream.Dialect.Received(s.rows.Name(), body)
+	if wrong != nil {
+		return &refusal{http.StatusBadRequest, "ambiguous", wrong.Error()}
 	}
-	r.metrics.report(upstream.Name, &report)
-	return in.accept(req, body)
+	r.metrics.report(upstream.Name, &received.Report)
+	return in.accept(req, received.Body)
 }
 
 // ErrNoMemory is the error of a request's body for which there is no memory. The upstream has to try again.

@@ -49,9 +49,9 @@ func (t *Stored) Use(c *config.Config) {
 	versions := map[string]string{}
 	for _, o := range c.Table.Operations() {
 		versions[o.Name] = o.Version()
-		for _, name := range []string{c.Rollout.Old, c.Rollout.New} {
-			if v := c.Upstreams.Find(name).Dialect.Version(o.Name); v != "" {
-				versions[o.Name] += "-" + v
+		for i, name := range []string{c.Rollout.Old, c.Rollout.New} {
+			if v := c.Upstreams.Find(name).Dialect.Version(); v != "" {
+				versions[o.Name] += fmt.Sprintf("-%d-%s", i, v)
 			}
 		}
 	}
@@ -76,10 +76,8 @@ func TableVersion(c *config.Config) string {
 	h := sha256.New()
 	_, _ = h.Write(text)
 	for i := range c.Upstreams {
-		if u := &c.Upstreams[i]; u.Dialect != nil {
-			for _, o := range c.Table.Operations() {
-				_, _ = fmt.Fprintln(h, u.Name, o.Name, u.Dialect.Version(o.Name))
-			}
+		if v := c.Upstreams[i].Dialect.Version(); v != "" {
+			_, _ = fmt.Fprintln(h, c.Upstreams[i].Name, v)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
