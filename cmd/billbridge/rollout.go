@@ -97,14 +97,14 @@ type rolloutSet struct {
 }
 
 // Run sets a stage.
-func (c *rolloutSet) Run(ctx context.Context, s system) error {
+func (c *rolloutSet) Run(ctx context.Context) error {
 	switch {
 	case (c.Percent != nil) != (c.Stage == string(rollout.StageCanary)):
 		return usageError("--percent is required with --stage canary, and not allowed with other stages")
 	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
-	return c.move(ctx, s, "stage", c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
+	return c.move(ctx, "stage", c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
 }
 
 type rolloutUnset struct {
@@ -113,8 +113,8 @@ type rolloutUnset struct {
 }
 
 // Run removes a stage.
-func (c *rolloutUnset) Run(ctx context.Context, s system) error {
-	return c.move(ctx, s, "unset", c.Default)
+func (c *rolloutUnset) Run(ctx context.Context) error {
+	return c.move(ctx, "unset", c.Default)
 }
 
 type rolloutStop struct {
@@ -123,8 +123,8 @@ type rolloutStop struct {
 }
 
 // Run turns the kill switch on.
-func (c *rolloutStop) Run(ctx context.Context, s system) error {
-	changed, err := c.decide(ctx, s, "stop", operate.Decision{Force: c.Force})
+func (c *rolloutStop) Run(ctx context.Context) error {
+	changed, err := c.decide(ctx, "stop", operate.Decision{Force: c.Force})
 	switch {
 	case err != nil:
 		return err
@@ -134,7 +134,7 @@ func (c *rolloutStop) Run(ctx context.Context, s system) error {
 			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, "+
 			"and a restart of this one ends it", changed.Unstored)
 	}
-	return showChange(s, "stop", changed)
+	return c.showChange("stop", changed)
 }
 
 type rolloutBegin struct {
@@ -143,8 +143,8 @@ type rolloutBegin struct {
 }
 
 // Run begins the rollout.
-func (c *rolloutBegin) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "begin", operate.Decision{Force: c.Force})
+func (c *rolloutBegin) Run(ctx context.Context) error {
+	return c.change(ctx, "begin", operate.Decision{Force: c.Force})
 }
 
 type rolloutMoved struct {
@@ -153,8 +153,8 @@ type rolloutMoved struct {
 }
 
 // Run allows the change.
-func (c *rolloutMoved) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "moved", operate.MovedUpstream{Upstream: c.Upstream})
+func (c *rolloutMoved) Run(ctx context.Context) error {
+	return c.change(ctx, "moved", operate.MovedUpstream{Upstream: c.Upstream})
 }
 
 type rolloutReset struct {
@@ -165,7 +165,7 @@ type rolloutReset struct {
 }
 
 // Run resets counts.
-func (c *rolloutReset) Run(ctx context.Context, s system) error {
+func (c *rolloutReset) Run(ctx context.Context) error {
 	partner, err := c.ref()
 	switch {
 	case err != nil:
@@ -175,19 +175,19 @@ func (c *rolloutReset) Run(ctx context.Context, s system) error {
 	case c.All:
 		partner.Partner = operate.All
 	}
-	return c.change(ctx, s, "reset", partner, operate.Decision{Force: c.Force})
+	return c.change(ctx, "reset", partner, operate.Decision{Force: c.Force})
 }
 
 type rolloutResume struct{ decisionFlags }
 
 // Run turns the kill switch off.
-func (c *rolloutResume) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "resume")
+func (c *rolloutResume) Run(ctx context.Context) error {
+	return c.change(ctx, "resume")
 }
 
 type rolloutRestored struct{ decisionFlags }
 
 // Run declares the store restored.
-func (c *rolloutRestored) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "restored")
+func (c *rolloutRestored) Run(ctx context.Context) error {
+	return c.change(ctx, "restored")
 }

@@ -26,7 +26,7 @@ type rolloutCompare struct {
 }
 
 // Run compares bills.
-func (c *rolloutCompare) Run(ctx context.Context, s system) error {
+func (c *rolloutCompare) Run(ctx context.Context) error {
 	one, err := c.ref()
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (c *rolloutCompare) Run(ctx context.Context, s system) error {
 	}
 	var ids []string
 	if c.IDs != "" {
-		if ids, err = linesIn(c.IDs, s.in); err != nil {
+		if ids, err = linesIn(c.IDs, c.in); err != nil {
 			return err
 		}
 	}
@@ -60,11 +60,11 @@ func (c *rolloutCompare) Run(ctx context.Context, s system) error {
 	differ, read, ended := 0, 0, false
 	for i, p := range partners {
 		if len(partners) > 1 {
-			s.progressf("%d of %d partners", i, len(partners))
+			c.progressf("%d of %d partners", i, len(partners))
 		}
-		compared, err := c.compare(ctx, s, p, ids)
+		compared, err := c.compare(ctx, p, ids)
 		if isRefusal(err) && len(partners) > 1 {
-			printf(s.err, "%s: %v\n", p.Partner, linesOf(err))
+			printf(c.err, "%s: %v\n", p.Partner, linesOf(err))
 			ended = true
 			continue
 		}
@@ -80,8 +80,8 @@ func (c *rolloutCompare) Run(ctx context.Context, s system) error {
 			break
 		}
 	}
-	s.progressf("")
-	if err := showRows(s.out, c.JSON, "compare", all); err != nil {
+	c.progressf("")
+	if err := showRows(c.out, c.JSON, "compare", all); err != nil {
 		return err
 	}
 	switch {
@@ -107,7 +107,7 @@ func (p *perSecond) UnmarshalText(text []byte) error {
 
 // compare compares the bills of a partner, until all are compared, the gateway stops, or ctx ends.
 func (c *rolloutCompare) compare(
-	ctx context.Context, s system, p operate.PartnerRef, ids []string,
+	ctx context.Context, p operate.PartnerRef, ids []string,
 ) (sum operate.ComparedBills, err error) {
 	in := operate.BillsToCompare{PartnerRef: p, After: string(c.After), Rate: int(c.Rate)}
 	done := 0
@@ -146,7 +146,7 @@ func (c *rolloutCompare) compare(
 		} else if r.Next != "" {
 			in.After = r.Next
 		}
-		s.progressf("%s: %d of %d bills", operate.Label(r.Partner, r.Name), done, done+sum.Left)
+		c.progressf("%s: %d of %d bills", operate.Label(r.Partner, r.Name), done, done+sum.Left)
 		if now == 0 && sum.Left > 0 && sum.Stopped == "" {
 			sum.Stopped = "no bill was read in time"
 		}

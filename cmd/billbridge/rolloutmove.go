@@ -23,7 +23,7 @@ type moveFlags struct {
 }
 
 // move changes the stage of each partner that is named, or the default, by an action of the admin listener.
-func (f *moveFlags) move(ctx context.Context, s system, action string, isDefault bool, in ...any) error {
+func (f *moveFlags) move(ctx context.Context, action string, isDefault bool, in ...any) error {
 	one, err := f.ref()
 	if err != nil {
 		return err
@@ -40,39 +40,39 @@ func (f *moveFlags) move(ctx context.Context, s system, action string, isDefault
 	case given != 1:
 		return usageError("give one of --partner, --key-file, --partner-file and --default")
 	case f.PartnerFile != "":
-		return f.moveAll(ctx, s, action, in...)
+		return f.moveAll(ctx, action, in...)
 	case isDefault:
 		one.Partner = operate.Default
 	}
-	return f.moveOne(ctx, s, action, append(in, one)...)
+	return f.moveOne(ctx, action, append(in, one)...)
 }
 
-func (f *moveFlags) moveOne(ctx context.Context, s system, action string, in ...any) error {
+func (f *moveFlags) moveOne(ctx context.Context, action string, in ...any) error {
 	if !f.DryRun {
-		return f.change(ctx, s, action, append(in, operate.Decision{Force: f.Force})...)
+		return f.change(ctx, action, append(in, operate.Decision{Force: f.Force})...)
 	}
 	var preview operate.Change
 	in = append(in, operate.Switch{Preview: true})
 	if err := f.send(ctx, http.MethodPost, "/rollout/"+action, &preview, in...); err != nil {
 		return err
 	}
-	return showChange(s, "preview", preview)
+	return f.showChange("preview", preview)
 }
 
 // moveAll moves the partners of the file. It goes on after a refusal, and ends after any other error.
-func (f *moveFlags) moveAll(ctx context.Context, s system, action string, in ...any) error {
-	partners, err := f.listed(ctx, s.in)
+func (f *moveFlags) moveAll(ctx context.Context, action string, in ...any) error {
+	partners, err := f.listed(ctx, f.in)
 	if err != nil {
 		return err
 	}
 	left := len(partners)
 	for _, p := range partners {
-		err := f.moveOne(ctx, s, action, append(in, p.PartnerRef)...)
+		err := f.moveOne(ctx, action, append(in, p.PartnerRef)...)
 		if err == nil {
 			left--
 			continue
 		}
-		printf(s.err, "%s: %v\n", p.label, linesOf(err))
+		printf(f.err, "%s: %v\n", p.label, linesOf(err))
 		if !isRefusal(err) {
 			break
 		}
@@ -84,7 +84,7 @@ func (f *moveFlags) moveAll(ctx context.Context, s system, action string, in ...
 	if f.DryRun {
 		what = "cannot be changed"
 	}
-	printf(s.err, "%d of %d partners %s.\n", left, len(partners), what)
+	printf(f.err, "%d of %d partners %s.\n", left, len(partners), what)
 	return errReported
 }
 
@@ -148,4 +148,4 @@ func (f *moveFlags) listed(ctx context.Context, stdin io.Reader) (all []listedPa
 type rolloutNext struct{ moveFlags }
 
 // Run moves the partners.
-func (c *rolloutNext) Run(ctx context.Context, s system) error { return c.move(ctx, s, "next", false) }
+func (c *rolloutNext) Run(ctx context.Context) error { return c.move(ctx, "next", false) }

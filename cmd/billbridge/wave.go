@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -53,7 +52,7 @@ type waveCreate struct {
 }
 
 // Run starts the wave, or shows what it would do.
-func (c *waveCreate) Run(ctx context.Context, s system) error {
+func (c *waveCreate) Run(ctx context.Context) error {
 	order := operate.WaveOrder{
 		Preview: c.DryRun, WaveName: operate.WaveName{Name: c.Name}, To: c.To, Stage: c.Stage, Most: c.Max,
 		Plan: wave.Plan{
@@ -65,7 +64,7 @@ func (c *waveCreate) Run(ctx context.Context, s system) error {
 		return usageError("give one of --from and --stage")
 	}
 	if c.From != "" {
-		names, err := linesIn(c.From, s.in)
+		names, err := linesIn(c.From, c.in)
 		if err != nil {
 			return err
 		}
@@ -74,16 +73,7 @@ func (c *waveCreate) Run(ctx context.Context, s system) error {
 		}
 		order.Partners = strings.Join(names, "\n")
 	}
-	by, err := c.author(ctx, s)
-	if err != nil {
-		return err
-	}
-	order.Author = by
-	var info operate.WaveInfo
-	if err := c.send(ctx, http.MethodPost, wavePath, &info, order); err != nil {
-		return err
-	}
-	return show(s.out, "wave", info)
+	return c.showPosted(ctx, wavePath, "wave", &operate.WaveInfo{}, order)
 }
 
 type waveList struct {
@@ -92,12 +82,8 @@ type waveList struct {
 }
 
 // Run lists the waves.
-func (c *waveList) Run(ctx context.Context, s system) error {
-	var all []operate.WaveInfo
-	if err := c.get(ctx, wavePath, &all); err != nil {
-		return err
-	}
-	return showOrJSON(s.out, c.JSON, "waves", all)
+func (c *waveList) Run(ctx context.Context) error {
+	return c.show(ctx, wavePath, "waves", c.JSON, &[]operate.WaveInfo{})
 }
 
 type waveShow struct {
@@ -108,15 +94,12 @@ type waveShow struct {
 }
 
 // Run shows a wave.
-func (c *waveShow) Run(ctx context.Context, s system) error {
+func (c *waveShow) Run(ctx context.Context) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
-	var info operate.WaveInfo
-	if err := c.get(ctx, c.path(), &info, operate.WaveQuery{Limit: operate.AtMost(c.Limit)}); err != nil {
-		return err
-	}
-	return showOrJSON(s.out, c.JSON, "wave", info)
+	query := operate.WaveQuery{Limit: operate.AtMost(c.Limit)}
+	return c.show(ctx, c.path(), "wave", c.JSON, &operate.WaveInfo{}, query)
 }
 
 type waveChange struct {
@@ -125,20 +108,16 @@ type waveChange struct {
 }
 
 // Run changes what a wave does: the action is the name of the command.
-func (c *waveChange) Run(ctx context.Context, s system, k *kong.Context) error {
-	return c.changeWave(ctx, s, k.Selected().Name)
+func (c *waveChange) Run(ctx context.Context, k *kong.Context) error {
+	return c.changeWave(ctx, k.Selected().Name)
 }
 
-func (c *waveChange) changeWave(ctx context.Context, s system, action string) error {
-	by, err := c.author(ctx, s)
-	if err != nil {
+func (c *waveChange) changeWave(ctx context.Context, action string) error {
+	changed := make([]operate.WaveInfo, 1)
+	if err := c.post(ctx, c.path()+"/"+action, &changed[0]); err != nil {
 		return err
 	}
-	var info operate.WaveInfo
-	if err := c.send(ctx, http.MethodPost, c.path()+"/"+action, &info, by); err != nil {
-		return err
-	}
-	return show(s.out, "waves", []operate.WaveInfo{info})
+	return show(c.out, "waves", changed)
 }
 
 type waveResume struct {
@@ -147,21 +126,13 @@ type waveResume struct {
 }
 
 // Run resumes a wave, or lets it move a partner on.
-func (c *waveResume) Run(ctx context.Context, s system) error {
+func (c *waveResume) Run(ctx context.Context) error {
 	one, err := c.ref()
 	switch {
 	case err != nil:
 		return err
 	case one.Partner == "":
-		return c.changeWave(ctx, s, "resume")
+		return c.changeWave(ctx, "resume")
 	}
-	by, err := c.author(ctx, s)
-	if err != nil {
-		return err
-	}
-	var change operate.Change
-	if err := c.send(ctx, http.MethodPost, c.path()+"/release", &change, by, one); err != nil {
-		return err
-	}
-	return show(s.out, "release", change)
+	return c.showPosted(ctx, c.path()+"/release", "release", &operate.Change{}, one)
 }
