@@ -63,11 +63,7 @@ func NewPair(t testing.TB) *Pair {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	p.cut = Forward(t, listener, func() (net.Conn, error) {
-		to := p.to.Load()
-		if to == nil {
-			return nil, net.ErrClosed
-		}
-		return net.Dial("unix", filepath.Join(to.folder, socket))
+		return net.Dial("unix", filepath.Join(p.to.Load().folder, socket))
 	})
 	p.URL = "postgres://postgres@/postgres?" + url.Values{"host": {folder}}.Encode()
 	return p
@@ -146,12 +142,6 @@ func (p *Pair) Freeze() {
 	}
 	signal(syscall.SIGSTOP)
 	p.t.Cleanup(func() { signal(syscall.SIGCONT) }) // before the server gets the signal to end
-}
-
-// Away makes the address accept no connection, and ends those that it has. With false it leads to the primary again.
-func (p *Pair) Away(away bool) {
-	p.to.Store(map[bool]*server{false: p.primary}[away])
-	p.cut()
 }
 
 // Promote makes the standby a primary, and leaves all connections as they are.
