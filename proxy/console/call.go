@@ -37,11 +37,10 @@ type callMessage struct {
 }
 
 // oneCall shows one call: what happened, what became of each field, and its line of the log.
-func (c *Console) oneCall(w http.ResponseWriter, r *http.Request) {
+func (c *Console) oneCall(r *http.Request) (a answer, err error) {
 	found := c.ring.find(r.PathValue("key"))
 	if found == nil {
-		c.site.Refuse(w, r, http.StatusNotFound, "call.gone")
-		return
+		return a, refusal{http.StatusNotFound, "call.gone"}
 	}
 	page := callPage{callRow: rowOf(found), Steps: stepsOf(&found.Finished), Messages: messagesOf(&found.Finished)}
 	if t := found.Translation; t != nil {
@@ -49,7 +48,7 @@ func (c *Console) oneCall(w http.ResponseWriter, r *http.Request) {
 	}
 	found.Finished.Bill = page.Bill
 	page.Line = found.Line()
-	c.site.Page(w, r, "call", page)
+	return show("call", page)
 }
 
 // stepsOf returns the parts of the time of a call. The gateway works before and after the call of the upstream; the

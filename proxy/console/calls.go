@@ -76,14 +76,13 @@ const callsOnPage = 100
 var routeReasons = []string{"owner", "stage", "canary", "probe", "stop"}
 
 // calls shows the last calls that a filter selects, the newest first.
-func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
+func (c *Console) calls(r *http.Request) (answer, error) {
 	f, problem := c.callFilterOf(r.URL.Query())
 	page := callsPage{
 		Filter: f, Choices: c.callChoices(), Problem: problem, Spans: c.ring.spans(outcome(f.Get("outcome"))),
 	}
 	if problem != "" {
-		c.site.PageWithStatus(w, r, http.StatusBadRequest, "calls", page)
-		return
+		return answer{page: "calls", data: page, status: http.StatusBadRequest}, nil
 	}
 	page.Search = c.searchOf(&f)
 	for _, o := range append([]outcome{""}, outcomes...) {
@@ -103,7 +102,7 @@ func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
 	if more {
 		page.Older = changed(f.Values, "before", found[len(found)-1].Key())
 	}
-	c.site.Page(w, r, "calls", page)
+	return show("calls", page)
 }
 
 func (c *Console) callChoices() callChoices {

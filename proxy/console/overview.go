@@ -49,7 +49,7 @@ type attention struct {
 }
 
 // overview shows the last 60 minutes, and what needs a person.
-func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
+func (c *Console) overview(r *http.Request) (answer, error) {
 	page := overviewPage{
 		Upstreams: c.options.Gateway.Upstreams(), Table: c.tableVersion(),
 		Store: c.storeKind(), File: c.options.Config().File,
@@ -79,7 +79,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	for i, one := range page.Solved { // in the language of this visitor
 		page.Solved[i].Text = a.text(one.key, one.args)
 	}
-	c.site.Page(w, r, "overview", page)
+	return show("overview", page)
 }
 
 // tableVersion returns the version of the table in force, as in the rollout report.

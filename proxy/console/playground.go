@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"billbridge/proxy/pages"
 	"billbridge/translate"
 )
 
@@ -59,7 +58,7 @@ func (p playgroundPage) Directions() []playgroundForm {
 
 // playground translates a document that the visitor has pasted. It is sent with POST, so that it is in no address and
 // in no log.
-func (c *Console) playground(w http.ResponseWriter, r *http.Request) {
+func (c *Console) playground(r *http.Request) (answer, error) {
 	p, status, table := &playgroundPage{}, http.StatusOK, c.options.Config().Table
 	if err := r.ParseForm(); err != nil {
 		p.fill(table, nil)
@@ -70,11 +69,7 @@ func (c *Console) playground(w http.ResponseWriter, r *http.Request) {
 	} else {
 		p.answer(r, table, c.ring)
 	}
-	if pages.IsPart(r) { // htmx shows the parts of status 200 only
-		c.site.Part(w, r, "playground", "result", p)
-		return
-	}
-	c.site.PageWithStatus(w, r, status, "playground", p)
+	return answer{page: "playground", part: "result", data: p, status: status}, nil
 }
 
 // answer fills in the form of a request, and translates its document.

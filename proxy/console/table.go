@@ -63,15 +63,11 @@ type tableCode struct {
 }
 
 // table shows the table in use, or the part of it that matches the words of q.
-func (c *Console) table(w http.ResponseWriter, r *http.Request) {
+func (c *Console) table(r *http.Request) (answer, error) {
 	query := r.FormValue("q")
 	shown := func(d translate.Details) string { return c.texts.in(pages.Language(r), d) }
 	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], shown)
-	if pages.IsPart(r) {
-		c.site.Part(w, r, "table", "rows", p)
-		return
-	}
-	c.site.Page(w, r, "table", p)
+	return answer{page: "table", part: "rows", data: p}, nil
 }
 
 func newTablePage(t *translate.Table, query string, shown func(translate.Details) string) *tablePage {
