@@ -41,8 +41,12 @@ func (c *rolloutCompare) Run(ctx context.Context) error {
 	}
 	var ids []string
 	if c.IDs != "" {
-		if ids, err = linesIn(c.IDs, c.in); err != nil {
+		lines, err := linesIn(c.IDs, c.in)
+		if err != nil {
 			return err
+		}
+		for _, line := range lines {
+			ids = append(ids, line.text)
 		}
 	}
 	partners := []operate.PartnerRef{one}
@@ -160,21 +164,25 @@ func (c *rolloutCompare) compare(
 	return sum, nil
 }
 
+// A placed text is a line of a file, with its place: FILE:LINE.
+type placed struct{ place, text string }
+
 // linesIn returns the lines of a file, or of stdin for -, without empty ones and those that begin with #.
-func linesIn(name given, stdin io.Reader) (all []string, err error) {
-	in := stdin
-	if name != "-" {
-		file, err := os.Open(string(name))
+func linesIn(file given, stdin io.Reader) (all []placed, err error) {
+	name, in := "stdin", stdin
+	if file != "-" {
+		name = string(file)
+		opened, err := os.Open(name)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = file.Close() }()
-		in = file
+		defer func() { _ = opened.Close() }()
+		in = opened
 	}
 	lines := bufio.NewScanner(in)
-	for lines.Scan() {
+	for n := 1; lines.Scan(); n++ {
 		if text := strings.TrimSpace(lines.Text()); text != "" && text[0] != '#' {
-			all = append(all, text)
+			all = append(all, placed{fmt.Sprintf("%s:%d", name, n), text})
 		}
 	}
 	return all, lines.Err()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"net/url"
-	"strings"
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
@@ -64,14 +63,13 @@ func (c *waveCreate) Run(ctx context.Context) error {
 		return usageError("give one of --from and --stage")
 	}
 	if c.From != "" {
-		names, err := linesIn(c.From, c.in)
+		lines, err := linesIn(c.From, c.in)
 		if err != nil {
 			return err
 		}
-		for i, name := range names {
-			names[i] = reference(given(name))
+		for _, line := range lines {
+			order.Partners += reference(given(line.text)) + "\n"
 		}
-		order.Partners = strings.Join(names, "\n")
 	}
 	return c.showPosted(ctx, wavePath, "wave", &operate.WaveInfo{}, order)
 }

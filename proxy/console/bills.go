@@ -113,43 +113,30 @@ func (c *Console) showBills(r *http.Request, page *billsPage) (a answer, err err
 }
 
 // findBills finds what the ledger, the callbacks and the console have of the bill.
-func (c *Console) findBills(r *http.Request, page *billsPage) error {
+func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 	digits := c.partnerID(page.Partner)
-	of, list := operate.PartnerRef{Partner: digits}, c.options.Operator.Bills
-	doubled, err := ask(
-		r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Doubled: true, Limit: operate.AtMost(200)},
-	)
-	if err != nil {
-		return err
+	of := operate.PartnerRef{Partner: digits}
+	list := func(f operate.BillFilter) (found operate.BillList) {
+		if f.PartnerRef, f.Bill = of, page.Bill; err == nil {
+			found, err = ask(r, c.options.Operator.Bills, f)
+		}
+		return found
 	}
-	page.Doubled = doubled.Bills
-	unknown, err := ask(
-		r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Outcome: "unknown", Limit: operate.AtMost(200)},
-	)
-	if err != nil {
-		return err
-	}
+	page.Doubled = list(operate.BillFilter{Doubled: true, Limit: operate.AtMost(200)}).Bills
+	unknown := list(operate.BillFilter{Outcome: "unknown", Limit: operate.AtMost(200)})
 	page.Unknown, page.LeftOut = unknown.Bills, unknown.LeftOut
 	for _, b := range page.Unknown {
 		if at := b.Write.NextRead; at != nil && !at.After(c.options.Now()) {
 			page.Reading++
 		}
 	}
-	resolved, err := ask(r, list, operate.BillFilter{
-		PartnerRef: of, Bill: page.Bill, Outcome: "resolved", Limit: operate.AtMost(resolvedShown),
-	})
-	if err != nil {
-		return err
-	}
-	page.Resolved = resolved.Bills
+	page.Resolved = list(operate.BillFilter{Outcome: "resolved", Limit: operate.AtMost(resolvedShown)}).Bills
 	if page.Bill == "" {
-		return nil
-	}
-	ledger, err := ask(r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill})
-	if err != nil {
 		return err
 	}
-	page.Ledger = ledger.Bills
+	if page.Ledger = list(operate.BillFilter{}).Bills; err != nil {
+		return err
+	}
 	for _, b := range page.Unknown {
 		if w := b.Write; w != nil && w.ReadAt != nil {
 			page.learn(knownState{At: *w.ReadAt, Partner: b.Partner, State: w.State, Upstream: w.Upstream})
