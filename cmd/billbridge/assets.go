@@ -50,7 +50,7 @@ var assets = []asset{
 	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
 	{"events-schema", "billbridge-event.schema.json", "JSON Schema of the events that notify sends", notify.Schema},
-	{"completion-bash", "billbridge", "bash: completion of commands and flags", bashCompletion},
+	{"completion-bash", "billbridge", "bash: completion of commands and flags", embedded("completion.bash")},
 }
 
 type assetsCommand struct {

@@ -107,6 +107,7 @@ type commands struct {
 	Notify    notifyCommand    `cmd:"" help:"Test the destinations that a running gateway tells of events."`
 	Store     storeCommand     `cmd:"" help:"Back up the store, and show or confirm its clock."`
 	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard, completions; and a page for partners."`
+	Complete  completeCommand  `cmd:"" hidden:""`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version."`
