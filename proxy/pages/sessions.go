@@ -3,7 +3,6 @@ package pages
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"net/http"
 	"sync"
 	"time"
@@ -46,9 +45,7 @@ func (s *Sessions) Find(r *http.Request) (token TokenHash, ok bool) {
 // Begin replaces the session of a request by a new one, and returns its ID, which is for SetCookie.
 func (s *Sessions) Begin(r *http.Request, token TokenHash) (id string) {
 	s.end(r)
-	random := make([]byte, 32)
-	_, _ = rand.Read(random) // never fails
-	id = base64.RawURLEncoding.EncodeToString(random)
+	id = rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -73,15 +70,22 @@ func (s *Sessions) Begin(r *http.Request, token TokenHash) (id string) {
 	return id
 }
 
-// SetCookie gives the browser a session.
+// SetCookie gives the browser a session, or takes it away for "".
 func (s *Sessions) SetCookie(w http.ResponseWriter, r *http.Request, id string) {
-	s.setCookie(w, r, id, SessionLife)
+	life := SessionLife
+	if id == "" {
+		life = -1 * time.Second
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: s.Cookie, Value: id, Path: "/", MaxAge: int(life / time.Second),
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	})
 }
 
 // End ends the session of a request.
 func (s *Sessions) End(w http.ResponseWriter, r *http.Request) {
 	s.end(r)
-	s.setCookie(w, r, "", -time.Second)
+	s.SetCookie(w, r, "")
 }
 
 // end removes the session of a request, if it has one.
@@ -102,11 +106,4 @@ func (s *Sessions) Keep(has func(TokenHash) bool) {
 			delete(s.all, hash)
 		}
 	}
-}
-
-func (s *Sessions) setCookie(w http.ResponseWriter, r *http.Request, id string, life time.Duration) {
-	http.SetCookie(w, &http.Cookie{
-		Name: s.Cookie, Value: id, Path: "/", MaxAge: int(life / time.Second),
-		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
-	})
 }
