@@ -3,6 +3,7 @@ package pages
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"sync"
 	"time"
@@ -45,7 +46,9 @@ func (s *Sessions) Find(r *http.Request) (token TokenHash, ok bool) {
 // Begin replaces the session of a request by a new one, and returns its ID, which is for SetCookie.
 func (s *Sessions) Begin(r *http.Request, token TokenHash) (id string) {
 	s.end(r)
-	id = rand.Text()
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails
+	id = base64.RawURLEncoding.EncodeToString(random)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
