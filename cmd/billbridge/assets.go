@@ -45,7 +45,8 @@ var assets = []asset{
 	{"runbook-ko", "RUNBOOK.ko.md", "the same in Korean", embedded("RUNBOOK.ko.md")},
 	{"dashboard", "dashboard.json", "Grafana: dashboard", embedded("dashboard.json")},
 	{
-		"sandbox-overlay", "sandbox-overlay.yaml", "overlay of the billing table, for a gateway in front of the sandbox",
+		"sandbox-overlay", "sandbox-overlay.yaml",
+		"overlay of the billing table, for a gateway in front of the sandbox",
 		embedded("sandbox-overlay.yaml"),
 	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},

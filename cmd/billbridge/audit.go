@@ -80,11 +80,13 @@ func showCSV(out io.Writer, header bool, log []operate.Change) error {
 	}
 	for _, e := range log {
 		row := []string{
-			strconv.FormatInt(e.Revision, 10), e.At.Format(time.RFC3339Nano), e.By, e.Action, e.Partner, e.Name, e.Subject,
+			strconv.FormatInt(e.Revision, 10), e.At.Format(time.RFC3339Nano), e.By, e.Action,
+			e.Partner, e.Name, e.Subject,
 			e.Old(), e.New(), strconv.FormatBool(e.Forced), rollout.JoinKinds(e.Overridden),
 		}
 		for i, text := range row {
-			if row[i] = printable(text); strings.IndexAny(text, "=+-@\t\r＝＋－＠") == 0 { // a formula of a spreadsheet
+			// The beginning of a formula of a spreadsheet.
+			if row[i] = printable(text); strings.IndexAny(text, "=+-@\t\r＝＋－＠") == 0 {
 				row[i] = "'" + row[i]
 			}
 		}

@@ -37,7 +37,8 @@ type filterFlags struct {
 // filter returns the filter for package operate.
 func (f *filterFlags) filter() operate.CallbackFilter {
 	return operate.CallbackFilter{
-		PartnerRef: operate.PartnerRef{Partner: reference(f.Partner)}, Bill: string(f.Bill), Upstream: string(f.Upstream),
+		PartnerRef: operate.PartnerRef{Partner: reference(f.Partner)},
+		Bill:       string(f.Bill), Upstream: string(f.Upstream),
 		Since: f.Since.Time, Until: f.Until.Time,
 	}
 }

@@ -384,7 +384,8 @@ func signingKey(name string) (ed25519.PrivateKey, error) {
 	parsed, _ := x509.ParsePKCS8PrivateKey(block) // nil if it is not one
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s has no Ed25519 private key: create one with openssl genpkey -algorithm ed25519", name)
+		return nil, fmt.Errorf("%s has no Ed25519 private key: create one with "+
+			"openssl genpkey -algorithm ed25519", name)
 	}
 	return key, nil
 }

@@ -170,7 +170,8 @@ func run(ctx context.Context, args []string, s system) (code int) {
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) {
 		// The empty value is one that nobody gives.
-		parsed, err = wrong.Context, usageError(strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1))
+		parsed = wrong.Context
+		err = usageError(strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1))
 	} else if err == nil {
 		err = parsed.Run()
 	}

@@ -52,7 +52,8 @@ func (c *rolloutCompare) Run(ctx context.Context) error {
 	partners := []operate.PartnerRef{one}
 	if c.Wave != "" {
 		var w operate.WaveInfo
-		if err := c.get(ctx, waveNamed{string(c.Wave)}.path(), &w, operate.WaveQuery{Limit: operate.AtMost(10_000)}); err != nil {
+		query := operate.WaveQuery{Limit: operate.AtMost(10_000)}
+		if err := c.get(ctx, waveNamed{string(c.Wave)}.path(), &w, query); err != nil {
 			return err
 		}
 		partners = nil
