@@ -1,9 +1,8 @@
-package main
+package bench
 
 import (
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -96,10 +95,10 @@ func (l *lab) writes(engines ...string) []*subject {
 
 // withStore starts the gateway of a subject with an empty store.
 func (l *lab) withStore(s *subject, engine, config string) *subject {
-	url := "sqlite:" + filepath.Join(l.dir, fmt.Sprintf("store%d.db", len(l.started)))
+	url := "sqlite:" + l.file("store%d.db")
 	if engine == "PostgreSQL" {
 		var err error
-		if url, err = proxytest.DurablePostgres(l.ctx); err != nil {
+		if url, err = proxytest.DurablePostgres(l.Context()); err != nil {
 			s.missing = err.Error()
 			return s
 		}
@@ -111,8 +110,8 @@ func (l *lab) withStore(s *subject, engine, config string) *subject {
 // begin begins the rollout of a gateway, and makes a call, so that the partner is seen. After the settling period its
 // creates are sent to the new backend. The settling periods of all gateways run at the same time.
 func (l *lab) begin(s *subject) {
-	s.must(l.until(func() error { // until the gateway answers
-		command := exec.CommandContext(l.ctx, l.billbridge, "rollout", "begin",
+	l.mustOf(s, l.until(func() error { // until the gateway answers
+		command := exec.CommandContext(l.Context(), l.billbridge, "rollout", "begin",
 			"--by", "bench", "--admin", "http://"+s.process.admin)
 		out, err := command.CombinedOutput()
 		if err != nil {
@@ -136,7 +135,7 @@ func (l *lab) bind(s *subject) {
 	l.await(&bound, "/callback/")
 	for range l.bound {
 		answer, err := l.post(&bound, "/callback/")
-		s.must(err)
+		l.mustOf(s, err)
 		s.path, s.bill = string(callbackAddress.FindSubmatch(answer)[1]), billID(l.calls)
 		s.targets += fmt.Sprintf(`{"%s", "%s"},`, s.path, s.bill)
 	}
