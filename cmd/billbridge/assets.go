@@ -86,10 +86,5 @@ func (c *assetCommand) Run(s system) error {
 		names := strings.Join(c.arguments()[1:], ", ")
 		return usageError(fmt.Sprintf("there is no asset %q: use one of %s", c.Name, names))
 	}
-	text, err := assets[i].text()
-	if err != nil {
-		return err
-	}
-	_, err = s.documents.Write(text)
-	return err
+	return s.write(assets[i].text())
 }

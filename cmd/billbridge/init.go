@@ -205,12 +205,8 @@ func (c *initCommand) write(s system) error {
 		return err
 	}
 	text, err := c.text(true)
-	if err != nil {
-		return err
-	}
-	if c.Output == "-" {
-		_, err := s.documents.Write(text)
-		return err
+	if err != nil || c.Output == "-" {
+		return s.write(text, err)
 	}
 	overlay, err := c.overlay()
 	if err != nil {

@@ -44,6 +44,14 @@ func printfErr(w io.Writer, format string, args ...any) error {
 	return err
 }
 
+// write prints a document that a function has returned, unless it failed.
+func (s *system) write(document []byte, err error) error {
+	if err == nil {
+		_, err = s.documents.Write(document)
+	}
+	return err
+}
+
 // progressf replaces the line of progress on a terminal. An empty text removes it.
 func (s *system) progressf(format string, args ...any) {
 	if s.terminal {

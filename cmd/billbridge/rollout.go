@@ -10,24 +10,26 @@ import (
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+
+	"github.com/alecthomas/kong"
 )
 
 type rolloutCommand struct {
-	Status   rolloutStatus   `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
-	Report   rolloutReport   `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
-	Compare  rolloutCompare  `cmd:"" help:"Read bills at both backends now, and compare them: more evidence than the reads of partners give."`
-	Next     rolloutNext     `cmd:"" help:"Move a partner to the next stage."`
-	Set      rolloutSet      `cmd:"" help:"Set the stage of a partner, or the default stage."`
-	Unset    rolloutUnset    `cmd:"" help:"Remove the stage of a partner, so that the default applies; or the default stage, so that the config's applies."`
-	Stop     rolloutStop     `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
-	Resume   rolloutResume   `cmd:"" help:"Turn the kill switch off: the stages apply again."`
-	Begin    rolloutBegin    `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
-	Bill     rolloutBill     `cmd:"" help:"Show a bill: its owner, its state, and a read at both backends. Or set its owner."`
-	Moved    rolloutMoved    `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
-	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
-	Reset    rolloutReset    `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
-	Key      rolloutKey      `cmd:"" help:"Add a new key to a partner."`
-	Audit    auditCommand    `cmd:"" help:"List who changed what, the last change first."`
+	Status   rolloutStatus  `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
+	Report   rolloutReport  `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
+	Compare  rolloutCompare `cmd:"" help:"Read bills at both backends now, and compare them: more evidence than the reads of partners give."`
+	Next     rolloutNext    `cmd:"" help:"Move a partner to the next stage."`
+	Set      rolloutSet     `cmd:"" help:"Set the stage of a partner, or the default stage."`
+	Unset    rolloutUnset   `cmd:"" help:"Remove the stage of a partner, so that the default applies; or the default stage, so that the config's applies."`
+	Stop     rolloutStop    `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
+	Resume   rolloutChange  `cmd:"" help:"Turn the kill switch off: the stages apply again."`
+	Begin    rolloutBegin   `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
+	Bill     rolloutBill    `cmd:"" help:"Show a bill: its owner, its state, and a read at both backends. Or set its owner."`
+	Moved    rolloutMoved   `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
+	Restored rolloutChange  `cmd:"" help:"Declare that the store was restored from a backup."`
+	Reset    rolloutReset   `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
+	Key      rolloutKey     `cmd:"" help:"Add a new key to a partner."`
+	Audit    auditCommand   `cmd:"" help:"List who changed what, the last change first."`
 }
 
 // partnerFlags name a partner.
@@ -178,16 +180,10 @@ func (c *rolloutReset) Run(ctx context.Context) error {
 	return c.change(ctx, "reset", partner, operate.Decision{Force: c.Force})
 }
 
-type rolloutResume struct{ decisionFlags }
+// rolloutChange is a command whose name is that of the change.
+type rolloutChange struct{ decisionFlags }
 
-// Run turns the kill switch off.
-func (c *rolloutResume) Run(ctx context.Context) error {
-	return c.change(ctx, "resume")
-}
-
-type rolloutRestored struct{ decisionFlags }
-
-// Run declares the store restored.
-func (c *rolloutRestored) Run(ctx context.Context) error {
-	return c.change(ctx, "restored")
+// Run makes the change.
+func (c *rolloutChange) Run(ctx context.Context, k *kong.Context) error {
+	return c.change(ctx, k.Selected().Name)
 }
