@@ -76,7 +76,7 @@ func messagesOf(f *proxy.Finished) []callMessage {
 	}
 	request := callMessage{Name: "request", Size: f.RequestSize, From: f.Client, To: f.Form, Kept: f.Request != nil}
 	if request.Kept {
-		request.explain(f.Translation.ExplainRequest(f.Request))
+		request.Fields = billing.Mask(f.Translation.ExplainRequest(f.Request))
 	}
 	if f.ReplyStatus == 0 {
 		return []callMessage{request}
@@ -86,11 +86,7 @@ func messagesOf(f *proxy.Finished) []callMessage {
 		From: f.Form, To: f.Client, Kept: f.Reply != nil || f.ReplySize == 0,
 	}
 	if reply.Kept {
-		reply.explain(f.Translation.ExplainReply(f.Request, f.ReplyStatus, f.Reply))
+		reply.Fields = billing.Mask(f.Translation.ExplainReply(f.Request, f.ReplyStatus, f.Reply))
 	}
 	return []callMessage{request, reply}
-}
-
-func (m *callMessage) explain(e *translate.Explanation) {
-	m.Fields = billing.Mask(e)
 }

@@ -51,7 +51,7 @@ type attention struct {
 // overview shows the last 60 minutes, and what needs a person.
 func (c *Console) overview(r *http.Request) (answer, error) {
 	page := overviewPage{
-		Upstreams: c.options.Gateway.Upstreams(), Table: c.tableVersion(),
+		Upstreams: c.options.Gateway.Upstreams(), Table: evidence.TableVersion(c.options.Config().Table),
 		Store: c.storeKind(), File: c.options.Config().File,
 	}
 	page.Rows, page.Total = c.window.summaries(c.options.Now())
@@ -80,11 +80,6 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 		page.Solved[i].Text = a.text(one.key, one.args)
 	}
 	return show("overview", page)
-}
-
-// tableVersion returns the version of the table in force, as in the rollout report.
-func (c *Console) tableVersion() string {
-	return evidence.TableVersion(c.options.Config().Table)
 }
 
 // storeKind returns the name of the database. Its address is not shown: it may have a password.
