@@ -9,10 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 )
 
@@ -115,33 +113,13 @@ func (p *Pair) Hosts() string {
 // it.
 func (p *Pair) Freeze() {
 	p.t.Helper()
-	// Its processes are one group, which the postmaster leads.
-	pid, err := os.ReadFile(filepath.Join(p.primary.folder, "data", "postmaster.pid"))
-	if err != nil {
-		p.t.Fatal(err)
+	pid := ReadFile(p.t, filepath.Join(p.primary.folder, "data", "postmaster.pid"))
+	postmaster, _, _ := strings.Cut(string(pid), "\n")
+	signal := func(name string) error { // to the postmaster and its children
+		return exec.Command("sh", "-c", `kill -"$0" "$1" $(ps -o pid= --ppid "$1")`, name, postmaster).Run()
 	}
-	first, _, _ := strings.Cut(string(pid), "\n")
-	postmaster, err := strconv.Atoi(first)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	processes := []int{postmaster}
-	children, err := exec.Command("ps", "-o", "pid=", "--ppid", first).Output()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, child := range strings.Fields(string(children)) {
-		if n, err := strconv.Atoi(child); err == nil {
-			processes = append(processes, n)
-		}
-	}
-	signal := func(s syscall.Signal) {
-		for _, n := range processes {
-			_ = syscall.Kill(n, s)
-		}
-	}
-	signal(syscall.SIGSTOP)
-	p.t.Cleanup(func() { signal(syscall.SIGCONT) }) // before the server gets the signal to end
+	Must(p.t, signal("STOP"))
+	p.t.Cleanup(func() { _ = signal("CONT") }) // before the server gets the signal to end
 }
 
 // Promote makes the standby a primary, and leaves all connections as they are.
