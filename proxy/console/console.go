@@ -123,8 +123,8 @@ func (c *Console) Finished(f *proxy.Finished) {
 //	/playground           Playground; ?call={key}&message=request or reply opens the shape of a message of a call
 //	/table                Table; /table/openapi/{form} and /table/collection/{form} are files
 //	/config               Config
-//	/sign-in, /sign-out   sessions, by package pagess
-//	/static/…             style and scripts, by package pagess
+//	/sign-in, /sign-out   sessions, by package pages
+//	/static/…             style and scripts, by package pages
 func (c *Console) routes() map[string]handler {
 	all := map[string]handler{
 		"GET /{$}":             c.overview,
