@@ -187,12 +187,11 @@ func (c *Console) callback(r *http.Request) (a answer, err error) {
 	if err != nil {
 		return a, err
 	}
-	page := callbackPage{Callback: one, HasBills: c.options.Operator.Rollout != nil}
+	page := callbackPage{
+		Callback: one, HasBills: c.options.Operator.Rollout != nil, Done: doneOf(r, decisions...),
+	}
 	page.MayDrop = page.State == "dead"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered" || page.State == "superseded")
-	if done := r.URL.Query().Get("done"); slices.Contains(decisions, done) {
-		page.Done = done
-	}
 	return show("callback", page)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"time"
 
 	"billbridge/proxy/operate"
@@ -60,6 +61,14 @@ func withProblem(r *http.Request, a answer, problem *string, err error, also ...
 		a.status = http.StatusConflict
 	}
 	return a, nil
+}
+
+// doneOf returns what was done just now, by the address to which the visitor was sent: one of some.
+func doneOf(r *http.Request, some ...string) string {
+	if done := r.URL.Query().Get("done"); slices.Contains(some, done) {
+		return done
+	}
+	return ""
 }
 
 // serve writes what a handler answers.

@@ -81,9 +81,7 @@ func (c *Console) partners(r *http.Request) (answer, error) {
 	q := r.URL.Query()
 	page := partnersPage{
 		Stages: rollout.Stages, Rulings: evidence.Rulings, Named: c.partnerNames(), Filter: url.Values{},
-	}
-	if done := q.Get("done"); slices.Contains([]string{"stop", "resume"}, done) {
-		page.Done = done
+		Done: doneOf(r, "stop", "resume"),
 	}
 	if find := strings.TrimSpace(q.Get("partner")); find != "" {
 		id := c.partnerID(find)
@@ -138,13 +136,10 @@ func (p partnerPage) HasCodes() bool {
 // historyShown is how many changes the page of a partner shows.
 const historyShown = 50
 
-// partnerChanges are the changes of one partner.
-var partnerChanges = []string{"next", "set", "unset"}
-
 // onePartner shows one partner.
 func (c *Console) onePartner(r *http.Request) (a answer, err error) {
 	o := c.options.Operator
-	page := partnerPage{Named: r.PathValue("partner")}
+	page := partnerPage{Named: r.PathValue("partner"), Done: doneOf(r, "next", "set", "unset")}
 	ref := operate.PartnerRef{Partner: page.Named}
 	if page.Status, err = ask(r, o.Status, operate.Page{PartnerRef: ref}); err != nil {
 		return a, err
@@ -165,8 +160,5 @@ func (c *Console) onePartner(r *http.Request) (a answer, err error) {
 		return a, err
 	}
 	page.PartnerStatus, page.Row = page.Status.Partners[0], list.Partners[0]
-	if done := r.URL.Query().Get("done"); slices.Contains(partnerChanges, done) {
-		page.Done = done
-	}
 	return show("partner", page)
 }
