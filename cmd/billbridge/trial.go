@@ -29,16 +29,9 @@ type trial struct {
 
 // startTrial starts the backends of a trial.
 func (c *serveCommand) startTrial(s system) (*trial, error) {
-	t := &trial{log: slog.New(s.log), rate: 5}
-	if c.Rate != nil {
-		t.rate = *c.Rate
-	}
+	t := &trial{log: slog.New(s.log), rate: c.Rate}
 	if c.Demo {
-		partners := 12
-		if c.Partners != nil {
-			partners = *c.Partners
-		}
-		return t, t.startDemo(partners)
+		return t, t.startDemo(c.Partners)
 	}
 	t.new = sandbox.New(sandbox.Options{Log: t.log})
 	return t, t.serve(t.new)
