@@ -50,7 +50,9 @@ func (c *completeCommand) Run(s system) error {
 	}
 	for ; n != nil; n = n.DefaultCmd {
 		for _, child := range n.Children {
-			words = append(words, child.Name)
+			if !child.Hidden {
+				words = append(words, child.Name)
+			}
 		}
 		for _, p := range n.Positional {
 			words = append(words, valuesOf(p)...)
