@@ -72,6 +72,8 @@ proxy/framing: ! net/http os github.com/prometheus/
 # It wires the other packages.
 proxy/server: config translate translate/billing proxy proxy/accesslog proxy/console proxy/framing proxy/notify proxy/operate proxy/pages proxy/partner
 proxy/server: proxy/rollout proxy/rollout/evidence proxy/relay proxy/store proxy/tracing ! process
+# A program for measurements.
+proxy/bench: config translate translate/billing proxy proxy/sandbox proxy/proxytest
 cmd/billbridge: config translate translate/billing translate/openapi proxy proxy/accesslog proxy/notify proxy/partner proxy/operate proxy/server proxy/sandbox proxy/sandbox/web proxy/desk proxy/desk/certificate
 cmd/billbridge: proxy/rollout proxy/rollout/evidence proxy/rollout/wave proxy/relay proxy/store
 `

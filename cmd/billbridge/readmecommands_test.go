@@ -38,6 +38,7 @@ var notRun = map[string]string{
 var ranElsewhere = map[string]string{
 	// A full run with a signature takes an hour. That test does what the command does.
 	"billbridge desk certificate":        "TestFullRunIsCertifiedWhenAllReviewsAreSigned",
+	"proxy/bench/README.md: go run ":     "TestCommandsPrintTheirMeasurement",
 	"proxy/bench/README.md: go test ":    "TestReadmeNamesBenchmarksThatExist", // .ci/long runs all benchmarks
 	"proxy/store/README.md: pg_dump ":    "TestReadmeBackupOfPostgreSQL",
 	"proxy/store/README.md: pg_restore ": "TestReadmeBackupOfPostgreSQL",

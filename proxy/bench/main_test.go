@@ -1,22 +1,8 @@
-// Package bench measures billbridge and, for comparison, other reverse proxies: nginx, nginx with Lua, and
-// httputil.ReverseProxy.
-//
-//	go test ./proxy/bench -run - -bench Reads     CPU time of a read, and the ratios
-//	go test ./proxy/bench -run - -bench Ledger    the same of creates and callbacks, with SQLite and PostgreSQL
-//	go test ./proxy/bench -run - -bench Idle -idle 10000
-//	go test ./proxy/bench -run - -bench HalfSent -half-sent 2000
-//
-// The processes run in front of one backend, and wrk calls them. They are measured in turn, so that a change in the
-// speed of the machine affects all of them. Tables are printed in Markdown, progress is printed on stderr. README.md
-// says what is measured.
-//
-// It needs Linux, for /proc, and wrk.
-package bench
+package main
 
 import (
 	"bytes"
-	"flag"
-	"fmt"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -24,66 +10,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"billbridge/proxy/proxytest"
 )
 
-// settings are the length and the load of a measurement.
-type settings struct{ rounds, seconds, connections int }
-
-var (
-	given    settings
-	idle     = flag.Int("idle", 0, "Idle: open this `number` of connections, make one call on each, and keep them open")
-	halfSent = flag.Int("half-sent", 0,
-		"HalfSent: open this `number` of connections, and send half of a body of 1 MiB on each")
-)
-
-// TestMain makes this test binary also the servers that it starts.
+// The test binary takes the roles of the command, because the command starts itself.
 func TestMain(m *testing.M) {
-	if args := os.Args[1:]; len(args) > 0 && args[0] == "role" {
-		fmt.Fprintln(os.Stderr, "bench:", role(args[1:]))
-		os.Exit(1)
+	if len(os.Args) > 1 && os.Args[1] == "role" {
+		main()
 	}
-	flag.IntVar(&given.rounds, "rounds", 5, "`number` of measurements of each process")
-	flag.IntVar(&given.seconds, "seconds", 5, "duration of one measurement, in `seconds`")
-	flag.IntVar(&given.connections, "connections", 64, "`number` of connections that wrk opens")
 	os.Exit(m.Run())
-}
-
-func BenchmarkReads(b *testing.B)  { newLab(b).measureReads(given, os.Stdout) }
-func BenchmarkLedger(b *testing.B) { newLab(b).measureLedger(given, os.Stdout) }
-
-func BenchmarkIdle(b *testing.B) {
-	if *idle == 0 {
-		b.Skip("-idle is not given")
-	}
-	newLab(b).measureIdle(*idle, os.Stdout)
-}
-
-func BenchmarkHalfSent(b *testing.B) {
-	if *halfSent == 0 {
-		b.Skip("-half-sent is not given")
-	}
-	newLab(b).measureHalfSent(*halfSent, os.Stdout)
-}
-
-func (l *lab) measureReads(s settings, out io.Writer) {
-	l.measureCalls(l.reads(), s, out, nginxLua, tunedProxy)
-}
-
-func (l *lab) measureLedger(s settings, out io.Writer) {
-	l.measureCalls(l.writes("SQLite", "PostgreSQL"), s, out, tunedCreate, plainCreate)
-}
-
-// measureCalls prints the table of calls.
-func (l *lab) measureCalls(subjects []*subject, s settings, out io.Writer, yardsticks ...string) {
-	if _, err := exec.LookPath("wrk"); err != nil {
-		l.Skip("wrk is not installed: install the Debian package wrk")
-	}
-	m := l.measure(subjects, s)
-	fmt.Fprintf(out, "%s. %d connections. Medians (and ranges) of %d rounds of %d s.\n\n",
-		machine(), s.connections, s.rounds, s.seconds)
-	m.write(out, yardsticks)
 }
 
 // Calls of wrk to a gateway with a store are accepted, and each create has another id: the ledger has as many bills. There is no load, and
@@ -91,7 +28,8 @@ func (l *lab) measureCalls(subjects []*subject, s settings, out io.Writer, yards
 func TestWritesAreAccepted(t *testing.T) {
 	t.Parallel()
 	proxytest.OnlyLong(t)
-	l := newLab(t)
+	l := newLab(t.Context(), io.Discard)
+	defer l.stop()
 	l.bound = 10
 	subjects := l.writes("SQLite")
 	l.prepare(subjects)
@@ -108,37 +46,47 @@ func TestWritesAreAccepted(t *testing.T) {
 	}
 }
 
-// Each measurement of README.md prints its result. The load is minimal.
-func TestMeasurementsPrintTheirResult(t *testing.T) {
+// Each command of README.md prints its measurement. The load is minimal.
+func TestCommandsPrintTheirMeasurement(t *testing.T) {
 	t.Parallel()
 	proxytest.OnlyLong(t)
-	for shows, measure := range map[string]func(*lab, io.Writer){
-		" MiB with 20 idle connections\n":              func(l *lab, out io.Writer) { l.measureIdle(20, out) },
-		" s after their end\n":                         func(l *lab, out io.Writer) { l.measureHalfSent(20, out) },
-		"| billbridge: translated, logged, counted | ": func(l *lab, out io.Writer) { l.measureReads(settings{1, 1, 2}, out) },
+	for args, shows := range map[string]string{
+		"-idle 20":                            " MiB with 20 idle connections\n",
+		"-half-sent 20":                       " s after their end\n",
+		"-rounds 1 -seconds 1 -connections 2": "| billbridge: translated, logged, counted | ",
 	} {
 		var out bytes.Buffer
-		if measure(newLab(t), &out); !strings.Contains(out.String(), shows) {
-			t.Errorf("no %q in\n%s", shows, out.String())
+		if err := run(t.Context(), strings.Fields(args), &out, io.Discard); err != nil || !strings.Contains(out.String(), shows) {
+			t.Errorf("%s: %v\n%s", args, err, out.String())
 		}
 	}
 }
 
-// If a measurement is ended, its processes end and its files are removed.
-func TestInterruptedMeasurementLeavesNothing(t *testing.T) {
+// If the run is ended, its processes end and its files are removed.
+func TestInterruptedRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	proxytest.OnlyLong(t)
-	var l *lab
-	var gateway *process
-	t.Run("measurement", func(t *testing.T) {
-		l = newLab(t)
-		gateway = l.gateway(l.readConfig())
-	})
+	ctx, interrupt := context.WithCancel(t.Context())
+	l := newLab(ctx, io.Discard)
+	l.gateway(l.readConfig())
+	interrupt()
+	l.stop()
 	if _, err := os.Stat(l.dir); !os.IsNotExist(err) {
 		t.Errorf("%s: %v, want that it was removed", l.dir, err)
 	}
-	if gateway.command.ProcessState == nil {
-		t.Errorf("%s still runs", gateway.command)
+	for _, p := range l.started {
+		if p.command.ProcessState == nil {
+			t.Errorf("%s still runs", p.command)
+		}
+	}
+}
+
+// The name of a process can contain spaces and parentheses.
+func TestCPUTimeIsUserAndSystemTime(t *testing.T) {
+	t.Parallel()
+	stat := []byte("4711 (a b) c) S 42 4711 4711 0 -1 4194560 1 0 0 0 150 25 0 0 20 0 7 0 1 1 1")
+	if got := cpuTime(stat); got != 1750*time.Millisecond {
+		t.Errorf("got %s, want 1.75s", got)
 	}
 }
 

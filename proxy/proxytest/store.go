@@ -63,7 +63,7 @@ func Postgres(t testing.TB) string {
 	return schema
 }
 
-// DurablePostgres is what Postgres is in a benchmark, for one that goes on without PostgreSQL.
+// DurablePostgres is what Postgres is in a benchmark, for a program that measures and has no testing.TB.
 func DurablePostgres(ctx context.Context) (string, error) {
 	server, err := forBenchmarks()
 	if err != nil {

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ type measurements struct {
 }
 
 // measure measures all subjects in turn, in each round.
-func (l *lab) measure(subjects []*subject, o settings) *measurements {
+func (l *lab) measure(subjects []*subject, o options) *measurements {
 	m := &measurements{subjects, make([][]sample, len(subjects))}
 	l.prepare(subjects)
 	for round := range o.rounds + 1 {
@@ -47,7 +47,7 @@ func (l *lab) measure(subjects []*subject, o settings) *measurements {
 				l.once(s, 1, min(o.connections, 64))
 			default:
 				r := l.once(s, o.seconds, o.connections)
-				fmt.Fprintf(os.Stderr, "round %d %-42s %7.0f calls/s  p99 %.0f µs  %6.1f µs CPU/call\n",
+				fmt.Fprintf(l.progress, "round %d %-42s %7.0f calls/s  p99 %.0f µs  %6.1f µs CPU/call\n",
 					round, s.name, r.perSecond, r.p99, r.cpu)
 				m.samples[i] = append(m.samples[i], r)
 			}
@@ -58,18 +58,17 @@ func (l *lab) measure(subjects []*subject, o settings) *measurements {
 
 // once measures a subject for a time.
 func (l *lab) once(s *subject, seconds, connections int) sample {
-	before := l.cpu(s.process)
+	before := s.process.cpu()
 	r := l.wrk(s, seconds, connections)
-	r.cpu = float64(l.cpu(s.process)-before) / float64(time.Microsecond) / float64(r.calls)
-	l.must(s.process.emptyLogs())
+	r.cpu = float64(s.process.cpu()-before) / float64(time.Microsecond) / float64(r.calls)
+	must(s.process.emptyLogs())
 	return r
 }
 
-// mustOf ends the measurement if there is an error of a subject, with what its process has printed last.
-func (l *lab) mustOf(s *subject, err error) {
-	l.Helper()
+// must adds to an error what the process has printed last, and ends the run.
+func (s *subject) must(err error) {
 	if err != nil {
 		text, _ := os.ReadFile(s.process.log)
-		l.Fatalf("%s: %v\nThe process printed:\n%s", s.name, err, text[max(0, len(text)-2000):])
+		must(fmt.Errorf("%s: %w\nThe process printed:\n%s", s.name, err, text[max(0, len(text)-2000):]))
 	}
 }

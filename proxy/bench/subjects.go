@@ -1,8 +1,9 @@
-package bench
+package main
 
 import (
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -95,10 +96,10 @@ func (l *lab) writes(engines ...string) []*subject {
 
 // withStore starts the gateway of a subject with an empty store.
 func (l *lab) withStore(s *subject, engine, config string) *subject {
-	url := "sqlite:" + l.file("store%d.db")
+	url := "sqlite:" + filepath.Join(l.dir, fmt.Sprintf("store%d.db", len(l.started)))
 	if engine == "PostgreSQL" {
 		var err error
-		if url, err = proxytest.DurablePostgres(l.Context()); err != nil {
+		if url, err = proxytest.DurablePostgres(l.ctx); err != nil {
 			s.missing = err.Error()
 			return s
 		}
@@ -110,8 +111,8 @@ func (l *lab) withStore(s *subject, engine, config string) *subject {
 // begin begins the rollout of a gateway, and makes a call, so that the partner is seen. After the settling period its
 // creates are sent to the new backend. The settling periods of all gateways run at the same time.
 func (l *lab) begin(s *subject) {
-	l.mustOf(s, l.until(func() error { // until the gateway answers
-		command := exec.CommandContext(l.Context(), l.billbridge, "rollout", "begin",
+	s.must(l.until(func() error { // until the gateway answers
+		command := exec.CommandContext(l.ctx, l.billbridge, "rollout", "begin",
 			"--by", "bench", "--admin", "http://"+s.process.admin)
 		out, err := command.CombinedOutput()
 		if err != nil {
@@ -135,7 +136,7 @@ func (l *lab) bind(s *subject) {
 	l.await(&bound, "/callback/")
 	for range l.bound {
 		answer, err := l.post(&bound, "/callback/")
-		l.mustOf(s, err)
+		s.must(err)
 		s.path, s.bill = string(callbackAddress.FindSubmatch(answer)[1]), billID(l.calls)
 		s.targets += fmt.Sprintf(`{"%s", "%s"},`, s.path, s.bill)
 	}

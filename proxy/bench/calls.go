@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"billbridge/proxy/proxytest"
 )
 
 // idPlace stands for the id in a body of which each call has another one. It has the length of an id.
@@ -59,12 +58,11 @@ func billID(n int) string { return fmt.Sprintf("P%019d", n) }
 // post makes one call. The answer must be 200 OK and contain a text.
 func (l *lab) post(s *subject, text string) (answer []byte, err error) {
 	l.calls++
-	ctx, cancel := context.WithTimeout(l.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(l.ctx, 10*time.Second)
 	defer cancel()
 	body := strings.NewReplacer(idPlace, billID(l.calls), "BILL", s.bill).Replace(s.body)
 	address := "http://" + s.process.at + s.path
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body))
-	l.must(err)
+	request := get(http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(body)))
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -80,7 +78,7 @@ func (l *lab) post(s *subject, text string) (answer []byte, err error) {
 
 // await makes calls until the answer contains a text.
 func (l *lab) await(s *subject, text string) {
-	l.mustOf(s, l.until(func() error {
+	s.must(l.until(func() error {
 		_, err := l.post(s, text)
 		return err
 	}))
@@ -100,7 +98,7 @@ func (l *lab) prepare(subjects []*subject) {
 		l.await(s, s.answer)
 		s.file = filepath.Join(l.dir, fmt.Sprintf("call%d.lua", i))
 		script := fmt.Appendf(nil, callsScript, s.targets, s.body, strings.ReplaceAll(idPlace, "-", "%-"))
-		proxytest.WriteFile(l, s.file, script)
+		must(os.WriteFile(s.file, script, 0o600))
 	}
 }
 
@@ -108,10 +106,10 @@ func (l *lab) prepare(subjects []*subject) {
 func (l *lab) wrk(s *subject, seconds, connections int) (r sample) {
 	l.runs++
 	// Calls that take long are a result, not a failure: so the timeout is long.
-	wrk := exec.CommandContext(l.Context(), "wrk", "--timeout", "30s", "-t", "1", "-c", strconv.Itoa(connections),
+	wrk := exec.CommandContext(l.ctx, "wrk", "--timeout", "30s", "-t", "1", "-c", strconv.Itoa(connections),
 		"-d", strconv.Itoa(seconds)+"s", "-s", s.file, "http://"+s.process.at+s.path, "--", strconv.Itoa(l.runs))
 	out, err := wrk.CombinedOutput()
-	l.must(l.Context().Err()) // wrk ends without an error when it is ended
+	must(l.ctx.Err()) // wrk ends without an error after Ctrl-C
 	var failed int
 	_, measured, _ := bytes.Cut(out, []byte("measured: "))
 	if err == nil {
@@ -121,7 +119,7 @@ func (l *lab) wrk(s *subject, seconds, connections int) (r sample) {
 		err = fmt.Errorf("%d calls failed", failed)
 	}
 	if err != nil {
-		l.mustOf(s, fmt.Errorf("wrk: %w\n%s", err, out))
+		s.must(fmt.Errorf("wrk: %w\n%s", err, out))
 	}
 	return r
 }
