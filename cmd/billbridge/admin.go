@@ -28,12 +28,12 @@ type adminFlags struct {
 	CA    string `name:"admin-ca" env:"BILLBRIDGE_ADMIN_CA" placeholder:"FILE" help:"PEM file of the CA that signed the certificate of an https URL. If omitted, the CAs of the system are trusted."`
 	Token string `env:"BILLBRIDGE_ADMIN_TOKEN" placeholder:"TOKEN" help:"The gateway's admin token, if it has one. Prefer the environment variable: other users can see the arguments of a process."`
 
-	note io.Writer // for what a person should know while a command waits; can be nil
+	system `kong:"-"`
 }
 
 // AfterApply is called by kong.
 func (a *adminFlags) AfterApply(s system) error {
-	a.note = s.err
+	a.system = s
 	return nil
 }
 
@@ -75,6 +75,14 @@ func (a *adminFlags) send(ctx context.Context, method, path string, into any, in
 		}
 		return json.NewDecoder(answer).Decode(into)
 	})
+}
+
+// show prints what a path of the admin listener has, with a template or as JSON. answer is where it is decoded.
+func (a *adminFlags) show(ctx context.Context, path, name string, asJSON bool, answer any, in ...any) error {
+	if err := a.get(ctx, path, answer, in...); err != nil {
+		return err
+	}
+	return showOrJSON(a.out, asJSON, name, answer)
 }
 
 // call is send, and the function reads the answer.
@@ -150,8 +158,8 @@ func (a *adminFlags) do(
 			return response, err
 		}
 		_ = response.Body.Close()
-		if !told && a.note != nil {
-			printf(a.note, "The gateway is starting. Trying again for %s.\n", startTakes)
+		if !told && a.err != nil {
+			printf(a.err, "The gateway is starting. Trying again for %s.\n", startTakes)
 		}
 		told = true
 		select {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"text/template"
 	"time"
 
 	"billbridge/proxy/proxytest"
@@ -109,9 +109,12 @@ func startAlertGateway(t *testing.T, log *os.File, config string) *alertGateway 
 // billCall makes a call about a bill in v2, at the gateway or at a sandbox.
 func billCall(t *testing.T, url, operation, key, id, callback string) string {
 	t.Helper()
-	text, err := json.Marshal((&demoBill{id: id, price: 20_000}).request(operation, key, callback))
+	d, err := newDemo(0)
 	must(t, err)
-	_, answer := httpCall(t, http.MethodPost, url+billPath(operation), string(text))
+	var text strings.Builder
+	call := demoCall{&demoBill{ID: id, Price: 20_000}, "bill." + operation, key, callback}
+	must(t, template.Must(template.New("").Parse(d.Request)).Execute(&text, call))
+	_, answer := httpCall(t, http.MethodPost, url+billPath(operation), text.String())
 	return answer
 }
 

@@ -45,12 +45,13 @@ var assets = []asset{
 	{"runbook-ko", "RUNBOOK.ko.md", "the same in Korean", embedded("RUNBOOK.ko.md")},
 	{"dashboard", "dashboard.json", "Grafana: dashboard", embedded("dashboard.json")},
 	{
-		"sandbox-overlay", "sandbox-overlay.yaml", "overlay of the billing table, for a gateway in front of the sandbox",
+		"sandbox-overlay", "sandbox-overlay.yaml",
+		"overlay of the billing table, for a gateway in front of the sandbox",
 		embedded("sandbox-overlay.yaml"),
 	},
 	{"schema", "billbridge.schema.json", "JSON Schema of the config, for editors", config.Schema},
 	{"events-schema", "billbridge-event.schema.json", "JSON Schema of the events that notify sends", notify.Schema},
-	{"completion-bash", "billbridge", "bash: completion of commands and flags", bashCompletion},
+	{"completion-bash", "billbridge", "bash: completion of commands and flags", embedded("completion.bash")},
 }
 
 type assetsCommand struct {
@@ -85,10 +86,5 @@ func (c *assetCommand) Run(s system) error {
 		names := strings.Join(c.arguments()[1:], ", ")
 		return usageError(fmt.Sprintf("there is no asset %q: use one of %s", c.Name, names))
 	}
-	text, err := assets[i].text()
-	if err != nil {
-		return err
-	}
-	_, err = s.documents.Write(text)
-	return err
+	return s.write(assets[i].text())
 }

@@ -26,7 +26,7 @@ type auditCommand struct {
 }
 
 // Run lists what operators and the gateway did.
-func (c *auditCommand) Run(ctx context.Context, s system) error {
+func (c *auditCommand) Run(ctx context.Context) error {
 	partner, err := c.ref()
 	if err != nil {
 		return err
@@ -52,22 +52,22 @@ func (c *auditCommand) Run(ctx context.Context, s system) error {
 	for n := 0; ; {
 		var log []operate.Change
 		err := c.get(ctx, "/audit", &log, page)
-		if s.progressf(""); err != nil {
+		if c.progressf(""); err != nil {
 			return err
 		}
 		if last && !table {
 			slices.Reverse(log)
 		}
 		if c.Format == "csv" {
-			err = showCSV(s.out, n == 0, log)
+			err = showCSV(c.out, n == 0, log)
 		} else {
-			err = showRows(s.out, !table, "audit", log)
+			err = showRows(c.out, !table, "audit", log)
 		}
 		if err != nil || last || len(log) < limit {
 			return err
 		}
 		n += len(log)
-		s.progressf("entries: %d", n)
+		c.progressf("entries: %d", n)
 		page.After = log[len(log)-1].Revision
 	}
 }
@@ -80,11 +80,13 @@ func showCSV(out io.Writer, header bool, log []operate.Change) error {
 	}
 	for _, e := range log {
 		row := []string{
-			strconv.FormatInt(e.Revision, 10), e.At.Format(time.RFC3339Nano), e.By, e.Action, e.Partner, e.Name, e.Subject,
+			strconv.FormatInt(e.Revision, 10), e.At.Format(time.RFC3339Nano), e.By, e.Action,
+			e.Partner, e.Name, e.Subject,
 			e.Old(), e.New(), strconv.FormatBool(e.Forced), rollout.JoinKinds(e.Overridden),
 		}
 		for i, text := range row {
-			if row[i] = printable(text); strings.IndexAny(text, "=+-@\t\r＝＋－＠") == 0 { // a formula of a spreadsheet
+			// The beginning of a formula of a spreadsheet.
+			if row[i] = printable(text); strings.IndexAny(text, "=+-@\t\r＝＋－＠") == 0 {
 				row[i] = "'" + row[i]
 			}
 		}

@@ -28,7 +28,7 @@ type billsList struct {
 }
 
 // Run lists bills.
-func (c *billsList) Run(ctx context.Context, s system) error {
+func (c *billsList) Run(ctx context.Context) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
@@ -44,14 +44,14 @@ func (c *billsList) Run(ctx context.Context, s system) error {
 	if err := c.get(ctx, "/rollout/bills", &list, f); err != nil {
 		return err
 	}
-	name, summary := "bills", s.out
+	name, summary := "bills", c.out
 	if c.Outcome != "" || c.Doubled {
 		name = "writes"
 	}
 	if c.JSON {
-		summary = s.err
+		summary = c.err
 	}
-	if err := showRows(s.out, c.JSON, name, list.Bills); err != nil {
+	if err := showRows(c.out, c.JSON, name, list.Bills); err != nil {
 		return err
 	}
 	if list.LeftOut > 0 {
@@ -71,25 +71,25 @@ type billsRead struct {
 }
 
 // Run reads a bill, or those of all writes with an unknown outcome.
-func (c *billsRead) Run(ctx context.Context, s system) error {
+func (c *billsRead) Run(ctx context.Context) error {
 	if c.All == (c.ID != "") {
 		return usageError("give one of: the id of a bill, and --all")
 	}
 	if c.All {
-		return c.readAll(ctx, s)
+		return c.readAll(ctx)
 	}
 	ref, err := c.ref(string(c.ID))
 	if err != nil {
 		return err
 	}
-	return showBill(ctx, s, &c.adminFlags, "/rollout/read", ref, c.JSON)
+	return c.showBill(ctx, "/rollout/read", ref, c.JSON)
 }
 
 // giveUpAfter is how long the command waits for the next read of a gateway.
 const giveUpAfter = 20 * time.Second
 
 // readAll makes the gateways read all bills, and shows how far they are.
-func (c *billsRead) readAll(ctx context.Context, s system) error {
+func (c *billsRead) readAll(ctx context.Context) error {
 	if c.Member != "" || c.Merchant != "" || c.KeyFile != "" {
 		return usageError("--all reads each bill with the member and the merchant of its write: " +
 			"--member, --merchant and --key-file are for one bill")
@@ -100,12 +100,12 @@ func (c *billsRead) readAll(ctx context.Context, s system) error {
 		return err
 	}
 	if first.Unknown == 0 {
-		printf(s.out, "No write has an unknown outcome.\n")
+		printf(c.out, "No write has an unknown outcome.\n")
 		return nil
 	}
 	now = first
 	for changed := time.Now(); now.Due > 0 && time.Since(changed) < giveUpAfter; {
-		s.progressf("%d of %d read", first.Due-now.Due, first.Due)
+		c.progressf("%d of %d read", first.Due-now.Due, first.Due)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -119,15 +119,15 @@ func (c *billsRead) readAll(ctx context.Context, s system) error {
 			changed = time.Now()
 		}
 	}
-	s.progressf("")
-	printf(s.out, "Bills read: %d of %d. Outcomes resolved: %d.\n",
+	c.progressf("")
+	printf(c.out, "Bills read: %d of %d. Outcomes resolved: %d.\n",
 		max(0, first.Due-now.Due), first.Due, max(0, first.Unknown-now.Unknown))
 	if now.Due > 0 {
-		printf(s.out, "Not read yet: %d. A gateway reads a bill when its partner has called since the gateway started. "+
-			"To read one at once, run billbridge bills read ID --key-file FILE.\n", now.Due)
+		printf(c.out, "Not read yet: %d. A gateway reads a bill when its partner has called since the gateway "+
+			"started. To read one at once, run billbridge bills read ID --key-file FILE.\n", now.Due)
 	}
 	if now.Unknown > 0 {
-		printf(s.out, "Still unknown: %d. See billbridge bills list --outcome unknown.\n", now.Unknown)
+		printf(c.out, "Still unknown: %d. See billbridge bills list --outcome unknown.\n", now.Unknown)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ type billsDismiss struct {
 }
 
 // Run resolves the outcomes of a bill.
-func (c *billsDismiss) Run(ctx context.Context, s system) error {
+func (c *billsDismiss) Run(ctx context.Context) error {
 	ref, err := c.ref()
 	if err == nil && ref.Partner == "" {
 		err = usageError("give one of --partner and --key-file")
@@ -147,15 +147,10 @@ func (c *billsDismiss) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	by, err := c.author(ctx, s)
-	if err != nil {
-		return err
-	}
 	var n operate.Dismissed
-	in := operate.Dismissal{PartnerRef: ref, Bill: string(c.ID)}
-	if err := c.send(ctx, http.MethodPost, "/rollout/dismiss", &n, in, by); err != nil {
+	if err := c.post(ctx, "/rollout/dismiss", &n, operate.Dismissal{PartnerRef: ref, Bill: string(c.ID)}); err != nil {
 		return err
 	}
-	printf(s.out, "Outcomes dismissed: %d.\n", n.Writes)
+	printf(c.out, "Outcomes dismissed: %d.\n", n.Writes)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -36,7 +37,8 @@ type filterFlags struct {
 // filter returns the filter for package operate.
 func (f *filterFlags) filter() operate.CallbackFilter {
 	return operate.CallbackFilter{
-		PartnerRef: operate.PartnerRef{Partner: reference(f.Partner)}, Bill: string(f.Bill), Upstream: string(f.Upstream),
+		PartnerRef: operate.PartnerRef{Partner: reference(f.Partner)},
+		Bill:       string(f.Bill), Upstream: string(f.Upstream),
 		Since: f.Since.Time, Until: f.Until.Time,
 	}
 }
@@ -84,7 +86,7 @@ type callbackList struct {
 const maxPage = 500
 
 // Run lists callbacks, page by page.
-func (c *callbackList) Run(ctx context.Context, s system) error {
+func (c *callbackList) Run(ctx context.Context) error {
 	if c.Limit < 0 {
 		return usageError(fmt.Sprintf("--limit must not be negative, but is %d", c.Limit))
 	}
@@ -101,7 +103,7 @@ func (c *callbackList) Run(ctx context.Context, s system) error {
 		if err := c.get(ctx, "/callbacks", &list, f); err != nil {
 			return err
 		}
-		if err := showRows(s.out, c.JSON, name, list.Callbacks); err != nil || list.Next == 0 {
+		if err := showRows(c.out, c.JSON, name, list.Callbacks); err != nil || list.Next == 0 {
 			return err
 		}
 		left -= len(list.Callbacks)
@@ -117,12 +119,8 @@ type callbackShow struct {
 }
 
 // Run shows a callback.
-func (c *callbackShow) Run(ctx context.Context, s system) error {
-	var l operate.Callback
-	if err := c.get(ctx, "/callbacks/"+string(c.ID), &l); err != nil {
-		return err
-	}
-	return showOrJSON(s.out, c.JSON, "callback", l)
+func (c *callbackShow) Run(ctx context.Context) error {
+	return c.show(ctx, "/callbacks/"+string(c.ID), "callback", c.JSON, &operate.Callback{})
 }
 
 type callbackMissing struct {
@@ -133,7 +131,7 @@ type callbackMissing struct {
 }
 
 // Run lists missing callbacks.
-func (c *callbackMissing) Run(ctx context.Context, s system) error {
+func (c *callbackMissing) Run(ctx context.Context) error {
 	var list operate.MissingList
 	f := operate.MissingFilter{
 		PartnerRef: operate.PartnerRef{Partner: reference(c.Partner)}, Limit: operate.AtMost(c.Limit),
@@ -141,9 +139,9 @@ func (c *callbackMissing) Run(ctx context.Context, s system) error {
 	if err := c.get(ctx, "/callbacks/missing", &list, f); err != nil {
 		return err
 	}
-	err := showRows(s.out, c.JSON, "missing callbacks", list.Bills)
+	err := showRows(c.out, c.JSON, "missing callbacks", list.Bills)
 	if err == nil && list.LeftOut > 0 {
-		printf(s.err, "%d more are not shown: raise --limit.\n", list.LeftOut)
+		printf(c.err, "%d more are not shown: raise --limit.\n", list.LeftOut)
 	}
 	return err
 }
@@ -163,19 +161,19 @@ type callbackReplay struct {
 }
 
 // Run replays callbacks.
-func (c *callbackReplay) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "replay", "queued for delivery", operate.Choice{Force: c.Force})
+func (c *callbackReplay) Run(ctx context.Context) error {
+	return c.change(ctx, "replay", "queued for delivery", operate.Choice{Force: c.Force})
 }
 
 type callbackDrop struct{ selectFlags }
 
 // Run drops callbacks.
-func (c *callbackDrop) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "drop", "dropped", operate.Choice{})
+func (c *callbackDrop) Run(ctx context.Context) error {
+	return c.change(ctx, "drop", "dropped", operate.Choice{})
 }
 
 // change replays or drops the selected callbacks. outcome is the participle for the output.
-func (c *selectFlags) change(ctx context.Context, s system, action, outcome string, decided operate.Choice) error {
+func (c *selectFlags) change(ctx context.Context, action, outcome string, decided operate.Choice) error {
 	filter := c.filter()
 	chosen := 0
 	for _, one := range []bool{c.ID != "", filter != (operate.CallbackFilter{}), c.All} {
@@ -186,41 +184,27 @@ func (c *selectFlags) change(ctx context.Context, s system, action, outcome stri
 	if chosen != 1 {
 		return usageError("give one of: an id; filters (--partner, --bill, --upstream, --since, --until); or --all")
 	}
+	by, err := c.author(ctx)
+	if err != nil {
+		return err
+	}
 	decided.DryRun = c.DryRun
-	if !c.DryRun {
-		var err error
-		if decided.Author, err = c.author(ctx, s); err != nil {
-			return err
-		}
-	}
-	path, failed := "/callbacks/"+action, "failed "
-	if c.ID != "" {
-		path, failed = "/callbacks/"+string(c.ID)+"/"+action, ""
-	}
-	last, err := c.await(ctx, s, path, decided, filter)
+	last, err := c.await(ctx, path.Join("/callbacks", string(c.ID), action), decided, by, filter)
 	switch {
 	case err != nil && last.Done > 0:
 		return fmt.Errorf("%d of %d failed callbacks %s, then: %w", last.Done, last.Of, outcome, err)
 	case err != nil:
 		return err
 	}
-	n, noun := last.Done, "callbacks"
-	if c.DryRun {
-		n, outcome = last.Of, "would be "+outcome
-	}
-	if n == 1 {
-		noun = "callback"
-	}
-	printf(s.out, "%d %s%s %s.\n", n, failed, noun, outcome)
-	if last.LeftOut > 0 {
-		printf(s.out, "%d left out: a newer callback of the bill was delivered, or waits. "+
-			"To deliver one anyway, give its id and --force newer.\n", last.LeftOut)
-	}
-	return nil
+	return show(c.out, "redelivery", struct {
+		*selectFlags
+		operate.Progress
+		Outcome string
+	}{c, last, outcome})
 }
 
 // await sends a change and shows its progress on a terminal. It returns the last state that the gateway reported.
-func (c *selectFlags) await(ctx context.Context, s system, path string, in ...any) (last operate.Progress, err error) {
+func (c *selectFlags) await(ctx context.Context, path string, in ...any) (last operate.Progress, err error) {
 	err = c.call(ctx, http.MethodPost, path, in, func(body io.Reader) error {
 		steps := json.NewDecoder(body)
 		for steps.More() {
@@ -228,10 +212,10 @@ func (c *selectFlags) await(ctx context.Context, s system, path string, in ...an
 				return err
 			}
 			if !last.Over {
-				s.progressf("%d of %d", last.Done, last.Of)
+				c.progressf("%d of %d", last.Done, last.Of)
 			}
 		}
-		s.progressf("")
+		c.progressf("")
 		return nil
 	})
 	switch {
@@ -251,18 +235,14 @@ type callbackAssign struct {
 }
 
 // Run assigns an address.
-func (c *callbackAssign) Run(ctx context.Context, s system) error {
+func (c *callbackAssign) Run(ctx context.Context) error {
 	if _, _, named := strings.Cut(c.Lost, "/"); !named {
 		return usageError(fmt.Sprintf("the log names a lost address as new/8c21f6e0a94b, not %q", c.Lost))
 	}
-	by, err := c.author(ctx, s)
-	if err != nil {
-		return err
-	}
 	lost := operate.LostAddress{Lost: c.Lost, URL: c.URL}
-	err = c.send(ctx, http.MethodPost, "/callbacks/"+string(c.Like)+"/assign", nil, lost, by)
+	err := c.post(ctx, "/callbacks/"+string(c.Like)+"/assign", nil, lost)
 	if err == nil {
-		printf(s.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
+		printf(c.out, "Callbacks to the lost address %s are accepted when the backend sends them again.\n", c.Lost)
 	}
 	return err
 }

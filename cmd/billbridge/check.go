@@ -31,8 +31,7 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 		return checkAddresses(checked, *c.Addresses, s)
 	}
 	for _, warning := range checked.Warnings() {
-		warning.Text = "warning: " + warning.Text
-		printf(s.err, "%s\n", warning)
+		warn(s, warning, warning.Text)
 	}
 	callable := relay.AddressCheck(checked)
 	for i, to := range checked.Notify {
@@ -58,6 +57,12 @@ func (c *checkCommand) Run(ctx context.Context, s system) error {
 	}{checked, cmp.Or(c.Config, "built-in config"), servers, filled, atStart, atMost, proxy.Routes(checked)})
 }
 
+// warn prints a warning about a place in the config.
+func warn(s system, at translate.Problem, text string) {
+	at.Text = "warning: " + text
+	printf(s.err, "%s\n", at)
+}
+
 // probeStore returns an error if the store cannot be used. It does not change the store.
 func probeStore(ctx context.Context, c *config.Config, s system) error {
 	if !c.Store.URL.IsSet() {
@@ -75,9 +80,8 @@ func probeStore(ctx context.Context, c *config.Config, s system) error {
 	if c.Store.Failover == config.Lossless && !strings.HasPrefix(url, "sqlite:") {
 		if synchronous, err := store.SynchronousAt(ctx, url); err == nil && !synchronous {
 			// Only a warning: for some seconds after a fail-over this is no mistake.
-			at.Text = "warning: store.failover is lossless, but PostgreSQL does not wait for a standby now: " +
-				"set synchronous_standby_names, and synchronous_commit to on or remote_apply"
-			printf(s.err, "%s\n", at)
+			warn(s, at, "store.failover is lossless, but PostgreSQL does not wait for a standby now: "+
+				"set synchronous_standby_names, and synchronous_commit to on or remote_apply")
 		}
 	}
 	return nil
@@ -90,12 +94,10 @@ func postgresServers(c *config.Config, s system) (servers, filled string) {
 		return "", ""
 	}
 	if len(names) > 1 {
-		at := c.Store.Position
-		at.Text = "warning: store.url names several servers. If the cluster manager of the primary fails and its " +
-			"PostgreSQL does not, gateways write to it although there is a new primary, and these writes are lost. " +
-			"Use a watchdog on each server; or name a proxy instead that checks which server is the primary and ends " +
-			"connections to the others (HAProxy: on-marked-down shutdown-sessions)"
-		printf(s.err, "%s\n", at)
+		warn(s, c.Store.Position, "store.url names several servers. If the cluster manager of the primary fails and its "+
+			"PostgreSQL does not, gateways write to it although there is a new primary, and these writes are lost. "+
+			"Use a watchdog on each server; or name a proxy instead that checks which server is the primary and ends "+
+			"connections to the others (HAProxy: on-marked-down shutdown-sessions)")
 	}
 	return strings.Join(names, ", "), strings.Join(added, ", ")
 }
@@ -198,12 +200,7 @@ func (c *mapCommand) Run(s system) error {
 		return err
 	}
 	if c.Format == "yaml" {
-		text, err := table.YAML()
-		if err != nil {
-			return err
-		}
-		_, err = s.documents.Write(text)
-		return err
+		return s.write(table.YAML())
 	}
 	return show(s.out, "map", table)
 }

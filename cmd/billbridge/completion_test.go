@@ -52,6 +52,7 @@ var completions = []struct {
 	want []string
 }{
 	{"billbridge rollo", []string{"rollout"}},
+	{"billbridge comp", nil}, // what the completion itself asks
 	{"billbridge rollout re", []string{"report", "reset", "restored", "resume"}},
 	{"billbridge rollout set --stage dr", []string{"drained"}},
 	{"billbridge rollout set --par", []string{"--partner", "--partner-file"}},

@@ -23,7 +23,7 @@ type decisionFlags struct {
 }
 
 // author returns who decides, for the audit log. Without a name it is that of the token, which the gateway knows.
-func (f *decisionFlags) author(ctx context.Context, s system) (a operate.Author, err error) {
+func (f *decisionFlags) author(ctx context.Context) (a operate.Author, err error) {
 	if a.By = string(f.By); a.By != "" {
 		return a, nil
 	}
@@ -33,22 +33,33 @@ func (f *decisionFlags) author(ctx context.Context, s system) (a operate.Author,
 			return a, err
 		}
 	}
-	if a.By, _ = s.env("USER"); a.By == "" { // as in a container: no decision fails for want of a name
+	if a.By, _ = f.env("USER"); a.By == "" { // as in a container: no decision fails for want of a name
 		host, _ := os.Hostname()
 		a.By = fmt.Sprintf("uid %d at %s", os.Getuid(), host)
 	}
 	return a, nil
 }
 
-// decide makes a change of the rollout at the gateway, with values of package operate.
-func (f *decisionFlags) decide(
-	ctx context.Context, s system, action string, in ...any,
-) (changed operate.Change, err error) {
-	by, err := f.author(ctx, s)
+// post is send with POST, for a change.
+func (f *decisionFlags) post(ctx context.Context, path string, into any, in ...any) error {
+	by, err := f.author(ctx)
 	if err != nil {
-		return changed, err
+		return err
 	}
-	err = f.send(ctx, http.MethodPost, "/rollout/"+action, &changed, append(in, by)...)
+	return f.send(ctx, http.MethodPost, path, into, append(in, by)...)
+}
+
+// showPosted is post, and prints the answer with a template. answer is where it is decoded.
+func (f *decisionFlags) showPosted(ctx context.Context, path, name string, answer any, in ...any) error {
+	if err := f.post(ctx, path, answer, in...); err != nil {
+		return err
+	}
+	return show(f.out, name, answer)
+}
+
+// decide makes a change of the rollout at the gateway, with values of package operate.
+func (f *decisionFlags) decide(ctx context.Context, action string, in ...any) (changed operate.Change, err error) {
+	err = f.post(ctx, "/rollout/"+action, &changed, in...)
 	var failed *adminError
 	if errors.As(err, &failed) && failed.status >= http.StatusInternalServerError {
 		// The gateway stopped waiting for the store, which may still make the change.
@@ -59,20 +70,20 @@ func (f *decisionFlags) decide(
 }
 
 // change is decide, and prints the change.
-func (f *decisionFlags) change(ctx context.Context, s system, action string, in ...any) error {
-	changed, err := f.decide(ctx, s, action, in...)
+func (f *decisionFlags) change(ctx context.Context, action string, in ...any) error {
+	changed, err := f.decide(ctx, action, in...)
 	if err != nil {
 		return err
 	}
-	return showChange(s, action, changed)
+	return f.showChange(action, changed)
 }
 
 // showChange prints a change, and its warning.
-func showChange(s system, name string, changed operate.Change) error {
+func (f *decisionFlags) showChange(name string, changed operate.Change) error {
 	if changed.Warning != "" {
-		printf(s.err, "Warning: %s.\n", changed.Warning)
+		printf(f.err, "Warning: %s.\n", changed.Warning)
 	}
-	return show(s.out, name, changed)
+	return show(f.out, name, changed)
 }
 
 // decodeForce reads the value of --force: the kinds of the reasons that a change overrides, separated by commas.

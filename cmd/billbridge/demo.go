@@ -19,50 +19,33 @@ import (
 // demoName is who changes stages in the demo, for the audit log.
 const demoName = "billbridge serve --demo"
 
-// demoText is the config of the demo. Times and limits are short, so that a partner can be moved through all stages
-// within minutes.
-const demoText = `
-upstreams:
-  old: {form: legacy, url: %q, timeout: 1s, wait: 500ms}
-  new: {form: v2, url: %q, timeout: 1s, wait: 500ms}
-route: {default: old}
-rollout:
-  old: old
-  new: new
-  bills: shared
-  settle: 2s
-  probe_timeout: 1s
-  verdict: {comparisons: 10, bills: 5, paid: 1, mismatch: 0.3, unclear: 0.25}
-failures: {explain: 1s}
-log: {level: error}
-partners:
-`
-
 // demoSchedule is the time before each attempt to deliver a callback.
 var demoSchedule = []config.DurationOrZero{
 	0, config.DurationOrZero(time.Second), config.DurationOrZero(2 * time.Second),
 }
 
 // startDemo starts the backends and the receiver of the demo with so many partners.
-func (t *trial) startDemo(partners int) error {
-	t.partners = demoPartners(partners)
+func (t *trial) startDemo(partners int) (err error) {
+	if t.demo, err = newDemo(partners); err != nil {
+		return err
+	}
 	var old, new []sandbox.Partner
-	for _, p := range t.partners {
-		old = append(old, sandbox.Partner{Key: p.key, Name: p.name})
-		if p.quirk != differs {
-			new = append(new, sandbox.Partner{Key: p.key, Name: p.name})
+	for _, p := range t.demo.Partners {
+		one := sandbox.Partner{Key: p.Key, Name: p.Name}
+		if old = append(old, one); p.Quirk != "differs" {
+			new = append(new, one)
 		}
 	}
 	t.new = sandbox.New(sandbox.Options{Log: t.log, Partners: new})
 	t.old = sandbox.New(sandbox.Options{Log: t.log, Partners: old, CopyTo: t.new}) // so that shadow can compare reads
-	return t.serve(t.new, t.old, newDemoReceiver(t.partners))
+	return t.serve(t.new, t.old, &demoReceiver{partners: t.demo.Partners, attempts: map[string]int{}})
 }
 
 // demoConfig returns the config of the gateway of the demo: an old and a new backend, and a name for each partner.
 func (t *trial) demoConfig(env func(string) (string, bool)) (*config.Config, error) {
-	text := fmt.Sprintf(demoText, t.urls[1], t.urls[0])
-	for _, p := range t.partners {
-		text += fmt.Sprintf("  %s: {name: %q}\n", partner.Of(p.key), p.name)
+	text := fmt.Sprintf(t.demo.Config, t.urls[1], t.urls[0])
+	for _, p := range t.demo.Partners {
+		text += fmt.Sprintf("  %s: {name: %q}\n", partner.Of(p.Key), p.Name)
 	}
 	c, err := parseBuiltIn(text, env)
 	if err != nil {
@@ -90,7 +73,7 @@ func useSandboxTable(c *config.Config) (err error) {
 
 // begin starts the partners of the demo. They end with ctx.
 func (t *trial) begin(ctx context.Context, server *server.Server) {
-	if t.partners == nil {
+	if t.demo == nil {
 		return
 	}
 	t.traffic.Go(func() {
@@ -111,13 +94,13 @@ func (t *trial) prepare(ctx context.Context, admin string) error {
 	if err := a.send(ctx, http.MethodPost, "/rollout/begin", nil, by); err != nil {
 		return err
 	}
-	for _, p := range t.partners {
-		if p.stage == "" {
+	for _, p := range t.demo.Partners {
+		if p.Stage == "" {
 			continue
 		}
-		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(p.key))}, Stage: p.stage}
+		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(p.Key))}, Stage: p.Stage}
 		m.Author, m.Force = by, rollout.ReasonKinds
-		if half := 50; p.stage == rollout.StageCanary {
+		if half := 50; p.Stage == rollout.StageCanary {
 			m.Percent = &half
 		}
 		if err := a.send(ctx, http.MethodPost, "/rollout/stage", nil, m); err != nil {

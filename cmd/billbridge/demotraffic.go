@@ -3,13 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
+	"text/template"
 	"time"
 
 	"billbridge/proxy/sandbox"
@@ -26,7 +26,8 @@ const (
 type demoTraffic struct {
 	*trial
 	gateway string
-	client  *http.Client
+	request *template.Template
+	client  http.Client
 	rnd     *rand.Rand
 	bills   [][]*demoBill // that are not over, by partner
 	steps   int
@@ -36,35 +37,37 @@ type demoTraffic struct {
 // A demoBill is a bill and what its partner still does with it.
 type demoBill struct {
 	partner int // the index
-	id      string
-	price   int
-	tax     bool
-	plan    []string // read, resend, destroy, cancel; or pay, which the customer does
+	ID      string
+	Price   int
+	Tax     int
+	plan    []string
 }
 
-// demoPlans are the lives of bills. Each ends in a cancel or a destroy, so that the old backend has no open bills of a
-// partner some time after it has moved.
-var demoPlans = [][]string{
-	{"read", "pay", "read", "read", "cancel", "read"},
-	{"read", "pay", "read", "cancel"},
-	{"read", "resend", "read", "pay", "read", "cancel", "read"},
-	{"read", "read", "destroy"},
-	{"read", "destroy", "read"},
+// A demoCall is a call about a bill, for the template of requests.
+type demoCall struct {
+	*demoBill
+	Operation, Key, Callback string
 }
+
+// Phone is the customer's.
+func (demoCall) Phone() string { return demoPhone }
+
+// Expires is the last day of the bill.
+func (demoCall) Expires() string { return inAMonth() }
+
+// Hash is that of a request with a phone, or with none.
+func (c demoCall) Hash(phone string) string { return sandbox.Hash(c.ID, phone, strconv.Itoa(c.Price)) }
 
 func newDemoTraffic(d *trial, gateway string) *demoTraffic {
 	return &demoTraffic{
-		trial: d, gateway: gateway,
-		client: &http.Client{
-			Timeout: 20 * time.Second, Transport: http.DefaultTransport.(*http.Transport).Clone(),
-		},
-		rnd: rand.New(rand.NewPCG(1, 1)), bills: make([][]*demoBill, len(d.partners)),
+		trial: d, gateway: gateway, request: template.Must(template.New("").Parse(d.demo.Request)),
+		client: http.Client{Timeout: 20 * time.Second}, rnd: rand.New(rand.NewPCG(1, 1)),
+		bills: make([][]*demoBill, len(d.demo.Partners)),
 	}
 }
 
 // run makes calls until ctx ends.
 func (t *demoTraffic) run(ctx context.Context) {
-	defer t.client.CloseIdleConnections()
 	ticker := time.NewTicker(time.Second / time.Duration(t.rate))
 	defer ticker.Stop()
 	for {
@@ -89,11 +92,11 @@ func (t *demoTraffic) step(ctx context.Context) error {
 	case s%fault == fault/2:
 		return t.stepWithFault(ctx, s/fault)
 	case s%40 == 20:
-		return t.call(ctx, n, "read", demoUnknown, &demoBill{id: "DEMO0000000000000000"})
+		return t.call(ctx, "bill.read", demoUnknown, &demoBill{partner: n, ID: "DEMO0000000000000000"})
 	case s%50 == 30:
-		return t.repeat(ctx, t.with(unlucky))
+		return t.repeat(ctx, t.with("unlucky"))
 	case s%60 == 40:
-		return t.post(ctx, n, "mapping.list", map[string]any{"apiKey": t.partners[n].key})
+		return t.call(ctx, "mapping.list", "", &demoBill{partner: n})
 	}
 	open := t.bills[n]
 	if len(open) == 0 || len(open) < demoOpenBills && t.rnd.IntN(4) == 0 {
@@ -104,14 +107,14 @@ func (t *demoTraffic) step(ctx context.Context) error {
 
 // stepWithFault makes a call whose reply comes too late. The backend carries it out, so a write has an unknown outcome.
 func (t *demoTraffic) stepWithFault(ctx context.Context, turn int) error {
-	n := t.with([]quirk{forgetful, unlucky, unlucky}[turn%3])
+	n := t.with([]string{"forgetful", "unlucky", "unlucky"}[turn%3])
 	if open := t.bills[n]; turn%3 == 2 && len(open) > 0 {
 		defer t.delay("bill.read")()
-		return t.call(ctx, n, "read", t.partners[n].key, open[0])
+		return t.call(ctx, "bill.read", "", open[0])
 	}
 	defer t.delay("bill.create")()
 	err := t.create(ctx, n)
-	if open := t.bills[n]; t.partners[n].quirk == forgetful {
+	if open := t.bills[n]; turn%3 == 0 { // it does not read the bill
 		t.bills[n] = open[:len(open)-1]
 	}
 	return err
@@ -119,9 +122,9 @@ func (t *demoTraffic) stepWithFault(ctx context.Context, turn int) error {
 
 // delay delays the next reply of an operation, at both backends. The caller must call stop after the call.
 func (t *demoTraffic) delay(operation string) (stop func()) {
-	fault := sandbox.Fault{Operation: operation, Delay: demoDelay}
-	t.old.Fault(fault)
-	t.new.Fault(fault)
+	for _, backend := range []*sandbox.Service{t.old, t.new} {
+		backend.Fault(sandbox.Fault{Operation: operation, Delay: demoDelay})
+	}
 	return func() {
 		t.old.ClearFaults()
 		t.new.ClearFaults()
@@ -133,23 +136,23 @@ func (t *demoTraffic) repeat(ctx context.Context, n int) error {
 	if len(t.bills[n]) == 0 {
 		return t.create(ctx, n)
 	}
-	return t.call(ctx, n, "create", t.partners[n].key, t.bills[n][0])
+	return t.call(ctx, "bill.create", "", t.bills[n][0])
 }
 
 // with is the index of the partner with a quirk.
-func (t *demoTraffic) with(q quirk) int {
-	return slices.IndexFunc(t.partners, func(p demoPartner) bool { return p.quirk == q })
+func (t *demoTraffic) with(quirk string) int {
+	return slices.IndexFunc(t.demo.Partners, func(p demoPartner) bool { return p.Quirk == quirk })
 }
 
 // drawPartner draws a partner by weight.
 func (t *demoTraffic) drawPartner() int {
 	total := 0
-	for _, p := range t.partners {
-		total += p.weight
+	for _, p := range t.demo.Partners {
+		total += p.Weight
 	}
 	at := t.rnd.IntN(total)
-	return slices.IndexFunc(t.partners, func(p demoPartner) bool {
-		at -= p.weight
+	return slices.IndexFunc(t.demo.Partners, func(p demoPartner) bool {
+		at -= p.Weight
 		return at < 0
 	})
 }
@@ -158,14 +161,15 @@ func (t *demoTraffic) create(ctx context.Context, n int) error {
 	t.created++
 	id := fmt.Sprintf("DEMO%02dB", n+1)
 	id += fmt.Sprintf("%0*d", 20-len(id), t.created) // the most that the interface allows
-	b := &demoBill{
-		partner: n, id: id, price: 20_000 + 500*t.rnd.IntN(200),
-		tax: t.partners[n].quirk == taxed && t.rnd.IntN(4) == 0, plan: demoPlans[t.rnd.IntN(len(demoPlans))],
-	}
-	if !b.tax { // with tax it may be refused
+	b := &demoBill{partner: n, ID: id, Price: 20_000 + 500*t.rnd.IntN(200)}
+	taxed := t.demo.Partners[n].Quirk == "taxed" && t.rnd.IntN(4) == 0
+	b.plan = t.demo.Plans[t.rnd.IntN(len(t.demo.Plans))]
+	if taxed { // it may be refused
+		b.Tax = b.Price / 11
+	} else {
 		t.bills[n] = append(t.bills[n], b)
 	}
-	return t.call(ctx, n, "create", t.partners[n].key, b)
+	return t.call(ctx, "bill.create", "", b)
 }
 
 // advance does the next thing of a bill's plan.
@@ -174,54 +178,32 @@ func (t *demoTraffic) advance(ctx context.Context, b *demoBill) error {
 	if b.plan = b.plan[1:]; len(b.plan) == 0 {
 		t.bills[b.partner] = slices.DeleteFunc(t.bills[b.partner], func(other *demoBill) bool { return other == b })
 	}
-	if next == "pay" {
-		t.pay(t.partners[b.partner].key, b.id)
-		return nil
+	if next != "pay" {
+		return t.call(ctx, "bill."+next, "", b)
 	}
-	return t.call(ctx, b.partner, next, t.partners[b.partner].key, b)
-}
-
-// pay pays a bill at the backend that created it: the old one if it has the bill, because the new one has copies of
-// its bills.
-func (t *demoTraffic) pay(key, bill string) {
-	backend := t.new
-	if _, err := t.old.Bill(key, bill); err == nil {
+	// The backend that created the bill takes the payment: the old one if it has the bill, because the new one has
+	// copies of its bills.
+	key, backend := t.demo.Partners[b.partner].Key, t.new
+	if _, err := t.old.Bill(key, b.ID); err == nil {
 		backend = t.old
 	}
-	_ = backend.Pay(key, bill) // an error means that the create was refused
+	_ = backend.Pay(key, b.ID) // an error means that the create was refused
+	return nil
 }
 
-// call makes one call about a bill.
-func (t *demoTraffic) call(ctx context.Context, n int, operation, key string, b *demoBill) error {
-	return t.post(ctx, n, "bill."+operation, b.request(operation, key, t.urls[2]+"/"+strconv.Itoa(n)))
-}
-
-// request returns a request in v2. For a partner in legacy, post translates it.
-func (b *demoBill) request(operation, key, callback string) map[string]any {
-	bill := map[string]any{"billId": b.id}
-	hash := func(phone string) string { return sandbox.Hash(b.id, phone, strconv.Itoa(b.price)) }
-	switch operation {
-	case "create":
-		bill = map[string]any{
-			"billId": b.id, "sendType": "TALK", "price": b.price, "expireDt": inAMonth(),
-			"productName": "11월 수강료", "memberName": "김하늘", "phone": demoPhone,
-			"hash": hash(demoPhone), "callbackUrl": callback,
-		}
-		if b.tax {
-			bill["tax"] = strconv.Itoa(b.price / 11)
-		}
-	case "cancel", "destroy":
-		bill["price"], bill["hash"] = b.price, hash("")
+// call makes a call in the form of the partner of a bill, with its key if none is given. Its result does not matter:
+// refusals and failures are a part of the demo.
+func (t *demoTraffic) call(ctx context.Context, operation, key string, b *demoBill) error {
+	p := t.demo.Partners[b.partner]
+	if key == "" {
+		key = p.Key
 	}
-	return map[string]any{"apiKey": key, "member": "demo-member", "merchant": "demo-store", "bill": bill}
-}
-
-// post makes a call in the form of a partner. Its result does not matter: refusals and failures are a part of the demo.
-func (t *demoTraffic) post(ctx context.Context, n int, operation string, call map[string]any) error {
-	body, err := json.Marshal(call)
+	var text bytes.Buffer
+	err := t.request.Execute(&text, demoCall{b, operation, key, fmt.Sprint(t.urls[2], "/", b.partner)})
+	body := text.Bytes()
 	form, o := translate.Form("v2"), t.table.Operation(operation)
 	translation := o.Translation(form, "legacy")
-	if err == nil && t.partners[n].form == "legacy" && translation != nil {
+	if err == nil && p.Form == "legacy" && translation != nil {
 		form = "legacy"
 		body, err = translation.Start().Request(nil, body)
 	}

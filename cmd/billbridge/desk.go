@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -118,25 +117,29 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 	}
 	printf(s.err, "The partner's base URL is http://%s.\n", run.Listener.Addr())
 	run.Progress = func(one desk.Case, v desk.Verdict) {
-		printf(s.err, "%-8s %-4s %s%s\n", v.Result, one.ID, one.Title, lines(reason(v)))
+		_ = show(s.err, "desk progress", struct {
+			desk.Case
+			desk.Verdict
+		}{one, v})
 	}
 	res, err := desk.Certify(ctx, run)
 	if err != nil {
 		return err
 	}
-	for name, write := range map[string]func(io.Writer) error{
-		c.JUnit:  func(w io.Writer) error { return desk.JUnit(w, res.Plan, res.Verdicts) },
-		c.Report: func(w io.Writer) error { return desk.Report(w, res) },
-	} {
-		if name == "" {
-			continue
-		}
-		var page bytes.Buffer
-		if err := errors.Join(write(&page), os.WriteFile(name, page.Bytes(), 0o600)); err != nil {
-			return err
-		}
+	junit := func(w io.Writer, res desk.Result) error { return desk.JUnit(w, res.Plan, res.Verdicts) }
+	if err := errors.Join(writePage(c.JUnit, junit, res), writePage(c.Report, desk.Report, res)); err != nil {
+		return err
 	}
 	return conclude(s, res)
+}
+
+// writePage writes a result to a file, or does nothing without a name.
+func writePage(name string, write func(io.Writer, desk.Result) error, res desk.Result) error {
+	if name == "" {
+		return nil
+	}
+	var page bytes.Buffer
+	return errors.Join(write(&page, res), os.WriteFile(name, page.Bytes(), 0o600))
 }
 
 // startBackend opens the address of the service behind a gateway, and starts the built-in gateway.
@@ -190,39 +193,24 @@ log: {level: error}
 // deskSchedule is its time before each attempt to deliver a callback, in a practice.
 var deskSchedule = slices.Repeat([]config.DurationOrZero{config.DurationOrZero(2 * time.Second)}, 100)
 
-// reason is the reason of a verdict in brackets, in one line.
-func reason(v desk.Verdict) string {
-	if v.Why() == "" {
-		return ""
-	}
-	return " (" + cell(v.Why()) + ")"
-}
-
 // conclude prints the outcome of a run, which is the exit code.
 func conclude(s system, res desk.Result) error {
 	counts, outcome := map[string]int{}, desk.Outcome(res.Plan, res.Verdicts)
-	open := 0
 	for _, v := range desk.Last(res.Verdicts) {
 		counts[v.Result]++
 		if v.Open(res.Plan) {
-			open++
+			counts["open"]++
 		}
 	}
-	printf(s.out, "%s: partner %s, form %s, run %s\n", outcome, res.Plan.Partner, res.Plan.Form, res.Plan.Run)
-	printf(s.out, "cases: %d passed, %d with a warning, %d failed, %d failed as expected, %d to review, %d skipped, "+
-		"%d not finished; %d signatures are missing\n", counts[desk.Passed], counts[desk.Warning], counts[desk.Failed],
-		counts[desk.Expected], counts[desk.Review], counts[desk.Skipped], counts[desk.Unknown], open)
-	if len(res.Plan.Only) > 0 {
-		printf(s.out, "only a part of the cases, certifies nothing\n")
-	}
-	if res.Plan.Practice {
-		printf(s.out, "practice: not signed, certifies nothing\n")
-	} else {
-		printf(s.out, "signed with the key %s\n", base64.StdEncoding.EncodeToString(res.Signer))
-	}
+	expires := ""
 	if one, err := res.Certificate(); err == nil {
-		printf(s.out, "CERTIFIED until %s\n", one.Expires.Format(time.DateOnly))
+		expires = one.Expires.Format(time.DateOnly)
 	}
+	_ = show(s.out, "desk outcome", struct {
+		desk.Result
+		Outcome, Expires string
+		Counts           map[string]int
+	}{res, outcome, expires, counts})
 	if code := desk.ExitCodes[outcome]; code != 0 {
 		return exitCode(code)
 	}
@@ -267,24 +255,11 @@ func (c *deskVerify) Run(s system) error {
 	if err != nil {
 		return err
 	}
-	if c.Report != "" {
-		var page bytes.Buffer
-		if err := errors.Join(desk.Report(&page, res), os.WriteFile(c.Report, page.Bytes(), 0o600)); err != nil {
-			return err
-		}
+	if err := writePage(c.Report, desk.Report, res); err != nil {
+		return err
 	}
 	printf(s.out, "%s is valid: %d records, each verdict follows from them\n", c.File, len(res.Records))
-	for _, v := range desk.Last(res.Verdicts) {
-		switch by := v.Signed; {
-		case by != nil && by.With != "":
-			printf(s.out, "%-8s %s, signed by %s and %s: %s\n",
-				v.Result, v.Case, lines(by.By), lines(by.With), lines(by.Text))
-		case by != nil:
-			printf(s.out, "%-8s %s, signed by %s: %s\n", v.Result, v.Case, lines(by.By), lines(by.Text))
-		case v.Result != desk.Passed:
-			printf(s.out, "%-8s %s%s\n", v.Result, v.Case, lines(reason(v)))
-		}
-	}
+	_ = show(s.out, "desk verdicts", desk.Last(res.Verdicts))
 	return conclude(s, res)
 }
 
@@ -357,14 +332,12 @@ func (c *deskCertificate) Run(s system) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.OpenFile(c.Out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
+	if err := createFile(c.Out, append(text, '\n')); err != nil {
 		return err
 	}
-	_, err = file.Write(append(text, '\n'))
 	printf(s.out, "%s: partner %s, form %s, until %s, for the client %s\n", c.Out, lines(one.Partner), one.Form,
 		one.Expires.Format(time.DateOnly), strings.Join(one.Clients, ", "))
-	return errors.Join(err, file.Close())
+	return nil
 }
 
 type deskCompare struct {
@@ -387,10 +360,7 @@ func (c *deskCompare) Run(s system) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range differs {
-		printf(s.out, "FINDING %s: %s directly%s, %s through the gateway%s\n", d.Via.Case,
-			d.Direct.Result, lines(reason(d.Direct)), d.Via.Result, lines(reason(d.Via)))
-	}
+	_ = show(s.out, "desk findings", differs)
 	printf(s.out, "%d cases compared, %d differ\n", compared, len(differs))
 	if len(differs) > 0 {
 		return exitCode(exitDiffers)
@@ -402,10 +372,7 @@ type deskCases struct{}
 
 // Run lists the cases.
 func (c *deskCases) Run(s system) error {
-	for _, one := range desk.Cases() {
-		printf(s.out, "%-4s %s\n", one.ID, one.Title)
-	}
-	return nil
+	return show(s.out, "desk cases", desk.Cases())
 }
 
 // signingKey reads an Ed25519 key in PKCS #8, as openssl genpkey -algorithm ed25519 writes it.
@@ -417,7 +384,8 @@ func signingKey(name string) (ed25519.PrivateKey, error) {
 	parsed, _ := x509.ParsePKCS8PrivateKey(block) // nil if it is not one
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s has no Ed25519 private key: create one with openssl genpkey -algorithm ed25519", name)
+		return nil, fmt.Errorf("%s has no Ed25519 private key: create one with "+
+			"openssl genpkey -algorithm ed25519", name)
 	}
 	return key, nil
 }

@@ -303,10 +303,5 @@ func (c *guideCommand) Run(s system) error {
 	if loaded.Callbacks != nil && len(loaded.Callbacks.Sources) == 0 {
 		printf(s.err, "warning: the page does not say from which addresses callbacks come: set callbacks.sources\n")
 	}
-	page, err := newGuide(loaded, c.Form, partner).page(c.Language, c.Format)
-	if err != nil {
-		return err
-	}
-	_, err = s.documents.Write(page)
-	return err
+	return s.write(newGuide(loaded, c.Form, partner).page(c.Language, c.Format))
 }

@@ -92,8 +92,8 @@ func (f secretFlag) secret(t *translate.Table) (string, error) {
 	if f.HashSecretFile == "" {
 		for _, form := range t.Forms() {
 			if t.HashNeedsSecret(form) {
-				return "", usageError(fmt.Sprintf("the table computes hashes of %s with a secret: add --hash-secret-file",
-					form))
+				return "", usageError(fmt.Sprintf("the table computes hashes of %s with a secret: "+
+					"add --hash-secret-file", form))
 			}
 		}
 		return "", nil

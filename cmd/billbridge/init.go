@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -18,65 +20,47 @@ import (
 	"billbridge/translate/billing"
 )
 
+// The tags of a flag say how it is asked for: the question, an example, the answer if there is none, and the cases that
+// need it. A flag without cases belongs to all of them, and one without a fallback is required.
 type initCommand struct {
-	Case      string `enum:",pass-through,translate,callbacks,migration" default:"" placeholder:"CASE" help:"pass-through: partners and the backend use the same form. translate: partners use legacy or v2, the backend uses v2. callbacks: like translate, and the gateway delivers callbacks to partners. migration: partners move from an old backend in legacy to a new backend in v2."`
-	New       string `placeholder:"URL" help:"The URL of the backend; with migration, of the new backend."`
-	Old       string `placeholder:"URL" help:"With migration: the URL of the old backend."`
-	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
-	PublicURL string `name:"public-url" placeholder:"URL" help:"With callbacks and migration: the URL at which backends reach the gateway."`
-	Store     string `placeholder:"STORE" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
-	UsedCode  string `name:"used-code" placeholder:"CODE" help:"With migration: the code with which the old backend says that a bill id is used, such as 9800 (BILL_001)."`
-	NoBill    string `name:"no-bill-code" placeholder:"CODE" help:"With migration: the code with which the old backend says that there is no such bill, such as 9980 (BILL_003)."`
-	PayTypes  string `name:"pay-types" placeholder:"WORD=N,…" help:"With migration: the words of the old backend in appr_pay_type, with the numbers of the new one in apprPayType, such as SIMPLE_PAY=0,CARD_VAN=1 (none)."`
-	OtherPay  string `name:"other-pay-types" enum:",null,pass,none" default:"" placeholder:"null|pass" help:"With migration: what partners in v2 get in apprPayType for a word without a number: null, which typed programs can read, or pass for the word (none: billbridge check reminds of the choice)."`
-	Listen    string `placeholder:"ADDR" help:"The address for partners (127.0.0.1:8080)."`
+	Case      string `enum:",pass-through,translate,callbacks,migration" default:"" placeholder:"CASE" ask:"Case: pass-through, translate, callbacks or migration" example:"migration" fallback:"translate" help:"pass-through: partners and the backend use the same form. translate: partners use legacy or v2, the backend uses v2. callbacks: like translate, and the gateway delivers callbacks to partners. migration: partners move from an old backend in legacy to a new backend in v2."`
+	Old       string `placeholder:"URL" ask:"URL of the old backend" example:"https://legacy.example.com" cases:"migration" help:"With migration: the URL of the old backend."`
+	New       string `placeholder:"URL" ask:"URL of the backend" example:"https://v2.example.com/partner" help:"The URL of the backend; with migration, of the new backend."`
+	Form      string `enum:",v2,legacy" default:"" placeholder:"FORM" ask:"Form of the backend, v2 or legacy" example:"legacy" fallback:"v2" cases:"pass-through" help:"With pass-through: the form of the backend, v2 or legacy (v2)."`
+	PublicURL string `name:"public-url" placeholder:"URL" ask:"URL at which backends reach this gateway" example:"https://bridge.example.com" cases:"callbacks,migration" help:"With callbacks and migration: the URL at which backends reach the gateway."`
+	Store     string `placeholder:"STORE" ask:"Store for callbacks and bill ownership" example:"${env:BILLBRIDGE_STORE_URL}" fallback:"sqlite:billbridge.db" cases:"callbacks,migration" help:"With callbacks and migration: sqlite:FILE, $${env:NAME} or $${file:PATH} (sqlite:billbridge.db)."`
+	UsedCode  string `name:"used-code" placeholder:"CODE" ask:"Code of the old backend if a bill id is used" example:"9800" fallback:"BILL_001" cases:"migration" help:"With migration: the code with which the old backend says that a bill id is used, such as 9800 (BILL_001)."`
+	NoBill    string `name:"no-bill-code" placeholder:"CODE" ask:"Code of the old backend if there is no such bill" example:"9980" fallback:"BILL_003" cases:"migration" help:"With migration: the code with which the old backend says that there is no such bill, such as 9980 (BILL_003)."`
+	PayTypes  string `name:"pay-types" placeholder:"WORD=N,…" ask:"Words in appr_pay_type of the old backend, with the numbers of the new one" example:"SIMPLE_PAY=0,CARD_VAN=1" fallback:"none" cases:"migration" help:"With migration: the words of the old backend in appr_pay_type, with the numbers of the new one in apprPayType, such as SIMPLE_PAY=0,CARD_VAN=1 (none)."`
+	OtherPay  string `name:"other-pay-types" enum:",null,pass,none" default:"" placeholder:"null|pass" ask:"What partners in v2 get for another word: null, which typed programs can read, or pass for the word" example:"null" fallback:"none" cases:"migration" help:"With migration: what partners in v2 get in apprPayType for a word without a number: null, which typed programs can read, or pass for the word (none: billbridge check reminds of the choice)."`
+	Listen    string `placeholder:"ADDR" ask:"Address and port for partners" example:"0.0.0.0:8080" fallback:"127.0.0.1:8080" help:"The address for partners (127.0.0.1:8080)."`
 	Output    string `default:"billbridge.yaml" placeholder:"FILE" help:"The file to create (${default}); - is stdout. It must not exist."`
 }
 
-// The codes of the interface document for a used bill id and for no such bill.
-const usedCode, noBillCode = "BILL_001", "BILL_003"
-
 // overlay returns the overlay for what the old backend answers, or nil if that is what the interface document says.
 func (c *initCommand) overlay() ([]byte, error) {
-	var pairs, values []string
-	for _, p := range []struct{ v2, legacy, says string }{
-		{usedCode, c.UsedCode, "the bill id is used"},
-		{noBillCode, c.NoBill, "there is no such bill"},
-	} {
-		if p.legacy != "" && p.legacy != p.v2 {
-			pairs = append(pairs, fmt.Sprintf("  - {v2: %s, legacy: %q} # %s\n", p.v2, p.legacy, p.says))
+	var pairs [][2]string
+	for pair := range strings.SplitSeq(c.PayTypes, ",") {
+		word, n, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if c.PayTypes == "" || c.PayTypes == "none" {
+			break
 		}
-	}
-	if c.PayTypes != "" && c.PayTypes != "none" {
-		for pair := range strings.SplitSeq(c.PayTypes, ",") {
-			word, n, _ := strings.Cut(strings.TrimSpace(pair), "=")
-			if _, err := strconv.ParseUint(n, 10, 31); err != nil || word == "" {
-				return nil, fmt.Errorf("the pay types must be WORD=N,WORD=N or none, such as "+
-					"SIMPLE_PAY=0,CARD_VAN=1, but one is %q", pair)
-			}
-			values = append(values, fmt.Sprintf("{v2: %s, legacy: %q}", n, word))
+		if _, err := strconv.ParseUint(n, 10, 31); err != nil || word == "" {
+			return nil, fmt.Errorf("the pay types must be WORD=N,WORD=N or none, such as "+
+				"SIMPLE_PAY=0,CARD_VAN=1, but one is %q", pair)
 		}
+		pairs = append(pairs, [2]string{n, word})
 	}
-	row := ""
-	if len(values) > 0 {
-		row = ", values: [" + strings.Join(values, ", ") + "]"
+	var text bytes.Buffer
+	err := initTemplates.ExecuteTemplate(&text, "overlay", struct {
+		*initCommand
+		Pairs [][2]string
+	}{c, pairs})
+	if err != nil || text.Len() == 0 {
+		return nil, err
 	}
-	if c.OtherPay == "null" || c.OtherPay == "pass" {
-		row += ", otherwise: " + c.OtherPay
-	}
-	if len(pairs) == 0 && row == "" {
-		return nil, nil
-	}
-	text := "# What the old backend answers: an overlay of the billing table. billbridge check shows what it changes.\n"
-	if len(pairs) > 0 {
-		text += "codes:\n" + strings.Join(pairs, "")
-	}
-	if row != "" {
-		text += "operations:\n  bill.read:\n    reply:\n" +
-			"      - {v2: apprPayType, legacy: appr_pay_type" + row + "}\n"
-	}
-	_, err := translate.Compile(32, billing.Table(), translate.File{Name: c.overlayFile(), Data: []byte(text)})
-	return []byte(text), err
+	_, err = translate.Compile(32, billing.Table(), translate.File{Name: c.overlayFile(), Data: text.Bytes()})
+	return text.Bytes(), err
 }
 
 // overlayFile is the name of the overlay, in the folder of the config.
@@ -93,18 +77,14 @@ func (c *initCommand) Run(ctx context.Context, s system) error {
 		return err
 	}
 	d := &dialog{ctx: ctx, s: s, answers: bufio.NewReader(s.in)}
-	kind := question{
-		"--case", &c.Case, "Case: pass-through, translate, callbacks or migration",
-		"migration", "translate",
-		[]string{"pass-through", "translate", "callbacks", "migration"},
-	}
+	asked, unused := c.questions()
 	if c.Case == "" && s.dialog {
 		printf(s.err, "%s", lines(initCases))
-		if err := d.ask(kind, func() error { return nil }); err != nil {
+		if err := d.ask(asked[0], func() error { return nil }); err != nil {
 			return err
 		}
+		asked, unused = c.questions()
 	}
-	asked, unused := c.questions()
 	missing := c.missing(asked)
 	if !s.dialog && len(missing) > 0 {
 		return usageError("missing flags: " + strings.Join(missing, ", "))
@@ -142,7 +122,14 @@ migration     partners move from an old backend in legacy to a new backend in v2
 `
 
 //go:embed init.tmpl
-var initTemplate string
+var initText string
+
+var initTemplates = template.Must(template.New("config").Funcs(template.FuncMap{"yaml": func(text string) string {
+	if plainYAML.MatchString(text) {
+		return text
+	}
+	return strconv.Quote(text)
+}}).Parse(initText))
 
 // plainYAML matches texts that need no quotes in YAML.
 var plainYAML = regexp.MustCompile(
@@ -160,29 +147,17 @@ func (c *initCommand) text(named bool) ([]byte, error) {
 			*q.value = q.example
 		}
 	}
-	if values.Form == "" {
-		values.Form = "v2"
-	}
-	quote := func(text string) string {
-		if plainYAML.MatchString(text) {
-			return text
-		}
-		return strconv.Quote(text)
-	}
-	parsed, err := template.New("config").Funcs(template.FuncMap{"yaml": quote}).Parse(initTemplate)
-	if err != nil {
-		return nil, err
-	}
-	var out strings.Builder
+	values.Form = cmp.Or(values.Form, "v2")
 	table := ""
 	if overlay, _ := c.overlay(); overlay != nil && named {
 		table = filepath.Base(c.overlayFile())
 	}
-	err = parsed.Execute(&out, struct {
+	var out bytes.Buffer
+	err := initTemplates.ExecuteTemplate(&out, "config", struct {
 		initCommand
 		Table string
 	}{values, table})
-	return []byte(out.String()), err
+	return out.Bytes(), err
 }
 
 // check returns what is wrong with the given values, in the words of billbridge check.
@@ -230,12 +205,8 @@ func (c *initCommand) write(s system) error {
 		return err
 	}
 	text, err := c.text(true)
-	if err != nil {
-		return err
-	}
-	if c.Output == "-" {
-		_, err := s.documents.Write(text)
-		return err
+	if err != nil || c.Output == "-" {
+		return s.write(text, err)
 	}
 	overlay, err := c.overlay()
 	if err != nil {

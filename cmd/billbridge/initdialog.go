@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	_ "embed"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,53 +24,28 @@ type question struct {
 
 // questions returns the questions of the case, in the order in which they are asked, and the flags that the case does
 // not use.
-func (c *initCommand) questions() (asked []question, unused []question) {
-	forms := []string{"v2", "legacy"}
-	passThrough, migration := []string{"pass-through"}, []string{"migration"}
-	withStore := []string{"callbacks", "migration"}
-	for _, q := range []struct {
-		question
-		cases []string // nil for all
-	}{
-		{question{"--old", &c.Old, "URL of the old backend", "https://legacy.example.com", "", nil}, migration},
-		{question{"--new", &c.New, "URL of the backend", "https://v2.example.com/partner", "", nil}, nil},
-		{question{"--form", &c.Form, "Form of the backend, v2 or legacy", "legacy", "v2", forms}, passThrough},
-		{question{
-			"--public-url", &c.PublicURL, "URL at which backends reach this gateway",
-			"https://bridge.example.com", "", nil,
-		}, withStore},
-		{question{
-			"--store", &c.Store, "Store for callbacks and bill ownership",
-			"${env:BILLBRIDGE_STORE_URL}", "sqlite:billbridge.db", nil,
-		}, withStore},
-		{question{
-			"--used-code", &c.UsedCode, "Code of the old backend if a bill id is used",
-			"9800", usedCode, nil,
-		}, migration},
-		{question{
-			"--no-bill-code", &c.NoBill, "Code of the old backend if there is no such bill",
-			"9980", noBillCode, nil,
-		}, migration},
-		{question{
-			"--pay-types", &c.PayTypes,
-			"Words in appr_pay_type of the old backend, with the numbers of the new one",
-			"SIMPLE_PAY=0,CARD_VAN=1", "none", nil,
-		}, migration},
-		{question{
-			"--other-pay-types", &c.OtherPay,
-			"What partners in v2 get for another word: null, which typed programs can read, or pass for the word",
-			"null", "none",
-			[]string{"null", "pass", "none"},
-		}, migration},
-		{question{"--listen", &c.Listen, "Address and port for partners", "0.0.0.0:8080", "127.0.0.1:8080", nil}, nil},
-	} {
+func (c *initCommand) questions() (asked, unused []question) {
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		q := question{
+			flag: "--" + cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name)), text: field.Tag.Get("ask"),
+			example: field.Tag.Get("example"), fallback: field.Tag.Get("fallback"),
+		}
+		if q.text == "" {
+			continue
+		}
+		q.value = v.Field(i).Addr().Interface().(*string)
+		if words, ok := field.Tag.Lookup("enum"); ok {
+			q.words = strings.Split(words[1:], ",") // the first is empty
+		}
 		if q.flag == "--new" && c.Case == "migration" {
 			q.text = "URL of the new backend"
 		}
-		if q.cases == nil || slices.Contains(q.cases, c.Case) {
-			asked = append(asked, q.question)
+		if cases, some := field.Tag.Lookup("cases"); some && !slices.Contains(strings.Split(cases, ","), c.Case) {
+			unused = append(unused, q)
 		} else {
-			unused = append(unused, q.question)
+			asked = append(asked, q)
 		}
 	}
 	return asked, unused

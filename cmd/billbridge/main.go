@@ -107,6 +107,7 @@ type commands struct {
 	Notify    notifyCommand    `cmd:"" help:"Test the destinations that a running gateway tells of events."`
 	Store     storeCommand     `cmd:"" help:"Back up the store, and show or confirm its clock."`
 	Assets    assetsCommand    `cmd:"" help:"Print files for operators: systemd units, manifests, alert rules, a dashboard, completions; and a page for partners."`
+	Complete  completeCommand  `cmd:"" hidden:""`
 	Version   versionCommand   `cmd:"" help:"Print version, commit and Go version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print version, commit and Go version."`
@@ -169,7 +170,8 @@ func run(ctx context.Context, args []string, s system) (code int) {
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) {
 		// The empty value is one that nobody gives.
-		parsed, err = wrong.Context, usageError(strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1))
+		parsed = wrong.Context
+		err = usageError(strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1))
 	} else if err == nil {
 		err = parsed.Run()
 	}

@@ -19,14 +19,14 @@ type notifyTest struct {
 }
 
 // Run sends examples.
-func (c *notifyTest) Run(ctx context.Context, s system) error {
+func (c *notifyTest) Run(ctx context.Context) error {
 	var all []operate.SentExample
 	test := operate.EventTest{Kind: string(c.Kind), DryRun: c.DryRun}
 	if err := c.send(ctx, http.MethodPost, "/notify/test", &all, test); err != nil {
 		return err
 	}
 	if !c.DryRun {
-		printf(s.err, "%d queued. What became of one: billbridge callbacks show ID\n", len(all))
+		printf(c.err, "%d queued. What became of one: billbridge callbacks show ID\n", len(all))
 	}
-	return showRows(s.out, c.JSON, "events", all)
+	return showRows(c.out, c.JSON, "events", all)
 }

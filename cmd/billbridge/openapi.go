@@ -33,9 +33,5 @@ func (c *openapiCommand) Run(s system) error {
 		write = openapi.Collection
 	}
 	text, err := write(table, c.Form, server)
-	if err != nil {
-		return err
-	}
-	_, err = s.documents.Write(append(text, '\n'))
-	return err
+	return s.write(append(text, '\n'), err)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,14 @@ func printfErr(w io.Writer, format string, args ...any) error {
 		}
 	}
 	_, err := fmt.Fprintf(w, format, args...)
+	return err
+}
+
+// write prints a document that a function has returned, unless it failed.
+func (s *system) write(document []byte, err error) error {
+	if err == nil {
+		_, err = s.documents.Write(document)
+	}
 	return err
 }
 
@@ -140,7 +149,7 @@ var outputs = parseOutputs(outputText)
 func parseOutputs(text string) *template.Template {
 	t := template.Must(template.New("").Funcs(template.FuncMap{
 		"cell": cell, "quoted": quoted, "reasonLines": reasonLines, "detail": fieldDetail, "endingCodes": endingCodes,
-		"targets": targets, "mapRows": mapRows, "firstBill": newFirstBill,
+		"targets": targets, "mapRows": mapRows, "firstBill": newFirstBill, "base64": base64.StdEncoding.EncodeToString,
 		"word":       func(state any) string { return operate.InWords(fmt.Sprint(state), nil) },
 		"kinds":      func(r []rollout.BlockingReason) string { return rollout.JoinKinds(rollout.KindsOf(r)) },
 		"byFailOver": func() string { return store.ByFailOver },

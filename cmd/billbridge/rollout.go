@@ -10,24 +10,26 @@ import (
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
+
+	"github.com/alecthomas/kong"
 )
 
 type rolloutCommand struct {
-	Status   rolloutStatus   `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
-	Report   rolloutReport   `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
-	Compare  rolloutCompare  `cmd:"" help:"Read bills at both backends now, and compare them: more evidence than the reads of partners give."`
-	Next     rolloutNext     `cmd:"" help:"Move a partner to the next stage."`
-	Set      rolloutSet      `cmd:"" help:"Set the stage of a partner, or the default stage."`
-	Unset    rolloutUnset    `cmd:"" help:"Remove the stage of a partner, so that the default applies; or the default stage, so that the config's applies."`
-	Stop     rolloutStop     `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
-	Resume   rolloutResume   `cmd:"" help:"Turn the kill switch off: the stages apply again."`
-	Begin    rolloutBegin    `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
-	Bill     rolloutBill     `cmd:"" help:"Show a bill: its owner, its state, and a read at both backends. Or set its owner."`
-	Moved    rolloutMoved    `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
-	Restored rolloutRestored `cmd:"" help:"Declare that the store was restored from a backup."`
-	Reset    rolloutReset    `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
-	Key      rolloutKey      `cmd:"" help:"Add a new key to a partner."`
-	Audit    auditCommand    `cmd:"" help:"List who changed what, the last change first."`
+	Status   rolloutStatus  `cmd:"" help:"Show the backends, the kill switch, and the stage of every partner."`
+	Report   rolloutReport  `cmd:"" help:"Show comparisons, counts and verdicts: the evidence for the next stage."`
+	Compare  rolloutCompare `cmd:"" help:"Read bills at both backends now, and compare them: more evidence than the reads of partners give."`
+	Next     rolloutNext    `cmd:"" help:"Move a partner to the next stage."`
+	Set      rolloutSet     `cmd:"" help:"Set the stage of a partner, or the default stage."`
+	Unset    rolloutUnset   `cmd:"" help:"Remove the stage of a partner, so that the default applies; or the default stage, so that the config's applies."`
+	Stop     rolloutStop    `cmd:"" help:"Turn the kill switch on: the new bills of all partners are created at the old backend."`
+	Resume   rolloutChange  `cmd:"" help:"Turn the kill switch off: the stages apply again."`
+	Begin    rolloutBegin   `cmd:"" help:"Declare, on a new store, that the new backend has no bills of these partners."`
+	Bill     rolloutBill    `cmd:"" help:"Show a bill: its owner, its state, and a read at both backends. Or set its owner."`
+	Moved    rolloutMoved   `cmd:"" help:"Allow one change of the URL of a backend that has bills."`
+	Restored rolloutChange  `cmd:"" help:"Declare that the store was restored from a backup."`
+	Reset    rolloutReset   `cmd:"" help:"Start the counts of the report again, after the cause of a FAIL is fixed."`
+	Key      rolloutKey     `cmd:"" help:"Add a new key to a partner."`
+	Audit    auditCommand   `cmd:"" help:"List who changed what, the last change first."`
 }
 
 // partnerFlags name a partner.
@@ -97,14 +99,14 @@ type rolloutSet struct {
 }
 
 // Run sets a stage.
-func (c *rolloutSet) Run(ctx context.Context, s system) error {
+func (c *rolloutSet) Run(ctx context.Context) error {
 	switch {
 	case (c.Percent != nil) != (c.Stage == string(rollout.StageCanary)):
 		return usageError("--percent is required with --stage canary, and not allowed with other stages")
 	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
-	return c.move(ctx, s, "stage", c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
+	return c.move(ctx, "stage", c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
 }
 
 type rolloutUnset struct {
@@ -113,8 +115,8 @@ type rolloutUnset struct {
 }
 
 // Run removes a stage.
-func (c *rolloutUnset) Run(ctx context.Context, s system) error {
-	return c.move(ctx, s, "unset", c.Default)
+func (c *rolloutUnset) Run(ctx context.Context) error {
+	return c.move(ctx, "unset", c.Default)
 }
 
 type rolloutStop struct {
@@ -123,8 +125,8 @@ type rolloutStop struct {
 }
 
 // Run turns the kill switch on.
-func (c *rolloutStop) Run(ctx context.Context, s system) error {
-	changed, err := c.decide(ctx, s, "stop", operate.Decision{Force: c.Force})
+func (c *rolloutStop) Run(ctx context.Context) error {
+	changed, err := c.decide(ctx, "stop", operate.Decision{Force: c.Force})
 	switch {
 	case err != nil:
 		return err
@@ -134,7 +136,7 @@ func (c *rolloutStop) Run(ctx context.Context, s system) error {
 			"The gateway retries every second. Until the store has recorded it, other gateways are not stopped, "+
 			"and a restart of this one ends it", changed.Unstored)
 	}
-	return showChange(s, "stop", changed)
+	return c.showChange("stop", changed)
 }
 
 type rolloutBegin struct {
@@ -143,8 +145,8 @@ type rolloutBegin struct {
 }
 
 // Run begins the rollout.
-func (c *rolloutBegin) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "begin", operate.Decision{Force: c.Force})
+func (c *rolloutBegin) Run(ctx context.Context) error {
+	return c.change(ctx, "begin", operate.Decision{Force: c.Force})
 }
 
 type rolloutMoved struct {
@@ -153,8 +155,8 @@ type rolloutMoved struct {
 }
 
 // Run allows the change.
-func (c *rolloutMoved) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "moved", operate.MovedUpstream{Upstream: c.Upstream})
+func (c *rolloutMoved) Run(ctx context.Context) error {
+	return c.change(ctx, "moved", operate.MovedUpstream{Upstream: c.Upstream})
 }
 
 type rolloutReset struct {
@@ -165,7 +167,7 @@ type rolloutReset struct {
 }
 
 // Run resets counts.
-func (c *rolloutReset) Run(ctx context.Context, s system) error {
+func (c *rolloutReset) Run(ctx context.Context) error {
 	partner, err := c.ref()
 	switch {
 	case err != nil:
@@ -175,19 +177,13 @@ func (c *rolloutReset) Run(ctx context.Context, s system) error {
 	case c.All:
 		partner.Partner = operate.All
 	}
-	return c.change(ctx, s, "reset", partner, operate.Decision{Force: c.Force})
+	return c.change(ctx, "reset", partner, operate.Decision{Force: c.Force})
 }
 
-type rolloutResume struct{ decisionFlags }
+// rolloutChange is a command whose name is that of the change.
+type rolloutChange struct{ decisionFlags }
 
-// Run turns the kill switch off.
-func (c *rolloutResume) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "resume")
-}
-
-type rolloutRestored struct{ decisionFlags }
-
-// Run declares the store restored.
-func (c *rolloutRestored) Run(ctx context.Context, s system) error {
-	return c.change(ctx, s, "restored")
+// Run makes the change.
+func (c *rolloutChange) Run(ctx context.Context, k *kong.Context) error {
+	return c.change(ctx, k.Selected().Name)
 }

@@ -41,7 +41,7 @@ type rolloutBill struct {
 }
 
 // Run shows a bill, or sets its owner.
-func (c *rolloutBill) Run(ctx context.Context, s system) error {
+func (c *rolloutBill) Run(ctx context.Context) error {
 	if len(c.Force) > 0 && c.Assign == "" {
 		return usageError("--force requires --assign")
 	}
@@ -50,16 +50,16 @@ func (c *rolloutBill) Run(ctx context.Context, s system) error {
 		return err
 	}
 	if c.Assign != "" {
-		return c.change(ctx, s, "assign", operate.Assign{BillRef: ref, To: c.Assign}, operate.Decision{Force: c.Force})
+		return c.change(ctx, "assign", operate.Assign{BillRef: ref, To: c.Assign}, operate.Decision{Force: c.Force})
 	}
-	return showBill(ctx, s, &c.adminFlags, "/rollout/bill", ref, c.JSON)
+	return c.showBill(ctx, "/rollout/bill", ref, c.JSON)
 }
 
 // showBill prints a bill as a path of the admin listener has it. With POST the key of the partner can be in the body.
-func showBill(ctx context.Context, s system, admin *adminFlags, path string, ref operate.BillRef, asJSON bool) error {
+func (a *adminFlags) showBill(ctx context.Context, path string, ref operate.BillRef, asJSON bool) error {
 	var b operate.Bill
-	if err := admin.send(ctx, http.MethodPost, path, &b, ref); err != nil {
+	if err := a.send(ctx, http.MethodPost, path, &b, ref); err != nil {
 		return err
 	}
-	return showOrJSON(s.out, asJSON, "bill", b)
+	return showOrJSON(a.out, asJSON, "bill", b)
 }

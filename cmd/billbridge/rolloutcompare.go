@@ -26,7 +26,7 @@ type rolloutCompare struct {
 }
 
 // Run compares bills.
-func (c *rolloutCompare) Run(ctx context.Context, s system) error {
+func (c *rolloutCompare) Run(ctx context.Context) error {
 	one, err := c.ref()
 	if err != nil {
 		return err
@@ -41,14 +41,19 @@ func (c *rolloutCompare) Run(ctx context.Context, s system) error {
 	}
 	var ids []string
 	if c.IDs != "" {
-		if ids, err = linesIn(c.IDs, s.in); err != nil {
+		lines, err := linesIn(c.IDs, c.in)
+		if err != nil {
 			return err
+		}
+		for _, line := range lines {
+			ids = append(ids, line.text)
 		}
 	}
 	partners := []operate.PartnerRef{one}
 	if c.Wave != "" {
 		var w operate.WaveInfo
-		if err := c.get(ctx, waveNamed{string(c.Wave)}.path(), &w, operate.WaveQuery{Limit: operate.AtMost(10_000)}); err != nil {
+		query := operate.WaveQuery{Limit: operate.AtMost(10_000)}
+		if err := c.get(ctx, waveNamed{string(c.Wave)}.path(), &w, query); err != nil {
 			return err
 		}
 		partners = nil
@@ -60,11 +65,11 @@ func (c *rolloutCompare) Run(ctx context.Context, s system) error {
 	differ, read, ended := 0, 0, false
 	for i, p := range partners {
 		if len(partners) > 1 {
-			s.progressf("%d of %d partners", i, len(partners))
+			c.progressf("%d of %d partners", i, len(partners))
 		}
-		compared, err := c.compare(ctx, s, p, ids)
+		compared, err := c.compare(ctx, p, ids)
 		if isRefusal(err) && len(partners) > 1 {
-			printf(s.err, "%s: %v\n", p.Partner, linesOf(err))
+			printf(c.err, "%s: %v\n", p.Partner, linesOf(err))
 			ended = true
 			continue
 		}
@@ -80,8 +85,8 @@ func (c *rolloutCompare) Run(ctx context.Context, s system) error {
 			break
 		}
 	}
-	s.progressf("")
-	if err := showRows(s.out, c.JSON, "compare", all); err != nil {
+	c.progressf("")
+	if err := showRows(c.out, c.JSON, "compare", all); err != nil {
 		return err
 	}
 	switch {
@@ -107,7 +112,7 @@ func (p *perSecond) UnmarshalText(text []byte) error {
 
 // compare compares the bills of a partner, until all are compared, the gateway stops, or ctx ends.
 func (c *rolloutCompare) compare(
-	ctx context.Context, s system, p operate.PartnerRef, ids []string,
+	ctx context.Context, p operate.PartnerRef, ids []string,
 ) (sum operate.ComparedBills, err error) {
 	in := operate.BillsToCompare{PartnerRef: p, After: string(c.After), Rate: int(c.Rate)}
 	done := 0
@@ -146,7 +151,7 @@ func (c *rolloutCompare) compare(
 		} else if r.Next != "" {
 			in.After = r.Next
 		}
-		s.progressf("%s: %d of %d bills", operate.Label(r.Partner, r.Name), done, done+sum.Left)
+		c.progressf("%s: %d of %d bills", operate.Label(r.Partner, r.Name), done, done+sum.Left)
 		if now == 0 && sum.Left > 0 && sum.Stopped == "" {
 			sum.Stopped = "no bill was read in time"
 		}
@@ -160,21 +165,25 @@ func (c *rolloutCompare) compare(
 	return sum, nil
 }
 
+// A placed text is a line of a file, with its place: FILE:LINE.
+type placed struct{ place, text string }
+
 // linesIn returns the lines of a file, or of stdin for -, without empty ones and those that begin with #.
-func linesIn(name given, stdin io.Reader) (all []string, err error) {
-	in := stdin
-	if name != "-" {
-		file, err := os.Open(string(name))
+func linesIn(file given, stdin io.Reader) (all []placed, err error) {
+	name, in := "stdin", stdin
+	if file != "-" {
+		name = string(file)
+		opened, err := os.Open(name)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = file.Close() }()
-		in = file
+		defer func() { _ = opened.Close() }()
+		in = opened
 	}
 	lines := bufio.NewScanner(in)
-	for lines.Scan() {
+	for n := 1; lines.Scan(); n++ {
 		if text := strings.TrimSpace(lines.Text()); text != "" && text[0] != '#' {
-			all = append(all, text)
+			all = append(all, placed{fmt.Sprintf("%s:%d", name, n), text})
 		}
 	}
 	return all, lines.Err()

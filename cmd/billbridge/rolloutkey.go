@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"billbridge/proxy/operate"
 )
@@ -19,16 +18,7 @@ type rolloutKeyAdd struct {
 }
 
 // Run adds a key.
-func (c *rolloutKeyAdd) Run(ctx context.Context, s system) (err error) {
+func (c *rolloutKeyAdd) Run(ctx context.Context) error {
 	in := operate.NewKey{PartnerRef: operate.PartnerRef{Partner: reference(c.Partner)}, Hash: c.Hash, Preview: c.DryRun}
-	if !c.DryRun {
-		if in.Author, err = c.author(ctx, s); err != nil {
-			return err
-		}
-	}
-	var added operate.AddedKey
-	if err := c.send(ctx, http.MethodPost, "/store/keys", &added, in); err != nil {
-		return err
-	}
-	return show(s.out, "key add", added)
+	return c.showPosted(ctx, "/store/keys", "key add", &operate.AddedKey{}, in)
 }

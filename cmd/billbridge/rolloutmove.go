@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strings"
 
 	"billbridge/proxy/operate"
@@ -23,7 +21,7 @@ type moveFlags struct {
 }
 
 // move changes the stage of each partner that is named, or the default, by an action of the admin listener.
-func (f *moveFlags) move(ctx context.Context, s system, action string, isDefault bool, in ...any) error {
+func (f *moveFlags) move(ctx context.Context, action string, isDefault bool, in ...any) error {
 	one, err := f.ref()
 	if err != nil {
 		return err
@@ -40,39 +38,39 @@ func (f *moveFlags) move(ctx context.Context, s system, action string, isDefault
 	case given != 1:
 		return usageError("give one of --partner, --key-file, --partner-file and --default")
 	case f.PartnerFile != "":
-		return f.moveAll(ctx, s, action, in...)
+		return f.moveAll(ctx, action, in...)
 	case isDefault:
 		one.Partner = operate.Default
 	}
-	return f.moveOne(ctx, s, action, append(in, one)...)
+	return f.moveOne(ctx, action, append(in, one)...)
 }
 
-func (f *moveFlags) moveOne(ctx context.Context, s system, action string, in ...any) error {
+func (f *moveFlags) moveOne(ctx context.Context, action string, in ...any) error {
 	if !f.DryRun {
-		return f.change(ctx, s, action, append(in, operate.Decision{Force: f.Force})...)
+		return f.change(ctx, action, append(in, operate.Decision{Force: f.Force})...)
 	}
 	var preview operate.Change
 	in = append(in, operate.Switch{Preview: true})
 	if err := f.send(ctx, http.MethodPost, "/rollout/"+action, &preview, in...); err != nil {
 		return err
 	}
-	return showChange(s, "preview", preview)
+	return f.showChange("preview", preview)
 }
 
 // moveAll moves the partners of the file. It goes on after a refusal, and ends after any other error.
-func (f *moveFlags) moveAll(ctx context.Context, s system, action string, in ...any) error {
-	partners, err := f.listed(ctx, s.in)
+func (f *moveFlags) moveAll(ctx context.Context, action string, in ...any) error {
+	partners, err := f.listed(ctx)
 	if err != nil {
 		return err
 	}
 	left := len(partners)
 	for _, p := range partners {
-		err := f.moveOne(ctx, s, action, append(in, p.PartnerRef)...)
+		err := f.moveOne(ctx, action, append(in, p.PartnerRef)...)
 		if err == nil {
 			left--
 			continue
 		}
-		printf(s.err, "%s: %v\n", p.label, linesOf(err))
+		printf(f.err, "%s: %v\n", p.label, linesOf(err))
 		if !isRefusal(err) {
 			break
 		}
@@ -84,7 +82,7 @@ func (f *moveFlags) moveAll(ctx context.Context, s system, action string, in ...
 	if f.DryRun {
 		what = "cannot be changed"
 	}
-	printf(s.err, "%d of %d partners %s.\n", left, len(partners), what)
+	printf(f.err, "%d of %d partners %s.\n", left, len(partners), what)
 	return errReported
 }
 
@@ -102,50 +100,38 @@ type listedPartner struct {
 
 // listed returns the partners of the file, if the gateway knows all of them and none is there twice: a second "next"
 // would skip a stage. No error has the text of a line, which could be a key.
-func (f *moveFlags) listed(ctx context.Context, stdin io.Reader) (all []listedPartner, err error) {
-	name, in := "stdin", stdin
-	if f.PartnerFile != "-" {
-		name = string(f.PartnerFile)
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = file.Close() }()
-		in = file
+func (f *moveFlags) listed(ctx context.Context) (all []listedPartner, err error) {
+	lines, err := linesIn(f.PartnerFile, f.in)
+	if err == nil && len(lines) == 0 {
+		err = fmt.Errorf("%s has no partner", cmp.Or(strings.TrimPrefix(string(f.PartnerFile), "-"), "stdin"))
+	}
+	if err != nil {
+		return nil, err
 	}
 	var wrong []error
 	places := map[string]string{}
-	lines := bufio.NewScanner(in)
-	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimSpace(lines.Text())
-		if text == "" || text[0] == '#' {
-			continue
-		}
-		place := fmt.Sprintf("%s:%d", name, n)
-		ref := operate.PartnerRef{Partner: reference(given(text))}
+	for _, line := range lines {
+		ref := operate.PartnerRef{Partner: reference(given(line.text))}
 		var known operate.Status
 		err := f.get(ctx, "/rollout", &known, ref)
 		switch {
 		case isRefusal(err):
-			wrong = append(wrong, fmt.Errorf("%s: %w", place, err))
+			wrong = append(wrong, fmt.Errorf("%s: %w", line.place, err))
 			continue
 		case err != nil:
 			return nil, err
 		}
 		p := known.Partners[0]
 		if first := places[p.Partner]; first != "" {
-			wrong = append(wrong, fmt.Errorf("%s: this partner is in line %s already", place, first))
+			wrong = append(wrong, fmt.Errorf("%s: this partner is in line %s already", line.place, first))
 		}
-		places[p.Partner] = place
-		all = append(all, listedPartner{ref, place + ": " + operate.Label(p.Partner, p.Name)})
+		places[p.Partner] = line.place
+		all = append(all, listedPartner{ref, line.place + ": " + operate.Label(p.Partner, p.Name)})
 	}
-	if len(all)+len(wrong) == 0 && lines.Err() == nil {
-		return nil, fmt.Errorf("%s has no partner", name)
-	}
-	return all, errors.Join(append(wrong, lines.Err())...)
+	return all, errors.Join(wrong...)
 }
 
 type rolloutNext struct{ moveFlags }
 
 // Run moves the partners.
-func (c *rolloutNext) Run(ctx context.Context, s system) error { return c.move(ctx, s, "next", false) }
+func (c *rolloutNext) Run(ctx context.Context) error { return c.move(ctx, "next", false) }

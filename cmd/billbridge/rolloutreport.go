@@ -16,7 +16,7 @@ type rolloutReport struct {
 }
 
 // Run prints the report.
-func (c *rolloutReport) Run(ctx context.Context, s system) error {
+func (c *rolloutReport) Run(ctx context.Context) error {
 	partner, err := c.ref()
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (c *rolloutReport) Run(ctx context.Context, s system) error {
 	write := map[string]func(io.Writer) error{
 		"text": r.WriteText, "markdown": r.WriteMarkdown, "html": r.WriteHTML, "json": r.WriteJSON,
 	}
-	if err := write[c.Format](s.out); err != nil {
+	if err := write[c.Format](c.out); err != nil {
 		return err
 	}
 	failed := 0

@@ -16,7 +16,7 @@ type rolloutStatus struct {
 }
 
 // Run shows the status.
-func (c *rolloutStatus) Run(ctx context.Context, s system) error {
+func (c *rolloutStatus) Run(ctx context.Context) error {
 	if c.Limit < 0 {
 		return usageError(fmt.Sprintf("--limit must not be negative, but is %d", c.Limit))
 	}
@@ -28,7 +28,7 @@ func (c *rolloutStatus) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	return showOrJSON(s.out, c.JSON, "status", status)
+	return showOrJSON(c.out, c.JSON, "status", status)
 }
 
 // pages gets the status with the partners of as many pages as are wanted.

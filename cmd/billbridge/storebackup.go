@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -20,8 +19,8 @@ type storeBackup struct {
 }
 
 // Run copies the store.
-func (c *storeBackup) Run(ctx context.Context, s system) error {
-	checked, err := config.Load(c.Config, s.env)
+func (c *storeBackup) Run(ctx context.Context) error {
+	checked, err := config.Load(c.Config, c.env)
 	if err != nil {
 		return err
 	}
@@ -34,25 +33,25 @@ func (c *storeBackup) Run(ctx context.Context, s system) error {
 			`  pg_dump --format=custom --file=%s --dbname="$STORE_URL"`, c.Config, quoteShell(c.File))
 	}
 	copied, err := store.Backup(ctx, url, c.File, func(written, of int64) {
-		s.progressf("%s of about %s", mebibytes(written), mebibytes(of))
+		c.progressf("%s of about %s", mebibytes(written), mebibytes(of))
 	})
-	s.progressf("")
+	c.progressf("")
 	if err != nil {
 		return fmt.Errorf("the backup failed: %w", err)
 	}
-	c.record(ctx, s, &checked.Admin)
-	printf(s.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n",
+	c.record(ctx, &checked.Admin)
+	printf(c.out, "Wrote %s, %s, as of %s. Bills: %d, callback addresses: %d, callbacks: %d.\n",
 		c.File, mebibytes(copied.Size), copied.At.Local().Format(time.RFC3339Nano),
 		copied.Bills, copied.Addresses, copied.Callbacks)
 	if checked.Rollout != nil {
-		printf(s.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before "+
+		printf(c.out, "Later bills are not in the backup. After a restore, run billbridge rollout restored before "+
 			"partners call.\n")
 	}
 	return nil
 }
 
 // record records the backup in the audit log of the gateway, if it runs.
-func (c *storeBackup) record(ctx context.Context, s system, admin *config.Admin) {
+func (c *storeBackup) record(ctx context.Context, admin *config.Admin) {
 	given := c.Admin != defaultAdmin
 	if !given {
 		c.Admin = "http://" + admin.Listen
@@ -60,14 +59,10 @@ func (c *storeBackup) record(ctx context.Context, s system, admin *config.Admin)
 			c.Admin = "https://" + admin.Listen
 		}
 	}
-	b := operate.Backup{File: c.File}
 	refused := (*adminError)(nil)
-	var err error
-	if b.Author, err = c.author(ctx, s); err == nil {
-		err = c.send(ctx, http.MethodPost, "/store/backup", nil, b)
-	}
+	err := c.post(ctx, "/store/backup", nil, operate.Backup{File: c.File})
 	if err != nil && (given || errors.As(err, &refused)) {
-		printf(s.err, "The audit log does not have this backup: %s\n", linesOf(err))
+		printf(c.err, "The audit log does not have this backup: %s\n", linesOf(err))
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"billbridge/proxy/operate"
 )
@@ -18,22 +17,18 @@ type storeClock struct {
 }
 
 // Run shows the clocks, or confirms the machine's.
-func (c *storeClock) Run(ctx context.Context, s system) error {
-	method, by := http.MethodGet, operate.Author{}
+func (c *storeClock) Run(ctx context.Context) error {
+	send := c.get
 	if c.Confirm {
-		var err error
-		if by, err = c.author(ctx, s); err != nil {
-			return err
-		}
-		method = http.MethodPost
+		send = c.post
 	}
 	var clocks operate.Clock
-	if err := c.send(ctx, method, "/store/clock", &clocks, by); err != nil {
+	if err := send(ctx, "/store/clock", &clocks); err != nil {
 		return err
 	}
-	err := show(s.out, "clock", clocks)
+	err := show(c.out, "clock", clocks)
 	if c.Confirm && !clocks.Stepped {
-		printf(s.out, "Confirmed: expired rows are removed by the machine's clock.\n")
+		printf(c.out, "Confirmed: expired rows are removed by the machine's clock.\n")
 	}
 	return err
 }

@@ -241,21 +241,16 @@ func (c *translateCommand) translateDocument(
 // compileTable compiles a table with an overlay. Both are file names: an empty table is the built-in one, an empty
 // overlay none.
 func compileTable(table, overlay string) (*translate.Table, error) {
-	base := billing.Table()
-	var overlays []translate.File
-	if table != "" {
-		data, err := os.ReadFile(table)
+	files := []translate.File{billing.Table()}
+	for i, name := range []string{table, overlay} {
+		if name == "" {
+			continue
+		}
+		data, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		base = translate.File{Name: table, Data: data}
+		files = append(files[:i], translate.File{Name: name, Data: data})
 	}
-	if overlay != "" {
-		data, err := os.ReadFile(overlay)
-		if err != nil {
-			return nil, err
-		}
-		overlays = append(overlays, translate.File{Name: overlay, Data: data})
-	}
-	return translate.Compile(maxDepth, base, overlays...)
+	return translate.Compile(maxDepth, files[0], files[1:]...)
 }

@@ -17,7 +17,7 @@ import (
 
 // A trial is serve without a config. Its backends run in this process.
 type trial struct {
-	partners []demoPartner    // with --demo
+	demo     *demo            // with --demo
 	rate     int              // of their calls, per second
 	old, new *sandbox.Service // the backends; old is nil without --demo
 	servers  []*http.Server
@@ -29,16 +29,9 @@ type trial struct {
 
 // startTrial starts the backends of a trial.
 func (c *serveCommand) startTrial(s system) (*trial, error) {
-	t := &trial{log: slog.New(s.log), rate: 5}
-	if c.Rate != nil {
-		t.rate = *c.Rate
-	}
+	t := &trial{log: slog.New(s.log), rate: c.Rate}
 	if c.Demo {
-		partners := 12
-		if c.Partners != nil {
-			partners = *c.Partners
-		}
-		return t, t.startDemo(partners)
+		return t, t.startDemo(c.Partners)
 	}
 	t.new = sandbox.New(sandbox.Options{Log: t.log})
 	return t, t.serve(t.new)
@@ -73,7 +66,7 @@ func (t *trial) stop() {
 
 // config returns the config of the gateway.
 func (t *trial) config(env func(string) (string, bool)) (*config.Config, error) {
-	if t.partners != nil {
+	if t.demo != nil {
 		return t.demoConfig(env)
 	}
 	return parseBuiltIn(builtInConfig(t.urls[0]), env)
@@ -102,14 +95,14 @@ func builtInConfig(sandboxURL string) string {
 
 // greet describes the trial, and has a command to run next.
 func (t *trial) greet(out io.Writer, server *server.Server, c *config.Config) {
-	name := "trial"
-	if t.partners != nil {
-		name = "demo"
+	name, known := "trial", 0
+	if t.demo != nil {
+		name, known = "demo", len(t.demo.Partners)
 	}
 	_ = show(out, name, struct {
 		*config.Config
 		URLs            []string
 		Known           int
 		Gateway, Manage string
-	}{c, t.urls, len(t.partners), "http://" + server.Address(), "http://" + server.AdminAddress()})
+	}{c, t.urls, known, "http://" + server.Address(), "http://" + server.AdminAddress()})
 }

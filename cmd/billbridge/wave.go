@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"net/url"
-	"strings"
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout"
@@ -36,54 +34,46 @@ func (n waveNamed) path() string { return wavePath + "/" + url.PathEscape(n.Name
 type waveCreate struct {
 	decisionFlags
 	waveNamed
-	From      given         `placeholder:"FILE" help:"The partners in this file, or - for stdin, in their order: one per line, a name in the config or at least the first 12 hex digits of the SHA-256 of a key. Empty lines and lines that begin with # are left out."`
-	Stage     rollout.Stage `placeholder:"STAGE" help:"The partners that are in this stage and in no other wave, instead of --from."`
-	Max       *int          `placeholder:"N" help:"The maximum number of partners."`
+	From  given         `placeholder:"FILE" help:"The partners in this file, or - for stdin, in their order: one per line, a name in the config or at least the first 12 hex digits of the SHA-256 of a key. Empty lines and lines that begin with # are left out."`
+	Stage rollout.Stage `placeholder:"STAGE" help:"The partners that are in this stage and in no other wave, instead of --from."`
+	Max   *int          `placeholder:"N" help:"The maximum number of partners."`
+	planFlags
+	To     rollout.Stage `placeholder:"STAGE" help:"drained: this stage too, after these steps."`
+	DryRun bool          `help:"Print the path of each partner, what it would wait for now, and the earliest end of the wave, and start nothing."`
+}
+
+// planFlags are the fields of wave.Plan.
+type planFlags struct {
 	Steps     wave.Steps    `placeholder:"STEPS" help:"The stages through which each partner goes. If omitted: shadow,canary:10,canary:50,new, without shadow if it can compare nothing."`
-	To        rollout.Stage `placeholder:"STAGE" help:"drained: this stage too, after these steps."`
 	Stay      wave.Duration `placeholder:"DURATION" help:"How long a partner stays in a stage, at least. If omitted: 24h."`
 	Each      wave.Pace     `placeholder:"PACE" help:"The largest number of steps forward per minute (m), hour (h) or day (d), at equal intervals. If omitted: 20/h."`
 	Window    wave.Window   `placeholder:"WINDOW" help:"The days and times of steps forward, such as 'Mon-Fri 09:00-17:00 Asia/Seoul'. If omitted: always. Steps back are made at any time."`
+	Certified bool          `help:"Move only partners that the desk has certified for the new backend (config: partners.NAME.certified). The others wait."`
 	Held      *int          `placeholder:"N" help:"The largest number of partners that may be taken back because of a verdict FAIL. With one more the wave pauses. If omitted: 5."`
 	Failures  *float64      `placeholder:"POINTS" help:"The wave pauses if the failure rate of its partners at the new backend is higher than at the old one by more percentage points than this. If omitted: 1."`
 	Slower    *float64      `placeholder:"FACTOR" help:"The wave pauses if the p99 of its partners at the new backend is above 500ms, and more than this factor times that of the old one. If omitted: 2."`
 	Unknown   *int          `placeholder:"N" help:"The wave pauses if more writes of its partners than this have an unknown outcome at the new backend. If omitted: 5."`
-	Certified bool          `help:"Move only partners that the desk has certified for the new backend (config: partners.NAME.certified). The others wait."`
-	DryRun    bool          `help:"Print the path of each partner, what it would wait for now, and the earliest end of the wave, and start nothing."`
 }
 
 // Run starts the wave, or shows what it would do.
-func (c *waveCreate) Run(ctx context.Context, s system) error {
+func (c *waveCreate) Run(ctx context.Context) error {
 	order := operate.WaveOrder{
 		Preview: c.DryRun, WaveName: operate.WaveName{Name: c.Name}, To: c.To, Stage: c.Stage, Most: c.Max,
-		Plan: wave.Plan{
-			Steps: c.Steps, Stay: c.Stay, Each: c.Each, Window: c.Window, Held: c.Held, Failures: c.Failures,
-			Slower: c.Slower, Unknown: c.Unknown, Certified: c.Certified,
-		},
+		Plan: wave.Plan(c.planFlags),
 	}
 	if (c.From == "") == (c.Stage == "") {
 		return usageError("give one of --from and --stage")
 	}
 	if c.From != "" {
-		names, err := linesIn(c.From, s.in)
+		lines, err := linesIn(c.From, c.in)
 		if err != nil {
 			return err
 		}
-		for i, name := range names {
-			names[i] = reference(given(name))
+		for _, line := range lines {
+			order.Partners += reference(given(line.text)) + "\n"
 		}
-		order.Partners = strings.Join(names, "\n")
 	}
-	by, err := c.author(ctx, s)
-	if err != nil {
-		return err
-	}
-	order.Author = by
-	var info operate.WaveInfo
-	if err := c.send(ctx, http.MethodPost, wavePath, &info, order); err != nil {
-		return err
-	}
-	return show(s.out, "wave", info)
+	return c.showPosted(ctx, wavePath, "wave", &operate.WaveInfo{}, order)
 }
 
 type waveList struct {
@@ -92,12 +82,8 @@ type waveList struct {
 }
 
 // Run lists the waves.
-func (c *waveList) Run(ctx context.Context, s system) error {
-	var all []operate.WaveInfo
-	if err := c.get(ctx, wavePath, &all); err != nil {
-		return err
-	}
-	return showOrJSON(s.out, c.JSON, "waves", all)
+func (c *waveList) Run(ctx context.Context) error {
+	return c.show(ctx, wavePath, "waves", c.JSON, &[]operate.WaveInfo{})
 }
 
 type waveShow struct {
@@ -108,15 +94,12 @@ type waveShow struct {
 }
 
 // Run shows a wave.
-func (c *waveShow) Run(ctx context.Context, s system) error {
+func (c *waveShow) Run(ctx context.Context) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
-	var info operate.WaveInfo
-	if err := c.get(ctx, c.path(), &info, operate.WaveQuery{Limit: operate.AtMost(c.Limit)}); err != nil {
-		return err
-	}
-	return showOrJSON(s.out, c.JSON, "wave", info)
+	query := operate.WaveQuery{Limit: operate.AtMost(c.Limit)}
+	return c.show(ctx, c.path(), "wave", c.JSON, &operate.WaveInfo{}, query)
 }
 
 type waveChange struct {
@@ -125,20 +108,16 @@ type waveChange struct {
 }
 
 // Run changes what a wave does: the action is the name of the command.
-func (c *waveChange) Run(ctx context.Context, s system, k *kong.Context) error {
-	return c.changeWave(ctx, s, k.Selected().Name)
+func (c *waveChange) Run(ctx context.Context, k *kong.Context) error {
+	return c.changeWave(ctx, k.Selected().Name)
 }
 
-func (c *waveChange) changeWave(ctx context.Context, s system, action string) error {
-	by, err := c.author(ctx, s)
-	if err != nil {
+func (c *waveChange) changeWave(ctx context.Context, action string) error {
+	changed := make([]operate.WaveInfo, 1)
+	if err := c.post(ctx, c.path()+"/"+action, &changed[0]); err != nil {
 		return err
 	}
-	var info operate.WaveInfo
-	if err := c.send(ctx, http.MethodPost, c.path()+"/"+action, &info, by); err != nil {
-		return err
-	}
-	return show(s.out, "waves", []operate.WaveInfo{info})
+	return show(c.out, "waves", changed)
 }
 
 type waveResume struct {
@@ -147,21 +126,13 @@ type waveResume struct {
 }
 
 // Run resumes a wave, or lets it move a partner on.
-func (c *waveResume) Run(ctx context.Context, s system) error {
+func (c *waveResume) Run(ctx context.Context) error {
 	one, err := c.ref()
 	switch {
 	case err != nil:
 		return err
 	case one.Partner == "":
-		return c.changeWave(ctx, s, "resume")
+		return c.changeWave(ctx, "resume")
 	}
-	by, err := c.author(ctx, s)
-	if err != nil {
-		return err
-	}
-	var change operate.Change
-	if err := c.send(ctx, http.MethodPost, c.path()+"/release", &change, by, one); err != nil {
-		return err
-	}
-	return show(s.out, "release", change)
+	return c.showPosted(ctx, c.path()+"/release", "release", &operate.Change{}, one)
 }

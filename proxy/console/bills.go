@@ -49,13 +49,14 @@ const callbacksRead = 5
 const ofOneBill = 100
 
 // bills shows writes with an unknown outcome, or what is known of one bill.
-func (c *Console) bills(w http.ResponseWriter, r *http.Request) {
+func (c *Console) bills(r *http.Request) (answer, error) {
 	q := r.URL.Query()
-	c.showBills(w, r, &billsPage{Bill: strings.TrimSpace(q.Get("bill")), Partner: strings.TrimSpace(q.Get("partner"))})
+	page := billsPage{Bill: strings.TrimSpace(q.Get("bill")), Partner: strings.TrimSpace(q.Get("partner"))}
+	return c.showBills(r, &page)
 }
 
 // readBill reads a bill at its backend, and shows the result.
-func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
+func (c *Console) readBill(r *http.Request) (a answer, err error) {
 	page := &billsPage{
 		Bill: strings.TrimSpace(r.PostFormValue("bill")), Partner: strings.TrimSpace(r.PostFormValue("partner")),
 	}
@@ -67,8 +68,7 @@ func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 		page.Problem, err = problem, nil
 	}
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
 	if page.Problem == "" {
 		page.Read, page.NotAsked = &read, read.ReadAs == nil
@@ -76,24 +76,23 @@ func (c *Console) readBill(w http.ResponseWriter, r *http.Request) {
 			page.learn(knownState{c.options.Now(), c.partnerID(page.Partner), b.State, b.Upstream, ""})
 		}
 	}
-	c.showBills(w, r, page)
+	return c.showBills(r, page)
 }
 
 // resolvedShown is the most writes with a resolved outcome that the page shows.
 const resolvedShown = 20
 
 // readAllBills makes the gateways read the bills of all writes with an unknown outcome.
-func (c *Console) readAllBills(w http.ResponseWriter, r *http.Request) {
+func (c *Console) readAllBills(r *http.Request) (a answer, err error) {
 	partner := strings.TrimSpace(r.PostFormValue("partner"))
 	if _, err := ask(r, c.options.Operator.ReadAll, operate.PartnerRef{Partner: c.partnerID(partner)}); err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
-	http.Redirect(w, r, "/bills?"+without(url.Values{"partner": {partner}}).Encode(), http.StatusSeeOther)
+	return goTo("/bills?" + without(url.Values{"partner": {partner}}).Encode())
 }
 
 // showBills completes the page and writes it.
-func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsPage) {
+func (c *Console) showBills(r *http.Request, page *billsPage) (a answer, err error) {
 	page.Partners, page.HasCallbacks = c.partnerNames(), c.options.Operator.Relay != nil
 	if strings.ContainsRune(page.Bill, 0) || !utf8.ValidString(page.Bill) { // the store takes no such id
 		page.WrongID, page.Bill = true, ""
@@ -101,8 +100,7 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 	if err := c.findBills(r, page); err != nil {
 		problem, ok := problemOf(err, operate.NotFound)
 		if !ok {
-			c.fail(w, r, err)
-			return
+			return a, err
 		}
 		page.Problem = problem
 	}
@@ -111,47 +109,34 @@ func (c *Console) showBills(w http.ResponseWriter, r *http.Request, page *billsP
 	if page.Problem == "" && !page.WrongID && page.Read == nil && (page.Bill == "" || page.Partner != "") {
 		page.This = "/bills?" + without(url.Values{"bill": {page.Bill}, "partner": {page.Partner}}).Encode()
 	}
-	c.site.Page(w, r, "bills", page)
+	return show("bills", page)
 }
 
 // findBills finds what the ledger, the callbacks and the console have of the bill.
-func (c *Console) findBills(r *http.Request, page *billsPage) error {
+func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 	digits := c.partnerID(page.Partner)
-	of, list := operate.PartnerRef{Partner: digits}, c.options.Operator.Bills
-	doubled, err := ask(
-		r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Doubled: true, Limit: operate.AtMost(200)},
-	)
-	if err != nil {
-		return err
+	of := operate.PartnerRef{Partner: digits}
+	list := func(f operate.BillFilter) (found operate.BillList) {
+		if f.PartnerRef, f.Bill = of, page.Bill; err == nil {
+			found, err = ask(r, c.options.Operator.Bills, f)
+		}
+		return found
 	}
-	page.Doubled = doubled.Bills
-	unknown, err := ask(
-		r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill, Outcome: "unknown", Limit: operate.AtMost(200)},
-	)
-	if err != nil {
-		return err
-	}
+	page.Doubled = list(operate.BillFilter{Doubled: true, Limit: operate.AtMost(200)}).Bills
+	unknown := list(operate.BillFilter{Outcome: "unknown", Limit: operate.AtMost(200)})
 	page.Unknown, page.LeftOut = unknown.Bills, unknown.LeftOut
 	for _, b := range page.Unknown {
 		if at := b.Write.NextRead; at != nil && !at.After(c.options.Now()) {
 			page.Reading++
 		}
 	}
-	resolved, err := ask(r, list, operate.BillFilter{
-		PartnerRef: of, Bill: page.Bill, Outcome: "resolved", Limit: operate.AtMost(resolvedShown),
-	})
-	if err != nil {
-		return err
-	}
-	page.Resolved = resolved.Bills
+	page.Resolved = list(operate.BillFilter{Outcome: "resolved", Limit: operate.AtMost(resolvedShown)}).Bills
 	if page.Bill == "" {
-		return nil
-	}
-	ledger, err := ask(r, list, operate.BillFilter{PartnerRef: of, Bill: page.Bill})
-	if err != nil {
 		return err
 	}
-	page.Ledger = ledger.Bills
+	if page.Ledger = list(operate.BillFilter{}).Bills; err != nil {
+		return err
+	}
 	for _, b := range page.Unknown {
 		if w := b.Write; w != nil && w.ReadAt != nil {
 			page.learn(knownState{At: *w.ReadAt, Partner: b.Partner, State: w.State, Upstream: w.Upstream})

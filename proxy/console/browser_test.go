@@ -121,7 +121,7 @@ func TestOverviewInABrowser(t *testing.T) {
 	s.post("/rollout/begin?by=test")
 	s.send("legacy", "create", clinicKey, "FIRST")
 	p.Use(browser.Looks[0])
-	p.Hurry()
+	hurry(p)
 	s.await("/", "<b>1</b>")
 	p.Open(s.admin + "/")
 	p.Do("a mark and the focus", chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true, document.getElementById("row-0").focus())`))
@@ -149,7 +149,7 @@ func TestListsInABrowser(t *testing.T) {
 		}
 	}
 	p.Use(browser.Looks[0])
-	p.Hurry()
+	hurry(p)
 	has := func(text string) string {
 		return fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text)
 	}

@@ -37,11 +37,10 @@ type callMessage struct {
 }
 
 // oneCall shows one call: what happened, what became of each field, and its line of the log.
-func (c *Console) oneCall(w http.ResponseWriter, r *http.Request) {
+func (c *Console) oneCall(r *http.Request) (a answer, err error) {
 	found := c.ring.find(r.PathValue("key"))
 	if found == nil {
-		c.site.Refuse(w, r, http.StatusNotFound, "call.gone")
-		return
+		return a, refusal{http.StatusNotFound, "call.gone"}
 	}
 	page := callPage{callRow: rowOf(found), Steps: stepsOf(&found.Finished), Messages: messagesOf(&found.Finished)}
 	if t := found.Translation; t != nil {
@@ -49,7 +48,7 @@ func (c *Console) oneCall(w http.ResponseWriter, r *http.Request) {
 	}
 	found.Finished.Bill = page.Bill
 	page.Line = found.Line()
-	c.site.Page(w, r, "call", page)
+	return show("call", page)
 }
 
 // stepsOf returns the parts of the time of a call. The gateway works before and after the call of the upstream; the
@@ -77,7 +76,7 @@ func messagesOf(f *proxy.Finished) []callMessage {
 	}
 	request := callMessage{Name: "request", Size: f.RequestSize, From: f.Client, To: f.Form, Kept: f.Request != nil}
 	if request.Kept {
-		request.explain(f.Translation.ExplainRequest(f.Request))
+		request.Fields = billing.Mask(f.Translation.ExplainRequest(f.Request))
 	}
 	if f.ReplyStatus == 0 {
 		return []callMessage{request}
@@ -87,11 +86,7 @@ func messagesOf(f *proxy.Finished) []callMessage {
 		From: f.Form, To: f.Client, Kept: f.Reply != nil || f.ReplySize == 0,
 	}
 	if reply.Kept {
-		reply.explain(f.Translation.ExplainReply(f.Request, f.ReplyStatus, f.Reply))
+		reply.Fields = billing.Mask(f.Translation.ExplainReply(f.Request, f.ReplyStatus, f.Reply))
 	}
 	return []callMessage{request, reply}
-}
-
-func (m *callMessage) explain(e *translate.Explanation) {
-	m.Fields = billing.Mask(e)
 }

@@ -115,7 +115,7 @@ func (c *Console) partnerNames() []string {
 }
 
 // callbacks shows the callbacks of a filter, the newest first.
-func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
+func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 	f := callbackFilterOf(r.URL.Query())
 	page := callbacksPage{
 		Filter: f, This: "/deliveries?" + f.Encode(), Partners: c.partnerNames(),
@@ -127,10 +127,8 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 	if len(c.options.Config().Notify) > 0 {
 		page.Upstreams = append(page.Upstreams, config.NotifyUpstream)
 	}
-	var err error
 	if page.Tabs, err = c.callbackTabs(r, f); err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
 	var found operate.CallbackPage
 	selected := operate.CallbackFilter{Limit: operate.AtMost(callbacksOnPage)}
@@ -141,13 +139,11 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 		page.Problem, err = problem, nil
 	}
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
 	page.List = found.Callbacks
 	if page.Missing, err = ask(r, c.options.Operator.Missing, operate.MissingFilter{}); err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
 	if found.Next != 0 {
 		page.Next = "/deliveries?" + changed(f, "after", strconv.FormatInt(found.Next, 10))
@@ -156,7 +152,7 @@ func (c *Console) callbacks(w http.ResponseWriter, r *http.Request) {
 		all := changed(f, "after", "")
 		page.ReplayAll, page.DropAll = "/deliveries/all/replay?"+all, "/deliveries/all/drop?"+all
 	}
-	c.site.Page(w, r, "callbacks", page)
+	return show("callbacks", page)
 }
 
 // callbackTabs are the states, with the numbers of those that wait or failed.
@@ -186,19 +182,17 @@ type callbackPage struct {
 }
 
 // callback shows one callback with its attempts.
-func (c *Console) callback(w http.ResponseWriter, r *http.Request) {
+func (c *Console) callback(r *http.Request) (a answer, err error) {
 	one, err := ask(r, c.options.Operator.Callback, operate.CallbackRef{ID: r.PathValue("id")})
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
-	page := callbackPage{Callback: one, HasBills: c.options.Operator.Rollout != nil}
+	page := callbackPage{
+		Callback: one, HasBills: c.options.Operator.Rollout != nil, Done: doneOf(r, decisions...),
+	}
 	page.MayDrop = page.State == "dead"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered" || page.State == "superseded")
-	if done := r.URL.Query().Get("done"); slices.Contains(decisions, done) {
-		page.Done = done
-	}
-	c.site.Page(w, r, "callback", page)
+	return show("callback", page)
 }
 
 // decisions are what can be done with failed callbacks.
@@ -225,21 +219,12 @@ func (c *Console) decision(do string) func(context.Context, operate.Selection, f
 	return c.options.Operator.Drop
 }
 
-// known reports whether a decision can be made here, and answers the request if not.
-func (c *Console) known(w http.ResponseWriter, r *http.Request) bool {
-	if !slices.Contains(decisions, r.PathValue("do")) {
-		c.site.Refuse(w, r, http.StatusNotFound, "error.path")
-		return false
-	}
-	return true
-}
-
 // decideCallback shows what a decision about one callback would do, and takes it.
-func (c *Console) decideCallback(w http.ResponseWriter, r *http.Request) {
-	if !c.known(w, r) {
-		return
-	}
+func (c *Console) decideCallback(r *http.Request) (a answer, err error) {
 	do, id := r.PathValue("do"), r.PathValue("id")
+	if !slices.Contains(decisions, do) {
+		return a, errPath
+	}
 	decide := c.options.Operator.DropOne
 	if do == "replay" {
 		decide = c.options.Operator.ReplayOne
@@ -251,44 +236,35 @@ func (c *Console) decideCallback(w http.ResponseWriter, r *http.Request) {
 			_ = choice.Force.UnmarshalText([]byte(named)) // it never fails
 		}
 		if _, err := ask(r, decide, choice); err != nil {
-			c.fail(w, r, err)
-			return
+			return a, err
 		}
-		http.Redirect(w, r, "/deliveries/"+url.PathEscape(id)+"?done="+do, http.StatusSeeOther)
-		return
+		return goTo("/deliveries/" + url.PathEscape(id) + "?done=" + do)
 	}
 	page := decisionPage{Do: do, ID: id, Count: 1}
 	choice.DryRun = true
-	_, err := ask(r, decide, choice)
-	c.showDecision(w, r, page, err)
+	_, err = ask(r, decide, choice)
+	return showDecision(r, page, err)
 }
 
-// showDecision writes the page of a decision, with the reason why it is not possible.
-func (c *Console) showDecision(w http.ResponseWriter, r *http.Request, page decisionPage, err error) {
+// showDecision returns the page of a decision, with the reason why it is not possible.
+func showDecision(r *http.Request, page decisionPage, err error) (answer, error) {
 	if refused := (*operate.Error)(nil); errors.As(err, &refused) && refused.Reasons != nil {
 		page.Reasons, err = refused.Reasons, nil
 		page.Fields = url.Values{"force": {rollout.JoinKinds(rollout.KindsOf(page.Reasons))}}
-	} else if problem, ok := problemOf(err); ok {
-		page.Blocked, err = problem, nil
 	}
-	if err != nil {
-		c.fail(w, r, err)
-		return
-	}
-	c.site.Page(w, r, "callback-decision", page)
+	return withProblem(r, answer{page: "callback-decision", data: &page}, &page.Blocked, err)
 }
 
 // decideCallbacks shows what a decision about all failed callbacks of a filter would do, and takes it. The work ends
 // when the visitor leaves the page.
-func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
-	if !c.known(w, r) {
-		return
-	}
+func (c *Console) decideCallbacks(r *http.Request) (a answer, err error) {
 	do := r.PathValue("do")
+	if !slices.Contains(decisions, do) {
+		return a, errPath
+	}
 	if r.Method == http.MethodPost {
 		if err := r.ParseForm(); err != nil { // a part of a filter would select too many
-			c.site.Refuse(w, r, http.StatusBadRequest, "error.form")
-			return
+			return a, errForm
 		}
 		r.PostForm.Set("by", by(r))
 		var s operate.Selection
@@ -298,11 +274,9 @@ func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 			err = c.decision(do)(r.Context(), s, func(step operate.Progress) { *page.Done = step })
 		}
 		if err != nil {
-			c.fail(w, r, err)
-			return
+			return a, err
 		}
-		c.site.Page(w, r, "callback-decision", page)
-		return
+		return show("callback-decision", page)
 	}
 	f := callbackFilterOf(r.URL.Query())
 	f.Del("state")
@@ -312,11 +286,11 @@ func (c *Console) decideCallbacks(w http.ResponseWriter, r *http.Request) {
 		Redelivery:     operate.Redelivery{DryRun: true},
 		CallbackFilter: operate.CallbackFilter{Limit: operate.AtMost(countedMost + 1)},
 	}
-	err := operate.Decode(page.Fields, &s)
+	err = operate.Decode(page.Fields, &s)
 	if err == nil {
 		err = c.decision(do)(r.Context(), s, func(p operate.Progress) {
 			page.Count, page.Over = min(p.Of, countedMost), p.Of > countedMost
 		})
 	}
-	c.showDecision(w, r, page, err)
+	return showDecision(r, page, err)
 }

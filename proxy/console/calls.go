@@ -12,29 +12,26 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"billbridge/config"
 	"billbridge/proxy"
 	"billbridge/translate/billing"
 )
 
 // A callsPage is the data of the page calls.
 type callsPage struct {
-	Filter  callFilter
-	Choices callChoices
-	Tabs    []outcomeTab
-	Problem string // the key of a text; "" if the filter is valid
-	Rows    []callRow
-	Live    bool   // the page follows new calls
-	Query   string // of the page with the newest calls
-	Paused  string // the query of the page as it is now
-	Older   string // the query of the next page; "" if this is the last one
-	Spans   []span // of the calls that are kept
-	Search  string // a command that finds the calls in the log
-}
-
-// callChoices are the values that selects of the filter have.
-type callChoices struct {
-	Partners, Operations, Forms, Upstreams []string
-	Routes                                 []string
+	Filter   callFilter
+	Config   *config.Config
+	Routes   []string // the values of the filter
+	Partners []string // the names of the config
+	Tabs     []outcomeTab
+	Problem  string // the key of a text; "" if the filter is valid
+	Rows     []callRow
+	Live     bool   // the page follows new calls
+	Query    string // of the page with the newest calls
+	Paused   string // the query of the page as it is now
+	Older    string // the query of the next page; "" if this is the last one
+	Spans    []span // of the calls that are kept
+	Search   string // a command that finds the calls in the log
 }
 
 // An outcomeTab shows the calls of one outcome.
@@ -76,14 +73,14 @@ const callsOnPage = 100
 var routeReasons = []string{"owner", "stage", "canary", "probe", "stop"}
 
 // calls shows the last calls that a filter selects, the newest first.
-func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
+func (c *Console) calls(r *http.Request) (answer, error) {
 	f, problem := c.callFilterOf(r.URL.Query())
 	page := callsPage{
-		Filter: f, Choices: c.callChoices(), Problem: problem, Spans: c.ring.spans(outcome(f.Get("outcome"))),
+		Filter: f, Config: c.options.Config(), Routes: routeReasons, Partners: c.partnerNames(),
+		Problem: problem, Spans: c.ring.spans(outcome(f.Get("outcome"))),
 	}
 	if problem != "" {
-		c.site.PageWithStatus(w, r, http.StatusBadRequest, "calls", page)
-		return
+		return answer{page: "calls", data: page, status: http.StatusBadRequest}, nil
 	}
 	page.Search = c.searchOf(&f)
 	for _, o := range append([]outcome{""}, outcomes...) {
@@ -103,25 +100,7 @@ func (c *Console) calls(w http.ResponseWriter, r *http.Request) {
 	if more {
 		page.Older = changed(f.Values, "before", found[len(found)-1].Key())
 	}
-	c.site.Page(w, r, "calls", page)
-}
-
-func (c *Console) callChoices() callChoices {
-	config := c.options.Config()
-	choices := callChoices{Partners: c.partnerNames()}
-	for _, o := range config.Table.Operations() {
-		choices.Operations = append(choices.Operations, o.Name)
-	}
-	for _, form := range config.Table.Forms() {
-		choices.Forms = append(choices.Forms, string(form))
-	}
-	for _, u := range config.Upstreams {
-		choices.Upstreams = append(choices.Upstreams, u.Name)
-	}
-	if config.Rollout != nil {
-		choices.Routes = routeReasons
-	}
-	return choices
+	return show("calls", page)
 }
 
 // A callFilter selects calls.

@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"billbridge/proxy/operate"
@@ -45,57 +44,73 @@ const (
 	chartHeight = 60
 )
 
-// bar adds a bar for a number above 0.
-func (c *column) bar(class string, x, width int, n, top float64) {
-	if n > 0 {
-		height := max(int(n*chartHeight/top), 2)
-		c.Bars = append(c.Bars, bar{class, c.X + x, chartHeight - height, width, height})
-	}
+// A point is what a chart shows of one time. Without a title it has no column.
+type point struct {
+	title  []any
+	values [2]float64
 }
+
+// The bars of the two values: one in front of the other, which it is a part of, or one beside the other.
+var (
+	partOfAll = [2]bar{{Class: "bar", Width: 8}, {Class: "bar-bad", Width: 8}}
+	oldAndNew = [2]bar{{Class: "bar-old", Width: 4}, {Class: "bar", X: 4, Width: 4}}
+)
+
+// draw completes a chart by its points, with a scale in words.
+func (c chart) draw(bars [2]bar, points []point, scale func(int) string) chart {
+	highest := 0.0
+	for _, p := range points {
+		highest = max(highest, p.values[0], p.values[1])
+	}
+	top := scaleFor(int(math.Ceil(highest)))
+	c.Top, c.Middle, c.Number = scale(top), scale(top/2), len(points)
+	for i, p := range points {
+		if p.title == nil {
+			continue
+		}
+		one := column{X: i * columnWidth, Title: p.title}
+		for n, b := range bars {
+			if p.values[n] > 0 {
+				b.Height = max(int(p.values[n]*chartHeight/float64(top)), 2)
+				b.X, b.Y = one.X+b.X, chartHeight-b.Height
+				one.Bars = append(one.Bars, b)
+			}
+		}
+		c.Columns = append(c.Columns, one)
+	}
+	return c
+}
+
+// share returns the point of a number and the part of it that is bad, after the words for its time.
+func share(at any, all, bad int) point {
+	if all == 0 {
+		return point{}
+	}
+	return point{[]any{at, pages.Number(all), pages.Number(bad)}, [2]float64{float64(all), float64(bad)}}
+}
+
+func numbers(n int) string { return pages.Number(n) }
 
 // chartOf returns the chart of the calls per minute.
 func chartOf(s *summary) chart {
-	top := scaleFor(slices.Max(s.PerMinute[:]))
-	c := chart{
-		Label: "overview.chart", Title: "overview.minute", Ago: "overview.ago",
-		Top: pages.Number(top), Middle: pages.Number(top / 2), Number: minutes,
-	}
+	var points []point
 	for i, n := range s.PerMinute {
-		if n > 0 {
-			bad := s.FailedPerMinute[i]
-			one := column{X: i * columnWidth, Title: []any{minutes - 1 - i, pages.Number(n), pages.Number(bad)}}
-			one.bar("bar", 0, 8, float64(n), float64(top))
-			one.bar("bar-bad", 0, 8, float64(bad), float64(top))
-			c.Columns = append(c.Columns, one)
-		}
+		points = append(points, share(minutes-1-i, n, s.FailedPerMinute[i]))
 	}
-	return c
+	c := chart{Label: "overview.chart", Title: "overview.minute", Ago: "overview.ago"}
+	return c.draw(partOfAll, points, numbers)
 }
 
 // historyOf returns the chart of the steps of a wave.
 func historyOf(steps []operate.StepsAt, zone *time.Location) chart {
-	most := 0
+	var points []point
 	for _, one := range steps {
-		most = max(most, one.Forward+one.Back)
+		points = append(points, share(one.At.In(zone).Format(time.RFC3339), one.Forward+one.Back, one.Back))
 	}
-	unit := map[time.Duration]string{
+	c := chart{Label: "waves.history", Title: "waves.history.column", Ago: map[time.Duration]string{
 		time.Minute: "overview.ago", time.Hour: "partner.hours.ago", 24 * time.Hour: "waves.days.ago",
-	}[steps[1].At.Sub(steps[0].At)]
-	top := scaleFor(most)
-	c := chart{
-		Label: "waves.history", Title: "waves.history.column", Ago: unit,
-		Top: pages.Number(top), Middle: pages.Number(top / 2), Number: len(steps),
-	}
-	for i, one := range steps {
-		if all := one.Forward + one.Back; all > 0 {
-			at := one.At.In(zone).Format(time.RFC3339)
-			shown := column{X: i * columnWidth, Title: []any{at, pages.Number(one.Forward), pages.Number(one.Back)}}
-			shown.bar("bar", 0, 8, float64(all), float64(top))
-			shown.bar("bar-bad", 0, 8, float64(one.Back), float64(top))
-			c.Columns = append(c.Columns, shown)
-		}
-	}
-	return c
+	}[steps[1].At.Sub(steps[0].At)]}
+	return c.draw(partOfAll, points, numbers)
 }
 
 // partnerHours are the calls of a partner in the last hours.
@@ -131,41 +146,26 @@ func hoursOf(h operate.Hours, zone *time.Location) (page partnerHours) {
 			page.Sums[one.Backend].Add(one.Sums)
 		}
 	}
-	for _, of := range []struct {
-		label, title string
-		value        func(store.Sums) float64
-		text         func(store.Sums) string
-		scale        func(top int) string
-	}{
-		{
-			"partner.hours.failed", "partner.hour.failed", percentFailed, page.Failed,
-			func(top int) string { return fmt.Sprint(top, " %") },
-		},
-		{
-			"partner.hours.p99", "partner.hour.p99", func(s store.Sums) float64 { return s.P99().Seconds() * 1000 },
-			page.P99, func(top int) string { return rounded(time.Duration(top) * time.Millisecond) },
-		},
-	} {
-		highest := 0.0
-		for _, one := range hours {
-			highest = max(highest, of.value(one[0]), of.value(one[1]))
-		}
-		top := scaleFor(int(math.Ceil(highest)))
-		c := chart{
-			Label: of.label, Title: of.title, Ago: "partner.hours.ago",
-			Top: of.scale(top), Middle: of.scale(top / 2), Number: len(hours),
-		}
+	draw := func(
+		label, title string, value func(store.Sums) float64, text func(store.Sums) string, scale func(int) string,
+	) {
+		points := make([]point, len(hours))
 		for i, one := range hours {
 			if one[0].Calls+one[1].Calls > 0 {
 				at := h.Since.Add(time.Duration(i) * time.Hour).In(zone).Format(time.RFC3339)
-				shown := column{X: i * columnWidth, Title: []any{at, of.text(one[0]), of.text(one[1])}}
-				shown.bar("bar-old", 0, 4, of.value(one[0]), float64(top))
-				shown.bar("bar", 4, 4, of.value(one[1]), float64(top))
-				c.Columns = append(c.Columns, shown)
+				points[i] = point{[]any{at, text(one[0]), text(one[1])}, [2]float64{value(one[0]), value(one[1])}}
 			}
 		}
-		page.Charts = append(page.Charts, c)
+		c := chart{Label: label, Title: title, Ago: "partner.hours.ago"}
+		page.Charts = append(page.Charts, c.draw(oldAndNew, points, scale))
 	}
+	draw("partner.hours.failed", "partner.hour.failed", percentFailed, page.Failed, func(top int) string {
+		return fmt.Sprint(top, " %")
+	})
+	milliseconds := func(s store.Sums) float64 { return s.P99().Seconds() * 1000 }
+	draw("partner.hours.p99", "partner.hour.p99", milliseconds, page.P99, func(top int) string {
+		return rounded(time.Duration(top) * time.Millisecond)
+	})
 	return page
 }
 

@@ -50,24 +50,22 @@ type reading struct {
 func (c *Console) Reloaded(err error) { c.lastReading.Store(&reading{c.options.Now(), err}) }
 
 // config shows the config in force, and the result of the last reading.
-func (c *Console) config(w http.ResponseWriter, r *http.Request) {
-	c.showConfig(w, r, http.StatusOK)
+func (c *Console) config(r *http.Request) (answer, error) {
+	return c.showConfig(r, http.StatusOK)
 }
 
 // reload reads the config again.
-func (c *Console) reload(w http.ResponseWriter, r *http.Request) {
+func (c *Console) reload(r *http.Request) (a answer, err error) {
 	if c.options.Reload == nil {
-		c.site.Refuse(w, r, http.StatusNotFound, "error.path")
-		return
+		return a, errPath
 	}
 	if err := c.options.Reload(pages.VisitorOf(r).Name); err != nil {
-		c.showConfig(w, r, http.StatusBadRequest)
-		return
+		return c.showConfig(r, http.StatusBadRequest)
 	}
-	http.Redirect(w, r, "/config?done=reload", http.StatusSeeOther)
+	return goTo("/config?done=reload")
 }
 
-func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, status int) {
+func (c *Console) showConfig(r *http.Request, status int) (answer, error) {
 	last := c.lastReading.Load()
 	page := configPage{
 		Sections: configSections(c.options.Config()), May: c.options.Reload != nil,
@@ -79,7 +77,7 @@ func (c *Console) showConfig(w http.ResponseWriter, r *http.Request, status int)
 	} else if last.err != nil {
 		page.Error = last.err.Error()
 	}
-	c.site.PageWithStatus(w, r, status, "config", page)
+	return answer{page: "config", data: page, status: status}, nil
 }
 
 // configSections returns all values of a config, with every default. The first section has the keys without one.

@@ -14,8 +14,9 @@ package console
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
-	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -85,7 +86,14 @@ func New(o Options) (*Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.site.Handle(c.routes()...)
+	for pattern, serve := range c.routes() {
+		methods, path, _ := strings.Cut(pattern, " ")
+		for method := range strings.SplitSeq(methods, ",") {
+			one := method + " " + path
+			c.site.Handle(pages.Route{Pattern: one, Serve: c.serve(serve), Reads: one == "POST /playground"})
+		}
+	}
+	c.site.Handle(pages.Route{Pattern: "GET /table/{kind}/{form}", Serve: c.tableFile})
 	return c, nil
 }
 
@@ -94,8 +102,6 @@ func (c *Console) Finished(f *proxy.Finished) {
 	c.window.add(f)
 	c.ring.add(f)
 }
-
-type route = pages.Route
 
 // routes returns the routes. The paths of the admin API are those of package server: /metrics, /-/…, /rollout…,
 // /callbacks…, /store…, /audit…; a page must not begin with one of them. So the pages of callbacks are below
@@ -117,40 +123,44 @@ type route = pages.Route
 //	/playground           Playground; ?call={key}&message=request or reply opens the shape of a message of a call
 //	/table                Table; /table/openapi/{form} and /table/collection/{form} are files
 //	/config               Config
-//	/sign-in, /sign-out   sessions, by package pagess
-//	/static/…             style and scripts, by package pagess
-func (c *Console) routes() []route {
-	all := []route{
-		{Pattern: "GET /{$}", Serve: c.overview},
-		{Pattern: "GET /calls", Serve: c.calls},
-		{Pattern: "GET /calls/{key}", Serve: c.oneCall},
-
-		{Pattern: "GET /config", Serve: c.config},
-		{Pattern: "POST /config/reload", Serve: c.reload},
-
-		{Pattern: "GET /table", Serve: c.table},
-		{Pattern: "GET /table/{kind}/{form}", Serve: c.tableFile},
-		{Pattern: "GET /playground", Serve: c.playground},
-		{Pattern: "POST /playground", Serve: c.playground, Reads: true},
+//	/sign-in, /sign-out   sessions, by package pages
+//	/static/…             style and scripts, by package pages
+func (c *Console) routes() map[string]handler {
+	all := map[string]handler{
+		"GET /{$}":             c.overview,
+		"GET /calls":           c.calls,
+		"GET /calls/{key}":     c.oneCall,
+		"GET /config":          c.config,
+		"POST /config/reload":  c.reload,
+		"GET /table":           c.table,
+		"GET,POST /playground": c.playground,
 	}
 	if c.options.Operator.Rollout != nil {
-		all = append(append(all, []route{
-			{Pattern: "GET /partners", Serve: c.partners},
-			{Pattern: "GET /partners/{partner}", Serve: c.onePartner},
-			{Pattern: "GET /bills", Serve: c.bills},
-			{Pattern: "POST /bills/read", Serve: c.readBill},
-			{Pattern: "POST /bills/read-all", Serve: c.readAllBills},
-		}...), slices.Concat(c.moveRoutes(), c.waveRoutes())...)
+		maps.Copy(all, map[string]handler{
+			"GET /partners":                      c.partners,
+			"GET /partners/{partner}":            c.onePartner,
+			"GET,POST /partners/next":            c.moveChosen,
+			"GET,POST /partners/stop":            c.move("stop"),
+			"GET,POST /partners/resume":          c.move("resume"),
+			"GET,POST /partners/{partner}/next":  c.move("next"),
+			"GET,POST /partners/{partner}/set":   c.move("set"),
+			"GET,POST /partners/{partner}/unset": c.move("unset"),
+			"GET /waves":                         c.waves,
+			"GET,POST /waves/new":                c.newWave,
+			"GET /waves/{name}":                  c.oneWave,
+			"GET,POST /waves/{name}/{do}":        c.decideWave,
+			"GET /bills":                         c.bills,
+			"POST /bills/read":                   c.readBill,
+			"POST /bills/read-all":               c.readAllBills,
+		})
 	}
 	if c.options.Operator.Relay != nil {
-		all = append(all, []route{
-			{Pattern: "GET /deliveries", Serve: c.callbacks},
-			{Pattern: "GET /deliveries/{id}", Serve: c.callback},
-			{Pattern: "GET /deliveries/{id}/{do}", Serve: c.decideCallback},
-			{Pattern: "POST /deliveries/{id}/{do}", Serve: c.decideCallback},
-			{Pattern: "GET /deliveries/all/{do}", Serve: c.decideCallbacks},
-			{Pattern: "POST /deliveries/all/{do}", Serve: c.decideCallbacks},
-		}...)
+		maps.Copy(all, map[string]handler{
+			"GET /deliveries":                c.callbacks,
+			"GET /deliveries/{id}":           c.callback,
+			"GET,POST /deliveries/{id}/{do}": c.decideCallback,
+			"GET,POST /deliveries/all/{do}":  c.decideCallbacks,
+		})
 	}
 	return all
 }

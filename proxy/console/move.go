@@ -27,8 +27,8 @@ type movePage struct {
 
 // move shows what a change would do, and makes it. Both ask for a preview first: a change is made only if it is still
 // the one that the visitor has seen.
-func (c *Console) move(do string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (c *Console) move(do string) handler {
+	return func(r *http.Request) (answer, error) {
 		page := movePage{
 			Do: do, Partner: r.PathValue("partner"), Stages: c.stages(),
 			Stage: r.FormValue("stage"), Percent: r.FormValue("percent"),
@@ -37,8 +37,7 @@ func (c *Console) move(do string) http.HandlerFunc {
 			page.Percent = ""
 		}
 		if do == "set" && page.Stage == "" {
-			c.site.Page(w, r, "move", page)
-			return
+			return show("move", page)
 		}
 		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: page.Partner}, Switch: operate.Switch{Preview: true}}
 		if do == "set" {
@@ -48,16 +47,12 @@ func (c *Console) move(do string) http.HandlerFunc {
 			}
 		}
 		preview, err := c.change(r, do, m)
-		if err != nil {
-			c.moveFailed(w, r, page, err)
-			return
+		if err == nil {
+			if page.Preview = &preview; r.Method == http.MethodPost && !preview.Already {
+				return c.confirmMove(r, page, m)
+			}
 		}
-		page.Preview = &preview
-		if r.Method == http.MethodPost && !preview.Already {
-			c.confirmMove(w, r, page, m)
-			return
-		}
-		c.site.Page(w, r, "move", page)
+		return withProblem(r, answer{page: "move", data: &page}, &page.Problem, err)
 	}
 }
 
@@ -89,14 +84,13 @@ func (c *Console) stages() []rollout.Stage {
 func (p movePage) Kinds() []rollout.ReasonKind { return rollout.KindsOf(p.Preview.Reasons) }
 
 // confirmMove makes the change that the visitor has seen.
-func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page movePage, m operate.Move) {
+func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (answer, error) {
 	page.Changed = isChanged(*page.Preview, r.PostFormValue("from"), r.PostFormValue("to"))
 	page.NotYet = slices.ContainsFunc(page.Kinds(), func(kind rollout.ReasonKind) bool {
 		return !slices.Contains(r.PostForm["force"], string(kind))
 	})
 	if page.Changed || page.NotYet {
-		c.site.PageWithStatus(w, r, http.StatusConflict, "move", page)
-		return
+		return answer{page: "move", data: page, status: http.StatusConflict}, nil
 	}
 	m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}, Force: page.Kinds()}}
 	if page.Do == "next" {
@@ -104,18 +98,16 @@ func (c *Console) confirmMove(w http.ResponseWriter, r *http.Request, page moveP
 	}
 	changed, err := c.change(r, page.Do, m)
 	if err != nil {
-		c.moveFailed(w, r, page, err)
-		return
+		return withProblem(r, answer{page: "move", data: &page}, &page.Problem, err)
 	}
 	if page.Unstored = changed.Unstored; page.Unstored != "" {
-		c.site.Page(w, r, "move", page)
-		return
+		return show("move", page)
 	}
 	to := "/partners"
 	if page.Partner != "" && page.Partner != operate.Default {
 		to += "/" + url.PathEscape(page.Partner)
 	}
-	http.Redirect(w, r, to+"?done="+page.Do, http.StatusSeeOther)
+	return goTo(to + "?done=" + page.Do)
 }
 
 // isChanged reports whether a preview is not the change that the visitor has seen, in words.
@@ -153,12 +145,11 @@ func (m oneMove) Problem() string {
 func (m oneMove) Free() bool { return !m.Changed && m.Failed == nil && len(m.Reasons) == 0 }
 
 // moveChosen shows the next stages of several partners, and moves each as move does, but not against a reason.
-func (c *Console) moveChosen(w http.ResponseWriter, r *http.Request) {
-	err := r.ParseForm()
+func (c *Console) moveChosen(r *http.Request) (a answer, err error) {
+	err = r.ParseForm()
 	isWrong := func(named string) bool { _, ok := partner.Parse(named); return !ok } // it may be a key
 	if chosen := r.Form["partner"]; err != nil || len(chosen) > partnersOnPage || slices.ContainsFunc(chosen, isWrong) {
-		c.site.Refuse(w, r, http.StatusBadRequest, "error.form")
-		return
+		return a, errForm
 	}
 	page := movesPage{Done: r.Method == http.MethodPost}
 	for i, named := range r.Form["partner"] {
@@ -171,7 +162,7 @@ func (c *Console) moveChosen(w http.ResponseWriter, r *http.Request) {
 		}
 		page.Moves = append(page.Moves, one)
 	}
-	c.site.Page(w, r, "moves", page)
+	return show("moves", page)
 }
 
 // moveOne shows the change of one partner, and makes it if the visitor has seen this change without a reason against
@@ -199,36 +190,4 @@ func (c *Console) moveOne(r *http.Request, named string, at int, confirmed bool)
 		}
 	}
 	return one
-}
-
-// moveFailed shows an error on the page, if it is about what the visitor asked for.
-func (c *Console) moveFailed(w http.ResponseWriter, r *http.Request, page movePage, err error) {
-	problem, ok := problemOf(err)
-	if !ok {
-		c.fail(w, r, err)
-		return
-	}
-	page.Problem = problem
-	status := http.StatusOK
-	if r.Method == http.MethodPost {
-		status = http.StatusConflict
-	}
-	c.site.PageWithStatus(w, r, status, "move", page)
-}
-
-// moveRoutes are the routes of all changes of the rollout.
-func (c *Console) moveRoutes() (all []route) {
-	for _, method := range []string{"GET ", "POST "} {
-		all = append(all, route{Pattern: method + "/partners/next", Serve: c.moveChosen})
-	}
-	for _, do := range slices.Concat(partnerChanges, []string{"stop", "resume"}) {
-		path := "/partners/" + do
-		if slices.Contains(partnerChanges, do) {
-			path = "/partners/{partner}/" + do
-		}
-		for _, method := range []string{"GET ", "POST "} {
-			all = append(all, route{Pattern: method + path, Serve: c.move(do)})
-		}
-	}
-	return all
 }

@@ -49,9 +49,9 @@ type attention struct {
 }
 
 // overview shows the last 60 minutes, and what needs a person.
-func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
+func (c *Console) overview(r *http.Request) (answer, error) {
 	page := overviewPage{
-		Upstreams: c.options.Gateway.Upstreams(), Table: c.tableVersion(),
+		Upstreams: c.options.Gateway.Upstreams(), Table: evidence.TableVersion(c.options.Config()),
 		Store: c.storeKind(), File: c.options.Config().File,
 	}
 	page.Rows, page.Total = c.window.summaries(c.options.Now())
@@ -79,12 +79,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	for i, one := range page.Solved { // in the language of this visitor
 		page.Solved[i].Text = a.text(one.key, one.args)
 	}
-	c.site.Page(w, r, "overview", page)
-}
-
-// tableVersion returns the version of the table in force, as in the rollout report.
-func (c *Console) tableVersion() string {
-	return evidence.TableVersion(c.options.Config())
+	return show("overview", page)
 }
 
 // storeKind returns the name of the database. Its address is not shown: it may have a password.

@@ -1,12 +1,17 @@
 package console
 
 import (
+	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"time"
 
+	"billbridge/proxy/operate"
+	"billbridge/proxy/pages"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -15,9 +20,75 @@ import (
 //go:embed templates text
 var files embed.FS
 
-// fail writes the page error for an error of package operate.
-func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
-	c.site.Fail(w, r, statusOf(err), err)
+// A handler answers a request. An error becomes the page error.
+type handler func(r *http.Request) (answer, error)
+
+// An answer is a page, or where the visitor goes next.
+type answer struct {
+	page   string // its template
+	part   string // the block of it that htmx asks for; "" if it asks for none
+	data   any
+	status int    // 0 for 200
+	to     string // an address
+}
+
+// show answers with a page.
+func show(page string, data any) (answer, error) { return answer{page: page, data: data}, nil }
+
+// goTo sends the visitor to another page.
+func goTo(address string) (answer, error) { return answer{to: address}, nil }
+
+// A refusal is the page error with the text of a key.
+type refusal struct {
+	status int
+	key    string
+}
+
+func (e refusal) Error() string { return e.key }
+
+var (
+	errPath = refusal{http.StatusNotFound, "error.path"}
+	errForm = refusal{http.StatusBadRequest, "error.form"}
+)
+
+// withProblem shows an error on a page if it is about what the visitor asked for.
+func withProblem(r *http.Request, a answer, problem *string, err error, also ...operate.Refusal) (answer, error) {
+	text, ok := problemOf(err, also...)
+	if !ok {
+		return a, err
+	}
+	if *problem = text; r.Method == http.MethodPost {
+		a.status = http.StatusConflict
+	}
+	return a, nil
+}
+
+// doneOf returns what was done just now, by the address to which the visitor was sent: one of some.
+func doneOf(r *http.Request, some ...string) string {
+	if done := r.URL.Query().Get("done"); slices.Contains(some, done) {
+		return done
+	}
+	return ""
+}
+
+// serve writes what a handler answers.
+func (c *Console) serve(answers handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a, err := answers(r)
+		var own refusal
+		switch {
+		case errors.As(err, &own):
+			c.site.Refuse(w, r, own.status, own.key)
+		case err != nil:
+			c.site.Fail(w, r, statusOf(err), err)
+		case a.to != "":
+			http.Redirect(w, r, a.to, http.StatusSeeOther)
+		case a.part != "" && pages.IsPart(r): // htmx shows the parts of status 200 only
+			c.site.Part(w, r, a.page, a.part, a.data)
+		default:
+			c.site.PageWithStatus(w, r, cmp.Or(a.status, http.StatusOK), a.page, a.data)
+		}
+	}
 }
 
 // functions are the functions of the templates, beside those of package pages:

@@ -76,21 +76,18 @@ const boardMost = 50
 const partnersOnPage = 100
 
 // partners shows the board, or the table.
-func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
+func (c *Console) partners(r *http.Request) (answer, error) {
 	o := c.options.Operator
 	q := r.URL.Query()
 	page := partnersPage{
 		Stages: rollout.Stages, Rulings: evidence.Rulings, Named: c.partnerNames(), Filter: url.Values{},
-	}
-	if done := q.Get("done"); slices.Contains([]string{"stop", "resume"}, done) {
-		page.Done = done
+		Done: doneOf(r, "stop", "resume"),
 	}
 	if find := strings.TrimSpace(q.Get("partner")); find != "" {
 		id := c.partnerID(find)
 		_, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: operate.PartnerRef{Partner: id}})
 		if err == nil {
-			http.Redirect(w, r, "/partners/"+url.PathEscape(id), http.StatusSeeOther)
-			return
+			return goTo("/partners/" + url.PathEscape(id))
 		}
 		page.Find, page.Problem = find, err.Error()
 	}
@@ -110,13 +107,12 @@ func (c *Console) partners(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil { // the kill switch is on this page and must be found while the store is down
 		page.Problem = err.Error()
-		c.site.PageWithStatus(w, r, statusOf(err), "partners", page)
-		return
+		return answer{page: "partners", data: page, status: statusOf(err)}, nil
 	}
 	if page.Board = page.All <= boardMost; page.Next != 0 {
 		page.More = changed(page.Filter, "after", strconv.Itoa(page.Next))
 	}
-	c.site.Page(w, r, "partners", page)
+	return show("partners", page)
 }
 
 // A partnerPage is the data of the page partner.
@@ -140,18 +136,13 @@ func (p partnerPage) HasCodes() bool {
 // historyShown is how many changes the page of a partner shows.
 const historyShown = 50
 
-// partnerChanges are the changes of one partner.
-var partnerChanges = []string{"next", "set", "unset"}
-
 // onePartner shows one partner.
-func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
+func (c *Console) onePartner(r *http.Request) (a answer, err error) {
 	o := c.options.Operator
-	page := partnerPage{Named: r.PathValue("partner")}
+	page := partnerPage{Named: r.PathValue("partner"), Done: doneOf(r, "next", "set", "unset")}
 	ref := operate.PartnerRef{Partner: page.Named}
-	var err error
 	if page.Status, err = ask(r, o.Status, operate.Page{PartnerRef: ref}); err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
 	list, err := ask(r, o.Partners, operate.PartnerQuery{PartnerRef: ref})
 	if err == nil {
@@ -166,12 +157,8 @@ func (c *Console) onePartner(w http.ResponseWriter, r *http.Request) {
 		page.History, err = ask(r, o.Audit, operate.AuditPage{PartnerRef: ref, Limit: operate.AtMost(historyShown)})
 	}
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
 	page.PartnerStatus, page.Row = page.Status.Partners[0], list.Partners[0]
-	if done := r.URL.Query().Get("done"); slices.Contains(partnerChanges, done) {
-		page.Done = done
-	}
-	c.site.Page(w, r, "partner", page)
+	return show("partner", page)
 }

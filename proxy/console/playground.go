@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"billbridge/proxy/pages"
 	"billbridge/translate"
 )
 
@@ -23,11 +22,9 @@ const (
 // never logged.
 type playgroundPage struct {
 	playgroundForm
-	Operations []string
-	Forms      [2]translate.Form
-	Callback   string // the name of the callback; "" if the table has none
-	Result     *playgroundResult
-	Notice     string // a key of text/
+	Table  *translate.Table // with the overlay
+	Result *playgroundResult
+	Notice string // a key of text/
 }
 
 // A playgroundForm is what the visitor has filled in. From and To are the forms of the message: a reply goes from the
@@ -49,8 +46,9 @@ func (f playgroundForm) Direction() string { return string(f.From) + " " + strin
 // Directions returns the values of the field direction.
 func (p playgroundPage) Directions() []playgroundForm {
 	var list []playgroundForm
-	for i, from := range p.Forms {
-		for _, to := range []translate.Form{p.Forms[1-i], from} {
+	forms := p.Table.Forms()
+	for i, from := range forms {
+		for _, to := range []translate.Form{forms[1-i], from} {
 			list = append(list, playgroundForm{From: from, To: to})
 		}
 	}
@@ -59,27 +57,23 @@ func (p playgroundPage) Directions() []playgroundForm {
 
 // playground translates a document that the visitor has pasted. It is sent with POST, so that it is in no address and
 // in no log.
-func (c *Console) playground(w http.ResponseWriter, r *http.Request) {
-	p, status, table := &playgroundPage{}, http.StatusOK, c.options.Config().Table
+func (c *Console) playground(r *http.Request) (answer, error) {
+	p, status := &playgroundPage{Table: c.options.Config().Table}, http.StatusOK
 	if err := r.ParseForm(); err != nil {
-		p.fill(table, nil)
+		p.fill(nil)
 		status, p.Result = http.StatusBadRequest, &playgroundResult{Problem: "playground.bad_form"}
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 			status, p.Result.Problem = http.StatusRequestEntityTooLarge, "playground.too_large"
 		}
 	} else {
-		p.answer(r, table, c.ring)
+		p.answer(r, c.ring)
 	}
-	if pages.IsPart(r) { // htmx shows the parts of status 200 only
-		c.site.Part(w, r, "playground", "result", p)
-		return
-	}
-	c.site.PageWithStatus(w, r, status, "playground", p)
+	return answer{page: "playground", part: "result", data: p, status: status}, nil
 }
 
 // answer fills in the form of a request, and translates its document.
-func (p *playgroundPage) answer(r *http.Request, table *translate.Table, calls *ring) {
-	problem := p.applyOverlay(&table, r.PostFormValue("overlay"))
+func (p *playgroundPage) answer(r *http.Request, calls *ring) {
+	problem := p.applyOverlay(r.PostFormValue("overlay"))
 	values, key := r.PostForm, r.FormValue("call")
 	if r.Method != http.MethodPost { // a link cannot fill in a document: an address ends in histories and logs
 		values = url.Values{}
@@ -87,30 +81,30 @@ func (p *playgroundPage) answer(r *http.Request, table *translate.Table, calls *
 			values.Set(name, r.FormValue(name))
 		}
 	}
-	p.fill(table, values)
+	p.fill(values)
 	switch {
 	case r.Method == http.MethodPost && r.PostFormValue("do") != "example":
 	case r.Method == http.MethodGet && key != "":
 		p.fillShape(calls.find(key))
 	default:
-		p.fillExample(table)
+		p.fillExample()
 	}
 	if p.Result = problem; problem == nil {
-		p.Result = p.translate(table)
+		p.Result = p.translate()
 	}
 }
 
 // applyOverlay replaces the table by one with the overlay. It returns the problem of the overlay, or nil.
-func (p *playgroundPage) applyOverlay(table **translate.Table, overlay string) *playgroundResult {
+func (p *playgroundPage) applyOverlay(overlay string) *playgroundResult {
 	if len(overlay) > maxOverlay {
 		return &playgroundResult{Problem: "playground.too_large"}
 	}
 	if strings.TrimSpace(overlay) == "" {
 		return nil
 	}
-	with, err := (*table).With(translate.File{Name: "overlay", Data: []byte(lines(overlay))})
+	with, err := p.Table.With(translate.File{Name: "overlay", Data: []byte(lines(overlay))})
 	if err == nil {
-		*table = with
+		p.Table = with
 		return nil
 	}
 	result := &playgroundResult{Problem: "playground.bad_overlay"}
@@ -125,31 +119,24 @@ func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
 // fill takes the fields of the form. A missing operation, message or direction becomes the first that the table has,
 // so a link to the page can leave out any.
-func (p *playgroundPage) fill(t *translate.Table, values url.Values) {
+func (p *playgroundPage) fill(values url.Values) {
 	value := func(name string) string { return lines(values.Get(name)) }
-	p.Forms = t.Forms()
-	for _, o := range t.Operations() {
-		p.Operations = append(p.Operations, o.Name)
-	}
-	if callback := t.Callback(); callback != nil {
-		p.Callback = callback.Name()
-		p.Operations = append(p.Operations, p.Callback)
-	}
 	p.Operation, p.Message, p.Status = value("operation"), value("message"), cmp.Or(value("status"), "200")
 	p.Request, p.Document, p.Overlay = value("request"), value("document"), value("overlay")
 	if from, to, ok := strings.Cut(value("direction"), " "); ok {
 		p.From, p.To = translate.Form(from), translate.Form(to)
 	}
-	if p.Operation == "" && len(p.Operations) > 0 {
-		p.Operation = p.Operations[0]
+	if all := p.Table.Operations(); p.Operation == "" && len(all) > 0 {
+		p.Operation = all[0].Name
 	}
-	if p.Message != string(translate.Reply) || p.Operation == p.Callback {
+	if p.Message != string(translate.Reply) || p.callback() != nil {
 		p.Message = string(translate.Request)
 	}
-	if slices.Contains(p.Forms[:], p.From) && slices.Contains(p.Forms[:], p.To) {
+	forms := p.Table.Forms()
+	if slices.Contains(forms[:], p.From) && slices.Contains(forms[:], p.To) {
 		return
 	}
-	o, v2, legacy := t.Operation(p.Operation), p.Forms[0], p.Forms[1]
+	o, v2, legacy := p.Table.Operation(p.Operation), forms[0], forms[1]
 	for _, forms := range [][2]translate.Form{{legacy, v2}, {v2, v2}, {legacy, legacy}} { // it may be of one form
 		if p.From, p.To = forms[0], forms[1]; o == nil || o.Translation(p.From, p.To) != nil {
 			return
@@ -157,24 +144,31 @@ func (p *playgroundPage) fill(t *translate.Table, values url.Values) {
 	}
 }
 
+// callback returns the callback of the table if that is the operation, or nil.
+func (p *playgroundPage) callback() *translate.Callback {
+	if callback := p.Table.Callback(); callback != nil && callback.Name() == p.Operation {
+		return callback
+	}
+	return nil
+}
+
 // translation returns the translation of the operation, or nil.
-func (p *playgroundPage) translation(t *translate.Table) *translate.Translation {
+func (p *playgroundPage) translation() *translate.Translation {
 	client, upstream := p.From, p.To
 	if p.Reply() {
 		client, upstream = p.To, p.From
 	}
-	if o := t.Operation(p.Operation); o != nil {
+	if o := p.Table.Operation(p.Operation); o != nil {
 		return o.Translation(client, upstream)
 	}
 	return nil
 }
 
 // fillExample fills in an example of the message.
-func (p *playgroundPage) fillExample(t *translate.Table) {
-	translation := p.translation(t)
-	switch {
-	case t.Callback() != nil && p.Operation == p.Callback:
-		p.Document = pretty(t.Callback().Example(p.From, p.To))
+func (p *playgroundPage) fillExample() {
+	switch translation, callback := p.translation(), p.callback(); {
+	case callback != nil:
+		p.Document = pretty(callback.Example(p.From, p.To))
 	case translation != nil && p.Reply():
 		p.Request = pretty(translation.Example(translate.Request))
 		p.Document = pretty(translation.Example(translate.Reply))

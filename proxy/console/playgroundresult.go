@@ -39,8 +39,8 @@ type playgroundRefusal struct {
 	Head, Mark, Tail string // the line of the place: up to it, the value or the character that is wrong, and behind it
 }
 
-// translate translates the document by a table. Without a document there is no result.
-func (p *playgroundPage) translate(t *translate.Table) *playgroundResult {
+// translate translates the document. Without a document there is no result.
+func (p *playgroundPage) translate() *playgroundResult {
 	result := &playgroundResult{}
 	switch status, err := strconv.Atoi(p.Status); {
 	case len(p.Document) > maxDocument || len(p.Request) > maxDocument:
@@ -50,19 +50,18 @@ func (p *playgroundPage) translate(t *translate.Table) *playgroundResult {
 	case strings.TrimSpace(p.Document) == "":
 		return nil
 	default:
-		result.explain(p, t)
+		result.explain(p)
 	}
 	return result
 }
 
 // explain fills in what became of the document.
-func (r *playgroundResult) explain(p *playgroundPage, t *translate.Table) {
+func (r *playgroundResult) explain(p *playgroundPage) {
 	doc := []byte(p.Document)
-	translation := p.translation(t)
-	switch callback := t.Callback(); {
-	case callback != nil && callback.Name() == p.Operation:
+	switch translation, callback := p.translation(), p.callback(); {
+	case callback != nil:
 		r.show(doc, callback.Explain(doc, p.From, p.To))
-	case t.Operation(p.Operation) == nil:
+	case p.Table.Operation(p.Operation) == nil:
 		r.Problem = "playground.no_operation"
 	case translation == nil:
 		r.Problem = "playground.no_direction"

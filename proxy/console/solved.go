@@ -44,7 +44,9 @@ func (s *solutions) after(now time.Time, list []attention, complete bool) []solv
 			s.gone = slices.Insert(s.gone, 0, solved{one, now})
 		}
 	}
-	s.gone = slices.DeleteFunc(s.gone, func(one solved) bool { return now.Sub(one.At) >= solvedShown || isOpen(one.ID) })
+	s.gone = slices.DeleteFunc(s.gone, func(one solved) bool {
+		return now.Sub(one.At) >= solvedShown || isOpen(one.ID)
+	})
 	s.gone = s.gone[:min(len(s.gone), solvedMost)]
 	s.open, s.at = list, now
 	return slices.Clone(s.gone)

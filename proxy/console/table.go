@@ -17,7 +17,7 @@ type tablePage struct {
 	Query      string
 	Forms      [2]translate.Form
 	Operations []tableOperation
-	Codes      []tableCode
+	Codes      []translate.CodeMeaning
 	Count      int  // the number of rows
 	Cut        bool // there are more
 
@@ -43,7 +43,7 @@ type tableMessage struct {
 type tableRow struct {
 	Paths   [2]string
 	About   string
-	towards [2]tableTowards
+	Towards [2]tableTowards // by form
 }
 
 // A tableTowards is what a translation to one form does. Class is "" if the field cannot get there.
@@ -52,26 +52,12 @@ type tableTowards struct {
 	Detail translate.Details
 }
 
-// Towards returns what a translation to a form does.
-func (r tableRow) Towards(form int) tableTowards { return r.towards[form] }
-
-// A tableCode is a code and what it means.
-type tableCode struct {
-	Code  string
-	Form  translate.Form // "" for both
-	Means translate.Meaning
-}
-
 // table shows the table in use, or the part of it that matches the words of q.
-func (c *Console) table(w http.ResponseWriter, r *http.Request) {
+func (c *Console) table(r *http.Request) (answer, error) {
 	query := r.FormValue("q")
 	shown := func(d translate.Details) string { return c.texts.in(pages.Language(r), d) }
 	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], shown)
-	if pages.IsPart(r) {
-		c.site.Part(w, r, "table", "rows", p)
-		return
-	}
-	c.site.Page(w, r, "table", p)
+	return answer{page: "table", part: "rows", data: p}, nil
 }
 
 func newTablePage(t *translate.Table, query string, shown func(translate.Details) string) *tablePage {
@@ -86,7 +72,7 @@ func newTablePage(t *translate.Table, query string, shown func(translate.Details
 	}
 	for _, m := range t.Meanings() {
 		if matches(words, m.Code, string(m.Form), string(m.Means)) {
-			p.Codes = append(p.Codes, tableCode(m))
+			p.Codes = append(p.Codes, m)
 		}
 	}
 	for i := range p.Operations {
@@ -113,7 +99,9 @@ func (p *tablePage) add(words []string, o tableOperation, fields []translate.Fie
 		if o.Method != "" {
 			name = "callback"
 		}
-		row := p.row(f)
+		from, to := slices.Index(p.Forms[:], f.From), slices.Index(p.Forms[:], f.To)
+		row := tableRow{About: f.About}
+		row.Paths[to], row.Paths[from] = f.Target, f.Source
 		about := p.shown(translate.Details{{Format: row.About}})
 		if !matches(
 			words, o.Name, o.Paths[0], o.Paths[1], name, row.Paths[0], row.Paths[1], row.About, about,
@@ -126,33 +114,15 @@ func (p *tablePage) add(words []string, o tableOperation, fields []translate.Fie
 			i, o.Messages = len(o.Messages), append(o.Messages, tableMessage{Name: name})
 		}
 		m := &o.Messages[i]
-		if j, known := at[place{name, row.Paths}]; known {
-			m.Rows[j].merge(row)
-			continue
+		j, known := at[place{name, row.Paths}]
+		if !known {
+			j, m.Rows = len(m.Rows), append(m.Rows, row)
+			at[place{name, row.Paths}] = j
 		}
-		at[place{name, row.Paths}] = len(m.Rows)
-		m.Rows = append(m.Rows, row)
+		m.Rows[j].Towards[to] = tableTowards{f.Class, f.Detail}
 	}
 	if len(o.Messages) > 0 || matches(words, o.Name, o.Paths[0], o.Paths[1]) {
 		p.Operations = append(p.Operations, o)
-	}
-}
-
-// row returns a field of one direction as a row.
-func (p *tablePage) row(f translate.Field) tableRow {
-	row := tableRow{About: f.About}
-	from, to := slices.Index(p.Forms[:], f.From), slices.Index(p.Forms[:], f.To)
-	row.Paths[to], row.Paths[from] = f.Target, f.Source
-	row.towards[to] = tableTowards{f.Class, f.Detail}
-	return row
-}
-
-// merge adds the direction of another row with the same paths.
-func (r *tableRow) merge(other tableRow) {
-	for form, towards := range other.towards {
-		if towards.Class != "" {
-			r.towards[form] = towards
-		}
 	}
 }
 

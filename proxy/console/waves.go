@@ -20,13 +20,12 @@ import (
 var planKeys = []string{"steps", "stay", "each", "window", "held", "failures", "slower", "unknown"}
 
 // waves shows all waves.
-func (c *Console) waves(w http.ResponseWriter, r *http.Request) {
+func (c *Console) waves(r *http.Request) (a answer, err error) {
 	list, err := ask(r, c.options.Operator.Waves, operate.WaveFilter{})
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
-	c.site.Page(w, r, "waves", list)
+	return show("waves", list)
 }
 
 // A newWavePage is the data of the page wave-new: a form, and then what the wave would do.
@@ -51,11 +50,10 @@ func (p newWavePage) Seen() string {
 }
 
 // newWave shows what a wave would do, and starts it if that is what the visitor has seen.
-func (c *Console) newWave(w http.ResponseWriter, r *http.Request) {
+func (c *Console) newWave(r *http.Request) (a answer, err error) {
 	isWrong := func(named string) bool { _, ok := partner.Parse(named); return !ok } // it may be a key
 	if err := r.ParseForm(); err != nil || slices.ContainsFunc(r.Form["partner"], isWrong) {
-		c.site.Refuse(w, r, http.StatusBadRequest, "error.form")
-		return
+		return a, errForm
 	}
 	page := newWavePage{Form: r.Form, Keys: planKeys, Stages: rollout.Stages}
 	var plan wave.Plan
@@ -76,7 +74,6 @@ func (c *Console) newWave(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	order := operate.WaveOrder{Preview: true, Partners: strings.Join(ids, "\n")}
-	var err error
 	if r.Method == http.MethodPost && page.Unnamed == nil {
 		if err = operate.Decode(without(page.Form), &order); err == nil {
 			page.Preview, err = ask(r, c.options.Operator.CreateWave, order)
@@ -85,32 +82,16 @@ func (c *Console) newWave(w http.ResponseWriter, r *http.Request) {
 		if seen != "" && err == nil && !page.Changed {
 			order.Preview, order.By = false, by(r)
 			if _, err = ask(r, c.options.Operator.CreateWave, order); err == nil {
-				http.Redirect(w, r, "/waves/"+order.Name+"?done=start", http.StatusSeeOther)
-				return
+				return goTo("/waves/" + order.Name + "?done=start")
 			}
 		}
 	}
 	page.Form.Set("partners", strings.Join(named, "\n"))
-	c.pageWithProblem(w, r, "wave-new", &page, &page.Problem, err, page.Changed || page.Unnamed != nil)
-}
-
-// pageWithProblem writes a page, with an error if that is about what the visitor asked for. refused is whether nothing
-// was changed although there is no error.
-func (c *Console) pageWithProblem(
-	w http.ResponseWriter, r *http.Request, name string, page any, problem *string, err error, refused bool,
-) {
-	status, ok := http.StatusOK, true
-	if err != nil {
-		*problem, ok = problemOf(err, operate.NotFound)
+	a = answer{page: "wave-new", data: &page}
+	if page.Changed || page.Unnamed != nil {
+		a.status = http.StatusConflict
 	}
-	if !ok {
-		c.fail(w, r, err)
-		return
-	}
-	if err != nil || refused {
-		status = http.StatusConflict
-	}
-	c.site.PageWithStatus(w, r, status, name, page)
+	return withProblem(r, a, &page.Problem, err, operate.NotFound)
 }
 
 // A wavePage is the data of the page wave.
@@ -128,11 +109,11 @@ type wavePage struct {
 const waveStepsShown = 20
 
 // oneWave shows a wave, with a page of its partners.
-func (c *Console) oneWave(w http.ResponseWriter, r *http.Request) {
+func (c *Console) oneWave(r *http.Request) (a answer, err error) {
 	o, page := c.options.Operator, wavePage{Keys: planKeys}
 	query := operate.WaveQuery{Limit: operate.AtMost(partnersOnPage)}
 	given := url.Values{"name": {r.PathValue("name")}, "after": {r.URL.Query().Get("after")}}
-	err := operate.Decode(without(given), &query)
+	err = operate.Decode(without(given), &query)
 	if err == nil {
 		page.WaveInfo, err = ask(r, o.Wave, query)
 	}
@@ -142,8 +123,7 @@ func (c *Console) oneWave(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
 	page.Values, _ = operate.Encode(page.Plan)
 	page.Chart = historyOf(page.History, c.zone())
@@ -153,7 +133,7 @@ func (c *Console) oneWave(w http.ResponseWriter, r *http.Request) {
 	if done := r.URL.Query().Get("done"); c.texts.Texts["waves.action."+done] != nil {
 		page.Action = done
 	}
-	c.site.Page(w, r, "wave", page)
+	return show("wave", page)
 }
 
 // A waveDecision is the data of the page wave-decision: a change of a wave before it is confirmed.
@@ -171,7 +151,7 @@ func (d waveDecision) Seen() string {
 }
 
 // decideWave shows a change of a wave, and makes it if the state is the one that the visitor has seen.
-func (c *Console) decideWave(w http.ResponseWriter, r *http.Request) {
+func (c *Console) decideWave(r *http.Request) (a answer, err error) {
 	o, page := c.options.Operator, waveDecision{Do: r.PathValue("do")}
 	named, of := operate.WaveName{Name: r.PathValue("name")}, r.FormValue("partner")
 	change, known := map[string]func(context.Context, operate.WaveChange) (operate.WaveInfo, error){
@@ -183,14 +163,11 @@ func (c *Console) decideWave(w http.ResponseWriter, r *http.Request) {
 		},
 	}[page.Do]
 	if !known {
-		c.site.Refuse(w, r, http.StatusNotFound, "error.path")
-		return
+		return a, errPath
 	}
-	var err error
 	page.WaveInfo, err = ask(r, o.Wave, operate.WaveQuery{WaveName: named, Limit: operate.AtMost(countedMost)})
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return a, err
 	}
 	for _, row := range page.Partners {
 		if row.Partner == of {
@@ -201,22 +178,13 @@ func (c *Console) decideWave(w http.ResponseWriter, r *http.Request) {
 		if page.Changed = r.PostFormValue("seen") != page.Seen(); !page.Changed {
 			_, err = ask(r, change, operate.WaveChange{Author: operate.Author{By: by(r)}, WaveName: named})
 			if err == nil {
-				http.Redirect(w, r, "/waves/"+page.Name+"?done="+page.Do, http.StatusSeeOther)
-				return
+				return goTo("/waves/" + page.Name + "?done=" + page.Do)
 			}
 		}
 	}
-	c.pageWithProblem(w, r, "wave-decision", &page, &page.Problem, err, page.Changed)
-}
-
-// waveRoutes are the routes of waves.
-func (c *Console) waveRoutes() []route {
-	return []route{
-		{Pattern: "GET /waves", Serve: c.waves},
-		{Pattern: "GET /waves/new", Serve: c.newWave},
-		{Pattern: "POST /waves/new", Serve: c.newWave},
-		{Pattern: "GET /waves/{name}", Serve: c.oneWave},
-		{Pattern: "GET /waves/{name}/{do}", Serve: c.decideWave},
-		{Pattern: "POST /waves/{name}/{do}", Serve: c.decideWave},
+	a = answer{page: "wave-decision", data: &page}
+	if page.Changed {
+		a.status = http.StatusConflict
 	}
+	return withProblem(r, a, &page.Problem, err, operate.NotFound)
 }

@@ -73,15 +73,22 @@ func (s *Sessions) Begin(r *http.Request, token TokenHash) (id string) {
 	return id
 }
 
-// SetCookie gives the browser a session.
+// SetCookie gives the browser a session, or takes it away for "".
 func (s *Sessions) SetCookie(w http.ResponseWriter, r *http.Request, id string) {
-	s.setCookie(w, r, id, SessionLife)
+	life := SessionLife
+	if id == "" {
+		life = -1 * time.Second
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: s.Cookie, Value: id, Path: "/", MaxAge: int(life / time.Second),
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	})
 }
 
 // End ends the session of a request.
 func (s *Sessions) End(w http.ResponseWriter, r *http.Request) {
 	s.end(r)
-	s.setCookie(w, r, "", -time.Second)
+	s.SetCookie(w, r, "")
 }
 
 // end removes the session of a request, if it has one.
@@ -102,11 +109,4 @@ func (s *Sessions) Keep(has func(TokenHash) bool) {
 			delete(s.all, hash)
 		}
 	}
-}
-
-func (s *Sessions) setCookie(w http.ResponseWriter, r *http.Request, id string, life time.Duration) {
-	http.SetCookie(w, &http.Cookie{
-		Name: s.Cookie, Value: id, Path: "/", MaxAge: int(life / time.Second),
-		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
-	})
 }

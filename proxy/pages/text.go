@@ -84,8 +84,8 @@ func switchLanguage(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	query := r.URL.Query()
-	chosen := supported(query.Get("lang"))
-	if chosen == "" {
+	chosen := query.Get("lang")
+	if !slices.Contains(Languages, chosen) {
 		return false
 	}
 	http.SetCookie(w, &http.Cookie{
@@ -100,25 +100,15 @@ func switchLanguage(w http.ResponseWriter, r *http.Request) bool {
 
 // languageOf returns the language of the cookie, or else the first supported one of Accept-Language.
 func languageOf(r *http.Request) string {
+	wanted := strings.Split(r.Header.Get("Accept-Language"), ",") // browsers send them in the order of preference
 	if cookie, err := r.Cookie(languageCookie); err == nil {
-		if chosen := supported(cookie.Value); chosen != "" {
-			return chosen
-		}
+		wanted = slices.Insert(wanted, 0, cookie.Value)
 	}
-	for part := range strings.SplitSeq(r.Header.Get("Accept-Language"), ",") {
-		tag, _, _ := strings.Cut(part, ";") // browsers send them in the order of preference
-		primary, _, _ := strings.Cut(strings.TrimSpace(tag), "-")
-		if l := supported(strings.ToLower(primary)); l != "" {
-			return l
+	for _, tag := range wanted {
+		primary := strings.FieldsFunc(tag, func(c rune) bool { return strings.ContainsRune(" ;-", c) })
+		if len(primary) > 0 && slices.Contains(Languages, strings.ToLower(primary[0])) {
+			return strings.ToLower(primary[0])
 		}
 	}
 	return Languages[0]
-}
-
-// supported returns the language if the pages have it, otherwise "".
-func supported(l string) string {
-	if !slices.Contains(Languages, l) {
-		return ""
-	}
-	return l
 }

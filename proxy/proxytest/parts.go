@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -186,24 +185,6 @@ func Forward(t testing.TB, l net.Listener, dial func() (net.Conn, error)) (cut f
 		}
 		clear(open)
 	}
-}
-
-// Canned returns the URL of an upstream that answers every request with the same JSON, and allocates nothing for it.
-func Canned(t testing.TB, body string) (url string) {
-	t.Helper()
-	reply := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"+
-		"Content-Length: %d\r\n\r\n%s", len(body), body)
-	return "http://" + Listen(t, func(c net.Conn) {
-		request := make([]byte, 64<<10)
-		for {
-			if n, err := c.Read(request); err != nil || n == len(request) { // a small request arrives in one piece
-				return
-			}
-			if _, err := c.Write(reply); err != nil {
-				return
-			}
-		}
-	})
 }
 
 // WriteFile writes a file that only its owner can read.

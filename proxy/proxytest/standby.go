@@ -9,10 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 )
 
@@ -63,11 +61,7 @@ func NewPair(t testing.TB) *Pair {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	p.cut = Forward(t, listener, func() (net.Conn, error) {
-		to := p.to.Load()
-		if to == nil {
-			return nil, net.ErrClosed
-		}
-		return net.Dial("unix", filepath.Join(to.folder, socket))
+		return net.Dial("unix", filepath.Join(p.to.Load().folder, socket))
 	})
 	p.URL = "postgres://postgres@/postgres?" + url.Values{"host": {folder}}.Encode()
 	return p
@@ -119,39 +113,13 @@ func (p *Pair) Hosts() string {
 // it.
 func (p *Pair) Freeze() {
 	p.t.Helper()
-	// Its processes are one group, which the postmaster leads.
-	pid, err := os.ReadFile(filepath.Join(p.primary.folder, "data", "postmaster.pid"))
-	if err != nil {
-		p.t.Fatal(err)
+	pid := ReadFile(p.t, filepath.Join(p.primary.folder, "data", "postmaster.pid"))
+	postmaster, _, _ := strings.Cut(string(pid), "\n")
+	signal := func(name string) error { // to the postmaster and its children
+		return exec.Command("sh", "-c", `kill -"$0" "$1" $(ps -o pid= --ppid "$1")`, name, postmaster).Run()
 	}
-	first, _, _ := strings.Cut(string(pid), "\n")
-	postmaster, err := strconv.Atoi(first)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	processes := []int{postmaster}
-	children, err := exec.Command("ps", "-o", "pid=", "--ppid", first).Output()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, child := range strings.Fields(string(children)) {
-		if n, err := strconv.Atoi(child); err == nil {
-			processes = append(processes, n)
-		}
-	}
-	signal := func(s syscall.Signal) {
-		for _, n := range processes {
-			_ = syscall.Kill(n, s)
-		}
-	}
-	signal(syscall.SIGSTOP)
-	p.t.Cleanup(func() { signal(syscall.SIGCONT) }) // before the server gets the signal to end
-}
-
-// Away makes the address accept no connection, and ends those that it has. With false it leads to the primary again.
-func (p *Pair) Away(away bool) {
-	p.to.Store(map[bool]*server{false: p.primary}[away])
-	p.cut()
+	Must(p.t, signal("STOP"))
+	p.t.Cleanup(func() { _ = signal("CONT") }) // before the server gets the signal to end
 }
 
 // Promote makes the standby a primary, and leaves all connections as they are.

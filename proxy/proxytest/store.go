@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -146,15 +145,7 @@ func start(fsync, data string, from ...string) (*server, error) {
 	}
 	command := append([]string{"sh", "-c", script, "sh", folder, bin, fsync, data}, from...)
 	if os.Geteuid() == 0 { // PostgreSQL refuses to run as root
-		account, err := user.Lookup("postgres")
-		if err != nil {
-			return nil, err
-		}
-		uid, err := strconv.Atoi(account.Uid)
-		if err != nil {
-			return nil, err
-		}
-		if err := os.Chown(folder, uid, -1); err != nil {
+		if err := exec.Command("chown", "postgres", folder).Run(); err != nil {
 			return nil, err
 		}
 		command = append([]string{"runuser", "-u", "postgres", "--"}, command...)

@@ -1,9 +1,10 @@
 package sandbox_test
 
 import (
-	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -13,79 +14,66 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A phone is a tab of a real browser with the size of a phone.
-type phone struct {
-	t   *testing.T
-	ctx context.Context
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := browser.End(); err != nil {
+		fmt.Fprintln(os.Stderr, "ending the browser:", err)
+		code = 1
+	}
+	os.Exit(code)
 }
+
+// A phone is a tab of a real browser with the size of a phone.
+type phone struct{ *browser.Tab }
 
 func newPhone(t *testing.T) phone {
 	t.Helper()
-	p := phone{t, browser.New(t)}
-	p.do("a browser", chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch))
+	p := phone{browser.NewTab(t)}
+	p.Do("a browser", chromedp.EmulateViewport(390, 844, chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch))
 	return p
-}
-
-func (p phone) do(what string, actions ...chromedp.Action[chromedp.Void]) {
-	p.t.Helper()
-	if err := chromedp.Do(p.ctx, actions...); err != nil {
-		p.t.Fatalf("%s: %v", what, err)
-	}
-}
-
-func get[T any](p phone, a chromedp.Action[T]) T {
-	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, a)
-	must(p.t, err)
-	return v
 }
 
 // open opens a page and checks that it fits a phone.
 func (p phone) open(page string) {
-	p.t.Helper()
-	p.do("opening "+page, chromedp.Navigate(page), chromedp.WaitVisible(chromedp.CSS("main")))
+	p.T.Helper()
+	p.Do("opening "+page, chromedp.Navigate(page), chromedp.WaitVisible(chromedp.CSS("main")))
 	p.fits()
 }
 
 // fits checks that nothing is wider than the phone and that controls are large enough. This also shows that the policy
 // allows the style.
 func (p phone) fits() {
-	p.t.Helper()
-	width := get(p, chromedp.Evaluate[int](`document.documentElement.scrollWidth`))
-	small := get(p, chromedp.Evaluate[[]string](`[...document.querySelectorAll('button, select, label.choice, input:not([type=radio])')]
+	p.T.Helper()
+	width := browser.Run(p.Tab, chromedp.Evaluate[int](`document.documentElement.scrollWidth`))
+	small := browser.Run(p.Tab, chromedp.Evaluate[[]string](`[...document.querySelectorAll('button, select, label.choice, input:not([type=radio])')]
 		.filter(e => e.offsetParent && (e.offsetHeight < 48 || parseFloat(getComputedStyle(e).fontSize) < 16)).map(e => e.outerHTML)`))
 	if width > 390 {
-		p.t.Errorf("the page is %d wide", width)
+		p.T.Errorf("the page is %d wide", width)
 	}
 	if len(small) > 0 {
-		p.t.Errorf("too small to touch: %s", small)
+		p.T.Errorf("too small to touch: %s", small)
 	}
 }
 
 func (p phone) text(selector string) string {
-	p.t.Helper()
-	return get(p, chromedp.Text(chromedp.CSS(selector)))
+	p.T.Helper()
+	return browser.Run(p.Tab, chromedp.Text(chromedp.CSS(selector)))
 }
 
 // shows reports whether an element is visible.
 func (p phone) shows(selector string) bool {
-	p.t.Helper()
-	return get(p, chromedp.Evaluate[bool](`Boolean(document.querySelector("`+selector+`")?.offsetParent)`))
+	p.T.Helper()
+	return browser.Run(p.Tab, chromedp.Evaluate[bool](`Boolean(document.querySelector("`+selector+`")?.offsetParent)`))
 }
 
 func (p phone) wait(selector string) {
-	p.t.Helper()
-	p.do("waiting for "+selector, chromedp.WaitVisible(chromedp.CSS(selector)))
+	p.T.Helper()
+	p.Do("waiting for "+selector, chromedp.WaitVisible(chromedp.CSS(selector)))
 }
 
 func (p phone) tap(selector string) {
-	p.t.Helper()
-	p.do("tapping "+selector, chromedp.Tap(chromedp.CSS(selector)))
-}
-
-func (p phone) picture(name string) {
-	p.t.Helper()
-	browser.Picture(p.t, p.ctx, name)
+	p.T.Helper()
+	p.Do("tapping "+selector, chromedp.Tap(chromedp.CSS(selector)))
 }
 
 // partnerSite is the site that pages redirect to.
@@ -110,7 +98,7 @@ func TestBrowserPays(t *testing.T) {
 	page := r.issue(newCall("v2", "create").with("pageRedirectUrl", partnerSite(t)))
 
 	p.open(page)
-	p.picture("bill-unpaid")
+	p.Picture("bill-unpaid")
 	if !p.shows(".for-cash") || p.shows(".for-card") || p.shows(".for-number") {
 		t.Error("an easy payment: a cash receipt and no installments, and no number without a receipt")
 	}
@@ -118,19 +106,19 @@ func TestBrowserPays(t *testing.T) {
 	if !p.shows("#cash_number") {
 		t.Error("there is nowhere to put the number of a cash receipt")
 	}
-	p.picture("bill-cash-receipt")
+	p.Picture("bill-cash-receipt")
 	p.tap(`.choice:has([value=KEYIN])`)
 	if p.shows(".for-cash") || !p.shows("#months") {
 		t.Error("a card: installments and no cash receipt")
 	}
-	p.do("installments", chromedp.SetValue(chromedp.ID("months"), "3"))
-	p.picture("bill-card")
+	p.Do("installments", chromedp.SetValue(chromedp.ID("months"), "3"))
+	p.Picture("bill-card")
 
 	must(t, r.Networks("BILL_004", 1))
 	p.tap("button")
 	p.wait("[role=alert]")
 	p.fits()
-	p.picture("bill-declined")
+	p.Picture("bill-declined")
 	if text := p.text("[role=alert]"); !strings.Contains(text, "BILL_004") || !strings.Contains(text, "did not go through") {
 		t.Errorf("the refusal shows %q", text)
 	}
@@ -143,7 +131,7 @@ func TestBrowserPays(t *testing.T) {
 	}
 
 	p.open(page)
-	p.picture("bill-paid")
+	p.Picture("bill-paid")
 	if text := p.text("main"); !strings.Contains(text, b.Approval.Num) || !strings.Contains(text, "2026-03-02T12:34:56+09:00") || p.shows("form") {
 		t.Errorf("the receipt shows %q", text)
 	}
@@ -155,7 +143,7 @@ func TestBrowserSignsUp(t *testing.T) {
 	r := start(t, sandbox.Options{})
 	page := r.signUp(partnerSite(t))
 	p.open(page)
-	p.picture("signup")
+	p.Picture("signup")
 	for _, field := range []struct{ name, value string }{
 		{"company_name", "한빛학원"},
 		{"branch_name", "강남점"},
@@ -164,15 +152,15 @@ func TestBrowserSignsUp(t *testing.T) {
 		{"business_number", "123-45"},
 	} {
 		input := chromedp.ID(field.name)
-		p.do(field.name, chromedp.Clear(input), chromedp.SendKeys(input, field.value))
+		p.Do(field.name, chromedp.Clear(input), chromedp.SendKeys(input, field.value))
 	}
 	p.tap("button")
 	p.wait(".wrong")
 	p.fits()
-	p.picture("signup-mistake")
+	p.Picture("signup-mistake")
 
 	number := chromedp.ID("business_number")
-	p.do("the number", chromedp.Clear(number), chromedp.SendKeys(number, "123-45-67890"))
+	p.Do("the number", chromedp.Clear(number), chromedp.SendKeys(number, "123-45-67890"))
 	p.tap("button")
 	p.wait("#back")
 	m := r.mapping()
@@ -182,7 +170,7 @@ func TestBrowserSignsUp(t *testing.T) {
 	}
 
 	p.open(page)
-	p.picture("signup-completed")
+	p.Picture("signup-completed")
 	if p.shows("form") {
 		t.Error("there is a form to what is completed")
 	}

@@ -1,8 +1,8 @@
 // Package browser starts a real browser for the tests of pages. It is apart from proxytest because chromedp is large:
 // tests without pages do not link it.
 //
-//	ctx := browser.New(t)
-//	err := chromedp.Do(ctx, chromedp.Navigate(page))
+//	p := browser.NewTab(t)
+//	p.Open(page)
 package browser
 
 import (
@@ -12,13 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/proxytest"
-
 	"github.com/chromedp/chromedp"
 )
 
-// Path returns the program of a browser. Without one the test is skipped, or fails with CI=true.
-func Path(t testing.TB) string {
+// path returns the program of a browser. Without one the test is skipped, or fails with CI=true.
+func path(t testing.TB) string {
 	t.Helper()
 	names := []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"}
 	for _, name := range names {
@@ -34,8 +32,8 @@ func Path(t testing.TB) string {
 	return ""
 }
 
-// Start starts a browser that can reach this machine only. end removes its files.
-func Start(path string) (ctx context.Context, end func() error, err error) {
+// start starts a browser that can reach this machine only. end removes its files.
+func start(path string) (ctx context.Context, end func() error, err error) {
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path),
 		chromedp.NoSandbox, // root cannot use it; the browser opens no page but ours
@@ -50,21 +48,4 @@ func Start(path string) (ctx context.Context, end func() error, err error) {
 		return chromedp.Cancel(ctx)
 	}
 	return ctx, end, chromedp.Do(ctx)
-}
-
-// New starts a browser for one test, and returns the context of its tab.
-func New(t testing.TB) context.Context {
-	t.Helper()
-	ctx, end, err := Start(Path(t))
-	t.Cleanup(func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err != nil {
-		t.Fatal("starting the browser: ", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 4*proxytest.Patience)
-	t.Cleanup(cancel)
-	return ctx
 }

@@ -14,7 +14,6 @@ import (
 	"billbridge/proxy/proxytest"
 
 	"github.com/chromedp/cdproto/emulation"
-	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -54,8 +53,8 @@ var (
 // NewTab opens a tab with cookies of its own.
 func NewTab(t *testing.T) *Tab {
 	t.Helper()
-	path := Path(t)
-	shared.Do(func() { shared.ctx, End, shared.err = Start(path) })
+	program := path(t)
+	shared.Do(func() { shared.ctx, End, shared.err = start(program) })
 	if shared.err != nil {
 		t.Fatal("starting the browser: ", shared.err)
 	}
@@ -128,18 +127,6 @@ func (p *Tab) Use(l Look) {
 		{Name: "prefers-reduced-motion", Value: "reduce"},
 	}}
 	if _, err := chromedp.Call(p.Ctx, emulation.SetEmulatedMedia, media); err != nil {
-		p.T.Fatal(err)
-	}
-}
-
-// Hurry makes pages that ask for news every 5 seconds ask every half second. It must be called before they are opened.
-func (p *Tab) Hurry() {
-	p.T.Helper()
-	script := cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `((timeout) => {
-		window.setTimeout = (f, wait, ...args) => timeout(f, wait === 5000 ? 500 : wait, ...args)
-	})(window.setTimeout)`}
-	_, err := chromedp.Call(p.Ctx, cdppage.AddScriptToEvaluateOnNewDocument, script)
-	if err != nil {
 		p.T.Fatal(err)
 	}
 }
@@ -228,20 +215,10 @@ func (p *Tab) WholeWords(where string, l Look) {
 // Picture stores a picture of the page, if the flag is set.
 func (p *Tab) Picture(name string) {
 	p.T.Helper()
-	Picture(p.T, p.Ctx, name)
-}
-
-// Picture stores a picture of the page of a tab, if the flag is set.
-func Picture(t *testing.T, ctx context.Context, name string) {
-	t.Helper()
-	if *screenshots == "" {
-		return
+	if *screenshots != "" {
+		png := Run(p, chromedp.FullScreenshot(100))
+		proxytest.WriteFile(p.T, filepath.Join(*screenshots, name+".png"), png)
 	}
-	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxytest.WriteFile(t, filepath.Join(*screenshots, name+".png"), png)
 }
 
 // Check looks at the pages of a site, by their names, in every language, width and color scheme, and in the short form
@@ -295,29 +272,4 @@ func (p *Tab) Accessible(where string) {
 	for _, v := range violations {
 		p.T.Errorf("%s: %s (%s)\n  %s", where, v.ID, v.Help, strings.Join(v.Nodes, "\n  "))
 	}
-}
-
-// Click follows the first link or button of main whose text is this one.
-func (p *Tab) Click(text string) {
-	p.T.Helper()
-	p.Do("the place of "+text, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (
-		document.querySelectorAll("[data-clicked]").forEach(e => e.removeAttribute("data-clicked")),
-		[...document.querySelectorAll("main a, main button")].find(e => e.textContent === %q)
-			?.setAttribute("data-clicked", ""))`, text)))
-	p.Follow("clicking "+text, chromedp.Click(chromedp.CSS("[data-clicked]")))
-}
-
-// Has waits until the page has a text.
-func (p *Tab) Has(text string) {
-	p.T.Helper()
-	p.Wait("the text "+text, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
-}
-
-// SignIn signs in on the page that a site shows to visitors without a session.
-func (p *Tab) SignIn(address, token string) {
-	p.T.Helper()
-	p.Open(address)
-	p.Wait("the page for signing in", `location.pathname === "/sign-in"`)
-	p.Do("the token", chromedp.SendKeys(chromedp.CSS("input[name=token]"), token))
-	p.Follow("signing in", chromedp.Click(chromedp.CSS("main button")))
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/pages"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/proxytest/browser"
 	"billbridge/proxy/sandbox"
@@ -28,13 +27,6 @@ const (
 )
 
 var must, has, lacks = proxytest.Must, proxytest.Has, proxytest.Lacks
-
-func TestEveryTextIsUsedAndInAllLanguages(t *testing.T) {
-	t.Parallel()
-	all, err := pages.ReadTexts(os.DirFS("."))
-	must(t, err)
-	proxytest.Texts(t, all, pages.Languages, ".", "../../pages")
-}
 
 func TestMain(m *testing.M) {
 	code := proxytest.Tests{M: m}.Run()

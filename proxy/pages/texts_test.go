@@ -1,4 +1,4 @@
-package proxytest
+package pages
 
 import (
 	"io/fs"
@@ -17,10 +17,21 @@ var (
 	position   = regexp.MustCompile(`\[\d+\]`)
 )
 
-// Texts checks the texts of pages, by key and language. Every text exists in all languages, with the same values to
-// fill in. The templates and Go files of the folders name no text that does not exist, and no text is left that they do
-// not name. A name that ends in a dot, such as "nav.", names all texts that begin with it.
-func Texts(t *testing.T, all map[string]map[string]string, languages []string, folders ...string) {
+// The texts of the two sites. Every text exists in all languages, with the same values to fill in. The templates and Go
+// files name no text that does not exist, and no text is left that they do not name. A name that ends in a dot, such as
+// "nav.", names all texts that begin with it.
+func TestEveryTextIsUsedAndInAllLanguages(t *testing.T) {
+	t.Parallel()
+	for _, site := range []string{"../console", "../sandbox/web"} {
+		all, err := ReadTexts(os.DirFS(site))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTexts(t, all, site, ".")
+	}
+}
+
+func checkTexts(t *testing.T, all Texts, folders ...string) {
 	t.Helper()
 	templates, code := sourceText(t, folders)
 	for _, use := range textUse.FindAllStringSubmatch(templates, -1) {
@@ -41,14 +52,14 @@ func Texts(t *testing.T, all map[string]map[string]string, languages []string, f
 		if !used[key] && !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
 			t.Errorf("nothing uses the text %s", key)
 		}
-		want := valuesOf(text[languages[0]])
-		for _, l := range languages {
+		want := valuesOf(text[Languages[0]])
+		for _, l := range Languages {
 			got := valuesOf(text[l])
 			if text[l] == "" || !slices.Equal(got, want) {
 				t.Errorf("%s in %s is %q: want a text with the values %q", key, l, text[l], want)
 			}
 		}
-		if len(text) != len(languages) {
+		if len(text) != len(Languages) {
 			t.Errorf("%s has %d languages", key, len(text))
 		}
 	}
@@ -67,7 +78,10 @@ func sourceText(t *testing.T, folders []string) (templates, code string) {
 				if strings.HasSuffix(name, "_test.go") {
 					continue
 				}
-				data := ReadFile(t, folder+"/"+name)
+				data, err := os.ReadFile(folder + "/" + name)
+				if err != nil {
+					t.Fatal(err)
+				}
 				if pattern == "*.go" {
 					code += string(data)
 				} else {

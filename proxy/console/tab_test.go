@@ -1,0 +1,47 @@
+package console_test
+
+import (
+	"fmt"
+
+	"billbridge/proxy/proxytest/browser"
+
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+// hurry makes pages that ask for news every 5 seconds ask every half second. It must be called before they are opened.
+func hurry(p *browser.Tab) {
+	p.T.Helper()
+	script := cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `((timeout) => {
+		window.setTimeout = (f, wait, ...args) => timeout(f, wait === 5000 ? 500 : wait, ...args)
+	})(window.setTimeout)`}
+	_, err := chromedp.Call(p.Ctx, cdppage.AddScriptToEvaluateOnNewDocument, script)
+	if err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// click follows the first link or button of main whose text is this one.
+func click(p *browser.Tab, text string) {
+	p.T.Helper()
+	p.Do("the place of "+text, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (
+		document.querySelectorAll("[data-clicked]").forEach(e => e.removeAttribute("data-clicked")),
+		[...document.querySelectorAll("main a, main button")].find(e => e.textContent === %q)
+			?.setAttribute("data-clicked", ""))`, text)))
+	p.Follow("clicking "+text, chromedp.Click(chromedp.CSS("[data-clicked]")))
+}
+
+// has waits until the page has a text.
+func has(p *browser.Tab, text string) {
+	p.T.Helper()
+	p.Wait("the text "+text, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
+}
+
+// signIn signs in on the page that a site shows to visitors without a session.
+func signIn(p *browser.Tab, address, token string) {
+	p.T.Helper()
+	p.Open(address)
+	p.Wait("the page for signing in", `location.pathname === "/sign-in"`)
+	p.Do("the token", chromedp.SendKeys(chromedp.CSS("input[name=token]"), token))
+	p.Follow("signing in", chromedp.Click(chromedp.CSS("main button")))
+}
