@@ -122,7 +122,7 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 		ON CONFLICT (registration) DO `, []any{
 		a.ID, a.Upstream, a.Operation, a.Partner, a.Bill, a.Store, a.Form, s.keys.sealText(a.URL, urlOfAddress(a.ID)),
 		registration, a.Created, a.Until, ends, unproven, s.keys.current, storedName(a.Member), storedName(a.Merchant),
-		s.stamped(a.Look),
+		s.stamp(a.Look),
 	}}
 	if before == nil {
 		only := statement{insert.text + "NOTHING", insert.args}
@@ -183,20 +183,24 @@ func (s *Store) Address(ctx context.Context, id string) (Address, error) {
 func (s *Store) address(ctx context.Context, where string, args ...any) (Address, error) {
 	return read(ctx, s, "reading a callback address", func(q tx) Address {
 		a, err := s.keys.address(value[addressRow](q,
-			"SELECT "+addressColumns+" FROM billbridge_addresses WHERE "+where, args...))
+			"SELECT "+sealedAddress+" FROM billbridge_addresses WHERE "+where, args...))
 		q.fail(err)
 		return a.Address
 	})
 }
 
-// An addressRow has the columns of addressColumns.
+// An addressRow has the columns of sealedAddress.
 type addressRow struct {
 	Look
 	Key string // that encrypts its url
 }
 
-const addressColumns = `id, upstream, operation, partner, bill, store, form, url, created, until, member, merchant,
-	look, shown, since, missing, why, key_id`
+// The columns of a Look, before and after its url.
+const (
+	addressColumns = "id, upstream, operation, partner, bill, store, form, "
+	lookColumns    = ", created, until, member, merchant, look, shown, since, missing, why"
+	sealedAddress  = addressColumns + "url" + lookColumns + ", key_id"
+)
 
 // address decrypts an address.
 func (k keyring) address(row addressRow) (l Look, err error) {

@@ -79,9 +79,8 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer reads it
 	// Nearly always nothing has changed: then the bills need not be read.
-	known, err := read(ctx, s, "reading the backends of the rollout", func(q tx) knownBackends {
-		return value[knownBackends](q, "SELECT "+backendColumns+" FROM billbridge_rollout")
-	})
+	known, err := readOne[knownBackends](ctx, s, "reading the backends of the rollout",
+		"SELECT "+backendColumns+" FROM billbridge_rollout")
 	// With shared bills the ledger must be looked at: a replica that still runs with separate bills may have recorded
 	// one.
 	if err != nil || known == asked.follow(known) && !asked.Shared {

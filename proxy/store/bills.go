@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -28,31 +27,20 @@ type LedgerPlace struct {
 func (s *Store) NewestBills(
 	ctx context.Context, id partner.ID, after LedgerPlace, limit int,
 ) (bills []LedgerPlace, all int, err error) {
-	type page struct {
-		bills []LedgerPlace
-		all   int
-	}
-	p, err := read(ctx, s, "listing the newest bills", func(q tx) (p page) {
-		const meant = ` FROM billbridge_owners WHERE partner = $1 AND state = 'owned'
-			AND ($2 = '' OR changed < $3 OR changed = $3 AND bill > $2)`
-		p.bills = list[LedgerPlace](q, fmt.Sprintf("SELECT changed, bill%s ORDER BY changed DESC, bill LIMIT %d",
-			meant, limit), id, after.Bill, after.At)
-		p.all = value[int](q, "SELECT count(*)"+meant, id, after.Bill, after.At)
-		return p
-	})
-	return p.bills, p.all, err
+	return readPart[LedgerPlace](ctx, s, "listing the newest bills", "changed, bill", `
+		FROM billbridge_owners WHERE partner = $1 AND state = 'owned'
+			AND ($2 = '' OR changed < $3 OR changed = $3 AND bill > $2)`, "changed DESC, bill", limit,
+		id, after.Bill, after.At)
 }
 
 // OpenBillsIn counts the bills in the ledger of the partners of a range, sorted by partner and upstream. A bill whose
 // end is before now is over. It reads all rows of these partners: an index for it would halve the rate of Own.
 func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
-	return read(ctx, s, "counting bills", func(q tx) []Bills {
-		return list[Bills](q, `
+	return readAll[Bills](ctx, s, "counting bills", `
 			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
 				count(CASE state WHEN 'owned' THEN 1 END), count(CASE state WHEN 'released' THEN 1 END),
 				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),
 				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END)
 			FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
 			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)
-	})
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -19,20 +18,12 @@ type Clock struct {
 // Stepped reports whether the two differ by more than clockStep. Then nothing may be removed by its age.
 func (c Clock) Stepped() bool { return c.Offset > clockStep || c.Offset < -clockStep }
 
-// clock is the state of this process between two ticks.
-type clock struct {
-	ticking   sync.Mutex // one tick at a time
-	mu        sync.Mutex // of what follows
-	storeTime time.Time  // in the column vouched, at the last tick; zero before the first
-	machine   time.Time  // by the machine's clock, or PostgreSQL's, at the last tick
-	local     time.Time  // by this machine's clock
-	ticked    time.Time  // by the monotonic clock of this process
-}
-
-func (c *clock) is(storeTime, machine, local, ticked time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.storeTime, c.machine, c.local, c.ticked = storeTime, machine, local, ticked
+// A tick is the time of the last one, by each clock.
+type tick struct {
+	storeTime time.Time // in the column vouched
+	machine   time.Time // by the machine's clock, or PostgreSQL's
+	local     time.Time // by this machine's clock
+	at        time.Time // by the monotonic clock of this process
 }
 
 // advance is the store's clock after a process has run for a time and the machine's clock shows now.
@@ -54,11 +45,11 @@ func advance(storeTime, now time.Time, ran time.Duration) time.Time {
 // the owner of a bill. So the store's clock is the highest time that it has seen, and between two ticks it advances
 // by no more than the process has run.
 func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
-	s.clock.ticking.Lock()
-	defer s.clock.ticking.Unlock()
+	s.ticking.Lock()
+	defer s.ticking.Unlock()
 	began, ran := time.Now(), time.Duration(0)
-	if ticked := s.clock.ticked; !ticked.IsZero() { // only ticking changes it
-		ran = began.Sub(ticked)
+	if last := s.ticked.Load(); last != nil {
+		ran = began.Sub(last.at)
 	}
 	c, err := write(ctx, s, "reading the clock", func(q tx) (c Clock) {
 		machine := now
@@ -73,43 +64,41 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 		return c
 	})
 	if err == nil {
-		s.clock.is(c.StoreTime, c.StoreTime.Add(c.Offset), now, began)
+		s.ticked.Store(&tick{c.StoreTime, c.StoreTime.Add(c.Offset), now, began})
 	}
 	return c, err
 }
 
 // Clock is what Tick would return now, without a query. Before the first tick it is now.
 func (s *Store) Clock(now time.Time) Clock {
-	s.clock.mu.Lock()
-	defer s.clock.mu.Unlock()
-	if s.clock.ticked.IsZero() {
+	last := s.ticked.Load()
+	if last == nil {
 		return Clock{StoreTime: now}
 	}
-	ran := time.Since(s.clock.ticked)
+	ran := time.Since(last.at)
 	if s.postgres {
-		now = s.clock.machine.Add(ran)
+		now = last.machine.Add(ran)
 	}
-	storeTime := advance(s.clock.storeTime, now, ran)
+	storeTime := advance(last.storeTime, now, ran)
 	return Clock{StoreTime: storeTime, Offset: now.Sub(storeTime)}
 }
 
 // stamp converts a time of this machine's clock for rows that several gateways compare: with PostgreSQL, to the
-// server's clock as of the last tick.
+// server's clock as of the last tick. What is before 1970 means no time, or [AskedFor], and stays.
 func (s *Store) stamp(now time.Time) time.Time {
-	s.clock.mu.Lock()
-	defer s.clock.mu.Unlock()
-	if !s.postgres || s.clock.ticked.IsZero() {
+	last := s.ticked.Load()
+	if !s.postgres || last == nil || now.Unix() < 0 {
 		return now
 	}
-	return now.Add(s.clock.machine.Round(0).Sub(s.clock.local.Round(0))) // Round(0): without the monotonic clocks
+	return now.Add(last.machine.Round(0).Sub(last.local.Round(0))) // Round(0): without the monotonic clocks
 }
 
 // ConfirmClock declares that the machine's clock, or PostgreSQL's, is right: the store's clock is set to it.
 // Estimated ends of bills, which may come from a wrong clock, become a year from now or later. For callback addresses
 // of bills without an end, retention counts from now.
 func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error {
-	s.clock.ticking.Lock()
-	defer s.clock.ticking.Unlock()
+	s.ticking.Lock()
+	defer s.ticking.Unlock()
 	now := at
 	if s.postgres {
 		var err error
@@ -118,13 +107,13 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 		}
 	}
 	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
-	if _, err := s.inBatches(ctx, 0, `
+	if _, err := s.repeat(ctx, 0, `
 		UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
 			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2)`,
 		now.Add(estimatedLife)); err != nil {
 		return err
 	}
-	if _, err := s.inBatches(ctx, 0, `
+	if _, err := s.repeat(ctx, 0, `
 		UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
 			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`, now); err != nil {
 		return err
@@ -133,7 +122,7 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 		oneRow(nil, "UPDATE billbridge_clock SET vouched = $1", now)); err != nil {
 		return err
 	}
-	s.clock.is(asStored(now), now, at, time.Now())
+	s.ticked.Store(&tick{asStored(now), now, at, time.Now()})
 	return nil
 }
 

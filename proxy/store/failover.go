@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,7 @@ import (
 
 // errFailedOver: the database is not the one that the last writes went to, so it is not certain that it has them.
 // What was decided before must be decided again.
-var errFailedOver = errors.New("store: the database was exchanged, by a fail-over or a restore")
+var errFailedOver error = sentinel("the database was exchanged, by a fail-over or a restore")
 
 // A FailOver is what a gateway concluded when it met another server, or older data.
 type FailOver string
@@ -170,13 +169,7 @@ func (g *guard) deadline(server string) time.Time {
 func (g *guard) find(q tx, history string, now time.Time) (lost bool) {
 	g.mu.Lock() // before it reads: what is acknowledged meanwhile would be taken for lost
 	defer g.mu.Unlock()
-	numbers := map[int]int64{}
-	for _, row := range list[struct {
-		ID     int
-		Number int64
-	}](q, "SELECT slot, number FROM billbridge_gateways WHERE gateway = $1", g.gateway) {
-		numbers[row.ID] = row.Number
-	}
+	numbers := pairs[int, int64](q, "SELECT slot, number FROM billbridge_gateways WHERE gateway = $1", g.gateway)
 	missing := int64(0)
 	for _, s := range g.all {
 		missing = max(missing, s.acked-numbers[s.id])

@@ -47,20 +47,16 @@ func (s *Sums) Observe(failed bool, took time.Duration) {
 }
 
 // Add adds other sums.
-func (s *Sums) Add(more Sums) {
-	s.Calls += more.Calls
-	s.Failed += more.Failed
-	for i, n := range more.Took {
-		s.Took[i] += n
-	}
-}
+func (s *Sums) Add(more Sums) { s.add(more, 1) }
 
 // Subtract subtracts earlier sums of the same calls.
-func (s *Sums) Subtract(earlier Sums) {
-	s.Calls -= earlier.Calls
-	s.Failed -= earlier.Failed
-	for i, n := range earlier.Took {
-		s.Took[i] -= n
+func (s *Sums) Subtract(earlier Sums) { s.add(earlier, -1) }
+
+func (s *Sums) add(more Sums, times int) {
+	s.Calls += times * more.Calls
+	s.Failed += times * more.Failed
+	for i, n := range more.Took {
+		s.Took[i] += times * n
 	}
 }
 
@@ -99,21 +95,15 @@ func (s *Store) AddHours(ctx context.Context, more []Hour) (added int, err error
 	slices.SortFunc(more, func(a, b Hour) int { // always in the same order, so that two replicas cannot deadlock
 		return cmp.Or(cmp.Compare(a.Partner, b.Partner), a.At.Compare(b.At), cmp.Compare(a.Backend, b.Backend))
 	})
-	for batch := range slices.Chunk(slices.Clone(more), min(s.batch, countsAtOnce)) {
-		if err := s.update(ctx, "adding hours", func(q tx) {
-			full := len(batch) - len(batch)%hoursAtOnce
-			for some := range slices.Chunk(batch[:full], hoursAtOnce) {
-				addHours(q, some)
-			}
-			for some := range slices.Chunk(batch[full:], 1) {
-				addHours(q, some)
-			}
-		}); err != nil {
-			return added, err
+	return inBatches(ctx, s, "adding hours", slices.Clone(more), func(q tx, batch []Hour) {
+		for len(batch) >= hoursAtOnce {
+			addHours(q, batch[:hoursAtOnce])
+			batch = batch[hoursAtOnce:]
 		}
-		added += len(batch)
-	}
-	return added, nil
+		for i := range batch {
+			addHours(q, batch[i:i+1])
+		}
+	})
 }
 
 func addHours(q tx, more []Hour) {
@@ -137,60 +127,46 @@ func addHours(q tx, more []Hour) {
 
 // HoursOf returns the hours of a partner from one on, sorted by time and backend. Hours without calls are missing.
 func (s *Store) HoursOf(ctx context.Context, partner partner.ID, since time.Time) ([]Hour, error) {
-	return read(ctx, s, "reading hours", func(q tx) []Hour {
-		return list[Hour](q, "SELECT partner, at, backend, "+sumColumns("%s")+
-			" FROM billbridge_hours WHERE partner = $1 AND at >= $2 ORDER BY at, backend", partner, since)
-	})
+	return readAll[Hour](ctx, s, "reading hours", "SELECT partner, at, backend, "+sumColumns("%s")+
+		" FROM billbridge_hours WHERE partner = $1 AND at >= $2 ORDER BY at, backend", partner, since)
 }
 
 // HoursIn returns the numbers of the calls of some partners that were seen, or of all of them if partners is nil, in
 // the hours from one on.
 func (s *Store) HoursIn(ctx context.Context, partners []partner.ID, since time.Time) (map[partner.ID]int, error) {
-	type sum struct {
-		Partner partner.ID
-		Calls   int
-	}
 	where, args := s.amongst(partners, since)
-	all, err := read(ctx, s, "reading hours", func(q tx) []sum {
-		return list[sum](q, `
+	return read(ctx, s, "reading hours", func(q tx) map[partner.ID]int {
+		return pairs[partner.ID, int](q, `
 			SELECT partner, ( -- a partner at a time: the index begins with it
 				SELECT CAST(coalesce(sum(calls), 0) AS BIGINT) FROM billbridge_hours h
 				WHERE h.partner = s.partner AND h.at >= $1
 			) FROM billbridge_seen s WHERE `+where, args...)
 	})
-	calls := map[partner.ID]int{}
-	for _, one := range all {
-		calls[one.Partner] = one.Calls
-	}
-	return calls, err
 }
 
 // BackendSums returns the sums of the hours from one on at the old and the new backend, of some partners, or of all if
 // partners is nil.
-func (s *Store) BackendSums(ctx context.Context, partners []partner.ID, since time.Time) (sums [2]Sums, err error) {
+func (s *Store) BackendSums(ctx context.Context, partners []partner.ID, since time.Time) ([2]Sums, error) {
 	where, args := s.amongst(partners, since)
-	found, err := read(ctx, s, "reading hours", func(q tx) []Hour {
-		return list[Hour](q, "SELECT '', 0, backend, "+sumColumns("CAST(sum(%s) AS BIGINT)")+
+	of, err := read(ctx, s, "reading hours", func(q tx) map[int]Sums {
+		return pairs[int, Sums](q, "SELECT backend, "+sumColumns("CAST(sum(%s) AS BIGINT)")+
 			" FROM billbridge_hours WHERE at >= $1 AND "+where+" GROUP BY backend", args...)
 	})
-	for _, one := range found {
-		sums[one.Backend] = one.Sums
-	}
-	return sums, err
+	return [2]Sums{of[0], of[1]}, err
 }
 
-// amongst returns a condition for some partners, or for all for nil, with the arguments of a query. The first one is a
-// time.
-func (s *Store) amongst(partners []partner.ID, since time.Time) (where string, args []any) {
+// amongst returns a condition for some partners, or for all for nil, with the arguments of a query: the first one, and
+// the partners.
+func (s *Store) amongst(partners []partner.ID, first any) (where string, args []any) {
 	if partners == nil {
-		return "true", []any{since}
+		return "true", []any{first}
 	}
 	ids, _ := json.Marshal(partners) // texts
 	where = "partner IN (SELECT value FROM json_each($2))"
 	if s.postgres {
 		where = "partner IN (SELECT jsonb_array_elements_text($2))"
 	}
-	return where, []any{since, string(ids)}
+	return where, []any{first, string(ids)}
 }
 
 // SweepHours removes the hours before a time, in batches as Sweep does, and returns their number.

@@ -11,15 +11,15 @@ import (
 
 var (
 	// ErrOtherOwner: the bill is or may be at another upstream. The row is returned with it.
-	ErrOtherOwner = errors.New("store: the bill belongs to another upstream")
+	ErrOtherOwner error = sentinel("the bill belongs to another upstream")
 	// errNotOpen: the create was completed before, or the store was restored from a backup without it.
-	errNotOpen = errors.New("store: the create is not open")
+	errNotOpen error = sentinel("the create is not open")
 	// ErrCreateInProgress: a create of the bill is in progress, or ended recently with an unknown outcome.
-	ErrCreateInProgress = errors.New("store: a create of the bill is in progress")
+	ErrCreateInProgress error = sentinel("a create of the bill is in progress")
 	// ErrDenied: after the create arrived, another call got the answer that there is no such bill.
-	ErrDenied = errors.New("store: a caller got the answer that there is no such bill")
+	ErrDenied error = sentinel("a caller got the answer that there is no such bill")
 	// ErrBill: the id of the bill cannot be stored. Documented ids can.
-	ErrBill = errors.New("store: not the id of a bill that can be kept")
+	ErrBill error = sentinel("not the id of a bill that can be kept")
 )
 
 // An Ownership is the state of a bill's row: whether the bill is at the upstream of the row.
@@ -309,19 +309,9 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) 
 
 // Owner returns the row of a bill, or ErrNotFound.
 func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Owner, error) {
-	return read(ctx, s, "reading the owner of a bill", func(q tx) Owner {
-		// One row also of a bill that the ledger does not have: nearly every new bill is read once.
-		o := value[Owner](q, `
-			SELECT coalesce(partner, ''), coalesce(bill, ''), coalesce(upstream, ''), coalesce(state, ''),
-				coalesce(length(creates), 0) / 17, coalesce(uncertain, 0), changed, coalesce(tried, changed), ends,
-				ended,
-				EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
-			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`, string(partner), bill)
-		if o.State == "" {
-			q.refuse(ErrNotFound)
-		}
-		return o
-	})
+	return readOne[Owner](ctx, s, "reading the owner of a bill", "SELECT "+recordedOwner+`, EXISTS (
+			SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
+		FROM billbridge_owners WHERE partner = $1 AND bill = $2`, string(partner), bill)
 }
 
 func owner(q tx, partner partner.ID, bill string) (o Owner, known bool) {
@@ -342,7 +332,8 @@ func ownable(partner partner.ID, bill string, at time.Time, names ...string) err
 
 const (
 	createBytes = 8 // of the token of a create, which is 17 characters of creates
-	// ownerColumns are the columns of an Owner.
-	ownerColumns = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed, coalesce(tried, changed),
-		ends, ended, 0`
+	// ownerColumns are the columns of an Owner, recordedOwner all but Unknown.
+	ownerColumns  = recordedOwner + ", 0"
+	recordedOwner = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed,
+		coalesce(tried, changed), ends, ended`
 )

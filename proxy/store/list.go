@@ -3,8 +3,8 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +13,7 @@ import (
 )
 
 // ErrFilter: a Filter is wrong; the error says why.
-var ErrFilter = errors.New("store: wrong filter")
+var ErrFilter error = sentinel("wrong filter")
 
 // A Filter selects callbacks. A field with its zero value excludes none.
 type Filter struct {
@@ -149,18 +149,14 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 	return s.update(ctx, "changing a callback", func(q tx) {
 		s.betweenClaims(q)
 		c := Change{Action: d.Action, By: by, At: now, Subject: id, To: string(d.To)}
-		is, known := find[struct {
-			Partner partner.ID
-			State   string
-			Erased  bool
-		}](q, "SELECT partner, state, erased IS NOT NULL FROM billbridge_callbacks WHERE id = $1", id)
-		c.Partner, c.From = is.Partner, is.State
+		is, known := find[callbackRow](q, "SELECT "+columns+" FROM billbridge_callbacks WHERE id = $1", id)
+		c.Partner, c.From = is.Partner, string(is.State)
 		switch {
 		case !known:
 			q.refuse(ErrNotFound)
-		case !slices.Contains(d.From, State(c.From)):
+		case !slices.Contains(d.From, is.State):
 			q.refuse(ErrState)
-		case is.Erased && d.To == Waiting:
+		case !is.Erased.IsZero() && d.To == Waiting:
 			q.refuse(ErrErased)
 		}
 		// The state is compared again: an attempt may have ended since, or a sweep may have deleted the body.
@@ -200,6 +196,13 @@ func (c *conditions) add(condition string, args ...any) {
 		places[i] = fmt.Sprint("$", len(c.args)+i+1)
 	}
 	c.all, c.args = append(c.all, fmt.Sprintf(condition, places...)), append(c.args, args...)
+}
+
+// given adds a condition with an argument that is not zero.
+func (c *conditions) given(condition string, arg any) {
+	if !reflect.ValueOf(arg).IsZero() {
+		c.add(condition, arg)
+	}
 }
 
 func (c conditions) String() string { return cmp.Or(strings.Join(c.all, " AND "), "true") }
@@ -295,12 +298,12 @@ func onePartner(q tx, table string, prefix partner.ID) partner.ID {
 		return ""
 	}
 	// min and max read two entries of the index, not all rows between
-	those := value[struct{ First, Last partner.ID }](q, `
+	ends := value[[2]partner.ID](q, `
 		SELECT coalesce((SELECT min(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), ''),
 			coalesce((SELECT max(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), '')`,
 		prefix, beyond(prefix))
-	if those.First != those.Last {
+	if ends[0] != ends[1] {
 		q.fail(ErrAmbiguous)
 	}
-	return those.First
+	return ends[0]
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -27,41 +26,38 @@ const (
 // DueLooks returns the partners that have bills whose look is due. Bills of invented keys are never read.
 func (s *Store) DueLooks(ctx context.Context, now time.Time) ([]partner.ID, error) {
 	now = s.stamp(now)
-	return read(ctx, s, "finding bills to read", func(q tx) []partner.ID {
-		return list[partner.ID](q, `
-			SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
-				SELECT 1 FROM billbridge_addresses a WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $1 AND a.look <= $2)
-			ORDER BY p.partner`, now.Add(-lookLost), now)
-	})
+	return readAll[partner.ID](ctx, s, "finding bills to read", `
+		SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
+			SELECT 1 FROM billbridge_addresses a WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $1 AND a.look <= $2)
+		ORDER BY p.partner`, now.Add(-lookLost), now)
 }
 
 // ClaimLook returns the bill of a partner whose look has been due for longest, and keeps others from it until
 // [Store.EndLook], or for lookLasts. at is the time by the clock that gateways share; zero if there is none.
 func (s *Store) ClaimLook(ctx context.Context, id partner.ID, now time.Time) (l Look, at time.Time, err error) {
 	now = asStored(s.stamp(now))
-	type claimed struct {
-		Look
-		at time.Time
-	}
-	c, err := write(ctx, s, "claiming a bill to read", func(q tx) (c claimed) {
+	l, err = write(ctx, s, "claiming a bill to read", func(q tx) (l Look) {
 		s.lock(q, shared, claims) // see betweenClaims
 		row, found := find[addressRow](q, `
-			SELECT `+addressColumns+` FROM billbridge_addresses
+			SELECT `+sealedAddress+` FROM billbridge_addresses
 			WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3 ORDER BY look LIMIT 1 `+s.passOver(),
 			id, now.Add(-lookLost), now)
 		if !found {
-			return c
+			return l
 		}
 		q.exec("UPDATE billbridge_addresses SET look = $2 WHERE id = $1", row.ID, now.Add(lookLasts))
 		l, err := s.keys.address(row)
 		if err != nil {
 			q.refuse(err) // the claim stays: others come first
+			return Look{}
 		}
-		c.Look, c.at = l, now
-		c.Address.Look = now.Add(lookLasts)
-		return c
+		l.Address.Look = now.Add(lookLasts)
+		return l
 	})
-	return c.Look, c.at, err
+	if l.ID != "" {
+		at = now
+	}
+	return l, at, err
 }
 
 // EndLook ends the claim of a look with what it has shown. The next one is at next; never if that is zero. If a
@@ -76,33 +72,19 @@ func (s *Store) EndLook(ctx context.Context, l Look, next time.Time) error {
 // Told reports whether a callback of an order has a state of later, or one that is not known; and whether the upstream
 // has ever sent a callback with the state says. Of payments this is not looked up.
 func (s *Store) Told(ctx context.Context, order, later, upstream, says string) (told, tells bool, err error) {
-	type answer struct{ Told, Tells bool }
-	a, err := read(ctx, s, "reading which states were reported", func(q tx) answer {
-		return value[answer](q, `
-			SELECT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $1 AND told.seq > 0
-				AND `+noNews("$2", "told")+`), EXISTS (SELECT 1 FROM billbridge_callbacks
-				WHERE upstream = $3 AND says = $4 AND says NOT IN ('', 'paid') AND id NOT LIKE $5)`,
-			order, later, upstream, says, MadePrefix+"%")
-	})
-	return a.Told, a.Tells, err
+	are, err := readOne[[2]bool](ctx, s, "reading which states were reported", `
+		SELECT EXISTS (SELECT 1 FROM billbridge_callbacks told WHERE told.ordering = $1 AND told.seq > 0
+			AND `+noNews("$2", "told")+`), EXISTS (SELECT 1 FROM billbridge_callbacks
+			WHERE upstream = $3 AND says = $4 AND says NOT IN ('', 'paid') AND id NOT LIKE $5)`,
+		order, later, upstream, says, MadePrefix+"%")
+	return are[0], are[1], err
 }
 
 // Missing returns bills whose callback is missing, the last found first, at most limit, and the number of all that are
 // of the partners that a prefix fits; "" is all of them.
 func (s *Store) Missing(ctx context.Context, prefix partner.ID, limit int) (found []Look, all int, err error) {
-	type selection struct {
-		looks []Look
-		all   int
-	}
-	const meant = " FROM billbridge_addresses WHERE missing IS NOT NULL AND partner >= $1 AND partner < $2"
-	l, err := read(ctx, s, "listing missing callbacks", func(q tx) (l selection) {
-		for _, row := range list[addressRow](q, fmt.Sprintf("SELECT %s%s ORDER BY missing DESC, id LIMIT %d",
-			addressColumns, meant, limit), prefix, beyond(prefix)) {
-			row.URL = "" // it is not needed, and may be encrypted
-			l.looks = append(l.looks, row.Look)
-		}
-		l.all = value[int](q, "SELECT count(*)"+meant, prefix, beyond(prefix))
-		return l
-	})
-	return l.looks, l.all, err
+	return readPart[Look](ctx, s, "listing missing callbacks",
+		addressColumns+"''"+lookColumns, // the url is not needed, and may be encrypted
+		" FROM billbridge_addresses WHERE missing IS NOT NULL AND partner >= $1 AND partner < $2", "missing DESC, id", limit,
+		prefix, beyond(prefix))
 }

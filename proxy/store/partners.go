@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +28,8 @@ func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) erro
 
 // FirstSeen returns when a partner was first seen, or ErrNotFound.
 func (s *Store) FirstSeen(ctx context.Context, partner partner.ID) (time.Time, error) {
-	return read(ctx, s, "reading when a partner was first seen", func(q tx) time.Time {
-		return value[time.Time](q, "SELECT seen FROM billbridge_seen WHERE partner = $1", string(partner))
-	})
+	return readOne[time.Time](ctx, s, "reading when a partner was first seen",
+		"SELECT seen FROM billbridge_seen WHERE partner = $1", string(partner))
 }
 
 // A SeenPartner is a partner with the time when it was first seen.
@@ -92,11 +90,9 @@ func partnersOf(table, from, before string) string {
 
 // SeenPartners returns the partners of a range that were seen, sorted by partner.
 func (s *Store) SeenPartners(ctx context.Context, in Range) ([]SeenPartner, error) {
-	return read(ctx, s, "reading which partners were seen", func(q tx) []SeenPartner {
-		return list[SeenPartner](q,
-			"SELECT partner, seen FROM billbridge_seen WHERE partner >= $1 AND partner < $2 ORDER BY partner",
-			in.From, in.Before)
-	})
+	return readAll[SeenPartner](ctx, s, "reading which partners were seen",
+		"SELECT partner, seen FROM billbridge_seen WHERE partner >= $1 AND partner < $2 ORDER BY partner",
+		in.From, in.Before)
 }
 
 // Partner returns the full ID of the one partner of the rollout whose ID begins with prefix: of those that were seen,
@@ -106,21 +102,17 @@ func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, err
 	if err := checkPrefix(prefix); err != nil {
 		return "", err
 	}
-	return read(ctx, s, "looking up a partner", func(q tx) (full partner.ID) {
+	return read(ctx, s, "looking up a partner", func(q tx) partner.ID {
+		all := list[partner.ID](q, "SELECT partner FROM billbridge_partner_keys WHERE key_hash >= $1 AND key_hash < $2",
+			prefix, beyond(prefix))
 		for _, table := range []string{"billbridge_seen", "billbridge_stages", "billbridge_owners"} {
-			found := onePartner(q, table, prefix)
-			if full != "" && found != "" && full != found {
-				q.fail(ErrAmbiguous)
-			}
-			full = cmp.Or(full, found)
+			all = append(all, onePartner(q, table, prefix))
 		}
-		for _, k := range list[PartnerKey](q, "SELECT key_hash, partner FROM billbridge_partner_keys "+
-			"WHERE key_hash >= $1 AND key_hash < $2", prefix, beyond(prefix)) {
-			if full != "" && full != k.Partner {
-				q.fail(ErrAmbiguous)
-			}
-			full = k.Partner
+		slices.Sort(all)
+		if all = slices.Compact(all); len(all) > 2 || len(all) == 2 && all[0] != "" {
+			q.fail(ErrAmbiguous)
 		}
+		full := all[len(all)-1]
 		if full == "" {
 			q.fail(ErrNotFound)
 		}

@@ -194,22 +194,18 @@ type Attempt struct {
 
 // Attempts returns the last attempts at the callback with an id, in their order. There are none of an unknown callback.
 func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
-	return read(ctx, s, "reading attempts", func(q tx) []Attempt {
-		return list[Attempt](q, `
-			SELECT number, ended, took * 1000000, status, code, outcome, reason FROM billbridge_attempts
-			WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
-	})
+	return readAll[Attempt](ctx, s, "reading attempts", `
+		SELECT number, ended, took * 1000000, status, code, outcome, reason FROM billbridge_attempts
+		WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
 }
 
 // NextDue returns the next time after now at which a waiting callback becomes due or a claim expires; ok is false if
 // there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
 // until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
-	at, err = read(ctx, s, "reading when a callback is due", func(q tx) time.Time {
-		return value[time.Time](q, hosts+`
-			SELECT min((SELECT min(c.due) FROM billbridge_callbacks c
-				WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now)
-	})
+	at, err = readOne[time.Time](ctx, s, "reading when a callback is due", hosts+`
+		SELECT min((SELECT min(c.due) FROM billbridge_callbacks c
+			WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now)
 	return at, err == nil && !at.IsZero(), err
 }
 
@@ -224,11 +220,7 @@ type Backlog struct {
 // Stats returns the backlog of each upstream that has one.
 func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
 	return read(ctx, s, "counting callbacks", func(q tx) map[string]Backlog {
-		all := map[string]Backlog{}
-		for _, row := range list[struct {
-			Upstream string
-			Backlog  Backlog
-		}](q, `
+		return pairs[string, Backlog](q, `
 			SELECT upstream, CAST(sum(waiting) AS BIGINT), CAST(sum(dead) AS BIGINT),
 				CASE WHEN min(oldest) < $1 THEN ($1 - min(oldest)) * 1000000 ELSE 0 END, CAST(sum(missing) AS BIGINT)
 			FROM (
@@ -239,9 +231,6 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, e
 				UNION ALL
 				SELECT upstream, 0, 0, NULL, count(*) FROM billbridge_addresses WHERE missing IS NOT NULL
 				GROUP BY upstream
-			) AS backlog GROUP BY upstream`, now) {
-			all[row.Upstream] = row.Backlog
-		}
-		return all
+			) AS backlog GROUP BY upstream`, now)
 	})
 }

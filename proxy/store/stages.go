@@ -128,9 +128,9 @@ func (s *Store) UnsetStage(
 ) error {
 	c := Change{Action: Staged, By: by, At: at, Partner: partner, Overridden: reasons(overridden)}
 	return s.change(ctx, c, func(q tx, c *Change) {
-		was := value[position](q, "DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent",
-			c.Partner)
-		c.From, c.FromPercent = was.Stage, was.Percent
+		if setStage(q, c); c.From == "" {
+			q.fail(ErrNotFound)
+		}
 	})
 }
 
@@ -246,9 +246,7 @@ func nextRevision(q tx, at time.Time) (revision int64) {
 // Revision changes with every change of the rollout, and is cheap to read. A replica reads the Rollout when the
 // revision is not the one that it has, also when it is lower: that of a restored backup is.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
-	return read(ctx, s, "reading the revision of the rollout", func(q tx) int64 {
-		return value[int64](q, "SELECT revision FROM billbridge_rollout")
-	})
+	return readOne[int64](ctx, s, "reading the revision of the rollout", "SELECT revision FROM billbridge_rollout")
 }
 
 // Rollout returns the state of the rollout. The caller must not change the stages: calls share them while the
@@ -308,21 +306,14 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 	if f.OldestFirst {
 		order, follows = "ASC", ">"
 	}
-	switch {
-	case f.Partner != "" && f.Shared:
-		c.add("partner IN (%s, '')", f.Partner)
-	case f.Partner != "":
-		c.add("partner = %s", f.Partner)
+	partners := "partner = %s"
+	if f.Shared {
+		partners = "partner IN (%s, '')"
 	}
-	if f.After != 0 {
-		c.add("revision "+follows+" %s", f.After)
-	}
-	if !f.Since.IsZero() { // no revision is lower than its time: the key bounds what is read
-		c.add("revision >= %s AND done_at >= %s", f.Since, f.Since)
-	}
-	if f.By != "" {
-		c.add("done_by = %s", f.By)
-	}
+	c.given(partners, f.Partner)
+	c.given("revision "+follows+" %s", f.After)
+	c.given("revision >= %[1]s AND done_at >= %[1]s", f.Since) // no revision is lower than its time
+	c.given("done_by = %s", f.By)
 	var actions []any
 	for _, action := range f.Actions {
 		actions = append(actions, string(action))

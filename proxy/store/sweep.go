@@ -63,12 +63,12 @@ const pause = 100 * time.Millisecond
 // sweep runs a statement in batches. The statement ends in the query for the rows to change, to which sweep adds the
 // limit.
 func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int, err error) {
-	return s.inBatches(ctx, pause, fmt.Sprintf("%s LIMIT $%d %s)", statement, len(args)+1, s.passOver()), args...)
+	return s.repeat(ctx, pause, fmt.Sprintf("%s LIMIT $%d %s)", statement, len(args)+1, s.passOver()), args...)
 }
 
-// inBatches runs a statement, whose last argument is the most rows to change at once, until it finds fewer. It pauses
+// repeat runs a statement, whose last argument is the most rows to change at once, until it finds fewer. It pauses
 // after each batch.
-func (s *Store) inBatches(ctx context.Context, pause time.Duration, statement string, args ...any) (n int, err error) {
+func (s *Store) repeat(ctx context.Context, pause time.Duration, statement string, args ...any) (n int, err error) {
 	args = append(args, s.batch)
 	for {
 		removed, err := write(ctx, s, "sweeping", func(q tx) int64 {

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrInWave: a partner is in another wave that has not ended, or there is a wave with that name.
-var ErrInWave = errors.New("store: a wave with that name, or with one of the partners, is there already")
+var ErrInWave error = sentinel("a wave with that name, or with one of the partners, is there already")
 
 // A WaveState is what a wave does.
 type WaveState string
@@ -82,33 +82,22 @@ func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) 
 
 // Waves returns the waves: those that have not ended, or all of them, the last that was created first.
 func (s *Store) Waves(ctx context.Context, ended bool) ([]Wave, error) {
-	return read(ctx, s, "reading waves", func(q tx) []Wave {
-		return list[Wave](q, `
-			SELECT name, plan, state, why, state_by, since, created, stepped FROM billbridge_waves
-			WHERE state <> 'ended' OR $1 = 1 ORDER BY created DESC, name`, ended)
-	})
+	return readAll[Wave](ctx, s, "reading waves", `
+		SELECT name, plan, state, why, state_by, since, created, stepped FROM billbridge_waves
+		WHERE state <> 'ended' OR $1 = 1 ORDER BY created DESC, name`, ended)
 }
 
 // WavePartners returns the partners of a wave in its order.
 func (s *Store) WavePartners(ctx context.Context, wave string) ([]WavePartner, error) {
-	return read(ctx, s, "reading the partners of a wave", func(q tx) []WavePartner {
-		return list[WavePartner](q, `
-			SELECT partner, from_stage, from_percent, moved, held FROM billbridge_wave_partners
-			WHERE wave = $1 ORDER BY place`, wave)
-	})
+	return readAll[WavePartner](ctx, s, "reading the partners of a wave", `
+		SELECT partner, from_stage, from_percent, moved, held FROM billbridge_wave_partners
+		WHERE wave = $1 ORDER BY place`, wave)
 }
 
 // InWaves returns the wave that has not ended of each partner that is in one.
 func (s *Store) InWaves(ctx context.Context) (map[partner.ID]string, error) {
 	return read(ctx, s, "reading the partners of waves", func(q tx) map[partner.ID]string {
-		all := map[partner.ID]string{}
-		for _, row := range list[struct {
-			Partner partner.ID
-			Wave    string
-		}](q, "SELECT partner, wave FROM billbridge_wave_partners WHERE active = 1") {
-			all[row.Partner] = row.Wave
-		}
-		return all
+		return pairs[partner.ID, string](q, "SELECT partner, wave FROM billbridge_wave_partners WHERE active = 1")
 	})
 }
 
@@ -140,13 +129,11 @@ type StepCount struct {
 func (s *Store) StepCounts(
 	ctx context.Context, by string, since time.Time, interval time.Duration,
 ) ([]StepCount, error) {
-	return read(ctx, s, "counting the steps of a wave", func(q tx) []StepCount {
-		return list[StepCount](q, `
-			SELECT (done_at - $2) / $3 AS interval_, from_stage, to_stage, from_percent, to_percent, count(*)
-			FROM billbridge_audit WHERE revision >= $2 AND done_at >= $2 AND done_by = $1 AND action = $4
-			GROUP BY interval_, from_stage, to_stage, from_percent, to_percent ORDER BY interval_`,
-			by, since, interval.Milliseconds(), string(Staged))
-	})
+	return readAll[StepCount](ctx, s, "counting the steps of a wave", `
+		SELECT (done_at - $2) / $3 AS interval_, from_stage, to_stage, from_percent, to_percent, count(*)
+		FROM billbridge_audit WHERE revision >= $2 AND done_at >= $2 AND done_by = $1 AND action = $4
+		GROUP BY interval_, from_stage, to_stage, from_percent, to_percent ORDER BY interval_`,
+		by, since, interval.Milliseconds(), string(Staged))
 }
 
 // ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is
@@ -237,10 +224,8 @@ func (s *Store) EndLead(ctx context.Context, gateway string) error {
 // WaveUnknown returns the number of writes at an upstream whose outcome is unknown, of the partners of a wave, that
 // ended after since.
 func (s *Store) WaveUnknown(ctx context.Context, wave, upstream string, since time.Time) (int, error) {
-	return read(ctx, s, "counting unknown outcomes", func(q tx) int {
-		return value[int](q, `
-			SELECT count(*) FROM billbridge_unknown WHERE upstream = $1 AND at > $2 AND resolved IS NULL
-				AND partner IN (SELECT partner FROM billbridge_wave_partners WHERE wave = $3)`,
-			upstream, s.stamp(since), wave)
-	})
+	return readOne[int](ctx, s, "counting unknown outcomes", `
+		SELECT count(*) FROM billbridge_unknown WHERE upstream = $1 AND at > $2 AND resolved IS NULL
+			AND partner IN (SELECT partner FROM billbridge_wave_partners WHERE wave = $3)`,
+		upstream, s.stamp(since), wave)
 }
