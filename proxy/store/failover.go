@@ -214,7 +214,11 @@ func (s *Store) Lossless() bool { return s.lossless && s.postgres }
 // SynchronousAt reports whether PostgreSQL at a URL waits for a standby at each commit. After a fail-over it may not,
 // for some seconds.
 func SynchronousAt(ctx context.Context, url string) (waits bool, err error) {
-	err = onePool(url, 1, func(db *sql.DB) error {
+	config, _, err := parse(url)
+	if err != nil {
+		return false, err
+	}
+	err = onePool(config, 1, func(db *sql.DB) error {
 		return run(ctx, db, func(q tx) { waits = synchronous(q) })
 	})
 	return waits, err

@@ -32,9 +32,6 @@ const serverKey = "billbridge server"
 // connected checks a new connection before it is used: on a server that is not the one of before, the numbers of the
 // guard are looked for first.
 func (e *postgresEngine) connected(ctx context.Context, c *pgx.Conn) error {
-	if !e.guarding.Load() { // Open checks the first server
-		return nil
-	}
 	var s pgServer
 	if err := c.QueryRow(ctx, thisServer).Scan(&s.History, &s.Process); err != nil {
 		return err
@@ -57,7 +54,7 @@ func (e *postgresEngine) connected(ctx context.Context, c *pgx.Conn) error {
 
 // reused refuses a connection to a server that is not the one of now.
 func (e *postgresEngine) reused(_ context.Context, c *pgx.Conn) error {
-	if process, _ := c.PgConn().CustomData()[serverKey].(string); e.guarding.Load() && !e.guard.trusts(process) {
+	if process, _ := c.PgConn().CustomData()[serverKey].(string); !e.guard.trusts(process) {
 		return driver.ErrBadConn
 	}
 	return nil
@@ -68,17 +65,15 @@ func (e *postgresEngine) reused(_ context.Context, c *pgx.Conn) error {
 // of its own. The zero server is the one that answers.
 func (e *postgresEngine) check(ctx context.Context, s pgServer) error {
 	outcome := Proven
-	if err := onePool(e.url, 1, func(db *sql.DB) error {
+	if err := onePool(e.config, 1, func(db *sql.DB) error {
 		decide := func(doing string, f func(tx)) error {
-			if err := within(ctx, db, sql.LevelReadCommitted, func(t *sql.Tx) error {
-				return run(ctx, t, func(q tx) {
-					now := value[pgServer](q, thisServer)
-					if s = cmp.Or(s, now); s != now {
-						q.fail(errors.New("another server answers than a moment ago"))
-					}
-					advisoryLock(q, exclusive, "fail-over") // one gateway at a time, so that a loss is declared once
-					f(q)
-				})
+			if err := transact(ctx, db, func(q tx) {
+				now := value[pgServer](q, thisServer)
+				if s = cmp.Or(s, now); s != now {
+					q.fail(errors.New("another server answers than a moment ago"))
+				}
+				advisoryLock(q, exclusive, "fail-over") // one gateway at a time, so that a loss is declared once
+				f(q)
 			}); err != nil {
 				return fmt.Errorf("%s: %w", doing, err)
 			}
@@ -115,19 +110,6 @@ func (e *postgresEngine) check(ctx context.Context, s pgServer) error {
 	}
 	e.guard.settle(s.Process, outcome)
 	return nil
-}
-
-// begun starts the guard, after the tables are there.
-func (e *postgresEngine) begun(ctx context.Context) error {
-	if err := e.check(ctx, pgServer{}); err != nil {
-		return err
-	}
-	e.guarding.Store(true)
-	for db, most := range map[*sql.DB]int{e.db: connections - batchesAtOnce, e.batches: batchesAtOnce} {
-		db.SetMaxIdleConns(0) // what was opened before is not checked
-		db.SetMaxIdleConns(most)
-	}
-	return run(ctx, e.db, func(q tx) { forget(q, serverTime(q)) })
 }
 
 // fell is the error of a transaction whose number was lower than the last acknowledged one: the database is older

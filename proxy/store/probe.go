@@ -80,7 +80,11 @@ func (o Options) tryToWrite(q tx) {
 }
 
 func probePostgres(ctx context.Context, url string, o Options) error {
-	return onePool(url, 2, func(db *sql.DB) error {
+	config, _, err := parse(url)
+	if err != nil {
+		return err
+	}
+	return onePool(config, 2, func(db *sql.DB) error {
 		if err := suits(ctx, db); err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
 	"modernc.org/sqlite"
@@ -25,18 +24,15 @@ var errNotOurs = errors.New("it is not a store of billbridge")
 // sqliteEngine is SQLite: one connection that writes, whose transactions each carry the writes of many callers, and a
 // few that read. In memory there is only the first.
 type sqliteEngine struct {
-	db       *sql.DB   // of one connection
-	writer   *sql.Conn // of db
-	readers  *sql.DB   // nil in memory
-	files    []pinned  // none in memory
-	writing  *stmtCache
-	reading  *stmtCache
-	guard    *guard // of one slot: one transaction runs at a time
-	guarding bool   // the row of the guard is there; the writer's alone
+	db      *sql.DB   // of one connection
+	writer  *sql.Conn // of db
+	readers *sql.DB   // nil in memory
+	files   []pinned  // none in memory
+	writing *stmtCache
+	reading *stmtCache
+	guard   *guard // of one slot: one transaction runs at a time
 
 	queue
-	once   sync.Once
-	closed error
 }
 
 // A pinned file must not be replaced while the store is open.
@@ -45,7 +41,7 @@ type pinned struct {
 	info os.FileInfo
 }
 
-func openSQLite(ctx context.Context, file string, o Options, g *guard) (*sqliteEngine, error) {
+func openSQLite(ctx context.Context, file string, o Options, g *guard) (engine, error) {
 	e := &sqliteEngine{queue: newQueue(), guard: g}
 	err := e.open(ctx, file, o)
 	if err == nil {
@@ -55,7 +51,6 @@ func openSQLite(ctx context.Context, file string, o Options, g *guard) (*sqliteE
 		_ = e.disconnect() // the error is why
 		return nil, explained(err)
 	}
-	e.guarding = true
 	go e.commitAll()
 	return e, nil
 }
@@ -237,7 +232,7 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 	}); err != nil {
 		return err
 	}
-	if err := e.transaction(ctx, func(q tx) {
+	if err := e.unguarded(ctx, func(q tx) {
 		if recognise(q) { // again: another process may have made it a store
 			mark(q)
 		}
@@ -255,13 +250,10 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 	}); err != nil {
 		return err
 	}
-	return e.transaction(ctx, func(q tx) { migrate(q, forSQLite) })
+	return e.unguarded(ctx, func(q tx) { migrate(q, forSQLite) })
 }
 
 func (e *sqliteEngine) transaction(ctx context.Context, f func(tx)) error {
-	if !e.guarding {
-		return e.unguarded(ctx, f)
-	}
 	since, own, raised := e.guard.changes.Load(), e.guard.all[0], int64(0)
 	err := e.unguarded(ctx, func(q tx) {
 		// A transaction that changes nothing does not wait for the disk, and needs no number.
@@ -334,13 +326,10 @@ func (e *sqliteEngine) read(ctx context.Context, f func(tx)) error {
 }
 
 func (e *sqliteEngine) close() error {
-	e.once.Do(func() {
-		close(e.closing)
-		<-e.gone
-		_ = run(context.Background(), e.writer, e.guard.leave)
-		e.closed = e.disconnect()
-	})
-	return e.closed
+	close(e.closing)
+	<-e.gone
+	_ = run(context.Background(), e.writer, e.guard.leave)
+	return e.disconnect()
 }
 
 func (e *sqliteEngine) disconnect() (err error) {

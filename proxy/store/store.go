@@ -81,6 +81,7 @@ var (
 // cancelled context, a connection lost during the commit), may have been.
 type Store struct {
 	engine
+	closed   func() error         // closes the engine, once
 	guard    *guard               // the engine's
 	postgres bool                 // the statements differ in a few places
 	lossless bool                 // as in Options
@@ -117,7 +118,7 @@ type engine interface {
 	// record applies an entry in a transaction with those of other callers, and sets its applied. As with write, n
 	// must not be read after an error.
 	record(ctx context.Context, n *entry) error
-	close() error
+	close() error // is called once
 }
 
 // Open opens the database at a URL and brings its tables up to date:
@@ -143,22 +144,18 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	if s.keys, err = newKeyring(o.Keys); err != nil {
 		return nil, p.failed(err)
 	}
-	name, slots := "", 1
+	open, at, name, slots := openSQLite, p.file, "", 1
+	if p.postgres {
+		open, at, slots = openPostgres, url, connections
+	}
 	if s.keys.current != "" {
 		name = s.keys.current + "." // see keyless
 	}
-	if p.postgres {
-		slots = connections
-	}
 	s.guard = newGuard(name, slots, o.confirm)
-	if p.postgres {
-		s.engine, err = openPostgres(ctx, url, o, s.guard)
-	} else {
-		s.engine, err = openSQLite(ctx, p.file, o, s.guard)
-	}
-	if err != nil {
+	if s.engine, err = open(ctx, at, o, s.guard); err != nil {
 		return nil, p.failed(err)
 	}
+	s.closed = sync.OnceValue(s.engine.close)
 	own, plainUntil := "", int64(0)
 	if err = s.write(ctx, func(q tx) {
 		s.keys.check(q)
@@ -246,7 +243,7 @@ func (p place) failed(err error) error {
 }
 
 // Close waits for the writes under way and closes the database. From then on all methods return an error.
-func (s *Store) Close() error { return s.close() }
+func (s *Store) Close() error { return s.closed() }
 
 // pingRoom is the number of bytes that Ping needs free space for.
 const pingRoom = 32 << 10
