@@ -124,21 +124,18 @@ func (s *Store) bind(ctx context.Context, a Address, before func(tx)) (id string
 		registration, a.Created, a.Until, ends, unproven, s.keys.current, storedName(a.Member), storedName(a.Merchant),
 		s.stamp(a.Look),
 	}}
-	if before == nil {
-		only := statement{insert.text + "NOTHING", insert.args}
-		switch applied, err := s.record(ctx, &entry{doing: doing, key: "url " + key, statement: only}); {
-		case err != nil:
-			return "", err
-		case applied:
-			return a.ID, nil
-		}
-	}
-	return write(ctx, s, doing, func(q tx) string {
-		if before != nil {
-			before(q)
-		}
+	bind := func(q tx) string {
 		return value[string](q, insert.text+"UPDATE SET holds = was.holds + 1 RETURNING id", insert.args...)
-	})
+	}
+	if before != nil {
+		return write(ctx, s, doing, func(q tx) string {
+			before(q)
+			return bind(q)
+		})
+	}
+	return record(ctx, s, &entry{
+		doing: doing, key: []string{"url", key}, statement: statement{insert.text + "NOTHING", insert.args},
+	}, a.ID, bind)
 }
 
 // Unbind takes back the Bind of one call that certainly had no effect. The address is removed if no other call has
@@ -203,7 +200,7 @@ const (
 )
 
 // address decrypts an address.
-func (k keyring) address(row addressRow) (l Look, err error) {
+func (k *keyring) address(row addressRow) (l Look, err error) {
 	row.URL, err = k.openText(row.Key, row.URL, urlOfAddress(row.ID))
 	return row.Look, err
 }

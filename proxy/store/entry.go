@@ -11,8 +11,8 @@ type entry struct {
 	doing string // for errors
 	// Batches apply their entries in the order of their keys, so that those of two replicas cannot deadlock. A key
 	// begins with "bill", "order" or "url": its table comes in the order in which AddKey locks them.
-	key  string
-	lock []string // of the lock that PostgreSQL takes first; nil: none
+	key    []string
+	locked bool // PostgreSQL takes the lock of the key first
 	statement
 	then    statement // follows; may be empty
 	applied bool      // the statement has changed its row
@@ -24,19 +24,19 @@ type statement struct {
 	args []any
 }
 
-// record applies an entry, and reports whether all was as expected.
-func (s *Store) record(ctx context.Context, n *entry) (applied bool, err error) {
+// record applies an entry and returns done, or else what a transaction of its own returns.
+func record[T any](ctx context.Context, s *Store, n *entry, done T, otherwise func(tx) T) (none T, err error) {
 	// Before it is in a batch, which would fail with it.
 	if err = errors.Join(columnValues(n.args), columnValues(n.then.args)); err == nil {
-		err = s.engine.record(ctx, n)
-		if err != nil || n.applied { // else a transaction of its own follows
-			s.recent.observe(err)
+		if err = s.record(ctx, n); err == nil && !n.applied {
+			return write(ctx, s, n.doing, otherwise)
 		}
+		s.recent.observe(err)
 	}
 	if err != nil {
-		return false, failed(n.doing, err)
+		return none, failed(n.doing, err)
 	}
-	return n.applied, nil
+	return done, nil
 }
 
 // apply applies an entry in a transaction of SQLite.

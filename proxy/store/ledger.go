@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -49,7 +50,7 @@ type Owner struct {
 }
 
 // key is that of an entry.
-func (o Owner) key() string { return "bill " + string(o.Partner) + " " + o.Bill }
+func (o Owner) key() []string { return []string{"bill", string(o.Partner), o.Bill} }
 
 // estimatedLife is how long after its create a bill without an end is taken for over.
 const estimatedLife = 365 * 24 * time.Hour
@@ -109,23 +110,19 @@ func (s *Store) Own(
 	}
 	until, estimated := s.end(now, until)
 	now = s.stamp(now)
-	c := Create{token: newToken(createBytes) + " "} // the blank keeps a token from matching parts of two others
+	c := Create{token: rand.Text()[:createDigits] + " "} // the blank keeps a token from matching parts of two others
 	c.Owner = Owner{
 		Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1,
 		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until),
 	}
-	const doing = "recording the owner of a bill"
 	// Nearly every bill has no row, and nothing of it need be read.
-	if applied, err := s.record(ctx, &entry{doing: doing, key: c.key(), statement: statement{
+	return record(ctx, s, &entry{doing: "recording the owner of a bill", key: c.key(), statement: statement{
 		`
 		INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends,
 			estimated)
 		VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
 		[]any{partner, bill, upstream, c.token, c.Tried, c.Ends, estimated},
-	}}); err != nil || applied {
-		return c, err
-	}
-	o, err := write(ctx, s, doing, func(q tx) Owner {
+	}}, c, func(q tx) Create {
 		// An insert, as the row may be gone by now. In one statement, so that no other replica changes the row between
 		// reading and writing it.
 		o, recorded := find[Owner](q, `
@@ -144,13 +141,10 @@ func (s *Store) Own(
 			RETURNING `+ownerColumns, partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor))
 		if !recorded {
 			q.refuse(ErrDenied)
+			return Create{}
 		}
-		return o
+		return Create{o, c.token}
 	})
-	if err != nil {
-		return Create{}, err
-	}
-	return Create{o, c.token}, nil
 }
 
 // deniedFor is how long after its arrival a create may be recorded. A denial that seems to be later than that was
@@ -174,21 +168,8 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
 	const doing = "recording how a create ended"
-	if outcome == Succeeded && c.State == Pending && c.Open == 1 { // nearly always the only create of its bill
-		after := c.Owner
-		after.State, after.Open, after.Changed = Owned, 0, asStored(now)
-		if applied, err := s.record(ctx, &entry{doing: doing, key: c.key(), statement: statement{
-			`
-			UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
-			WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5
-				AND tried = $6`,
-			[]any{c.Partner, c.Bill, c.token, after.Changed, c.Ends, c.Tried},
-		}}); err != nil || applied {
-			return after, err
-		}
-	}
 	end := s.estimatedEnd(now)
-	return write(ctx, s, doing, func(q tx) Owner {
+	complete := func(q tx) Owner {
 		o, open := find[Owner](q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''),
 				state = CASE WHEN $5 = 'created' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,
@@ -209,7 +190,19 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 			q.refuse(errNotOpen)
 		}
 		return o
-	})
+	}
+	if outcome != Succeeded || c.State != Pending || c.Open != 1 {
+		return write(ctx, s, doing, complete)
+	}
+	after := c.Owner // it is nearly always the only create of its bill
+	after.State, after.Open, after.Changed = Owned, 0, asStored(now)
+	return record(ctx, s, &entry{doing: doing, key: c.key(), statement: statement{
+		`
+		UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
+		WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5
+			AND tried = $6`,
+		[]any{c.Partner, c.Bill, c.token, after.Changed, c.Ends, c.Tried},
+	}}, after, complete)
 }
 
 // over: no other create can have taken effect, and this one did not.
@@ -331,7 +324,7 @@ func ownable(partner partner.ID, bill string, at time.Time, names ...string) err
 }
 
 const (
-	createBytes = 8 // of the token of a create, which is 17 characters of creates
+	createDigits = 16 // of the token of a create, which is 17 characters of creates
 	// ownerColumns are the columns of an Owner, recordedOwner all but Unknown.
 	ownerColumns  = recordedOwner + ", 0"
 	recordedOwner = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed,

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -87,7 +86,7 @@ func (s *Store) Claim(
 	expires := now.Add(lease)
 	return write(ctx, s, "claiming callbacks", func(q tx) (claimed []Claimed) {
 		s.lock(q, shared, claims) // with other claims; see betweenClaims
-		token := newToken(16)
+		token := rand.Text()
 		var unreadable error
 		taken := map[string]int{}
 		for _, f := range list[candidate](q, find, now, perHost) {
@@ -119,13 +118,6 @@ func (s *Store) Claim(
 type candidate struct {
 	Seq           int64
 	Host, Partner string
-}
-
-// newToken returns n random bytes as hex digits.
-func newToken(n int) string {
-	token := make([]byte, n)
-	_, _ = rand.Read(token) // never fails
-	return hex.EncodeToString(token)
 }
 
 // attemptsKept is the number of attempts that are kept of one callback: the last ones.

@@ -85,7 +85,7 @@ type Store struct {
 	guard    *guard               // the engine's
 	postgres bool                 // the statements differ in a few places
 	lossless bool                 // as in Options
-	batch    int                  // the most rows that one transaction of a long change takes, so that other writes do not wait long
+	batch    int                  // as in Options
 	ticking  sync.Mutex           // held during a tick: one at a time
 	ticked   atomic.Pointer[tick] // the last one; nil before the first
 	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
@@ -94,7 +94,7 @@ type Store struct {
 	deciding sync.Mutex              // held while these and partnerKeys are read
 	// the partner of each further key, as last read
 	partnerKeys atomic.Pointer[map[partner.ID]partner.ID]
-	keys        keyring
+	keys        *keyring
 	walked      atomic.Bool // Recrypt has seen all rows
 	narrowed    os.FileMode
 	recent      recentWrites
@@ -184,7 +184,7 @@ type Options struct {
 	// What tests set.
 	busy    time.Duration // how long SQLite waits for the lock of another process; 0 for 5 s
 	pages   int           // how many pages SQLite's file may have; 0 for no limit
-	batch   int           // as in Store; 0 for 1000
+	batch   int           // the most rows that one transaction of a long change takes: other writes wait; 0 for 1000
 	confirm time.Duration // instead of confirmWithin; 0 for that
 }
 
