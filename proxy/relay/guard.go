@@ -118,18 +118,29 @@ func callbacksOf(c *config.Config) *config.Callbacks {
 // partner. It shows nothing of the address, which may contain a secret.
 func (g *guard) check(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
-	switch {
-	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return nil, fmt.Errorf("must be a URL such as https://partner.example.com/paid")
-	case u.Scheme != "https" && (u.Scheme != "http" || g.httpsOnly): // url.Parse makes it lower case
-		if g.httpsOnly {
-			return nil, fmt.Errorf("must be an https URL")
-		}
-		return nil, fmt.Errorf("must be an http or https URL")
-	case u.User != nil:
-		return nil, fmt.Errorf("must not carry a user or password")
-	case len(address) > maxAddress:
+	if err != nil {
+		u = new(url.URL)
+	}
+	if wrong := g.wrong(u); wrong != "" {
+		return nil, errors.New(wrong)
+	}
+	if len(address) > maxAddress {
 		return nil, fmt.Errorf("must be at most %d characters", maxAddress)
+	}
+	return u, nil
+}
+
+// wrong says why an address is never called; "" if it may be. It changes the host to ASCII.
+func (g *guard) wrong(u *url.URL) string {
+	switch {
+	case u.Opaque != "" || u.Hostname() == "":
+		return "must be a URL such as https://partner.example.com/paid"
+	case u.Scheme != "https" && g.httpsOnly: // url.Parse makes it lower case
+		return "must be an https URL"
+	case defaultPort[u.Scheme] == "":
+		return "must be an http or https URL"
+	case u.User != nil:
+		return "must not carry a user or password"
 	}
 	text := u.Port()
 	if text == "" && !strings.HasSuffix(u.Host, ":") {
@@ -137,32 +148,28 @@ func (g *guard) check(address string) (*url.URL, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || strconv.FormatUint(port, 10) != text { // 0443 is refused, as attempts are counted by host and port
-		return nil, fmt.Errorf("has no port behind its colon")
+		return "has no port behind its colon"
 	}
 	if len(g.ports) > 0 && !slices.Contains(g.ports, int(port)) {
-		return nil, fmt.Errorf("its port is not one of those allowed here")
+		return "its port is not one of those allowed here"
 	}
 	host := ASCIIHost(u.Hostname())
 	if given := u.Hostname(); host != given {
 		u.Host = host + strings.TrimPrefix(u.Host, given)
 	}
 	may := func(ip netip.Addr) bool { return g.mayCall(netip.AddrPortFrom(ip, uint16(port))) }
-	if ip, err := netip.ParseAddr(host); err == nil {
-		if ip.Zone() != "" || !may(ip) {
-			return nil, errNotCalled
-		}
-		return u, nil
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && (ip.Zone() != "" || !may(ip)),
+		isLocalhost(host) && !may(netip.IPv6Loopback()) && !may(netip.AddrFrom4([4]byte{127, 0, 0, 1})):
+		return notCalled
+	case err != nil && !isName(host):
+		return "its host is no name of a host"
 	}
-	if isLocalhost(host) && !may(netip.IPv6Loopback()) && !may(netip.AddrFrom4([4]byte{127, 0, 0, 1})) {
-		return nil, errNotCalled
-	}
-	if !isName(host) {
-		return nil, fmt.Errorf("its host is no name of a host")
-	}
-	return u, nil
+	return ""
 }
 
-var errNotCalled = errors.New("its host is an address that is not called from here")
+const notCalled = "its host is an address that is not called from here"
 
 // maxAddress is the most bytes of an address.
 const maxAddress = 2000

@@ -122,13 +122,8 @@ func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 	coding := strings.Join(req.Header.Values("Content-Encoding"), ",") // the header may have several lines
 	body, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
 	over := int64(len(body)) > limit
-	switch {
-	case over || err != nil:
+	if over || err != nil {
 		in.w.Header().Set("Connection", "close")
-	case coding != "" && !strings.EqualFold(coding, "identity"):
-		return nil, &refusal{http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding"}
-	default:
-		return body, nil
 	}
 	switch {
 	case over:
@@ -139,8 +134,12 @@ func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 	case errors.Is(err, ErrNoMemory):
 		in.w.Header().Set("Retry-After", "1")
 		return nil, &refusal{http.StatusServiceUnavailable, "no_memory", "too many bodies are held now"}
+	case err != nil:
+		return nil, &refusal{http.StatusBadRequest, "broken", "the body broke off"}
+	case coding != "" && !strings.EqualFold(coding, "identity"):
+		return nil, &refusal{http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding"}
 	}
-	return nil, &refusal{http.StatusBadRequest, "broken", "the body broke off"}
+	return body, nil
 }
 
 // accept translates a callback, checks that it belongs to its address, and stores it.
