@@ -84,8 +84,8 @@ func sumColumns(format string) string {
 	return columns
 }
 
-// hoursAtOnce is the number of rows of one statement. With more, the driver of SQLite is slow: it searches for the name
-// of each argument. What is left is added row by row, so that there are few different statements.
+// hoursAtOnce is the most rows of one statement: with more, the driver of SQLite is slow, as it searches for the name
+// of each argument, and there are more different statements.
 const hoursAtOnce = 10
 
 // AddHours adds to the hours of the store, in batches. Several replicas may add to the same hour at once, but one hour
@@ -96,12 +96,8 @@ func (s *Store) AddHours(ctx context.Context, more []Hour) (added int, err error
 		return cmp.Or(cmp.Compare(a.Partner, b.Partner), a.At.Compare(b.At), cmp.Compare(a.Backend, b.Backend))
 	})
 	return inBatches(ctx, s, "adding hours", slices.Clone(more), func(q tx, batch []Hour) {
-		for len(batch) >= hoursAtOnce {
-			addHours(q, batch[:hoursAtOnce])
-			batch = batch[hoursAtOnce:]
-		}
-		for i := range batch {
-			addHours(q, batch[i:i+1])
+		for some := range slices.Chunk(batch, hoursAtOnce) {
+			addHours(q, some)
 		}
 	})
 }
@@ -155,18 +151,27 @@ func (s *Store) BackendSums(ctx context.Context, partners []partner.ID, since ti
 	return [2]Sums{of[0], of[1]}, err
 }
 
-// amongst returns a condition for some partners, or for all for nil, with the arguments of a query: the first one, and
-// the partners.
-func (s *Store) amongst(partners []partner.ID, first any) (where string, args []any) {
+// amongst returns a condition for some partners, or for all for nil, with the arguments of a query. The first one is a
+// time.
+func (s *Store) amongst(partners []partner.ID, since time.Time) (where string, args []any) {
 	if partners == nil {
-		return "true", []any{first}
+		return "true", []any{since}
 	}
-	ids, _ := json.Marshal(partners) // texts
-	where = "partner IN (SELECT value FROM json_each($2))"
+	return "partner IN " + s.each("$2"), []any{since, texts(partners)}
+}
+
+// each selects each of the texts of an argument.
+func (s *Store) each(place string) string {
 	if s.postgres {
-		where = "partner IN (SELECT jsonb_array_elements_text($2))"
+		return "(SELECT jsonb_array_elements_text(" + place + "))"
 	}
-	return where, []any{first, string(ids)}
+	return "(SELECT value FROM json_each(" + place + "))"
+}
+
+// texts are one argument.
+func texts[T ~string](all []T) string {
+	list, _ := json.Marshal(append([]T{}, all...)) // nil is no list
+	return string(list)
 }
 
 // SweepHours removes the hours before a time, in batches as Sweep does, and returns their number.

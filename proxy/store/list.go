@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -34,14 +35,10 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	limit := ""
-	if f.Limit > 0 {
-		limit = fmt.Sprint(" LIMIT ", f.Limit)
-	}
 	return read(ctx, s, "counting callbacks", func(q tx) int {
-		onePartner(q, callbacksTable, f.PartnerPrefix)
-		return value[int](q, "SELECT count(*) FROM (SELECT seq FROM billbridge_callbacks WHERE "+where.String()+limit+
-			") AS meant", where.args...)
+		onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
+		const meant = "SELECT count(*) FROM (SELECT seq FROM billbridge_callbacks WHERE %s LIMIT %d) AS meant"
+		return value[int](q, fmt.Sprintf(meant, where, cmp.Or(f.Limit, math.MaxInt)), where.args...)
 	})
 }
 
@@ -112,7 +109,7 @@ func (s *Store) Decide(
 			) RETURNING seq`, d.set, where, batch, s.passOver())
 		changed, err := write(ctx, s, "changing callbacks", func(q tx) []int64 {
 			s.betweenClaims(q)
-			onePartner(q, callbacksTable, f.PartnerPrefix)
+			onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
 			changed := list[int64](q, statement, where.args...)
 			if len(changed) > 0 {
 				audited(q, Change{
@@ -289,21 +286,23 @@ func checkPrefix(prefix partner.ID) error {
 	return nil
 }
 
-const callbacksTable = "billbridge_callbacks"
+// fitting is a query for the first and the last partner of the rows in a table that an abbreviated ID, $1, fits. It
+// reads two entries of an index, not all rows between.
+func fitting(table string) string {
+	const meant = "SELECT %[2]s(partner) AS partner FROM %[1]s WHERE partner >= $1 AND partner < $2"
+	return fmt.Sprintf(meant, table, "min") + " UNION " + fmt.Sprintf(meant, table, "max")
+}
 
-// onePartner returns the partner of the rows in a table that an abbreviated ID fits, and "" if there is none or
-// prefix is "". If the rows of two partners fit it, the call fails with ErrAmbiguous.
-func onePartner(q tx, table string, prefix partner.ID) partner.ID {
+// onePartner returns the partner that an abbreviated ID fits, by queries for partners, and "" if there is none or
+// prefix is "". If it fits two, the call fails with ErrAmbiguous.
+func onePartner(q tx, prefix partner.ID, queries ...string) (one partner.ID) {
 	if prefix == "" {
 		return ""
 	}
-	// min and max read two entries of the index, not all rows between
-	ends := value[[2]partner.ID](q, `
-		SELECT coalesce((SELECT min(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), ''),
-			coalesce((SELECT max(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), '')`,
-		prefix, beyond(prefix))
-	if ends[0] != ends[1] {
+	all := list[partner.ID](q, "SELECT partner FROM ("+strings.Join(queries, " UNION ")+
+		") AS found WHERE partner IS NOT NULL", prefix, beyond(prefix))
+	if len(all) > 1 {
 		q.fail(ErrAmbiguous)
 	}
-	return ends[0]
+	return append(all, "")[0]
 }

@@ -28,7 +28,8 @@ func (s *Store) DueLooks(ctx context.Context, now time.Time) ([]partner.ID, erro
 	now = s.stamp(now)
 	return readAll[partner.ID](ctx, s, "finding bills to read", `
 		SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
-			SELECT 1 FROM billbridge_addresses a WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $1 AND a.look <= $2)
+			SELECT 1 FROM billbridge_addresses a
+			WHERE a.partner = p.partner AND a.bill <> '' AND a.look > $1 AND a.look <= $2)
 		ORDER BY p.partner`, now.Add(-lookLost), now)
 }
 
@@ -85,6 +86,6 @@ func (s *Store) Told(ctx context.Context, order, later, upstream, says string) (
 func (s *Store) Missing(ctx context.Context, prefix partner.ID, limit int) (found []Look, all int, err error) {
 	return readPart[Look](ctx, s, "listing missing callbacks",
 		addressColumns+"''"+lookColumns, // the url is not needed, and may be encrypted
-		" FROM billbridge_addresses WHERE missing IS NOT NULL AND partner >= $1 AND partner < $2", "missing DESC, id", limit,
-		prefix, beyond(prefix))
+		" FROM billbridge_addresses WHERE missing IS NOT NULL AND partner >= $1 AND partner < $2", "missing DESC, id",
+		limit, prefix, beyond(prefix))
 }

@@ -42,7 +42,7 @@ func (s *Store) pageWithin(ctx context.Context, f Filter, b bounds) (Page, error
 	}
 	return read(ctx, s, "listing callbacks", func(q tx) (p Page) {
 		where, index := where, "NOT INDEXED"
-		onePartner(q, callbacksTable, f.PartnerPrefix)
+		onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
 		before := s.before(q, f)
 		where.add(fmt.Sprint("seq < ", before))
 		if few, args := fewCandidates(q, f, b.few); few != "" {
@@ -99,7 +99,7 @@ func fewCandidates(q tx, f Filter, few int) (condition string, args []any) {
 	from, before := "'"+string(f.PartnerPrefix)+"'", "'"+string(beyond(f.PartnerPrefix))+"'" // hexadecimal digits
 	switch {
 	case f.Bill != "":
-		return "bill = %s AND partner IN (" + partnersOf(callbacksTable, from, before) + ")", []any{f.Bill}
+		return "bill = %s AND partner IN (" + partnersOf("billbridge_callbacks", from, before) + ")", []any{f.Bill}
 	case f.PartnerPrefix != "":
 		condition = "partner >= " + from + " AND partner < " + before
 	case f.State == Waiting:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -64,18 +63,13 @@ func (r Range) Has(id partner.ID) bool { return id >= r.From && id < r.Before }
 // PartnersIn returns the first partners of a range that were seen or are in the ledger, sorted, at most limit. It
 // reads one entry of an index for each.
 func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
-	return read(ctx, s, "reading partners", func(q tx) (all []partner.ID) {
-		for _, query := range []string{
-			"SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> '' ORDER " +
-				"BY partner LIMIT $3",
-			partnersOf("billbridge_owners", "$1", "$2") + " LIMIT $3",
-		} {
-			all = append(all, list[partner.ID](q, query, in.From, in.Before, limit)...)
-		}
-		slices.Sort(all)
-		all = slices.Compact(all)
-		return all[:min(limit, len(all))]
-	})
+	return readAll[partner.ID](ctx, s, "reading partners", `
+		SELECT partner FROM (
+			SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> ''
+			ORDER BY partner LIMIT $3
+		) AS seen
+		UNION SELECT partner FROM (`+partnersOf("billbridge_owners", "$1", "$2")+` LIMIT $3) AS known
+		ORDER BY partner LIMIT $3`, in.From, in.Before, limit)
 }
 
 // partnersOf is a query for the partners of the rows of a table, in their order.
@@ -103,16 +97,9 @@ func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, err
 		return "", err
 	}
 	return read(ctx, s, "looking up a partner", func(q tx) partner.ID {
-		all := list[partner.ID](q, "SELECT partner FROM billbridge_partner_keys WHERE key_hash >= $1 AND key_hash < $2",
-			prefix, beyond(prefix))
-		for _, table := range []string{"billbridge_seen", "billbridge_stages", "billbridge_owners"} {
-			all = append(all, onePartner(q, table, prefix))
-		}
-		slices.Sort(all)
-		if all = slices.Compact(all); len(all) > 2 || len(all) == 2 && all[0] != "" {
-			q.fail(ErrAmbiguous)
-		}
-		full := all[len(all)-1]
+		full := onePartner(q, prefix, fitting("billbridge_seen"), fitting("billbridge_stages"),
+			fitting("billbridge_owners"),
+			"SELECT partner FROM billbridge_partner_keys WHERE key_hash >= $1 AND key_hash < $2")
 		if full == "" {
 			q.fail(ErrNotFound)
 		}

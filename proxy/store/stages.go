@@ -1,10 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -209,16 +209,13 @@ func changed(q tx, c Change, do func(tx, *Change)) (revision int64) {
 	// First, to lock the row: other replicas wait until this commits, and then see the change.
 	c.Revision = nextRevision(q, c.At)
 	do(q, &c)
-	if slices.Contains(noSubject, c.Action) {
-		c.Subject = c.Overridden
-	}
 	q.exec(`
 		INSERT INTO billbridge_audit (
 			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent,
 				forced, evidence)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent,
-		c.Forced, c.Evidence)
+		c.Revision, string(c.Action), c.By, c.At, c.Partner, cmp.Or(c.Subject, c.Overridden),
+		c.From, c.FromPercent, c.To, c.ToPercent, c.Forced, c.Evidence)
 	return c.Revision
 }
 
@@ -230,9 +227,11 @@ func (s *Store) Record(ctx context.Context, c Change) error {
 // audited records a change in the audit log, in the transaction that makes it.
 func audited(q tx, c Change) { changed(q, c, func(tx, *Change) {}) }
 
-// noSubject are the actions that override reasons and have no subject. Their column subject has what the change
-// overrides.
-var noSubject = []Action{Staged, Stopped, Reset, Begun}
+// Actions that override reasons have no subject. Their column subject has what the change overrides.
+const (
+	subject    = "CASE WHEN action IN ('stage', 'stop', 'reset', 'begin') THEN '' ELSE subject END"
+	overridden = "CASE WHEN action IN ('stage', 'stop', 'reset', 'begin') THEN subject ELSE '' END"
+)
 
 // nextRevision gives the rollout a new revision, by which replicas see that it has changed. It is at least the time,
 // so that changes after the restore of an old backup do not repeat a revision that a replica has. It locks the row
@@ -314,23 +313,12 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 	c.given("revision "+follows+" %s", f.After)
 	c.given("revision >= %[1]s AND done_at >= %[1]s", f.Since) // no revision is lower than its time
 	c.given("done_by = %s", f.By)
-	var actions []any
-	for _, action := range f.Actions {
-		actions = append(actions, string(action))
+	if len(f.Actions) > 0 {
+		c.add("action IN "+s.each("%s"), texts(f.Actions))
 	}
-	if len(actions) > 0 {
-		c.add("action IN ("+strings.Repeat(", %s", len(actions))[2:]+")", actions...)
-	}
-	return read(ctx, s, "reading the audit log", func(q tx) []Change {
-		all := list[Change](q, fmt.Sprintf(`
-			SELECT revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent,
-				to_percent, forced, '', evidence
-			FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`, c, order, max(0, f.Limit)), c.args...)
-		for i, c := range all {
-			if slices.Contains(noSubject, c.Action) {
-				all[i].Subject, all[i].Overridden = "", c.Subject
-			}
-		}
-		return all
-	})
+	return readAll[Change](ctx, s, "reading the audit log", fmt.Sprintf(`
+		SELECT revision, action, done_by, done_at, partner, %s, from_stage, to_stage, from_percent, to_percent,
+			forced, %s, evidence
+		FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`,
+		subject, overridden, c, order, max(0, f.Limit)), c.args...)
 }

@@ -30,7 +30,7 @@ func (c *stmtCache) close() {
 	}
 }
 
-const stmtCacheAtMost = 64 // filters make many statements
+const stmtCacheAtMost = 80 // filters make many statements
 
 func (c *stmtCache) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if s := c.of(ctx, query, args); s != nil {

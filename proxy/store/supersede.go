@@ -53,11 +53,7 @@ func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
 // Newer returns the state of a newer callback of the same bill that was delivered, or else of one that waits; "" if
 // there is none.
 func (s *Store) Newer(ctx context.Context, c Callback) (State, error) {
-	state, err := read(ctx, s, "reading callbacks", func(q tx) string {
-		state, _ := find[string](q, `
-			SELECT state FROM billbridge_callbacks WHERE ordering = $1 AND seq > $2 AND seq > 0 AND bill <> ''
-				AND state IN ('waiting', 'delivered') ORDER BY state LIMIT 1`, c.Order, c.Cursor)
-		return state
-	})
-	return State(state), err
+	return readOne[State](ctx, s, "reading callbacks", `
+		SELECT coalesce(min(state), '') FROM billbridge_callbacks WHERE ordering = $1 AND seq > $2 AND seq > 0
+			AND bill <> '' AND state IN ('waiting', 'delivered')`, c.Order, c.Cursor)
 }

@@ -226,12 +226,10 @@ const Dismissed = "dismissed"
 // ReadAs returns the member and the merchant of the last write of a bill that has or had an unknown outcome; "" if
 // they are not known.
 func (s *Store) ReadAs(ctx context.Context, partner partner.ID, bill string) (member, merchant string, err error) {
-	as, err := read(ctx, s, "reading the merchant of a write", func(q tx) [2]string {
-		as, _ := find[[2]string](q, `
+	as, err := readOne[[2]string](ctx, s, "reading the merchant of a write", `
+		SELECT coalesce(member, ''), coalesce(merchant, '') FROM (SELECT 1) AS one LEFT JOIN (
 			SELECT member, merchant FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND merchant <> ''
-			ORDER BY at DESC LIMIT 1`, partner, bill)
-		return as
-	})
+			ORDER BY at DESC LIMIT 1) AS last ON true`, partner, bill)
 	return as[0], as[1], err
 }
 
@@ -382,12 +380,14 @@ func (s *Store) listBills(
 		condition = "bill = $3 AND partner IN (" + partnersOf("billbridge_owners", "$1", "$2") + ")"
 	}
 	if _, err := read(ctx, s, "listing bills", func(q tx) partner.ID {
-		return onePartner(q, "billbridge_owners", f.PartnerPrefix)
+		return onePartner(q, f.PartnerPrefix, fitting("billbridge_owners"))
 	}); err != nil {
 		return nil, 0, err
 	}
-	return readPart[ListedBill](ctx, s, "listing bills", "*", " FROM ("+strings.Replace(rows, ofBill, condition, 1)+`) AS listed
+	return readPart[ListedBill](ctx, s, "listing bills", "*", " FROM ("+
+		strings.Replace(rows, ofBill, condition, 1)+`) AS listed
 		WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
-		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`, order, f.Limit,
+		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`,
+		order, f.Limit,
 		append([]any{f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, f.Upstream, f.Open, f.Now}, more...)...)
 }

@@ -2,8 +2,8 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -61,23 +61,25 @@ func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) 
 			w.Name, w.Plan, c.To, c.By, c.At) == 0 {
 			q.fail(ErrInWave)
 		}
-		place := 0
-		for some := range slices.Chunk(partners, 500) { // few statements: there can be thousands of partners
-			rows, args := "", []any{w.Name}
-			for _, p := range some {
-				at := len(args)
-				rows += fmt.Sprintf(", ($1, $%d, %d, 1, $%d, %d, '')", at+1, place, at+2, p.FromPercent)
-				args = append(args, p.Partner, p.From)
-				place++
-			}
-			q.exec(`INSERT INTO billbridge_wave_partners
-				(wave, partner, place, active, from_stage, from_percent, held) VALUES `+rows[2:], args...)
-		}
+		all, err := json.Marshal(partners) // one argument: there can be thousands
+		q.fail(err)
+		q.exec(`
+			INSERT INTO billbridge_wave_partners (wave, partner, place, active, from_stage, from_percent, held)
+			SELECT $1, `+s.waveRows(), w.Name, string(all))
 		if _, twice := find[string](q, `SELECT partner FROM billbridge_wave_partners WHERE active = 1
 			GROUP BY partner HAVING count(*) > 1 LIMIT 1`); twice {
 			q.fail(ErrInWave)
 		}
 	})
+}
+
+// waveRows are the columns of the partners that are a JSON array in $2.
+func (s *Store) waveRows() string {
+	if s.postgres {
+		return `p->>'Partner', n - 1, 1, p->>'From', (p->>'FromPercent')::INTEGER, ''
+			FROM jsonb_array_elements($2) WITH ORDINALITY AS partners (p, n)`
+	}
+	return "value->>'Partner', key, 1, value->>'From', value->>'FromPercent', '' FROM json_each($2)"
 }
 
 // Waves returns the waves: those that have not ended, or all of them, the last that was created first.
@@ -143,18 +145,15 @@ func (s *Store) ReleasePartner(
 	ctx context.Context, wave string, id partner.ID, mover, by string, at time.Time,
 ) error {
 	c := Change{Action: WaveChanged, By: by, At: at, Subject: wave, Partner: id}
-	return s.change(ctx, c, func(q tx, _ *Change) {
-		if q.exec("UPDATE billbridge_wave_partners SET held = '' WHERE wave = $1 AND partner = $2 AND active = 1",
-			wave, id) == 0 {
-			q.fail(ErrNotFound)
-		}
-		own, _ := find[Stage](q, `
-			SELECT partner, stage, percent, set_by, set_at, forced FROM billbridge_stages WHERE partner = $1`, id)
-		if own.By != mover {
-			q.exec(`UPDATE billbridge_wave_partners SET moved = NULL, from_stage = $1, from_percent = $2
-				WHERE wave = $3 AND partner = $4`, own.Stage, own.Percent, wave, id)
-		}
-	})
+	const (
+		own  = " FROM billbridge_stages WHERE partner = $2"
+		ours = "WHEN EXISTS (SELECT 1" + own + " AND set_by = $3) THEN "
+	)
+	return s.change(ctx, c, oneRow(ErrNotFound, `
+		UPDATE billbridge_wave_partners SET held = '', moved = CASE `+ours+`moved END,
+			from_stage = CASE `+ours+"from_stage ELSE coalesce((SELECT stage"+own+`), '') END,
+			from_percent = CASE `+ours+"from_percent ELSE coalesce((SELECT percent"+own+`), 0) END
+		WHERE wave = $1 AND partner = $2 AND active = 1`, wave, id, mover))
 }
 
 // A WaveStep moves a partner of a wave.
