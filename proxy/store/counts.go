@@ -113,7 +113,7 @@ func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Count
 
 // CountsOf returns what was counted of some partners by a version of the table.
 func (s *Store) CountsOf(ctx context.Context, version string, ids []partner.ID) ([]Counts, error) {
-	return s.selectCounts(ctx, "version = $1 AND partner IN "+s.each("$2"), version, texts(ids))
+	return s.selectCounts(ctx, "version = $1 AND partner IN "+fmt.Sprintf(s.each, "$2"), version, texts(ids))
 }
 
 // MarkedCounts returns the marked counts of all partners, of all versions of the table, sorted by partner and

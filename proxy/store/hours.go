@@ -157,18 +157,10 @@ func (s *Store) amongst(partners []partner.ID, since time.Time) (where string, a
 	if partners == nil {
 		return "true", []any{since}
 	}
-	return "partner IN " + s.each("$2"), []any{since, texts(partners)}
+	return "partner IN " + fmt.Sprintf(s.each, "$2"), []any{since, texts(partners)}
 }
 
-// each selects each of the texts of an argument.
-func (s *Store) each(place string) string {
-	if s.postgres {
-		return "(SELECT jsonb_array_elements_text(" + place + "))"
-	}
-	return "(SELECT value FROM json_each(" + place + "))"
-}
-
-// texts are one argument.
+// texts are one argument, for each.
 func texts[T ~string](all []T) string {
 	list, _ := json.Marshal(append([]T{}, all...)) // nil is no list
 	return string(list)

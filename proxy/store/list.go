@@ -106,7 +106,7 @@ func (s *Store) Decide(
 		statement := fmt.Sprintf(`
 			UPDATE billbridge_callbacks SET %s WHERE seq IN (
 				SELECT seq FROM billbridge_callbacks WHERE %s ORDER BY seq LIMIT %d %s
-			) RETURNING seq`, d.set, where, batch, s.passOver())
+			) RETURNING seq`, d.set, where, batch, s.passOver)
 		changed, err := write(ctx, s, "changing callbacks", func(q tx) []int64 {
 			s.betweenClaims(q)
 			onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
@@ -171,14 +171,6 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 // claimed. Other transactions that lock a row and then need another lock take it shared, too: else AddKey could
 // deadlock with them.
 func (s *Store) betweenClaims(q tx) { s.lock(q, exclusive, claims) }
-
-// passOver makes a PostgreSQL query skip rows that another transaction has locked.
-func (s *Store) passOver() string {
-	if s.postgres {
-		return "FOR UPDATE SKIP LOCKED"
-	}
-	return ""
-}
 
 // conditions select rows, with arguments.
 type conditions struct {

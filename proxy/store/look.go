@@ -40,19 +40,18 @@ func (s *Store) ClaimLook(ctx context.Context, id partner.ID, now time.Time) (l 
 	l, err = write(ctx, s, "claiming a bill to read", func(q tx) (l Look) {
 		s.lock(q, shared, claims) // see betweenClaims
 		row, found := find[addressRow](q, `
-			SELECT `+sealedAddress+` FROM billbridge_addresses
-			WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3 ORDER BY look LIMIT 1 `+s.passOver(),
-			id, now.Add(-lookLost), now)
+			UPDATE billbridge_addresses SET look = $4 WHERE id = (
+				SELECT id FROM billbridge_addresses
+				WHERE partner = $1 AND bill <> '' AND look > $2 AND look <= $3 ORDER BY look LIMIT 1 `+s.passOver+`
+			) RETURNING `+sealedAddress, id, now.Add(-lookLost), now, now.Add(lookLasts))
 		if !found {
 			return l
 		}
-		q.exec("UPDATE billbridge_addresses SET look = $2 WHERE id = $1", row.ID, now.Add(lookLasts))
 		l, err := s.keys.address(row)
 		if err != nil {
 			q.refuse(err) // the claim stays: others come first
 			return Look{}
 		}
-		l.Address.Look = now.Add(lookLasts)
 		return l
 	})
 	if l.ID != "" {

@@ -9,12 +9,28 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// A dialect is the folder of an engine's migrations, and the query whether the table of versions exists.
-type dialect struct{ folder, versioned string }
+// A dialect is what the statements of the engines differ in.
+type dialect struct {
+	folder    string // of the migrations
+	versioned string // the query whether the table of versions exists
+	claim     string // the query for callbacks that can be claimed
+	passOver  string // makes a query skip rows that another transaction has locked
+	each      string // the format of a query for each of the texts of an argument
+	waveRows  string // the columns of partners of a wave that are a JSON array in $2
+}
 
 var (
-	forSQLite   = dialect{"sqlite", "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'billbridge_schema'"}
-	forPostgres = dialect{"postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL"}
+	forSQLite = dialect{
+		"sqlite", "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'billbridge_schema'", claimSQLite, "",
+		"(SELECT value FROM json_each(%s))",
+		"value->>'Partner', key, 1, value->>'From', value->>'FromPercent', '' FROM json_each($2)",
+	}
+	forPostgres = dialect{
+		"postgres", "SELECT to_regclass('billbridge_schema') IS NOT NULL", claimPostgres, "FOR UPDATE SKIP LOCKED",
+		"(SELECT jsonb_array_elements_text(%s))",
+		`p->>'Partner', n - 1, 1, p->>'From', (p->>'FromPercent')::INTEGER, ''
+			FROM jsonb_array_elements($2) WITH ORDINALITY AS partners (p, n)`,
+	}
 )
 
 // A schema is the version of the tables of a database.

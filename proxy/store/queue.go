@@ -79,17 +79,13 @@ func (s *Store) Claim(
 	if limit <= 0 || perHost <= 0 || perPartner <= 0 {
 		return nil, nil
 	}
-	find := claimSQLite
-	if s.postgres {
-		find = claimPostgres
-	}
 	expires := now.Add(lease)
 	return write(ctx, s, "claiming callbacks", func(q tx) (claimed []Claimed) {
 		s.lock(q, shared, claims) // with other claims; see betweenClaims
 		token := rand.Text()
 		var unreadable error
 		taken := map[string]int{}
-		for _, f := range list[candidate](q, find, now, perHost) {
+		for _, f := range list[candidate](q, s.claim, now, perHost) {
 			if len(claimed) == limit {
 				break
 			}
@@ -128,20 +124,18 @@ const attemptsKept = 100
 // still good. It returns the callbacks of the bill that end for a newer one, which c can be.
 func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supersession, err error) {
 	ctx = patient(ctx)
-	var done time.Time
+	done, next := r.At, r.At
 	switch r.State {
 	case Delivered, Dropped:
-		done = r.At
-	case Waiting, Dead:
+	case Waiting:
+		done, next = time.Time{}, r.Next
+	case Dead:
+		done = time.Time{}
 	default:
 		return nil, fmt.Errorf("store: an attempt cannot end in the state %q", r.State)
 	}
-	if r.At.IsZero() || r.State == Waiting && r.Next.IsZero() {
+	if r.At.IsZero() || next.IsZero() {
 		return nil, fmt.Errorf("store: an attempt that ended in the state %q needs its times", r.State)
-	}
-	next := r.Next
-	if r.State != Waiting {
-		next = r.At
 	}
 	follows := r.State == Waiting && c.Bill != ""
 	return write(ctx, s, "recording an attempt", func(q tx) []Supersession {

@@ -88,7 +88,7 @@ func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, e
 	var refused []error
 	for after := ""; ; after = " AND " + t.key + " > $2" {
 		query := fmt.Sprintf("SELECT %s, id, url, %s FROM %s WHERE %s%s ORDER BY %s LIMIT %d %s",
-			t.key, t.body, t.name, where, after, t.key, min(s.batch, recryptAtOnce), s.passOver())
+			t.key, t.body, t.name, where, after, t.key, min(s.batch, recryptAtOnce), s.passOver)
 		done, err := write(ctx, s, "encrypting rows", func(q tx) (b batch) {
 			s.lock(q, shared, claims) // see betweenClaims
 			for _, r := range list[sealed](q, query, args...) {

@@ -314,7 +314,7 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 	c.given("revision >= %[1]s AND done_at >= %[1]s", f.Since) // no revision is lower than its time
 	c.given("done_by = %s", f.By)
 	if len(f.Actions) > 0 {
-		c.add("action IN "+s.each("%s"), texts(f.Actions))
+		c.add("action IN "+s.each, texts(f.Actions))
 	}
 	return readAll[Change](ctx, s, "reading the audit log", fmt.Sprintf(`
 		SELECT revision, action, done_by, done_at, partner, %s, from_stage, to_stage, from_percent, to_percent,

@@ -81,6 +81,7 @@ var (
 // cancelled context, a connection lost during the commit), may have been.
 type Store struct {
 	engine
+	dialect
 	closed   func() error         // closes the engine, once
 	guard    *guard               // the engine's
 	postgres bool                 // the statements differ in a few places
@@ -140,13 +141,13 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless}
+	s := &Store{dialect: forSQLite, postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless}
 	if s.keys, err = newKeyring(o.Keys); err != nil {
 		return nil, p.failed(err)
 	}
 	open, at, name, slots := openSQLite, p.file, "", 1
 	if p.postgres {
-		open, at, slots = openPostgres, url, connections
+		s.dialect, open, at, slots = forPostgres, openPostgres, url, connections
 	}
 	if s.keys.current != "" {
 		name = s.keys.current + "." // see keyless
@@ -156,18 +157,17 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 		return nil, p.failed(err)
 	}
 	s.closed = sync.OnceValue(s.engine.close)
-	own, plainUntil := "", int64(0)
+	own := ""
 	if err = s.write(ctx, func(q tx) {
 		s.keys.check(q)
 		own = secret(q)
-		plainUntil = s.keys.permit(q)
+		s.keys.plainUntil.Store(s.keys.permit(q))
 		s.readPartnerKeys(q)
 	}); err != nil {
 		_ = s.Close()
 		return nil, p.failed(err)
 	}
 	s.keys.sealing = append(s.keys.sealing, []byte(own))
-	s.keys.plainUntil.Store(plainUntil)
 	if p.file != "" { // only now: it is a store for certain
 		s.narrowed = narrow(p.file)
 	}

@@ -63,7 +63,7 @@ const pause = 100 * time.Millisecond
 // sweep runs a statement in batches. The statement ends in the query for the rows to change, to which sweep adds the
 // limit.
 func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int, err error) {
-	return s.repeat(ctx, pause, fmt.Sprintf("%s LIMIT $%d %s)", statement, len(args)+1, s.passOver()), args...)
+	return s.repeat(ctx, pause, fmt.Sprintf("%s LIMIT $%d %s)", statement, len(args)+1, s.passOver), args...)
 }
 
 // repeat runs a statement, whose last argument is the most rows to change at once, until it finds fewer. It pauses

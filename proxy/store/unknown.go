@@ -34,9 +34,12 @@ type Reading struct {
 	By            string // who read, in the words of the caller
 }
 
-// writeColumns are the columns of an UnknownWrite.
-const writeColumns = `partner, bill, operation, upstream, request, at, member, merchant,
-	finding, state, amount, read_at, read_by, reads, next_read, resolved`
+// The columns of an UnknownWrite.
+const (
+	readColumns = `partner, bill, operation, upstream, request, at, member, merchant,
+	finding, state, amount, read_at, read_by, `
+	writeColumns = readColumns + "reads, next_read, resolved"
+)
 
 // nameAtMost is the most bytes of a member or merchant that is stored. Documented ones are far shorter.
 const nameAtMost = 200
@@ -154,19 +157,14 @@ const claimLasts = 5 * time.Minute
 func (s *Store) ClaimRead(
 	ctx context.Context, id partner.ID, due, now time.Time,
 ) (w UnknownWrite, found bool, err error) {
-	now = s.stamp(now)
 	w, err = write(ctx, s, "claiming a read", func(q tx) UnknownWrite {
 		s.lock(q, shared, claims) // see betweenClaims
-		w, found := find[UnknownWrite](q, `
-			SELECT `+writeColumns+` FROM billbridge_unknown
-			WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver(),
-			id, s.stamp(due))
-		if found {
-			w.Next = asStored(now.Add(claimLasts))
-			q.exec(`
-				UPDATE billbridge_unknown SET reads = reads + 1, next_read = $4
-				WHERE partner = $1 AND bill = $2 AND operation = $3`, id, w.Bill, w.Operation, w.Next)
-		}
+		w, _ := find[UnknownWrite](q, `
+			UPDATE billbridge_unknown SET reads = reads + 1, next_read = $3 WHERE (partner, bill, operation) IN (
+				SELECT partner, bill, operation FROM billbridge_unknown
+				WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver+`
+			) RETURNING `+readColumns+"reads - 1, next_read, resolved",
+			id, s.stamp(due), s.stamp(now).Add(claimLasts))
 		return w
 	})
 	return w, w.Bill != "", err

@@ -65,21 +65,12 @@ func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) 
 		q.fail(err)
 		q.exec(`
 			INSERT INTO billbridge_wave_partners (wave, partner, place, active, from_stage, from_percent, held)
-			SELECT $1, `+s.waveRows(), w.Name, string(all))
+			SELECT $1, `+s.waveRows, w.Name, string(all))
 		if _, twice := find[string](q, `SELECT partner FROM billbridge_wave_partners WHERE active = 1
 			GROUP BY partner HAVING count(*) > 1 LIMIT 1`); twice {
 			q.fail(ErrInWave)
 		}
 	})
-}
-
-// waveRows are the columns of the partners that are a JSON array in $2.
-func (s *Store) waveRows() string {
-	if s.postgres {
-		return `p->>'Partner', n - 1, 1, p->>'From', (p->>'FromPercent')::INTEGER, ''
-			FROM jsonb_array_elements($2) WITH ORDINALITY AS partners (p, n)`
-	}
-	return "value->>'Partner', key, 1, value->>'From', value->>'FromPercent', '' FROM json_each($2)"
 }
 
 // Waves returns the waves: those that have not ended, or all of them, the last that was created first.
