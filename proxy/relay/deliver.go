@@ -323,10 +323,10 @@ var unwritten = regexp.MustCompile(`[^!-~]`)
 
 // outcomeOf returns how an attempt without an answer ended.
 func outcomeOf(err error) string {
-	if _, blocked := errors.AsType[*refused](err); blocked {
+	switch {
+	case is[*refused](err):
 		return notAllowed
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	case errors.Is(err, context.DeadlineExceeded):
 		return late
 	}
 	return unreached

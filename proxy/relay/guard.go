@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -12,10 +13,13 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+	"unicode/utf8"
 
 	"billbridge/config"
 
 	"code.dny.dev/ssrf"
+	"golang.org/x/net/idna"
 )
 
 // A guard decides which addresses of partners may be called (R32). It checks the URL when it is given, and every
@@ -192,4 +196,36 @@ var defaultPort = map[string]string{"http": "80", "https": "443"}
 func hostOf(u *url.URL) string {
 	port := cmp.Or(u.Port(), defaultPort[u.Scheme])
 	return strings.ToLower(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
+}
+
+// ASCIIHost converts a host name that is not ASCII, for example in Hangul, as net/http does before it connects: by
+// the Lookup profile. That also maps full-width digits, which can become an IP address. A name that is ASCII or
+// cannot be converted is returned unchanged. So the guard checks the name that a connection would be made with.
+func ASCIIHost(host string) string {
+	ascii, err := idna.Lookup.ToASCII(host)
+	isASCII := !strings.ContainsFunc(host, func(r rune) bool { return r >= 0x80 })
+	if isASCII || err != nil || strings.Contains(host, ":") || !utf8.ValidString(host) {
+		return host
+	}
+	return ascii
+}
+
+// dialWithin bounds the connection to a partner, and the TLS handshake on it.
+const dialWithin = 10 * time.Second
+
+// newTransport sends callbacks to partners. It resolves names itself and checks each address with the guard before it
+// connects, so it uses no proxy, which would resolve names elsewhere. It is used without an http.Client, which would
+// follow redirects (R33).
+func newTransport(g *guard, c *config.Callbacks) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialWithin, Control: g.control, LocalAddr: c.LocalAddress.TCP()}
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    dialWithin,
+		MaxConnsPerHost:        c.PerHost,
+		MaxIdleConnsPerHost:    c.PerHost,
+		MaxIdleConns:           256,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true, // an answer has a few bytes
+	}
 }

@@ -106,3 +106,93 @@ func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, err
 		return full
 	})
 }
+
+// UnprovenRows is the most rows that a key can hold before its first success. Calls that are under way at the same
+// time can add some.
+const UnprovenRows = 1000
+
+// Prove records that a call of a partner succeeded, so that its key is valid. The row is never removed.
+func (s *Store) Prove(ctx context.Context, partner partner.ID) error {
+	if !partner.IsFull() {
+		return fmt.Errorf("store: a valid key is recorded by its full hash, not %q", partner)
+	}
+	if s.KnownProven(partner) {
+		return nil
+	}
+	generation := s.Generation()
+	err := s.exec(ctx, "recording a valid key",
+		"INSERT INTO billbridge_proven (partner) VALUES ("+ofPartner("$1")+") ON CONFLICT (partner) DO NOTHING", partner)
+	if err == nil {
+		s.proven.Store(partner, generation)
+	}
+	return err
+}
+
+// KnownProven reports whether this process knows that Prove was called for a partner. It reads no database.
+func (s *Store) KnownProven(partner partner.ID) bool {
+	generation, known := s.proven.Load(partner)
+	return known && generation == s.Generation() // another server can lack the row
+}
+
+// MayHold reports whether a call of a partner may add rows. Before the first success of its key, a partner can hold
+// UnprovenRows of them: otherwise anybody could fill the store. It reads at most so many entries of an index in each
+// table, and nothing for a partner that this process knows.
+func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
+	if s.KnownProven(partner) {
+		return true, nil
+	}
+	generation := s.Generation()
+	return read(ctx, s, "counting the rows of a key", func(q tx) bool {
+		held := value[struct {
+			Proven bool
+			Rows   int
+		}](q, `
+			SELECT EXISTS (SELECT 1 FROM billbridge_proven WHERE partner = $1),
+				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses WHERE unproven = $1 LIMIT 0 + $2) AS addresses)
+				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_owners WHERE partner = $1 LIMIT 0 + $2) AS owners)
+				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_unknown WHERE partner = $1 LIMIT 0 + $2) AS writes)`,
+			partner, UnprovenRows)
+		if held.Proven {
+			s.proven.Store(partner, generation)
+		}
+		return held.Proven || held.Rows < UnprovenRows
+	})
+}
+
+// Bills are the numbers of bills that the ledger has of a partner at an upstream, by ownership.
+type Bills struct {
+	Partner                  partner.ID
+	Upstream                 string
+	Pending, Owned, Released int
+	Over                     int // of Pending and Owned: past their end
+	Ended                    int // of Pending and Owned, and not Over: seen destroyed or cancelled
+}
+
+// A LedgerPlace is a place among the bills of a partner, the newest first.
+type LedgerPlace struct {
+	At   time.Time // of the last change of its owner
+	Bill string
+}
+
+// NewestBills returns the bills of a partner that have an owner, the newest first, at most limit, and the number of all
+// that follow a place; the zero place is before all.
+func (s *Store) NewestBills(
+	ctx context.Context, id partner.ID, after LedgerPlace, limit int,
+) (bills []LedgerPlace, all int, err error) {
+	return readPart[LedgerPlace](ctx, s, "listing the newest bills", "changed, bill", `
+		FROM billbridge_owners WHERE partner = $1 AND state = 'owned'
+			AND ($2 = '' OR changed < $3 OR changed = $3 AND bill > $2)`, "changed DESC, bill", limit,
+		id, after.Bill, after.At)
+}
+
+// OpenBillsIn counts the bills in the ledger of the partners of a range, sorted by partner and upstream. A bill whose
+// end is before now is over. It reads all rows of these partners: an index for it would halve the rate of Own.
+func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
+	return readAll[Bills](ctx, s, "counting bills", `
+			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
+				count(CASE state WHEN 'owned' THEN 1 END), count(CASE state WHEN 'released' THEN 1 END),
+				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),
+				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END)
+			FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
+			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)
+}
