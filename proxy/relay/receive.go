@@ -154,14 +154,11 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	defer cancel()
 	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
-		if _, err = r.store.Rollout(ctx); err != nil {
-			return in.fault(err)
+		_, unread := r.store.Rollout(ctx)
+		if id := r.store.Identity(a.Partner); unread == nil && id != a.Partner {
+			in.address.Partner = id
+			return in.accept(req, body)
 		}
-		in.address.Partner = r.store.Identity(a.Partner)
-		if c, notice, refused = in.callback(req.Header.Get("Content-Type"), body); refused != nil {
-			return refused
-		}
-		fresh, ended, err = r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
 	}
 	switch {
 	case err != nil:
