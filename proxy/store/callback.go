@@ -211,14 +211,13 @@ const claims = "claims"
 // A callbackRow has the columns of a callback: columns, or columnsAndBody.
 type callbackRow struct {
 	Callback
-	Key string    // that encrypts it
-	Due time.Time // Next, or the end of a claim
+	Key string // that encrypts it
 }
 
 const (
 	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
 	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
-		seq, says, '', NULL, key_id, due`
+		seq, says, '', NULL, key_id`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )

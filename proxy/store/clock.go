@@ -108,16 +108,16 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 		}
 	}
 	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
-	if _, err := s.repeat(ctx, 0, `
-		UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2)`,
-		now.Add(estimatedLife)); err != nil {
-		return err
-	}
-	if _, err := s.repeat(ctx, 0, `
-		UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
-			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`, now); err != nil {
-		return err
+	for statement, end := range map[string]time.Time{
+		`UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
+			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2
+		)`: now.Add(estimatedLife),
+		`UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
+			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`: now,
+	} {
+		if _, err := s.repeat(ctx, 0, statement, end); err != nil {
+			return err
+		}
 	}
 	if err := s.change(ctx, Change{Action: ClockConfirmed, By: by, At: at},
 		oneRow(nil, "UPDATE billbridge_clock SET vouched = $1", now)); err != nil {

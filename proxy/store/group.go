@@ -77,13 +77,11 @@ func (q *queue) next() (waiting []job) {
 		case j := <-q.jobs:
 			waiting = j.join(waiting)
 		case <-q.closing:
-			waiting = q.gather(waiting)
-			if len(waiting) == 0 {
+			if waiting = q.gather(nil); len(waiting) == 0 {
 				return nil
 			}
 		}
 	}
-	waiting = q.gather(waiting)
 	// Callers that can run now may add theirs: fewer transactions need less of the processor and the disk.
 	for n := 0; n < len(waiting) && len(waiting) < groupOf; {
 		n = len(waiting)

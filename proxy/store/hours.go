@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -103,22 +104,18 @@ func (s *Store) AddHours(ctx context.Context, more []Hour) (added int, err error
 }
 
 func addHours(q tx, more []Hour) {
-	rows := ""
-	var args []any
+	var rows conditions
 	for _, h := range more {
 		q.fail(needs(h.Partner, h.At))
 		values := []any{h.Partner, h.At, h.Backend, h.Calls, h.Failed}
 		for _, n := range h.Took {
 			values = append(values, n)
 		}
-		row := ""
-		for i := range values {
-			row += fmt.Sprint(", $", len(args)+i+1)
-		}
-		rows, args = rows+", ("+row[2:]+")", append(args, values...)
+		rows.add("(%s"+strings.Repeat(", %s", len(values)-1)+")", values...)
 	}
-	q.exec("INSERT INTO billbridge_hours AS was (partner, at, backend, "+sumColumns("%s")+") VALUES "+rows[2:]+
-		" ON CONFLICT (partner, at, backend) DO UPDATE SET "+sumColumns("%[1]s = was.%[1]s + excluded.%[1]s"), args...)
+	q.exec("INSERT INTO billbridge_hours AS was (partner, at, backend, "+sumColumns("%s")+") VALUES "+
+		strings.Join(rows.all, ", ")+" ON CONFLICT (partner, at, backend) DO UPDATE SET "+
+		sumColumns("%[1]s = was.%[1]s + excluded.%[1]s"), rows.args...)
 }
 
 // HoursOf returns the hours of a partner from one on, sorted by time and backend. Hours without calls are missing.

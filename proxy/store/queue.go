@@ -10,11 +10,10 @@ import (
 	"billbridge/proxy/partner"
 )
 
-// A Claimed is a callback that its holder alone may attempt to deliver, until the claim expires.
+// A Claimed is a callback that its holder alone may attempt to deliver, until the claim ends.
 type Claimed struct {
 	Callback
-	expires time.Time
-	lease   string // unique to this claim
+	lease string // unique to this claim
 }
 
 // A Result is how an attempt ended.
@@ -104,7 +103,7 @@ func (s *Store) Claim(
 				unreadable = errors.Join(unreadable, err) // the others are claimed
 				continue
 			}
-			claimed = append(claimed, Claimed{c, row.Due, token})
+			claimed = append(claimed, Claimed{c, token})
 		}
 		if unreadable != nil {
 			q.refuse(unreadable)

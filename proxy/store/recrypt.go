@@ -49,9 +49,8 @@ func (s *Store) Recrypt(ctx context.Context) (n int, err error) {
 	if s.keys.current != "" {
 		plain = s.keys.permission(0)
 	}
-	err = s.update(ctx, "recording that all rows are encrypted", func(q tx) {
-		q.exec("UPDATE billbridge_secret SET plain = $1 WHERE plain <> $1", plain)
-	})
+	err = s.exec(ctx, "recording that all rows are encrypted",
+		"UPDATE billbridge_secret SET plain = $1 WHERE plain <> $1", plain)
 	if err == nil {
 		s.keys.plainUntil.Store(0)
 		s.walked.Store(true)
