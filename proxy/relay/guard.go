@@ -25,10 +25,8 @@ import (
 // A guard decides which addresses of partners may be called (R32). It checks the URL when it is given, and every
 // address that the host resolves to when it is dialled.
 type guard struct {
-	httpsOnly bool
-	ports     []int // if empty, any
-	allow     []config.Network
-	dial      *ssrf.Guardian
+	*config.Callbacks
+	dial *ssrf.Guardian
 }
 
 // metadata is the public address of a cloud's metadata service. The other clouds have private ones.
@@ -51,7 +49,7 @@ func newGuard(c *config.Callbacks) *guard {
 		}
 		ports = ssrf.WithPorts(list...)
 	}
-	return &guard{httpsOnly: c.HTTPSOnly, ports: c.Ports, allow: c.Allow, dial: ssrf.New(
+	return &guard{c, ssrf.New(
 		ports, ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...),
 		ssrf.WithDeniedV4Prefixes(metadata),
 	)}
@@ -73,7 +71,7 @@ var errISATAP = errors.New("it embeds an IPv4 address (ISATAP)")
 // mayCall reports whether a literal address may be called.
 func (g *guard) mayCall(to netip.AddrPort) bool {
 	ip := to.Addr()
-	allowed := slices.ContainsFunc(g.allow, func(n config.Network) bool { return n.Contains(ip) })
+	allowed := slices.ContainsFunc(g.Allow, func(n config.Network) bool { return n.Contains(ip) })
 	return (allowed || !isISATAP(ip)) && g.dial.SafeAddrPort(to) == nil
 }
 
@@ -139,7 +137,7 @@ func (g *guard) wrong(u *url.URL) string {
 	switch {
 	case u.Opaque != "" || u.Hostname() == "":
 		return "must be a URL such as https://partner.example.com/paid"
-	case u.Scheme != "https" && g.httpsOnly: // url.Parse makes it lower case
+	case u.Scheme != "https" && g.HTTPSOnly: // url.Parse makes it lower case
 		return "must be an https URL"
 	case defaultPort[u.Scheme] == "":
 		return "must be an http or https URL"
@@ -154,7 +152,7 @@ func (g *guard) wrong(u *url.URL) string {
 	if err != nil || strconv.FormatUint(port, 10) != text { // 0443 is refused, as attempts are counted by host and port
 		return "has no port behind its colon"
 	}
-	if len(g.ports) > 0 && !slices.Contains(g.ports, int(port)) {
+	if len(g.Ports) > 0 && !slices.Contains(g.Ports, int(port)) {
 		return "its port is not one of those allowed here"
 	}
 	host := ASCIIHost(u.Hostname())

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -313,8 +312,7 @@ const merchantMark = "merchant "
 // merchant is the subject of the merchant of a registration. The names are hashed, as they need not be sent, and
 // because an index of PostgreSQL takes no long text.
 func merchant(id partner.ID, names string) string {
-	sum := sha256.Sum256([]byte(string(id) + " " + names))
-	return merchantMark + hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%s%x", merchantMark, sha256.Sum256([]byte(string(id)+" "+names)))
 }
 
 // fault answers that the callback cannot be stored now, so that the upstream sends it again.
@@ -371,8 +369,7 @@ const lostMark = "lost "
 
 // lostName names an id of an earlier version, all of whose digits are a secret.
 func lostName(id string) string {
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:])[:store.SharedDigits]
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:store.SharedDigits]
 }
 
 var lostForm = regexp.MustCompile(`^([^/]*)/[0-9a-f]{12}$`)

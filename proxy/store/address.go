@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -155,11 +154,9 @@ func (s *Store) Unbind(ctx context.Context, id string) error {
 // an index of PostgreSQL. The number keeps the rows apart from those of gateways of version 5, which do not count in
 // holds.
 func (a Address) registration() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "6 %q", []string{
-		a.Upstream, a.Operation, string(a.Partner), a.Store,
-		a.Form, a.URL,
-	}))
-	return hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "6 %q", []string{
+		a.Upstream, a.Operation, string(a.Partner), a.Store, a.Form, a.URL,
+	})))
 }
 
 // Address returns the address with an id, or ErrNotFound. If the row was lost and another one shows what it had

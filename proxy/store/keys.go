@@ -35,8 +35,7 @@ type keyring struct {
 
 // keyID is the name of a key in rows and errors. It says nothing of the key.
 func keyID(key []byte) string {
-	sum := sha256.Sum256(append([]byte("billbridge store key "), key...))
-	return hex.EncodeToString(sum[:4])
+	return fmt.Sprintf("%x", sha256.Sum256(append([]byte("billbridge store key "), key...)))[:8]
 }
 
 func newKeyring(keys Keys) (*keyring, error) {
