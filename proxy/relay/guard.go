@@ -33,13 +33,9 @@ type guard struct {
 var metadata = netip.MustParsePrefix("168.63.129.16/32")
 
 func newGuard(c *config.Callbacks) *guard {
-	var v4, v6 []netip.Prefix
+	var allowed []netip.Prefix // of one family have no address of the other
 	for _, n := range c.Allow {
-		if n.Addr().Is4() {
-			v4 = append(v4, n.Prefix)
-		} else {
-			v6 = append(v6, n.Prefix)
-		}
+		allowed = append(allowed, n.Prefix)
 	}
 	ports := ssrf.WithAnyPort()
 	if len(c.Ports) > 0 {
@@ -50,7 +46,7 @@ func newGuard(c *config.Callbacks) *guard {
 		ports = ssrf.WithPorts(list...)
 	}
 	return &guard{c, ssrf.New(
-		ports, ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...),
+		ports, ssrf.WithAllowedV4Prefixes(allowed...), ssrf.WithAllowedV6Prefixes(allowed...),
 		ssrf.WithDeniedV4Prefixes(metadata),
 	)}
 }
