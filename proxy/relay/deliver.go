@@ -8,9 +8,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
+	"regexp"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -55,21 +56,17 @@ func (r *Relay) Run(ctx context.Context) {
 		if began > 0 {
 			continue
 		}
-		timer := time.NewTimer(r.untilDue(ctx, now))
 		select {
 		case <-ctx.Done():
 		case <-r.arrived:
-		case <-timer.C:
+		case <-time.After(r.untilDue(ctx, now)):
 		}
-		timer.Stop()
 	}
 }
 
 // sweep removes callbacks and addresses that have been over for longer than the retention, and the bodies of delivered
 // callbacks, now and every hour. It encrypts rows that are not encrypted with the current key.
 func (r *Relay) sweep(ctx context.Context) {
-	ticker := time.NewTicker(sweepEvery)
-	defer ticker.Stop()
 	for {
 		if clock := r.store.Clock(r.now()); !clock.Stepped() { // else the clock may be wrong, and removed rows are lost
 			keep := r.current.Load().callbacks
@@ -83,7 +80,7 @@ func (r *Relay) sweep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(sweepEvery):
 		}
 	}
 }
@@ -159,33 +156,33 @@ func (r *Relay) attempt(s *settings, c store.Claimed) {
 	span := r.tracing.Attempt(c.ID, s.rows.Method())
 	e := r.try(ctx, s, c, span)
 	span.Int(tracing.Resend, c.Attempts)
-	if e.outcome != taken {
-		span.Fail(e.outcome)
+	if e.Outcome != taken {
+		span.Fail(e.Outcome)
 	}
-	s.endSpan(span, c.Upstream, c.Partner, e.status)
-	result := store.Result{At: r.now(), Status: e.status, Outcome: e.outcome, Code: e.code, Reason: e.reason}
-	result.Took = result.At.Sub(begun)
-	result.State, result.Next = s.nextState(c.Attempts, e.outcome, result.At, e.after)
-	if e.unwanted && result.State == store.Dead { // until then a gateway with a newer config may deliver it
-		result.State = store.Dropped
+	s.endSpan(span, c.Upstream, c.Partner, e.Status)
+	e.At = r.now()
+	e.Took = e.At.Sub(begun)
+	e.State, e.Next = s.nextState(c.Attempts, e)
+	if e.unwanted && e.State == store.Dead { // until then a gateway with a newer config may deliver it
+		e.State = store.Dropped
 	}
-	r.metrics.attempts.WithLabelValues(c.Upstream, result.Outcome).Inc()
+	r.metrics.attempts.WithLabelValues(c.Upstream, e.Outcome).Inc()
 	done, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	defer stop()
-	ended, err := r.store.Finish(done, c, result)
+	ended, err := r.store.Finish(done, c, e.Result)
 	if err != nil {
 		// When the lease has expired, the callback is attempted again (at least once).
 		r.storeLog.Error("the result of an attempt could not be stored", "callback", c.ID, "error", err.Error())
 		return
 	}
 	r.superseded(ended)
-	switch result.State {
+	switch e.State {
 	case store.Delivered:
 		r.metrics.delivered.WithLabelValues(c.Upstream).Inc()
 	case store.Dead:
 		r.metrics.died.WithLabelValues(c.Upstream).Inc()
 		r.log.Warn("a callback failed: no more attempts are made, and it waits for a decision", "callback", c.ID,
-			"upstream", c.Upstream, "partner", c.Partner.Short(), "attempts", c.Attempts+1, "outcome", result.Outcome)
+			"upstream", c.Upstream, "partner", c.Partner.Short(), "attempts", c.Attempts+1, "outcome", e.Outcome)
 	}
 }
 
@@ -214,15 +211,17 @@ const (
 	broken     = "internal" // the gateway failed
 )
 
-// An end is the result of an attempt.
+// An end is the result of an attempt. Its Outcome is one of outcomes, and its Reason, in words for the operator, shows
+// nothing of the address.
 type end struct {
-	status  int           // HTTP; 0 if there was no answer
-	outcome string        // one of outcomes
-	reason  string        // why it failed, in words for the operator; it shows nothing of the address
-	code    string        // of the answer; "" if there is none
-	after   time.Duration // from Retry-After
-	// the config has no such destination of events any more
-	unwanted bool
+	store.Result
+	after    time.Duration // from Retry-After
+	unwanted bool          // the config has no such destination of events any more
+}
+
+// without is the end of an attempt without an answer.
+func without(outcome, reason string) end {
+	return end{Result: store.Result{Outcome: outcome, Reason: reason}}
 }
 
 var outcomes = []string{taken, gone, redirected, forbidden, badStatus, badAnswer, late, unreached, notAllowed, broken}
@@ -232,7 +231,7 @@ func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed, span *tra
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			r.log.Error("panic", "callback", c.ID, "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
-			e = end{outcome: broken, reason: "the gateway failed: see its log"}
+			e = without(broken, "the gateway failed: see its log")
 		}
 	}()
 	return r.post(ctx, s, c, span)
@@ -242,20 +241,22 @@ func (r *Relay) try(ctx context.Context, s *settings, c store.Claimed, span *tra
 func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tracing.Span) end {
 	event, method := c.Upstream == config.NotifyUpstream, s.rows.Method()
 	to := s.config.Destination(c.URL)
-	switch {
-	case event && to == nil:
-		return end{outcome: notAllowed, reason: "the config has no such destination any more", unwanted: true}
-	case event:
+	if event {
 		method = http.MethodPost
+	}
+	if event && to == nil {
+		e := without(notAllowed, "the config has no such destination any more")
+		e.unwanted = true
+		return e
 	}
 	u, err := s.guard.check(c.URL) // the config may have changed since
 	if err != nil {
-		return end{outcome: notAllowed, reason: "the address is not called: " + err.Error()}
+		return without(notAllowed, "the address is not called: "+err.Error())
 	}
-	u.RawQuery = escaped(u.RawQuery)
+	u.RawQuery = unwritten.ReplaceAllStringFunc(u.RawQuery, url.PathEscape)
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(c.Body))
 	if err != nil {
-		return end{outcome: notAllowed, reason: "the address is not called: it cannot be written as a request"}
+		return without(notAllowed, "the address is not called: it cannot be written as a request")
 	}
 	now := r.now()
 	req.Header = http.Header{
@@ -268,7 +269,7 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	span.SetHeader(req.Header)
 	res, err := s.transport.RoundTrip(req)
 	if err != nil {
-		return end{outcome: outcomeOf(err), reason: s.reason(err)}
+		return without(outcomeOf(err), s.reason(err))
 	}
 	defer func() { _ = res.Body.Close() }()
 	var answer []byte
@@ -277,35 +278,36 @@ func (r *Relay) post(ctx context.Context, s *settings, c store.Claimed, span *tr
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		answer, undecoded, err = readAnswer(res)
 	}
-	form := translate.Form(c.Form)
-	e := end{
-		status: res.StatusCode, outcome: badStatus, reason: reasonOfStatus(res.StatusCode),
-		after: retryAfter(res.Header.Get("Retry-After"), r.now()),
-	}
+	form, status := translate.Form(c.Form), res.StatusCode
+	e := without(badStatus, reasonOfStatus(status))
+	e.Status, e.after = status, retryAfter(res.Header.Get("Retry-After"), r.now())
 	if !event {
-		e.code = s.answeredCode(c, answer)
+		e.Code = s.answeredCode(c, answer)
 	}
-	code := res.StatusCode
-	inside := code >= 200 && code <= 299
-	switch {
-	case inside && (event || s.success(c) == config.Any2xx || err == nil && s.rows.Succeeded(form, code, answer)):
-		return end{status: code, outcome: taken, code: e.code}
-	case code == http.StatusGone:
-		e.outcome, e.after = gone, 0
-	case code >= 300 && code <= 399:
-		e.outcome = redirected
-	case code == http.StatusForbidden:
-		e.outcome = forbidden
+	but := ""
+	switch inside := status >= 200 && status <= 299; {
+	case inside && (event || s.success(c) == config.Any2xx || err == nil && s.rows.Succeeded(form, status, answer)):
+		e.Outcome, e.Reason, e.after = taken, "", 0
+	case status == http.StatusGone:
+		e.Outcome, e.after = gone, 0
+	case status >= 300 && status <= 399:
+		e.Outcome = redirected
+	case status == http.StatusForbidden:
+		e.Outcome = forbidden
 	case inside && undecoded != "":
-		e.outcome = badAnswer
-		e.reason = fmt.Sprintf("HTTP %d but %s (a success with partners.HASH.callbacks.success: any-2xx)", code, undecoded)
+		e.Outcome, but = badAnswer, undecoded+anyWouldDo
 	case inside && err != nil:
-		e.outcome, e.reason = outcomeOf(err), fmt.Sprintf("HTTP %d but %s", code, s.reason(err))
+		e.Outcome, but = outcomeOf(err), s.reason(err)
 	case inside:
-		e.outcome, e.reason = badAnswer, fmt.Sprintf("HTTP %d but %s", code, s.reasonOf2xx(form, answer, e.code))
+		e.Outcome, but = badAnswer, s.reasonOf2xx(form, answer, e.Code)+anyWouldDo
+	}
+	if but != "" {
+		e.Reason = fmt.Sprintf("HTTP %d but %s", status, but)
 	}
 	return e
 }
+
+const anyWouldDo = " (a success with partners.HASH.callbacks.success: any-2xx)"
 
 // success returns which answers of the partner count as delivered.
 func (s *settings) success(c store.Claimed) config.Success {
@@ -315,26 +317,16 @@ func (s *settings) success(c store.Claimed) config.Success {
 	return s.callbacks.Success
 }
 
-// escaped escapes blanks and non-ASCII characters in a query. Partners' queries have them; net/url does not escape
+// unwritten are the blanks and non-ASCII characters of a query. Partners' queries have them; net/url does not escape
 // them, and strict servers refuse such a request line.
-func escaped(query string) string {
-	var b strings.Builder
-	for _, c := range []byte(query) {
-		if c > ' ' && c < 0x7f {
-			b.WriteByte(c)
-			continue
-		}
-		fmt.Fprintf(&b, "%%%02X", c)
-	}
-	return b.String()
-}
+var unwritten = regexp.MustCompile(`[^!-~]`)
 
 // outcomeOf returns how an attempt without an answer ended.
 func outcomeOf(err error) string {
-	if _, blocked := errors.AsType[*refused](err); blocked {
+	switch {
+	case is[*refused](err):
 		return notAllowed
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	case errors.Is(err, context.DeadlineExceeded):
 		return late
 	}
 	return unreached
@@ -342,18 +334,18 @@ func outcomeOf(err error) string {
 
 // nextState is the state of a callback after one more attempt, and when the next is due; before is the number of
 // earlier attempts.
-func (s *settings) nextState(before int, outcome string, now time.Time, after time.Duration) (store.State, time.Time) {
+func (s *settings) nextState(before int, e end) (store.State, time.Time) {
 	made := before + 1
 	switch {
-	case outcome == taken:
+	case e.Outcome == taken:
 		return store.Delivered, time.Time{}
-	case outcome == gone, made >= len(s.callbacks.Schedule):
+	case e.Outcome == gone, made >= len(s.callbacks.Schedule):
 		return store.Dead, time.Time{}
 	}
 	gap := time.Duration(s.callbacks.Schedule[made])
 	spread := float64(s.callbacks.Jitter) * (2*rand.Float64() - 1)
 	gap += time.Duration(spread * float64(gap))
-	return store.Waiting, now.Add(max(gap, after))
+	return store.Waiting, e.At.Add(max(gap, e.after))
 }
 
 // retryAfter reads the header, in seconds or as a date; 0 if there is none that can be read.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -12,32 +13,29 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+	"unicode/utf8"
 
 	"billbridge/config"
 
 	"code.dny.dev/ssrf"
+	"golang.org/x/net/idna"
 )
 
 // A guard decides which addresses of partners may be called (R32). It checks the URL when it is given, and every
 // address that the host resolves to when it is dialled.
 type guard struct {
-	httpsOnly bool
-	ports     []int // if empty, any
-	allow     []config.Network
-	dial      *ssrf.Guardian
+	*config.Callbacks
+	dial *ssrf.Guardian
 }
 
 // metadata is the public address of a cloud's metadata service. The other clouds have private ones.
 var metadata = netip.MustParsePrefix("168.63.129.16/32")
 
 func newGuard(c *config.Callbacks) *guard {
-	var v4, v6 []netip.Prefix
+	var allowed []netip.Prefix // of one family have no address of the other
 	for _, n := range c.Allow {
-		if n.Addr().Is4() {
-			v4 = append(v4, n.Prefix)
-		} else {
-			v6 = append(v6, n.Prefix)
-		}
+		allowed = append(allowed, n.Prefix)
 	}
 	ports := ssrf.WithAnyPort()
 	if len(c.Ports) > 0 {
@@ -47,8 +45,8 @@ func newGuard(c *config.Callbacks) *guard {
 		}
 		ports = ssrf.WithPorts(list...)
 	}
-	return &guard{httpsOnly: c.HTTPSOnly, ports: c.Ports, allow: c.Allow, dial: ssrf.New(
-		ports, ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...),
+	return &guard{c, ssrf.New(
+		ports, ssrf.WithAllowedV4Prefixes(allowed...), ssrf.WithAllowedV6Prefixes(allowed...),
 		ssrf.WithDeniedV4Prefixes(metadata),
 	)}
 }
@@ -69,7 +67,7 @@ var errISATAP = errors.New("it embeds an IPv4 address (ISATAP)")
 // mayCall reports whether a literal address may be called.
 func (g *guard) mayCall(to netip.AddrPort) bool {
 	ip := to.Addr()
-	allowed := slices.ContainsFunc(g.allow, func(n config.Network) bool { return n.Contains(ip) })
+	allowed := slices.ContainsFunc(g.Allow, func(n config.Network) bool { return n.Contains(ip) })
 	return (allowed || !isISATAP(ip)) && g.dial.SafeAddrPort(to) == nil
 }
 
@@ -118,18 +116,29 @@ func callbacksOf(c *config.Config) *config.Callbacks {
 // partner. It shows nothing of the address, which may contain a secret.
 func (g *guard) check(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
-	switch {
-	case err != nil || u.Opaque != "" || u.Hostname() == "":
-		return nil, fmt.Errorf("must be a URL such as https://partner.example.com/paid")
-	case u.Scheme != "https" && (u.Scheme != "http" || g.httpsOnly): // url.Parse makes it lower case
-		if g.httpsOnly {
-			return nil, fmt.Errorf("must be an https URL")
-		}
-		return nil, fmt.Errorf("must be an http or https URL")
-	case u.User != nil:
-		return nil, fmt.Errorf("must not carry a user or password")
-	case len(address) > maxAddress:
+	if err != nil {
+		u = new(url.URL)
+	}
+	if wrong := g.wrong(u); wrong != "" {
+		return nil, errors.New(wrong)
+	}
+	if len(address) > maxAddress {
 		return nil, fmt.Errorf("must be at most %d characters", maxAddress)
+	}
+	return u, nil
+}
+
+// wrong says why an address is never called; "" if it may be. It changes the host to ASCII.
+func (g *guard) wrong(u *url.URL) string {
+	switch {
+	case u.Opaque != "" || u.Hostname() == "":
+		return "must be a URL such as https://partner.example.com/paid"
+	case u.Scheme != "https" && g.HTTPSOnly: // url.Parse makes it lower case
+		return "must be an https URL"
+	case defaultPort[u.Scheme] == "":
+		return "must be an http or https URL"
+	case u.User != nil:
+		return "must not carry a user or password"
 	}
 	text := u.Port()
 	if text == "" && !strings.HasSuffix(u.Host, ":") {
@@ -137,32 +146,28 @@ func (g *guard) check(address string) (*url.URL, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || strconv.FormatUint(port, 10) != text { // 0443 is refused, as attempts are counted by host and port
-		return nil, fmt.Errorf("has no port behind its colon")
+		return "has no port behind its colon"
 	}
-	if len(g.ports) > 0 && !slices.Contains(g.ports, int(port)) {
-		return nil, fmt.Errorf("its port is not one of those allowed here")
+	if len(g.Ports) > 0 && !slices.Contains(g.Ports, int(port)) {
+		return "its port is not one of those allowed here"
 	}
 	host := ASCIIHost(u.Hostname())
 	if given := u.Hostname(); host != given {
 		u.Host = host + strings.TrimPrefix(u.Host, given)
 	}
 	may := func(ip netip.Addr) bool { return g.mayCall(netip.AddrPortFrom(ip, uint16(port))) }
-	if ip, err := netip.ParseAddr(host); err == nil {
-		if ip.Zone() != "" || !may(ip) {
-			return nil, errNotCalled
-		}
-		return u, nil
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && (ip.Zone() != "" || !may(ip)),
+		isLocalhost(host) && !may(netip.IPv6Loopback()) && !may(netip.AddrFrom4([4]byte{127, 0, 0, 1})):
+		return notCalled
+	case err != nil && !isName(host):
+		return "its host is no name of a host"
 	}
-	if isLocalhost(host) && !may(netip.IPv6Loopback()) && !may(netip.AddrFrom4([4]byte{127, 0, 0, 1})) {
-		return nil, errNotCalled
-	}
-	if !isName(host) {
-		return nil, fmt.Errorf("its host is no name of a host")
-	}
-	return u, nil
+	return ""
 }
 
-var errNotCalled = errors.New("its host is an address that is not called from here")
+const notCalled = "its host is an address that is not called from here"
 
 // maxAddress is the most bytes of an address.
 const maxAddress = 2000
@@ -185,4 +190,36 @@ var defaultPort = map[string]string{"http": "80", "https": "443"}
 func hostOf(u *url.URL) string {
 	port := cmp.Or(u.Port(), defaultPort[u.Scheme])
 	return strings.ToLower(net.JoinHostPort(strings.TrimSuffix(u.Hostname(), "."), port))
+}
+
+// ASCIIHost converts a host name that is not ASCII, for example in Hangul, as net/http does before it connects: by
+// the Lookup profile. That also maps full-width digits, which can become an IP address. A name that is ASCII or
+// cannot be converted is returned unchanged. So the guard checks the name that a connection would be made with.
+func ASCIIHost(host string) string {
+	ascii, err := idna.Lookup.ToASCII(host)
+	isASCII := !strings.ContainsFunc(host, func(r rune) bool { return r >= 0x80 })
+	if isASCII || err != nil || strings.Contains(host, ":") || !utf8.ValidString(host) {
+		return host
+	}
+	return ascii
+}
+
+// dialWithin bounds the connection to a partner, and the TLS handshake on it.
+const dialWithin = 10 * time.Second
+
+// newTransport sends callbacks to partners. It resolves names itself and checks each address with the guard before it
+// connects, so it uses no proxy, which would resolve names elsewhere. It is used without an http.Client, which would
+// follow redirects (R33).
+func newTransport(g *guard, c *config.Callbacks) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialWithin, Control: g.control, LocalAddr: c.LocalAddress.TCP()}
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    dialWithin,
+		MaxConnsPerHost:        c.PerHost,
+		MaxIdleConnsPerHost:    c.PerHost,
+		MaxIdleConns:           256,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true, // an answer has a few bytes
+	}
 }

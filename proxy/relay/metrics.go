@@ -90,13 +90,11 @@ var refusals = []string{
 // know creates the counters of an upstream with 0, so that increase() includes the first event. The fields are those
 // of the table.
 func (m *metrics) know(upstream string, t *translate.Table) {
+	m.knowDelivery(upstream)
 	for _, c := range []*prometheus.CounterVec{
-		m.accepted, m.repeated, m.delivered, m.died, m.superseded, m.otherForm, m.keyless, m.left,
+		m.accepted, m.repeated, m.superseded, m.otherForm, m.keyless, m.left,
 	} {
 		c.WithLabelValues(upstream)
-	}
-	for _, outcome := range outcomes {
-		m.attempts.WithLabelValues(upstream, outcome)
 	}
 	for _, reason := range refusals {
 		m.refused.WithLabelValues(upstream, reason)
@@ -122,12 +120,12 @@ func (m *metrics) know(upstream string, t *translate.Table) {
 	}
 }
 
-// knowEvents is know for events.
-func (m *metrics) knowEvents() {
-	m.delivered.WithLabelValues(config.NotifyUpstream)
-	m.died.WithLabelValues(config.NotifyUpstream)
+// knowDelivery is know for what is only delivered, such as events.
+func (m *metrics) knowDelivery(upstream string) {
+	m.delivered.WithLabelValues(upstream)
+	m.died.WithLabelValues(upstream)
 	for _, outcome := range outcomes {
-		m.attempts.WithLabelValues(config.NotifyUpstream, outcome)
+		m.attempts.WithLabelValues(upstream, outcome)
 	}
 }
 

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"net/url"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 func (r *Relay) Queue(ctx context.Context, to *config.Destination, id, order string, body []byte) error {
 	u, err := url.Parse(to.URL.Reveal())
 	if err != nil {
-		return errNotCalled // the error would show it
+		return errors.New(notCalled) // the error would show it
 	}
 	_, _, err = r.store.Accept(ctx, store.Callback{
 		ID: id, Upstream: config.NotifyUpstream, Form: to.Format, URL: to.URL.Reveal(), Host: hostOf(u), Order: order,

@@ -2,6 +2,9 @@ package relay
 
 import (
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -25,9 +28,8 @@ import (
 // reason says why an attempt got no complete answer. It consists of fixed texts, as the errors of connections contain
 // addresses, the resolver and what the partner sent.
 func (s *settings) reason(err error) string {
-	_, blocked := errors.AsType[*refused](err)
+	blocked := is[*refused](err)
 	dns, unresolved := errors.AsType[*net.DNSError](err)
-	_, otherFamily := errors.AsType[*net.AddrError](err)
 	number, system := errors.AsType[syscall.Errno](err)
 	local, within := s.callbacks.LocalAddress, time.Duration(s.callbacks.Timeout)
 	step, ok := errors.AsType[*net.OpError](err)
@@ -40,7 +42,7 @@ func (s *settings) reason(err error) string {
 		return "no such host"
 	case unresolved:
 		return "the host cannot be resolved: DNS failed"
-	case otherFamily && local.IsValid():
+	case is[*net.AddrError](err) && local.IsValid():
 		family := "IPv6"
 		if local.Is4() {
 			family = "IPv4"
@@ -67,24 +69,27 @@ func (s *settings) reason(err error) string {
 	return "the connection failed"
 }
 
+// is reports whether an error is of a type.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
 // ReasonOfTLS is why a handshake failed, "" if it did not. It does not name the server.
 func ReasonOfTLS(err error) string {
-	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	_, otherHost := errors.AsType[x509.HostnameError](err)
 	invalid, _ := errors.AsType[x509.CertificateInvalidError](err)
-	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
-	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	unverified := is[*tls.CertificateVerificationError](err)
 	step, ok := errors.AsType[*net.OpError](err)
 	switch {
-	case unknown:
+	case is[x509.UnknownAuthorityError](err):
 		return "the certificate is signed by an unknown authority"
-	case otherHost:
+	case is[x509.HostnameError](err):
 		return "the certificate is for another host"
 	case unverified && invalid.Reason == x509.Expired:
 		return "the certificate has expired or is not yet valid"
 	case unverified:
 		return "the certificate is not valid"
-	case noTLS, errors.Is(err, http.ErrSchemeMismatch):
+	case is[tls.RecordHeaderError](err), errors.Is(err, http.ErrSchemeMismatch):
 		return "the server does not speak TLS on this port"
 	case ok && step.Op == "remote error": // an alert, one of a fixed list
 		return "the server refused the handshake: " + strings.TrimPrefix(step.Err.Error(), "tls: ")
@@ -110,7 +115,7 @@ func (s *settings) reasonOf2xx(form translate.Form, answer []byte, code string) 
 	default:
 		why = "no code in the body"
 	}
-	return why + " (a success with partners.HASH.callbacks.success: any-2xx)"
+	return why
 }
 
 // code24 is a code that may be shown. The longest one of the catalogue has 19 characters.
@@ -131,16 +136,44 @@ func (s *settings) answeredCode(c store.Claimed, answer []byte) string {
 
 // reasonOfStatus is why an answer with another status is no success.
 func reasonOfStatus(status int) string {
-	more := map[int]string{
-		http.StatusGone:      "the partner wants no more attempts",
-		http.StatusForbidden: "the partner refuses the caller",
-	}[status]
+	more := ""
 	switch {
+	case status == http.StatusGone:
+		more = ": the partner wants no more attempts"
+	case status == http.StatusForbidden:
+		more = ": the partner refuses the caller"
 	case status >= 300 && status <= 399:
-		more = "redirects are not followed"
+		more = ": redirects are not followed"
 	}
-	if more == "" {
-		return fmt.Sprintf("HTTP %d", status)
+	return fmt.Sprintf("HTTP %d%s", status, more)
+}
+
+// readAnswer reads a partner's answer, up to answerLimit. The gateway asks for no content coding, but some
+// settings of PHP and of web servers compress all answers. undecoded says in words why an answer cannot be decoded.
+func readAnswer(res *http.Response) (answer []byte, undecoded string, err error) {
+	sent, err := io.ReadAll(io.LimitReader(res.Body, answerLimit))
+	coding := strings.ToLower(strings.Join(res.Header["Content-Encoding"], ","))
+	if err != nil || len(sent) == 0 || coding == "" || coding == "identity" {
+		return sent, "", err
 	}
-	return fmt.Sprintf("HTTP %d: %s", status, more)
+	var body io.Reader
+	switch coding {
+	case "gzip", "x-gzip":
+		body, err = gzip.NewReader(bytes.NewReader(sent))
+	case "deflate":
+		if body, err = zlib.NewReader(bytes.NewReader(sent)); err != nil { // some servers leave out the header of zlib
+			body, err = flate.NewReader(bytes.NewReader(sent)), nil
+		}
+	case "br", "zstd", "compress":
+		return nil, "it answers in " + coding + ", which is not decoded here", nil
+	default:
+		return nil, "it answers in a coding that is not decoded here", nil
+	}
+	if err == nil {
+		answer, err = io.ReadAll(io.LimitReader(body, answerLimit))
+	}
+	if err != nil {
+		return nil, "the body is not valid " + coding, nil
+	}
+	return answer, "", nil
 }

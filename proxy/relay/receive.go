@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -127,13 +127,8 @@ func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 	coding := strings.Join(req.Header.Values("Content-Encoding"), ",") // the header may have several lines
 	body, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
 	over := int64(len(body)) > limit
-	switch {
-	case over || err != nil:
+	if over || err != nil {
 		in.w.Header().Set("Connection", "close")
-	case coding != "" && !strings.EqualFold(coding, "identity"):
-		return nil, &refusal{http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding"}
-	default:
-		return body, nil
 	}
 	switch {
 	case over:
@@ -144,8 +139,12 @@ func (in *inbound) read(req *http.Request) ([]byte, *refusal) {
 	case errors.Is(err, ErrNoMemory):
 		in.w.Header().Set("Retry-After", "1")
 		return nil, &refusal{http.StatusServiceUnavailable, "no_memory", "too many bodies are held now"}
+	case err != nil:
+		return nil, &refusal{http.StatusBadRequest, "broken", "the body broke off"}
+	case coding != "" && !strings.EqualFold(coding, "identity"):
+		return nil, &refusal{http.StatusUnsupportedMediaType, "coding", "the body must come without a content coding"}
 	}
-	return nil, &refusal{http.StatusBadRequest, "broken", "the body broke off"}
+	return body, nil
 }
 
 // accept translates a callback, checks that it belongs to its address, and stores it.
@@ -159,14 +158,11 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	defer cancel()
 	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
-		if _, err = r.store.Rollout(ctx); err != nil {
-			return in.fault(err)
+		_, unread := r.store.Rollout(ctx)
+		if id := r.store.Identity(a.Partner); unread == nil && id != a.Partner {
+			in.address.Partner = id
+			return in.accept(req, body)
 		}
-		in.address.Partner = r.store.Identity(a.Partner)
-		if c, notice, refused = in.callback(req.Header.Get("Content-Type"), body); refused != nil {
-			return refused
-		}
-		fresh, ended, err = r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
 	}
 	switch {
 	case err != nil:
@@ -321,8 +317,7 @@ const merchantMark = "merchant "
 // merchant is the subject of the merchant of a registration. The names are hashed, as they need not be sent, and
 // because an index of PostgreSQL takes no long text.
 func merchant(id partner.ID, names string) string {
-	sum := sha256.Sum256([]byte(string(id) + " " + names))
-	return merchantMark + hex.EncodeToString(sum[:])
+	return fmt.Sprintf("%s%x", merchantMark, sha256.Sum256([]byte(string(id)+" "+names)))
 }
 
 // fault answers that the callback cannot be stored now, so that the upstream sends it again.
@@ -368,3 +363,73 @@ func formType(given string) string {
 
 // newID returns a new webhook-id.
 func newID() string { return "cb_" + random() }
+
+// lostFor is how long after a loss of writes an unknown address may be one of the lost: so long do backends repeat a
+// callback (INTERFACE.md, Events). A final answer would lose the callback of a payment.
+const lostFor = 24 * time.Hour
+
+// lostMark is the prefix of the ids of rows for lost addresses. What follows is in the log: the upstream and the
+// shared digits of a sealed id, or / and the lostName of another one.
+const lostMark = "lost "
+
+// lostName names an id of an earlier version, all of whose digits are a secret.
+func lostName(id string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(id)))[:store.SharedDigits]
+}
+
+var lostForm = regexp.MustCompile(`^([^/]*)/[0-9a-f]{12}$`)
+
+// mayLackAddresses reports whether the store was restored, or lacks writes after a fail-over, a short time ago.
+func (r *Relay) mayLackAddresses(ctx context.Context) bool {
+	state, err := r.store.Rollout(ctx)
+	return err != nil || !state.Restored.At.IsZero() && r.now().Sub(state.Restored.At) < lostFor
+}
+
+// lost asks the upstream to send a callback to a lost address again.
+func (in *inbound) lost(req *http.Request, lost string) *refusal {
+	body, refused := in.read(req)
+	if refused != nil {
+		return refused
+	}
+	_, notice, _ := in.s.rows.Translate(nil, body, in.form, in.form)
+	bills := notice.Values[billing.Bill]
+	of := fmt.Sprintf("bill %.40q", bills)
+	for _, key := range notice.Values[billing.Partner] {
+		if strings.Contains(fmt.Sprint(bills), key) { // a key is never logged
+			of = "a bill"
+		}
+		of += " of partner " + partner.ShortOf(key)
+	}
+	in.relay.lostLog.Error("callbacks came to addresses that the store does not have, "+
+		"and it lacks writes since a fail-over or a restore: "+
+		"they get 503, so that the backend sends them again. See billbridge callbacks assign --help",
+		"lost", lost, "of", of)
+	return &refusal{
+		http.StatusServiceUnavailable, "lost_address",
+		"the callback cannot be stored now. Send it again later",
+	}
+}
+
+// Assign stores an address for a lost one: that of a callback of its partner. With dryRun it only checks it. The
+// error is a [*Wrong] if the address is wrong. shown is the address for the audit log, without secrets.
+func (r *Relay) Assign(ctx context.Context, lost string, like store.Callback, by, shown string, dryRun bool) error {
+	switch m := lostForm.FindStringSubmatch(lost); {
+	case m == nil:
+		return &Wrong{"lost must be the name that the log has, such as new/8c21f6e0a94b"}
+	case m[1] != "" && m[1] != like.Upstream:
+		return &Wrong{"the lost address is of upstream " + m[1] + ", and the callback of " + like.Upstream}
+	}
+	if _, err := r.current.Load().guard.check(like.URL); err != nil {
+		return &Wrong{"the address " + err.Error()}
+	}
+	if dryRun {
+		return nil
+	}
+	a := store.Address{
+		ID: lostMark + lost, Upstream: like.Upstream, Partner: like.Partner, Form: like.Form, URL: like.URL,
+		Created: r.now(),
+	}
+	return r.store.Rebind(ctx, a, store.Change{
+		Action: store.AddressAssigned, By: by, At: a.Created, Partner: like.Partner, Subject: a.ID + " to " + shown,
+	})
+}

@@ -111,7 +111,7 @@ func (r *Relay) Use(c *config.Config) {
 		r.metrics.know(u.Name, c.Table)
 	}
 	if len(c.Notify) > 0 {
-		r.metrics.knowEvents()
+		r.metrics.knowDelivery(config.NotifyUpstream)
 	}
 	r.Wake()
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -79,9 +80,8 @@ func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) 
 	}
 	asked.Staying = slices.Clone(asked.Staying) // it must not change while the writer reads it
 	// Nearly always nothing has changed: then the bills need not be read.
-	known, err := read(ctx, s, "reading the backends of the rollout", func(q tx) knownBackends {
-		return value[knownBackends](q, "SELECT "+backendColumns+" FROM billbridge_rollout")
-	})
+	known, err := readOne[knownBackends](ctx, s, "reading the backends of the rollout",
+		"SELECT "+backendColumns+" FROM billbridge_rollout")
 	// With shared bills the ledger must be looked at: a replica that still runs with separate bills may have recorded
 	// one.
 	if err != nil || known == asked.follow(known) && !asked.Shared {
@@ -162,14 +162,10 @@ func (s *knownBackends) has(upstream string) bool {
 
 // check refuses the asked backends if they cannot take the place of those before.
 func (asked Backends) check(q tx, was knownBackends) {
-	if asked.Alone != "" {
-		if other := otherOwner(q, asked.Alone, asked.Alone); other != "" {
-			q.refuse(unconfigured(other, asked.Alone, ""))
-		}
-		return
-	}
-	bill := otherOwner(q, "", "") // of any upstream
-	if was.Old != "" && (asked.Old != was.Old || asked.New != was.New) {
+	// The upstreams with a bill that was not released.
+	owners := list[string](q, `
+		SELECT DISTINCT upstream FROM billbridge_owners WHERE state <> 'released' ORDER BY upstream`)
+	if asked.Alone == "" && was.Old != "" && (asked.Old != was.Old || asked.New != was.New) {
 		// While no rollout is in force the names may be exchanged: calls go where the config says anyway.
 		swapped := was.Shared.Valid && asked.Old == was.New && asked.New == was.Old
 		// Of partners and of the default.
@@ -177,22 +173,16 @@ func (asked Backends) check(q tx, was knownBackends) {
 		moving := slices.ContainsFunc(stages, func(stage string) bool {
 			return swapped || !slices.Contains(asked.Staying, stage)
 		})
-		if moving || swapped && bill != "" {
+		if moving || swapped && len(owners) > 0 {
 			q.refuse(renamed(asked, was.Old, was.New))
 		}
 	}
-	if other := otherOwner(q, asked.Old, asked.New); other != "" {
-		q.refuse(unconfigured(other, asked.Old, asked.New))
+	for _, owner := range owners {
+		if !slices.Contains([]string{asked.Old, asked.New, asked.Alone}, owner) {
+			q.refuse(unconfigured(owner, cmp.Or(asked.Alone, asked.Old), asked.New))
+		}
 	}
-	if asked.Shared && bill != "" {
+	if asked.Shared && len(owners) > 0 {
 		q.refuse(errShared)
 	}
-}
-
-// otherOwner is an upstream other than those two that has a bill which was not released: the first by name, "" if
-// there is none.
-func otherOwner(q tx, one, other string) string {
-	return value[string](q, `
-		SELECT coalesce(min(upstream), '') FROM billbridge_owners WHERE upstream NOT IN ($1, $2)
-			AND state <> 'released'`, one, other)
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 )
 
@@ -71,10 +70,19 @@ func backup(ctx context.Context, file, to string, progress func(written, of int6
 		return c, err
 	}
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
-	stop := watchCopy(f, info.Size(), progress)
 	c.At = time.Now()
-	err = vacuumInto(ctx, source, f.Name())
-	stop()
+	copied := make(chan error, 1)
+	go func() { copied <- vacuumInto(ctx, source, f.Name()) }()
+	for copying := true; copying; {
+		select {
+		case err = <-copied:
+			copying = false
+		case <-time.After(time.Second):
+			if now, err := f.Stat(); err == nil && progress != nil {
+				progress(now.Size(), info.Size())
+			}
+		}
+	}
 	if err != nil {
 		return c, explained(err)
 	}
@@ -121,31 +129,6 @@ func (c *Copy) examine(ctx context.Context, path string) error {
 			c.Callbacks = value[int](q, "SELECT count(*) FROM billbridge_callbacks")
 		})
 	})
-}
-
-// watchCopy reports the progress of a copy until stop is called.
-func watchCopy(f *os.File, of int64, progress func(written, of int64)) (stop func()) {
-	if progress == nil {
-		return func() {}
-	}
-	over := make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for {
-			select {
-			case <-over:
-				return
-			case <-time.After(time.Second):
-				if info, err := f.Stat(); err == nil {
-					progress(info.Size(), of)
-				}
-			}
-		}
-	})
-	return func() {
-		close(over)
-		watching.Wait()
-	}
 }
 
 // syncFolder waits until a new name in a folder is on the disk.

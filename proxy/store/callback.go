@@ -125,7 +125,6 @@ func (s *Store) Accept(
 	if c.Made() {
 		told = "1 = 1"
 	}
-	const doing = "keeping a callback"
 	insert := statement{
 		`
 		INSERT INTO billbridge_callbacks (
@@ -157,20 +156,17 @@ func (s *Store) Accept(
 	// Callbacks of one order must be committed in the order of their numbers, and a statement must see the last one
 	// committed: no two of them may run at once.
 	lock := []string{"order", c.Order}
-	// Nearly always the callback is new, and no other of its bill waits for a further attempt, which supersede could
-	// end.
-	only := statement{insert.text + `AND ($5 = '' OR NOT EXISTS (SELECT 1 FROM billbridge_callbacks older
-		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.attempts > 0))`, insert.args}
-	if applied, err := s.record(ctx, &entry{
-		doing: doing, key: "order " + c.Order, lock: lock, statement: only, then: look,
-	}); err != nil || applied {
-		return applied, nil, err
-	}
 	type result struct {
 		fresh bool
 		ended []Supersession
 	}
-	kept, err := write(ctx, s, doing, func(q tx) (kept result) {
+	// Nearly always the callback is new, and no other of its bill waits for a further attempt, which supersede could
+	// end.
+	only := statement{insert.text + `AND ($5 = '' OR NOT EXISTS (SELECT 1 FROM billbridge_callbacks older
+		WHERE older.ordering = $9 AND older.state = 'waiting' AND older.attempts > 0))`, insert.args}
+	kept, err := record(ctx, s, &entry{
+		doing: "keeping a callback", key: lock, locked: true, statement: only, then: look,
+	}, result{fresh: true}, func(q tx) (kept result) {
 		s.lock(q, exclusive, lock...)
 		switch kept.fresh = q.exec(insert.text, insert.args...) == 1; {
 		case !kept.fresh && (c.Made() || c.Address == ""): // nobody sent it again
@@ -215,20 +211,19 @@ const claims = "claims"
 // A callbackRow has the columns of a callback: columns, or columnsAndBody.
 type callbackRow struct {
 	Callback
-	Key string    // that encrypts it
-	Due time.Time // Next, or the end of a claim
+	Key string // that encrypts it
 }
 
 const (
 	firstColumns = "id, address, upstream, partner, bill, form, url, host, ordering, 0, digest, content_type, "
 	lastColumns  = `, received, state, attempts, next, last_at, last_status, last_outcome, erased, repeats, repeated,
-		seq, says, '', NULL, key_id, due`
+		seq, says, '', NULL, key_id`
 	columns        = firstColumns + "NULL" + lastColumns
 	columnsAndBody = firstColumns + "body" + lastColumns
 )
 
 // callback decrypts a callback.
-func (k keyring) callback(row callbackRow) (c Callback, err error) {
+func (k *keyring) callback(row callbackRow) (c Callback, err error) {
 	c = row.Callback
 	if c.URL, err = k.openText(row.Key, c.URL, urlOfCallback(c.ID)); err != nil {
 		return Callback{}, err

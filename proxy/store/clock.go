@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"time"
 )
 
@@ -19,20 +19,12 @@ type Clock struct {
 // Stepped reports whether the two differ by more than clockStep. Then nothing may be removed by its age.
 func (c Clock) Stepped() bool { return c.Offset > clockStep || c.Offset < -clockStep }
 
-// clock is the state of this process between two ticks.
-type clock struct {
-	ticking   sync.Mutex // one tick at a time
-	mu        sync.Mutex // of what follows
-	storeTime time.Time  // in the column vouched, at the last tick; zero before the first
-	machine   time.Time  // by the machine's clock, or PostgreSQL's, at the last tick
-	local     time.Time  // by this machine's clock
-	ticked    time.Time  // by the monotonic clock of this process
-}
-
-func (c *clock) is(storeTime, machine, local, ticked time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.storeTime, c.machine, c.local, c.ticked = storeTime, machine, local, ticked
+// A tick is the time of the last one, by each clock.
+type tick struct {
+	storeTime time.Time // in the column vouched
+	machine   time.Time // by the machine's clock, or PostgreSQL's
+	local     time.Time // by this machine's clock
+	at        time.Time // by the monotonic clock of this process
 }
 
 // advance is the store's clock after a process has run for a time and the machine's clock shows now.
@@ -54,11 +46,11 @@ func advance(storeTime, now time.Time, ran time.Duration) time.Time {
 // the owner of a bill. So the store's clock is the highest time that it has seen, and between two ticks it advances
 // by no more than the process has run.
 func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
-	s.clock.ticking.Lock()
-	defer s.clock.ticking.Unlock()
+	s.ticking.Lock()
+	defer s.ticking.Unlock()
 	began, ran := time.Now(), time.Duration(0)
-	if ticked := s.clock.ticked; !ticked.IsZero() { // only ticking changes it
-		ran = began.Sub(ticked)
+	if last := s.ticked.Load(); last != nil {
+		ran = began.Sub(last.at)
 	}
 	c, err := write(ctx, s, "reading the clock", func(q tx) (c Clock) {
 		machine := now
@@ -73,43 +65,41 @@ func (s *Store) Tick(ctx context.Context, now time.Time) (Clock, error) {
 		return c
 	})
 	if err == nil {
-		s.clock.is(c.StoreTime, c.StoreTime.Add(c.Offset), now, began)
+		s.ticked.Store(&tick{c.StoreTime, c.StoreTime.Add(c.Offset), now, began})
 	}
 	return c, err
 }
 
 // Clock is what Tick would return now, without a query. Before the first tick it is now.
 func (s *Store) Clock(now time.Time) Clock {
-	s.clock.mu.Lock()
-	defer s.clock.mu.Unlock()
-	if s.clock.ticked.IsZero() {
+	last := s.ticked.Load()
+	if last == nil {
 		return Clock{StoreTime: now}
 	}
-	ran := time.Since(s.clock.ticked)
+	ran := time.Since(last.at)
 	if s.postgres {
-		now = s.clock.machine.Add(ran)
+		now = last.machine.Add(ran)
 	}
-	storeTime := advance(s.clock.storeTime, now, ran)
+	storeTime := advance(last.storeTime, now, ran)
 	return Clock{StoreTime: storeTime, Offset: now.Sub(storeTime)}
 }
 
 // stamp converts a time of this machine's clock for rows that several gateways compare: with PostgreSQL, to the
-// server's clock as of the last tick.
+// server's clock as of the last tick. What is before 1970 means no time, or [AskedFor], and stays.
 func (s *Store) stamp(now time.Time) time.Time {
-	s.clock.mu.Lock()
-	defer s.clock.mu.Unlock()
-	if !s.postgres || s.clock.ticked.IsZero() {
+	last := s.ticked.Load()
+	if !s.postgres || last == nil || now.Unix() < 0 {
 		return now
 	}
-	return now.Add(s.clock.machine.Round(0).Sub(s.clock.local.Round(0))) // Round(0): without the monotonic clocks
+	return now.Add(last.machine.Round(0).Sub(last.local.Round(0))) // Round(0): without the monotonic clocks
 }
 
 // ConfirmClock declares that the machine's clock, or PostgreSQL's, is right: the store's clock is set to it.
 // Estimated ends of bills, which may come from a wrong clock, become a year from now or later. For callback addresses
 // of bills without an end, retention counts from now.
 func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error {
-	s.clock.ticking.Lock()
-	defer s.clock.ticking.Unlock()
+	s.ticking.Lock()
+	defer s.ticking.Unlock()
 	now := at
 	if s.postgres {
 		var err error
@@ -118,26 +108,110 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 		}
 	}
 	// Before the clock is set: afterwards a sweep may remove these rows. Without pauses: an operator waits.
-	if _, err := s.inBatches(ctx, 0, `
-		UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
-			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2)`,
-		now.Add(estimatedLife)); err != nil {
-		return err
-	}
-	if _, err := s.inBatches(ctx, 0, `
-		UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
-			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`, now); err != nil {
-		return err
+	for statement, end := range map[string]time.Time{
+		`UPDATE billbridge_owners SET ends = $1 WHERE (partner, bill) IN (
+			SELECT partner, bill FROM billbridge_owners WHERE ends > 0 AND ends < $1 AND estimated = 1 LIMIT $2
+		)`: now.Add(estimatedLife),
+		`UPDATE billbridge_addresses SET ends = $1 WHERE id IN (
+			SELECT id FROM billbridge_addresses WHERE ends < $1 AND until IS NULL LIMIT $2)`: now,
+	} {
+		if _, err := s.repeat(ctx, 0, statement, end); err != nil {
+			return err
+		}
 	}
 	if err := s.change(ctx, Change{Action: ClockConfirmed, By: by, At: at},
 		oneRow(nil, "UPDATE billbridge_clock SET vouched = $1", now)); err != nil {
 		return err
 	}
-	s.clock.is(asStored(now), now, at, time.Now())
+	s.ticked.Store(&tick{asStored(now), now, at, time.Now()})
 	return nil
 }
 
 // serverTime is the time of PostgreSQL's clock.
 func serverTime(q tx) time.Time {
 	return value[time.Time](q, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT")
+}
+
+// Sweep removes rows that have been over for longer than retention, and returns their number:
+//
+//   - callbacks, from when they were delivered, dropped or superseded, or from the end of the bill of their address if
+//     that is later: else the callback would look like a lost one. Failed ones stay until an operator decides;
+//   - addresses of bills without a callback, from the end of the bill, or from when the address was made if that is
+//     later or the end is not known. Addresses of registrations stay: the upstream may use them for years.
+//
+// It works in batches with pauses, so that other writes do not wait long: after an error, n rows have been removed.
+// Replicas may sweep at the same time.
+func (s *Store) Sweep(ctx context.Context, now time.Time, retention time.Duration) (n int, err error) {
+	before := now.Add(-retention)
+	n, err = s.sweep(ctx, `
+		DELETE FROM billbridge_callbacks WHERE seq IN (
+			SELECT seq FROM billbridge_callbacks c WHERE done < $1 AND NOT EXISTS (
+				SELECT 1 FROM billbridge_addresses a WHERE a.id = c.address AND a.ends >= $1)
+			ORDER BY done`, before)
+	if err != nil {
+		return n, err
+	}
+	// Callbacks that are left are waiting or failed, or have been over for less than retention.
+	addresses, err := s.sweep(ctx, `
+		DELETE FROM billbridge_addresses WHERE id IN (
+			SELECT a.id FROM billbridge_addresses a WHERE a.ends < $1
+			AND NOT EXISTS (SELECT 1 FROM billbridge_callbacks c WHERE c.address = a.id)
+			ORDER BY a.ends`, before)
+	return n + addresses, err
+}
+
+// SweepBodies deletes the bodies of callbacks that were delivered, dropped or superseded more than keep ago, and
+// returns their number. The rows stay until Sweep removes them. Failed callbacks keep their bodies until an operator
+// decides.
+func (s *Store) SweepBodies(ctx context.Context, now time.Time, keep time.Duration) (n int, err error) {
+	return s.sweep(ctx, `
+		UPDATE billbridge_callbacks SET body = $1, erased = $2 WHERE seq IN (
+			SELECT seq FROM billbridge_callbacks WHERE done < $3 AND erased IS NULL ORDER BY done`,
+		[]byte{}, now, now.Add(-keep))
+}
+
+// SweepOwners removes released rows and the rows of bills that have been over for longer than retention, by the
+// store's clock, in batches as Sweep does, and returns their number. The owner of a removed bill is not known any
+// more, so retention must be longer than calls about a bill can come. Rows with a denial stay for deniedFor, by the
+// machine's clock.
+func (s *Store) SweepOwners(ctx context.Context, storeTime, now time.Time, retention time.Duration) (n int, err error) {
+	return s.sweep(ctx, `
+		DELETE FROM billbridge_owners WHERE (partner, bill) IN (
+			SELECT partner, bill FROM billbridge_owners WHERE ends < $1 AND (denied IS NULL OR denied < $2
+				OR denied > $3)
+			ORDER BY ends`,
+		storeTime.Add(-retention), s.stamp(now).Add(-deniedFor), s.stamp(now).Add(deniedFor))
+}
+
+// pause is how long a removal of old rows leaves the disk to other writes, and to standbys, after each batch.
+const pause = 100 * time.Millisecond
+
+// sweep runs a statement in batches. The statement ends in the query for the rows to change, to which sweep adds the
+// limit.
+func (s *Store) sweep(ctx context.Context, statement string, args ...any) (n int, err error) {
+	return s.repeat(ctx, pause, fmt.Sprintf("%s LIMIT $%d %s)", statement, len(args)+1, s.passOver), args...)
+}
+
+// repeat runs a statement, whose last argument is the most rows to change at once, until it finds fewer. It pauses
+// after each batch.
+func (s *Store) repeat(ctx context.Context, pause time.Duration, statement string, args ...any) (n int, err error) {
+	args = append(args, s.batch)
+	for {
+		removed, err := write(ctx, s, "sweeping", func(q tx) int64 {
+			removed := q.exec(statement, args...)
+			if removed > 0 && !s.postgres {
+				q.exec("PRAGMA incremental_vacuum(2000)") // gives free pages back; PostgreSQL does so itself
+			}
+			return removed
+		})
+		n += int(removed)
+		if err != nil || removed < int64(s.batch) {
+			return n, err
+		}
+		select {
+		case <-ctx.Done():
+			return n, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }

@@ -52,13 +52,20 @@ func (s *Store) AddCounts(
 		}
 		more[i].Data = bytes.Clone(c.Data)
 	}
+	return inBatches(ctx, s, "adding counts", more, func(q tx, batch []Counts) {
+		s.lock(q, shared, counts)
+		for _, c := range batch {
+			addCounts(q, version, c, at, merge)
+		}
+	})
+}
+
+// inBatches adds rows, a batch in a transaction, and returns how many were added.
+func inBatches[T any](
+	ctx context.Context, s *Store, doing string, more []T, add func(q tx, batch []T),
+) (added int, err error) {
 	for batch := range slices.Chunk(more, min(s.batch, countsAtOnce)) {
-		if err := s.update(ctx, "adding counts", func(q tx) {
-			s.lock(q, shared, counts)
-			for _, c := range batch {
-				addCounts(q, version, c, at, merge)
-			}
-		}); err != nil {
+		if err := s.update(ctx, doing, func(q tx) { add(q, batch) }); err != nil {
 			return added, err
 		}
 		added += len(batch)
@@ -105,22 +112,8 @@ func (s *Store) CountsIn(ctx context.Context, version string, in Range) ([]Count
 }
 
 // CountsOf returns what was counted of some partners by a version of the table.
-func (s *Store) CountsOf(ctx context.Context, version string, ids []partner.ID) (all []Counts, err error) {
-	args := make([]any, 100) // always so many: each number of them would be another prepared statement
-	for part := range slices.Chunk(ids, len(args)) {
-		for i := range args {
-			args[i] = part[min(i, len(part)-1)]
-		}
-		var c conditions
-		c.add("version = %s", version)
-		c.add("partner IN (%s"+strings.Repeat(", %s", len(args)-1)+")", args...)
-		some, err := s.selectCounts(ctx, c.String(), c.args...)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
-	}
-	return all, nil
+func (s *Store) CountsOf(ctx context.Context, version string, ids []partner.ID) ([]Counts, error) {
+	return s.selectCounts(ctx, "version = $1 AND partner IN "+fmt.Sprintf(s.each, "$2"), version, texts(ids))
 }
 
 // MarkedCounts returns the marked counts of all partners, of all versions of the table, sorted by partner and
@@ -130,10 +123,8 @@ func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {
 }
 
 func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]Counts, error) {
-	return read(ctx, s, "reading counts", func(q tx) []Counts {
-		return list[Counts](q, "SELECT partner, operation, data, marked, added FROM billbridge_counts WHERE "+where+
-			" ORDER BY partner, operation, version", args...)
-	})
+	return readAll[Counts](ctx, s, "reading counts", "SELECT partner, operation, data, marked, added "+
+		"FROM billbridge_counts WHERE "+where+" ORDER BY partner, operation, version", args...)
 }
 
 // ResetCounts removes what was counted of a partner, or of all for "", by any version of the table. What replicas

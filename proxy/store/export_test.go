@@ -30,9 +30,6 @@ var (
 	Unconfigured = unconfigured
 )
 
-// Expires is when the claim ends.
-func (c Claimed) Expires() time.Time { return c.expires }
-
 // OpenSmall is Open with a short wait for another process's lock, small batches, and a limit of pages for SQLite's file (0: none).
 func OpenSmall(ctx context.Context, url string, pages int, keys ...Keys) (*Store, error) {
 	return Open(ctx, url, Options{Keys: append(keys, Keys{})[0], busy: 50 * time.Millisecond, batch: 10, pages: pages})

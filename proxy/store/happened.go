@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -25,8 +24,8 @@ const happeningsMost = 100_000
 // still unknown. Of each kind it returns the first of each partner in each hour (UTC). Callbacks of an upstream named
 // without are left out.
 func (s *Store) Happened(ctx context.Context, since, unclear time.Time, without string) ([]Happening, error) {
-	return read(ctx, s, "finding what has happened", func(q tx) []Happening {
-		all := list[Happening](q, fmt.Sprintf(`
+	return readAll[Happening](ctx, s, "finding what has happened", fmt.Sprintf(`
+		SELECT * FROM (
 			SELECT kind, partner, upstream, operation, outcome, state, id, at FROM (
 				SELECT h.*, ROW_NUMBER() OVER (PARTITION BY kind, partner, at / %d ORDER BY at, id) AS nth FROM (
 					SELECT 'doubled' AS kind, partner, '' AS upstream, operation, '' AS outcome, '' AS state, '' AS id,
@@ -39,9 +38,7 @@ func (s *Store) Happened(ctx context.Context, since, unclear time.Time, without 
 					UNION ALL SELECT 'missing', partner, upstream, '', '', shown, '', missing
 						FROM billbridge_addresses WHERE missing >= $1
 				) h
-			) firsts WHERE nth = 1 ORDER BY at DESC, kind, partner LIMIT %d`,
-			time.Hour.Milliseconds(), proven, happeningsMost), since, unclear, without)
-		slices.Reverse(all)
-		return all
-	})
+			) firsts WHERE nth = 1 ORDER BY at DESC, kind, partner LIMIT %d
+		) latest ORDER BY at, kind DESC, partner DESC`,
+		time.Hour.Milliseconds(), proven, happeningsMost), since, unclear, without)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -47,20 +48,16 @@ func (s *Sums) Observe(failed bool, took time.Duration) {
 }
 
 // Add adds other sums.
-func (s *Sums) Add(more Sums) {
-	s.Calls += more.Calls
-	s.Failed += more.Failed
-	for i, n := range more.Took {
-		s.Took[i] += n
-	}
-}
+func (s *Sums) Add(more Sums) { s.add(more, 1) }
 
 // Subtract subtracts earlier sums of the same calls.
-func (s *Sums) Subtract(earlier Sums) {
-	s.Calls -= earlier.Calls
-	s.Failed -= earlier.Failed
-	for i, n := range earlier.Took {
-		s.Took[i] -= n
+func (s *Sums) Subtract(earlier Sums) { s.add(earlier, -1) }
+
+func (s *Sums) add(more Sums, times int) {
+	s.Calls += times * more.Calls
+	s.Failed += times * more.Failed
+	for i, n := range more.Took {
+		s.Took[i] += times * n
 	}
 }
 
@@ -88,8 +85,8 @@ func sumColumns(format string) string {
 	return columns
 }
 
-// hoursAtOnce is the number of rows of one statement. With more, the driver of SQLite is slow: it searches for the name
-// of each argument. What is left is added row by row, so that there are few different statements.
+// hoursAtOnce is the most rows of one statement: with more, the driver of SQLite is slow, as it searches for the name
+// of each argument, and there are more different statements.
 const hoursAtOnce = 10
 
 // AddHours adds to the hours of the store, in batches. Several replicas may add to the same hour at once, but one hour
@@ -99,84 +96,56 @@ func (s *Store) AddHours(ctx context.Context, more []Hour) (added int, err error
 	slices.SortFunc(more, func(a, b Hour) int { // always in the same order, so that two replicas cannot deadlock
 		return cmp.Or(cmp.Compare(a.Partner, b.Partner), a.At.Compare(b.At), cmp.Compare(a.Backend, b.Backend))
 	})
-	for batch := range slices.Chunk(slices.Clone(more), min(s.batch, countsAtOnce)) {
-		if err := s.update(ctx, "adding hours", func(q tx) {
-			full := len(batch) - len(batch)%hoursAtOnce
-			for some := range slices.Chunk(batch[:full], hoursAtOnce) {
-				addHours(q, some)
-			}
-			for some := range slices.Chunk(batch[full:], 1) {
-				addHours(q, some)
-			}
-		}); err != nil {
-			return added, err
+	return inBatches(ctx, s, "adding hours", slices.Clone(more), func(q tx, batch []Hour) {
+		for some := range slices.Chunk(batch, hoursAtOnce) {
+			addHours(q, some)
 		}
-		added += len(batch)
-	}
-	return added, nil
+	})
 }
 
 func addHours(q tx, more []Hour) {
-	rows := ""
-	var args []any
+	var rows conditions
 	for _, h := range more {
 		q.fail(needs(h.Partner, h.At))
 		values := []any{h.Partner, h.At, h.Backend, h.Calls, h.Failed}
 		for _, n := range h.Took {
 			values = append(values, n)
 		}
-		row := ""
-		for i := range values {
-			row += fmt.Sprint(", $", len(args)+i+1)
-		}
-		rows, args = rows+", ("+row[2:]+")", append(args, values...)
+		rows.add("(%s"+strings.Repeat(", %s", len(values)-1)+")", values...)
 	}
-	q.exec("INSERT INTO billbridge_hours AS was (partner, at, backend, "+sumColumns("%s")+") VALUES "+rows[2:]+
-		" ON CONFLICT (partner, at, backend) DO UPDATE SET "+sumColumns("%[1]s = was.%[1]s + excluded.%[1]s"), args...)
+	q.exec("INSERT INTO billbridge_hours AS was (partner, at, backend, "+sumColumns("%s")+") VALUES "+
+		strings.Join(rows.all, ", ")+" ON CONFLICT (partner, at, backend) DO UPDATE SET "+
+		sumColumns("%[1]s = was.%[1]s + excluded.%[1]s"), rows.args...)
 }
 
 // HoursOf returns the hours of a partner from one on, sorted by time and backend. Hours without calls are missing.
 func (s *Store) HoursOf(ctx context.Context, partner partner.ID, since time.Time) ([]Hour, error) {
-	return read(ctx, s, "reading hours", func(q tx) []Hour {
-		return list[Hour](q, "SELECT partner, at, backend, "+sumColumns("%s")+
-			" FROM billbridge_hours WHERE partner = $1 AND at >= $2 ORDER BY at, backend", partner, since)
-	})
+	return readAll[Hour](ctx, s, "reading hours", "SELECT partner, at, backend, "+sumColumns("%s")+
+		" FROM billbridge_hours WHERE partner = $1 AND at >= $2 ORDER BY at, backend", partner, since)
 }
 
 // HoursIn returns the numbers of the calls of some partners that were seen, or of all of them if partners is nil, in
 // the hours from one on.
 func (s *Store) HoursIn(ctx context.Context, partners []partner.ID, since time.Time) (map[partner.ID]int, error) {
-	type sum struct {
-		Partner partner.ID
-		Calls   int
-	}
 	where, args := s.amongst(partners, since)
-	all, err := read(ctx, s, "reading hours", func(q tx) []sum {
-		return list[sum](q, `
+	return read(ctx, s, "reading hours", func(q tx) map[partner.ID]int {
+		return pairs[partner.ID, int](q, `
 			SELECT partner, ( -- a partner at a time: the index begins with it
 				SELECT CAST(coalesce(sum(calls), 0) AS BIGINT) FROM billbridge_hours h
 				WHERE h.partner = s.partner AND h.at >= $1
 			) FROM billbridge_seen s WHERE `+where, args...)
 	})
-	calls := map[partner.ID]int{}
-	for _, one := range all {
-		calls[one.Partner] = one.Calls
-	}
-	return calls, err
 }
 
 // BackendSums returns the sums of the hours from one on at the old and the new backend, of some partners, or of all if
 // partners is nil.
-func (s *Store) BackendSums(ctx context.Context, partners []partner.ID, since time.Time) (sums [2]Sums, err error) {
+func (s *Store) BackendSums(ctx context.Context, partners []partner.ID, since time.Time) ([2]Sums, error) {
 	where, args := s.amongst(partners, since)
-	found, err := read(ctx, s, "reading hours", func(q tx) []Hour {
-		return list[Hour](q, "SELECT '', 0, backend, "+sumColumns("CAST(sum(%s) AS BIGINT)")+
+	of, err := read(ctx, s, "reading hours", func(q tx) map[int]Sums {
+		return pairs[int, Sums](q, "SELECT backend, "+sumColumns("CAST(sum(%s) AS BIGINT)")+
 			" FROM billbridge_hours WHERE at >= $1 AND "+where+" GROUP BY backend", args...)
 	})
-	for _, one := range found {
-		sums[one.Backend] = one.Sums
-	}
-	return sums, err
+	return [2]Sums{of[0], of[1]}, err
 }
 
 // amongst returns a condition for some partners, or for all for nil, with the arguments of a query. The first one is a
@@ -185,12 +154,13 @@ func (s *Store) amongst(partners []partner.ID, since time.Time) (where string, a
 	if partners == nil {
 		return "true", []any{since}
 	}
-	ids, _ := json.Marshal(partners) // texts
-	where = "partner IN (SELECT value FROM json_each($2))"
-	if s.postgres {
-		where = "partner IN (SELECT jsonb_array_elements_text($2))"
-	}
-	return where, []any{since, string(ids)}
+	return "partner IN " + fmt.Sprintf(s.each, "$2"), []any{since, texts(partners)}
+}
+
+// texts are one argument, for each.
+func texts[T ~string](all []T) string {
+	list, _ := json.Marshal(append([]T{}, all...)) // nil is no list
+	return string(list)
 }
 
 // SweepHours removes the hours before a time, in batches as Sweep does, and returns their number.

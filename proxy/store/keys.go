@@ -29,18 +29,17 @@ type keyring struct {
 	ciphers map[string]cipher.AEAD
 	sealing [][]byte // what seals callback addresses: the first one, the others, and the secret of the store
 
-	plainUntil *atomic.Int64 // until when rows may be plain, if there is a first key; milliseconds since 1970
-	refused    *atomic.Int64 // rows that were changed without the key, each time they were read
+	plainUntil atomic.Int64 // until when rows may be plain, if there is a first key; milliseconds since 1970
+	refused    atomic.Int64 // rows that were changed without the key, each time they were read
 }
 
 // keyID is the name of a key in rows and errors. It says nothing of the key.
 func keyID(key []byte) string {
-	sum := sha256.Sum256(append([]byte("billbridge store key "), key...))
-	return hex.EncodeToString(sum[:4])
+	return fmt.Sprintf("%x", sha256.Sum256(append([]byte("billbridge store key "), key...)))[:8]
 }
 
-func newKeyring(keys Keys) (k keyring, err error) {
-	k.ciphers, k.plainUntil, k.refused = map[string]cipher.AEAD{}, new(atomic.Int64), new(atomic.Int64)
+func newKeyring(keys Keys) (*keyring, error) {
+	k := &keyring{ciphers: map[string]cipher.AEAD{}}
 	for i, key := range append([][]byte{keys.Key}, keys.Old...) {
 		if i == 0 && key == nil {
 			continue
@@ -64,13 +63,13 @@ func newKeyring(keys Keys) (k keyring, err error) {
 }
 
 // ids are the names of all keys.
-func (k keyring) ids() string {
+func (k *keyring) ids() string {
 	return cmp.Or(strings.Join(slices.Sorted(maps.Keys(k.ciphers)), ", "), "none")
 }
 
 // seal encrypts a value with the current key, if there is one. place says which value of which row it is: elsewhere
 // it cannot be decrypted.
-func (k keyring) seal(value []byte, place string) []byte {
+func (k *keyring) seal(value []byte, place string) []byte {
 	if k.current == "" {
 		return value
 	}
@@ -79,7 +78,7 @@ func (k keyring) seal(value []byte, place string) []byte {
 
 // open decrypts a value that a key has encrypted; "" is none. Once the store is encrypted, a plain value is refused:
 // whoever can write to the database could send callbacks, with keys of partners, to an address of its own.
-func (k keyring) open(id string, value []byte, place string) ([]byte, error) {
+func (k *keyring) open(id string, value []byte, place string) ([]byte, error) {
 	if id == "" {
 		if k.current != "" && time.Now().UnixMilli() >= k.plainUntil.Load() {
 			return nil, k.changed(place, " is not encrypted, but the store is")
@@ -103,7 +102,7 @@ type changedError string
 func (e changedError) Error() string { return string(e) + ": the row was changed" }
 
 // changed shows the first digits of an address: whoever has all of them can send callbacks.
-func (k keyring) changed(place, how string) error {
+func (k *keyring) changed(place, how string) error {
 	k.refused.Add(1)
 	if id, of := strings.CutPrefix(place, urlOfAddress("")); of {
 		place = urlOfAddress(id[:min(len(id), SharedDigits)])
@@ -115,14 +114,14 @@ func (k keyring) changed(place, how string) error {
 func (s *Store) Refused() int64 { return s.keys.refused.Load() }
 
 // sealText and openText are seal and open for a text column.
-func (k keyring) sealText(value, place string) string {
+func (k *keyring) sealText(value, place string) string {
 	if k.current == "" {
 		return value
 	}
 	return base64.StdEncoding.EncodeToString(k.seal([]byte(value), place))
 }
 
-func (k keyring) openText(id, value, place string) (string, error) {
+func (k *keyring) openText(id, value, place string) (string, error) {
 	sealed := []byte(value)
 	if id != "" {
 		var err error
@@ -165,14 +164,14 @@ func secret(q tx) string {
 const plainFor = 24 * time.Hour
 
 // permission is what the store has of until, so that nobody without the key can choose another one.
-func (k keyring) permission(until int64) string {
+func (k *keyring) permission(until int64) string {
 	text := strconv.FormatInt(until, 10)
 	return text + " " + keyedHash(k.sealing[0], "rows may be plain until", text)
 }
 
 // permit returns until when rows may be without encryption. Without a permission of the key, a store that has
 // encrypted rows is encrypted, and so is a new one.
-func (k keyring) permit(q tx) (until int64) {
+func (k *keyring) permit(q tx) (until int64) {
 	if k.current == "" {
 		return 0
 	}
@@ -197,7 +196,7 @@ func keyless(q tx) bool {
 }
 
 // check refuses a database with rows that no key can decrypt.
-func (k keyring) check(q tx) {
+func (k *keyring) check(q tx) {
 	var err error
 	for _, id := range keyIDs(q) {
 		if k.ciphers[id] == nil {

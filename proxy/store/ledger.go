@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -11,15 +12,15 @@ import (
 
 var (
 	// ErrOtherOwner: the bill is or may be at another upstream. The row is returned with it.
-	ErrOtherOwner = errors.New("store: the bill belongs to another upstream")
+	ErrOtherOwner error = sentinel("the bill belongs to another upstream")
 	// errNotOpen: the create was completed before, or the store was restored from a backup without it.
-	errNotOpen = errors.New("store: the create is not open")
+	errNotOpen error = sentinel("the create is not open")
 	// ErrCreateInProgress: a create of the bill is in progress, or ended recently with an unknown outcome.
-	ErrCreateInProgress = errors.New("store: a create of the bill is in progress")
+	ErrCreateInProgress error = sentinel("a create of the bill is in progress")
 	// ErrDenied: after the create arrived, another call got the answer that there is no such bill.
-	ErrDenied = errors.New("store: a caller got the answer that there is no such bill")
+	ErrDenied error = sentinel("a caller got the answer that there is no such bill")
 	// ErrBill: the id of the bill cannot be stored. Documented ids can.
-	ErrBill = errors.New("store: not the id of a bill that can be kept")
+	ErrBill error = sentinel("not the id of a bill that can be kept")
 )
 
 // An Ownership is the state of a bill's row: whether the bill is at the upstream of the row.
@@ -49,7 +50,7 @@ type Owner struct {
 }
 
 // key is that of an entry.
-func (o Owner) key() string { return "bill " + string(o.Partner) + " " + o.Bill }
+func (o Owner) key() []string { return []string{"bill", string(o.Partner), o.Bill} }
 
 // estimatedLife is how long after its create a bill without an end is taken for over.
 const estimatedLife = 365 * 24 * time.Hour
@@ -109,23 +110,19 @@ func (s *Store) Own(
 	}
 	until, estimated := s.end(now, until)
 	now = s.stamp(now)
-	c := Create{token: newToken(createBytes) + " "} // the blank keeps a token from matching parts of two others
+	c := Create{token: rand.Text()[:createDigits] + " "} // the blank keeps a token from matching parts of two others
 	c.Owner = Owner{
 		Partner: partner, Bill: bill, Upstream: upstream, State: Pending, Open: 1,
 		Changed: asStored(now), Tried: asStored(now), Ends: asStored(until),
 	}
-	const doing = "recording the owner of a bill"
 	// Nearly every bill has no row, and nothing of it need be read.
-	if applied, err := s.record(ctx, &entry{doing: doing, key: c.key(), statement: statement{
+	return record(ctx, s, &entry{doing: "recording the owner of a bill", key: c.key(), statement: statement{
 		`
 		INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends,
 			estimated)
 		VALUES ($1, $2, $3, 'pending', $4, 0, $5, $5, $6, $7) ON CONFLICT (partner, bill) DO NOTHING`,
 		[]any{partner, bill, upstream, c.token, c.Tried, c.Ends, estimated},
-	}}); err != nil || applied {
-		return c, err
-	}
-	o, err := write(ctx, s, doing, func(q tx) Owner {
+	}}, c, func(q tx) Create {
 		// An insert, as the row may be gone by now. In one statement, so that no other replica changes the row between
 		// reading and writing it.
 		o, recorded := find[Owner](q, `
@@ -144,13 +141,10 @@ func (s *Store) Own(
 			RETURNING `+ownerColumns, partner, bill, upstream, c.token, now, until, estimated, now.Add(deniedFor))
 		if !recorded {
 			q.refuse(ErrDenied)
+			return Create{}
 		}
-		return o
+		return Create{o, c.token}
 	})
-	if err != nil {
-		return Create{}, err
-	}
-	return Create{o, c.token}, nil
 }
 
 // deniedFor is how long after its arrival a create may be recorded. A denial that seems to be later than that was
@@ -174,21 +168,8 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 		return Owner{}, fmt.Errorf("store: a create cannot end as %q", outcome)
 	}
 	const doing = "recording how a create ended"
-	if outcome == Succeeded && c.State == Pending && c.Open == 1 { // nearly always the only create of its bill
-		after := c.Owner
-		after.State, after.Open, after.Changed = Owned, 0, asStored(now)
-		if applied, err := s.record(ctx, &entry{doing: doing, key: c.key(), statement: statement{
-			`
-			UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
-			WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5
-				AND tried = $6`,
-			[]any{c.Partner, c.Bill, c.token, after.Changed, c.Ends, c.Tried},
-		}}); err != nil || applied {
-			return after, err
-		}
-	}
 	end := s.estimatedEnd(now)
-	return write(ctx, s, doing, func(q tx) Owner {
+	complete := func(q tx) Owner {
 		o, open := find[Owner](q, `
 			UPDATE billbridge_owners SET creates = replace(creates, $3, ''),
 				state = CASE WHEN $5 = 'created' THEN 'owned' WHEN `+over+` THEN 'released' ELSE state END,
@@ -209,7 +190,19 @@ func (s *Store) Complete(ctx context.Context, c Create, outcome Outcome, now tim
 			q.refuse(errNotOpen)
 		}
 		return o
-	})
+	}
+	if outcome != Succeeded || c.State != Pending || c.Open != 1 {
+		return write(ctx, s, doing, complete)
+	}
+	after := c.Owner // it is nearly always the only create of its bill
+	after.State, after.Open, after.Changed = Owned, 0, asStored(now)
+	return record(ctx, s, &entry{doing: doing, key: c.key(), statement: statement{
+		`
+		UPDATE billbridge_owners SET creates = '', state = 'owned', changed = $4
+		WHERE partner = $1 AND bill = $2 AND creates = $3 AND state = 'pending' AND uncertain = 0 AND ends = $5
+			AND tried = $6`,
+		[]any{c.Partner, c.Bill, c.token, after.Changed, c.Ends, c.Tried},
+	}}, after, complete)
 }
 
 // over: no other create can have taken effect, and this one did not.
@@ -309,19 +302,9 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) 
 
 // Owner returns the row of a bill, or ErrNotFound.
 func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Owner, error) {
-	return read(ctx, s, "reading the owner of a bill", func(q tx) Owner {
-		// One row also of a bill that the ledger does not have: nearly every new bill is read once.
-		o := value[Owner](q, `
-			SELECT coalesce(partner, ''), coalesce(bill, ''), coalesce(upstream, ''), coalesce(state, ''),
-				coalesce(length(creates), 0) / 17, coalesce(uncertain, 0), changed, coalesce(tried, changed), ends,
-				ended,
-				EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
-			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`, string(partner), bill)
-		if o.State == "" {
-			q.refuse(ErrNotFound)
-		}
-		return o
-	})
+	return readOne[Owner](ctx, s, "reading the owner of a bill", "SELECT "+recordedOwner+`, EXISTS (
+			SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
+		FROM billbridge_owners WHERE partner = $1 AND bill = $2`, string(partner), bill)
 }
 
 func owner(q tx, partner partner.ID, bill string) (o Owner, known bool) {
@@ -341,8 +324,9 @@ func ownable(partner partner.ID, bill string, at time.Time, names ...string) err
 }
 
 const (
-	createBytes = 8 // of the token of a create, which is 17 characters of creates
-	// ownerColumns are the columns of an Owner.
-	ownerColumns = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed, coalesce(tried, changed),
-		ends, ended, 0`
+	createDigits = 16 // of the token of a create, which is 17 characters of creates
+	// ownerColumns are the columns of an Owner, recordedOwner all but Unknown.
+	ownerColumns  = recordedOwner + ", 0"
+	recordedOwner = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed,
+		coalesce(tried, changed), ends, ended`
 )

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -13,7 +16,7 @@ import (
 )
 
 // ErrFilter: a Filter is wrong; the error says why.
-var ErrFilter = errors.New("store: wrong filter")
+var ErrFilter error = sentinel("wrong filter")
 
 // A Filter selects callbacks. A field with its zero value excludes none.
 type Filter struct {
@@ -34,14 +37,10 @@ func (s *Store) Count(ctx context.Context, f Filter) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	limit := ""
-	if f.Limit > 0 {
-		limit = fmt.Sprint(" LIMIT ", f.Limit)
-	}
 	return read(ctx, s, "counting callbacks", func(q tx) int {
-		onePartner(q, callbacksTable, f.PartnerPrefix)
-		return value[int](q, "SELECT count(*) FROM (SELECT seq FROM billbridge_callbacks WHERE "+where.String()+limit+
-			") AS meant", where.args...)
+		onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
+		const meant = "SELECT count(*) FROM (SELECT seq FROM billbridge_callbacks WHERE %s LIMIT %d) AS meant"
+		return value[int](q, fmt.Sprintf(meant, where, cmp.Or(f.Limit, math.MaxInt)), where.args...)
 	})
 }
 
@@ -109,10 +108,10 @@ func (s *Store) Decide(
 		statement := fmt.Sprintf(`
 			UPDATE billbridge_callbacks SET %s WHERE seq IN (
 				SELECT seq FROM billbridge_callbacks WHERE %s ORDER BY seq LIMIT %d %s
-			) RETURNING seq`, d.set, where, batch, s.passOver())
+			) RETURNING seq`, d.set, where, batch, s.passOver)
 		changed, err := write(ctx, s, "changing callbacks", func(q tx) []int64 {
 			s.betweenClaims(q)
-			onePartner(q, callbacksTable, f.PartnerPrefix)
+			onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
 			changed := list[int64](q, statement, where.args...)
 			if len(changed) > 0 {
 				audited(q, Change{
@@ -149,18 +148,14 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 	return s.update(ctx, "changing a callback", func(q tx) {
 		s.betweenClaims(q)
 		c := Change{Action: d.Action, By: by, At: now, Subject: id, To: string(d.To)}
-		is, known := find[struct {
-			Partner partner.ID
-			State   string
-			Erased  bool
-		}](q, "SELECT partner, state, erased IS NOT NULL FROM billbridge_callbacks WHERE id = $1", id)
-		c.Partner, c.From = is.Partner, is.State
+		is, known := find[callbackRow](q, "SELECT "+columns+" FROM billbridge_callbacks WHERE id = $1", id)
+		c.Partner, c.From = is.Partner, string(is.State)
 		switch {
 		case !known:
 			q.refuse(ErrNotFound)
-		case !slices.Contains(d.From, State(c.From)):
+		case !slices.Contains(d.From, is.State):
 			q.refuse(ErrState)
-		case is.Erased && d.To == Waiting:
+		case !is.Erased.IsZero() && d.To == Waiting:
 			q.refuse(ErrErased)
 		}
 		// The state is compared again: an attempt may have ended since, or a sweep may have deleted the body.
@@ -179,14 +174,6 @@ func (s *Store) DecideOne(ctx context.Context, d Decision, id, by string, now ti
 // deadlock with them.
 func (s *Store) betweenClaims(q tx) { s.lock(q, exclusive, claims) }
 
-// passOver makes a PostgreSQL query skip rows that another transaction has locked.
-func (s *Store) passOver() string {
-	if s.postgres {
-		return "FOR UPDATE SKIP LOCKED"
-	}
-	return ""
-}
-
 // conditions select rows, with arguments.
 type conditions struct {
 	all  []string
@@ -200,6 +187,13 @@ func (c *conditions) add(condition string, args ...any) {
 		places[i] = fmt.Sprint("$", len(c.args)+i+1)
 	}
 	c.all, c.args = append(c.all, fmt.Sprintf(condition, places...)), append(c.args, args...)
+}
+
+// given adds a condition with an argument that is not zero.
+func (c *conditions) given(condition string, arg any) {
+	if !reflect.ValueOf(arg).IsZero() {
+		c.add(condition, arg)
+	}
 }
 
 func (c conditions) String() string { return cmp.Or(strings.Join(c.all, " AND "), "true") }
@@ -227,7 +221,7 @@ func (f Filter) where(args ...any) (c conditions, err error) {
 		c.add("partner >= %s AND partner < %s", f.PartnerPrefix, beyond(f.PartnerPrefix))
 	}
 	for _, part := range f.parts() {
-		c.add(part.condition, part.value)
+		c.given(part.condition, part.value)
 	}
 	if f.InOrder {
 		c.add(`NOT (bill <> '' AND EXISTS (SELECT 1 FROM billbridge_callbacks newer
@@ -244,12 +238,12 @@ type part struct {
 }
 
 func (f Filter) parts() []part {
-	return slices.DeleteFunc([]part{
+	return []part{
 		{"bill", "bill = %s", f.Bill},
 		{"upstream", "upstream = %s", f.Upstream},
 		{"since", "received >= %s", f.Since},
 		{"until", "received < %s", f.Until},
-	}, func(p part) bool { return p.value == "" || p.value == any(time.Time{}) })
+	}
 }
 
 func callbacksIn(n int) string {
@@ -263,7 +257,10 @@ func callbacksIn(n int) string {
 func (f Filter) words() string {
 	var words []string
 	for _, part := range f.parts() {
-		if at, ok := part.value.(time.Time); ok {
+		switch at, ok := part.value.(time.Time); {
+		case reflect.ValueOf(part.value).IsZero():
+			continue
+		case ok:
 			part.value = at.Format(time.RFC3339)
 		}
 		words = append(words, fmt.Sprintf("%s %v", part.name, part.value))
@@ -286,21 +283,149 @@ func checkPrefix(prefix partner.ID) error {
 	return nil
 }
 
-const callbacksTable = "billbridge_callbacks"
+// fitting is a query for the first and the last partner of the rows in a table that an abbreviated ID, $1, fits. It
+// reads two entries of an index, not all rows between.
+func fitting(table string) string {
+	const meant = "SELECT %[2]s(partner) AS partner FROM %[1]s WHERE partner >= $1 AND partner < $2"
+	return fmt.Sprintf(meant, table, "min") + " UNION " + fmt.Sprintf(meant, table, "max")
+}
 
-// onePartner returns the partner of the rows in a table that an abbreviated ID fits, and "" if there is none or
-// prefix is "". If the rows of two partners fit it, the call fails with ErrAmbiguous.
-func onePartner(q tx, table string, prefix partner.ID) partner.ID {
+// onePartner returns the partner that an abbreviated ID fits, by queries for partners, and "" if there is none or
+// prefix is "". If it fits two, the call fails with ErrAmbiguous.
+func onePartner(q tx, prefix partner.ID, queries ...string) (one partner.ID) {
 	if prefix == "" {
 		return ""
 	}
-	// min and max read two entries of the index, not all rows between
-	those := value[struct{ First, Last partner.ID }](q, `
-		SELECT coalesce((SELECT min(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), ''),
-			coalesce((SELECT max(partner) FROM `+table+` WHERE partner >= $1 AND partner < $2), '')`,
-		prefix, beyond(prefix))
-	if those.First != those.Last {
+	all := list[partner.ID](q, "SELECT partner FROM ("+strings.Join(queries, " UNION ")+
+		") AS found WHERE partner IS NOT NULL", prefix, beyond(prefix))
+	if len(all) > 1 {
 		q.fail(ErrAmbiguous)
 	}
-	return those.First
+	return append(all, "")[0]
+}
+
+// bounds are those of the rows that one page reads, so that it takes milliseconds however many callbacks there are.
+type bounds struct {
+	examined int // in the order of acceptance
+	few      int // of one partner, or waiting: these are read and sorted
+}
+
+var pageBounds = bounds{examined: 20_000, few: 2_000}
+
+// clockSlack is more than the clocks of gateways that share a store differ.
+const clockSlack = time.Hour
+
+// A Page is a part of a list.
+type Page struct {
+	Callbacks []Callback
+	Next      int64 // for Filter.After of the next page; 0 if there are no more
+}
+
+const pageOf = 100 // the limit of Page if the filter has none
+
+// Page returns callbacks without their bodies, the last accepted first. It reads a bounded number of rows. So a page
+// can have fewer callbacks than Limit, or none, although there are more: then Next is not 0.
+func (s *Store) Page(ctx context.Context, f Filter) (Page, error) {
+	return s.pageWithin(ctx, f, pageBounds)
+}
+
+func (s *Store) pageWithin(ctx context.Context, f Filter, b bounds) (Page, error) {
+	f.Limit = cmp.Or(f.Limit, pageOf)
+	where, err := f.where()
+	if err != nil {
+		return Page{}, err
+	}
+	return read(ctx, s, "listing callbacks", func(q tx) (p Page) {
+		where, index := where, "NOT INDEXED"
+		onePartner(q, f.PartnerPrefix, fitting("billbridge_callbacks"))
+		before := s.before(q, f)
+		where.add(fmt.Sprint("seq < ", before))
+		if few, args := fewCandidates(q, f, b.few); few != "" {
+			where.add("seq IN (SELECT seq FROM billbridge_callbacks WHERE "+few+")", args...)
+		} else {
+			p.Next, index = last(q, f, before, b.examined)
+			where.add(fmt.Sprint("seq >= ", p.Next))
+		}
+		if s.postgres {
+			index = ""
+		}
+		for _, row := range list[callbackRow](q, fmt.Sprintf("SELECT %s FROM billbridge_callbacks %s WHERE %s "+
+			"ORDER BY seq DESC LIMIT %d", columns, index, where, f.Limit+1), where.args...) {
+			if len(p.Callbacks) == f.Limit {
+				p.Next = p.Callbacks[f.Limit-1].Cursor
+				break
+			}
+			c, err := s.keys.callback(row)
+			if errors.As(err, new(changedError)) { // it is listed without its address, so that it can be found
+				c, c.URL, err = row.Callback, "", nil
+			}
+			q.fail(err)
+			p.Callbacks = append(p.Callbacks, c)
+		}
+		if p.Next != 0 && !f.Since.IsZero() && receivedAt(q, p.Next).Before(f.Since.Add(-clockSlack)) {
+			p.Next = 0 // all older ones were received before, too
+		}
+		return p
+	})
+}
+
+// last returns the seq of the last callback that a page examines, 0 if it examines all, and the index that SQLite
+// must use for that, if any: it knows no statistics, and may choose one that reads more rows.
+func last(q tx, f Filter, before int64, examined int) (seq int64, index string) {
+	var c conditions
+	c.add(fmt.Sprint("seq < ", before))
+	index = "NOT INDEXED"
+	switch {
+	case f.State == Dead, f.State == Superseded:
+		c.add("state = '" + string(f.State) + "'")
+		index = "INDEXED BY billbridge_callbacks_" + string(f.State)
+	case f.Upstream != "":
+		c.add("upstream = %s", f.Upstream)
+		index = "INDEXED BY billbridge_callbacks_upstream"
+	}
+	seq, _ = find[int64](q, fmt.Sprintf("SELECT seq FROM billbridge_callbacks WHERE %s ORDER BY seq DESC "+
+		"LIMIT 1 OFFSET %d", c, examined-1), c.args...)
+	return seq, index
+}
+
+// fewCandidates is a condition that an index serves, for the callbacks of a bill, of a partner, or those that wait.
+// There is none if these are more than a page may read and sort. A bill has few.
+func fewCandidates(q tx, f Filter, few int) (condition string, args []any) {
+	from, before := "'"+string(f.PartnerPrefix)+"'", "'"+string(beyond(f.PartnerPrefix))+"'" // hexadecimal digits
+	switch {
+	case f.Bill != "":
+		return "bill = %s AND partner IN (" + partnersOf("billbridge_callbacks", from, before) + ")", []any{f.Bill}
+	case f.PartnerPrefix != "":
+		condition = "partner >= " + from + " AND partner < " + before
+	case f.State == Waiting:
+		condition = "state = 'waiting'"
+	default:
+		return "", nil
+	}
+	if value[int](q, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM billbridge_callbacks WHERE %s LIMIT %d) AS few",
+		condition, few+1)) > few {
+		return "", nil
+	}
+	return condition, nil
+}
+
+// before returns the seq before which the callbacks of the page are.
+func (s *Store) before(q tx, f Filter) int64 {
+	before := value[int64](q, "SELECT coalesce(max(seq), 0) + 1 FROM billbridge_callbacks")
+	if f.After != 0 {
+		before = min(before, f.After)
+	}
+	if f.Until.IsZero() {
+		return before
+	}
+	// Later rows were received later, but for the clocks of several gateways.
+	until := f.Until.Add(clockSlack)
+	return int64(sort.Search(int(before), func(seq int) bool { return !receivedAt(q, int64(seq)).Before(until) }))
+}
+
+// receivedAt returns when the last callback up to a seq was received; the zero time if there is none.
+func receivedAt(q tx, seq int64) time.Time {
+	at, _ := find[time.Time](q,
+		"SELECT received FROM billbridge_callbacks WHERE seq <= $1 ORDER BY seq DESC LIMIT 1", seq)
+	return at
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +15,7 @@ type PartnerKey struct{ Key, Partner partner.ID }
 
 // ErrFurtherKey: a bill cannot be recorded under a key that has become a further one of a partner. The caller has not
 // read that yet.
-var ErrFurtherKey = errors.New("store: the key has become a further one of a partner")
+var ErrFurtherKey error = sentinel("the key has become a further one of a partner")
 
 // furtherKey is in the error of the trigger on billbridge_owners.
 const furtherKey = "billbridge: a further key of a partner has no bills of its own"
@@ -44,10 +43,7 @@ func (s *Store) Identity(key partner.ID) partner.ID { return cmp.Or(s.PartnerKey
 
 // readPartnerKeys reads the further keys of all partners.
 func (s *Store) readPartnerKeys(q tx) {
-	all := map[partner.ID]partner.ID{}
-	for _, k := range list[PartnerKey](q, "SELECT key_hash, partner FROM billbridge_partner_keys") {
-		all[k.Key] = k.Partner
-	}
+	all := pairs[partner.ID, partner.ID](q, "SELECT key_hash, partner FROM billbridge_partner_keys")
 	if q.err == nil {
 		s.partnerKeys.Store(&all)
 	}

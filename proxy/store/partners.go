@@ -1,11 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -29,9 +27,8 @@ func (s *Store) Seen(ctx context.Context, partner partner.ID, at time.Time) erro
 
 // FirstSeen returns when a partner was first seen, or ErrNotFound.
 func (s *Store) FirstSeen(ctx context.Context, partner partner.ID) (time.Time, error) {
-	return read(ctx, s, "reading when a partner was first seen", func(q tx) time.Time {
-		return value[time.Time](q, "SELECT seen FROM billbridge_seen WHERE partner = $1", string(partner))
-	})
+	return readOne[time.Time](ctx, s, "reading when a partner was first seen",
+		"SELECT seen FROM billbridge_seen WHERE partner = $1", string(partner))
 }
 
 // A SeenPartner is a partner with the time when it was first seen.
@@ -66,18 +63,13 @@ func (r Range) Has(id partner.ID) bool { return id >= r.From && id < r.Before }
 // PartnersIn returns the first partners of a range that were seen or are in the ledger, sorted, at most limit. It
 // reads one entry of an index for each.
 func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
-	return read(ctx, s, "reading partners", func(q tx) (all []partner.ID) {
-		for _, query := range []string{
-			"SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> '' ORDER " +
-				"BY partner LIMIT $3",
-			partnersOf("billbridge_owners", "$1", "$2") + " LIMIT $3",
-		} {
-			all = append(all, list[partner.ID](q, query, in.From, in.Before, limit)...)
-		}
-		slices.Sort(all)
-		all = slices.Compact(all)
-		return all[:min(limit, len(all))]
-	})
+	return readAll[partner.ID](ctx, s, "reading partners", `
+		SELECT partner FROM (
+			SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> ''
+			ORDER BY partner LIMIT $3
+		) AS seen
+		UNION SELECT partner FROM (`+partnersOf("billbridge_owners", "$1", "$2")+` LIMIT $3) AS known
+		ORDER BY partner LIMIT $3`, in.From, in.Before, limit)
 }
 
 // partnersOf is a query for the partners of the rows of a table, in their order.
@@ -92,11 +84,9 @@ func partnersOf(table, from, before string) string {
 
 // SeenPartners returns the partners of a range that were seen, sorted by partner.
 func (s *Store) SeenPartners(ctx context.Context, in Range) ([]SeenPartner, error) {
-	return read(ctx, s, "reading which partners were seen", func(q tx) []SeenPartner {
-		return list[SeenPartner](q,
-			"SELECT partner, seen FROM billbridge_seen WHERE partner >= $1 AND partner < $2 ORDER BY partner",
-			in.From, in.Before)
-	})
+	return readAll[SeenPartner](ctx, s, "reading which partners were seen",
+		"SELECT partner, seen FROM billbridge_seen WHERE partner >= $1 AND partner < $2 ORDER BY partner",
+		in.From, in.Before)
 }
 
 // Partner returns the full ID of the one partner of the rollout whose ID begins with prefix: of those that were seen,
@@ -106,24 +96,103 @@ func (s *Store) Partner(ctx context.Context, prefix partner.ID) (partner.ID, err
 	if err := checkPrefix(prefix); err != nil {
 		return "", err
 	}
-	return read(ctx, s, "looking up a partner", func(q tx) (full partner.ID) {
-		for _, table := range []string{"billbridge_seen", "billbridge_stages", "billbridge_owners"} {
-			found := onePartner(q, table, prefix)
-			if full != "" && found != "" && full != found {
-				q.fail(ErrAmbiguous)
-			}
-			full = cmp.Or(full, found)
-		}
-		for _, k := range list[PartnerKey](q, "SELECT key_hash, partner FROM billbridge_partner_keys "+
-			"WHERE key_hash >= $1 AND key_hash < $2", prefix, beyond(prefix)) {
-			if full != "" && full != k.Partner {
-				q.fail(ErrAmbiguous)
-			}
-			full = k.Partner
-		}
+	return read(ctx, s, "looking up a partner", func(q tx) partner.ID {
+		full := onePartner(q, prefix, fitting("billbridge_seen"), fitting("billbridge_stages"),
+			fitting("billbridge_owners"),
+			"SELECT partner FROM billbridge_partner_keys WHERE key_hash >= $1 AND key_hash < $2")
 		if full == "" {
 			q.fail(ErrNotFound)
 		}
 		return full
 	})
+}
+
+// UnprovenRows is the most rows that a key can hold before its first success. Calls that are under way at the same
+// time can add some.
+const UnprovenRows = 1000
+
+// Prove records that a call of a partner succeeded, so that its key is valid. The row is never removed.
+func (s *Store) Prove(ctx context.Context, partner partner.ID) error {
+	if !partner.IsFull() {
+		return fmt.Errorf("store: a valid key is recorded by its full hash, not %q", partner)
+	}
+	if s.KnownProven(partner) {
+		return nil
+	}
+	generation := s.Generation()
+	err := s.exec(ctx, "recording a valid key",
+		"INSERT INTO billbridge_proven (partner) VALUES ("+ofPartner("$1")+") ON CONFLICT (partner) DO NOTHING", partner)
+	if err == nil {
+		s.proven.Store(partner, generation)
+	}
+	return err
+}
+
+// KnownProven reports whether this process knows that Prove was called for a partner. It reads no database.
+func (s *Store) KnownProven(partner partner.ID) bool {
+	generation, known := s.proven.Load(partner)
+	return known && generation == s.Generation() // another server can lack the row
+}
+
+// MayHold reports whether a call of a partner may add rows. Before the first success of its key, a partner can hold
+// UnprovenRows of them: otherwise anybody could fill the store. It reads at most so many entries of an index in each
+// table, and nothing for a partner that this process knows.
+func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
+	if s.KnownProven(partner) {
+		return true, nil
+	}
+	generation := s.Generation()
+	return read(ctx, s, "counting the rows of a key", func(q tx) bool {
+		held := value[struct {
+			Proven bool
+			Rows   int
+		}](q, `
+			SELECT EXISTS (SELECT 1 FROM billbridge_proven WHERE partner = $1),
+				(SELECT count(*) FROM (SELECT 1 FROM billbridge_addresses WHERE unproven = $1 LIMIT 0 + $2) AS addresses)
+				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_owners WHERE partner = $1 LIMIT 0 + $2) AS owners)
+				+ (SELECT count(*) FROM (SELECT 1 FROM billbridge_unknown WHERE partner = $1 LIMIT 0 + $2) AS writes)`,
+			partner, UnprovenRows)
+		if held.Proven {
+			s.proven.Store(partner, generation)
+		}
+		return held.Proven || held.Rows < UnprovenRows
+	})
+}
+
+// Bills are the numbers of bills that the ledger has of a partner at an upstream, by ownership.
+type Bills struct {
+	Partner                  partner.ID
+	Upstream                 string
+	Pending, Owned, Released int
+	Over                     int // of Pending and Owned: past their end
+	Ended                    int // of Pending and Owned, and not Over: seen destroyed or cancelled
+}
+
+// A LedgerPlace is a place among the bills of a partner, the newest first.
+type LedgerPlace struct {
+	At   time.Time // of the last change of its owner
+	Bill string
+}
+
+// NewestBills returns the bills of a partner that have an owner, the newest first, at most limit, and the number of all
+// that follow a place; the zero place is before all.
+func (s *Store) NewestBills(
+	ctx context.Context, id partner.ID, after LedgerPlace, limit int,
+) (bills []LedgerPlace, all int, err error) {
+	return readPart[LedgerPlace](ctx, s, "listing the newest bills", "changed, bill", `
+		FROM billbridge_owners WHERE partner = $1 AND state = 'owned'
+			AND ($2 = '' OR changed < $3 OR changed = $3 AND bill > $2)`, "changed DESC, bill", limit,
+		id, after.Bill, after.At)
+}
+
+// OpenBillsIn counts the bills in the ledger of the partners of a range, sorted by partner and upstream. A bill whose
+// end is before now is over. It reads all rows of these partners: an index for it would halve the rate of Own.
+func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
+	return readAll[Bills](ctx, s, "counting bills", `
+			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
+				count(CASE state WHEN 'owned' THEN 1 END), count(CASE state WHEN 'released' THEN 1 END),
+				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),
+				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END)
+			FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
+			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)
 }

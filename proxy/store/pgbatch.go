@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -82,15 +81,15 @@ func latest(jobs []job) (context.Context, context.CancelFunc) {
 
 // apply applies entries in one transaction, which is committed when it returns nil.
 func (e *postgresEngine) apply(ctx context.Context, jobs []job) error {
-	slices.SortStableFunc(jobs, func(a, b job) int { return strings.Compare(a.entry.key, b.entry.key) })
+	slices.SortStableFunc(jobs, func(a, b job) int { return slices.Compare(a.entry.key, b.entry.key) })
 	since := e.guard.changes.Load()
 	s := <-e.guard.slots
 	defer func() { e.guard.slots <- s }()
 	var batch pgx.Batch
 	batch.Queue(raising, e.guard.next(s)...) // first: if the database is an older one, the server applies nothing
 	for _, j := range jobs {
-		if j.entry.lock != nil {
-			batch.Queue(exclusive, number(j.entry.lock))
+		if j.entry.locked {
+			batch.Queue(exclusive, number(j.entry.key))
 		}
 		batch.Queue(j.entry.text, j.entry.args...).Exec(func(tag pgconn.CommandTag) error {
 			j.entry.applied = tag.RowsAffected() == 1

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,46 +31,43 @@ type postgresEngine struct {
 	queue       // of entries
 	outage
 
-	url      string
+	config   *pgx.ConnConfig
 	guard    *guard
-	guarding atomic.Bool   // the first server was checked
 	checking chan struct{} // holds one: one check of a server at a time
 	lossless bool          // see Options
 
 	using sync.RWMutex // read-locked while a transaction runs: close waits for them
 }
 
-func openPostgres(ctx context.Context, url string, o Options, g *guard) (*postgresEngine, error) {
-	e := &postgresEngine{
-		queue: newQueue(), url: url, guard: g, checking: make(chan struct{}, 1), lossless: o.Lossless,
-	}
-	var err error
-	if e.db, err = pool(url, connections-batchesAtOnce, e.reused, e.connected); err != nil {
-		return nil, err
-	}
-	if e.batches, err = pool(url, batchesAtOnce, e.reused, e.connected, forBatches); err != nil {
-		return nil, errors.Join(err, e.db.Close())
-	}
-	if err = e.prepare(ctx); err == nil {
-		err = e.begun(ctx)
-	}
+func openPostgres(ctx context.Context, url string, o Options, g *guard) (engine, error) {
+	config, _, err := parse(url)
 	if err != nil {
-		_, _ = e.db.Close(), e.batches.Close()
 		return nil, err
+	}
+	e := &postgresEngine{
+		queue: newQueue(), config: config, guard: g, checking: make(chan struct{}, 1), lossless: o.Lossless,
+	}
+	if err := onePool(config, 2, func(db *sql.DB) error { return prepare(ctx, db) }); err != nil {
+		return nil, err
+	}
+	if err := e.check(ctx, pgServer{}); err != nil {
+		return nil, err
+	}
+	checked := stdlib.OptionResetSession(e.reused)
+	e.db = pool(config, connections-batchesAtOnce, []onConnect{e.connected}, checked)
+	e.batches = pool(config, batchesAtOnce, []onConnect{e.connected, forBatches}, checked)
+	if err := run(ctx, e.db, func(q tx) { forget(q, serverTime(q)) }); err != nil {
+		return nil, errors.Join(err, e.db.Close(), e.batches.Close())
 	}
 	go e.recordAll()
 	return e, nil
 }
 
-// pool prepares connections that stay open. reuse, if it is not nil, can refuse one that was used before.
-func pool(
-	url string, most int, reuse func(context.Context, *pgx.Conn) error,
-	prepare ...func(context.Context, *pgx.Conn) error,
-) (*sql.DB, error) {
-	config, _, err := parse(url)
-	if err != nil {
-		return nil, err
-	}
+// onConnect prepares a new connection.
+type onConnect func(context.Context, *pgx.Conn) error
+
+// pool prepares connections that stay open.
+func pool(config *pgx.ConnConfig, most int, prepare []onConnect, options ...stdlib.OptionOpenDB) *sql.DB {
 	afterConnect := stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		// A server may be configured not to wait for its disk, but what is acknowledged must be on it (requirement
 		// R30).
@@ -89,23 +85,16 @@ func pool(
 		}
 		return err
 	})
-	options := []stdlib.OptionOpenDB{afterConnect}
-	if reuse != nil {
-		options = append(options, stdlib.OptionResetSession(reuse))
-	}
-	db := stdlib.OpenDB(*config, options...)
+	db := stdlib.OpenDB(*config, append(options, afterConnect)...)
 	db.SetMaxOpenConns(most)
 	db.SetMaxIdleConns(most)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	return db, nil
+	return db
 }
 
 // onePool runs f on a pool for it alone.
-func onePool(url string, most int, f func(*sql.DB) error) error {
-	db, err := pool(url, most, nil)
-	if err != nil {
-		return err
-	}
+func onePool(config *pgx.ConnConfig, most int, f func(*sql.DB) error) error {
+	db := pool(config, most, nil)
 	defer func() { _ = db.Close() }()
 	return f(db)
 }
@@ -168,15 +157,22 @@ func Unreachable(err error) bool {
 	return unreachableServer(err) || strings.HasPrefix(pgError(err).Code, "53")
 }
 
-func (e *postgresEngine) prepare(ctx context.Context) error {
-	if err := suits(ctx, e.db); err != nil {
+// prepare brings the tables up to date.
+func prepare(ctx context.Context, db *sql.DB) error {
+	if err := suits(ctx, db); err != nil {
 		return err
 	}
-	return e.transaction(ctx, func(q tx) {
+	return transact(ctx, db, func(q tx) {
 		// Replicas start together: one migrates, the others wait and find nothing to do.
 		advisoryLock(q, exclusive, "migrate")
 		migrate(q, forPostgres)
 	})
+}
+
+// transact runs f in a transaction. Whatever the server's default, a statement after a lock must see what was committed
+// before the lock was taken.
+func transact(ctx context.Context, db *sql.DB, f func(tx)) error {
+	return within(ctx, db, sql.LevelReadCommitted, func(t *sql.Tx) error { return run(ctx, t, f) })
 }
 
 // suits refuses a database, or a pooler before it, with which the store does not work.
@@ -251,12 +247,9 @@ func (e *postgresEngine) transaction(ctx context.Context, f func(tx)) error {
 		}
 	}()
 	raised := 0
-	// Whatever the server's default, a statement after a lock must see what was committed before the lock was taken.
-	err := within(ctx, e.db, sql.LevelReadCommitted, func(t *sql.Tx) error {
-		if e.guarding.Load() {
-			own = <-e.guard.slots
-		}
-		if err := run(ctx, t, f); err != nil || own == nil {
+	err := within(ctx, e.db, sql.LevelReadCommitted, func(t *sql.Tx) error { // see transact
+		own = <-e.guard.slots
+		if err := run(ctx, t, f); err != nil {
 			return err
 		}
 		return e.fell(run(ctx, t, func(q tx) { raised = value[int](q, raisingIfChanged, e.guard.next(own)...) }))
@@ -294,9 +287,6 @@ func (e *postgresEngine) call(ctx context.Context, do func() error) error {
 func (e *postgresEngine) close() error {
 	e.using.Lock()
 	defer e.using.Unlock()
-	if e.isClosing() {
-		return nil
-	}
 	close(e.closing)
 	<-e.gone
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)

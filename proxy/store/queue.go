@@ -3,17 +3,17 @@ package store
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
+
+	"billbridge/proxy/partner"
 )
 
-// A Claimed is a callback that its holder alone may attempt to deliver, until the claim expires.
+// A Claimed is a callback that its holder alone may attempt to deliver, until the claim ends.
 type Claimed struct {
 	Callback
-	expires time.Time
-	lease   string // unique to this claim
+	lease string // unique to this claim
 }
 
 // A Result is how an attempt ended.
@@ -80,17 +80,13 @@ func (s *Store) Claim(
 	if limit <= 0 || perHost <= 0 || perPartner <= 0 {
 		return nil, nil
 	}
-	find := claimSQLite
-	if s.postgres {
-		find = claimPostgres
-	}
 	expires := now.Add(lease)
 	return write(ctx, s, "claiming callbacks", func(q tx) (claimed []Claimed) {
 		s.lock(q, shared, claims) // with other claims; see betweenClaims
-		token := newToken(16)
+		token := rand.Text()
 		var unreadable error
 		taken := map[string]int{}
-		for _, f := range list[candidate](q, find, now, perHost) {
+		for _, f := range list[candidate](q, s.claim, now, perHost) {
 			if len(claimed) == limit {
 				break
 			}
@@ -107,7 +103,7 @@ func (s *Store) Claim(
 				unreadable = errors.Join(unreadable, err) // the others are claimed
 				continue
 			}
-			claimed = append(claimed, Claimed{c, row.Due, token})
+			claimed = append(claimed, Claimed{c, token})
 		}
 		if unreadable != nil {
 			q.refuse(unreadable)
@@ -121,13 +117,6 @@ type candidate struct {
 	Host, Partner string
 }
 
-// newToken returns n random bytes as hex digits.
-func newToken(n int) string {
-	token := make([]byte, n)
-	_, _ = rand.Read(token) // never fails
-	return hex.EncodeToString(token)
-}
-
 // attemptsKept is the number of attempts that are kept of one callback: the last ones.
 const attemptsKept = 100
 
@@ -136,20 +125,18 @@ const attemptsKept = 100
 // still good. It returns the callbacks of the bill that end for a newer one, which c can be.
 func (s *Store) Finish(ctx context.Context, c Claimed, r Result) (ended []Supersession, err error) {
 	ctx = patient(ctx)
-	var done time.Time
+	done, next := r.At, r.At
 	switch r.State {
 	case Delivered, Dropped:
-		done = r.At
-	case Waiting, Dead:
+	case Waiting:
+		done, next = time.Time{}, r.Next
+	case Dead:
+		done = time.Time{}
 	default:
 		return nil, fmt.Errorf("store: an attempt cannot end in the state %q", r.State)
 	}
-	if r.At.IsZero() || r.State == Waiting && r.Next.IsZero() {
+	if r.At.IsZero() || next.IsZero() {
 		return nil, fmt.Errorf("store: an attempt that ended in the state %q needs its times", r.State)
-	}
-	next := r.Next
-	if r.State != Waiting {
-		next = r.At
 	}
 	follows := r.State == Waiting && c.Bill != ""
 	return write(ctx, s, "recording an attempt", func(q tx) []Supersession {
@@ -194,22 +181,18 @@ type Attempt struct {
 
 // Attempts returns the last attempts at the callback with an id, in their order. There are none of an unknown callback.
 func (s *Store) Attempts(ctx context.Context, id string) ([]Attempt, error) {
-	return read(ctx, s, "reading attempts", func(q tx) []Attempt {
-		return list[Attempt](q, `
-			SELECT number, ended, took * 1000000, status, code, outcome, reason FROM billbridge_attempts
-			WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
-	})
+	return readAll[Attempt](ctx, s, "reading attempts", `
+		SELECT number, ended, took * 1000000, status, code, outcome, reason FROM billbridge_attempts
+		WHERE callback = (SELECT seq FROM billbridge_callbacks WHERE id = $1) ORDER BY number`, id)
 }
 
 // NextDue returns the next time after now at which a waiting callback becomes due or a claim expires; ok is false if
 // there is none. What is due by now has been seen by Claim with the same now. So a deliverer that claims and sleeps
 // until NextDue misses nothing, if it also wakes when a callback is accepted and when an attempt ends.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (at time.Time, ok bool, err error) {
-	at, err = read(ctx, s, "reading when a callback is due", func(q tx) time.Time {
-		return value[time.Time](q, hosts+`
-			SELECT min((SELECT min(c.due) FROM billbridge_callbacks c
-				WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now)
-	})
+	at, err = readOne[time.Time](ctx, s, "reading when a callback is due", hosts+`
+		SELECT min((SELECT min(c.due) FROM billbridge_callbacks c
+			WHERE c.state = 'waiting' AND c.host = hosts.host AND c.due > $1)) FROM hosts`, now)
 	return at, err == nil && !at.IsZero(), err
 }
 
@@ -224,11 +207,7 @@ type Backlog struct {
 // Stats returns the backlog of each upstream that has one.
 func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, error) {
 	return read(ctx, s, "counting callbacks", func(q tx) map[string]Backlog {
-		all := map[string]Backlog{}
-		for _, row := range list[struct {
-			Upstream string
-			Backlog  Backlog
-		}](q, `
+		return pairs[string, Backlog](q, `
 			SELECT upstream, CAST(sum(waiting) AS BIGINT), CAST(sum(dead) AS BIGINT),
 				CASE WHEN min(oldest) < $1 THEN ($1 - min(oldest)) * 1000000 ELSE 0 END, CAST(sum(missing) AS BIGINT)
 			FROM (
@@ -239,9 +218,57 @@ func (s *Store) Stats(ctx context.Context, now time.Time) (map[string]Backlog, e
 				UNION ALL
 				SELECT upstream, 0, 0, NULL, count(*) FROM billbridge_addresses WHERE missing IS NOT NULL
 				GROUP BY upstream
-			) AS backlog GROUP BY upstream`, now) {
-			all[row.Upstream] = row.Backlog
-		}
-		return all
+			) AS backlog GROUP BY upstream`, now)
 	})
+}
+
+// An HTTP answer of a partner means that its handler has run. Three of them end the wait of newer callbacks: one or two
+// can come from a proxy while the partner restarts. They take less than a minute, since attempts come soon then.
+const (
+	answersOfOlder = 3
+	soonForOlder   = 10 * time.Second
+)
+
+// A Supersession is the end of a callback for a newer one of its bill. Status, Outcome and Reason are of its last
+// attempt.
+type Supersession struct {
+	ID, Upstream    string
+	Partner         partner.ID
+	Bill            string
+	Attempts        int
+	Status          int
+	Outcome, Reason string
+}
+
+// supersede ends the callbacks of an order that a newer one of the bill follows and that the partner has answered often
+// enough since each was accepted or replayed. With soon, the next attempts of others that the partner has answered come
+// earlier. A callback without an answer keeps its place, and so does one that is being delivered. The caller holds the
+// lock of the order.
+func supersede(q tx, order string, at time.Time, soon bool) []Supersession {
+	const older = `
+		WHERE ordering = $1 AND state = 'waiting' AND lease = '' AND bill <> '' AND EXISTS (
+			SELECT 1 FROM billbridge_callbacks newer WHERE newer.ordering = $1
+				AND newer.seq > billbridge_callbacks.seq AND newer.seq > 0 AND newer.state IN ('waiting', 'delivered'))
+		AND $3 <= (
+			SELECT count(*) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq AND status <> 0
+				AND number + billbridge_callbacks.attempts > (
+					SELECT max(number) FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq))`
+	ended := list[Supersession](q, `
+		UPDATE billbridge_callbacks SET state = 'superseded', next = $2, due = $2, done = $2`+older+`
+		RETURNING id, upstream, partner, bill, attempts, last_status, last_outcome, (
+			SELECT reason FROM billbridge_attempts WHERE callback = billbridge_callbacks.seq
+				ORDER BY number DESC LIMIT 1)`, order, at, answersOfOlder)
+	if soon {
+		q.exec("UPDATE billbridge_callbacks SET next = $2, due = $2"+older+" AND due > $2",
+			order, at.Add(soonForOlder), 1)
+	}
+	return ended
+}
+
+// Newer returns the state of a newer callback of the same bill that was delivered, or else of one that waits; "" if
+// there is none.
+func (s *Store) Newer(ctx context.Context, c Callback) (State, error) {
+	return readOne[State](ctx, s, "reading callbacks", `
+		SELECT coalesce(min(state), '') FROM billbridge_callbacks WHERE ordering = $1 AND seq > $2 AND seq > 0
+			AND bill <> '' AND state IN ('waiting', 'delivered')`, c.Order, c.Cursor)
 }

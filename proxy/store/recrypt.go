@@ -49,9 +49,8 @@ func (s *Store) Recrypt(ctx context.Context) (n int, err error) {
 	if s.keys.current != "" {
 		plain = s.keys.permission(0)
 	}
-	err = s.update(ctx, "recording that all rows are encrypted", func(q tx) {
-		q.exec("UPDATE billbridge_secret SET plain = $1 WHERE plain <> $1", plain)
-	})
+	err = s.exec(ctx, "recording that all rows are encrypted",
+		"UPDATE billbridge_secret SET plain = $1 WHERE plain <> $1", plain)
 	if err == nil {
 		s.keys.plainUntil.Store(0)
 		s.walked.Store(true)
@@ -81,17 +80,18 @@ func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, e
 		where += " AND key_id <> ''"
 	}
 	type batch struct {
-		found   []sealed
+		last    any // the key of its last row; nil without rows
+		changed int
 		refused []error
 	}
 	var refused []error
 	for after := ""; ; after = " AND " + t.key + " > $2" {
 		query := fmt.Sprintf("SELECT %s, id, url, %s FROM %s WHERE %s%s ORDER BY %s LIMIT %d %s",
-			t.key, t.body, t.name, where, after, t.key, min(s.batch, recryptAtOnce), s.passOver())
+			t.key, t.body, t.name, where, after, t.key, min(s.batch, recryptAtOnce), s.passOver)
 		done, err := write(ctx, s, "encrypting rows", func(q tx) (b batch) {
 			s.lock(q, shared, claims) // see betweenClaims
-			b.found = list[sealed](q, query, args...)
-			for _, r := range b.found {
+			for _, r := range list[sealed](q, query, args...) {
+				b.last = r.Key
 				url, err := s.keys.openText(id, r.URL, t.urlOf(r.ID))
 				set, to := "url = $2, key_id = $3", []any{r.Key, s.keys.sealText(url, t.urlOf(r.ID)), s.keys.current}
 				if !r.Erased && err == nil {
@@ -105,15 +105,16 @@ func (s *Store) recrypt(ctx context.Context, id string, t sealedTable) (n int, e
 				}
 				q.fail(err)
 				q.exec("UPDATE "+t.name+" SET "+set+" WHERE "+t.key+" = $1", to...)
+				b.changed++
 			}
 			return b
 		})
-		n += len(done.found) - len(done.refused)
+		n += done.changed
 		refused = append(refused, done.refused[:min(len(done.refused), namedAtOnce-len(refused))]...)
-		if err != nil || len(done.found) == 0 {
+		if err != nil || done.last == nil {
 			return n, errors.Join(append(refused, err)...)
 		}
-		args = []any{id, done.found[len(done.found)-1].Key}
+		args = []any{id, done.last}
 	}
 }
 

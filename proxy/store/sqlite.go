@@ -25,18 +25,15 @@ var errNotOurs = errors.New("it is not a store of billbridge")
 // sqliteEngine is SQLite: one connection that writes, whose transactions each carry the writes of many callers, and a
 // few that read. In memory there is only the first.
 type sqliteEngine struct {
-	db       *sql.DB   // of one connection
-	writer   *sql.Conn // of db
-	readers  *sql.DB   // nil in memory
-	files    []pinned  // none in memory
-	writing  *stmtCache
-	reading  *stmtCache
-	guard    *guard // of one slot: one transaction runs at a time
-	guarding bool   // the row of the guard is there; the writer's alone
+	db      *sql.DB   // of one connection
+	writer  *sql.Conn // of db
+	readers *sql.DB   // nil in memory
+	files   []pinned  // none in memory
+	writing *stmtCache
+	reading *stmtCache
+	guard   *guard // of one slot: one transaction runs at a time
 
 	queue
-	once   sync.Once
-	closed error
 }
 
 // A pinned file must not be replaced while the store is open.
@@ -45,7 +42,7 @@ type pinned struct {
 	info os.FileInfo
 }
 
-func openSQLite(ctx context.Context, file string, o Options, g *guard) (*sqliteEngine, error) {
+func openSQLite(ctx context.Context, file string, o Options, g *guard) (engine, error) {
 	e := &sqliteEngine{queue: newQueue(), guard: g}
 	err := e.open(ctx, file, o)
 	if err == nil {
@@ -55,7 +52,6 @@ func openSQLite(ctx context.Context, file string, o Options, g *guard) (*sqliteE
 		_ = e.disconnect() // the error is why
 		return nil, explained(err)
 	}
-	e.guarding = true
 	go e.commitAll()
 	return e, nil
 }
@@ -237,7 +233,7 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 	}); err != nil {
 		return err
 	}
-	if err := e.transaction(ctx, func(q tx) {
+	if err := e.unguarded(ctx, func(q tx) {
 		if recognise(q) { // again: another process may have made it a store
 			mark(q)
 		}
@@ -255,13 +251,10 @@ func (e *sqliteEngine) prepare(ctx context.Context, memory bool) error {
 	}); err != nil {
 		return err
 	}
-	return e.transaction(ctx, func(q tx) { migrate(q, forSQLite) })
+	return e.unguarded(ctx, func(q tx) { migrate(q, forSQLite) })
 }
 
 func (e *sqliteEngine) transaction(ctx context.Context, f func(tx)) error {
-	if !e.guarding {
-		return e.unguarded(ctx, f)
-	}
 	since, own, raised := e.guard.changes.Load(), e.guard.all[0], int64(0)
 	err := e.unguarded(ctx, func(q tx) {
 		// A transaction that changes nothing does not wait for the disk, and needs no number.
@@ -334,13 +327,10 @@ func (e *sqliteEngine) read(ctx context.Context, f func(tx)) error {
 }
 
 func (e *sqliteEngine) close() error {
-	e.once.Do(func() {
-		close(e.closing)
-		<-e.gone
-		_ = run(context.Background(), e.writer, e.guard.leave)
-		e.closed = e.disconnect()
-	})
-	return e.closed
+	close(e.closing)
+	<-e.gone
+	_ = run(context.Background(), e.writer, e.guard.leave)
+	return e.disconnect()
 }
 
 func (e *sqliteEngine) disconnect() (err error) {
@@ -355,4 +345,68 @@ func (e *sqliteEngine) disconnect() (err error) {
 		err = errors.Join(err, e.db.Close())
 	}
 	return err
+}
+
+// A stmtCache is a connection to SQLite, or a pool of them, with prepared statements: SQLite takes longer to parse
+// most of ours than to run them. It is safe for concurrent use.
+type stmtCache struct {
+	preparer
+	mu         sync.RWMutex
+	statements map[string]*sql.Stmt
+}
+
+type preparer interface {
+	queries
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+func newStmtCache(on preparer) *stmtCache {
+	return &stmtCache{preparer: on, statements: map[string]*sql.Stmt{}}
+}
+
+// close closes the statements: those of one connection keep it open.
+func (c *stmtCache) close() {
+	for _, s := range c.statements {
+		_ = s.Close()
+	}
+}
+
+const stmtCacheAtMost = 80 // filters make many statements
+
+func (c *stmtCache) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if s := c.of(ctx, query, args); s != nil {
+		return s.ExecContext(ctx, args...)
+	}
+	return c.preparer.ExecContext(ctx, query, args...)
+}
+
+func (c *stmtCache) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if s := c.of(ctx, query, args); s != nil {
+		return s.QueryContext(ctx, args...)
+	}
+	return c.preparer.QueryContext(ctx, query, args...)
+}
+
+// of returns the prepared statement, nil if there is none: of a query without arguments, or one that cannot be
+// prepared, which running it will say.
+func (c *stmtCache) of(ctx context.Context, query string, args []any) *sql.Stmt {
+	c.mu.RLock()
+	s, known := c.statements[query]
+	full := len(c.statements) >= stmtCacheAtMost
+	c.mu.RUnlock()
+	if known || full || len(args) == 0 {
+		return s
+	}
+	s, err := c.PrepareContext(ctx, query)
+	if err != nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.statements[query]; other != nil {
+		_ = s.Close()
+		return other
+	}
+	c.statements[query] = s
+	return s
 }

@@ -1,10 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -128,9 +128,9 @@ func (s *Store) UnsetStage(
 ) error {
 	c := Change{Action: Staged, By: by, At: at, Partner: partner, Overridden: reasons(overridden)}
 	return s.change(ctx, c, func(q tx, c *Change) {
-		was := value[position](q, "DELETE FROM billbridge_stages WHERE partner = $1 RETURNING stage, percent",
-			c.Partner)
-		c.From, c.FromPercent = was.Stage, was.Percent
+		if setStage(q, c); c.From == "" {
+			q.fail(ErrNotFound)
+		}
 	})
 }
 
@@ -209,16 +209,13 @@ func changed(q tx, c Change, do func(tx, *Change)) (revision int64) {
 	// First, to lock the row: other replicas wait until this commits, and then see the change.
 	c.Revision = nextRevision(q, c.At)
 	do(q, &c)
-	if slices.Contains(noSubject, c.Action) {
-		c.Subject = c.Overridden
-	}
 	q.exec(`
 		INSERT INTO billbridge_audit (
 			revision, action, done_by, done_at, partner, subject, from_stage, from_percent, to_stage, to_percent,
 				forced, evidence)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-		c.Revision, string(c.Action), c.By, c.At, c.Partner, c.Subject, c.From, c.FromPercent, c.To, c.ToPercent,
-		c.Forced, c.Evidence)
+		c.Revision, string(c.Action), c.By, c.At, c.Partner, cmp.Or(c.Subject, c.Overridden),
+		c.From, c.FromPercent, c.To, c.ToPercent, c.Forced, c.Evidence)
 	return c.Revision
 }
 
@@ -230,9 +227,11 @@ func (s *Store) Record(ctx context.Context, c Change) error {
 // audited records a change in the audit log, in the transaction that makes it.
 func audited(q tx, c Change) { changed(q, c, func(tx, *Change) {}) }
 
-// noSubject are the actions that override reasons and have no subject. Their column subject has what the change
-// overrides.
-var noSubject = []Action{Staged, Stopped, Reset, Begun}
+// Actions that override reasons have no subject. Their column subject has what the change overrides.
+const (
+	subject    = "CASE WHEN action IN ('stage', 'stop', 'reset', 'begin') THEN '' ELSE subject END"
+	overridden = "CASE WHEN action IN ('stage', 'stop', 'reset', 'begin') THEN subject ELSE '' END"
+)
 
 // nextRevision gives the rollout a new revision, by which replicas see that it has changed. It is at least the time,
 // so that changes after the restore of an old backup do not repeat a revision that a replica has. It locks the row
@@ -246,9 +245,7 @@ func nextRevision(q tx, at time.Time) (revision int64) {
 // Revision changes with every change of the rollout, and is cheap to read. A replica reads the Rollout when the
 // revision is not the one that it has, also when it is lower: that of a restored backup is.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
-	return read(ctx, s, "reading the revision of the rollout", func(q tx) int64 {
-		return value[int64](q, "SELECT revision FROM billbridge_rollout")
-	})
+	return readOne[int64](ctx, s, "reading the revision of the rollout", "SELECT revision FROM billbridge_rollout")
 }
 
 // Rollout returns the state of the rollout. The caller must not change the stages: calls share them while the
@@ -308,38 +305,70 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 	if f.OldestFirst {
 		order, follows = "ASC", ">"
 	}
-	switch {
-	case f.Partner != "" && f.Shared:
-		c.add("partner IN (%s, '')", f.Partner)
-	case f.Partner != "":
-		c.add("partner = %s", f.Partner)
+	partners := "partner = %s"
+	if f.Shared {
+		partners = "partner IN (%s, '')"
 	}
-	if f.After != 0 {
-		c.add("revision "+follows+" %s", f.After)
+	c.given(partners, f.Partner)
+	c.given("revision "+follows+" %s", f.After)
+	c.given("revision >= %[1]s AND done_at >= %[1]s", f.Since) // no revision is lower than its time
+	c.given("done_by = %s", f.By)
+	if len(f.Actions) > 0 {
+		c.add("action IN "+s.each, texts(f.Actions))
 	}
-	if !f.Since.IsZero() { // no revision is lower than its time: the key bounds what is read
-		c.add("revision >= %s AND done_at >= %s", f.Since, f.Since)
-	}
-	if f.By != "" {
-		c.add("done_by = %s", f.By)
-	}
-	var actions []any
-	for _, action := range f.Actions {
-		actions = append(actions, string(action))
-	}
-	if len(actions) > 0 {
-		c.add("action IN ("+strings.Repeat(", %s", len(actions))[2:]+")", actions...)
-	}
-	return read(ctx, s, "reading the audit log", func(q tx) []Change {
-		all := list[Change](q, fmt.Sprintf(`
-			SELECT revision, action, done_by, done_at, partner, subject, from_stage, to_stage, from_percent,
-				to_percent, forced, '', evidence
-			FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`, c, order, max(0, f.Limit)), c.args...)
-		for i, c := range all {
-			if slices.Contains(noSubject, c.Action) {
-				all[i].Subject, all[i].Overridden = "", c.Subject
-			}
+	return readAll[Change](ctx, s, "reading the audit log", fmt.Sprintf(`
+		SELECT revision, action, done_by, done_at, partner, %s, from_stage, to_stage, from_percent, to_percent,
+			forced, %s, evidence
+		FROM billbridge_audit WHERE %s ORDER BY revision %s LIMIT %d`,
+		subject, overridden, c, order, max(0, f.Limit)), c.args...)
+}
+
+// Start records that a rollout with bill ownership runs on this store. Until [Store.Begin] is called, the ledger may be
+// incomplete: a new store may have replaced one that was lost.
+func (s *Store) Start(ctx context.Context, now time.Time) error {
+	return s.update(ctx, "starting the rollout", func(q tx) {
+		if q.exec("UPDATE billbridge_rollout SET started = $1 WHERE begun IS NULL AND started IS NULL", now) > 0 {
+			nextRevision(q, now)
 		}
-		return all
+	})
+}
+
+// Begin declares that the new upstream has no bills of partners except those in the ledger: from now on a bill that
+// the ledger does not know was not made there. A second call changes nothing and returns ErrState.
+func (s *Store) Begin(ctx context.Context, by string, at time.Time, overridden ...string) error {
+	return s.change(ctx, Change{Action: Begun, By: by, At: at, Overridden: reasons(overridden)}, oneRow(ErrState,
+		"UPDATE billbridge_rollout SET begun = $1, begun_by = $2, started = NULL WHERE begun IS NULL", at, by))
+}
+
+// SetConfigDefault records the default stage of the running config, so that the next start sees whether it has changed.
+func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
+	return s.exec(ctx, "recording the default stage of the config",
+		"UPDATE billbridge_rollout SET config_default = $1 WHERE config_default <> $1", stage)
+}
+
+// Assign makes an upstream the owner of a bill, whatever its row says: an operator has decided. Creates of the bill
+// that are still under way do not change that.
+func (s *Store) Assign(
+	ctx context.Context, partner partner.ID, bill, upstream, by string, at time.Time, forced bool,
+) error {
+	if err := ownable(partner, bill, at, upstream); err != nil {
+		return err
+	}
+	end := s.estimatedEnd(at)
+	c := Change{Action: Assigned, By: by, At: at, Partner: partner, Subject: bill, To: upstream, Forced: forced}
+	return s.change(ctx, c, func(q tx, c *Change) {
+		was, _ := owner(q, partner, bill)
+		c.From = was.Upstream
+		q.exec("DELETE FROM billbridge_doubled WHERE partner = $1 AND bill = $2", partner, bill)
+		q.exec(`
+			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed,
+				tried, ends, estimated)
+			VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
+			ON CONFLICT (partner, bill) DO UPDATE SET upstream = excluded.upstream, state = 'owned',
+				changed = excluded.changed,
+				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
+				estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END,
+				ended = CASE WHEN was.upstream = excluded.upstream THEN was.ended END`,
+			partner, bill, upstream, at, end)
 	})
 }

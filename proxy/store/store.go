@@ -60,20 +60,20 @@ import (
 
 var (
 	// ErrNotFound: there is no such row, or it was removed.
-	ErrNotFound = errors.New("store: not found")
+	ErrNotFound error = sentinel("not found")
 	// errLeaseLost: the lease of a claimed callback ended and another attempt has it, or had it.
-	errLeaseLost = errors.New("store: the lease was lost")
+	errLeaseLost error = sentinel("the lease was lost")
 	// ErrState: the callback is not in a state in which it can be replayed or dropped.
-	ErrState = errors.New("store: not in that state")
+	ErrState error = sentinel("not in that state")
 	// ErrErased: the body of the callback was deleted, so that it cannot be delivered again.
-	ErrErased = errors.New("store: the body of the callback was deleted")
+	ErrErased error = sentinel("the body of the callback was deleted")
 	// ErrAmbiguous: the short hash of a partner fits more than one.
-	ErrAmbiguous = errors.New("store: the partner's short hash fits more than one partner")
+	ErrAmbiguous error = sentinel("the partner's short hash fits more than one partner")
 	// errClosed: the store was closed.
-	errClosed = errors.New("store: closed")
+	errClosed error = sentinel("closed")
 	// errReplaced: the database file was deleted, moved or replaced while it was open. What is written now would be
 	// lost with it, so nothing is acknowledged any more.
-	errReplaced = errors.New("store: the database file is no longer the one that was opened")
+	errReplaced error = sentinel("the database file is no longer the one that was opened")
 )
 
 // A Store is an open database. Its methods may be called concurrently. A method that changes something has made it
@@ -81,18 +81,21 @@ var (
 // cancelled context, a connection lost during the commit), may have been.
 type Store struct {
 	engine
-	guard    *guard // the engine's
-	postgres bool   // the statements differ in a few places
-	lossless bool   // as in Options
-	batch    int    // the most rows that one transaction of a long change takes, so that other writes do not wait long
-	clock    clock
+	dialect
+	closed   func() error         // closes the engine, once
+	guard    *guard               // the engine's
+	postgres bool                 // the statements differ in a few places
+	lossless bool                 // as in Options
+	batch    int                  // as in Options
+	ticking  sync.Mutex           // held during a tick: one at a time
+	ticked   atomic.Pointer[tick] // the last one; nil before the first
 	// partners whose key is known to be valid, each with the Generation of that time: partner.ID
 	proven   sync.Map
 	stages   atomic.Pointer[Rollout] // as last read; only revision and stages
 	deciding sync.Mutex              // held while these and partnerKeys are read
 	// the partner of each further key, as last read
 	partnerKeys atomic.Pointer[map[partner.ID]partner.ID]
-	keys        keyring
+	keys        *keyring
 	walked      atomic.Bool // Recrypt has seen all rows
 	narrowed    os.FileMode
 	recent      recentWrites
@@ -116,7 +119,7 @@ type engine interface {
 	// record applies an entry in a transaction with those of other callers, and sets its applied. As with write, n
 	// must not be read after an error.
 	record(ctx context.Context, n *entry) error
-	close() error
+	close() error // is called once
 }
 
 // Open opens the database at a URL and brings its tables up to date:
@@ -138,38 +141,33 @@ func Open(ctx context.Context, url string, given ...Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless}
+	s := &Store{dialect: forSQLite, postgres: p.postgres, batch: cmp.Or(o.batch, 1000), lossless: o.Lossless}
 	if s.keys, err = newKeyring(o.Keys); err != nil {
 		return nil, p.failed(err)
 	}
-	name, slots := "", 1
+	open, at, name, slots := openSQLite, p.file, "", 1
+	if p.postgres {
+		s.dialect, open, at, slots = forPostgres, openPostgres, url, connections
+	}
 	if s.keys.current != "" {
 		name = s.keys.current + "." // see keyless
 	}
-	if p.postgres {
-		slots = connections
-	}
 	s.guard = newGuard(name, slots, o.confirm)
-	if p.postgres {
-		s.engine, err = openPostgres(ctx, url, o, s.guard)
-	} else {
-		s.engine, err = openSQLite(ctx, p.file, o, s.guard)
-	}
-	if err != nil {
+	if s.engine, err = open(ctx, at, o, s.guard); err != nil {
 		return nil, p.failed(err)
 	}
-	own, plainUntil := "", int64(0)
+	s.closed = sync.OnceValue(s.engine.close)
+	own := ""
 	if err = s.write(ctx, func(q tx) {
 		s.keys.check(q)
 		own = secret(q)
-		plainUntil = s.keys.permit(q)
+		s.keys.plainUntil.Store(s.keys.permit(q))
 		s.readPartnerKeys(q)
 	}); err != nil {
 		_ = s.Close()
 		return nil, p.failed(err)
 	}
 	s.keys.sealing = append(s.keys.sealing, []byte(own))
-	s.keys.plainUntil.Store(plainUntil)
 	if p.file != "" { // only now: it is a store for certain
 		s.narrowed = narrow(p.file)
 	}
@@ -186,7 +184,7 @@ type Options struct {
 	// What tests set.
 	busy    time.Duration // how long SQLite waits for the lock of another process; 0 for 5 s
 	pages   int           // how many pages SQLite's file may have; 0 for no limit
-	batch   int           // as in Store; 0 for 1000
+	batch   int           // the most rows that one transaction of a long change takes: other writes wait; 0 for 1000
 	confirm time.Duration // instead of confirmWithin; 0 for that
 }
 
@@ -245,19 +243,16 @@ func (p place) failed(err error) error {
 }
 
 // Close waits for the writes under way and closes the database. From then on all methods return an error.
-func (s *Store) Close() error { return s.close() }
+func (s *Store) Close() error { return s.closed() }
 
 // pingRoom is the number of bytes that Ping needs free space for.
 const pingRoom = 32 << 10
-
-// pinging is what Ping does, in errors.
-const pinging = "writing to the database"
 
 // Ping returns nil if the store can be written to now: it writes, waits for the disk as every write does, and touches
 // each table that a call needs. For SQLite the file must be the one that was opened. Most of the writes of the last
 // seconds must have succeeded, too.
 func (s *Store) Ping(ctx context.Context) error {
-	err := s.update(ctx, pinging, func(q tx) {
+	err := failed("writing to the database", s.write(ctx, func(q tx) {
 		for _, statement := range []string{
 			// A row of the kind that every create makes, which no partner can have.
 			`INSERT INTO billbridge_owners (partner, bill, upstream, state, creates, uncertain, changed, tried, ends)
@@ -271,11 +266,8 @@ func (s *Store) Ping(ctx context.Context) error {
 		} {
 			q.exec(statement)
 		}
-	})
-	if err == nil {
-		err = s.recent.problem()
-	}
-	return err
+	}))
+	return cmp.Or(err, s.recent.problem())
 }
 
 // read runs a query that returns a T. Of a text that cannot be stored there is no row.
@@ -287,12 +279,32 @@ func read[T any](ctx context.Context, s *Store, doing string, f func(tx) T) (T, 
 	return result, cmp.Or(refusal, failed(doing, err))
 }
 
+// readAll returns the rows of a query.
+func readAll[T any](ctx context.Context, s *Store, doing, query string, args ...any) ([]T, error) {
+	return read(ctx, s, doing, func(q tx) []T { return list[T](q, query, args...) })
+}
+
+// readOne returns the row of a query that has one.
+func readOne[T any](ctx context.Context, s *Store, doing, query string, args ...any) (T, error) {
+	return read(ctx, s, doing, func(q tx) T { return value[T](q, query, args...) })
+}
+
+// readPart returns the first rows that a query selects, and the number of all of them.
+func readPart[T any](
+	ctx context.Context, s *Store, doing, columns, selected, order string, limit int, args ...any,
+) (rows []T, all int, err error) {
+	rows, err = readAll[T](ctx, s, doing, fmt.Sprintf("SELECT %s%s ORDER BY %s LIMIT %d", columns, selected, order,
+		limit), args...)
+	if all = len(rows); all == limit && err == nil {
+		all, err = readOne[int](ctx, s, doing, "SELECT count(*)"+selected, args...)
+	}
+	return rows, all, err
+}
+
 // write runs a transaction that returns a T.
 func write[T any](ctx context.Context, s *Store, doing string, f func(tx) T) (T, error) {
 	result, refusal, err := answer(ctx, s.write, f)
-	if doing != pinging {
-		s.recent.observe(err)
-	}
+	s.recent.observe(err)
 	return result, cmp.Or(refusal, failed(doing, err))
 }
 
@@ -326,25 +338,18 @@ func (s *Store) exec(ctx context.Context, doing, statement string, args ...any) 
 	return s.update(ctx, doing, func(q tx) { q.exec(statement, args...) })
 }
 
-// sentinels are the errors that need no context.
-var sentinels = []error{
-	ErrNotFound, errLeaseLost, ErrState, ErrAmbiguous, errClosed, errReplaced, errFailedOver, ErrFilter,
-	ErrOtherOwner, errNotOpen,
-	ErrBill, ErrErased, ErrInWave, ErrFurtherKey, errUnstorable,
-}
+// A sentinel is an error that needs no context.
+type sentinel string
 
-func isSentinel(err error) bool {
-	return slices.ContainsFunc(sentinels, func(sentinel error) bool { return errors.Is(err, sentinel) })
-}
+func (e sentinel) Error() string { return "store: " + string(e) }
+
+func isSentinel(err error) bool { return errors.As(err, new(sentinel)) }
 
 func failed(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if isSentinel(err) {
+	switch {
+	case err == nil, isSentinel(err):
 		return err
-	}
-	if strings.Contains(err.Error(), furtherKey) {
+	case strings.Contains(err.Error(), furtherKey):
 		return ErrFurtherKey
 	}
 	return about("store: "+doing, err)

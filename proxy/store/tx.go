@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -110,6 +109,18 @@ func value[T any](q tx, query string, args ...any) T {
 	return one
 }
 
+// pairs returns the rows of a query by their first column.
+func pairs[K comparable, V any](q tx, query string, args ...any) map[K]V {
+	all := map[K]V{}
+	for _, row := range list[struct {
+		Key   K
+		Value V
+	}](q, query, args...) {
+		all[row.Key] = row.Value
+	}
+	return all
+}
+
 // A scan reads a column.
 type scan func(value any) error
 
@@ -163,7 +174,7 @@ func fields(of reflect.Value) (all []any) {
 }
 
 // errUnstorable: PostgreSQL cannot store the text.
-var errUnstorable = errors.New("store: this is not a text that can be stored")
+var errUnstorable error = sentinel("this is not a text that can be stored")
 
 // columnValues makes arguments what columns hold: times are milliseconds since 1970, and NULL if they are zero; bools
 // are 0 or 1. Texts that PostgreSQL cannot store are refused in both engines: it takes UTF-8 without a zero byte. Names

@@ -34,9 +34,12 @@ type Reading struct {
 	By            string // who read, in the words of the caller
 }
 
-// writeColumns are the columns of an UnknownWrite.
-const writeColumns = `partner, bill, operation, upstream, request, at, member, merchant,
-	finding, state, amount, read_at, read_by, reads, next_read, resolved`
+// The columns of an UnknownWrite.
+const (
+	readColumns = `partner, bill, operation, upstream, request, at, member, merchant,
+	finding, state, amount, read_at, read_by, `
+	writeColumns = readColumns + "reads, next_read, resolved"
+)
 
 // nameAtMost is the most bytes of a member or merchant that is stored. Documented ones are far shorter.
 const nameAtMost = 200
@@ -65,15 +68,7 @@ func (s *Store) RecordUnknown(ctx context.Context, w UnknownWrite) error {
 			read_by = excluded.read_by, reads = 0, next_read = excluded.next_read, resolved = NULL`,
 		w.Partner, w.Bill, printable(w.Operation), w.Upstream, printable(w.Request), s.stamp(w.At),
 		storedName(w.Member), storedName(w.Merchant), printable(w.Read.Finding), printable(w.Read.State),
-		printable(w.Read.Amount), w.Read.At, w.Read.By, s.stamped(w.Next))
-}
-
-// stamped is stamp, which keeps the zero time.
-func (s *Store) stamped(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return s.stamp(t)
+		printable(w.Read.Amount), w.Read.At, w.Read.By, s.stamp(w.Next))
 }
 
 // RecordInterrupted records creates as RecordUnknown does that were recorded before a time and never completed,
@@ -83,7 +78,7 @@ func (s *Store) stamped(t time.Time) time.Time {
 func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding string, next time.Time) error {
 	return s.update(ctx, "recording interrupted creates", func(q tx) {
 		q.exec("UPDATE billbridge_unknown SET resolved = NULL, reads = 0, next_read = $1 WHERE resolved < at",
-			s.stamped(next))
+			s.stamp(next))
 		q.exec(`
 			INSERT INTO billbridge_unknown (partner, bill, operation, upstream, request, at, finding, state, amount,
 				next_read)
@@ -96,7 +91,7 @@ func (s *Store) RecordInterrupted(ctx context.Context, before time.Time, finding
 			ON CONFLICT (partner, bill, operation) DO UPDATE SET upstream = excluded.upstream, request = '',
 				at = excluded.at, member = '', merchant = '', finding = excluded.finding, state = '', amount = '',
 				read_at = NULL, read_by = '', reads = 0, next_read = excluded.next_read, resolved = NULL`,
-			s.stamp(before), finding, s.stamped(next))
+			s.stamp(before), finding, s.stamp(next))
 	})
 }
 
@@ -144,24 +139,14 @@ const proven = "partner IN (SELECT partner FROM billbridge_proven)"
 // and before the 0 that earlier versions left.
 var AskedFor = time.UnixMilli(-1).UTC()
 
-// stampDue is stamp, which keeps AskedFor.
-func (s *Store) stampDue(due time.Time) time.Time {
-	if due.Equal(AskedFor) {
-		return due
-	}
-	return s.stamp(due)
-}
-
 // DueReads returns the partners that have writes with an unknown outcome whose next read is planned for due or before:
 // for AskedFor only those of PlanReads.
 func (s *Store) DueReads(ctx context.Context, due time.Time) ([]partner.ID, error) {
-	return read(ctx, s, "finding reads that are due", func(q tx) []partner.ID {
-		return list[partner.ID](q, `
-			SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
-				SELECT 1 FROM billbridge_unknown u
-				WHERE u.partner = p.partner AND u.resolved IS NULL AND u.next_read <= $1)
-			ORDER BY p.partner`, s.stampDue(due))
-	})
+	return readAll[partner.ID](ctx, s, "finding reads that are due", `
+		SELECT p.partner FROM billbridge_proven p WHERE EXISTS (
+			SELECT 1 FROM billbridge_unknown u
+			WHERE u.partner = p.partner AND u.resolved IS NULL AND u.next_read <= $1)
+		ORDER BY p.partner`, s.stamp(due))
 }
 
 // claimLasts is how long a gateway has for a claimed read before another one makes it.
@@ -172,25 +157,17 @@ const claimLasts = 5 * time.Minute
 func (s *Store) ClaimRead(
 	ctx context.Context, id partner.ID, due, now time.Time,
 ) (w UnknownWrite, found bool, err error) {
-	now = s.stamp(now)
-	type claimed struct {
-		UnknownWrite
-		due bool
-	}
-	c, err := write(ctx, s, "claiming a read", func(q tx) (c claimed) {
+	w, err = write(ctx, s, "claiming a read", func(q tx) UnknownWrite {
 		s.lock(q, shared, claims) // see betweenClaims
-		if c.UnknownWrite, c.due = find[UnknownWrite](q, `
-			SELECT `+writeColumns+` FROM billbridge_unknown
-			WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver(),
-			id, s.stampDue(due)); c.due {
-			c.Next = asStored(now.Add(claimLasts))
-			q.exec(`
-				UPDATE billbridge_unknown SET reads = reads + 1, next_read = $4
-				WHERE partner = $1 AND bill = $2 AND operation = $3`, id, c.Bill, c.Operation, c.Next)
-		}
-		return c
+		w, _ := find[UnknownWrite](q, `
+			UPDATE billbridge_unknown SET reads = reads + 1, next_read = $3 WHERE (partner, bill, operation) IN (
+				SELECT partner, bill, operation FROM billbridge_unknown
+				WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver+`
+			) RETURNING `+readColumns+"reads - 1, next_read, resolved",
+			id, s.stamp(due), s.stamp(now).Add(claimLasts))
+		return w
 	})
-	return c.UnknownWrite, err == nil && c.due, err
+	return w, w.Bill != "", err
 }
 
 // EndRead ends the claim of a read, with what is planned after it; next gets the time of the claim's database. If the
@@ -247,14 +224,11 @@ const Dismissed = "dismissed"
 // ReadAs returns the member and the merchant of the last write of a bill that has or had an unknown outcome; "" if
 // they are not known.
 func (s *Store) ReadAs(ctx context.Context, partner partner.ID, bill string) (member, merchant string, err error) {
-	type names struct{ Member, Merchant string }
-	as, err := read(ctx, s, "reading the merchant of a write", func(q tx) names {
-		as, _ := find[names](q, `
+	as, err := readOne[[2]string](ctx, s, "reading the merchant of a write", `
+		SELECT coalesce(member, ''), coalesce(merchant, '') FROM (SELECT 1) AS one LEFT JOIN (
 			SELECT member, merchant FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND merchant <> ''
-			ORDER BY at DESC LIMIT 1`, partner, bill)
-		return as
-	})
-	return as.Member, as.Merchant, err
+			ORDER BY at DESC LIMIT 1) AS last ON true`, partner, bill)
+	return as[0], as[1], err
 }
 
 // Unknowns are the numbers of writes with an unknown outcome.
@@ -268,13 +242,11 @@ type Unknowns struct {
 func (s *Store) CountUnknown(
 	ctx context.Context, prefix partner.ID, unclearBefore, due time.Time,
 ) (Unknowns, error) {
-	return read(ctx, s, "counting unknown outcomes", func(q tx) Unknowns {
-		return value[Unknowns](q, `
-			SELECT count(*), count(CASE WHEN at < $3 AND `+proven+` THEN 1 END),
-				count(CASE WHEN next_read <= $4 AND `+proven+` THEN 1 END)
-			FROM billbridge_unknown WHERE partner >= $1 AND partner < $2 AND resolved IS NULL`,
-			prefix, beyond(prefix), s.stamp(unclearBefore), s.stampDue(due))
-	})
+	return readOne[Unknowns](ctx, s, "counting unknown outcomes", `
+		SELECT count(*), count(CASE WHEN at < $3 AND `+proven+` THEN 1 END),
+			count(CASE WHEN next_read <= $4 AND `+proven+` THEN 1 END)
+		FROM billbridge_unknown WHERE partner >= $1 AND partner < $2 AND resolved IS NULL`,
+		prefix, beyond(prefix), s.stamp(unclearBefore), s.stamp(due))
 }
 
 // MarkDoubled records that a bill is at both upstreams, by the call that showed it: its operation and its id. first
@@ -405,22 +377,15 @@ func (s *Store) listBills(
 	if f.Bill != "" {
 		condition = "bill = $3 AND partner IN (" + partnersOf("billbridge_owners", "$1", "$2") + ")"
 	}
-	meant := " FROM (" + strings.Replace(rows, ofBill, condition, 1) + `) AS listed
-		WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
-		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`
-	args := append([]any{f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, f.Upstream, f.Open, f.Now}, more...)
-	type selection struct {
-		bills []ListedBill
-		all   int
+	if _, err := read(ctx, s, "listing bills", func(q tx) partner.ID {
+		return onePartner(q, f.PartnerPrefix, fitting("billbridge_owners"))
+	}); err != nil {
+		return nil, 0, err
 	}
-	found, err := read(ctx, s, "listing bills", func(q tx) (found selection) {
-		onePartner(q, "billbridge_owners", f.PartnerPrefix)
-		found.bills = list[ListedBill](q, fmt.Sprintf("SELECT *%s ORDER BY %s LIMIT %d", meant, order, f.Limit),
-			args...)
-		if found.all = len(found.bills); found.all == f.Limit {
-			found.all = value[int](q, "SELECT count(*)"+meant, args...)
-		}
-		return found
-	})
-	return found.bills, found.all, err
+	return readPart[ListedBill](ctx, s, "listing bills", "*", " FROM ("+
+		strings.Replace(rows, ofBill, condition, 1)+`) AS listed
+		WHERE partner >= $1 AND partner < $2 AND (bill = $3 OR $3 = '') AND (upstream = $4 OR $4 = '')
+		AND ($5 = 0 OR state IN ('pending', 'owned') AND ended IS NULL AND (ends IS NULL OR ends > $6))`,
+		order, f.Limit,
+		append([]any{f.PartnerPrefix, beyond(f.PartnerPrefix), f.Bill, f.Upstream, f.Open, f.Now}, more...)...)
 }

@@ -80,7 +80,7 @@ func (s *Store) Reconcile(
 		// Replicas start together: each must see the upstreams before or after another one's change.
 		s.lock(q, exclusive, "upstreams")
 		known := upstreams(q)
-		readdressed(q, known, now, routed, at)
+		readdressed(q, known, now, named, routed, at)
 		var forgotten []string // or of another form
 		for _, u := range known {
 			switch next := named[u.Name]; {
@@ -131,14 +131,21 @@ func upstreamsByName(all []Upstream) (map[string]Upstream, error) {
 }
 
 // readdressed refuses upstreams that may not get other addresses.
-func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at time.Time) {
+func readdressed(
+	q tx, known []KnownUpstream, now []Upstream, named map[string]Upstream, routed bool, at time.Time,
+) {
 	for _, next := range now {
-		was := slices.IndexFunc(known, func(k KnownUpstream) bool { return k.Name == next.Name })
-		if was >= 0 && sameAddress(known[was].URL, next.URL) {
+		var was KnownUpstream // without a name if it is new
+		for _, other := range known {
+			if other.Name == next.Name {
+				was = other
+			}
+		}
+		if was.Name != "" && sameAddress(was.URL, next.URL) {
 			continue
 		}
 		for _, other := range known {
-			stays := slices.ContainsFunc(now, func(u Upstream) bool { return u.Name == other.Name })
+			_, stays := named[other.Name]
 			if other.Name == next.Name || !stays || !sameAddress(other.URL, next.URL) {
 				continue // an upstream that is dropped, to which no row refers, may be renamed
 			}
@@ -154,7 +161,7 @@ func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at ti
 					"partners instead", next.Name, next.URL, other.Name))
 			}
 		}
-		if was < 0 || !routed || !known[was].MayMove.At.IsZero() && at.Sub(known[was].MayMove.At) < moveWithin {
+		if was.Name == "" || !routed || !was.MayMove.At.IsZero() && at.Sub(was.MayMove.At) < moveWithin {
 			continue
 		}
 		if value[bool](q,
@@ -163,7 +170,7 @@ func readdressed(q tx, known []KnownUpstream, now []Upstream, routed bool, at ti
 				"bills at it: "+
 				"if the same backend with the same bills is at the new address, run billbridge rollout moved %[1]s "+
 				"--by NAME first (it holds for 24 hours); if it is another backend, give it another name",
-				next.Name, known[was].URL, next.URL))
+				next.Name, was.URL, next.URL))
 		}
 	}
 }

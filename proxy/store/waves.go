@@ -2,8 +2,8 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +11,7 @@ import (
 )
 
 // ErrInWave: a partner is in another wave that has not ended, or there is a wave with that name.
-var ErrInWave = errors.New("store: a wave with that name, or with one of the partners, is there already")
+var ErrInWave error = sentinel("a wave with that name, or with one of the partners, is there already")
 
 // A WaveState is what a wave does.
 type WaveState string
@@ -61,18 +61,11 @@ func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) 
 			w.Name, w.Plan, c.To, c.By, c.At) == 0 {
 			q.fail(ErrInWave)
 		}
-		place := 0
-		for some := range slices.Chunk(partners, 500) { // few statements: there can be thousands of partners
-			rows, args := "", []any{w.Name}
-			for _, p := range some {
-				at := len(args)
-				rows += fmt.Sprintf(", ($1, $%d, %d, 1, $%d, %d, '')", at+1, place, at+2, p.FromPercent)
-				args = append(args, p.Partner, p.From)
-				place++
-			}
-			q.exec(`INSERT INTO billbridge_wave_partners
-				(wave, partner, place, active, from_stage, from_percent, held) VALUES `+rows[2:], args...)
-		}
+		all, err := json.Marshal(partners) // one argument: there can be thousands
+		q.fail(err)
+		q.exec(`
+			INSERT INTO billbridge_wave_partners (wave, partner, place, active, from_stage, from_percent, held)
+			SELECT $1, `+s.waveRows, w.Name, string(all))
 		if _, twice := find[string](q, `SELECT partner FROM billbridge_wave_partners WHERE active = 1
 			GROUP BY partner HAVING count(*) > 1 LIMIT 1`); twice {
 			q.fail(ErrInWave)
@@ -82,33 +75,22 @@ func (s *Store) CreateWave(ctx context.Context, w Wave, partners []WavePartner) 
 
 // Waves returns the waves: those that have not ended, or all of them, the last that was created first.
 func (s *Store) Waves(ctx context.Context, ended bool) ([]Wave, error) {
-	return read(ctx, s, "reading waves", func(q tx) []Wave {
-		return list[Wave](q, `
-			SELECT name, plan, state, why, state_by, since, created, stepped FROM billbridge_waves
-			WHERE state <> 'ended' OR $1 = 1 ORDER BY created DESC, name`, ended)
-	})
+	return readAll[Wave](ctx, s, "reading waves", `
+		SELECT name, plan, state, why, state_by, since, created, stepped FROM billbridge_waves
+		WHERE state <> 'ended' OR $1 = 1 ORDER BY created DESC, name`, ended)
 }
 
 // WavePartners returns the partners of a wave in its order.
 func (s *Store) WavePartners(ctx context.Context, wave string) ([]WavePartner, error) {
-	return read(ctx, s, "reading the partners of a wave", func(q tx) []WavePartner {
-		return list[WavePartner](q, `
-			SELECT partner, from_stage, from_percent, moved, held FROM billbridge_wave_partners
-			WHERE wave = $1 ORDER BY place`, wave)
-	})
+	return readAll[WavePartner](ctx, s, "reading the partners of a wave", `
+		SELECT partner, from_stage, from_percent, moved, held FROM billbridge_wave_partners
+		WHERE wave = $1 ORDER BY place`, wave)
 }
 
 // InWaves returns the wave that has not ended of each partner that is in one.
 func (s *Store) InWaves(ctx context.Context) (map[partner.ID]string, error) {
 	return read(ctx, s, "reading the partners of waves", func(q tx) map[partner.ID]string {
-		all := map[partner.ID]string{}
-		for _, row := range list[struct {
-			Partner partner.ID
-			Wave    string
-		}](q, "SELECT partner, wave FROM billbridge_wave_partners WHERE active = 1") {
-			all[row.Partner] = row.Wave
-		}
-		return all
+		return pairs[partner.ID, string](q, "SELECT partner, wave FROM billbridge_wave_partners WHERE active = 1")
 	})
 }
 
@@ -140,13 +122,11 @@ type StepCount struct {
 func (s *Store) StepCounts(
 	ctx context.Context, by string, since time.Time, interval time.Duration,
 ) ([]StepCount, error) {
-	return read(ctx, s, "counting the steps of a wave", func(q tx) []StepCount {
-		return list[StepCount](q, `
-			SELECT (done_at - $2) / $3 AS interval_, from_stage, to_stage, from_percent, to_percent, count(*)
-			FROM billbridge_audit WHERE revision >= $2 AND done_at >= $2 AND done_by = $1 AND action = $4
-			GROUP BY interval_, from_stage, to_stage, from_percent, to_percent ORDER BY interval_`,
-			by, since, interval.Milliseconds(), string(Staged))
-	})
+	return readAll[StepCount](ctx, s, "counting the steps of a wave", `
+		SELECT (done_at - $2) / $3 AS interval_, from_stage, to_stage, from_percent, to_percent, count(*)
+		FROM billbridge_audit WHERE revision >= $2 AND done_at >= $2 AND done_by = $1 AND action = $4
+		GROUP BY interval_, from_stage, to_stage, from_percent, to_percent ORDER BY interval_`,
+		by, since, interval.Milliseconds(), string(Staged))
 }
 
 // ReleasePartner lets a wave move a partner on that it took back, or that somebody else has moved: where that one is
@@ -156,18 +136,15 @@ func (s *Store) ReleasePartner(
 	ctx context.Context, wave string, id partner.ID, mover, by string, at time.Time,
 ) error {
 	c := Change{Action: WaveChanged, By: by, At: at, Subject: wave, Partner: id}
-	return s.change(ctx, c, func(q tx, _ *Change) {
-		if q.exec("UPDATE billbridge_wave_partners SET held = '' WHERE wave = $1 AND partner = $2 AND active = 1",
-			wave, id) == 0 {
-			q.fail(ErrNotFound)
-		}
-		own, _ := find[Stage](q, `
-			SELECT partner, stage, percent, set_by, set_at, forced FROM billbridge_stages WHERE partner = $1`, id)
-		if own.By != mover {
-			q.exec(`UPDATE billbridge_wave_partners SET moved = NULL, from_stage = $1, from_percent = $2
-				WHERE wave = $3 AND partner = $4`, own.Stage, own.Percent, wave, id)
-		}
-	})
+	const (
+		own  = " FROM billbridge_stages WHERE partner = $2"
+		ours = "WHEN EXISTS (SELECT 1" + own + " AND set_by = $3) THEN "
+	)
+	return s.change(ctx, c, oneRow(ErrNotFound, `
+		UPDATE billbridge_wave_partners SET held = '', moved = CASE `+ours+`moved END,
+			from_stage = CASE `+ours+"from_stage ELSE coalesce((SELECT stage"+own+`), '') END,
+			from_percent = CASE `+ours+"from_percent ELSE coalesce((SELECT percent"+own+`), 0) END
+		WHERE wave = $1 AND partner = $2 AND active = 1`, wave, id, mover))
 }
 
 // A WaveStep moves a partner of a wave.
@@ -237,10 +214,8 @@ func (s *Store) EndLead(ctx context.Context, gateway string) error {
 // WaveUnknown returns the number of writes at an upstream whose outcome is unknown, of the partners of a wave, that
 // ended after since.
 func (s *Store) WaveUnknown(ctx context.Context, wave, upstream string, since time.Time) (int, error) {
-	return read(ctx, s, "counting unknown outcomes", func(q tx) int {
-		return value[int](q, `
-			SELECT count(*) FROM billbridge_unknown WHERE upstream = $1 AND at > $2 AND resolved IS NULL
-				AND partner IN (SELECT partner FROM billbridge_wave_partners WHERE wave = $3)`,
-			upstream, s.stamp(since), wave)
-	})
+	return readOne[int](ctx, s, "counting unknown outcomes", `
+		SELECT count(*) FROM billbridge_unknown WHERE upstream = $1 AND at > $2 AND resolved IS NULL
+			AND partner IN (SELECT partner FROM billbridge_wave_partners WHERE wave = $3)`,
+		upstream, s.stamp(since), wave)
 }
