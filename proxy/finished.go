@@ -188,40 +188,33 @@ func (x *exchange) describeMore(f *Finished) {
 
 // log adds the fields to a line of the access log.
 func (f *Finished) log(line *accesslog.Line) {
-	line.String("id", f.ID)
-	if f.TraceID != "" {
-		line.String("trace_id", f.TraceID)
+	text := func(name, value string) {
+		if value != "" {
+			line.String(name, value)
+		}
 	}
+	line.String("id", f.ID)
+	text("trace_id", f.TraceID)
 	line.String("operation", f.Operation)
 	line.String("client", string(f.Client))
 	line.String("upstream", f.Upstream)
 	line.Int("status", f.Status)
 	line.String("code", f.Code)
 	line.Milliseconds("ms", f.Took)
-	if f.Route != "" {
-		line.String("route", f.Route)
-	}
-	if f.Partner != "" {
-		line.String("partner", string(f.Partner))
-	}
+	text("route", f.Route)
+	text("partner", string(f.Partner))
 	if f.Called {
 		line.Milliseconds("upstream_ms", f.UpstreamTook)
 	}
 	if f.Unknown {
 		line.String("outcome", "unknown")
-		if f.Bill != "" {
-			line.String("bill", f.Bill)
-		}
+		text("bill", f.Bill)
 	}
-	if f.Reason != "" {
-		line.String("reason", f.Reason)
-	}
+	text("reason", f.Reason)
 	if f.CallerGone {
 		line.Bool("caller_gone", true)
 	}
-	if f.Field != "" {
-		line.String("field", f.Field)
-	}
+	text("field", f.Field)
 	if f.Sample != 0 {
 		line.Float("sample", f.Sample)
 	}

@@ -28,11 +28,12 @@ type inFlight struct {
 	refused prometheus.Counter
 	memory  *memory
 
-	mu     sync.Mutex
-	now    int
-	from   map[netip.Prefix]*source // without trusted ones
-	unused []*source                // without requests, for the next ones
+	mu   sync.Mutex
+	now  int
+	from map[netip.Prefix]*source // without trusted ones
 }
+
+var sourcePool = sync.Pool{New: func() any { return new(source) }}
 
 // A source is what calls of one source ([config.Limits.Source]) use at the same time.
 type source struct {
@@ -61,11 +62,7 @@ func (f *inFlight) enter(r *http.Request) (from *source, ok bool) {
 		return nil, true
 	}
 	if from == nil {
-		if last := len(f.unused) - 1; last >= 0 {
-			from, f.unused = f.unused[last], f.unused[:last]
-		} else {
-			from = new(source)
-		}
+		from = sourcePool.Get().(*source)
 		from.name = name // never while it is in use: it is read without the lock
 		f.from[name] = from
 	}
@@ -82,9 +79,7 @@ func (f *inFlight) leave(from *source) {
 	}
 	if from.requests--; from.requests == 0 {
 		delete(f.from, from.name)
-		if len(f.unused) < maxUnused {
-			f.unused = append(f.unused, from)
-		}
+		sourcePool.Put(from)
 	}
 }
 

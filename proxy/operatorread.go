@@ -54,16 +54,18 @@ func (p *knownPartners) add(one rollout.Credentials) {
 	})
 }
 
-// complete fills the empty fields of an identity from the partner's first call.
-func (p *knownPartners) complete(asker rollout.Credentials) rollout.Credentials {
-	known, ok := p.byHash.Load(asker.Partner)
-	if !ok {
-		return asker
+// ownRead returns a read of a bill by the gateway itself. It fills the empty fields of the identity from the partner's
+// first call: the key stays empty if it is not known.
+func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) {
+	known, _ := g.partners.byHash.Load(as.Partner)
+	first, _ := known.(rollout.Credentials)
+	as.Key, as.Member = cmp.Or(as.Key, first.Key), cmp.Or(as.Member, first.Member)
+	as.Merchant = cmp.Or(as.Merchant, first.Merchant)
+	s := g.current.Load()
+	return s, probe{
+		id: requestID(nil), client: s.config.Table.Forms()[0], partner: as.Partner, // both forms have the read
+		identity: billing.Identity{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill},
 	}
-	first := known.(rollout.Credentials)
-	asker.Key, asker.Member = cmp.Or(asker.Key, first.Key), cmp.Or(asker.Member, first.Member)
-	asker.Merchant = cmp.Or(asker.Merchant, first.Merchant)
-	return asker
 }
 
 // Knows reports whether the key of a partner is known: it has called since the start.
@@ -78,17 +80,13 @@ func (g *Gateway) ReadBill(
 	ctx context.Context, upstream string, asker rollout.Credentials, bill string,
 ) (result rollout.BackendBill, used rollout.Credentials) {
 	result.Upstream = upstream
-	if asker = g.partners.complete(asker); asker.Key == "" {
+	s, p := g.ownRead(&asker, bill)
+	if asker.Key == "" {
 		return result, rollout.Credentials{}
 	}
-	s := g.current.Load()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.ProbeTimeout))
 	defer cancel()
-	found, reply := s.readBill(ctx, probe{
-		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
-		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill},
-		partner:  asker.Partner,
-	}, upstream)
+	found, reply := s.readBill(ctx, p, upstream)
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(s.config.Table, reply.means)
 	return result, asker
@@ -97,15 +95,13 @@ func (g *Gateway) ReadBill(
 // ReadForCallback reads a bill at the upstream that has a callback address, with the partner's key, which must be
 // known. It is a [relay.ReadBill].
 func (g *Gateway) ReadForCallback(ctx context.Context, a store.Address) relay.Shown {
-	asker := g.partners.complete(rollout.Credentials{Partner: a.Partner, Member: a.Member, Merchant: a.Merchant})
+	asker := rollout.Credentials{Partner: a.Partner, Member: a.Member, Merchant: a.Merchant}
+	s, p := g.ownRead(&asker, a.Bill)
 	if asker.Key == "" {
 		return relay.Shown{}
 	}
-	s := g.current.Load()
-	found, reply := s.readBill(ctx, probe{
-		id: requestID(nil), client: s.config.Table.Forms()[0], callback: true, partner: a.Partner,
-		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: a.Bill},
-	}, a.Upstream)
+	p.callback = true
+	found, reply := s.readBill(ctx, p, a.Upstream)
 	return relay.Shown{
 		State: reply.state, Means: reply.means, Absent: found == rollout.Absent, Callback: reply.callback,
 	}

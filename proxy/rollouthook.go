@@ -149,10 +149,15 @@ func (x *exchange) unowned(refused *rollout.Refused) *refusal {
 	return r
 }
 
+// storeContext returns the context of a write to the store, which does not end when the caller goes away.
+func (x *exchange) storeContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
+}
+
 // recordDenied records that the caller gets "no such bill". If it returns an error, the caller must get that one
 // instead.
 func (x *exchange) recordDenied() error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
+	ctx, cancel := x.storeContext()
 	defer cancel()
 	return x.gateway.rollout.Deny(ctx, x.in.call)
 }
@@ -174,7 +179,7 @@ func (x *exchange) complete() {
 	if s := x.gateway.store; s != nil && call.Partner != "" { // its key may have become a further one meanwhile
 		call.Partner = s.Identity(call.Partner)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
+	ctx, cancel := x.storeContext()
 	defer cancel()
 	err := x.gateway.rollout.Complete(ctx, route, effect)
 	x.storeError("the ledger cannot record the outcome of a create: the bill counts as possibly created", err)
@@ -196,7 +201,7 @@ func (x *exchange) complete() {
 	// outcome if the reply does not prove that nothing was created.
 	if call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == store.Unknown) {
 		// With a timeout of its own: what the store did not take may be all that a failure of both has left.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.StoreTimeout)
+		ctx, cancel := x.storeContext()
 		defer cancel()
 		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, shown))
 	}
@@ -255,7 +260,7 @@ func (x *exchange) countCall(succeeded bool) {
 			end.Mismatched = append(end.Mismatched, translate.PathInTable(field))
 		}
 	}
-	backends := []string{x.state.config.Rollout.Old, x.state.config.Rollout.New}
+	backends := x.state.config.Rollout.Backends()
 	for i, name := range backends {
 		switch {
 		case name != route.Upstream && succeeded:

@@ -69,7 +69,7 @@ func (f *decisionFlags) change(ctx context.Context, s system, action string, in 
 
 // showChange prints a change, and its warning.
 func showChange(s system, name string, changed operate.Change) error {
-	if changed.Warning != "" {
+	if changed.Warning.Kind != "" {
 		printf(s.err, "Warning: %s.\n", changed.Warning)
 	}
 	return show(s.out, name, changed)
@@ -101,7 +101,7 @@ var hints = map[rollout.ReasonKind]string{
 // a line.
 func reasonLines(reasons []rollout.BlockingReason) (text lines) {
 	for i, reason := range reasons {
-		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text), reason.Kind))
+		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text.String()), reason.Kind))
 		sameKind := func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind }
 		if hint := hints[reason.Kind]; hint != "" && !slices.ContainsFunc(reasons[i+1:], sameKind) {
 			text += "\n    " + lines(hint)

@@ -196,7 +196,7 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	for _, at := range b.Backends {
 		if at.Result != rollout.ResultTexts[rollout.Present] {
 			note := evidence.Say("not_at_both", at.Upstream, at.Result)
-			reasons = append(reasons, rollout.BlockingReason{Kind: rollout.NotAtBoth, Note: note})
+			reasons = append(reasons, rollout.BlockingReason{Kind: rollout.NotAtBoth, Text: note})
 		}
 	}
 	c.Partner, c.Name, c.Subject = b.Partner, b.Name, b.Bill

@@ -99,7 +99,7 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 }
 
 var errUnlisted = errors.New(
-	"the ledger is too large to search it within " + short(storeTimeout/2) + ": name a partner",
+	"the ledger is too large to search it within " + (storeTimeout / 2).String() + ": name a partner",
 )
 
 // listBills reads the ledger.

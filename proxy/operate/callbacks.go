@@ -392,7 +392,7 @@ func (o *Operator) inOrder(ctx context.Context, c store.Callback, force Force) e
 		if newer == store.Delivered {
 			note = evidence.Say("newer_delivered")
 		}
-		reasons = append(reasons, rollout.BlockingReason{Kind: rollout.Newer, Note: note})
+		reasons = append(reasons, rollout.BlockingReason{Kind: rollout.Newer, Text: note})
 	}
 	return cmp.Or(err, new(Change).override(reasons, force))
 }

@@ -80,12 +80,12 @@ func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
 		return c, nil
 	}
 	reasons, unread := o.Rollout.Preconditions().AgainstStop(ctx, within)
-	c.Reasons = worded(reasons)
+	c.Reasons = list(reasons)
 	switch {
 	case err != nil:
-		c.warn(evidence.Say("stop_unread"))
+		c.Warning = evidence.Say("stop_unread")
 	case unread != nil:
-		c.warn(evidence.Say("stop_unchecked", unread))
+		c.Warning = evidence.Say("stop_unchecked", unread)
 	}
 	return c, nil
 }
@@ -125,7 +125,7 @@ func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 	if err == nil && decided.Stopped.At.IsZero() && o.Rollout.Stopping() == nil {
 		err = errNotStopped
 	}
-	c.Reasons = worded(nil)
+	c.Reasons = []rollout.BlockingReason{}
 	return c, err
 }
 

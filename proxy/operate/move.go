@@ -71,7 +71,7 @@ type Change struct {
 	Partner  string    `json:"partner,omitempty"` // "default" for all without a stage of their own
 	Name     string    `json:"name,omitempty"`    // of the partner
 	// of a change of a stage: as in PartnerStatus
-	Certificate string `json:"certificate,omitempty"`
+	Certificate evidence.Note `json:"certificate,omitzero"`
 	// in the audit log, left out if the partner had no stage of its own
 	From        string `json:"from,omitempty"`
 	FromPercent *int   `json:"from_percent,omitempty"`
@@ -81,10 +81,9 @@ type Change struct {
 	// the kinds of the reasons that were overridden, if Forced
 	Overridden []rollout.ReasonKind `json:"overridden,omitempty"`
 	// nothing was changed: this is the earlier change
-	Already     bool          `json:"already,omitempty"`
-	Effect      *Effect       `json:"effect,omitempty"`  // of canary
-	Warning     string        `json:"warning,omitempty"` // what the operator should know of the change
-	WarningNote evidence.Note `json:"-"`                 // the same without words
+	Already bool          `json:"already,omitempty"`
+	Effect  *Effect       `json:"effect,omitempty"` // of canary
+	Warning evidence.Note `json:"warning,omitzero"` // what the operator should know of the change
 	// the bill that was assigned, the upstream that may move
 	Subject string                   `json:"subject,omitempty"`
 	Preview bool                     `json:"preview,omitempty"` // nothing was changed: this is what would change
@@ -109,8 +108,6 @@ func InWords(stage string, percent *int) string {
 	return fmt.Sprintf("%s %d %%", stage, *percent)
 }
 
-func (c *Change) warn(n evidence.Note) { c.WarningNote, c.Warning = n, inEnglish(n) }
-
 // override refuses a change that has blocking reasons unless force names the kinds of all of them, and records these
 // kinds.
 func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
@@ -120,7 +117,7 @@ func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 	case force.bare() && len(reasons) == 0:
 		return conflict("Not changed. force must name the reasons that it overrides, and there are none: leave it out.")
 	case unnamed:
-		return &Error{Refusal: Conflict, Text: "Not changed.", Reasons: worded(reasons)}
+		return &Error{Refusal: Conflict, Text: "Not changed.", Reasons: reasons}
 	}
 	c.Overridden, c.Forced = kinds, len(kinds) > 0
 	return nil
@@ -298,17 +295,16 @@ func (o *Operator) move(
 	reasons := facts.Against(m)
 	c.about(o, m.Partner, Default)
 	if m.Partner != "" {
-		note, _ := facts.Certified(m.Partner)
-		c.Certificate = inEnglish(note)
+		c.Certificate, _ = facts.Certified(m.Partner)
 	}
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
 	c.Effect = o.effect(ctx, decided, m)
 	if settings := o.Rollout.Settings(); m.To.Stage == rollout.StageShadow && !settings.Config.Comparable() {
-		c.warn(evidence.Say("no_copy_yet", settings.Backends[evidence.Old], settings.Backends[evidence.New]))
+		c.Warning = evidence.Say("no_copy_yet", settings.Backends[evidence.Old], settings.Backends[evidence.New])
 	}
 	if s.Preview {
-		c.Reasons = worded(reasons)
+		c.Reasons = list(reasons)
 		return c, nil
 	}
 	return o.commit(ctx, c, reasons, s.Force, change)

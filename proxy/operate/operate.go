@@ -124,7 +124,7 @@ func Explain(err error) error {
 	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, "+
 		"run billbridge rollout set --default --stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s",
 		b.To, b.From,
-		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(worded(b.Reasons)))
+		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(b.Reasons))
 }
 
 // storeTimeout is how long a call of an operator waits for the store.
@@ -278,3 +278,6 @@ func known(t time.Time) *time.Time {
 	}
 	return &t
 }
+
+// list returns a list that is never nil: a list in JSON, also when it is empty.
+func list[T any](all []T) []T { return append([]T{}, all...) }

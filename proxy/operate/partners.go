@@ -223,7 +223,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 			reasons := facts.Against(move)
 			row.Step = Step{
 				StageSetting{Stage: move.To.Stage, Percent: percentOf(move.To)},
-				facts.Ruling(move, reasons), worded(reasons),
+				facts.Ruling(move, reasons), list(reasons),
 			}
 		}
 		rows = append(rows, row)

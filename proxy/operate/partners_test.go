@@ -46,7 +46,7 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 	if row.Traffic.Since == nil || !row.Traffic.Since.Equal(noon) || row.Traffic.Last == nil || !row.Traffic.Last.Equal(last) {
 		t.Errorf("counted from %v to %v", row.Traffic.Since, row.Traffic.Last)
 	}
-	if got := rollout.JoinKinds(rollout.KindsOf(row.Step.Reasons)); got != "verdict" || !strings.Contains(row.Step.Reasons[0].Text, "no bill was created at the new backend by canary and read back yet") {
+	if got := rollout.JoinKinds(rollout.KindsOf(row.Step.Reasons)); got != "verdict" || !strings.Contains(row.Step.Reasons[0].Text.String(), "no bill was created at the new backend by canary and read back yet") {
 		t.Errorf("it waits for %s: %+v", got, row.Step.Reasons)
 	}
 	row.Traffic.Since, row.Traffic.Last, row.Seen, row.Step.Reasons = nil, nil, nil, nil

@@ -20,8 +20,8 @@ type Report struct {
 	Ignored    []string           `json:"ignored,omitempty"` // fields that may differ, by the config
 	Assumption string             `json:"assumption"`
 	Partners   []PartnerStatus    `json:"partners"`
-	Uncounted  string             `json:"uncounted,omitempty"` // why the numbers of bills are missing
-	Verdicts   []evidence.Verdict `json:"verdicts"`            // each partner by its short hash
+	Uncounted  evidence.Note      `json:"uncounted,omitzero"` // why the numbers of bills are missing
+	Verdicts   []evidence.Verdict `json:"verdicts"`           // each partner by its short hash
 	// comparisons that were not counted, over the limit of counts
 	Lost  int     `json:"lost"`
 	Calls int     `json:"calls"`          // that were counted, at both backends
@@ -34,13 +34,10 @@ type Report struct {
 func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []PartnerStatus) Report {
 	r := Report{
 		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits,
-		Assumption: evidence.Assumption, Partners: partners, Verdicts: Verdicts(s, limits), Lost: s.Lost,
+		Assumption: evidence.Assumption, Partners: list(partners), Verdicts: evidence.Verdicts(s, limits), Lost: s.Lost,
 	}
 	for i := range r.Verdicts {
 		r.Verdicts[i].Partner = partner.ID(r.Verdicts[i].Partner.Short())
-	}
-	if r.Partners == nil {
-		r.Partners = []PartnerStatus{} // a list in JSON, also when it is empty
 	}
 	for _, n := range s.Counts {
 		r.Calls += n.Backends[evidence.Old].Number + n.Backends[evidence.New].Number
@@ -82,7 +79,7 @@ func (o *Operator) Evidence(ctx context.Context, p PartnerRef) (answer Report, e
 	for i := range answer.Verdicts {
 		answer.Verdicts[i].Name = o.name(answer.Verdicts[i].Partner)
 	}
-	answer.Uncounted, answer.Ignored = inEnglish(uncounted), o.Rollout.Settings().Config.Shadow.Ignore
+	answer.Uncounted, answer.Ignored = uncounted, o.Rollout.Settings().Config.Shadow.Ignore
 	answer.Version = o.Version
 	for _, name := range o.Rollout.Settings().Backends {
 		b := Backend{Name: name}

@@ -38,14 +38,12 @@ type Status struct {
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
 	// partners with a verdict FAIL, when the metrics were last computed
-	Failing   int    `json:"failing_partners,omitempty"`
-	Uncounted string `json:"uncounted,omitempty"` // why the numbers of bills are missing
+	Failing   int           `json:"failing_partners,omitempty"`
+	Uncounted evidence.Note `json:"uncounted,omitzero"` // why the numbers of bills are missing
 	// a page of those that were seen, have a stage of their own or a bill in the ledger
 	Partners []PartnerStatus `json:"partners"`
 	// there are more partners: the value of after for the next page
 	Next string `json:"next,omitempty"`
-
-	UncountedNote evidence.Note `json:"-"` // Uncounted without words
 }
 
 // Declared is who declared something, and when.
@@ -97,9 +95,8 @@ type PartnerStatus struct {
 	SettlesAt *time.Time   `json:"settles_at,omitempty"`
 	Bills     []BillCounts `json:"bills,omitempty"`
 	// whether the desk has certified it for the new backend; empty if the config has no key of a desk
-	Certificate     string        `json:"certificate,omitempty"`
-	Certified       bool          `json:"certified,omitempty"`
-	CertificateNote evidence.Note `json:"-"` // Certificate without words
+	Certificate evidence.Note `json:"certificate,omitzero"`
+	Certified   bool          `json:"certified,omitempty"`
 }
 
 // BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before
@@ -163,8 +160,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 			return Status{}, err
 		}
 	}
-	answer.Partners, answer.UncountedNote, err = o.partnerStatuses(ctx, decided, only, in)
-	answer.Uncounted = inEnglish(answer.UncountedNote)
+	answer.Partners, answer.Uncounted, err = o.partnerStatuses(ctx, decided, only, in)
 	return answer, err
 }
 
@@ -266,8 +262,7 @@ func (o *Operator) statuses(
 		if all[id] == nil {
 			placed, own := stageOf(stages, id)
 			one := &PartnerStatus{ID: id, Partner: id.Short(), Name: o.name(id), StageSetting: placed, Default: !own}
-			one.CertificateNote, one.Certified = facts.Certified(id)
-			one.Certificate = inEnglish(one.CertificateNote)
+			one.Certificate, one.Certified = facts.Certified(id)
 			all[id] = one
 		}
 		return all[id]

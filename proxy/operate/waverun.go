@@ -3,10 +3,8 @@ package operate
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -173,7 +171,7 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 	}
 	if view.Pause.Kind != "" && one.State == store.WaveRunning {
 		paused := store.Wave{
-			Name: one.Name, State: store.WavePaused, By: wave.ByWave(one.Name), Why: stored(view.Pause),
+			Name: one.Name, State: store.WavePaused, By: wave.ByWave(one.Name), Why: view.Pause.Stored(),
 		}
 		if err := ignoreState(w.setWave(ctx, paused, store.WaveRunning)); err != nil {
 			return err
@@ -193,7 +191,7 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 	}
 	if view.Finished() {
 		end := store.Wave{
-			Name: one.Name, State: store.WaveEnded, By: wave.ByWave(one.Name), Why: stored(evidence.Say("wave_done")),
+			Name: one.Name, State: store.WaveEnded, By: wave.ByWave(one.Name), Why: evidence.Say("wave_done").Stored(),
 		}
 		return ignoreState(w.setWave(ctx, end, one.State))
 	}
@@ -240,13 +238,13 @@ func (w *waves) make(ctx context.Context, v *wave.View, r wave.Row, forward bool
 		Stage: store.Stage{
 			Partner: r.Partner, Stage: string(r.Next.Stage), Percent: r.Next.Percent, By: wave.ByWave(v.Name), At: now,
 		},
-		Evidence: cut(inEnglish(evidence.Say("list", v.Evidence(r)))),
+		Evidence: cut(evidence.Say("list", v.Evidence(r)).String()),
 	}
 	switch {
 	case v.State == store.WaveBack && r.From == "":
 		step.Stage.Stage, step.Stage.Percent = "", 0
 	case v.State != store.WaveBack && !forward:
-		step.Held = stored(evidence.Say("wave_failed", r.Failed))
+		step.Held = evidence.Say("wave_failed", r.Failed).Stored()
 	}
 	revision, err := w.Store.StepWave(ctx, step)
 	if err != nil {
@@ -274,17 +272,4 @@ func cut(text string) string {
 		return text[:most] + " …"
 	}
 	return text
-}
-
-// stored returns a note as JSON, with English words in the place of notes and verdicts in it.
-func stored(n evidence.Note) string {
-	n.Values = slices.Clone(n.Values)
-	for i, value := range n.Values {
-		n.Values[i], _ = Language("en").value(value)
-	}
-	text, err := json.Marshal(n)
-	if err != nil {
-		panic(err) // a text or a number
-	}
-	return string(text)
 }

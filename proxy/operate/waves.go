@@ -53,9 +53,9 @@ type WaveQuery struct {
 type WaveInfo struct {
 	Name    string          `json:"name"`
 	State   store.WaveState `json:"state"`
-	Why     string          `json:"why,omitempty"` // it came into its state; empty if a person wanted it
-	By      string          `json:"by"`            // who put it into its state
-	Since   time.Time       `json:"since"`         // when
+	Why     evidence.Note   `json:"why,omitzero"` // it came into its state; empty if a person wanted it
+	By      string          `json:"by"`           // who put it into its state
+	Since   time.Time       `json:"since"`        // when
 	Created time.Time       `json:"created"`
 	wave.Plan
 	Number int         `json:"number"` // of partners
@@ -65,15 +65,13 @@ type WaveInfo struct {
 
 	// What follows is only in the answer about one wave.
 
-	Hold     string     `json:"hold,omitempty"`  // why no step forward is made now; it ends by itself
-	Until    *time.Time `json:"until,omitempty"` // when Hold ends, if that is known
-	Ends     *time.Time `json:"ends,omitempty"`  // when the wave can end at the earliest
-	Partners []WaveRow  `json:"partners,omitempty"`
-	Next     int        `json:"next,omitempty"`    // there are more: the value of after for the next page
-	History  []StepsAt  `json:"history,omitempty"` // by intervals of a minute, an hour or a day, the first one first
-	Preview  bool       `json:"preview,omitempty"` // nothing was started
-
-	WhyNote, HoldNote evidence.Note `json:"-"`
+	Hold     evidence.Note `json:"hold,omitzero"`   // why no step forward is made now; it ends by itself
+	Until    *time.Time    `json:"until,omitempty"` // when Hold ends, if that is known
+	Ends     *time.Time    `json:"ends,omitempty"`  // when the wave can end at the earliest
+	Partners []WaveRow     `json:"partners,omitempty"`
+	Next     int           `json:"next,omitempty"`    // there are more: the value of after for the next page
+	History  []StepsAt     `json:"history,omitempty"` // by intervals of a minute, an hour or a day, the first one first
+	Preview  bool          `json:"preview,omitempty"` // nothing was started
 }
 
 // StepsAt are how many steps a wave has made in the interval that begins at a time.
@@ -99,11 +97,9 @@ type WaveRow struct {
 	Partner string     `json:"partner"`
 	Name    string     `json:"name,omitempty"`
 	StageSetting
-	Step  Step       `json:"next,omitzero"`   // zero after the last one
-	Waits string     `json:"waits,omitempty"` // why it waits for a person
-	Stays *time.Time `json:"stays,omitempty"` // until when it stays in its stage
-
-	WaitsNote evidence.Note `json:"-"`
+	Step  Step          `json:"next,omitzero"`   // zero after the last one
+	Waits evidence.Note `json:"waits,omitzero"`  // why it waits for a person
+	Stays *time.Time    `json:"stays,omitempty"` // until when it stays in its stage
 }
 
 var waveName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`)
@@ -158,7 +154,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	info = o.waveInfo(view, 0, listedMost)
 	switch info.Preview = w.Preview; {
 	case view.Pause.Kind != "":
-		err = conflict("Not started: %s.", inEnglish(view.Pause))
+		err = conflict("Not started: %s.", view.Pause)
 	case !w.Preview:
 		ctx, cancel := withNewTimeout(ctx)
 		defer cancel()
@@ -366,7 +362,7 @@ func (o *Operator) ResumeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 		return info, err
 	}
 	if view.Pause.Kind != "" {
-		return info, conflict("Not resumed: %s.", inEnglish(view.Pause))
+		return info, conflict("Not resumed: %s.", view.Pause)
 	}
 	return o.changeWave(ctx, c, store.WaveRunning, store.WavePaused)
 }
@@ -423,7 +419,7 @@ func (o *Operator) setWave(ctx context.Context, w store.Wave, from ...store.Wave
 		return err
 	}
 	o.Logger.Warn("a wave has changed", "wave", w.Name, "state", string(w.State), "by", w.By,
-		"why", inEnglish(evidence.ReadNote(w.Why)))
+		"why", evidence.ReadNote(w.Why).String())
 	return nil
 }
 

@@ -75,11 +75,10 @@ func (o *Operator) open(upstream string) bool { return o.Opened != nil && o.Open
 func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 	info := WaveInfo{
 		Name: v.Name, State: v.State, By: v.By, Since: v.Since, Created: v.Created, Plan: v.Plan, Number: len(v.Rows),
-		WhyNote: evidence.ReadNote(v.Why), At: []WaveCount{},
+		Why: evidence.ReadNote(v.Why), At: []WaveCount{},
 	}
-	info.Why = inEnglish(info.WhyNote)
 	if v.Hold.Kind != "" && v.State == store.WaveRunning {
-		info.HoldNote, info.Hold, info.Until = v.Hold, inEnglish(v.Hold), known(v.Until)
+		info.Hold, info.Until = v.Hold, known(v.Until)
 	}
 	if v.State == store.WaveRunning || v.State == store.WavePaused {
 		info.Ends = known(v.Ends)
@@ -129,11 +128,11 @@ func urgency(r wave.Row) int {
 
 func (o *Operator) waveRow(r wave.Row) WaveRow {
 	row := WaveRow{
-		ID: r.Partner, Partner: r.Partner.Short(), Name: o.name(r.Partner), WaitsNote: r.Waits, Waits: inEnglish(r.Waits),
+		ID: r.Partner, Partner: r.Partner.Short(), Name: o.name(r.Partner), Waits: r.Waits,
 		StageSetting: StageSetting{Stage: r.At.Stage, Percent: percentOf(r.At), By: r.Changed.By, At: known(r.Changed.At)},
 	}
 	if !r.Done {
-		row.Step = Step{StageSetting{Stage: r.Next.Stage, Percent: percentOf(r.Next)}, r.Ruling, worded(r.Blocks)}
+		row.Step = Step{StageSetting{Stage: r.Next.Stage, Percent: percentOf(r.Next)}, r.Ruling, list(r.Blocks)}
 		if r.Stays.After(o.Now()) {
 			row.Stays = &r.Stays
 		}

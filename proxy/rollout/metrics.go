@@ -91,7 +91,7 @@ func newMetrics(to prometheus.Registerer) *metrics {
 
 // know creates the counters of both backends with 0, so that increase() includes the first event.
 func (m *metrics) know(c *config.Rollout) {
-	for _, backend := range []string{c.Old, c.New} {
+	for _, backend := range c.Backends() {
 		for _, reason := range []Reason{byOwner, byStage, byCanary, byProbe, byStop} {
 			m.routed.WithLabelValues(backend, string(reason))
 		}

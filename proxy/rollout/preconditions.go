@@ -169,7 +169,7 @@ func reasonsOf(kind ReasonKind, notes ...evidence.Note) (all []BlockingReason) {
 		notes = append(slices.Clone(notes[:most]), evidence.Say("more_reasons", left))
 	}
 	for _, note := range notes {
-		all = append(all, BlockingReason{Kind: kind, Note: note})
+		all = append(all, BlockingReason{kind, note})
 	}
 	return all
 }

@@ -197,7 +197,7 @@ func (r *Router) Use(c *config.Config) {
 		own.Default, section = r.why.From, &own
 	}
 	s := &Settings{
-		Config: section, Names: c.Partners, Backends: [2]string{c.Rollout.Old, c.Rollout.New},
+		Config: section, Names: c.Partners, Backends: c.Rollout.Backends(),
 		wire: map[string]time.Duration{}, desk: c.Desk.PublicKey != "",
 		form: string(c.Upstreams.Find(c.Rollout.New).Form),
 	}

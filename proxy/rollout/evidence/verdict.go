@@ -55,8 +55,7 @@ type Verdict struct {
 	Operation string     `json:"operation"`
 	Evidence  Evidence   `json:"evidence"`
 	Ruling    Ruling     `json:"ruling"`
-	Reason    string     `json:"reason"` // the words of Why; package operate adds them
-	Why       Note       `json:"-"`
+	Reason    Note       `json:"reason"`
 	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
 	// INCONCLUSIVE only because too few of the bills were paid; Few is true then
 	Unpaid bool `json:"unpaid,omitempty"`
@@ -132,13 +131,13 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 				evidence = ByReadBack
 			}
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: evidence, Compared: n.compared()}
-			v.Ruling, v.Why, v.Few = n.rule(evidence, v.Compared, limits)
+			v.Ruling, v.Reason, v.Few = n.rule(evidence, v.Compared, limits)
 			v.Unpaid = v.Few && v.Number >= limits.Comparisons && v.Bills >= limits.Bills && v.Paid < limits.Paid
 			all = append(all, v)
 		}
 		if stats := n.callStats(); stats != nil {
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
-			v.Ruling, v.Why, v.Few = stats.rule(limits, n.Creates)
+			v.Ruling, v.Reason, v.Few = stats.rule(limits, n.Creates)
 			all = append(all, v)
 		}
 	}
