@@ -137,7 +137,7 @@ func (f *moveFlags) listed(ctx context.Context, stdin io.Reader) (all []listedPa
 			wrong = append(wrong, fmt.Errorf("%s: this partner is in line %s already", place, first))
 		}
 		places[p.Partner] = place
-		all = append(all, listedPartner{ref, place + ": " + operate.Label(p.Partner, p.Name)})
+		all = append(all, listedPartner{ref, place + ": " + p.Label()})
 	}
 	if len(all)+len(wrong) == 0 && lines.Err() == nil {
 		return nil, fmt.Errorf("%s has no partner", name)

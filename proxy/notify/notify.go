@@ -60,15 +60,7 @@ func New(o Options) *Notifier {
 
 // Run tells until ctx ends.
 func (n *Notifier) Run(ctx context.Context) {
-	for tick := time.Tick(lookEvery); ctx.Err() == nil; {
-		if err := n.Look(ctx); err != nil && ctx.Err() == nil {
-			n.Logger.Error("events could not be queued; the gateway tries again", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick:
-		}
-	}
+	rollout.Every(ctx, lookEvery, n.Logger, "events could not be queued; the gateway tries again", n.Look)
 }
 
 // An event is what is told. Events that are equal in their identity are the same.
@@ -79,11 +71,7 @@ type event struct {
 
 // Look queues what has happened since the last look.
 func (n *Notifier) Look(ctx context.Context) (err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v", panicked)
-		}
-	}()
+	defer rollout.Recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, lookTakes)
 	defer cancel()
 	now, c := n.Now(), n.Config()

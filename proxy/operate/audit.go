@@ -22,7 +22,7 @@ type AuditPage struct {
 // Audit returns what operators and the gateway did with the rollout, callbacks, the config, tokens and the store. The
 // last is the first, unless OldestFirst is set.
 func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
-	limit, err := p.within(listedMost)
+	limit, err := p.get()
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (o *Operator) entry(c store.Change) Change {
 		e.Overridden = []rollout.ReasonKind{rollout.NotAtBoth}
 	}
 	e.about(o, c.Partner, map[store.Action]string{store.Staged: Default, store.Reset: All}[c.Action])
-	e.FromPercent = percentOf(rollout.Position{Stage: rollout.Stage(c.From), Percent: c.FromPercent})
-	e.ToPercent = percentOf(rollout.Position{Stage: rollout.Stage(c.To), Percent: c.ToPercent})
+	e.FromPercent = percentOf(rollout.At(c.From, c.FromPercent))
+	e.ToPercent = percentOf(rollout.At(c.To, c.ToPercent))
 	return e
 }
 

@@ -278,7 +278,7 @@ func (o *Operator) Unset(ctx context.Context, u Unset) (c Change, err error) {
 		missing = "no default was set: the default of the config applies"
 	}
 	if !own {
-		return c, &Error{Refusal: NotFound, Text: missing}
+		return c, notFound("%s", missing)
 	}
 	move := rollout.Move{Partner: partner, From: from.position(), To: to.position()}
 	return o.move(ctx, u.Switch, c, decided, move, func(ctx context.Context, c Change) error {
@@ -291,7 +291,7 @@ func (o *Operator) move(
 	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move,
 	change func(context.Context, Change) error,
 ) (Change, error) {
-	facts := o.Rollout.Preconditions().Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
+	facts := o.Rollout.Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
 	reasons := facts.Against(m)
 	c.about(o, m.Partner, Default)
 	if m.Partner != "" {
@@ -313,6 +313,6 @@ func (o *Operator) move(
 // about sets the partner of a change; all is the word for no single one.
 func (c *Change) about(o *Operator, id partner.ID, all string) {
 	if c.Partner = all; id != "" {
-		c.Partner, c.Name = id.Short(), o.name(id)
+		c.Partner, c.Name = id.Short(), o.who(id).Name
 	}
 }

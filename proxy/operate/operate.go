@@ -107,6 +107,10 @@ func Lines(reasons []rollout.BlockingReason) (lines string) {
 	return lines
 }
 
+func notFound(format string, args ...any) error {
+	return &Error{Refusal: NotFound, Text: fmt.Sprintf(format, args...)}
+}
+
 func badRequest(format string, args ...any) error {
 	return &Error{Refusal: BadRequest, Text: fmt.Sprintf(format, args...)}
 }
@@ -174,12 +178,12 @@ type Limit struct {
 // AtMost returns a limit.
 func AtMost(n int) Limit { return Limit{&n} }
 
-func (l Limit) within(most int) (int, error) {
+func (l Limit) get() (int, error) {
 	switch {
 	case l.Most == nil:
-		return min(100, most), nil
-	case *l.Most < 1 || *l.Most > most:
-		return 0, badRequest("limit must be 1 to %d, but is %d", most, *l.Most)
+		return 100, nil
+	case *l.Most < 1 || *l.Most > listedMost:
+		return 0, badRequest("limit must be 1 to %d, but is %d", listedMost, *l.Most)
 	}
 	return *l.Most, nil
 }
@@ -246,22 +250,24 @@ func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
 	case errors.Is(err, store.ErrAmbiguous):
 		return "", badRequest("the hashes of several partners begin with %s: give more digits", id)
 	case errors.Is(err, store.ErrNotFound):
-		return "", &Error{Refusal: NotFound, Text: fmt.Sprintf(
-			"no known partner has a hash that begins with %s: for a new partner give all 64 digits", id)}
+		return "", notFound("no known partner has a hash that begins with %s: for a new partner give all 64 digits", id)
 	}
 	return full, err
 }
 
-// name returns the name of a partner, "" if it has none.
-func (o *Operator) name(id partner.ID) string { return o.Config().Partners.Name(string(id)) }
-
-// Label returns a partner for people.
-func Label(short, name string) string {
-	if name == "" {
-		return short
-	}
-	return short + " (" + name + ")"
+// Who is a partner, for people.
+type Who struct {
+	ID      partner.ID `json:"-"`
+	Partner string     `json:"partner"`        // the first digits of the ID
+	Name    string     `json:"name,omitempty"` // by the config
 }
+
+func (o *Operator) who(id partner.ID) Who {
+	return Who{id, id.Short(), o.Config().Partners.Name(string(id))}
+}
+
+// Label returns the partner with its name.
+func (w Who) Label() string { return partner.Label(w.Partner, w.Name) }
 
 // declared returns a declaration, nil if there is none.
 func declared(d store.Declaration) *Declared {

@@ -136,7 +136,7 @@ func (q PartnerQuery) selects(r PartnerRow) bool {
 // Partners returns a page of the partners, each with its traffic and its next stage.
 func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer PartnerList, err error) {
 	order, err := q.order()
-	limit, wrong := q.within(listedMost)
+	limit, wrong := q.get()
 	switch err := cmp.Or(err, wrong, o.needStore()); {
 	case err != nil:
 		return answer, err
@@ -195,7 +195,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
-	facts := o.Rollout.Preconditions().Facts(ctx, decided, only, storeTimeout/2)
+	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
 	seen, err := facts.Seen()
 	if err != nil {
 		return nil, err
@@ -222,7 +222,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Comparable()); more {
 			reasons := facts.Against(move)
 			row.Step = Step{
-				StageSetting{Stage: move.To.Stage, Percent: percentOf(move.To)},
+				setting(move.To),
 				facts.Ruling(move, reasons), list(reasons),
 			}
 		}

@@ -53,7 +53,7 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 	at, percent := last.Add(time.Minute), 50
 	want := operate.PartnerRow{
 		PartnerStatus: operate.PartnerStatus{
-			Partner: hash("k")[:12], Name: "Hana Clinic", Settled: true,
+			Who: operate.Who{Partner: hash("k")[:12], Name: "Hana Clinic"}, Settled: true,
 			StageSetting: operate.StageSetting{Stage: "canary", Percent: &percent, By: "anna", At: &at},
 		},
 		Traffic: operate.Traffic{Calls: 12, Bills: 9, AtNew: 3},

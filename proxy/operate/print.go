@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
@@ -32,7 +33,7 @@ var reportText string
 var reportTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"cells": cells, "join": strings.Join, "percent": evidence.Percent, "rate": rate, "kinds": rollout.JoinKinds,
-		"label": func(partner any, name string) string { return Label(fmt.Sprint(partner), name) },
+		"label": func(short any, name string) string { return partner.Label(fmt.Sprint(short), name) },
 		"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}).Parse(reportText))
 })

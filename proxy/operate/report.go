@@ -77,7 +77,7 @@ func (o *Operator) Evidence(ctx context.Context, p PartnerRef) (answer Report, e
 	}
 	answer = newReport(counted, o.Rollout.Counts().Limits(), o.Now(), partners)
 	for i := range answer.Verdicts {
-		answer.Verdicts[i].Name = o.name(answer.Verdicts[i].Partner)
+		answer.Verdicts[i].Name = o.who(answer.Verdicts[i].Partner).Name
 	}
 	answer.Uncounted, answer.Ignored = uncounted, o.Rollout.Settings().Config.Shadow.Ignore
 	answer.Version = o.Version

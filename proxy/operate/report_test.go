@@ -56,10 +56,10 @@ func TestReports(t *testing.T) {
 	until, seen, tenth := since.Add(26*time.Hour), since.Add(-time.Hour), 10
 	partners := []operate.PartnerStatus{
 		{
-			Partner: someone[:12], StageSetting: operate.StageSetting{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
+			Who: operate.Who{Partner: someone[:12]}, StageSetting: operate.StageSetting{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
 			Bills: []operate.BillCounts{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
 		},
-		{Partner: other.Short(), StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
+		{Who: operate.Who{Partner: other.Short()}, StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
 	}
 	limits := evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05, Success: "0000"}
 	whole := operate.NewReport(full.Snapshot(), limits, until, partners)

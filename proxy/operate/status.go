@@ -83,10 +83,8 @@ func (p StageSetting) String() string { return InWords(string(p.Stage), p.Percen
 
 // A PartnerStatus is what is known of a partner: its stage and its bills.
 type PartnerStatus struct {
-	ID      partner.ID `json:"-"`
-	Partner string     `json:"partner"` // the first digits of the ID
-	Name    string     `json:"name,omitempty"`
-	Keys    []string   `json:"keys,omitempty"` // the first digits of its keys, if it has several; only of one partner
+	Who
+	Keys []string `json:"keys,omitempty"` // the first digits of its keys, if it has several; only of one partner
 	StageSetting
 	Default bool       `json:"by_default"` // it has no stage of its own
 	Seen    *time.Time `json:"seen,omitempty"`
@@ -126,7 +124,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	if err != nil {
 		return answer, err
 	}
-	limit, err := p.within(listedMost)
+	limit, err := p.get()
 	if err != nil {
 		return answer, err
 	}
@@ -232,7 +230,7 @@ func (o *Operator) partnerStatuses(
 	if err != nil {
 		return nil, uncounted, err
 	}
-	facts := o.Rollout.Preconditions().Facts(ctx, decided, only, storeTimeout/2)
+	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
 	all = o.statuses(o.stages(decided), facts, only, in, seen, bills)
 	isCanary := func(p PartnerStatus) bool { return p.Stage == rollout.StageCanary }
 	if !slices.ContainsFunc(all, isCanary) {
@@ -261,7 +259,7 @@ func (o *Operator) statuses(
 	of := func(id partner.ID) *PartnerStatus {
 		if all[id] == nil {
 			placed, own := stageOf(stages, id)
-			one := &PartnerStatus{ID: id, Partner: id.Short(), Name: o.name(id), StageSetting: placed, Default: !own}
+			one := &PartnerStatus{Who: o.who(id), StageSetting: placed, Default: !own}
 			one.Certificate, one.Certified = facts.Certified(id)
 			all[id] = one
 		}
@@ -329,13 +327,18 @@ func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSet
 
 // stages returns the stages that partners have of their own, and at "" the default.
 func (o *Operator) stages(decided store.Rollout) map[partner.ID]StageSetting {
-	initial := rollout.Position{Stage: rollout.Stage(o.Rollout.Settings().Config.Default)}
-	all := map[partner.ID]StageSetting{"": {Stage: initial.Stage, Percent: percentOf(initial)}}
+	all := map[partner.ID]StageSetting{"": {Stage: rollout.Stage(o.Rollout.Settings().Config.Default)}}
 	for _, s := range decided.Stages {
-		at := rollout.Position{Stage: rollout.Stage(s.Stage), Percent: s.Percent}
-		all[s.Partner] = StageSetting{at.Stage, percentOf(at), s.By, &s.At, s.Forced, nil}
+		at := setting(rollout.At(s.Stage, s.Percent))
+		at.By, at.At, at.Forced = s.By, &s.At, s.Forced
+		all[s.Partner] = at
 	}
 	return all
+}
+
+// setting returns a position as a stage that nobody has set.
+func setting(p rollout.Position) StageSetting {
+	return StageSetting{Stage: p.Stage, Percent: percentOf(p)}
 }
 
 // percentOf returns the percentage of canary, nil for other stages.

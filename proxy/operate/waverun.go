@@ -54,32 +54,17 @@ func (o *Operator) RunWaves(ctx context.Context) {
 		return
 	}
 	w := &waves{Operator: o, gateway: rand.Text(), next: map[string]time.Time{}, marks: map[string]marks{}}
-	tick := time.NewTicker(leadEvery)
-	defer tick.Stop()
-	for {
-		if err := w.step(ctx); err != nil && ctx.Err() == nil {
-			o.Logger.Error("waves are not at work; the gateway tries again", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			if w.lead.Holder == w.gateway {
-				end, cancel := withNewTimeout(ctx)
-				defer cancel()
-				_ = o.Store.EndLead(end, w.gateway) // if it fails, another gateway takes over some seconds later
-			}
-			return
-		case <-tick.C:
-		}
+	rollout.Every(ctx, leadEvery, o.Logger, "waves are not at work; the gateway tries again", w.step)
+	if w.lead.Holder == w.gateway {
+		end, cancel := withNewTimeout(ctx)
+		defer cancel()
+		_ = o.Store.EndLead(end, w.gateway) // if it fails, another gateway takes over some seconds later
 	}
 }
 
 // step makes the steps that can be made now.
 func (w *waves) step(ctx context.Context) (err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v", panicked)
-		}
-	}()
+	defer rollout.Recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	if w.revision, err = w.Store.Revision(ctx); err != nil {
@@ -153,19 +138,7 @@ func (w *waves) keepLead(ctx context.Context) (leading context.Context, stop fun
 
 // stepOne looks at a wave, and makes the steps that can be made now: those back, then one forward.
 func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
-	plan, err := wave.Read(one.Plan)
-	if err != nil {
-		return err
-	}
-	partners, err := w.Store.WavePartners(ctx, one.Name)
-	if err != nil {
-		return err
-	}
-	calls, err := w.calls(ctx, one, partners)
-	if err != nil {
-		return err
-	}
-	view, err := w.waveView(ctx, plan, one, partners, 0, listedMost, calls)
+	view, err := w.lookAt(ctx, one, 0, listedMost, w.calls)
 	if err != nil {
 		return err
 	}
@@ -251,9 +224,8 @@ func (w *waves) make(ctx context.Context, v *wave.View, r wave.Row, forward bool
 		return ignoreState(err)
 	}
 	v.Revision, w.revision = revision, revision
-	to := rollout.Position{Stage: r.Next.Stage, Percent: r.Next.Percent}
 	w.Logger.Warn("a wave moved a partner", "wave", v.Name, "partner", r.Partner.Short(), "from", r.At.String(),
-		"to", to.String(), "forward", forward, "evidence", step.Evidence)
+		"to", r.Next.String(), "forward", forward, "evidence", step.Evidence)
 	return w.Rollout.Follow(context.WithoutCancel(ctx))
 }
 

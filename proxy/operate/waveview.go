@@ -15,17 +15,24 @@ import (
 )
 
 // lookAt returns a wave with what its partners wait for: those of a page, first those that need a person. Whether the
-// new backend is worse knows only the gateway that makes the steps.
-func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
+// new backend is worse knows only the gateway that makes the steps: calls is nil for others.
+func (o *Operator) lookAt(
+	ctx context.Context, w store.Wave, after, limit int,
+	calls func(context.Context, store.Wave, []store.WavePartner) ([2]store.Sums, error),
+) (v wave.View, err error) {
 	plan, err := wave.Read(w.Plan)
 	if err != nil {
 		return v, err
 	}
 	partners, err := o.Store.WavePartners(ctx, w.Name)
+	var sums [2]store.Sums
+	if err == nil && calls != nil {
+		sums, err = calls(ctx, w, partners)
+	}
 	if err != nil {
 		return v, err
 	}
-	return o.waveView(ctx, plan, w, partners, after, limit, [2]store.Sums{})
+	return o.waveView(ctx, plan, w, partners, after, limit, sums)
 }
 
 // fewPartners is how many partners have their evidence read apart from that of others.
@@ -35,23 +42,24 @@ func (o *Operator) waveView(
 	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
 	calls [2]store.Sums,
 ) (v wave.View, err error) {
-	p, now := o.Rollout.Preconditions(), o.Now()
+	now := o.Now()
 	facts := wave.Facts{
-		Settings: o.Rollout.Settings(), Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open, Calls: calls,
+		Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open, Calls: calls,
 	}
-	if facts.Decided, err = o.Store.Rollout(ctx); err != nil {
+	decided, err := o.Store.Rollout(ctx)
+	if err != nil {
 		return v, err
 	}
+	facts.Facts = o.Rollout.Facts(ctx, decided, "", storeTimeout/2)
 	page := partners
 	if after > 0 || limit < len(partners) {
-		rows := wave.Positions(plan, w, partners, facts.Settings, facts.Decided).Rows
+		rows := wave.Positions(plan, w, partners, facts.Facts).Rows
 		slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
 		for i, r := range rows {
 			partners[i] = r.WavePartner
 		}
 		page = partners[min(after, len(partners)):min(after+limit, len(partners))]
 	}
-	facts.Facts = p.Facts(ctx, facts.Decided, "", storeTimeout/2)
 	if len(page) <= fewPartners {
 		facts.Of = map[partner.ID]bool{}
 		for _, one := range page {
@@ -90,10 +98,10 @@ func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 		} else if r.Waits.Kind != "" {
 			info.Waits++
 		}
-		at[rollout.Position{Stage: r.At.Stage, Percent: r.At.Percent}]++
+		at[rollout.At(string(r.At.Stage), r.At.Percent)]++
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(at), order) {
-		info.At = append(info.At, WaveCount{p.Stage, percentOf(p), at[p]})
+		info.At = append(info.At, WaveCount{setting(p), at[p]})
 	}
 	rows := v.Rows[min(after, len(v.Rows)):]
 	if len(rows) > limit && limit > 0 {
@@ -128,11 +136,12 @@ func urgency(r wave.Row) int {
 
 func (o *Operator) waveRow(r wave.Row) WaveRow {
 	row := WaveRow{
-		ID: r.Partner, Partner: r.Partner.Short(), Name: o.name(r.Partner), Waits: r.Waits,
-		StageSetting: StageSetting{Stage: r.At.Stage, Percent: percentOf(r.At), By: r.Changed.By, At: known(r.Changed.At)},
+		Who: o.who(r.Partner), Waits: r.Waits,
+		StageSetting: setting(r.At),
 	}
+	row.By, row.At = r.Changed.By, known(r.Changed.At)
 	if !r.Done {
-		row.Step = Step{StageSetting{Stage: r.Next.Stage, Percent: percentOf(r.Next)}, r.Ruling, list(r.Blocks)}
+		row.Step = Step{setting(r.Next), r.Ruling, list(r.Blocks)}
 		if r.Stays.After(o.Now()) {
 			row.Stays = &r.Stays
 		}

@@ -38,7 +38,7 @@ const clientTime = 24 * time.Hour
 // no key of a desk. ok is whether it is certified for that: for its own form, through a gateway if the backend has the
 // other one, and for the client that it uses.
 func (f *Facts) Certified(id partner.ID) (note evidence.Note, ok bool) {
-	s, now := f.settings, f.now()
+	s, now := f.Settings, f.now()
 	if !s.desk {
 		return evidence.Note{}, false
 	}

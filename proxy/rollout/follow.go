@@ -45,11 +45,12 @@ func newDecisions(decided store.Rollout) *decisions {
 		unbegun: decided.Begun.At.IsZero() && !decided.Started.IsZero(), of: map[partner.ID]Position{},
 	}
 	for _, s := range decided.Stages {
-		p := positionOf(s)
+		p := At(s.Stage, s.Percent)
 		if s.Partner == "" { // a forced default does not force partners that come later
-			p.Forced, d.initial = false, &p
+			d.initial = &p
 			continue
 		}
+		p.Forced = s.Forced
 		d.of[s.Partner] = p
 	}
 	return d

@@ -84,10 +84,7 @@ type Settings struct {
 
 // Label returns a partner for people: the first digits of its ID, and its name.
 func (s *Settings) Label(id partner.ID) string {
-	if name := s.Names.Name(string(id)); name != "" {
-		return id.Short() + " (" + name + ")"
-	}
-	return id.Short()
+	return partner.Label(id.Short(), s.Names.Name(string(id)))
 }
 
 // UnderWay returns how long after its arrival a create may take effect at either backend.
@@ -175,7 +172,7 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 		return nil
 	}
 	m := Move{From: Position{Stage: Stage(b.From)}, To: Position{Stage: Stage(b.To)}}
-	if b.Reasons = r.Preconditions().AgainstMove(ctx, decided, m); len(b.Reasons) == 0 {
+	if b.Reasons = r.Facts(ctx, decided, "", PreconditionsWithin/2).Against(m); len(b.Reasons) == 0 {
 		return nil
 	}
 	return b
@@ -290,20 +287,29 @@ func (r *Router) Run(ctx context.Context) {
 		{weighEvery, atMost(gaugesPart, r.SetGauges), "metrics of partners are not up to date"},
 		{sweepEvery, r.sweep, "expired rows of the ledger cannot be removed"},
 	} {
-		all.Go(func() {
-			tick := time.NewTicker(work.every)
-			defer tick.Stop()
-			for {
-				if err := work.do(ctx); err != nil && ctx.Err() == nil {
-					r.log.Error(work.fails, "error", err.Error())
-				}
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
-			}
-		})
+		all.Go(func() { Every(ctx, work.every, r.log, work.fails, work.do) })
+	}
+}
+
+// Every does something at intervals until ctx ends. fails is what a failure means, for the log.
+func Every(
+	ctx context.Context, interval time.Duration, log *slog.Logger, fails string, do func(context.Context) error,
+) {
+	for tick := time.Tick(interval); ctx.Err() == nil; {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			log.Error(fails, "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick:
+		}
+	}
+}
+
+// Recovered sets an error after a panic. It is deferred where a panic must not end the process.
+func Recovered(err *error) {
+	if panicked := recover(); panicked != nil {
+		*err = fmt.Errorf("panic: %v", panicked)
 	}
 }
 

@@ -74,15 +74,10 @@ func (v Verdict) Basis() string {
 
 // Compared are the counts of comparisons.
 type Compared struct {
-	Number   int `json:"number"`
-	Bills    int `json:"bills"`
-	Paid     int `json:"paid"` // of Bills
-	Differed int `json:"differed"`
-	Refused  int `json:"refused"`
-	NotThere int `json:"not_there"`
-	Moved    int `json:"moved"`
-	Unclear  int `json:"unclear"`
-	Bulk     int `json:"bulk,omitempty"` // of Number, by billbridge rollout compare
+	Number int `json:"number"`
+	Bills  int `json:"bills"`
+	Paid   int `json:"paid"` // of Bills
+	Tally
 
 	Bound  float64       `json:"bound"`  // the upper bound of the mismatch rate at 95 % confidence; see Assumption
 	Fields []FieldReport `json:"fields"` // that differ, sorted by kind, the gravest first, and count
@@ -175,9 +170,7 @@ func (n Count) compared() *Compared {
 		n.Bulk, n.Compared = bills, max(n.Compared-again, n.Differed)
 	}
 	c := &Compared{
-		Number: n.Compared, Bills: min(bills, n.Compared), Paid: n.Paid.number(), Differed: n.Differed,
-		Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
-		Unclear: n.Unclear, Bulk: n.Bulk, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
+		Number: n.Compared, Bills: min(bills, n.Compared), Paid: n.Paid.number(), Tally: n.Tally, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 	}
 	for path, f := range n.Fields {
 		c.Fields = append(c.Fields, FieldReport{path, f})

@@ -94,7 +94,7 @@ func TestVerdictsMatchTheBinomialDistribution(t *testing.T) {
 			if at.differed < 0 {
 				continue
 			}
-			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Differed: at.differed}}}
+			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Tally: evidence.Tally{Differed: at.differed}}}}
 			v := evidence.Verdicts(counted, evidence.Limits{Comparisons: 100, Mismatch: row.limit, Success: "0000"})
 			if len(v) != 1 || v[0].Ruling != at.want {
 				t.Errorf("%d of %d differ, the limit is %g: %+v, want %s", at.differed, row.compared, row.limit, v, at.want)

@@ -14,12 +14,10 @@ import (
 // Facts are what the steps of a wave depend on, at one moment.
 type Facts struct {
 	*rollout.Facts
-	Decided  store.Rollout
-	Settings *rollout.Settings
-	Now      time.Time
-	Clock    bool              // it can be trusted
-	Open     func(string) bool // whether the breaker of an upstream is open
-	Calls    [2]store.Sums     // of the partners of the wave: at the old backend in a day, at the new one in some minutes
+	Now   time.Time
+	Clock bool              // it can be trusted
+	Open  func(string) bool // whether the breaker of an upstream is open
+	Calls [2]store.Sums     // of the partners of the wave: at the old backend in a day, at the new one in some minutes
 	// writes of these partners at the new backend whose outcome is unknown, since the wave began
 	Unknown int
 	Of      map[partner.ID]bool // whose evidence is looked at; nil for all
@@ -56,12 +54,10 @@ type Row struct {
 }
 
 // Positions returns where the partners of a wave are, without what depends on evidence.
-func Positions(
-	plan Plan, w store.Wave, partners []store.WavePartner, settings *rollout.Settings, decided store.Rollout,
-) View {
+func Positions(plan Plan, w store.Wave, partners []store.WavePartner, facts *rollout.Facts) View {
 	v := View{Wave: w, Plan: plan, Rows: make([]Row, len(partners))}
-	at, own := settings.Positions(decided), map[partner.ID]store.Stage{}
-	for _, s := range decided.Stages {
+	at, own := facts.Settings.Positions(facts.Decided), map[partner.ID]store.Stage{}
+	for _, s := range facts.Decided.Stages {
 		own[s.Partner] = s
 	}
 	for i, p := range partners {
@@ -78,7 +74,7 @@ func Positions(
 
 // Look returns what the partners of a wave wait for.
 func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v View, err error) {
-	v = Positions(plan, w, partners, facts.Settings, facts.Decided)
+	v = Positions(plan, w, partners, facts.Facts)
 	v.Revision, v.facts = facts.Decided.Revision, facts
 	var left []waiting
 	for i := range v.Rows {
@@ -256,7 +252,7 @@ func (v *View) behind(r Row) rollout.Position {
 	case r.From == "":
 		return v.facts.Settings.Positions(v.facts.Decided)("")
 	}
-	return rollout.Position{Stage: rollout.Stage(r.From), Percent: r.FromPercent}
+	return rollout.At(r.From, r.FromPercent)
 }
 
 // Finished reports whether nothing is left to do.
