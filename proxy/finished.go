@@ -134,14 +134,15 @@ func (x *exchange) isReported() bool {
 	return x.gateway.finished != nil && x.state.config.Admin.Console
 }
 
-// keep copies the request and the reply for Options.Finished: their buffers are used again before the exchange ends.
+// keep makes room for what is known of the exchange. For Options.Finished it copies the messages: their buffers are
+// used again before the exchange ends.
 func (x *exchange) keep(replyStatus int, reply []byte) {
-	if !x.isReported() {
-		return
-	}
 	var request []byte
 	if x.in.body != nil {
 		request = x.in.body.Bytes()
+	}
+	if !x.isReported() {
+		request, reply = nil, nil
 	}
 	k := keptPool.Get().(*kept)
 	k.Finished = Finished{ReplyStatus: replyStatus, RequestSize: len(request), ReplySize: len(reply)}
@@ -160,30 +161,6 @@ func upToMax(message []byte) []byte {
 		return nil
 	}
 	return message
-}
-
-// keptOrNew returns what is kept of the exchange.
-func (x *exchange) keptOrNew() *kept {
-	if x.sent.kept == nil {
-		x.keep(0, nil)
-	}
-	return x.sent.kept
-}
-
-// describeMore sets the fields that the access log does not have.
-func (x *exchange) describeMore(f *Finished) {
-	if f.Bill == "" {
-		f.Bill = x.bill()
-	}
-	if !x.in.at.IsZero() {
-		f.BodyTook = max(x.in.at.Sub(x.start), 0)
-	}
-	switch {
-	case x.to.target != nil:
-		f.Translation = x.to.target.translation
-	case x.route != nil:
-		f.Translation = x.route.readTranslation
-	}
 }
 
 // log adds the fields to a line of the access log.

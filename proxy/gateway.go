@@ -23,6 +23,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -105,6 +106,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
+		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},
 	}
 	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Prefix]*source{}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -21,14 +20,21 @@ const maxKnownPartners = 10_000
 // knownPartners holds the key, member and merchant of partners that have called since the start. An operator names a
 // partner by the hash of its key, and a read at a backend needs the key. The keys are only in memory.
 type knownPartners struct {
-	byHash sync.Map // by the full hash of the key: rollout.Credentials
-	count  atomic.Int64
+	mu   sync.Mutex
+	byID map[partner.ID]rollout.Credentials
+}
+
+// of returns the identity of a partner, zero if it is not known.
+func (p *knownPartners) of(id partner.ID) rollout.Credentials {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byID[id]
 }
 
 // remember keeps the identity of a partner's first call that succeeded with the key that it used last: it may have
 // several, and a backend may not accept the earlier ones any more.
 func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
-	if was, _ := p.byHash.Load(id); was != nil && was.(rollout.Credentials).Key == call.Value(billing.Partner) {
+	if p.of(id).Key == call.Value(billing.Partner) {
 		return
 	}
 	identity := billing.IdentityOf(call)
@@ -39,26 +45,21 @@ func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
 
 // add keeps an identity. If there are too many, it forgets another one, which comes back with its next call.
 func (p *knownPartners) add(one rollout.Credentials) {
-	if _, known := p.byHash.Swap(one.Partner, one); known || p.count.Add(1) <= maxKnownPartners {
-		return
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.byID[one.Partner]; !known && len(p.byID) >= maxKnownPartners {
+		for other := range p.byID {
+			delete(p.byID, other)
+			break
+		}
 	}
-	p.byHash.Range(func(id, _ any) bool {
-		forgotten := false
-		if id != one.Partner {
-			_, forgotten = p.byHash.LoadAndDelete(id)
-		}
-		if forgotten {
-			p.count.Add(-1)
-		}
-		return !forgotten
-	})
+	p.byID[one.Partner] = one
 }
 
 // ownRead returns a read of a bill by the gateway itself. It fills the empty fields of the identity from the partner's
 // first call: the key stays empty if it is not known.
 func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) {
-	known, _ := g.partners.byHash.Load(as.Partner)
-	first, _ := known.(rollout.Credentials)
+	first := g.partners.of(as.Partner)
 	as.Key, as.Member = cmp.Or(as.Key, first.Key), cmp.Or(as.Member, first.Member)
 	as.Merchant = cmp.Or(as.Merchant, first.Merchant)
 	s := g.current.Load()
@@ -69,10 +70,7 @@ func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) 
 }
 
 // Knows reports whether the key of a partner is known: it has called since the start.
-func (g *Gateway) Knows(id partner.ID) bool {
-	_, known := g.partners.byHash.Load(id)
-	return known
-}
+func (g *Gateway) Knows(id partner.ID) bool { return g.partners.of(id).Key != "" }
 
 // ReadBill reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it
 // used, which is zero if the partner's key is not known.

@@ -117,7 +117,9 @@ func (x *exchange) withhold(says billing.Says) error {
 		}
 	case route.Deniable && x.call.Means(translate.NotFound):
 		// The code alone counts here: the caller may take it for an answer whatever the status is.
-		return x.recordDenied()
+		ctx, cancel := x.storeContext()
+		defer cancel()
+		return x.gateway.rollout.Deny(ctx, x.in.call)
 	}
 	return nil
 }
@@ -152,14 +154,6 @@ func (x *exchange) unowned(refused *rollout.Refused) *refusal {
 // storeContext returns the context of a write to the store, which does not end when the caller goes away.
 func (x *exchange) storeContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
-}
-
-// recordDenied records that the caller gets "no such bill". If it returns an error, the caller must get that one
-// instead.
-func (x *exchange) recordDenied() error {
-	ctx, cancel := x.storeContext()
-	defer cancel()
-	return x.gateway.rollout.Deny(ctx, x.in.call)
 }
 
 // notRead is the metric's label if no read was made.
@@ -250,7 +244,10 @@ func (x *exchange) countCall(succeeded bool) {
 	// pass on the reply, or if the caller had gone.
 	answered := x.out.passedOn || x.sent.failed != nil && x.sent.failed.reason != givenUp
 	if x.sent.called && answered && x.out.status != statusGone {
-		end.Code, end.Failed = x.codeLabel(), x.failedAtUpstream()
+		end.Code = x.codeLabel()
+		// Any other refusal is an answer.
+		end.Failed = x.sent.failed != nil || x.out.status >= http.StatusInternalServerError ||
+			x.call.Means(translate.Unavailable)
 		if x.sent.left() {
 			end.Took = x.sent.took
 		}
@@ -273,12 +270,6 @@ func (x *exchange) countCall(succeeded bool) {
 	if route.ReadBack && succeeded && call.Creates {
 		x.readBack()
 	}
-}
-
-// failedAtUpstream reports whether the upstream is at fault: it gave no reply that can be used, one with a status from
-// 500, or one that says it is in maintenance. Any other refusal is an answer.
-func (x *exchange) failedAtUpstream() bool {
-	return x.sent.failed != nil || x.out.status >= http.StatusInternalServerError || x.call.Means(translate.Unavailable)
 }
 
 // refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It

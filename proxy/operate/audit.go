@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"billbridge/proxy/rollout"
@@ -52,10 +51,8 @@ func (o *Operator) entry(c store.Change) Change {
 		Revision: c.Revision, Action: string(c.Action), By: c.By,
 		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To, Evidence: c.Evidence,
 	}
-	for name := range strings.SplitSeq(c.Overridden, ",") {
-		if name != "" {
-			e.Overridden = append(e.Overridden, rollout.ReasonKind(name))
-		}
+	if c.Overridden != "" {
+		_ = (*Force)(&e.Overridden).UnmarshalText([]byte(c.Overridden))
 	}
 	if c.Forced && c.Action == store.Assigned { // its only kind of reason
 		e.Overridden = []rollout.ReasonKind{rollout.NotAtBoth}

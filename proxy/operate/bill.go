@@ -102,10 +102,21 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		}
 		b.Backends = append(b.Backends, says)
 	}
-	if record && b.ReadAs != nil {
-		return b, o.recordReads(ctx, &b, owned, sent)
+	if !record || b.ReadAs == nil {
+		return b, nil
 	}
-	return b, nil
+	// Recorded as after a partner's read. Only an answer of the owning backend makes the bill owned: if both backends
+	// were read, a create may be under way.
+	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
+	defer cancel()
+	for _, says := range b.Backends {
+		s := resultOf(says)
+		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
+		if err := o.recordRead(ctx, b.ID, b.Bill, says.Upstream, s, owned, sent); err != nil {
+			return b, err
+		}
+	}
+	return b, o.inLedger(ctx, &b)
 }
 
 // inLedger finds what the ledger has of a bill.
@@ -125,21 +136,6 @@ func ledgerBill(row store.Owner) LedgerBill {
 		row.Upstream, string(row.State), known(row.Changed),
 		row.Open, row.Uncertain, known(row.Ends), known(row.Ended),
 	}
-}
-
-// recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the
-// owning backend makes the bill owned: if both backends were read, a create may be under way.
-func (o *Operator) recordReads(ctx context.Context, b *Bill, owned bool, sent time.Time) error {
-	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
-	defer cancel()
-	for _, says := range b.Backends {
-		s := resultOf(says)
-		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
-		if err := o.recordRead(ctx, b.ID, b.Bill, says.Upstream, s, owned, sent); err != nil {
-			return err
-		}
-	}
-	return o.inLedger(ctx, b)
 }
 
 func resultOf(says rollout.BackendBill) rollout.ReadResult {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/config"
@@ -355,11 +354,7 @@ func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d 
 	switch {
 	case err != nil:
 	case !slices.Contains(d.From, c.State):
-		which := make([]string, len(d.From))
-		for i, state := range d.From {
-			which[i] = state.Word()
-		}
-		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, what, strings.Join(which, " or "))
+		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, what, either(d.From))
 	case !c.Erased.IsZero():
 		err = store.ErrErased
 	case d.To == store.Waiting:

@@ -194,7 +194,7 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	}
 	d.proves("k")
 	var out strings.Builder
-	if err := answers[operate.Report](d, "GET", "/rollout/report").WriteText(&out); err != nil || !strings.Contains(out.String(), filled("\n<k:12> (하나 의원)  bill.create  read back")) {
+	if err := answers[operate.Report](d, "GET", "/rollout/report").Write(&out, "text"); err != nil || !strings.Contains(out.String(), filled("\n<k:12> (하나 의원)  bill.create  read back")) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

@@ -100,6 +100,15 @@ func (c Change) Old() string { return InWords(c.From, c.FromPercent) }
 // New returns the stage after the change, for people.
 func (c Change) New() string { return InWords(c.To, c.ToPercent) }
 
+// either returns states for people.
+func either[S ~string](states []S) string {
+	words := make([]string, len(states))
+	for i, s := range states {
+		words[i] = InWords(string(s), nil)
+	}
+	return strings.Join(words, " or ")
+}
+
 // InWords returns a stage and its percentage, if it has one, or the state of a callback or a wave, for people.
 func InWords(stage string, percent *int) string {
 	if percent == nil {

@@ -127,12 +127,6 @@ func (q PartnerQuery) order() (func(a, b PartnerRow) int, error) {
 	}, nil
 }
 
-// selects reports whether a query selects a partner.
-func (q PartnerQuery) selects(r PartnerRow) bool {
-	return (q.Stage == "" || q.Stage == r.Stage) && (q.Verdict == "" || q.Verdict == r.Step.Ruling) &&
-		(q.Ready == nil || r.Step.Stage != "" && *q.Ready == (len(r.Step.Reasons) == 0))
-}
-
 // Partners returns a page of the partners, each with its traffic and its next stage.
 func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer PartnerList, err error) {
 	order, err := q.order()
@@ -156,7 +150,10 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return answer, err
 	}
 	answer.All = len(rows)
-	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool { return !q.selects(r) })
+	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool {
+		return q.Stage != "" && q.Stage != r.Stage || q.Verdict != "" && q.Verdict != r.Step.Ruling ||
+			q.Ready != nil && (r.Step.Stage == "" || *q.Ready != (len(r.Step.Reasons) == 0))
+	})
 	byCalls := strings.TrimPrefix(q.Sort, "-") == "calls"
 	if byCalls {
 		err = o.countCalls(ctx, rows)

@@ -3,7 +3,6 @@ package operate_test
 import (
 	"bytes"
 	"flag"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,7 +56,7 @@ func TestReports(t *testing.T) {
 	partners := []operate.PartnerStatus{
 		{
 			Who: operate.Who{Partner: someone[:12]}, StageSetting: operate.StageSetting{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
-			Bills: []operate.BillCounts{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
+			Bills: []store.Bills{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
 		},
 		{Who: operate.Who{Partner: other.Short()}, StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
 	}
@@ -79,9 +78,9 @@ func TestReports(t *testing.T) {
 		"full":  whole,
 		"empty": operate.NewReport(newCounts().Snapshot(), fewer, until, nil),
 	} {
-		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown, "html": r.WriteHTML} {
+		for ending, format := range map[string]string{"txt": "text", "json": "json", "md": "markdown", "html": "html"} {
 			var got bytes.Buffer
-			if err := write(&got); err != nil {
+			if err := r.Write(&got, format); err != nil {
 				t.Error(err)
 			}
 			file := filepath.Join("testdata", "report", name+"."+ending)
@@ -151,7 +150,7 @@ func TestReportSaysWhatTheNextStageWaitsFor(t *testing.T) {
 	report := func(of string) string {
 		t.Helper()
 		var text bytes.Buffer
-		must(t, answers[operate.Report](d, "GET", "/rollout/report"+of).WriteText(&text))
+		must(t, answers[operate.Report](d, "GET", "/rollout/report"+of).Write(&text, "text"))
 		return text.String()
 	}
 	d.seen("k", time.Minute)

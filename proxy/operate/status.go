@@ -90,26 +90,12 @@ type PartnerStatus struct {
 	Seen    *time.Time `json:"seen,omitempty"`
 	Settled bool       `json:"settled"` // its settling period is over
 	// when its settling period will be over; nil if it is, or if no call was seen yet
-	SettlesAt *time.Time   `json:"settles_at,omitempty"`
-	Bills     []BillCounts `json:"bills,omitempty"`
+	SettlesAt *time.Time    `json:"settles_at,omitempty"`
+	Bills     []store.Bills `json:"bills,omitempty"`
 	// whether the desk has certified it for the new backend; empty if the config has no key of a desk
 	Certificate evidence.Note `json:"certificate,omitzero"`
 	Certified   bool          `json:"certified,omitempty"`
 }
-
-// BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before
-// the gateway was in use.
-type BillCounts struct {
-	Upstream string `json:"upstream"`
-	Pending  int    `json:"pending"`
-	Owned    int    `json:"owned"`
-	Over     int    `json:"over"`  // of Pending and Owned: past their last day
-	Ended    int    `json:"ended"` // of Pending and Owned, and not Over: seen destroyed or cancelled
-	Released int    `json:"released"`
-}
-
-// Open is how many of them may still be open.
-func (h BillCounts) Open() int { return h.Pending + h.Owned - h.Over - h.Ended }
 
 // A Page is a part of a list of partners.
 type Page struct {
@@ -154,7 +140,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	answer.Default.Effect = o.effect(ctx, decided, rollout.Move{To: answer.Default.position()})
 	in := store.AllPartners.Of(only)
 	if only == "" {
-		if in, answer.Next, err = o.page(ctx, decided, after, limit); err != nil {
+		if in, answer.Next, err = o.page(ctx, after, limit); err != nil {
 			return Status{}, err
 		}
 	}
@@ -196,26 +182,18 @@ func (o *Operator) decided(ctx context.Context) (store.Rollout, error) {
 
 // page returns the range of the first limit partners after one. next is the last of them, "" if there are no more.
 func (o *Operator) page(
-	ctx context.Context, decided store.Rollout, after partner.ID, limit int,
+	ctx context.Context, after partner.ID, limit int,
 ) (in store.Range, next string, err error) {
 	in = store.AllPartners
 	if after != "" {
 		in = store.After(after)
 	}
-	var ids []partner.ID
-	if o.Store != nil {
-		if ids, err = o.Store.PartnersIn(ctx, in, limit+1); err != nil {
-			return in, "", err
-		}
-	}
-	for _, stage := range decided.Stages {
-		if stage.Partner != "" && in.Has(stage.Partner) {
-			ids = append(ids, stage.Partner)
-		}
-	}
-	slices.Sort(ids)
-	if ids = slices.Compact(ids); len(ids) <= limit {
+	if o.Store == nil {
 		return in, "", nil
+	}
+	ids, err := o.Store.PartnersIn(ctx, in, limit+1)
+	if err != nil || len(ids) <= limit {
+		return in, "", err
 	}
 	last := partner.ID(ids[limit-1].Short()) // with all that look alike
 	return in.Through(last), string(last), nil
@@ -226,9 +204,21 @@ func (o *Operator) page(
 func (o *Operator) partnerStatuses(
 	ctx context.Context, decided store.Rollout, only partner.ID, in store.Range,
 ) (all []PartnerStatus, uncounted evidence.Note, err error) {
-	seen, bills, uncounted, err := o.seen(ctx, in)
-	if err != nil {
-		return nil, uncounted, err
+	var seen []store.SeenPartner
+	var bills []store.Bills
+	if o.Store != nil {
+		if seen, err = o.Store.SeenPartners(ctx, in); err != nil {
+			return nil, uncounted, err
+		}
+		count, cancel := context.WithTimeout(ctx, storeTimeout/2)
+		defer cancel()
+		bills, err = o.Rollout.OpenBills(count, in)
+		switch {
+		case err != nil && ctx.Err() == nil && count.Err() != nil: // it takes longer than an operator waits
+			uncounted = evidence.Say("too_large", storeTimeout/2)
+		case err != nil:
+			return nil, uncounted, err
+		}
 	}
 	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
 	all = o.statuses(o.stages(decided), facts, only, in, seen, bills)
@@ -275,7 +265,7 @@ func (o *Operator) statuses(
 	}
 	for _, b := range bills {
 		one := of(b.Partner)
-		one.Bills = append(one.Bills, BillCounts{b.Upstream, b.Pending, b.Owned, b.Over, b.Ended, b.Released})
+		one.Bills = append(one.Bills, b)
 	}
 	for id := range stages {
 		if id != "" && in.Has(id) {
@@ -296,25 +286,6 @@ func (o *Operator) statuses(
 		list = append(list, *all[id])
 	}
 	return list
-}
-
-// seen returns the partners of a range that were seen, and those that have bills. If the ledger is too large to count
-// the bills while an operator waits, uncounted says so.
-func (o *Operator) seen(ctx context.Context, in store.Range) (
-	seen []store.SeenPartner, bills []store.Bills, uncounted evidence.Note, err error,
-) {
-	if o.Store == nil {
-		return nil, nil, uncounted, nil
-	}
-	if seen, err = o.Store.SeenPartners(ctx, in); err != nil {
-		return nil, nil, uncounted, err
-	}
-	count, cancel := context.WithTimeout(ctx, storeTimeout/2)
-	defer cancel()
-	if bills, err = o.Rollout.OpenBills(count, in); err != nil && ctx.Err() == nil && count.Err() != nil {
-		return seen, nil, evidence.Say("too_large", storeTimeout/2), nil
-	}
-	return seen, bills, uncounted, err
 }
 
 // stageOf is the stage of a partner; own is false if it is the default.

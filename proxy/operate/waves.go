@@ -385,7 +385,7 @@ func (o *Operator) changeWave(
 	err = o.setWave(ctx, store.Wave{Name: c.Name, State: to, By: c.By}, from...)
 	switch {
 	case errors.Is(err, store.ErrState):
-		return info, conflict("Not changed: the wave %s is not %s.", c.Name, joinStates(from))
+		return info, conflict("Not changed: the wave %s is not %s.", c.Name, either(from))
 	case err != nil:
 		return info, err
 	}
@@ -395,14 +395,6 @@ func (o *Operator) changeWave(
 	}
 	view, err := o.lookAt(ctx, w, 0, 0, nil)
 	return o.waveInfo(view, 0, 0), err
-}
-
-func joinStates(all []store.WaveState) string {
-	words := make([]string, len(all))
-	for i, s := range all {
-		words[i] = InWords(string(s), nil)
-	}
-	return strings.Join(words, " or ")
 }
 
 // setWave changes the state of a wave, and logs that.

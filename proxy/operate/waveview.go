@@ -54,7 +54,7 @@ func (o *Operator) waveView(
 	page := partners
 	if after > 0 || limit < len(partners) {
 		rows := wave.Positions(plan, w, partners, facts.Facts).Rows
-		slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+		slices.SortStableFunc(rows, byUrgency)
 		for i, r := range rows {
 			partners[i] = r.WavePartner
 		}
@@ -108,9 +108,17 @@ func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 		info.Next = after + limit
 	}
 	rows = slices.Clone(rows[:min(limit, len(rows))])
-	slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+	slices.SortStableFunc(rows, byUrgency)
 	for _, r := range rows {
-		info.Partners = append(info.Partners, o.waveRow(r))
+		row := WaveRow{Who: o.who(r.Partner), Waits: r.Waits, StageSetting: setting(r.At)}
+		row.By, row.At = r.Changed.By, known(r.Changed.At)
+		if !r.Done {
+			row.Step = Step{setting(r.Next), r.Ruling, list(r.Blocks)}
+			if r.Stays.After(o.Now()) {
+				row.Stays = &r.Stays
+			}
+		}
+		info.Partners = append(info.Partners, row)
 	}
 	return info
 }
@@ -120,6 +128,8 @@ func order(a, b rollout.Position) int {
 	return cmp.Or(cmp.Compare(slices.Index(rollout.Stages, a.Stage), slices.Index(rollout.Stages, b.Stage)),
 		cmp.Compare(a.Percent, b.Percent))
 }
+
+func byUrgency(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) }
 
 // urgency orders the partners of a wave: those that need a person first, and those that are done last.
 func urgency(r wave.Row) int {
@@ -132,19 +142,4 @@ func urgency(r wave.Row) int {
 		return 1
 	}
 	return 2
-}
-
-func (o *Operator) waveRow(r wave.Row) WaveRow {
-	row := WaveRow{
-		Who: o.who(r.Partner), Waits: r.Waits,
-		StageSetting: setting(r.At),
-	}
-	row.By, row.At = r.Changed.By, known(r.Changed.At)
-	if !r.Done {
-		row.Step = Step{setting(r.Next), r.Ruling, list(r.Blocks)}
-		if r.Stays.After(o.Now()) {
-			row.Stays = &r.Stays
-		}
-	}
-	return row
 }

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"billbridge/proxy/desk/certificate"
@@ -16,19 +15,6 @@ func (s *Settings) certificateOf(id partner.ID) *certificate.Certificate {
 		return one.Certificate
 	}
 	return nil
-}
-
-// otherClient returns the client of a call if the certificate of the partner does not have it, else "".
-func (s *Settings) otherClient(id partner.ID, agent string) string {
-	c := s.certificateOf(id)
-	if c == nil {
-		return ""
-	}
-	client := certificate.Client(agent)
-	if c.Has(client) {
-		return ""
-	}
-	return strings.Clone(client)
 }
 
 // clientTime is how long a client that is not certified counts after its last create.

@@ -170,16 +170,13 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		partners[stage.Partner] = true
 	}
 	delete(partners, "") // the default
-	stopped, unmoved := 0.0, 0.0
-	if !decided.Stopped.At.IsZero() {
-		stopped = 1
-	}
+	unmoved := 0.0
 	for _, s := range decided.Stages {
 		if (s.Stage == string(StageShadow) || s.Stage == string(StageCanary)) && r.now().Sub(s.At) > unmovedAfter {
 			unmoved++
 		}
 	}
-	r.metrics.stopped.Set(stopped)
+	r.metrics.stopped.Set(map[bool]float64{false: 1}[decided.Stopped.At.IsZero()])
 	r.metrics.unmoved.Set(unmoved)
 	staged, at := map[Stage]float64{}, r.current.Load().Positions(decided)
 	for id := range partners {

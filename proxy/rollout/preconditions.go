@@ -199,7 +199,7 @@ func (f *Facts) undrained(m Move) (all []BlockingReason, err error) {
 	bills, err := f.bills(m.Partner)
 	for _, b := range bills {
 		if b.Upstream == old && m.Concerns(f.Decided, b.Partner) {
-			open += b.Pending + b.Owned - b.Over - b.Ended
+			open += b.Open()
 		}
 	}
 	switch {

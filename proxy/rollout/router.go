@@ -120,15 +120,17 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	r.shadow = evidence.NewShadow(c.Rollout.Shadow, r.counts.Counts, o.Registerer, o.Logger)
 	r.decided.Store(&decisions{revision: -1})
 	r.Use(c)
+	var err error
 	if r.store != nil && c.Rollout.Bills == config.Separate {
-		if err := r.store.Start(ctx, r.now()); err != nil {
-			return nil, fmt.Errorf("rollout: %w", err)
-		}
+		err = r.store.Start(ctx, r.now())
 	}
-	if err := r.Follow(ctx); err != nil {
-		return nil, fmt.Errorf("rollout: %w", err)
+	if err == nil {
+		err = r.Follow(ctx)
 	}
-	if err := r.start(ctx, c); err != nil {
+	if err == nil {
+		err = r.start(ctx, c)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
 	if r.decided.Load().unbegun {

@@ -9,13 +9,19 @@ import (
 )
 
 // Bills are the numbers of bills that the ledger has of a partner at an upstream, by ownership.
+// They lack those that were created before the gateway was in use.
 type Bills struct {
-	Partner                  partner.ID
-	Upstream                 string
-	Pending, Owned, Released int
-	Over                     int // of Pending and Owned: past their end
-	Ended                    int // of Pending and Owned, and not Over: seen destroyed or cancelled
+	Partner  partner.ID `json:"-"`
+	Upstream string     `json:"upstream"`
+	Pending  int        `json:"pending"`
+	Owned    int        `json:"owned"`
+	Over     int        `json:"over"`  // of Pending and Owned: past their end
+	Ended    int        `json:"ended"` // of Pending and Owned, and not Over: seen destroyed or cancelled
+	Released int        `json:"released"`
 }
+
+// Open is how many of them may still be open.
+func (b Bills) Open() int { return b.Pending + b.Owned - b.Over - b.Ended }
 
 // A LedgerPlace is a place among the bills of a partner, the newest first.
 type LedgerPlace struct {
@@ -49,9 +55,10 @@ func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bil
 	return read(ctx, s, "counting bills", func(q tx) []Bills {
 		return list[Bills](q, `
 			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
-				count(CASE state WHEN 'owned' THEN 1 END), count(CASE state WHEN 'released' THEN 1 END),
+				count(CASE state WHEN 'owned' THEN 1 END),
 				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),
-				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END)
+				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END),
+				count(CASE state WHEN 'released' THEN 1 END)
 			FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
 			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)
 	})

@@ -63,16 +63,16 @@ func (r Range) Of(id partner.ID) Range {
 // Has reports whether a partner is in the range.
 func (r Range) Has(id partner.ID) bool { return id >= r.From && id < r.Before }
 
-// PartnersIn returns the first partners of a range that were seen or are in the ledger, sorted, at most limit. It
-// reads one entry of an index for each.
+// PartnersIn returns the first partners of a range that were seen, have a stage or are in the ledger, sorted, at most
+// limit. It reads one entry of an index for each.
 func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
 	return read(ctx, s, "reading partners", func(q tx) (all []partner.ID) {
+		const known = " WHERE partner >= $1 AND partner < $2 AND partner <> '' ORDER BY partner"
 		for _, query := range []string{
-			"SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> '' ORDER " +
-				"BY partner LIMIT $3",
-			partnersOf("billbridge_owners", "$1", "$2") + " LIMIT $3",
+			"SELECT partner FROM billbridge_seen" + known, "SELECT partner FROM billbridge_stages" + known,
+			partnersOf("billbridge_owners", "$1", "$2"),
 		} {
-			all = append(all, list[partner.ID](q, query, in.From, in.Before, limit)...)
+			all = append(all, list[partner.ID](q, query+" LIMIT $3", in.From, in.Before, limit)...)
 		}
 		slices.Sort(all)
 		all = slices.Compact(all)

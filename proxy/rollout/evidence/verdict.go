@@ -64,14 +64,6 @@ type Verdict struct {
 	*CallStats `json:"call_stats,omitempty"` // ByCalls
 }
 
-// Basis returns the evidence for people.
-func (v Verdict) Basis() string {
-	if v.Compared != nil && v.Bulk > 0 {
-		return fmt.Sprintf("%s, %d in bulk", v.Evidence, v.Bulk)
-	}
-	return string(v.Evidence)
-}
-
 // Compared are the counts of comparisons.
 type Compared struct {
 	Number int `json:"number"`
