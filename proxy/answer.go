@@ -214,9 +214,6 @@ const longestRetryAfter = 24 * time.Hour
 
 // retryAfter returns the Retry-After of a reply if it is a number of seconds up to a day or an HTTP date, else "".
 func retryAfter(given string) string {
-	if given == "" {
-		return ""
-	}
 	if n, err := strconv.ParseUint(given, 10, 32); err == nil && time.Duration(n)*time.Second <= longestRetryAfter {
 		return given
 	}
@@ -233,11 +230,9 @@ var jsonUTF8 = []string{"application/json; charset=utf-8"}
 // reading its body.
 func (x *exchange) write(out outcome) error {
 	h := x.w.Header()
-	switch {
-	case out.contentType != "":
+	h["Content-Type"] = jsonUTF8
+	if out.contentType != "" {
 		h.Set("Content-Type", out.contentType)
-	default:
-		h["Content-Type"] = jsonUTF8
 	}
 	if out.after != "" {
 		h.Set("Retry-After", out.after)

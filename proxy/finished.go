@@ -146,12 +146,13 @@ func (x *exchange) keep(replyStatus int, reply []byte) {
 	}
 	k := keptPool.Get().(*kept)
 	k.Finished = Finished{ReplyStatus: replyStatus, RequestSize: len(request), ReplySize: len(reply)}
-	k.buffer = append(append(k.buffer[:0], upToMax(request)...), upToMax(reply)...)
-	if len(request) > 0 && len(request) <= MaxKept {
+	request, reply = upToMax(request), upToMax(reply)
+	k.buffer = append(append(k.buffer[:0], request...), reply...)
+	if len(request) > 0 {
 		k.Request = k.buffer[:len(request)]
 	}
-	if len(reply) > 0 && len(reply) <= MaxKept {
-		k.Reply = k.buffer[len(k.Request):]
+	if len(reply) > 0 {
+		k.Reply = k.buffer[len(request):]
 	}
 	x.sent.kept = k
 }

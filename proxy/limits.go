@@ -169,13 +169,18 @@ func (p *partnerLimits) enter(
 
 // check returns the refusal of one more call over a limit.
 func (p *partnerLimits) check(c *callCount, limit config.PartnerLimit, now time.Time) *refusal {
+	var r *refusal
+	over, wait := "partner_in_flight", time.Second
 	if limit.InFlight > 0 && c.inFlight >= limit.InFlight {
-		return p.refuse("partner_in_flight", time.Second, tooMany.with("in_flight", limit.InFlight))
+		r = tooMany.with("in_flight", limit.InFlight)
+	} else if wait = c.allow(limit, now); wait > 0 {
+		over, r = "partner_rate", tooMany.with("rate", limit.Rate)
+	} else {
+		return nil
 	}
-	if wait := c.allow(limit, now); wait > 0 {
-		return p.refuse("partner_rate", wait, tooMany.with("rate", limit.Rate))
-	}
-	return nil
+	p.refused.WithLabelValues(over).Inc()
+	r.after = wholeSeconds(wait)
+	return r
 }
 
 func half(limit config.PartnerLimit) config.PartnerLimit {
@@ -187,13 +192,6 @@ func (c partnerCall) count(n int) {
 	if c.fromOther {
 		c.other.inFlight += n
 	}
-}
-
-// refuse counts and returns the refusal of a call over a limit. A further call is allowed after the time.
-func (p *partnerLimits) refuse(limit string, after time.Duration, r *refusal) *refusal {
-	p.refused.WithLabelValues(limit).Inc()
-	r.after = wholeSeconds(after)
-	return r
 }
 
 // leave ends a call that enter has counted.

@@ -85,19 +85,20 @@ func (x *exchange) decide() (probed outcome, err error) {
 
 // readForRollout reads from the request what the rollout needs.
 func (x *exchange) readForRollout() (identity billing.Identity, err error) {
-	x.in.readCall = x.route.readTranslation.Start()
-	if err := x.in.readCall.Read(x.in.body.Bytes()); err != nil {
+	read := x.route.readTranslation.Start()
+	x.in.readCall = read
+	if err := read.Read(x.in.body.Bytes()); err != nil {
 		return identity, err
 	}
-	if err := x.takeLists(x.in.readCall); err != nil {
+	if err := x.takeLists(read); err != nil {
 		return identity, err
 	}
-	identity = billing.IdentityOf(x.in.readCall) // a copy: a probe or the store may use it after the exchange
+	identity = billing.IdentityOf(read) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
 	x.in.call = rollout.Call{
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
 		Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
-		Until:   relay.Until(x.in.readCall.Value(billing.Expiry)),
+		Until:   relay.Until(read.Value(billing.Expiry)),
 		Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	x.in.call.Partner = x.partner()
@@ -175,21 +176,22 @@ func (x *exchange) complete() {
 	}
 	ctx, cancel := x.storeContext()
 	defer cancel()
-	err := x.gateway.rollout.Complete(ctx, route, effect)
+	ledger := x.gateway.rollout
+	err := ledger.Complete(ctx, route, effect)
 	x.storeError("the ledger cannot record the outcome of a create: the bill counts as possibly created", err)
 	succeeded := effect == store.Succeeded
 	if shown != nil && shown.Result == rollout.Present ||
 		succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
-		err := x.gateway.rollout.RecordFound(ctx, call, route)
+		err := ledger.RecordFound(ctx, call, route)
 		x.storeError("the ledger cannot record where a bill was found: the bill counts as possibly created", err)
 	}
 	// After RecordFound: the ledger must know first that the bill exists.
 	err = nil
 	if shown != nil {
-		err = x.gateway.rollout.RecordRead(ctx, call, route, *shown)
+		err = ledger.RecordRead(ctx, call, route, *shown)
 	}
 	if succeeded && call.Writes && !call.Creates && !call.Until.IsZero() {
-		err = errors.Join(err, x.gateway.rollout.RecordEnd(ctx, call))
+		err = errors.Join(err, ledger.RecordEnd(ctx, call))
 	}
 	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown
 	// outcome if the reply does not prove that nothing was created.
@@ -197,12 +199,12 @@ func (x *exchange) complete() {
 		// With a timeout of its own: what the store did not take may be all that a failure of both has left.
 		ctx, cancel := x.storeContext()
 		defer cancel()
-		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, shown))
+		err = errors.Join(err, ledger.RecordUnknown(ctx, call, route, shown))
 	}
 	x.storeError("the ledger cannot record the outcome of a call: billbridge bills list does not show it", err)
 	if succeeded {
 		x.gateway.partners.remember(call.Partner, x.call)
-		err := x.gateway.rollout.RecordSeen(ctx, call.Partner)
+		err := ledger.RecordSeen(ctx, call.Partner)
 		x.storeError("the store cannot record that a partner was seen: its settling period becomes longer", err)
 	}
 	x.countCall(succeeded)

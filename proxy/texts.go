@@ -66,7 +66,11 @@ func (m message) words(longest int, which string, t *translate.Table) string {
 		if !ok {
 			text = texts[part.Format]["en"]
 		}
-		values := nounsOf(t, which == "ko")
+		about, service := t.Nouns(which == "ko")
+		first, size := utf8.DecodeRuneInString(about)
+		values := []string{
+			"{noun}", about, "{Noun}", string(unicode.ToUpper(first)) + about[size:], "{service}", service,
+		}
 		for i, v := range part.Values {
 			values = append(values, fmt.Sprintf("{%d}", i+1), cut(v, longest))
 		}
@@ -75,15 +79,6 @@ func (m message) words(longest int, which string, t *translate.Table) string {
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// nounsOf returns what stands for the nouns of a table, and the nouns.
-func nounsOf(t *translate.Table, korean bool) []string {
-	about, service := t.Nouns(korean)
-	first, size := utf8.DecodeRuneInString(about)
-	return []string{
-		"{noun}", about, "{Noun}", string(unicode.ToUpper(first)) + about[size:], "{service}", service,
-	}
 }
 
 // particles are those of Korean after a consonant and after a vowel, by what texts.yaml has in their place.

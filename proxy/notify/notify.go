@@ -183,7 +183,8 @@ func ofEntry(entry store.Change) (kind string, d Data) {
 	switch entry.Action {
 	case store.Staged:
 		kind, d.Partner, d.Forced = "stage", "default", entry.Forced
-		d.From, d.To = position(entry.From, entry.FromPercent), position(entry.To, entry.ToPercent)
+		d.From = wave.Steps{rollout.At(entry.From, entry.FromPercent)}.String()
+		d.To = wave.Steps{rollout.At(entry.To, entry.ToPercent)}.String()
 		if name, ok := strings.CutPrefix(entry.By, wave.ByWave("")); ok {
 			d.Wave = name
 		}
@@ -201,12 +202,4 @@ func ofEntry(entry store.Change) (kind string, d Data) {
 		kind, d.To = "kill_switch", "off"
 	}
 	return kind, d
-}
-
-// position returns a stage as the steps of a wave name it.
-func position(stage string, percent int) string {
-	if stage == string(rollout.StageCanary) {
-		return fmt.Sprintf("%s:%d", stage, percent)
-	}
-	return stage
 }

@@ -32,17 +32,18 @@ func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := o.Store.Audit(ctx, store.AuditFilter{
+	return o.entries(ctx, store.AuditFilter{
 		Partner: only, By: p.By, Since: p.Since, OldestFirst: p.OldestFirst, After: p.After, Limit: limit,
 	})
-	if err != nil {
-		return nil, err
-	}
-	answer := make([]Change, len(log))
+}
+
+func (o *Operator) entries(ctx context.Context, f store.AuditFilter) ([]Change, error) {
+	log, err := o.Store.Audit(ctx, f)
+	all := make([]Change, len(log))
 	for i, c := range log {
-		answer[i] = o.entry(c)
+		all[i] = o.entry(c)
 	}
-	return answer, nil
+	return all, err
 }
 
 // entry returns an entry of the audit log.

@@ -288,11 +288,9 @@ func (o *Operator) decide(
 	ctx context.Context, s Selection, what string, d store.Decision, progress func(Progress),
 ) error {
 	f, err := s.inStore(ctx, o)
-	switch wrong := s.check(); {
+	switch err := cmp.Or(err, s.check()); {
 	case err != nil:
 		return err
-	case wrong != nil:
-		return wrong
 	case f.State != "" && f.State != store.Dead:
 		return badRequest("only failed callbacks can be %s together, not %s ones", what, f.State)
 	case f.After != 0:

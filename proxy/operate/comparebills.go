@@ -125,7 +125,7 @@ func (o *Operator) slow(usual [2]store.Sums, took [2]time.Duration, n int, timed
 	for i, upstream := range o.Rollout.Settings().Backends {
 		mean := took[i] / time.Duration(max(n, 1))
 		switch bound := usual[i].P99(); {
-		case o.open(upstream):
+		case o.Opened(upstream):
 			return fmt.Sprintf("the breaker of %s is open", upstream)
 		case timed && bound > 0 && mean > bound:
 			return fmt.Sprintf("a read at %s takes %s, and 99 %% of the partners' calls there took at most %s", upstream,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/config"
@@ -149,6 +148,6 @@ func CheckKeys(s *store.Store, c *config.Config) (extra []string, err error) {
 			extra = append(extra, key.Short()+" of "+of.Short())
 		}
 	}
-	slices.SortFunc(extra, strings.Compare)
+	slices.Sort(extra)
 	return extra, err
 }

@@ -5,8 +5,8 @@
 //	http.Handle("/rollout/", o.Handler()) // the same for scripts and the commands, in JSON
 //
 // The pages of the console call the functions, the commands send the same values to the handler. A function that is
-// refused returns an [*Error], and has changed nothing. The words of reasons and warnings are English; their notes
-// let others word them.
+// refused returns an [*Error], and has changed nothing. Reasons and warnings are notes: English in JSON, and a
+// page words them in the language of its visitor.
 package operate
 
 import (
@@ -60,6 +60,9 @@ func New(o Options) *Operator {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Opened == nil {
+		o.Opened = func(string) bool { return false }
 	}
 	made := &Operator{Options: o}
 	if o.Rollout != nil && o.Rollout.Refused() != nil {
@@ -274,7 +277,7 @@ func declared(d store.Declaration) *Declared {
 	if d.At.IsZero() {
 		return nil
 	}
-	return &Declared{d.By, d.At}
+	return &d
 }
 
 // known returns a pointer to a time, nil for an unknown time.

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -103,10 +104,9 @@ func (o *Operator) decisions(ctx context.Context, only partner.ID) ([]Change, er
 	if o.Store == nil {
 		return []Change{}, nil
 	}
-	log, err := o.Store.Audit(ctx, store.AuditFilter{Partner: only, Shared: true, Limit: listedMost, Actions: ofRollout})
-	decisions := make([]Change, len(log))
-	for i, c := range log {
-		decisions[len(log)-1-i] = o.entry(c)
-	}
-	return decisions, err
+	all, err := o.entries(ctx, store.AuditFilter{
+		Partner: only, Shared: true, Limit: listedMost, Actions: ofRollout,
+	})
+	slices.Reverse(all)
+	return all, err
 }

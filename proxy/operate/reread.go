@@ -82,14 +82,15 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 // after an error.
 func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
 	defer rollout.Recovered(&err) // read is false then
+	settings := o.Rollout.Settings()
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	w, due, err := o.Store.ClaimRead(within, id, o.Rollout.Settings().ReadsDue(o.Now()), o.Now())
+	w, due, err := o.Store.ClaimRead(within, id, settings.ReadsDue(o.Now()), o.Now())
 	if err != nil || !due {
 		return false, err
 	}
 	says, sent := rollout.BackendBill{Result: rollout.NotAsked}, o.Now()
-	if slices.Contains(o.Rollout.Settings().Backends[:], w.Upstream) { // else the config has changed
+	if slices.Contains(settings.Backends[:], w.Upstream) { // else the config has changed
 		as := rollout.Credentials{Partner: id, Member: w.Member, Merchant: w.Merchant}
 		says, _ = o.ReadBill(within, w.Upstream, as, w.Bill)
 	}
@@ -113,7 +114,7 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	o.Logger.Info("a bill was read after a write with an unknown outcome", "partner", id.Short(),
 		"bill", rollout.ShownBill(w.Bill), "operation", w.Operation, "request_id", w.Request,
 		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", w.Reads+1)
-	return true, o.Store.EndRead(within, w, finding, rollout.ByGateway, o.Now(), o.Rollout.Settings().NextRead)
+	return true, o.Store.EndRead(within, w, finding, rollout.ByGateway, o.Now(), settings.NextRead)
 }
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.

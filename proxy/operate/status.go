@@ -47,10 +47,7 @@ type Status struct {
 }
 
 // Declared is who declared something, and when.
-type Declared struct {
-	By string    `json:"by"`
-	At time.Time `json:"at"`
-}
+type Declared = store.Declaration
 
 // A Backend is an upstream as the store knows it.
 type Backend struct {

@@ -44,7 +44,7 @@ func (o *Operator) waveView(
 ) (v wave.View, err error) {
 	now := o.Now()
 	facts := wave.Facts{
-		Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open, Calls: calls,
+		Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.Opened, Calls: calls,
 	}
 	decided, err := o.Store.Rollout(ctx)
 	if err != nil {
@@ -75,9 +75,6 @@ func (o *Operator) waveView(
 	}
 	return wave.Look(plan, w, partners, facts)
 }
-
-// open reports whether the breaker of an upstream is open at this gateway.
-func (o *Operator) open(upstream string) bool { return o.Opened != nil && o.Opened(upstream) }
 
 // waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
 func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
