@@ -42,6 +42,9 @@ type Rollout struct {
 	Keep Duration `yaml:"keep" range:"720h," why:": a paid bill may be cancelled after its last day" default:"17520h"`
 }
 
+// Backends are the two upstreams, the old one first.
+func (r *Rollout) Backends() [2]string { return [2]string{r.Old, r.New} }
+
 // Comparable reports whether both backends have the same bills, so that stage shadow can compare their answers.
 func (r *Rollout) Comparable() bool { return r.Bills == Shared || r.Copy }
 

@@ -17,23 +17,12 @@ func (g *Gateway) observe(x *exchange) {
 			g.logPanic(x.id, panicked)
 		}
 	}()
-	if !x.isReported() {
-		var f Finished // on the stack
-		g.report(x, &f, x.describe(&f))
-		return
+	if x.sent.kept == nil {
+		x.keep(0, nil)
 	}
-	k := x.keptOrNew()
-	f := &k.Finished
-	g.report(x, f, x.describe(f))
-	x.describeMore(f)
-	g.finished(f)
-	keptPool.Put(k)
-}
-
-// report counts an exchange, ends its span, and writes its line if it is wanted.
-func (g *Gateway) report(x *exchange, f *Finished, line bool) {
+	f := &x.sent.kept.Finished
 	var l *accesslog.Line
-	if line {
+	if x.describe(f) {
 		l = accesslog.Start(g.log, f.At, f.Level)
 	}
 	if f.Logged = l != nil; f.Logged || x.isReported() || x.span.Sampled() { // a hash of the key
@@ -47,6 +36,20 @@ func (g *Gateway) report(x *exchange, f *Finished, line bool) {
 		f.log(l)
 		l.End()
 	}
+	if x.isReported() {
+		f.Bill = cmp.Or(f.Bill, x.bill())
+		if !x.in.at.IsZero() {
+			f.BodyTook = max(x.in.at.Sub(x.start), 0)
+		}
+		switch {
+		case x.to.target != nil:
+			f.Translation = x.to.target.translation
+		case x.route != nil:
+			f.Translation = x.route.readTranslation
+		}
+		g.finished(f)
+	}
+	keptPool.Put(x.sent.kept)
 }
 
 // maxBill is the most bytes of a bill id in the log: ids of any length can occur.

@@ -32,18 +32,18 @@ var (
 	wrongType    = failure{http.StatusUnsupportedMediaType, translate.OwnInvalid, "wrong content type", ""}
 	tooLarge     = failure{http.StatusRequestEntityTooLarge, translate.OwnInvalid, "body too large", ""}
 	badBody      = failure{http.StatusBadRequest, translate.OwnInvalid, "body broke off", ""}
-	lateBody     = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "body timed out", ""}
+	lateBody     = unavailable("body timed out")
 	noUpstream   = failure{http.StatusNotFound, translate.OwnNoUpstream, "no upstream for the operation", ""}
-	notSent      = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "", ""}
-	noMemory     = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "no memory", ""}
-	busy         = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "too many requests in progress", ""}
-	tooMany      = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "partner limit", ""}
-	tooManyRows  = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "too many rows", ""}
-	noHashSecret = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "hash_secret", ""}
-	notStored    = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "store", ""}
+	notSent      = unavailable("")
+	noMemory     = unavailable("no memory")
+	busy         = unavailable("too many requests in progress")
+	tooMany      = unavailable("partner limit")
+	tooManyRows  = unavailable("too many rows")
+	noHashSecret = unavailable("hash_secret")
+	notStored    = unavailable("store")
 
 	// The owning backend is not known for certain.
-	notOwned = failure{http.StatusServiceUnavailable, translate.OwnUnavailable, "rollout", ""}
+	notOwned = unavailable("rollout")
 
 	wrongAddress = failure{http.StatusBadRequest, translate.OwnInvalid, "callback address", ""}
 
@@ -51,6 +51,10 @@ var (
 	readLate  = failure{http.StatusGatewayTimeout, translate.OwnFailed, "", ""}
 	internal  = failure{http.StatusInternalServerError, translate.OwnFailed, "internal error", ""}
 )
+
+func unavailable(reason string) failure {
+	return failure{http.StatusServiceUnavailable, translate.OwnUnavailable, reason, ""}
+}
 
 // because returns the failure with another reason for the log.
 func (f failure) because(reason string) failure {
@@ -210,9 +214,6 @@ const longestRetryAfter = 24 * time.Hour
 
 // retryAfter returns the Retry-After of a reply if it is a number of seconds up to a day or an HTTP date, else "".
 func retryAfter(given string) string {
-	if given == "" {
-		return ""
-	}
 	if n, err := strconv.ParseUint(given, 10, 32); err == nil && time.Duration(n)*time.Second <= longestRetryAfter {
 		return given
 	}
@@ -229,11 +230,9 @@ var jsonUTF8 = []string{"application/json; charset=utf-8"}
 // reading its body.
 func (x *exchange) write(out outcome) error {
 	h := x.w.Header()
-	switch {
-	case out.contentType != "":
+	h["Content-Type"] = jsonUTF8
+	if out.contentType != "" {
 		h.Set("Content-Type", out.contentType)
-	default:
-		h["Content-Type"] = jsonUTF8
 	}
 	if out.after != "" {
 		h.Set("Retry-After", out.after)

@@ -29,10 +29,7 @@ var (
 
 func newTestBreaker(t *testing.T) (*breaker, *bytes.Buffer) {
 	t.Helper()
-	m, err := newMetrics(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(nil)
 	log := new(bytes.Buffer)
 	return newBreaker("up", m, slog.New(slog.NewTextHandler(log, nil))), log
 }
@@ -193,10 +190,7 @@ func TestRetiredBreakerDoesNotReport(t *testing.T) {
 // The series of a breaker are those of the next one before the reload is complete.
 func TestReplacedBreakerDoesNotReport(t *testing.T) {
 	t.Parallel()
-	m, err := newMetrics(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(nil)
 	log := slog.New(slog.DiscardHandler)
 	before := newState(breakerConfig(t, "10s"), nil, m, "", log)
 	newState(breakerConfig(t, "20s"), before, m, "", log)

@@ -121,7 +121,7 @@ func (x *exchange) keepRows() {
 	if x.sent.address == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
+	ctx, cancel := x.storeContext()
 	defer cancel()
 	err := x.gateway.relay.Unbind(ctx, x.sent.address)
 	x.storeError("the callback address of a call without an effect cannot be removed", err)
@@ -132,25 +132,26 @@ func (x *exchange) keepRows() {
 func (g *Gateway) AnswerCallback(w http.ResponseWriter, r *http.Request) {
 	id := requestID(r.Header["X-Request-Id"])
 	w.Header().Set("X-Request-Id", id)
+	refuse := func(status int) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(status)
+	}
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			g.logPanic(id, panicked)
-			w.Header().Set("Connection", "close")
-			w.WriteHeader(http.StatusInternalServerError)
+			refuse(http.StatusInternalServerError)
 		}
 	}()
 	g.setConnection(w.Header(), r)
 	from, ok := g.inFlight.enter(r)
 	if !ok {
-		w.Header().Set("Connection", "close")
 		w.Header().Set("Retry-After", "1")
-		w.WriteHeader(http.StatusServiceUnavailable)
+		refuse(http.StatusServiceUnavailable)
 		return
 	}
 	defer g.inFlight.leave(from)
 	if hasTwoLengths(r) {
-		w.Header().Set("Connection", "close")
-		w.WriteHeader(http.StatusBadRequest)
+		refuse(http.StatusBadRequest)
 		return
 	}
 	body := g.drainable(w, r.Body, time.Duration(g.current.Load().config.Timeouts.Body))

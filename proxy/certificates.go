@@ -7,21 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// certificates collects when certificates end: those of the config, which are read again when their files change, and
-// those that upstreams have shown since the last start or change of the config.
-type certificates struct{ gateway *Gateway }
-
 var certificateEnd = prometheus.NewDesc("billbridge_certificate_not_after_seconds",
 	"When a certificate ends, as Unix time. kind: server (of a listener), client (shown to an upstream), "+
 		"or upstream (shown by one); name: the key in the config, or the upstream.",
 	[]string{"kind", "name"}, nil)
 
-// Describe implements [prometheus.Collector].
-func (c certificates) Describe(to chan<- *prometheus.Desc) { to <- certificateEnd }
-
-// Collect implements [prometheus.Collector].
-func (c certificates) Collect(to chan<- prometheus.Metric) {
-	c.gateway.EachCertificate(func(end time.Time, kind, name string) {
+// collectCertificates collects when certificates end: those of the config, which are read again when their files
+// change, and those that upstreams have shown since the last start or change of the config.
+func (g *Gateway) collectCertificates(to chan<- prometheus.Metric) {
+	g.EachCertificate(func(end time.Time, kind, name string) {
 		to <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(end.Unix()), kind, name)
 	})
 }

@@ -5,19 +5,23 @@ import (
 	"context"
 
 	"billbridge/proxy/rollout/evidence"
+	"billbridge/proxy/tracing"
 	"billbridge/translate/billing"
 )
 
 // compare offers a read that is answered for a comparison with the other backend.
 func (x *exchange) compare() {
 	request := x.sent.compared
-	c, first, second := x.state.config, x.to.target, x.route.targets[x.to.route.Compare]
+	first, second := x.to.target, x.route.targets[x.to.route.Compare]
 	otherRequest, err := x.requestFor(second, request)
 	other := x.fetcher(second, otherRequest)
-	backends := map[string]evidence.Backend{c.Rollout.Old: evidence.Old, c.Rollout.New: evidence.New}
+	backend := evidence.Old
+	if first.upstream.config.Name == x.state.config.Rollout.New {
+		backend = evidence.New
+	}
 	x.gateway.rollout.Shadow().Offer(evidence.Shadowed{
 		ID: x.id, At: x.start, Partner: x.in.call.Partner, Operation: x.route.operation,
-		Backend: backends[first.upstream.config.Name], First: x.answerOf(first),
+		Backend: backend, First: x.answerOf(first),
 		Other: func(ctx context.Context, most int64) (evidence.Answer, error) {
 			if err != nil {
 				return evidence.Answer{}, err
@@ -76,14 +80,21 @@ func (x *exchange) answerOf(t *routeTarget) evidence.Answer {
 	}
 }
 
-// fetcher returns a function that sends a request for a comparison. It does not refer to x, which holds the whole
-// call.
-func (x *exchange) fetcher(t *routeTarget, request []byte) func(context.Context, int64) (evidence.Answer, error) {
-	limit, id, span := int64(x.state.config.Limits.Reply), x.id, x.span
+// fetcher is fetch for the comparison of a call.
+func (x *exchange) fetcher(t *routeTarget, request []byte) fetch {
+	return x.state.fetch(t, x.id, x.span, request)
+}
+
+// A fetch gets an answer of at most a size.
+type fetch func(ctx context.Context, most int64) (evidence.Answer, error)
+
+// fetch returns a function that sends a request for a comparison. It does not refer to an exchange, which holds the
+// whole call.
+func (s *state) fetch(t *routeTarget, id string, span *tracing.Span, request []byte) fetch {
 	return func(ctx context.Context, most int64) (evidence.Answer, error) {
 		r := &upstreamRequest{
 			head: t.head, path: t.path, id: id, span: span, body: request, noPartnerLimit: true,
-			reply: new(bytes.Buffer), limit: min(most, limit),
+			reply: new(bytes.Buffer), limit: min(most, int64(s.config.Limits.Reply)),
 		}
 		reply, err := t.post(ctx, r)
 		if err != nil {

@@ -15,19 +15,15 @@ import (
 // that the slow calls of one partner do not delay the others. Keys that may be invented leave some free, however many
 // there are. Waiting calls run in order of arrival. Safe for concurrent use.
 type connections struct {
-	all        *semaphore.Weighted
-	invented   *semaphore.Weighted
-	perPartner int64
-	waiting    prometheus.Gauge
-	waitTime   prometheus.Observer
+	all      *semaphore.Weighted
+	invented *semaphore.Weighted
+	waiting  prometheus.Gauge
+	waitTime prometheus.Observer
 
 	mu       sync.Mutex
 	partners map[uint64]*partnerConnections // partners with calls, by the hash of the key
-	unused   []*partnerConnections          // of partners without calls, for the next ones
+	unused   sync.Pool                      // of *partnerConnections
 }
-
-// maxUnused limits the numbers of partnerConnections and of sources that are kept for reuse.
-const maxUnused = 64
 
 type partnerConnections struct {
 	*semaphore.Weighted
@@ -39,10 +35,13 @@ var seed = maphash.MakeSeed()
 
 func newConnections(c *config.Upstream, m *metrics) *connections {
 	return &connections{
-		all: semaphore.NewWeighted(int64(c.Connections)), perPartner: int64(c.PartnerConnections),
+		all:      semaphore.NewWeighted(int64(c.Connections)),
 		invented: semaphore.NewWeighted(int64(max(c.Connections-c.PartnerConnections, (c.Connections+1)/2))),
 		waiting:  m.waiting.WithLabelValues(c.Name), waitTime: m.waitTime.WithLabelValues(c.Name),
 		partners: map[uint64]*partnerConnections{},
+		unused: sync.Pool{New: func() any {
+			return &partnerConnections{Weighted: semaphore.NewWeighted(int64(c.PartnerConnections))}
+		}},
 	}
 }
 
@@ -112,11 +111,7 @@ func (c *connections) enter(partner uint64, noPartnerLimit bool) slot {
 	defer c.mu.Unlock()
 	p := c.partners[partner]
 	if p == nil {
-		if last := len(c.unused) - 1; last >= 0 {
-			p, c.unused = c.unused[last], c.unused[:last]
-		} else {
-			p = &partnerConnections{Weighted: semaphore.NewWeighted(c.perPartner)}
-		}
+		p = c.unused.Get().(*partnerConnections)
 		c.partners[partner] = p
 	}
 	p.calls++
@@ -132,9 +127,7 @@ func (c *connections) leave(s slot) {
 	defer c.mu.Unlock()
 	if s.partner.calls--; s.partner.calls == 0 {
 		delete(c.partners, s.key)
-		if len(c.unused) < maxUnused {
-			c.unused = append(c.unused, s.partner)
-		}
+		c.unused.Put(s.partner)
 	}
 }
 

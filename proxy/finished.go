@@ -134,23 +134,25 @@ func (x *exchange) isReported() bool {
 	return x.gateway.finished != nil && x.state.config.Admin.Console
 }
 
-// keep copies the request and the reply for Options.Finished: their buffers are used again before the exchange ends.
+// keep makes room for what is known of the exchange. For Options.Finished it copies the messages: their buffers are
+// used again before the exchange ends.
 func (x *exchange) keep(replyStatus int, reply []byte) {
-	if !x.isReported() {
-		return
-	}
 	var request []byte
 	if x.in.body != nil {
 		request = x.in.body.Bytes()
 	}
+	if !x.isReported() {
+		request, reply = nil, nil
+	}
 	k := keptPool.Get().(*kept)
 	k.Finished = Finished{ReplyStatus: replyStatus, RequestSize: len(request), ReplySize: len(reply)}
-	k.buffer = append(append(k.buffer[:0], upToMax(request)...), upToMax(reply)...)
-	if len(request) > 0 && len(request) <= MaxKept {
+	request, reply = upToMax(request), upToMax(reply)
+	k.buffer = append(append(k.buffer[:0], request...), reply...)
+	if len(request) > 0 {
 		k.Request = k.buffer[:len(request)]
 	}
-	if len(reply) > 0 && len(reply) <= MaxKept {
-		k.Reply = k.buffer[len(k.Request):]
+	if len(reply) > 0 {
+		k.Reply = k.buffer[len(request):]
 	}
 	x.sent.kept = k
 }
@@ -162,66 +164,35 @@ func upToMax(message []byte) []byte {
 	return message
 }
 
-// keptOrNew returns what is kept of the exchange.
-func (x *exchange) keptOrNew() *kept {
-	if x.sent.kept == nil {
-		x.keep(0, nil)
-	}
-	return x.sent.kept
-}
-
-// describeMore sets the fields that the access log does not have.
-func (x *exchange) describeMore(f *Finished) {
-	if f.Bill == "" {
-		f.Bill = x.bill()
-	}
-	if !x.in.at.IsZero() {
-		f.BodyTook = max(x.in.at.Sub(x.start), 0)
-	}
-	switch {
-	case x.to.target != nil:
-		f.Translation = x.to.target.translation
-	case x.route != nil:
-		f.Translation = x.route.readTranslation
-	}
-}
-
 // log adds the fields to a line of the access log.
 func (f *Finished) log(line *accesslog.Line) {
-	line.String("id", f.ID)
-	if f.TraceID != "" {
-		line.String("trace_id", f.TraceID)
+	text := func(name, value string) {
+		if value != "" {
+			line.String(name, value)
+		}
 	}
+	line.String("id", f.ID)
+	text("trace_id", f.TraceID)
 	line.String("operation", f.Operation)
 	line.String("client", string(f.Client))
 	line.String("upstream", f.Upstream)
 	line.Int("status", f.Status)
 	line.String("code", f.Code)
 	line.Milliseconds("ms", f.Took)
-	if f.Route != "" {
-		line.String("route", f.Route)
-	}
-	if f.Partner != "" {
-		line.String("partner", string(f.Partner))
-	}
+	text("route", f.Route)
+	text("partner", string(f.Partner))
 	if f.Called {
 		line.Milliseconds("upstream_ms", f.UpstreamTook)
 	}
 	if f.Unknown {
 		line.String("outcome", "unknown")
-		if f.Bill != "" {
-			line.String("bill", f.Bill)
-		}
+		text("bill", f.Bill)
 	}
-	if f.Reason != "" {
-		line.String("reason", f.Reason)
-	}
+	text("reason", f.Reason)
 	if f.CallerGone {
 		line.Bool("caller_gone", true)
 	}
-	if f.Field != "" {
-		line.String("field", f.Field)
-	}
+	text("field", f.Field)
 	if f.Sample != 0 {
 		line.Float("sample", f.Sample)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"billbridge/config"
 	"billbridge/proxy/accesslog"
+	"billbridge/proxy/partner"
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
@@ -88,10 +89,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	if o.UserAgent == "" {
 		o.UserAgent = "billbridge"
 	}
-	m, err := newMetrics(o.Registerer)
-	if err != nil {
-		return nil, err
-	}
+	m := newMetrics(o.Registerer)
 	if c.Callbacks != nil && o.Relay == nil {
 		return nil, errors.New("the config has a callbacks section, but Options.Relay is nil")
 	}
@@ -105,6 +103,7 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 		store: o.Store, relay: o.Relay, rollout: o.Rollout, finished: o.Finished, tracing: o.Tracing,
 		answerWithin: o.AnswerWithin,
 		keepAlive:    keepAlive(time.Duration(c.Timeouts.Idle)), // a reload cannot change it
+		partners:     knownPartners{byID: map[partner.ID]rollout.Credentials{}},
 	}
 	g.memory.gauge, g.memory.refused = m.held, m.limited.WithLabelValues("memory")
 	g.inFlight.from = map[netip.Prefix]*source{}
@@ -116,9 +115,9 @@ func New(c *config.Config, o Options) (*Gateway, error) {
 	}
 	g.Use(c)
 	if o.Registerer != nil {
-		err = o.Registerer.Register(certificates{g})
+		return g, o.Registerer.Register(prometheus.CollectorFunc(g.collectCertificates))
 	}
-	return g, err
+	return g, nil
 }
 
 // Use replaces the config, also that of the relay and the rollout. Running exchanges keep the config that they began

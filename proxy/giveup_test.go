@@ -32,10 +32,7 @@ func newTestUpstream(t *testing.T) (u *upstream, calls *atomic.Int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newMetrics(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(nil)
 	u = newUpstream(&config.Upstream{
 		Name: "up", Address: config.Address{URL: address}, Connections: 4, PartnerConnections: 4, Timeout: config.Duration(time.Minute), Wait: config.Duration(time.Minute),
 	}, "test", m, slog.New(slog.DiscardHandler))

@@ -28,11 +28,12 @@ type inFlight struct {
 	refused prometheus.Counter
 	memory  *memory
 
-	mu     sync.Mutex
-	now    int
-	from   map[netip.Prefix]*source // without trusted ones
-	unused []*source                // without requests, for the next ones
+	mu   sync.Mutex
+	now  int
+	from map[netip.Prefix]*source // without trusted ones
 }
+
+var sourcePool = sync.Pool{New: func() any { return new(source) }}
 
 // A source is what calls of one source ([config.Limits.Source]) use at the same time.
 type source struct {
@@ -61,11 +62,7 @@ func (f *inFlight) enter(r *http.Request) (from *source, ok bool) {
 		return nil, true
 	}
 	if from == nil {
-		if last := len(f.unused) - 1; last >= 0 {
-			from, f.unused = f.unused[last], f.unused[:last]
-		} else {
-			from = new(source)
-		}
+		from = sourcePool.Get().(*source)
 		from.name = name // never while it is in use: it is read without the lock
 		f.from[name] = from
 	}
@@ -82,9 +79,7 @@ func (f *inFlight) leave(from *source) {
 	}
 	if from.requests--; from.requests == 0 {
 		delete(f.from, from.name)
-		if len(f.unused) < maxUnused {
-			f.unused = append(f.unused, from)
-		}
+		sourcePool.Put(from)
 	}
 }
 
@@ -174,13 +169,18 @@ func (p *partnerLimits) enter(
 
 // check returns the refusal of one more call over a limit.
 func (p *partnerLimits) check(c *callCount, limit config.PartnerLimit, now time.Time) *refusal {
+	var r *refusal
+	over, wait := "partner_in_flight", time.Second
 	if limit.InFlight > 0 && c.inFlight >= limit.InFlight {
-		return p.refuse("partner_in_flight", time.Second, tooMany.with("in_flight", limit.InFlight))
+		r = tooMany.with("in_flight", limit.InFlight)
+	} else if wait = c.allow(limit, now); wait > 0 {
+		over, r = "partner_rate", tooMany.with("rate", limit.Rate)
+	} else {
+		return nil
 	}
-	if wait := c.allow(limit, now); wait > 0 {
-		return p.refuse("partner_rate", wait, tooMany.with("rate", limit.Rate))
-	}
-	return nil
+	p.refused.WithLabelValues(over).Inc()
+	r.after = wholeSeconds(wait)
+	return r
 }
 
 func half(limit config.PartnerLimit) config.PartnerLimit {
@@ -192,13 +192,6 @@ func (c partnerCall) count(n int) {
 	if c.fromOther {
 		c.other.inFlight += n
 	}
-}
-
-// refuse counts and returns the refusal of a call over a limit. A further call is allowed after the time.
-func (p *partnerLimits) refuse(limit string, after time.Duration, r *refusal) *refusal {
-	p.refused.WithLabelValues(limit).Inc()
-	r.after = wholeSeconds(after)
-	return r
 }
 
 // leave ends a call that enter has counted.

@@ -11,10 +11,7 @@ import (
 
 func newTestPartnerLimits(t *testing.T) *partnerLimits {
 	t.Helper()
-	m, err := newMetrics(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(nil)
 	return &partnerLimits{refused: m.limited, partners: map[uint64]*partnerCalls{}}
 }
 

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"billbridge/translate/billing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // metrics are the metrics of the gateway. The values of every label are bounded by the config and the table (R37).
@@ -35,13 +35,7 @@ type metrics struct {
 	breakerState     *prometheus.GaugeVec
 	breakerChanges   *prometheus.CounterVec
 
-	all []vector
-}
-
-// A vector is a metric with the series of its labels.
-type vector interface {
-	prometheus.Collector
-	DeletePartialMatch(prometheus.Labels) int
+	all []interface{ DeletePartialMatch(prometheus.Labels) int }
 }
 
 // none is the label value if an exchange has no operation, upstream or code.
@@ -49,21 +43,21 @@ const none = "none"
 
 var seconds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
-func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	m := &metrics{}
+func newMetrics(r prometheus.Registerer) *metrics {
+	m, with := &metrics{}, promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_" + name, Help: help}, labels)
+		v := with.NewCounterVec(prometheus.CounterOpts{Name: "billbridge_" + name, Help: help}, labels)
 		m.all = append(m.all, v)
 		return v
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "billbridge_" + name, Help: help}, labels)
+		v := with.NewGaugeVec(prometheus.GaugeOpts{Name: "billbridge_" + name, Help: help}, labels)
 		m.all = append(m.all, v)
 		return v
 	}
 	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
 		opts := prometheus.HistogramOpts{Name: "billbridge_" + name, Help: help, Buckets: seconds}
-		v := prometheus.NewHistogramVec(opts, labels)
+		v := with.NewHistogramVec(opts, labels)
 		m.all = append(m.all, v)
 		return v
 	}
@@ -102,14 +96,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	for _, limit := range limits {
 		m.limited.WithLabelValues(limit)
 	}
-	if r == nil {
-		return m, nil
-	}
-	var errs []error
-	for _, v := range m.all {
-		errs = append(errs, r.Register(v))
-	}
-	return m, errors.Join(errs...)
+	return m
 }
 
 // deleteUpstream deletes the series of an upstream that is no longer in the config.

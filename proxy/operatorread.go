@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -21,14 +20,21 @@ const maxKnownPartners = 10_000
 // knownPartners holds the key, member and merchant of partners that have called since the start. An operator names a
 // partner by the hash of its key, and a read at a backend needs the key. The keys are only in memory.
 type knownPartners struct {
-	byHash sync.Map // by the full hash of the key: rollout.Credentials
-	count  atomic.Int64
+	mu   sync.Mutex
+	byID map[partner.ID]rollout.Credentials
+}
+
+// of returns the identity of a partner, zero if it is not known.
+func (p *knownPartners) of(id partner.ID) rollout.Credentials {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byID[id]
 }
 
 // remember keeps the identity of a partner's first call that succeeded with the key that it used last: it may have
 // several, and a backend may not accept the earlier ones any more.
 func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
-	if was, _ := p.byHash.Load(id); was != nil && was.(rollout.Credentials).Key == call.Value(billing.Partner) {
+	if p.of(id).Key == call.Value(billing.Partner) {
 		return
 	}
 	identity := billing.IdentityOf(call)
@@ -39,38 +45,32 @@ func (p *knownPartners) remember(id partner.ID, call *translate.Call) {
 
 // add keeps an identity. If there are too many, it forgets another one, which comes back with its next call.
 func (p *knownPartners) add(one rollout.Credentials) {
-	if _, known := p.byHash.Swap(one.Partner, one); known || p.count.Add(1) <= maxKnownPartners {
-		return
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.byID[one.Partner]; !known && len(p.byID) >= maxKnownPartners {
+		for other := range p.byID {
+			delete(p.byID, other)
+			break
+		}
 	}
-	p.byHash.Range(func(id, _ any) bool {
-		forgotten := false
-		if id != one.Partner {
-			_, forgotten = p.byHash.LoadAndDelete(id)
-		}
-		if forgotten {
-			p.count.Add(-1)
-		}
-		return !forgotten
-	})
+	p.byID[one.Partner] = one
 }
 
-// complete fills the empty fields of an identity from the partner's first call.
-func (p *knownPartners) complete(asker rollout.Credentials) rollout.Credentials {
-	known, ok := p.byHash.Load(asker.Partner)
-	if !ok {
-		return asker
+// ownRead returns a read of a bill by the gateway itself. It fills the empty fields of the identity from the partner's
+// first call: the key stays empty if it is not known.
+func (g *Gateway) ownRead(as *rollout.Credentials, bill string) (*state, probe) {
+	first := g.partners.of(as.Partner)
+	as.Key, as.Member = cmp.Or(as.Key, first.Key), cmp.Or(as.Member, first.Member)
+	as.Merchant = cmp.Or(as.Merchant, first.Merchant)
+	s := g.current.Load()
+	return s, probe{
+		id: requestID(nil), client: s.config.Table.Forms()[0], partner: as.Partner, // both forms have the read
+		identity: billing.Identity{Partner: as.Key, Member: as.Member, Merchant: as.Merchant, Bill: bill},
 	}
-	first := known.(rollout.Credentials)
-	asker.Key, asker.Member = cmp.Or(asker.Key, first.Key), cmp.Or(asker.Member, first.Member)
-	asker.Merchant = cmp.Or(asker.Merchant, first.Merchant)
-	return asker
 }
 
 // Knows reports whether the key of a partner is known: it has called since the start.
-func (g *Gateway) Knows(id partner.ID) bool {
-	_, known := g.partners.byHash.Load(id)
-	return known
-}
+func (g *Gateway) Knows(id partner.ID) bool { return g.partners.of(id).Key != "" }
 
 // ReadBill reads a bill at an upstream for the operator (see rollout.ReadBill). It returns the identity that it
 // used, which is zero if the partner's key is not known.
@@ -78,17 +78,13 @@ func (g *Gateway) ReadBill(
 	ctx context.Context, upstream string, asker rollout.Credentials, bill string,
 ) (result rollout.BackendBill, used rollout.Credentials) {
 	result.Upstream = upstream
-	if asker = g.partners.complete(asker); asker.Key == "" {
+	s, p := g.ownRead(&asker, bill)
+	if asker.Key == "" {
 		return result, rollout.Credentials{}
 	}
-	s := g.current.Load()
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.config.Rollout.ProbeTimeout))
 	defer cancel()
-	found, reply := s.readBill(ctx, probe{
-		id: requestID(nil), client: s.config.Table.Forms()[0], // both forms have the read
-		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: bill},
-		partner:  asker.Partner,
-	}, upstream)
+	found, reply := s.readBill(ctx, p, upstream)
 	result.Result, result.Code = rollout.ResultTexts[found], reply.code
 	result.State, result.Amount, result.Ended = reply.state, reply.amount, billing.Final(s.config.Table, reply.means)
 	return result, asker
@@ -97,15 +93,13 @@ func (g *Gateway) ReadBill(
 // ReadForCallback reads a bill at the upstream that has a callback address, with the partner's key, which must be
 // known. It is a [relay.ReadBill].
 func (g *Gateway) ReadForCallback(ctx context.Context, a store.Address) relay.Shown {
-	asker := g.partners.complete(rollout.Credentials{Partner: a.Partner, Member: a.Member, Merchant: a.Merchant})
+	asker := rollout.Credentials{Partner: a.Partner, Member: a.Member, Merchant: a.Merchant}
+	s, p := g.ownRead(&asker, a.Bill)
 	if asker.Key == "" {
 		return relay.Shown{}
 	}
-	s := g.current.Load()
-	found, reply := s.readBill(ctx, probe{
-		id: requestID(nil), client: s.config.Table.Forms()[0], callback: true, partner: a.Partner,
-		identity: billing.Identity{Partner: asker.Key, Member: asker.Member, Merchant: asker.Merchant, Bill: a.Bill},
-	}, a.Upstream)
+	p.callback = true
+	found, reply := s.readBill(ctx, p, a.Upstream)
 	return relay.Shown{
 		State: reply.state, Means: reply.means, Absent: found == rollout.Absent, Callback: reply.callback,
 	}

@@ -111,7 +111,7 @@ func TestShadowComparesReads(t *testing.T) {
 					v = read(bill, 2*i+2)
 					p.expect(newCall(client, "resend").with("billId", bill), wantAnswer{200, "BILL_006"})
 				}
-				if v.Ruling != row.ruling || !strings.HasPrefix(v.Reason, row.reason) || v.Bills != 3 || (v.Differed > 0) != (name == "mistake") {
+				if v.Ruling != row.ruling || !strings.HasPrefix(v.Reason.String(), row.reason) || v.Bills != 3 || (v.Differed > 0) != (name == "mistake") {
 					t.Errorf("%+v %+v", v, v.Compared)
 				}
 				equal(t, fresh.writes(), 0)
@@ -230,7 +230,7 @@ func TestFieldLossCountsOnlyWhereTheOtherBackendAccepts(t *testing.T) {
 	}
 	m.expect(v2("create").with("billId", "TAXED000000000000001").with("tax", "1819"), success)
 	r := m.report(t, func(r operate.Report) bool { return len(r.Verdicts) > 0 })
-	if v := verdictOn(r, "bill.create", evidence.ByCalls); v.Ruling != evidence.Fail || v.Reason != "the form of the new backend cannot carry VALIDATION_001 bill.tax (calls: 1)" {
+	if v := verdictOn(r, "bill.create", evidence.ByCalls); v.Ruling != evidence.Fail || v.Reason.String() != "the form of the new backend cannot carry VALIDATION_001 bill.tax (calls: 1)" {
 		t.Errorf("%+v", v)
 	}
 

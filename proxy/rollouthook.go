@@ -85,19 +85,20 @@ func (x *exchange) decide() (probed outcome, err error) {
 
 // readForRollout reads from the request what the rollout needs.
 func (x *exchange) readForRollout() (identity billing.Identity, err error) {
-	x.in.readCall = x.route.readTranslation.Start()
-	if err := x.in.readCall.Read(x.in.body.Bytes()); err != nil {
+	read := x.route.readTranslation.Start()
+	x.in.readCall = read
+	if err := read.Read(x.in.body.Bytes()); err != nil {
 		return identity, err
 	}
-	if err := x.takeLists(x.in.readCall); err != nil {
+	if err := x.takeLists(read); err != nil {
 		return identity, err
 	}
-	identity = billing.IdentityOf(x.in.readCall) // a copy: a probe or the store may use it after the exchange
+	identity = billing.IdentityOf(read) // a copy: a probe or the store may use it after the exchange
 	o := x.route.operation
 	x.in.call = rollout.Call{
 		ID: x.id, Operation: o.Name, Creates: billing.Creates(o), Writes: o.Effect == translate.Write,
 		Member: identity.Member, Merchant: identity.Merchant, Bill: identity.Bill, LoggedBill: x.bill(),
-		Until:   relay.Until(x.in.readCall.Value(billing.Expiry)),
+		Until:   relay.Until(read.Value(billing.Expiry)),
 		Arrived: x.gateway.rollout.Now().Add(-time.Since(x.in.at)),
 	}
 	x.in.call.Partner = x.partner()
@@ -117,7 +118,9 @@ func (x *exchange) withhold(says billing.Says) error {
 		}
 	case route.Deniable && x.call.Means(translate.NotFound):
 		// The code alone counts here: the caller may take it for an answer whatever the status is.
-		return x.recordDenied()
+		ctx, cancel := x.storeContext()
+		defer cancel()
+		return x.gateway.rollout.Deny(ctx, x.in.call)
 	}
 	return nil
 }
@@ -149,12 +152,9 @@ func (x *exchange) unowned(refused *rollout.Refused) *refusal {
 	return r
 }
 
-// recordDenied records that the caller gets "no such bill". If it returns an error, the caller must get that one
-// instead.
-func (x *exchange) recordDenied() error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
-	defer cancel()
-	return x.gateway.rollout.Deny(ctx, x.in.call)
+// storeContext returns the context of a write to the store, which does not end when the caller goes away.
+func (x *exchange) storeContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
 }
 
 // notRead is the metric's label if no read was made.
@@ -174,36 +174,37 @@ func (x *exchange) complete() {
 	if s := x.gateway.store; s != nil && call.Partner != "" { // its key may have become a further one meanwhile
 		call.Partner = s.Identity(call.Partner)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), config.StoreTimeout)
+	ctx, cancel := x.storeContext()
 	defer cancel()
-	err := x.gateway.rollout.Complete(ctx, route, effect)
+	ledger := x.gateway.rollout
+	err := ledger.Complete(ctx, route, effect)
 	x.storeError("the ledger cannot record the outcome of a create: the bill counts as possibly created", err)
 	succeeded := effect == store.Succeeded
 	if shown != nil && shown.Result == rollout.Present ||
 		succeeded && !call.Creates && (call.Writes || x.call.ReplyValue(billing.State) != "") {
-		err := x.gateway.rollout.RecordFound(ctx, call, route)
+		err := ledger.RecordFound(ctx, call, route)
 		x.storeError("the ledger cannot record where a bill was found: the bill counts as possibly created", err)
 	}
 	// After RecordFound: the ledger must know first that the bill exists.
 	err = nil
 	if shown != nil {
-		err = x.gateway.rollout.RecordRead(ctx, call, route, *shown)
+		err = ledger.RecordRead(ctx, call, route, *shown)
 	}
 	if succeeded && call.Writes && !call.Creates && !call.Until.IsZero() {
-		err = errors.Join(err, x.gateway.rollout.RecordEnd(ctx, call))
+		err = errors.Join(err, ledger.RecordEnd(ctx, call))
 	}
 	// After RecordRead, since only the read of another call may end an unknown outcome. A create is also of unknown
 	// outcome if the reply does not prove that nothing was created.
 	if call.Writes && x.sent.called && (x.sent.unknown() || call.Creates && effect == store.Unknown) {
 		// With a timeout of its own: what the store did not take may be all that a failure of both has left.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.StoreTimeout)
+		ctx, cancel := x.storeContext()
 		defer cancel()
-		err = errors.Join(err, x.gateway.rollout.RecordUnknown(ctx, call, route, shown))
+		err = errors.Join(err, ledger.RecordUnknown(ctx, call, route, shown))
 	}
 	x.storeError("the ledger cannot record the outcome of a call: billbridge bills list does not show it", err)
 	if succeeded {
 		x.gateway.partners.remember(call.Partner, x.call)
-		err := x.gateway.rollout.RecordSeen(ctx, call.Partner)
+		err := ledger.RecordSeen(ctx, call.Partner)
 		x.storeError("the store cannot record that a partner was seen: its settling period becomes longer", err)
 	}
 	x.countCall(succeeded)
@@ -245,7 +246,10 @@ func (x *exchange) countCall(succeeded bool) {
 	// pass on the reply, or if the caller had gone.
 	answered := x.out.passedOn || x.sent.failed != nil && x.sent.failed.reason != givenUp
 	if x.sent.called && answered && x.out.status != statusGone {
-		end.Code, end.Failed = x.codeLabel(), x.failedAtUpstream()
+		end.Code = x.codeLabel()
+		// Any other refusal is an answer.
+		end.Failed = x.sent.failed != nil || x.out.status >= http.StatusInternalServerError ||
+			x.call.Means(translate.Unavailable)
 		if x.sent.left() {
 			end.Took = x.sent.took
 		}
@@ -255,7 +259,7 @@ func (x *exchange) countCall(succeeded bool) {
 			end.Mismatched = append(end.Mismatched, translate.PathInTable(field))
 		}
 	}
-	backends := []string{x.state.config.Rollout.Old, x.state.config.Rollout.New}
+	backends := x.state.config.Rollout.Backends()
 	for i, name := range backends {
 		switch {
 		case name != route.Upstream && succeeded:
@@ -268,12 +272,6 @@ func (x *exchange) countCall(succeeded bool) {
 	if route.ReadBack && succeeded && call.Creates {
 		x.readBack()
 	}
-}
-
-// failedAtUpstream reports whether the upstream is at fault: it gave no reply that can be used, one with a status from
-// 500, or one that says it is in maintenance. Any other refusal is an answer.
-func (x *exchange) failedAtUpstream() bool {
-	return x.sent.failed != nil || x.out.status >= http.StatusInternalServerError || x.call.Means(translate.Unavailable)
 }
 
 // refusalAt returns why the request cannot be translated for an upstream: the code and the field of the refusal. It

@@ -3,7 +3,6 @@ package proxy
 import (
 	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,25 +16,9 @@ import (
 //go:embed texts.yaml
 var textsFile []byte
 
-// A textRow is a row of texts.yaml.
-type textRow struct {
-	Korean  string  `yaml:"ko"`
-	English string  `yaml:"en"`
-	Brief   *string `yaml:"brief"` // nil if it is the English text
-}
-
-func (r textRow) korean() string  { return r.Korean }
-func (r textRow) english() string { return r.English }
-
-func (r textRow) brief() string {
-	if r.Brief == nil {
-		return r.English
-	}
-	return *r.Brief
-}
-
-// texts are the rows by key. A test compares them with the keys in the code.
-var texts = func() (rows map[string]textRow) {
+// texts are the rows by key, and in each the texts: ko, en, and brief if it is not that of en. A test compares them
+// with the keys in the code.
+var texts = func() (rows map[string]map[string]string) {
 	if err := yaml.Unmarshal(textsFile, &rows); err != nil {
 		panic(err)
 	}
@@ -56,12 +39,12 @@ func tell(key string, values ...any) message { return message{{Format: key, Valu
 // are left out, and then values are cut.
 func (m message) in(language config.Language, t *translate.Table) string {
 	for longest := longestText; ; {
-		text := withParticles(m.words(longest, textRow.korean, nounsOf(t, true)))
+		text := withParticles(m.words(longest, "ko", t))
 		switch language {
 		case config.English:
-			text = m.words(longest, textRow.english, nounsOf(t, false))
+			text = m.words(longest, "en", t)
 		case config.Both:
-			text += " / " + m.words(longest, textRow.brief, nounsOf(t, false))
+			text += " / " + m.words(longest, "brief", t)
 		}
 		switch {
 		case utf8.RuneCountInString(text) <= longestText || longest == 0:
@@ -74,28 +57,28 @@ func (m message) in(language config.Language, t *translate.Table) string {
 	}
 }
 
-// words returns the message with one of the texts of each row, nouns, and values of at most longest characters.
-func (m message) words(longest int, text func(textRow) string, nouns []string) string {
+// words returns the message with one of the texts of each row, the nouns of a table, and values of at most longest
+// characters.
+func (m message) words(longest int, which string, t *translate.Table) string {
 	var parts []string
 	for _, part := range m {
-		values := slices.Clone(nouns)
+		text, ok := texts[part.Format][which]
+		if !ok {
+			text = texts[part.Format]["en"]
+		}
+		about, service := t.Nouns(which == "ko")
+		first, size := utf8.DecodeRuneInString(about)
+		values := []string{
+			"{noun}", about, "{Noun}", string(unicode.ToUpper(first)) + about[size:], "{service}", service,
+		}
 		for i, v := range part.Values {
 			values = append(values, fmt.Sprintf("{%d}", i+1), cut(v, longest))
 		}
-		if words := strings.NewReplacer(values...).Replace(text(texts[part.Format])); words != "" {
+		if words := strings.NewReplacer(values...).Replace(text); words != "" {
 			parts = append(parts, words)
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// nounsOf returns what stands for the nouns of a table, and the nouns.
-func nounsOf(t *translate.Table, korean bool) []string {
-	about, service := t.Nouns(korean)
-	first, size := utf8.DecodeRuneInString(about)
-	return []string{
-		"{noun}", about, "{Noun}", string(unicode.ToUpper(first)) + about[size:], "{service}", service,
-	}
 }
 
 // particles are those of Korean after a consonant and after a vowel, by what texts.yaml has in their place.

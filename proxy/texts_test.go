@@ -119,7 +119,7 @@ func TestTextsAreShort(t *testing.T) {
 				}
 				for _, part := range m[:min(2, len(m))] {
 					row := texts[part.Format]
-					want := map[config.Language][]string{config.Korean: {row.Korean}, config.English: {row.English}, config.Both: {row.Korean, row.brief()}}[language]
+					want := map[config.Language][]string{config.Korean: {row["ko"]}, config.English: {row["en"]}, config.Both: {row["ko"], briefOf(row)}}[language]
 					for _, half := range want {
 						for _, fixed := range placeholder.Split(half, -1) {
 							if !strings.Contains(text, fixed) {
@@ -150,20 +150,20 @@ func TestTextsAreForPartners(t *testing.T) {
 	t.Parallel()
 	part := regexp.MustCompile(`(?i)ledger|stage|store\b|storage|upstream|backend|rollout|gateway|billbridge|operator|database|원장|저장소|업스트림|백엔드|롤아웃|게이트웨이|운영자|데이터베이스`)
 	for key, row := range texts {
-		all := []string{row.Korean, row.English}
-		if row.brief() != "" {
-			all = append(all, row.brief())
+		all := []string{row["ko"], row["en"]}
+		if briefOf(row) != "" {
+			all = append(all, briefOf(row))
 		}
 		for _, text := range all {
 			if text == "" || part.MatchString(text) {
 				t.Errorf("%s: %q", key, text)
 			}
-			if got, want := values(text), values(row.English); !slices.Equal(got, want) {
+			if got, want := values(text), values(row["en"]); !slices.Equal(got, want) {
 				t.Errorf("%s: %q has the values %v, want %v", key, text, got, want)
 			}
 		}
-		if strings.ContainsFunc(row.English, func(r rune) bool { return r > 127 }) {
-			t.Errorf("%s: %s", key, row.English)
+		if strings.ContainsFunc(row["en"], func(r rune) bool { return r > 127 }) {
+			t.Errorf("%s: %s", key, row["en"])
 		}
 	}
 }
@@ -290,4 +290,12 @@ func nameOf(e ast.Expr) string {
 		return e.Sel.Name
 	}
 	return ""
+}
+
+// briefOf is the English text of a row beside a Korean one.
+func briefOf(row map[string]string) string {
+	if brief, ok := row["brief"]; ok {
+		return brief
+	}
+	return row["en"]
 }

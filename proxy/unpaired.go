@@ -28,12 +28,9 @@ const maxUnpaired = 32
 var plainCode = regexp.MustCompile(`^[A-Za-z_]{0,14}[0-9]{0,6}$`)
 
 func (u *unpairedCodes) count(code string) {
-	if !plainCode.MatchString(code) {
-		code = other
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.seen[code] == nil && len(u.seen) >= maxUnpaired {
+	if !plainCode.MatchString(code) || u.seen[code] == nil && len(u.seen) >= maxUnpaired {
 		code = other
 	}
 	if u.seen[code] == nil {

@@ -80,7 +80,7 @@ func (f *decisionFlags) change(ctx context.Context, action string, in ...any) er
 
 // showChange prints a change, and its warning.
 func (f *decisionFlags) showChange(name string, changed operate.Change) error {
-	if changed.Warning != "" {
+	if changed.Warning.Kind != "" {
 		printf(f.err, "Warning: %s.\n", changed.Warning)
 	}
 	return show(f.out, name, changed)
@@ -112,7 +112,7 @@ var hints = map[rollout.ReasonKind]string{
 // a line.
 func reasonLines(reasons []rollout.BlockingReason) (text lines) {
 	for i, reason := range reasons {
-		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text), reason.Kind))
+		text += lines(fmt.Sprintf("\n  %s [%s]", printable(reason.Text.String()), reason.Kind))
 		sameKind := func(r rollout.BlockingReason) bool { return r.Kind == reason.Kind }
 		if hint := hints[reason.Kind]; hint != "" && !slices.ContainsFunc(reasons[i+1:], sameKind) {
 			text += "\n    " + lines(hint)

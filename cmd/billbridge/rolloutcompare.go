@@ -151,7 +151,7 @@ func (c *rolloutCompare) compare(
 		} else if r.Next != "" {
 			in.After = r.Next
 		}
-		c.progressf("%s: %d of %d bills", operate.Label(r.Partner, r.Name), done, done+sum.Left)
+		c.progressf("%s: %d of %d bills", r.Label(), done, done+sum.Left)
 		if now == 0 && sum.Left > 0 && sum.Stopped == "" {
 			sum.Stopped = "no bill was read in time"
 		}

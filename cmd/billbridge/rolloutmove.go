@@ -126,7 +126,7 @@ func (f *moveFlags) listed(ctx context.Context) (all []listedPartner, err error)
 			wrong = append(wrong, fmt.Errorf("%s: this partner is in line %s already", line.place, first))
 		}
 		places[p.Partner] = line.place
-		all = append(all, listedPartner{ref, line.place + ": " + operate.Label(p.Partner, p.Name)})
+		all = append(all, listedPartner{ref, line.place + ": " + p.Label()})
 	}
 	return all, errors.Join(wrong...)
 }

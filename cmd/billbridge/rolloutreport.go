@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout/evidence"
@@ -25,10 +24,7 @@ func (c *rolloutReport) Run(ctx context.Context) error {
 	if err := c.get(ctx, "/rollout/report", &r, partner); err != nil {
 		return err
 	}
-	write := map[string]func(io.Writer) error{
-		"text": r.WriteText, "markdown": r.WriteMarkdown, "html": r.WriteHTML, "json": r.WriteJSON,
-	}
-	if err := write[c.Format](c.out); err != nil {
+	if err := r.Write(c.out, c.Format); err != nil {
 		return err
 	}
 	failed := 0

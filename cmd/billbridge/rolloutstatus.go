@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -45,7 +44,9 @@ func (c *rolloutStatus) pages(ctx context.Context, partner operate.PartnerRef) (
 			return all, err
 		}
 		status.Partners = append(all.Partners, status.Partners...)
-		status.Uncounted = cmp.Or(all.Uncounted, status.Uncounted)
+		if all.Uncounted.Kind != "" {
+			status.Uncounted = all.Uncounted
+		}
 		if all = status; all.Next == "" || c.Limit > 0 && len(all.Partners) >= c.Limit {
 			return all, nil
 		}

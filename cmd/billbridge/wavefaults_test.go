@@ -382,7 +382,7 @@ func (r *waveRun) running() (n int) {
 func (r *waveRun) paused(why *regexp.Regexp) (reasons string, all bool) {
 	all = true
 	for _, w := range r.waves() {
-		if reason := why.FindString(w.Why); w.State == store.WavePaused && reason != "" {
+		if reason := why.FindString(w.Why.String()); w.State == store.WavePaused && reason != "" {
 			reasons += w.Name + ": " + reason + ". "
 		} else if w.State != store.WaveEnded {
 			all = false
@@ -396,13 +396,13 @@ func (r *waveRun) paused(why *regexp.Regexp) (reasons string, all bool) {
 func (r *waveRun) resume(why *regexp.Regexp) bool {
 	all := true
 	for _, w := range r.waves() {
-		if w.State != store.WavePaused || why != nil && why.MatchString(w.Why) {
+		if w.State != store.WavePaused || why != nil && why.MatchString(w.Why.String()) {
 			continue
 		}
 		if r.try("/rollout/read-all"); !r.try(wavePath+"/"+w.Name+"/resume", operate.Author{By: "anna"}) {
 			all = false
 		} else if f := r.fault.Load(); f != nil {
-			r.others = append(r.others, w.Why)
+			r.others = append(r.others, w.Why.String())
 		}
 	}
 	return all
@@ -514,7 +514,7 @@ func (r *waveRun) release() {
 			continue
 		}
 		for _, p := range info.Partners {
-			if p.Waits != "" {
+			if p.Waits.Kind != "" {
 				id := operate.PartnerRef{Partner: p.Partner}
 				r.try("/rollout/reset", id, operate.Decision{
 					Author: operate.Author{By: "anna"}, Force: operate.Force{rollout.Unproven, rollout.Unchecked},

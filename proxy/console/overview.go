@@ -117,8 +117,7 @@ func (a *attentions) text(key string, args []any) template.HTML {
 			continue
 		}
 		if n, isNote := arg.(evidence.Note); isNote {
-			english, _ := operate.Language(pages.Languages[0]).Words(n)
-			args[i] = note(pages.Language(a.r), english, n)
+			args[i] = note(pages.Language(a.r), n)
 			continue
 		}
 		html, err := a.console.site.Time(arg)
@@ -214,8 +213,8 @@ func (a *attentions) waves() {
 	a.unread = err != nil
 	for _, w := range list {
 		link := "/waves/" + w.Name
-		if w.State == store.WavePaused && w.Why != "" {
-			a.add(true, "wave-paused-"+w.Name, link, "overview.wave_paused", w.Name, w.WhyNote)
+		if w.State == store.WavePaused && w.Why.Kind != "" {
+			a.add(true, "wave-paused-"+w.Name, link, "overview.wave_paused", w.Name, w.Why)
 		}
 		if w.Waits > 0 && w.State != store.WaveBack {
 			a.add(false, "wave-waits-"+w.Name, link, "overview.wave_waits", w.Name, pages.Number(w.Waits))

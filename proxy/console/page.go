@@ -107,7 +107,7 @@ func (c *Console) functions(lang string) template.FuncMap {
 	return template.FuncMap{
 		"translated": func(english string) template.HTML { return all.translated(lang, english) },
 		"details":    func(d translate.Details) template.HTML { return all.details(lang, d) },
-		"note":       func(english string, n evidence.Note) template.HTML { return note(lang, english, n) },
+		"note":       func(n evidence.Note) template.HTML { return note(lang, n) },
 
 		"partner": c.partner,
 		"bill":    billing.MaskBill,

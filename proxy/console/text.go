@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/pages"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/translate"
@@ -57,10 +56,10 @@ func inLanguage(language, english, translation string) template.HTML {
 }
 
 // note returns the translation of a note of the rollout.
-func note(language, english string, n evidence.Note) template.HTML {
-	text, ok := operate.Language(language).Words(n)
+func note(language string, n evidence.Note) template.HTML {
+	text, ok := evidence.Language(language).Words(n)
 	if !ok {
 		text = ""
 	}
-	return inLanguage(language, english, text)
+	return inLanguage(language, n.String(), text)
 }

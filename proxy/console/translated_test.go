@@ -139,7 +139,7 @@ func TestTranslated(t *testing.T) {
 		{"ko", "&lt;x&gt; &lt;i&gt; 1; 4 &lt;i&gt; 3", all.details("ko", two)},
 		{"en", "1 of &lt;x&gt; &lt;b&gt;; 3 of 4 &lt;b&gt;", all.details("en", two)},
 		{"ko", `<span lang="en">1 of 2 &lt;b&gt;; 3</span>`, all.details("ko", translate.Details{d("%v of %v <b>", 1, 2), d("%v", 3)})},
-		{"ko", `<span lang="en">an error</span>`, note("ko", "an error", evidence.Note{})},
+		{"ko", `<span lang="en">an error, </span>`, note("ko", evidence.Say("list", []evidence.Note{evidence.Say("list", "an error"), {Kind: "nothing"}}))},
 		{"ko", "금액", all.translated("ko", "amount")},
 		{"en", "amount", all.translated("en", "amount")},
 		{"ko", `<span lang="en">100 % &lt;b&gt;</span>`, all.translated("ko", "100 % <b>")},

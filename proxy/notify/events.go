@@ -8,6 +8,8 @@ import (
 	"text/template"
 	"time"
 
+	"billbridge/proxy/partner"
+
 	"go.yaml.in/yaml/v4"
 )
 
@@ -38,12 +40,7 @@ type Data struct {
 }
 
 // Label returns the partner for people.
-func (d Data) Label() string {
-	if d.Name == "" {
-		return d.Partner
-	}
-	return d.Partner + " (" + d.Name + ")"
-}
+func (d Data) Label() string { return partner.Label(d.Partner, d.Name) }
 
 // A Kind is a kind of events.
 type Kind struct {

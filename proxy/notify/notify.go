@@ -60,15 +60,7 @@ func New(o Options) *Notifier {
 
 // Run tells until ctx ends.
 func (n *Notifier) Run(ctx context.Context) {
-	for tick := time.Tick(lookEvery); ctx.Err() == nil; {
-		if err := n.Look(ctx); err != nil && ctx.Err() == nil {
-			n.Logger.Error("events could not be queued; the gateway tries again", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick:
-		}
-	}
+	rollout.Every(ctx, lookEvery, n.Logger, "events could not be queued; the gateway tries again", n.Look)
 }
 
 // An event is what is told. Events that are equal in their identity are the same.
@@ -79,11 +71,7 @@ type event struct {
 
 // Look queues what has happened since the last look.
 func (n *Notifier) Look(ctx context.Context) (err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v", panicked)
-		}
-	}()
+	defer rollout.Recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, lookTakes)
 	defer cancel()
 	now, c := n.Now(), n.Config()
@@ -195,7 +183,8 @@ func ofEntry(entry store.Change) (kind string, d Data) {
 	switch entry.Action {
 	case store.Staged:
 		kind, d.Partner, d.Forced = "stage", "default", entry.Forced
-		d.From, d.To = position(entry.From, entry.FromPercent), position(entry.To, entry.ToPercent)
+		d.From = wave.Steps{rollout.At(entry.From, entry.FromPercent)}.String()
+		d.To = wave.Steps{rollout.At(entry.To, entry.ToPercent)}.String()
 		if name, ok := strings.CutPrefix(entry.By, wave.ByWave("")); ok {
 			d.Wave = name
 		}
@@ -213,12 +202,4 @@ func ofEntry(entry store.Change) (kind string, d Data) {
 		kind, d.To = "kill_switch", "off"
 	}
 	return kind, d
-}
-
-// position returns a stage as the steps of a wave name it.
-func position(stage string, percent int) string {
-	if stage == string(rollout.StageCanary) {
-		return fmt.Sprintf("%s:%d", stage, percent)
-	}
-	return stage
 }

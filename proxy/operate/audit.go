@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"billbridge/proxy/rollout"
@@ -22,7 +21,7 @@ type AuditPage struct {
 // Audit returns what operators and the gateway did with the rollout, callbacks, the config, tokens and the store. The
 // last is the first, unless OldestFirst is set.
 func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
-	limit, err := p.within(listedMost)
+	limit, err := p.get()
 	if err != nil {
 		return nil, err
 	}
@@ -33,17 +32,18 @@ func (o *Operator) Audit(ctx context.Context, p AuditPage) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	log, err := o.Store.Audit(ctx, store.AuditFilter{
+	return o.entries(ctx, store.AuditFilter{
 		Partner: only, By: p.By, Since: p.Since, OldestFirst: p.OldestFirst, After: p.After, Limit: limit,
 	})
-	if err != nil {
-		return nil, err
-	}
-	answer := make([]Change, len(log))
+}
+
+func (o *Operator) entries(ctx context.Context, f store.AuditFilter) ([]Change, error) {
+	log, err := o.Store.Audit(ctx, f)
+	all := make([]Change, len(log))
 	for i, c := range log {
-		answer[i] = o.entry(c)
+		all[i] = o.entry(c)
 	}
-	return answer, nil
+	return all, err
 }
 
 // entry returns an entry of the audit log.
@@ -52,17 +52,15 @@ func (o *Operator) entry(c store.Change) Change {
 		Revision: c.Revision, Action: string(c.Action), By: c.By,
 		At: c.At, Forced: c.Forced, Subject: c.Subject, From: c.From, To: c.To, Evidence: c.Evidence,
 	}
-	for name := range strings.SplitSeq(c.Overridden, ",") {
-		if name != "" {
-			e.Overridden = append(e.Overridden, rollout.ReasonKind(name))
-		}
+	if c.Overridden != "" {
+		_ = (*Force)(&e.Overridden).UnmarshalText([]byte(c.Overridden))
 	}
 	if c.Forced && c.Action == store.Assigned { // its only kind of reason
 		e.Overridden = []rollout.ReasonKind{rollout.NotAtBoth}
 	}
 	e.about(o, c.Partner, map[store.Action]string{store.Staged: Default, store.Reset: All}[c.Action])
-	e.FromPercent = percentOf(rollout.Position{Stage: rollout.Stage(c.From), Percent: c.FromPercent})
-	e.ToPercent = percentOf(rollout.Position{Stage: rollout.Stage(c.To), Percent: c.ToPercent})
+	e.FromPercent = percentOf(rollout.At(c.From, c.FromPercent))
+	e.ToPercent = percentOf(rollout.At(c.To, c.ToPercent))
 	return e
 }
 

@@ -25,14 +25,11 @@ type BillRef struct {
 
 // A Bill is what the ledger and the backends have of one bill.
 type Bill struct {
-	Partner  string                `json:"partner"`
-	Name     string                `json:"name,omitempty"` // of the partner
+	Who
 	Bill     string                `json:"bill"`
 	Ledger   *LedgerBill           `json:"ledger,omitempty"` // nil if the ledger does not have it
 	Backends []rollout.BackendBill `json:"backends"`         // old and new, or the one that was read
 	ReadAs   *rollout.Credentials  `json:"read_as,omitempty"`
-
-	id partner.ID // full
 }
 
 // A LedgerBill is a bill's row in the ledger. If the ledger does not have the bill, Owner is where its write was sent.
@@ -68,16 +65,16 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 	case ref.Key != "" && ref.Partner != "":
 		return b, badRequest("give partner or the partner's key, not both")
 	case ref.Key != "":
-		b.id = o.identity(partner.Of(ref.Key))
+		b.ID = o.identity(partner.Of(ref.Key))
 	default:
-		if b.id, err = o.named(ctx, ref.Partner); err != nil {
+		if b.ID, err = o.named(ctx, ref.Partner); err != nil {
 			return b, err
 		}
 	}
-	if b.id == "" || ref.Bill == "" {
+	if b.ID == "" || ref.Bill == "" {
 		return b, badRequest("partner and bill are required, and partner cannot be default")
 	}
-	b.Partner, b.Name, b.Bill = b.id.Short(), o.name(b.id), ref.Bill
+	b.Who, b.Bill = o.who(b.ID), ref.Bill
 	if err := o.inLedger(ctx, &b); err != nil {
 		return b, err
 	}
@@ -87,11 +84,11 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		backends = []string{b.Ledger.Owner}
 	}
 	if ref.Member == "" && ref.Merchant == "" {
-		if ref.Member, ref.Merchant, err = o.Store.ReadAs(ctx, b.id, b.Bill); err != nil {
+		if ref.Member, ref.Merchant, err = o.Store.ReadAs(ctx, b.ID, b.Bill); err != nil {
 			return b, err
 		}
 	}
-	as := rollout.Credentials{Partner: b.id, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
+	as := rollout.Credentials{Partner: b.ID, Key: ref.Key, Member: ref.Member, Merchant: ref.Merchant}
 	sent := o.Now()
 	for _, upstream := range backends {
 		says, asked := rollout.BackendBill{}, rollout.Credentials{}
@@ -105,15 +102,26 @@ func (o *Operator) lookUp(ctx context.Context, ref BillRef, record bool) (b Bill
 		}
 		b.Backends = append(b.Backends, says)
 	}
-	if record && b.ReadAs != nil {
-		return b, o.recordReads(ctx, &b, owned, sent)
+	if !record || b.ReadAs == nil {
+		return b, nil
 	}
-	return b, nil
+	// Recorded as after a partner's read. Only an answer of the owning backend makes the bill owned: if both backends
+	// were read, a create may be under way.
+	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
+	defer cancel()
+	for _, says := range b.Backends {
+		s := resultOf(says)
+		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
+		if err := o.recordRead(ctx, b.ID, b.Bill, says.Upstream, s, owned, sent); err != nil {
+			return b, err
+		}
+	}
+	return b, o.inLedger(ctx, &b)
 }
 
 // inLedger finds what the ledger has of a bill.
 func (o *Operator) inLedger(ctx context.Context, b *Bill) error {
-	row, err := o.Store.Owner(ctx, b.id, b.Bill)
+	row, err := o.Store.Owner(ctx, b.ID, b.Bill)
 	switch {
 	case err == nil:
 		b.Ledger = new(ledgerBill(row))
@@ -128,21 +136,6 @@ func ledgerBill(row store.Owner) LedgerBill {
 		row.Upstream, string(row.State), known(row.Changed),
 		row.Open, row.Uncertain, known(row.Ends), known(row.Ended),
 	}
-}
-
-// recordReads records the results of reads of a bill in the ledger, as after a partner's read. Only an answer of the
-// owning backend makes the bill owned: if both backends were read, a create may be under way.
-func (o *Operator) recordReads(ctx context.Context, b *Bill, owned bool, sent time.Time) error {
-	ctx, cancel := withNewTimeout(ctx) // the reads may have used up the first timeout
-	defer cancel()
-	for _, says := range b.Backends {
-		s := resultOf(says)
-		s.By, s.Merchant = rollout.ByOperator, b.ReadAs.Merchant
-		if err := o.recordRead(ctx, b.id, b.Bill, says.Upstream, s, owned, sent); err != nil {
-			return err
-		}
-	}
-	return o.inLedger(ctx, b)
 }
 
 func resultOf(says rollout.BackendBill) rollout.ReadResult {
@@ -196,7 +189,7 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	for _, at := range b.Backends {
 		if at.Result != rollout.ResultTexts[rollout.Present] {
 			note := evidence.Say("not_at_both", at.Upstream, at.Result)
-			reasons = append(reasons, rollout.BlockingReason{Kind: rollout.NotAtBoth, Note: note})
+			reasons = append(reasons, rollout.BlockingReason{Kind: rollout.NotAtBoth, Text: note})
 		}
 	}
 	c.Partner, c.Name, c.Subject = b.Partner, b.Name, b.Bill
@@ -204,6 +197,6 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 		c.From = b.Ledger.Owner
 	}
 	return o.commit(ctx, c, reasons, a.Force, func(ctx context.Context, c Change) error {
-		return o.Store.Assign(ctx, b.id, b.Bill, c.To, c.By, c.At, c.Forced)
+		return o.Store.Assign(ctx, b.ID, b.Bill, c.To, c.By, c.At, c.Forced)
 	})
 }

@@ -35,9 +35,8 @@ type BillList struct {
 
 // A BillLine is a bill of the ledger, or a write of one.
 type BillLine struct {
-	Partner string `json:"partner"`
-	Name    string `json:"name,omitempty"` // of the partner
-	Bill    string `json:"bill"`
+	Who
+	Bill string `json:"bill"`
 	LedgerBill
 	Write *UnknownWrite `json:"write,omitempty"` // in the list of doubled bills: the call that showed it
 }
@@ -68,7 +67,7 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 	f := store.BillFilter{
 		Bill: b.Bill, Open: b.Open, Upstream: o.upstreamOf(b.Owner), Now: o.Store.Clock(o.Now()).StoreTime,
 	}
-	if f.Limit, err = b.within(listedMost); err != nil {
+	if f.Limit, err = b.get(); err != nil {
 		return answer, err
 	}
 	if f.PartnerPrefix, err = b.one(ctx, o); err != nil {
@@ -99,7 +98,7 @@ func (o *Operator) Bills(ctx context.Context, b BillFilter) (answer BillList, er
 }
 
 var errUnlisted = errors.New(
-	"the ledger is too large to search it within " + short(storeTimeout/2) + ": name a partner",
+	"the ledger is too large to search it within " + (storeTimeout / 2).String() + ": name a partner",
 )
 
 // listBills reads the ledger.
@@ -120,8 +119,7 @@ func (o *Operator) listBills(ctx context.Context, f store.BillFilter, b BillFilt
 
 func (o *Operator) lineOf(b store.ListedBill) BillLine {
 	line := BillLine{
-		Partner: b.Partner.Short(), Name: o.name(b.Partner), Bill: rollout.ShownBill(b.Bill),
-		LedgerBill: ledgerBill(b.Owner),
+		Who: o.who(b.Partner), Bill: rollout.ShownBill(b.Bill), LedgerBill: ledgerBill(b.Owner),
 	}
 	if w := b.Write; w.Operation != "" {
 		switch {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/config"
@@ -21,10 +20,9 @@ import (
 // A Callback is one callback as the operator sees it: without the body, which has data of the partner's customer, and
 // without the query of the partner's address, which may be a secret.
 type Callback struct {
-	ID       string     `json:"id"`
-	Received time.Time  `json:"received"`
-	Partner  string     `json:"partner"`
-	Name     string     `json:"name,omitempty"` // of the partner
+	ID       string    `json:"id"`
+	Received time.Time `json:"received"`
+	Who
 	Bill     string     `json:"bill"`
 	Upstream string     `json:"upstream"`
 	State    string     `json:"state"`
@@ -106,9 +104,7 @@ func refused(err error) error {
 	case errors.Is(err, store.ErrFilter), errors.Is(err, store.ErrAmbiguous):
 		return badRequest("%v", err)
 	case errors.Is(err, store.ErrNotFound):
-		return &Error{
-			Refusal: NotFound, Text: "there is no callback with this id, or it was removed after callbacks.retention",
-		}
+		return notFound("there is no callback with this id, or it was removed after callbacks.retention")
 	case errors.Is(err, store.ErrState):
 		return conflict("%v", err)
 	case errors.Is(err, store.ErrErased):
@@ -186,10 +182,9 @@ type MissingCallback struct {
 	Found    time.Time `json:"found"` // by the second read
 	Since    time.Time `json:"since"` // the first read
 	Upstream string    `json:"upstream"`
-	Partner  string    `json:"partner"`
-	Name     string    `json:"name,omitempty"` // of the partner
-	Bill     string    `json:"bill"`
-	State    string    `json:"bill_state"` // what it means, such as paid
+	Who
+	Bill  string `json:"bill"`
+	State string `json:"bill_state"` // what it means, such as paid
 	// why no callback was made from the read, in a word; none with deliver: false
 	Why string `json:"not_made,omitempty"`
 }
@@ -200,14 +195,14 @@ func (o *Operator) Missing(ctx context.Context, f MissingFilter) (l MissingList,
 	if err != nil {
 		return l, err
 	}
-	most, err := f.within(listedMost)
+	most, err := f.get()
 	if err != nil {
 		return l, err
 	}
 	found, all, err := o.Store.Missing(ctx, id, most)
 	for _, m := range found {
 		l.Bills = append(l.Bills, MissingCallback{
-			m.Missing, m.Since, m.Upstream, m.Partner.Short(), o.name(m.Partner), rollout.ShownBill(m.Bill),
+			m.Missing, m.Since, m.Upstream, o.who(m.Partner), rollout.ShownBill(m.Bill),
 			m.Shown, m.Why,
 		})
 	}
@@ -293,11 +288,9 @@ func (o *Operator) decide(
 	ctx context.Context, s Selection, what string, d store.Decision, progress func(Progress),
 ) error {
 	f, err := s.inStore(ctx, o)
-	switch wrong := s.check(); {
+	switch err := cmp.Or(err, s.check()); {
 	case err != nil:
 		return err
-	case wrong != nil:
-		return wrong
 	case f.State != "" && f.State != store.Dead:
 		return badRequest("only failed callbacks can be %s together, not %s ones", what, f.State)
 	case f.After != 0:
@@ -359,11 +352,7 @@ func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d 
 	switch {
 	case err != nil:
 	case !slices.Contains(d.From, c.State):
-		which := make([]string, len(d.From))
-		for i, state := range d.From {
-			which[i] = state.Word()
-		}
-		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, what, strings.Join(which, " or "))
+		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, what, either(d.From))
 	case !c.Erased.IsZero():
 		err = store.ErrErased
 	case d.To == store.Waiting:
@@ -392,7 +381,7 @@ func (o *Operator) inOrder(ctx context.Context, c store.Callback, force Force) e
 		if newer == store.Delivered {
 			note = evidence.Say("newer_delivered")
 		}
-		reasons = append(reasons, rollout.BlockingReason{Kind: rollout.Newer, Note: note})
+		reasons = append(reasons, rollout.BlockingReason{Kind: rollout.Newer, Text: note})
 	}
 	return cmp.Or(err, new(Change).override(reasons, force))
 }
@@ -433,8 +422,7 @@ func (o *Operator) callbacks(found []store.Callback) []Callback {
 
 func (o *Operator) callback(c store.Callback) Callback {
 	one := Callback{
-		ID: c.ID, Received: c.Received, Partner: c.Partner.Short(),
-		Name: o.name(c.Partner), Bill: rollout.ShownBill(c.Bill), Upstream: c.Upstream,
+		ID: c.ID, Received: c.Received, Who: o.who(c.Partner), Bill: rollout.ShownBill(c.Bill), Upstream: c.Upstream,
 		State: string(c.State), Attempts: c.Attempts, LastAt: known(c.LastAt),
 		Status: c.LastStatus, Outcome: c.LastOutcome, Form: c.Form,
 		Type: c.ContentType, Cursor: c.Cursor, Deleted: known(c.Erased),

@@ -63,14 +63,14 @@ func TestWaveMovesCertifiedPartners(t *testing.T) {
 		case len(row.Step.Reasons) != 1 || row.Step.Reasons[0].Kind != "certificate":
 			t.Errorf("%s has the reasons %+v", row.Name, row.Step.Reasons)
 		default:
-			proxytest.Has(t, row.Step.Reasons[0].Text, want)
+			proxytest.Has(t, row.Step.Reasons[0].Text.String(), want)
 		}
 	}
 	one := answers[operate.PartnerList](w.testOperator, "GET", "/rollout/partners?partner="+hash("via")).Partners[0]
-	proxytest.Equal(t, one.Certificate, "certified for legacy through a gateway until "+year.Format(time.RFC3339))
+	proxytest.Equal(t, one.Certificate.String(), "certified for legacy through a gateway until "+year.Format(time.RFC3339))
 	proxytest.Equal(t, one.Certified, true)
 	change := answers[operate.Change](w.testOperator, "POST", "/rollout/next?by=anna&preview=true&partner="+hash("none"))
-	if !strings.Contains(change.Certificate, "not certified") || len(change.Reasons) != 0 {
+	if !strings.Contains(change.Certificate.String(), "not certified") || len(change.Reasons) != 0 {
 		t.Errorf("%+v", change)
 	}
 }
@@ -96,7 +96,7 @@ func TestCertificateIsForAClient(t *testing.T) {
 		one := answers[operate.Status](w.testOperator, "GET", "/rollout?partner="+hash("k")).Partners[0]
 		page := answers[operate.PartnerList](w.testOperator, "GET", "/rollout/partners?partner="+hash("k")).Partners[0]
 		proxytest.Equal(t, []bool{one.Certified, page.Certified}, []bool{certified, certified})
-		for _, text := range []string{next.Certificate, one.Certificate, page.Certificate} {
+		for _, text := range []string{next.Certificate.String(), one.Certificate.String(), page.Certificate.String()} {
 			proxytest.Has(t, text, says)
 		}
 	}
@@ -115,7 +115,7 @@ func TestCertificateIsForAClient(t *testing.T) {
 	for _, row := range w.info().Partners {
 		client := map[string]string{"Clinic k": "shop/2__", "Clinic m": "no User-Agent"}[row.Name]
 		if reasons := row.Step.Reasons; client != "" && (len(reasons) != 1 || reasons[0].Kind != "certificate" ||
-			!strings.Contains(reasons[0].Text, "another client: "+client+" created")) {
+			!strings.Contains(reasons[0].Text.String(), "another client: "+client+" created")) {
 			t.Errorf("%s: %+v", row.Name, reasons)
 		}
 	}
@@ -129,7 +129,7 @@ func TestCertificatesNeedADesk(t *testing.T) {
 	w := newWaveOf(t, separate, "&certified=true", "k")
 	w.after(time.Hour)
 	w.stages("old", "k")
-	proxytest.Has(t, w.info().Partners[0].Step.Reasons[0].Text, "the config has no key of a desk")
+	proxytest.Has(t, w.info().Partners[0].Step.Reasons[0].Text.String(), "the config has no key of a desk")
 	one := answers[operate.PartnerList](w.testOperator, "GET", "/rollout/partners?partner="+hash("k")).Partners[0]
-	proxytest.Equal(t, one.Certificate, "")
+	proxytest.Equal(t, one.Certificate.String(), "")
 }

@@ -103,21 +103,21 @@ func TestPreviewChangesNothing(t *testing.T) {
 		{"next?partner=<k>", "new", operate.Change{}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
 		{"next?by=ben&force=<all>&stage=new&partner=<k>", "new", operate.Change{By: "ben"}, []rollout.ReasonKind{rollout.Unsettled, rollout.Unproven, rollout.Uncarried}},
 		{"stage?stage=drained&partner=<k>", "drained", operate.Change{}, []rollout.ReasonKind{rollout.Unsettled, rollout.Undrained, rollout.Unproven, rollout.Uncarried}},
-		{"stage?stage=shadow&partner=<k>", "shadow", operate.Change{Warning: "with bills: separate"}, []rollout.ReasonKind{rollout.Uncarried}},
+		{"stage?stage=shadow&partner=<k>", "shadow", operate.Change{Warning: evidence.Say("list", "with bills: separate")}, []rollout.ReasonKind{rollout.Uncarried}},
 		{"unset?partner=<k>", "old", operate.Change{}, []rollout.ReasonKind{rollout.Uncarried}},
 	} {
 		c := d.change("/rollout/" + row.target + "&preview=true")
 		var kinds []rollout.ReasonKind
 		for _, reason := range c.Reasons {
 			kinds = append(kinds, reason.Kind)
-			if reason.Text == "" || strings.Contains(reason.Text, hash("k")[:13]) {
+			if reason.Text.Kind == "" || strings.Contains(reason.Text.String(), hash("k")[:13]) {
 				t.Errorf("%s: the reason is %+v", row.target, reason)
 			}
 		}
-		if !strings.HasPrefix(c.Warning, row.want.Warning) || (c.Warning == "") != (row.want.Warning == "") {
+		if !strings.HasPrefix(c.Warning.String(), row.want.Warning.String()) || (c.Warning.Kind == "") != (row.want.Warning.Kind == "") {
 			t.Errorf("%s: the warning is %q", row.target, c.Warning)
 		}
-		c.Reasons, c.Warning = nil, ""
+		c.Reasons, c.Warning = nil, evidence.Note{}
 		want := operate.Change{Action: "stage", By: row.want.By, At: noon, Partner: hash("k")[:12], Name: "Hana Clinic", From: "canary", FromPercent: &fifty, To: row.to, Preview: true}
 		if diff := cmp.Diff(want, c); diff != "" || !slices.Equal(kinds, row.kinds) {
 			t.Errorf("%s: reasons %q, want %q, -want +got\n%s", row.target, kinds, row.kinds, diff)
@@ -127,7 +127,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 		t.Errorf("the effect of a percentage is %+v", c.Effect)
 	}
 	c := d.change("/rollout/stop?preview=true")
-	if len(c.Reasons) != 1 || c.Reasons[0].Kind != rollout.Uncarried || !strings.HasPrefix(c.Reasons[0].Text, hash("k")[:12]+" (Hana Clinic): legacy cannot carry bill.create: BILL_010 bill.tax") || !c.Preview || c.Already {
+	if len(c.Reasons) != 1 || c.Reasons[0].Kind != rollout.Uncarried || !strings.HasPrefix(c.Reasons[0].Text.String(), hash("k")[:12]+" (Hana Clinic): legacy cannot carry bill.create: BILL_010 bill.tax") || !c.Preview || c.Already {
 		t.Errorf("stop: %+v", c)
 	}
 	d.refuses("/rollout/resume?preview=true", "Not changed: the rollout is not stopped.")
@@ -167,7 +167,7 @@ func TestPreviewOfAStopNeedsNoStore(t *testing.T) {
 	s := proxytest.Open(t, "memory:")
 	d := newTestOperator(t, s, separate)
 	must(t, s.Close())
-	if c := d.change("/rollout/stop?preview=true"); !strings.HasPrefix(c.Warning, "the store cannot be read") {
+	if c := d.change("/rollout/stop?preview=true"); !strings.HasPrefix(c.Warning.String(), "the store cannot be read") {
 		t.Errorf("%+v", c)
 	}
 }
@@ -194,7 +194,7 @@ func TestAnswersHaveNamesOfPartners(t *testing.T) {
 	}
 	d.proves("k")
 	var out strings.Builder
-	if err := answers[operate.Report](d, "GET", "/rollout/report").WriteText(&out); err != nil || !strings.Contains(out.String(), filled("\n<k:12> (하나 의원)  bill.create  read back")) {
+	if err := answers[operate.Report](d, "GET", "/rollout/report").Write(&out, "text"); err != nil || !strings.Contains(out.String(), filled("\n<k:12> (하나 의원)  bill.create  read back")) {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

@@ -32,8 +32,7 @@ type BillsToCompare struct {
 
 // ComparedBills are what a comparison of bills has shown.
 type ComparedBills struct {
-	Partner string          `json:"partner"`
-	Name    string          `json:"name,omitempty"`
+	Who
 	Bills   map[string]int  `json:"bills"` // that were compared, by result: a class of package evidence, or refused
 	OldOnly int             `json:"old_only"`
 	NewOnly int             `json:"new_only"`
@@ -64,7 +63,7 @@ const (
 // after another, and one answer at a time on a gateway. It stops if a backend slows down: its breaker is open, or the
 // reads take longer on average than 99 % of the partners' calls in the last hours.
 func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c ComparedBills, err error) {
-	most, err := b.within(listedMost)
+	most, err := b.get()
 	if err != nil {
 		return c, err
 	}
@@ -94,7 +93,7 @@ func (o *Operator) CompareBills(ctx context.Context, b BillsToCompare) (c Compar
 	if err != nil {
 		return c, err
 	}
-	c.Partner, c.Name, c.Left, c.Bills = id.Short(), o.name(id), left, map[string]int{}
+	c.Who, c.Left, c.Bills = o.who(id), left, map[string]int{}
 	tick := time.NewTicker(time.Second / time.Duration(b.Rate))
 	defer tick.Stop()
 	var took [2]time.Duration
@@ -126,7 +125,7 @@ func (o *Operator) slow(usual [2]store.Sums, took [2]time.Duration, n int, timed
 	for i, upstream := range o.Rollout.Settings().Backends {
 		mean := took[i] / time.Duration(max(n, 1))
 		switch bound := usual[i].P99(); {
-		case o.open(upstream):
+		case o.Opened(upstream):
 			return fmt.Sprintf("the breaker of %s is open", upstream)
 		case timed && bound > 0 && mean > bound:
 			return fmt.Sprintf("a read at %s takes %s, and 99 %% of the partners' calls there took at most %s", upstream,

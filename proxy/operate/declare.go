@@ -28,7 +28,7 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	if len(s.Force) > 0 && !s.Force.bare() { // the reasons do not matter
 		within /= 6
 	}
-	reasons, err := o.Rollout.Preconditions().AgainstStop(ctx, within)
+	reasons, err := o.Rollout.AgainstStop(ctx, within)
 	if err != nil { // the kill switch must work without the store, too
 		o.Logger.Error(
 			"the calls that the old backend cannot carry could not be looked up before the stop",
@@ -79,13 +79,13 @@ func (o *Operator) previewStop(ctx context.Context, c Change) (Change, error) {
 		c.By, c.At, c.Already = first.By, first.At, true
 		return c, nil
 	}
-	reasons, unread := o.Rollout.Preconditions().AgainstStop(ctx, within)
-	c.Reasons = worded(reasons)
+	reasons, unread := o.Rollout.AgainstStop(ctx, within)
+	c.Reasons = list(reasons)
 	switch {
 	case err != nil:
-		c.warn(evidence.Say("stop_unread"))
+		c.Warning = evidence.Say("stop_unread")
 	case unread != nil:
-		c.warn(evidence.Say("stop_unchecked", unread))
+		c.Warning = evidence.Say("stop_unchecked", unread)
 	}
 	return c, nil
 }
@@ -125,7 +125,7 @@ func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 	if err == nil && decided.Stopped.At.IsZero() && o.Rollout.Stopping() == nil {
 		err = errNotStopped
 	}
-	c.Reasons = worded(nil)
+	c.Reasons = []rollout.BlockingReason{}
 	return c, err
 }
 
@@ -187,7 +187,7 @@ func (o *Operator) Begin(ctx context.Context, d Decision) (c Change, err error) 
 			decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By,
 		)
 	}
-	reasons := o.Rollout.Preconditions().AgainstBegin(ctx)
+	reasons := o.Rollout.AgainstBegin(ctx)
 	return o.commit(ctx, c, reasons, d.Force, func(ctx context.Context, c Change) error {
 		return o.Store.Begin(ctx, c.By, c.At, c.overridden())
 	})
@@ -215,7 +215,7 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 		}
 	}
 	c.about(o, id, All)
-	reasons := o.Rollout.Preconditions().AgainstReset(ctx, id)
+	reasons := o.Rollout.AgainstReset(ctx, id)
 	return o.commit(ctx, c, reasons, r.Force, func(ctx context.Context, c Change) error {
 		err := o.Store.ResetCounts(ctx, id, c.By, c.At, c.overridden())
 		if err == nil {

@@ -72,73 +72,64 @@ import (
 // would change something else. No error repeats a text that may be a key of a partner.
 func (o *Operator) Handler() http.Handler {
 	m := mux.NewRouter()
-	audit := door{m, storeTimeout}
-	handle(audit, "GET /audit", o.Audit)
-	of := func(name string, there bool, within time.Duration) (door, bool) {
+	handle(door{m, storeTimeout}, "GET /audit", o.Audit)
+	// Without its section of the config, the first route of a name answers all that is below it.
+	section := func(name, needs string, there bool, within time.Duration) door {
 		if !there {
-			none := func(w http.ResponseWriter, r *http.Request) { fail(w, r, noSection(name)) }
-			m.PathPrefix("/" + name).HandlerFunc(none)
+			m.PathPrefix("/" + name).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				fail(w, r, notFound("it has no %s: its config has no %s section", name, needs))
+			})
 		}
-		return door{m, within}, there
+		return door{m, within}
 	}
-	if d, ok := of("rollout", o.Rollout != nil, storeTimeout); ok {
-		handle(d, "GET /rollout", o.Status)
-		handle(d, "GET /rollout/partners", o.Partners)
-		handle(d, "GET /rollout/report", o.Report)
-		handle(d, "POST /rollout/stage", o.Move)
-		handle(d, "POST /rollout/next", o.Next)
-		handle(d, "POST /rollout/unset", o.Unset)
-		handle(d, "POST /rollout/stop", o.Stop)
-		handle(d, "POST /rollout/resume", o.Resume)
-		handle(d, "POST /rollout/restored", o.Restored)
-		handle(d, "POST /rollout/begin", o.Begin)
-		handle(d, "POST /rollout/moved", o.Moved)
-		handle(d, "POST /rollout/reset", o.Reset)
-		handle(d, "GET /rollout/bill", o.Bill)
-		handle(d, "POST /rollout/bill", o.Bill)
-		handle(d, "POST /rollout/read", o.Read)
-		handle(d, "GET /rollout/reads", o.Reads)
-		handle(d, "POST /rollout/read-all", o.ReadAll)
-		handle(d, "POST /rollout/dismiss", o.Dismiss)
-		handle(d, "POST /rollout/compare", o.CompareBills)
-		handle(d, "POST /rollout/assign", o.Assign)
-		handle(d, "GET /rollout/bills", o.Bills)
-		handle(d, "GET /rollout/waves", o.Waves)
-		handle(d, "POST /rollout/waves", o.CreateWave)
-		handle(d, "GET /rollout/waves/{name}", o.Wave)
-		handle(d, "POST /rollout/waves/{name}/pause", o.PauseWave)
-		handle(d, "POST /rollout/waves/{name}/resume", o.ResumeWave)
-		handle(d, "POST /rollout/waves/{name}/stop", o.StopWave)
-		handle(d, "POST /rollout/waves/{name}/rollback", o.RollBackWave)
-		handle(d, "POST /rollout/waves/{name}/release", o.ReleasePartner)
-	}
-	if d, ok := of("callbacks", o.Relay != nil, 0); ok {
-		handle(d, "GET /callbacks", o.Callbacks)
-		handle(d, "GET /callbacks/counts", o.Counts)
-		handle(d, "GET /callbacks/missing", o.Missing)
-		stream(d, "/callbacks/replay", o.Replay)
-		stream(d, "/callbacks/drop", o.Drop)
-		handle(d, "GET /callbacks/{id}", o.Callback)
-		handle(d, "POST /callbacks/{id}/assign", o.AssignAddress)
-		handle(d, "POST /callbacks/{id}/replay", o.ReplayOne)
-		handle(d, "POST /callbacks/{id}/drop", o.DropOne)
-	}
-	if d, ok := of("notify", o.Relay != nil, storeTimeout); ok {
-		handle(d, "POST /notify/test", o.TestEvents)
-	}
-	if d, ok := of("store", o.Store != nil, time.Minute); ok {
-		handle(d, "GET /store/clock", o.Clock)
-		handle(d, "POST /store/clock", o.ConfirmClock)
-		handle(d, "POST /store/keys", o.AddKey)
-		handle(d, "POST /store/backup", o.BackedUp)
-	}
+	d := section("rollout", "rollout", o.Rollout != nil, storeTimeout)
+	handle(d, "GET /rollout", o.Status)
+	handle(d, "GET /rollout/partners", o.Partners)
+	handle(d, "GET /rollout/report", o.Report)
+	handle(d, "POST /rollout/stage", o.Move)
+	handle(d, "POST /rollout/next", o.Next)
+	handle(d, "POST /rollout/unset", o.Unset)
+	handle(d, "POST /rollout/stop", o.Stop)
+	handle(d, "POST /rollout/resume", o.Resume)
+	handle(d, "POST /rollout/restored", o.Restored)
+	handle(d, "POST /rollout/begin", o.Begin)
+	handle(d, "POST /rollout/moved", o.Moved)
+	handle(d, "POST /rollout/reset", o.Reset)
+	handle(d, "GET /rollout/bill", o.Bill)
+	handle(d, "POST /rollout/bill", o.Bill)
+	handle(d, "POST /rollout/read", o.Read)
+	handle(d, "GET /rollout/reads", o.Reads)
+	handle(d, "POST /rollout/read-all", o.ReadAll)
+	handle(d, "POST /rollout/dismiss", o.Dismiss)
+	handle(d, "POST /rollout/compare", o.CompareBills)
+	handle(d, "POST /rollout/assign", o.Assign)
+	handle(d, "GET /rollout/bills", o.Bills)
+	handle(d, "GET /rollout/waves", o.Waves)
+	handle(d, "POST /rollout/waves", o.CreateWave)
+	handle(d, "GET /rollout/waves/{name}", o.Wave)
+	handle(d, "POST /rollout/waves/{name}/pause", o.PauseWave)
+	handle(d, "POST /rollout/waves/{name}/resume", o.ResumeWave)
+	handle(d, "POST /rollout/waves/{name}/stop", o.StopWave)
+	handle(d, "POST /rollout/waves/{name}/rollback", o.RollBackWave)
+	handle(d, "POST /rollout/waves/{name}/release", o.ReleasePartner)
+	d = section("callbacks", "store", o.Relay != nil, 0)
+	handle(d, "GET /callbacks", o.Callbacks)
+	handle(d, "GET /callbacks/counts", o.Counts)
+	handle(d, "GET /callbacks/missing", o.Missing)
+	stream(d, "/callbacks/replay", o.Replay)
+	stream(d, "/callbacks/drop", o.Drop)
+	handle(d, "GET /callbacks/{id}", o.Callback)
+	handle(d, "POST /callbacks/{id}/assign", o.AssignAddress)
+	handle(d, "POST /callbacks/{id}/replay", o.ReplayOne)
+	handle(d, "POST /callbacks/{id}/drop", o.DropOne)
+	d = section("notify", "store", o.Relay != nil, storeTimeout)
+	handle(d, "POST /notify/test", o.TestEvents)
+	d = section("store", "store", o.Store != nil, time.Minute)
+	handle(d, "GET /store/clock", o.Clock)
+	handle(d, "POST /store/clock", o.ConfirmClock)
+	handle(d, "POST /store/keys", o.AddKey)
+	handle(d, "POST /store/backup", o.BackedUp)
 	return m
-}
-
-// noSection says why a gateway has no section of the API.
-func noSection(name string) error {
-	needs := map[string]string{"rollout": "rollout", "callbacks": "store", "notify": "store", "store": "store"}[name]
-	return &Error{Refusal: NotFound, Text: "it has no " + name + ": its config has no " + needs + " section"}
 }
 
 // A door is where verbs are served.

@@ -81,7 +81,7 @@ func TestRefusalInJSON(t *testing.T) {
 	var refused operate.Error
 	err := json.Unmarshal(w.Body.Bytes(), &refused)
 	if err != nil || w.Code != 409 || refused.Text != "Not changed." || rollout.JoinKinds(rollout.KindsOf(refused.Reasons)) != "settling,verdict" ||
-		!strings.HasPrefix(refused.Reasons[0].Text, "no call of the partner was seen yet") {
+		!strings.HasPrefix(refused.Reasons[0].Text.String(), "no call of the partner was seen yet") {
 		t.Errorf("%d %s %v", w.Code, w.Body, err)
 	}
 }

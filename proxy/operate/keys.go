@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"billbridge/config"
@@ -25,11 +24,10 @@ type NewKey struct {
 
 // An AddedKey is what became of a key, or its preview.
 type AddedKey struct {
-	Partner string       `json:"partner"`
-	Name    string       `json:"name,omitempty"` // of the partner
-	Key     string       `json:"key"`            // its first digits
-	Bills   int          `json:"bills"`          // that were stored under the key, and are the partner's now
-	Keys    []partner.ID `json:"keys"`           // all keys of the partner afterwards, the first one is its identity
+	Who
+	Key     string       `json:"key"`   // its first digits
+	Bills   int          `json:"bills"` // that were stored under the key, and are the partner's now
+	Keys    []partner.ID `json:"keys"`  // all keys of the partner afterwards, the first one is its identity
 	Preview bool         `json:"preview,omitempty"`
 }
 
@@ -79,7 +77,7 @@ func (o *Operator) AddKey(ctx context.Context, n NewKey) (c AddedKey, err error)
 			)
 		}
 	}
-	c.Partner, c.Name, c.Key, c.Preview = id.Short(), o.name(id), key.Short(), n.Preview
+	c.Who, c.Key, c.Preview = o.who(id), key.Short(), n.Preview
 	if c.Keys = append([]partner.ID{id}, o.furtherKeys(id)...); n.Preview {
 		c.Keys = append(c.Keys, key)
 	}
@@ -141,7 +139,7 @@ func CheckKeys(s *store.Store, c *config.Config) (extra []string, err error) {
 			if key, first := partner.ID(key), partner.ID(p.Hash); s.Identity(key) != first {
 				err = errors.Join(err, fmt.Errorf("partners: key %s of %s has no effect, because the store does not "+
 					"have it: run billbridge rollout key add %s --hash %s",
-					key.Short(), Label(first.Short(), p.Name), first, key))
+					key.Short(), partner.Label(first.Short(), p.Name), first, key))
 			}
 		}
 	}
@@ -150,6 +148,6 @@ func CheckKeys(s *store.Store, c *config.Config) (extra []string, err error) {
 			extra = append(extra, key.Short()+" of "+of.Short())
 		}
 	}
-	slices.SortFunc(extra, strings.Compare)
+	slices.Sort(extra)
 	return extra, err
 }

@@ -71,7 +71,7 @@ type Change struct {
 	Partner  string    `json:"partner,omitempty"` // "default" for all without a stage of their own
 	Name     string    `json:"name,omitempty"`    // of the partner
 	// of a change of a stage: as in PartnerStatus
-	Certificate string `json:"certificate,omitempty"`
+	Certificate evidence.Note `json:"certificate,omitzero"`
 	// in the audit log, left out if the partner had no stage of its own
 	From        string `json:"from,omitempty"`
 	FromPercent *int   `json:"from_percent,omitempty"`
@@ -81,10 +81,9 @@ type Change struct {
 	// the kinds of the reasons that were overridden, if Forced
 	Overridden []rollout.ReasonKind `json:"overridden,omitempty"`
 	// nothing was changed: this is the earlier change
-	Already     bool          `json:"already,omitempty"`
-	Effect      *Effect       `json:"effect,omitempty"`  // of canary
-	Warning     string        `json:"warning,omitempty"` // what the operator should know of the change
-	WarningNote evidence.Note `json:"-"`                 // the same without words
+	Already bool          `json:"already,omitempty"`
+	Effect  *Effect       `json:"effect,omitempty"` // of canary
+	Warning evidence.Note `json:"warning,omitzero"` // what the operator should know of the change
 	// the bill that was assigned, the upstream that may move
 	Subject string                   `json:"subject,omitempty"`
 	Preview bool                     `json:"preview,omitempty"` // nothing was changed: this is what would change
@@ -101,6 +100,15 @@ func (c Change) Old() string { return InWords(c.From, c.FromPercent) }
 // New returns the stage after the change, for people.
 func (c Change) New() string { return InWords(c.To, c.ToPercent) }
 
+// either returns states for people.
+func either[S ~string](states []S) string {
+	words := make([]string, len(states))
+	for i, s := range states {
+		words[i] = InWords(string(s), nil)
+	}
+	return strings.Join(words, " or ")
+}
+
 // InWords returns a stage and its percentage, if it has one, or the state of a callback or a wave, for people.
 func InWords(stage string, percent *int) string {
 	if percent == nil {
@@ -108,8 +116,6 @@ func InWords(stage string, percent *int) string {
 	}
 	return fmt.Sprintf("%s %d %%", stage, *percent)
 }
-
-func (c *Change) warn(n evidence.Note) { c.WarningNote, c.Warning = n, inEnglish(n) }
 
 // override refuses a change that has blocking reasons unless force names the kinds of all of them, and records these
 // kinds.
@@ -120,7 +126,7 @@ func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 	case force.bare() && len(reasons) == 0:
 		return conflict("Not changed. force must name the reasons that it overrides, and there are none: leave it out.")
 	case unnamed:
-		return &Error{Refusal: Conflict, Text: "Not changed.", Reasons: worded(reasons)}
+		return &Error{Refusal: Conflict, Text: "Not changed.", Reasons: reasons}
 	}
 	c.Overridden, c.Forced = kinds, len(kinds) > 0
 	return nil
@@ -281,7 +287,7 @@ func (o *Operator) Unset(ctx context.Context, u Unset) (c Change, err error) {
 		missing = "no default was set: the default of the config applies"
 	}
 	if !own {
-		return c, &Error{Refusal: NotFound, Text: missing}
+		return c, notFound("%s", missing)
 	}
 	move := rollout.Move{Partner: partner, From: from.position(), To: to.position()}
 	return o.move(ctx, u.Switch, c, decided, move, func(ctx context.Context, c Change) error {
@@ -294,21 +300,20 @@ func (o *Operator) move(
 	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move,
 	change func(context.Context, Change) error,
 ) (Change, error) {
-	facts := o.Rollout.Preconditions().Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
+	facts := o.Rollout.Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
 	reasons := facts.Against(m)
 	c.about(o, m.Partner, Default)
 	if m.Partner != "" {
-		note, _ := facts.Certified(m.Partner)
-		c.Certificate = inEnglish(note)
+		c.Certificate, _ = facts.Certified(m.Partner)
 	}
 	c.From, c.FromPercent = string(m.From.Stage), percentOf(m.From)
 	c.To, c.ToPercent = string(m.To.Stage), percentOf(m.To)
 	c.Effect = o.effect(ctx, decided, m)
 	if settings := o.Rollout.Settings(); m.To.Stage == rollout.StageShadow && !settings.Config.Comparable() {
-		c.warn(evidence.Say("no_copy_yet", settings.Backends[evidence.Old], settings.Backends[evidence.New]))
+		c.Warning = evidence.Say("no_copy_yet", settings.Backends[evidence.Old], settings.Backends[evidence.New])
 	}
 	if s.Preview {
-		c.Reasons = worded(reasons)
+		c.Reasons = list(reasons)
 		return c, nil
 	}
 	return o.commit(ctx, c, reasons, s.Force, change)
@@ -317,6 +322,6 @@ func (o *Operator) move(
 // about sets the partner of a change; all is the word for no single one.
 func (c *Change) about(o *Operator, id partner.ID, all string) {
 	if c.Partner = all; id != "" {
-		c.Partner, c.Name = id.Short(), o.name(id)
+		c.Partner, c.Name = id.Short(), o.who(id).Name
 	}
 }

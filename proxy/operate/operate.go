@@ -5,8 +5,8 @@
 //	http.Handle("/rollout/", o.Handler()) // the same for scripts and the commands, in JSON
 //
 // The pages of the console call the functions, the commands send the same values to the handler. A function that is
-// refused returns an [*Error], and has changed nothing. The words of reasons and warnings are English; their notes
-// let others word them.
+// refused returns an [*Error], and has changed nothing. Reasons and warnings are notes: English in JSON, and a
+// page words them in the language of its visitor.
 package operate
 
 import (
@@ -61,6 +61,9 @@ func New(o Options) *Operator {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Opened == nil {
+		o.Opened = func(string) bool { return false }
+	}
 	made := &Operator{Options: o}
 	if o.Rollout != nil && o.Rollout.Refused() != nil {
 		made.NoteReload(o.Rollout.Refused())
@@ -107,6 +110,10 @@ func Lines(reasons []rollout.BlockingReason) (lines string) {
 	return lines
 }
 
+func notFound(format string, args ...any) error {
+	return &Error{Refusal: NotFound, Text: fmt.Sprintf(format, args...)}
+}
+
 func badRequest(format string, args ...any) error {
 	return &Error{Refusal: BadRequest, Text: fmt.Sprintf(format, args...)}
 }
@@ -124,7 +131,7 @@ func Explain(err error) error {
 	return fmt.Errorf("rollout.default is %[1]s, was %[2]s: not changed. To change it anyway, "+
 		"run billbridge rollout set --default --stage %[1]s --force %[3]s while the config says %[2]s. Reasons:%[4]s",
 		b.To, b.From,
-		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(worded(b.Reasons)))
+		rollout.JoinKinds(rollout.KindsOf(b.Reasons)), Lines(b.Reasons))
 }
 
 // storeTimeout is how long a call of an operator waits for the store.
@@ -174,12 +181,12 @@ type Limit struct {
 // AtMost returns a limit.
 func AtMost(n int) Limit { return Limit{&n} }
 
-func (l Limit) within(most int) (int, error) {
+func (l Limit) get() (int, error) {
 	switch {
 	case l.Most == nil:
-		return min(100, most), nil
-	case *l.Most < 1 || *l.Most > most:
-		return 0, badRequest("limit must be 1 to %d, but is %d", most, *l.Most)
+		return 100, nil
+	case *l.Most < 1 || *l.Most > listedMost:
+		return 0, badRequest("limit must be 1 to %d, but is %d", listedMost, *l.Most)
 	}
 	return *l.Most, nil
 }
@@ -246,29 +253,31 @@ func (o *Operator) named(ctx context.Context, name string) (partner.ID, error) {
 	case errors.Is(err, store.ErrAmbiguous):
 		return "", badRequest("the hashes of several partners begin with %s: give more digits", id)
 	case errors.Is(err, store.ErrNotFound):
-		return "", &Error{Refusal: NotFound, Text: fmt.Sprintf(
-			"no known partner has a hash that begins with %s: for a new partner give all 64 digits", id)}
+		return "", notFound("no known partner has a hash that begins with %s: for a new partner give all 64 digits", id)
 	}
 	return full, err
 }
 
-// name returns the name of a partner, "" if it has none.
-func (o *Operator) name(id partner.ID) string { return o.Config().Partners.Name(string(id)) }
-
-// Label returns a partner for people.
-func Label(short, name string) string {
-	if name == "" {
-		return short
-	}
-	return short + " (" + name + ")"
+// Who is a partner, for people.
+type Who struct {
+	ID      partner.ID `json:"-"`
+	Partner string     `json:"partner"`        // the first digits of the ID
+	Name    string     `json:"name,omitempty"` // by the config
 }
+
+func (o *Operator) who(id partner.ID) Who {
+	return Who{id, id.Short(), o.Config().Partners.Name(string(id))}
+}
+
+// Label returns the partner with its name.
+func (w Who) Label() string { return partner.Label(w.Partner, w.Name) }
 
 // declared returns a declaration, nil if there is none.
 func declared(d store.Declaration) *Declared {
 	if d.At.IsZero() {
 		return nil
 	}
-	return &Declared{d.By, d.At}
+	return &d
 }
 
 // known returns a pointer to a time, nil for an unknown time.
@@ -278,3 +287,6 @@ func known(t time.Time) *time.Time {
 	}
 	return &t
 }
+
+// list returns a list that is never nil: a list in JSON, also when it is empty.
+func list[T any](all []T) []T { return append([]T{}, all...) }

@@ -127,16 +127,10 @@ func (q PartnerQuery) order() (func(a, b PartnerRow) int, error) {
 	}, nil
 }
 
-// selects reports whether a query selects a partner.
-func (q PartnerQuery) selects(r PartnerRow) bool {
-	return (q.Stage == "" || q.Stage == r.Stage) && (q.Verdict == "" || q.Verdict == r.Step.Ruling) &&
-		(q.Ready == nil || r.Step.Stage != "" && *q.Ready == (len(r.Step.Reasons) == 0))
-}
-
 // Partners returns a page of the partners, each with its traffic and its next stage.
 func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer PartnerList, err error) {
 	order, err := q.order()
-	limit, wrong := q.within(listedMost)
+	limit, wrong := q.get()
 	switch err := cmp.Or(err, wrong, o.needStore()); {
 	case err != nil:
 		return answer, err
@@ -156,7 +150,10 @@ func (o *Operator) Partners(ctx context.Context, q PartnerQuery) (answer Partner
 		return answer, err
 	}
 	answer.All = len(rows)
-	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool { return !q.selects(r) })
+	rows = slices.DeleteFunc(rows, func(r PartnerRow) bool {
+		return q.Stage != "" && q.Stage != r.Stage || q.Verdict != "" && q.Verdict != r.Step.Ruling ||
+			q.Ready != nil && (r.Step.Stage == "" || *q.Ready != (len(r.Step.Reasons) == 0))
+	})
 	byCalls := strings.TrimPrefix(q.Sort, "-") == "calls"
 	if byCalls {
 		err = o.countCalls(ctx, rows)
@@ -195,7 +192,7 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 	if err != nil {
 		return nil, err
 	}
-	facts := o.Rollout.Preconditions().Facts(ctx, decided, only, storeTimeout/2)
+	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
 	seen, err := facts.Seen()
 	if err != nil {
 		return nil, err
@@ -222,8 +219,8 @@ func (o *Operator) partnerRows(ctx context.Context, only partner.ID) ([]PartnerR
 		if move.To, more = move.From.Next(o.Rollout.Settings().Config.Comparable()); more {
 			reasons := facts.Against(move)
 			row.Step = Step{
-				StageSetting{Stage: move.To.Stage, Percent: percentOf(move.To)},
-				facts.Ruling(move, reasons), worded(reasons),
+				setting(move.To),
+				facts.Ruling(move, reasons), list(reasons),
 			}
 		}
 		rows = append(rows, row)

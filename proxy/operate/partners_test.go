@@ -46,14 +46,14 @@ func TestPartnersShowTrafficAndNextStage(t *testing.T) {
 	if row.Traffic.Since == nil || !row.Traffic.Since.Equal(noon) || row.Traffic.Last == nil || !row.Traffic.Last.Equal(last) {
 		t.Errorf("counted from %v to %v", row.Traffic.Since, row.Traffic.Last)
 	}
-	if got := rollout.JoinKinds(rollout.KindsOf(row.Step.Reasons)); got != "verdict" || !strings.Contains(row.Step.Reasons[0].Text, "no bill was created at the new backend by canary and read back yet") {
+	if got := rollout.JoinKinds(rollout.KindsOf(row.Step.Reasons)); got != "verdict" || !strings.Contains(row.Step.Reasons[0].Text.String(), "no bill was created at the new backend by canary and read back yet") {
 		t.Errorf("it waits for %s: %+v", got, row.Step.Reasons)
 	}
 	row.Traffic.Since, row.Traffic.Last, row.Seen, row.Step.Reasons = nil, nil, nil, nil
 	at, percent := last.Add(time.Minute), 50
 	want := operate.PartnerRow{
 		PartnerStatus: operate.PartnerStatus{
-			Partner: hash("k")[:12], Name: "Hana Clinic", Settled: true,
+			Who: operate.Who{Partner: hash("k")[:12], Name: "Hana Clinic"}, Settled: true,
 			StageSetting: operate.StageSetting{Stage: "canary", Percent: &percent, By: "anna", At: &at},
 		},
 		Traffic: operate.Traffic{Calls: 12, Bills: 9, AtNew: 3},

@@ -14,12 +14,25 @@ import (
 	"time"
 	"unicode"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/rollout/evidence"
 )
 
-// WriteJSON writes the report for programs.
-func (r Report) WriteJSON(w io.Writer) error {
+// Write writes the report in a format: text for a terminal, markdown for a ticket, html as one file that refers to no
+// other, to be signed and filed, or json for programs.
+func (r Report) Write(w io.Writer, format string) error {
+	head, sections, err := r.parts()
+	switch {
+	case err != nil:
+		return err
+	case format == "html":
+		return pageTemplate().Execute(w, map[string]any{"Head": breaks.Split(head, -1), "Sections": sections})
+	case format == "markdown":
+		return writeMarkdown(w, head, sections)
+	case format == "text":
+		return writeText(w, head, sections)
+	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
@@ -32,7 +45,7 @@ var reportText string
 var reportTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"cells": cells, "join": strings.Join, "percent": evidence.Percent, "rate": rate, "kinds": rollout.JoinKinds,
-		"label": func(partner any, name string) string { return Label(fmt.Sprint(partner), name) },
+		"label": func(short any, name string) string { return partner.Label(fmt.Sprint(short), name) },
 		"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}).Parse(reportText))
 })
@@ -86,12 +99,7 @@ func (r Report) parts() (head string, sections []section, err error) {
 	return strings.TrimSpace(parts[0]), sections, err
 }
 
-// WriteText writes the report for a terminal.
-func (r Report) WriteText(w io.Writer) error {
-	head, sections, err := r.parts()
-	if err != nil {
-		return err
-	}
+func writeText(w io.Writer, head string, sections []section) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, head)
 	for _, s := range sections {
@@ -116,12 +124,7 @@ var (
 	special = regexp.MustCompile("[\\\\`*_{}\\[\\]<>#|~&!$]")
 )
 
-// WriteMarkdown writes the report for a ticket.
-func (r Report) WriteMarkdown(w io.Writer) error {
-	head, sections, err := r.parts()
-	if err != nil {
-		return err
-	}
+func writeMarkdown(w io.Writer, head string, sections []section) error {
 	escape := func(text string) string { return special.ReplaceAllString(text, `\$0`) }
 	text := "# Rollout report\n\n" + breaks.ReplaceAllString(escape(head), "\n\n") + "\n"
 	for _, s := range sections {
@@ -135,7 +138,7 @@ func (r Report) WriteMarkdown(w io.Writer) error {
 			text += "\n" + s.Note + "\n"
 		}
 	}
-	_, err = io.WriteString(w, text)
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -145,12 +148,3 @@ var reportPage string
 var pageTemplate = sync.OnceValue(func() *htmltemplate.Template {
 	return htmltemplate.Must(htmltemplate.New("").Parse(reportPage))
 })
-
-// WriteHTML writes the report as one file that refers to no other, to be signed and filed.
-func (r Report) WriteHTML(w io.Writer) error {
-	head, sections, err := r.parts()
-	if err != nil {
-		return err
-	}
-	return pageTemplate().Execute(w, map[string]any{"Head": breaks.Split(head, -1), "Sections": sections})
-}

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -20,8 +21,8 @@ type Report struct {
 	Ignored    []string           `json:"ignored,omitempty"` // fields that may differ, by the config
 	Assumption string             `json:"assumption"`
 	Partners   []PartnerStatus    `json:"partners"`
-	Uncounted  string             `json:"uncounted,omitempty"` // why the numbers of bills are missing
-	Verdicts   []evidence.Verdict `json:"verdicts"`            // each partner by its short hash
+	Uncounted  evidence.Note      `json:"uncounted,omitzero"` // why the numbers of bills are missing
+	Verdicts   []evidence.Verdict `json:"verdicts"`           // each partner by its short hash
 	// comparisons that were not counted, over the limit of counts
 	Lost  int     `json:"lost"`
 	Calls int     `json:"calls"`          // that were counted, at both backends
@@ -34,13 +35,10 @@ type Report struct {
 func newReport(s evidence.Snapshot, limits evidence.Limits, until time.Time, partners []PartnerStatus) Report {
 	r := Report{
 		Table: s.Table, Since: s.Since, Until: until.UTC().Truncate(time.Second), Limits: limits,
-		Assumption: evidence.Assumption, Partners: partners, Verdicts: Verdicts(s, limits), Lost: s.Lost,
+		Assumption: evidence.Assumption, Partners: list(partners), Verdicts: evidence.Verdicts(s, limits), Lost: s.Lost,
 	}
 	for i := range r.Verdicts {
 		r.Verdicts[i].Partner = partner.ID(r.Verdicts[i].Partner.Short())
-	}
-	if r.Partners == nil {
-		r.Partners = []PartnerStatus{} // a list in JSON, also when it is empty
 	}
 	for _, n := range s.Counts {
 		r.Calls += n.Backends[evidence.Old].Number + n.Backends[evidence.New].Number
@@ -80,9 +78,9 @@ func (o *Operator) Evidence(ctx context.Context, p PartnerRef) (answer Report, e
 	}
 	answer = newReport(counted, o.Rollout.Counts().Limits(), o.Now(), partners)
 	for i := range answer.Verdicts {
-		answer.Verdicts[i].Name = o.name(answer.Verdicts[i].Partner)
+		answer.Verdicts[i].Name = o.who(answer.Verdicts[i].Partner).Name
 	}
-	answer.Uncounted, answer.Ignored = inEnglish(uncounted), o.Rollout.Settings().Config.Shadow.Ignore
+	answer.Uncounted, answer.Ignored = uncounted, o.Rollout.Settings().Config.Shadow.Ignore
 	answer.Version = o.Version
 	for _, name := range o.Rollout.Settings().Backends {
 		b := Backend{Name: name}
@@ -106,10 +104,9 @@ func (o *Operator) decisions(ctx context.Context, only partner.ID) ([]Change, er
 	if o.Store == nil {
 		return []Change{}, nil
 	}
-	log, err := o.Store.Audit(ctx, store.AuditFilter{Partner: only, Shared: true, Limit: listedMost, Actions: ofRollout})
-	decisions := make([]Change, len(log))
-	for i, c := range log {
-		decisions[len(log)-1-i] = o.entry(c)
-	}
-	return decisions, err
+	all, err := o.entries(ctx, store.AuditFilter{
+		Partner: only, Shared: true, Limit: listedMost, Actions: ofRollout,
+	})
+	slices.Reverse(all)
+	return all, err
 }

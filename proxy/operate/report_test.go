@@ -3,7 +3,6 @@ package operate_test
 import (
 	"bytes"
 	"flag"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,10 +57,10 @@ func TestReports(t *testing.T) {
 	until, seen, tenth := since.Add(26*time.Hour), since.Add(-time.Hour), 10
 	partners := []operate.PartnerStatus{
 		{
-			Partner: someone[:12], StageSetting: operate.StageSetting{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
-			Bills: []operate.BillCounts{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
+			Who: operate.Who{Partner: someone[:12]}, StageSetting: operate.StageSetting{Stage: rollout.StageCanary, Percent: &tenth}, Seen: &seen, Settled: true,
+			Bills: []store.Bills{{Upstream: "old", Pending: 1, Owned: 16}, {Upstream: "new", Owned: 3, Released: 7}},
 		},
-		{Partner: other.Short(), StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
+		{Who: operate.Who{Partner: other.Short()}, StageSetting: operate.StageSetting{Stage: rollout.StageShadow}, Default: true},
 	}
 	limits := evidence.Limits{Comparisons: 100, Bills: 30, Paid: 5, Mismatch: 0.03, Unclear: 0.05, Success: "0000"}
 	whole := operate.NewReport(full.Snapshot(), limits, until, partners)
@@ -81,9 +80,9 @@ func TestReports(t *testing.T) {
 		"full":  whole,
 		"empty": operate.NewReport(newCounts().Snapshot(), fewer, until, nil),
 	} {
-		for ending, write := range map[string]func(io.Writer) error{"txt": r.WriteText, "json": r.WriteJSON, "md": r.WriteMarkdown, "html": r.WriteHTML} {
+		for ending, format := range map[string]string{"txt": "text", "json": "json", "md": "markdown", "html": "html"} {
 			var got bytes.Buffer
-			if err := write(&got); err != nil {
+			if err := r.Write(&got, format); err != nil {
 				t.Error(err)
 			}
 			file := filepath.Join("testdata", "report", name+"."+ending)
@@ -157,7 +156,7 @@ func TestReportSaysWhatTheNextStageWaitsFor(t *testing.T) {
 	report := func(of string) string {
 		t.Helper()
 		var text bytes.Buffer
-		must(t, answers[operate.Report](d, "GET", "/rollout/report"+of).WriteText(&text))
+		must(t, answers[operate.Report](d, "GET", "/rollout/report"+of).Write(&text, "text"))
 		return text.String()
 	}
 	d.seen("k", time.Minute)

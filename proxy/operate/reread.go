@@ -2,7 +2,7 @@ package operate
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -19,6 +19,8 @@ const (
 	interruptedWithin = 5 * time.Minute
 )
 
+const readFails = "a bill of a write with an unknown outcome cannot be read; the gateway tries again"
+
 // RunReads reads the bills of writes with an unknown outcome where they were sent, until ctx ends: at times of
 // rollout.unknown, and after [Operator.ReadAll]. Several gateways share the work. A bill of a partner whose key no
 // gateway knows is read when the partner has called.
@@ -26,29 +28,14 @@ func (o *Operator) RunReads(ctx context.Context) {
 	if o.Store == nil || o.Rollout == nil || o.ReadBill == nil {
 		return
 	}
-	tick := time.NewTicker(dueEvery)
-	defer tick.Stop()
 	var interrupted time.Time
-	for {
+	rollout.Every(ctx, dueEvery, o.Logger, readFails, func(ctx context.Context) (err error) {
 		if now := o.Now(); now.Sub(interrupted) >= interruptedEvery {
 			interrupted = now
-			o.failed(ctx, o.recordInterrupted(ctx))
+			err = o.recordInterrupted(ctx)
 		}
-		o.failed(ctx, o.ReadDue(ctx))
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// failed logs an error of RunReads.
-func (o *Operator) failed(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		o.Logger.Error("a bill of a write with an unknown outcome cannot be read; the gateway tries again",
-			"error", err.Error())
-	}
+		return errors.Join(err, o.ReadDue(ctx))
+	})
 }
 
 // recordInterrupted records the creates that were never completed as writes with an unknown outcome, but for those
@@ -70,16 +57,15 @@ func (o *Operator) recordInterrupted(ctx context.Context) error {
 // that one with many does not hold up the others.
 func (o *Operator) ReadDue(ctx context.Context) error {
 	partners, err := o.Store.DueReads(ctx, o.Rollout.Settings().ReadsDue(o.Now()))
-	if err != nil {
-		return err
-	}
 	for len(partners) > 0 {
 		partners = slices.DeleteFunc(partners, func(id partner.ID) (done bool) {
 			if ctx.Err() != nil || !o.Knows(id) {
 				return true
 			}
 			read, err := o.readNext(ctx, id)
-			o.failed(ctx, err)
+			if err != nil && ctx.Err() == nil {
+				o.Logger.Error(readFails, "error", err.Error())
+			}
 			if read {
 				select { // rollout.unknown.rate
 				case <-ctx.Done():
@@ -89,25 +75,22 @@ func (o *Operator) ReadDue(ctx context.Context) error {
 			return !read
 		})
 	}
-	return nil
+	return err
 }
 
 // readNext reads the bill of the write of a partner that has been due for longest. read is false if there is none, or
 // after an error.
 func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			read, err = false, fmt.Errorf("panic: %v", panicked)
-		}
-	}()
+	defer rollout.Recovered(&err) // read is false then
+	settings := o.Rollout.Settings()
 	within, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
-	w, due, err := o.Store.ClaimRead(within, id, o.Rollout.Settings().ReadsDue(o.Now()), o.Now())
+	w, due, err := o.Store.ClaimRead(within, id, settings.ReadsDue(o.Now()), o.Now())
 	if err != nil || !due {
 		return false, err
 	}
 	says, sent := rollout.BackendBill{Result: rollout.NotAsked}, o.Now()
-	if slices.Contains(o.Rollout.Settings().Backends[:], w.Upstream) { // else the config has changed
+	if slices.Contains(settings.Backends[:], w.Upstream) { // else the config has changed
 		as := rollout.Credentials{Partner: id, Member: w.Member, Merchant: w.Merchant}
 		says, _ = o.ReadBill(within, w.Upstream, as, w.Bill)
 	}
@@ -131,7 +114,7 @@ func (o *Operator) readNext(ctx context.Context, id partner.ID) (read bool, err 
 	o.Logger.Info("a bill was read after a write with an unknown outcome", "partner", id.Short(),
 		"bill", rollout.ShownBill(w.Bill), "operation", w.Operation, "request_id", w.Request,
 		"upstream", w.Upstream, "result", says.Result, "bill_state", says.State, "read", w.Reads+1)
-	return true, o.Store.EndRead(within, w, finding, rollout.ByGateway, o.Now(), o.Rollout.Settings().NextRead)
+	return true, o.Store.EndRead(within, w, finding, rollout.ByGateway, o.Now(), settings.NextRead)
 }
 
 // ReadAll makes the gateways read the bills of all writes with an unknown outcome now, of one partner or of all.
@@ -197,7 +180,7 @@ func (o *Operator) Dismiss(ctx context.Context, d Dismissal) (n Dismissed, err e
 		return n, badRequest("partner and bill are required, and partner cannot be default")
 	}
 	if n.Writes, err = o.Store.DismissUnknown(ctx, id, d.Bill, d.By, o.Now()); err == nil && n.Writes == 0 {
-		err = &Error{Refusal: NotFound, Text: "no write of the bill has an unknown outcome"}
+		err = notFound("no write of the bill has an unknown outcome")
 	}
 	return n, err
 }

@@ -19,7 +19,7 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	d.seen("k", time.Hour)
 	set := "/rollout/stage?by=a&partner=<k>&stage="
 	if c := d.change(set + "shadow"); c.Forced ||
-		c.Warning != "with bills: separate, shadow compares nothing unless fresh gets a copy of the bills of legacy. "+
+		c.Warning.String() != "with bills: separate, shadow compares nothing unless fresh gets a copy of the bills of legacy. "+
 			"If it does, set rollout.copy: true. Without a copy go on to canary: there the gateway reads new bills back and compares them" {
 		t.Errorf("%+v", c)
 	}
@@ -28,20 +28,20 @@ func TestShadowOfSeparateBillsReportsWhatToDo(t *testing.T) {
 	}
 	const reason = "the new backend had none of the bills that were read (reads: 2,193): with bills: separate, shadow compares nothing unless the new backend gets a copy of the bills; go on to canary"
 	r := answers[operate.Report](d, "GET", "/rollout/report")
-	if v := r.Verdicts[0]; v.Ruling != evidence.Inconclusive || v.Reason != reason {
+	if v := r.Verdicts[0]; v.Ruling != evidence.Inconclusive || v.Reason.String() != reason {
 		t.Errorf("%+v", v)
 	}
-	if c := d.change(set + "canary&percent=10"); c.Forced || c.Warning != "" {
+	if c := d.change(set + "canary&percent=10"); c.Forced || c.Warning.String() != "" {
 		t.Errorf("%+v", c)
 	}
-	if c := d.change("/rollout/stage?by=a&partner=default&stage=shadow"); !strings.HasPrefix(c.Warning, "with bills: separate") {
+	if c := d.change("/rollout/stage?by=a&partner=default&stage=shadow"); !strings.HasPrefix(c.Warning.String(), "with bills: separate") {
 		t.Errorf("%+v", c)
 	}
-	if c := d.change("/rollout/unset?by=a&partner=<k>"); !strings.HasPrefix(c.Warning, "with bills: separate") {
+	if c := d.change("/rollout/unset?by=a&partner=<k>"); !strings.HasPrefix(c.Warning.String(), "with bills: separate") {
 		t.Errorf("%+v", c)
 	}
 	shared := operatorInMemory(t, strings.Replace(separate, "new: fresh", "new: fresh, bills: shared", 1))
-	if c := shared.change(set + "shadow"); c.Warning != "" {
+	if c := shared.change(set + "shadow"); c.Warning.String() != "" {
 		t.Errorf("of shared bills: %+v", c)
 	}
 }

@@ -38,21 +38,16 @@ type Status struct {
 	Reload   *FailedReload `json:"reload,omitempty"` // the last one, if it was refused
 
 	// partners with a verdict FAIL, when the metrics were last computed
-	Failing   int    `json:"failing_partners,omitempty"`
-	Uncounted string `json:"uncounted,omitempty"` // why the numbers of bills are missing
+	Failing   int           `json:"failing_partners,omitempty"`
+	Uncounted evidence.Note `json:"uncounted,omitzero"` // why the numbers of bills are missing
 	// a page of those that were seen, have a stage of their own or a bill in the ledger
 	Partners []PartnerStatus `json:"partners"`
 	// there are more partners: the value of after for the next page
 	Next string `json:"next,omitempty"`
-
-	UncountedNote evidence.Note `json:"-"` // Uncounted without words
 }
 
 // Declared is who declared something, and when.
-type Declared struct {
-	By string    `json:"by"`
-	At time.Time `json:"at"`
-}
+type Declared = store.Declaration
 
 // A Backend is an upstream as the store knows it.
 type Backend struct {
@@ -85,36 +80,19 @@ func (p StageSetting) String() string { return InWords(string(p.Stage), p.Percen
 
 // A PartnerStatus is what is known of a partner: its stage and its bills.
 type PartnerStatus struct {
-	ID      partner.ID `json:"-"`
-	Partner string     `json:"partner"` // the first digits of the ID
-	Name    string     `json:"name,omitempty"`
-	Keys    []string   `json:"keys,omitempty"` // the first digits of its keys, if it has several; only of one partner
+	Who
+	Keys []string `json:"keys,omitempty"` // the first digits of its keys, if it has several; only of one partner
 	StageSetting
 	Default bool       `json:"by_default"` // it has no stage of its own
 	Seen    *time.Time `json:"seen,omitempty"`
 	Settled bool       `json:"settled"` // its settling period is over
 	// when its settling period will be over; nil if it is, or if no call was seen yet
-	SettlesAt *time.Time   `json:"settles_at,omitempty"`
-	Bills     []BillCounts `json:"bills,omitempty"`
+	SettlesAt *time.Time    `json:"settles_at,omitempty"`
+	Bills     []store.Bills `json:"bills,omitempty"`
 	// whether the desk has certified it for the new backend; empty if the config has no key of a desk
-	Certificate     string        `json:"certificate,omitempty"`
-	Certified       bool          `json:"certified,omitempty"`
-	CertificateNote evidence.Note `json:"-"` // Certificate without words
+	Certificate evidence.Note `json:"certificate,omitzero"`
+	Certified   bool          `json:"certified,omitempty"`
 }
-
-// BillCounts are the numbers of bills that an upstream has of a partner, by the ledger: without those created before
-// the gateway was in use.
-type BillCounts struct {
-	Upstream string `json:"upstream"`
-	Pending  int    `json:"pending"`
-	Owned    int    `json:"owned"`
-	Over     int    `json:"over"`  // of Pending and Owned: past their last day
-	Ended    int    `json:"ended"` // of Pending and Owned, and not Over: seen destroyed or cancelled
-	Released int    `json:"released"`
-}
-
-// Open is how many of them may still be open.
-func (h BillCounts) Open() int { return h.Pending + h.Owned - h.Over - h.Ended }
 
 // A Page is a part of a list of partners.
 type Page struct {
@@ -129,7 +107,7 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	if err != nil {
 		return answer, err
 	}
-	limit, err := p.within(listedMost)
+	limit, err := p.get()
 	if err != nil {
 		return answer, err
 	}
@@ -159,12 +137,11 @@ func (o *Operator) Status(ctx context.Context, p Page) (answer Status, err error
 	answer.Default.Effect = o.effect(ctx, decided, rollout.Move{To: answer.Default.position()})
 	in := store.AllPartners.Of(only)
 	if only == "" {
-		if in, answer.Next, err = o.page(ctx, decided, after, limit); err != nil {
+		if in, answer.Next, err = o.page(ctx, after, limit); err != nil {
 			return Status{}, err
 		}
 	}
-	answer.Partners, answer.UncountedNote, err = o.partnerStatuses(ctx, decided, only, in)
-	answer.Uncounted = inEnglish(answer.UncountedNote)
+	answer.Partners, answer.Uncounted, err = o.partnerStatuses(ctx, decided, only, in)
 	return answer, err
 }
 
@@ -202,26 +179,18 @@ func (o *Operator) decided(ctx context.Context) (store.Rollout, error) {
 
 // page returns the range of the first limit partners after one. next is the last of them, "" if there are no more.
 func (o *Operator) page(
-	ctx context.Context, decided store.Rollout, after partner.ID, limit int,
+	ctx context.Context, after partner.ID, limit int,
 ) (in store.Range, next string, err error) {
 	in = store.AllPartners
 	if after != "" {
 		in = store.After(after)
 	}
-	var ids []partner.ID
-	if o.Store != nil {
-		if ids, err = o.Store.PartnersIn(ctx, in, limit+1); err != nil {
-			return in, "", err
-		}
-	}
-	for _, stage := range decided.Stages {
-		if stage.Partner != "" && in.Has(stage.Partner) {
-			ids = append(ids, stage.Partner)
-		}
-	}
-	slices.Sort(ids)
-	if ids = slices.Compact(ids); len(ids) <= limit {
+	if o.Store == nil {
 		return in, "", nil
+	}
+	ids, err := o.Store.PartnersIn(ctx, in, limit+1)
+	if err != nil || len(ids) <= limit {
+		return in, "", err
 	}
 	last := partner.ID(ids[limit-1].Short()) // with all that look alike
 	return in.Through(last), string(last), nil
@@ -232,11 +201,23 @@ func (o *Operator) page(
 func (o *Operator) partnerStatuses(
 	ctx context.Context, decided store.Rollout, only partner.ID, in store.Range,
 ) (all []PartnerStatus, uncounted evidence.Note, err error) {
-	seen, bills, uncounted, err := o.seen(ctx, in)
-	if err != nil {
-		return nil, uncounted, err
+	var seen []store.SeenPartner
+	var bills []store.Bills
+	if o.Store != nil {
+		if seen, err = o.Store.SeenPartners(ctx, in); err != nil {
+			return nil, uncounted, err
+		}
+		count, cancel := context.WithTimeout(ctx, storeTimeout/2)
+		defer cancel()
+		bills, err = o.Rollout.OpenBills(count, in)
+		switch {
+		case err != nil && ctx.Err() == nil && count.Err() != nil: // it takes longer than an operator waits
+			uncounted = evidence.Say("too_large", storeTimeout/2)
+		case err != nil:
+			return nil, uncounted, err
+		}
 	}
-	facts := o.Rollout.Preconditions().Facts(ctx, decided, only, storeTimeout/2)
+	facts := o.Rollout.Facts(ctx, decided, only, storeTimeout/2)
 	all = o.statuses(o.stages(decided), facts, only, in, seen, bills)
 	isCanary := func(p PartnerStatus) bool { return p.Stage == rollout.StageCanary }
 	if !slices.ContainsFunc(all, isCanary) {
@@ -265,9 +246,8 @@ func (o *Operator) statuses(
 	of := func(id partner.ID) *PartnerStatus {
 		if all[id] == nil {
 			placed, own := stageOf(stages, id)
-			one := &PartnerStatus{ID: id, Partner: id.Short(), Name: o.name(id), StageSetting: placed, Default: !own}
-			one.CertificateNote, one.Certified = facts.Certified(id)
-			one.Certificate = inEnglish(one.CertificateNote)
+			one := &PartnerStatus{Who: o.who(id), StageSetting: placed, Default: !own}
+			one.Certificate, one.Certified = facts.Certified(id)
 			all[id] = one
 		}
 		return all[id]
@@ -282,7 +262,7 @@ func (o *Operator) statuses(
 	}
 	for _, b := range bills {
 		one := of(b.Partner)
-		one.Bills = append(one.Bills, BillCounts{b.Upstream, b.Pending, b.Owned, b.Over, b.Ended, b.Released})
+		one.Bills = append(one.Bills, b)
 	}
 	for id := range stages {
 		if id != "" && in.Has(id) {
@@ -305,25 +285,6 @@ func (o *Operator) statuses(
 	return list
 }
 
-// seen returns the partners of a range that were seen, and those that have bills. If the ledger is too large to count
-// the bills while an operator waits, uncounted says so.
-func (o *Operator) seen(ctx context.Context, in store.Range) (
-	seen []store.SeenPartner, bills []store.Bills, uncounted evidence.Note, err error,
-) {
-	if o.Store == nil {
-		return nil, nil, uncounted, nil
-	}
-	if seen, err = o.Store.SeenPartners(ctx, in); err != nil {
-		return nil, nil, uncounted, err
-	}
-	count, cancel := context.WithTimeout(ctx, storeTimeout/2)
-	defer cancel()
-	if bills, err = o.Rollout.OpenBills(count, in); err != nil && ctx.Err() == nil && count.Err() != nil {
-		return seen, nil, evidence.Say("too_large", storeTimeout/2), nil
-	}
-	return seen, bills, uncounted, err
-}
-
 // stageOf is the stage of a partner; own is false if it is the default.
 func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSetting, own bool) {
 	if placed, own = stages[id]; !own {
@@ -334,13 +295,18 @@ func stageOf(stages map[partner.ID]StageSetting, id partner.ID) (placed StageSet
 
 // stages returns the stages that partners have of their own, and at "" the default.
 func (o *Operator) stages(decided store.Rollout) map[partner.ID]StageSetting {
-	initial := rollout.Position{Stage: rollout.Stage(o.Rollout.Settings().Config.Default)}
-	all := map[partner.ID]StageSetting{"": {Stage: initial.Stage, Percent: percentOf(initial)}}
+	all := map[partner.ID]StageSetting{"": {Stage: rollout.Stage(o.Rollout.Settings().Config.Default)}}
 	for _, s := range decided.Stages {
-		at := rollout.Position{Stage: rollout.Stage(s.Stage), Percent: s.Percent}
-		all[s.Partner] = StageSetting{at.Stage, percentOf(at), s.By, &s.At, s.Forced, nil}
+		at := setting(rollout.At(s.Stage, s.Percent))
+		at.By, at.At, at.Forced = s.By, &s.At, s.Forced
+		all[s.Partner] = at
 	}
 	return all
+}
+
+// setting returns a position as a stage that nobody has set.
+func setting(p rollout.Position) StageSetting {
+	return StageSetting{Stage: p.Stage, Percent: percentOf(p)}
 }
 
 // percentOf returns the percentage of canary, nil for other stages.

@@ -3,10 +3,8 @@ package operate
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -56,32 +54,17 @@ func (o *Operator) RunWaves(ctx context.Context) {
 		return
 	}
 	w := &waves{Operator: o, gateway: rand.Text(), next: map[string]time.Time{}, marks: map[string]marks{}}
-	tick := time.NewTicker(leadEvery)
-	defer tick.Stop()
-	for {
-		if err := w.step(ctx); err != nil && ctx.Err() == nil {
-			o.Logger.Error("waves are not at work; the gateway tries again", "error", err.Error())
-		}
-		select {
-		case <-ctx.Done():
-			if w.lead.Holder == w.gateway {
-				end, cancel := withNewTimeout(ctx)
-				defer cancel()
-				_ = o.Store.EndLead(end, w.gateway) // if it fails, another gateway takes over some seconds later
-			}
-			return
-		case <-tick.C:
-		}
+	rollout.Every(ctx, leadEvery, o.Logger, "waves are not at work; the gateway tries again", w.step)
+	if w.lead.Holder == w.gateway {
+		end, cancel := withNewTimeout(ctx)
+		defer cancel()
+		_ = o.Store.EndLead(end, w.gateway) // if it fails, another gateway takes over some seconds later
 	}
 }
 
 // step makes the steps that can be made now.
 func (w *waves) step(ctx context.Context) (err error) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v", panicked)
-		}
-	}()
+	defer rollout.Recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, 2*storeTimeout)
 	defer cancel()
 	if w.revision, err = w.Store.Revision(ctx); err != nil {
@@ -155,25 +138,13 @@ func (w *waves) keepLead(ctx context.Context) (leading context.Context, stop fun
 
 // stepOne looks at a wave, and makes the steps that can be made now: those back, then one forward.
 func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
-	plan, err := wave.Read(one.Plan)
-	if err != nil {
-		return err
-	}
-	partners, err := w.Store.WavePartners(ctx, one.Name)
-	if err != nil {
-		return err
-	}
-	calls, err := w.calls(ctx, one, partners)
-	if err != nil {
-		return err
-	}
-	view, err := w.waveView(ctx, plan, one, partners, 0, listedMost, calls)
+	view, err := w.lookAt(ctx, one, 0, listedMost, w.calls)
 	if err != nil {
 		return err
 	}
 	if view.Pause.Kind != "" && one.State == store.WaveRunning {
 		paused := store.Wave{
-			Name: one.Name, State: store.WavePaused, By: wave.ByWave(one.Name), Why: stored(view.Pause),
+			Name: one.Name, State: store.WavePaused, By: wave.ByWave(one.Name), Why: view.Pause.Stored(),
 		}
 		if err := ignoreState(w.setWave(ctx, paused, store.WaveRunning)); err != nil {
 			return err
@@ -193,7 +164,7 @@ func (w *waves) stepOne(ctx context.Context, one store.Wave) error {
 	}
 	if view.Finished() {
 		end := store.Wave{
-			Name: one.Name, State: store.WaveEnded, By: wave.ByWave(one.Name), Why: stored(evidence.Say("wave_done")),
+			Name: one.Name, State: store.WaveEnded, By: wave.ByWave(one.Name), Why: evidence.Say("wave_done").Stored(),
 		}
 		return ignoreState(w.setWave(ctx, end, one.State))
 	}
@@ -240,22 +211,21 @@ func (w *waves) make(ctx context.Context, v *wave.View, r wave.Row, forward bool
 		Stage: store.Stage{
 			Partner: r.Partner, Stage: string(r.Next.Stage), Percent: r.Next.Percent, By: wave.ByWave(v.Name), At: now,
 		},
-		Evidence: cut(inEnglish(evidence.Say("list", v.Evidence(r)))),
+		Evidence: cut(evidence.Say("list", v.Facts.Evidence(r.Partner)).String()),
 	}
 	switch {
 	case v.State == store.WaveBack && r.From == "":
 		step.Stage.Stage, step.Stage.Percent = "", 0
 	case v.State != store.WaveBack && !forward:
-		step.Held = stored(evidence.Say("wave_failed", r.Failed))
+		step.Held = evidence.Say("wave_failed", r.Failed).Stored()
 	}
 	revision, err := w.Store.StepWave(ctx, step)
 	if err != nil {
 		return ignoreState(err)
 	}
 	v.Revision, w.revision = revision, revision
-	to := rollout.Position{Stage: r.Next.Stage, Percent: r.Next.Percent}
 	w.Logger.Warn("a wave moved a partner", "wave", v.Name, "partner", r.Partner.Short(), "from", r.At.String(),
-		"to", to.String(), "forward", forward, "evidence", step.Evidence)
+		"to", r.Next.String(), "forward", forward, "evidence", step.Evidence)
 	return w.Rollout.Follow(context.WithoutCancel(ctx))
 }
 
@@ -274,17 +244,4 @@ func cut(text string) string {
 		return text[:most] + " …"
 	}
 	return text
-}
-
-// stored returns a note as JSON, with English words in the place of notes and verdicts in it.
-func stored(n evidence.Note) string {
-	n.Values = slices.Clone(n.Values)
-	for i, value := range n.Values {
-		n.Values[i], _ = Language("en").value(value)
-	}
-	text, err := json.Marshal(n)
-	if err != nil {
-		panic(err) // a text or a number
-	}
-	return string(text)
 }

@@ -53,9 +53,9 @@ type WaveQuery struct {
 type WaveInfo struct {
 	Name    string          `json:"name"`
 	State   store.WaveState `json:"state"`
-	Why     string          `json:"why,omitempty"` // it came into its state; empty if a person wanted it
-	By      string          `json:"by"`            // who put it into its state
-	Since   time.Time       `json:"since"`         // when
+	Why     evidence.Note   `json:"why,omitzero"` // it came into its state; empty if a person wanted it
+	By      string          `json:"by"`           // who put it into its state
+	Since   time.Time       `json:"since"`        // when
 	Created time.Time       `json:"created"`
 	wave.Plan
 	Number int         `json:"number"` // of partners
@@ -65,15 +65,13 @@ type WaveInfo struct {
 
 	// What follows is only in the answer about one wave.
 
-	Hold     string     `json:"hold,omitempty"`  // why no step forward is made now; it ends by itself
-	Until    *time.Time `json:"until,omitempty"` // when Hold ends, if that is known
-	Ends     *time.Time `json:"ends,omitempty"`  // when the wave can end at the earliest
-	Partners []WaveRow  `json:"partners,omitempty"`
-	Next     int        `json:"next,omitempty"`    // there are more: the value of after for the next page
-	History  []StepsAt  `json:"history,omitempty"` // by intervals of a minute, an hour or a day, the first one first
-	Preview  bool       `json:"preview,omitempty"` // nothing was started
-
-	WhyNote, HoldNote evidence.Note `json:"-"`
+	Hold     evidence.Note `json:"hold,omitzero"`   // why no step forward is made now; it ends by itself
+	Until    *time.Time    `json:"until,omitempty"` // when Hold ends, if that is known
+	Ends     *time.Time    `json:"ends,omitempty"`  // when the wave can end at the earliest
+	Partners []WaveRow     `json:"partners,omitempty"`
+	Next     int           `json:"next,omitempty"`    // there are more: the value of after for the next page
+	History  []StepsAt     `json:"history,omitempty"` // by intervals of a minute, an hour or a day, the first one first
+	Preview  bool          `json:"preview,omitempty"` // nothing was started
 }
 
 // StepsAt are how many steps a wave has made in the interval that begins at a time.
@@ -85,25 +83,17 @@ type StepsAt struct {
 
 // A WaveCount is the number of partners in a stage.
 type WaveCount struct {
-	Stage   rollout.Stage `json:"stage"`
-	Percent *int          `json:"percent,omitempty"`
-	Number  int           `json:"number"`
+	StageSetting
+	Number int `json:"number"`
 }
-
-// String is the stage, for people.
-func (c WaveCount) String() string { return InWords(string(c.Stage), c.Percent) }
 
 // A WaveRow is a partner of a wave.
 type WaveRow struct {
-	ID      partner.ID `json:"-"`
-	Partner string     `json:"partner"`
-	Name    string     `json:"name,omitempty"`
+	Who
 	StageSetting
-	Step  Step       `json:"next,omitzero"`   // zero after the last one
-	Waits string     `json:"waits,omitempty"` // why it waits for a person
-	Stays *time.Time `json:"stays,omitempty"` // until when it stays in its stage
-
-	WaitsNote evidence.Note `json:"-"`
+	Step  Step          `json:"next,omitzero"`   // zero after the last one
+	Waits evidence.Note `json:"waits,omitzero"`  // why it waits for a person
+	Stays *time.Time    `json:"stays,omitempty"` // until when it stays in its stage
 }
 
 var waveName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`)
@@ -158,7 +148,7 @@ func (o *Operator) CreateWave(ctx context.Context, w WaveOrder) (info WaveInfo, 
 	info = o.waveInfo(view, 0, listedMost)
 	switch info.Preview = w.Preview; {
 	case view.Pause.Kind != "":
-		err = conflict("Not started: %s.", inEnglish(view.Pause))
+		err = conflict("Not started: %s.", view.Pause)
 	case !w.Preview:
 		ctx, cancel := withNewTimeout(ctx)
 		defer cancel()
@@ -196,20 +186,20 @@ func (o *Operator) wavePartners(ctx context.Context, decided store.Rollout, w Wa
 	var ids []partner.ID
 	for i, ref := range refs {
 		id, err := o.named(ctx, strings.TrimSpace(ref))
-		if err == nil && id == "" {
+		switch {
+		case err != nil:
+		case id == "":
 			err = badRequest("a wave cannot move the default: name partners")
+		case taken[id] != "":
+			err = conflict("%s is in wave %s already.", o.who(id).Label(), taken[id])
+		case slices.Contains(ids, id):
+			err = badRequest("%s is given twice", o.who(id).Label())
 		}
 		if wrong := (*Error)(nil); errors.As(err, &wrong) {
-			err = &Error{Refusal: wrong.Refusal, Text: fmt.Sprintf("partner %d: %s", i+1, wrong.Text)}
+			wrong.Text = fmt.Sprintf("partner %d: %s", i+1, wrong.Text)
 		}
 		if err != nil {
 			return nil, err
-		}
-		if other := taken[id]; other != "" {
-			return nil, conflict("partner %d: %s is in wave %s already.", i+1, Label(id.Short(), o.name(id)), other)
-		}
-		if slices.Contains(ids, id) {
-			return nil, badRequest("partner %d: %s is given twice", i+1, Label(id.Short(), o.name(id)))
 		}
 		ids = append(ids, id)
 	}
@@ -257,7 +247,7 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 	if err != nil {
 		return nil, err
 	}
-	infos := []WaveInfo{}
+	infos, facts := []WaveInfo{}, o.Rollout.Facts(ctx, decided, "", 0)
 	for _, w := range all {
 		plan, err := wave.Read(w.Plan)
 		if err != nil {
@@ -267,7 +257,7 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 		if err != nil {
 			return nil, err
 		}
-		view := wave.Positions(plan, w, partners, o.Rollout.Settings(), decided)
+		view := wave.Positions(plan, w, partners, facts)
 		infos = append(infos, o.waveInfo(view, 0, 0))
 	}
 	return infos, nil
@@ -276,7 +266,7 @@ func (o *Operator) Waves(ctx context.Context, f WaveFilter) ([]WaveInfo, error) 
 // Wave returns a wave with a page of its partners: first those that wait for a person, then those with reasons
 // against their next step.
 func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err error) {
-	limit, err := q.within(listedMost)
+	limit, err := q.get()
 	if err := cmp.Or(err, o.needStore()); err != nil {
 		return info, err
 	}
@@ -287,7 +277,7 @@ func (o *Operator) Wave(ctx context.Context, q WaveQuery) (info WaveInfo, err er
 	if err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w, q.After, limit)
+	view, err := o.lookAt(ctx, w, q.After, limit, nil)
 	if err != nil {
 		return info, err
 	}
@@ -319,10 +309,9 @@ func (o *Operator) history(ctx context.Context, w store.Wave) ([]StepsAt, error)
 		all[i].At = from.Add(time.Duration(i) * interval)
 	}
 	for _, c := range counted {
-		was := rollout.Position{Stage: rollout.Stage(c.From), Percent: c.FromPercent}
-		switch is := (rollout.Position{Stage: rollout.Stage(c.To), Percent: c.Percent}); {
+		switch {
 		case c.Interval >= len(all): // of another gateway, whose clock is ahead
-		case c.To == "" || is.Before(was):
+		case c.To == "" || rollout.At(c.To, c.Percent).Before(rollout.At(c.From, c.FromPercent)):
 			all[c.Interval].Back += c.Steps
 		default:
 			all[c.Interval].Forward += c.Steps
@@ -342,7 +331,7 @@ func (o *Operator) wave(ctx context.Context, n WaveName) (store.Wave, error) {
 			return w, nil
 		}
 	}
-	return store.Wave{}, cmp.Or[error](err, &Error{Refusal: NotFound, Text: fmt.Sprintf("there is no wave %q", n.Name)})
+	return store.Wave{}, cmp.Or(err, notFound("there is no wave %q", n.Name))
 }
 
 // PauseWave stops the steps forward of a wave until a person resumes it. Partners whose verdict is FAIL are still taken
@@ -361,12 +350,12 @@ func (o *Operator) ResumeWave(ctx context.Context, c WaveChange) (info WaveInfo,
 		return info, err
 	}
 	w.Since = o.Now()
-	view, err := o.lookAt(ctx, w, 0, 0)
+	view, err := o.lookAt(ctx, w, 0, 0, nil)
 	if err != nil {
 		return info, err
 	}
 	if view.Pause.Kind != "" {
-		return info, conflict("Not resumed: %s.", inEnglish(view.Pause))
+		return info, conflict("Not resumed: %s.", view.Pause)
 	}
 	return o.changeWave(ctx, c, store.WaveRunning, store.WavePaused)
 }
@@ -396,7 +385,7 @@ func (o *Operator) changeWave(
 	err = o.setWave(ctx, store.Wave{Name: c.Name, State: to, By: c.By}, from...)
 	switch {
 	case errors.Is(err, store.ErrState):
-		return info, conflict("Not changed: the wave %s is not %s.", c.Name, joinStates(from))
+		return info, conflict("Not changed: the wave %s is not %s.", c.Name, either(from))
 	case err != nil:
 		return info, err
 	}
@@ -404,16 +393,8 @@ func (o *Operator) changeWave(
 	if err != nil {
 		return info, err
 	}
-	view, err := o.lookAt(ctx, w, 0, 0)
+	view, err := o.lookAt(ctx, w, 0, 0, nil)
 	return o.waveInfo(view, 0, 0), err
-}
-
-func joinStates(all []store.WaveState) string {
-	words := make([]string, len(all))
-	for i, s := range all {
-		words[i] = InWords(string(s), nil)
-	}
-	return strings.Join(words, " or ")
 }
 
 // setWave changes the state of a wave, and logs that.
@@ -423,7 +404,7 @@ func (o *Operator) setWave(ctx context.Context, w store.Wave, from ...store.Wave
 		return err
 	}
 	o.Logger.Warn("a wave has changed", "wave", w.Name, "state", string(w.State), "by", w.By,
-		"why", inEnglish(evidence.ReadNote(w.Why)))
+		"why", evidence.ReadNote(w.Why).String())
 	return nil
 }
 
@@ -446,7 +427,7 @@ func (o *Operator) ReleasePartner(ctx context.Context, c WavePartner) (Change, e
 	change.about(o, id, Default)
 	err = o.Store.ReleasePartner(ctx, c.Name, id, wave.ByWave(c.Name), c.By, change.At)
 	if errors.Is(err, store.ErrNotFound) {
-		err = &Error{Refusal: NotFound, Text: "the partner is not in wave " + c.Name + ", or that has ended"}
+		err = notFound("the partner is not in wave %s, or that has ended", c.Name)
 	}
 	if err == nil {
 		o.Logger.Warn("a wave may move a partner on", "wave", c.Name, "partner", change.Partner, "by", c.By)

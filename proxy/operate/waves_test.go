@@ -83,8 +83,8 @@ func (w *testWave) info() operate.WaveInfo {
 // is expects the state of the wave, and a part of why.
 func (w *testWave) is(state store.WaveState, why string) {
 	w.t.Helper()
-	if info := w.info(); info.State != state || !strings.Contains(info.Why, why) || why == "" && info.Why != "" {
-		w.t.Errorf("the wave is %s: %s, want %s: %s", info.State, info.Why, state, why)
+	if info := w.info(); info.State != state || !strings.Contains(info.Why.String(), why) || why == "" && info.Why.Kind != "" {
+		w.t.Errorf("the wave is %s: %s, want %s: %s", info.State, info.Why.String(), state, why)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestWaveMovesItsPartners(t *testing.T) {
 		w.stages("canary 10 %, old", "k", "l")
 		w.after(59 * time.Second)
 		w.stages("canary 10 %, old", "k", "l")
-		if info := w.info(); !strings.Contains(info.Hold, "60/h") || info.Until == nil || info.At[0].String() != "old" || info.At[0].Number != 1 {
+		if info := w.info(); !strings.Contains(info.Hold.String(), "60/h") || info.Until == nil || info.At[0].String() != "old" || info.At[0].Number != 1 {
 			t.Errorf("%+v", info)
 		}
 		w.after(time.Second)
@@ -188,7 +188,7 @@ func TestWaveNeverForces(t *testing.T) {
 	}
 	w.stages("canary 50 %, new", "k", "l")
 	rows := w.info().Partners
-	if len(rows) != 2 || rows[0].Partner != hash("k")[:12] || len(rows[0].Step.Reasons) == 0 || rows[0].Waits != "" {
+	if len(rows) != 2 || rows[0].Partner != hash("k")[:12] || len(rows[0].Step.Reasons) == 0 || rows[0].Waits.Kind != "" {
 		t.Errorf("%+v", rows)
 	}
 	w.is(store.WaveRunning, "")
@@ -213,7 +213,7 @@ func TestWaveIsHeldUp(t *testing.T) {
 			how.do(w)
 			w.after(0)
 			w.stages("old", "k")
-			if info := w.info(); !strings.Contains(info.Hold, hold) {
+			if info := w.info(); !strings.Contains(info.Hold.String(), hold) {
 				t.Errorf("%q", info.Hold)
 			}
 			w.is(store.WaveRunning, "")
@@ -345,7 +345,7 @@ func TestMoneyPausesAllWaves(t *testing.T) {
 	})
 	w.after(0)
 	for _, info := range answers[[]operate.WaveInfo](w.testOperator, "GET", "/rollout/waves") {
-		if info.State != store.WavePaused || !strings.Contains(info.Why, "price") {
+		if info.State != store.WavePaused || !strings.Contains(info.Why.String(), "price") {
 			t.Errorf("%+v", info)
 		}
 	}
@@ -368,7 +368,7 @@ func TestWaveTakesAPartnerBack(t *testing.T) {
 	w.after(3 * time.Hour)
 	w.after(3 * time.Hour)
 	w.stages("old, new", "k", "l")
-	if rows := w.info().Partners; !strings.Contains(rows[0].Waits, "took the partner back: a verdict is FAIL: bill.create by read back is FAIL") {
+	if rows := w.info().Partners; !strings.Contains(rows[0].Waits.String(), "took the partner back: a verdict is FAIL: bill.create by read back is FAIL") {
 		t.Errorf("%+v", rows[0])
 	}
 	w.change("/rollout/waves/autumn/release?by=anna&partner=" + hash("k"))
@@ -389,7 +389,7 @@ func TestWaveLeavesAPartnerOfAPersonAlone(t *testing.T) {
 	w.after(3 * time.Hour)
 	w.stages("canary 5 %, old", "k", "l")
 	rows := w.info().Partners
-	if !strings.Contains(rows[0].Waits, "bob has moved the partner") || !strings.Contains(rows[1].Waits, "own stage was removed") {
+	if !strings.Contains(rows[0].Waits.String(), "bob has moved the partner") || !strings.Contains(rows[1].Waits.String(), "own stage was removed") {
 		t.Errorf("%+v", rows)
 	}
 	_ = answers[operate.WaveInfo](w.testOperator, "POST", "/rollout/waves/autumn/rollback?by=anna")
@@ -527,7 +527,7 @@ func TestWavePagesBeginWithThoseThatNeedAPerson(t *testing.T) {
 		info := answers[operate.WaveInfo](w.testOperator, "GET", fmt.Sprint("/rollout/waves/autumn?limit=1&after=", page))
 		next := (page + 1) % 4
 		key, waits, _ := strings.Cut(want, ": ")
-		if len(info.Partners) != 1 || info.Partners[0].Partner != hash(key)[:12] || !strings.HasPrefix(info.Partners[0].Waits, waits) || info.Next != next || info.Number != 4 || info.Done != 1 {
+		if len(info.Partners) != 1 || info.Partners[0].Partner != hash(key)[:12] || !strings.HasPrefix(info.Partners[0].Waits.String(), waits) || info.Next != next || info.Number != 4 || info.Done != 1 {
 			t.Errorf("page %d: %+v, want %s", page, info, want)
 		}
 	}

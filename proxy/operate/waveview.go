@@ -15,17 +15,24 @@ import (
 )
 
 // lookAt returns a wave with what its partners wait for: those of a page, first those that need a person. Whether the
-// new backend is worse knows only the gateway that makes the steps.
-func (o *Operator) lookAt(ctx context.Context, w store.Wave, after, limit int) (v wave.View, err error) {
+// new backend is worse knows only the gateway that makes the steps: calls is nil for others.
+func (o *Operator) lookAt(
+	ctx context.Context, w store.Wave, after, limit int,
+	calls func(context.Context, store.Wave, []store.WavePartner) ([2]store.Sums, error),
+) (v wave.View, err error) {
 	plan, err := wave.Read(w.Plan)
 	if err != nil {
 		return v, err
 	}
 	partners, err := o.Store.WavePartners(ctx, w.Name)
+	var sums [2]store.Sums
+	if err == nil && calls != nil {
+		sums, err = calls(ctx, w, partners)
+	}
 	if err != nil {
 		return v, err
 	}
-	return o.waveView(ctx, plan, w, partners, after, limit, [2]store.Sums{})
+	return o.waveView(ctx, plan, w, partners, after, limit, sums)
 }
 
 // fewPartners is how many partners have their evidence read apart from that of others.
@@ -35,23 +42,24 @@ func (o *Operator) waveView(
 	ctx context.Context, plan wave.Plan, w store.Wave, partners []store.WavePartner, after, limit int,
 	calls [2]store.Sums,
 ) (v wave.View, err error) {
-	p, now := o.Rollout.Preconditions(), o.Now()
+	now := o.Now()
 	facts := wave.Facts{
-		Settings: o.Rollout.Settings(), Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.open, Calls: calls,
+		Now: now, Clock: !o.Store.Clock(now).Stepped(), Open: o.Opened, Calls: calls,
 	}
-	if facts.Decided, err = o.Store.Rollout(ctx); err != nil {
+	decided, err := o.Store.Rollout(ctx)
+	if err != nil {
 		return v, err
 	}
+	facts.Facts = o.Rollout.Facts(ctx, decided, "", storeTimeout/2)
 	page := partners
 	if after > 0 || limit < len(partners) {
-		rows := wave.Positions(plan, w, partners, facts.Settings, facts.Decided).Rows
-		slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+		rows := wave.Positions(plan, w, partners, facts.Facts).Rows
+		slices.SortStableFunc(rows, byUrgency)
 		for i, r := range rows {
 			partners[i] = r.WavePartner
 		}
 		page = partners[min(after, len(partners)):min(after+limit, len(partners))]
 	}
-	facts.Facts = p.Facts(ctx, facts.Decided, "", storeTimeout/2)
 	if len(page) <= fewPartners {
 		facts.Of = map[partner.ID]bool{}
 		for _, one := range page {
@@ -68,18 +76,14 @@ func (o *Operator) waveView(
 	return wave.Look(plan, w, partners, facts)
 }
 
-// open reports whether the breaker of an upstream is open at this gateway.
-func (o *Operator) open(upstream string) bool { return o.Opened != nil && o.Opened(upstream) }
-
 // waveInfo returns a wave for the operator, with a page of its partners; limit 0 is none.
 func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 	info := WaveInfo{
 		Name: v.Name, State: v.State, By: v.By, Since: v.Since, Created: v.Created, Plan: v.Plan, Number: len(v.Rows),
-		WhyNote: evidence.ReadNote(v.Why), At: []WaveCount{},
+		Why: evidence.ReadNote(v.Why), At: []WaveCount{},
 	}
-	info.Why = inEnglish(info.WhyNote)
 	if v.Hold.Kind != "" && v.State == store.WaveRunning {
-		info.HoldNote, info.Hold, info.Until = v.Hold, inEnglish(v.Hold), known(v.Until)
+		info.Hold, info.Until = v.Hold, known(v.Until)
 	}
 	if v.State == store.WaveRunning || v.State == store.WavePaused {
 		info.Ends = known(v.Ends)
@@ -91,19 +95,27 @@ func (o *Operator) waveInfo(v wave.View, after, limit int) WaveInfo {
 		} else if r.Waits.Kind != "" {
 			info.Waits++
 		}
-		at[rollout.Position{Stage: r.At.Stage, Percent: r.At.Percent}]++
+		at[rollout.At(string(r.At.Stage), r.At.Percent)]++
 	}
 	for _, p := range slices.SortedFunc(maps.Keys(at), order) {
-		info.At = append(info.At, WaveCount{p.Stage, percentOf(p), at[p]})
+		info.At = append(info.At, WaveCount{setting(p), at[p]})
 	}
 	rows := v.Rows[min(after, len(v.Rows)):]
 	if len(rows) > limit && limit > 0 {
 		info.Next = after + limit
 	}
 	rows = slices.Clone(rows[:min(limit, len(rows))])
-	slices.SortStableFunc(rows, func(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) })
+	slices.SortStableFunc(rows, byUrgency)
 	for _, r := range rows {
-		info.Partners = append(info.Partners, o.waveRow(r))
+		row := WaveRow{Who: o.who(r.Partner), Waits: r.Waits, StageSetting: setting(r.At)}
+		row.By, row.At = r.Changed.By, known(r.Changed.At)
+		if !r.Done {
+			row.Step = Step{setting(r.Next), r.Ruling, list(r.Blocks)}
+			if r.Stays.After(o.Now()) {
+				row.Stays = &r.Stays
+			}
+		}
+		info.Partners = append(info.Partners, row)
 	}
 	return info
 }
@@ -113,6 +125,8 @@ func order(a, b rollout.Position) int {
 	return cmp.Or(cmp.Compare(slices.Index(rollout.Stages, a.Stage), slices.Index(rollout.Stages, b.Stage)),
 		cmp.Compare(a.Percent, b.Percent))
 }
+
+func byUrgency(a, b wave.Row) int { return cmp.Compare(urgency(a), urgency(b)) }
 
 // urgency orders the partners of a wave: those that need a person first, and those that are done last.
 func urgency(r wave.Row) int {
@@ -125,18 +139,4 @@ func urgency(r wave.Row) int {
 		return 1
 	}
 	return 2
-}
-
-func (o *Operator) waveRow(r wave.Row) WaveRow {
-	row := WaveRow{
-		ID: r.Partner, Partner: r.Partner.Short(), Name: o.name(r.Partner), WaitsNote: r.Waits, Waits: inEnglish(r.Waits),
-		StageSetting: StageSetting{Stage: r.At.Stage, Percent: percentOf(r.At), By: r.Changed.By, At: known(r.Changed.At)},
-	}
-	if !r.Done {
-		row.Step = Step{StageSetting{Stage: r.Next.Stage, Percent: percentOf(r.Next)}, r.Ruling, worded(r.Blocks)}
-		if r.Stays.After(o.Now()) {
-			row.Stays = &r.Stays
-		}
-	}
-	return row
 }

@@ -51,3 +51,11 @@ func (id ID) IsPrefix() bool {
 
 // Short returns the digits that logs, reports and answers show.
 func (id ID) Short() string { return string(id[:min(shortLength, len(id))]) }
+
+// Label returns a partner for people: the first digits of its ID, and its name, if it has one.
+func Label(short, name string) string {
+	if name == "" {
+		return short
+	}
+	return short + " (" + name + ")"
+}

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"billbridge/proxy/desk/certificate"
@@ -18,19 +17,6 @@ func (s *Settings) certificateOf(id partner.ID) *certificate.Certificate {
 	return nil
 }
 
-// otherClient returns the client of a call if the certificate of the partner does not have it, else "".
-func (s *Settings) otherClient(id partner.ID, agent string) string {
-	c := s.certificateOf(id)
-	if c == nil {
-		return ""
-	}
-	client := certificate.Client(agent)
-	if c.Has(client) {
-		return ""
-	}
-	return strings.Clone(client)
-}
-
 // clientTime is how long a client that is not certified counts after its last create.
 const clientTime = 24 * time.Hour
 
@@ -38,7 +24,7 @@ const clientTime = 24 * time.Hour
 // no key of a desk. ok is whether it is certified for that: for its own form, through a gateway if the backend has the
 // other one, and for the client that it uses.
 func (f *Facts) Certified(id partner.ID) (note evidence.Note, ok bool) {
-	s, now := f.settings, f.now()
+	s, now := f.Settings, f.now()
 	if !s.desk {
 		return evidence.Note{}, false
 	}

@@ -35,8 +35,8 @@ type decisions struct {
 	// when the ledger became incomplete: the later of the restore and the start of the rollout on a new store
 	since   time.Time
 	counted time.Time // the same by the clock of this process, which no step changes
-	initial *Position // the default; nil is the config's
-	of      map[partner.ID]Position
+	// the default at ""; without it, that of the config holds
+	of map[partner.ID]Position
 }
 
 func newDecisions(decided store.Rollout) *decisions {
@@ -45,11 +45,8 @@ func newDecisions(decided store.Rollout) *decisions {
 		unbegun: decided.Begun.At.IsZero() && !decided.Started.IsZero(), of: map[partner.ID]Position{},
 	}
 	for _, s := range decided.Stages {
-		p := positionOf(s)
-		if s.Partner == "" { // a forced default does not force partners that come later
-			p.Forced, d.initial = false, &p
-			continue
-		}
+		p := At(s.Stage, s.Percent)
+		p.Forced = s.Forced && s.Partner != "" // a forced default does not force partners that come later
 		d.of[s.Partner] = p
 	}
 	return d
@@ -57,9 +54,6 @@ func newDecisions(decided store.Rollout) *decisions {
 
 // canaries reports whether a partner or the default is in canary.
 func (d *decisions) canaries() bool {
-	if d.initial != nil && d.initial.Stage == StageCanary {
-		return true
-	}
 	for _, p := range d.of {
 		if p.Stage == StageCanary {
 			return true

@@ -51,9 +51,9 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		stopped: gauge("stopped", "1 while the kill switch is on, otherwise 0.").WithLabelValues(),
 		unmoved: gauge("partners_unmoved",
 			"Partners in shadow or canary whose stage nobody has changed for 14 days.").WithLabelValues(),
-		unknown: with.NewGaugeVec(prometheus.GaugeOpts(options("unknown_outcomes",
+		unknown: gauge("unknown_outcomes",
 			"Writes of bills whose outcome is unknown (state unknown), and those of them that the reads of the first "+
-				"hour have not resolved (state unclear).")), []string{"state"}),
+				"hour have not resolved (state unclear).", "state"),
 		reads: counter("unknown_reads_total",
 			"Reads that the gateway made of bills whose write has an unknown outcome, by what they showed.", "shown"),
 		unrecorded: counter("unknown_unrecorded_total",
@@ -67,15 +67,9 @@ func newMetrics(to prometheus.Registerer) *metrics {
 		waves: gauge("waves", "Waves that have not ended, by their state: running, paused (by a person), "+
 			"paused_by_gateway or rolling_back.", "state"),
 	}
-	for _, state := range waveStates {
-		m.waves.WithLabelValues(state)
-	}
-	for _, stage := range Stages {
-		m.partners.WithLabelValues(string(stage))
-	}
-	for _, ruling := range evidence.Rulings {
-		m.verdicts.WithLabelValues(string(ruling))
-	}
+	set(m.waves, waveStates, nil)
+	set(m.partners, Stages, nil)
+	set(m.verdicts, evidence.Rulings, nil)
 	for _, reason := range refusalReasons {
 		m.refused.WithLabelValues(reason)
 	}
@@ -89,9 +83,16 @@ func newMetrics(to prometheus.Registerer) *metrics {
 	return m
 }
 
+// set sets the gauges with these labels.
+func set[K ~string](g *prometheus.GaugeVec, labels []K, numbers map[K]float64) {
+	for _, label := range labels {
+		g.WithLabelValues(string(label)).Set(numbers[label])
+	}
+}
+
 // know creates the counters of both backends with 0, so that increase() includes the first event.
 func (m *metrics) know(c *config.Rollout) {
-	for _, backend := range []string{c.Old, c.New} {
+	for _, backend := range c.Backends() {
 		for _, reason := range []Reason{byOwner, byStage, byCanary, byProbe, byStop} {
 			m.routed.WithLabelValues(backend, string(reason))
 		}
@@ -123,9 +124,7 @@ func (r *Router) SetWaves(all []store.Wave) {
 			numbers[state]++
 		}
 	}
-	for _, state := range waveStates {
-		r.metrics.waves.WithLabelValues(state).Set(numbers[state])
-	}
+	set(r.metrics.waves, waveStates, numbers)
 }
 
 // unmovedAfter is how long a partner can stay in shadow or canary before an alert reminds of it.
@@ -171,26 +170,19 @@ func (r *Router) SetGauges(ctx context.Context) error {
 		partners[stage.Partner] = true
 	}
 	delete(partners, "") // the default
-	stopped, unmoved := 0.0, 0.0
-	if !decided.Stopped.At.IsZero() {
-		stopped = 1
-	}
+	unmoved := 0.0
 	for _, s := range decided.Stages {
 		if (s.Stage == string(StageShadow) || s.Stage == string(StageCanary)) && r.now().Sub(s.At) > unmovedAfter {
 			unmoved++
 		}
 	}
-	r.metrics.stopped.Set(stopped)
+	r.metrics.stopped.Set(map[bool]float64{false: 1}[decided.Stopped.At.IsZero()])
 	r.metrics.unmoved.Set(unmoved)
 	staged, at := map[Stage]float64{}, r.current.Load().Positions(decided)
 	for id := range partners {
 		staged[at(id).Stage]++
 	}
-	for _, stage := range Stages {
-		r.metrics.partners.WithLabelValues(string(stage)).Set(staged[stage])
-	}
-	for _, ruling := range evidence.Rulings {
-		r.metrics.verdicts.WithLabelValues(string(ruling)).Set(ruled[ruling])
-	}
+	set(r.metrics.partners, Stages, staged)
+	set(r.metrics.verdicts, evidence.Rulings, ruled)
 	return nil
 }

@@ -3,8 +3,10 @@ package rollout
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
+	"billbridge/proxy/desk/certificate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
@@ -138,8 +140,10 @@ func (r *Router) Count(c Call, w Route, agent string, end evidence.End) {
 	if !ok || c.Partner == "" {
 		return
 	}
-	if c.Creates && end.Succeeded {
-		end.Client = s.otherClient(c.Partner, agent)
+	if of := s.certificateOf(c.Partner); of != nil && c.Creates && end.Succeeded {
+		if client := certificate.Client(agent); !of.Has(client) {
+			end.Client = strings.Clone(client)
+		}
 	}
 	end.Creates, end.Merchant, end.Arrived = c.Creates, c.Merchant, c.Arrived
 	r.counts.Ended(c.Partner, c.Operation, backend, end)

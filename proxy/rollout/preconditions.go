@@ -38,26 +38,13 @@ const recent = 35 * 24 * time.Hour
 // PreconditionsWithin bounds the search for blocking reasons: an operator may be waiting for the kill switch.
 const PreconditionsWithin = 3 * time.Second
 
-// Preconditions find the reasons that block the changes of operators, by one config.
-type Preconditions struct {
-	*Router
-	settings *Settings
-}
-
-// Preconditions returns those of the config in force.
-func (r *Router) Preconditions() *Preconditions { return &Preconditions{r, r.current.Load()} }
-
-// AgainstMove returns the reasons against a move. A check that cannot be made is a reason, too.
-func (p *Preconditions) AgainstMove(ctx context.Context, decided store.Rollout, m Move) []BlockingReason {
-	return p.Facts(ctx, decided, m.Partner, PreconditionsWithin/2).Against(m)
-}
-
 // Facts are what the reasons against moves depend on, of one partner or of all. Each is read once, when it is needed
 // for the first time: for the moves of many partners as for that of one. Bills are read for each move to drained alone,
 // as there can be millions.
 type Facts struct {
-	*Preconditions
-	decided store.Rollout
+	*Router
+	Settings *Settings
+	Decided  store.Rollout
 
 	Seen     func() ([]store.SeenPartner, error)
 	Counted  func() (evidence.Snapshot, error)
@@ -68,27 +55,25 @@ type Facts struct {
 
 // Facts returns those of one partner, or of all for "". Each may take as long as within, but bills of all partners
 // together as long as for one move.
-func (p *Preconditions) Facts(
-	ctx context.Context, decided store.Rollout, only partner.ID, within time.Duration,
-) *Facts {
+func (r *Router) Facts(ctx context.Context, decided store.Rollout, only partner.ID, within time.Duration) *Facts {
 	in := store.AllPartners.Of(only)
-	f := &Facts{Preconditions: p, decided: decided, marked: once(ctx, within, p.counts.Marked)}
+	f := &Facts{Router: r, Settings: r.Settings(), Decided: decided, marked: once(ctx, within, r.counts.Marked)}
 	f.Seen = once(ctx, within, func(ctx context.Context) ([]store.SeenPartner, error) {
-		return p.store.SeenPartners(ctx, in)
+		return r.store.SeenPartners(ctx, in)
 	})
 	f.Counted = once(ctx, within, func(ctx context.Context) (evidence.Snapshot, error) {
-		return p.counts.Of(ctx, only)
+		return r.counts.Of(ctx, only)
 	})
 	began := sync.OnceValue(time.Now)
 	f.bills = func(id partner.ID) ([]store.Bills, error) {
 		ctx, cancel := context.WithDeadline(ctx, began().Add(PreconditionsWithin/2))
 		defer cancel()
-		return p.OpenBills(ctx, store.AllPartners.Of(id))
+		return r.OpenBills(ctx, store.AllPartners.Of(id))
 	}
 	f.verdicts = sync.OnceValues(func() (map[partner.ID][]evidence.Verdict, error) {
 		counted, err := f.Counted()
 		by := map[partner.ID][]evidence.Verdict{}
-		for _, v := range evidence.Verdicts(counted, p.counts.Limits()) {
+		for _, v := range evidence.Verdicts(counted, r.counts.Limits()) {
 			by[v.Partner] = append(by[v.Partner], v)
 		}
 		return by, err
@@ -107,7 +92,7 @@ func once[T any](
 	})
 }
 
-// Against returns the reasons against a move.
+// Against returns the reasons against a move. A check that cannot be made is a reason, too.
 func (f *Facts) Against(m Move) (all []BlockingReason) {
 	for _, check := range []func(Move) ([]BlockingReason, error){
 		f.unsettled, f.undrained, f.unproven, f.atBackends,
@@ -169,7 +154,7 @@ func reasonsOf(kind ReasonKind, notes ...evidence.Note) (all []BlockingReason) {
 		notes = append(slices.Clone(notes[:most]), evidence.Say("more_reasons", left))
 	}
 	for _, note := range notes {
-		all = append(all, BlockingReason{Kind: kind, Note: note})
+		all = append(all, BlockingReason{kind, note})
 	}
 	return all
 }
@@ -181,7 +166,7 @@ func unchecked(err error) []BlockingReason {
 // unsettled: calls that the partner sent to the old backend without the gateway may still be under way. For a move of
 // the default, each partner's settling period is checked when it calls.
 func (f *Facts) unsettled(m Move) ([]BlockingReason, error) {
-	s := f.settings
+	s := f.Settings
 	if m.Partner == "" || m.To.percentage() == 0 || s.Config.Bills == config.Shared {
 		return nil, nil
 	}
@@ -210,11 +195,11 @@ func (f *Facts) undrained(m Move) (all []BlockingReason, err error) {
 	if clock := f.store.Clock(f.now()); clock.Stepped() {
 		all = reasonsOf(WrongClock, evidence.Say("clock", clock.StoreTime.Add(clock.Offset), clock.StoreTime))
 	}
-	old, open := f.settings.Backends[evidence.Old], 0
+	old, open := f.Settings.Backends[evidence.Old], 0
 	bills, err := f.bills(m.Partner)
 	for _, b := range bills {
-		if b.Upstream == old && m.Concerns(f.decided, b.Partner) {
-			open += b.Pending + b.Owned - b.Over - b.Ended
+		if b.Upstream == old && m.Concerns(f.Decided, b.Partner) {
+			open += b.Open()
 		}
 	}
 	switch {
@@ -245,7 +230,7 @@ func (f *Facts) unproven(m Move) ([]BlockingReason, error) {
 		}
 		partners = nil
 		for _, one := range seen {
-			if m.Concerns(f.decided, one.Partner) {
+			if m.Concerns(f.Decided, one.Partner) {
 				partners = append(partners, one.Partner)
 			}
 		}
@@ -253,13 +238,13 @@ func (f *Facts) unproven(m Move) ([]BlockingReason, error) {
 	var lacks [2][]evidence.Note
 	for i := range lacks {
 		for _, one := range partners {
-			if why := m.lacksPass(by[one], f.settings.Config, i == 1); why.Kind != "" {
-				lacks[i] = append(lacks[i], evidence.Say("of_partner", f.settings.Label(one), why))
+			if why := m.lacksPass(by[one], f.Settings.Config, i == 1); why.Kind != "" {
+				lacks[i] = append(lacks[i], evidence.Say("of_partner", f.Settings.Label(one), why))
 			}
 		}
 	}
 	if len(partners) == 0 { // there is no evidence
-		if why := m.lacksPass(nil, f.settings.Config, false); why.Kind != "" {
+		if why := m.lacksPass(nil, f.Settings.Config, false); why.Kind != "" {
 			lacks[0] = []evidence.Note{evidence.Say("no_partner", why)}
 		}
 	}
@@ -340,7 +325,7 @@ func (f *Facts) atBackends(m Move) ([]BlockingReason, error) {
 		if before < after {
 			backend = evidence.New
 		}
-		lacking = f.lacking(counted, backend, func(partner partner.ID) bool { return m.Concerns(f.decided, partner) })
+		lacking = f.lacking(f.Settings, counted, backend, func(partner partner.ID) bool { return m.Concerns(f.Decided, partner) })
 	}
 	return append(reasonsOf(MoneyElsewhere, money...), reasonsOf(Uncarried, lacking...)...), nil
 }
@@ -353,7 +338,7 @@ func (f *Facts) money(counted evidence.Snapshot, but partner.ID) (all []evidence
 		}
 		for _, path := range n.ExactFields() {
 			d := n.Fields[path]
-			all = append(all, evidence.Say("money", f.settings.Label(n.Partner), path, n.Operation, d.Count,
+			all = append(all, evidence.Say("money", f.Settings.Label(n.Partner), path, n.Operation, d.Count,
 				d.Old, d.New, d.Bill, d.Request, d.At))
 		}
 	}
@@ -361,19 +346,20 @@ func (f *Facts) money(counted evidence.Snapshot, but partner.ID) (all []evidence
 }
 
 // AgainstStop are the blocking reasons of the kill switch. It does not wait for counts to be stored.
-func (p *Preconditions) AgainstStop(ctx context.Context, within time.Duration) (all []BlockingReason, err error) {
+func (r *Router) AgainstStop(ctx context.Context, within time.Duration) (all []BlockingReason, err error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	decided, err := p.store.Rollout(ctx)
+	decided, err := r.store.Rollout(ctx)
 	if err != nil {
 		return nil, err
 	}
-	counted, err := p.counts.Marked(ctx)
+	counted, err := r.counts.Marked(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, at := p.settings, p.settings.Positions(decided)
-	lacking := p.lacking(counted, evidence.Old, func(partner partner.ID) bool { return at(partner).percentage() > 0 })
+	s := r.Settings()
+	at := s.Positions(decided)
+	lacking := r.lacking(s, counted, evidence.Old, func(partner partner.ID) bool { return at(partner).percentage() > 0 })
 	all = reasonsOf(Uncarried, lacking...)
 	if !decided.Restored.At.IsZero() && s.Config.Bills == config.Separate {
 		restored := evidence.Say("restored", s.Backends[evidence.New], s.Backends[evidence.Old])
@@ -383,12 +369,12 @@ func (p *Preconditions) AgainstStop(ctx context.Context, within time.Duration) (
 }
 
 // AgainstBegin are the blocking reasons of Begin: bills of the new backend in the ledger.
-func (p *Preconditions) AgainstBegin(ctx context.Context) []BlockingReason {
-	bills, err := p.OpenBills(ctx, store.AllPartners)
+func (r *Router) AgainstBegin(ctx context.Context) []BlockingReason {
+	bills, err := r.OpenBills(ctx, store.AllPartners)
 	if err != nil {
 		return unchecked(err)
 	}
-	found, name := 0, p.settings.Backends[evidence.New]
+	found, name := 0, r.Settings().Backends[evidence.New]
 	for _, b := range bills {
 		if b.Upstream == name {
 			found += b.Pending + b.Owned
@@ -401,31 +387,31 @@ func (p *Preconditions) AgainstBegin(ctx context.Context) []BlockingReason {
 }
 
 // AgainstReset are the blocking reasons of a reset: verdicts that are FAIL.
-func (p *Preconditions) AgainstReset(ctx context.Context, partner partner.ID) []BlockingReason {
-	counted, err := p.counts.Of(ctx, partner)
+func (r *Router) AgainstReset(ctx context.Context, partner partner.ID) []BlockingReason {
+	counted, err := r.counts.Of(ctx, partner)
 	if err != nil {
 		return unchecked(err)
 	}
 	var failed []evidence.Note
-	for _, v := range evidence.Verdicts(counted, p.counts.Limits()) {
+	for _, v := range evidence.Verdicts(counted, r.counts.Limits()) {
 		if v.Ruling == evidence.Fail {
-			failed = append(failed, evidence.Say("of_partner", p.settings.Label(v.Partner), v))
+			failed = append(failed, evidence.Say("of_partner", r.Settings().Label(v.Partner), v))
 		}
 	}
 	return reasonsOf(Unproven, failed...)
 }
 
 // lacking are the recent calls of the concerned partners that a backend cannot carry.
-func (p *Preconditions) lacking(
-	counted evidence.Snapshot, backend evidence.Backend, concerned func(partner.ID) bool,
+func (r *Router) lacking(
+	s *Settings, counted evidence.Snapshot, backend evidence.Backend, concerned func(partner.ID) bool,
 ) (all []evidence.Note) {
 	for _, n := range counted.Counts {
 		if !concerned(n.Partner) {
 			continue
 		}
 		for _, lack := range evidence.UnsupportedOf(n.Backends[backend]) {
-			if age(p.store, p.now(), lack.Last) < recent {
-				all = append(all, evidence.Say("uncarried", p.settings.Label(n.Partner), p.settings.Backends[backend],
+			if age(r.store, r.now(), lack.Last) < recent {
+				all = append(all, evidence.Say("uncarried", s.Label(n.Partner), s.Backends[backend],
 					n.Operation, lack.Why, lack.Count, lack.Last))
 			}
 		}

@@ -11,8 +11,7 @@ import (
 // A BlockingReason is a reason against a change. Its kind is for programs, its text for people.
 type BlockingReason struct {
 	Kind ReasonKind    `json:"kind"`
-	Text string        `json:"text"` // the words of Note; package operate adds them
-	Note evidence.Note `json:"-"`
+	Text evidence.Note `json:"text"`
 }
 
 // A ReasonKind is the kind of a blocking reason.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"billbridge/config"
@@ -364,17 +365,13 @@ func (d *decisions) position(s *Settings, partner partner.ID) Position {
 	if p, ok := d.of[partner]; ok {
 		return p
 	}
-	if d.initial != nil {
-		return *d.initial
+	if p, ok := d.of[""]; ok {
+		return p
 	}
 	return Position{Stage: Stage(s.Config.Default)}
 }
 
 func (s *Settings) backend(upstream string) (evidence.Backend, bool) {
-	for backend, name := range s.Backends {
-		if name == upstream {
-			return evidence.Backend(backend), true
-		}
-	}
-	return 0, false
+	i := slices.Index(s.Backends[:], upstream)
+	return evidence.Backend(max(i, 0)), i >= 0
 }

@@ -84,10 +84,7 @@ type Settings struct {
 
 // Label returns a partner for people: the first digits of its ID, and its name.
 func (s *Settings) Label(id partner.ID) string {
-	if name := s.Names.Name(string(id)); name != "" {
-		return id.Short() + " (" + name + ")"
-	}
-	return id.Short()
+	return partner.Label(id.Short(), s.Names.Name(string(id)))
 }
 
 // UnderWay returns how long after its arrival a create may take effect at either backend.
@@ -123,15 +120,17 @@ func New(ctx context.Context, c *config.Config, o Options) (*Router, error) {
 	r.shadow = evidence.NewShadow(c.Rollout.Shadow, r.counts.Counts, o.Registerer, o.Logger)
 	r.decided.Store(&decisions{revision: -1})
 	r.Use(c)
+	var err error
 	if r.store != nil && c.Rollout.Bills == config.Separate {
-		if err := r.store.Start(ctx, r.now()); err != nil {
-			return nil, fmt.Errorf("rollout: %w", err)
-		}
+		err = r.store.Start(ctx, r.now())
 	}
-	if err := r.Follow(ctx); err != nil {
-		return nil, fmt.Errorf("rollout: %w", err)
+	if err == nil {
+		err = r.Follow(ctx)
 	}
-	if err := r.start(ctx, c); err != nil {
+	if err == nil {
+		err = r.start(ctx, c)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("rollout: %w", err)
 	}
 	if r.decided.Load().unbegun {
@@ -175,7 +174,7 @@ func (r *Router) Check(ctx context.Context, c *config.Config) error {
 		return nil
 	}
 	m := Move{From: Position{Stage: Stage(b.From)}, To: Position{Stage: Stage(b.To)}}
-	if b.Reasons = r.Preconditions().AgainstMove(ctx, decided, m); len(b.Reasons) == 0 {
+	if b.Reasons = r.Facts(ctx, decided, "", PreconditionsWithin/2).Against(m); len(b.Reasons) == 0 {
 		return nil
 	}
 	return b
@@ -197,7 +196,7 @@ func (r *Router) Use(c *config.Config) {
 		own.Default, section = r.why.From, &own
 	}
 	s := &Settings{
-		Config: section, Names: c.Partners, Backends: [2]string{c.Rollout.Old, c.Rollout.New},
+		Config: section, Names: c.Partners, Backends: c.Rollout.Backends(),
 		wire: map[string]time.Duration{}, desk: c.Desk.PublicKey != "",
 		form: string(c.Upstreams.Find(c.Rollout.New).Form),
 	}
@@ -290,20 +289,29 @@ func (r *Router) Run(ctx context.Context) {
 		{weighEvery, atMost(gaugesPart, r.SetGauges), "metrics of partners are not up to date"},
 		{sweepEvery, r.sweep, "expired rows of the ledger cannot be removed"},
 	} {
-		all.Go(func() {
-			tick := time.NewTicker(work.every)
-			defer tick.Stop()
-			for {
-				if err := work.do(ctx); err != nil && ctx.Err() == nil {
-					r.log.Error(work.fails, "error", err.Error())
-				}
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
-			}
-		})
+		all.Go(func() { Every(ctx, work.every, r.log, work.fails, work.do) })
+	}
+}
+
+// Every does something at intervals until ctx ends. fails is what a failure means, for the log.
+func Every(
+	ctx context.Context, interval time.Duration, log *slog.Logger, fails string, do func(context.Context) error,
+) {
+	for tick := time.Tick(interval); ctx.Err() == nil; {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			log.Error(fails, "error", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick:
+		}
+	}
+}
+
+// Recovered sets an error after a panic. It is deferred where a panic must not end the process.
+func Recovered(err *error) {
+	if panicked := recover(); panicked != nil {
+		*err = fmt.Errorf("panic: %v", panicked)
 	}
 }
 

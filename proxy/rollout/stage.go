@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"billbridge/proxy/partner"
-	"billbridge/proxy/store"
 )
 
 // A Stage is how far a partner has moved from the old backend to the new one.
@@ -37,8 +36,8 @@ type Position struct {
 	Forced  bool // set in spite of blocking reasons: the settling period of the partner is skipped
 }
 
-// positionOf returns a stage of the store.
-func positionOf(s store.Stage) Position { return Position{Stage(s.Stage), s.Percent, s.Forced} }
+// At returns a stage of the store.
+func At(stage string, percent int) Position { return Position{Stage: Stage(stage), Percent: percent} }
 
 // Before reports whether p comes before q on the way of a partner.
 func (p Position) Before(q Position) bool {

@@ -60,14 +60,18 @@ func (r Range) Of(id partner.ID) Range {
 // Has reports whether a partner is in the range.
 func (r Range) Has(id partner.ID) bool { return id >= r.From && id < r.Before }
 
-// PartnersIn returns the first partners of a range that were seen or are in the ledger, sorted, at most limit. It
-// reads one entry of an index for each.
+// PartnersIn returns the first partners of a range that were seen, have a stage or are in the ledger, sorted, at most
+// limit. It reads one entry of an index for each.
 func (s *Store) PartnersIn(ctx context.Context, in Range, limit int) ([]partner.ID, error) {
 	return readAll[partner.ID](ctx, s, "reading partners", `
 		SELECT partner FROM (
 			SELECT partner FROM billbridge_seen WHERE partner >= $1 AND partner < $2 AND partner <> ''
 			ORDER BY partner LIMIT $3
 		) AS seen
+		UNION SELECT partner FROM (
+			SELECT partner FROM billbridge_stages WHERE partner >= $1 AND partner < $2 AND partner <> ''
+			ORDER BY partner LIMIT $3
+		) AS staged
 		UNION SELECT partner FROM (`+partnersOf("billbridge_owners", "$1", "$2")+` LIMIT $3) AS known
 		ORDER BY partner LIMIT $3`, in.From, in.Before, limit)
 }
@@ -159,14 +163,20 @@ func (s *Store) MayHold(ctx context.Context, partner partner.ID) (bool, error) {
 	})
 }
 
-// Bills are the numbers of bills that the ledger has of a partner at an upstream, by ownership.
+// Bills are the numbers of bills that the ledger has of a partner at an upstream, by ownership. They lack those that
+// were created before the gateway was in use.
 type Bills struct {
-	Partner                  partner.ID
-	Upstream                 string
-	Pending, Owned, Released int
-	Over                     int // of Pending and Owned: past their end
-	Ended                    int // of Pending and Owned, and not Over: seen destroyed or cancelled
+	Partner  partner.ID `json:"-"`
+	Upstream string     `json:"upstream"`
+	Pending  int        `json:"pending"`
+	Owned    int        `json:"owned"`
+	Over     int        `json:"over"`  // of Pending and Owned: past their end
+	Ended    int        `json:"ended"` // of Pending and Owned, and not Over: seen destroyed or cancelled
+	Released int        `json:"released"`
 }
+
+// Open is how many of them may still be open.
+func (b Bills) Open() int { return b.Pending + b.Owned - b.Over - b.Ended }
 
 // A LedgerPlace is a place among the bills of a partner, the newest first.
 type LedgerPlace struct {
@@ -190,9 +200,10 @@ func (s *Store) NewestBills(
 func (s *Store) OpenBillsIn(ctx context.Context, in Range, now time.Time) ([]Bills, error) {
 	return readAll[Bills](ctx, s, "counting bills", `
 			SELECT partner, upstream, count(CASE state WHEN 'pending' THEN 1 END),
-				count(CASE state WHEN 'owned' THEN 1 END), count(CASE state WHEN 'released' THEN 1 END),
+				count(CASE state WHEN 'owned' THEN 1 END),
 				count(CASE WHEN state <> 'released' AND ends <= $3 THEN 1 END),
-				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END)
+				count(CASE WHEN state = 'owned' AND ended IS NOT NULL AND (ends IS NULL OR ends > $3) THEN 1 END),
+				count(CASE state WHEN 'released' THEN 1 END)
 			FROM billbridge_owners WHERE partner >= $1 AND partner < $2 AND upstream <> ''
 			GROUP BY partner, upstream ORDER BY partner, upstream`, in.From, in.Before, now)
 }

@@ -23,8 +23,8 @@ type Stage struct {
 
 // A Declaration is who declared something, and when. It is zero if nobody did.
 type Declaration struct {
-	By string
-	At time.Time
+	By string    `json:"by"`
+	At time.Time `json:"at"`
 }
 
 // A Rollout is the state of the rollout at one moment.

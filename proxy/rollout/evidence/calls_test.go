@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 )
@@ -79,8 +78,8 @@ func TestVerdictOfCalls(t *testing.T) {
 			if row.lack != "" {
 				counts.Ended(someone, "bill.create", evidence.Old, evidence.End{Code: "0000", Succeeded: true, Unsupported: [2]string{"", row.lack}})
 			}
-			got := operate.Verdicts(counts.Snapshot(), limits)
-			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || got[0].Ruling != row.want || got[0].Reason != row.why || got[0].Few != row.few {
+			got := evidence.Verdicts(counts.Snapshot(), limits)
+			if len(got) != 1 || got[0].Evidence != evidence.ByCalls || got[0].Ruling != row.want || got[0].Reason.String() != row.why || got[0].Few != row.few {
 				t.Errorf("%+v", got)
 			}
 		})
@@ -181,8 +180,8 @@ func TestVerdictOfReadBacks(t *testing.T) {
 		}
 		row.last.Bill, row.last.ReadBack, row.last.Succeeded = "last", true, [2]bool{true, true}
 		counts.Add(someone, "bill.create", row.last)
-		got := operate.Verdicts(counts.Snapshot(), limits)
-		if len(got) != 1 || got[0].Evidence != evidence.ByReadBack || got[0].Ruling != row.want || got[0].Reason != row.why {
+		got := evidence.Verdicts(counts.Snapshot(), limits)
+		if len(got) != 1 || got[0].Evidence != evidence.ByReadBack || got[0].Ruling != row.want || got[0].Reason.String() != row.why {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -204,7 +203,7 @@ func TestVerdictOfMismatches(t *testing.T) {
 			counts.Ended(someone, "bill.read", evidence.Old, end)
 			counts.Ended(someone, "bill.read", evidence.New, evidence.End{Code: "0000", Succeeded: true, Mismatched: []string{"apprPrice"}})
 		}
-		if got := operate.Verdicts(counts.Snapshot(), limits); len(got) != 1 || got[0].Ruling != at.want || got[0].Few {
+		if got := evidence.Verdicts(counts.Snapshot(), limits); len(got) != 1 || got[0].Ruling != at.want || got[0].Few {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -20,13 +20,8 @@ type Count struct {
 	Creates bool `json:"creates,omitempty"` // the latter
 	// both backends answered, at least one with a success: a verdict depends on these
 	Compared int `json:"compared"`
-	Differed int `json:"differed"` // of Compared, with a confirmed difference
-	Refused  int `json:"refused"`  // both backends answered with the same failure, which shows no fields
-	NotThere int `json:"not_there"`
-	OldOnly  int `json:"old_only"` // of NotThere, if the old backend shows the bill
-	Moved    int `json:"moved"`
-	Unclear  int `json:"unclear"`
-	Bulk     int `json:"bulk,omitempty"` // of Compared, by Shadow.Compare
+	Tally
+	OldOnly int `json:"old_only"` // of NotThere, if the old backend shows the bill
 
 	Bills  Bills            `json:"bills"`  // distinct bills of Compared
 	Fields map[string]Field `json:"fields"` // confirmed differences by path
@@ -42,6 +37,16 @@ type Count struct {
 	Recent Recent `json:"created,omitempty"` // bills that were created in the last day
 	// of these, at the new backend; merchants are not counted separately
 	RecentNew Recent `json:"created_new,omitempty"`
+}
+
+// A Tally has the numbers of comparisons, by what they showed.
+type Tally struct {
+	Differed int `json:"differed"` // with a confirmed difference
+	Refused  int `json:"refused"`  // both backends answered with the same failure, which shows no fields
+	NotThere int `json:"not_there"`
+	Moved    int `json:"moved"`
+	Unclear  int `json:"unclear"`
+	Bulk     int `json:"bulk,omitempty"` // of those that count, by billbridge rollout compare
 }
 
 // A Field is the count of one field that differs, with its first example. The values are masked unless the field is

@@ -1,19 +1,55 @@
 package evidence
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
-// A Note says something about evidence without words, because the words depend on the reader: package operate has
-// them in English, and the console in Korean, by the kind.
+// A Note says something about evidence. Its words depend on the reader: [Language.Words] has them by the kind. As a
+// text, and in JSON, it is English.
 type Note struct {
 	Kind   string
 	Values []any // in the order of the English words: texts, numbers, times, durations, verdicts, and further notes
 }
 
-// Say returns a note. The kind must be a literal: a test of the console finds it in the source.
+// Say returns a note. The kind must be a literal: a test finds it in the source.
 func Say(kind string, values ...any) Note { return Note{kind, values} }
+
+// String returns the note in English, "" for none.
+func (n Note) String() string {
+	text, _ := English.Words(n)
+	return text
+}
+
+// MarshalText returns the note in English.
+func (n Note) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
+
+// UnmarshalText reads a note that has words already.
+func (n *Note) UnmarshalText(text []byte) error {
+	if *n = (Note{}); len(text) > 0 {
+		*n = Say("list", string(text))
+	}
+	return nil
+}
+
+// A storedNote is a note in the JSON of the store.
+type storedNote Note
+
+// Stored returns a note as JSON, with English words in the place of notes and verdicts in it.
+func (n Note) Stored() string {
+	n.Values = slices.Clone(n.Values)
+	for i, value := range n.Values {
+		n.Values[i], _ = English.value(value)
+	}
+	text, err := json.Marshal(storedNote(n))
+	if err != nil {
+		panic(err) // a text or a number
+	}
+	return string(text)
+}
 
 // ReadNote returns a note that was stored as JSON, zero for "".
 func ReadNote(text string) (n Note) {
-	_ = json.Unmarshal([]byte(text), &n) // an entry that cannot be read has no words
+	_ = json.Unmarshal([]byte(text), (*storedNote)(&n)) // an entry that cannot be read has no words
 	return n
 }

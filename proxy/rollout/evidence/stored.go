@@ -98,13 +98,6 @@ func (t *Stored) Close(ctx context.Context) error {
 	return err
 }
 
-// FlushSoon is Flush for somebody who waits for it.
-func (t *Stored) FlushSoon(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, flushWithin)
-	defer cancel()
-	return t.Flush(ctx)
-}
-
 // Flush adds the counts of this replica to those in the store. When ctx ends it returns, but the write that has begun
 // is not cancelled before Close: only after its end it is known which counts were not added and are kept for the next
 // flush. A cancelled write might have been added, and would be counted again.
@@ -194,10 +187,14 @@ func (t *Stored) Of(ctx context.Context, partner partner.ID) (Snapshot, error) {
 	if t.store == nil {
 		return t.unstored(store.AllPartners.Of(partner)), nil
 	}
-	if err := t.FlushSoon(ctx); err != nil {
+	soon, cancel := context.WithTimeout(ctx, flushWithin) // somebody waits for it
+	defer cancel()
+	if err := t.Flush(soon); err != nil {
 		return Snapshot{}, err
 	}
-	return t.InStore(ctx, store.AllPartners.Of(partner))
+	return t.inUse(func(version string) ([]store.Counts, error) {
+		return t.store.CountsIn(ctx, version, store.AllPartners.Of(partner))
+	})
 }
 
 // OfThese returns the same of some partners. It waits as long as ctx lasts: with hundreds of busy partners a flush
@@ -206,22 +203,21 @@ func (t *Stored) OfThese(ctx context.Context, ids []partner.ID) (Snapshot, error
 	if err := t.Flush(ctx); err != nil {
 		return Snapshot{}, err
 	}
+	return t.inUse(func(version string) ([]store.Counts, error) { return t.store.CountsOf(ctx, version, ids) })
+}
+
+// inUse reads the counts of each operation of the table in use, by its version.
+func (t *Stored) inUse(read func(version string) ([]store.Counts, error)) (Snapshot, error) {
 	var rows []store.Counts
 	table := t.Table()
 	for _, version := range t.operations(table) {
-		some, err := t.store.CountsOf(ctx, version, ids)
+		some, err := read(version)
 		if err != nil {
 			return Snapshot{}, err
 		}
 		rows = append(rows, some...)
 	}
 	return t.merged(table, rows, nil)
-}
-
-// InStore returns what the store has of the partners of a range, by the table in use.
-func (t *Stored) InStore(ctx context.Context, in store.Range) (Snapshot, error) {
-	table := t.Table()
-	return t.read(ctx, table, slices.Collect(maps.Values(t.operations(table))), in, nil)
 }
 
 // OfAllTables returns what was counted of the partners of a range by any version of the table: with the last seconds
@@ -231,7 +227,11 @@ func (t *Stored) OfAllTables(ctx context.Context, in store.Range) (Snapshot, err
 	if t.store == nil {
 		return counted, nil
 	}
-	return t.read(ctx, "", []string{""}, in, counted.Counts)
+	rows, err := t.store.CountsIn(ctx, "", in)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return t.merged("", rows, counted.Counts)
 }
 
 // unstored returns what this replica counted of the partners of a range and has not stored yet.
@@ -254,21 +254,6 @@ func (t *Stored) Marked(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	return t.merged("", rows, unstored)
-}
-
-// read reads the counts of a range with these versions of their operations.
-func (t *Stored) read(
-	ctx context.Context, table string, versions []string, in store.Range, more []Count,
-) (Snapshot, error) {
-	var rows []store.Counts
-	for _, version := range versions {
-		some, err := t.store.CountsIn(ctx, version, in)
-		if err != nil {
-			return Snapshot{}, err
-		}
-		rows = append(rows, some...)
-	}
-	return t.merged(table, rows, more)
 }
 
 // merged returns rows of the store, merged with more.

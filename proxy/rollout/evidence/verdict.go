@@ -55,8 +55,7 @@ type Verdict struct {
 	Operation string     `json:"operation"`
 	Evidence  Evidence   `json:"evidence"`
 	Ruling    Ruling     `json:"ruling"`
-	Reason    string     `json:"reason"` // the words of Why; package operate adds them
-	Why       Note       `json:"-"`
+	Reason    Note       `json:"reason"`
 	Few       bool       `json:"few,omitempty"` // INCONCLUSIVE only because there were too few comparisons or calls
 	// INCONCLUSIVE only because too few of the bills were paid; Few is true then
 	Unpaid bool `json:"unpaid,omitempty"`
@@ -65,25 +64,12 @@ type Verdict struct {
 	*CallStats `json:"call_stats,omitempty"` // ByCalls
 }
 
-// Basis returns the evidence for people.
-func (v Verdict) Basis() string {
-	if v.Compared != nil && v.Bulk > 0 {
-		return fmt.Sprintf("%s, %d in bulk", v.Evidence, v.Bulk)
-	}
-	return string(v.Evidence)
-}
-
 // Compared are the counts of comparisons.
 type Compared struct {
-	Number   int `json:"number"`
-	Bills    int `json:"bills"`
-	Paid     int `json:"paid"` // of Bills
-	Differed int `json:"differed"`
-	Refused  int `json:"refused"`
-	NotThere int `json:"not_there"`
-	Moved    int `json:"moved"`
-	Unclear  int `json:"unclear"`
-	Bulk     int `json:"bulk,omitempty"` // of Number, by billbridge rollout compare
+	Number int `json:"number"`
+	Bills  int `json:"bills"`
+	Paid   int `json:"paid"` // of Bills
+	Tally
 
 	Bound  float64       `json:"bound"`  // the upper bound of the mismatch rate at 95 % confidence; see Assumption
 	Fields []FieldReport `json:"fields"` // that differ, sorted by kind, the gravest first, and count
@@ -132,13 +118,13 @@ func Verdicts(s Snapshot, limits Limits) []Verdict {
 				evidence = ByReadBack
 			}
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: evidence, Compared: n.compared()}
-			v.Ruling, v.Why, v.Few = n.rule(evidence, v.Compared, limits)
+			v.Ruling, v.Reason, v.Few = n.rule(evidence, v.Compared, limits)
 			v.Unpaid = v.Few && v.Number >= limits.Comparisons && v.Bills >= limits.Bills && v.Paid < limits.Paid
 			all = append(all, v)
 		}
 		if stats := n.callStats(); stats != nil {
 			v := Verdict{Partner: n.Partner, Operation: n.Operation, Evidence: ByCalls, CallStats: stats}
-			v.Ruling, v.Why, v.Few = stats.rule(limits, n.Creates)
+			v.Ruling, v.Reason, v.Few = stats.rule(limits, n.Creates)
 			all = append(all, v)
 		}
 	}
@@ -176,9 +162,7 @@ func (n Count) compared() *Compared {
 		n.Bulk, n.Compared = bills, max(n.Compared-again, n.Differed)
 	}
 	c := &Compared{
-		Number: n.Compared, Bills: min(bills, n.Compared), Paid: n.Paid.number(), Differed: n.Differed,
-		Refused: n.Refused, NotThere: n.NotThere, Moved: n.Moved,
-		Unclear: n.Unclear, Bulk: n.Bulk, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
+		Number: n.Compared, Bills: min(bills, n.Compared), Paid: n.Paid.number(), Tally: n.Tally, Bound: upperBound(n.Differed, n.Compared), Fields: []FieldReport{},
 	}
 	for path, f := range n.Fields {
 		c.Fields = append(c.Fields, FieldReport{path, f})

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/rollout/evidence"
 
@@ -95,8 +94,8 @@ func TestVerdictsMatchTheBinomialDistribution(t *testing.T) {
 			if at.differed < 0 {
 				continue
 			}
-			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Differed: at.differed}}}
-			v := operate.Verdicts(counted, evidence.Limits{Comparisons: 100, Mismatch: row.limit, Success: "0000"})
+			counted := evidence.Snapshot{Counts: []evidence.Count{{Partner: someone, Operation: "bill.read", Compared: row.compared, Tally: evidence.Tally{Differed: at.differed}}}}
+			v := evidence.Verdicts(counted, evidence.Limits{Comparisons: 100, Mismatch: row.limit, Success: "0000"})
 			if len(v) != 1 || v[0].Ruling != at.want {
 				t.Errorf("%d of %d differ, the limit is %g: %+v, want %s", at.differed, row.compared, row.limit, v, at.want)
 			}
@@ -243,8 +242,8 @@ func TestR46_Verdict(t *testing.T) {
 			t.Parallel()
 			counts := newCounts()
 			test.count(counts)
-			got := operate.Verdicts(counts.Snapshot(), limits)
-			if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason != test.reason {
+			got := evidence.Verdicts(counts.Snapshot(), limits)
+			if len(got) != 1 || got[0].Ruling != test.ruling || got[0].Reason.String() != test.reason {
 				t.Errorf("%+v, want %s: %s", got, test.ruling, test.reason)
 			}
 		})
@@ -263,7 +262,7 @@ func TestNoMoreBillsThanComparisons(t *testing.T) {
 		}
 		counted := counts.Snapshot()
 		over = over || counted.Counts[0].Bills.Number() > all
-		if c := operate.Verdicts(counted, limits)[0].Compared; c.Bills > all || c.Bills < all/2 {
+		if c := evidence.Verdicts(counted, limits)[0].Compared; c.Bills > all || c.Bills < all/2 {
 			t.Errorf("%d bills in %d comparisons", c.Bills, c.Number)
 		}
 	}
@@ -286,7 +285,7 @@ func TestBulkCountsABillOnce(t *testing.T) {
 				Class: evidence.Same, Bill: fmt.Sprint("bill-", i%test.bills), Succeeded: [2]bool{true, true}, Bulk: test.bulk,
 			})
 		}
-		c := operate.Verdicts(counts.Snapshot(), limits)[0].Compared
+		c := evidence.Verdicts(counts.Snapshot(), limits)[0].Compared
 		if c.Number != test.want || test.bulk && c.Bulk != test.want {
 			t.Errorf("%+v: %d comparisons, %d in bulk", test, c.Number, c.Bulk)
 		}
@@ -297,7 +296,7 @@ func TestBulkCountsABillOnce(t *testing.T) {
 			Class: evidence.Same, Bill: fmt.Sprint("bill-", i%2000), Succeeded: [2]bool{true, true}, Bulk: i < 4000,
 		})
 	}
-	if c := operate.Verdicts(counts.Snapshot(), limits)[0].Compared; c.Number < 3700 || c.Number > 4300 { // about 2,000 in bulk, and 2,000 by the partner
+	if c := evidence.Verdicts(counts.Snapshot(), limits)[0].Compared; c.Number < 3700 || c.Number > 4300 { // about 2,000 in bulk, and 2,000 by the partner
 		t.Errorf("%d comparisons, %d in bulk", c.Number, c.Bulk)
 	}
 }
@@ -447,16 +446,16 @@ func TestVerdictOfBillsThatOneBackendDoesNotHave(t *testing.T) {
 				}
 			}
 		}
-		for _, v := range operate.Verdicts(counts.Snapshot(), limits) {
-			if v.Operation == "bill.read" && v.Reason != want {
+		for _, v := range evidence.Verdicts(counts.Snapshot(), limits) {
+			if v.Operation == "bill.read" && v.Reason.String() != want {
 				t.Errorf("%q, want %q", v.Reason, want)
 			}
 		}
 		// With bills: shared, a bill that the new backend does not have is an error.
 		if old := reads[[2]bool{true, false}]; old > 0 {
 			const want = "with bills: shared it must have all of them"
-			for _, v := range operate.Verdicts(counts.Snapshot(), evidence.Limits{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05, Shared: true, Success: "0000"}) {
-				if v.Operation == "bill.read" && (v.Ruling != evidence.Inconclusive || !strings.HasSuffix(v.Reason, want)) {
+			for _, v := range evidence.Verdicts(counts.Snapshot(), evidence.Limits{Comparisons: 100, Bills: 30, Mismatch: 0.03, Unclear: 0.05, Shared: true, Success: "0000"}) {
+				if v.Operation == "bill.read" && (v.Ruling != evidence.Inconclusive || !strings.HasSuffix(v.Reason.String(), want)) {
 					t.Errorf("%s %q, want %q", v.Ruling, v.Reason, want)
 				}
 			}

@@ -14,12 +14,10 @@ import (
 // Facts are what the steps of a wave depend on, at one moment.
 type Facts struct {
 	*rollout.Facts
-	Decided  store.Rollout
-	Settings *rollout.Settings
-	Now      time.Time
-	Clock    bool              // it can be trusted
-	Open     func(string) bool // whether the breaker of an upstream is open
-	Calls    [2]store.Sums     // of the partners of the wave: at the old backend in a day, at the new one in some minutes
+	Now   time.Time
+	Clock bool              // it can be trusted
+	Open  func(string) bool // whether the breaker of an upstream is open
+	Calls [2]store.Sums     // of the partners of the wave: at the old backend in a day, at the new one in some minutes
 	// writes of these partners at the new backend whose outcome is unknown, since the wave began
 	Unknown int
 	Of      map[partner.ID]bool // whose evidence is looked at; nil for all
@@ -37,7 +35,7 @@ type View struct {
 	Ends  time.Time     // when the wave can end at the earliest
 
 	Revision int64 // of the rollout by which the view was made
-	facts    Facts
+	Facts    Facts
 }
 
 // A Row is a partner of a wave.
@@ -56,12 +54,10 @@ type Row struct {
 }
 
 // Positions returns where the partners of a wave are, without what depends on evidence.
-func Positions(
-	plan Plan, w store.Wave, partners []store.WavePartner, settings *rollout.Settings, decided store.Rollout,
-) View {
+func Positions(plan Plan, w store.Wave, partners []store.WavePartner, facts *rollout.Facts) View {
 	v := View{Wave: w, Plan: plan, Rows: make([]Row, len(partners))}
-	at, own := settings.Positions(decided), map[partner.ID]store.Stage{}
-	for _, s := range decided.Stages {
+	at, own := facts.Settings.Positions(facts.Decided), map[partner.ID]store.Stage{}
+	for _, s := range facts.Decided.Stages {
 		own[s.Partner] = s
 	}
 	for i, p := range partners {
@@ -78,8 +74,8 @@ func Positions(
 
 // Look returns what the partners of a wave wait for.
 func Look(plan Plan, w store.Wave, partners []store.WavePartner, facts Facts) (v View, err error) {
-	v = Positions(plan, w, partners, facts.Settings, facts.Decided)
-	v.Revision, v.facts = facts.Decided.Revision, facts
+	v = Positions(plan, w, partners, facts.Facts)
+	v.Revision, v.Facts = facts.Decided.Revision, facts
 	var left []waiting
 	for i := range v.Rows {
 		row := &v.Rows[i]
@@ -141,15 +137,15 @@ func (v *View) move(r Row, to rollout.Position) rollout.Move {
 
 // hold sets why no step forward is made now.
 func (v *View) hold() {
-	now, backends := v.facts.Now, v.facts.Settings.Backends
+	now, backends := v.Facts.Now, v.Facts.Settings.Backends
 	pace := v.Stepped.Add(v.Plan.Each.gap())
 	opens := v.Plan.Window.Opens(now)
 	switch {
-	case !v.facts.Clock:
+	case !v.Facts.Clock:
 		v.Hold = evidence.Say("wave_clock")
-	case v.facts.Open(backends[evidence.New]):
+	case v.Facts.Open(backends[evidence.New]):
 		v.Hold = evidence.Say("wave_breaker", backends[evidence.New])
-	case v.facts.Open(backends[evidence.Old]):
+	case v.Facts.Open(backends[evidence.Old]):
 		v.Hold = evidence.Say("wave_breaker", backends[evidence.Old])
 	case opens.After(now):
 		v.Hold, v.Until = evidence.Say("wave_window", v.Plan.Window.String()), opens
@@ -168,11 +164,11 @@ func failed(s store.Sums) float64 { return float64(s.Failed) / float64(max(s.Cal
 
 // pause sets why the wave must pause until a person resumes it.
 func (v *View) pause() error {
-	money, err := v.facts.Money()
+	money, err := v.Facts.Money()
 	if err != nil {
 		return err
 	}
-	d, before, after := v.facts.Decided, v.facts.Calls[evidence.Old], v.facts.Calls[evidence.New]
+	d, before, after := v.Facts.Decided, v.Facts.Calls[evidence.Old], v.Facts.Calls[evidence.New]
 	comparable := before.Calls >= guardCalls && after.Calls >= guardCalls
 	held := 0
 	for _, r := range v.Rows {
@@ -191,8 +187,8 @@ func (v *View) pause() error {
 		v.Pause = evidence.Say("wave_money", money[0])
 	case held > *v.Plan.Held:
 		v.Pause = evidence.Say("wave_many_held", held, *v.Plan.Held)
-	case v.facts.Unknown > *v.Plan.Unknown:
-		v.Pause = evidence.Say("wave_unknown", v.facts.Unknown, *v.Plan.Unknown)
+	case v.Facts.Unknown > *v.Plan.Unknown:
+		v.Pause = evidence.Say("wave_unknown", v.Facts.Unknown, *v.Plan.Unknown)
 	case comparable && failed(after) > failed(before)+*v.Plan.Failures/100:
 		v.Pause = evidence.Say("wave_failures", evidence.Percent(failed(after)), evidence.Percent(failed(before)))
 	case comparable && after.P99() > max(guardP99, time.Duration(float64(before.P99())**v.Plan.Slower)):
@@ -217,7 +213,7 @@ func (v *View) Forward() (step Row, ok bool) {
 		return step, false
 	}
 	ready := slices.DeleteFunc(slices.Clone(v.Rows), func(r Row) bool {
-		return r.Done || r.Waits.Kind != "" || r.Stays.After(v.facts.Now) || len(r.Blocks) > 0
+		return r.Done || r.Waits.Kind != "" || r.Stays.After(v.Facts.Now) || len(r.Blocks) > 0
 	})
 	slices.SortStableFunc(ready, func(a, b Row) int {
 		return -cmp.Compare(slices.Index(v.Plan.Steps, a.Next), slices.Index(v.Plan.Steps, b.Next))
@@ -237,7 +233,7 @@ func (v *View) Back() (steps []Row) {
 			continue
 		}
 		r.Next = v.behind(r)
-		if r.Next.Before(r.At) && len(v.facts.Against(v.move(r, r.Next))) == 0 {
+		if r.Next.Before(r.At) && len(v.Facts.Against(v.move(r, r.Next))) == 0 {
 			steps = append(steps, r)
 		}
 	}
@@ -249,14 +245,14 @@ func (v *View) behind(r Row) rollout.Position {
 	switch {
 	case r.elsewhere(v.Name) || v.State == store.WaveBack && r.Moved.IsZero():
 		return r.At
-	case v.State != store.WaveBack && v.facts.Settings.Config.Comparable():
+	case v.State != store.WaveBack && v.Facts.Settings.Config.Comparable():
 		return rollout.Position{Stage: rollout.StageShadow}
 	case v.State != store.WaveBack:
 		return rollout.Position{Stage: rollout.StageOld}
 	case r.From == "":
-		return v.facts.Settings.Positions(v.facts.Decided)("")
+		return v.Facts.Settings.Positions(v.Facts.Decided)("")
 	}
-	return rollout.Position{Stage: rollout.Stage(r.From), Percent: r.FromPercent}
+	return rollout.At(r.From, r.FromPercent)
 }
 
 // Finished reports whether nothing is left to do.
@@ -268,6 +264,3 @@ func (v *View) Finished() bool {
 		return !r.Done
 	})
 }
-
-// Evidence returns the verdicts of a partner.
-func (v *View) Evidence(r Row) []evidence.Verdict { return v.facts.Evidence(r.Partner) }

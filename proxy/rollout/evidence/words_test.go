@@ -1,4 +1,4 @@
-package operate_test
+package evidence_test
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/rollout/evidence"
 )
 
@@ -19,7 +18,7 @@ import (
 func kinds(t *testing.T) map[string]int {
 	t.Helper()
 	all := map[string]int{"verdict": 4} // built of a verdict
-	for _, pattern := range []string{"*.go", "../rollout/*.go", "../rollout/evidence/*.go"} {
+	for _, pattern := range []string{"*.go", "../*.go", "../wave/*.go", "../../operate/*.go"} {
 		names, err := filepath.Glob(pattern)
 		if err != nil || len(names) == 0 {
 			t.Fatalf("%s: no file, %v", pattern, err)
@@ -67,7 +66,7 @@ func TestEveryNoteHasWordsInBothLanguages(t *testing.T) {
 		t.Errorf("only %d kinds are in the sources", len(all))
 	}
 	for kind, number := range all {
-		for _, language := range []operate.Language{"en", "ko"} {
+		for _, language := range []evidence.Language{"en", "ko"} {
 			n := evidence.Note{Kind: kind}
 			for i := range number {
 				n.Values = append(n.Values, fmt.Sprintf("<%d>", i))
@@ -91,10 +90,10 @@ func TestWordsOfValues(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.FixedZone("KST", 9*60*60))
 	v := evidence.Verdict{
 		Operation: "bill.read", Evidence: evidence.ByReadBack, Ruling: evidence.Fail,
-		Why: evidence.Say("differs", []evidence.Note{evidence.Say("field", "apprPrice", evidence.InMoney, 2), evidence.Say("field", "x", evidence.Kind("odd"), 1)}),
+		Reason: evidence.Say("differs", []evidence.Note{evidence.Say("field", "apprPrice", evidence.InMoney, 2), evidence.Say("field", "x", evidence.Kind("odd"), 1)}),
 	}
 	for _, row := range []struct {
-		language operate.Language
+		language evidence.Language
 		note     evidence.Note
 		want     string
 		ok       bool
@@ -109,5 +108,12 @@ func TestWordsOfValues(t *testing.T) {
 		if text, ok := row.language.Words(row.note); text != row.want || ok != row.ok {
 			t.Errorf("%q %v, want %q", text, ok, row.want)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package operate
+package evidence
 
 import (
 	"cmp"
@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"billbridge/config"
-	"billbridge/proxy/rollout"
-	"billbridge/proxy/rollout/evidence"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -30,8 +28,11 @@ var allWords = sync.OnceValue(func() (all map[string]map[Language]string) {
 // A Language is one of the words: en or ko.
 type Language string
 
+// English is the language of the API, of the log and of the commands.
+const English Language = "en"
+
 // Words returns a note in words. ok is false if the language lacks a format of it.
-func (l Language) Words(n evidence.Note) (text string, ok bool) {
+func (l Language) Words(n Note) (text string, ok bool) {
 	format, ok := allWords()[n.Kind][l]
 	if len(n.Values) == 0 {
 		return format, ok
@@ -52,17 +53,17 @@ func (l Language) value(value any) (text any, ok bool) {
 		return cmp.Or(allWords()[name][l], fmt.Sprint(value)), true
 	}
 	switch v := value.(type) {
-	case evidence.Note:
+	case Note:
 		return l.Words(v)
-	case []evidence.Note:
+	case []Note:
 		return joined(v, ", ", l.Words)
-	case evidence.Verdict:
+	case Verdict:
 		return l.verdict(v)
-	case []evidence.Verdict:
+	case []Verdict:
 		return joined(v, "; ", l.verdict)
-	case evidence.Evidence:
+	case Evidence:
 		return word("by_")
-	case evidence.Kind:
+	case Kind:
 		return word("kind_")
 	case time.Time:
 		return v.UTC().Format(time.RFC3339), true
@@ -72,8 +73,8 @@ func (l Language) value(value any) (text any, ok bool) {
 	return value, true
 }
 
-func (l Language) verdict(v evidence.Verdict) (string, bool) {
-	return l.Words(evidence.Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Why))
+func (l Language) verdict(v Verdict) (string, bool) {
+	return l.Words(Say("verdict", v.Operation, v.Evidence, v.Ruling, v.Reason))
 }
 
 func joined[T any](all []T, separator string, words func(T) (string, bool)) (text string, ok bool) {
@@ -84,31 +85,6 @@ func joined[T any](all []T, separator string, words func(T) (string, bool)) (tex
 		ok = ok && known
 	}
 	return strings.Join(texts, separator), ok
-}
-
-// inEnglish returns a note in English, "" for none.
-func inEnglish(n evidence.Note) string {
-	text, _ := Language("en").Words(n)
-	return text
-}
-
-// worded returns reasons with their texts. It is never nil: a list in JSON, also when it is empty.
-func worded(reasons []rollout.BlockingReason) []rollout.BlockingReason {
-	all := make([]rollout.BlockingReason, len(reasons))
-	for i, reason := range reasons {
-		reason.Text = inEnglish(reason.Note)
-		all[i] = reason
-	}
-	return all
-}
-
-// Verdicts returns the verdicts of what was counted, with their reasons in words.
-func Verdicts(s evidence.Snapshot, limits evidence.Limits) []evidence.Verdict {
-	all := evidence.Verdicts(s, limits)
-	for i := range all {
-		all[i].Reason = inEnglish(all[i].Why)
-	}
-	return all
 }
 
 // short returns a duration in whole seconds, if it has any.
