@@ -152,7 +152,7 @@ func TestSchemaOfBadConfigs(t *testing.T) {
 		delete(reasons, name)
 		switch err := inEditor(s, data); {
 		case err == nil && reason == "":
-			t.Errorf("%s: the schema accepts it: add the rule to typeSchemas, keySchemas or a tag range, or the reason to laxer\n%s", file, data)
+			t.Errorf("%s: the schema accepts it: add the rule to schema.yaml or a tag range, or the reason to laxer\n%s", file, data)
 		case err != nil && reason != "":
 			t.Errorf("%s: the schema refuses it, although %s: %v", file, reason, err)
 		case err != nil:
