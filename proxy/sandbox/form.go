@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -25,23 +26,19 @@ func formOf(path string) form {
 	return formV2
 }
 
-// legacyNames are the legacy names of fields with a v2 name. A field that is not here has the same name in both
-// forms. An empty name is a field that the legacy form does not have.
-var legacyNames = map[string]string{
-	// "Bill creation input" and "Bill operations"
-	"apiKey": "apikey", "billId": "bill_id", "sendType": "", "billIssuer": "bill_issuer", "productName": "product_nm",
-	"supplyPrice": "", "tax": "", "memberName": "member_nm", "expireDt": "expire_dt", "callbackUrl": "callbackURL",
-	"pageRedirectUrl": "", "cancelReason": "", "shortUrl": "shortURL", "apprCancelDt": "appr_cancel_dt",
-	// "Approval and payment data"
-	"catId": "appr_cat_id", "apprPayType": "appr_pay_type", "apprCardType": "appr_card_type",
-	"apprDt": "appr_dt", "apprOriginDt": "appr_origin_dt", "apprPrice": "appr_price",
-	"apprIssuer": "appr_issuer", "apprIssuerCd": "appr_issuer_cd", "apprIssuerNum": "appr_issuer_num",
-	"apprAcquirerCd": "appr_acquirer_cd", "apprAcquirerNm": "appr_acquirer_nm", "apprNum": "appr_num",
-	"apprOriginNum": "appr_origin_num", "apprResCd": "appr_res_cd", "apprMonthly": "appr_monthly",
-	"apprState": "appr_state", "apprCashNum": "appr_cash_num", "apprCashTrader": "appr_cash_trader",
-	"apprCashIssuanceNumber": "appr_cash_issuance_number", "apprCardMerchantNum": "", "dscTxNum": "",
-	"cardType": "", "apprSign": "", "udItem": "",
-}
+// legacyNames are the legacy names of fields with a v2 name ("Bill creation input" to "Approval and payment data"). A
+// field that is not here has the same name in both forms. An empty name is a field that the legacy form does not have.
+var legacyNames = func() map[string]string {
+	names := map[string]string{}
+	for line := range strings.Lines(legacyText) {
+		v2, legacy, _ := strings.Cut(strings.TrimSpace(line), " ")
+		names[v2] = legacy
+	}
+	return names
+}()
+
+//go:embed legacy.txt
+var legacyText string
 
 // name returns the name of a field, or "" if the form does not have it.
 func (f form) name(v2 string) string {
@@ -218,10 +215,7 @@ func marshal(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		// Only an invalid Options.FailureData can cause this.
-		return []byte(`{"code":` + strconv.Quote(codeError) + `}`)
-	}
+	_ = enc.Encode(v) // all values have JSON: Check refuses other Options.FailureData
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 

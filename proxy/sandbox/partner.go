@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 )
@@ -137,30 +138,12 @@ type TemporaryMerchant struct {
 //	demo-notalk-key    BILL_009: its contract has URL bills only
 //	demo-nourl-key     BILL_010: its contract has TALK bills only
 //	demo-nopoint-key   POINT_001: its points are used up
-func DefaultPartners() []Partner {
-	demo := func(merchant string) Merchant {
-		return Merchant{
-			MemberID: "demo-member", MerchantID: merchant,
-			Company: "데모상사", Branch: "본점", CEO: "홍길동", Email: "demo@example.com", Number: "1234567890",
-		}
+func DefaultPartners() (list []Partner) {
+	if err := json.Unmarshal(demoPartners, &list); err != nil {
+		panic(err) // impossible: the file is embedded
 	}
-	closed, suspended := demo("demo-closed"), demo("demo-suspended")
-	closed.Closed, suspended.Suspended = true, true
-	closed.Branch, suspended.Branch = "폐점", "정지점"
-	merchants := []Merchant{demo("demo-store")}
-	return []Partner{
-		{Key: "demo-partner-key", Name: "demo", Merchants: merchants},
-		{
-			Key: "demo-strict-key", Name: "own merchants only", Strict: true,
-			Merchants: []Merchant{demo("demo-store"), closed, suspended},
-			Temporary: []TemporaryMerchant{{Code: "TEMP0001"}, {Code: "TEMP0002", Deleted: true}},
-		},
-		{Key: "demo-unlinked-key", Name: "no sub-business linking", Merchants: merchants, NotLinked: true},
-		{Key: "demo-removed-key", Name: "removed", Merchants: merchants, Removed: true},
-		{Key: "demo-expired-key", Name: "no valid contract", Merchants: merchants, NoContract: true},
-		{Key: "demo-nobill-key", Name: "bill sending not granted", Merchants: merchants, NoBilling: true},
-		{Key: "demo-notalk-key", Name: "no messaging bills", Merchants: merchants, NoTalk: true},
-		{Key: "demo-nourl-key", Name: "no URL bills", Merchants: merchants, NoURL: true},
-		{Key: "demo-nopoint-key", Name: "no points left", Merchants: merchants, Prepaid: true},
-	}
+	return list
 }
+
+//go:embed partners.json
+var demoPartners []byte
