@@ -125,7 +125,7 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 		return err
 	}
 	for name, write := range map[string]func(io.Writer) error{
-		c.JUnit:  func(w io.Writer) error { return desk.JUnit(w, res.Plan, res.Verdicts) },
+		c.JUnit:  func(w io.Writer) error { return desk.JUnit(w, res) },
 		c.Report: func(w io.Writer) error { return desk.Report(w, res) },
 	} {
 		if name == "" {

@@ -38,7 +38,7 @@ func oneBill(w *window, order string, _ []string) (string, []int) {
 	ids, at := []string{}, []int{}
 	destroyed := map[string]bool{}
 	for _, r := range w.recs {
-		if r.Kind != kindCall || r.Order != order || r.Call.Desk || r.Call.Late {
+		if r.Kind != kindCall || r.Order != order {
 			continue
 		}
 		if bill, state := r.Call.shown(); state == "D" {
@@ -76,7 +76,7 @@ func rightAmount(w *window, _ string, _ []string) (string, []int) {
 		if r.Command != nil && r.Command.Amount != "" {
 			amounts[r.Order] = string(r.Command.Amount)
 		}
-		if r.Kind == kindCall && r.Call.Operation == "bill.create" && !r.Call.Desk {
+		if r.Kind == kindCall && r.Call.Operation == "bill.create" {
 			if price, _ := field(r.Call.Request, "price"); price != amounts[r.Order] {
 				return fmt.Sprintf("the price of the bill is %s, the order's is %s", price, amounts[r.Order]), []int{r.N}
 			}
@@ -195,8 +195,8 @@ func readAfter(w *window, order string, args []string) (string, []int) {
 	}
 	_, within, err := w.plan.duration(args[1])
 	next, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && !r.Call.Desk && !r.Call.Late && r.Call.Bill == lost.Call.Bill &&
-			r.after(lost) && (r.Call.Operation == "bill.read" || r.Call.Operation == args[0])
+		return r.Kind == kindCall && r.Call.Bill == lost.Call.Bill && r.after(lost) &&
+			(r.Call.Operation == "bill.read" || r.Call.Operation == args[0])
 	})
 	if err != nil || !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
 		return fmt.Sprintf("%s got no usable reply, and no read of %s followed within %s", args[0], lost.Call.Bill, args[1]),
@@ -249,7 +249,7 @@ func noWriteBlind(w *window, order string, _ []string) (string, []int) {
 	}
 	end, _ := first(w.recs, func(r Record) bool { return r.Kind == kindStep && r.Text == "clear" })
 	wrote, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && r.Call.write() && !r.Call.Desk && !r.Call.Late && r.after(failed[0]) &&
+		return r.Kind == kindCall && r.Call.write() && r.after(failed[0]) &&
 			(end.N == 0 || r.Call.Began.Before(end.At))
 	})
 	if ok {

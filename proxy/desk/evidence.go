@@ -157,7 +157,7 @@ func (e *evidence) call(x sandbox.Exchange) *Call {
 		Began: plainTime(x.Began), Ended: plainTime(x.Ended), Clock: plainTime(x.Clock), Operation: x.Operation,
 		Form: x.Form, Bill: x.Bill, Type: x.ContentType, Agent: x.UserAgent, Request: e.masked(x.Request),
 		Status: x.Status, Reply: e.masked(x.Reply), Code: x.Code, Fault: fault, Done: x.Done, Late: x.Late,
-		Before: x.Before, After: x.After, Hashed: strings.Join(hashed, ","), Desk: x.UserAgent == deskAgent,
+		Before: x.Before, After: x.After, Hashed: strings.Join(hashed, ","),
 	}
 }
 

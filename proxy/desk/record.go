@@ -83,7 +83,7 @@ type Call struct {
 	Before    string          `json:"before,omitempty"`
 	After     string          `json:"after,omitempty"`
 	Hashed    string          `json:"hash_text,omitempty"`
-	Desk      bool            `json:"desk,omitempty"`   // the desk made it, as the bank
+	Desk      bool            `json:"desk,omitempty"`   // as the bank; only earlier versions made such calls
 	Behind    bool            `json:"behind,omitempty"` // between a gateway and the service
 }
 

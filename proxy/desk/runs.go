@@ -281,7 +281,7 @@ func (p *practice) zip() []byte {
 	for name, write := range map[string]func(io.Writer) error{
 		"evidence.jsonl": func(w io.Writer) error { _, err := w.Write(p.log.Bytes()); return err },
 		"report.html":    func(w io.Writer) error { return Report(w, p.result) },
-		"junit.xml":      func(w io.Writer) error { return JUnit(w, p.result.Plan, p.result.Verdicts) },
+		"junit.xml":      func(w io.Writer) error { return JUnit(w, p.result) },
 	} {
 		if to, err := out.Create(name); err == nil { // in memory it does not fail
 			_ = write(to)
