@@ -164,10 +164,7 @@ func (c *Config) checkStore() {
 	c.Store.Position = c.source.position("store", "url")
 	c.checkStoreKeys()
 	problem := func(text string) { c.source.addProblem(text, "store", "url") }
-	unresolved := c.resolveSecret(&c.Store.URL)
 	switch engine, rest, _ := strings.Cut(c.Store.URL.Reveal(), ":"); {
-	case unresolved != "":
-		problem(unresolved)
 	case !c.Store.URL.IsSet():
 		if c.Callbacks != nil {
 			problem("callbacks must be stored before they are acknowledged; " +
@@ -215,20 +212,16 @@ func storeKey(secret Secret) []byte {
 }
 
 func (c *Config) checkStoreKeys() {
-	check := func(secret *Secret, key string) {
-		text := c.resolveSecret(secret)
-		if text == "" && secret.IsSet() && storeKey(*secret) == nil {
-			text = fmt.Sprintf(
+	check := func(secret Secret, key string) {
+		if secret.IsSet() && storeKey(secret) == nil {
+			c.source.addf("store."+key,
 				"must be %d bytes as %d hex digits or base64 (openssl rand -hex %[1]d), but has %[3]d characters",
 				storeKeyLength, 2*storeKeyLength, len(secret.Reveal()))
 		}
-		if text != "" {
-			c.source.addProblem(text, "store", key)
-		}
 	}
-	check(&c.Store.Key, "key")
-	for i := range c.Store.OldKeys {
-		check(&c.Store.OldKeys[i], fmt.Sprintf("old_keys[%d]", i))
+	check(c.Store.Key, "key")
+	for i, old := range c.Store.OldKeys {
+		check(old, fmt.Sprintf("old_keys[%d]", i))
 	}
 }
 

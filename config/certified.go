@@ -11,7 +11,7 @@ import (
 // Desk is the operator's desk, which certifies partners.
 type Desk struct {
 	// PEM file of the Ed25519 key that checks certificates; "" for none
-	PublicKey string `yaml:"public_key"`
+	PublicKey string `yaml:"public_key" config:"path"`
 }
 
 // deskKey reads the public key of the desk. It is nil if there is none.
@@ -19,7 +19,6 @@ func (c *Config) deskKey() ed25519.PublicKey {
 	if c.Desk.PublicKey == "" {
 		return nil
 	}
-	c.Desk.PublicKey = c.source.resolvePath(c.Desk.PublicKey)
 	text, ok := c.source.readFile(c.Desk.PublicKey, "desk", "public_key")
 	if !ok {
 		return nil
@@ -39,7 +38,6 @@ func (c *Config) checkCertificate(one *Partner, key ed25519.PublicKey, at ...str
 	if one.Certified == "" {
 		return
 	}
-	one.Certified = s.resolvePath(one.Certified)
 	if key == nil {
 		if c.Desk.PublicKey == "" {
 			s.addProblem("needs desk.public_key, which checks it", at...)

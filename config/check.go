@@ -18,13 +18,10 @@ import (
 	"billbridge/translate/billing"
 )
 
-// check checks what the tags of the config cannot: references, files, and values that depend on each other. It also
-// resolves paths and secrets.
+// check checks what the tags of the config cannot: references, files, and values that depend on each other.
 func (c *Config) check() {
 	c.checkListeners()
 	c.checkLimits()
-	c.TableFiles.File = c.source.resolvePath(c.TableFiles.File)
-	c.TableFiles.Overlay = c.source.resolvePath(c.TableFiles.Overlay)
 	c.compile()
 	c.checkUpstreams()
 	c.checkTracing()
@@ -169,7 +166,7 @@ func (c *Config) checkUpstream(u *Upstream) {
 	if u.Address.Scheme != "https" {
 		problem("needs an https url", "tls")
 	}
-	if u.TLS.CA = c.source.resolvePath(u.TLS.CA); u.TLS.CA != "" {
+	if u.TLS.CA != "" {
 		pem, ok := c.source.readFile(u.TLS.CA, at("tls", "ca")...)
 		u.TLS.Roots = x509.NewCertPool()
 		if !u.TLS.Roots.AppendCertsFromPEM(pem) && ok {
@@ -216,7 +213,6 @@ func (c *Config) checkPass() {
 }
 
 func (c *Config) checkKeyPair(pair *KeyPair, key ...string) {
-	pair.Cert, pair.Key = c.source.resolvePath(pair.Cert), c.source.resolvePath(pair.Key)
 	if _, err := pair.Certificate(); err != nil {
 		c.source.addProblem(c.source.fileText(err), append(key, "cert")...)
 	}
@@ -224,22 +220,22 @@ func (c *Config) checkKeyPair(pair *KeyPair, key ...string) {
 
 var reference = regexp.MustCompile(`^\$\{(env|file):(.+)\}$`)
 
-// resolveSecret replaces a reference by the secret. It returns the text of a problem, or "".
-func (c *Config) resolveSecret(secret *Secret) string {
+// resolve replaces a reference by the secret. It returns the text of a problem, or "".
+func (s *source) resolve(secret *Secret) string {
 	match := reference.FindStringSubmatch(secret.Reveal())
 	switch {
 	case match == nil && strings.HasPrefix(secret.Reveal(), "${"):
 		return "must be text, ${env:NAME} or ${file:PATH}"
 	case match == nil:
 	case match[1] == "env":
-		value, _ := c.source.lookup(match[2])
+		value, _ := s.lookup(match[2])
 		if *secret = NewSecret(value); value == "" {
 			return "the environment variable is not set"
 		}
 	default:
-		data, err := os.ReadFile(c.source.resolvePath(match[2]))
+		data, err := os.ReadFile(s.resolvePath(match[2]))
 		if *secret = NewSecret(strings.TrimSpace(string(data))); err != nil {
-			return c.source.fileText(err)
+			return s.fileText(err)
 		} else if !secret.IsSet() {
 			return "the file is empty"
 		}

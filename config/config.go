@@ -265,14 +265,14 @@ const (
 
 // TableFiles are the files of the translation table. Both may be empty.
 type TableFiles struct {
-	File    string `yaml:"file"`
-	Overlay string `yaml:"overlay"`
+	File    string `yaml:"file" config:"path"`
+	Overlay string `yaml:"overlay" config:"path"`
 }
 
 // UpstreamTLS is the TLS configuration of an https upstream.
 type UpstreamTLS struct {
-	CA     string   `yaml:"ca"`     // PEM file of a private CA; "" for the system's roots
-	Client *KeyPair `yaml:"client"` // the client certificate; nil for none
+	CA     string   `yaml:"ca" config:"path"` // PEM file of a private CA; "" for the system's roots
+	Client *KeyPair `yaml:"client"`           // the client certificate; nil for none
 
 	Roots *x509.CertPool `yaml:"-"` // read from CA; nil for the system's roots
 }

@@ -127,7 +127,7 @@ func (g generator) section(t reflect.Type, path string) rule {
 		if was := f.Tag.Get("was"); was != "" {
 			properties[was] = rule{"deprecated": true, "description": "Is called " + key + " now."}
 		}
-		if isTagged(f, "required") {
+		if isTagged(f.Tag, "required") {
 			required = append(required, key)
 		}
 	}

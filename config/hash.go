@@ -25,19 +25,12 @@ func (c *Config) checkHash() {
 	}
 }
 
-// checkHashSecret resolves the secrets of a partner.
+// checkHashSecret checks the forms of the secrets of a partner.
 func (c *Config) checkHashSecret(secrets map[string]Secret, at ...string) {
-	for form, secret := range secrets {
-		if c.Table != nil {
-			if forms := c.Table.Forms(); !slices.Contains(forms[:], translate.Form(form)) { // it may be a secret
-				c.source.addProblem(fmt.Sprintf("has a form that the table does not have; it has %s and %s",
-					forms[0], forms[1]), at...)
-				continue
-			}
+	for form := range secrets {
+		if forms := c.Table.Forms(); !slices.Contains(forms[:], translate.Form(form)) { // it may be a secret
+			c.source.addProblem(fmt.Sprintf("has a form that the table does not have; it has %s and %s",
+				forms[0], forms[1]), at...)
 		}
-		if text := c.resolveSecret(&secret); text != "" {
-			c.source.addProblem(text, append(slices.Clone(at), form)...)
-		}
-		secrets[form] = secret
 	}
 }

@@ -106,7 +106,7 @@ var laxer = map[string][]string{
 	},
 	"a schema does not know the time zones": {"console-zone"},
 	"a schema does not know the environment": {
-		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "tracing-headers-env",
+		"admin-tokens-env-unset", "store-key-unset", "store-unset", "store-unset-env", "token-env-empty", "token-env-unset", "tracing-headers-env", "notify-env",
 	},
 	"a schema does not know the table": {
 		"callbacks-no-role", "callbacks-no-role-at-all", "failures-explain-no-reader", "failures-explain-two-readers", "rollout-ignore", "rollout-no-bill", "rollout-no-state",
