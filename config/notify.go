@@ -51,12 +51,12 @@ func (c *Config) Destination(address string) *Destination {
 
 func (c *Config) checkNotify() {
 	if len(c.Notify) > 0 && !c.Store.URL.IsSet() {
-		c.source.addf("notify", "events must be stored before they are delivered; "+
+		c.addf("notify", "events must be stored before they are delivered; "+
 			"set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
 	}
 	for i := range c.Notify {
 		d := &c.Notify[i]
-		problem := func(key, text string) { c.source.addf(fmt.Sprintf("notify[%d].%s", i, key), "%s", text) }
+		problem := func(key, text string) { c.addf(fmt.Sprintf("notify[%d].%s", i, key), "%s", text) }
 		u, err := url.Parse(d.URL.Reveal())
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil:

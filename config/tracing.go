@@ -31,7 +31,7 @@ func (c *Config) checkTracing() {
 	if t.OTLP.Path == "" {
 		t.OTLP.Path = tracesPath
 	}
-	t.Resource, _ = c.source.lookup("OTEL_RESOURCE_ATTRIBUTES")
+	t.Resource, _ = c.lookup("OTEL_RESOURCE_ATTRIBUTES")
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		c.checkTracingHeader(name)
 	}
@@ -46,7 +46,7 @@ func (c *Config) warnAboutTracing() {
 }
 
 func (c *Config) checkTracingHeader(name string) {
-	problem := func(text string) { c.source.addProblem(text, "tracing", "headers", name) }
+	problem := func(text string) { c.addProblem(text, "tracing", "headers", name) }
 	for other := range c.Tracing.Headers {
 		if other < name && strings.EqualFold(other, name) {
 			problem("is used twice: names of headers that differ only in upper and lower case are the same")
