@@ -119,8 +119,8 @@ func (c *Config) checkPartners() {
 		case n > 60 || invisible || strings.TrimSpace(one.Name) != one.Name:
 			c.addProblem("must be 1 to 60 printable characters without a space at the beginning or end", at...)
 		case slices.Contains(notNames, folded) || partnerHash.MatchString(one.Name):
-			c.addProblem("must not be default, all or 12 to 64 hex digits: where a partner is named, these mean something else",
-				at...)
+			c.addProblem("must not be default, all or 12 to 64 hex digits: "+
+				"where a partner is named, these mean something else", at...)
 		case names[folded] != 0:
 			c.addProblem(fmt.Sprintf("is the name of the partner on line %d, too: upper and lower case count as equal",
 				names[folded]), at...)

@@ -147,7 +147,8 @@ func (c *Config) checkRolloutTable() {
 	r := c.Rollout
 	forms := c.Table.Forms()
 	if billing.CreateOperation(c.Table) == nil {
-		c.addf("rollout", "no operation of the table has creates: bill, by which a rollout sends new bills to a backend")
+		c.addf("rollout", "no operation of the table has creates: bill, "+
+			"by which a rollout sends new bills to a backend")
 	}
 	if c.Table.CodeThatMeans(translate.NotFound) == "" {
 		c.addf("rollout", "no code of the table has means: not_found, by which a backend says that it has no such bill")

@@ -122,8 +122,8 @@ func (s *Service) Cancel(partnerKey, billID string) (Bill, error) {
 	})
 }
 
-// withBill runs f as a transaction with a copy of a bill, and returns the copy. The bill must be in a state, unless that
-// is empty. partnerKey may be empty if only one partner has a bill with this id.
+// withBill runs f as a transaction with a copy of a bill, and returns the copy. The bill must be in a state, unless
+// that is empty. partnerKey may be empty if only one partner has a bill with this id.
 func (s *Service) withBill(partnerKey, billID, state string, f func(*tables, *Bill) error) (b Bill, err error) {
 	err = s.update(func(t *tables) error {
 		found, err := t.lookUp(partnerKey, billID)
