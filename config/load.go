@@ -16,7 +16,7 @@ import (
 //
 //	yaml     the name of the key
 //	default  its value in a file that does not have it
-//	config   required: a file must have it; restart: a reload cannot change it; path: it is relative to the file's folder
+//	config   required: a file must have it; restart: a reload cannot change it; path: relative to the file's folder
 //	was      the key in earlier versions, which is accepted with a warning
 //	range    the smallest and the largest value, such as "1,1000", "1," or ",10s"; why has the reason
 //	words    the only values, for text

@@ -45,10 +45,7 @@ type Plan struct {
 
 // Expect reads the failures that the operator of the desk expects: a list of case, reason and until, a day.
 func (p *Plan) Expect(text []byte) error {
-	var list []struct {
-		Case, Reason string
-		Until        time.Time
-	}
+	var list []certificate.Failure
 	if err := yaml.Load(text, &list, yaml.WithKnownFields()); err != nil {
 		return err
 	}
@@ -62,7 +59,7 @@ func (p *Plan) Expect(text []byte) error {
 		case one.Until.IsZero():
 			return fmt.Errorf("case %s: until is missing: write a day, such as 2027-01-31", one.Case)
 		}
-		p.Expected = append(p.Expected, certificate.Failure(one))
+		p.Expected = append(p.Expected, one)
 	}
 	return nil
 }

@@ -165,15 +165,14 @@ func (s *Service) Control() http.Handler {
 		}), nil
 	})
 	handle(r, "GET /values", func(ofPartner, ask) (any, error) { return TestValues(), nil })
-	refuse := func(status int, text string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			writeControl(w, nil, &refusedError{status: status, text: text})
-		}
-	}
-	r.NotFoundHandler = refuse(http.StatusNotFound, "no such path")
-	r.MethodNotAllowedHandler = refuse(http.StatusMethodNotAllowed, "method not allowed")
+	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		Refuse(w, http.StatusNotFound, "no such path")
+	})
+	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
-		_, status, text := s.Admit(asked, bearerToken(asked))
+		_, status, text := s.Admit(asked, BearerToken(asked))
 		switch status {
 		case 0:
 			r.ServeHTTP(w, asked)
@@ -181,7 +180,7 @@ func (s *Service) Control() http.Handler {
 		case http.StatusUnauthorized:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
-		refuse(status, text)(w, asked)
+		Refuse(w, status, text)
 	})
 }
 
@@ -247,7 +246,7 @@ func handle[In any](c control, call string, f func(In, ask) (any, error)) {
 			}
 		}
 		a := ask{r}
-		err := a.limit(&in, c.service.accessOf(bearerToken(r)).Partner)
+		err := a.limit(&in, c.service.accessOf(BearerToken(r)).Partner)
 		if err == nil {
 			out, err = f(in, a)
 		}
@@ -338,6 +337,11 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.text }
 
 func badRequest(text string) error { return &refusedError{status: http.StatusBadRequest, text: text} }
+
+// Refuse answers a request to the control address with an error.
+func Refuse(w http.ResponseWriter, status int, text string) {
+	writeControl(w, nil, &refusedError{status: status, text: text})
+}
 
 func writeControl(w http.ResponseWriter, v any, err error) {
 	status := http.StatusOK
