@@ -136,8 +136,8 @@ func rightShape(w *window, order string, _ []string) (string, []int) {
 		}
 		_, price := field(r.Call.Request, "price")
 		switch text := bytes.HasPrefix(price, []byte(`"`)); {
-		case !strings.HasPrefix(r.Call.Type, "application/json"):
-			return fmt.Sprintf("the content type is %q, expected application/json", r.Call.Type), []int{r.N}
+		case !strings.HasPrefix(r.Call.ContentType, "application/json"):
+			return fmt.Sprintf("the content type is %q, expected application/json", r.Call.ContentType), []int{r.N}
 		case text != (r.Call.Form == "legacy"):
 			return "the price has the wrong type: legacy has text, v2 a number", []int{r.N}
 		}

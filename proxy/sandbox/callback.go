@@ -79,7 +79,7 @@ func (s *Service) callbackOf(t *tables, b *Bill) Callback {
 		c.Form, c.URL = string(formV2), m.CallbackURL
 	}
 	f := form(c.Form)
-	c.Body = string(f.object(s.record(f, b)...))
+	c.Body = string(f.object(pick(recordFields, s.record(f, b))...))
 	return c
 }
 
@@ -265,9 +265,11 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 		body = setFields(body, map[string]json.RawMessage{form(c.Form).name("apprPrice"): marshal(f.Amount)})
 	}
 	x := &Exchange{
-		Began: time.Now(), Clock: made.At, Operation: opCallback, Form: c.Form, Partner: c.Partner, Bill: c.BillID,
-		Method: http.MethodPost, Path: c.URL, ContentType: "application/json; charset=utf-8",
-		UserAgent: "billbridge-sandbox", Request: body, Fault: f, Before: c.BillState,
+		Facts: Facts{
+			Began: time.Now(), Clock: made.At, Operation: opCallback, Form: c.Form, Bill: c.BillID,
+			ContentType: "application/json; charset=utf-8", UserAgent: "billbridge-sandbox", Before: c.BillState,
+		},
+		Partner: c.Partner, Method: http.MethodPost, Path: c.URL, Request: body, Fault: f,
 	}
 	defer func() {
 		x.Status, x.Done = made.Status, err == nil

@@ -107,13 +107,13 @@ func (s *Service) RemovePartner(key string) error {
 
 // Merchant is a merchant (sub-business) of a partner.
 type Merchant struct {
-	MemberID   string `json:"member"`
-	MerchantID string `json:"merchant"`
-	Company    string `json:"company_name"`
-	Branch     string `json:"branch_name"`
-	CEO        string `json:"ceo_name"`
-	Email      string `json:"email"`
-	Number     string `json:"business_number"`
+	MemberID   string `json:"member" v2:"member memberId partnerMember"`
+	MerchantID string `json:"merchant" v2:"merchant merchantId partnerMerchant"`
+	Company    string `json:"company_name" v2:"companyNm companyName"`
+	Branch     string `json:"branch_name" v2:"branchNm branchName"`
+	CEO        string `json:"ceo_name" v2:"ceoName"`
+	Email      string `json:"email" v2:"email"`
+	Number     string `json:"business_number" v2:"businessNumber"`
 	Closed     bool   `json:"closed"`    // PARTNER_MAPPING_006 on a merchant mapping
 	Suspended  bool   `json:"suspended"` // PARTNER_MAPPING_007 on a merchant mapping
 }
