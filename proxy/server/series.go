@@ -40,13 +40,9 @@ func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximu
 			continue
 		}
 		for _, m := range family.GetMetric() {
-			switch h, q := m.GetHistogram(), m.GetSummary(); {
-			case h != nil:
-				atStart += len(h.GetBucket()) + 3 // plus the bucket +Inf, the sum and the count
-			case q != nil:
-				atStart += len(q.GetQuantile()) + 2 // plus the sum and the count
-			default:
-				atStart++
+			atStart++
+			if h := m.GetHistogram(); h != nil {
+				atStart += len(h.GetBucket()) + 2 // with the bucket +Inf, the sum and the count
 			}
 		}
 	}

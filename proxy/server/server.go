@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +95,8 @@ type endpoint struct {
 }
 
 // Listen opens the listeners and the store of the config; [Server.Run] then serves. load reads the config again for a
-// reload; if load is nil, there is no reload. ctx ends the wait for an unreachable store.
+// reload; if load is nil, there is no reload. ctx ends the wait for an unreachable store. Without callbacks.public_url,
+// as in a trial whose upstream is in this process, Listen sets it to the listener's address.
 //
 // sockets are listeners that another process opened. A key is the config key whose address the listener replaces:
 // listen, admin.listen or callbacks.listen. The server closes them.
@@ -125,19 +125,24 @@ func Listen(
 	if err := s.openStore(ctx, c); err != nil {
 		return nil, err
 	}
-	steps := []func() error{
-		func() error { return s.openRelayAndRollout(c) },
-		func() error { return s.listen(c) },
-	}
-	if c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil { // a trial: the relay needs the address of the listener
-		c = withOwnCallbacks(c)
-		s.config = c
-		slices.Reverse(steps)
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
+	trial := c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil // the relay needs the address of the listener
+	if trial {
+		if err := s.addEndpoint("listen", c.Listen); err != nil {
 			return nil, err
 		}
+		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
+	}
+	if err := s.openRelayAndRollout(c); err != nil {
+		return nil, err
+	}
+	if !trial {
+		err = s.addEndpoint("listen", c.Listen)
+	}
+	if err == nil && c.Callbacks != nil && c.Callbacks.Listen != "" {
+		err = s.addEndpoint("callbacks.listen", c.Callbacks.Listen)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := s.newGateway(c); err != nil {
 		return nil, err
@@ -170,13 +175,6 @@ func (s *Server) newGateway(c *config.Config) (err error) {
 	})
 	s.open.cut = s.gateway.CutOldest
 	return err
-}
-
-// withOwnCallbacks copies a config and its callbacks section, so that the caller's config is not modified.
-func withOwnCallbacks(c *config.Config) *config.Config {
-	own, callbacks := *c, *c.Callbacks
-	own.Callbacks = &callbacks
-	return &own
 }
 
 // newServers creates the HTTP servers of the endpoints.
@@ -281,24 +279,11 @@ func register(registry prometheus.Registerer, all ...prometheus.Collector) (err 
 	return err
 }
 
-// listen opens the listeners for partners and callbacks.
-func (s *Server) listen(c *config.Config) error {
-	open := func(key, address string) error {
-		l, err := s.listener(key, address)
-		if err == nil {
-			s.endpoints = append(s.endpoints, &endpoint{listener: l})
-		}
-		return err
-	}
-	err := open("listen", c.Listen)
-	if err != nil || c.Callbacks == nil {
-		return err
-	}
-	if c.Callbacks.Listen != "" {
-		err = open("callbacks.listen", c.Callbacks.Listen)
-	}
-	if c.Callbacks.PublicURL.URL == nil { // a trial: the upstream is in this process
-		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
+// addEndpoint opens a listener for partners or callbacks.
+func (s *Server) addEndpoint(key, address string) error {
+	l, err := s.listener(key, address)
+	if err == nil {
+		s.endpoints = append(s.endpoints, &endpoint{listener: l})
 	}
 	return err
 }
