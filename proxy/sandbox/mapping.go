@@ -40,9 +40,7 @@ func (s *Service) register(t *tables, c *call) error {
 	if existing := t.Mappings.get(m.key()); existing != nil {
 		m = *existing
 	}
-	if c.businessNumber != "" {
-		m.Number = c.businessNumber
-	}
+	m.Number = cmp.Or(c.businessNumber, m.Number)
 	m.CallbackURL, m.RedirectURL, m.Updated = c.CallbackURL, c.redirectURL, t.now
 	t.Mappings.put(m)
 	token := s.token("signup", m.Partner, m.MemberID, m.MerchantID)

@@ -63,10 +63,11 @@ func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
 		return nil, false
 	}
 	c.open++
-	if !limited {
-		return func() { c.closed(netip.Prefix{}) }, true
+	if limited {
+		c.from[from]++
+	} else {
+		from = netip.Prefix{}
 	}
-	c.from[from]++
 	return func() { c.closed(from) }, true
 }
 
