@@ -193,12 +193,12 @@ func readAfter(w *window, order string, args []string) (string, []int) {
 	if !ok {
 		return "", nil // the partner sent nothing: other conditions say so
 	}
-	_, within, err := w.plan.duration(args[1])
+	_, within := w.plan.duration(args[1])
 	next, ok := first(w.recs, func(r Record) bool {
 		return r.Kind == kindCall && r.Call.Bill == lost.Call.Bill && r.after(lost) &&
 			(r.Call.Operation == "bill.read" || r.Call.Operation == args[0])
 	})
-	if err != nil || !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
+	if !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
 		return fmt.Sprintf("%s got no usable reply, and no read of %s followed within %s", args[0], lost.Call.Bill, args[1]),
 			[]int{lost.N}
 	}
@@ -214,12 +214,12 @@ func readAfterCallback(w *window, order string, args []string) (string, []int) {
 	case refuses && (len(got) == 0 || !accepted(got[0].Call)):
 		return "", nil
 	}
-	_, within, err := w.plan.duration(args[0])
+	_, within := w.plan.duration(args[0])
 	_, ok := first(w.calls("bill.read", order), func(r Record) bool {
 		after := r.Call.Began.Sub(got[0].Call.Began)
 		return after >= 0 && after <= within
 	})
-	if err != nil || !ok {
+	if !ok {
 		return "no read of the bill followed the callback within " + args[0], []int{got[0].N}
 	}
 	return "", nil

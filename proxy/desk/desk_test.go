@@ -306,6 +306,17 @@ func TestCasesAreComplete(t *testing.T) {
 				t.Errorf("case %s: no condition %s", c.ID, args[0])
 			}
 		}
+		durations := map[string]int{"wait": 1, "advance": 1, "until": 2, "read-after": 2, "read-after-callback": 1}
+		for _, text := range slices.Concat(c.Steps, c.Watch) {
+			args, _ := words(strings.TrimPrefix(text, "warn "))
+			at := durations[args[0]]
+			if at == 0 || at >= len(args) {
+				continue
+			}
+			if d, _ := (Plan{React: 1}).duration(args[at]); d <= 0 {
+				t.Errorf("case %s: %s: expected a duration", c.ID, text)
+			}
+		}
 	}
 }
 

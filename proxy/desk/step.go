@@ -50,7 +50,7 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 	case "until":
 		limit := max(r.Plan.wait(orderTime), r.Plan.within(0))
 		if len(args) > 2 {
-			limit, _, _ = r.Plan.duration(args[2])
+			limit, _ = r.Plan.duration(args[2])
 		}
 		return r.poll(ctx, limit, func() (bool, error) {
 			said, err := r.ask(ctx, o, false)
@@ -60,10 +60,7 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 		_, err := r.ask(ctx, o, true)
 		return err
 	case "wait", "advance":
-		d, _, err := r.Plan.duration(args[1])
-		if err != nil {
-			return err
-		}
+		d, _ := r.Plan.duration(args[1])
 		if args[0] == "wait" {
 			real := r.Plan.wait(d)
 			sleep(ctx, real)
