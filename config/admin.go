@@ -75,20 +75,16 @@ func (a *Admin) ShortToken() string {
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,59}$`)
 
-// checkAdmin checks the tokens of the admin listener, and resolves them.
+// checkAdmin checks the tokens of the admin listener.
 func (c *Config) checkAdmin() {
-	c.Admin.Position = c.source.position("admin", "listen")
-	text := c.resolveSecret(&c.Admin.Token)
+	c.Admin.Position = c.position("admin", "listen")
 	c.checkTokens()
 	host, _, err := net.SplitHostPort(c.Admin.Listen)
-	if text == "" && err == nil && len(c.Admin.AllTokens()) == 0 && !Loopback(host) {
-		text = "a token is needed, since admin.listen is not loopback"
-	}
-	if text != "" {
-		c.source.addProblem(text, "admin", "token")
+	if err == nil && len(c.Admin.AllTokens()) == 0 && !Loopback(host) {
+		c.addf("admin.token", "a token is needed, since admin.listen is not loopback")
 	}
 	if short := c.Admin.ShortToken(); short != "" && err == nil && !Loopback(host) {
-		c.source.addProblem(tooShort, strings.Split(short, ".")...)
+		c.addProblem(tooShort, strings.Split(short, ".")...)
 	} else if short != "" {
 		c.addWarning(tooShort, strings.Split(short, ".")...)
 	}
@@ -101,7 +97,7 @@ func (c *Config) checkTokens() {
 	names, values := map[string]string{}, map[string]string{c.Admin.Token.Reveal(): "admin.token"}
 	for i := range c.Admin.Tokens {
 		one, entry := &c.Admin.Tokens[i], fmt.Sprintf("tokens[%d]", i)
-		problem := func(key, text string) { c.source.addProblem(text, "admin", entry, key) }
+		problem := func(key, text string) { c.addProblem(text, "admin", entry, key) }
 		if name := strings.ToLower(one.Name); !tokenName.MatchString(one.Name) {
 			problem("name", "must be 1 to 60 letters, digits, dots, - , _ and @, and begin with a letter or digit")
 		} else if names[name] != "" {
@@ -109,9 +105,7 @@ func (c *Config) checkTokens() {
 		} else {
 			names[name] = entry
 		}
-		if text := c.resolveSecret(&one.Token); text != "" {
-			problem("token", text)
-		} else if values[one.Token.Reveal()] != "" {
+		if values[one.Token.Reveal()] != "" {
 			problem("token", "is equal to "+values[one.Token.Reveal()]+": each token must be another")
 		}
 		values[one.Token.Reveal()] = "admin." + entry + ".token"

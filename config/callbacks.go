@@ -161,23 +161,20 @@ const (
 const Memory = "memory:"
 
 func (c *Config) checkStore() {
-	c.Store.Position = c.source.position("store", "url")
+	c.Store.Position = c.position("store", "url")
 	c.checkStoreKeys()
-	problem := func(text string) { c.source.addProblem(text, "store", "url") }
-	unresolved := c.resolveSecret(&c.Store.URL)
+	problem := func(text string) { c.addProblem(text, "store", "url") }
 	switch engine, rest, _ := strings.Cut(c.Store.URL.Reveal(), ":"); {
-	case unresolved != "":
-		problem(unresolved)
 	case !c.Store.URL.IsSet():
 		if c.Callbacks != nil {
 			problem("callbacks must be stored before they are acknowledged; " +
 				"set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
 		}
 	case engine == "sqlite" && rest != "":
-		path := c.source.resolvePath(rest)
+		path := c.resolvePath(rest)
 		c.Store.URL = NewSecret("sqlite:" + path)
 		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			problem("the folder of the file does not exist" + c.source.relative())
+			problem("the folder of the file does not exist" + c.relative())
 		}
 	case engine == "postgres", engine == "postgresql":
 	case engine == "memory":
@@ -186,7 +183,7 @@ func (c *Config) checkStore() {
 		problem("must be sqlite:PATH or postgres://…")
 	}
 	if c.Store.URL.IsSet() && c.Table != nil && c.Table.Callback() == nil {
-		c.source.addf("store", "the table has no callback, so the callbacks in the store cannot be delivered")
+		c.addf("store", "the table has no callback, so the callbacks in the store cannot be delivered")
 	}
 }
 
@@ -215,45 +212,41 @@ func storeKey(secret Secret) []byte {
 }
 
 func (c *Config) checkStoreKeys() {
-	check := func(secret *Secret, key string) {
-		text := c.resolveSecret(secret)
-		if text == "" && secret.IsSet() && storeKey(*secret) == nil {
-			text = fmt.Sprintf(
+	check := func(secret Secret, key string) {
+		if secret.IsSet() && storeKey(secret) == nil {
+			c.addf("store."+key,
 				"must be %d bytes as %d hex digits or base64 (openssl rand -hex %[1]d), but has %[3]d characters",
 				storeKeyLength, 2*storeKeyLength, len(secret.Reveal()))
 		}
-		if text != "" {
-			c.source.addProblem(text, "store", key)
-		}
 	}
-	check(&c.Store.Key, "key")
-	for i := range c.Store.OldKeys {
-		check(&c.Store.OldKeys[i], fmt.Sprintf("old_keys[%d]", i))
+	check(c.Store.Key, "key")
+	for i, old := range c.Store.OldKeys {
+		check(old, fmt.Sprintf("old_keys[%d]", i))
 	}
 }
 
 func (c *Config) checkCallbacks() {
-	s, b := c.source, c.Callbacks
+	b := c.Callbacks
 	if b == nil {
 		return
 	}
 	if b.HTTPSOnly && b.PublicURL.Scheme != "https" {
-		s.addf("callbacks.public_url", "must be https, since https_only is set")
+		c.addf("callbacks.public_url", "must be https, since https_only is set")
 	}
 	if b.Listen != "" {
 		c.checkListener(b.Listen, []string{c.Listen, c.Admin.Listen}, "callbacks", "listen")
 	}
 	if b.Retention < b.Window {
-		s.addf("callbacks.retention",
+		c.addf("callbacks.retention",
 			"must be at least %s, the window, but is %s: repeated callbacks are recognised by what is kept",
 			b.Window, b.Retention)
 	}
 	if len(b.Schedule) == 0 || len(b.Schedule) > 100 {
-		s.addf("callbacks.schedule", "must have from 1 to 100 durations, but has %d", len(b.Schedule))
+		c.addf("callbacks.schedule", "must have from 1 to 100 durations, but has %d", len(b.Schedule))
 	}
 	if c.Table != nil && b.Reconcile != nil {
 		if _, err := billing.ReadOperation(c.Table); err != nil {
-			s.addf("callbacks.reconcile", "%s", err)
+			c.addf("callbacks.reconcile", "%s", err)
 		}
 	}
 	c.checkCallbackTable()
@@ -270,18 +263,18 @@ func (c *Config) checkCallbackTable() {
 		identified = callback.IdentifiedBy()
 	}
 	if identified != nil && !slices.Contains(identified, billing.Bill) && billing.CreateOperation(c.Table) != nil {
-		c.source.addf("callbacks", "the callback of the table is not identified_by role: bill, "+
+		c.addf("callbacks", "the callback of the table is not identified_by role: bill, "+
 			"by which the gateway finds the earlier callbacks of a bill")
 	}
 	if identified != nil && !slices.Contains(identified, billing.Partner) && c.Callbacks.RequireKey {
-		c.source.addf("callbacks.require_key", "the callback of the table is not identified_by role: partner")
+		c.addf("callbacks.require_key", "the callback of the table is not identified_by role: partner")
 	}
 	found := false
 	for _, o := range c.Table.Operations() {
 		found = found || o.HasRole(translate.Request, billing.Callback)
 		for _, form := range c.Table.Forms() {
 			if billing.Creates(o) && o.Path(form) != "" && !o.HasRole(translate.Request, billing.Callback, form) {
-				c.source.addf("callbacks", "the request of %s needs role: callback in %s, "+
+				c.addf("callbacks", "the request of %s needs role: callback in %s, "+
 					"by which the gateway finds the address that it replaces; "+
 					"otherwise the upstream calls the partner directly", o.Name, form)
 				found = true
@@ -289,7 +282,7 @@ func (c *Config) checkCallbackTable() {
 		}
 	}
 	if !found {
-		c.source.addf("callbacks", "no request of the table has role: callback, "+
+		c.addf("callbacks", "no request of the table has role: callback, "+
 			"by which the gateway finds the addresses that it replaces")
 	}
 }

@@ -11,7 +11,7 @@ import (
 // Desk is the operator's desk, which certifies partners.
 type Desk struct {
 	// PEM file of the Ed25519 key that checks certificates; "" for none
-	PublicKey string `yaml:"public_key"`
+	PublicKey string `yaml:"public_key" config:"path"`
 }
 
 // deskKey reads the public key of the desk. It is nil if there is none.
@@ -19,14 +19,13 @@ func (c *Config) deskKey() ed25519.PublicKey {
 	if c.Desk.PublicKey == "" {
 		return nil
 	}
-	c.Desk.PublicKey = c.source.resolvePath(c.Desk.PublicKey)
-	text, ok := c.source.readFile(c.Desk.PublicKey, "desk", "public_key")
+	text, ok := c.readFile(c.Desk.PublicKey, "desk", "public_key")
 	if !ok {
 		return nil
 	}
 	key, err := certificate.PublicKey(text)
 	if err != nil {
-		c.source.addProblem(err.Error(), "desk", "public_key")
+		c.addProblem(err.Error(), "desk", "public_key")
 	}
 	return key
 }
@@ -35,28 +34,26 @@ func (c *Config) deskKey() ed25519.PublicKey {
 // is an error: it is a mistake or a forgery, and time does not mend it. One that has ended is a warning, because a
 // gateway must be able to start on the day after; the partner then counts as not certified.
 func (c *Config) checkCertificate(one *Partner, key ed25519.PublicKey, at ...string) {
-	s := c.source
 	if one.Certified == "" {
 		return
 	}
-	one.Certified = s.resolvePath(one.Certified)
 	if key == nil {
 		if c.Desk.PublicKey == "" {
-			s.addProblem("needs desk.public_key, which checks it", at...)
+			c.addProblem("needs desk.public_key, which checks it", at...)
 		}
 		return
 	}
-	text, ok := s.readFile(one.Certified, at...)
+	text, ok := c.readFile(one.Certified, at...)
 	if !ok {
 		return
 	}
 	read, err := certificate.Parse(text, key)
 	switch {
 	case err != nil:
-		s.addProblem(err.Error(), at...)
+		c.addProblem(err.Error(), at...)
 		return
 	case read.Partner != one.Name:
-		s.addProblem("is the certificate of another partner: partner in its plan must be the name here", at...)
+		c.addProblem("is the certificate of another partner: partner in its plan must be the name here", at...)
 		return
 	}
 	one.Certificate = read

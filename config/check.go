@@ -19,13 +19,10 @@ import (
 	"billbridge/translate/billing"
 )
 
-// check checks what the tags of the config cannot: references, files, and values that depend on each other. It also
-// resolves paths and secrets.
+// check checks what the tags of the config cannot: references, files, and values that depend on each other.
 func (c *Config) check() {
 	c.checkListeners()
 	c.checkLimits()
-	c.TableFiles.File = c.source.resolvePath(c.TableFiles.File)
-	c.TableFiles.Overlay = c.source.resolvePath(c.TableFiles.Overlay)
 	c.compile()
 	c.checkUpstreams()
 	c.checkTracing()
@@ -43,27 +40,27 @@ func (c *Config) check() {
 }
 
 func (c *Config) checkLimits() {
-	s, l := c.source, &c.Limits
+	l := &c.Limits
 	if l.Memory == 0 {
 		l.Memory = max(256<<20, 2*l.Body, 8*l.Reply)
 	}
 	if l.Memory < 2*l.Body || l.Memory < 1<<20 {
-		s.addf("limits.memory", "must be at least twice limits.body, %s, and 1MiB, but is %s", l.Body, l.Memory)
+		c.addf("limits.memory", "must be at least twice limits.body, %s, and 1MiB, but is %s", l.Body, l.Memory)
 	}
 	// With a lower rate, the partners whose calls must be remembered could be too many: callers can invent keys.
 	switch rate := l.Partner.Rate; {
 	case math.IsNaN(rate) || rate != 0 && (rate < 0.1 || rate > 1_000_000):
-		s.addf("limits.partner.rate",
+		c.addf("limits.partner.rate",
 			"must be 0 for no limit, or from 0.1 to 1000000 calls per second, but is %v", rate)
 	case rate == 0 && l.Partner.Burst > 0:
-		s.addf("limits.partner.burst", "burst needs a rate")
+		c.addf("limits.partner.burst", "burst needs a rate")
 	case l.Partner.Burst == 0:
 		l.Partner.Burst = max(1, int(rate))
 	}
-	drain := child(s.root, "drain")
+	drain := child(c.root, "drain")
 	c.Drain.Whole = drain != nil && child(drain, "delay") != nil
 	if longest := c.LongestCall(); c.Drain.AtMost != 0 && time.Duration(c.Drain.AtMost) < longest {
-		s.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: "+
+		c.addf("drain.at_most", "must be at least %s, the longest time of a call, but is %s: "+
 			"a write that is cut off has an unknown outcome", Duration(longest), c.Drain.AtMost)
 	}
 }
@@ -75,14 +72,13 @@ func (c *Config) checkPartnerRows() {
 			text := fmt.Sprintf("default is not allowed with role: %s: every caller of %s would be this partner",
 				billing.Partner, o.Name)
 			at := translate.Problem{File: row.File, Line: row.Line, Column: 1, Text: text}
-			c.source.problems = append(c.source.problems, at)
+			c.problems = append(c.problems, at)
 		}
 	}
 }
 
 // checkReadOperation checks that the table has an operation to read bills, if a rollout or failures.explain needs it.
 func (c *Config) checkReadOperation() {
-	s := c.source
 	explained := false // whether a read can explain the outcome of any write
 	for _, o := range c.Table.Operations() {
 		explained = explained || o.Effect == translate.Write && billing.AboutBill(o) && o.Explain
@@ -90,9 +86,9 @@ func (c *Config) checkReadOperation() {
 	switch _, err := billing.ReadOperation(c.Table); {
 	case err == nil:
 	case c.Rollout != nil:
-		s.addf("rollout", "%v", err)
+		c.addf("rollout", "%v", err)
 	case explained && c.Failures.Explain > 0:
-		s.addf("failures.explain",
+		c.addf("failures.explain",
 			"%v; or set failures.explain: 0s, so that no bill is read after a write without a reply", err)
 	}
 }
@@ -101,7 +97,7 @@ func (c *Config) checkListeners() {
 	// The path of a request is matched with its escapes, so an escaped character would never match.
 	escaped := (&url.URL{Path: c.BasePath}).EscapedPath()
 	if c.BasePath != "" && (path.Clean(c.BasePath) != "/"+strings.Trim(c.BasePath, "/") || escaped != c.BasePath) {
-		c.source.addf("base_path", "must be a plain path such as /partner")
+		c.addf("base_path", "must be a plain path such as /partner")
 	}
 	c.BasePath = strings.TrimRight(c.BasePath, "/")
 
@@ -117,9 +113,9 @@ func (c *Config) checkListeners() {
 func (c *Config) checkListener(address string, others []string, key ...string) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || !isPort(port) || strings.ContainsAny(host, "@/?#") {
-		c.source.addProblem("must be HOST:PORT such as 127.0.0.1:8080", key...)
+		c.addProblem("must be HOST:PORT such as 127.0.0.1:8080", key...)
 	} else if port != "0" && slices.Contains(others, address) {
-		c.source.addProblem("must differ from the addresses of the other listeners", key...)
+		c.addProblem("must differ from the addresses of the other listeners", key...)
 	}
 }
 
@@ -136,7 +132,7 @@ func (c *Config) checkUpstreams() {
 		c.Route.Default = c.Upstreams[0].Name
 	}
 	if c.Route.Default == "" {
-		c.source.addf("route", "default is needed, since there is more than one upstream")
+		c.addf("route", "default is needed, since there is more than one upstream")
 	} else {
 		c.checkReference(c.Route.Default, "route", "default")
 	}
@@ -144,7 +140,7 @@ func (c *Config) checkUpstreams() {
 
 func (c *Config) checkUpstream(u *Upstream) {
 	at := func(keys ...string) []string { return append([]string{"upstreams", u.Name}, keys...) }
-	problem := func(text string, keys ...string) { c.source.addProblem(text, at(keys...)...) }
+	problem := func(text string, keys ...string) { c.addProblem(text, at(keys...)...) }
 	if !upstreamName.MatchString(u.Name) || u.Name == "none" || u.Name == NotifyUpstream {
 		problem("an upstream's name can have up to 32 lower-case letters, digits, - and _, and cannot be none or notify")
 	}
@@ -172,8 +168,8 @@ func (c *Config) checkUpstream(u *Upstream) {
 	if u.Address.Scheme != "https" {
 		problem("needs an https url", "tls")
 	}
-	if u.TLS.CA = c.source.resolvePath(u.TLS.CA); u.TLS.CA != "" {
-		pem, ok := c.source.readFile(u.TLS.CA, at("tls", "ca")...)
+	if u.TLS.CA != "" {
+		pem, ok := c.readFile(u.TLS.CA, at("tls", "ca")...)
 		u.TLS.Roots = x509.NewCertPool()
 		if !u.TLS.Roots.AppendCertsFromPEM(pem) && ok {
 			problem("there is no PEM certificate in the file", "tls", "ca")
@@ -214,7 +210,7 @@ func (c *Config) checkReference(name string, key ...string) {
 			names = append(names, u.Name)
 		}
 	}
-	c.source.addProblem("there is no such upstream"+suggest(name, "; the upstreams are ", names), key...)
+	c.addProblem("there is no such upstream"+suggest(name, "; the upstreams are ", names), key...)
 }
 
 // plainPath matches paths without escapes, path parameters and dots, which a server could change.
@@ -223,7 +219,7 @@ var plainPath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+/?$`)
 // checkPass checks that the paths of route.pass are not in the table, and that each has an upstream of its form.
 func (c *Config) checkPass() {
 	for i, p := range c.Route.Pass {
-		problem := func(text string) { c.source.addProblem(text, "route", fmt.Sprintf("pass[%d]", i)) }
+		problem := func(text string) { c.addProblem(text, "route", fmt.Sprintf("pass[%d]", i)) }
 		if !plainPath.MatchString(p) {
 			problem("must be a path such as /if/read/open, or a prefix such as /cash-receipt/")
 			continue
@@ -238,30 +234,29 @@ func (c *Config) checkPass() {
 }
 
 func (c *Config) checkKeyPair(pair *KeyPair, key ...string) {
-	pair.Cert, pair.Key = c.source.resolvePath(pair.Cert), c.source.resolvePath(pair.Key)
 	if _, err := pair.Certificate(); err != nil {
-		c.source.addProblem(c.source.fileText(err), append(key, "cert")...)
+		c.addProblem(c.fileText(err), append(key, "cert")...)
 	}
 }
 
 var reference = regexp.MustCompile(`^\$\{(env|file):(.+)\}$`)
 
-// resolveSecret replaces a reference by the secret. It returns the text of a problem, or "".
-func (c *Config) resolveSecret(secret *Secret) string {
+// resolve replaces a reference by the secret. It returns the text of a problem, or "".
+func (s *source) resolve(secret *Secret) string {
 	match := reference.FindStringSubmatch(secret.Reveal())
 	switch {
 	case match == nil && strings.HasPrefix(secret.Reveal(), "${"):
 		return "must be text, ${env:NAME} or ${file:PATH}"
 	case match == nil:
 	case match[1] == "env":
-		value, _ := c.source.lookup(match[2])
+		value, _ := s.lookup(match[2])
 		if *secret = NewSecret(value); value == "" {
 			return "the environment variable is not set"
 		}
 	default:
-		data, err := os.ReadFile(c.source.resolvePath(match[2]))
+		data, err := os.ReadFile(s.resolvePath(match[2]))
 		if *secret = NewSecret(strings.TrimSpace(string(data))); err != nil {
-			return c.source.fileText(err)
+			return s.fileText(err)
 		} else if !secret.IsSet() {
 			return "the file is empty"
 		}

@@ -60,7 +60,8 @@ type Config struct {
 
 	further  map[string]string  // by the hash of a key in [Partner.Keys]: the hash of the partner's first key
 	warnings translate.Problems // those that [Config.Warnings] cannot find later
-	source   *source
+
+	*source // until it is loaded
 }
 
 // PartnerURL returns the address before the paths of the table, as partners see it. It has no host if PublicURL has
@@ -275,14 +276,14 @@ const (
 
 // TableFiles are the files of the translation table. Both may be empty.
 type TableFiles struct {
-	File    string `yaml:"file"`
-	Overlay string `yaml:"overlay"`
+	File    string `yaml:"file" config:"path"`
+	Overlay string `yaml:"overlay" config:"path"`
 }
 
 // UpstreamTLS is the TLS configuration of an https upstream.
 type UpstreamTLS struct {
-	CA     string   `yaml:"ca"`     // PEM file of a private CA; "" for the system's roots
-	Client *KeyPair `yaml:"client"` // the client certificate; nil for none
+	CA     string   `yaml:"ca" config:"path"` // PEM file of a private CA; "" for the system's roots
+	Client *KeyPair `yaml:"client"`           // the client certificate; nil for none
 
 	Roots *x509.CertPool `yaml:"-"` // read from CA; nil for the system's roots
 }
@@ -309,9 +310,9 @@ func Parse(file translate.File, lookup func(string) (string, bool)) (*Config, er
 		return nil, err
 	}
 	c := &Config{File: file.Name, source: &source{file: file.Name, root: root, lookup: lookup}}
-	for _, step := range []func(){func() { c.source.load(root, reflect.ValueOf(c).Elem(), "") }, c.check, c.warn} {
-		if step(); len(c.source.problems) > 0 {
-			return nil, c.source.problems.Sorted()
+	for _, step := range []func(){func() { c.load(root, reflect.ValueOf(c).Elem(), "") }, c.check, c.warn} {
+		if step(); len(c.problems) > 0 {
+			return nil, c.problems.Sorted()
 		}
 	}
 	c.source = nil // it may contain a token
@@ -361,12 +362,12 @@ var builtIn = sync.OnceValues(func() (*translate.Table, error) {
 func (c *Config) compile() {
 	base, found := billing.Table(), true
 	if c.TableFiles.File != "" {
-		data, ok := c.source.readFile(c.TableFiles.File, "table", "file")
+		data, ok := c.readFile(c.TableFiles.File, "table", "file")
 		base, found = translate.File{Name: c.TableFiles.File, Data: data}, ok
 	}
 	var overlays []translate.File
 	if c.TableFiles.Overlay != "" {
-		data, ok := c.source.readFile(c.TableFiles.Overlay, "table", "overlay")
+		data, ok := c.readFile(c.TableFiles.Overlay, "table", "overlay")
 		overlays, found = append(overlays, translate.File{Name: c.TableFiles.Overlay, Data: data}), found && ok
 	}
 	if !found {
@@ -379,7 +380,7 @@ func (c *Config) compile() {
 	table, err := translate.Compile(c.Limits.Depth, base, overlays...)
 	var problems translate.Problems
 	if errors.As(err, &problems) {
-		c.source.problems = append(c.source.problems, problems...)
+		c.problems = append(c.problems, problems...)
 	}
 	c.Table = table
 }

@@ -10,8 +10,8 @@ import (
 // A KeyPair is a certificate and its key in PEM files. The files are read again when they change. It is safe for
 // concurrent use.
 type KeyPair struct {
-	Cert string `yaml:"cert" config:"required"`
-	Key  string `yaml:"key" config:"required"`
+	Cert string `yaml:"cert" config:"required,path"`
+	Key  string `yaml:"key" config:"required,path"`
 
 	mu     sync.Mutex
 	pair   *tls.Certificate

@@ -16,7 +16,7 @@ import (
 //
 //	yaml     the name of the key
 //	default  its value in a file that does not have it
-//	config   required: a file must have it; restart: a reload cannot change it
+//	config   required: a file must have it; restart: a reload cannot change it; path: relative to the file's folder
 //	was      the key in earlier versions, which is accepted with a warning
 //	range    the smallest and the largest value, such as "1,1000", "1," or ",10s"; why has the reason
 //	words    the only values, for text
@@ -60,6 +60,12 @@ func (s *source) load(n *yaml.Node, v reflect.Value, tag reflect.StructTag, path
 			problem(err.Error())
 			return
 		}
+		if secret, ok := own.(*Secret); ok {
+			if text := s.resolve(secret); text != "" {
+				problem(text)
+				return
+			}
+		}
 	} else {
 		switch v.Kind() {
 		case reflect.Pointer:
@@ -80,6 +86,9 @@ func (s *source) load(n *yaml.Node, v reflect.Value, tag reflect.StructTag, path
 		if v.Kind() == reflect.String && v.Len() == 0 {
 			problem("is empty: write a value, or remove the key")
 			return
+		}
+		if isTagged(tag, "path") {
+			v.SetString(s.resolvePath(v.String()))
 		}
 	}
 	if words := strings.Fields(tag.Get("words")); len(words) > 0 && !slices.Contains(words, v.String()) {
@@ -111,7 +120,7 @@ func (s *source) loadSection(n *yaml.Node, v reflect.Value, path []string) {
 			s.load(value, field, f.Tag, at...)
 		}
 		empty := field.IsZero() || field.Kind() == reflect.Slice && field.Len() == 0
-		if empty && isTagged(f, "required") && len(s.problems) == before && !misspelled {
+		if empty && isTagged(f.Tag, "required") && len(s.problems) == before && !misspelled {
 			s.addProblem("is needed"+f.Tag.Get("such"), at...)
 		}
 	}
@@ -198,8 +207,8 @@ func (s *source) loadEntries(n *yaml.Node, v reflect.Value, tag reflect.StructTa
 }
 
 // isTagged reports whether the tag config of a field has a word.
-func isTagged(f reflect.StructField, word string) bool {
-	return slices.Contains(strings.Split(f.Tag.Get("config"), ","), word)
+func isTagged(tag reflect.StructTag, word string) bool {
+	return slices.Contains(strings.Split(tag.Get("config"), ","), word)
 }
 
 // parseLiteral returns the node of a value in a tag.

@@ -51,47 +51,29 @@ func (c *Config) Destination(address string) *Destination {
 
 func (c *Config) checkNotify() {
 	if len(c.Notify) > 0 && !c.Store.URL.IsSet() {
-		c.source.addf("notify", "events must be stored before they are delivered; "+
+		c.addf("notify", "events must be stored before they are delivered; "+
 			"set store: {url: sqlite:billbridge.db} or {url: postgres://…}")
 	}
 	for i := range c.Notify {
 		d := &c.Notify[i]
-		problem := func(key, text string) {
-			if text != "" {
-				c.source.addProblem(text, fmt.Sprintf("notify[%d]", i), key)
-			}
-		}
-		unresolved := c.resolveSecret(&d.URL)
-		problem("url", unresolved)
+		problem := func(key, text string) { c.addf(fmt.Sprintf("notify[%d].%s", i, key), "%s", text) }
 		u, err := url.Parse(d.URL.Reveal())
 		switch {
-		case unresolved != "":
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil:
 			problem("url", "must be a URL such as https://ops.example.com/billbridge, without user and password")
 		case c.Destination(d.URL.Reveal()) != d:
 			problem("url", "is the url of another destination, too: name all events in one of them")
 		}
-		problem("secret", c.checkNotifySecret(d))
+		digits, ok := strings.CutPrefix(d.Secret.Reveal(), "whsec_")
+		key, err := base64.StdEncoding.DecodeString(digits)
+		switch {
+		case d.Format == Slack && d.Secret.IsSet():
+			problem("secret", "is for format: webhook only: chats verify no signature")
+		case d.Format != Slack && (!ok || err != nil || len(key) < 24 || len(key) > 64):
+			problem("secret", "must be whsec_ and 24 to 64 bytes in base64: echo whsec_$(openssl rand -base64 32)")
+		}
 		if d.Events != nil && len(d.Events) == 0 {
 			problem("events", "is empty: name events, or remove the key for all of them")
 		}
 	}
-}
-
-// checkNotifySecret resolves the secret of a destination. It returns the text of a problem, or "".
-func (c *Config) checkNotifySecret(d *Destination) string {
-	if d.Format == Slack {
-		if d.Secret.IsSet() {
-			return "is for format: webhook only: chats verify no signature"
-		}
-		return ""
-	}
-	if text := c.resolveSecret(&d.Secret); text != "" {
-		return text
-	}
-	digits, ok := strings.CutPrefix(d.Secret.Reveal(), "whsec_")
-	if key, err := base64.StdEncoding.DecodeString(digits); !ok || err != nil || len(key) < 24 || len(key) > 64 {
-		return "must be whsec_ and 24 to 64 bytes in base64: echo whsec_$(openssl rand -base64 32)"
-	}
-	return ""
 }

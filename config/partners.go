@@ -20,7 +20,7 @@ type Partner struct {
 	Keys []string `yaml:"keys"`
 
 	// the file of its certificate; "" for none
-	Certified string `yaml:"certified"`
+	Certified string `yaml:"certified" config:"path"`
 
 	// by form: the secret with which its hashes are computed
 	HashSecret map[string]Secret `yaml:"hash_secret"`
@@ -94,7 +94,7 @@ func (p Partners) Find(id string) (found *Partner) {
 
 // checkPartners checks names, keys and hashes, and sorts the partners.
 func (c *Config) checkPartners() {
-	s, names := c.source, map[string]int{}
+	names := map[string]int{}
 	var claims []keyClaim
 	desk := c.deskKey()
 	for i := range c.Partners {
@@ -107,7 +107,7 @@ func (c *Config) checkPartners() {
 				one.Name, at = entry, at[:2]
 			}
 		} else if claims = append(claims, keyClaim{entry, at[:2]}); !isHash {
-			s.addProblem("must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, "+
+			c.addProblem("must be 12 to 64 lower-case hex digits of the SHA-256 of the partner's key, "+
 				"as billbridge hash prints it, or a name with keys below it", at[:2]...)
 			continue
 		}
@@ -115,20 +115,22 @@ func (c *Config) checkPartners() {
 		folded := strings.ToLower(one.Name)
 		switch n := utf8.RuneCountInString(one.Name); {
 		case n == 0:
-			s.addProblem("is needed, such as Hana Clinic", at...)
+			c.addProblem("is needed, such as Hana Clinic", at...)
 		case n > 60 || invisible || strings.TrimSpace(one.Name) != one.Name:
-			s.addProblem("must be 1 to 60 printable characters without a space at the beginning or end", at...)
+			c.addProblem("must be 1 to 60 printable characters without a space at the beginning or end", at...)
 		case slices.Contains(notNames, folded) || partnerHash.MatchString(one.Name):
-			s.addProblem("must not be default, all or 12 to 64 hex digits: where a partner is named, these mean something else",
-				at...)
+			c.addProblem("must not be default, all or 12 to 64 hex digits: "+
+				"where a partner is named, these mean something else", at...)
 		case names[folded] != 0:
-			s.addProblem(fmt.Sprintf("is the name of the partner on line %d, too: upper and lower case count as equal",
+			c.addProblem(fmt.Sprintf("is the name of the partner on line %d, too: upper and lower case count as equal",
 				names[folded]), at...)
 		default:
-			names[folded] = s.position(at...).Line
+			names[folded] = c.position(at...).Line
 		}
 		c.checkCertificate(one, desk, "partners", entry, "certified")
-		c.checkHashSecret(one.HashSecret, "partners", entry, "hash_secret")
+		if c.Table != nil {
+			c.checkHashSecret(one.HashSecret, "partners", entry, "hash_secret")
+		}
 	}
 	slices.SortFunc(c.Partners, func(a, b Partner) int { return strings.Compare(a.Hash, b.Hash) })
 	c.further = map[string]string{}
@@ -141,8 +143,8 @@ func (c *Config) checkPartners() {
 	for i := 1; i < len(claims); i++ {
 		one, before := claims[i], claims[i-1]
 		if partnerHash.MatchString(before.hash) && strings.HasPrefix(one.hash, before.hash) {
-			s.addProblem(fmt.Sprintf("names the same partner as line %d: it begins with the same digits",
-				s.position(before.at...).Line), one.at...)
+			c.addProblem(fmt.Sprintf("names the same partner as line %d: it begins with the same digits",
+				c.position(before.at...).Line), one.at...)
 		}
 	}
 }
@@ -160,9 +162,9 @@ func (c *Config) checkKeys(entry string, keys []string) (claims []keyClaim) {
 		at := []string{"partners", entry, fmt.Sprintf("keys[%d]", i)}
 		switch {
 		case !keyHash.MatchString(key):
-			c.source.addProblem("must be all 64 lower-case hex digits of the SHA-256 of a key of the partner", at...)
+			c.addProblem("must be all 64 lower-case hex digits of the SHA-256 of a key of the partner", at...)
 		case i == 0 && partnerHash.MatchString(entry) && !strings.HasPrefix(key, entry):
-			c.source.addProblem("must begin with the digits of the partner: the first key is its identity", at...)
+			c.addProblem("must begin with the digits of the partner: the first key is its identity", at...)
 		default:
 			claims = append(claims, keyClaim{key, at})
 		}

@@ -11,7 +11,7 @@ func (c *Config) NeedsRestart(next *Config) string {
 // fixedKey is NeedsRestart for a section. A section that can be missing is fixed if it cannot be added or removed.
 func fixedKey(was, is reflect.Value) string {
 	for _, f := range keys(was.Type()) {
-		key, fixed := f.Tag.Get("yaml"), isTagged(f, "restart")
+		key, fixed := f.Tag.Get("yaml"), isTagged(f.Tag, "restart")
 		a, b := was.FieldByIndex(f.Index), is.FieldByIndex(f.Index)
 		if a.Kind() == reflect.Pointer {
 			if fixed && a.IsNil() != b.IsNil() {

@@ -104,40 +104,40 @@ type Verdict struct {
 const DefaultSendWithin = 3 * time.Second
 
 func (c *Config) checkRollout() {
-	s, r := c.source, c.Rollout
+	r := c.Rollout
 	if r == nil {
 		return
 	}
 	c.checkReference(r.Old, "rollout", "old")
 	c.checkReference(r.New, "rollout", "new")
 	if r.Old == r.New {
-		s.addf("rollout.new", "must differ from old")
+		c.addf("rollout.new", "must differ from old")
 	}
 	if r.Copy && r.Bills == Shared {
-		s.addf("rollout.copy", "is for bills: separate: with bills: shared both backends see the same bills")
+		c.addf("rollout.copy", "is for bills: separate: with bills: shared both backends see the same bills")
 	}
 	if r.Bills == Separate && !c.Store.URL.IsSet() {
-		s.addf("rollout", "the owners of bills must be stored; set store: {url: sqlite:billbridge.db} or "+
+		c.addf("rollout", "the owners of bills must be stored; set store: {url: sqlite:billbridge.db} or "+
 			"{url: postgres://…}, or bills: shared")
 	}
 	if longest := c.Upstreams.LongestCall(); time.Duration(r.Settle) <= longest {
-		s.addf("rollout.settle", "must be longer than the longest wait and timeout of an upstream, %s, but is %s",
+		c.addf("rollout.settle", "must be longer than the longest wait and timeout of an upstream, %s, but is %s",
 			Duration(longest), r.Settle)
 	}
 	for _, u := range c.Upstreams {
 		if (u.Name == r.Old || u.Name == r.New) && r.Shadow.InFlight >= u.Connections {
-			s.addf("rollout.shadow.in_flight",
+			c.addf("rollout.shadow.in_flight",
 				"must be less than %d, the connections of an upstream of the rollout, but is %d: "+
 					"partners' calls need connections too", u.Connections, r.Shadow.InFlight)
 			break
 		}
 	}
 	if r.Verdict.Mismatch == 0 {
-		s.addf("rollout.verdict.mismatch",
+		c.addf("rollout.verdict.mismatch",
 			"must be greater than 0: no number of comparisons proves that there is no difference")
 	}
 	if r.Verdict.Unclear == 0 {
-		s.addf("rollout.verdict.unclear",
+		c.addf("rollout.verdict.unclear",
 			"must be greater than 0: one missing reply would make every verdict inconclusive")
 	}
 	if c.Table != nil {
@@ -147,19 +147,20 @@ func (c *Config) checkRollout() {
 
 // checkRolloutTable checks that the table has what the rollout needs, and that shadow.ignore names fields of the table.
 func (c *Config) checkRolloutTable() {
-	s, r := c.source, c.Rollout
+	r := c.Rollout
 	forms := c.Table.Forms()
 	if billing.CreateOperation(c.Table) == nil {
-		s.addf("rollout", "no operation of the table has creates: bill, by which a rollout sends new bills to a backend")
+		c.addf("rollout", "no operation of the table has creates: bill, "+
+			"by which a rollout sends new bills to a backend")
 	}
 	if c.Table.CodeThatMeans(translate.NotFound) == "" {
-		s.addf("rollout", "no code of the table has means: not_found, by which a backend says that it has no such bill")
+		c.addf("rollout", "no code of the table has means: not_found, by which a backend says that it has no such bill")
 	}
 	var paths []string // of replies to reads
 	for _, o := range c.Table.Operations() {
 		inBothForms := o.Path(forms[0]) != "" && o.Path(forms[1]) != ""
 		if o.Effect == translate.Write && inBothForms && !billing.HasPartnerAndBill(o) {
-			s.addf("rollout", "the request of %s needs role: partner and role: bill in each form, "+
+			c.addf("rollout", "the request of %s needs role: partner and role: bill in each form, "+
 				"by which a rollout finds the backend of a call", o.Name)
 		}
 		if o.Effect == translate.Read {
@@ -171,7 +172,7 @@ func (c *Config) checkRolloutTable() {
 			return ignored != "" && (path == ignored || strings.HasPrefix(path, ignored+"."))
 		}
 		if !slices.ContainsFunc(paths, matches) {
-			s.addf(fmt.Sprintf("rollout.shadow.ignore[%d]", i),
+			c.addf(fmt.Sprintf("rollout.shadow.ignore[%d]", i),
 				"no reply of a read has this field; write its path in %s%s",
 				forms[0], translate.DidYouMean(ignored, paths))
 		}

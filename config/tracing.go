@@ -31,7 +31,7 @@ func (c *Config) checkTracing() {
 	if t.OTLP.Path == "" {
 		t.OTLP.Path = tracesPath
 	}
-	t.Resource, _ = c.source.lookup("OTEL_RESOURCE_ATTRIBUTES")
+	t.Resource, _ = c.lookup("OTEL_RESOURCE_ATTRIBUTES")
 	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
 		c.checkTracingHeader(name)
 	}
@@ -46,10 +46,7 @@ func (c *Config) warnAboutTracing() {
 }
 
 func (c *Config) checkTracingHeader(name string) {
-	problem := func(text string) { c.source.addProblem(text, "tracing", "headers", name) }
-	secret := c.Tracing.Headers[name]
-	unresolved := c.resolveSecret(&secret)
-	c.Tracing.Headers[name] = secret
+	problem := func(text string) { c.addProblem(text, "tracing", "headers", name) }
 	for other := range c.Tracing.Headers {
 		if other < name && strings.EqualFold(other, name) {
 			problem("is used twice: names of headers that differ only in upper and lower case are the same")
@@ -58,9 +55,7 @@ func (c *Config) checkTracingHeader(name string) {
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
 		problem("must be the name of an HTTP header")
-	case unresolved != "":
-		problem(unresolved)
-	case !httpguts.ValidHeaderFieldValue(secret.Reveal()):
+	case !httpguts.ValidHeaderFieldValue(c.Tracing.Headers[name].Reveal()):
 		problem("the value must not have a line break or another control character")
 	}
 }

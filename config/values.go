@@ -173,7 +173,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText returns the text for JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// set stores the value or the reference, which resolveSecret replaces later.
+// set stores the value or the reference, which load then replaces.
 func (s *Secret) set(text string) error {
 	if *s = NewSecret(text); text == "" {
 		return errors.New("must be text that is not empty, ${env:NAME} or ${file:PATH}")

@@ -78,7 +78,7 @@ func (c *Config) warnAboutTimeouts() {
 
 // addWarning adds a warning at the position of a key.
 func (c *Config) addWarning(text string, path ...string) {
-	c.warnings = append(c.warnings, c.source.problem(text, path...))
+	c.warnings = append(c.warnings, c.problem(text, path...))
 }
 
 // warnAboutStore warns about a connection to PostgreSQL that may be in plain text: then the password and all data
@@ -95,7 +95,7 @@ func (c *Config) warnAboutStore() {
 	hosts = append(hosts, strings.Split(parameters.Get("host"), ",")...)
 	mode := parameters.Get("sslmode")
 	if mode == "" {
-		mode, _ = c.source.lookup("PGSSLMODE")
+		mode, _ = c.lookup("PGSSLMODE")
 	}
 	if !slices.Contains([]string{"", "disable", "allow", "prefer"}, mode) || !slices.ContainsFunc(hosts, isRemote) {
 		return
@@ -134,19 +134,15 @@ func (c *Config) warnAboutTable() {
 		}
 	}
 	if len(anonymous) > 0 {
-		text := fmt.Sprintf("table: the request of %s has no row with role: %s: limits.partner and "+
-			"partner_connections do not apply to its calls", strings.Join(anonymous, ", "), billing.Partner)
-		c.warnings = append(c.warnings, translate.Problem{File: c.source.file, Line: 1, Column: 1, Text: text})
+		c.addWarning(fmt.Sprintf("the request of %s has no row with role: %s: limits.partner and "+
+			"partner_connections do not apply to its calls", strings.Join(anonymous, ", "), billing.Partner), "table")
 	}
 }
 
 // warnAboutMeanings warns about meanings and roles that the gateway needs and the table does not have.
 func (c *Config) warnAboutMeanings() {
 	t := c.Table
-	warn := func(text string, args ...any) {
-		w := translate.Problem{File: c.source.file, Line: 1, Column: 1, Text: "table: " + fmt.Sprintf(text, args...)}
-		c.warnings = append(c.warnings, w)
-	}
+	warn := func(text string, args ...any) { c.addWarning(fmt.Sprintf(text, args...), "table") }
 	own := t.OwnCode(translate.OwnUnavailable)
 	if t.CodeThatMeans(translate.Unavailable) == "" && own == t.RefusalCode(false) {
 		warn("no code means unavailable: calls that were not sent are answered with %s, as refusals are. "+

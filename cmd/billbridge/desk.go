@@ -126,8 +126,7 @@ func (c *deskRun) Run(ctx context.Context, s system) error {
 	if err != nil {
 		return err
 	}
-	junit := func(w io.Writer, res desk.Result) error { return desk.JUnit(w, res.Plan, res.Verdicts) }
-	if err := errors.Join(writePage(c.JUnit, junit, res), writePage(c.Report, desk.Report, res)); err != nil {
+	if err := errors.Join(writePage(c.JUnit, desk.JUnit, res), writePage(c.Report, desk.Report, res)); err != nil {
 		return err
 	}
 	return conclude(s, res)

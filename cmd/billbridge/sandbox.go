@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -33,49 +32,12 @@ type sandboxCommand struct {
 	HashOverlay string `placeholder:"FILE" help:"Check hashes as the table with this overlay says, and not as the built-in table."`
 	secretFlag
 
-	sandboxFlags
-}
-
-// sandboxFlags are the flags for sandbox.Options. They have the same fields.
-type sandboxFlags struct {
-	Environment           sandbox.Environment      `default:"development" enum:"development,production" help:"development or production. They differ in the minimum amount and, with --bill-ids=exact, in the bill ids."`
-	BaseURL               string                   `name:"base-url" placeholder:"URL" help:"The base of short URLs and registration URLs. If omitted, the host that the caller used."`
-	ControlToken          string                   `env:"BILLBRIDGE_SANDBOX_TOKEN" placeholder:"TOKEN" help:"Require this bearer token for the control API, or that of a partner. Required if --control is not loopback, and for the pages if --listen is not. Prefer the environment variable: other users can see the arguments of a process."`
-	Clock                 func() time.Time         `kong:"-"`
-	Partners              []sandbox.Partner        `kong:"-"`
-	FailureData           string                   `default:"null" group:"Where the interface document is silent" placeholder:"JSON" help:"The field data of a v2 refusal (${default})."`
-	LegacyCodes           map[string]string        `name:"legacy-code" group:"Where the interface document is silent" placeholder:"CODE=CODE" help:"The code of a legacy refusal instead of the catalogue's; \"*\" for all others: BILL_001=9800;BILL_003=9980;*=9999."`
-	SwapLegacySend        bool                     `group:"Where the interface document is silent" help:"Exchange member and merchant in the legacy send reply, as the document's example does."`
-	NoLegacyShortURL      bool                     `name:"no-legacy-short-url" group:"Where the interface document is silent" help:"Omit shortURL from the legacy send reply."`
-	BillIDs               sandbox.BillIDRule       `name:"bill-ids" default:"letters-digits-marks" enum:"letters-digits-marks,letters-or-digits,any,exact" group:"Where the interface document is silent" help:"The allowed bill ids. letters-digits-marks: 1 to 20 letters, digits, - or _. letters-or-digits: 1 to 20 of these. any: 1 to 20 characters. exact: 20 letters or digits, in development beginning with a business number."`
-	GlobalBillIDs         bool                     `name:"global-bill-ids" group:"Where the interface document is silent" help:"A bill id is unique over all partners. If omitted, within its partner."`
-	AnyMerchant           bool                     `group:"Where the interface document is silent" help:"Find a bill also if a call names another member or merchant than the create."`
-	DestroyRefused        string                   `default:"BILL_002" group:"Where the interface document is silent" placeholder:"CODE" help:"The code if a bill to be destroyed is not unpaid (${default})."`
-	WrongAmount           string                   `default:"VALIDATION_001" group:"Where the interface document is silent" placeholder:"CODE" help:"The code if a destroy or cancel names another amount than the bill (${default})."`
-	PayTypes              map[string]int           `name:"pay-type" group:"Where the interface document is silent" placeholder:"WORD=N" help:"The payment methods, each with its legacy word and v2 number: CARD_VAN=1;KEYIN=2."`
-	NumbersWhenUnpaid     sandbox.NumberWhenUnpaid `name:"unpaid-numbers" default:"zero" enum:"zero,null,empty,omit" group:"Where the interface document is silent" help:"apprPayType, apprDt and apprOriginDt in a v2 read of an unpaid bill. zero: 0. null: null. empty: \"\". omit: the fields are omitted."`
-	NumbersAsStrings      bool                     `group:"Where the interface document is silent" help:"Show the numbers of a v2 read as strings."`
-	NumericPriceOnly      bool                     `group:"Where the interface document is silent" help:"Refuse a v2 price that is a string of digits."`
-	StringPriceOnly       bool                     `group:"Where the interface document is silent" help:"Refuse a legacy price that is a JSON number."`
-	AnyCallbackURL        bool                     `name:"any-callback-url" group:"Where the interface document is silent" help:"Accept a callbackUrl that is not an http or https URL, such as undefined/api/webhook. Its callbacks fail."`
-	ExpiresAtDawn         bool                     `group:"Where the interface document is silent" help:"A bill expires when the day of its expireDt begins. If omitted, when the day ends."`
-	Mobile                *regexp.Regexp           `group:"Where the interface document is silent" placeholder:"REGEXP" help:"The accepted mobile numbers. If omitted, Korean ones."`
-	Sign                  signer                   `kong:"-"`
-	FailureStatus         int                      `default:"200" group:"Where the interface document is silent" placeholder:"N" help:"The HTTP status of a refusal (${default})."`
-	CallbackInterval      time.Duration            `default:"1h" group:"Callbacks" placeholder:"TIME" help:"The time between two attempts (${default})."`
-	CallbackRetries       int                      `default:"24" group:"Callbacks" placeholder:"N" help:"The number of attempts after the first (${default})."`
-	CallbackTimeout       time.Duration            `default:"10s" group:"Callbacks" placeholder:"TIME" help:"The timeout of an attempt (${default})."`
-	CallbackAny2xx        bool                     `name:"callback-any-2xx" group:"Callbacks" help:"Every HTTP 2xx is a success. If omitted, only HTTP 200 with the code 0000."`
-	CallbackCancelDestroy bool                     `group:"Callbacks" help:"Send callbacks also for cancels and destroys (apprState C and D). If omitted, only for payments."`
-	CopyTo                *sandbox.Service         `kong:"-"`
-	Transport             http.RoundTripper        `kong:"-"`
-	Observe               func(sandbox.Exchange)   `kong:"-"`
-	Log                   *slog.Logger             `kong:"-"`
+	sandbox.Options
 }
 
 // options returns the options of the sandbox, and checks what the parser does not check.
 func (c *sandboxCommand) options(s system) (sandbox.Options, error) {
-	o := sandbox.Options(c.sandboxFlags)
+	o := c.Options
 	o.Log = slog.New(s.log)
 	table, err := compileTable("", c.HashOverlay)
 	if err != nil {

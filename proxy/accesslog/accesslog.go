@@ -87,7 +87,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 }
 
 // Close writes the lines of the buffer. Lines that follow are written at once.
-func (h *Handler) Close() { h.out.close() }
+func (h *Handler) Close() { h.out.configure(0, 0) }
 
 // Use sets the level and the buffer of a logger. It has no effect on a logger whose handler is not a [Handler].
 func Use(l *slog.Logger, c config.Log) {

@@ -18,9 +18,8 @@ type Line struct {
 	log   slog.Handler
 	at    time.Time
 	level slog.Level
-	own   *Handler    // nil if log formats the line
-	text  []byte      // if own is set
-	attrs []slog.Attr // if not
+	attrs []slog.Attr
+	text  []byte
 }
 
 // message is the msg of the lines about requests.
@@ -36,47 +35,20 @@ func Start(l *slog.Logger, at time.Time, level slog.Level) *Line {
 		return nil
 	}
 	line := lines.Get().(*Line)
-	line.log, line.at, line.level, line.own = handler, at, level, nil
-	if h, ok := handler.(*Handler); ok && h.json {
-		line.own = h
-		line.text = append(line.text[:0], `{"time":"`...)
-		line.text = at.AppendFormat(line.text, time.RFC3339Nano)
-		line.text = append(line.text, '"')
-		line.String("level", level.String())
-		line.String("msg", message)
-	}
+	line.log, line.at, line.level = handler, at, level
 	return line
 }
 
 // String adds a text.
-func (l *Line) String(name, value string) {
-	if l.own == nil {
-		l.attrs = append(l.attrs, slog.String(name, value))
-		return
-	}
-	l.name(name)
-	l.text = appendQuoted(l.text, value)
-}
+func (l *Line) String(name, value string) { l.attrs = append(l.attrs, slog.String(name, value)) }
 
 // Int adds a number.
-func (l *Line) Int(name string, value int) {
-	if l.own == nil {
-		l.attrs = append(l.attrs, slog.Int(name, value))
-		return
-	}
-	l.name(name)
-	l.text = strconv.AppendInt(l.text, int64(value), 10)
-}
+func (l *Line) Int(name string, value int) { l.attrs = append(l.attrs, slog.Int(name, value)) }
 
 // Float adds a number that is 0, or from 0.000001 to 1e21, negative or not. Other numbers have another format in
 // log/slog.
 func (l *Line) Float(name string, value float64) {
-	if l.own == nil {
-		l.attrs = append(l.attrs, slog.Float64(name, value))
-		return
-	}
-	l.name(name)
-	l.text = strconv.AppendFloat(l.text, value, 'f', -1, 64)
+	l.attrs = append(l.attrs, slog.Float64(name, value))
 }
 
 // Milliseconds adds a time as a number of milliseconds with up to three decimals.
@@ -85,37 +57,43 @@ func (l *Line) Milliseconds(name string, value time.Duration) {
 }
 
 // Bool adds true or false.
-func (l *Line) Bool(name string, value bool) {
-	if l.own == nil {
-		l.attrs = append(l.attrs, slog.Bool(name, value))
-		return
-	}
-	l.name(name)
-	l.text = strconv.AppendBool(l.text, value)
-}
+func (l *Line) Bool(name string, value bool) { l.attrs = append(l.attrs, slog.Bool(name, value)) }
 
 // End adds the line to the log. It returns when a line of WARN or above is written.
 func (l *Line) End() {
-	if l.own == nil {
+	if h, ok := l.log.(*Handler); ok && h.json {
+		l.format()
+		h.out.add(l.text, l.level >= slog.LevelWarn)
+	} else {
 		r := slog.NewRecord(l.at, l.level, message, 0)
 		r.AddAttrs(l.attrs...)
 		_ = l.log.Handle(context.Background(), r) // as with slog.Logger: there is no place to report an error
-		clear(l.attrs)
-		l.attrs = l.attrs[:0]
-	} else {
-		l.text = append(l.text, '}', '\n')
-		l.own.out.add(l.text, l.level >= slog.LevelWarn)
 	}
-	l.log, l.own = nil, nil
+	clear(l.attrs)
+	l.log, l.attrs = nil, l.attrs[:0]
 	if cap(l.text) <= 4<<10 {
 		lines.Put(l)
 	}
 }
 
-func (l *Line) name(name string) {
-	l.text = append(l.text, ',', '"')
-	l.text = append(l.text, name...)
-	l.text = append(l.text, '"', ':')
+// format writes the line as JSON to text.
+func (l *Line) format() {
+	text := l.at.AppendFormat(append(l.text[:0], `{"time":"`...), time.RFC3339Nano)
+	text = append(append(append(text, `","level":"`...), l.level.String()...), `","msg":"`+message+`"`...)
+	for _, a := range l.attrs {
+		text = append(append(append(text, `,"`...), a.Key...), `":`...)
+		switch a.Value.Kind() {
+		case slog.KindString:
+			text = appendQuoted(text, a.Value.String())
+		case slog.KindInt64:
+			text = strconv.AppendInt(text, a.Value.Int64(), 10)
+		case slog.KindFloat64:
+			text = strconv.AppendFloat(text, a.Value.Float64(), 'f', -1, 64)
+		case slog.KindBool:
+			text = strconv.AppendBool(text, a.Value.Bool())
+		}
+	}
+	l.text = append(text, "}\n"...)
 }
 
 // appendQuoted appends a JSON string without characters that are not printable.

@@ -29,7 +29,7 @@ type writer struct {
 	after time.Duration // from the first pending line to its write; 0 for no buffer
 	most  int           // the size of one buffer
 	timer *time.Timer
-	armed bool // timer will call flushLate
+	armed bool // timer will call flush
 
 	// Only the goroutine that set writing uses the fields below.
 	lostLines int
@@ -41,28 +41,17 @@ func newWriter(out io.Writer) *writer {
 	w := &writer{out: out, most: 32 << 10}
 	w.lost, w.panics = newCounters()
 	w.ended.L = &w.mu
-	w.timer = time.AfterFunc(time.Hour, w.flushLate)
+	w.timer = time.AfterFunc(time.Hour, w.flush)
 	w.timer.Stop()
 	return w
 }
 
-// configure sets how long a line can be pending, and the size of both buffers together.
+// configure sets how long a line can be pending, and the size of both buffers together. Without a time, lines are
+// written at once.
 func (w *writer) configure(after time.Duration, size int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.most = size / 2
-	w.setDelay(after)
-}
-
-// close writes what is pending. Lines that are added later are written at once.
-func (w *writer) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.setDelay(0)
-}
-
-func (w *writer) setDelay(after time.Duration) {
-	w.after, w.armed = after, false
+	w.after, w.most, w.armed = after, size/2, false
 	w.flushLocked()
 }
 
@@ -93,15 +82,8 @@ func (w *writer) add(line []byte, now bool) {
 	}
 }
 
-// flush returns when all lines that were added before are written.
+// flush returns when all lines that were added before are written. The timer calls it, too.
 func (w *writer) flush() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.flushLocked()
-}
-
-// flushLate is the function of the timer.
-func (w *writer) flushLate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.armed = false

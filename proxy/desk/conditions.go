@@ -38,7 +38,7 @@ func oneBill(w *window, order string, _ []string) (string, []int) {
 	ids, at := []string{}, []int{}
 	destroyed := map[string]bool{}
 	for _, r := range w.recs {
-		if r.Kind != kindCall || r.Order != order || r.Call.Desk || r.Call.Late {
+		if r.Kind != kindCall || r.Order != order {
 			continue
 		}
 		if bill, state := r.Call.shown(); state == "D" {
@@ -76,7 +76,7 @@ func rightAmount(w *window, _ string, _ []string) (string, []int) {
 		if r.Command != nil && r.Command.Amount != "" {
 			amounts[r.Order] = string(r.Command.Amount)
 		}
-		if r.Kind == kindCall && r.Call.Operation == "bill.create" && !r.Call.Desk {
+		if r.Kind == kindCall && r.Call.Operation == "bill.create" {
 			if price, _ := field(r.Call.Request, "price"); price != amounts[r.Order] {
 				return fmt.Sprintf("the price of the bill is %s, the order's is %s", price, amounts[r.Order]), []int{r.N}
 			}
@@ -136,8 +136,8 @@ func rightShape(w *window, order string, _ []string) (string, []int) {
 		}
 		_, price := field(r.Call.Request, "price")
 		switch text := bytes.HasPrefix(price, []byte(`"`)); {
-		case !strings.HasPrefix(r.Call.Type, "application/json"):
-			return fmt.Sprintf("the content type is %q, expected application/json", r.Call.Type), []int{r.N}
+		case !strings.HasPrefix(r.Call.ContentType, "application/json"):
+			return fmt.Sprintf("the content type is %q, expected application/json", r.Call.ContentType), []int{r.N}
 		case text != (r.Call.Form == "legacy"):
 			return "the price has the wrong type: legacy has text, v2 a number", []int{r.N}
 		}
@@ -193,12 +193,12 @@ func readAfter(w *window, order string, args []string) (string, []int) {
 	if !ok {
 		return "", nil // the partner sent nothing: other conditions say so
 	}
-	_, within, err := w.plan.duration(args[1])
+	_, within := w.plan.duration(args[1])
 	next, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && !r.Call.Desk && !r.Call.Late && r.Call.Bill == lost.Call.Bill &&
-			r.after(lost) && (r.Call.Operation == "bill.read" || r.Call.Operation == args[0])
+		return r.Kind == kindCall && r.Call.Bill == lost.Call.Bill && r.after(lost) &&
+			(r.Call.Operation == "bill.read" || r.Call.Operation == args[0])
 	})
-	if err != nil || !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
+	if !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
 		return fmt.Sprintf("%s got no usable reply, and no read of %s followed within %s", args[0], lost.Call.Bill, args[1]),
 			[]int{lost.N}
 	}
@@ -214,12 +214,12 @@ func readAfterCallback(w *window, order string, args []string) (string, []int) {
 	case refuses && (len(got) == 0 || !accepted(got[0].Call)):
 		return "", nil
 	}
-	_, within, err := w.plan.duration(args[0])
+	_, within := w.plan.duration(args[0])
 	_, ok := first(w.calls("bill.read", order), func(r Record) bool {
 		after := r.Call.Began.Sub(got[0].Call.Began)
 		return after >= 0 && after <= within
 	})
-	if err != nil || !ok {
+	if !ok {
 		return "no read of the bill followed the callback within " + args[0], []int{got[0].N}
 	}
 	return "", nil
@@ -249,7 +249,7 @@ func noWriteBlind(w *window, order string, _ []string) (string, []int) {
 	}
 	end, _ := first(w.recs, func(r Record) bool { return r.Kind == kindStep && r.Text == "clear" })
 	wrote, ok := first(w.recs, func(r Record) bool {
-		return r.Kind == kindCall && r.Call.write() && !r.Call.Desk && !r.Call.Late && r.after(failed[0]) &&
+		return r.Kind == kindCall && r.Call.write() && r.after(failed[0]) &&
 			(end.N == 0 || r.Call.Began.Before(end.At))
 	})
 	if ok {

@@ -259,7 +259,7 @@ func TestReviewsAndSkippedCases(t *testing.T) {
 	res, err := Verify(bytes.NewReader(log), nil)
 	proxytest.Must(t, err)
 	var junit, page bytes.Buffer
-	proxytest.Must(t, JUnit(&junit, res.Plan, res.Verdicts))
+	proxytest.Must(t, JUnit(&junit, res))
 	proxytest.Has(t, junit.String(), `<testsuite name="billbridge desk v2" tests="3" failures="0" errors="0" skipped="2">`)
 	proxytest.Must(t, Report(&page, res))
 	proxytest.Has(t, page.String(), `<span class="REVIEW">REVIEW</span>`)
@@ -287,7 +287,7 @@ func TestReportShowsTheSecondBill(t *testing.T) {
 	proxytest.Has(t, page.String(), "X1, HTTP 504")
 	proxytest.Has(t, page.String(), "X2, HTTP 200")
 	proxytest.Has(t, page.String(), "Store the bill id before the create.")
-	proxytest.Must(t, JUnit(&junit, res.Plan, res.Verdicts))
+	proxytest.Must(t, JUnit(&junit, res))
 	proxytest.Has(t, junit.String(), `<failure message="a second bill was sent for one order: S`)
 }
 
@@ -304,6 +304,17 @@ func TestCasesAreComplete(t *testing.T) {
 			args, _ := words(strings.TrimPrefix(watch, "warn "))
 			if conditions[args[0]] == nil {
 				t.Errorf("case %s: no condition %s", c.ID, args[0])
+			}
+		}
+		durations := map[string]int{"wait": 1, "advance": 1, "until": 2, "read-after": 2, "read-after-callback": 1}
+		for _, text := range slices.Concat(c.Steps, c.Watch) {
+			args, _ := words(strings.TrimPrefix(text, "warn "))
+			at := durations[args[0]]
+			if at == 0 || at >= len(args) {
+				continue
+			}
+			if d, _ := (Plan{React: 1}).duration(args[at]); d <= 0 {
+				t.Errorf("case %s: %s: expected a duration", c.ID, text)
 			}
 		}
 	}

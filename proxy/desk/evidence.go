@@ -153,11 +153,13 @@ func (e *evidence) call(x sandbox.Exchange) *Call {
 	if len(hashed) == 3 {
 		hashed[1] = e.fingerprint(hashed[1])
 	}
+	facts := x.Facts
+	for _, at := range []*time.Time{&facts.Began, &facts.Ended, &facts.Clock} {
+		*at = plainTime(*at)
+	}
 	return &Call{
-		Began: plainTime(x.Began), Ended: plainTime(x.Ended), Clock: plainTime(x.Clock), Operation: x.Operation,
-		Form: x.Form, Bill: x.Bill, Type: x.ContentType, Agent: x.UserAgent, Request: e.masked(x.Request),
-		Status: x.Status, Reply: e.masked(x.Reply), Code: x.Code, Fault: fault, Done: x.Done, Late: x.Late,
-		Before: x.Before, After: x.After, Hashed: strings.Join(hashed, ","), Desk: x.UserAgent == deskAgent,
+		Facts: facts, Request: e.masked(x.Request), Reply: e.masked(x.Reply), Fault: fault,
+		Hashed: strings.Join(hashed, ","),
 	}
 }
 

@@ -33,10 +33,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	x := sandbox.Exchange{
+	x := sandbox.Exchange{Request: body, Facts: sandbox.Facts{
 		Began: time.Now(), Clock: f.service.Now(), Operation: operationOf(r.URL.Path), Form: "v2",
-		ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(), Request: body,
-	}
+		ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(),
+	}}
 	if strings.HasPrefix(r.URL.Path, "/if/") {
 		x.Form = "legacy"
 	}

@@ -57,7 +57,7 @@ type window struct {
 // judge returns the verdict of an attempt. It depends on its arguments only, so that everybody can repeat it.
 func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	v := Verdict{Case: c.ID, Attempt: attempt, Status: finished, Result: Passed}
-	w := &window{plan: p, c: c, recs: partners(p, recs), refused: slices.ContainsFunc(recs, func(r Record) bool {
+	w := &window{plan: p, c: c, recs: partners(recs), refused: slices.ContainsFunc(recs, func(r Record) bool {
 		return r.Kind == kindCall && r.Call.Behind && r.Call.Operation == opCallback && !accepted(r.Call)
 	})}
 	need := p.lacks(c.Needs)
@@ -113,21 +113,19 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 	return v
 }
 
-// partners returns the records without the calls behind a gateway. The fault of such a call is that of the partner's
-// call which caused it, unless the gateway found out that the operation was carried out.
-func partners(p Plan, recs []Record) (list []Record) {
-	if !p.Via {
-		return recs
-	}
+// partners returns the records without calls that the partner did not make: those behind a gateway, and operations that
+// are carried out late. The fault of a call behind a gateway is that of the partner's call which caused it, unless the
+// gateway found out that the operation was carried out.
+func partners(recs []Record) (list []Record) {
 	for _, r := range recs {
 		if r.Kind != kindCall {
 			list = append(list, r)
 			continue
 		}
-		if r.Call.Behind {
+		call := *r.Call
+		if call.Behind || call.Desk || call.Late {
 			continue
 		}
-		call := *r.Call
 		for _, b := range recs {
 			if b.Kind == kindCall && b.Call.Behind && !b.Call.Late && b.Call.Operation == call.Operation &&
 				b.Call.Bill == call.Bill && call.Operation != opCallback && call.Code != "0000" &&
@@ -235,7 +233,7 @@ func Outcome(p Plan, all []Verdict) string {
 // calls returns the calls of an operation for an order, as records.
 func (w *window) calls(operation, order string) (list []Record) {
 	for _, r := range w.recs {
-		if r.Kind == kindCall && r.Order == order && !r.Call.Desk && !r.Call.Late &&
+		if r.Kind == kindCall && r.Order == order &&
 			(r.Call.Operation == operation || operation == "write" && r.Call.write()) {
 			list = append(list, r)
 		}

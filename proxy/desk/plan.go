@@ -45,10 +45,7 @@ type Plan struct {
 
 // Expect reads the failures that the operator of the desk expects: a list of case, reason and until, a day.
 func (p *Plan) Expect(text []byte) error {
-	var list []struct {
-		Case, Reason string
-		Until        time.Time
-	}
+	var list []certificate.Failure
 	if err := yaml.Load(text, &list, yaml.WithKnownFields()); err != nil {
 		return err
 	}
@@ -62,7 +59,7 @@ func (p *Plan) Expect(text []byte) error {
 		case one.Until.IsZero():
 			return fmt.Errorf("case %s: until is missing: write a day, such as 2027-01-31", one.Case)
 		}
-		p.Expected = append(p.Expected, certificate.Failure(one))
+		p.Expected = append(p.Expected, one)
 	}
 	return nil
 }
@@ -128,13 +125,13 @@ func (p Plan) within(d time.Duration) time.Duration {
 }
 
 // duration returns a time of a case: 5m, or "reconcile" for the interval of the plan and a call.
-func (p Plan) duration(text string) (d, within time.Duration, err error) {
+func (p Plan) duration(text string) (d, within time.Duration) {
 	if text == "reconcile" {
 		d = p.Reconcile + 2*p.Timeout + p.React
-		return d, d, nil
+		return d, d
 	}
-	d, err = time.ParseDuration(text)
-	return d, p.within(d), err
+	d, _ = time.ParseDuration(text) // a test reads those of all cases
+	return d, p.within(d)
 }
 
 // applies reports whether the plan has a case at all. A practice has no cases for humans.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"billbridge/proxy/desk/certificate"
+	"billbridge/proxy/sandbox"
 )
 
 // The kinds of records.
@@ -65,26 +66,13 @@ type Answer struct {
 
 // A Call is an exchange of the sandbox without secrets.
 type Call struct {
-	Began     time.Time       `json:"began"`
-	Ended     time.Time       `json:"ended"`
-	Clock     time.Time       `json:"clock"`
-	Operation string          `json:"operation"`
-	Form      string          `json:"form"`
-	Bill      string          `json:"bill,omitempty"`
-	Type      string          `json:"content_type,omitempty"`
-	Agent     string          `json:"user_agent,omitempty"`
-	Request   json.RawMessage `json:"request,omitempty"`
-	Status    int             `json:"status,omitempty"`
-	Reply     json.RawMessage `json:"reply,omitempty"`
-	Code      string          `json:"code,omitempty"`
-	Fault     map[string]any  `json:"fault,omitempty"`
-	Done      bool            `json:"done,omitempty"`
-	Late      bool            `json:"late,omitempty"`
-	Before    string          `json:"before,omitempty"`
-	After     string          `json:"after,omitempty"`
-	Hashed    string          `json:"hash_text,omitempty"`
-	Desk      bool            `json:"desk,omitempty"`   // the desk made it, as the bank
-	Behind    bool            `json:"behind,omitempty"` // between a gateway and the service
+	sandbox.Facts
+	Request json.RawMessage `json:"request,omitempty"`
+	Reply   json.RawMessage `json:"reply,omitempty"`
+	Fault   map[string]any  `json:"fault,omitempty"`
+	Hashed  string          `json:"hash_text,omitempty"`
+	Desk    bool            `json:"desk,omitempty"`   // as the bank; only earlier versions made such calls
+	Behind  bool            `json:"behind,omitempty"` // between a gateway and the service
 }
 
 // opCallback is the operation of callbacks.

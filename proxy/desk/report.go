@@ -4,63 +4,65 @@ import (
 	_ "embed"
 	"encoding/json"
 	"encoding/xml"
-	"fmt"
 	"html/template"
 	"io"
 	"strings"
+	text "text/template"
 
 	"billbridge/proxy/desk/certificate"
 )
 
-// JUnit writes verdicts as JUnit XML, for CI. Each case is a test with the result of its last attempt. An interrupted
-// case is an error, an open review is skipped.
-func JUnit(w io.Writer, p Plan, all []Verdict) error {
-	type message struct {
-		Message string `xml:"message,attr"`
-		Text    string `xml:",chardata"`
-	}
-	type test struct {
-		Class   string   `xml:"classname,attr"`
-		Name    string   `xml:"name,attr"`
-		Failure *message `xml:"failure"`
-		Error   *message `xml:"error"`
-		Skipped *message `xml:"skipped"`
-		Output  string   `xml:"system-out,omitempty"`
-	}
-	type suite struct {
-		XMLName  xml.Name `xml:"testsuite"`
-		Name     string   `xml:"name,attr"`
-		Tests    int      `xml:"tests,attr"`
-		Failures int      `xml:"failures,attr"`
-		Errors   int      `xml:"errors,attr"`
-		Skipped  int      `xml:"skipped,attr"`
-		Cases    []test   `xml:"testcase"`
-	}
-	s := suite{Name: "billbridge desk " + p.Form}
-	for _, v := range Last(all) {
+// A shown is a case with the result of an attempt, as the files for people and CI have it.
+type shown struct {
+	Case
+	Verdict
+	Shows   []Record // for its findings
+	Element string   // of JUnit XML; "" for a test that passed
+}
+
+// elements are the elements of JUnit XML: an interrupted case is an error, an open review is skipped.
+var elements = map[string]string{
+	Failed: "failure", Unknown: "error", Skipped: "skipped", Review: "skipped", Expected: "skipped",
+}
+
+// showAll returns verdicts with their cases.
+func showAll(verdicts []Verdict, recs []Record) (list []shown) {
+	for _, v := range verdicts {
 		c, _ := caseOf(v.Case)
-		t := test{Class: "desk." + c.Group(), Name: c.ID + " " + c.Title}
-		why := &message{v.Why(), c.Repair}
-		switch v.Result {
-		case Failed:
-			t.Failure = why
-			s.Failures++
-		case Unknown:
-			t.Error = why
-			s.Errors++
-		case Skipped, Review, Expected:
-			t.Skipped = why
-			s.Skipped++
-		case Warning:
-			t.Output = why.Message
+		s := shown{Case: c, Verdict: v, Element: elements[v.Result]}
+		for _, f := range v.Findings {
+			for _, n := range f.Records {
+				s.Shows = append(s.Shows, recs[n-1])
+			}
 		}
-		s.Cases = append(s.Cases, t)
+		list = append(list, s)
 	}
-	s.Tests = len(s.Cases)
-	_, _ = io.WriteString(w, xml.Header) // an error occurs again below
-	enc := xml.NewEncoder(w)
-	enc.Indent("", "  ")
-	return enc.Encode(s)
+	return list
+}
+
+//go:embed junit.xml
+var junitText string
+
+var junitFile = text.Must(text.New("junit").Funcs(text.FuncMap{
+	"xml": func(text string) string {
+		var out strings.Builder
+		_ = xml.EscapeText(&out, []byte(text)) // a Builder takes everything
+		return out.String()
+	},
+}).Parse(junitText))
+
+// JUnit writes a verified result as JUnit XML, for CI. Each case is a test with the result of its last attempt.
+func JUnit(w io.Writer, res Result) error {
+	counts := map[string]int{}
+	list := showAll(Last(res.Verdicts), res.Records)
+	for _, s := range list {
+		counts[s.Element]++
+	}
+	return junitFile.Execute(w, struct {
+		Result
+		Cases  []shown
+		Counts map[string]int
+	}{res, list, counts})
 }
 
 // Why says in one line why a case did not pass.
@@ -83,32 +85,10 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 		text, _ := json.Marshal(v) // records have been JSON before
 		return string(text)
 	},
-	"again": func(v Verdict) string {
-		if v.Attempt > 1 {
-			return fmt.Sprintf("at attempt %d", v.Attempt)
-		}
-		return ""
-	},
 }).Parse(reportText))
 
 // Report writes a verified result as one page for people.
 func Report(w io.Writer, res Result) error {
-	type shown struct {
-		Case
-		Verdict
-		Shows []Record
-	}
-	var list []shown
-	for _, v := range res.Verdicts {
-		c, _ := caseOf(v.Case)
-		s := shown{Case: c, Verdict: v}
-		for _, f := range v.Findings {
-			for _, n := range f.Records {
-				s.Shows = append(s.Shows, res.Records[n-1])
-			}
-		}
-		list = append(list, s)
-	}
 	var certified *certificate.Certificate
 	if one, err := res.Certificate(); err == nil {
 		certified = &one
@@ -118,5 +98,5 @@ func Report(w io.Writer, res Result) error {
 		Outcome     string
 		Cases       []shown
 		Certificate *certificate.Certificate
-	}{res, Outcome(res.Plan, res.Verdicts), list, certified})
+	}{res, Outcome(res.Plan, res.Verdicts), showAll(res.Verdicts, res.Records), certified})
 }

@@ -96,7 +96,7 @@ func (res Result) Certificate() (c certificate.Certificate, err error) {
 func clientsIn(recs []Record) (list []string) {
 	for _, r := range recs {
 		if r.Kind == kindCall && r.Call.Operation == "bill.create" && !r.Call.Behind {
-			list = append(list, certificate.Client(r.Call.Agent))
+			list = append(list, certificate.Client(r.Call.UserAgent))
 		}
 	}
 	slices.Sort(list)

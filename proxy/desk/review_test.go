@@ -139,7 +139,7 @@ func TestExpectedFailures(t *testing.T) {
 	proxytest.Equal(t, one.Expires, time.Date(2000, 2, 1, 0, 0, 0, 0, time.UTC))
 	proxytest.Equal(t, one.Expected[0].Reason, "the refund page is rebuilt")
 	var junit, page bytes.Buffer
-	proxytest.Must(t, JUnit(&junit, res.Plan, res.Verdicts))
+	proxytest.Must(t, JUnit(&junit, res))
 	proxytest.Has(t, junit.String(), `failures="0" errors="0" skipped="1"`)
 	proxytest.Must(t, Report(&page, res))
 	proxytest.Has(t, page.String(), "the refund page is rebuilt")

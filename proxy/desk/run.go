@@ -48,9 +48,6 @@ type Config struct {
 	Progress func(Case, Verdict)
 }
 
-// deskAgent is the User-Agent of calls that the desk makes as the bank.
-const deskAgent = "billbridge-desk"
-
 // A runner drives one run.
 type runner struct {
 	Config
@@ -279,7 +276,7 @@ func (r *runner) observe(x sandbox.Exchange, behind bool) {
 	call := r.log.call(x)
 	call.Behind = behind
 	r.mu.Lock()
-	if behind && x.Operation != opCallback && !call.Desk {
+	if behind && x.Operation != opCallback {
 		r.form = x.Form
 	}
 	o := r.bills[x.Bill]

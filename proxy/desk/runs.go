@@ -106,15 +106,6 @@ func (r *Runs) Calls(next http.Handler) http.Handler {
 	})
 }
 
-// find returns a run that an owner sees: "" sees all. It needs the lock.
-func (r *Runs) find(id, owner string) *practice {
-	i := slices.IndexFunc(r.list, func(p *practice) bool { return p.ID == id && (owner == "" || p.owner == owner) })
-	if i < 0 {
-		return nil
-	}
-	return r.list[i]
-}
-
 // running returns the run with a name that runs. It needs the lock.
 func (r *Runs) running(name string) *practice {
 	for _, p := range r.list {
@@ -136,29 +127,26 @@ func (r *Runs) Serve(w http.ResponseWriter, req *http.Request, owner string) {
 	var out []byte
 	var zipped *practice // outside the lock: it takes long, and nothing changes it any more
 	r.change(func() {    // a caller that reads slowly must not hold the lock
-		p := r.find(id, owner)
+		list := slices.DeleteFunc(append([]*practice{}, r.list...), func(p *practice) bool {
+			return owner != "" && p.owner != owner || id != "" && p.ID != id
+		})
+		slices.Reverse(list)
 		switch call := req.Method + " " + what; {
 		case id == "" && call == "GET ":
-			list := []*practice{}
-			for _, p := range slices.Backward(r.list) {
-				if owner == "" || p.owner == owner {
-					list = append(list, p)
-				}
-			}
 			body = list
-		case p == nil:
+		case id == "" || len(list) == 0:
 			status, body = http.StatusNotFound, errors.New("there is no such run")
 		case call == "GET ":
-			body = p
+			body = list[0]
 		case call == "DELETE ":
-			p.stop()
-			body = p
+			list[0].stop()
+			body = list[0]
 		case call == "GET log":
-			kind, out = "application/jsonl", bytes.Clone(p.log.Bytes())
-		case call == "GET zip" && p.Status == statusRunning:
+			kind, out = "application/jsonl", bytes.Clone(list[0].log.Bytes())
+		case call == "GET zip" && list[0].Status == statusRunning:
 			status, body = http.StatusConflict, errors.New("the run has not ended")
 		case call == "GET zip":
-			kind, zipped = "application/zip", p
+			kind, zipped = "application/zip", list[0]
 		default:
 			status, body = http.StatusMethodNotAllowed, errors.New("no such call")
 		}
@@ -281,7 +269,7 @@ func (p *practice) zip() []byte {
 	for name, write := range map[string]func(io.Writer) error{
 		"evidence.jsonl": func(w io.Writer) error { _, err := w.Write(p.log.Bytes()); return err },
 		"report.html":    func(w io.Writer) error { return Report(w, p.result) },
-		"junit.xml":      func(w io.Writer) error { return JUnit(w, p.result.Plan, p.result.Verdicts) },
+		"junit.xml":      func(w io.Writer) error { return JUnit(w, p.result) },
 	} {
 		if to, err := out.Create(name); err == nil { // in memory it does not fail
 			_ = write(to)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,11 +38,10 @@ var errNoBill = errors.New("the partner created no bill for the order")
 func (r *runner) step(ctx context.Context, a *attempt, args []string, name string) error {
 	o := a.orders[name]
 	switch args[0] {
-	case "order":
-		o = r.newOrder(a, name)
-		r.tell(ctx, o, "order", Command{Order: o.id, Amount: json.Number(o.amount), Phone: phone})
-	case "again":
-		if said, err := r.ask(ctx, o, false); err != nil || said.State != "new" && said.State != "unknown" {
+	case "order", "again":
+		if args[0] == "order" {
+			o = r.newOrder(a, name)
+		} else if said, err := r.ask(ctx, o, false); err != nil || said.State != "new" && said.State != "unknown" {
 			return err
 		}
 		r.tell(ctx, o, "order", Command{Order: o.id, Amount: json.Number(o.amount), Phone: phone})
@@ -50,7 +50,7 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 	case "until":
 		limit := max(r.Plan.wait(orderTime), r.Plan.within(0))
 		if len(args) > 2 {
-			limit, _, _ = r.Plan.duration(args[2])
+			limit, _ = r.Plan.duration(args[2])
 		}
 		return r.poll(ctx, limit, func() (bool, error) {
 			said, err := r.ask(ctx, o, false)
@@ -59,18 +59,12 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 	case "says":
 		_, err := r.ask(ctx, o, true)
 		return err
-	case "wait":
-		d, _, err := r.Plan.duration(args[1])
-		if err != nil {
-			return err
-		}
-		real := r.Plan.wait(d)
-		sleep(ctx, real)
-		return r.service.SetClock(r.service.Now().Add(max(0, d-real)))
-	case "advance":
-		d, _, err := r.Plan.duration(args[1])
-		if err != nil {
-			return err
+	case "wait", "advance":
+		d, _ := r.Plan.duration(args[1])
+		if args[0] == "wait" {
+			real := r.Plan.wait(d)
+			sleep(ctx, real)
+			d = max(0, d-real)
 		}
 		return r.service.SetClock(r.service.Now().Add(d))
 	case "fault":
@@ -93,7 +87,8 @@ func (r *runner) step(ctx context.Context, a *attempt, args []string, name strin
 		case "notify":
 			return r.service.Notify(b.Partner, b.ID)
 		case "cancel":
-			return r.cancel(b)
+			_, err := r.service.Cancel(b.Partner, b.ID)
+			return err
 		case "forge":
 			body, err := r.forgery(ctx, a, args[1])
 			if err != nil {
@@ -188,7 +183,7 @@ func (r *runner) tell(ctx context.Context, o *order, what string, c Command) {
 		body, _ := json.Marshal(c) // it has texts only
 		ctx, cancel := context.WithTimeout(ctx, orderTime)
 		defer cancel()
-		if _, err := r.hook(ctx, http.MethodPost, what, body); err != nil {
+		if err := r.hook(ctx, http.MethodPost, what, body, nil); err != nil {
 			r.fail(o.attempt, err)
 		}
 	})
@@ -198,16 +193,8 @@ func (r *runner) tell(ctx context.Context, o *order, what string, c Command) {
 func (r *runner) ask(ctx context.Context, o *order, always bool) (said Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	body, err := r.hook(ctx, http.MethodGet, "orders/"+url.PathEscape(o.id), nil)
-	if err != nil {
+	if err := r.hook(ctx, http.MethodGet, "orders/"+url.PathEscape(o.id), nil, &said); err != nil {
 		return said, err
-	}
-	if err := json.Unmarshal(body, &said); err != nil {
-		return said, fmt.Errorf("the order hook: %w", err)
-	}
-	if !slices.Contains(hookStates, said.State) {
-		return said, fmt.Errorf("the order hook: state: expected one of %s but got: %q",
-			strings.Join(hookStates, ", "), said.State)
 	}
 	same := o.said != nil && o.said.State == said.State && o.said.Fulfilled == said.Fulfilled &&
 		slices.Equal(o.said.Bills, said.Bills)
@@ -220,63 +207,42 @@ func (r *runner) ask(ctx context.Context, o *order, always bool) (said Answer, e
 // hookStates are the states of an order.
 var hookStates = []string{"new", "waiting", "paid", "refunded", "withdrawn", "unknown"}
 
-// hook makes a call of the order hook.
-func (r *runner) hook(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+// hook makes a call of the order hook, with a command or for an answer.
+func (r *runner) hook(ctx context.Context, method, path string, command []byte, said *Answer) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the order hook: %w", err)
+		}
+	}()
 	target := strings.TrimSuffix(r.Hook, "/") + "/" + path
-	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("the order hook: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", deskAgent)
-	res, err := r.Client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("the order hook: %w", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	answer := new(bytes.Buffer)
-	if _, err := answer.ReadFrom(http.MaxBytesReader(nil, res.Body, 1<<16)); err != nil {
-		return nil, fmt.Errorf("the order hook: %w", err)
-	}
-	if res.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("the order hook: %s %s: expected HTTP 200 but got: %d", method, path, res.StatusCode)
-	}
-	return answer.Bytes(), nil
-}
-
-// cancel cancels a paid bill as the bank does: the partner does not ask for it.
-func (r *runner) cancel(b sandbox.Bill) error {
-	body, _ := json.Marshal(map[string]any{ // it has texts only
-		"apiKey": b.Partner, "member": b.Member, "merchant": b.Merchant,
-		"bill": map[string]any{"billId": b.ID, "price": json.Number(b.Price), "hash": sandbox.Hash(b.ID, "", b.Price)},
-	})
-	req, err := http.NewRequest(http.MethodPost, "http://desk/bill/cancel", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(command))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("User-Agent", deskAgent)
-	var reply replyBuffer
-	r.service.ServeHTTP(&reply, req)
-	if code, _ := field(reply.Bytes(), "code"); code != "0000" {
-		return fmt.Errorf("the desk could not cancel bill %s: %s", b.ID, code)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "billbridge-desk")
+	res, err := r.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(http.MaxBytesReader(nil, res.Body, 1<<16))
+	switch {
+	case err != nil:
+		return err
+	case res.StatusCode/100 != 2:
+		return fmt.Errorf("%s %s: expected HTTP 200 but got: %d", method, path, res.StatusCode)
+	case said == nil:
+		return nil
+	}
+	if err := json.Unmarshal(body, said); err != nil {
+		return err
+	}
+	if !slices.Contains(hookStates, said.State) {
+		return fmt.Errorf("state: expected one of %s but got: %q", strings.Join(hookStates, ", "), said.State)
 	}
 	return nil
 }
-
-// A replyBuffer takes the reply to a call of the desk.
-type replyBuffer struct {
-	bytes.Buffer
-	header http.Header
-}
-
-func (b *replyBuffer) Header() http.Header {
-	if b.header == nil {
-		b.header = http.Header{}
-	}
-	return b.header
-}
-
-func (b *replyBuffer) WriteHeader(int) {}
 
 // forgery returns what a forged callback changes. All but "odd" report a payment that the order does not have.
 func (r *runner) forgery(ctx context.Context, a *attempt, what string) (func([]byte) []byte, error) {

@@ -79,7 +79,7 @@ func (s *Service) callbackOf(t *tables, b *Bill) Callback {
 		c.Form, c.URL = string(formV2), m.CallbackURL
 	}
 	f := form(c.Form)
-	c.Body = string(f.object(s.record(f, b)...))
+	c.Body = string(f.object(pick(recordFields, s.record(f, b))...))
 	return c
 }
 
@@ -92,11 +92,7 @@ func (s *Service) Callbacks() (list []Callback) {
 // SendCallback sends an extra callback of a bill once, whatever its state, and does not store it. change returns
 // another body, such as a forged one.
 func (s *Service) SendCallback(partnerKey, billID string, change func(body []byte) []byte) error {
-	return s.update(func(t *tables) error {
-		b, err := t.lookUp(partnerKey, billID)
-		if err != nil {
-			return err
-		}
+	_, err := s.withBill(partnerKey, billID, "", func(t *tables, b *Bill) error {
 		c := s.callbackOf(t, b)
 		if c.URL == "" {
 			return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
@@ -105,6 +101,7 @@ func (s *Service) SendCallback(partnerKey, billID string, change func(body []byt
 		s.all.Go(func() { _ = s.post(c, &Attempt{At: c.Made}) })
 		return nil
 	})
+	return err
 }
 
 // setFields returns a JSON object with other values of fields, and without those that are null.
@@ -120,25 +117,17 @@ func setFields(object []byte, values map[string]json.RawMessage) []byte {
 
 // Notify sends the callbacks of a bill again, also delivered ones, with as many attempts as the first time.
 func (s *Service) Notify(partnerKey, billID string) error {
-	err := s.update(func(t *tables) error {
-		b, err := t.lookUp(partnerKey, billID)
-		if err != nil {
-			return err
-		}
-		found := false
+	_, err := s.withBill(partnerKey, billID, "", func(t *tables, b *Bill) error {
+		err := fmt.Errorf("%w with a callback: %q", errNoBill, billID)
 		for _, c := range t.Callbacks.all() {
 			if c.Partner == b.Partner && c.BillID == b.ID {
-				found = true
+				err = nil
 				c.schedule(t)
 				t.Callbacks.put(c)
 			}
 		}
-		if !found {
-			return fmt.Errorf("%w with a callback: %q", errNoBill, billID)
-		}
-		return nil
+		return err
 	})
-	s.sendDue()
 	return err
 }
 
@@ -276,9 +265,11 @@ func (n *sender) post(c Callback, made *Attempt) (err error) {
 		body = setFields(body, map[string]json.RawMessage{form(c.Form).name("apprPrice"): marshal(f.Amount)})
 	}
 	x := &Exchange{
-		Began: time.Now(), Clock: made.At, Operation: opCallback, Form: c.Form, Partner: c.Partner, Bill: c.BillID,
-		Method: http.MethodPost, Path: c.URL, ContentType: "application/json; charset=utf-8",
-		UserAgent: "billbridge-sandbox", Request: body, Fault: f, Before: c.BillState,
+		Facts: Facts{
+			Began: time.Now(), Clock: made.At, Operation: opCallback, Form: c.Form, Bill: c.BillID,
+			ContentType: "application/json; charset=utf-8", UserAgent: "billbridge-sandbox", Before: c.BillState,
+		},
+		Partner: c.Partner, Method: http.MethodPost, Path: c.URL, Request: body, Fault: f,
 	}
 	defer func() {
 		x.Status, x.Done = made.Status, err == nil

@@ -55,18 +55,16 @@ import (
 func (s *Service) Control() http.Handler {
 	r := control{mux.NewRouter().SkipClean(true), s}
 	handle(r, "GET /partners", func(of ofPartner, _ ask) (any, error) { return s.partnerViews(of), nil })
-	handle(r, "POST /partners", func(in Partner, _ ask) (any, error) {
-		return none{}, s.AddPartner(in)
-	})
-	handle(r, "DELETE /partners/{id}", func(_ none, a ask) (any, error) {
-		return none{}, s.RemovePartner(a.id())
-	})
+	change(r, "POST /partners", func(in Partner, _ ask) error { return s.AddPartner(in) })
+	change(r, "DELETE /partners/{id}", func(_ none, a ask) error { return s.RemovePartner(a.id()) })
 	handle(r, "GET /bills", func(of ofPartner, _ ask) (any, error) {
 		return slices.DeleteFunc(s.Bills(), func(b Bill) bool { return of.excludes(b.Partner) }), nil
 	})
-	handle(r, "GET /bills/{id}", func(of ofPartner, a ask) (any, error) {
-		return s.Bill(of.Partner, a.id())
-	})
+	for call, do := range map[string]func(partnerKey, billID string) (Bill, error){
+		"GET /bills/{id}": s.Bill, "POST /bills/{id}/expire": s.Expire, "POST /bills/{id}/cancel": s.Cancel,
+	} {
+		handle(r, call, func(of ofPartner, a ask) (any, error) { return do(of.Partner, a.id()) })
+	}
 	handle(r, "POST /bills/{id}/pay", func(in struct {
 		ofPartner
 		Payment
@@ -85,21 +83,13 @@ func (s *Service) Control() http.Handler {
 		}
 		return s.Fail(in.Partner, a.id(), code)
 	})
-	handle(r, "POST /bills/{id}/expire", func(in ofPartner, a ask) (any, error) {
-		return s.Expire(in.Partner, a.id())
-	})
-	handle(r, "POST /bills/{id}/cancel", func(in ofPartner, a ask) (any, error) {
-		return s.Cancel(in.Partner, a.id())
-	})
-	handle(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) (any, error) {
-		return none{}, s.Notify(in.Partner, a.id())
-	})
-	handle(r, "POST /bills/{id}/callback", func(in struct {
+	change(r, "POST /bills/{id}/notify", func(in ofPartner, a ask) error { return s.Notify(in.Partner, a.id()) })
+	change(r, "POST /bills/{id}/callback", func(in struct {
 		ofPartner
 		Fields map[string]json.RawMessage `json:"fields"`
 	}, a ask,
-	) (any, error) {
-		return none{}, s.SendCallback(in.Partner, a.id(), func(body []byte) []byte { return setFields(body, in.Fields) })
+	) error {
+		return s.SendCallback(in.Partner, a.id(), func(body []byte) []byte { return setFields(body, in.Fields) })
 	})
 	handle(r, "GET /callbacks", func(of ofPartner, a ask) (any, error) {
 		return slices.DeleteFunc(s.Callbacks(), func(c Callback) bool {
@@ -113,12 +103,12 @@ func (s *Service) Control() http.Handler {
 	) (any, error) {
 		return s.nextForwarded(a.Context(), in.Partner, in.Forwarder)
 	})
-	handle(r, "POST /forwards/{id}", func(in struct {
+	change(r, "POST /forwards/{id}", func(in struct {
 		ofPartner
 		ForwardAnswer
 	}, a ask,
-	) (any, error) {
-		return none{}, s.answerForwarded(a.id(), in.ForwardAnswer)
+	) error {
+		return s.answerForwarded(a.id(), in.ForwardAnswer)
 	})
 	handle(r, "GET /transactions/{id}", func(_ none, a ask) (any, error) {
 		return s.transaction(a.id()), nil
@@ -130,13 +120,13 @@ func (s *Service) Control() http.Handler {
 	) (any, error) {
 		return in, s.Networks(in.Code, in.Count)
 	})
-	handle(r, "POST /mappings/complete", func(in struct {
+	change(r, "POST /mappings/complete", func(in struct {
 		ofPartner
 		Member   string `json:"member"`
 		Merchant string `json:"merchant"`
 	}, _ ask,
-	) (any, error) {
-		return none{}, s.CompleteMapping(in.Partner, in.Member, in.Merchant)
+	) error {
+		return s.CompleteMapping(in.Partner, in.Member, in.Merchant)
 	})
 	handle(r, "POST /points", func(in struct {
 		ofPartner
@@ -151,12 +141,9 @@ func (s *Service) Control() http.Handler {
 	) (any, error) {
 		return in, s.SetMaintenance(in.On)
 	})
-	handle(r, "GET /clock", func(ofPartner, ask) (any, error) { return clockView{Now: s.Now()}, nil })
+	handle(r, "GET /clock", func(ofPartner, ask) (any, error) { return s.clock(nil) })
 	handle(r, "POST /clock", func(in clockView, _ ask) (any, error) { return s.setClock(in) })
-	handle(r, "DELETE /clock", func(none, ask) (any, error) {
-		err := s.SetClock(time.Time{})
-		return clockView{Now: s.Now()}, err
-	})
+	handle(r, "DELETE /clock", func(none, ask) (any, error) { return s.clock(s.SetClock(time.Time{})) })
 	handle(r, "POST /faults", func(in struct {
 		Fault
 		DelayMS int `json:"delay_ms,omitempty"`
@@ -167,9 +154,9 @@ func (s *Service) Control() http.Handler {
 		in.Late = time.Duration(in.LateMS) * time.Millisecond
 		return in, s.AddFault(in.Fault)
 	})
-	handle(r, "DELETE /faults", func(of ofPartner, _ ask) (any, error) {
+	change(r, "DELETE /faults", func(of ofPartner, _ ask) error {
 		s.ClearFaultsOf(of.Partner)
-		return none{}, nil
+		return nil
 	})
 	handle(r, "GET /calls", func(none, ask) (any, error) { return s.Calls(), nil })
 	handle(r, "GET /log", func(of ofPartner, a ask) (any, error) {
@@ -178,17 +165,14 @@ func (s *Service) Control() http.Handler {
 		}), nil
 	})
 	handle(r, "GET /values", func(ofPartner, ask) (any, error) { return TestValues(), nil })
-	refuse := func(w http.ResponseWriter, status int, text string) {
-		writeControl(w, nil, &refusedError{status: status, text: text})
-	}
 	r.NotFoundHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "no such path")
+		Refuse(w, http.StatusNotFound, "no such path")
 	})
 	r.MethodNotAllowedHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusMethodNotAllowed, "method not allowed")
+		Refuse(w, http.StatusMethodNotAllowed, "method not allowed")
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
-		_, status, text := s.Admit(asked, bearerToken(asked))
+		_, status, text := s.Admit(asked, BearerToken(asked))
 		switch status {
 		case 0:
 			r.ServeHTTP(w, asked)
@@ -196,7 +180,7 @@ func (s *Service) Control() http.Handler {
 		case http.StatusUnauthorized:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
-		refuse(w, status, text)
+		Refuse(w, status, text)
 	})
 }
 
@@ -262,12 +246,17 @@ func handle[In any](c control, call string, f func(In, ask) (any, error)) {
 			}
 		}
 		a := ask{r}
-		err := a.limit(&in, c.service.accessOf(bearerToken(r)).Partner)
+		err := a.limit(&in, c.service.accessOf(BearerToken(r)).Partner)
 		if err == nil {
 			out, err = f(in, a)
 		}
 		writeControl(w, out, err)
 	}).Methods(method)
+}
+
+// change adds a call whose reply has no fields.
+func change[In any](c control, call string, f func(In, ask) error) {
+	handle(c, call, func(in In, a ask) (any, error) { return none{}, f(in, a) })
 }
 
 // A partnerView is a partner as the control API shows it.
@@ -295,7 +284,8 @@ func (s *Service) partnerViews(of ofPartner) []partnerView {
 func (s *Service) transaction(id string) v2Envelope {
 	for _, b := range s.Bills() {
 		if b.Approval != nil && b.Approval.TxNum == id {
-			return v2Envelope{codeSuccess, messageOf(codeSuccess), formV2.object(s.record(formV2, &b)...)}
+			fields := pick(recordFields, s.record(formV2, &b))
+			return v2Envelope{codeSuccess, messageOf(codeSuccess), formV2.object(fields...)}
 		}
 	}
 	return v2Envelope{codeNoTransaction, messageOf(codeNoTransaction), nil}
@@ -332,9 +322,11 @@ func (s *Service) setClock(in clockView) (any, error) {
 	if to.IsZero() || !in.Now.IsZero() && in.Advance != "" {
 		return nil, badRequest("expected either now or advance")
 	}
-	err := s.SetClock(to)
-	return clockView{Now: s.Now()}, err
+	return s.clock(s.SetClock(to))
 }
+
+// clock shows the clock, after a change or none.
+func (s *Service) clock(err error) (any, error) { return clockView{Now: s.Now()}, err }
 
 // A refusedError is why the control API refuses a call, with its HTTP status. Any other error is one of the data file.
 type refusedError struct {
@@ -346,6 +338,11 @@ type refusedError struct {
 func (e *refusedError) Error() string { return e.text }
 
 func badRequest(text string) error { return &refusedError{status: http.StatusBadRequest, text: text} }
+
+// Refuse answers a request to the control address with an error.
+func Refuse(w http.ResponseWriter, status int, text string) {
+	writeControl(w, nil, &refusedError{status: status, text: text})
+}
 
 func writeControl(w http.ResponseWriter, v any, err error) {
 	status := http.StatusOK

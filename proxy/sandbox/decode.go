@@ -149,14 +149,10 @@ func decode(op operation, f form, body []byte) *call {
 		c.SendType = sendTalk // the legacy form has no sendType
 	}
 	into := map[string]*string{
-		"apiKey": &c.Partner, "member": &c.Member, "memberId": &c.Member, "merchant": &c.Merchant,
-		"merchantId": &c.Merchant, "businessNumber": &c.businessNumber, "redirectUrl": &c.redirectURL,
-		"temporaryMerchantCd": &c.temporaryCode, "memberIdx": new(string),
-		"billId": &c.ID, "sendType": &c.SendType, "billIssuer": &c.Issuer, "productName": &c.Product,
-		"memberName": &c.MemberName, "supplyPrice": &c.SupplyPrice, "tax": &c.Tax, "phone": &c.Phone,
-		"message": &c.Message, "expireDt": &c.ExpireDt, "callbackUrl": &c.CallbackURL,
-		"pageRedirectUrl": &c.PageRedirectURL, "cancelReason": &c.cancelNote, "price": &c.Price, "hash": &c.hash,
+		"businessNumber": &c.businessNumber, "redirectUrl": &c.redirectURL, "temporaryMerchantCd": &c.temporaryCode,
+		"memberIdx": new(string), "cancelReason": &c.cancelNote, "hash": &c.hash,
 	}
+	eachText(&c.Bill, func(name string, text *string) { into[name] = text })
 	prefix := ""
 	for name := range strings.FieldsSeq("apiKey " + op.request) {
 		own := f.name(name)

@@ -15,29 +15,20 @@ const (
 	loggedBody      = 64 << 10 // bytes of a request in them
 )
 
-// An Exchange is one call of a partner, or one attempt to deliver a callback, as the service saw it.
-type Exchange struct {
-	Began     time.Time `json:"began"` // by the real clock, as Ended
-	Ended     time.Time `json:"ended"`
-	Clock     time.Time `json:"clock"`     // by the service's clock, at the begin
-	Operation string    `json:"operation"` // bill.create, …; callback.payment for a callback; none
-	Form      string    `json:"form"`
-	Partner   string    `json:"partner"` // the key that the call or the callback names
-	Bill      string    `json:"bill"`    // the bill id that it names
-	Method    string    `json:"method"`
-	// Path is the path of a call, and the whole address of a callback.
-	Path        string `json:"path"`
-	ContentType string `json:"content_type"`
-	UserAgent   string `json:"user_agent"`
-	Request     Body   `json:"request"` // of the call or callback
+// Facts are what an Exchange is, without secrets and bodies.
+type Facts struct {
+	Began       time.Time `json:"began"` // by the real clock, as Ended
+	Ended       time.Time `json:"ended"`
+	Clock       time.Time `json:"clock"`     // by the service's clock, at the begin
+	Operation   string    `json:"operation"` // bill.create, …; callback.payment for a callback; none
+	Form        string    `json:"form"`
+	Bill        string    `json:"bill"` // the bill id that it names
+	ContentType string    `json:"content_type"`
+	UserAgent   string    `json:"user_agent"`
 	// Status is the HTTP status that was sent, or that of the partner's answer; 0 if there was none.
 	Status int `json:"status"`
-	// Reply is the body of the reply, also if it was lost, or the partner's answer.
-	Reply Body `json:"reply"`
 	// Code is what the service decided; 0000 if the operation was carried out. Empty for a callback.
 	Code string `json:"code"`
-	// Fault is what changed the exchange.
-	Fault Fault `json:"fault,omitzero"`
 	// Done reports whether the operation was carried out, or the callback accepted.
 	Done bool `json:"done"`
 	// Late is true for an operation that is carried out after its call has ended (Fault.Late). That call has an
@@ -46,6 +37,20 @@ type Exchange struct {
 	// Before and After are the bill's states as the service keeps them; empty if there is no bill.
 	Before string `json:"before"`
 	After  string `json:"after"`
+}
+
+// An Exchange is one call of a partner, or one attempt to deliver a callback, as the service saw it.
+type Exchange struct {
+	Facts
+	Partner string `json:"partner"` // the key that the call or the callback names
+	Method  string `json:"method"`
+	// Path is the path of a call, and the whole address of a callback.
+	Path    string `json:"path"`
+	Request Body   `json:"request"` // of the call or callback
+	// Reply is the body of the reply, also if it was lost, or the partner's answer.
+	Reply Body `json:"reply"`
+	// Fault is what changed the exchange.
+	Fault Fault `json:"fault,omitzero"`
 	// Checked are the checks that were made, in order; none if a fault or the maintenance decided. If the call was
 	// refused, the last one refused it, and Field is the path of the wrong field, if it has one.
 	Checked []string `json:"checked,omitempty"`

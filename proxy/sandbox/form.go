@@ -3,7 +3,9 @@ package sandbox
 import (
 	"bytes"
 	"cmp"
+	_ "embed"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,23 +27,19 @@ func formOf(path string) form {
 	return formV2
 }
 
-// legacyNames are the legacy names of fields with a v2 name. A field that is not here has the same name in both
-// forms. An empty name is a field that the legacy form does not have.
-var legacyNames = map[string]string{
-	// "Bill creation input" and "Bill operations"
-	"apiKey": "apikey", "billId": "bill_id", "sendType": "", "billIssuer": "bill_issuer", "productName": "product_nm",
-	"supplyPrice": "", "tax": "", "memberName": "member_nm", "expireDt": "expire_dt", "callbackUrl": "callbackURL",
-	"pageRedirectUrl": "", "cancelReason": "", "shortUrl": "shortURL", "apprCancelDt": "appr_cancel_dt",
-	// "Approval and payment data"
-	"catId": "appr_cat_id", "apprPayType": "appr_pay_type", "apprCardType": "appr_card_type",
-	"apprDt": "appr_dt", "apprOriginDt": "appr_origin_dt", "apprPrice": "appr_price",
-	"apprIssuer": "appr_issuer", "apprIssuerCd": "appr_issuer_cd", "apprIssuerNum": "appr_issuer_num",
-	"apprAcquirerCd": "appr_acquirer_cd", "apprAcquirerNm": "appr_acquirer_nm", "apprNum": "appr_num",
-	"apprOriginNum": "appr_origin_num", "apprResCd": "appr_res_cd", "apprMonthly": "appr_monthly",
-	"apprState": "appr_state", "apprCashNum": "appr_cash_num", "apprCashTrader": "appr_cash_trader",
-	"apprCashIssuanceNumber": "appr_cash_issuance_number", "apprCardMerchantNum": "", "dscTxNum": "",
-	"cardType": "", "apprSign": "", "udItem": "",
-}
+// legacyNames are the legacy names of fields with a v2 name ("Bill creation input" to "Approval and payment data"). A
+// field that is not here has the same name in both forms. An empty name is a field that the legacy form does not have.
+var legacyNames = func() map[string]string {
+	names := map[string]string{}
+	for line := range strings.Lines(legacyText) {
+		v2, legacy, _ := strings.Cut(strings.TrimSpace(line), " ")
+		names[v2] = legacy
+	}
+	return names
+}()
+
+//go:embed legacy.txt
+var legacyText string
 
 // name returns the name of a field, or "" if the form does not have it.
 func (f form) name(v2 string) string {
@@ -101,22 +99,14 @@ func (s *Service) success(c *call) []byte {
 
 // reply returns the fields of the reply to a bill operation, or nil.
 func (s *Service) reply(c *call) []field {
-	record, names := s.record(c.form, &c.found), c.op.reply
+	values, names := s.record(c.form, &c.found), c.op.reply
 	switch {
 	case c.op.name == opRead:
-		return record
+		return pick(recordFields, values)
 	case !strings.HasPrefix(c.op.name, "bill."):
 		return nil
 	}
-	values := map[string]any{
-		"member": c.Member, "merchant": c.Merchant, "hash": c.hash, "shortUrl": c.found.ShortURL,
-	}
-	for _, f := range record {
-		values[f.name] = f.value
-	}
-	if cancel := c.found.Cancel; cancel != nil {
-		values["apprCancelDt"] = stamp(cancel.At)
-	}
+	values["member"], values["merchant"], values["hash"] = c.Member, c.Merchant, c.hash
 	if c.form == formLegacy {
 		names = c.op.legacyReply
 		if s.opt.NoLegacyShortURL {
@@ -129,9 +119,24 @@ func (s *Service) reply(c *call) []field {
 	return pick(names, values)
 }
 
-// record returns the fields of a read ("Approval and payment data"). For an unpaid bill they are empty. Fields that the
-// document does not call numbers are strings.
-func (s *Service) record(f form, b *Bill) []field {
+// eachText calls do for each text of a Bill, an Approval or a Merchant, with its v2 names, which are in the tag v2.
+func eachText(of any, do func(v2 string, text *string)) {
+	v := reflect.ValueOf(of).Elem()
+	for i := range v.NumField() {
+		for name := range strings.FieldsSeq(v.Type().Field(i).Tag.Get("v2")) {
+			do(name, v.Field(i).Addr().Interface().(*string))
+		}
+	}
+}
+
+// recordFields are those of a read, in their order ("Approval and payment data").
+const recordFields = "apiKey billId catId apprPayType apprCardType apprDt apprOriginDt apprPrice apprIssuer " +
+	"apprIssuerCd apprIssuerNum apprAcquirerCd apprAcquirerNm apprNum apprOriginNum apprResCd apprMonthly apprState " +
+	"apprCashNum apprCashTrader apprCashIssuanceNumber apprCardMerchantNum dscTxNum cardType apprSign udItem"
+
+// record returns the values of a read by their fields, and those of the create. For an unpaid bill those of the payment
+// are empty. Fields that the document does not call numbers are strings.
+func (s *Service) record(f form, b *Bill) map[string]any {
 	var a Approval
 	var price, outcome, payType, cashClass, at string
 	if b.Approval != nil {
@@ -143,38 +148,19 @@ func (s *Service) record(f form, b *Bill) []field {
 	if f == formLegacy {
 		payType, cashClass, number = a.Method, a.CashClass, func(text string) any { return text }
 	}
-	originAt, num := at, a.Num
+	values := map[string]any{
+		"apprPayType": number(payType), "apprDt": number(at), "apprOriginDt": number(at), "apprPrice": price,
+		"apprNum": a.Num, "apprResCd": outcome, "apprCashTrader": cashClass, "apprSign": "",
+		"udItem": rawJSON("null"), // the document allows null
+	}
 	if b.Cancel != nil {
-		at, num = stamp(b.Cancel.At), b.Cancel.Num
+		cancelled := stamp(b.Cancel.At)
+		values["apprDt"], values["apprNum"], values["apprCancelDt"] = number(cancelled), b.Cancel.Num, cancelled
 	}
-	return []field{
-		{"apiKey", b.Partner},
-		{"billId", b.ID},
-		{"catId", a.TerminalID},
-		{"apprPayType", number(payType)},
-		{"apprCardType", a.CardType},
-		{"apprDt", number(at)},
-		{"apprOriginDt", number(originAt)},
-		{"apprPrice", price},
-		{"apprIssuer", a.Issuer},
-		{"apprIssuerCd", a.IssuerCode},
-		{"apprIssuerNum", a.IssuerNum},
-		{"apprAcquirerCd", a.AcquirerCode},
-		{"apprAcquirerNm", a.Acquirer},
-		{"apprNum", num},
-		{"apprOriginNum", a.Num},
-		{"apprResCd", outcome},
-		{"apprMonthly", a.Months},
-		{"apprState", b.State},
-		{"apprCashNum", a.CashNum},
-		{"apprCashTrader", cashClass},
-		{"apprCashIssuanceNumber", a.CashRequest},
-		{"apprCardMerchantNum", a.MerchantNum},
-		{"dscTxNum", a.TxNum},
-		{"cardType", a.CardType},
-		{"apprSign", ""},
-		{"udItem", rawJSON("null")}, // the document allows null
-	}
+	add := func(name string, text *string) { values[name] = *text }
+	eachText(b, add)
+	eachText(&a, add)
+	return values
 }
 
 // number returns a numeric field of a v2 read. digits is empty if there is no value.
@@ -218,10 +204,7 @@ func marshal(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		// Only an invalid Options.FailureData can cause this.
-		return []byte(`{"code":` + strconv.Quote(codeError) + `}`)
-	}
+	_ = enc.Encode(v) // all values have JSON: Check refuses other Options.FailureData
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 

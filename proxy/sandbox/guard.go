@@ -65,8 +65,8 @@ func (s *Service) accessOf(token Token) (of Access) {
 	return of
 }
 
-// bearerToken returns the token of the header Authorization.
-func bearerToken(r *http.Request) Token {
+// BearerToken returns the token of the header Authorization.
+func BearerToken(r *http.Request) Token {
 	given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !bearer {
 		return Token{}

@@ -40,9 +40,7 @@ func (s *Service) register(t *tables, c *call) error {
 	if existing := t.Mappings.get(m.key()); existing != nil {
 		m = *existing
 	}
-	if c.businessNumber != "" {
-		m.Number = c.businessNumber
-	}
+	m.Number = cmp.Or(c.businessNumber, m.Number)
 	m.CallbackURL, m.RedirectURL, m.Updated = c.CallbackURL, c.redirectURL, t.now
 	t.Mappings.put(m)
 	token := s.token("signup", m.Partner, m.MemberID, m.MerchantID)
@@ -81,14 +79,12 @@ func (t *tables) ofPartner(key string) []mapping {
 
 // record returns the reply of an operation about one merchant.
 func (c *call) record(m *mapping) json.RawMessage {
-	return formV2.object(pick(c.op.reply, map[string]any{
-		"apiKey": c.Partner, "member": m.MemberID, "memberId": m.MemberID, "partnerMember": m.MemberID,
-		"merchant": m.MerchantID, "merchantId": m.MerchantID, "partnerMerchant": m.MerchantID,
-		"companyNm": m.Company, "companyName": m.Company, "branchNm": m.Branch, "branchName": m.Branch,
-		"businessNumber": m.Number, "ceoName": m.CEO, "email": m.Email, "mappingStatus": m.Status,
-		"reviewStatus": reviewShown, "regDt": m.Registered.In(seoul).Format(timestampLayout),
-		"updDt": m.Updated.In(seoul).Format(timestampLayout),
-	})...)
+	values := map[string]any{
+		"apiKey": c.Partner, "mappingStatus": m.Status, "reviewStatus": reviewShown,
+		"regDt": m.Registered.In(seoul).Format(timestampLayout), "updDt": m.Updated.In(seoul).Format(timestampLayout),
+	}
+	eachText(&m.Merchant, func(name string, text *string) { values[name] = *text })
+	return formV2.object(pick(c.op.reply, values)...)
 }
 
 // list lists the registered merchants of a partner ("/read/mapping"), or those that are mapped ("/read/merchant").

@@ -49,92 +49,93 @@ const (
 	OmitWhenUnpaid  NumberWhenUnpaid = "omit"  // omits the fields
 )
 
-// Options configure a sandbox. The zero value is a development environment with the default partners.
+// Options configure a sandbox. The zero value is a development environment with the default partners. The tags
+// are those of the flags of billbridge sandbox.
 type Options struct {
 	// Environment is Development if empty.
-	Environment Environment
+	Environment Environment `default:"development" enum:"development,production" help:"development or production. They differ in the minimum amount and, with --bill-ids=exact, in the bill ids."`
 	// BaseURL is the base of shortUrl and of registration URLs. If empty, it is the scheme and host that the caller
 	// used.
-	BaseURL string
+	BaseURL string `name:"base-url" placeholder:"URL" help:"The base of short URLs and registration URLs. If omitted, the host that the caller used."`
 	// ControlToken is the bearer token of the control API, and the key of the addresses of pages. If empty, control
 	// API and pages are served on loopback addresses only.
-	ControlToken string
+	ControlToken string `env:"BILLBRIDGE_SANDBOX_TOKEN" placeholder:"TOKEN" help:"Require this bearer token for the control API, or that of a partner. Required if --control is not loopback, and for the pages if --listen is not. Prefer the environment variable: other users can see the arguments of a process."`
 	// Clock is time.Now if nil. All times are shown in the zone of Korea.
-	Clock func() time.Time
+	Clock func() time.Time `kong:"-"`
 	// Partners is DefaultPartners() if nil.
-	Partners []Partner
+	Partners []Partner `kong:"-"`
 
 	// FailureData is the raw JSON of `data` in a v2 failure; null if empty.
-	FailureData string
+	FailureData string `default:"null" group:"Where the interface document is silent" placeholder:"JSON" help:"The field data of a v2 refusal (${default})."`
 	// LegacyCodes replaces codes of the catalogue in legacy failures; the key "*" stands for all others. If nil, no
 	// code is replaced. Public clients expect {"BILL_001": "9800", "BILL_003": "9980", "*": "9999"}.
-	LegacyCodes map[string]string
+	LegacyCodes map[string]string `name:"legacy-code" group:"Where the interface document is silent" placeholder:"CODE=CODE" help:"The code of a legacy refusal instead of the catalogue's; \"*\" for all others: BILL_001=9800;BILL_003=9980;*=9999."`
 	// SwapLegacySend exchanges member and merchant in the legacy send reply, as
 	// the document's example does.
-	SwapLegacySend bool
+	SwapLegacySend bool `group:"Where the interface document is silent" help:"Exchange member and merchant in the legacy send reply, as the document's example does."`
 	// NoLegacyShortURL omits shortURL from the legacy send reply. The document does not have the field, but clients
 	// read it.
-	NoLegacyShortURL bool
+	NoLegacyShortURL bool `name:"no-legacy-short-url" group:"Where the interface document is silent" help:"Omit shortURL from the legacy send reply."`
 
 	// BillIDs defines the accepted bill ids.
-	BillIDs BillIDRule
+	BillIDs BillIDRule `name:"bill-ids" default:"letters-digits-marks" enum:"letters-digits-marks,letters-or-digits,any,exact" group:"Where the interface document is silent" help:"The allowed bill ids. letters-digits-marks: 1 to 20 letters, digits, - or _. letters-or-digits: 1 to 20 of these. any: 1 to 20 characters. exact: 20 letters or digits, in development beginning with a business number."`
 	// GlobalBillIDs makes a bill id unique over all partners. By default it is unique within its partner.
-	GlobalBillIDs bool
+	GlobalBillIDs bool `name:"global-bill-ids" group:"Where the interface document is silent" help:"A bill id is unique over all partners. If omitted, within its partner."`
 	// AnyMerchant finds a bill by its partner and id alone. By default a call that names another member or merchant
 	// than the create finds no bill.
-	AnyMerchant bool
+	AnyMerchant bool `group:"Where the interface document is silent" help:"Find a bill also if a call names another member or merchant than the create."`
 	// DestroyRefused is the code if a bill to be destroyed is not unpaid; BILL_002 if empty.
-	DestroyRefused string
+	DestroyRefused string `default:"BILL_002" group:"Where the interface document is silent" placeholder:"CODE" help:"The code if a bill to be destroyed is not unpaid (${default})."`
 	// WrongAmount is the code if a destroy or cancel names another price than the bill's; VALIDATION_001 if empty. It
 	// is not PAYMENT_002, because clients retry that.
-	WrongAmount string
+	WrongAmount string `default:"VALIDATION_001" group:"Where the interface document is silent" placeholder:"CODE" help:"The code if a destroy or cancel names another amount than the bill (${default})."`
 	// PayTypes defines the payment methods: the legacy word and v2 number of each. If nil: SIMPLE_PAY 0, CARD_VAN 1,
 	// KEYIN 2, OFFLINE_CARD 3, OFFLINE_CASH 4.
-	PayTypes map[string]int
+	PayTypes map[string]int `name:"pay-type" group:"Where the interface document is silent" placeholder:"WORD=N" help:"The payment methods, each with its legacy word and v2 number: CARD_VAN=1;KEYIN=2."`
 	// NumbersWhenUnpaid is the value of numbers that an unpaid bill does not have.
-	NumbersWhenUnpaid NumberWhenUnpaid
+	NumbersWhenUnpaid NumberWhenUnpaid `name:"unpaid-numbers" default:"zero" enum:"zero,null,empty,omit" group:"Where the interface document is silent" help:"apprPayType, apprDt and apprOriginDt in a v2 read of an unpaid bill. zero: 0. null: null. empty: \"\". omit: the fields are omitted."`
 	// NumbersAsStrings shows the numbers of a v2 read as strings, as some v2 backends do, also the 0 of an unpaid bill.
-	NumbersAsStrings bool
+	NumbersAsStrings bool `group:"Where the interface document is silent" help:"Show the numbers of a v2 read as strings."`
 	// NumericPriceOnly refuses a v2 price that is a string of digits. Clients send strings as often as the documented
 	// number.
-	NumericPriceOnly bool
+	NumericPriceOnly bool `group:"Where the interface document is silent" help:"Refuse a v2 price that is a string of digits."`
 	// StringPriceOnly refuses a legacy price that is a JSON number. Some clients send one instead of the documented
 	// string.
-	StringPriceOnly bool
+	StringPriceOnly bool `group:"Where the interface document is silent" help:"Refuse a legacy price that is a JSON number."`
 	// AnyCallbackURL accepts any text as a callback address, as the real service was seen to do. Callbacks to an
 	// invalid address fail. By default only http and https URLs with a host are accepted.
-	AnyCallbackURL bool
+	AnyCallbackURL bool `name:"any-callback-url" group:"Where the interface document is silent" help:"Accept a callbackUrl that is not an http or https URL, such as undefined/api/webhook. Its callbacks fail."`
 	// ExpiresAtDawn makes a bill expire when the day of its expireDt begins. By default it expires when the day ends.
-	ExpiresAtDawn bool
+	ExpiresAtDawn bool `group:"Where the interface document is silent" help:"A bill expires when the day of its expireDt begins. If omitted, when the day ends."`
 	// Mobile matches the accepted mobile numbers. If nil, Korean numbers with or without hyphens.
-	Mobile *regexp.Regexp
+	Mobile *regexp.Regexp `group:"Where the interface document is silent" placeholder:"REGEXP" help:"The accepted mobile numbers. If omitted, Korean ones."`
 	// Sign returns the hash of a request of an operation in a form, such as bill.create in v2, and the text that is
 	// hashed. If nil, [Hash].
-	Sign func(operation, form string, request []byte) (text, hash string, err error)
+	Sign func(operation, form string, request []byte) (text, hash string, err error) `kong:"-"`
 	// FailureStatus is the HTTP status of a refusal; 200 if 0.
-	FailureStatus int
+	FailureStatus int `default:"200" group:"Where the interface document is silent" placeholder:"N" help:"The HTTP status of a refusal (${default})."`
 
 	// CallbackInterval is the time between two attempts; one hour if 0.
-	CallbackInterval time.Duration
+	CallbackInterval time.Duration `default:"1h" group:"Callbacks" placeholder:"TIME" help:"The time between two attempts (${default})."`
 	// CallbackRetries is the number of attempts after the first; 24 if 0, none if negative.
-	CallbackRetries int
+	CallbackRetries int `default:"24" group:"Callbacks" placeholder:"N" help:"The number of attempts after the first (${default})."`
 	// CallbackTimeout is the timeout of an attempt; 10 s if 0.
-	CallbackTimeout time.Duration
+	CallbackTimeout time.Duration `default:"10s" group:"Callbacks" placeholder:"TIME" help:"The timeout of an attempt (${default})."`
 	// CallbackAny2xx treats every HTTP 2xx as a success. By default only HTTP 200 with the code 0000 is.
-	CallbackAny2xx bool
+	CallbackAny2xx bool `name:"callback-any-2xx" group:"Callbacks" help:"Every HTTP 2xx is a success. If omitted, only HTTP 200 with the code 0000."`
 	// CallbackCancelDestroy sends callbacks also for cancels and destroys, as the real service was seen to do for
 	// cancels. By default only payments have callbacks.
-	CallbackCancelDestroy bool
+	CallbackCancelDestroy bool `group:"Callbacks" help:"Send callbacks also for cancels and destroys (apprState C and D). If omitted, only for payments."`
 	// CopyTo gets a copy of each bill that is created or changed, before the answer to the change is sent. A copy has
 	// no callback address. If nil, bills are not copied.
-	CopyTo *Service
+	CopyTo *Service `kong:"-"`
 	// Transport sends callbacks. If nil, that of net/http.
-	Transport http.RoundTripper
+	Transport http.RoundTripper `kong:"-"`
 	// Observe is called once for each exchange, after the reply was written, by the goroutine that wrote it. It must
 	// not block. It can be nil.
-	Observe func(Exchange)
+	Observe func(Exchange) `kong:"-"`
 	// Log receives errors and warnings about the data file. If nil, they are not logged.
-	Log *slog.Logger
+	Log *slog.Logger `kong:"-"`
 }
 
 // withDefaults returns o with defaults for empty fields.

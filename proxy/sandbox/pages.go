@@ -40,13 +40,9 @@ type localized struct{ KO, EN string }
 var pageFiles embed.FS
 
 // style is embedded in the pages, which load no other file.
-var style = func() string {
-	b, err := pageFiles.ReadFile("pages/style.css")
-	if err != nil {
-		panic(err) // impossible: the file is embedded
-	}
-	return string(b)
-}()
+//
+//go:embed pages/style.css
+var style string
 
 // The words of the pages are in the templates; both is a text in Korean and English.
 var templates = template.Must(template.New("").Funcs(template.FuncMap{

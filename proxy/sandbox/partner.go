@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 )
@@ -106,13 +107,13 @@ func (s *Service) RemovePartner(key string) error {
 
 // Merchant is a merchant (sub-business) of a partner.
 type Merchant struct {
-	MemberID   string `json:"member"`
-	MerchantID string `json:"merchant"`
-	Company    string `json:"company_name"`
-	Branch     string `json:"branch_name"`
-	CEO        string `json:"ceo_name"`
-	Email      string `json:"email"`
-	Number     string `json:"business_number"`
+	MemberID   string `json:"member" v2:"member memberId partnerMember"`
+	MerchantID string `json:"merchant" v2:"merchant merchantId partnerMerchant"`
+	Company    string `json:"company_name" v2:"companyNm companyName"`
+	Branch     string `json:"branch_name" v2:"branchNm branchName"`
+	CEO        string `json:"ceo_name" v2:"ceoName"`
+	Email      string `json:"email" v2:"email"`
+	Number     string `json:"business_number" v2:"businessNumber"`
 	Closed     bool   `json:"closed"`    // PARTNER_MAPPING_006 on a merchant mapping
 	Suspended  bool   `json:"suspended"` // PARTNER_MAPPING_007 on a merchant mapping
 }
@@ -137,30 +138,12 @@ type TemporaryMerchant struct {
 //	demo-notalk-key    BILL_009: its contract has URL bills only
 //	demo-nourl-key     BILL_010: its contract has TALK bills only
 //	demo-nopoint-key   POINT_001: its points are used up
-func DefaultPartners() []Partner {
-	demo := func(merchant string) Merchant {
-		return Merchant{
-			MemberID: "demo-member", MerchantID: merchant,
-			Company: "데모상사", Branch: "본점", CEO: "홍길동", Email: "demo@example.com", Number: "1234567890",
-		}
+func DefaultPartners() (list []Partner) {
+	if err := json.Unmarshal(demoPartners, &list); err != nil {
+		panic(err) // impossible: the file is embedded
 	}
-	closed, suspended := demo("demo-closed"), demo("demo-suspended")
-	closed.Closed, suspended.Suspended = true, true
-	closed.Branch, suspended.Branch = "폐점", "정지점"
-	merchants := []Merchant{demo("demo-store")}
-	return []Partner{
-		{Key: "demo-partner-key", Name: "demo", Merchants: merchants},
-		{
-			Key: "demo-strict-key", Name: "own merchants only", Strict: true,
-			Merchants: []Merchant{demo("demo-store"), closed, suspended},
-			Temporary: []TemporaryMerchant{{Code: "TEMP0001"}, {Code: "TEMP0002", Deleted: true}},
-		},
-		{Key: "demo-unlinked-key", Name: "no sub-business linking", Merchants: merchants, NotLinked: true},
-		{Key: "demo-removed-key", Name: "removed", Merchants: merchants, Removed: true},
-		{Key: "demo-expired-key", Name: "no valid contract", Merchants: merchants, NoContract: true},
-		{Key: "demo-nobill-key", Name: "bill sending not granted", Merchants: merchants, NoBilling: true},
-		{Key: "demo-notalk-key", Name: "no messaging bills", Merchants: merchants, NoTalk: true},
-		{Key: "demo-nourl-key", Name: "no URL bills", Merchants: merchants, NoURL: true},
-		{Key: "demo-nopoint-key", Name: "no points left", Merchants: merchants, Prepaid: true},
-	}
+	return list
 }
+
+//go:embed partners.json
+var demoPartners []byte

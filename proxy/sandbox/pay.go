@@ -83,72 +83,64 @@ func (s *Service) Fail(partnerKey, billID, code string) (Bill, error) {
 
 // attemptPayment makes a payment of a bill that can be paid. It is declined with a code, or, if that is empty, as the
 // card networks decide.
-func (s *Service) attemptPayment(partnerKey, billID string, p Payment, declined string) (after Bill, err error) {
-	err = s.update(func(t *tables) error {
-		before, err := t.lookUp(partnerKey, billID)
-		switch {
-		case err != nil:
-			return err
-		case before.State != stateUnpaid:
-			return fmt.Errorf("%w: its state is %s", errNotPayable, before.State)
-		case s.expired(before.ExpireDt, t.now):
-			return fmt.Errorf("%w: it expired on %s", errNotPayable, before.ExpireDt)
+func (s *Service) attemptPayment(partnerKey, billID string, p Payment, declined string) (Bill, error) {
+	return s.withBill(partnerKey, billID, stateUnpaid, func(t *tables, b *Bill) (err error) {
+		if s.expired(b.ExpireDt, t.now) {
+			return fmt.Errorf("%w: it expired on %s", errNotPayable, b.ExpireDt)
 		}
-		b := *before
 		if declined == "" {
 			if b.Approval, err = s.approve(t, p); err != nil {
 				return err
 			}
-			declined = t.network(onPayment, &b)
+			declined = t.network(onPayment, b)
 		}
 		if declined != "" {
 			b.Approval, b.Failed = nil, append(slices.Clip(b.Failed), FailedPayment{t.now, declined})
 		} else {
 			b.State = statePaid
-			s.notify(t, &b)
+			s.notify(t, b)
 		}
-		t.Bills.put(b)
-		after = b
+		t.Bills.put(*b)
 		return nil
 	})
-	if err != nil {
-		return Bill{}, err
-	}
-	s.sendDue()
-	return after, nil
 }
 
 // Expire makes yesterday the last day of an unpaid bill.
 func (s *Service) Expire(partnerKey, billID string) (Bill, error) {
-	return s.changeBill(partnerKey, billID, stateUnpaid, func(t *tables, b *Bill) {
+	return s.withBill(partnerKey, billID, stateUnpaid, func(t *tables, b *Bill) error {
 		b.ExpireDt = t.now.AddDate(0, 0, -1).Format(dateLayout)
 		t.Bills.put(*b)
+		return nil
 	})
 }
 
 // Cancel cancels a paid bill without the partner, as a card company does at the wish of a customer.
 func (s *Service) Cancel(partnerKey, billID string) (Bill, error) {
-	return s.changeBill(partnerKey, billID, statePaid, func(t *tables, b *Bill) {
+	return s.withBill(partnerKey, billID, statePaid, func(t *tables, b *Bill) error {
 		s.finish(t, b, stateCancelled, "cancelled by the card company")
+		return nil
 	})
 }
 
-// changeBill changes a bill that is in a state, and returns it.
-func (s *Service) changeBill(key, id, from string, change func(*tables, *Bill)) (after Bill, err error) {
+// withBill runs f as a transaction with a copy of a bill, and returns the copy. The bill must be in a state, unless
+// that is empty. partnerKey may be empty if only one partner has a bill with this id.
+func (s *Service) withBill(partnerKey, billID, state string, f func(*tables, *Bill) error) (b Bill, err error) {
 	err = s.update(func(t *tables) error {
-		b, err := t.lookUp(key, id)
+		found, err := t.lookUp(partnerKey, billID)
 		switch {
 		case err != nil:
 			return err
-		case b.State != from:
-			return fmt.Errorf("%w: its state is %s, not %s", errWrongState, b.State, from)
+		case state != "" && found.State != state:
+			return fmt.Errorf("%w: its state is %s, not %s", errWrongState, found.State, state)
 		}
-		after = *b
-		change(t, &after)
-		return nil
+		b = *found
+		return f(t, &b)
 	})
+	if err != nil {
+		return Bill{}, err
+	}
 	s.sendDue()
-	return after, err
+	return b, nil
 }
 
 // lookUp returns a bill. partnerKey may be empty if only one partner has a bill with this id.
@@ -169,14 +161,8 @@ func (t *tables) lookUp(partnerKey, billID string) (found *Bill, err error) {
 }
 
 // Bill returns a bill. partnerKey may be empty if only one partner has a bill with this id.
-func (s *Service) Bill(partnerKey, billID string) (found Bill, err error) {
-	s.view(func(t *tables) {
-		var b *Bill
-		if b, err = t.lookUp(partnerKey, billID); err == nil {
-			found = *b
-		}
-	})
-	return found, err
+func (s *Service) Bill(partnerKey, billID string) (Bill, error) {
+	return s.withBill(partnerKey, billID, "", func(*tables, *Bill) error { return nil })
 }
 
 // Bills returns all bills in the order of creation.

@@ -156,8 +156,11 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := decode(op, f, body)
 	c.base = s.baseURL(r)
 	x := &Exchange{
-		Began: time.Now(), Operation: op.name, Form: string(f), Partner: c.Partner, Bill: c.ID, Method: r.Method,
-		Path: path, ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(), Request: body, base: c.base,
+		Facts: Facts{
+			Began: time.Now(), Operation: op.name, Form: string(f), Bill: c.ID,
+			ContentType: r.Header.Get("Content-Type"), UserAgent: r.UserAgent(),
+		},
+		Partner: c.Partner, Method: r.Method, Path: path, Request: body, base: c.base,
 	}
 	maintenance := s.arrive(x)
 	defer s.observe(x) // also if deliver aborts the connection

@@ -13,9 +13,9 @@ import (
 type signUpView struct {
 	mapping
 	Completed bool
-	Refused   bool              // a form was submitted, but the registration is completed
-	Value     map[string]string // by the names of the fields
-	Wrong     map[string]string // the mistakes of the submitted form, see mistakeIn
+	Refused   bool               // a form was submitted, but the registration is completed
+	Value     map[string]*string // by the names of the fields
+	Wrong     map[string]string  // the mistakes of the submitted form, see mistakeIn
 }
 
 // fields returns the fields of the form by their names.
@@ -28,7 +28,7 @@ func (m *Merchant) fields() map[string]*string {
 
 // signUpPage shows a registration, or completes it with a submitted form.
 func (s *Service) signUpPage(k mappingKey, token string, form url.Values) screen {
-	v := signUpView{Value: map[string]string{}, Wrong: map[string]string{}}
+	v := signUpView{Wrong: map[string]string{}}
 	var input Merchant
 	for name, field := range input.fields() {
 		*field = strings.TrimSpace(form.Get(name))
@@ -36,31 +36,28 @@ func (s *Service) signUpPage(k mappingKey, token string, form url.Values) screen
 			v.Wrong[name] = wrong
 		}
 	}
-	to := ""
+	a := screen{status: http.StatusOK, template: "signup"}
 	err := s.update(func(t *tables) error {
 		v.mapping = *t.Mappings.get(k)
 		v.Completed = v.Status == mappingCompleted
-		if form == nil {
+		switch {
+		case form == nil:
 			input = v.Merchant
-		} else if !v.Completed && len(v.Wrong) == 0 {
+		case v.Completed:
+			a.status, v.Refused, v.Wrong = http.StatusConflict, true, nil
+		case len(v.Wrong) > 0:
+			a.status = http.StatusUnprocessableEntity
+		default:
 			input.Number = bareDigits(input.Number)
 			t.Mappings.put(completeMapping(v.mapping, input, t.now))
-			to = redirectTarget(v.RedirectURL, token)
+			a.to = redirectTarget(v.RedirectURL, token)
 		}
 		return nil
 	})
-	for name, field := range input.fields() {
-		v.Value[name] = *field
-	}
-	a := screen{status: http.StatusOK, template: "signup", to: to}
-	switch {
-	case err != nil:
+	if err != nil {
 		return s.failedScreen(err)
-	case v.Completed && form != nil:
-		a.status, v.Refused, v.Wrong = http.StatusConflict, true, nil
-	case len(v.Wrong) > 0:
-		a.status = http.StatusUnprocessableEntity
 	}
+	v.Value = input.fields()
 	a.data = v
 	return a
 }

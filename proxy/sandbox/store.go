@@ -18,27 +18,27 @@ const (
 	stateDestroyed = "D"
 )
 
-// Bill is a bill, as the control API shows it. Texts are as sent.
+// Bill is a bill, as the control API shows it. Texts are as sent. The tag v2 has their names in the interface.
 type Bill struct {
-	Partner         string    `json:"partner"` // the partner's key
-	Member          string    `json:"member"`
-	Merchant        string    `json:"merchant"`
-	ID              string    `json:"bill_id"`
+	Partner         string    `json:"partner" v2:"apiKey"` // the partner's key
+	Member          string    `json:"member" v2:"member memberId"`
+	Merchant        string    `json:"merchant" v2:"merchant merchantId"`
+	ID              string    `json:"bill_id" v2:"billId"`
 	Form            string    `json:"form"` // the form of the create: v2 or legacy
-	State           string    `json:"state"`
-	SendType        string    `json:"send_type"`
-	Issuer          string    `json:"bill_issuer"`
-	Product         string    `json:"product_name"`
-	Price           string    `json:"price"`
-	SupplyPrice     string    `json:"supply_price"`
-	Tax             string    `json:"tax"`
-	MemberName      string    `json:"member_name"`
-	Phone           string    `json:"phone"`
-	Message         string    `json:"message"`
-	ExpireDt        string    `json:"expire_dt"`
-	CallbackURL     string    `json:"callback_url"`
-	PageRedirectURL string    `json:"page_redirect_url"`
-	ShortURL        string    `json:"short_url"`
+	State           string    `json:"state" v2:"apprState"`
+	SendType        string    `json:"send_type" v2:"sendType"`
+	Issuer          string    `json:"bill_issuer" v2:"billIssuer"`
+	Product         string    `json:"product_name" v2:"productName"`
+	Price           string    `json:"price" v2:"price"`
+	SupplyPrice     string    `json:"supply_price" v2:"supplyPrice"`
+	Tax             string    `json:"tax" v2:"tax"`
+	MemberName      string    `json:"member_name" v2:"memberName"`
+	Phone           string    `json:"phone" v2:"phone"`
+	Message         string    `json:"message" v2:"message"`
+	ExpireDt        string    `json:"expire_dt" v2:"expireDt"`
+	CallbackURL     string    `json:"callback_url" v2:"callbackUrl"`
+	PageRedirectURL string    `json:"page_redirect_url" v2:"pageRedirectUrl"`
+	ShortURL        string    `json:"short_url" v2:"shortUrl"`
 	Created         time.Time `json:"created"`
 	Copied          bool      `json:"copied,omitempty"`   // from another service (Options.CopyTo)
 	Messages        int       `json:"messages"`           // the number of messages sent to the customer
@@ -51,21 +51,21 @@ type Bill struct {
 // Approval is the approval of a payment. It is immutable.
 type Approval struct {
 	Method       string    `json:"method"` // the legacy word of the payment method
-	Num          string    `json:"approval_number"`
+	Num          string    `json:"approval_number" v2:"apprOriginNum"`
 	At           time.Time `json:"at"`
-	TerminalID   string    `json:"terminal"`
-	CardType     string    `json:"card_type"`
-	Issuer       string    `json:"issuer"`
-	IssuerCode   string    `json:"issuer_code"`
-	IssuerNum    string    `json:"issuer_number"`
-	AcquirerCode string    `json:"acquirer_code"`
-	Acquirer     string    `json:"acquirer"`
-	MerchantNum  string    `json:"card_merchant_number"`
-	TxNum        string    `json:"tx_id"`  // the transaction identifier
-	Months       string    `json:"months"` // two digits
-	CashNum      string    `json:"cash_receipt_number"`
+	TerminalID   string    `json:"terminal" v2:"catId"`
+	CardType     string    `json:"card_type" v2:"apprCardType cardType"`
+	Issuer       string    `json:"issuer" v2:"apprIssuer"`
+	IssuerCode   string    `json:"issuer_code" v2:"apprIssuerCd"`
+	IssuerNum    string    `json:"issuer_number" v2:"apprIssuerNum"`
+	AcquirerCode string    `json:"acquirer_code" v2:"apprAcquirerCd"`
+	Acquirer     string    `json:"acquirer" v2:"apprAcquirerNm"`
+	MerchantNum  string    `json:"card_merchant_number" v2:"apprCardMerchantNum"`
+	TxNum        string    `json:"tx_id" v2:"dscTxNum"`     // the transaction identifier
+	Months       string    `json:"months" v2:"apprMonthly"` // two digits
+	CashNum      string    `json:"cash_receipt_number" v2:"apprCashNum"`
 	CashClass    string    `json:"cash_receipt_class"`
-	CashRequest  string    `json:"cash_receipt_request_number"`
+	CashRequest  string    `json:"cash_receipt_request_number" v2:"apprCashIssuanceNumber"`
 }
 
 // Cancel is the cancel of a payment. It is immutable.

@@ -17,13 +17,12 @@ import (
 	"billbridge/translate"
 
 	"github.com/gorilla/mux"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // startAdmin serves the admin listener. Until completeAdmin is called it has health, readiness, which fails, and
 // metrics.
-func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (err error) {
+func (s *Server) startAdmin(c *config.Config) (err error) {
 	if s.adminListener, err = s.listener("admin.listen", c.Admin.Listen); err != nil {
 		return err
 	}
@@ -34,7 +33,7 @@ func (s *Server) startAdmin(c *config.Config, registry *prometheus.Registry) (er
 	reload := func(string) error { return errors.New("the gateway is starting and has just read the config") }
 	ended, end := context.WithCancel(context.Background())
 	s.admin = adminRoutes{
-		tokens: s.tokens, metrics: s.metricsHandler(registry), ready: s.ready, reload: reload,
+		tokens: s.tokens, metrics: s.metricsHandler(), ready: s.ready, reload: reload,
 		profiles: profiles(ended),
 	}
 	s.serveAdmin()
@@ -92,7 +91,7 @@ func (s *Server) logWarnings(c *config.Config) {
 }
 
 // completeAdmin adds reload, callbacks, store, rollout and the console to the admin listener.
-func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
+func (s *Server) completeAdmin() error {
 	s.tokens.signedIn = func(who identity) {
 		_ = s.operator.Record(store.Change{Action: store.SignedIn, By: who.shown()})
 	}
@@ -103,7 +102,8 @@ func (s *Server) completeAdmin(registry prometheus.Gatherer) error {
 	var err error
 	s.console, err = console.New(console.Options{
 		Gateway: s.gateway, Config: s.gateway.Config, Operator: s.operator,
-		Ready: s.problems, Reload: reload, Access: s.tokens, Logger: s.log, Version: s.version, Demo: s.demo,
+		Ready: s.problems, Reload: reload, Access: s.tokens, Logger: s.log,
+		Version: s.build.Version, Demo: s.build.Demo,
 	})
 	if err != nil {
 		return err
@@ -172,9 +172,9 @@ func starting(w http.ResponseWriter, _ *http.Request) {
 
 // metricsHandler returns the handler of /metrics. It serves OpenMetrics only while spans are exported, because only
 // exemplars need this format, and because buckets have the label le="1.0" instead of le="1" in it.
-func (s *Server) metricsHandler(registry prometheus.Gatherer) http.Handler {
-	text := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	open := promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+func (s *Server) metricsHandler() http.Handler {
+	text := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
+	open := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.tracing.Exports() {
 			open.ServeHTTP(w, r)

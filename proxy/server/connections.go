@@ -22,7 +22,6 @@ type connections struct {
 	open int
 	from map[netip.Prefix]int // connections by source, without trusted ones
 
-	gauge   prometheus.GaugeFunc
 	refused *prometheus.CounterVec // connections
 	framing *prometheus.CounterVec // requests
 }
@@ -30,16 +29,15 @@ type connections struct {
 // newConnections registers the metrics.
 func newConnections(registry prometheus.Registerer) (*connections, error) {
 	c := &connections{from: map[netip.Prefix]int{}}
-	c.gauge = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "billbridge_connections", Help: "Open connections of partners, and of upstreams that send callbacks.",
-	}, func() float64 { return float64(c.count()) })
+	open := gauge("billbridge_connections", "Open connections of partners, and of upstreams that send callbacks.",
+		func() float64 { return float64(c.count()) })
 	c.refused = counters("billbridge_connections_refused_total",
 		"Connections that were closed at once because of a limit: of all connections (all), "+
 			"or of those from one source address (address).",
 		"limit", "all", "address")
 	c.framing = counters("billbridge_framing_refused_total",
 		"Requests that were refused with 400 because their framing is ambiguous.", "reason", framing.Reasons...)
-	return c, register(registry, c.gauge, c.refused, c.framing)
+	return c, register(registry, open, c.refused, c.framing)
 }
 
 func (c *connections) count() int {
@@ -65,10 +63,11 @@ func (c *connections) admit(peer net.Addr) (release func(), ok bool) {
 		return nil, false
 	}
 	c.open++
-	if !limited {
-		return func() { c.closed(netip.Prefix{}) }, true
+	if limited {
+		c.from[from]++
+	} else {
+		from = netip.Prefix{}
 	}
-	c.from[from]++
 	return func() { c.closed(from) }, true
 }
 

@@ -43,13 +43,7 @@ func (s *Server) startKeys(ctx context.Context, c *config.Config) {
 
 // followKeys reads every second which keys are those of one partner, until ctx ends.
 func (s *Server) followKeys(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for ctx.Err() == nil {
+	every(ctx, time.Second, func() {
 		_, _ = s.store.Rollout(ctx) // after an error the last ones stay; runClock logs it
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
+	})
 }

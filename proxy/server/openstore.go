@@ -11,8 +11,6 @@ import (
 	"billbridge/proxy/relay"
 	"billbridge/proxy/rollout"
 	"billbridge/proxy/store"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // storeRetryInterval is the time between two attempts to reach PostgreSQL at the start.
@@ -63,25 +61,24 @@ func (s *Server) setStore(opened *store.Store) {
 }
 
 // openRelayAndRollout creates the relay if there is a store, and the rollout if the config has one.
-func (s *Server) openRelayAndRollout(c *config.Config, registry prometheus.Registerer, build Build) (err error) {
+func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if s.store != nil {
-		all := s.storeMetrics(c.Store.URL.Reveal())
-		if err := errors.Join(s.startClock(ctx, registry), register(registry, all...)); err != nil {
+		if err := errors.Join(s.startClock(ctx), s.registerStore(c.Store.URL.Reveal())); err != nil {
 			return err
 		}
 		if err := s.recordUpstreams(ctx, c); err != nil {
 			return err
 		}
 		s.relay = relay.New(c, relay.Options{
-			Store: s.store, Registerer: registry, Logger: s.log, UserAgent: userAgent(build), Tracing: s.tracing,
+			Store: s.store, Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(), Tracing: s.tracing,
 		})
 	}
 	if c.Rollout == nil {
 		return nil
 	}
-	s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: registry, Logger: s.log})
+	s.rollout, err = rollout.New(ctx, c, rollout.Options{Store: s.store, Registerer: s.registry, Logger: s.log})
 	if err != nil {
 		return operate.Explain(err)
 	}

@@ -34,18 +34,17 @@ func profiles(ctx context.Context) http.Handler {
 		taking, cancel := context.WithCancel(r.Context())
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
-		r = r.WithContext(taking)
+		serve := http.HandlerFunc(pprof.Index)
 		switch strings.TrimPrefix(r.URL.Path, profilesPath) {
 		case "cmdline":
-			pprof.Cmdline(w, r)
+			serve = pprof.Cmdline
 		case "profile":
-			pprof.Profile(w, r)
+			serve = pprof.Profile
 		case "symbol":
-			pprof.Symbol(w, r)
+			serve = pprof.Symbol
 		case "trace":
-			pprof.Trace(w, r)
-		default:
-			pprof.Index(w, r)
+			serve = pprof.Trace
 		}
+		serve(w, r.WithContext(taking))
 	})
 }

@@ -143,29 +143,26 @@ func (p *pinger) run(ended chan struct{}) {
 	close(ended)
 }
 
-// storeMetrics returns the metrics of the store at url.
-func (s *Server) storeMetrics(url string) []prometheus.Collector {
-	all := []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "billbridge_store_up",
-		Help: "Whether the store could be written to: 1 if yes, 0 if not.",
-	}, func() float64 {
-		if s.pinger.ping() != nil {
-			return 0
-		}
-		return 1
-	})}
-	all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "billbridge_store_changed_rows_total",
-		Help: "Rows of an encrypted store that were refused because they were changed without its key.",
-	}, func() float64 { return float64(s.store.Refused()) }))
+// registerStore registers the metrics of the store at url.
+func (s *Server) registerStore(url string) error {
+	all := []prometheus.Collector{
+		gauge("billbridge_store_up", "Whether the store could be written to: 1 if yes, 0 if not.", func() float64 {
+			if s.pinger.ping() != nil {
+				return 0
+			}
+			return 1
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "billbridge_store_changed_rows_total",
+			Help: "Rows of an encrypted store that were refused because they were changed without its key.",
+		}, func() float64 { return float64(s.store.Refused()) }),
+	}
 	if _, ok := store.FreeBytes(url); ok {
-		all = append(all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "billbridge_store_free_bytes",
-			Help: "Free space of the disk with the file of the store. Absent with PostgreSQL.",
-		}, func() float64 {
-			free, _ := store.FreeBytes(url)
-			return free
-		}))
+		all = append(all, gauge("billbridge_store_free_bytes",
+			"Free space of the disk with the file of the store. Absent with PostgreSQL.", func() float64 {
+				free, _ := store.FreeBytes(url)
+				return free
+			}))
 	}
 	for _, outcome := range store.FailOvers {
 		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -175,5 +172,10 @@ func (s *Server) storeMetrics(url string) []prometheus.Collector {
 			ConstLabels: prometheus.Labels{"outcome": string(outcome)},
 		}, func() float64 { return float64(s.store.FailOvers(outcome)) }))
 	}
-	return all
+	return register(s.registry, all...)
+}
+
+// gauge returns a gauge whose value is computed.
+func gauge(name, help string, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 }

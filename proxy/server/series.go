@@ -15,7 +15,7 @@ import (
 // Series counts the metrics series named billbridge_ of a gateway with this config: those that exist at the start, and
 // the maximum that any traffic can lead to. It opens no listener and connects neither to the store nor to an upstream.
 func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximum int, err error) {
-	s := &Server{log: slog.New(slog.DiscardHandler), config: c}
+	s := &Server{log: slog.New(slog.DiscardHandler), config: c, build: build, registry: prometheus.NewRegistry()}
 	if c.Store.URL.IsSet() {
 		opened, err := store.Open(ctx, config.Memory)
 		if err != nil {
@@ -24,15 +24,14 @@ func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximu
 		s.setStore(opened)
 		defer func() { _ = s.store.Close() }()
 	}
-	registry := prometheus.NewRegistry()
-	if err := s.openRelayAndRollout(c, registry, build); err != nil {
+	if err := s.openRelayAndRollout(c); err != nil {
 		return 0, 0, err
 	}
-	if err := errors.Join(s.registerMetrics(c, registry, build), s.newGateway(c, registry, build)); err != nil {
+	if err := errors.Join(s.registerMetrics(c), s.newGateway(c)); err != nil {
 		return 0, 0, err
 	}
 	defer s.gateway.Close()
-	families, err := registry.Gather()
+	families, err := s.registry.Gather()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -41,13 +40,9 @@ func Series(ctx context.Context, c *config.Config, build Build) (atStart, maximu
 			continue
 		}
 		for _, m := range family.GetMetric() {
-			switch h, q := m.GetHistogram(), m.GetSummary(); {
-			case h != nil:
-				atStart += len(h.GetBucket()) + 3 // plus the bucket +Inf, the sum and the count
-			case q != nil:
-				atStart += len(q.GetQuantile()) + 2 // plus the sum and the count
-			default:
-				atStart++
+			atStart++
+			if h := m.GetHistogram(); h != nil {
+				atStart += len(h.GetBucket()) + 2 // with the bucket +Inf, the sum and the count
 			}
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,12 +47,12 @@ func (b Build) String() string {
 
 // A Server is a gateway and its listeners.
 type Server struct {
-	gateway *proxy.Gateway
-	load    func() (*config.Config, error)
-	sockets map[string]net.Listener // opened by another process, by config key
-	log     *slog.Logger
-	version string
-	demo    bool
+	gateway  *proxy.Gateway
+	load     func() (*config.Config, error)
+	sockets  map[string]net.Listener // opened by another process, by config key
+	log      *slog.Logger
+	build    Build
+	registry *prometheus.Registry
 
 	endpoints     []*endpoint // that of partners and, if callbacks have a listener of their own, that of callbacks
 	adminListener net.Listener
@@ -96,7 +95,8 @@ type endpoint struct {
 }
 
 // Listen opens the listeners and the store of the config; [Server.Run] then serves. load reads the config again for a
-// reload; if load is nil, there is no reload. ctx ends the wait for an unreachable store.
+// reload; if load is nil, there is no reload. ctx ends the wait for an unreachable store. Without callbacks.public_url,
+// as in a trial whose upstream is in this process, Listen sets it to the listener's address.
 //
 // sockets are listeners that another process opened. A key is the config key whose address the listener replaces:
 // listen, admin.listen or callbacks.listen. The server closes them.
@@ -108,7 +108,7 @@ func Listen(
 	build Build, logger *slog.Logger,
 ) (_ *Server, err error) {
 	s := &Server{
-		load: load, sockets: sockets, log: logger, config: c, version: build.Version, demo: build.Demo,
+		load: load, sockets: sockets, log: logger, config: c, build: build, registry: prometheus.NewRegistry(),
 		serveErrors: make(chan error, 3),
 	}
 	defer func() {
@@ -116,31 +116,35 @@ func Listen(
 			s.closeAll()
 		}
 	}()
-	registry := prometheus.NewRegistry()
-	if err := s.registerMetrics(c, registry, build); err != nil {
+	if err := s.registerMetrics(c); err != nil {
 		return nil, err
 	}
-	if err := s.startAdmin(c, registry); err != nil {
+	if err := s.startAdmin(c); err != nil {
 		return nil, err
 	}
 	if err := s.openStore(ctx, c); err != nil {
 		return nil, err
 	}
-	steps := []func() error{
-		func() error { return s.openRelayAndRollout(c, registry, build) },
-		func() error { return s.listen(c) },
-	}
-	if c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil { // a trial: the relay needs the address of the listener
-		c = withOwnCallbacks(c)
-		s.config = c
-		slices.Reverse(steps)
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
+	trial := c.Callbacks != nil && c.Callbacks.PublicURL.URL == nil // the relay needs the address of the listener
+	if trial {
+		if err := s.addEndpoint("listen", c.Listen); err != nil {
 			return nil, err
 		}
+		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
 	}
-	if err := s.newGateway(c, registry, build); err != nil {
+	if err := s.openRelayAndRollout(c); err != nil {
+		return nil, err
+	}
+	if !trial {
+		err = s.addEndpoint("listen", c.Listen)
+	}
+	if err == nil && c.Callbacks != nil && c.Callbacks.Listen != "" {
+		err = s.addEndpoint("callbacks.listen", c.Callbacks.Listen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.newGateway(c); err != nil {
 		return nil, err
 	}
 	s.operator = operate.New(operate.Options{
@@ -155,29 +159,22 @@ func Listen(
 	s.startKeys(ctx, c)
 	s.apply(c)
 	s.newServers(c)
-	if err := s.completeAdmin(registry); err != nil {
+	if err := s.completeAdmin(); err != nil {
 		return nil, err
 	}
 	s.serving.Store(true) // the listeners accept connections, and Run serves them
 	return s, nil
 }
 
-func (s *Server) newGateway(c *config.Config, registry prometheus.Registerer, build Build) (err error) {
+func (s *Server) newGateway(c *config.Config) (err error) {
 	s.gateway, err = proxy.New(c, proxy.Options{
-		Registerer: registry, Logger: s.log, UserAgent: userAgent(build),
+		Registerer: s.registry, Logger: s.log, UserAgent: s.build.userAgent(),
 		Store: s.store, Relay: s.relay, Rollout: s.rollout,
 		Tracing: s.tracing, AnswerWithin: c.AnswerWithin(),
 		Finished: func(f *proxy.Finished) { s.console.Finished(f) },
 	})
 	s.open.cut = s.gateway.CutOldest
 	return err
-}
-
-// withOwnCallbacks copies a config and its callbacks section, so that the caller's config is not modified.
-func withOwnCallbacks(c *config.Config) *config.Config {
-	own, callbacks := *c, *c.Callbacks
-	own.Callbacks = &callbacks
-	return &own
 }
 
 // newServers creates the HTTP servers of the endpoints.
@@ -235,7 +232,7 @@ func (s *Server) framed(l net.Listener) net.Listener {
 
 // registerMetrics registers the metrics that need no store: of reloads, build, log, Go runtime, spans, tokens and
 // connections.
-func (s *Server) registerMetrics(c *config.Config, registry prometheus.Registerer, build Build) error {
+func (s *Server) registerMetrics(c *config.Config) error {
 	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_successful",
 		Help: "Whether the last attempt to load the config succeeded: 1 if yes, 0 if not.",
@@ -247,22 +244,22 @@ func (s *Server) registerMetrics(c *config.Config, registry prometheus.Registere
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_build_info", Help: "Always 1. The labels identify the build.",
 		ConstLabels: prometheus.Labels{
-			"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion,
+			"version": s.build.Version, "revision": s.build.Revision, "goversion": s.build.GoVersion,
 		},
 	})
 	info.Set(1)
 	s.reloadOK.Set(1) // apply sets both again
 	s.reloadAt.SetToCurrentTime()
 	var err [4]error
-	s.tracing, err[0] = tracing.New(tracing.Options{Registerer: registry, Logger: s.log, Version: build.Version})
-	s.tokens, err[1] = newTokens(&c.Admin, s.log, registry)
-	s.open, err[2] = newConnections(registry)
-	s.errors, err[3] = newServerErrors(s.log, registry)
+	s.tracing, err[0] = tracing.New(tracing.Options{Registerer: s.registry, Logger: s.log, Version: s.build.Version})
+	s.tokens, err[1] = newTokens(&c.Admin, s.log, s.registry)
+	s.open, err[2] = newConnections(s.registry)
+	s.errors, err[3] = newServerErrors(s.log, s.registry)
 	if err := errors.Join(err[:]...); err != nil {
 		return err
 	}
 	lost, panics := accesslog.Counters(s.log)
-	return register(registry, s.reloadOK, s.reloadAt, info, lost, panics,
+	return register(s.registry, s.reloadOK, s.reloadAt, info, lost, panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
@@ -282,24 +279,11 @@ func register(registry prometheus.Registerer, all ...prometheus.Collector) (err 
 	return err
 }
 
-// listen opens the listeners for partners and callbacks.
-func (s *Server) listen(c *config.Config) error {
-	open := func(key, address string) error {
-		l, err := s.listener(key, address)
-		if err == nil {
-			s.endpoints = append(s.endpoints, &endpoint{listener: l})
-		}
-		return err
-	}
-	err := open("listen", c.Listen)
-	if err != nil || c.Callbacks == nil {
-		return err
-	}
-	if c.Callbacks.Listen != "" {
-		err = open("callbacks.listen", c.Callbacks.Listen)
-	}
-	if c.Callbacks.PublicURL.URL == nil { // a trial: the upstream is in this process
-		c.Callbacks.PublicURL.URL = &url.URL{Scheme: "http", Host: s.Address()}
+// addEndpoint opens a listener for partners or callbacks.
+func (s *Server) addEndpoint(key, address string) error {
+	l, err := s.listener(key, address)
+	if err == nil {
+		s.endpoints = append(s.endpoints, &endpoint{listener: l})
 	}
 	return err
 }
@@ -350,4 +334,4 @@ func (s *Server) CallbackAddress() string {
 	return s.endpoints[1].listener.Addr().String()
 }
 
-func userAgent(b Build) string { return "billbridge/" + cmp.Or(b.Version, "unknown") }
+func (b Build) userAgent() string { return "billbridge/" + cmp.Or(b.Version, "unknown") }

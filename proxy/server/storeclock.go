@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"billbridge/config"
@@ -15,36 +16,36 @@ const tickInterval = time.Minute
 
 // startClock registers the metric of the store's clock and compares it with the machine's, before rows are removed by
 // it.
-func (s *Server) startClock(ctx context.Context, registry prometheus.Registerer) error {
-	if err := registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "billbridge_store_clock_offset_seconds",
-		Help: "How far the machine's clock, or PostgreSQL's, is ahead of the store's clock. " +
-			"Expired rows are not removed while the two differ by more than a day.",
-	}, func() float64 { return s.store.Clock(time.Now()).Offset.Seconds() })); err != nil {
-		return err
-	}
+func (s *Server) startClock(ctx context.Context) error {
 	s.backup = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "billbridge_store_last_backup_timestamp_seconds",
 		Help: "When billbridge store backup last copied the store. Absent before the first time.",
 	}, nil)
-	if err := registry.Register(s.backup); err != nil {
-		return err
-	}
-	return s.tick(ctx)
+	return errors.Join(register(s.registry, s.backup, gauge("billbridge_store_clock_offset_seconds",
+		"How far the machine's clock, or PostgreSQL's, is ahead of the store's clock. "+
+			"Expired rows are not removed while the two differ by more than a day.",
+		func() float64 { return s.store.Clock(time.Now()).Offset.Seconds() })), s.tick(ctx))
 }
 
 // runClock advances the store's clock until ctx ends.
 func (s *Server) runClock(ctx context.Context) {
-	ticker := time.NewTicker(tickInterval)
+	every(ctx, tickInterval, func() {
+		if err := s.tick(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error("the store's clock cannot be advanced", "error", err.Error())
+		}
+	})
+}
+
+// every calls do at the end of each interval, until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if err := s.tick(ctx); err != nil && ctx.Err() == nil {
-				s.log.Error("the store's clock cannot be advanced", "error", err.Error())
-			}
+			do()
 		}
 	}
 }

@@ -3,7 +3,6 @@ package tracing
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,8 +13,8 @@ import (
 )
 
 const (
-	// maxWaiting is how many spans wait for their export or are being exported. Further spans are lost: a call never
-	// waits for the receiver.
+	// maxWaiting is how many spans wait for their export, beside those that are being exported. Further spans are lost:
+	// a call never waits for the receiver.
 	maxWaiting = 8192
 	// maxBatch is the most spans in one export. So many spans begin an export before exportEvery.
 	maxBatch = 512
@@ -35,13 +34,9 @@ type queue struct {
 	lines    rate.Sometimes
 	unlogged atomic.Int64 // lost spans since the last line
 
-	mu      sync.Mutex
-	ended   []*otlp.Span
-	waiting int // number of spans that have ended and are not exported yet
-
+	ended     chan *otlp.Span
 	begin     sync.Once // tracing is on for the first time
 	running   sync.WaitGroup
-	full      chan struct{} // there are maxBatch spans
 	closing   chan struct{}
 	exporting context.Context // of all exports
 	cancel    context.CancelFunc
@@ -49,7 +44,7 @@ type queue struct {
 
 func (q *queue) init(log *slog.Logger) {
 	q.exporting, q.cancel = context.WithCancel(context.Background())
-	q.full, q.closing = make(chan struct{}, 1), make(chan struct{})
+	q.ended, q.closing = make(chan *otlp.Span, maxWaiting), make(chan struct{})
 	q.log, q.lines = log, rate.Sometimes{First: 1, Interval: logEvery}
 	q.lost = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "billbridge_tracing_spans_lost_total",
@@ -59,22 +54,10 @@ func (q *queue) init(log *slog.Logger) {
 
 // add adds a span that has ended. It does not wait for the receiver.
 func (q *queue) add(span *otlp.Span) {
-	q.mu.Lock()
-	fits := q.waiting < maxWaiting
-	if fits {
-		q.waiting++
-		q.ended = append(q.ended, span)
-	}
-	full := len(q.ended) >= maxBatch
-	q.mu.Unlock()
-	if !fits {
+	select {
+	case q.ended <- span:
+	default:
 		q.lose(1, "the receiver is slower than the gateway")
-	}
-	if full {
-		select {
-		case q.full <- struct{}{}:
-		default: // it is known
-		}
 	}
 }
 
@@ -82,34 +65,33 @@ func (q *queue) add(span *otlp.Span) {
 func (q *queue) run() {
 	tick := time.NewTicker(exportEvery)
 	defer tick.Stop()
-	for open := true; open; {
+	var batch []*otlp.Span
+	for open := true; open || len(q.ended) > 0; {
 		select {
+		case span := <-q.ended:
+			if batch = append(batch, span); len(batch) < maxBatch && (open || len(q.ended) > 0) {
+				continue
+			}
 		case <-tick.C:
-		case <-q.full:
 		case <-q.closing:
-			open = false
+			open, q.closing = false, nil
 		}
-		q.mu.Lock()
-		spans := q.ended
-		q.ended = nil
-		q.mu.Unlock()
-		for batch := range slices.Chunk(spans, maxBatch) {
-			q.export(batch)
-		}
+		q.export(batch)
+		batch = nil
 	}
 }
 
 // export exports spans. If the receiver refuses some of them, all of them count as lost.
 func (q *queue) export(spans []*otlp.Span) {
+	if len(spans) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(q.exporting, exportWithin)
 	defer cancel()
 	r := q.to.Load()
 	if err := r.export(ctx, spans); err != nil {
 		q.lose(len(spans), r.describe(err))
 	}
-	q.mu.Lock()
-	q.waiting -= len(spans)
-	q.mu.Unlock()
 }
 
 // lose counts lost spans. It logs at most one line per minute.

@@ -18,7 +18,6 @@ import (
 
 	"billbridge/config"
 
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -96,8 +95,8 @@ func attributes(list, version string) []*common.KeyValue {
 		}
 		names[name] = value
 	}
-	names[string(semconv.ServiceNameKey)] = "billbridge"
-	names[string(semconv.ServiceVersionKey)] = version
+	names["service.name"] = "billbridge"
+	names["service.version"] = version
 	var all []*common.KeyValue
 	for name, value := range names {
 		all = append(all, stringAttribute(strings.ToValidUTF8(name, "\uFFFD"), value))
@@ -109,9 +108,9 @@ func attributes(list, version string) []*common.KeyValue {
 func (r *receiver) export(ctx context.Context, spans []*otlp.Span) error {
 	// On the wire TracesData is an ExportTraceServiceRequest, whose package needs gRPC.
 	data, err := proto.Marshal(&otlp.TracesData{ResourceSpans: []*otlp.ResourceSpans{{
-		Resource: r.resource, SchemaUrl: semconv.SchemaURL,
+		Resource: r.resource, SchemaUrl: schemaURL,
 		ScopeSpans: []*otlp.ScopeSpans{{
-			Scope: &common.InstrumentationScope{Name: "billbridge/proxy"}, SchemaUrl: semconv.SchemaURL, Spans: spans,
+			Scope: &common.InstrumentationScope{Name: "billbridge/proxy"}, SchemaUrl: schemaURL, Spans: spans,
 		}},
 	}}})
 	if err != nil {

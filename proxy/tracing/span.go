@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -24,18 +23,21 @@ type Span struct {
 	export *otlp.Span // nil if the trace is not sampled or the span has ended
 }
 
-// The names of attributes. Those of HTTP come from the semantic conventions of OpenTelemetry.
+// schemaURL is the version of the semantic conventions of OpenTelemetry that the names of attributes of HTTP come from.
+const schemaURL = "https://opentelemetry.io/schemas/1.43.0"
+
+// The names of attributes.
 const (
-	Method     = string(semconv.HTTPRequestMethodKey)
-	Route      = string(semconv.HTTPRouteKey)
-	Path       = string(semconv.URLPathKey)
-	Scheme     = string(semconv.URLSchemeKey)
-	URL        = string(semconv.URLFullKey)
-	Status     = string(semconv.HTTPResponseStatusCodeKey)
-	Resend     = string(semconv.HTTPRequestResendCountKey)
-	ServerName = string(semconv.ServerAddressKey)
-	ServerPort = string(semconv.ServerPortKey)
-	errorType  = string(semconv.ErrorTypeKey)
+	Method     = "http.request.method"
+	Route      = "http.route"
+	Path       = "url.path"
+	Scheme     = "url.scheme"
+	URL        = "url.full"
+	Status     = "http.response.status_code"
+	Resend     = "http.request.resend_count"
+	ServerName = "server.address"
+	ServerPort = "server.port"
+	errorType  = "error.type"
 
 	Operation = "billbridge.operation"
 	Partner   = "billbridge.partner" // the first 12 digits of the hash of the key

@@ -16,14 +16,13 @@ type billsPage struct {
 
 // bills shows the bills of the visitor, the newest first.
 func (d *desk) bills(w http.ResponseWriter, r *http.Request) {
-	p := billsPage{scope: scopeOf(r), Filter: filter{r.URL.Query()}}
-	for _, b := range slices.Backward(d.Bills()) {
-		f := p.Filter
-		if p.sees(b.Partner) && f.has("partner", p.Of(b.Partner).ID) && f.has("state", b.State) &&
-			f.has("bill", b.ID) && len(p.Rows) < shownCalls {
-			p.Rows = append(p.Rows, b)
-		}
-	}
+	f := filter{r.URL.Query()}
+	p := billsPage{scope: scopeOf(r), Filter: f}
+	p.Rows = newest(d.Bills(), func(b sandbox.Bill) bool {
+		return p.sees(b.Partner) && f.has("partner", p.Of(b.Partner).ID) && f.has("state", b.State) &&
+			f.has("bill", b.ID)
+	})
+	p.Rows = p.Rows[:min(len(p.Rows), shownCalls)]
 	d.site.Page(w, r, "bills", p)
 }
 
@@ -45,16 +44,10 @@ func (d *desk) bill(w http.ResponseWriter, r *http.Request) {
 		d.site.Refuse(w, r, http.StatusNotFound, "bill.gone")
 		return
 	}
-	for _, x := range d.exchanges(p.scope) {
-		if x.Partner == key && x.Bill == p.ID {
-			p.Calls = append(p.Calls, x)
-		}
-	}
-	for _, c := range d.Service.Callbacks() {
-		if c.Partner == key && c.BillID == p.ID {
-			p.Callbacks = append(p.Callbacks, c)
-		}
-	}
+	p.Calls = newest(d.Exchanges(), func(x sandbox.Exchange) bool { return x.Partner == key && x.Bill == p.ID })
+	p.Callbacks = slices.DeleteFunc(d.Service.Callbacks(), func(c sandbox.Callback) bool {
+		return c.Partner != key || c.BillID != p.ID
+	})
 	d.site.Page(w, r, "bill", p)
 }
 

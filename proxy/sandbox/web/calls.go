@@ -21,23 +21,22 @@ type callsPage struct {
 	Rows       []sandbox.Exchange
 }
 
-// exchanges returns those that a visitor sees, the newest first.
-func (d *desk) exchanges(s scope) []sandbox.Exchange {
-	list := slices.DeleteFunc(d.Exchanges(), func(x sandbox.Exchange) bool { return !s.sees(x.Partner) })
+// newest returns the entries of a list that match, the newest first.
+func newest[T any](list []T, matches func(T) bool) []T {
+	list = slices.DeleteFunc(list, func(one T) bool { return !matches(one) })
 	slices.Reverse(list)
 	return list
 }
 
 // calls shows the last calls and attempts to deliver callbacks.
 func (d *desk) calls(w http.ResponseWriter, r *http.Request) {
-	p := callsPage{scope: scopeOf(r), Filter: filter{r.URL.Query()}, Operations: sandbox.Operations()}
-	for _, x := range d.exchanges(p.scope) {
-		f := p.Filter
-		if f.has("partner", p.Of(x.Partner).ID) && f.has("operation", x.Operation) && f.has("code", x.Code) &&
-			f.has("bill", x.Bill) && len(p.Rows) < shownCalls {
-			p.Rows = append(p.Rows, x)
-		}
-	}
+	f := filter{r.URL.Query()}
+	p := callsPage{scope: scopeOf(r), Filter: f, Operations: sandbox.Operations()}
+	p.Rows = newest(d.Exchanges(), func(x sandbox.Exchange) bool {
+		return p.sees(x.Partner) && f.has("partner", p.Of(x.Partner).ID) && f.has("operation", x.Operation) &&
+			f.has("code", x.Code) && f.has("bill", x.Bill)
+	})
+	p.Rows = p.Rows[:min(len(p.Rows), shownCalls)]
 	d.site.Page(w, r, "calls", p)
 }
 
@@ -68,14 +67,15 @@ func (p callPage) Changed() string {
 // found returns the exchange of the path, or answers with 404.
 func (d *desk) found(w http.ResponseWriter, r *http.Request) (p callPage, ok bool) {
 	p.scope = scopeOf(r)
-	for _, x := range d.exchanges(p.scope) {
-		if strconv.Itoa(x.Number) == r.PathValue("number") {
-			p.Exchange = x
-			return p, true
-		}
+	list := newest(d.Exchanges(), func(x sandbox.Exchange) bool {
+		return p.sees(x.Partner) && strconv.Itoa(x.Number) == r.PathValue("number")
+	})
+	if len(list) == 0 {
+		d.site.Refuse(w, r, http.StatusNotFound, "call.gone")
+		return p, false
 	}
-	d.site.Refuse(w, r, http.StatusNotFound, "call.gone")
-	return p, false
+	p.Exchange = list[0]
+	return p, true
 }
 
 // call shows one call.

@@ -14,7 +14,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -106,26 +105,19 @@ type scopeKey struct{}
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if !strings.Contains(" desk static sign-in sign-out ", " "+first+" ") && first != "" {
-		var hash sandbox.Token
-		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if bearer {
-			hash = sha256.Sum256([]byte(given))
-		}
-		if _, status, _ := d.Admit(r, hash); bearer && status == http.StatusUnauthorized {
-			if _, status = d.check(r, given); status == http.StatusTooManyRequests {
-				w.Header().Set("Retry-After", "1")
-				w.Header().Set("Content-Type", "application/json; charset=utf-8")
-				w.WriteHeader(status)
-				const text = "too many wrong control tokens at once from your address: try again in a second"
-				_, _ = io.WriteString(w, `{"error":"`+text+`"}`+"\n")
-				return
-			}
-		}
-		if of, status, _ := d.Admit(r, hash); first == "api" && status == 0 && d.runs != nil {
+		hash := sandbox.BearerToken(r)
+		of, status, _ := d.Admit(r, hash)
+		wrong := status == http.StatusUnauthorized && hash != sandbox.Token{}
+		switch {
+		case wrong && d.check(r, hash) == http.StatusTooManyRequests:
+			w.Header().Set("Retry-After", "1")
+			sandbox.Refuse(w, http.StatusTooManyRequests,
+				"too many wrong control tokens at once from your address: try again in a second")
+		case first == "api" && status == 0 && d.runs != nil:
 			d.runs(w, r, of.Partner)
-			return
+		default:
+			d.control.ServeHTTP(w, r)
 		}
-		d.control.ServeHTTP(w, r)
 		return
 	}
 	token, _ := d.sessions.Find(r)
@@ -146,27 +138,26 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // SignIn begins a session for a control token.
 func (d *desk) SignIn(w http.ResponseWriter, r *http.Request, token string) (status int) {
-	hash, status := d.check(r, token)
-	if status == http.StatusOK {
-		d.sessions.SetCookie(w, r, d.sessions.Begin(r, pages.TokenHash(hash)))
+	hash := sha256.Sum256([]byte(token))
+	if status = d.check(r, hash); status == http.StatusOK {
+		d.sessions.SetCookie(w, r, d.sessions.Begin(r, hash))
 	}
 	return status
 }
 
 // check returns 200 if a token is right. For a wrong one it may wait, as for the admin token of a gateway.
-func (d *desk) check(r *http.Request, given string) (hash sandbox.Token, status int) {
-	hash = sha256.Sum256([]byte(given))
+func (d *desk) check(r *http.Request, hash sandbox.Token) (status int) {
 	if of, _, _ := d.Admit(r, hash); (of != sandbox.Access{}) {
-		return hash, http.StatusOK
+		return http.StatusOK
 	}
 	at, _ := netip.ParseAddrPort(r.RemoteAddr) // without a network, as in a test, all are one address
 	address := at.Addr().Unmap().WithZone("")
 	from, _ := address.Prefix(min(address.BitLen(), 64))
 	if !d.guesses.Wait(r.Context(), from) {
-		return hash, http.StatusTooManyRequests
+		return http.StatusTooManyRequests
 	}
 	d.guesses.Fail(from, true)
-	return hash, http.StatusUnauthorized
+	return http.StatusUnauthorized
 }
 
 // SignOut ends a session.
