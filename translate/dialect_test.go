@@ -142,8 +142,6 @@ operations: {bill.read: {reply: [{legacy: bill_id, own: no}, {legacy: appr_state
 
 func canonical(doc string) string { return string(translate.Canonical(nil, []byte(doc))) }
 
-func second(_ string, err error) error { return err }
-
 // The overlay in README.md does what its text says.
 func TestReadmeShowsADialect(t *testing.T) {
 	t.Parallel()
