@@ -43,7 +43,8 @@ func TestTextsAreThoseOfTheCode(t *testing.T) {
 			t.Errorf("%v has no texts", source)
 		}
 	}
-	for _, key := range append(literalsOf(t, "relay/relay.go", "Wrong"), relay.AddressCheck(&config.Config{})("https://127.0.0.1/").Error()) {
+	returned := returnsOf(t, "relay/guard.go", "wrong")
+	for _, key := range append(append(literalsOf(t, "relay/relay.go", "Wrong"), returned...), relay.AddressCheck(&config.Config{})("https://127.0.0.1/").Error()) {
 		used[key] = true
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(texts)), slices.Sorted(maps.Keys(used))); diff != "" {
@@ -250,6 +251,23 @@ func literalsOf(t *testing.T, path, name string) (all []string) {
 				}
 			}
 			return true
+		})
+	}
+	return all
+}
+
+// returnsOf returns the texts that a function returns.
+func returnsOf(t *testing.T, path, name string) (all []string) {
+	t.Helper()
+	for _, file := range parsed(t, path, "") {
+		ast.Inspect(file, func(n ast.Node) bool {
+			f, isFunc := n.(*ast.FuncDecl)
+			if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 {
+				if text := literal(r.Results[0]); text != "" {
+					all = append(all, text)
+				}
+			}
+			return !isFunc || f.Name.Name == name
 		})
 	}
 	return all

@@ -300,11 +300,21 @@ func found(q tx, partner partner.ID, bill, upstream string, now, end time.Time) 
 	return o
 }
 
-// Owner returns the row of a bill, or ErrNotFound.
+// Owner returns the row of a bill, or ErrNotFound, with which Unknown is right, too.
 func (s *Store) Owner(ctx context.Context, partner partner.ID, bill string) (Owner, error) {
-	return readOne[Owner](ctx, s, "reading the owner of a bill", "SELECT "+recordedOwner+`, EXISTS (
-			SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
-		FROM billbridge_owners WHERE partner = $1 AND bill = $2`, string(partner), bill)
+	return read(ctx, s, "reading the owner of a bill", func(q tx) Owner {
+		// One row also of a bill that the ledger does not have, which can have a write with an unknown outcome.
+		o := value[Owner](q, `
+			SELECT coalesce(partner, ''), coalesce(bill, ''), coalesce(upstream, ''), coalesce(state, ''),
+				coalesce(length(creates), 0) / 17, coalesce(uncertain, 0), changed, coalesce(tried, changed), ends,
+				ended,
+				EXISTS (SELECT 1 FROM billbridge_unknown WHERE partner = $1 AND bill = $2 AND resolved IS NULL)
+			FROM (SELECT 1) AS one LEFT JOIN billbridge_owners ON partner = $1 AND bill = $2`, string(partner), bill)
+		if o.State == "" {
+			q.refuse(ErrNotFound)
+		}
+		return o
+	})
 }
 
 func owner(q tx, partner partner.ID, bill string) (o Owner, known bool) {
@@ -325,8 +335,7 @@ func ownable(partner partner.ID, bill string, at time.Time, names ...string) err
 
 const (
 	createDigits = 16 // of the token of a create, which is 17 characters of creates
-	// ownerColumns are the columns of an Owner, recordedOwner all but Unknown.
-	ownerColumns  = recordedOwner + ", 0"
-	recordedOwner = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed,
-		coalesce(tried, changed), ends, ended`
+	// ownerColumns are the columns of an Owner.
+	ownerColumns = `partner, bill, upstream, state, length(creates) / 17, uncertain, changed,
+		coalesce(tried, changed), ends, ended, 0`
 )
