@@ -160,7 +160,7 @@ func (s *Store) ClaimRead(
 	w, err = write(ctx, s, "claiming a read", func(q tx) UnknownWrite {
 		s.lock(q, shared, claims) // see betweenClaims
 		w, _ := find[UnknownWrite](q, `
-			UPDATE billbridge_unknown SET reads = reads + 1, next_read = $3 WHERE (partner, bill, operation) IN (
+			UPDATE billbridge_unknown SET reads = reads + 1, next_read = $3 WHERE (partner, bill, operation) = (
 				SELECT partner, bill, operation FROM billbridge_unknown
 				WHERE partner = $1 AND resolved IS NULL AND next_read <= $2 ORDER BY next_read LIMIT 1 `+s.passOver+`
 			) RETURNING `+readColumns+"reads - 1, next_read, resolved",
