@@ -115,15 +115,15 @@ func callbacksOf(c *config.Config) *config.Callbacks {
 // check checks an address without resolving its host, and returns it with the host in ASCII. The error is for the
 // partner. It shows nothing of the address, which may contain a secret.
 func (g *guard) check(address string) (*url.URL, error) {
+	if len(address) > maxAddress { // first: a long host takes seconds to convert
+		return nil, fmt.Errorf("must be at most %d characters", maxAddress)
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		u = new(url.URL)
 	}
 	if wrong := g.wrong(u); wrong != "" {
 		return nil, errors.New(wrong)
-	}
-	if len(address) > maxAddress {
-		return nil, fmt.Errorf("must be at most %d characters", maxAddress)
 	}
 	return u, nil
 }

@@ -158,8 +158,10 @@ func (in *inbound) accept(req *http.Request, body []byte) *refusal {
 	defer cancel()
 	fresh, ended, err := r.store.Accept(ctx, c, time.Duration(in.s.callbacks.Window))
 	if errors.Is(err, store.ErrFurtherKey) { // since the address was read
-		_, unread := r.store.Rollout(ctx)
-		if id := r.store.Identity(a.Partner); unread == nil && id != a.Partner {
+		if _, unread := r.store.Rollout(ctx); unread != nil {
+			return in.fault(unread)
+		}
+		if id := r.store.Identity(a.Partner); id != a.Partner {
 			in.address.Partner = id
 			return in.accept(req, body)
 		}

@@ -286,7 +286,7 @@ func checkPrefix(prefix partner.ID) error {
 // fitting is a query for the first and the last partner of the rows in a table that an abbreviated ID, $1, fits. It
 // reads two entries of an index, not all rows between.
 func fitting(table string) string {
-	const meant = "SELECT %[2]s(partner) AS partner FROM %[1]s WHERE partner >= $1 AND partner < $2"
+	const meant = "SELECT coalesce(%[2]s(partner), '') AS partner FROM %[1]s WHERE partner >= $1 AND partner < $2"
 	return fmt.Sprintf(meant, table, "min") + " UNION " + fmt.Sprintf(meant, table, "max")
 }
 
@@ -296,8 +296,9 @@ func onePartner(q tx, prefix partner.ID, queries ...string) (one partner.ID) {
 	if prefix == "" {
 		return ""
 	}
-	all := list[partner.ID](q, "SELECT partner FROM ("+strings.Join(queries, " UNION ")+
-		") AS found WHERE partner IS NOT NULL", prefix, beyond(prefix))
+	// A condition around the queries would make SQLite read all rows.
+	all := slices.DeleteFunc(list[partner.ID](q, strings.Join(queries, " UNION "), prefix, beyond(prefix)),
+		func(id partner.ID) bool { return id == "" })
 	if len(all) > 1 {
 		q.fail(ErrAmbiguous)
 	}

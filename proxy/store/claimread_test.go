@@ -1,0 +1,36 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
+)
+
+// A claim of a read takes one write of a partner, also if PostgreSQL, by its statistics of a table that was nearly
+// empty, plans to look for it once for each row.
+func TestClaimOfAReadTakesOneWrite(t *testing.T) {
+	t.Parallel()
+	url := proxytest.Postgres(t)
+	s, id, at := open(t, url), partner.Of("k"), time.Now()
+	record := func(n int) {
+		t.Helper()
+		must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
+			Partner: id, Bill: fmt.Sprint("b", n), Operation: "bill.create", Upstream: "old", At: at, Next: at,
+			Read: store.Reading{Finding: "not read"},
+		}))
+	}
+	record(0)
+	run(t, raw(t, url), "ANALYZE")
+	for n := range 29 {
+		record(n + 1)
+	}
+	for n := range 30 {
+		if _, due, err := s.ClaimRead(t.Context(), id, at, at.Add(time.Second)); err != nil || !due {
+			t.Fatalf("claim %d of 30: %v, %v", n, due, err)
+		}
+	}
+}
