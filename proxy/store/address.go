@@ -202,7 +202,7 @@ func (k *keyring) address(row addressRow) (l Look, err error) {
 	return row.Look, err
 }
 
-// A Look is a bill that the gateway reads because a callback of it may be lost.
+// A Look is a bill that the gateway reads because one of its callbacks may be lost.
 type Look struct {
 	Address
 	Shown   string    // the state that the last reads showed, in the words of the caller; "" if they showed none
