@@ -162,11 +162,11 @@ func (s *source) checkDialect(t *Table, form int) {
 	for _, o := range s.table.operations {
 		known := t.Operation(o.Name)
 		if known == nil {
-			s.checkDialectRows(o.Name, o.rows[Request], t.callback.operation.rows[callbackMessage], form)
+			s.checkDialectRows(t, form, o.Name, o.rows[Request], t.callback.operation.rows[callbackMessage])
 			continue
 		}
-		s.checkDialectRows(o.Name+" request", o.rows[Request], known.rows[Request], form)
-		s.checkDialectRows(o.Name+" reply", o.rows[Reply], known.rows[Reply], form)
+		s.checkDialectRows(t, form, o.Name+" request", o.rows[Request], known.rows[Request])
+		s.checkDialectRows(t, form, o.Name+" reply", o.rows[Reply], known.rows[Reply])
 	}
 	for i, p := range s.table.codes.list {
 		if code := p.Values[0].text; !t.knowsCode(form, code) {
@@ -175,7 +175,7 @@ func (s *source) checkDialect(t *Table, form int) {
 	}
 }
 
-func (s *source) checkDialectRows(message string, rows, known []*row, form int) {
+func (s *source) checkDialectRows(t *Table, form int, message string, rows, known []*row) {
 	var paths []string
 	for _, k := range known {
 		paths = append(paths, k.Path[form])
@@ -196,9 +196,12 @@ func (s *source) checkDialectRows(message string, rows, known []*row, form int) 
 		case (r.items != nil) != (known[i].items != nil):
 			s.errorf(r.node, "%s: write each or list as in the table", r.Path[0])
 		case r.items != nil:
-			s.checkDialectRows(message, r.items, known[i].items, form)
+			s.checkDialectRows(t, form, message, r.items, known[i].items)
 		default:
 			s.checkDialectValues(r, known[i], form)
+			if r.Pattern[0] != "" { // see move and keepValues
+				r.digits, r.Empty = known[i].digits && t.forms[form].digits == number, known[i].Empty
+			}
 		}
 	}
 }
@@ -345,7 +348,7 @@ func (c *Call) keepValues(p *plan, slots []value) *Refusal {
 			c.within = c.within[:len(c.within)-1]
 			continue
 		case taken:
-		case f.Pattern[0] != "" && !v.countsAsAbsent() && v.kind != composite:
+		case f.Pattern[0] != "" && !v.countsAsAbsent() && v.kind != composite && !f.isEmpty(*v):
 			if _, fits := f.move(nil, *v, p.from); fits {
 				continue
 			}

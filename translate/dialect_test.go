@@ -81,10 +81,12 @@ func TestDialect(t *testing.T) {
 		"code of another type":        {reply, `{"code":17}`, `{"code":17}`},
 		"no date in a reply":          {reply, `{"code":"0000","data":{"state":{"at":"yesterday"}}}`, "state.at"},
 		"an empty date":               {reply, `{"code":"0000","data":{"state":{"at":""}}}`, `{"code":"0000","data":{"apprDt":""}}`},
+		"the number for no date":      {reply, `{"code":"0000","data":{"state":{"at":0}}}`, `{"code":"0000","data":{"apprDt":0}}`},
+		"no digits but a number":      {reply, `{"code":"0000","data":{"state":{"at":20260131100000}}}`, "state.at"},
 		"null":                        {request, `{"bill":null}`, "want an object"},
 		"empty object":                {request, `{"bill":{}}`, `{"bill":{}}`},
 		"not JSON":                    {request, `{"bill":`, `{"bill":`},
-		"reply":                       {reply, `{"code":"0000","message":"ok","data":{"invoice":"1","state":{"now":"PAID","at":"2026-01-31T10:00:00+09:00","by":"x"},"apprPrice":10}}`, `{"code":"0000","data":{"billId":"1","apprState":"F","apprDt":"20260131100000","state":{"by":"x"},"apprPrice":10},"message":"ok"}`},
+		"reply":                       {reply, `{"code":"0000","message":"ok","data":{"invoice":"1","state":{"now":"PAID","at":"2026-01-31T10:00:00+09:00","by":"x"},"apprPrice":10}}`, `{"code":"0000","data":{"billId":"1","apprState":"F","apprDt":20260131100000,"state":{"by":"x"},"apprPrice":10},"message":"ok"}`},
 		"failure":                     {reply, `{"code":"NO_BILL","message":"none","data":null}`, `{"code":"BILL_003","message":"none","data":null}`},
 		"another failure":             {reply, `{"code":"BILL_009","message":"none"}`, `{"code":"BILL_009","message":"none"}`},
 		"code of the table":           {reply, `{"code":"BILL_003","message":"none"}`, "code: has a value"},
@@ -117,10 +119,13 @@ func TestDialectOfEachForm(t *testing.T) {
 	t.Parallel()
 	d := dialect(t, "legacy", `
 codes: [{legacy: BILL_003, own: "9980"}]
-operations: {bill.read: {reply: [{legacy: bill_id, own: no}, {legacy: appr_state, own: st, values: [{legacy: F, own: P}]}]}}`)
+operations: {bill.read: {reply: [{legacy: bill_id, own: no}, {legacy: appr_state, own: st, values: [{legacy: F, own: P}]},
+  {legacy: appr_dt, own: at, pattern: {legacy: YYYYMMDD, own: YYYY-MM-DD}}]}}`)
 	for in, want := range map[string]string{
 		`{"no":"1","st":"P","x":0}`:    `{"bill_id":"1","appr_state":"F","x":0}`,
 		`{"code":"9980","msg":"none"}`: `{"code":"BILL_003","msg":"none"}`,
+		`{"at":"2026-01-31"}`:          `{"appr_dt":"20260131"}`,
+		`{"at":"0"}`:                   `{"appr_dt":"0"}`,
 	} {
 		if got := text(d.Received("bill.read", []byte(in))); canonical(got) != canonical(want) {
 			t.Errorf("%s became %s, want %s", in, got, want)
@@ -151,7 +156,7 @@ func TestReadmeShowsADialect(t *testing.T) {
 	shown, _, _ = strings.Cut(shown, "```")
 	d := dialect(t, "v2", "#"+shown)
 	out := text(d.Received("bill.read", []byte(`{"code":"0000","data":{"status":"PAID","approvedAt":"2026-01-31T10:00:00+09:00"}}`)))
-	if want := `{"code":"0000","data":{"apprDt":"20260131100000","apprState":"F"}}`; canonical(out) != want {
+	if want := `{"code":"0000","data":{"apprDt":20260131100000,"apprState":"F"}}`; canonical(out) != want {
 		t.Errorf("%s, want %s", out, want)
 	}
 	for _, doc := range []string{`{"code":"0000","data":{"status":"F"}}`, `{"code":"BILL_003"}`} {
