@@ -217,15 +217,8 @@ func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusa
 			refusal.Field = c.at(refusal.Field)
 			return refusal
 		}
-		if v.ref == 0 {
-			continue
-		}
-		c.within = append(c.within, step{list: f})
-		for list, size := c.lists[v.ref-1], f.each.slots(); len(list) > 0 && refusal == nil; list = list[size:] {
-			refusal = c.checkFields(f.each, list[:size], bounds)
-			c.within[len(c.within)-1].index++
-		}
-		if c.within = c.within[:len(c.within)-1]; refusal != nil {
+		refusal = c.eachItem(f, f.each, v, func(item []value) *Refusal { return c.checkFields(f.each, item, bounds) })
+		if refusal != nil {
 			return refusal
 		}
 	}

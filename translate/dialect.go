@@ -335,14 +335,10 @@ func (c *Call) keepValues(p *plan, slots []value) *Refusal {
 		case v.kind == absent, paired:
 			continue
 		case v.ref != 0:
-			c.within = append(c.within, step{list: f})
-			for list, size := c.lists[v.ref-1], f.each.slots(); len(list) > 0; list = list[size:] {
-				if refusal := c.keepValues(f.each, list[:size]); refusal != nil {
-					return refusal
-				}
-				c.within[len(c.within)-1].index++
+			refusal := c.eachItem(f, f.each, *v, func(item []value) *Refusal { return c.keepValues(f.each, item) })
+			if refusal != nil {
+				return refusal
 			}
-			c.within = c.within[:len(c.within)-1]
 			continue
 		case taken:
 		case f.Pattern[0] != "" && !v.countsAsAbsent() && v.kind != composite:

@@ -126,19 +126,27 @@ func (c *Call) emitList(p *plan, f *mapping, each *plan, v value, dst []byte) (o
 		}
 		return dst, nil
 	}
-	list := c.lists[v.ref-1]
-	c.within = append(c.within, step{list: f})
-	defer func() { c.within = c.within[:len(c.within)-1] }()
 	dst = append(dst, '[')
-	at := len(c.within) - 1
-	for size := each.slots(); len(list) > 0; list = list[size:] {
-		var refusal *Refusal
-		if dst, refusal = c.emitItem(each, list[:size], dst); refusal != nil {
-			return dst, refusal
-		}
+	refusal := c.eachItem(f, each, v, func(item []value) (refusal *Refusal) {
+		dst, refusal = c.emitItem(each, item, dst)
+		return refusal
+	})
+	return append(dst, ']'), refusal
+}
+
+// eachItem calls do with the slots of each item of a list, until one is refused. A value that is no list has none.
+func (c *Call) eachItem(f *mapping, each *plan, v value, do func(item []value) *Refusal) (refusal *Refusal) {
+	if v.ref == 0 {
+		return nil
+	}
+	at := len(c.within)
+	c.within = append(c.within, step{list: f})
+	for list, size := c.lists[v.ref-1], each.slots(); len(list) > 0 && refusal == nil; list = list[size:] {
+		refusal = do(list[:size])
 		c.within[at].index++
 	}
-	return append(dst, ']'), nil
+	c.within = c.within[:at]
+	return refusal
 }
 
 func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refusal *Refusal) {
