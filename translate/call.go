@@ -63,7 +63,7 @@ func (t *Translation) ClientField(path string) string {
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
-	return path != "" && t.request.hasField(path)
+	return path != "" && t.request.hasField(PathInTable(path))
 }
 
 // Start begins one exchange.
@@ -176,7 +176,7 @@ func (c *Call) parse(src []byte) *Refusal {
 	isObject, refusal := c.take(p, src, c.request)
 	c.asked = len(c.lists)
 	if refusal == nil && !isObject {
-		refusal = &Refusal{p.table.invalid, "", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()), false}
+		refusal = p.table.refusal("", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()))
 	}
 	if refusal == nil {
 		c.body = src
@@ -190,7 +190,7 @@ func (c *Call) take(p *plan, src []byte, slots []value) (isObject bool, _ *Refus
 	isObject, fault := c.scan(p, src, slots)
 	if fault != nil {
 		c.rejected, c.refusal = nil, nil
-		return false, &Refusal{p.table.invalid, fault.field, fault.reason, false}
+		return false, p.table.refusal(fault.field, fault.reason)
 	}
 	return isObject, c.rejected
 }

@@ -27,7 +27,10 @@ type Callback struct {
 }
 
 // answer is what the receiver of a callback answers, and its code, or its flag if the form has one.
-type answer struct{ json, code string }
+type answer struct {
+	json string
+	code constant
+}
 
 // compile makes the plans for all directions.
 func (c *Callback) compile() {
@@ -192,7 +195,7 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	t := c.operation.table
 	values, err := url.ParseQuery(unsafeString(src))
 	if err != nil {
-		return Notice{}, &Refusal{t.invalid, "", why("cannot be read as application/x-www-form-urlencoded"), false}
+		return Notice{}, t.refusal("", why("cannot be read as application/x-www-form-urlencoded"))
 	}
 	call := startCallback(c.intake)
 	for name := range values {
@@ -206,10 +209,10 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 			path := c.pathOf(role, form)
 			for i, v := range values[path] {
 				if i > 0 {
-					return Notice{}, &Refusal{t.invalid, path, why(duplicateName), false}
+					return Notice{}, t.refusal(path, why(duplicateName))
 				}
 				if !utf8.ValidString(v) {
-					return Notice{}, &Refusal{t.invalid, path, why("is not UTF-8"), false}
+					return Notice{}, t.refusal(path, why("is not UTF-8"))
 				}
 				addValue(n.Values, role, v)
 			}
@@ -297,32 +300,21 @@ func (c *Callback) IdentifiedBy() []string { return c.identifiedBy }
 
 // Answer returns the body with which a receiver acknowledges a callback, with HTTP 200.
 func (c *Callback) Answer(f Form) []byte {
-	if i := c.operation.table.formIndex(f); i >= 0 {
-		return []byte(c.answers[i].json)
-	}
-	return nil
+	return []byte(ofForm(c.operation.table, f, c.answers).json)
 }
 
 // Succeeded reports whether the receiver has acknowledged a callback: with HTTP 2xx and the code of [Callback.Answer].
 // The document says 200; some frameworks answer 201. The rest of the body does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
-	t := c.operation.table
-	if t.formIndex(f) < 0 {
-		return false
-	}
-	code, form := c.answerCode(f, body), &t.forms[t.formIndex(f)]
-	right := form.isCode(code)
-	if form.flag != "" {
-		right = code.kind == form.flagIs[1].kind
-	}
-	return status/100 == 2 && right && code.text() == c.answers[t.formIndex(f)].code
+	i := c.operation.table.formIndex(f)
+	return i >= 0 && status/100 == 2 && c.answerCode(f, body).is(c.answers[i].code)
 }
 
 // Acknowledgement returns what an answer must have besides HTTP 2xx: the name and the value of its code or flag.
 func (c *Callback) Acknowledgement(f Form) string {
 	i := c.operation.table.formIndex(f)
 	form := &c.operation.table.forms[i]
-	return cmp.Or(form.flag, form.Code) + " " + c.answers[i].code
+	return cmp.Or(form.flag, form.Code) + " " + c.answers[i].code.text
 }
 
 // AnsweredCode returns the code of a receiver's answer, or its flag if the form has one, or "" if it has no readable

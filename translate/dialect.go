@@ -314,7 +314,7 @@ func (p *plan) rewrite(src []byte) (Rewritten, *Refusal) {
 	case fault != nil || !isObject:
 		return Rewritten{Body: src}, nil
 	case c.overflow:
-		refusal = cmp.Or(refusal, &Refusal{p.table.invalid, "", why(tooManyItems, maxItems), false})
+		refusal = cmp.Or(refusal, p.table.refusal("", why(tooManyItems, maxItems)))
 	case refusal == nil:
 		refusal = c.keepValues(p, c.reply)
 	}

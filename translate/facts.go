@@ -68,7 +68,7 @@ func (c *Call) Facts(shared bool) []Fact {
 		}
 		if v.kind != absent {
 			if r.each != nil {
-				f.JSON = c.listInFirstForm(p, r, v)
+				f.JSON = c.listInFirstForm(p, slot, v)
 			} else {
 				f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
 			}
@@ -136,12 +136,12 @@ func trimDecimal(text string) string {
 }
 
 // listInFirstForm returns a copy of a list, translated to the first form.
-func (c *Call) listInFirstForm(p *plan, f *mapping, v value) string {
+func (c *Call) listInFirstForm(p *plan, slot int, v value) string {
 	if p.from == 0 {
 		return strings.Clone(v.raw)
 	}
-	report := c.Report.clone()
-	out, _ := c.emitList(p, f, f.first, v, nil)
+	report, toFirst := c.Report.clone(), c.translation.operation.translations[0][p.from].reply
+	out, _ := c.emitList(p, p.fields[slot], toFirst.fields[slot].each, v, nil)
 	c.Report = report
 	return string(out)
 }

@@ -188,19 +188,13 @@ func (c *Call) emitPassed(p *plan, n *node, dst []byte, slots []value) []byte {
 	return dst
 }
 
-// hasField reports whether a path of a message is that of a field, of an object that holds fields, or of an item of a
+// hasField reports whether a path of the table is that of a field, of an object that holds fields, or of an item of a
 // list.
 func (p *plan) hasField(path string) bool {
 	return slices.ContainsFunc(p.fields, func(f *mapping) bool {
-		if f.source == path || strings.HasPrefix(f.source, path+".") {
-			return true
-		}
-		item, isItem := strings.CutPrefix(path, f.source+"[")
-		index, below, closed := strings.Cut(item, "]")
-		if !isItem || !closed || !isDigits(index) || f.each == nil {
-			return false
-		}
-		return below == "" || below[0] == '.' && f.each.hasField(below[1:])
+		below, isItem := strings.CutPrefix(path, f.source+itself)
+		return f.source == path || strings.HasPrefix(f.source, path+".") ||
+			isItem && f.each != nil && (below == "" || below[0] == '.' && f.each.hasField(below[1:]))
 	})
 }
 

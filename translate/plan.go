@@ -39,8 +39,7 @@ type mapping struct {
 
 	to int // the form of the output
 
-	each  *plan // of a list: translates an item; nil for a field that is no list
-	first *plan // of a list in a reply: translates an item to the first form
+	each *plan // of a list: translates an item; nil for a field that is no list
 
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
@@ -218,11 +217,6 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		rows = nil
 	}
 	p, result := t.newPlan(m, rows, from, to)
-	for _, f := range p.fields {
-		if f.items != nil && m == Reply {
-			f.first = t.itemPlan(m, f.items, from, 0)
-		}
-	}
 	p.root = p.envelope(from, result)
 	if p.placeObjects(p.root); m == Reply && t.forms[from].Result == "" {
 		result = p.root

@@ -12,6 +12,11 @@ type Refusal struct {
 	CannotCarry bool
 }
 
+// refusal returns a refusal with the code for all that has no code of its own.
+func (t *Table) refusal(field string, reason Detail) *Refusal {
+	return &Refusal{t.invalid, field, reason, false}
+}
+
 func (r *Refusal) Error() string {
 	if r.Field == "" {
 		return r.Code + ": " + r.Reason.String()
