@@ -94,14 +94,14 @@ func (t *Table) withoutRows(form int) File {
 	names := append(f.names(), "text") // an error around code and text is one name
 	slices.Sort(names)
 	names = slices.Compact(names)
-	shape := fmt.Sprintf("{code: %q, text: %q, digits: string}", names[0], names[1])
+	shape := fmt.Sprintf("code: %q, text: %q, digits: string", names[0], names[1])
 	if f.Codes == "number" {
-		shape = strings.TrimSuffix(shape, "}") + fmt.Sprintf(", codes: number, other_code: %q}", f.OtherCode)
+		shape += fmt.Sprintf(", codes: number, other_code: %q", f.OtherCode)
 	}
 	if f.Result != "" {
-		shape = fmt.Sprintf("%s, result: %q}", strings.TrimSuffix(shape, "}"), f.Result)
+		shape += fmt.Sprintf(", result: %q", f.Result)
 	}
-	fmt.Fprintf(b, "forms: {%q: %s, own: %s}\n", f.name, shape, shape)
+	fmt.Fprintf(b, "forms: {%q: {%s}, own: {%[2]s}}\n", f.name, shape)
 	fmt.Fprintf(b, "success: {code: %q}\ninvalid: %q\n", t.success.code[form], t.invalid)
 	fmt.Fprintf(b, "unknown: {request: pass, reply: pass}\ncodes: []\noperations:\n")
 	line := func(name, path string) {

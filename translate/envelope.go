@@ -294,10 +294,7 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	}
 	to, flag, json := &t.forms[form], "null", "null"
 	if code != "" {
-		if form != 0 {
-			code = t.codeIn(form, code)
-		}
-		flag, json = to.flagIs[0].json, to.codeJSON(code)
+		flag, json = to.flagIs[0].json, to.codeJSON(t.codeOf(form, code))
 	}
 	return to.endFailure(to.appendOutcome(append(dst, '{'), flag, json, string(appendString(nil, text)), true))
 }
@@ -322,13 +319,10 @@ func (t *Table) FailureInBoth(code, text string) []byte {
 // catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
 	form := t.formIndex(f)
-	switch {
-	case form < 0:
+	if form < 0 {
 		return status
-	case form > 0:
-		code = t.codeIn(form, code)
 	}
-	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {
+	if is := t.forms[form].statusOf(t.codeOf(form, code), status); is/100 == 4 && status/100 == 4 {
 		return is
 	}
 	return status

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -114,13 +115,10 @@ func (s *source) readShift(n *yaml.Node, r *row) {
 		if c.kind == absent {
 			continue
 		}
-		if c.kind != number || len(c.text) > 2 || less(c.text, 1) || !less(c.text, most+1) {
+		places, err := strconv.Atoi(c.text)
+		if c.kind != number || err != nil || places < 1 || places > most {
 			s.errorf(n, "shift must be a number from 1 to %d, but is %s", most, c.json)
 			continue
-		}
-		places := int(c.text[0] - '0')
-		if len(c.text) == 2 {
-			places = 10*places + int(c.text[1]-'0')
 		}
 		r.places[f], r.places[1-f] = -places, places
 	}
