@@ -38,17 +38,12 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	if f.Flag != nil {
 		s.readFlag(f)
 	}
-	object, code, inside := strings.Cut(f.Code, ".")
-	if inside {
-		f.object, f.objectIn = object, ","+keyOf(object)
-	} else {
-		code = f.Code
+	var code string
+	if f.object, code = inObject(f.Code); f.object != "" {
+		f.objectIn = "," + keyOf(f.object)
 	}
-	textObject, text, textInside := strings.Cut(f.Text, ".")
-	if !textInside {
-		text = f.Text
-	}
-	f.textInside = textInside && textObject == f.object
+	textObject, text := inObject(f.Text)
+	f.textInside = textObject != "" && textObject == f.object
 	f.codeKey, f.textKey = keyOf(code), ","+keyOf(text)
 	tops := []string{cmp.Or(f.object, f.Code), f.Result, f.flag}
 	if !f.textInside {
@@ -60,7 +55,7 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	case f.Code == "" || f.Text == "":
 	case len(slices.Compact(tops)) < len(tops) || f.Code == f.Text:
 		s.errorf(name, "form %q: code, text, result and flag must have different names", name.Value)
-	case textInside && !f.textInside || strings.Contains(code+text, "."):
+	case textObject != "" && !f.textInside || strings.Contains(code+text, "."):
 		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
 			"as in error.code and error.message",
 			name.Value)
@@ -83,6 +78,14 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 			f.statuses = append(f.statuses, statusCode{n, s.str(one, "status"), listed})
 		}
 	}
+}
+
+// inObject returns the object and the name of a path of two names, and no object for another path.
+func inObject(path string) (object, name string) {
+	if object, name, inside := strings.Cut(path, "."); inside {
+		return object, name
+	}
+	return "", path
 }
 
 // readFlag reads a flag: a name, or a name and its two values.

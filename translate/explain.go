@@ -116,7 +116,8 @@ func newExplainer(call *Call, p *plan) *explainer {
 }
 
 func (x *explainer) explain(src, out []byte, err error) *Explanation {
-	x.Output, x.Err, x.Report = slices.Clone(out), err, x.call.Report.clone()
+	x.Output, x.Err = slices.Clone(out), err
+	x.Report, x.call.Report = x.call.Report, Report{} // the call is used again
 	fault := checkJSON(src, x.plan.table.depth)
 	switch {
 	case fault != nil && err != nil:

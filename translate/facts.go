@@ -140,7 +140,7 @@ func (c *Call) listInFirstForm(p *plan, slot int, v value) string {
 	if p.from == 0 {
 		return strings.Clone(v.raw)
 	}
-	report, toFirst := c.Report.clone(), c.translation.operation.translations[0][p.from].reply
+	report, toFirst := c.Report, c.translation.operation.translations[0][p.from].reply
 	out, _ := c.emitList(p, p.fields[slot], toFirst.fields[slot].each, v, nil)
 	c.Report = report
 	return string(out)

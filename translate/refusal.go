@@ -1,7 +1,5 @@
 package translate
 
-import "slices"
-
 // A Refusal is the error of a request that cannot be translated. Nothing of the request may be sent.
 type Refusal struct {
 	Code   string // a code of the catalogue
@@ -84,16 +82,6 @@ func (r *Report) defaulted(c *Call, path string) {
 	if len(c.within) == 0 || len(r.Defaulted) < maxReported {
 		r.Defaulted = append(r.Defaulted, c.atTarget(path))
 	}
-}
-
-// clone returns a copy that does not change when its call is used again.
-func (r *Report) clone() Report {
-	c := *r
-	for _, list := range []*[]string{&c.Dropped, &c.Defaulted, &c.Echoed, &c.Mismatched, &c.UnknownNames} {
-		*list = slices.Clone(*list)
-	}
-	c.Mismatches = slices.Clone(c.Mismatches)
-	return c
 }
 
 // maxUnknownNames limits the memory that a message with many unknown fields can use.

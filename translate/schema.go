@@ -309,16 +309,16 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 func (p *plan) describeValue(f *mapping, s *Schema) {
 	request, form := p.message == Request, p.table.forms[p.from]
 	moved := f.As == "decimal" || f.places != [2]int{}
+	s.Type = Types{"string"}
 	switch {
 	case f.Pattern[0] != "":
-		pattern := digitPlace.ReplaceAllString(regexp.QuoteMeta(f.Pattern[p.from]), `[0-9]`)
-		s.Type, s.Pattern = Types{"string"}, "^"+pattern+"$"
+		s.Pattern = "^" + digitPlace.ReplaceAllString(regexp.QuoteMeta(f.Pattern[p.from]), `[0-9]`) + "$"
 	case f.As == "" && f.exampleKind == boolean:
 		s.Type = Types{"boolean"}
 	case f.As == "" && f.exampleKind == number:
 		s.Type = Types{"number"}
 	case f.As == "":
-		s.Type, s.MinLength, s.MaxLength = Types{"string"}, f.Min, f.Max[p.from]
+		s.MinLength, s.MaxLength = f.Min, f.Max[p.from]
 		if f.Required {
 			s.MinLength = max(s.MinLength, 1)
 		}
@@ -330,11 +330,9 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	case form.digits == number:
 		s.Type = Types{"number"}
 	case request && moved:
-		s.Type, s.Pattern = Types{"string"}, `^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`
+		s.Pattern = `^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`
 	case request:
-		s.Type, s.Pattern = Types{"string"}, `^(0|[1-9][0-9]*)$`
-	default:
-		s.Type = Types{"string"}
+		s.Pattern = `^(0|[1-9][0-9]*)$`
 	}
 	// What else the value can be. Between words and digits without pairs, both stay as they are.
 	var others []json.RawMessage
@@ -375,10 +373,11 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	if p.message != Request {
 		return list
 	}
-	if p.table.forms[p.from].digits == text && f.digits && f.Min > 0 {
+	inText := f.digits && p.table.forms[p.from].digits == text
+	if inText && f.Min > 0 {
 		add("At least %d", f.Min)
 	}
-	if p.table.forms[p.from].digits == text && f.digits && f.Max[p.from] > 0 {
+	if inText && f.Max[p.from] > 0 {
 		add("At most %d", f.Max[p.from])
 	}
 	if f.Refuse != p.table.invalid {
