@@ -136,7 +136,7 @@ func (c *Call) Code() string { return c.code }
 // Means reports whether the code of the reply has one of the meanings in the table.
 func (c *Call) Means(meanings ...Meaning) bool {
 	p := c.translation.reply
-	return p.table.Means(p.table.forms[p.from].name, c.code, meanings...)
+	return p.table.Means(p.fromForm.name, c.code, meanings...)
 }
 
 // Operation returns the operation of the call.
@@ -257,7 +257,7 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 	if refusal != nil || f.class != Lossy || v.kind == absent {
 		return refusal
 	}
-	reason := why("%v has no place for it", p.table.forms[p.to].name)
+	reason := why("%v has no place for it", p.toForm.name)
 	switch always := f.Default; {
 	case always.kind != absent && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
 		return nil // the upstream's form always means this value
@@ -267,7 +267,7 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 		c.report(&c.Report.Dropped, f.source)
 		return nil
 	case always.kind != absent:
-		reason = why("%v has no place for it: there it is always %v", p.table.forms[p.to].name, always.text)
+		reason = why("%v has no place for it: there it is always %v", p.toForm.name, always.text)
 	}
 	return &Refusal{Code: f.LossCode, Field: f.source, Reason: reason, CannotCarry: true}
 }

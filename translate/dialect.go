@@ -330,7 +330,7 @@ func (p *plan) rewrite(src []byte) (Rewritten, *Refusal) {
 func (c *Call) keepValues(p *plan, slots []value) *Refusal {
 	for slot, f := range p.fields {
 		v := &slots[slot]
-		reason := why("has a value without a counterpart in %v", p.table.forms[p.to].name)
+		reason := why("has a value without a counterpart in %v", p.toForm.name)
 		switch paired, taken := f.Values.of(p.from, *v); {
 		case v.kind == absent, paired:
 			continue

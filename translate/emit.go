@@ -5,7 +5,7 @@ import "fmt"
 // emit appends the members of an object of the output. If a value of a request does not fit, emit stops and returns
 // why.
 func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *Refusal) {
-	lenient, digits := p.message != Request, p.table.forms[p.to].digits
+	lenient, digits := p.message != Request, p.toForm.digits
 	for i := range n.names {
 		e := &n.names[i]
 		if e.node != nil {
@@ -85,7 +85,7 @@ func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	case f.wants(p.from) != "" && v.kind != null:
 		reason = why(wantNumber, f.got(v))
 	case !f.digits || f.special && isDigits(v.text()) || f.lacksPair(v):
-		reason = why("has a value without a counterpart in %v", p.table.forms[p.to].name)
+		reason = why("has a value without a counterpart in %v", p.toForm.name)
 	}
 	return &Refusal{f.Malformed, c.at(f.source), reason, false}
 }

@@ -347,12 +347,12 @@ func (f *form) statusOf(code string, status int) int {
 // than 2xx.
 func (c *Call) Status() int {
 	p := c.translation.reply
-	t, to := p.table, &p.table.forms[p.to]
+	t, to := p.table, p.toForm
 	const tooManyRequests, serverErrors = 429, 500
 	switch {
 	case p.from == p.to || c.code == "" || c.status == tooManyRequests || c.status >= serverErrors:
 		return c.status
-	case len(to.statuses) == 0 && len(t.forms[p.from].statuses) == 0 || c.success && c.status/100 != 2:
+	case len(to.statuses) == 0 && len(p.fromForm.statuses) == 0 || c.success && c.status/100 != 2:
 		return c.status
 	}
 	code := t.success.code[p.to]

@@ -9,14 +9,17 @@ type plan struct {
 	table    *Table
 	message  Message
 	from, to int
-	fields   []*mapping // slot i holds the value of fields[i]
-	root     *node      // the input
-	out      *node      // the result of the output
-	inner    int        // the number of objects in root
-	refers   []int      // of a reply: the slots that must equal the request, or repeat it
-	roles    map[string]int
-	unknown  string // what happens to a field without a row
-	item     bool   // of an item of a list
+
+	fromForm, toForm *form
+
+	fields  []*mapping // slot i holds the value of fields[i]
+	root    *node      // the input
+	out     *node      // the result of the output
+	inner   int        // the number of objects in root
+	refers  []int      // of a reply: the slots that must equal the request, or repeat it
+	roles   map[string]int
+	unknown string // what happens to a field without a row
+	item    bool   // of an item of a list
 
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
@@ -232,7 +235,10 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 
 // newPlan makes a plan with the fields of rows. result is the object that has them in the input.
 func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *node) {
-	p = &plan{table: t, message: m, from: from, to: to, roles: map[string]int{}, unknown: t.unknown[m][from]}
+	p = &plan{
+		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
+		roles: map[string]int{}, unknown: t.unknown[m][from],
+	}
 	p.fields = mappings(rows, from, to)
 	result, p.out = newNode("", m), newNode("", m)
 	for slot, f := range p.fields {

@@ -76,7 +76,7 @@ func (c *Call) readCode(status int) *UnusableReply {
 		c.code = p.table.success.code[p.from]
 		return nil
 	}
-	reason := p.table.forms[p.from].Code + " is missing"
+	reason := p.fromForm.Code + " is missing"
 	if c.translation.operation.noEnvelope == p.from {
 		reason += ", and the fields are not those of a success without an envelope"
 	}
@@ -106,7 +106,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 	end := "}"
 	if c.translation.operation.noEnvelope != p.to {
 		dst = c.appendEnvelope(dst)
-		if key := p.table.forms[p.to].resultKey; key != "" {
+		if key := p.toForm.resultKey; key != "" {
 			dst = append(append(dst, key...), '{')
 			end = "}}"
 		}
@@ -120,7 +120,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 func (c *Call) appendFailure(dst []byte) []byte {
 	p := c.translation.reply
 	c.Report.reset()
-	return p.table.forms[p.to].endFailure(c.appendEnvelope(append(dst, '{')))
+	return p.toForm.endFailure(c.appendEnvelope(append(dst, '{')))
 }
 
 // appendEnvelope appends the fields of the envelope before the result, in the client's form. A code without a pair is
@@ -128,7 +128,7 @@ func (c *Call) appendFailure(dst []byte) []byte {
 func (c *Call) appendEnvelope(dst []byte) []byte {
 	p := c.translation.reply
 	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
-	from, to := &t.forms[p.from], &t.forms[p.to]
+	from, to := p.fromForm, p.toForm
 	flag, json := to.flagIs[0].json, ""
 	switch paired, ok := t.codes.find(p.from, c.code); {
 	case c.success:

@@ -27,7 +27,7 @@ func (c *Call) ReplyWord(role string) string {
 		return word
 	}
 	slot := p.roles[role]
-	out, _ := p.fields[slot].appendValue(nil, c.reply[slot], p.from, p.table.forms[p.to].digits, true)
+	out, _ := p.fields[slot].appendValue(nil, c.reply[slot], p.from, p.toForm.digits, true)
 	return valueOf(gjson.ParseBytes(out)).text()
 }
 

@@ -141,7 +141,7 @@ func (t *Translation) signExample(s *Schema) {
 	field.Description = fmt.Sprintf("%s. %s in hexadecimal digits, of %s, with %q between them", field.Description,
 		rule.Algorithm[p.from], strings.Join(of, ", "), rule.Join[p.from])
 	field.Description = strings.TrimPrefix(field.Description, ". ")
-	if p.table.HashNeedsSecret(p.table.forms[p.from].name) || call.Read(s.AppendExample(nil)) != nil {
+	if p.table.HashNeedsSecret(p.fromForm.name) || call.Read(s.AppendExample(nil)) != nil {
 		return
 	}
 	if signed, err := call.Sign(""); err == nil {
@@ -177,7 +177,7 @@ func (t *Table) FailureStatuses(f Form) (list []int) {
 // schema returns the schema of an object of the input, or of the whole message.
 func (p *plan) schema(n *node, failed bool) *Schema {
 	s := &Schema{Type: Types{"object"}, Properties: Properties{}}
-	form := &p.table.forms[p.from]
+	form := p.fromForm
 	envelope := n == p.root || failed && n.path == ""
 	for i := range n.names {
 		e := &n.names[i]
@@ -205,7 +205,7 @@ func (p *plan) schema(n *node, failed bool) *Schema {
 
 // member returns the schema of a field or of a part of the envelope, and whether it must be there.
 func (p *plan) member(e *entry, failed bool) (s *Schema, required bool) {
-	t, form := p.table, &p.table.forms[p.from]
+	t, form := p.table, p.fromForm
 	text := Types{"string"}
 	switch e.slot {
 	case p.flagSlot():
@@ -307,7 +307,7 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 
 // describeValue describes a value by the keys of its row.
 func (p *plan) describeValue(f *mapping, s *Schema) {
-	request, form := p.message == Request, p.table.forms[p.from]
+	request, form := p.message == Request, p.fromForm
 	moved := f.As == "decimal" || f.places != [2]int{}
 	s.Type = Types{"string"}
 	switch {
@@ -373,7 +373,7 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	if p.message != Request {
 		return list
 	}
-	inText := f.digits && p.table.forms[p.from].digits == text
+	inText := f.digits && p.fromForm.digits == text
 	if inText && f.Min > 0 {
 		add("At least %d", f.Min)
 	}

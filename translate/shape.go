@@ -70,7 +70,7 @@ func (s *shaper) value(l leaf) string {
 	case e == nil, e.node != nil, e.slot == p.textSlot():
 		return invented(v, "text")
 	case e.slot == p.flagSlot():
-		if is := p.table.forms[p.from].flagIs; v.is(is[0]) || v.is(is[1]) {
+		if is := p.fromForm.flagIs; v.is(is[0]) || v.is(is[1]) {
 			return v.raw
 		}
 		return invented(v, "FLAG")
@@ -186,7 +186,7 @@ func (p *plan) example(r *mapping) string {
 		if r.digits && r.checkNumber(word, most).Format != "" {
 			word = strconv.Itoa(cmp.Or(r.Min, most))
 		}
-		if p.table.forms[p.from].digits == number {
+		if p.fromForm.digits == number {
 			return word
 		}
 	}

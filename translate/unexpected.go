@@ -98,7 +98,7 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 			return
 		}
 		if p.message == Request {
-			reason := why("cannot pass: %v has another field of this name", p.table.forms[p.to].name)
+			reason := why("cannot pass: %v has another field of this name", p.toForm.name)
 			keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), reason)
 			return
 		}
