@@ -242,12 +242,12 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	if refusal := c.checkFields(p, c.request, false); refusal != nil {
 		return nil, refusal
 	}
-	dst, refused := c.emit(p, p.out, append(dst, '{'), c.request)
+	dst, refused := c.emitAll(p, dst, c.request)
 	if refused != nil {
 		return nil, refused
 	}
 	c.translated = true
-	return append(dst, '}'), nil
+	return dst, nil
 }
 
 // checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place

@@ -153,10 +153,10 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	}
 	p, call = n.plan, startCallback(n.plan)
 	call.scan(p, src, call.reply) // without a fault, since the JSON is the same
-	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
+	dst, _ = call.emitAll(p, dst, call.reply)
 	call.reportDropped(p, call.reply)
 	n.Report = call.Report
-	return append(dst, '}'), n, nil
+	return dst, n, nil
 }
 
 var byteOrderMark = []byte("\ufeff")
@@ -291,8 +291,8 @@ func (c *Callback) FromReply(dst []byte, reply *Call) []byte {
 			}
 		}
 	}
-	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
-	return append(dst, '}')
+	dst, _ = call.emitAll(p, dst, call.reply)
+	return dst
 }
 
 // IdentifiedBy returns the roles of the fields that say what a callback is about. The caller must not modify them.

@@ -205,11 +205,11 @@ func (s *source) checkDialectRows(message string, rows, known []*row, form int) 
 
 // checkDialectValues checks that the values of a row are those of the table's row.
 func (s *source) checkDialectValues(r, known *row, form int) {
-	converts := r.Pattern[0] != "" || len(r.Values.list) > 0
+	converts := r.Pattern[0] != "" || r.hasPairs()
 	if converts && (known.Role.Secret || known.Role.Unconverted) {
 		s.errorf(r.node, "%s: values and pattern are not allowed with role: %s", r.Path[0], known.Role.name)
 	}
-	words := known.Means != nil || known.OneOf != nil || len(known.Values.list) > 0
+	words := known.Means != nil || known.OneOf != nil || known.hasPairs()
 	for _, p := range r.Values.list {
 		v := value{raw: p.Values[0].json, kind: p.Values[0].kind}
 		_, paired := known.Values.find(form, p.Values[0].text)
@@ -321,8 +321,8 @@ func (p *plan) rewrite(src []byte) (Rewritten, *Refusal) {
 	if refusal != nil {
 		return Rewritten{}, refusal
 	}
-	out, refusal := c.emit(p, p.out, []byte{'{'}, c.reply)
-	return Rewritten{append(out, '}'), c.Report, c.ListMemory()}, refusal
+	out, refusal := c.emitAll(p, nil, c.reply)
+	return Rewritten{out, c.Report, c.ListMemory()}, refusal
 }
 
 // keepValues makes the values without a pair pass as they are. It refuses one that the other form uses for another

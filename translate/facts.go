@@ -95,7 +95,7 @@ func (r *row) noValue(v value, from int) (certain, possible bool) {
 
 // inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
 func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired bool) {
-	if len(r.Values.list) > 0 && v.kind != composite {
+	if r.hasPairs() && v.kind != composite {
 		if _, paired = r.Values.find(from, v.text()); from == 0 || !paired && !r.special {
 			return string([]byte(v.raw)), paired
 		}

@@ -183,7 +183,7 @@ func (r *mapping) detail(digits kind) (list Details) {
 	if r.state >= 0 {
 		say(`0 and "" as %v while %v`, noValueOf(digits), strings.Join(r.NoValueWhile, " or "))
 	}
-	if len(r.Values.list) > 0 {
+	if r.hasPairs() {
 		say("by value pairs")
 	}
 	if places := r.places[1-r.to]; places != 0 {

@@ -152,21 +152,19 @@ func (c *Call) eachItem(f *mapping, each *plan, v value, do func(item []value) *
 func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refusal *Refusal) {
 	switch other := item[p.beginSlot()]; {
 	case other.kind != absent:
-		c.Report.mismatch(c, "", Mismatch{"an object", other.typeName()})
+		c.mismatch("", Mismatch{"an object", other.typeName()})
 		dst = append(comma(dst), other.raw...)
 	case p.out.plain && item[p.out.names[0].slot].kind == absent: // the items that follow must keep their places
 		f := p.fields[p.out.names[0].slot]
 		if p.message == Request {
 			return dst, &Refusal{f.Malformed, c.at(f.source), why("is missing"), false}
 		}
-		c.Report.mismatch(c, f.report, Mismatch{})
+		c.mismatch(f.report, Mismatch{})
 		dst = append(comma(dst), "null"...)
 	case p.out.plain:
 		dst, refusal = c.emit(p, p.out, dst, item)
 	default:
-		if dst, refusal = c.emit(p, p.out, append(comma(dst), '{'), item); refusal == nil {
-			dst = append(dst, '}')
-		}
+		dst, refusal = c.emitAll(p, comma(dst), item)
 	}
 	if p.message != Request {
 		c.reportDropped(p, item)

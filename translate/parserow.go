@@ -135,7 +135,7 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 	case only >= 0 && o.paths[1-only] != "" && !saysWhatHappens:
 		s.errorf(r.node, "%s is in %s only: add default, echo or loss", r.Path[only], forms[only].name)
 	}
-	if only >= 0 && len(r.Values.list) > 0 {
+	if only >= 0 && r.hasPairs() {
 		s.errorf(r.node, "values: the row needs a path in both forms")
 	}
 	// A field with must_equal_request shows a success in the form whose replies have no envelope.
@@ -201,7 +201,7 @@ func (s *source) checkKeys(m Message, r *row) {
 	if r.Loss == "refuse" && m != Request {
 		s.errorf(child(r.node, "loss"), "loss: refuse is not allowed in a %s; write loss: drop", m)
 	}
-	if r.Role.Unconverted && (r.digits || len(r.Values.list) > 0) {
+	if r.Role.Unconverted && (r.digits || r.hasPairs()) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is unconverted", r.Role.name)
 	}
 	for _, key := range []string{"default", "values", "absent", "one_of"} {
@@ -238,7 +238,7 @@ func (s *source) checkKeys(m Message, r *row) {
 		s.errorf(empty, "empty is not allowed with role: %s, which has zero_is_a_value", r.Role.name)
 	case !s.convertsDigits(r):
 		s.errorf(empty, "empty %s", needsDigits)
-	case len(r.Values.list) > 0:
+	case r.hasPairs():
 		s.errorf(empty, "empty is not allowed with values: add a pair for the empty value instead")
 	}
 }

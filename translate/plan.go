@@ -57,7 +57,7 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret,
 		}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
-		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || len(r.Values.list) > 0 || r.items != nil) &&
+		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || r.hasPairs() || r.items != nil) &&
 			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" &&
 			!slices.ContainsFunc(r.Values.list, pair.hasNull)
 		if len(r.NoValueWhile) > 0 {

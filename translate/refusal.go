@@ -71,16 +71,16 @@ func (m Mismatch) String() string {
 	return wrongType(m.Want, m.Got)
 }
 
-func (r *Report) mismatch(c *Call, path string, m Mismatch) {
-	if len(c.within) == 0 || len(r.Mismatched) < maxReported {
+func (c *Call) mismatch(path string, m Mismatch) {
+	if r := &c.Report; len(c.within) == 0 || len(r.Mismatched) < maxReported {
 		r.Mismatched, r.Mismatches = append(r.Mismatched, c.at(path)), append(r.Mismatches, m)
 	}
 }
 
-// defaulted adds a path of the output.
-func (r *Report) defaulted(c *Call, path string) {
-	if len(c.within) == 0 || len(r.Defaulted) < maxReported {
-		r.Defaulted = append(r.Defaulted, c.atTarget(path))
+// defaulted adds a path of the output to the report.
+func (c *Call) defaulted(path string) {
+	if len(c.within) == 0 || len(c.Report.Defaulted) < maxReported {
+		c.Report.Defaulted = append(c.Report.Defaulted, c.atTarget(path))
 	}
 }
 
@@ -94,7 +94,8 @@ func (r *Report) reset() {
 	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
 }
 
-func (r *Report) unknown(c *Call, parent, name string) {
+func (c *Call) unknown(parent, name string) {
+	r := &c.Report
 	r.Unknown++
 	if len(r.UnknownNames) < maxUnknownNames {
 		r.UnknownNames = append(r.UnknownNames, c.at(quoteName(joinPath(parent, name))))

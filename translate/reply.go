@@ -139,7 +139,7 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 		json = code.raw
 	default:
 		if json = to.codeJSON(t.codeIn(p.to, c.code)); t.replaces(p.to, c.code) {
-			c.Report.mismatch(c, from.Code, Mismatch{"", code.typeName()})
+			c.mismatch(from.Code, Mismatch{"", code.typeName()})
 		}
 	}
 	content := ""
@@ -149,14 +149,14 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	case v.kind != absent:
 		out, fits := unconverted.appendValue(nil, v, p.from, text, true)
 		if content = string(out); !fits {
-			c.Report.mismatch(c, from.Text, unconverted.mismatchOf(v, p.from))
+			c.mismatch(from.Text, unconverted.mismatchOf(v, p.from))
 		}
 	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
 		if content = t.success.textJSON; !to.textInside {
 			c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
 		}
 	default:
-		c.Report.mismatch(c, from.Text, Mismatch{})
+		c.mismatch(from.Text, Mismatch{})
 	}
 	return to.appendOutcome(dst, flag, json, content, !c.success)
 }
@@ -178,7 +178,7 @@ func (c *Call) reportDropped(p *plan, slots []value) {
 func (c *Call) reportRepeats() {
 	for _, slot := range c.translation.reply.refers {
 		if f := c.translation.reply.fields[slot]; c.repeatsAnother(f, c.reply[slot]) {
-			c.Report.mismatch(c, f.report, Mismatch{ofRequest, "another"})
+			c.mismatch(f.report, Mismatch{ofRequest, "another"})
 		}
 	}
 }

@@ -342,7 +342,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	if f.Empty.kind != absent && form.digits == text && s.Pattern != "" {
 		others = append(others, json.RawMessage(`""`))
 	}
-	words := !request && f.As == "digits" && f.Role.Many && len(f.Values.list) == 0 && f.Otherwise != "null"
+	words := !request && f.As == "digits" && f.Role.Many && !f.hasPairs() && f.Otherwise != "null"
 	switch {
 	case words && form.digits == number:
 		s.Type = append(s.Type, "string")

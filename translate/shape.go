@@ -171,7 +171,7 @@ func (p *plan) example(r *mapping) string {
 		return r.Default.json
 	case r.Pattern[0] != "":
 		word = r.sample(p.from)
-	case len(r.Values.list) > 0:
+	case r.hasPairs():
 		return r.Values.list[0].Values[p.from].json
 	case len(r.Means) > 0 && r.Means[word] == "":
 		word = slices.Min(slices.Collect(maps.Keys(r.Means)))

@@ -155,7 +155,7 @@ func (p pair) hasNull() bool { return p.Values[0].kind == null || p.Values[1].ki
 
 // onlyNullPairs reports whether the row's pairs say what null is, and nothing about other values.
 func (r *row) onlyNullPairs() bool {
-	return len(r.Values.list) > 0 && !slices.ContainsFunc(r.Values.list, func(p pair) bool { return !p.hasNull() })
+	return r.hasPairs() && !slices.ContainsFunc(r.Values.list, func(p pair) bool { return !p.hasNull() })
 }
 
 func (r *row) convert(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {

@@ -28,7 +28,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	case p.message == Request:
 		keep(&c.refusal, p.table.invalid, c.at(e.node.path), why(wantObject, v.typeName()))
 	case v.kind != null:
-		c.Report.mismatch(c, n.pathOf(e), Mismatch{"an object", v.typeName()})
+		c.mismatch(n.pathOf(e), Mismatch{"an object", v.typeName()})
 	}
 }
 
@@ -103,5 +103,5 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 			return
 		}
 	}
-	c.Report.unknown(c, n.path, name)
+	c.unknown(n.path, name)
 }
