@@ -38,7 +38,7 @@ type Rewritten struct {
 }
 
 // dialectRowKeys are the keys that a row can have in the overlay of an upstream, beside those of the forms.
-var dialectRowKeys = []string{"values", "pattern", "each", "list", "about"}
+var dialectRowKeys = strings.Fields("values pattern each list about")
 
 // Dialect reads the overlay of an upstream of a form. The error is of type [Problems] if the table has the form.
 func (t *Table) Dialect(f Form, overlay File) (*Dialect, error) {

@@ -22,7 +22,7 @@ type RowChange struct {
 func (t *Table) Changes() []RowChange { return t.changes }
 
 // safetyKeys are the keys of a row without which a wrong message passes. RowChange.Lost has those that a row has lost.
-var safetyKeys = slices.Concat([]string{"must_equal_request", "as", "role", "loss"}, boundKeys)
+var safetyKeys = strings.Fields("must_equal_request as role loss " + boundKeys)
 
 // codesMessage stands for the pairs of codes. A pair replaces those with one of its codes as a whole.
 const codesMessage = "codes"
