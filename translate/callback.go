@@ -141,7 +141,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	p, call := c.plan(from, to), startCallback(c.intake)
 	if _, refusal := call.take(c.intake, src, call.reply); refusal != nil {
 		n := Notice{plan: c.plans[p.from][p.from]}
-		if tooDeepAt(src, p.table.depth) < 0 && !isJSONGrammar(bytes.TrimPrefix(src, byteOrderMark)) {
+		if tooDeepAt(src, p.table.depth) < 0 && !IsJSON(bytes.TrimPrefix(src, byteOrderMark)) {
 			n.Recognised = Unrecognised
 			return src, n, nil
 		}
@@ -220,10 +220,6 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	}
 	return n, nil
 }
-
-// IsJSON reports whether src has the syntax of JSON. It allows duplicate names and invalid UTF-8. src must not nest
-// deeper than the limit of the table, which [Callback.Translate] has checked.
-func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 
 // addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value
 // is non-empty text or a number.

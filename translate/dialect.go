@@ -234,15 +234,7 @@ func (t *Table) dialectPlan(m Message, rows []*row, from int) *plan {
 	return p
 }
 
-// keepObjects gives input and output the same objects, so that fields without a row pass.
-func (p *plan) keepObjects(root *node) {
-	root.addObjectsOf(p.out, p.message)
-	p.out.addObjectsOf(root, p.message)
-	for _, f := range p.fields {
-		f.Optional = true
-	}
-}
-
+// addObjectsOf adds the objects of another node that n does not have.
 func (n *node) addObjectsOf(other *node, m Message) {
 	for _, e := range other.names {
 		if e.node == nil || n.plain {

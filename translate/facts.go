@@ -110,8 +110,8 @@ func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired b
 // comparable returns the text of a value in the first form: 2.5 and 2.50 are one decimal.
 func (r *row) comparable(json string) string {
 	text := valueOf(gjson.Parse(json)).text()
-	if r.wants(0) != "" && r.Pattern[0] == "" {
-		return trimDecimal(text)
+	if r.wants(0) != "" && r.Pattern[0] == "" && isDecimal(text) && strings.Contains(text, ".") {
+		return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 	}
 	return text
 }
@@ -125,14 +125,6 @@ func (c *Call) ComparableValue(role string) string {
 	slot := p.roles[role]
 	json, _ := p.fields[slot].inFirstForm(c.request[slot], p.from, p.table.forms[0].digits)
 	return p.fields[slot].comparable(json)
-}
-
-// trimDecimal returns a decimal without zeros at its end, and any other text unchanged.
-func trimDecimal(text string) string {
-	if !isDecimal(text) || !strings.Contains(text, ".") {
-		return text
-	}
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // listInFirstForm returns a copy of a list, translated to the first form.

@@ -251,8 +251,12 @@ func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *
 			f.each = t.itemPlan(m, f.items, from, to)
 		}
 	}
-	if t.dialect {
-		p.keepObjects(result)
+	if t.dialect { // fields without a row pass: input and output have the same objects
+		for _, f := range p.fields {
+			f.Optional = true
+		}
+		result.addObjectsOf(p.out, m)
+		p.out.addObjectsOf(result, m)
 	}
 	return p, result
 }
