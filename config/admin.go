@@ -84,12 +84,9 @@ func (c *Config) checkAdmin() {
 		c.addf("admin.token", "a token is needed, since admin.listen is not loopback")
 	}
 	if short := c.Admin.ShortToken(); short != "" && err == nil && !Loopback(host) {
-		c.addProblem(tooShort, strings.Split(short, ".")...)
+		c.addf(short, tooShort)
 	} else if short != "" {
 		c.addWarning(tooShort, strings.Split(short, ".")...)
-	}
-	if c.Admin.TLS != nil {
-		c.checkKeyPair(c.Admin.TLS, "admin", "tls")
 	}
 }
 

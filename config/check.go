@@ -25,6 +25,7 @@ func (c *Config) check() {
 	c.checkLimits()
 	c.compile()
 	c.checkUpstreams()
+	c.checkKeyPairs()
 	c.checkTracing()
 	c.checkStore()
 	c.checkCallbacks()
@@ -103,9 +104,6 @@ func (c *Config) checkListeners() {
 
 	c.checkListener(c.Listen, nil, "listen")
 	c.checkListener(c.Admin.Listen, []string{c.Listen}, "admin", "listen")
-	if c.TLS != nil {
-		c.checkKeyPair(c.TLS, "tls")
-	}
 	c.checkAdmin()
 }
 
@@ -175,9 +173,6 @@ func (c *Config) checkUpstream(u *Upstream) {
 			problem("there is no PEM certificate in the file", "tls", "ca")
 		}
 	}
-	if u.TLS.Client != nil {
-		c.checkKeyPair(u.TLS.Client, at("tls", "client")...)
-	}
 }
 
 // readDialect reads the overlay of an upstream.
@@ -233,9 +228,11 @@ func (c *Config) checkPass() {
 	}
 }
 
-func (c *Config) checkKeyPair(pair *KeyPair, key ...string) {
-	if _, err := pair.Certificate(); err != nil {
-		c.addProblem(c.fileText(err), append(key, "cert")...)
+func (c *Config) checkKeyPairs() {
+	for _, pair := range c.KeyPairs() {
+		if _, err := pair.Certificate(); err != nil {
+			c.addProblem(c.fileText(err), pair.path...)
+		}
 	}
 }
 

@@ -30,9 +30,9 @@ func (d *Duration) set(text string) error {
 // written like this.
 func (d Duration) String() string {
 	text := time.Duration(d).String()
-	for _, zero := range []string{"0s", "0m"} {
-		if cut, ok := strings.CutSuffix(text, zero); ok && strings.ContainsAny(cut[max(0, len(cut)-1):], "hm") {
-			text = cut
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
 		}
 	}
 	return text

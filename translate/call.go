@@ -63,7 +63,7 @@ func (t *Translation) ClientField(path string) string {
 // HasRequestField reports whether the table has path as a field of the request, or as an object that holds fields of
 // it. The path of a [Refusal] that is not in the table was written by the sender and must not be logged.
 func (t *Translation) HasRequestField(path string) bool {
-	return path != "" && t.request.hasField(path)
+	return path != "" && t.request.hasField(PathInTable(path))
 }
 
 // Start begins one exchange.
@@ -136,7 +136,7 @@ func (c *Call) Code() string { return c.code }
 // Means reports whether the code of the reply has one of the meanings in the table.
 func (c *Call) Means(meanings ...Meaning) bool {
 	p := c.translation.reply
-	return p.table.Means(p.table.forms[p.from].name, c.code, meanings...)
+	return p.table.Means(p.fromForm.name, c.code, meanings...)
 }
 
 // Operation returns the operation of the call.
@@ -176,7 +176,7 @@ func (c *Call) parse(src []byte) *Refusal {
 	isObject, refusal := c.take(p, src, c.request)
 	c.asked = len(c.lists)
 	if refusal == nil && !isObject {
-		refusal = &Refusal{p.table.invalid, "", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()), false}
+		refusal = p.table.refusal("", why(wantObject, valueOf(gjson.ParseBytes(src)).typeName()))
 	}
 	if refusal == nil {
 		c.body = src
@@ -190,7 +190,7 @@ func (c *Call) take(p *plan, src []byte, slots []value) (isObject bool, _ *Refus
 	isObject, fault := c.scan(p, src, slots)
 	if fault != nil {
 		c.rejected, c.refusal = nil, nil
-		return false, &Refusal{p.table.invalid, fault.field, fault.reason, false}
+		return false, p.table.refusal(fault.field, fault.reason)
 	}
 	return isObject, c.rejected
 }
@@ -217,15 +217,8 @@ func (c *Call) checkFields(p *plan, slots []value, bounds bool) (refusal *Refusa
 			refusal.Field = c.at(refusal.Field)
 			return refusal
 		}
-		if v.ref == 0 {
-			continue
-		}
-		c.within = append(c.within, step{list: f})
-		for list, size := c.lists[v.ref-1], f.each.slots(); len(list) > 0 && refusal == nil; list = list[size:] {
-			refusal = c.checkFields(f.each, list[:size], bounds)
-			c.within[len(c.within)-1].index++
-		}
-		if c.within = c.within[:len(c.within)-1]; refusal != nil {
+		refusal = c.eachItem(f, f.each, v, func(item []value) *Refusal { return c.checkFields(f.each, item, bounds) })
+		if refusal != nil {
 			return refusal
 		}
 	}
@@ -249,12 +242,12 @@ func (c *Call) Translate(dst []byte) ([]byte, error) {
 	if refusal := c.checkFields(p, c.request, false); refusal != nil {
 		return nil, refusal
 	}
-	dst, refused := c.emit(p, p.out, append(dst, '{'), c.request)
+	dst, refused := c.emitAll(p, dst, c.request)
 	if refused != nil {
 		return nil, refused
 	}
 	c.translated = true
-	return append(dst, '}'), nil
+	return dst, nil
 }
 
 // checkLoss checks the bounds of a value, and whether its row allows to drop it if the upstream's form has no place
@@ -264,7 +257,7 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 	if refusal != nil || f.class != Lossy || v.kind == absent {
 		return refusal
 	}
-	reason := why("%v has no place for it", p.table.forms[p.to].name)
+	reason := why("%v has no place for it", p.toForm.name)
 	switch always := f.Default; {
 	case always.kind != absent && (v.countsAsAbsent() || v.kind == always.kind && v.text() == always.text):
 		return nil // the upstream's form always means this value
@@ -274,7 +267,7 @@ func (c *Call) checkLoss(p *plan, f *mapping, v value) *Refusal {
 		c.report(&c.Report.Dropped, f.source)
 		return nil
 	case always.kind != absent:
-		reason = why("%v has no place for it: there it is always %v", p.table.forms[p.to].name, always.text)
+		reason = why("%v has no place for it: there it is always %v", p.toForm.name, always.text)
 	}
 	return &Refusal{Code: f.LossCode, Field: f.source, Reason: reason, CannotCarry: true}
 }

@@ -27,7 +27,10 @@ type Callback struct {
 }
 
 // answer is what the receiver of a callback answers, and its code, or its flag if the form has one.
-type answer struct{ json, code string }
+type answer struct {
+	json string
+	code constant
+}
 
 // compile makes the plans for all directions.
 func (c *Callback) compile() {
@@ -138,7 +141,7 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	p, call := c.plan(from, to), startCallback(c.intake)
 	if _, refusal := call.take(c.intake, src, call.reply); refusal != nil {
 		n := Notice{plan: c.plans[p.from][p.from]}
-		if tooDeepAt(src, p.table.depth) < 0 && !isJSONGrammar(bytes.TrimPrefix(src, byteOrderMark)) {
+		if tooDeepAt(src, p.table.depth) < 0 && !IsJSON(bytes.TrimPrefix(src, byteOrderMark)) {
 			n.Recognised = Unrecognised
 			return src, n, nil
 		}
@@ -150,10 +153,10 @@ func (c *Callback) Translate(dst, src []byte, from, to Form) ([]byte, Notice, er
 	}
 	p, call = n.plan, startCallback(n.plan)
 	call.scan(p, src, call.reply) // without a fault, since the JSON is the same
-	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
+	dst, _ = call.emitAll(p, dst, call.reply)
 	call.reportDropped(p, call.reply)
 	n.Report = call.Report
-	return append(dst, '}'), n, nil
+	return dst, n, nil
 }
 
 var byteOrderMark = []byte("\ufeff")
@@ -192,7 +195,7 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	t := c.operation.table
 	values, err := url.ParseQuery(unsafeString(src))
 	if err != nil {
-		return Notice{}, &Refusal{t.invalid, "", why("cannot be read as application/x-www-form-urlencoded"), false}
+		return Notice{}, t.refusal("", why("cannot be read as application/x-www-form-urlencoded"))
 	}
 	call := startCallback(c.intake)
 	for name := range values {
@@ -206,10 +209,10 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 			path := c.pathOf(role, form)
 			for i, v := range values[path] {
 				if i > 0 {
-					return Notice{}, &Refusal{t.invalid, path, why(duplicateName), false}
+					return Notice{}, t.refusal(path, why(duplicateName))
 				}
 				if !utf8.ValidString(v) {
-					return Notice{}, &Refusal{t.invalid, path, why("is not UTF-8"), false}
+					return Notice{}, t.refusal(path, why("is not UTF-8"))
 				}
 				addValue(n.Values, role, v)
 			}
@@ -217,10 +220,6 @@ func (c *Callback) ReadForm(src []byte) (Notice, error) {
 	}
 	return n, nil
 }
-
-// IsJSON reports whether src has the syntax of JSON. It allows duplicate names and invalid UTF-8. src must not nest
-// deeper than the limit of the table, which [Callback.Translate] has checked.
-func IsJSON(src []byte) bool { return isJSONGrammar(src) }
 
 // addValues adds the values of the identifying roles that doc has in a form, and reports whether it has any. A value
 // is non-empty text or a number.
@@ -288,8 +287,8 @@ func (c *Callback) FromReply(dst []byte, reply *Call) []byte {
 			}
 		}
 	}
-	dst, _ = call.emit(p, p.out, append(dst, '{'), call.reply)
-	return append(dst, '}')
+	dst, _ = call.emitAll(p, dst, call.reply)
+	return dst
 }
 
 // IdentifiedBy returns the roles of the fields that say what a callback is about. The caller must not modify them.
@@ -297,32 +296,21 @@ func (c *Callback) IdentifiedBy() []string { return c.identifiedBy }
 
 // Answer returns the body with which a receiver acknowledges a callback, with HTTP 200.
 func (c *Callback) Answer(f Form) []byte {
-	if i := c.operation.table.formIndex(f); i >= 0 {
-		return []byte(c.answers[i].json)
-	}
-	return nil
+	return []byte(ofForm(c.operation.table, f, c.answers).json)
 }
 
 // Succeeded reports whether the receiver has acknowledged a callback: with HTTP 2xx and the code of [Callback.Answer].
 // The document says 200; some frameworks answer 201. The rest of the body does not matter.
 func (c *Callback) Succeeded(f Form, status int, body []byte) bool {
-	t := c.operation.table
-	if t.formIndex(f) < 0 {
-		return false
-	}
-	code, form := c.answerCode(f, body), &t.forms[t.formIndex(f)]
-	right := form.isCode(code)
-	if form.flag != "" {
-		right = code.kind == form.flagIs[1].kind
-	}
-	return status/100 == 2 && right && code.text() == c.answers[t.formIndex(f)].code
+	i := c.operation.table.formIndex(f)
+	return i >= 0 && status/100 == 2 && c.answerCode(f, body).is(c.answers[i].code)
 }
 
 // Acknowledgement returns what an answer must have besides HTTP 2xx: the name and the value of its code or flag.
 func (c *Callback) Acknowledgement(f Form) string {
 	i := c.operation.table.formIndex(f)
 	form := &c.operation.table.forms[i]
-	return cmp.Or(form.flag, form.Code) + " " + c.answers[i].code
+	return cmp.Or(form.flag, form.Code) + " " + c.answers[i].code.text
 }
 
 // AnsweredCode returns the code of a receiver's answer, or its flag if the form has one, or "" if it has no readable

@@ -64,7 +64,7 @@ func (r *row) appendValue(dst []byte, v value, from int, digits kind, lenient bo
 	if v.kind == null {
 		return append(dst, v.raw...), true
 	}
-	if len(r.Values.list) > 0 && v.kind != composite {
+	if r.hasPairs() && v.kind != composite {
 		if paired, ok := r.Values.find(from, v.text()); ok {
 			return append(dst, paired.json...), true
 		}

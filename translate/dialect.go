@@ -38,7 +38,7 @@ type Rewritten struct {
 }
 
 // dialectRowKeys are the keys that a row can have in the overlay of an upstream, beside those of the forms.
-var dialectRowKeys = []string{"values", "pattern", "each", "list", "about"}
+var dialectRowKeys = strings.Fields("values pattern each list about")
 
 // Dialect reads the overlay of an upstream of a form. The error is of type [Problems] if the table has the form.
 func (t *Table) Dialect(f Form, overlay File) (*Dialect, error) {
@@ -94,14 +94,14 @@ func (t *Table) withoutRows(form int) File {
 	names := append(f.names(), "text") // an error around code and text is one name
 	slices.Sort(names)
 	names = slices.Compact(names)
-	shape := fmt.Sprintf("{code: %q, text: %q, digits: string}", names[0], names[1])
+	shape := fmt.Sprintf("code: %q, text: %q, digits: string", names[0], names[1])
 	if f.Codes == "number" {
-		shape = strings.TrimSuffix(shape, "}") + fmt.Sprintf(", codes: number, other_code: %q}", f.OtherCode)
+		shape += fmt.Sprintf(", codes: number, other_code: %q", f.OtherCode)
 	}
 	if f.Result != "" {
-		shape = fmt.Sprintf("%s, result: %q}", strings.TrimSuffix(shape, "}"), f.Result)
+		shape += fmt.Sprintf(", result: %q", f.Result)
 	}
-	fmt.Fprintf(b, "forms: {%q: %s, own: %s}\n", f.name, shape, shape)
+	fmt.Fprintf(b, "forms: {%q: {%s}, own: {%[2]s}}\n", f.name, shape)
 	fmt.Fprintf(b, "success: {code: %q}\ninvalid: %q\n", t.success.code[form], t.invalid)
 	fmt.Fprintf(b, "unknown: {request: pass, reply: pass}\ncodes: []\noperations:\n")
 	line := func(name, path string) {
@@ -208,11 +208,11 @@ func (s *source) checkDialectRows(t *Table, form int, message string, rows, know
 
 // checkDialectValues checks that the values of a row are those of the table's row.
 func (s *source) checkDialectValues(r, known *row, form int) {
-	converts := r.Pattern[0] != "" || len(r.Values.list) > 0
+	converts := r.Pattern[0] != "" || r.hasPairs()
 	if converts && (known.Role.Secret || known.Role.Unconverted) {
 		s.errorf(r.node, "%s: values and pattern are not allowed with role: %s", r.Path[0], known.Role.name)
 	}
-	words := known.Means != nil || known.OneOf != nil || len(known.Values.list) > 0
+	words := known.Means != nil || known.OneOf != nil || known.hasPairs()
 	for _, p := range r.Values.list {
 		v := value{raw: p.Values[0].json, kind: p.Values[0].kind}
 		_, paired := known.Values.find(form, p.Values[0].text)
@@ -237,15 +237,7 @@ func (t *Table) dialectPlan(m Message, rows []*row, from int) *plan {
 	return p
 }
 
-// keepObjects gives input and output the same objects, so that fields without a row pass.
-func (p *plan) keepObjects(root *node) {
-	root.addObjectsOf(p.out, p.message)
-	p.out.addObjectsOf(root, p.message)
-	for _, f := range p.fields {
-		f.Optional = true
-	}
-}
-
+// addObjectsOf adds the objects of another node that n does not have.
 func (n *node) addObjectsOf(other *node, m Message) {
 	for _, e := range other.names {
 		if e.node == nil || n.plain {
@@ -317,15 +309,15 @@ func (p *plan) rewrite(src []byte) (Rewritten, *Refusal) {
 	case fault != nil || !isObject:
 		return Rewritten{Body: src}, nil
 	case c.overflow:
-		refusal = cmp.Or(refusal, &Refusal{p.table.invalid, "", why(tooManyItems, maxItems), false})
+		refusal = cmp.Or(refusal, p.table.refusal("", why(tooManyItems, maxItems)))
 	case refusal == nil:
 		refusal = c.keepValues(p, c.reply)
 	}
 	if refusal != nil {
 		return Rewritten{}, refusal
 	}
-	out, refusal := c.emit(p, p.out, []byte{'{'}, c.reply)
-	return Rewritten{append(out, '}'), c.Report, c.ListMemory()}, refusal
+	out, refusal := c.emitAll(p, nil, c.reply)
+	return Rewritten{out, c.Report, c.ListMemory()}, refusal
 }
 
 // keepValues makes the values without a pair pass as they are. It refuses one that the other form uses for another
@@ -333,19 +325,15 @@ func (p *plan) rewrite(src []byte) (Rewritten, *Refusal) {
 func (c *Call) keepValues(p *plan, slots []value) *Refusal {
 	for slot, f := range p.fields {
 		v := &slots[slot]
-		reason := why("has a value without a counterpart in %v", p.table.forms[p.to].name)
+		reason := why("has a value without a counterpart in %v", p.toForm.name)
 		switch paired, taken := f.Values.of(p.from, *v); {
 		case v.kind == absent, paired:
 			continue
 		case v.ref != 0:
-			c.within = append(c.within, step{list: f})
-			for list, size := c.lists[v.ref-1], f.each.slots(); len(list) > 0; list = list[size:] {
-				if refusal := c.keepValues(f.each, list[:size]); refusal != nil {
-					return refusal
-				}
-				c.within[len(c.within)-1].index++
+			refusal := c.eachItem(f, f.each, *v, func(item []value) *Refusal { return c.keepValues(f.each, item) })
+			if refusal != nil {
+				return refusal
 			}
-			c.within = c.within[:len(c.within)-1]
 			continue
 		case taken:
 		case f.Pattern[0] != "" && !v.countsAsAbsent() && v.kind != composite && !f.isEmpty(*v):

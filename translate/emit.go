@@ -2,10 +2,16 @@ package translate
 
 import "fmt"
 
+// emitAll appends the output of a plan as an object.
+func (c *Call) emitAll(p *plan, dst []byte, slots []value) ([]byte, *Refusal) {
+	dst, refused := c.emit(p, p.out, append(dst, '{'), slots)
+	return append(dst, '}'), refused
+}
+
 // emit appends the members of an object of the output. If a value of a request does not fit, emit stops and returns
 // why.
 func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, refused *Refusal) {
-	lenient, digits := p.message != Request, p.table.forms[p.to].digits
+	lenient, digits := p.message != Request, p.toForm.digits
 	for i := range n.names {
 		e := &n.names[i]
 		if e.node != nil {
@@ -48,7 +54,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 		begin := len(dst)
 		if dst, fits = f.appendValue(dst, v, p.from, digits, lenient); fits {
 			if v.kind == null && lenient && f.countsNull(dst[begin:]) {
-				c.Report.mismatch(c, f.report, f.mismatchOf(v, p.from))
+				c.mismatch(f.report, f.mismatchOf(v, p.from))
 			}
 			continue
 		}
@@ -73,7 +79,7 @@ func (c *Call) emit(p *plan, n *node, dst []byte, slots []value) (out []byte, re
 // misfit returns the refusal of a value of a request that does not fit, or reports that of another message.
 func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	if p.message != Request {
-		c.Report.mismatch(c, f.report, f.mismatchOf(v, p.from))
+		c.mismatch(f.report, f.mismatchOf(v, p.from))
 		return nil
 	}
 	reason := why(wantDigits, v.notDigits())
@@ -85,7 +91,7 @@ func (c *Call) misfit(p *plan, f *mapping, v value) *Refusal {
 	case f.wants(p.from) != "" && v.kind != null:
 		reason = why(wantNumber, f.got(v))
 	case !f.digits || f.special && isDigits(v.text()) || f.lacksPair(v):
-		reason = why("has a value without a counterpart in %v", p.table.forms[p.to].name)
+		reason = why("has a value without a counterpart in %v", p.toForm.name)
 	}
 	return &Refusal{f.Malformed, c.at(f.source), reason, false}
 }
@@ -112,7 +118,7 @@ func (c *Call) emitAbsent(
 ) (out []byte, echoed value) {
 	switch {
 	case f.class == Defaulted:
-		c.Report.defaulted(c, f.target)
+		c.defaulted(f.target)
 		return append(append(comma(dst), key...), f.Default.json...), value{}
 	case f.Absent[p.to].kind != absent && p.from != p.to:
 		return append(append(comma(dst), key...), f.Absent[p.to].json...), value{}
@@ -120,7 +126,7 @@ func (c *Call) emitAbsent(
 		c.Report.Echoed = append(c.Report.Echoed, f.target)
 		return dst, c.request[f.echo]
 	case lenient && !f.Optional && (f.source != "" || f.echo >= 0 || f.class == Missing):
-		c.Report.mismatch(c, f.report, Mismatch{})
+		c.mismatch(f.report, Mismatch{})
 	}
 	return dst, value{}
 }
@@ -130,13 +136,13 @@ func (f *mapping) countsNull(out []byte) bool { return f.nulls && string(out) ==
 
 // lacksPair reports whether a value does not fit since it has no pair.
 func (r *row) lacksPair(v value) bool {
-	return len(r.Values.list) > 0 && v.kind != composite && !r.onlyNullPairs()
+	return r.hasPairs() && v.kind != composite && !r.onlyNullPairs()
 }
 
 // mismatchOf returns what is wrong with a value that does not fit.
 func (r *row) mismatchOf(v value, from int) Mismatch {
 	switch want := r.wants(from); {
-	case want != "" && (v.kind != null || len(r.Values.list) == 0):
+	case want != "" && (v.kind != null || !r.hasPairs()):
 		return Mismatch{want, r.got(v)}
 	case r.special && isDigits(v.text()):
 		return Mismatch{"", v.typeName()} // that of Absent

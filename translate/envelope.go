@@ -38,17 +38,12 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	if f.Flag != nil {
 		s.readFlag(f)
 	}
-	object, code, inside := strings.Cut(f.Code, ".")
-	if inside {
-		f.object, f.objectIn = object, ","+keyOf(object)
-	} else {
-		code = f.Code
+	var code string
+	if f.object, code = inObject(f.Code); f.object != "" {
+		f.objectIn = "," + keyOf(f.object)
 	}
-	textObject, text, textInside := strings.Cut(f.Text, ".")
-	if !textInside {
-		text = f.Text
-	}
-	f.textInside = textInside && textObject == f.object
+	textObject, text := inObject(f.Text)
+	f.textInside = textObject != "" && textObject == f.object
 	f.codeKey, f.textKey = keyOf(code), ","+keyOf(text)
 	tops := []string{cmp.Or(f.object, f.Code), f.Result, f.flag}
 	if !f.textInside {
@@ -60,7 +55,7 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 	case f.Code == "" || f.Text == "":
 	case len(slices.Compact(tops)) < len(tops) || f.Code == f.Text:
 		s.errorf(name, "form %q: code, text, result and flag must have different names", name.Value)
-	case textInside && !f.textInside || strings.Contains(code+text, "."):
+	case textObject != "" && !f.textInside || strings.Contains(code+text, "."):
 		s.errorf(name, "form %q: code and text can be in one object at the top level, "+
 			"as in error.code and error.message",
 			name.Value)
@@ -83,6 +78,14 @@ func (s *source) readEnvelope(name, value *yaml.Node, f *form) {
 			f.statuses = append(f.statuses, statusCode{n, s.str(one, "status"), listed})
 		}
 	}
+}
+
+// inObject returns the object and the name of a path of two names, and no object for another path.
+func inObject(path string) (object, name string) {
+	if object, name, inside := strings.Cut(path, "."); inside {
+		return object, name
+	}
+	return "", path
 }
 
 // readFlag reads a flag: a name, or a name and its two values.
@@ -294,10 +297,7 @@ func (t *Table) AppendFailure(dst []byte, f Form, code, text string) []byte {
 	}
 	to, flag, json := &t.forms[form], "null", "null"
 	if code != "" {
-		if form != 0 {
-			code = t.codeIn(form, code)
-		}
-		flag, json = to.flagIs[0].json, to.codeJSON(code)
+		flag, json = to.flagIs[0].json, to.codeJSON(t.codeOf(form, code))
 	}
 	return to.endFailure(to.appendOutcome(append(dst, '{'), flag, json, string(appendString(nil, text)), true))
 }
@@ -322,13 +322,10 @@ func (t *Table) FailureInBoth(code, text string) []byte {
 // catalogue.
 func (t *Table) FailureStatus(f Form, code string, status int) int {
 	form := t.formIndex(f)
-	switch {
-	case form < 0:
+	if form < 0 {
 		return status
-	case form > 0:
-		code = t.codeIn(form, code)
 	}
-	if is := t.forms[form].statusOf(code, status); is/100 == 4 && status/100 == 4 {
+	if is := t.forms[form].statusOf(t.codeOf(form, code), status); is/100 == 4 && status/100 == 4 {
 		return is
 	}
 	return status
@@ -350,12 +347,12 @@ func (f *form) statusOf(code string, status int) int {
 // than 2xx.
 func (c *Call) Status() int {
 	p := c.translation.reply
-	t, to := p.table, &p.table.forms[p.to]
+	t, to := p.table, p.toForm
 	const tooManyRequests, serverErrors = 429, 500
 	switch {
 	case p.from == p.to || c.code == "" || c.status == tooManyRequests || c.status >= serverErrors:
 		return c.status
-	case len(to.statuses) == 0 && len(t.forms[p.from].statuses) == 0 || c.success && c.status/100 != 2:
+	case len(to.statuses) == 0 && len(p.fromForm.statuses) == 0 || c.success && c.status/100 != 2:
 		return c.status
 	}
 	code := t.success.code[p.to]

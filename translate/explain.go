@@ -116,7 +116,8 @@ func newExplainer(call *Call, p *plan) *explainer {
 }
 
 func (x *explainer) explain(src, out []byte, err error) *Explanation {
-	x.Output, x.Err, x.Report = slices.Clone(out), err, x.call.Report.clone()
+	x.Output, x.Err = slices.Clone(out), err
+	x.Report, x.call.Report = x.call.Report, Report{} // the call is used again
 	fault := checkJSON(src, x.plan.table.depth)
 	switch {
 	case fault != nil && err != nil:
@@ -232,7 +233,7 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 	case f != nil && f.each != nil:
 		return f.mismatchOf(l.value, p.from), l.kind == null && p.message == Request || l.raw[0] == '['
 	case f != nil:
-		r, digits = f.row, p.table.forms[p.to].digits
+		r, digits = f.row, p.toForm.digits
 	case l.plan == p && l.entry != nil && l.entry.node == nil && l.entry.slot == p.codeSlot():
 		return Mismatch{"", l.typeName()}, x.call.success || !p.table.replaces(p.to, x.call.code)
 	case l.entry == nil || l.entry.node != nil || l.entry.slot != l.plan.textSlot():
@@ -249,7 +250,7 @@ func (x *explainer) fits(l leaf) (Mismatch, bool) {
 // whyAbsent explains why a leaf is not in the output.
 func (x *explainer) whyAbsent(l leaf) (Outcome, string) {
 	p, r := x.plan, l.plan.field(l.entry)
-	other := string(p.table.forms[p.to].name)
+	other := string(p.toForm.name)
 	switch {
 	case p.message == Reply && !x.call.success:
 		return OutcomeOmitted, "a failure has only its code and text"

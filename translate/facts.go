@@ -68,7 +68,7 @@ func (c *Call) Facts(shared bool) []Fact {
 		}
 		if v.kind != absent {
 			if r.each != nil {
-				f.JSON = c.listInFirstForm(p, r, v)
+				f.JSON = c.listInFirstForm(p, slot, v)
 			} else {
 				f.JSON, f.Paired = r.inFirstForm(v, p.from, p.table.forms[0].digits)
 			}
@@ -95,7 +95,7 @@ func (r *row) noValue(v value, from int) (certain, possible bool) {
 
 // inFirstForm returns a copy of a value, translated to the first form, and whether the row has a pair for it.
 func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired bool) {
-	if len(r.Values.list) > 0 && v.kind != composite {
+	if r.hasPairs() && v.kind != composite {
 		if _, paired = r.Values.find(from, v.text()); from == 0 || !paired && !r.special {
 			return string([]byte(v.raw)), paired
 		}
@@ -110,8 +110,8 @@ func (r *row) inFirstForm(v value, from int, digits kind) (json string, paired b
 // comparable returns the text of a value in the first form: 2.5 and 2.50 are one decimal.
 func (r *row) comparable(json string) string {
 	text := valueOf(gjson.Parse(json)).text()
-	if r.wants(0) != "" && r.Pattern[0] == "" {
-		return trimDecimal(text)
+	if r.wants(0) != "" && r.Pattern[0] == "" && isDecimal(text) && strings.Contains(text, ".") {
+		return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 	}
 	return text
 }
@@ -127,21 +127,13 @@ func (c *Call) ComparableValue(role string) string {
 	return p.fields[slot].comparable(json)
 }
 
-// trimDecimal returns a decimal without zeros at its end, and any other text unchanged.
-func trimDecimal(text string) string {
-	if !isDecimal(text) || !strings.Contains(text, ".") {
-		return text
-	}
-	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
-}
-
 // listInFirstForm returns a copy of a list, translated to the first form.
-func (c *Call) listInFirstForm(p *plan, f *mapping, v value) string {
+func (c *Call) listInFirstForm(p *plan, slot int, v value) string {
 	if p.from == 0 {
 		return strings.Clone(v.raw)
 	}
-	report := c.Report.clone()
-	out, _ := c.emitList(p, f, f.first, v, nil)
+	report, toFirst := c.Report, c.translation.operation.translations[0][p.from].reply
+	out, _ := c.emitList(p, p.fields[slot], toFirst.fields[slot].each, v, nil)
 	c.Report = report
 	return string(out)
 }

@@ -58,9 +58,6 @@ func (d Detail) In(format string) string {
 	return fmt.Sprintf(format, d.Values...)
 }
 
-// say returns one detail. The format must be a literal: a test of the console finds it in the source.
-func say(format string, values ...any) Details { return Details{{format, values}} }
-
 // why returns the reason of a refusal. The format must be a literal or a constant: a test of the gateway finds it in
 // the source.
 func why(format string, values ...any) Detail { return Detail{format, values} }
@@ -145,62 +142,61 @@ func pathInList(list, path string) string {
 func (c *Callback) Fields() []Field { return c.operation.Fields() }
 
 // detail says how the value is translated, or why it is lossy. digits is how the target form writes numbers.
-func (r *mapping) detail(digits kind) Details {
-	switch r.class {
-	case Defaulted:
-		return say("%v", r.Default.json)
-	case Echoed:
-		return say("from the request's %v", r.Echo)
-	case Missing:
-		return say("the other form has no such field")
-	case Lossy:
-		switch {
-		case r.Loss == "drop" || r.Echo != "":
-			return say("dropped and counted")
-		case r.Default.kind != absent:
-			return say("only %v can be carried, else refused with %v", r.Default.json, r.LossCode)
-		}
-		return say("refused with %v", r.LossCode)
-	case Passed:
-		return nil
+func (r *mapping) detail(digits kind) (list Details) {
+	// The format must be a literal: a test of the console finds it in the source.
+	say := func(format string, values ...any) { list = append(list, Detail{format, values}) }
+	switch {
+	case r.class == Defaulted:
+		say("%v", r.Default.json)
+	case r.class == Echoed:
+		say("from the request's %v", r.Echo)
+	case r.class == Missing:
+		say("the other form has no such field")
+	case r.class == Lossy && (r.Loss == "drop" || r.Echo != ""):
+		say("dropped and counted")
+	case r.class == Lossy && r.Default.kind != absent:
+		say("only %v can be carried, else refused with %v", r.Default.json, r.LossCode)
+	case r.class == Lossy:
+		say("refused with %v", r.LossCode)
 	}
-	var detail Details
+	if r.class != Exact {
+		return list
+	}
 	switch {
 	case r.Pattern[0] != "":
-		detail = append(detail, say("written as %v", r.Pattern[r.to])...)
+		say("written as %v", r.Pattern[r.to])
 	case r.wants(0) != "" && digits == number:
-		detail = append(detail, say("as a decimal number")...)
+		say("as a decimal number")
 	case r.wants(0) != "":
-		detail = append(detail, say("as a decimal number in text")...)
+		say("as a decimal number in text")
 	case r.items != nil:
-		detail = append(detail, say("item by item")...)
+		say("item by item")
 	case r.Empty.text != "" && digits == number:
-		detail = append(detail, say(`as a number, "" as %v`, r.Empty.text)...)
+		say(`as a number, "" as %v`, r.Empty.text)
 	case r.Empty.text != "":
-		detail = append(detail, say(`as text, %v as ""`, r.Empty.text)...)
+		say(`as text, %v as ""`, r.Empty.text)
 	case r.digits && digits == number:
-		detail = append(detail, say("as a number")...)
+		say("as a number")
 	case r.digits:
-		detail = append(detail, say("as text")...)
+		say("as text")
 	}
 	if r.state >= 0 {
-		while := strings.Join(r.NoValueWhile, " or ")
-		detail = append(detail, say(`0 and "" as %v while %v`, noValueOf(digits), while)...)
+		say(`0 and "" as %v while %v`, noValueOf(digits), strings.Join(r.NoValueWhile, " or "))
 	}
-	if len(r.Values.list) > 0 {
-		detail = append(detail, say("by value pairs")...)
+	if r.hasPairs() {
+		say("by value pairs")
 	}
 	if places := r.places[1-r.to]; places != 0 {
-		detail = append(detail, say("times 10^%v", places)...)
+		say("times 10^%v", places)
 	}
 	switch to, from := r.Absent[r.to], r.Absent[1-r.to]; {
 	case to.kind != absent:
-		detail = append(detail, say("%v if it is missing", to.json)...)
+		say("%v if it is missing", to.json)
 	case from.kind != absent:
-		detail = append(detail, say("left out if it is %v", from.json)...)
+		say("left out if it is %v", from.json)
 	}
 	if r.Otherwise == "null" && digits == number {
-		detail = append(detail, say("another word as null")...)
+		say("another word as null")
 	}
-	return detail
+	return list
 }

@@ -158,15 +158,19 @@ func (c *Call) RenewHash(translated []byte, secret string) ([]byte, error) {
 // parts returns the contents of the fields that are hashed in a form.
 func (h *operationHash) parts(p *plan, form int, at func(slot int) value) (parts []string, _ *Refusal) {
 	for _, part := range h.of[form] {
+		reason := Detail{}
 		switch v := at(part.slot); {
 		case v.kind == composite:
-			return nil, &Refusal{p.table.invalid, p.fields[part.slot].source, why(wantSingle, v.typeName()), false}
+			reason = why(wantSingle, v.typeName())
 		case p.fields[part.slot].digits && !v.countsAsAbsent() && !allDigits(v.text()):
-			return nil, &Refusal{p.table.invalid, p.fields[part.slot].source, why(wantDigits, v.notDigits()), false}
+			reason = why(wantDigits, v.notDigits())
 		case !v.countsAsAbsent():
 			parts = append(parts, v.text())
 		case !part.optional:
-			return nil, &Refusal{p.table.invalid, p.fields[part.slot].source, why("is missing"), false}
+			reason = why("is missing")
+		}
+		if reason.Format != "" {
+			return nil, p.table.refusal(p.fields[part.slot].source, reason)
 		}
 	}
 	return parts, nil

@@ -154,9 +154,10 @@ func appendString(dst []byte, text string) []byte {
 	return out
 }
 
-// isJSONGrammar reports whether doc has the syntax of JSON, with duplicate names and invalid UTF-8 allowed.
-func isJSONGrammar(doc []byte) bool {
-	return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+// IsJSON reports whether src has the syntax of JSON. It allows duplicate names and invalid UTF-8. src must not nest
+// deeper than the limit of the table, which [Callback.Translate] has checked.
+func IsJSON(src []byte) bool {
+	return jsontext.Value(src).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // canonicalDepth is the highest value of limits.depth. Canonical does no work on documents that nest deeper.

@@ -15,6 +15,7 @@ type leaf struct {
 	path   string // as refusals and reports write it, from the top of the document
 	offset int
 	name   string
+	nameAt int    // the offset of the name
 	plan   *plan  // of the message, or of the item around it
 	node   *node  // the object around it; nil for an item of a list, and if the document is not an object
 	entry  *entry // nil for a field without a row
@@ -38,7 +39,8 @@ func (p *plan) leavesOf(root *node, doc []byte) []leaf {
 func (l leaf) appendMembers(list []leaf, n *node, object gjson.Result) []leaf {
 	next, parent := 0, l.path
 	object.ForEach(func(key, v gjson.Result) bool {
-		l.value, l.path, l.offset, l.name = valueOf(v), joinPath(parent, key.Str), v.Index, key.Str
+		l.value, l.path, l.offset = valueOf(v), joinPath(parent, key.Str), v.Index
+		l.name, l.nameAt = key.Str, key.Index
 		l.node, l.entry = n, n.find(key.Str, &next)
 		f := l.plan.field(l.entry)
 		switch {

@@ -126,39 +126,45 @@ func (c *Call) emitList(p *plan, f *mapping, each *plan, v value, dst []byte) (o
 		}
 		return dst, nil
 	}
-	list := c.lists[v.ref-1]
-	c.within = append(c.within, step{list: f})
-	defer func() { c.within = c.within[:len(c.within)-1] }()
 	dst = append(dst, '[')
-	at := len(c.within) - 1
-	for size := each.slots(); len(list) > 0; list = list[size:] {
-		var refusal *Refusal
-		if dst, refusal = c.emitItem(each, list[:size], dst); refusal != nil {
-			return dst, refusal
-		}
+	refusal := c.eachItem(f, each, v, func(item []value) (refusal *Refusal) {
+		dst, refusal = c.emitItem(each, item, dst)
+		return refusal
+	})
+	return append(dst, ']'), refusal
+}
+
+// eachItem calls do with the slots of each item of a list, until one is refused. A value that is no list has none.
+func (c *Call) eachItem(f *mapping, each *plan, v value, do func(item []value) *Refusal) (refusal *Refusal) {
+	if v.ref == 0 {
+		return nil
+	}
+	at := len(c.within)
+	c.within = append(c.within, step{list: f})
+	for list, size := c.lists[v.ref-1], each.slots(); len(list) > 0 && refusal == nil; list = list[size:] {
+		refusal = do(list[:size])
 		c.within[at].index++
 	}
-	return append(dst, ']'), nil
+	c.within = c.within[:at]
+	return refusal
 }
 
 func (c *Call) emitItem(p *plan, item []value, dst []byte) (out []byte, refusal *Refusal) {
 	switch other := item[p.beginSlot()]; {
 	case other.kind != absent:
-		c.Report.mismatch(c, "", Mismatch{"an object", other.typeName()})
+		c.mismatch("", Mismatch{"an object", other.typeName()})
 		dst = append(comma(dst), other.raw...)
 	case p.out.plain && item[p.out.names[0].slot].kind == absent: // the items that follow must keep their places
 		f := p.fields[p.out.names[0].slot]
 		if p.message == Request {
 			return dst, &Refusal{f.Malformed, c.at(f.source), why("is missing"), false}
 		}
-		c.Report.mismatch(c, f.report, Mismatch{})
+		c.mismatch(f.report, Mismatch{})
 		dst = append(comma(dst), "null"...)
 	case p.out.plain:
 		dst, refusal = c.emit(p, p.out, dst, item)
 	default:
-		if dst, refusal = c.emit(p, p.out, append(comma(dst), '{'), item); refusal == nil {
-			dst = append(dst, '}')
-		}
+		dst, refusal = c.emitAll(p, comma(dst), item)
 	}
 	if p.message != Request {
 		c.reportDropped(p, item)
@@ -180,19 +186,13 @@ func (c *Call) emitPassed(p *plan, n *node, dst []byte, slots []value) []byte {
 	return dst
 }
 
-// hasField reports whether a path of a message is that of a field, of an object that holds fields, or of an item of a
+// hasField reports whether a path of the table is that of a field, of an object that holds fields, or of an item of a
 // list.
 func (p *plan) hasField(path string) bool {
 	return slices.ContainsFunc(p.fields, func(f *mapping) bool {
-		if f.source == path || strings.HasPrefix(f.source, path+".") {
-			return true
-		}
-		item, isItem := strings.CutPrefix(path, f.source+"[")
-		index, below, closed := strings.Cut(item, "]")
-		if !isItem || !closed || !isDigits(index) || f.each == nil {
-			return false
-		}
-		return below == "" || below[0] == '.' && f.each.hasField(below[1:])
+		below, isItem := strings.CutPrefix(path, f.source+itself)
+		return f.source == path || strings.HasPrefix(f.source, path+".") ||
+			isItem && f.each != nil && (below == "" || below[0] == '.' && f.each.hasField(below[1:]))
 	})
 }
 

@@ -22,7 +22,7 @@ type RowChange struct {
 func (t *Table) Changes() []RowChange { return t.changes }
 
 // safetyKeys are the keys of a row without which a wrong message passes. RowChange.Lost has those that a row has lost.
-var safetyKeys = slices.Concat([]string{"must_equal_request", "as", "role", "loss"}, boundKeys)
+var safetyKeys = strings.Fields("must_equal_request as role loss " + boundKeys)
 
 // codesMessage stands for the pairs of codes. A pair replaces those with one of its codes as a whole.
 const codesMessage = "codes"
@@ -51,29 +51,23 @@ func (s *source) applyRows(base, overlay *yaml.Node, message string) {
 		for _, slot := range slots {
 			before = append(before, base.Content[slot])
 		}
-		remove := child(row, "remove")
-		switch {
+		after := row
+		switch remove := child(row, "remove"); {
 		case remove != nil && s.boolean(remove, "remove"):
-			if len(before) == 0 && message != "" {
+			if after = nil; len(before) == 0 && message != "" {
 				hint, _ := list.similarPath(row, s.forms)
 				s.errorf(row, "remove: no row has this path%s", hint)
 			}
-			list.replace(slots, nil)
-			s.recordChange(message, row, before, nil)
-		case len(before) == 0:
-			list.rows = append(list.rows, row)
-			s.recordChange(message, row, nil, row)
-		case message == codesMessage:
-			list.replace(slots, row)
-			s.recordChange(message, row, before, row)
+		case len(before) == 0 || message == codesMessage:
 		case len(before) > 1 && child(row, replacesKey) == nil:
 			s.errorf(row, "the row has a path of %d rows, on %s: write replaces: %s to say which it changes",
 				len(before), linesOf(before), strings.Join(s.forms, " or replaces: "))
+			continue
 		default:
-			after := s.changedRow(row, before, message)
-			list.replace(slots, after)
-			s.recordChange(message, row, before, after)
+			after = s.changedRow(row, before, message)
 		}
+		list.replace(slots, after)
+		s.recordChange(message, row, before, after)
 	}
 	base.Content = slices.DeleteFunc(list.rows, func(row *yaml.Node) bool { return row == nil })
 	for _, including := range s.includedIn[base] {

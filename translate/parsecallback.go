@@ -75,25 +75,28 @@ func (s *source) readCallback(name, n *yaml.Node) {
 }
 
 // codeOfAnswer returns the code of the answer with which a receiver acknowledges a callback: a JSON object.
-func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) string {
+func (s *source) codeOfAnswer(f int, json string, n *yaml.Node) constant {
 	form := &s.table.forms[f]
 	what, name := "answer."+s.forms[f], cmp.Or(form.flag, form.Code)
 	// limits.depth is not checked yet. A bad value must not be reported as a mistake of the table.
 	if fault := checkJSON([]byte(json), max(s.table.depth, 1)); fault != nil {
 		s.errorf(n, "%s must be a JSON object: %s", what, fault.reason)
-		return ""
+		return constant{}
 	}
 	doc := gjson.Parse(json)
 	code := lookup(doc, name)
+	right, needs := form.isCode(code), " with a text"
+	switch {
+	case form.flag != "":
+		right, needs = code.is(form.flagIs[1]), ": "+form.flagIs[1].json
+	case form.Codes == "number":
+		needs = " with a number"
+	}
 	switch {
 	case !doc.IsObject():
 		s.errorf(n, "%s must be a JSON object, but is %s", what, json)
-	case form.flag != "" && !code.is(form.flagIs[1]):
-		s.errorf(n, "%s needs %s: %s, by which an acknowledgement is recognised", what, name, form.flagIs[1].json)
-	case form.flag == "" && form.Codes == "number" && !form.isCode(code):
-		s.errorf(n, "%s needs %s with a number, by which an acknowledgement is recognised", what, name)
-	case form.flag == "" && form.Codes != "number" && (code.kind != text || code.countsAsAbsent()):
-		s.errorf(n, "%s needs %s with a text, by which an acknowledgement is recognised", what, name)
+	case !right:
+		s.errorf(n, "%s needs %s%s, by which an acknowledgement is recognised", what, name, needs)
 	}
-	return code.text()
+	return constant{code.kind, code.text(), code.raw}
 }

@@ -2,29 +2,21 @@ package translate
 
 import (
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
 // keysOfAList are the keys that a row with each or list can have beside the names of the forms. Those of one value
 // belong to the rows of its items, or apply to each item of a plain list.
-var keysOfAList = []string{"each", "list", "about", "required", "optional", "refuse", "malformed", "when", "unless"}
+const keysOfAList = "each list about required optional refuse malformed when unless"
 
 // keysOfAnItem are the other keys of a plain list, which apply to each item.
-var keysOfAnItem = []string{
-	"as", "pattern", "shift", "values", "empty", "otherwise", "min", "max", "exact_digits", "one_of", "exact",
-}
-
-// keysOutsideLists are the keys that cannot stand in a row of an item, since they refer to other parts of a message.
-var keysOutsideLists = []string{"echo", "must_equal_request", "repeats_request", "no_value_while", "means"}
+const keysOfAnItem = " as pattern shift values empty otherwise min max exact_digits one_of exact"
 
 // checkItemRow checks a row of an item of a list.
 func (s *source) checkItemRow(r *row) {
-	for _, key := range keysOutsideLists {
-		if n := child(r.node, key); n != nil {
-			s.errorf(n, "%s is not allowed in a row of each", key)
-		}
-	}
+	s.checkMisplaced(r, "row of each")
 	if r.Role != noRole && !r.Role.Many {
 		s.errorf(child(r.node, "role"), "role: a message has many items, so their rows can only have a role with "+
 			"many: true")
@@ -44,7 +36,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 		s.errorf(r.node, "each and list cannot stand in one row")
 		return
 	case r.onlyForm() >= 0 && r.Each == nil && r.Loss != "": // the table does not look into it
-		s.checkListKeys(r, slices.Concat(keysOfAList, []string{"loss", "loss_code"}))
+		s.checkListKeys(r, keysOfAList+" loss loss_code")
 		return
 	case r.onlyForm() >= 0 && o.paths[0] != "" && o.paths[1] != "":
 		s.errorf(r.node, "each needs a path in both forms: for a list of one form write list: true and loss")
@@ -70,7 +62,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 				s.forms[0], inner[0], s.forms[1], inner[1])
 		}
 	}
-	s.checkListKeys(r, slices.Concat(keysOfAList, keysOfAnItem))
+	s.checkListKeys(r, keysOfAList+keysOfAnItem)
 	item := *r
 	item.plain, item.special = plain.plain, plain.special
 	for f, name := range inner {
@@ -88,9 +80,9 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 	r.items = []*row{&item}
 }
 
-func (s *source) checkListKeys(r *row, allowed []string) {
+func (s *source) checkListKeys(r *row, allowed string) {
 	for key := range members(r.node) {
-		if !slices.Contains(allowed, key.Value) && !slices.Contains(s.forms, key.Value) {
+		if !slices.Contains(strings.Fields(allowed), key.Value) && !slices.Contains(s.forms, key.Value) {
 			s.errorf(key, "%s is not allowed in a row with each or list", key.Value)
 		}
 	}

@@ -42,9 +42,8 @@ func (s *source) readOperation(name, n *yaml.Node) {
 		}
 	}
 	before := len(s.problems)
-	for i, rows := range []*yaml.Node{k.Request, k.Reply} {
-		s.readRows(o, []Message{Request, Reply}[i], rows)
-	}
+	s.readRows(o, Request, k.Request)
+	s.readRows(o, Reply, k.Reply)
 	if len(s.problems) == before {
 		s.readHash(o, k.Hash)
 	}

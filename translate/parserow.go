@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -135,7 +136,7 @@ func (s *source) checkForms(o *Operation, m Message, r *row) {
 	case only >= 0 && o.paths[1-only] != "" && !saysWhatHappens:
 		s.errorf(r.node, "%s is in %s only: add default, echo or loss", r.Path[only], forms[only].name)
 	}
-	if only >= 0 && len(r.Values.list) > 0 {
+	if only >= 0 && r.hasPairs() {
 		s.errorf(r.node, "values: the row needs a path in both forms")
 	}
 	// A field with must_equal_request shows a success in the form whose replies have no envelope.
@@ -179,29 +180,34 @@ func (s *source) checkMeans(m Message, r *row) {
 }
 
 // boundKeys are the keys that are bounds of a request.
-var boundKeys = []string{"required", "min", "max", "exact_digits", "one_of"}
+const boundKeys = "required min max exact_digits one_of"
 
-// misplacedKeys are the keys that have no effect in the rows of a message.
-var misplacedKeys = map[Message][]string{
-	Request: {"echo", "must_equal_request", "repeats_request", "means", "exact", "no_value_while", "otherwise"},
-	Reply:   append([]string{"default"}, boundKeys...),
-	callbackMessage: append(
-		[]string{"echo", "must_equal_request", "repeats_request", "exact", "no_value_while"}, boundKeys...),
+// misplacedKeys are the keys that have no effect in a row, by its place: its message, or an item of a list, where keys
+// cannot refer to other parts of a message.
+var misplacedKeys = map[string]string{
+	"request":     "echo must_equal_request repeats_request means exact no_value_while otherwise",
+	"reply":       "default " + boundKeys,
+	"callback":    "echo must_equal_request repeats_request exact no_value_while " + boundKeys,
+	"row of each": "echo must_equal_request repeats_request no_value_while means",
+}
+
+func (s *source) checkMisplaced(r *row, place string) {
+	for key := range strings.FieldsSeq(misplacedKeys[place]) {
+		// A field that one form requires is missing there whenever the other form has sent the message.
+		if v := child(r.node, key); v != nil && (key != "required" || r.Loss != "drop" || r.onlyForm() < 0) {
+			s.errorf(v, "%s is not allowed in a %s", key, place)
+		}
+	}
 }
 
 // checkKeys checks that the keys of the row make sense in its message, and together.
 func (s *source) checkKeys(m Message, r *row) {
 	empty := child(r.node, "empty")
-	for _, key := range misplacedKeys[m] {
-		// A field that one form requires is missing there whenever the other form has sent the message.
-		if v := child(r.node, key); v != nil && (key != "required" || r.Loss != "drop" || r.onlyForm() < 0) {
-			s.errorf(v, "%s is not allowed in a %s", key, m)
-		}
-	}
+	s.checkMisplaced(r, string(m))
 	if r.Loss == "refuse" && m != Request {
 		s.errorf(child(r.node, "loss"), "loss: refuse is not allowed in a %s; write loss: drop", m)
 	}
-	if r.Role.Unconverted && (r.digits || len(r.Values.list) > 0) {
+	if r.Role.Unconverted && (r.digits || r.hasPairs()) {
 		s.errorf(r.node, "as and values are not allowed with role: %s, which is unconverted", r.Role.name)
 	}
 	for _, key := range []string{"default", "values", "absent", "one_of"} {
@@ -238,7 +244,7 @@ func (s *source) checkKeys(m Message, r *row) {
 		s.errorf(empty, "empty is not allowed with role: %s, which has zero_is_a_value", r.Role.name)
 	case !s.convertsDigits(r):
 		s.errorf(empty, "empty %s", needsDigits)
-	case len(r.Values.list) > 0:
+	case r.hasPairs():
 		s.errorf(empty, "empty is not allowed with values: add a pair for the empty value instead")
 	}
 }

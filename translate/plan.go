@@ -9,14 +9,17 @@ type plan struct {
 	table    *Table
 	message  Message
 	from, to int
-	fields   []*mapping // slot i holds the value of fields[i]
-	root     *node      // the input
-	out      *node      // the result of the output
-	inner    int        // the number of objects in root
-	refers   []int      // of a reply: the slots that must equal the request, or repeat it
-	roles    map[string]int
-	unknown  string // what happens to a field without a row
-	item     bool   // of an item of a list
+
+	fromForm, toForm *form
+
+	fields  []*mapping // slot i holds the value of fields[i]
+	root    *node      // the input
+	out     *node      // the result of the output
+	inner   int        // the number of objects in root
+	refers  []int      // of a reply: the slots that must equal the request, or repeat it
+	roles   map[string]int
+	unknown string // what happens to a field without a row
+	item    bool   // of an item of a list
 
 	names map[string]bool // spelled like one of either form wherever they stand; of the intake of callbacks alone
 }
@@ -39,8 +42,7 @@ type mapping struct {
 
 	to int // the form of the output
 
-	each  *plan // of a list: translates an item; nil for a field that is no list
-	first *plan // of a list in a reply: translates an item to the first form
+	each *plan // of a list: translates an item; nil for a field that is no list
 
 	// The field is secret by its own role, or since the request has a field with the same path and a secret role.
 	secret bool
@@ -55,7 +57,7 @@ func mappings(rows []*row, from, to int) (list []*mapping) {
 			row: r, to: to, source: r.Path[from], target: r.Path[to], report: r.Path[from], secret: r.Role.Secret,
 		}
 		f.echo, f.equal, f.repeat, f.state = -1, -1, -1, -1
-		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || len(r.Values.list) > 0 || r.items != nil) &&
+		f.nulls = from != to && (r.As != "" || r.wants(0) != "" || r.hasPairs() || r.items != nil) &&
 			r.Empty.kind == absent && r.NoValueWhile == nil && r.Otherwise == "" &&
 			!slices.ContainsFunc(r.Values.list, pair.hasNull)
 		if len(r.NoValueWhile) > 0 {
@@ -218,11 +220,6 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 		rows = nil
 	}
 	p, result := t.newPlan(m, rows, from, to)
-	for _, f := range p.fields {
-		if f.items != nil && m == Reply {
-			f.first = t.itemPlan(m, f.items, from, 0)
-		}
-	}
 	p.root = p.envelope(from, result)
 	if p.placeObjects(p.root); m == Reply && t.forms[from].Result == "" {
 		result = p.root
@@ -238,7 +235,10 @@ func (o *Operation) plan(m Message, from, to int) *plan {
 
 // newPlan makes a plan with the fields of rows. result is the object that has them in the input.
 func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *node) {
-	p = &plan{table: t, message: m, from: from, to: to, roles: map[string]int{}, unknown: t.unknown[m][from]}
+	p = &plan{
+		table: t, message: m, from: from, to: to, fromForm: &t.forms[from], toForm: &t.forms[to],
+		roles: map[string]int{}, unknown: t.unknown[m][from],
+	}
 	p.fields = mappings(rows, from, to)
 	result, p.out = newNode("", m), newNode("", m)
 	for slot, f := range p.fields {
@@ -251,8 +251,12 @@ func (t *Table) newPlan(m Message, rows []*row, from, to int) (p *plan, result *
 			f.each = t.itemPlan(m, f.items, from, to)
 		}
 	}
-	if t.dialect {
-		p.keepObjects(result)
+	if t.dialect { // fields without a row pass: input and output have the same objects
+		for _, f := range p.fields {
+			f.Optional = true
+		}
+		result.addObjectsOf(p.out, m)
+		p.out.addObjectsOf(result, m)
 	}
 	return p, result
 }

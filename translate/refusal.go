@@ -1,7 +1,5 @@
 package translate
 
-import "slices"
-
 // A Refusal is the error of a request that cannot be translated. Nothing of the request may be sent.
 type Refusal struct {
 	Code   string // a code of the catalogue
@@ -10,6 +8,11 @@ type Refusal struct {
 
 	// CannotCarry reports that the request is well-formed, and the upstream's form has no place for the field.
 	CannotCarry bool
+}
+
+// refusal returns a refusal with the code for all that has no code of its own.
+func (t *Table) refusal(field string, reason Detail) *Refusal {
+	return &Refusal{t.invalid, field, reason, false}
 }
 
 func (r *Refusal) Error() string {
@@ -68,27 +71,17 @@ func (m Mismatch) String() string {
 	return wrongType(m.Want, m.Got)
 }
 
-func (r *Report) mismatch(c *Call, path string, m Mismatch) {
-	if len(c.within) == 0 || len(r.Mismatched) < maxReported {
+func (c *Call) mismatch(path string, m Mismatch) {
+	if r := &c.Report; len(c.within) == 0 || len(r.Mismatched) < maxReported {
 		r.Mismatched, r.Mismatches = append(r.Mismatched, c.at(path)), append(r.Mismatches, m)
 	}
 }
 
-// defaulted adds a path of the output.
-func (r *Report) defaulted(c *Call, path string) {
-	if len(c.within) == 0 || len(r.Defaulted) < maxReported {
-		r.Defaulted = append(r.Defaulted, c.atTarget(path))
+// defaulted adds a path of the output to the report.
+func (c *Call) defaulted(path string) {
+	if len(c.within) == 0 || len(c.Report.Defaulted) < maxReported {
+		c.Report.Defaulted = append(c.Report.Defaulted, c.atTarget(path))
 	}
-}
-
-// clone returns a copy that does not change when its call is used again.
-func (r *Report) clone() Report {
-	c := *r
-	for _, list := range []*[]string{&c.Dropped, &c.Defaulted, &c.Echoed, &c.Mismatched, &c.UnknownNames} {
-		*list = slices.Clone(*list)
-	}
-	c.Mismatches = slices.Clone(c.Mismatches)
-	return c
 }
 
 // maxUnknownNames limits the memory that a message with many unknown fields can use.
@@ -101,7 +94,8 @@ func (r *Report) reset() {
 	r.Unknown, r.UnknownNames = 0, r.UnknownNames[:0]
 }
 
-func (r *Report) unknown(c *Call, parent, name string) {
+func (c *Call) unknown(parent, name string) {
+	r := &c.Report
 	r.Unknown++
 	if len(r.UnknownNames) < maxUnknownNames {
 		r.UnknownNames = append(r.UnknownNames, c.at(quoteName(joinPath(parent, name))))

@@ -76,7 +76,7 @@ func (c *Call) readCode(status int) *UnusableReply {
 		c.code = p.table.success.code[p.from]
 		return nil
 	}
-	reason := p.table.forms[p.from].Code + " is missing"
+	reason := p.fromForm.Code + " is missing"
 	if c.translation.operation.noEnvelope == p.from {
 		reason += ", and the fields are not those of a success without an envelope"
 	}
@@ -106,7 +106,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 	end := "}"
 	if c.translation.operation.noEnvelope != p.to {
 		dst = c.appendEnvelope(dst)
-		if key := p.table.forms[p.to].resultKey; key != "" {
+		if key := p.toForm.resultKey; key != "" {
 			dst = append(append(dst, key...), '{')
 			end = "}}"
 		}
@@ -120,7 +120,7 @@ func (c *Call) appendSuccess(dst []byte) []byte {
 func (c *Call) appendFailure(dst []byte) []byte {
 	p := c.translation.reply
 	c.Report.reset()
-	return p.table.forms[p.to].endFailure(c.appendEnvelope(append(dst, '{')))
+	return p.toForm.endFailure(c.appendEnvelope(append(dst, '{')))
 }
 
 // appendEnvelope appends the fields of the envelope before the result, in the client's form. A code without a pair is
@@ -128,7 +128,7 @@ func (c *Call) appendFailure(dst []byte) []byte {
 func (c *Call) appendEnvelope(dst []byte) []byte {
 	p := c.translation.reply
 	t, code, v := p.table, c.reply[p.codeSlot()], c.reply[p.textSlot()]
-	from, to := &t.forms[p.from], &t.forms[p.to]
+	from, to := p.fromForm, p.toForm
 	flag, json := to.flagIs[0].json, ""
 	switch paired, ok := t.codes.find(p.from, c.code); {
 	case c.success:
@@ -139,7 +139,7 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 		json = code.raw
 	default:
 		if json = to.codeJSON(t.codeIn(p.to, c.code)); t.replaces(p.to, c.code) {
-			c.Report.mismatch(c, from.Code, Mismatch{"", code.typeName()})
+			c.mismatch(from.Code, Mismatch{"", code.typeName()})
 		}
 	}
 	content := ""
@@ -149,14 +149,14 @@ func (c *Call) appendEnvelope(dst []byte) []byte {
 	case v.kind != absent:
 		out, fits := unconverted.appendValue(nil, v, p.from, text, true)
 		if content = string(out); !fits {
-			c.Report.mismatch(c, from.Text, unconverted.mismatchOf(v, p.from))
+			c.mismatch(from.Text, unconverted.mismatchOf(v, p.from))
 		}
 	case t.success.text != "" && c.success && (code.kind == absent || from.textInside):
 		if content = t.success.textJSON; !to.textInside {
 			c.Report.Defaulted = append(c.Report.Defaulted, to.Text)
 		}
 	default:
-		c.Report.mismatch(c, from.Text, Mismatch{})
+		c.mismatch(from.Text, Mismatch{})
 	}
 	return to.appendOutcome(dst, flag, json, content, !c.success)
 }
@@ -178,7 +178,7 @@ func (c *Call) reportDropped(p *plan, slots []value) {
 func (c *Call) reportRepeats() {
 	for _, slot := range c.translation.reply.refers {
 		if f := c.translation.reply.fields[slot]; c.repeatsAnother(f, c.reply[slot]) {
-			c.Report.mismatch(c, f.report, Mismatch{ofRequest, "another"})
+			c.mismatch(f.report, Mismatch{ofRequest, "another"})
 		}
 	}
 }

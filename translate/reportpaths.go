@@ -43,9 +43,9 @@ func (p *plan) reportPaths() (paths ReportPaths) {
 		paths.Mismatched = p.root.appendObjectPaths(paths.Mismatched)
 	}
 	if p.message == Reply && !p.item && p.from != p.to {
-		paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].Text)
-		if p.table.forms[p.to].OtherCode != "" {
-			paths.Mismatched = append(paths.Mismatched, p.table.forms[p.from].Code)
+		paths.Mismatched = append(paths.Mismatched, p.fromForm.Text)
+		if p.toForm.OtherCode != "" {
+			paths.Mismatched = append(paths.Mismatched, p.fromForm.Code)
 		}
 	}
 	slices.Sort(paths.Mismatched)

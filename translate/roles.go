@@ -27,7 +27,7 @@ func (c *Call) ReplyWord(role string) string {
 		return word
 	}
 	slot := p.roles[role]
-	out, _ := p.fields[slot].appendValue(nil, c.reply[slot], p.from, p.table.forms[p.to].digits, true)
+	out, _ := p.fields[slot].appendValue(nil, c.reply[slot], p.from, p.toForm.digits, true)
 	return valueOf(gjson.ParseBytes(out)).text()
 }
 
@@ -116,14 +116,14 @@ func (c *Call) rewrite(dst []byte, slot int, content string) []byte {
 		return append(dst, c.body[at:]...)
 	}
 	report := c.Report // emit reports every field a second time
-	dst, _ = c.emit(p, p.out, append(dst, '{'), c.request)
+	dst, _ = c.emitAll(p, dst, c.request)
 	c.Report = report
 	for i, change := range changes {
 		if change.slot >= 0 {
 			c.request[change.slot] = sent[i]
 		}
 	}
-	return append(dst, '}')
+	return dst
 }
 
 // offsetIn returns where a value begins in its document. It compares addresses, since the raw text of a value is part
@@ -148,6 +148,6 @@ func (o *Operation) Compose(dst []byte, f Form, values map[string]string) ([]byt
 			c.request[slot] = value{raw: string(appendString(nil, content)), kind: text}
 		}
 	}
-	dst, _ = c.emit(p, p.out, append(dst, '{'), c.request)
-	return append(dst, '}'), nil
+	dst, _ = c.emitAll(p, dst, c.request)
+	return dst, nil
 }

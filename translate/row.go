@@ -70,6 +70,9 @@ type more struct {
 	places [2]int   // by the form of the input: how many places its decimal point is moved to the right
 }
 
+// hasPairs reports whether the table has pairs for values of the row.
+func (r *row) hasPairs() bool { return len(r.Values.list) > 0 }
+
 // meaning returns what a value in a form means, or "". Only text has a meaning, and the table lists the values of the
 // first form.
 func (r *row) meaning(v value, from int) string {

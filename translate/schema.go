@@ -141,7 +141,7 @@ func (t *Translation) signExample(s *Schema) {
 	field.Description = fmt.Sprintf("%s. %s in hexadecimal digits, of %s, with %q between them", field.Description,
 		rule.Algorithm[p.from], strings.Join(of, ", "), rule.Join[p.from])
 	field.Description = strings.TrimPrefix(field.Description, ". ")
-	if p.table.HashNeedsSecret(p.table.forms[p.from].name) || call.Read(s.AppendExample(nil)) != nil {
+	if p.table.HashNeedsSecret(p.fromForm.name) || call.Read(s.AppendExample(nil)) != nil {
 		return
 	}
 	if signed, err := call.Sign(""); err == nil {
@@ -177,7 +177,7 @@ func (t *Table) FailureStatuses(f Form) (list []int) {
 // schema returns the schema of an object of the input, or of the whole message.
 func (p *plan) schema(n *node, failed bool) *Schema {
 	s := &Schema{Type: Types{"object"}, Properties: Properties{}}
-	form := &p.table.forms[p.from]
+	form := p.fromForm
 	envelope := n == p.root || failed && n.path == ""
 	for i := range n.names {
 		e := &n.names[i]
@@ -205,7 +205,7 @@ func (p *plan) schema(n *node, failed bool) *Schema {
 
 // member returns the schema of a field or of a part of the envelope, and whether it must be there.
 func (p *plan) member(e *entry, failed bool) (s *Schema, required bool) {
-	t, form := p.table, &p.table.forms[p.from]
+	t, form := p.table, p.fromForm
 	text := Types{"string"}
 	switch e.slot {
 	case p.flagSlot():
@@ -307,18 +307,18 @@ func (p *plan) fieldSchema(f *mapping) *Schema {
 
 // describeValue describes a value by the keys of its row.
 func (p *plan) describeValue(f *mapping, s *Schema) {
-	request, form := p.message == Request, p.table.forms[p.from]
+	request, form := p.message == Request, p.fromForm
 	moved := f.As == "decimal" || f.places != [2]int{}
+	s.Type = Types{"string"}
 	switch {
 	case f.Pattern[0] != "":
-		pattern := digitPlace.ReplaceAllString(regexp.QuoteMeta(f.Pattern[p.from]), `[0-9]`)
-		s.Type, s.Pattern = Types{"string"}, "^"+pattern+"$"
+		s.Pattern = "^" + digitPlace.ReplaceAllString(regexp.QuoteMeta(f.Pattern[p.from]), `[0-9]`) + "$"
 	case f.As == "" && f.exampleKind == boolean:
 		s.Type = Types{"boolean"}
 	case f.As == "" && f.exampleKind == number:
 		s.Type = Types{"number"}
 	case f.As == "":
-		s.Type, s.MinLength, s.MaxLength = Types{"string"}, f.Min, f.Max[p.from]
+		s.MinLength, s.MaxLength = f.Min, f.Max[p.from]
 		if f.Required {
 			s.MinLength = max(s.MinLength, 1)
 		}
@@ -330,11 +330,9 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	case form.digits == number:
 		s.Type = Types{"number"}
 	case request && moved:
-		s.Type, s.Pattern = Types{"string"}, `^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`
+		s.Pattern = `^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`
 	case request:
-		s.Type, s.Pattern = Types{"string"}, `^(0|[1-9][0-9]*)$`
-	default:
-		s.Type = Types{"string"}
+		s.Pattern = `^(0|[1-9][0-9]*)$`
 	}
 	// What else the value can be. Between words and digits without pairs, both stay as they are.
 	var others []json.RawMessage
@@ -344,7 +342,7 @@ func (p *plan) describeValue(f *mapping, s *Schema) {
 	if f.Empty.kind != absent && form.digits == text && s.Pattern != "" {
 		others = append(others, json.RawMessage(`""`))
 	}
-	words := !request && f.As == "digits" && f.Role.Many && len(f.Values.list) == 0 && f.Otherwise != "null"
+	words := !request && f.As == "digits" && f.Role.Many && !f.hasPairs() && f.Otherwise != "null"
 	switch {
 	case words && form.digits == number:
 		s.Type = append(s.Type, "string")
@@ -375,10 +373,11 @@ func (p *plan) remarks(f *mapping) (list []string) {
 	if p.message != Request {
 		return list
 	}
-	if p.table.forms[p.from].digits == text && f.digits && f.Min > 0 {
+	inText := f.digits && p.fromForm.digits == text
+	if inText && f.Min > 0 {
 		add("At least %d", f.Min)
 	}
-	if p.table.forms[p.from].digits == text && f.digits && f.Max[p.from] > 0 {
+	if inText && f.Max[p.from] > 0 {
 		add("At most %d", f.Max[p.from])
 	}
 	if f.Refuse != p.table.invalid {

@@ -1,7 +1,9 @@
 package translate
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -34,49 +36,21 @@ type shaper struct {
 }
 
 func (s *shaper) shape(src []byte) []byte {
-	parsed := gjson.ParseBytes(src)
-	if checkJSON(src, s.plan.table.depth) != nil || !parsed.IsObject() {
+	if checkJSON(src, s.plan.table.depth) != nil || !gjson.ParseBytes(src).IsObject() {
 		return nil
 	}
-	return s.appendObject(nil, s.plan, s.plan.root, parsed)
-}
-
-func (s *shaper) appendObject(dst []byte, p *plan, n *node, object gjson.Result) []byte {
-	dst = append(dst, '{')
-	next := 0
-	object.ForEach(func(key, v gjson.Result) bool {
-		dst = comma(dst)
-		e := n.find(key.Str, &next)
-		f := p.field(e)
-		switch {
-		case e == nil:
-			dst = append(append(appendString(dst, s.unknownName(n, key.Str)), ':'), invented(valueOf(v), "text")...)
-		case e.node != nil && v.IsObject():
-			dst = s.appendObject(append(dst, e.key...), p, e.node, v)
-		case f != nil && f.each != nil && v.IsArray():
-			dst = s.appendItems(append(append(dst, e.key...), '['), f.each, v)
-		default:
-			dst = append(append(dst, e.key...), s.value(p, e, valueOf(v))...)
+	var compact bytes.Buffer
+	_ = json.Compact(&compact, src) // without an error, since it is JSON
+	doc, out, at := compact.Bytes(), []byte(nil), 0
+	for _, l := range s.plan.leavesOf(s.plan.root, doc) {
+		if l.entry == nil {
+			out = append(appendString(append(out, doc[at:l.nameAt]...), s.unknownName(l.node, l.name)), ':')
+			at = l.offset
 		}
-		return true
-	})
-	return append(dst, '}')
-}
-
-func (s *shaper) appendItems(dst []byte, p *plan, array gjson.Result) []byte {
-	array.ForEach(func(_, v gjson.Result) bool {
-		dst = comma(dst)
-		switch {
-		case p.root.plain:
-			dst = append(dst, s.value(p, &p.root.names[0], valueOf(v))...)
-		case v.IsObject():
-			dst = s.appendObject(dst, p, p.root, v)
-		default:
-			dst = append(dst, invented(valueOf(v), "text")...)
-		}
-		return true
-	})
-	return append(dst, ']')
+		out = append(append(out, doc[at:l.offset]...), s.value(l)...)
+		at = l.offset + len(l.raw)
+	}
+	return append(out, doc[at:]...)
 }
 
 // unknownName invents a name for a field without a row. A name that differs from one of the table in case only stays,
@@ -89,13 +63,14 @@ func (s *shaper) unknownName(n *node, name string) string {
 	return "unknown" + strconv.Itoa(s.unknowns)
 }
 
-// value returns the value of a field of the table: a word of the table, or an invented value.
-func (s *shaper) value(p *plan, e *entry, v value) string {
+// value returns the value of a leaf in the shape: a word of the table, or an invented value.
+func (s *shaper) value(l leaf) string {
+	p, e, v := l.plan, l.entry, l.value
 	switch {
-	case e.node != nil, e.slot == p.textSlot():
+	case e == nil, e.node != nil, e.slot == p.textSlot():
 		return invented(v, "text")
 	case e.slot == p.flagSlot():
-		if is := p.table.forms[p.from].flagIs; v.is(is[0]) || v.is(is[1]) {
+		if is := p.fromForm.flagIs; v.is(is[0]) || v.is(is[1]) {
 			return v.raw
 		}
 		return invented(v, "FLAG")
@@ -196,7 +171,7 @@ func (p *plan) example(r *mapping) string {
 		return r.Default.json
 	case r.Pattern[0] != "":
 		word = r.sample(p.from)
-	case len(r.Values.list) > 0:
+	case r.hasPairs():
 		return r.Values.list[0].Values[p.from].json
 	case len(r.Means) > 0 && r.Means[word] == "":
 		word = slices.Min(slices.Collect(maps.Keys(r.Means)))
@@ -211,7 +186,7 @@ func (p *plan) example(r *mapping) string {
 		if r.digits && r.checkNumber(word, most).Format != "" {
 			word = strconv.Itoa(cmp.Or(r.Min, most))
 		}
-		if p.table.forms[p.from].digits == number {
+		if p.fromForm.digits == number {
 			return word
 		}
 	}

@@ -197,26 +197,6 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 		if len(*v) == 0 && n.Kind == yaml.SequenceNode {
 			s.errorf(n, "%s needs at least one value", key)
 		}
-	case *[2]string: // one text for both forms, or one for each
-		if n.Kind != yaml.MappingNode {
-			v[0] = s.text(n, key, is)
-			v[1] = v[0]
-		}
-		for name, each := range members(n) {
-			if f := s.form(name, key); f >= 0 {
-				v[f] = s.text(each, key+"."+name.Value, is)
-			}
-		}
-	case *limit: // likewise
-		if n.Kind != yaml.MappingNode {
-			v[0] = s.wholeNumber(n, key)
-			v[1] = v[0]
-		}
-		for name, each := range members(n) {
-			if f := s.form(name, key); f >= 0 {
-				v[f] = s.wholeNumber(each, key)
-			}
-		}
 	case *map[string]string:
 		*v = map[string]string{}
 		for name, each := range s.members(n, key) {
@@ -232,16 +212,22 @@ func (s *source) read(n *yaml.Node, key, is string, into any) {
 		if *v = (constant{null, nullText, "null"}); n.Tag != "!!null" || is == "" {
 			*v = s.constant(n)
 		}
-	case *[2]constant:
-		for name, each := range s.members(n, key) {
-			if f := s.form(name, key); f >= 0 {
-				v[f] = s.constant(each)
-			}
-		}
 	case *pairs:
 		*v = s.readPairs(n)
 	case **yaml.Node:
 		*v = n
+	default: // a value for each form, or one for both that is no constant
+		byForm := reflect.ValueOf(into).Elem()
+		if n.Kind != yaml.MappingNode && byForm.Index(0).Kind() != reflect.Struct {
+			s.read(n, key, is, byForm.Index(0).Addr().Interface())
+			byForm.Index(1).Set(byForm.Index(0))
+			return
+		}
+		for name, each := range s.members(n, key) {
+			if f := s.form(name, key); f >= 0 {
+				s.read(each, key+"."+name.Value, is, byForm.Index(f).Addr().Interface())
+			}
+		}
 	}
 }
 

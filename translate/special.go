@@ -2,6 +2,7 @@ package translate
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -114,13 +115,10 @@ func (s *source) readShift(n *yaml.Node, r *row) {
 		if c.kind == absent {
 			continue
 		}
-		if c.kind != number || len(c.text) > 2 || less(c.text, 1) || !less(c.text, most+1) {
+		places, err := strconv.Atoi(c.text)
+		if c.kind != number || err != nil || places < 1 || places > most {
 			s.errorf(n, "shift must be a number from 1 to %d, but is %s", most, c.json)
 			continue
-		}
-		places := int(c.text[0] - '0')
-		if len(c.text) == 2 {
-			places = 10*places + int(c.text[1]-'0')
 		}
 		r.places[f], r.places[1-f] = -places, places
 	}
@@ -157,7 +155,7 @@ func (p pair) hasNull() bool { return p.Values[0].kind == null || p.Values[1].ki
 
 // onlyNullPairs reports whether the row's pairs say what null is, and nothing about other values.
 func (r *row) onlyNullPairs() bool {
-	return len(r.Values.list) > 0 && !slices.ContainsFunc(r.Values.list, func(p pair) bool { return !p.hasNull() })
+	return r.hasPairs() && !slices.ContainsFunc(r.Values.list, func(p pair) bool { return !p.hasNull() })
 }
 
 func (r *row) convert(dst []byte, v value, from int, digits kind, lenient bool) (out []byte, fits bool) {

@@ -8,10 +8,7 @@ import (
 
 // SuccessCode returns the code of a success in a form.
 func (t *Table) SuccessCode(f Form) string {
-	if i := t.formIndex(f); i >= 0 {
-		return t.success.code[i]
-	}
-	return ""
+	return ofForm(t, f, t.success.code)
 }
 
 // ShowsSuccess returns by what a reply in a form is a success: its code, or the name and the value of its flag.

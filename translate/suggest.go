@@ -36,7 +36,7 @@ func mostSimilar(name string, known []string) (best string, found bool) {
 		if candidate == "" || candidate == name || max(len(candidate)-len(name), len(name)-len(candidate)) > distance {
 			continue
 		}
-		switch d := edits(strings.ToLower(name), strings.ToLower(candidate)); {
+		switch d := edits(strings.ToLower(name), strings.ToLower(candidate), distance); {
 		case d < distance, d == distance && !found:
 			best, distance, found = candidate, d, true
 		case d == distance && candidate != best:
@@ -46,25 +46,21 @@ func mostSimilar(name string, known []string) (best string, found bool) {
 	return best, found
 }
 
-// edits returns the number of insertions, deletions, replacements and swaps of neighbours that turn a into b.
-func edits(a, b string) int {
-	before, row, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// edits returns the number of insertions, deletions, replacements and swaps of neighbours that turn a into b. If they
+// are more than most, it returns a greater number than most.
+func edits(a, b string, most int) int {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
 	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			next[j+1] = row[j] + 1
-			if a[i] == b[j] {
-				next[j+1] = row[j]
-			}
-			next[j+1] = min(next[j+1], row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row, next = row, next, before
+	switch {
+	case a == "" || b == "":
+		return len(a) + len(b)
+	case most == 0:
+		return 1
 	}
-	return row[len(b)]
+	least := min(edits(a[1:], b, most-1), edits(a, b[1:], most-1), edits(a[1:], b[1:], most-1))
+	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+		least = min(least, edits(a[2:], b[2:], most-1))
+	}
+	return 1 + least
 }

@@ -140,10 +140,7 @@ func writeVersion(w io.Writer, m Message, rows []*row) {
 
 // Path returns the operation's path in the form, with a leading slash, or "" if the form lacks the operation.
 func (o *Operation) Path(f Form) string {
-	if i := o.table.formIndex(f); i >= 0 {
-		return o.paths[i]
-	}
-	return ""
+	return ofForm(o.table, f, o.paths)
 }
 
 // Translation returns the translation of the operation between a client's form and an upstream's form, or nil if one
@@ -225,7 +222,7 @@ func (o *Operation) MayLack(role string) bool {
 // inForms reports whether a row has a path in each of the forms.
 func (t *Table) inForms(r *row, forms []Form) bool {
 	for _, f := range forms {
-		if i := t.formIndex(f); i < 0 || r.Path[i] == "" {
+		if ofForm(t, f, r.Path) == "" {
 			return false
 		}
 	}
@@ -244,8 +241,8 @@ func (o *Operation) Sets(role string) (value, means string) {
 // PathOf returns the path, in a form, of the field with a role in a message of the operation, or "" if there is none.
 func (o *Operation) PathOf(m Message, role string, form Form) string {
 	for _, r := range o.rows[m] {
-		if i := o.table.formIndex(form); i >= 0 && r.hasRole(role) {
-			return r.Path[i]
+		if r.hasRole(role) {
+			return ofForm(o.table, form, r.Path)
 		}
 	}
 	return ""
@@ -343,10 +340,7 @@ func (t *Table) FormOf(path string) Form {
 
 // Unknown returns what happens to a field of a message in a form that has no row: drop, pass or refuse.
 func (t *Table) Unknown(m Message, f Form) string {
-	if i := t.formIndex(f); i >= 0 {
-		return t.unknown[m][i]
-	}
-	return ""
+	return ofForm(t, f, t.unknown[m])
 }
 
 // Code translates a code by the table's pairs. A code without a pair is the same in both forms.
@@ -378,10 +372,7 @@ func (o *Operation) ByStage() bool { return o.route == "stage" || o.route == "" 
 
 // TextName returns the name of the text in a form's envelope.
 func (t *Table) TextName(f Form) string {
-	if i := t.formIndex(f); i >= 0 {
-		return t.forms[i].Text
-	}
-	return ""
+	return ofForm(t, f, t.forms).Text
 }
 
 // YAML returns the table with its overlays applied, as a file that [Compile] reads. The caller must not modify it.
@@ -404,4 +395,12 @@ func (t *Table) formIndex(f Form) int {
 		return 1
 	}
 	return -1
+}
+
+// ofForm returns what a list has for a form, or the zero value if the table has no such form.
+func ofForm[T any](t *Table, f Form, list [2]T) (of T) {
+	if i := t.formIndex(f); i >= 0 {
+		return list[i]
+	}
+	return of
 }

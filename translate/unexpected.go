@@ -28,7 +28,7 @@ func (c *Call) checkKind(p *plan, n *node, e *entry, v value) {
 	case p.message == Request:
 		keep(&c.refusal, p.table.invalid, c.at(e.node.path), why(wantObject, v.typeName()))
 	case v.kind != null:
-		c.Report.mismatch(c, n.pathOf(e), Mismatch{"an object", v.typeName()})
+		c.mismatch(n.pathOf(e), Mismatch{"an object", v.typeName()})
 	}
 }
 
@@ -98,10 +98,10 @@ func (c *Call) handleUnknown(p *plan, n *node, name, key, raw string) {
 			return
 		}
 		if p.message == Request {
-			reason := why("cannot pass: %v has another field of this name", p.table.forms[p.to].name)
+			reason := why("cannot pass: %v has another field of this name", p.toForm.name)
 			keep(&c.refusal, p.table.invalid, c.at(quoteName(joinPath(n.path, name))), reason)
 			return
 		}
 	}
-	c.Report.unknown(c, n.path, name)
+	c.unknown(n.path, name)
 }

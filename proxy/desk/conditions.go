@@ -11,7 +11,7 @@ import (
 )
 
 // A condition returns why it is not met, with the records that show it, or "".
-type condition func(w *window, order string, args []string) (wrong string, at []int)
+type condition func(w *window) (wrong string, at []int)
 
 // conditions are the checks of cases by name. one-bill, amount and agrees are part of every case.
 var conditions = map[string]condition{
@@ -34,11 +34,11 @@ var conditions = map[string]condition{
 
 // oneBill: no second bill. It counts what was sent, not what was made. A new bill is allowed after the partner has read
 // that the one before is destroyed.
-func oneBill(w *window, order string, _ []string) (string, []int) {
+func oneBill(w *window) (string, []int) {
 	ids, at := []string{}, []int{}
 	destroyed := map[string]bool{}
 	for _, r := range w.recs {
-		if r.Kind != kindCall || r.Order != order {
+		if r.Kind != kindCall || r.Order != w.order {
 			continue
 		}
 		if bill, state := r.Call.shown(); state == "D" {
@@ -58,19 +58,19 @@ func oneBill(w *window, order string, _ []string) (string, []int) {
 }
 
 // oneMade: exactly one bill is left for the order. It is for refusals that are known to have done nothing.
-func oneMade(w *window, order string, _ []string) (string, []int) {
-	open := slices.DeleteFunc(slices.Collect(maps.Values(w.book(order))), func(state string) bool {
+func oneMade(w *window) (string, []int) {
+	open := slices.DeleteFunc(slices.Collect(maps.Values(w.book())), func(state string) bool {
 		return state == "" || state == "D"
 	})
 	if len(open) != 1 {
-		creates := numbers(w.calls("bill.create", order))
+		creates := numbers(w.calls("bill.create"))
 		return fmt.Sprintf("%d bills are left for the order, expected 1", len(open)), creates
 	}
 	return "", nil
 }
 
 // rightAmount: each create has the amount of the order.
-func rightAmount(w *window, _ string, _ []string) (string, []int) {
+func rightAmount(w *window) (string, []int) {
 	amounts := map[string]string{}
 	for _, r := range w.recs {
 		if r.Command != nil && r.Command.Amount != "" {
@@ -89,14 +89,14 @@ func rightAmount(w *window, _ string, _ []string) (string, []int) {
 var states = map[string]string{"W": "waiting", "F": "paid", "C": "refunded", "D": "withdrawn"}
 
 // agrees: at the end the partner's state of each order is that of its bill.
-func agrees(w *window, _ string, _ []string) (string, []int) {
-	for _, order := range []string{"a", "b"} {
-		last, ok := w.last(order)
+func agrees(w *window) (string, []int) {
+	for _, w.order = range []string{"a", "b"} {
+		last, ok := w.last()
 		if !ok {
 			continue
 		}
 		want := []string{"new", "unknown"}
-		for _, state := range w.book(order) {
+		for _, state := range w.book() {
 			if state != "" {
 				want = []string{states[state]}
 			}
@@ -110,8 +110,8 @@ func agrees(w *window, _ string, _ []string) (string, []int) {
 }
 
 // rightHash: the hash of an operation is right at the second attempt at the latest.
-func rightHash(w *window, order string, args []string) (string, []int) {
-	wrong := slices.DeleteFunc(w.calls(args[0], order), func(r Record) bool { return r.Call.Code != "VALIDATION_002" })
+func rightHash(w *window) (string, []int) {
+	wrong := slices.DeleteFunc(w.calls(w.args[0]), func(r Record) bool { return r.Call.Code != "VALIDATION_002" })
 	if len(wrong) > 1 {
 		return "the hash was wrong at the second attempt, too; expected the hash of " + wrong[1].Call.Hashed, numbers(wrong)
 	}
@@ -126,8 +126,8 @@ var inputs = map[string][]string{
 }
 
 // rightShape: creates have the documented fields, types and content type. Through a gateway the form is another one.
-func rightShape(w *window, order string, _ []string) (string, []int) {
-	for _, r := range w.calls("bill.create", order) {
+func rightShape(w *window) (string, []int) {
+	for _, r := range w.calls("bill.create") {
 		_, bill := field(r.Call.Request, "bill")
 		for name := range parse(bill) {
 			if !slices.Contains(inputs[r.Call.Form], plain(name)) {
@@ -146,9 +146,9 @@ func rightShape(w *window, order string, _ []string) (string, []int) {
 }
 
 // pace: the same write for the same bill is at most once per second. A second attempt at the hash may come at once.
-func pace(w *window, order string, _ []string) (string, []int) {
+func pace(w *window) (string, []int) {
 	last := map[string]Record{}
-	for _, r := range w.calls("write", order) {
+	for _, r := range w.calls("write") {
 		if r.Call.Code == "VALIDATION_002" {
 			continue
 		}
@@ -162,9 +162,9 @@ func pace(w *window, order string, _ []string) (string, []int) {
 }
 
 // retryAfter: a create is not repeated before the time that the reply asked for.
-func retryAfter(w *window, order string, _ []string) (string, []int) {
+func retryAfter(w *window) (string, []int) {
 	var before Record
-	for _, r := range w.calls("bill.create", order) {
+	for _, r := range w.calls("bill.create") {
 		if before.Call != nil {
 			seconds, _ := strconv.Atoi(fmt.Sprint(before.Call.Fault["retry_after"])) // 0 if there is none
 			if r.Call.Began.Sub(before.Call.Ended) < time.Duration(seconds)*time.Second {
@@ -177,63 +177,63 @@ func retryAfter(w *window, order string, _ []string) (string, []int) {
 }
 
 // sent: an operation is sent at least MIN and at most MAX times.
-func sent(w *window, order string, args []string) (string, []int) {
-	list := w.calls(args[0], order)
-	least, _ := strconv.Atoi(args[1])
-	if most, _ := strconv.Atoi(args[2]); len(list) < least || len(list) > most {
-		return fmt.Sprintf("%s was sent %d times, expected %d to %d", args[0], len(list), least, most), numbers(list)
+func sent(w *window) (string, []int) {
+	list := w.calls(w.args[0])
+	least, _ := strconv.Atoi(w.args[1])
+	if most, _ := strconv.Atoi(w.args[2]); len(list) < least || len(list) > most {
+		return fmt.Sprintf("%s was sent %d times, expected %d to %d", w.args[0], len(list), least, most), numbers(list)
 	}
 	return "", nil
 }
 
 // readAfter: after the first call of an operation whose reply was lost, the partner reads that bill, or repeats the
 // call with the same bill, in a time.
-func readAfter(w *window, order string, args []string) (string, []int) {
-	lost, ok := first(w.calls(args[0], order), func(r Record) bool { return r.Call.lost() })
+func readAfter(w *window) (string, []int) {
+	lost, ok := first(w.calls(w.args[0]), func(r Record) bool { return r.Call.lost() })
 	if !ok {
 		return "", nil // the partner sent nothing: other conditions say so
 	}
-	_, within := w.plan.duration(args[1])
+	_, within := w.plan.duration(w.args[1])
 	next, ok := first(w.recs, func(r Record) bool {
 		return r.Kind == kindCall && r.Call.Bill == lost.Call.Bill && r.after(lost) &&
-			(r.Call.Operation == "bill.read" || r.Call.Operation == args[0])
+			(r.Call.Operation == "bill.read" || r.Call.Operation == w.args[0])
 	})
 	if !ok || next.Call.Began.Sub(lost.Call.Ended) > within {
-		return fmt.Sprintf("%s got no usable reply, and no read of %s followed within %s", args[0], lost.Call.Bill, args[1]),
+		return fmt.Sprintf("%s got no usable reply, and no read of %s followed within %s", w.args[0], lost.Call.Bill, w.args[1]),
 			[]int{lost.N}
 	}
 	return "", nil
 }
 
 // readAfterCallback: a callback is followed by a read of the bill in a time, or refused.
-func readAfterCallback(w *window, order string, args []string) (string, []int) {
-	got, refuses := w.calls(opCallback, order), len(args) > 1 // or-refused: by the partner or a gateway
+func readAfterCallback(w *window) (string, []int) {
+	got, refuses := w.calls(opCallback), len(w.args) > 1 // or-refused: by the partner or a gateway
 	switch {
 	case len(got) == 0 && (!refuses || !w.refused):
 		return "no callback reached the partner", nil
 	case refuses && (len(got) == 0 || !accepted(got[0].Call)):
 		return "", nil
 	}
-	_, within := w.plan.duration(args[0])
-	_, ok := first(w.calls("bill.read", order), func(r Record) bool {
+	_, within := w.plan.duration(w.args[0])
+	_, ok := first(w.calls("bill.read"), func(r Record) bool {
 		after := r.Call.Began.Sub(got[0].Call.Began)
 		return after >= 0 && after <= within
 	})
 	if !ok {
-		return "no read of the bill followed the callback within " + args[0], []int{got[0].N}
+		return "no read of the bill followed the callback within " + w.args[0], []int{got[0].N}
 	}
 	return "", nil
 }
 
 // readBeforeShipping: the partner says that it fulfilled the order only after it read that the bill is paid.
-func readBeforeShipping(w *window, order string, _ []string) (string, []int) {
+func readBeforeShipping(w *window) (string, []int) {
 	paid := func(r Record) bool {
 		_, state := r.Call.shown()
 		return state == "F"
 	}
-	read, ok := first(w.calls("bill.read", order), paid)
+	read, ok := first(w.calls("bill.read"), paid)
 	r, said := first(w.recs, func(r Record) bool {
-		return r.Kind == kindHook && r.Order == order && r.Hook.Fulfilled > 0
+		return r.Kind == kindHook && r.Order == w.order && r.Hook.Fulfilled > 0
 	})
 	if said && (!ok || read.Call.Began.After(r.At)) {
 		return "the order was fulfilled before any read showed that the bill is paid", []int{r.N}
@@ -242,8 +242,8 @@ func readBeforeShipping(w *window, order string, _ []string) (string, []int) {
 }
 
 // noWriteBlind: while reads of a bill fail, the partner writes nothing.
-func noWriteBlind(w *window, order string, _ []string) (string, []int) {
-	failed := slices.DeleteFunc(w.calls("bill.read", order), func(r Record) bool { return !r.Call.lost() })
+func noWriteBlind(w *window) (string, []int) {
+	failed := slices.DeleteFunc(w.calls("bill.read"), func(r Record) bool { return !r.Call.lost() })
 	if len(failed) == 0 {
 		return "the partner did not read the bill", nil
 	}
@@ -265,15 +265,15 @@ func accepted(c *Call) bool {
 }
 
 // answers: how callbacks are answered. 0000: each with HTTP 200 and that code; not-5xx: none with a server error.
-func answers(w *window, order string, args []string) (string, []int) {
-	list := w.calls(opCallback, order)
-	if len(list) == 0 && (args[0] == "0000" || !w.refused) {
+func answers(w *window) (string, []int) {
+	list := w.calls(opCallback)
+	if len(list) == 0 && (w.args[0] == "0000" || !w.refused) {
 		return "no callback reached the partner", nil
 	}
 	for _, r := range list {
 		code, _ := field(r.Call.Reply, "code")
-		unseen := r.Call.Fault["drop"] != nil || r.Call.Status == 0 && args[0] != "0000"
-		if !unseen && (args[0] == "0000" && !accepted(r.Call) || args[0] == "not-5xx" && r.Call.Status >= 500) {
+		unseen := r.Call.Fault["drop"] != nil || r.Call.Status == 0 && w.args[0] != "0000"
+		if !unseen && (w.args[0] == "0000" && !accepted(r.Call) || w.args[0] == "not-5xx" && r.Call.Status >= 500) {
 			return fmt.Sprintf("a callback was answered with HTTP %d and the code %q", r.Call.Status, code), []int{r.N}
 		}
 	}
@@ -281,14 +281,14 @@ func answers(w *window, order string, args []string) (string, []int) {
 }
 
 // booked: the amount that the partner booked is that of the bill. It may not say the amount, unless "told" is given.
-func booked(w *window, order string, args []string) (string, []int) {
-	last, ok := w.last(order)
-	told, _ := first(w.recs, func(r Record) bool { return r.Command != nil && r.Order == order })
+func booked(w *window) (string, []int) {
+	last, ok := w.last()
+	told, _ := first(w.recs, func(r Record) bool { return r.Command != nil && r.Order == w.order })
 	switch {
 	case !ok || told.Command == nil:
 		return "", nil
 	case last.Hook.Amount == "":
-		if len(args) > 0 {
+		if len(w.args) > 0 {
 			return "the order hook does not say which amount was booked", []int{last.N}
 		}
 	case last.Hook.Amount != told.Command.Amount:

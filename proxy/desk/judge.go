@@ -52,6 +52,9 @@ type window struct {
 	recs []Record
 	// refused is whether the gateway did not accept a callback of the service: then none reaches the partner.
 	refused bool
+	// The condition that is checked is about an order, and has parameters.
+	order string
+	args  []string
 }
 
 // judge returns the verdict of an attempt. It depends on its arguments only, so that everybody can repeat it.
@@ -79,18 +82,20 @@ func judge(p Plan, c Case, attempt int, recs []Record) Verdict {
 		if rest, warn := strings.CutPrefix(text, "warn "); warn {
 			text, level = rest, "WARN"
 		}
-		args, order := words(text)
-		if args[0] == "one-bill" && slices.Contains(c.Watch, "one-made") {
+		name, order := words(text)
+		if name[0] == "one-bill" && slices.Contains(c.Watch, "one-made") {
 			continue
 		}
-		if wrong, at := conditions[args[0]](w, order, args[1:]); wrong != "" {
+		w.order, w.args = order, name[1:]
+		if wrong, at := conditions[name[0]](w); wrong != "" {
 			v.Findings = append(v.Findings, Finding{text, level, wrong, at})
 		}
 	}
 	fails := func(f Finding) bool { return f.Level == "FAIL" }
 	ended := slices.ContainsFunc(recs, func(r Record) bool { return r.Kind == kindBook })
 	stopped := slices.IndexFunc(recs, func(r Record) bool { return r.Kind == kindError })
-	noCreate := len(w.calls("bill.create", "a"))+len(w.book("a")) == 0
+	w.order = "a"
+	noCreate := len(w.calls("bill.create"))+len(w.book()) == 0
 	silent := !slices.ContainsFunc(w.recs, func(r Record) bool { return r.Kind == kindCall })
 	onlyHook := !slices.ContainsFunc(v.Findings, func(f Finding) bool {
 		return fails(f) && f.Condition != "agrees" && !strings.HasPrefix(f.Condition, "says")
@@ -230,10 +235,10 @@ func Outcome(p Plan, all []Verdict) string {
 	return Passed
 }
 
-// calls returns the calls of an operation for an order, as records.
-func (w *window) calls(operation, order string) (list []Record) {
+// calls returns the calls of an operation for the order, as records.
+func (w *window) calls(operation string) (list []Record) {
 	for _, r := range w.recs {
-		if r.Kind == kindCall && r.Order == order &&
+		if r.Kind == kindCall && r.Order == w.order &&
 			(r.Call.Operation == operation || operation == "write" && r.Call.write()) {
 			list = append(list, r)
 		}
@@ -241,20 +246,20 @@ func (w *window) calls(operation, order string) (list []Record) {
 	return list
 }
 
-// book returns the states of the bills of an order at the end of the attempt.
-func (w *window) book(order string) map[string]string {
+// book returns the states of the bills of the order at the end of the attempt.
+func (w *window) book() map[string]string {
 	for _, r := range w.recs {
-		if r.Kind == kindBook && r.Order == order {
+		if r.Kind == kindBook && r.Order == w.order {
 			return r.Book
 		}
 	}
 	return nil
 }
 
-// last returns the last answer of the hook about an order.
-func (w *window) last(order string) (last Record, ok bool) {
+// last returns the last answer of the hook about the order.
+func (w *window) last() (last Record, ok bool) {
 	for _, r := range w.recs {
-		if r.Kind == kindHook && r.Order == order {
+		if r.Kind == kindHook && r.Order == w.order {
 			last, ok = r, true
 		}
 	}

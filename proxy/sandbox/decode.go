@@ -179,7 +179,7 @@ func decode(op operation, f form, body []byte) *call {
 			continue
 		case name == "apiKey" || name == "sendType":
 			continue // a wrong type has a code of its own, that of a missing field
-		case name == "price" && (v[0] == '-' || isDigit(v[0])):
+		case name == "price" && (v[0] == '-' || isDigits(string(v[:1]))):
 			c.Price = string(v) // not parsed: the hash covers exactly these digits
 			continue
 		}
@@ -215,5 +215,3 @@ func unquote(v json.RawMessage) string {
 	_ = json.Unmarshal(v, &s) // parseObject has validated it
 	return s
 }
-
-func isDigit(b byte) bool { return '0' <= b && b <= '9' }

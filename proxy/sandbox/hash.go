@@ -17,10 +17,6 @@ func hashText(billID, phone, price string) string {
 // Hash returns the hash of both forms: SHA-256 of hashText in lower-case hex. The document does not name the algorithm;
 // public integrations use this one.
 func Hash(billID, phone, price string) string {
-	return sha256Hex(hashText(billID, phone, price))
-}
-
-func sha256Hex(text string) string {
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256([]byte(hashText(billID, phone, price)))
 	return hex.EncodeToString(sum[:])
 }

@@ -6,6 +6,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -61,7 +62,7 @@ func Document(t *translate.Table, form translate.Form, server string) ([]byte, e
 	document := object{
 		{"openapi", "3.1.0"},
 		{"info", nil},
-		{"servers", []object{{{"url", orSlash(server)}}}},
+		{"servers", []object{{{"url", cmp.Or(server, "/")}}}},
 		{"security", []object{}},
 		{"paths", paths},
 	}
@@ -89,13 +90,6 @@ func Document(t *translate.Table, form translate.Form, server string) ([]byte, e
 		{"description", about},
 	}
 	return json.MarshalIndent(document, "", "  ")
-}
-
-func orSlash(server string) string {
-	if server == "" {
-		return "/"
-	}
-	return server
 }
 
 // operation returns an operation of a form.
