@@ -132,24 +132,31 @@ func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 	return nil
 }
 
-// commit makes a change, unless there are reasons against it that force does not name. It has a timeout of its own: the
-// checks before may have used up the first one, and the kill switch must work then, too.
+// commit makes a change, unless there are reasons against it that force does not name. of says what it is about, as the
+// store has it. It has a timeout of its own: the checks before may have used up the first one, and the kill switch must
+// work then, too.
 func (o *Operator) commit(
-	ctx context.Context, c Change, reasons []rollout.BlockingReason,
-	force Force, change func(context.Context, Change) error,
+	ctx context.Context, c Change, reasons []rollout.BlockingReason, force Force, of store.Change,
 ) (Change, error) {
 	if err := c.override(reasons, force); err != nil {
 		return c, err
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	if err := change(ctx, c); err != nil {
+	if err := o.Rollout.Decide(ctx, c.inStore(of)); err != nil {
 		return c, err
 	}
 	return o.changed(ctx, c)
 }
 
-func (c Change) overridden() string { return rollout.JoinKinds(c.Overridden) }
+// inStore completes a change for the store: who made it, and in spite of what.
+func (c Change) inStore(of store.Change) store.Change {
+	of.Action, of.By, of.At, of.Forced = store.Action(c.Action), c.By, c.At, c.Forced
+	if of.Action != store.Assigned { // it has one kind of reason, and the log has the bill in its place
+		of.Overridden = rollout.JoinKinds(c.Overridden)
+	}
+	return of
+}
 
 // changed logs a stored change, and applies it to this replica.
 func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
@@ -161,7 +168,7 @@ func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 		what = append(what, "from", c.Old(), "to", c.New(), "forced", c.Forced)
 	}
 	if c.Forced {
-		what = append(what, "overridden", c.overridden())
+		what = append(what, "overridden", rollout.JoinKinds(c.Overridden))
 	}
 	o.Logger.Warn("the rollout was changed", what...)
 	if err := o.Rollout.Follow(context.WithoutCancel(ctx)); err != nil {
@@ -252,12 +259,7 @@ func (o *Operator) setStage(
 		return c, err
 	}
 	move := rollout.Move{Partner: partner, From: from, To: to}
-	return o.move(ctx, m.Switch, c, decided, move, func(ctx context.Context, c Change) error {
-		stage := store.Stage{
-			Partner: partner, Stage: string(to.Stage), Percent: to.Percent, By: c.By, At: c.At, Forced: c.Forced,
-		}
-		return o.Store.SetStage(ctx, stage, c.overridden())
-	})
+	return o.move(ctx, m.Switch, c, decided, move, to)
 }
 
 // An Unset removes the stage of a partner, or with Default the default that was set.
@@ -290,15 +292,12 @@ func (o *Operator) Unset(ctx context.Context, u Unset) (c Change, err error) {
 		return c, notFound("%s", missing)
 	}
 	move := rollout.Move{Partner: partner, From: from.position(), To: to.position()}
-	return o.move(ctx, u.Switch, c, decided, move, func(ctx context.Context, c Change) error {
-		return o.Store.UnsetStage(ctx, partner, c.By, c.At, c.overridden())
-	})
+	return o.move(ctx, u.Switch, c, decided, move, rollout.Position{})
 }
 
-// move makes a move, or shows it.
+// move makes a move, or shows it. own is the stage that the partner has of its own afterwards.
 func (o *Operator) move(
-	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move,
-	change func(context.Context, Change) error,
+	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move, own rollout.Position,
 ) (Change, error) {
 	facts := o.Rollout.Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
 	reasons := facts.Against(m)
@@ -316,7 +315,9 @@ func (o *Operator) move(
 		c.Reasons = list(reasons)
 		return c, nil
 	}
-	return o.commit(ctx, c, reasons, s.Force, change)
+	return o.commit(ctx, c, reasons, s.Force, store.Change{
+		Partner: m.Partner, To: string(own.Stage), ToPercent: own.Percent,
+	})
 }
 
 // about sets the partner of a change; all is the word for no single one.
