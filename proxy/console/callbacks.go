@@ -73,7 +73,7 @@ func (c *Console) selected(f url.Values) url.Values {
 			key = "until"
 		}
 		ago, _ := time.ParseDuration(strings.TrimPrefix(age, "-")) // one of callbackAges
-		q.Set(key, c.options.Now().Add(-ago).UTC().Format(time.RFC3339))
+		q.Set(key, c.Now().Add(-ago).UTC().Format(time.RFC3339))
 	}
 	return without(q)
 }
@@ -90,7 +90,7 @@ func without(q url.Values) url.Values {
 
 // partnerID returns the digits of a partner that the visitor named: by its name in the config, or by its digits.
 func (c *Console) partnerID(named string) string {
-	for _, p := range c.options.Config().Partners {
+	for _, p := range c.Config().Partners {
 		if strings.EqualFold(p.Name, named) {
 			return p.Hash
 		}
@@ -104,10 +104,10 @@ const suggestedMost = 500
 // partnerNames are the names of the config for the suggestions of a form; none if there are too many.
 func (c *Console) partnerNames() []string {
 	var names []string
-	if len(c.options.Config().Partners) > suggestedMost {
+	if len(c.Config().Partners) > suggestedMost {
 		return nil
 	}
-	for _, p := range c.options.Config().Partners {
+	for _, p := range c.Config().Partners {
 		names = append(names, p.Name)
 	}
 	slices.Sort(names)
@@ -119,12 +119,12 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 	f := callbackFilterOf(r.URL.Query())
 	page := callbacksPage{
 		Filter: f, This: "/deliveries?" + f.Encode(), Partners: c.partnerNames(),
-		Ages: callbackAges, HasBills: c.options.Operator.Rollout != nil,
+		Ages: callbackAges, HasBills: c.Operator.Rollout != nil,
 	}
-	for _, u := range c.options.Config().Upstreams {
+	for _, u := range c.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
 	}
-	if len(c.options.Config().Notify) > 0 {
+	if len(c.Config().Notify) > 0 {
 		page.Upstreams = append(page.Upstreams, config.NotifyUpstream)
 	}
 	if page.Tabs, err = c.callbackTabs(r, f); err != nil {
@@ -133,7 +133,7 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 	var found operate.CallbackPage
 	selected := operate.CallbackFilter{Limit: operate.AtMost(callbacksOnPage)}
 	if err = operate.Decode(c.selected(f), &selected); err == nil {
-		found, err = ask(r, c.options.Operator.Callbacks, selected)
+		found, err = ask(r, c.Operator.Callbacks, selected)
 	}
 	if problem, ok := problemOf(err); ok { // of the filter: the form stays
 		page.Problem, err = problem, nil
@@ -142,7 +142,7 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 		return a, err
 	}
 	page.List = found.Callbacks
-	if page.Missing, err = ask(r, c.options.Operator.Missing, operate.MissingFilter{}); err != nil {
+	if page.Missing, err = ask(r, c.Operator.Missing, operate.MissingFilter{}); err != nil {
 		return a, err
 	}
 	if found.Next != 0 {
@@ -157,7 +157,7 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 
 // callbackTabs are the states, with the numbers of those that wait or failed.
 func (c *Console) callbackTabs(r *http.Request, f url.Values) ([]callbackTab, error) {
-	counts, err := ask(r, c.options.Operator.Counts, operate.CountLimit{AtMost: countedMost})
+	counts, err := ask(r, c.Operator.Counts, operate.CountLimit{AtMost: countedMost})
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +183,12 @@ type callbackPage struct {
 
 // callback shows one callback with its attempts.
 func (c *Console) callback(r *http.Request) (a answer, err error) {
-	one, err := ask(r, c.options.Operator.Callback, operate.CallbackRef{ID: r.PathValue("id")})
+	one, err := ask(r, c.Operator.Callback, operate.CallbackRef{ID: r.PathValue("id")})
 	if err != nil {
 		return a, err
 	}
 	page := callbackPage{
-		Callback: one, HasBills: c.options.Operator.Rollout != nil, Done: doneOf(r, decisions...),
+		Callback: one, HasBills: c.Operator.Rollout != nil, Done: doneOf(r, decisions...),
 	}
 	page.MayDrop = page.State == "dead"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered" || page.State == "superseded")
@@ -214,9 +214,9 @@ type decisionPage struct {
 // decision returns what decides about several callbacks.
 func (c *Console) decision(do string) func(context.Context, operate.Selection, func(operate.Progress)) error {
 	if do == "replay" {
-		return c.options.Operator.Replay
+		return c.Operator.Replay
 	}
-	return c.options.Operator.Drop
+	return c.Operator.Drop
 }
 
 // decideCallback shows what a decision about one callback would do, and takes it.
@@ -225,9 +225,9 @@ func (c *Console) decideCallback(r *http.Request) (a answer, err error) {
 	if !slices.Contains(decisions, do) {
 		return a, errPath
 	}
-	decide := c.options.Operator.DropOne
+	decide := c.Operator.DropOne
 	if do == "replay" {
-		decide = c.options.Operator.ReplayOne
+		decide = c.Operator.ReplayOne
 	}
 	choice := operate.Choice{CallbackRef: operate.CallbackRef{ID: id}}
 	if r.Method == http.MethodPost {

@@ -58,7 +58,7 @@ func (c *Console) move(do string) handler {
 
 // change makes a change, or shows it.
 func (c *Console) change(r *http.Request, do string, m operate.Move) (operate.Change, error) {
-	o := c.options.Operator
+	o := c.Operator
 	switch do {
 	case "set":
 		return ask(r, o.Move, m)
@@ -75,7 +75,7 @@ func (c *Console) change(r *http.Request, do string, m operate.Move) (operate.Ch
 // stages are those that the page offers: shadow only if it can compare anything.
 func (c *Console) stages() []rollout.Stage {
 	return slices.DeleteFunc(slices.Clone(rollout.Stages), func(s rollout.Stage) bool {
-		section := c.options.Config().Rollout
+		section := c.Config().Rollout
 		return s == rollout.StageShadow && section != nil && !section.Comparable()
 	})
 }
@@ -155,7 +155,7 @@ func (c *Console) moveChosen(r *http.Request) (a answer, err error) {
 	for i, named := range r.Form["partner"] {
 		one := c.moveOne(r, named, i, page.Done)
 		if one.Failed != nil && one.Problem() == "" {
-			c.options.Logger.Error("a partner could not be moved", "partner", one.Partner, "error", one.Failed.Error())
+			c.Logger.Error("a partner could not be moved", "partner", one.Partner, "error", one.Failed.Error())
 		}
 		if one.Free() {
 			page.Free++
@@ -169,7 +169,7 @@ func (c *Console) moveChosen(r *http.Request) (a answer, err error) {
 // it: in the form it is at a place of from and to, which are empty otherwise.
 func (c *Console) moveOne(r *http.Request, named string, at int, confirmed bool) (one oneMove) {
 	m := operate.Move{PartnerRef: operate.PartnerRef{Partner: named}, Switch: operate.Switch{Preview: true}}
-	one.Change, one.Failed = ask(r, c.options.Operator.Next, m)
+	one.Change, one.Failed = ask(r, c.Operator.Next, m)
 	one.Partner = partner.ID(named).Short() // also if there is no change
 	if !confirmed || one.Failed != nil {
 		return one
@@ -183,7 +183,7 @@ func (c *Console) moveOne(r *http.Request, named string, at int, confirmed bool)
 	if one.Free() {
 		m = onlyTo(m, one.Change)
 		m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}}}
-		if changed, err := ask(r, c.options.Operator.Next, m); err != nil {
+		if changed, err := ask(r, c.Operator.Next, m); err != nil {
 			one.Failed = err
 		} else {
 			one.Change = changed

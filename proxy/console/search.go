@@ -12,7 +12,7 @@ import (
 // searchOf returns a command that finds the calls of a filter in the log. A line of the log has a bill only if the
 // outcome is unknown.
 func (c *Console) searchOf(f *callFilter) string {
-	config := c.options.Config()
+	config := c.Config()
 	all := []string{`.msg == "request"`}
 	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }
 	for _, key := range []string{"operation", "client", "upstream", "route", "code", "bill"} {
