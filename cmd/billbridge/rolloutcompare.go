@@ -26,11 +26,7 @@ type rolloutCompare struct {
 }
 
 // Run compares bills.
-func (c *rolloutCompare) Run(ctx context.Context) error {
-	one, err := c.ref()
-	if err != nil {
-		return err
-	}
+func (c *rolloutCompare) Run(ctx context.Context, one operate.PartnerRef) error {
 	switch {
 	case (one.Partner == "") == (c.Wave == ""):
 		return usageError("give one of --partner, --key-file and --wave")
