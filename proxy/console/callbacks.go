@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -211,38 +210,28 @@ type decisionPage struct {
 	Reasons []rollout.BlockingReason
 }
 
-// decision returns what decides about several callbacks.
-func (c *Console) decision(do string) func(context.Context, operate.Selection, func(operate.Progress)) error {
-	if do == "replay" {
-		return c.Operator.Replay
-	}
-	return c.Operator.Drop
-}
-
 // decideCallback shows what a decision about one callback would do, and takes it.
 func (c *Console) decideCallback(r *http.Request) (a answer, err error) {
 	do, id := r.PathValue("do"), r.PathValue("id")
 	if !slices.Contains(decisions, do) {
 		return a, errPath
 	}
-	decide := c.Operator.DropOne
-	if do == "replay" {
-		decide = c.Operator.ReplayOne
+	choice := operate.Choice{
+		CallbackRef: operate.CallbackRef{ID: id}, Redelivery: operate.Redelivery{Do: do},
 	}
-	choice := operate.Choice{CallbackRef: operate.CallbackRef{ID: id}}
 	if r.Method == http.MethodPost {
 		choice.By = by(r)
 		if named := r.PostFormValue("force"); named != "" {
 			_ = choice.Force.UnmarshalText([]byte(named)) // it never fails
 		}
-		if _, err := ask(r, decide, choice); err != nil {
+		if _, err := ask(r, c.Operator.DecideCallback, choice); err != nil {
 			return a, err
 		}
 		return goTo("/deliveries/" + url.PathEscape(id) + "?done=" + do)
 	}
 	page := decisionPage{Do: do, ID: id, Count: 1}
 	choice.DryRun = true
-	_, err = ask(r, decide, choice)
+	_, err = ask(r, c.Operator.DecideCallback, choice)
 	return showDecision(r, page, err)
 }
 
@@ -271,7 +260,8 @@ func (c *Console) decideCallbacks(r *http.Request) (a answer, err error) {
 		page := decisionPage{Do: do, Done: &operate.Progress{}}
 		err := operate.Decode(without(r.PostForm), &s)
 		if err == nil {
-			err = c.decision(do)(r.Context(), s, func(step operate.Progress) { *page.Done = step })
+			s.Do = do
+			err = c.Operator.DecideCallbacks(r.Context(), s, func(step operate.Progress) { *page.Done = step })
 		}
 		if err != nil {
 			return a, err
@@ -283,12 +273,12 @@ func (c *Console) decideCallbacks(r *http.Request) (a answer, err error) {
 	f.Del("after")
 	page := decisionPage{Do: do, Filter: f, Fields: c.selected(f)}
 	s := operate.Selection{
-		Redelivery:     operate.Redelivery{DryRun: true},
+		Redelivery:     operate.Redelivery{Do: do, DryRun: true},
 		CallbackFilter: operate.CallbackFilter{Limit: operate.AtMost(countedMost + 1)},
 	}
 	err = operate.Decode(page.Fields, &s)
 	if err == nil {
-		err = c.decision(do)(r.Context(), s, func(p operate.Progress) {
+		err = c.Operator.DecideCallbacks(r.Context(), s, func(p operate.Progress) {
 			page.Count, page.Over = min(p.Of, countedMost), p.Of > countedMost
 		})
 	}

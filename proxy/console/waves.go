@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -154,15 +153,8 @@ func (d waveDecision) Seen() string {
 func (c *Console) decideWave(r *http.Request) (a answer, err error) {
 	o, page := c.Operator, waveDecision{Do: r.PathValue("do")}
 	named, of := operate.WaveName{Name: r.PathValue("name")}, r.FormValue("partner")
-	change, known := map[string]func(context.Context, operate.WaveChange) (operate.WaveInfo, error){
-		"pause": o.PauseWave, "resume": o.ResumeWave, "stop": o.StopWave, "rollback": o.RollBackWave,
-		"release": func(ctx context.Context, change operate.WaveChange) (info operate.WaveInfo, err error) {
-			ref := operate.PartnerRef{Partner: of}
-			_, err = o.ReleasePartner(ctx, operate.WavePartner{WaveChange: change, PartnerRef: ref})
-			return info, err
-		},
-	}[page.Do]
-	if !known {
+	releases := page.Do == "release"
+	if operate.WaveChanges[page.Do] == nil && !releases {
 		return a, errPath
 	}
 	page.WaveInfo, err = ask(r, o.Wave, operate.WaveQuery{WaveName: named, Limit: operate.AtMost(countedMost)})
@@ -176,7 +168,14 @@ func (c *Console) decideWave(r *http.Request) (a answer, err error) {
 	}
 	if r.Method == http.MethodPost {
 		if page.Changed = r.PostFormValue("seen") != page.Seen(); !page.Changed {
-			_, err = ask(r, change, operate.WaveChange{Author: operate.Author{By: by(r)}, WaveName: named})
+			author := operate.Author{By: by(r)}
+			if releases {
+				_, err = ask(r, o.ReleasePartner, operate.WavePartner{
+					Author: author, WaveName: named, PartnerRef: operate.PartnerRef{Partner: of},
+				})
+			} else {
+				_, err = ask(r, o.ChangeWave, operate.WaveChange{Author: author, WaveName: named, Do: page.Do})
+			}
 			if err == nil {
 				return goTo("/waves/" + page.Name + "?done=" + page.Do)
 			}
