@@ -36,7 +36,7 @@ func TestConfigMustMatchTheStoredBackends(t *testing.T) {
 			backends := store.Backends{Old: "a", New: "b", Staying: []string{"old", "shadow"}}
 			err = errors.Join(
 				err, s.SetBackends(t.Context(), backends, now),
-				s.SetStage(t.Context(), store.Stage{Stage: row.stage, By: "anna", At: now}),
+				s.Change(t.Context(), store.Change{Action: store.Staged, To: row.stage, By: "anna", At: now}),
 			)
 			must(t, err)
 			up := "{form: v2, url: \"" + refusedURL + "\"}"

@@ -28,7 +28,7 @@ func TestHoursCountFailuresOfBackends(t *testing.T) {
 	})
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(demoKey))
-	must(t, s.SetStage(t.Context(), store.Stage{Stage: "old", By: "test", At: time.Now()}))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Staged, To: "old", By: "test", At: time.Now()}))
 	p := newProcess(t, anyPort+fmt.Sprintf(`
 upstreams:
   old: {form: v2, url: %q, timeout: 1s}

@@ -127,7 +127,7 @@ store: {url: "sqlite:%s"}
 	w.open(t)
 	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, time.Now())
 	must(t, err)
-	must(t, w.operator.Begin(context.Background(), "test", time.Now()))
+	must(t, w.operator.Change(context.Background(), store.Change{Action: store.Begun, By: "test", At: time.Now()}))
 	for _, key := range []string{existingPartner, newPartner} {
 		must(t, w.operator.Seen(context.Background(), partner.Of(key), time.Now().Add(-time.Hour)))
 	}

@@ -172,7 +172,7 @@ func (w *model) setStage(t *rapid.T, key string, s store.Stage) {
 	if key != "" {
 		s.Partner = partner.Of(key)
 	}
-	must(t, w.operator.SetStage(context.Background(), s))
+	must(t, w.operator.Change(context.Background(), store.Change{Action: store.Staged, Partner: s.Partner, To: s.Stage, ToPercent: s.Percent, By: s.By, At: s.At}))
 	w.logEvent("stage of %q: %s %d", key, s.Stage, s.Percent)
 	w.run.add("stage changes")
 	w.replicate(t)
@@ -194,9 +194,9 @@ func (w *model) stop(t *rapid.T) {
 		t.Skip()
 	}
 	if w.stopped {
-		must(t, w.operator.Resume(context.Background(), "test", time.Now()))
+		must(t, w.operator.Change(context.Background(), store.Change{Action: store.Resumed, By: "test", At: time.Now()}))
 	} else {
-		must(t, w.operator.Stop(context.Background(), "test", time.Now()))
+		must(t, w.operator.Change(context.Background(), store.Change{Action: store.Stopped, By: "test", At: time.Now()}))
 	}
 	w.stopped = !w.stopped
 	w.logEvent("stopped: %v", w.stopped)
@@ -279,8 +279,8 @@ func (w *model) restore(t *rapid.T) {
 	}
 	must(t, os.Rename(w.file()+".backup", w.file()))
 	w.open(t)
-	must(t, w.operator.Restored(context.Background(), "test", time.Now()))
-	if err := w.operator.Resume(context.Background(), "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
+	must(t, w.operator.Change(context.Background(), store.Change{Action: store.Restored, By: "test", At: time.Now()}))
+	if err := w.operator.Change(context.Background(), store.Change{Action: store.Resumed, By: "test", At: time.Now()}); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
 		t.Fatal(err)
 	}
 	w.restored, w.stopped = true, false
@@ -344,7 +344,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 		_ = r.store.SetConfigDefault(context.Background(), "old")
 	}
 	w.open(t)
-	if err := w.operator.Resume(context.Background(), "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
+	if err := w.operator.Change(context.Background(), store.Change{Action: store.Resumed, By: "test", At: time.Now()}); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
 		t.Fatal(err)
 	}
 	w.stopped = false
@@ -394,7 +394,7 @@ func (w *model) loseStore(t *rapid.T) {
 	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, w.now())
 	must(t, err)
 	if drawInt(t, "begun", 3) == 1 && len(w.backends[1].service.Bills()) == 0 {
-		must(t, w.operator.Begin(context.Background(), "test", w.now())) // correct: the new backend has no bills
+		must(t, w.operator.Change(context.Background(), store.Change{Action: store.Begun, By: "test", At: w.now()})) // correct: the new backend has no bills
 		w.logEvent("begun")
 	}
 }

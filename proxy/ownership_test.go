@@ -61,11 +61,11 @@ func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	s := proxytest.Open(t, "sqlite:"+file)
 	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
 	must(t, s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek))
-	must(t, s.Begin(t.Context(), "anna", lastWeek))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Begun, By: "anna", At: lastWeek}))
 	must(t, s.Seen(t.Context(), partner.Of(demoKey), lastWeek))
 	if forced {
-		stage := store.Stage{Partner: partner.Of(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
-		must(t, s.SetStage(t.Context(), stage))
+		stage := store.Change{Action: store.Staged, Partner: partner.Of(demoKey), To: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
+		must(t, s.Change(t.Context(), stage))
 	}
 	old, fresh := newService(), newService()
 	release, made := make(chan struct{}), make(chan struct{})

@@ -150,10 +150,10 @@ func TestKeyIsNotAdded(t *testing.T) {
 		}, "Not changed: 1 bill ids are stored under the key and under the partner: " + demoBill + ".", 409},
 		"not settled": {time.Minute, func(*rolloutGateway) {}, "Not changed: a call with the key was first seen at ", 409},
 		"not drained": {time.Hour, func(m *rolloutGateway) {
-			must(t, m.store.SetStage(t.Context(), store.Stage{Partner: first, Stage: "drained", By: "test", At: time.Now()}))
+			must(t, m.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: first, To: "drained", By: "test", At: time.Now()}))
 		}, "Not changed: the partner is drained, and the key is not: ", 409},
 		"never seen": {0, func(m *rolloutGateway) {
-			must(t, m.store.SetStage(t.Context(), store.Stage{Partner: first, Stage: "drained", By: "test", At: time.Now()}))
+			must(t, m.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: first, To: "drained", By: "test", At: time.Now()}))
 		}, `"bills":0`, 200},
 	} {
 		parallel(t, name, func(t *testing.T) {

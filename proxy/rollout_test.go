@@ -68,7 +68,7 @@ func newRollout(t *testing.T, old, fresh, stage string, front front, more string
 		}
 	})
 	m.store = proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(demoKey))
-	must(t, m.store.SetStage(t.Context(), store.Stage{Stage: stage, By: "test", At: time.Now()}))
+	must(t, m.store.Change(t.Context(), store.Change{Action: store.Staged, To: stage, By: "test", At: time.Now()}))
 	if !strings.Contains(more, "send_within") {
 		more = patient + more
 	}

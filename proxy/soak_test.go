@@ -90,7 +90,7 @@ func newSoak(t *testing.T) *soak {
 	for n, stage := range soakStages {
 		partners = append(partners, sandbox.Partner{Key: soakKey(int64(n)), Name: "soak"})
 		stage.Partner, stage.By, stage.At = partner.Of(soakKey(int64(n))), "soak", time.Now()
-		must(t, errors.Join(opened.SetStage(t.Context(), stage), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))))
+		must(t, errors.Join(opened.Change(t.Context(), store.Change{Action: store.Staged, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent, By: stage.By, At: stage.At}), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))))
 	}
 	for range 2 {
 		b := &soakBackend{Service: sandbox.New(sandbox.Options{

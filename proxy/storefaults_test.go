@@ -12,6 +12,7 @@ import (
 
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/server"
+	"billbridge/proxy/store"
 )
 
 // If the store is down, `rollout stop` takes effect on this gateway at once, reports that it is not stored, and is
@@ -31,7 +32,7 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 			if then != "it is revoked" {
 				back()
 				if then == "another gateway stops" {
-					if err := m.store.Stop(t.Context(), "carl", time.Now()); err != nil { // the first stop may be stored already
+					if err := m.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "carl", At: time.Now()}); err != nil { // the first stop may be stored already
 						checkText(t, err.Error(), "already")
 					}
 				}

@@ -134,7 +134,7 @@ func newTracedGateway(t *testing.T) (*callbackGateway, *otlpReceiver) {
 	t.Helper()
 	r, spans := newCallbackParties(t), newOTLPReceiver(t)
 	s := proxytest.BeginRollout(t, "sqlite:"+r.file, partner.Of(demoKey))
-	must(t, s.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: time.Now()}))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Staged, To: "new", By: "test", At: time.Now()}))
 	r.process = newProcess(t, anyPort+fmt.Sprintf(`
 upstreams:
   old: {form: legacy, url: %q}

@@ -26,11 +26,7 @@ type auditCommand struct {
 }
 
 // Run lists what operators and the gateway did.
-func (c *auditCommand) Run(ctx context.Context) error {
-	partner, err := c.ref()
-	if err != nil {
-		return err
-	}
+func (c *auditCommand) Run(ctx context.Context, partner operate.PartnerRef) error {
 	table := c.Format == "table" && !c.JSON
 	limit, last := 100, table || c.Limit != nil
 	switch {

@@ -28,17 +28,13 @@ type billsList struct {
 }
 
 // Run lists bills.
-func (c *billsList) Run(ctx context.Context) error {
+func (c *billsList) Run(ctx context.Context, partner operate.PartnerRef) error {
 	if err := checkLimit(c.Limit); err != nil {
 		return err
 	}
 	f := operate.BillFilter{
-		Bill: string(c.Bill), Owner: c.Owner, Open: c.Open, Outcome: c.Outcome, Doubled: c.Doubled,
+		PartnerRef: partner, Bill: string(c.Bill), Owner: c.Owner, Open: c.Open, Outcome: c.Outcome, Doubled: c.Doubled,
 		Limit: operate.AtMost(c.Limit),
-	}
-	var err error
-	if f.PartnerRef, err = c.partnerFlags.ref(); err != nil {
-		return err
 	}
 	var list operate.BillList
 	if err := c.get(ctx, "/rollout/bills", &list, f); err != nil {
@@ -139,13 +135,9 @@ type billsDismiss struct {
 }
 
 // Run resolves the outcomes of a bill.
-func (c *billsDismiss) Run(ctx context.Context) error {
-	ref, err := c.ref()
-	if err == nil && ref.Partner == "" {
-		err = usageError("give one of --partner and --key-file")
-	}
-	if err != nil {
-		return err
+func (c *billsDismiss) Run(ctx context.Context, ref operate.PartnerRef) error {
+	if ref.Partner == "" {
+		return usageError("give one of --partner and --key-file")
 	}
 	var n operate.Dismissed
 	if err := c.post(ctx, "/rollout/dismiss", &n, operate.Dismissal{PartnerRef: ref, Bill: string(c.ID)}); err != nil {

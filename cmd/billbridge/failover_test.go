@@ -24,10 +24,12 @@ func TestR41_NoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 	t.Parallel()
 	stage := func(name string, percent int) func(*testing.T, *store.Store) error {
 		return func(t *testing.T, s *store.Store) error {
-			return s.SetStage(t.Context(), store.Stage{Partner: partner.Of(trialKey), Stage: name, Percent: percent, By: "anna", At: time.Now(), Forced: true})
+			return s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of(trialKey), To: name, ToPercent: percent, By: "anna", At: time.Now(), Forced: true})
 		}
 	}
-	stop := func(t *testing.T, s *store.Store) error { return s.Stop(t.Context(), "anna", time.Now()) }
+	stop := func(t *testing.T, s *store.Store) error {
+		return s.Change(t.Context(), store.Change{Action: store.Stopped, By: "anna", At: time.Now()})
+	}
 	for n, c := range []struct {
 		name          string
 		before, after func(*testing.T, *store.Store) error // the decision that the standby has, and that which it lacks
@@ -111,7 +113,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	proxytest.OnlyLong(t)
 	b := newFailOverTrial(t, "legacy", ", failover: lossless")
 	b.decide(t, func(t *testing.T, s *store.Store) error {
-		return s.SetStage(t.Context(), store.Stage{Partner: partner.Of(trialKey), Stage: "new", By: "anna", At: time.Now(), Forced: true})
+		return s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of(trialKey), To: "new", By: "anna", At: time.Now(), Forced: true})
 	})
 	b.pair.Synchronous()
 	b.startBoth(t)
@@ -176,7 +178,9 @@ func newFailOverTrial(t *testing.T, old, settings string) *failOverTrial {
 	b.config = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n"+
 		"  %s: {form: %s, url: %q}\n  %s: {form: %s, url: %q}\nroute: {default: old}\nrollout: {old: old, new: new}\nstore: {url: %q%s}\n",
 		append(urls, b.pair.URL, settings)...)
-	b.decide(t, func(t *testing.T, s *store.Store) error { return s.Begin(t.Context(), "test", time.Now()) },
+	b.decide(t, func(t *testing.T, s *store.Store) error {
+		return s.Change(t.Context(), store.Change{Action: store.Begun, By: "test", At: time.Now()})
+	},
 		func(t *testing.T, s *store.Store) error {
 			return s.Seen(t.Context(), partner.Of(trialKey), time.Now().Add(-time.Hour))
 		})

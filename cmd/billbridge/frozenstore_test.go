@@ -27,7 +27,7 @@ func TestFrozenStoreTakesNoPlacesOfPartners(t *testing.T) {
 	proxytest.OnlyLong(t) // TestSilentStoreFailsAtOnce of package store has what the gateway relies on
 	b := newFailOverTrial(t, "legacy", "")
 	b.decide(t, func(t *testing.T, s *store.Store) error {
-		return s.SetStage(t.Context(), store.Stage{Partner: partner.Of(trialKey), Stage: "new", By: "anna", At: time.Now(), Forced: true})
+		return s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of(trialKey), To: "new", By: "anna", At: time.Now(), Forced: true})
 	})
 	b.gateways = []*gateway{b.start(t, b.config)}
 	b.gateways = append(b.gateways, b.gateways[0])

@@ -206,7 +206,9 @@ func (c patroniCall) ok() bool { return c.status == http.StatusOK && (c.code == 
 // refused reports whether the caller may take it for certain that nothing was sent.
 func (c patroniCall) refused() bool { return c.status != http.StatusOK && c.code != "" }
 
-var patroniPartners = map[string]store.Stage{"p-canary": {Stage: "canary", Percent: 50}, "p-new": {Stage: "new"}}
+var patroniPartners = map[string]store.Change{
+	"p-canary": {Action: store.Staged, To: "canary", ToPercent: 50}, "p-new": {Action: store.Staged, To: "new"},
+}
 
 func newPatroniTrial(t *testing.T, c *patroni, address, database, failover string) *patroniTrial {
 	b := &patroniTrial{t: t, address: address, stop: make(chan struct{})}
@@ -238,12 +240,14 @@ func newPatroniTrial(t *testing.T, c *patroni, address, database, failover strin
 		b.services = append(b.services, s)
 		b.config += fmt.Sprintf("  %s: {form: %s, url: %q, timeout: 3s, wait: 1s}\n", backendNames[n], form, server.URL)
 	}
-	b.decide(t, func(t *testing.T, s *store.Store) error { return s.Begin(t.Context(), "test", time.Now()) },
+	b.decide(t, func(t *testing.T, s *store.Store) error {
+		return s.Change(t.Context(), store.Change{Action: store.Begun, By: "test", At: time.Now()})
+	},
 		func(t *testing.T, s *store.Store) (err error) {
 			for key, stage := range patroniPartners {
 				stage.Partner, stage.By, stage.At, stage.Forced = partner.Of(key), "anna", time.Now(), true
 				err = errors.Join(err, s.Seen(t.Context(), partner.Of(key), time.Now().Add(-time.Hour)),
-					s.SetStage(t.Context(), stage))
+					s.Change(t.Context(), stage))
 			}
 			return err
 		})

@@ -47,22 +47,18 @@ func reference(p given) string {
 	return operate.Named(string(p))
 }
 
-// partner returns the partner as the admin listener expects it, or "" if none is named.
-func (f *partnerFlags) partner() (string, error) {
-	switch {
+// ProvidePartner returns the partner for package operate, all if none is named. With it kong fills the parameter of a
+// method Run.
+func (f *partnerFlags) ProvidePartner() (ref operate.PartnerRef, err error) {
+	switch ref.Partner = reference(f.Partner); {
 	case f.Partner != "" && f.KeyFile != "":
-		return "", usageError("--partner and --key-file cannot be combined")
+		err = usageError("--partner and --key-file cannot be combined")
 	case f.KeyFile != "":
-		key, err := readKey(string(f.KeyFile))
-		return string(partner.Of(key)), err
+		var key string
+		key, err = readKey(string(f.KeyFile))
+		ref.Partner = string(partner.Of(key))
 	}
-	return reference(f.Partner), nil
-}
-
-// ref returns the partner for package operate, of all if none is named.
-func (f *partnerFlags) ref() (operate.PartnerRef, error) {
-	partner, err := f.partner()
-	return operate.PartnerRef{Partner: partner}, err
+	return ref, err
 }
 
 // maxKeyFile bounds the size of a key file, in bytes.
@@ -99,14 +95,14 @@ type rolloutSet struct {
 }
 
 // Run sets a stage.
-func (c *rolloutSet) Run(ctx context.Context) error {
+func (c *rolloutSet) Run(ctx context.Context, partner operate.PartnerRef) error {
 	switch {
 	case (c.Percent != nil) != (c.Stage == string(rollout.StageCanary)):
 		return usageError("--percent is required with --stage canary, and not allowed with other stages")
 	case c.Percent != nil && (*c.Percent < 0 || *c.Percent > 100):
 		return usageError(fmt.Sprintf("--percent must be 0 to 100, but is %d", *c.Percent))
 	}
-	return c.move(ctx, "stage", c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
+	return c.move(ctx, "stage", partner, c.Default, operate.Move{Stage: rollout.Stage(c.Stage), Percent: c.Percent})
 }
 
 type rolloutUnset struct {
@@ -115,8 +111,8 @@ type rolloutUnset struct {
 }
 
 // Run removes a stage.
-func (c *rolloutUnset) Run(ctx context.Context) error {
-	return c.move(ctx, "unset", c.Default)
+func (c *rolloutUnset) Run(ctx context.Context, partner operate.PartnerRef) error {
+	return c.move(ctx, "unset", partner, c.Default)
 }
 
 type rolloutStop struct {
@@ -167,11 +163,8 @@ type rolloutReset struct {
 }
 
 // Run resets counts.
-func (c *rolloutReset) Run(ctx context.Context) error {
-	partner, err := c.ref()
+func (c *rolloutReset) Run(ctx context.Context, partner operate.PartnerRef) error {
 	switch {
-	case err != nil:
-		return err
 	case (partner.Partner != "") == c.All:
 		return usageError("give one of --partner, --key-file and --all")
 	case c.All:

@@ -19,7 +19,7 @@ type billFlags struct {
 func (f *billFlags) ref(bill string) (ref operate.BillRef, err error) {
 	ref = operate.BillRef{Bill: bill, Member: f.Member, Merchant: f.Merchant}
 	flags := partnerFlags{Partner: f.Partner, KeyFile: f.KeyFile}
-	switch ref.Partner, err = flags.partner(); {
+	switch ref.PartnerRef, err = flags.ProvidePartner(); {
 	case err != nil:
 		return ref, err
 	case ref.Partner == "":

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,11 +27,7 @@ type rolloutCompare struct {
 }
 
 // Run compares bills.
-func (c *rolloutCompare) Run(ctx context.Context) error {
-	one, err := c.ref()
-	if err != nil {
-		return err
-	}
+func (c *rolloutCompare) Run(ctx context.Context, one operate.PartnerRef) error {
 	switch {
 	case (one.Partner == "") == (c.Wave == ""):
 		return usageError("give one of --partner, --key-file and --wave")
@@ -115,51 +112,43 @@ func (c *rolloutCompare) compare(
 	ctx context.Context, p operate.PartnerRef, ids []string,
 ) (sum operate.ComparedBills, err error) {
 	in := operate.BillsToCompare{PartnerRef: p, After: string(c.After), Rate: int(c.Rate)}
-	done := 0
-	for left := c.Bills; left > 0; {
-		in.Limit = operate.AtMost(min(left, 10_000))
-		if c.IDs != "" { // no more than an answer has
-			page := ids[done:min(done+3*int(c.Rate), c.Bills, len(ids))]
-			if len(page) == 0 {
-				break
-			}
-			in.IDs, in.Limit = strings.Join(page, "\n"), operate.AtMost(len(page))
+	sum.Bills, sum.Left = map[string]int{}, c.Bills
+	given := c.IDs != ""
+	if given {
+		sum.Left = min(sum.Left, len(ids))
+	}
+	for done := 0; sum.Left > 0 && sum.Stopped == ""; {
+		page := min(sum.Left, 10_000)
+		if given { // no more than an answer has
+			page = min(page, 3*int(c.Rate))
+			in.IDs = strings.Join(ids[done:done+page], "\n")
 		}
+		in.Limit = operate.AtMost(page)
 		var r operate.ComparedBills
 		if err := c.send(ctx, http.MethodPost, "/rollout/compare", &r, in); err != nil {
 			if ctx.Err() == nil || done == 0 {
 				return sum, err
 			}
-			sum.Left, sum.Stopped = max(sum.Left, 1), "interrupted"
+			sum.Stopped = "interrupted"
 			break
-		}
-		if sum.Bills == nil {
-			sum.Bills = map[string]int{}
 		}
 		now := 0
 		for class, n := range r.Bills {
 			sum.Bills[class] += n
 			now += n
 		}
-		sum.Partner, sum.Name, sum.Stopped = r.Partner, r.Name, r.Stopped
+		sum.Who, sum.Stopped, sum.Fields = r.Who, r.Stopped, append(sum.Fields, r.Fields...)
 		sum.OldOnly, sum.NewOnly = sum.OldOnly+r.OldOnly, sum.NewOnly+r.NewOnly
-		sum.Fields = append(sum.Fields, r.Fields...)
-		done, left = done+now, left-now
-		sum.Left = min(r.Left, left)
-		if c.IDs != "" {
-			sum.Left = min(len(ids), c.Bills) - done
-		} else if r.Next != "" {
-			in.After = r.Next
+		done += now
+		if sum.Left -= now; !given {
+			sum.Left, in.After = min(r.Left, sum.Left), cmp.Or(r.Next, in.After)
 		}
 		c.progressf("%s: %d of %d bills", r.Label(), done, done+sum.Left)
-		if now == 0 && sum.Left > 0 && sum.Stopped == "" {
-			sum.Stopped = "no bill was read in time"
-		}
-		if sum.Left == 0 || sum.Stopped != "" {
-			break
+		if now == 0 && sum.Left > 0 {
+			sum.Stopped = cmp.Or(sum.Stopped, "no bill was read in time")
 		}
 	}
-	if sum.Left > 0 && c.IDs == "" {
+	if sum.Left > 0 && !given {
 		sum.Next = in.After
 	}
 	return sum, nil

@@ -168,11 +168,11 @@ func (r *killRun) run(t *testing.T, replicas int) {
 		})
 	}
 	for kill := range proxytest.Size(3, 20) {
-		stage := store.Stage{Partner: partner.Of(trialKey), Stage: []string{"canary", "new", "old"}[kill%3], By: "test", At: time.Now(), Forced: true}
+		stage := store.Change{Action: store.Staged, Partner: partner.Of(trialKey), To: []string{"canary", "new", "old"}[kill%3], By: "test", At: time.Now(), Forced: true}
 		if kill%3 == 0 {
-			stage.Percent = 50
+			stage.ToPercent = 50
 		}
-		must(t, r.store.SetStage(ctx, stage))
+		must(t, r.store.Change(ctx, stage))
 		for from := n.Load(); n.Load() < from+10 && ctx.Err() == nil; { // bills in this stage
 			<-time.After(5 * time.Millisecond)
 		}

@@ -21,11 +21,9 @@ type moveFlags struct {
 }
 
 // move changes the stage of each partner that is named, or the default, by an action of the admin listener.
-func (f *moveFlags) move(ctx context.Context, action string, isDefault bool, in ...any) error {
-	one, err := f.ref()
-	if err != nil {
-		return err
-	}
+func (f *moveFlags) move(
+	ctx context.Context, action string, one operate.PartnerRef, isDefault bool, in ...any,
+) error {
 	given := 0
 	for _, is := range []bool{one.Partner != "", isDefault, f.PartnerFile != ""} {
 		if is {
@@ -134,4 +132,6 @@ func (f *moveFlags) listed(ctx context.Context) (all []listedPartner, err error)
 type rolloutNext struct{ moveFlags }
 
 // Run moves the partners.
-func (c *rolloutNext) Run(ctx context.Context) error { return c.move(ctx, "next", false) }
+func (c *rolloutNext) Run(ctx context.Context, partner operate.PartnerRef) error {
+	return c.move(ctx, "next", partner, false)
+}

@@ -15,11 +15,7 @@ type rolloutReport struct {
 }
 
 // Run prints the report.
-func (c *rolloutReport) Run(ctx context.Context) error {
-	partner, err := c.ref()
-	if err != nil {
-		return err
-	}
+func (c *rolloutReport) Run(ctx context.Context, partner operate.PartnerRef) error {
 	var r operate.Report
 	if err := c.get(ctx, "/rollout/report", &r, partner); err != nil {
 		return err

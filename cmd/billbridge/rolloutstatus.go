@@ -15,13 +15,9 @@ type rolloutStatus struct {
 }
 
 // Run shows the status.
-func (c *rolloutStatus) Run(ctx context.Context) error {
+func (c *rolloutStatus) Run(ctx context.Context, partner operate.PartnerRef) error {
 	if c.Limit < 0 {
 		return usageError(fmt.Sprintf("--limit must not be negative, but is %d", c.Limit))
-	}
-	partner, err := c.ref()
-	if err != nil {
-		return err
 	}
 	status, err := c.pages(ctx, partner)
 	if err != nil {

@@ -126,12 +126,8 @@ type waveResume struct {
 }
 
 // Run resumes a wave, or lets it move a partner on.
-func (c *waveResume) Run(ctx context.Context) error {
-	one, err := c.ref()
-	switch {
-	case err != nil:
-		return err
-	case one.Partner == "":
+func (c *waveResume) Run(ctx context.Context, one operate.PartnerRef) error {
+	if one.Partner == "" {
 		return c.changeWave(ctx, "resume")
 	}
 	return c.showPosted(ctx, c.path()+"/release", "release", &operate.Change{}, one)

@@ -60,7 +60,7 @@ func (c *Console) readBill(r *http.Request) (a answer, err error) {
 	page := &billsPage{
 		Bill: strings.TrimSpace(r.PostFormValue("bill")), Partner: strings.TrimSpace(r.PostFormValue("partner")),
 	}
-	read, err := ask(r, c.options.Operator.Read, operate.BillRef{
+	read, err := ask(r, c.Operator.Read, operate.BillRef{
 		PartnerRef: operate.PartnerRef{Partner: c.partnerID(page.Partner)}, Bill: page.Bill,
 		Member: r.PostFormValue("member"), Merchant: r.PostFormValue("merchant"),
 	})
@@ -73,7 +73,7 @@ func (c *Console) readBill(r *http.Request) (a answer, err error) {
 	if page.Problem == "" {
 		page.Read, page.NotAsked = &read, read.ReadAs == nil
 		for _, b := range read.Backends {
-			page.learn(knownState{c.options.Now(), c.partnerID(page.Partner), b.State, b.Upstream, ""})
+			page.learn(knownState{c.Now(), c.partnerID(page.Partner), b.State, b.Upstream, ""})
 		}
 	}
 	return c.showBills(r, page)
@@ -85,7 +85,7 @@ const resolvedShown = 20
 // readAllBills makes the gateways read the bills of all writes with an unknown outcome.
 func (c *Console) readAllBills(r *http.Request) (a answer, err error) {
 	partner := strings.TrimSpace(r.PostFormValue("partner"))
-	if _, err := ask(r, c.options.Operator.ReadAll, operate.PartnerRef{Partner: c.partnerID(partner)}); err != nil {
+	if _, err := ask(r, c.Operator.ReadAll, operate.PartnerRef{Partner: c.partnerID(partner)}); err != nil {
 		return a, err
 	}
 	return goTo("/bills?" + without(url.Values{"partner": {partner}}).Encode())
@@ -93,7 +93,7 @@ func (c *Console) readAllBills(r *http.Request) (a answer, err error) {
 
 // showBills completes the page and writes it.
 func (c *Console) showBills(r *http.Request, page *billsPage) (a answer, err error) {
-	page.Partners, page.HasCallbacks = c.partnerNames(), c.options.Operator.Relay != nil
+	page.Partners, page.HasCallbacks = c.partnerNames(), c.Operator.Relay != nil
 	if strings.ContainsRune(page.Bill, 0) || !utf8.ValidString(page.Bill) { // the store takes no such id
 		page.WrongID, page.Bill = true, ""
 	}
@@ -118,7 +118,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 	of := operate.PartnerRef{Partner: digits}
 	list := func(f operate.BillFilter) (found operate.BillList) {
 		if f.PartnerRef, f.Bill = of, page.Bill; err == nil {
-			found, err = ask(r, c.options.Operator.Bills, f)
+			found, err = ask(r, c.Operator.Bills, f)
 		}
 		return found
 	}
@@ -126,7 +126,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 	unknown := list(operate.BillFilter{Outcome: "unknown", Limit: operate.AtMost(200)})
 	page.Unknown, page.LeftOut = unknown.Bills, unknown.LeftOut
 	for _, b := range page.Unknown {
-		if at := b.Write.NextRead; at != nil && !at.After(c.options.Now()) {
+		if at := b.Write.NextRead; at != nil && !at.After(c.Now()) {
 			page.Reading++
 		}
 	}
@@ -149,7 +149,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 		return nil
 	}
 	callbacks, err := ask(
-		r, c.options.Operator.Callbacks,
+		r, c.Operator.Callbacks,
 		operate.CallbackFilter{PartnerRef: of, Bill: page.Bill, Limit: operate.AtMost(100)},
 	)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *Console) findBills(r *http.Request, page *billsPage) (err error) {
 	}
 	page.Callbacks = callbacks.Callbacks
 	for _, listed := range page.Callbacks[:min(len(page.Callbacks), callbacksRead)] {
-		one, err := ask(r, c.options.Operator.Callback, operate.CallbackRef{ID: listed.ID})
+		one, err := ask(r, c.Operator.Callback, operate.CallbackRef{ID: listed.ID})
 		if _, removed := problemOf(err, operate.NotFound); removed { // after it was listed
 			continue
 		}

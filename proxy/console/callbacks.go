@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -73,7 +72,7 @@ func (c *Console) selected(f url.Values) url.Values {
 			key = "until"
 		}
 		ago, _ := time.ParseDuration(strings.TrimPrefix(age, "-")) // one of callbackAges
-		q.Set(key, c.options.Now().Add(-ago).UTC().Format(time.RFC3339))
+		q.Set(key, c.Now().Add(-ago).UTC().Format(time.RFC3339))
 	}
 	return without(q)
 }
@@ -90,7 +89,7 @@ func without(q url.Values) url.Values {
 
 // partnerID returns the digits of a partner that the visitor named: by its name in the config, or by its digits.
 func (c *Console) partnerID(named string) string {
-	for _, p := range c.options.Config().Partners {
+	for _, p := range c.Config().Partners {
 		if strings.EqualFold(p.Name, named) {
 			return p.Hash
 		}
@@ -104,10 +103,10 @@ const suggestedMost = 500
 // partnerNames are the names of the config for the suggestions of a form; none if there are too many.
 func (c *Console) partnerNames() []string {
 	var names []string
-	if len(c.options.Config().Partners) > suggestedMost {
+	if len(c.Config().Partners) > suggestedMost {
 		return nil
 	}
-	for _, p := range c.options.Config().Partners {
+	for _, p := range c.Config().Partners {
 		names = append(names, p.Name)
 	}
 	slices.Sort(names)
@@ -119,12 +118,12 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 	f := callbackFilterOf(r.URL.Query())
 	page := callbacksPage{
 		Filter: f, This: "/deliveries?" + f.Encode(), Partners: c.partnerNames(),
-		Ages: callbackAges, HasBills: c.options.Operator.Rollout != nil,
+		Ages: callbackAges, HasBills: c.Operator.Rollout != nil,
 	}
-	for _, u := range c.options.Config().Upstreams {
+	for _, u := range c.Config().Upstreams {
 		page.Upstreams = append(page.Upstreams, u.Name)
 	}
-	if len(c.options.Config().Notify) > 0 {
+	if len(c.Config().Notify) > 0 {
 		page.Upstreams = append(page.Upstreams, config.NotifyUpstream)
 	}
 	if page.Tabs, err = c.callbackTabs(r, f); err != nil {
@@ -133,7 +132,7 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 	var found operate.CallbackPage
 	selected := operate.CallbackFilter{Limit: operate.AtMost(callbacksOnPage)}
 	if err = operate.Decode(c.selected(f), &selected); err == nil {
-		found, err = ask(r, c.options.Operator.Callbacks, selected)
+		found, err = ask(r, c.Operator.Callbacks, selected)
 	}
 	if problem, ok := problemOf(err); ok { // of the filter: the form stays
 		page.Problem, err = problem, nil
@@ -142,7 +141,7 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 		return a, err
 	}
 	page.List = found.Callbacks
-	if page.Missing, err = ask(r, c.options.Operator.Missing, operate.MissingFilter{}); err != nil {
+	if page.Missing, err = ask(r, c.Operator.Missing, operate.MissingFilter{}); err != nil {
 		return a, err
 	}
 	if found.Next != 0 {
@@ -157,7 +156,7 @@ func (c *Console) callbacks(r *http.Request) (a answer, err error) {
 
 // callbackTabs are the states, with the numbers of those that wait or failed.
 func (c *Console) callbackTabs(r *http.Request, f url.Values) ([]callbackTab, error) {
-	counts, err := ask(r, c.options.Operator.Counts, operate.CountLimit{AtMost: countedMost})
+	counts, err := ask(r, c.Operator.Counts, operate.CountLimit{AtMost: countedMost})
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +182,12 @@ type callbackPage struct {
 
 // callback shows one callback with its attempts.
 func (c *Console) callback(r *http.Request) (a answer, err error) {
-	one, err := ask(r, c.options.Operator.Callback, operate.CallbackRef{ID: r.PathValue("id")})
+	one, err := ask(r, c.Operator.Callback, operate.CallbackRef{ID: r.PathValue("id")})
 	if err != nil {
 		return a, err
 	}
 	page := callbackPage{
-		Callback: one, HasBills: c.options.Operator.Rollout != nil, Done: doneOf(r, decisions...),
+		Callback: one, HasBills: c.Operator.Rollout != nil, Done: doneOf(r, decisions...),
 	}
 	page.MayDrop = page.State == "dead"
 	page.MayReplay = page.Deleted == nil && (page.MayDrop || page.State == "delivered" || page.State == "superseded")
@@ -211,38 +210,28 @@ type decisionPage struct {
 	Reasons []rollout.BlockingReason
 }
 
-// decision returns what decides about several callbacks.
-func (c *Console) decision(do string) func(context.Context, operate.Selection, func(operate.Progress)) error {
-	if do == "replay" {
-		return c.options.Operator.Replay
-	}
-	return c.options.Operator.Drop
-}
-
 // decideCallback shows what a decision about one callback would do, and takes it.
 func (c *Console) decideCallback(r *http.Request) (a answer, err error) {
 	do, id := r.PathValue("do"), r.PathValue("id")
 	if !slices.Contains(decisions, do) {
 		return a, errPath
 	}
-	decide := c.options.Operator.DropOne
-	if do == "replay" {
-		decide = c.options.Operator.ReplayOne
+	choice := operate.Choice{
+		CallbackRef: operate.CallbackRef{ID: id}, Redelivery: operate.Redelivery{Do: do},
 	}
-	choice := operate.Choice{CallbackRef: operate.CallbackRef{ID: id}}
 	if r.Method == http.MethodPost {
 		choice.By = by(r)
 		if named := r.PostFormValue("force"); named != "" {
 			_ = choice.Force.UnmarshalText([]byte(named)) // it never fails
 		}
-		if _, err := ask(r, decide, choice); err != nil {
+		if _, err := ask(r, c.Operator.DecideCallback, choice); err != nil {
 			return a, err
 		}
 		return goTo("/deliveries/" + url.PathEscape(id) + "?done=" + do)
 	}
 	page := decisionPage{Do: do, ID: id, Count: 1}
 	choice.DryRun = true
-	_, err = ask(r, decide, choice)
+	_, err = ask(r, c.Operator.DecideCallback, choice)
 	return showDecision(r, page, err)
 }
 
@@ -271,7 +260,8 @@ func (c *Console) decideCallbacks(r *http.Request) (a answer, err error) {
 		page := decisionPage{Do: do, Done: &operate.Progress{}}
 		err := operate.Decode(without(r.PostForm), &s)
 		if err == nil {
-			err = c.decision(do)(r.Context(), s, func(step operate.Progress) { *page.Done = step })
+			s.Do = do
+			err = c.Operator.DecideCallbacks(r.Context(), s, func(step operate.Progress) { *page.Done = step })
 		}
 		if err != nil {
 			return a, err
@@ -283,12 +273,12 @@ func (c *Console) decideCallbacks(r *http.Request) (a answer, err error) {
 	f.Del("after")
 	page := decisionPage{Do: do, Filter: f, Fields: c.selected(f)}
 	s := operate.Selection{
-		Redelivery:     operate.Redelivery{DryRun: true},
+		Redelivery:     operate.Redelivery{Do: do, DryRun: true},
 		CallbackFilter: operate.CallbackFilter{Limit: operate.AtMost(countedMost + 1)},
 	}
 	err = operate.Decode(page.Fields, &s)
 	if err == nil {
-		err = c.decision(do)(r.Context(), s, func(p operate.Progress) {
+		err = c.Operator.DecideCallbacks(r.Context(), s, func(p operate.Progress) {
 			page.Count, page.Over = min(p.Of, countedMost), p.Of > countedMost
 		})
 	}

@@ -222,12 +222,12 @@ func TestManyPartnersDoNotMakePagesLarge(t *testing.T) {
 	t.Parallel()
 	s := newStored(t, "memory:", nil)
 	id := s.add("one", "B1", store.Dead, time.Hour)
-	c := *s.options.Config()
+	c := *s.Config()
 	for i := range 10_000 {
 		c.Partners = append(c.Partners, config.Partner{Hash: string(partner.Of(fmt.Sprint("key", i))), Name: fmt.Sprintf("Partner %d", i)})
 	}
 	slices.SortFunc(c.Partners, func(a, b config.Partner) int { return strings.Compare(a.Hash, b.Hash) })
-	s.options.Config = func() *config.Config { return &c }
+	s.Config = func() *config.Config { return &c }
 	for _, page := range []string{"/deliveries", "/bills", "/bills?bill=B1", "/config"} {
 		if body := s.page(page); len(body) > 150_000 {
 			t.Errorf("%s has %d bytes", page, len(body))

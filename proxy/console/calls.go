@@ -76,7 +76,7 @@ var routeReasons = []string{"owner", "stage", "canary", "probe", "stop"}
 func (c *Console) calls(r *http.Request) (answer, error) {
 	f, problem := c.callFilterOf(r.URL.Query())
 	page := callsPage{
-		Filter: f, Config: c.options.Config(), Routes: routeReasons, Partners: c.partnerNames(),
+		Filter: f, Config: c.Config(), Routes: routeReasons, Partners: c.partnerNames(),
 		Problem: problem, Spans: c.ring.spans(outcome(f.Get("outcome"))),
 	}
 	if problem != "" {
@@ -147,7 +147,7 @@ func (c *Console) parsePartner(f *callFilter) (problem string) {
 	if partner == "" {
 		return ""
 	}
-	for _, p := range c.options.Config().Partners {
+	for _, p := range c.Config().Partners {
 		if strings.Contains(strings.ToLower(p.Name), strings.ToLower(partner)) {
 			f.partners = append(f.partners, p.Hash[:12])
 		}

@@ -183,7 +183,7 @@ func TestHostileValuesAreEscaped(t *testing.T) {
 	f.Request = []byte(`{"apikey":"k","<script>alert(1)</script>":"x","bill_id":"<script>alert(1)</script>"}`)
 	f.Reply = []byte(`<script>alert(1)</script>`)
 	f.RequestSize, f.ReplySize, f.ReplyStatus = len(f.Request), len(f.Reply), 200
-	f.Translation = c.options.Config().Table.Operation("bill.read").Translation("legacy", "v2")
+	f.Translation = c.Config().Table.Operation("bill.read").Translation("legacy", "v2")
 	c.Finished(f)
 	q := url.QueryEscape(script)
 	targets := []string{"/", "/calls", "/calls/" + keyOf(c.ring.newest()), "/calls/" + url.PathEscape(script), "/" + url.PathEscape(script)}
@@ -216,7 +216,7 @@ func TestCallShowsItsFieldsAndItsLine(t *testing.T) {
 	f.Request = []byte(`{"apikey":"canary-key","member":"m","merchant":"s","bill_id":"BILL-1"}`)
 	f.Reply = []byte(`{"code":"0000","message":"OK","data":{"apiKey":"canary-key","billId":"BILL-1","apprState":"F","apprPrice":30000,"apprIssuer":"canary-name","extra":1}}`)
 	f.RequestSize, f.ReplySize, f.ReplyStatus, f.BodyTook = len(f.Request), len(f.Reply), 200, time.Millisecond
-	f.Translation = c.options.Config().Table.Operation("bill.read").Translation("legacy", "v2")
+	f.Translation = c.Config().Table.Operation("bill.read").Translation("legacy", "v2")
 	c.Finished(f)
 	status, body := get(t, c, "/calls/"+keyOf(c.ring.newest()), "en")
 	for _, part := range []string{

@@ -56,10 +56,10 @@ func TestPartnerPageShowsHours(t *testing.T) {
 	}
 	end := evidence.End{Code: "0000", Succeeded: true, Arrived: time.Now(), Took: time.Second}
 	for range 3 {
-		d.options.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.read", evidence.New, end)
+		d.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.read", evidence.New, end)
 	}
 	end.Failed, end.Arrived = true, time.Now().Add(-30*time.Hour)
-	d.options.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.read", evidence.Old, end)
+	d.Operator.Rollout.Counts().Ended(partner.Of("hana"), "bill.read", evidence.Old, end)
 	body := d.shows(page, 200, "<dt>Calls, 24 h</dt><dd>3</dd>", "100.0 % (1 / 1)", "0.0 % (0 / 3)", "≤ 1.0 s", ": failed at the old backend –, at the new one 0.0 % (0 / 3)", "48 h ago")
 	if n := strings.Count(body, `class="bar-old"`) + strings.Count(body, `class="bar"`); n != 2+1+1+1 {
 		t.Errorf("%d bars and keys", n)

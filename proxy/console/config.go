@@ -47,7 +47,7 @@ type reading struct {
 
 // Reloaded records the result of an attempt to read the config again, for the page of the config. Package server
 // calls it.
-func (c *Console) Reloaded(err error) { c.lastReading.Store(&reading{c.options.Now(), err}) }
+func (c *Console) Reloaded(err error) { c.lastReading.Store(&reading{c.Now(), err}) }
 
 // config shows the config in force, and the result of the last reading.
 func (c *Console) config(r *http.Request) (answer, error) {
@@ -56,10 +56,10 @@ func (c *Console) config(r *http.Request) (answer, error) {
 
 // reload reads the config again.
 func (c *Console) reload(r *http.Request) (a answer, err error) {
-	if c.options.Reload == nil {
+	if c.Reload == nil {
 		return a, errPath
 	}
-	if err := c.options.Reload(pages.VisitorOf(r).Name); err != nil {
+	if err := c.Reload(pages.VisitorOf(r).Name); err != nil {
 		return c.showConfig(r, http.StatusBadRequest)
 	}
 	return goTo("/config?done=reload")
@@ -68,7 +68,7 @@ func (c *Console) reload(r *http.Request) (a answer, err error) {
 func (c *Console) showConfig(r *http.Request, status int) (answer, error) {
 	last := c.lastReading.Load()
 	page := configPage{
-		Sections: configSections(c.options.Config()), May: c.options.Reload != nil,
+		Sections: configSections(c.Config()), May: c.Reload != nil,
 		At: last.at, Failed: last.err != nil,
 		Done: last.err == nil && r.URL.Query().Get("done") == "reload",
 	}

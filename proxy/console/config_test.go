@@ -124,7 +124,7 @@ func TestConfigShowsTheLastReload(t *testing.T) {
 	if body := second(get(t, c, "/config?done=reload", "")); !strings.Contains(body, `class="success"`) || strings.Contains(body, `class="problem"`) {
 		t.Errorf("after a reload:\n%s", body)
 	}
-	c.options.Reload = nil
+	c.Reload = nil
 	if strings.Contains(page(), `action="/config/reload"`) {
 		t.Error("there is a button although the config cannot be read again")
 	}

@@ -49,12 +49,13 @@ type Gateway interface {
 
 // A Console serves the pages. It is safe for concurrent use.
 type Console struct {
-	options Options
-	site    *pages.Site
-	ring    *ring
-	window  *window
-	solved  solutions
-	texts   texts
+	Options
+
+	site   *pages.Site
+	ring   *ring
+	window *window
+	solved solutions
+	texts  texts
 
 	lastReading atomic.Pointer[reading]
 }
@@ -73,7 +74,7 @@ func New(o Options) (*Console, error) {
 	if o.Operator == nil {
 		o.Operator = operate.New(operate.Options{Config: o.Config})
 	}
-	c := &Console{options: o, ring: newRing(o.Now()), window: newWindow(o.Now())}
+	c := &Console{Options: o, ring: newRing(o.Now()), window: newWindow(o.Now())}
 	c.Reloaded(nil)
 	var err error
 	if c.texts, err = readTexts(); err != nil {
@@ -135,7 +136,7 @@ func (c *Console) routes() map[string]handler {
 		"GET /table":           c.table,
 		"GET,POST /playground": c.playground,
 	}
-	if c.options.Operator.Rollout != nil {
+	if c.Operator.Rollout != nil {
 		maps.Copy(all, map[string]handler{
 			"GET /partners":                      c.partners,
 			"GET /partners/{partner}":            c.onePartner,
@@ -154,7 +155,7 @@ func (c *Console) routes() map[string]handler {
 			"POST /bills/read-all":               c.readAllBills,
 		})
 	}
-	if c.options.Operator.Relay != nil {
+	if c.Operator.Relay != nil {
 		maps.Copy(all, map[string]handler{
 			"GET /deliveries":                c.callbacks,
 			"GET /deliveries/{id}":           c.callback,

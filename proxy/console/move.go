@@ -39,14 +39,16 @@ func (c *Console) move(do string) handler {
 		if do == "set" && page.Stage == "" {
 			return show("move", page)
 		}
-		m := operate.Move{PartnerRef: operate.PartnerRef{Partner: page.Partner}, Switch: operate.Switch{Preview: true}}
+		m := operate.Move{
+			PartnerRef: operate.PartnerRef{Partner: page.Partner}, Do: do, Switch: operate.Switch{Preview: true},
+		}
 		if do == "set" {
 			m.Stage = rollout.Stage(page.Stage)
 			if percent, err := strconv.Atoi(page.Percent); err == nil {
 				m.Percent = &percent
 			}
 		}
-		preview, err := c.change(r, do, m)
+		preview, err := c.change(r, m)
 		if err == nil {
 			if page.Preview = &preview; r.Method == http.MethodPost && !preview.Already {
 				return c.confirmMove(r, page, m)
@@ -57,25 +59,20 @@ func (c *Console) move(do string) handler {
 }
 
 // change makes a change, or shows it.
-func (c *Console) change(r *http.Request, do string, m operate.Move) (operate.Change, error) {
-	o := c.options.Operator
-	switch do {
-	case "set":
-		return ask(r, o.Move, m)
-	case "next":
-		return ask(r, o.Next, m)
-	case "unset":
-		return ask(r, o.Unset, operate.Unset{Switch: m.Switch, PartnerRef: m.PartnerRef})
+func (c *Console) change(r *http.Request, m operate.Move) (operate.Change, error) {
+	switch m.Do {
 	case "stop":
-		return ask(r, o.Stop, m.Switch)
+		return ask(r, c.Operator.Stop, m.Switch)
+	case "resume":
+		return ask(r, c.Operator.Resume, m.Switch)
 	}
-	return ask(r, o.Resume, m.Switch)
+	return ask(r, c.Operator.Move, m)
 }
 
 // stages are those that the page offers: shadow only if it can compare anything.
 func (c *Console) stages() []rollout.Stage {
 	return slices.DeleteFunc(slices.Clone(rollout.Stages), func(s rollout.Stage) bool {
-		section := c.options.Config().Rollout
+		section := c.Config().Rollout
 		return s == rollout.StageShadow && section != nil && !section.Comparable()
 	})
 }
@@ -96,7 +93,7 @@ func (c *Console) confirmMove(r *http.Request, page movePage, m operate.Move) (a
 	if page.Do == "next" {
 		m = onlyTo(m, *page.Preview)
 	}
-	changed, err := c.change(r, page.Do, m)
+	changed, err := c.change(r, m)
 	if err != nil {
 		return withProblem(r, answer{page: "move", data: &page}, &page.Problem, err)
 	}
@@ -155,7 +152,7 @@ func (c *Console) moveChosen(r *http.Request) (a answer, err error) {
 	for i, named := range r.Form["partner"] {
 		one := c.moveOne(r, named, i, page.Done)
 		if one.Failed != nil && one.Problem() == "" {
-			c.options.Logger.Error("a partner could not be moved", "partner", one.Partner, "error", one.Failed.Error())
+			c.Logger.Error("a partner could not be moved", "partner", one.Partner, "error", one.Failed.Error())
 		}
 		if one.Free() {
 			page.Free++
@@ -168,8 +165,10 @@ func (c *Console) moveChosen(r *http.Request) (a answer, err error) {
 // moveOne shows the change of one partner, and makes it if the visitor has seen this change without a reason against
 // it: in the form it is at a place of from and to, which are empty otherwise.
 func (c *Console) moveOne(r *http.Request, named string, at int, confirmed bool) (one oneMove) {
-	m := operate.Move{PartnerRef: operate.PartnerRef{Partner: named}, Switch: operate.Switch{Preview: true}}
-	one.Change, one.Failed = ask(r, c.options.Operator.Next, m)
+	m := operate.Move{
+		PartnerRef: operate.PartnerRef{Partner: named}, Do: operate.Next, Switch: operate.Switch{Preview: true},
+	}
+	one.Change, one.Failed = ask(r, c.Operator.Move, m)
 	one.Partner = partner.ID(named).Short() // also if there is no change
 	if !confirmed || one.Failed != nil {
 		return one
@@ -183,7 +182,7 @@ func (c *Console) moveOne(r *http.Request, named string, at int, confirmed bool)
 	if one.Free() {
 		m = onlyTo(m, one.Change)
 		m.Switch = operate.Switch{Decision: operate.Decision{Author: operate.Author{By: by(r)}}}
-		if changed, err := ask(r, c.options.Operator.Next, m); err != nil {
+		if changed, err := ask(r, c.Operator.Move, m); err != nil {
 			one.Failed = err
 		} else {
 			one.Change = changed

@@ -51,12 +51,12 @@ type attention struct {
 // overview shows the last 60 minutes, and what needs a person.
 func (c *Console) overview(r *http.Request) (answer, error) {
 	page := overviewPage{
-		Upstreams: c.options.Gateway.Upstreams(), Table: evidence.TableVersion(c.options.Config()),
-		Store: c.storeKind(), File: c.options.Config().File,
+		Upstreams: c.Gateway.Upstreams(), Table: evidence.TableVersion(c.Config()),
+		Store: c.storeKind(), File: c.Config().File,
 	}
-	page.Rows, page.Total = c.window.summaries(c.options.Now())
+	page.Rows, page.Total = c.window.summaries(c.Now())
 	page.Chart, page.Outcomes = chartOf(&page.Total), outcomes[1:]
-	if since := c.window.since; c.options.Now().Sub(since) < minutes*time.Minute {
+	if since := c.window.since; c.Now().Sub(since) < minutes*time.Minute {
 		page.Since = since
 	}
 	a := attentions{console: c, r: r}
@@ -74,7 +74,7 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 	a.outcomes(page.Total)
 	page.Attention = a.list
 	if r.Context().Err() == nil { // else the store was not asked
-		page.Solved = c.solved.after(c.options.Now(), a.list, !a.unread)
+		page.Solved = c.solved.after(c.Now(), a.list, !a.unread)
 	}
 	for i, one := range page.Solved { // in the language of this visitor
 		page.Solved[i].Text = a.text(one.key, one.args)
@@ -84,7 +84,7 @@ func (c *Console) overview(r *http.Request) (answer, error) {
 
 // storeKind returns the name of the database. Its address is not shown: it may have a password.
 func (c *Console) storeKind() string {
-	address := c.options.Config().Store.URL
+	address := c.Config().Store.URL
 	switch {
 	case !address.IsSet():
 		return ""
@@ -128,7 +128,7 @@ func (a *attentions) text(key string, args []any) template.HTML {
 	}
 	text, err := a.console.texts.T(pages.Language(a.r), key, args...)
 	if err != nil {
-		a.console.options.Logger.Error("a text of the console is missing", "error", err.Error())
+		a.console.Logger.Error("a text of the console is missing", "error", err.Error())
 		text = key
 	}
 	return template.HTML(text)
@@ -136,10 +136,10 @@ func (a *attentions) text(key string, args []any) template.HTML {
 
 // readiness reports what is not ready.
 func (a *attentions) readiness() {
-	if a.console.options.Ready == nil {
+	if a.console.Ready == nil {
 		return
 	}
-	for _, p := range a.console.options.Ready() {
+	for _, p := range a.console.Ready() {
 		a.add(true, "ready-"+p.Name, "", "overview.not_ready", p.Name, p.Text)
 	}
 }
@@ -165,17 +165,17 @@ const lostWritesShown = 24 * time.Hour
 // rollout returns the state of the rollout, or nil if there is none.
 func (a *attentions) rollout() *operate.Status {
 	c := a.console
-	if c.options.Operator.Rollout == nil {
+	if c.Operator.Rollout == nil {
 		return nil
 	}
-	status, err := ask(a.r, c.options.Operator.Status, operate.Page{Limit: operate.AtMost(1)})
+	status, err := ask(a.r, c.Operator.Status, operate.Page{Limit: operate.AtMost(1)})
 	if err != nil {
 		a.unread = true
 		a.add(true, "rollout", "/partners", "overview.rollout_error", err.Error())
 		return nil
 	}
 	a.state(status)
-	if n := c.options.Operator.Rollout.Unclear(); n > 0 {
+	if n := c.Operator.Rollout.Unclear(); n > 0 {
 		a.add(true, "bills", "/bills", "overview.unknown_bills", pages.Number(n))
 	}
 	return &status
@@ -191,7 +191,7 @@ func (a *attentions) state(status operate.Status) {
 	case status.Begun == nil && status.Started != nil:
 		a.add(false, "begin", "/partners", "overview.not_begun")
 	}
-	recent := a.console.options.Now().Add(-lostWritesShown)
+	recent := a.console.Now().Add(-lostWritesShown)
 	if at := status.Restored; at != nil && at.By == store.ByFailOver && at.At.After(recent) {
 		a.add(true, "restored", "/partners", "overview.lost_writes", at.At)
 	}
@@ -205,7 +205,7 @@ func (a *attentions) state(status operate.Status) {
 
 // waves reports the waves that the gateway has paused, and the partners that wait for a person.
 func (a *attentions) waves() {
-	o := a.console.options.Operator
+	o := a.console.Operator
 	if o.Rollout == nil || o.Store == nil || a.unread {
 		return
 	}
@@ -225,10 +225,10 @@ func (a *attentions) waves() {
 // callbacks returns the numbers of callbacks that wait and that failed, or nil if there are none.
 func (a *attentions) callbacks() operate.Counts {
 	c := a.console
-	if c.options.Operator.Relay == nil {
+	if c.Operator.Relay == nil {
 		return nil
 	}
-	counts, err := ask(a.r, c.options.Operator.Counts, operate.CountLimit{AtMost: 1000})
+	counts, err := ask(a.r, c.Operator.Counts, operate.CountLimit{AtMost: 1000})
 	if err != nil {
 		a.add(true, "callbacks", "/deliveries", "overview.callbacks_error", err.Error())
 		return nil
@@ -250,7 +250,7 @@ func atLeast(n operate.Number) string {
 // outcomes reports the calls of the last 60 minutes that failed or have an unknown outcome.
 func (a *attentions) outcomes(total summary) {
 	// With a rollout the ledger has those that nobody has resolved yet.
-	if n := total.Of[unknown]; n > 0 && a.console.options.Operator.Rollout == nil {
+	if n := total.Of[unknown]; n > 0 && a.console.Operator.Rollout == nil {
 		a.add(true, "unknown", "/calls?outcome=unknown", "overview.unknown", pages.Number(n))
 	}
 	if n := total.Of[failed]; n > 0 {

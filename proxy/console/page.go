@@ -128,18 +128,18 @@ func (c *Console) partner(id any, element ...string) template.HTML {
 	}
 	digits := template.HTMLEscapeString(full[:min(len(full), 12)])
 	begin, end := `<span class="partner"`, "</span>"
-	if c.options.Operator.Rollout != nil {
+	if c.Operator.Rollout != nil {
 		begin, end = `<a class="partner" href="/partners/`+digits+`"`, "</a>"
 	}
 	for _, one := range element {
 		begin += ` id="` + template.HTMLEscapeString(one) + `"`
 	}
 	begin += ">"
-	if name := c.options.Config().Partners.Name(full); name != "" {
+	if name := c.Config().Partners.Name(full); name != "" {
 		begin += `<span class="partner-name">` + template.HTMLEscapeString(name) + `</span>`
 	}
 	return template.HTML(begin + "<code>" + digits + "</code>" + end)
 }
 
 // zone returns the zone of the times for browsers without scripts.
-func (c *Console) zone() *time.Location { return c.options.Config().Console.Zone.Location }
+func (c *Console) zone() *time.Location { return c.Config().Console.Zone.Location }

@@ -77,7 +77,7 @@ const partnersOnPage = 100
 
 // partners shows the board, or the table.
 func (c *Console) partners(r *http.Request) (answer, error) {
-	o := c.options.Operator
+	o := c.Operator
 	q := r.URL.Query()
 	page := partnersPage{
 		Stages: rollout.Stages, Rulings: evidence.Rulings, Named: c.partnerNames(), Filter: url.Values{},
@@ -138,7 +138,7 @@ const historyShown = 50
 
 // onePartner shows one partner.
 func (c *Console) onePartner(r *http.Request) (a answer, err error) {
-	o := c.options.Operator
+	o := c.Operator
 	page := partnerPage{Named: r.PathValue("partner"), Done: doneOf(r, "next", "set", "unset")}
 	ref := operate.PartnerRef{Partner: page.Named}
 	if page.Status, err = ask(r, o.Status, operate.Page{PartnerRef: ref}); err != nil {

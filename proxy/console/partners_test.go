@@ -65,7 +65,7 @@ func (d *rolloutDesk) seen(key string, ago time.Duration) {
 // stage is the stage of a partner.
 func (d *rolloutDesk) stage(key string) string {
 	d.t.Helper()
-	status, err := d.options.Operator.Status(d.t.Context(), operate.Page{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(key))}})
+	status, err := d.Operator.Status(d.t.Context(), operate.Page{PartnerRef: operate.PartnerRef{Partner: string(partner.Of(key))}})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestManyPartnersAreATable(t *testing.T) {
 // prove gives the reads of a partner a PASS.
 func (d *rolloutDesk) prove(key string) {
 	for i := range 100 {
-		d.options.Operator.Rollout.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, States: true, Paid: i < 5})
+		d.Operator.Rollout.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{Class: evidence.Same, Bill: fmt.Sprint(i), Succeeded: [2]bool{true, true}, States: true, Paid: i < 5})
 	}
 }
 
@@ -257,7 +257,7 @@ func TestChosenPartnersAreMoved(t *testing.T) {
 			t.Errorf("%s is in stage %s, want %s", key, got, stage)
 		}
 	}
-	log, err := d.options.Operator.Audit(t.Context(), operate.AuditPage{PartnerRef: operate.PartnerRef{Partner: partner.ShortOf("free")}})
+	log, err := d.Operator.Audit(t.Context(), operate.AuditPage{PartnerRef: operate.PartnerRef{Partner: partner.ShortOf("free")}})
 	if err != nil || len(log) != 1 || log[0].By != "anna" || log[0].From != "" || log[0].To != "shadow" || log[0].Forced {
 		t.Errorf("the audit log has %+v, %v", log, err)
 	}

@@ -58,7 +58,7 @@ func (p playgroundPage) Directions() []playgroundForm {
 // playground translates a document that the visitor has pasted. It is sent with POST, so that it is in no address and
 // in no log.
 func (c *Console) playground(r *http.Request) (answer, error) {
-	p, status := &playgroundPage{Table: c.options.Config().Table}, http.StatusOK
+	p, status := &playgroundPage{Table: c.Config().Table}, http.StatusOK
 	if err := r.ParseForm(); err != nil {
 		p.fill(nil)
 		status, p.Result = http.StatusBadRequest, &playgroundResult{Problem: "playground.bad_form"}

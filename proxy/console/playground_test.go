@@ -124,7 +124,7 @@ func TestPlaygroundExplainsAReply(t *testing.T) {
 func TestPlaygroundAppliesAnOverlay(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{})
-	before, _ := c.options.Config().Table.YAML()
+	before, _ := c.Config().Table.YAML()
 	document := `{"apikey":"k","bill":{"memo":"x"},"left":"7"}`
 	overlay := "operations:\r\n  bill.create:\r\n    request:\r\n      - {v2: bill.memo, legacy: bill.memo, new: true}\r\n"
 	_, page := tryOut(t, c, form("bill.create", "request", "legacy v2", "document", document, "overlay", overlay))
@@ -140,7 +140,7 @@ func TestPlaygroundAppliesAnOverlay(t *testing.T) {
 		t.Errorf("the mistakes of the overlay:\n%s", got)
 	}
 	_, page = tryOut(t, c, form("bill.create", "request", "legacy v2", "document", document))
-	after, _ := c.options.Config().Table.YAML()
+	after, _ := c.Config().Table.YAML()
 	if got := result(t, page); !strings.Contains(got, "bill.memo dropped") || !bytes.Equal(before, after) {
 		t.Errorf("the overlay has stayed:\n%s", got)
 	}
@@ -231,7 +231,7 @@ func TestPlaygroundKeepsNothing(t *testing.T) {
 func TestPlaygroundShowsExamples(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{})
-	table := c.options.Config().Table
+	table := c.Config().Table
 	for _, o := range append(table.Operations(), &translate.Operation{Name: table.Callback().Name()}) {
 		_, page := get(t, c, "/playground?operation="+o.Name, "")
 		if got := result(t, page); !strings.Contains(got, "Output in") {
@@ -250,7 +250,7 @@ func TestPlaygroundShowsExamples(t *testing.T) {
 func TestPlaygroundOpensTheShapeOfACall(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{})
-	translation := c.options.Config().Table.Operation("bill.destroy").Translation("legacy", "v2")
+	translation := c.Config().Table.Operation("bill.destroy").Translation("legacy", "v2")
 	c.Finished(&proxy.Finished{
 		At: time.Now(), Operation: "bill.destroy", Client: "legacy", Form: "v2", Translation: translation, ReplyStatus: 200,
 		Request: []byte(`{"apikey":"canary-1","bill_id":"canary-2","price":"4321","phone":"01043214321","canary-3":1}`),

@@ -1,66 +1,49 @@
 package console
 
 import (
+	_ "embed" // for search.tmpl
 	"encoding/json"
-	"fmt"
 	"strings"
+	"sync"
+	"text/template"
 	"time"
 
 	"billbridge/translate"
 )
 
+//go:embed search.tmpl
+var searchText string
+
+var searchTemplate = sync.OnceValue(func() *template.Template {
+	functions := template.FuncMap{"quoted": quoted, "milliseconds": milliseconds}
+	return template.Must(template.New("").Funcs(functions).Parse(searchText))
+})
+
 // searchOf returns a command that finds the calls of a filter in the log. A line of the log has a bill only if the
 // outcome is unknown.
 func (c *Console) searchOf(f *callFilter) string {
-	config := c.options.Config()
-	all := []string{`.msg == "request"`}
-	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }
-	for _, key := range []string{"operation", "client", "upstream", "route", "code", "bill"} {
-		if value := f.Get(key); value != "" {
-			add(".%s == %s", key, quoted(value))
+	config, upstreams := c.Config(), []string{}
+	for _, u := range config.Upstreams {
+		if string(u.Form) == f.Get("form") {
+			upstreams = append(upstreams, u.Name)
 		}
 	}
-	if id := f.Get("id"); id != "" {
-		add("(.id == %[1]s or .trace_id == %[1]s)", quoted(id))
+	table, codes := config.Table, []string{"none"}
+	for _, form := range table.Forms() {
+		codes = append(codes, table.SuccessCode(form))
 	}
-	if form := f.Get("form"); form != "" {
-		names := []string{}
-		for _, u := range config.Upstreams {
-			if string(u.Form) == form {
-				names = append(names, u.Name)
-			}
-		}
-		add("(.upstream | IN(%s[]))", quoted(names))
-	}
-	if f.partners != nil {
-		add(`any(%s[] as $p | .partner // "" | startswith($p); .)`, quoted(f.partners))
-	}
-	if f.slower > 0 {
-		add(".ms >= %s", milliseconds(f.slower))
-	}
-	const toSecond = "2006-01-02T15:04:05" // the log has the time zone of this process
-	if !f.From.IsZero() {
-		add(".time[:19] >= %s", quoted(f.From.In(time.Local).Format(toSecond)))
-	}
-	if !f.To.IsZero() {
-		add(".time[:19] <= %s", quoted(f.To.In(time.Local).Format(toSecond)))
-	}
-	if o := f.Get("outcome"); o != "" {
-		forms := config.Table.Forms()
-		codes := []string{"none", config.Table.SuccessCode(forms[0]), config.Table.SuccessCode(forms[1])}
-		notServed := config.Table.OwnCode(translate.OwnUnavailable)
-		add("(%s) == %s", fmt.Sprintf(outcomeInLog, notServed, quoted(codes)), quoted(o))
-	}
-	return "journalctl -u billbridge -o cat | jq -cR 'fromjson? | select(" + strings.Join(all, " and ") + ")'"
+	var text strings.Builder
+	_ = searchTemplate().Execute(&text, struct { // a test has run it
+		*callFilter
+		Keys, Upstreams, Codes, Partners []string
+		Slower                           time.Duration
+		NotServed                        string
+	}{
+		f, []string{"operation", "client", "upstream", "route", "code", "bill"}, upstreams, codes, f.partners, f.slower,
+		table.OwnCode(translate.OwnUnavailable),
+	})
+	return text.String()
 }
-
-// outcomeInLog is outcomeOf for a line of the log. A line has upstream_ms if the upstream was called.
-const outcomeInLog = `if .outcome then .outcome
-elif .upstream_ms and (.reason or .caller_gone) or .code == "%s"
-  or .status == 500 and (.upstream_ms | not) then "failed"
-elif .upstream_ms | not then "blocked"
-elif .status < 400 and (.code | IN(%s[])) then "ok"
-else "refused" end`
 
 // quoted returns a value for a jq program between the single quotes of a shell.
 func quoted(value any) string {

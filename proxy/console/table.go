@@ -56,7 +56,7 @@ type tableTowards struct {
 func (c *Console) table(r *http.Request) (answer, error) {
 	query := r.FormValue("q")
 	shown := func(d translate.Details) string { return c.texts.in(pages.Language(r), d) }
-	p := newTablePage(c.options.Config().Table, query[:min(len(query), 200)], shown)
+	p := newTablePage(c.Config().Table, query[:min(len(query), 200)], shown)
 	return answer{page: "table", part: "rows", data: p}, nil
 }
 

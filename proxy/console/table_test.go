@@ -18,7 +18,7 @@ import (
 func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, Options{})
-	table := c.options.Config().Table
+	table := c.Config().Table
 	_, page := get(t, c, "/table", "")
 	fields := table.Callback().Fields()
 	for _, o := range table.Operations() {
@@ -38,7 +38,7 @@ func TestTableShowsEveryFieldOfEveryOperation(t *testing.T) {
 
 func TestTableShowsBothDirections(t *testing.T) {
 	t.Parallel()
-	p := newTablePage(newConsole(t, Options{}).options.Config().Table, "bill.sendType request", inEnglish)
+	p := newTablePage(newConsole(t, Options{}).Config().Table, "bill.sendType request", inEnglish)
 	if len(p.Operations) != 1 || len(p.Operations[0].Messages) != 1 || len(p.Operations[0].Messages[0].Rows) != 1 || p.Count != 1 {
 		t.Fatalf("%+v", p)
 	}
@@ -46,7 +46,7 @@ func TestTableShowsBothDirections(t *testing.T) {
 	if got := p.Operations[0].Messages[0].Rows[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
-	p = newTablePage(newConsole(t, Options{}).options.Config().Table, "apprDt bill.read", inEnglish)
+	p = newTablePage(newConsole(t, Options{}).Config().Table, "apprDt bill.read", inEnglish)
 	want = tableRow{[2]string{"apprDt", "appr_dt"}, "approval time, 14 digits", [2]tableTowards{{translate.Exact, translate.Details{{Format: `as a number, "" as %v`, Values: []any{"0"}}}}, {translate.Exact, translate.Details{{Format: `as text, %v as ""`, Values: []any{"0"}}}}}}
 	if got := p.Operations[0].Messages[0].Rows[0]; len(p.Operations) != 1 || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
@@ -55,7 +55,7 @@ func TestTableShowsBothDirections(t *testing.T) {
 
 func TestTableSearch(t *testing.T) {
 	t.Parallel()
-	table := newConsole(t, Options{}).options.Config().Table
+	table := newConsole(t, Options{}).Config().Table
 	for query, want := range map[string]string{
 		"/if/bill/send":    "bill.create",
 		"PRICE destroy":    "bill.destroy",

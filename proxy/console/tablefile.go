@@ -11,7 +11,7 @@ import (
 
 // tableFile serves what partners of a form see of the table, as a file for other programs.
 func (c *Console) tableFile(w http.ResponseWriter, r *http.Request) {
-	config := c.options.Config()
+	config := c.Config()
 	forms, form := config.Table.Forms(), translate.Form(r.PathValue("form"))
 	write := openapi.Document
 	kind := r.PathValue("kind")

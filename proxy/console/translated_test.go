@@ -35,7 +35,7 @@ func TestEveryTextOfTheTableHasKorean(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := formats(t)
-	for _, about := range meanings(newConsole(t, Options{}).options.Config().Table) {
+	for _, about := range meanings(newConsole(t, Options{}).Config().Table) {
 		wanted[about] = 0
 	}
 	for english, args := range wanted {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -21,7 +20,7 @@ var planKeys = []string{"steps", "stay", "each", "window", "held", "failures", "
 
 // waves shows all waves.
 func (c *Console) waves(r *http.Request) (a answer, err error) {
-	list, err := ask(r, c.options.Operator.Waves, operate.WaveFilter{})
+	list, err := ask(r, c.Operator.Waves, operate.WaveFilter{})
 	if err != nil {
 		return a, err
 	}
@@ -76,12 +75,12 @@ func (c *Console) newWave(r *http.Request) (a answer, err error) {
 	order := operate.WaveOrder{Preview: true, Partners: strings.Join(ids, "\n")}
 	if r.Method == http.MethodPost && page.Unnamed == nil {
 		if err = operate.Decode(without(page.Form), &order); err == nil {
-			page.Preview, err = ask(r, c.options.Operator.CreateWave, order)
+			page.Preview, err = ask(r, c.Operator.CreateWave, order)
 		}
 		page.Changed = seen != "" && err == nil && seen != page.Seen()
 		if seen != "" && err == nil && !page.Changed {
 			order.Preview, order.By = false, by(r)
-			if _, err = ask(r, c.options.Operator.CreateWave, order); err == nil {
+			if _, err = ask(r, c.Operator.CreateWave, order); err == nil {
 				return goTo("/waves/" + order.Name + "?done=start")
 			}
 		}
@@ -110,7 +109,7 @@ const waveStepsShown = 20
 
 // oneWave shows a wave, with a page of its partners.
 func (c *Console) oneWave(r *http.Request) (a answer, err error) {
-	o, page := c.options.Operator, wavePage{Keys: planKeys}
+	o, page := c.Operator, wavePage{Keys: planKeys}
 	query := operate.WaveQuery{Limit: operate.AtMost(partnersOnPage)}
 	given := url.Values{"name": {r.PathValue("name")}, "after": {r.URL.Query().Get("after")}}
 	err = operate.Decode(without(given), &query)
@@ -152,17 +151,10 @@ func (d waveDecision) Seen() string {
 
 // decideWave shows a change of a wave, and makes it if the state is the one that the visitor has seen.
 func (c *Console) decideWave(r *http.Request) (a answer, err error) {
-	o, page := c.options.Operator, waveDecision{Do: r.PathValue("do")}
+	o, page := c.Operator, waveDecision{Do: r.PathValue("do")}
 	named, of := operate.WaveName{Name: r.PathValue("name")}, r.FormValue("partner")
-	change, known := map[string]func(context.Context, operate.WaveChange) (operate.WaveInfo, error){
-		"pause": o.PauseWave, "resume": o.ResumeWave, "stop": o.StopWave, "rollback": o.RollBackWave,
-		"release": func(ctx context.Context, change operate.WaveChange) (info operate.WaveInfo, err error) {
-			ref := operate.PartnerRef{Partner: of}
-			_, err = o.ReleasePartner(ctx, operate.WavePartner{WaveChange: change, PartnerRef: ref})
-			return info, err
-		},
-	}[page.Do]
-	if !known {
+	releases := page.Do == "release"
+	if operate.WaveChanges[page.Do] == nil && !releases {
 		return a, errPath
 	}
 	page.WaveInfo, err = ask(r, o.Wave, operate.WaveQuery{WaveName: named, Limit: operate.AtMost(countedMost)})
@@ -176,7 +168,14 @@ func (c *Console) decideWave(r *http.Request) (a answer, err error) {
 	}
 	if r.Method == http.MethodPost {
 		if page.Changed = r.PostFormValue("seen") != page.Seen(); !page.Changed {
-			_, err = ask(r, change, operate.WaveChange{Author: operate.Author{By: by(r)}, WaveName: named})
+			author := operate.Author{By: by(r)}
+			if releases {
+				_, err = ask(r, o.ReleasePartner, operate.WavePartner{
+					Author: author, WaveName: named, PartnerRef: operate.PartnerRef{Partner: of},
+				})
+			} else {
+				_, err = ask(r, o.ChangeWave, operate.WaveChange{Author: author, WaveName: named, Do: page.Do})
+			}
 			if err == nil {
 				return goTo("/waves/" + page.Name + "?done=" + page.Do)
 			}

@@ -50,7 +50,7 @@ func (d *rolloutDesk) runs(page, text string) {
 	d.t.Helper()
 	ctx, stop := context.WithCancel(d.t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); d.options.Operator.RunWaves(ctx) }()
+	go func() { defer close(ended); d.Operator.RunWaves(ctx) }()
 	defer func() { stop(); <-ended }()
 	var body string
 	proxytest.Eventually(d.t, func() bool {
@@ -62,7 +62,7 @@ func (d *rolloutDesk) runs(page, text string) {
 // fail gives the reads of a partner a FAIL that is not about an exact field.
 func (d *rolloutDesk) fail(key string) {
 	for i := range 100 {
-		d.options.Operator.Rollout.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{
+		d.Operator.Rollout.Counts().Add(partner.Of(key), "bill.read", evidence.Comparison{
 			Class: evidence.Differs, Bill: fmt.Sprint("f", i), Succeeded: [2]bool{true, true}, States: true,
 			Differences: []evidence.Difference{{Path: "memo", Kind: evidence.InOther}},
 		})
@@ -183,7 +183,7 @@ func TestChangeOfAWaveIsConfirmed(t *testing.T) {
 	if body := d.sends(at, hidden(d.shows(at, 200)), http.StatusConflict, ""); !strings.Contains(body, "the wave autumn is not paused") {
 		t.Errorf("%s", body)
 	}
-	log, err := d.options.Operator.Audit(t.Context(), operate.AuditPage{By: "anna"})
+	log, err := d.Operator.Audit(t.Context(), operate.AuditPage{By: "anna"})
 	if err != nil || len(log) != 5 || slices.ContainsFunc(log, func(c operate.Change) bool { return c.Subject != "autumn" }) {
 		t.Errorf("%+v %v", log, err)
 	}
@@ -193,7 +193,7 @@ func TestChangeOfAWaveIsConfirmed(t *testing.T) {
 func TestPartnerOfAWaveIsLetGoOn(t *testing.T) {
 	t.Parallel()
 	d := newRolloutDesk(t)
-	d.options.Gateway = stubGateway{d.options.Config()}
+	d.Gateway = stubGateway{d.Config()}
 	d.prove("hana")
 	d.starts("autumn", url.Values{"steps": {"shadow,canary:10"}, "stay": {"1ms"}, "each": {"60/m"}, "held": {"0"}}, "hana", "other")
 	d.runs("/waves/autumn", "<code>canary 10 %</code></th><td class=\"n\">1 of 2")
@@ -225,7 +225,7 @@ func TestPartnerOfAWaveIsLetGoOn(t *testing.T) {
 	if body := d.sends(at, form, http.StatusConflict, ""); !strings.Contains(body, "the state has changed in the meantime") {
 		t.Errorf("a second click: %s", body)
 	}
-	d.options.Operator.Stop(t.Context(), operate.Switch{Decision: operate.Decision{Author: operate.Author{By: "anna"}}})
+	d.Operator.Stop(t.Context(), operate.Switch{Decision: operate.Decision{Author: operate.Author{By: "anna"}}})
 	resume := "/waves/autumn/resume"
 	if body := d.sends(resume, hidden(d.shows(resume, 200)), http.StatusConflict, ""); !strings.Contains(body, "Not resumed: the kill switch is on") {
 		t.Errorf("%s", body)

@@ -105,10 +105,10 @@ func happen(t testing.TB, s *store.Store, n *teller) {
 	t.Helper()
 	id, now := partner.Of(key), time.Now()
 	must(t, s.Prove(t.Context(), id))
-	must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: "canary", Percent: 10, By: "wave autumn", At: now}, "verdict"))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Staged, Partner: id, To: "canary", ToPercent: 10, By: "wave autumn", At: now, Overridden: "verdict"}))
 	must(t, s.CreateWave(t.Context(), store.Wave{Name: "autumn", Plan: "{}", By: "anna kim", Created: now}, []store.WavePartner{{Partner: id}}))
-	must(t, s.Restored(t.Context(), "anna kim", now))
-	must(t, s.Stop(t.Context(), "anna kim", now))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Restored, By: "anna kim", At: now}))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Stopped, By: "anna kim", At: now}))
 	_, err := s.MarkDoubled(t.Context(), id, phone, "bill.read", "a-request", now)
 	must(t, err)
 	must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
@@ -162,7 +162,7 @@ func TestEachEventIsToldOnce(t *testing.T) {
 		}
 		want[""] = all // those for the chat
 		proxytest.Equal(t, queued(t, s), want)
-		must(t, s.Resume(t.Context(), "anna kim", time.Now()))
+		must(t, s.Change(t.Context(), store.Change{Action: store.Resumed, By: "anna kim", At: time.Now()}))
 		must(t, second.Look(t.Context()))
 
 		ctx, stop := context.WithCancel(t.Context())
@@ -207,7 +207,7 @@ func TestEventsWaitForTheirDestination(t *testing.T) {
 	n := newTeller(t, s, configFor(t, got.server.URL, ", allow: [127.0.0.0/8]"))
 	id := partner.Of(key)
 	for i, stage := range []string{"shadow", "canary", "new"} {
-		must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: stage, By: "anna", At: time.Now().Add(time.Duration(i) * time.Millisecond)}))
+		must(t, s.Change(t.Context(), store.Change{Action: store.Staged, Partner: id, To: stage, By: "anna", At: time.Now().Add(time.Duration(i) * time.Millisecond)}))
 	}
 	must(t, n.Look(t.Context()))
 	must(t, newTeller(t, s, n.config).Look(t.Context()))
@@ -236,7 +236,7 @@ func TestR32_EventsAreNotSentToPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	s, got := proxytest.Open(t, "memory:"), newReceiver(t)
 	n := newTeller(t, s, configFor(t, got.server.URL, ""))
-	must(t, s.Stop(t.Context(), "anna", time.Now()))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Stopped, By: "anna", At: time.Now()}))
 	must(t, n.Look(t.Context()))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -264,8 +264,8 @@ func TestLookReachesBackAnHour(t *testing.T) {
 	none := *c
 	none.Notify = nil
 	n := newTeller(t, s, &none)
-	must(t, s.Stop(t.Context(), "anna", time.Now().Add(-2*time.Hour)))
-	must(t, s.Resume(t.Context(), "anna", time.Now().Add(-50*time.Minute)))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Stopped, By: "anna", At: time.Now().Add(-2 * time.Hour)}))
+	must(t, s.Change(t.Context(), store.Change{Action: store.Resumed, By: "anna", At: time.Now().Add(-50 * time.Minute)}))
 	must(t, n.Look(t.Context()))
 	n.config = c
 	must(t, n.Look(t.Context()))

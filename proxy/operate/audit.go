@@ -91,7 +91,7 @@ func (o *Operator) Record(c store.Change) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // a visitor who signs in waits for it
 	defer cancel()
 	c.At = o.Now()
-	err := o.Store.Record(ctx, c)
+	err := o.Store.Change(ctx, c)
 	if err != nil {
 		o.Logger.Error(
 			"the audit log lacks an entry: the store did not record it",

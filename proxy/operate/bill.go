@@ -196,7 +196,5 @@ func (o *Operator) Assign(ctx context.Context, a Assign) (c Change, err error) {
 	if b.Ledger != nil {
 		c.From = b.Ledger.Owner
 	}
-	return o.commit(ctx, c, reasons, a.Force, func(ctx context.Context, c Change) error {
-		return o.Store.Assign(ctx, b.ID, b.Bill, c.To, c.By, c.At, c.Forced)
-	})
+	return o.commit(ctx, c, reasons, a.Force, store.Change{Partner: b.ID, Subject: b.Bill, To: c.To})
 }

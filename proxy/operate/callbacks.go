@@ -239,7 +239,8 @@ func (o *Operator) Callback(ctx context.Context, ref CallbackRef) (Callback, err
 // A Redelivery is a decision about callbacks that failed. With DryRun nothing is changed, and By can be left out.
 type Redelivery struct {
 	Author
-	DryRun bool `json:"dry_run,omitzero,string"`
+	Do     string `json:"do,omitzero"` // replay or drop; a part of the path
+	DryRun bool   `json:"dry_run,omitzero,string"`
 }
 
 func (d Redelivery) check() error {
@@ -273,26 +274,22 @@ type Progress struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Replay delivers the failed callbacks of a selection again.
-func (o *Operator) Replay(ctx context.Context, s Selection, progress func(Progress)) error {
-	return o.decide(ctx, s, "replayed", store.Replay, progress)
-}
+// redeliveries are the decisions about callbacks, by Redelivery.Do, with what they are then.
+var redeliveries = map[string]struct {
+	store.Decision
+	done string
+}{"replay": {store.Replay, "replayed"}, "drop": {store.Drop, "dropped"}}
 
-// Drop drops the failed callbacks of a selection.
-func (o *Operator) Drop(ctx context.Context, s Selection, progress func(Progress)) error {
-	return o.decide(ctx, s, "dropped", store.Drop, progress)
-}
-
-// decide makes a decision about many callbacks. After the first progress it returns no error.
-func (o *Operator) decide(
-	ctx context.Context, s Selection, what string, d store.Decision, progress func(Progress),
-) error {
+// DecideCallbacks delivers the failed callbacks of a selection again, or drops them. After the first progress it
+// returns no error.
+func (o *Operator) DecideCallbacks(ctx context.Context, s Selection, progress func(Progress)) error {
+	d := redeliveries[s.Do]
 	f, err := s.inStore(ctx, o)
 	switch err := cmp.Or(err, s.check()); {
 	case err != nil:
 		return err
 	case f.State != "" && f.State != store.Dead:
-		return badRequest("only failed callbacks can be %s together, not %s ones", what, f.State)
+		return badRequest("only failed callbacks can be %s together, not %s ones", d.done, f.State)
 	case f.After != 0:
 		return badRequest("after is for lists")
 	case f.Limit == 0 && s.Most != nil: // the store takes 0 for no limit
@@ -314,7 +311,7 @@ func (o *Operator) decide(
 	if s.DryRun {
 		return nil
 	}
-	step.Done, err = o.Store.Decide(ctx, d, f, s.By, o.Now(), func(done int) {
+	step.Done, err = o.Store.Decide(ctx, d.Decision, f, s.By, o.Now(), func(done int) {
 		step.Done = done
 		progress(step)
 		o.Relay.Wake()
@@ -324,7 +321,7 @@ func (o *Operator) decide(
 		step.Error = err.Error()
 	}
 	o.Logger.Warn(
-		"callbacks "+what, "count", step.Done, "left_out", step.LeftOut, "by", s.By,
+		"callbacks "+d.done, "count", step.Done, "left_out", step.LeftOut, "by", s.By,
 		"partner", f.PartnerPrefix.Short(), "bill", f.Bill, "upstream", f.Upstream,
 	)
 	o.Relay.Wake()
@@ -332,19 +329,10 @@ func (o *Operator) decide(
 	return nil
 }
 
-// ReplayOne delivers one failed, delivered or superseded callback again. A newer callback of the bill is a reason
-// against it.
-func (o *Operator) ReplayOne(ctx context.Context, c Choice) (Progress, error) {
-	return o.decideOne(ctx, c, "replayed", store.Replay)
-}
-
-// DropOne drops one failed callback.
-func (o *Operator) DropOne(ctx context.Context, c Choice) (Progress, error) {
-	return o.decideOne(ctx, c, "dropped", store.Drop)
-}
-
-// decideOne makes a decision about one callback.
-func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d store.Decision) (Progress, error) {
+// DecideCallback delivers one failed, delivered or superseded callback again, or drops a failed one. A newer callback
+// of the bill is a reason against a delivery.
+func (o *Operator) DecideCallback(ctx context.Context, choice Choice) (Progress, error) {
+	d := redeliveries[choice.Do]
 	if err := choice.check(); err != nil {
 		return Progress{}, err
 	}
@@ -352,7 +340,7 @@ func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d 
 	switch {
 	case err != nil:
 	case !slices.Contains(d.From, c.State):
-		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, what, either(d.From))
+		err = conflict("%s is %s, and can be %s only if it is %s", c.ID, c.State, d.done, either(d.From))
 	case !c.Erased.IsZero():
 		err = store.ErrErased
 	case d.To == store.Waiting:
@@ -362,12 +350,12 @@ func (o *Operator) decideOne(ctx context.Context, choice Choice, what string, d 
 		return Progress{Of: 1, Over: true}, nil
 	}
 	if err == nil {
-		err = o.Store.DecideOne(ctx, d, choice.ID, choice.By, o.Now())
+		err = o.Store.DecideOne(ctx, d.Decision, choice.ID, choice.By, o.Now())
 	}
 	if err != nil {
 		return Progress{}, refused(err)
 	}
-	o.Logger.Warn("callback "+what, "callback", c.ID, "by", choice.By)
+	o.Logger.Warn("callback "+d.done, "callback", c.ID, "by", choice.By)
 	o.Relay.Wake()
 	return Progress{Done: 1, Of: 1, Over: true}, nil
 }

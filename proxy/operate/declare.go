@@ -45,7 +45,7 @@ func (o *Operator) Stop(ctx context.Context, s Switch) (c Change, err error) {
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	ours, err := o.Rollout.Stop(ctx, c.By, c.At, c.overridden())
+	ours, err := o.Rollout.Stop(ctx, c.inStore(store.Change{}))
 	var was *store.AlreadyStopped
 	switch {
 	case errors.As(err, &was):
@@ -109,13 +109,11 @@ var errNotStopped = conflict("Not changed: the rollout is not stopped.")
 // Resume turns the kill switch off, also if it could not be stored.
 func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 	if !s.Preview {
-		return o.declare(ctx, s.Author, store.Resumed, func(ctx context.Context, c Change) error {
-			err := o.Rollout.Resume(ctx, c.By, c.At)
-			if errors.Is(err, store.ErrState) {
-				err = errNotStopped
-			}
-			return err
-		})
+		c, err := o.declare(ctx, s.Author, store.Change{Action: store.Resumed})
+		if errors.Is(err, store.ErrState) {
+			err = errNotStopped
+		}
+		return c, err
 	}
 	c, err := o.begin(s.Decision, store.Resumed, true)
 	if err != nil {
@@ -131,9 +129,7 @@ func (o *Operator) Resume(ctx context.Context, s Switch) (Change, error) {
 
 // Restored declares that the store was restored from a backup.
 func (o *Operator) Restored(ctx context.Context, a Author) (Change, error) {
-	return o.declare(ctx, a, store.Restored, func(ctx context.Context, c Change) error {
-		return o.Store.Restored(ctx, c.By, c.At)
-	})
+	return o.declare(ctx, a, store.Change{Action: store.Restored})
 }
 
 // A MovedUpstream will get another address.
@@ -153,22 +149,18 @@ func (o *Operator) Moved(ctx context.Context, m MovedUpstream) (Change, error) {
 			"there is no upstream %q in the config: the upstreams are %s", m.Upstream, strings.Join(names, ", "),
 		)
 	}
-	c, err := o.declare(ctx, m.Author, store.Moved, func(ctx context.Context, c Change) error {
-		return o.Store.AllowMove(ctx, m.Upstream, c.By, c.At)
-	})
+	c, err := o.declare(ctx, m.Author, store.Change{Action: store.Moved, Subject: m.Upstream})
 	c.Subject = m.Upstream
 	return c, err
 }
 
 // declare makes a change that has no reasons against it.
-func (o *Operator) declare(
-	ctx context.Context, a Author, action store.Action, change func(context.Context, Change) error,
-) (Change, error) {
-	c, err := o.begin(Decision{Author: a}, action, false)
+func (o *Operator) declare(ctx context.Context, a Author, of store.Change) (Change, error) {
+	c, err := o.begin(Decision{Author: a}, of.Action, false)
 	if err != nil {
 		return c, err
 	}
-	return o.commit(ctx, c, nil, nil, change)
+	return o.commit(ctx, c, nil, nil, of)
 }
 
 // Begin declares that the new backend has no bills of partners except those in the ledger. Bills at the new backend
@@ -187,10 +179,7 @@ func (o *Operator) Begin(ctx context.Context, d Decision) (c Change, err error) 
 			decided.Begun.At.UTC().Format(time.RFC3339), decided.Begun.By,
 		)
 	}
-	reasons := o.Rollout.AgainstBegin(ctx)
-	return o.commit(ctx, c, reasons, d.Force, func(ctx context.Context, c Change) error {
-		return o.Store.Begin(ctx, c.By, c.At, c.overridden())
-	})
+	return o.commit(ctx, c, o.Rollout.AgainstBegin(ctx), d.Force, store.Change{})
 }
 
 // A Reset removes the counts of a partner, or of All, after the cause of a FAIL was fixed.
@@ -215,14 +204,7 @@ func (o *Operator) Reset(ctx context.Context, r Reset) (c Change, err error) {
 		}
 	}
 	c.about(o, id, All)
-	reasons := o.Rollout.AgainstReset(ctx, id)
-	return o.commit(ctx, c, reasons, r.Force, func(ctx context.Context, c Change) error {
-		err := o.Store.ResetCounts(ctx, id, c.By, c.At, c.overridden())
-		if err == nil {
-			o.Rollout.Counts().Forget(id)
-		}
-		return err
-	})
+	return o.commit(ctx, c, o.Rollout.AgainstReset(ctx, id), r.Force, store.Change{Partner: id})
 }
 
 // A Clock compares the machine's clock, or PostgreSQL's, with the store's.

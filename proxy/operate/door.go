@@ -26,8 +26,8 @@ import (
 //	GET  /rollout/partners?partner=&stage=&verdict=&ready=true&sort=&after=&limit=   [Operator.Partners]
 //	GET  /rollout/report?partner=                                [Operator.Report]
 //	POST /rollout/stage?partner=&stage=&percent=&by=&force=REASONS&preview=true   [Operator.Move]
-//	POST /rollout/next?…                                         [Operator.Next]
-//	POST /rollout/unset?partner=&by=&force=REASONS&preview=true  [Operator.Unset]
+//	POST /rollout/next?…                                         the same
+//	POST /rollout/unset?partner=&by=&force=REASONS&preview=true  the same
 //	POST /rollout/stop?by=&force=REASONS&preview=true            [Operator.Stop]
 //	POST /rollout/resume?by=&preview=true                        [Operator.Resume]
 //	POST /rollout/restored?by=                                   [Operator.Restored]
@@ -45,17 +45,17 @@ import (
 //	GET  /rollout/waves?active=true                              [Operator.Waves]
 //	POST /rollout/waves?name=&stage=&max=&steps=&stay=&each=&window=&by=&preview=true   [Operator.CreateWave]
 //	GET  /rollout/waves/NAME?after=&limit=                       [Operator.Wave]
-//	POST /rollout/waves/NAME/pause?by=                           [Operator.PauseWave]; or resume, stop, rollback
+//	POST /rollout/waves/NAME/pause?by=                           [Operator.ChangeWave]; or resume, stop, rollback
 //	POST /rollout/waves/NAME/release?partner=&by=                [Operator.ReleasePartner]
 //	GET  /callbacks?partner=&bill=&upstream=&state=&since=&until=&limit=&after=   [Operator.Callbacks]
 //	GET  /callbacks/counts?at_most=                              [Operator.Counts]
 //	GET  /callbacks/missing?partner=&limit=                      [Operator.Missing]
 //	GET  /callbacks/{id}                                         [Operator.Callback]
-//	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.Replay]; a line of Progress per batch
-//	POST /callbacks/drop?by=&dry_run=true&…                      [Operator.Drop]
+//	POST /callbacks/replay?by=&dry_run=true&…                    [Operator.DecideCallbacks]; lines of Progress
+//	POST /callbacks/drop?by=&dry_run=true&…                      [Operator.DecideCallbacks]
 //	POST /callbacks/{id}/assign?by=&lost=&url=                   [Operator.AssignAddress]
-//	POST /callbacks/{id}/replay?by=&dry_run=true&force=newer     [Operator.ReplayOne]
-//	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DropOne]
+//	POST /callbacks/{id}/replay?by=&dry_run=true&force=newer     [Operator.DecideCallback]
+//	POST /callbacks/{id}/drop?by=&dry_run=true                   [Operator.DecideCallback]
 //	GET  /audit?partner=&author=&since=&oldest_first=true&after=&limit=   [Operator.Audit]
 //	POST /notify/test?kind=&dry_run=true                         [Operator.TestEvents]
 //	GET  /store/clock                                            [Operator.Clock]
@@ -86,9 +86,7 @@ func (o *Operator) Handler() http.Handler {
 	handle(d, "GET /rollout", o.Status)
 	handle(d, "GET /rollout/partners", o.Partners)
 	handle(d, "GET /rollout/report", o.Report)
-	handle(d, "POST /rollout/stage", o.Move)
-	handle(d, "POST /rollout/next", o.Next)
-	handle(d, "POST /rollout/unset", o.Unset)
+	handle(d, "POST /rollout/{do:stage|next|unset}", o.Move)
 	handle(d, "POST /rollout/stop", o.Stop)
 	handle(d, "POST /rollout/resume", o.Resume)
 	handle(d, "POST /rollout/restored", o.Restored)
@@ -107,21 +105,16 @@ func (o *Operator) Handler() http.Handler {
 	handle(d, "GET /rollout/waves", o.Waves)
 	handle(d, "POST /rollout/waves", o.CreateWave)
 	handle(d, "GET /rollout/waves/{name}", o.Wave)
-	handle(d, "POST /rollout/waves/{name}/pause", o.PauseWave)
-	handle(d, "POST /rollout/waves/{name}/resume", o.ResumeWave)
-	handle(d, "POST /rollout/waves/{name}/stop", o.StopWave)
-	handle(d, "POST /rollout/waves/{name}/rollback", o.RollBackWave)
+	handle(d, "POST /rollout/waves/{name}/{do:pause|resume|stop|rollback}", o.ChangeWave)
 	handle(d, "POST /rollout/waves/{name}/release", o.ReleasePartner)
 	d = section("callbacks", "store", o.Relay != nil, 0)
 	handle(d, "GET /callbacks", o.Callbacks)
 	handle(d, "GET /callbacks/counts", o.Counts)
 	handle(d, "GET /callbacks/missing", o.Missing)
-	stream(d, "/callbacks/replay", o.Replay)
-	stream(d, "/callbacks/drop", o.Drop)
+	stream(d, "/callbacks/{do:replay|drop}", o.DecideCallbacks)
 	handle(d, "GET /callbacks/{id}", o.Callback)
 	handle(d, "POST /callbacks/{id}/assign", o.AssignAddress)
-	handle(d, "POST /callbacks/{id}/replay", o.ReplayOne)
-	handle(d, "POST /callbacks/{id}/drop", o.DropOne)
+	handle(d, "POST /callbacks/{id}/{do:replay|drop}", o.DecideCallback)
 	d = section("notify", "store", o.Relay != nil, storeTimeout)
 	handle(d, "POST /notify/test", o.TestEvents)
 	d = section("store", "store", o.Store != nil, time.Minute)

@@ -21,7 +21,7 @@ const invalidCalls = `
 400 POST /rollout/stage?partner=<k>&by=a&stage=New                     | but is "New"
 400 POST /rollout/stage?partner=<k>&by=a&stage=new&stage=old           | stage is given more than once
 400 POST /rollout/stage?partner=<k>&by=a&stage=new&partner=<k>         | partner is given more than once
-400 POST /rollout/stage?partner=<k>&by=a&stage=new&forced=true | no key "forced": the keys are by, force, partner, percent, preview, stage
+400 POST /rollout/stage?partner=<k>&by=a&stage=new&forced=true | no key "forced": the keys are by, do, force, partner, percent, preview, stage
 400 POST /rollout/stage?partner=<k>&by=a&stage=new&Stage=old           | there is no key "Stage"
 400 POST /rollout/stage?partner=<k>&by=a&stage=new&force=1 | force must name reasons: some of settling,verdict,
 400 POST /rollout/stage?partner=<k>&by=a&stage=new&force               | force must not be empty

@@ -132,24 +132,31 @@ func (c *Change) override(reasons []rollout.BlockingReason, force Force) error {
 	return nil
 }
 
-// commit makes a change, unless there are reasons against it that force does not name. It has a timeout of its own: the
-// checks before may have used up the first one, and the kill switch must work then, too.
+// commit makes a change, unless there are reasons against it that force does not name. of says what it is about, as the
+// store has it. It has a timeout of its own: the checks before may have used up the first one, and the kill switch must
+// work then, too.
 func (o *Operator) commit(
-	ctx context.Context, c Change, reasons []rollout.BlockingReason,
-	force Force, change func(context.Context, Change) error,
+	ctx context.Context, c Change, reasons []rollout.BlockingReason, force Force, of store.Change,
 ) (Change, error) {
 	if err := c.override(reasons, force); err != nil {
 		return c, err
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
-	if err := change(ctx, c); err != nil {
+	if err := o.Rollout.Decide(ctx, c.inStore(of)); err != nil {
 		return c, err
 	}
 	return o.changed(ctx, c)
 }
 
-func (c Change) overridden() string { return rollout.JoinKinds(c.Overridden) }
+// inStore completes a change for the store: who made it, and in spite of what.
+func (c Change) inStore(of store.Change) store.Change {
+	of.Action, of.By, of.At, of.Forced = store.Action(c.Action), c.By, c.At, c.Forced
+	if of.Action != store.Assigned { // it has one kind of reason, and the log has the bill in its place
+		of.Overridden = rollout.JoinKinds(c.Overridden)
+	}
+	return of
+}
 
 // changed logs a stored change, and applies it to this replica.
 func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
@@ -161,7 +168,7 @@ func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 		what = append(what, "from", c.Old(), "to", c.New(), "forced", c.Forced)
 	}
 	if c.Forced {
-		what = append(what, "overridden", c.overridden())
+		what = append(what, "overridden", rollout.JoinKinds(c.Overridden))
 	}
 	o.Logger.Warn("the rollout was changed", what...)
 	if err := o.Rollout.Follow(context.WithoutCancel(ctx)); err != nil {
@@ -173,13 +180,20 @@ func (o *Operator) changed(ctx context.Context, c Change) (Change, error) {
 	return c, nil
 }
 
-// A Move puts a partner, or the default, into a stage.
+// A Move changes the stage of a partner, or of the default.
 type Move struct {
 	Switch
 	PartnerRef               // Default for all without a stage of their own
+	Do         string        `json:"do,omitzero"` // Next, Unset, or else into Stage; a part of the path
 	Stage      rollout.Stage `json:"stage,omitzero"`
 	Percent    *int          `json:"percent,omitzero,string"` // of canary
 }
+
+// What a Move does beside setting a stage.
+const (
+	Next  = "next"  // into the stage after that of the partner
+	Unset = "unset" // removes the partner's own stage, or the default that was set
+)
 
 // position returns the stage that is wanted.
 func (m Move) position() (p rollout.Position, err error) {
@@ -197,42 +211,20 @@ func (m Move) position() (p rollout.Position, err error) {
 	return p, nil
 }
 
-// Move puts a partner, or the default, into a stage.
-func (o *Operator) Move(ctx context.Context, m Move) (Change, error) {
-	to, wrong := m.position()
-	return o.setStage(ctx, m, wrong, func(rollout.Position) (rollout.Position, error) { return to, nil })
-}
-
-// Next puts a partner into the stage after its own. With a stage in m, which the operator has seen, it does so only
-// if that is the next one: a second request for the same step does not make another step.
-func (o *Operator) Next(ctx context.Context, m Move) (Change, error) {
-	var want rollout.Position
-	var wrong error
-	if m.Stage != "" || m.Percent != nil {
-		want, wrong = m.position()
+// Move makes a move, or shows it. With a stage in m, which the operator has seen, Next does so only if that is the next
+// one: a second request for the same step does not make another step.
+func (o *Operator) Move(ctx context.Context, m Move) (c Change, err error) {
+	if c, err = o.begin(m.Decision, store.Staged, m.Preview); err != nil {
+		return c, err
 	}
-	if m.Partner == Default {
-		wrong = badRequest("partner cannot be default here: set the default to a stage")
-	}
-	return o.setStage(ctx, m, wrong, func(from rollout.Position) (rollout.Position, error) {
-		to, ok := from.Next(o.Rollout.Settings().Config.Comparable())
-		switch {
-		case !ok:
-			return to, conflict("Not changed: the stage is %s, which is the last one.", from)
-		case want.Stage != "" && want != to:
-			return to, conflict("Not changed: the stage is %s, so the next one is %s and not %s.", from, to, want)
-		}
-		return to, nil
-	})
-}
-
-// setStage changes the stage of a partner, or of the default, or shows the change. wrong is what is wrong with m, and
-// target returns the new stage.
-func (o *Operator) setStage(
-	ctx context.Context, m Move, wrong error, target func(from rollout.Position) (rollout.Position, error),
-) (c Change, err error) {
-	if c, err = o.begin(m.Decision, store.Staged, m.Preview); err == nil {
-		err = wrong
+	var own rollout.Position // the stage that the partner has of its own afterwards
+	switch given := m.Stage != "" || m.Percent != nil; {
+	case m.Do == Next && m.Partner == Default:
+		err = badRequest("partner cannot be default here: set the default to a stage")
+	case m.Do == Unset && given:
+		err = badRequest("stage and percent cannot be given here")
+	case given, m.Do != Next && m.Do != Unset:
+		own, err = m.position()
 	}
 	if err != nil {
 		return c, err
@@ -245,60 +237,36 @@ func (o *Operator) setStage(
 	if err != nil {
 		return c, err
 	}
-	at, _ := stageOf(o.stages(decided), partner)
-	from := at.position()
-	to, err := target(from)
-	if err != nil {
-		return c, err
-	}
-	move := rollout.Move{Partner: partner, From: from, To: to}
-	return o.move(ctx, m.Switch, c, decided, move, func(ctx context.Context, c Change) error {
-		stage := store.Stage{
-			Partner: partner, Stage: string(to.Stage), Percent: to.Percent, By: c.By, At: c.At, Forced: c.Forced,
-		}
-		return o.Store.SetStage(ctx, stage, c.overridden())
-	})
-}
-
-// An Unset removes the stage of a partner, or with Default the default that was set.
-type Unset struct {
-	Switch
-	PartnerRef
-}
-
-// Unset removes a partner's own stage, or the default that was set.
-func (o *Operator) Unset(ctx context.Context, u Unset) (c Change, err error) {
-	if c, err = o.begin(u.Decision, store.Staged, u.Preview); err != nil {
-		return c, err
-	}
-	partner, err := o.named(ctx, u.Partner)
-	if err != nil {
-		return c, err
-	}
-	decided, err := o.Store.Rollout(ctx)
-	if err != nil {
-		return c, err
-	}
 	stages := o.stages(decided)
-	from, own := stages[partner]
-	to, missing := stages[""], "the partner has no stage of its own: the default applies to it"
-	if partner == "" { // the default goes back to that of the config
-		own, to = to.At != nil, o.stages(store.Rollout{})[""]
-		missing = "no default was set: the default of the config applies"
+	at, has := stageOf(stages, partner)
+	move := rollout.Move{Partner: partner, From: at.position(), To: own}
+	switch m.Do {
+	case Next:
+		to, more := move.From.Next(o.Rollout.Settings().Config.Comparable())
+		switch {
+		case !more:
+			return c, conflict("Not changed: the stage is %s, which is the last one.", move.From)
+		case own.Stage != "" && own != to:
+			return c, conflict("Not changed: the stage is %s, so the next one is %s and not %s.", move.From, to, own)
+		}
+		own, move.To = to, to
+	case Unset:
+		to, missing := stages[""], "the partner has no stage of its own: the default applies to it"
+		if partner == "" { // the default goes back to that of the config
+			has, to = to.At != nil, o.stages(store.Rollout{})[""]
+			missing = "no default was set: the default of the config applies"
+		}
+		if !has {
+			return c, notFound("%s", missing)
+		}
+		move.To = to.position()
 	}
-	if !own {
-		return c, notFound("%s", missing)
-	}
-	move := rollout.Move{Partner: partner, From: from.position(), To: to.position()}
-	return o.move(ctx, u.Switch, c, decided, move, func(ctx context.Context, c Change) error {
-		return o.Store.UnsetStage(ctx, partner, c.By, c.At, c.overridden())
-	})
+	return o.move(ctx, m.Switch, c, decided, move, own)
 }
 
-// move makes a move, or shows it.
+// move makes a move that was checked, or shows it. own is the stage that the partner has of its own afterwards.
 func (o *Operator) move(
-	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move,
-	change func(context.Context, Change) error,
+	ctx context.Context, s Switch, c Change, decided store.Rollout, m rollout.Move, own rollout.Position,
 ) (Change, error) {
 	facts := o.Rollout.Facts(ctx, decided, m.Partner, rollout.PreconditionsWithin/2)
 	reasons := facts.Against(m)
@@ -316,7 +284,9 @@ func (o *Operator) move(
 		c.Reasons = list(reasons)
 		return c, nil
 	}
-	return o.commit(ctx, c, reasons, s.Force, change)
+	return o.commit(ctx, c, reasons, s.Force, store.Change{
+		Partner: m.Partner, To: string(own.Stage), ToPercent: own.Percent,
+	})
 }
 
 // about sets the partner of a change; all is the word for no single one.

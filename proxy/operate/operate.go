@@ -1,7 +1,7 @@
 // Package operate has what an operator can do, as functions over values:
 //
 //	o := operate.New(operate.Options{Config: gateway.Config, Store: opened, Rollout: router, Relay: relay})
-//	change, err := o.Next(ctx, operate.Move{Partner: "6e2b0f4cd1aa", Preview: true})
+//	change, err := o.Move(ctx, operate.Move{Partner: "6e2b0f4cd1aa", Do: operate.Next, Preview: true})
 //	http.Handle("/rollout/", o.Handler()) // the same for scripts and the commands, in JSON
 //
 // The pages of the console call the functions, the commands send the same values to the handler. A function that is

@@ -62,7 +62,7 @@ func newTestOperator(t testing.TB, s *store.Store, more string) *testOperator {
 	d := &testOperator{t: t, store: s}
 	var err error
 	if s != nil && strings.Contains(more, "rollout") {
-		if err := s.Begin(t.Context(), "begin", noon.Add(-time.Hour)); err != nil && !errors.Is(err, store.ErrState) {
+		if err := s.Change(t.Context(), store.Change{Action: store.Begun, By: "begin", At: noon.Add(-time.Hour)}); err != nil && !errors.Is(err, store.ErrState) {
 			t.Fatal(err)
 		}
 	}
@@ -405,7 +405,7 @@ func TestStatusHasPages(t *testing.T) {
 		case 1:
 			d.owns(key, "legacy", 1, 0, 0)
 		default:
-			if err := d.store.SetStage(t.Context(), store.Stage{Partner: partner.ID(hash(key)), Stage: "shadow", By: "kim", At: time.Now()}); err != nil {
+			if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.ID(hash(key)), To: "shadow", By: "kim", At: time.Now()}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,8 +1,9 @@
 package operate
 
 import (
-	_ "embed" // for report.tmpl and report.html
+	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	htmltemplate "html/template"
 	"io"
@@ -22,32 +23,39 @@ import (
 // Write writes the report in a format: text for a terminal, markdown for a ticket, html as one file that refers to no
 // other, to be signed and filed, or json for programs.
 func (r Report) Write(w io.Writer, format string) error {
-	head, sections, err := r.parts()
+	page, err := r.parts()
 	switch {
 	case err != nil:
 		return err
 	case format == "html":
-		return pageTemplate().Execute(w, map[string]any{"Head": breaks.Split(head, -1), "Sections": sections})
-	case format == "markdown":
-		return writeMarkdown(w, head, sections)
-	case format == "text":
-		return writeText(w, head, sections)
+		return pageTemplate().Execute(w, page)
+	case format == "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(r)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	return errors.Join(reportTemplates().ExecuteTemplate(t, "report."+format+".tmpl", page), t.Flush())
 }
 
-//go:embed report.tmpl
-var reportText string
+//go:embed *.tmpl report.html
+var reportFiles embed.FS
 
-var reportTemplate = sync.OnceValue(func() *template.Template {
+var reportTemplates = sync.OnceValue(func() *template.Template {
+	// Masking keeps the punctuation of an upstream's value.
+	special := regexp.MustCompile("[\\\\`*_{}\\[\\]<>#|~&!$]")
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"cells": cells, "join": strings.Join, "percent": evidence.Percent, "rate": rate, "kinds": rollout.JoinKinds,
-		"label": func(short any, name string) string { return partner.Label(fmt.Sprint(short), name) },
-		"time":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	}).Parse(reportText))
+		"label":  func(short any, name string) string { return partner.Label(fmt.Sprint(short), name) },
+		"time":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"escape": func(text string) string { return special.ReplaceAllString(text, `\$0`) },
+		"upper":  strings.ToUpper,
+	}).ParseFS(reportFiles, "*.tmpl"))
+})
+
+var pageTemplate = sync.OnceValue(func() *htmltemplate.Template {
+	return htmltemplate.Must(htmltemplate.ParseFS(reportFiles, "report.html"))
 })
 
 // cells returns values with tabs between them. They have no other control characters.
@@ -80,10 +88,21 @@ type section struct {
 	Note  string
 }
 
-// parts returns the lines above the sections, and the sections that have rows. A note begins with "= ".
-func (r Report) parts() (head string, sections []section, err error) {
+// A page is a report in parts.
+type page struct {
+	Text     string // above the sections
+	Sections []section
+}
+
+var breaks = regexp.MustCompile(`\n+`)
+
+// Head returns the lines above the sections, without empty ones.
+func (p page) Head() []string { return breaks.Split(p.Text, -1) }
+
+// parts returns the report with the sections that have rows. A note begins with "= ".
+func (r Report) parts() (p page, err error) {
 	var text strings.Builder
-	err = reportTemplate().Execute(&text, r)
+	err = reportTemplates().ExecuteTemplate(&text, "report.tmpl", r)
 	parts := strings.Split(text.String(), "\n# ")
 	for _, part := range parts[1:] {
 		title, table, _ := strings.Cut(strings.Trim(part, "\n"), "\n")
@@ -93,58 +112,9 @@ func (r Report) parts() (head string, sections []section, err error) {
 			s.Rows = append(s.Rows, strings.Split(row, "\t"))
 		}
 		if len(s.Rows) > 1 {
-			sections = append(sections, s)
+			p.Sections = append(p.Sections, s)
 		}
 	}
-	return strings.TrimSpace(parts[0]), sections, err
+	p.Text = strings.TrimSpace(parts[0])
+	return p, err
 }
-
-func writeText(w io.Writer, head string, sections []section) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, head)
-	for _, s := range sections {
-		fmt.Fprintf(t, "\n%s\n", strings.ToUpper(s.Title))
-		for i, row := range s.Rows {
-			line := strings.Join(row, "\t")
-			if i == 0 {
-				line = strings.ToUpper(line)
-			}
-			fmt.Fprintln(t, line)
-		}
-		if s.Note != "" {
-			fmt.Fprintln(t, s.Note)
-		}
-	}
-	return t.Flush()
-}
-
-var (
-	breaks = regexp.MustCompile(`\n+`)
-	// Masking keeps the punctuation of an upstream's value.
-	special = regexp.MustCompile("[\\\\`*_{}\\[\\]<>#|~&!$]")
-)
-
-func writeMarkdown(w io.Writer, head string, sections []section) error {
-	escape := func(text string) string { return special.ReplaceAllString(text, `\$0`) }
-	text := "# Rollout report\n\n" + breaks.ReplaceAllString(escape(head), "\n\n") + "\n"
-	for _, s := range sections {
-		text += "\n## " + s.Title + "\n\n"
-		for i, row := range s.Rows {
-			if text += "| " + strings.ReplaceAll(escape(strings.Join(row, "\t")), "\t", " | ") + " |\n"; i == 0 {
-				text += "|" + strings.Repeat("---|", len(row)) + "\n"
-			}
-		}
-		if s.Note != "" {
-			text += "\n" + s.Note + "\n"
-		}
-	}
-	_, err := io.WriteString(w, text)
-	return err
-}
-
-//go:embed report.html
-var reportPage string
-
-var pageTemplate = sync.OnceValue(func() *htmltemplate.Template {
-	return htmltemplate.Must(htmltemplate.New("").Parse(reportPage))
-})

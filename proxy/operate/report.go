@@ -51,7 +51,7 @@ func (o *Operator) Report(ctx context.Context, p PartnerRef) (answer Report, err
 	if answer, err = o.Evidence(ctx, p); err != nil || p.Partner == "" {
 		return answer, err
 	}
-	next, wrong := o.Next(ctx, Move{Switch: Switch{Preview: true}, PartnerRef: p})
+	next, wrong := o.Move(ctx, Move{Switch: Switch{Preview: true}, PartnerRef: p, Do: Next})
 	if wrong == nil {
 		answer.Next = &next
 	}

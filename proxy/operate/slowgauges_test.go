@@ -62,7 +62,7 @@ func TestGaugesForSlowAlerts(t *testing.T) {
 	must(t, r.SetGauges(t.Context()))
 	check("0", "0", "0")
 	now = noon.Add(15 * 24 * time.Hour)
-	if err := s.Stop(t.Context(), "anna", now); err != nil {
+	if err := s.Change(t.Context(), store.Change{Action: store.Stopped, By: "anna", At: now}); err != nil {
 		t.Fatal(err)
 	}
 	must(t, r.SetGauges(t.Context()))

@@ -40,6 +40,7 @@ type WaveName struct {
 type WaveChange struct {
 	Author
 	WaveName
+	Do string `json:"do,omitzero"` // one of WaveChanges; a part of the path
 }
 
 // WaveQuery selects a wave, and a page of its partners.
@@ -334,51 +335,39 @@ func (o *Operator) wave(ctx context.Context, n WaveName) (store.Wave, error) {
 	return store.Wave{}, cmp.Or(err, notFound("there is no wave %q", n.Name))
 }
 
-// PauseWave stops the steps forward of a wave until a person resumes it. Partners whose verdict is FAIL are still taken
-// back.
-func (o *Operator) PauseWave(ctx context.Context, c WaveChange) (WaveInfo, error) {
-	return o.changeWave(ctx, c, store.WavePaused, store.WaveRunning)
+// WaveChanges are the states into which each change brings a wave, and from which:
+//
+//	pause     stops the steps forward until a person resumes it. Partners whose verdict is FAIL are still taken back
+//	resume    lets a wave that was paused go on, unless the reason for a pause is still there
+//	stop      ends a wave. Its partners stay where they are
+//	rollback  takes the partners of a wave back to the stages that they had before it, and ends it. Nothing is forced: a
+//	          partner whose step back is blocked stays, and the wave goes on until it is not, or is stopped
+var WaveChanges = map[string][]store.WaveState{
+	"pause":    {store.WavePaused, store.WaveRunning},
+	"resume":   {store.WaveRunning, store.WavePaused},
+	"stop":     {store.WaveEnded, store.WaveRunning, store.WavePaused, store.WaveBack},
+	"rollback": {store.WaveBack, store.WaveRunning, store.WavePaused},
 }
 
-// ResumeWave lets a wave that was paused go on, unless the reason for a pause is still there.
-func (o *Operator) ResumeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
-	if err := o.needStore(); err != nil {
+// ChangeWave makes one of WaveChanges.
+func (o *Operator) ChangeWave(ctx context.Context, c WaveChange) (info WaveInfo, err error) {
+	if err := cmp.Or(o.needStore(), c.check()); err != nil {
 		return info, err
 	}
 	w, err := o.wave(ctx, c.WaveName)
 	if err != nil {
 		return info, err
 	}
-	w.Since = o.Now()
-	view, err := o.lookAt(ctx, w, 0, 0, nil)
-	if err != nil {
-		return info, err
-	}
-	if view.Pause.Kind != "" {
-		return info, conflict("Not resumed: %s.", view.Pause)
-	}
-	return o.changeWave(ctx, c, store.WaveRunning, store.WavePaused)
-}
-
-// StopWave ends a wave. Its partners stay where they are.
-func (o *Operator) StopWave(ctx context.Context, c WaveChange) (WaveInfo, error) {
-	return o.changeWave(ctx, c, store.WaveEnded, store.WaveRunning, store.WavePaused, store.WaveBack)
-}
-
-// RollBackWave takes the partners of a wave back to the stages that they had before it, and ends it. Nothing is forced:
-// a partner whose step back is blocked stays, and the wave goes on until it is not, or is stopped.
-func (o *Operator) RollBackWave(ctx context.Context, c WaveChange) (WaveInfo, error) {
-	return o.changeWave(ctx, c, store.WaveBack, store.WaveRunning, store.WavePaused)
-}
-
-func (o *Operator) changeWave(
-	ctx context.Context, c WaveChange, to store.WaveState, from ...store.WaveState,
-) (info WaveInfo, err error) {
-	if err := cmp.Or(o.needStore(), c.check()); err != nil {
-		return info, err
-	}
-	if _, err := o.wave(ctx, c.WaveName); err != nil {
-		return info, err
+	to, from := WaveChanges[c.Do][0], WaveChanges[c.Do][1:]
+	if to == store.WaveRunning {
+		w.Since = o.Now()
+		view, err := o.lookAt(ctx, w, 0, 0, nil)
+		switch {
+		case err != nil:
+			return info, err
+		case view.Pause.Kind != "":
+			return info, conflict("Not resumed: %s.", view.Pause)
+		}
 	}
 	ctx, cancel := withNewTimeout(ctx)
 	defer cancel()
@@ -389,8 +378,7 @@ func (o *Operator) changeWave(
 	case err != nil:
 		return info, err
 	}
-	w, err := o.wave(ctx, c.WaveName)
-	if err != nil {
+	if w, err = o.wave(ctx, c.WaveName); err != nil {
 		return info, err
 	}
 	view, err := o.lookAt(ctx, w, 0, 0, nil)
@@ -410,7 +398,8 @@ func (o *Operator) setWave(ctx context.Context, w store.Wave, from ...store.Wave
 
 // WavePartner lets a wave move a partner on that it took back, or that somebody else has moved.
 type WavePartner struct {
-	WaveChange
+	Author
+	WaveName
 	PartnerRef
 }
 

@@ -282,7 +282,7 @@ func TestWavePauses(t *testing.T) {
 		},
 		"restored from a backup": {"", func(w *testWave) { w.change("/rollout/restored?by=b") }, nil},
 		"after a fail-over": {"", func(w *testWave) {
-			must(w.t, w.store.Restored(w.t.Context(), store.ByFailOver, w.Now()))
+			must(w.t, w.store.Change(w.t.Context(), store.Change{Action: store.Restored, By: store.ByFailOver, At: w.Now()}))
 		}, nil},
 		"an exact field differs": {"", func(w *testWave) {
 			w.Router.Counts().Add(partner.Of("elsewhere"), "bill.read", evidence.Comparison{

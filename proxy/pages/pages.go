@@ -66,7 +66,8 @@ type Route struct {
 
 // A Site serves pages. It is safe for concurrent use once it has its routes.
 type Site struct {
-	options Options
+	Options
+
 	mux     *http.ServeMux
 	routes  []Route
 	reading map[string]bool                // by pattern: Route.Reads
@@ -75,7 +76,7 @@ type Site struct {
 
 // New returns a site with the routes of sign-in and of static files.
 func New(o Options) (*Site, error) {
-	s := &Site{options: o, mux: http.NewServeMux(), reading: map[string]bool{}}
+	s := &Site{Options: o, mux: http.NewServeMux(), reading: map[string]bool{}}
 	s.Handle(
 		Route{Pattern: "GET /static/{file}", Serve: s.static},
 		Route{Pattern: "GET /sign-in", Serve: s.signIn},
@@ -99,7 +100,7 @@ func (s *Site) Routes() []Route { return s.routes }
 
 // navigation returns the sections that this site has.
 func (s *Site) navigation() []Section {
-	return slices.DeleteFunc(slices.Clone(s.options.Sections), func(one Section) bool {
+	return slices.DeleteFunc(slices.Clone(s.Sections), func(one Section) bool {
 		_, known := s.reading["GET "+one.Path]
 		return !known && one.Path != "/"
 	})
@@ -107,7 +108,7 @@ func (s *Site) navigation() []Section {
 
 // sectionOf returns the name of the section that a path belongs to, or "".
 func (s *Site) sectionOf(path string) string {
-	for _, one := range s.options.Sections {
+	for _, one := range s.Sections {
 		if one.has(path) {
 			return one.Name
 		}
@@ -128,7 +129,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := context.WithValue(r.Context(), languageKey{}, languageOf(r))
-	if s.options.Access == nil && ctx.Value(visitorKey{}) == nil {
+	if s.Access == nil && ctx.Value(visitorKey{}) == nil {
 		ctx = WithVisitor(ctx, Visitor{MayOperate: true}) // the server has checked that the listener is on loopback
 	}
 	r = r.WithContext(ctx)

@@ -69,7 +69,7 @@ func (s *Site) Part(w http.ResponseWriter, r *http.Request, name, block string, 
 func (s *Site) write(w http.ResponseWriter, r *http.Request, status int, name, block string, data any) {
 	text, err := s.render(r, name, block, data)
 	if err != nil {
-		s.options.Logger.Error("a page cannot be written", "page", name, "error", err.Error())
+		s.Logger.Error("a page cannot be written", "page", name, "error", err.Error())
 		http.Error(w, "the page cannot be written: see the log", http.StatusInternalServerError)
 		return
 	}
@@ -90,7 +90,7 @@ func (s *Site) render(r *http.Request, name, block string, data any) ([]byte, er
 		return nil, err
 	}
 	v := view{
-		Name: name, Lang: lang, Visitor: VisitorOf(r), Demo: s.options.Demo, Version: s.options.Version,
+		Name: name, Lang: lang, Visitor: VisitorOf(r), Demo: s.Demo, Version: s.Version,
 		Nav: s.navigation(), Section: s.sectionOf(r.URL.Path), Data: data, url: r.URL,
 	}
 	var out bytes.Buffer
@@ -119,7 +119,7 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, status int, err erro
 		s.PageWithStatus(w, r, status, "error", refusal{Status: status, Text: err.Error()})
 		return
 	}
-	s.options.Logger.Error("a page failed", "path", r.URL.Path, "error", err.Error())
+	s.Logger.Error("a page failed", "path", r.URL.Path, "error", err.Error())
 	s.Refuse(w, r, http.StatusInternalServerError, "error.internal")
 }
 
@@ -131,7 +131,7 @@ func (s *Site) preparePages() error {
 	s.pages = map[string]map[string]lazyPage{}
 	for _, l := range Languages {
 		s.pages[l] = map[string]lazyPage{}
-		for _, from := range []fs.FS{files, s.options.Files} {
+		for _, from := range []fs.FS{files, s.Files} {
 			names, err := fs.Glob(from, "templates/*.html")
 			if err != nil {
 				return err
@@ -147,12 +147,12 @@ func (s *Site) preparePages() error {
 
 func (s *Site) parse(language string, from fs.FS, name string) (*template.Template, error) {
 	t := template.New("").Funcs(s.functions(language))
-	if s.options.Functions != nil {
-		t.Funcs(s.options.Functions(language))
+	if s.Functions != nil {
+		t.Funcs(s.Functions(language))
 	}
 	t, err := t.ParseFS(files, "templates/base.html")
-	if parts, _ := fs.Glob(s.options.Files, "templates/parts/*.html"); err == nil && len(parts) > 0 {
-		t, err = t.ParseFS(s.options.Files, parts...)
+	if parts, _ := fs.Glob(s.Files, "templates/parts/*.html"); err == nil && len(parts) > 0 {
+		t, err = t.ParseFS(s.Files, parts...)
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (s *Site) parse(language string, from fs.FS, name string) (*template.Templa
 //	{{address "/p" .Query}}   the address of a page with a query, for href
 //	{{static "style.css"}}    the address of a file of static/
 func (s *Site) functions(lang string) template.FuncMap {
-	all := s.options.Texts
+	all := s.Texts
 	return template.FuncMap{
 		"t":       func(key string, args ...any) (string, error) { return all.T(lang, key, args...) },
 		"say":     func(key string, args []any) (string, error) { return all.T(lang, key, args...) },
@@ -207,7 +207,7 @@ func (s *Site) Time(at any) (template.HTML, error) {
 	if when.IsZero() {
 		return "–", nil
 	}
-	utc, text := when.UTC().Format(time.RFC3339), when.In(s.options.Zone()).Format(time.RFC3339)
+	utc, text := when.UTC().Format(time.RFC3339), when.In(s.Zone()).Format(time.RFC3339)
 	return template.HTML(`<time datetime="` + utc + `" title="` + utc + `">` + text + `</time>`), nil
 }
 

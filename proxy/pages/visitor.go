@@ -67,7 +67,7 @@ type signInPage struct {
 func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.FormValue("next"))
 	v, known := r.Context().Value(visitorKey{}).(Visitor)
-	if known && !v.MaySignIn || s.options.Access == nil {
+	if known && !v.MaySignIn || s.Access == nil {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
@@ -75,7 +75,7 @@ func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 		s.Page(w, r, "sign-in", signInPage{Next: next})
 		return
 	}
-	status := s.options.Access.SignIn(w, r, r.PostFormValue("token"))
+	status := s.Access.SignIn(w, r, r.PostFormValue("token"))
 	if status == http.StatusOK {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
@@ -84,8 +84,8 @@ func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Site) signOut(w http.ResponseWriter, r *http.Request) {
-	if s.options.Access != nil {
-		s.options.Access.SignOut(w, r)
+	if s.Access != nil {
+		s.Access.SignOut(w, r)
 	}
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 }

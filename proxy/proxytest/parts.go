@@ -70,7 +70,7 @@ func Open(t testing.TB, url string) *store.Store {
 func BeginRollout(t testing.TB, url string, partners ...partner.ID) *store.Store {
 	t.Helper()
 	s, now := Open(t, url), time.Now()
-	err := s.Begin(t.Context(), "test", now)
+	err := s.Change(t.Context(), store.Change{Action: store.Begun, By: "test", At: now})
 	for _, id := range partners {
 		err = errors.Join(err, s.Seen(t.Context(), id, now.Add(-time.Hour)))
 	}

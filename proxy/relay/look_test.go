@@ -224,7 +224,7 @@ func TestCallbacksThatCannotBeMade(t *testing.T) {
 func TestNoCallbackIsMadeAfterARestore(t *testing.T) {
 	t.Parallel()
 	l := newLooking(t, true, "")
-	must(t, l.store.Restored(t.Context(), "test", l.clock.now()))
+	must(t, l.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: l.clock.now()}))
 	l.state = "F"
 	for _, d := range []time.Duration{6 * time.Hour, 30 * time.Minute, 6 * time.Hour} {
 		l.after(d)

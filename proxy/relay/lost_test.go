@@ -32,7 +32,7 @@ func (s *testRelay) lose(paths ...string) {
 	for _, path := range paths {
 		must(s.t, s.Unbind(s.t.Context(), path))
 	}
-	must(s.t, s.store.Restored(s.t.Context(), store.ByFailOver, time.Now()))
+	must(s.t, s.store.Change(s.t.Context(), store.Change{Action: store.Restored, By: store.ByFailOver, At: time.Now()}))
 }
 
 // ofBill is asked for another bill of a partner.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
 	"billbridge/translate"
 )
 
@@ -158,7 +159,7 @@ func TestInvalidPathsAreRefused(t *testing.T) {
 func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 	t.Parallel()
 	s := newTestRelay(t, setup{form: "legacy"})
-	must(t, s.store.Restored(t.Context(), "test", time.Now()))
+	must(t, s.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: time.Now()}))
 	const path = "/callback/00112233445566778899aabbccddeeff"
 	s.holds(s.post(path, inLegacy), "v2", 503, "none", "lost_address")
 	answers(t, s.post(path, inLegacy), 503)
@@ -166,7 +167,7 @@ func TestUnknownAddressAfterALossIsNotFinal(t *testing.T) {
 		"log lines")
 	answers(t, s.post("/callback/not-an-address", inLegacy), 404)
 	later := newTestRelay(t, setup{form: "legacy"})
-	must(t, later.store.Restored(t.Context(), "test", time.Now().Add(-25*time.Hour)))
+	must(t, later.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: time.Now().Add(-25 * time.Hour)}))
 	later.holds(later.post(path, inLegacy), "v2", 404, "none", "unknown_address")
 }
 

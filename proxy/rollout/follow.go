@@ -19,8 +19,8 @@ type follower struct {
 	now      func() time.Time
 	metrics  *metrics
 	decided  atomic.Pointer[decisions]
-	stopping atomic.Pointer[pendingStop] // a kill switch that was turned on here and could not be stored yet
-	recorded sync.Map                    // partners that are recorded as seen: partner.ID
+	stopping atomic.Pointer[store.Change] // a kill switch that was turned on here and could not be stored yet
+	recorded sync.Map                     // partners that are recorded as seen: partner.ID
 
 	following sync.Mutex // only one Follow at a time: an earlier read must not replace a later one
 }
@@ -92,8 +92,7 @@ func (r *follower) readDecisions(ctx context.Context) error {
 	defer cancel()
 	pending := r.stopping.Load()
 	if pending != nil {
-		if err := r.store.Stop(ctx, pending.By, pending.At, pending.overridden); err != nil &&
-			!errors.Is(err, store.ErrState) {
+		if err := r.store.Change(ctx, *pending); err != nil && !errors.Is(err, store.ErrState) {
 			return err
 		}
 	}
@@ -147,7 +146,7 @@ func (r *follower) failedOver(known, d *decisions, at time.Time) {
 		"at", at, "stages_that_were_others", stages, "kill_switch_was_lost", known.stopped && !d.stopped)
 	if known.stopped && !d.stopped {
 		d.stopped = true
-		r.stopping.CompareAndSwap(nil, &pendingStop{Declaration: store.Declaration{By: store.ByFailOver, At: r.now()}})
+		r.stopping.CompareAndSwap(nil, &store.Change{Action: store.Stopped, By: store.ByFailOver, At: r.now()})
 	}
 }
 

@@ -163,7 +163,7 @@ func TestShadowComparesAndNewBillsAreReadBack(t *testing.T) {
 		d := newCrossroads(t, stage)
 		if stage == rollout.StageCanary {
 			d.now = d.now.Add(time.Second)
-			if err := d.store.SetStage(t.Context(), store.Stage{Partner: someone, Stage: "canary", Percent: 100, By: "test", At: d.now}); err != nil {
+			if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: someone, To: "canary", ToPercent: 100, By: "test", At: d.now}); err != nil {
 				t.Fatal(err)
 			}
 			d.follow()

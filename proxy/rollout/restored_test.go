@@ -24,7 +24,7 @@ func TestDrainedAndRestored(t *testing.T) {
 		t.Fatalf("%+v, %v, asked %v", pending, err, d.asked)
 	}
 	d.now = d.now.Add(time.Minute)
-	if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
+	if err := d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
 	d.follow()
@@ -45,7 +45,7 @@ func newPendingInTheBackup(t *testing.T) *crossroads {
 		t.Fatalf("%+v, %v", route, err)
 	}
 	d.now = d.now.Add(time.Minute)
-	if err := d.store.Restored(t.Context(), "test", d.now); err != nil {
+	if err := d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -98,7 +98,7 @@ func TestKillSwitchAfterARestore(t *testing.T) {
 		for _, stage := range rollout.Stages {
 			for _, after := range []time.Duration{time.Minute, 15 * time.Minute} {
 				d := newCrossroads(t, stage)
-				if err := errors.Join(d.store.Restored(t.Context(), "test", d.now), d.store.Stop(t.Context(), "test", d.now)); err != nil {
+				if err := errors.Join(d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now}), d.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "test", At: d.now})); err != nil {
 					t.Fatal(err)
 				}
 				d.follow()
@@ -119,8 +119,8 @@ func TestKillSwitchWorksWhileTheNewBackendHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newCrossroads(t, rollout.StageOld)
-		restored := d.store.Restored(t.Context(), "test", d.now.Add(-time.Hour))
-		if err := errors.Join(restored, d.store.Stop(t.Context(), "test", d.now)); err != nil {
+		restored := d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now.Add(-time.Hour)})
+		if err := errors.Join(restored, d.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "test", At: d.now})); err != nil {
 			t.Fatal(err)
 		}
 		d.follow()
@@ -193,7 +193,11 @@ func TestStopAfterARestore(t *testing.T) {
 		t.Fatalf("%+v, %v", route, err)
 	}
 	for _, change := range []func() error{
-		func() error { return d.store.Restored(t.Context(), "test", d.now) }, func() error { return d.store.Stop(t.Context(), "test", d.now) },
+		func() error {
+			return d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "test", At: d.now})
+		}, func() error {
+			return d.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "test", At: d.now})
+		},
 	} {
 		d.now = d.now.Add(time.Minute)
 		if err := change(); err != nil {
@@ -269,7 +273,7 @@ func TestWrongClockDoesNotShortenTheSettlingPeriod(t *testing.T) {
 	if err := d.store.Seen(t.Context(), other, d.now); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.store.SetStage(t.Context(), store.Stage{Partner: other, Stage: "new", By: "test", At: d.now}); err != nil {
+	if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: other, To: "new", By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
 	d.follow()
@@ -277,7 +281,7 @@ func TestWrongClockDoesNotShortenTheSettlingPeriod(t *testing.T) {
 	if route, err := d.Route(t.Context(), fresh, d.ask); err != nil || route.Upstream != "old" {
 		t.Errorf("a partner that was just seen: %+v, %v", route, err)
 	}
-	if err := d.store.Restored(t.Context(), "anna", d.now.Add(-time.Hour)); err != nil {
+	if err := d.store.Change(t.Context(), store.Change{Action: store.Restored, By: "anna", At: d.now.Add(-time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	d.follow()
@@ -300,7 +304,7 @@ func TestPartnerSeenByAClockThatIsBehind(t *testing.T) {
 	if _, err := d.store.Tick(t.Context(), d.now); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.store.SetStage(t.Context(), store.Stage{Partner: other, Stage: "new", By: "test", At: d.now}); err != nil {
+	if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: other, To: "new", By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
 	d.follow()

@@ -39,7 +39,7 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 	c := proxytest.Config(t, "upstreams: {old: {form: legacy, url: \"http://127.0.0.2:9\"}, new: {form: v2, url: \"http://127.0.0.2:9\"}}\nroute: {default: old}\n"+
 		"store: {url: sqlite:unused.db}\nrollout: {old: old, new: new"+strings.Join(more, "")+"}\n")
 	earlier := d.now.Add(-time.Hour)
-	err := errors.Join(opened.Seen(t.Context(), someone, earlier), opened.Begin(t.Context(), "test", earlier))
+	err := errors.Join(opened.Seen(t.Context(), someone, earlier), opened.Change(t.Context(), store.Change{Action: store.Begun, By: "test", At: earlier}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func newCrossroads(t testing.TB, stage rollout.Stage, more ...string) *crossroad
 func (d *crossroads) stage(s rollout.Stage) {
 	d.t.Helper()
 	d.now = d.now.Add(time.Second)
-	if err := d.store.SetStage(d.t.Context(), store.Stage{Partner: someone, Stage: string(s), By: "test", At: d.now}); err != nil {
+	if err := d.store.Change(d.t.Context(), store.Change{Action: store.Staged, Partner: someone, To: string(s), By: "test", At: d.now}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.follow()
@@ -173,7 +173,7 @@ func TestCreatesOfOneBillGoToOneBackend(t *testing.T) {
 	for i := range ways {
 		if i%8 == 4 { // the stage changes while creates are under way
 			stage := []rollout.Stage{rollout.StageOld, rollout.StageNew}[i/8%2]
-			if err := d.store.SetStage(t.Context(), store.Stage{Partner: someone, Stage: string(stage), By: "test", At: d.now}); err != nil {
+			if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, Partner: someone, To: string(stage), By: "test", At: d.now}); err != nil {
 				t.Fatal(err)
 			}
 			d.follow()
@@ -198,7 +198,7 @@ func TestCreatesOfOneBillGoToOneBackend(t *testing.T) {
 func TestSettlingPeriodAndKillSwitch(t *testing.T) {
 	t.Parallel()
 	d := newCrossroads(t, rollout.StageNew)
-	if err := d.store.Stop(t.Context(), "test", d.now); err != nil {
+	if err := d.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
 	d.follow()
@@ -207,14 +207,14 @@ func TestSettlingPeriodAndKillSwitch(t *testing.T) {
 	if len(d.asked) != 0 {
 		t.Errorf("asked %v", d.asked)
 	}
-	if err := d.store.Resume(t.Context(), "test", d.now); err != nil {
+	if err := d.store.Change(t.Context(), store.Change{Action: store.Resumed, By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
 	d.follow()
 	d.made("new", store.Refused)
 
 	stranger := partner.ID(strings.Repeat("0f", 32))
-	if err := d.store.SetStage(t.Context(), store.Stage{Stage: "new", By: "test", At: d.now}); err != nil {
+	if err := d.store.Change(t.Context(), store.Change{Action: store.Staged, To: "new", By: "test", At: d.now}); err != nil {
 		t.Fatal(err)
 	}
 	d.follow()

@@ -27,17 +27,17 @@ type connections struct {
 }
 
 // newConnections registers the metrics.
-func newConnections(registry prometheus.Registerer) (*connections, error) {
+func newConnections(registry prometheus.Registerer) *connections {
 	c := &connections{from: map[netip.Prefix]int{}}
-	open := gauge("billbridge_connections", "Open connections of partners, and of upstreams that send callbacks.",
+	gauge(registry, "billbridge_connections", "Open connections of partners, and of upstreams that send callbacks.",
 		func() float64 { return float64(c.count()) })
-	c.refused = counters("billbridge_connections_refused_total",
+	c.refused = counters(registry, "billbridge_connections_refused_total",
 		"Connections that were closed at once because of a limit: of all connections (all), "+
 			"or of those from one source address (address).",
 		"limit", "all", "address")
-	c.framing = counters("billbridge_framing_refused_total",
+	c.framing = counters(registry, "billbridge_framing_refused_total",
 		"Requests that were refused with 400 because their framing is ambiguous.", "reason", framing.Reasons...)
-	return c, register(registry, open, c.refused, c.framing)
+	return c
 }
 
 func (c *connections) count() int {

@@ -13,10 +13,7 @@ import (
 // refused and takes nobody's place.
 func TestR15_SourceOverItsLimitCutsNobody(t *testing.T) {
 	t.Parallel()
-	c, err := newConnections(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newConnections(prometheus.NewRegistry())
 	cut := 0
 	c.cut = func() bool { cut++; return true }
 	c.limits.Store(&config.Limits{Connections: 8, AddressConnections: 8})

@@ -19,6 +19,7 @@ import (
 	"billbridge/proxy/pages"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // handshakeReasons are texts in the errors of crypto/tls, and the reasons that they stand for.
@@ -43,18 +44,18 @@ type serverErrors struct {
 }
 
 // newServerErrors registers the metrics.
-func newServerErrors(log *slog.Logger, registry prometheus.Registerer) (*serverErrors, error) {
+func newServerErrors(log *slog.Logger, registry prometheus.Registerer) *serverErrors {
 	e := &serverErrors{log: log, seed: maphash.MakeSeed()}
 	for i := range e.perSource {
 		e.perSource[i] = accesslog.Limited(log, time.Minute)
 	}
-	e.handshakes = counters("billbridge_tls_handshake_failures_total",
+	e.handshakes = counters(registry, "billbridge_tls_handshake_failures_total",
 		"TLS handshakes that failed. A connection that is closed before the first message does not count.",
 		"reason", slices.Collect(maps.Values(handshakeReasons))...)
-	e.rest = prometheus.NewCounter(prometheus.CounterOpts{
+	e.rest = promauto.With(registry).NewCounter(prometheus.CounterOpts{
 		Name: "billbridge_server_errors_total", Help: "Errors of the HTTP servers that no other metric counts.",
 	})
-	return e, register(registry, e.handshakes, e.rest)
+	return e
 }
 
 // failedHandshake is the function of [framing.Options]. What is not TLS gets an answer in HTTP.

@@ -16,11 +16,7 @@ import (
 func newTestErrors(t *testing.T) (*serverErrors, *proxytest.Log) {
 	t.Helper()
 	logs := &proxytest.Log{}
-	e, err := newServerErrors(slog.New(slog.NewJSONHandler(logs, nil)), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, logs
+	return newServerErrors(slog.New(slog.NewJSONHandler(logs, nil)), prometheus.NewRegistry()), logs
 }
 
 // Many addresses take no more memory or lines than pages.MaxGuessers, and each failure is counted.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -65,10 +64,11 @@ func (s *Server) openRelayAndRollout(c *config.Config) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if s.store != nil {
-		if err := errors.Join(s.startClock(ctx), s.registerStore(c.Store.URL.Reveal())); err != nil {
-			return err
+		s.registerStore(c.Store.URL.Reveal())
+		if err = s.startClock(ctx); err == nil {
+			err = s.recordUpstreams(ctx, c)
 		}
-		if err := s.recordUpstreams(ctx, c); err != nil {
+		if err != nil {
 			return err
 		}
 		s.relay = relay.New(c, relay.Options{

@@ -13,6 +13,7 @@ import (
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // A check is one condition of /-/ready.
@@ -144,38 +145,37 @@ func (p *pinger) run(ended chan struct{}) {
 }
 
 // registerStore registers the metrics of the store at url.
-func (s *Server) registerStore(url string) error {
-	all := []prometheus.Collector{
-		gauge("billbridge_store_up", "Whether the store could be written to: 1 if yes, 0 if not.", func() float64 {
+func (s *Server) registerStore(url string) {
+	with := promauto.With(s.registry)
+	gauge(s.registry, "billbridge_store_up", "Whether the store could be written to: 1 if yes, 0 if not.",
+		func() float64 {
 			if s.pinger.ping() != nil {
 				return 0
 			}
 			return 1
-		}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "billbridge_store_changed_rows_total",
-			Help: "Rows of an encrypted store that were refused because they were changed without its key.",
-		}, func() float64 { return float64(s.store.Refused()) }),
-	}
+		})
+	with.NewCounterFunc(prometheus.CounterOpts{
+		Name: "billbridge_store_changed_rows_total",
+		Help: "Rows of an encrypted store that were refused because they were changed without its key.",
+	}, func() float64 { return float64(s.store.Refused()) })
 	if _, ok := store.FreeBytes(url); ok {
-		all = append(all, gauge("billbridge_store_free_bytes",
+		gauge(s.registry, "billbridge_store_free_bytes",
 			"Free space of the disk with the file of the store. Absent with PostgreSQL.", func() float64 {
 				free, _ := store.FreeBytes(url)
 				return free
-			}))
+			})
 	}
 	for _, outcome := range store.FailOvers {
-		all = append(all, prometheus.NewCounterFunc(prometheus.CounterOpts{
+		with.NewCounterFunc(prometheus.CounterOpts{
 			Name: "billbridge_store_failovers_total",
 			Help: "How often the gateway met another server of PostgreSQL, or an older copy of the store, " +
 				"by outcome: it has all writes (proven), lacks some (lost), or it is not known (unproven).",
 			ConstLabels: prometheus.Labels{"outcome": string(outcome)},
-		}, func() float64 { return float64(s.store.FailOvers(outcome)) }))
+		}, func() float64 { return float64(s.store.FailOvers(outcome)) })
 	}
-	return register(s.registry, all...)
 }
 
-// gauge returns a gauge whose value is computed.
-func gauge(name, help string, value func() float64) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
+// gauge registers a gauge whose value is computed.
+func gauge(registry prometheus.Registerer, name, help string, value func() float64) {
+	promauto.With(registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 }

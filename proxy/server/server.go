@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -32,6 +31,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // A Build identifies the program, in billbridge_build_info and in the User-Agent towards upstreams.
@@ -232,51 +232,40 @@ func (s *Server) framed(l net.Listener) net.Listener {
 
 // registerMetrics registers the metrics that need no store: of reloads, build, log, Go runtime, spans, tokens and
 // connections.
-func (s *Server) registerMetrics(c *config.Config) error {
-	s.reloadOK = prometheus.NewGauge(prometheus.GaugeOpts{
+func (s *Server) registerMetrics(c *config.Config) (err error) {
+	with := promauto.With(s.registry)
+	s.reloadOK = with.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_successful",
 		Help: "Whether the last attempt to load the config succeeded: 1 if yes, 0 if not.",
 	})
-	s.reloadAt = prometheus.NewGauge(prometheus.GaugeOpts{
+	s.reloadAt = with.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_config_last_reload_success_timestamp_seconds",
 		Help: "Unix time of the last successful load of the config.",
 	})
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
+	with.NewGauge(prometheus.GaugeOpts{
 		Name: "billbridge_build_info", Help: "Always 1. The labels identify the build.",
 		ConstLabels: prometheus.Labels{
 			"version": s.build.Version, "revision": s.build.Revision, "goversion": s.build.GoVersion,
 		},
-	})
-	info.Set(1)
+	}).Set(1)
 	s.reloadOK.Set(1) // apply sets both again
 	s.reloadAt.SetToCurrentTime()
-	var err [4]error
-	s.tracing, err[0] = tracing.New(tracing.Options{Registerer: s.registry, Logger: s.log, Version: s.build.Version})
-	s.tokens, err[1] = newTokens(&c.Admin, s.log, s.registry)
-	s.open, err[2] = newConnections(s.registry)
-	s.errors, err[3] = newServerErrors(s.log, s.registry)
-	if err := errors.Join(err[:]...); err != nil {
-		return err
-	}
+	s.tokens = newTokens(&c.Admin, s.log, s.registry)
+	s.open, s.errors = newConnections(s.registry), newServerErrors(s.log, s.registry)
 	lost, panics := accesslog.Counters(s.log)
-	return register(s.registry, s.reloadOK, s.reloadAt, info, lost, panics,
+	s.registry.MustRegister(lost, panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.tracing, err = tracing.New(tracing.Options{Registerer: s.registry, Logger: s.log, Version: s.build.Version})
+	return err
 }
 
-// counters returns a counter for each value of a label.
-func counters(name, help, label string, values ...string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+// counters registers a counter for each value of a label.
+func counters(to prometheus.Registerer, name, help, label string, values ...string) *prometheus.CounterVec {
+	c := promauto.With(to).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	for _, value := range values {
 		c.WithLabelValues(value)
 	}
 	return c
-}
-
-func register(registry prometheus.Registerer, all ...prometheus.Collector) (err error) {
-	for _, collector := range all {
-		err = errors.Join(err, registry.Register(collector))
-	}
-	return err
 }
 
 // addEndpoint opens a listener for partners or callbacks.

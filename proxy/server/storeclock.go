@@ -2,13 +2,13 @@ package server
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/store"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // tickInterval is the time between two updates of the store's clock.
@@ -17,14 +17,15 @@ const tickInterval = time.Minute
 // startClock registers the metric of the store's clock and compares it with the machine's, before rows are removed by
 // it.
 func (s *Server) startClock(ctx context.Context) error {
-	s.backup = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	s.backup = promauto.With(s.registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "billbridge_store_last_backup_timestamp_seconds",
 		Help: "When billbridge store backup last copied the store. Absent before the first time.",
 	}, nil)
-	return errors.Join(register(s.registry, s.backup, gauge("billbridge_store_clock_offset_seconds",
+	gauge(s.registry, "billbridge_store_clock_offset_seconds",
 		"How far the machine's clock, or PostgreSQL's, is ahead of the store's clock. "+
 			"Expired rows are not removed while the two differ by more than a day.",
-		func() float64 { return s.store.Clock(time.Now()).Offset.Seconds() })), s.tick(ctx))
+		func() float64 { return s.store.Clock(time.Now()).Offset.Seconds() })
+	return s.tick(ctx)
 }
 
 // runClock advances the store's clock until ctx ends.

@@ -42,18 +42,18 @@ type token struct {
 }
 
 // newTokens registers the metric.
-func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) (*tokens, error) {
+func newTokens(c *config.Admin, log *slog.Logger, registry prometheus.Registerer) *tokens {
 	t := &tokens{
 		sessions: pages.Sessions{Cookie: sessionCookie}, guesses: pages.Guesses{Token: "admin token", Log: log},
 		signedIn: func(identity) {},
 	}
 	t.limits.Store(&config.Limits{}) // until apply
 	t.use(c)
-	t.refused = counters("billbridge_admin_token_refused_total",
+	t.refused = counters(registry, "billbridge_admin_token_refused_total",
 		"Requests to the admin listener that were refused: without a token (missing), with a wrong token (wrong), "+
 			"or too many at once from an address with wrong tokens (busy).",
 		"reason", "missing", "wrong", "busy")
-	return t, registry.Register(t.refused)
+	return t
 }
 
 // use replaces the tokens by those of a config. Sessions whose token is not there any more end.

@@ -33,10 +33,7 @@ type guesser struct {
 func newGuesser(t *testing.T) *guesser {
 	t.Helper()
 	g, registry := &guesser{}, prometheus.NewRegistry()
-	var err error
-	if g.tokens, err = newTokens(&config.Admin{Token: config.NewSecret("right")}, slog.New(slog.NewJSONHandler(&g.log, nil)), registry); err != nil {
-		t.Fatal(err)
-	}
+	g.tokens = newTokens(&config.Admin{Token: config.NewSecret("right")}, slog.New(slog.NewJSONHandler(&g.log, nil)), registry)
 	t.Cleanup(g.tokens.guesses.Close)
 	g.handler = adminRoutes{
 		tokens: g.tokens, metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),

@@ -69,7 +69,7 @@ type Backends struct {
 //
 // The ledger does not have the bills that were made while bills were shared, without a rollout, or before the gateway
 // was there. If an upstream with such bills becomes the new backend of separate bills, that is recorded like
-// [Store.Restored], by "config". If it becomes the old backend directly after a time without a rollout, the settling
+// [Restored], by "config". If it becomes the old backend directly after a time without a rollout, the settling
 // period of every partner starts again, also of partners whose stage was forced. Without a rollout the names are not
 // in force, but the stages still refer to them: other names are refused as long as a stage outside Staying is there.
 func (s *Store) SetBackends(ctx context.Context, asked Backends, now time.Time) error {

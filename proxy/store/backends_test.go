@@ -121,11 +121,11 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 				}
 				return nil
 			case "stage":
-				return s.SetStage(t.Context(), store.Stage{Partner: partner.Of("one"), Stage: of, By: "anna", At: noon})
+				return s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of("one"), To: of, By: "anna", At: noon})
 			case "default":
-				return s.SetStage(t.Context(), store.Stage{Stage: of, By: "anna", At: noon})
+				return s.Change(t.Context(), store.Change{Action: store.Staged, To: of, By: "anna", At: noon})
 			case "unset":
-				return s.UnsetStage(t.Context(), partner.Of("one"), "anna", noon)
+				return s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of("one"), By: "anna", At: noon})
 			}
 			return s.SetBackends(t.Context(), backendsOf(word), noon.Add(time.Minute))
 		}

@@ -120,7 +120,7 @@ func (s *Store) ConfirmClock(ctx context.Context, by string, at time.Time) error
 		}
 	}
 	if err := s.change(ctx, Change{Action: ClockConfirmed, By: by, At: at},
-		oneRow(nil, "UPDATE billbridge_clock SET vouched = $1", now)); err != nil {
+		func(q tx, _ *Change) { q.exec("UPDATE billbridge_clock SET vouched = $1", now) }); err != nil {
 		return err
 	}
 	s.ticked.Store(&tick{asStored(now), now, at, time.Now()})

@@ -73,7 +73,7 @@ func inBatches[T any](
 	return added, nil
 }
 
-// counts is the key of the lock that AddCounts takes shared and ResetCounts exclusively: a reset removes rows in any
+// counts is the key of the lock that AddCounts takes shared and [Reset] exclusively: a reset removes rows in any
 // order, so that without it the two could deadlock.
 const counts = "counts"
 
@@ -125,18 +125,6 @@ func (s *Store) MarkedCounts(ctx context.Context) ([]Counts, error) {
 func (s *Store) selectCounts(ctx context.Context, where string, args ...any) ([]Counts, error) {
 	return readAll[Counts](ctx, s, "reading counts", "SELECT partner, operation, data, marked, added "+
 		"FROM billbridge_counts WHERE "+where+" ORDER BY partner, operation, version", args...)
-}
-
-// ResetCounts removes what was counted of a partner, or of all for "", by any version of the table. What replicas
-// have counted and not added yet is added later.
-func (s *Store) ResetCounts(
-	ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string,
-) error {
-	c := Change{Action: Reset, By: by, At: at, Partner: partner, Overridden: reasons(overridden)}
-	return s.change(ctx, c, func(q tx, _ *Change) {
-		s.lock(q, exclusive, counts)
-		q.exec("DELETE FROM billbridge_counts WHERE partner = $1 OR $1 = ''", partner)
-	})
 }
 
 // SweepCounts removes the counts of all other versions that were last added to before a time, in batches as Sweep

@@ -22,7 +22,7 @@ var errFailedOver error = sentinel("the database was exchanged, by a fail-over o
 // A FailOver is what a gateway concluded when it met another server, or older data.
 type FailOver string
 
-// The conclusions. After Lost and Unproven the store counts as restored from a backup (see [Store.Restored]).
+// The conclusions. After Lost and Unproven the store counts as restored from a backup (see [Restored]).
 const (
 	Proven   FailOver = "proven"   // it has all that the running gateways have written
 	Lost     FailOver = "lost"     // it lacks what this gateway has written

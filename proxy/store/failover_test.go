@@ -74,9 +74,11 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 			_, err := s.Own(t.Context(), partner.Of("one"), "lost", "new", time.Now(), time.Time{})
 			return err
 		},
-		"kill switch": func(t *testing.T, s *store.Store) error { return s.Stop(t.Context(), "anna", time.Now()) },
+		"kill switch": func(t *testing.T, s *store.Store) error {
+			return s.Change(t.Context(), store.Change{Action: store.Stopped, By: "anna", At: time.Now()})
+		},
 		"canary lowered": func(t *testing.T, s *store.Store) error {
-			return s.SetStage(t.Context(), store.Stage{Stage: "canary", Percent: 10, By: "anna", At: time.Now()})
+			return s.Change(t.Context(), store.Change{Action: store.Staged, To: "canary", ToPercent: 10, By: "anna", At: time.Now()})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

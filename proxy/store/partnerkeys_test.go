@@ -50,7 +50,7 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 			ownBill(t, s, id, "bill of "+name, "old", store.Succeeded)
 			must(t, s.Seen(t.Context(), id, noon))
 			must(t, s.Prove(t.Context(), id))
-			must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: "stage of " + name, By: "kim", At: noon}))
+			must(t, s.Change(t.Context(), store.Change{Action: store.Staged, Partner: id, To: "stage of " + name, By: "kim", At: noon}))
 			must(t, s.RecordUnknown(t.Context(), store.UnknownWrite{
 				Partner: id, Bill: "lost by " + name, Operation: "bill.cancel", Upstream: "new", At: noon, Read: store.Reading{Finding: "not read"},
 			}))
@@ -67,8 +67,8 @@ func TestRowsOfAKeyMoveToItsPartner(t *testing.T) {
 			h.Observe(false, time.Second)
 			_, err = s.AddHours(t.Context(), []store.Hour{h})
 			must(t, err)
-			must(t, s.UnsetStage(t.Context(), id, "kim", noon))
-			must(t, s.SetStage(t.Context(), store.Stage{Partner: id, Stage: "stage of " + name, By: "kim", At: noon}))
+			must(t, s.Change(t.Context(), store.Change{Action: store.Staged, Partner: id, By: "kim", At: noon}))
+			must(t, s.Change(t.Context(), store.Change{Action: store.Staged, Partner: id, To: "stage of " + name, By: "kim", At: noon}))
 		}
 		must(t, s.CreateWave(t.Context(), store.Wave{Name: "autumn", Plan: "{}", By: "kim", Since: noon, Created: noon},
 			[]store.WavePartner{{Partner: firstKey}, {Partner: secondKey}}))
@@ -160,7 +160,7 @@ func TestFurtherKeyHasNoRows(t *testing.T) {
 		_, owned := late.Own(ctx, secondKey, "b1", "new", noon, noon.Add(time.Hour))
 		_, found := late.Found(ctx, secondKey, "b1", "new", noon)
 		_, denied := late.Deny(ctx, secondKey, "b2", noon, noon)
-		for _, err := range []error{owned, found, denied, late.Assign(ctx, secondKey, "b1", "new", "kim", noon, false)} {
+		for _, err := range []error{owned, found, denied, late.Change(ctx, store.Change{Action: store.Assigned, Partner: secondKey, Subject: "b1", To: "new", By: "kim", At: noon, Forced: false})} {
 			if !errors.Is(err, store.ErrFurtherKey) {
 				t.Errorf("%v", err)
 			}

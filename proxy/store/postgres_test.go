@@ -73,7 +73,7 @@ func TestCountsWhileOthersAdd(t *testing.T) {
 			return err
 		}, []string{"3", "3"}},
 		"reset": {func(t *testing.T, s *store.Store) error {
-			return s.ResetCounts(t.Context(), "", "anna", noon)
+			return s.Change(t.Context(), store.Change{Action: store.Reset, Partner: "", By: "anna", At: noon})
 		}, nil},
 	} {
 		t.Run(what, func(t *testing.T) {

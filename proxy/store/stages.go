@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"billbridge/proxy/partner"
@@ -33,7 +32,7 @@ type Rollout struct {
 	Stopped  Declaration // the kill switch; zero while it is off
 	Restored Declaration // the last restore from a backup
 	Started  time.Time   // when a rollout first ran on this store; zero once it has begun
-	Begun    Declaration // see Store.Begin; zero before
+	Begun    Declaration // see Begun; zero before
 	Stages   []Stage     // sorted by partner, the default first
 
 	// ConfigDefault is the default stage of the config that ran last, "" if none did.
@@ -88,23 +87,61 @@ type Change struct {
 	Evidence               string // that a step of a wave relied on, or why the wave came into its state
 }
 
-// SetStage puts a partner, or the default, into a stage. It changes neither the kill switch nor other partners.
-// overridden names the blocking reasons that the change overrides, for the audit log.
-func (s *Store) SetStage(ctx context.Context, stage Stage, overridden ...string) error {
-	if stage.Stage == "" || stage.Percent < 0 || stage.Percent > 100 {
-		return fmt.Errorf("store: a stage needs a name and 0 to 100 percent, not %q and %d", stage.Stage, stage.Percent)
-	}
-	c := Change{
-		Action: Staged, By: stage.By, At: stage.At, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent,
-		Forced: stage.Forced, Overridden: reasons(overridden),
-	}
-	return s.change(ctx, c, setStage)
+// Change makes a decision about the rollout, and records it in the audit log. Another action is only recorded.
+//
+//   - Staged puts Partner, or the default, into the stage To; "" removes its stage. Neither the kill switch nor another
+//     partner changes. ErrNotFound: there is no stage to remove.
+//   - Stopped turns the kill switch on; the stages stay. [*AlreadyStopped]: it is on, and the first declaration stays.
+//   - Resumed turns it off. ErrState: it is off.
+//   - Restored declares that the store was restored from a backup. From then on only owned bills are certain: a bill that
+//     the ledger does not know may have been made after the backup, and one that was pending or released may be at
+//     another upstream.
+//   - Begun declares that the new upstream has no bills of partners except those in the ledger: a bill that the ledger
+//     does not know was not made there. ErrState: it was declared before.
+//   - Moved declares that the upstream Subject will get another address and is the same backend with the same bills,
+//     for one change within 24 hours. ErrNotFound: the store does not know it.
+//   - Reset removes what was counted of Partner, or of all for "", by any version of the table. What replicas have
+//     counted and not added yet is added later.
+//   - Assigned makes the upstream To the owner of the bill Subject, whatever its row says. Creates of the bill that are
+//     still under way do not change that.
+func (s *Store) Change(ctx context.Context, c Change) error {
+	return s.change(ctx, c, func(q tx, c *Change) {
+		switch c.Action {
+		case Staged:
+			if setStage(q, c); c.From == "" && c.To == "" {
+				q.fail(ErrNotFound)
+			}
+		case Stopped:
+			stop(q, c)
+		case Resumed:
+			oneRow(q, ErrState, `
+				UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '' WHERE stopped IS NOT NULL`)
+		case Restored:
+			restored(q, c)
+		case Begun:
+			oneRow(q, ErrState, `
+				UPDATE billbridge_rollout SET begun = $1, begun_by = $2, started = NULL WHERE begun IS NULL`,
+				c.At, c.By)
+		case Moved:
+			oneRow(q, ErrNotFound, `
+				UPDATE billbridge_upstreams SET may_move = $2, may_move_by = $3 WHERE name = $1`, c.Subject, c.At, c.By)
+		case Reset:
+			s.lock(q, exclusive, counts)
+			q.exec("DELETE FROM billbridge_counts WHERE partner = $1 OR $1 = ''", c.Partner)
+		case Assigned:
+			s.assign(q, c)
+		default:
+		}
+	})
 }
 
 // setStage puts the partner of a change into its stage, or into the default if that has no name.
 func setStage(q tx, c *Change) {
 	was, _ := find[position](q, "SELECT stage, percent FROM billbridge_stages WHERE partner = $1", c.Partner)
 	c.From, c.FromPercent = was.Stage, was.Percent
+	if c.ToPercent < 0 || c.ToPercent > 100 {
+		q.fail(fmt.Errorf("a stage needs 0 to 100 percent, not %d", c.ToPercent))
+	}
 	if c.To == "" {
 		q.exec("DELETE FROM billbridge_stages WHERE partner = $1", c.Partner)
 		return
@@ -122,18 +159,6 @@ type position struct {
 	Percent int
 }
 
-// UnsetStage removes a partner's stage, so that it follows the default again. It returns ErrNotFound if there is none.
-func (s *Store) UnsetStage(
-	ctx context.Context, partner partner.ID, by string, at time.Time, overridden ...string,
-) error {
-	c := Change{Action: Staged, By: by, At: at, Partner: partner, Overridden: reasons(overridden)}
-	return s.change(ctx, c, func(q tx, c *Change) {
-		if setStage(q, c); c.From == "" {
-			q.fail(ErrNotFound)
-		}
-	})
-}
-
 // AlreadyStopped is the ErrState of a kill switch that is on already: by whom, and since when.
 type AlreadyStopped struct{ Declaration }
 
@@ -141,45 +166,22 @@ func (*AlreadyStopped) Error() string { return "store: the kill switch is on alr
 
 func (*AlreadyStopped) Unwrap() error { return ErrState }
 
-// Stop turns the kill switch on. The stages stay, for Resume. If it is on already, Stop changes nothing and returns a
-// [*AlreadyStopped]: the first declaration stays.
-func (s *Store) Stop(ctx context.Context, by string, at time.Time, overridden ...string) error {
-	c := Change{Action: Stopped, By: by, At: at, Overridden: reasons(overridden)}
-	return s.change(ctx, c, func(q tx, _ *Change) {
-		is := value[Declaration](q, "SELECT stopped_by, stopped FROM billbridge_rollout")
-		if !is.At.IsZero() {
-			q.fail(&AlreadyStopped{is})
-		}
-		q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", at, by)
-	})
-}
-
-// Resume turns the kill switch off. If it is off already, it changes nothing and returns ErrState.
-func (s *Store) Resume(ctx context.Context, by string, at time.Time) error {
-	return s.change(ctx, Change{Action: Resumed, By: by, At: at}, oneRow(ErrState,
-		"UPDATE billbridge_rollout SET stopped = NULL, stopped_by = '' WHERE stopped IS NOT NULL"))
-}
-
-// Restored declares that the store was restored from a backup. It changes no other row. From then on only owned bills
-// are certain: a bill that the ledger does not know may have been made after the backup, and one that was pending or
-// released may be at another upstream.
-func (s *Store) Restored(ctx context.Context, by string, at time.Time) error {
-	return s.change(ctx, Change{Action: Restored, By: by, At: at}, restored)
+func stop(q tx, c *Change) {
+	is := value[Declaration](q, "SELECT stopped_by, stopped FROM billbridge_rollout")
+	if !is.At.IsZero() {
+		q.fail(&AlreadyStopped{is})
+	}
+	q.exec("UPDATE billbridge_rollout SET stopped = $1, stopped_by = $2", c.At, c.By)
 }
 
 func restored(q tx, c *Change) {
 	q.exec("UPDATE billbridge_rollout SET restored = $1, restored_by = $2", c.At, c.By)
 }
 
-// reasons are what a change overrides, as the audit log has them.
-func reasons(overridden []string) string { return strings.Join(overridden, ",") }
-
-// oneRow is a change of one row by a statement. If there is no such row, the change is undone with the error otherwise.
-func oneRow(otherwise error, statement string, args ...any) func(tx, *Change) {
-	return func(q tx, _ *Change) {
-		if q.exec(statement, args...) == 0 {
-			q.fail(otherwise)
-		}
+// oneRow changes one row by a statement. If there is no such row, the change is undone with the error otherwise.
+func oneRow(q tx, otherwise error, statement string, args ...any) {
+	if q.exec(statement, args...) == 0 {
+		q.fail(otherwise)
 	}
 }
 
@@ -217,11 +219,6 @@ func changed(q tx, c Change, do func(tx, *Change)) (revision int64) {
 		c.Revision, string(c.Action), c.By, c.At, c.Partner, cmp.Or(c.Subject, c.Overridden),
 		c.From, c.FromPercent, c.To, c.ToPercent, c.Forced, c.Evidence)
 	return c.Revision
-}
-
-// Record records in the audit log what changes no row of the store.
-func (s *Store) Record(ctx context.Context, c Change) error {
-	return s.change(ctx, c, func(tx, *Change) {})
 }
 
 // audited records a change in the audit log, in the transaction that makes it.
@@ -323,7 +320,7 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) ([]Change, error) {
 		subject, overridden, c, order, max(0, f.Limit)), c.args...)
 }
 
-// Start records that a rollout with bill ownership runs on this store. Until [Store.Begin] is called, the ledger may be
+// Start records that a rollout with bill ownership runs on this store. Until [Begun] is called, the ledger may be
 // incomplete: a new store may have replaced one that was lost.
 func (s *Store) Start(ctx context.Context, now time.Time) error {
 	return s.update(ctx, "starting the rollout", func(q tx) {
@@ -333,42 +330,25 @@ func (s *Store) Start(ctx context.Context, now time.Time) error {
 	})
 }
 
-// Begin declares that the new upstream has no bills of partners except those in the ledger: from now on a bill that
-// the ledger does not know was not made there. A second call changes nothing and returns ErrState.
-func (s *Store) Begin(ctx context.Context, by string, at time.Time, overridden ...string) error {
-	return s.change(ctx, Change{Action: Begun, By: by, At: at, Overridden: reasons(overridden)}, oneRow(ErrState,
-		"UPDATE billbridge_rollout SET begun = $1, begun_by = $2, started = NULL WHERE begun IS NULL", at, by))
-}
-
 // SetConfigDefault records the default stage of the running config, so that the next start sees whether it has changed.
 func (s *Store) SetConfigDefault(ctx context.Context, stage string) error {
 	return s.exec(ctx, "recording the default stage of the config",
 		"UPDATE billbridge_rollout SET config_default = $1 WHERE config_default <> $1", stage)
 }
 
-// Assign makes an upstream the owner of a bill, whatever its row says: an operator has decided. Creates of the bill
-// that are still under way do not change that.
-func (s *Store) Assign(
-	ctx context.Context, partner partner.ID, bill, upstream, by string, at time.Time, forced bool,
-) error {
-	if err := ownable(partner, bill, at, upstream); err != nil {
-		return err
-	}
-	end := s.estimatedEnd(at)
-	c := Change{Action: Assigned, By: by, At: at, Partner: partner, Subject: bill, To: upstream, Forced: forced}
-	return s.change(ctx, c, func(q tx, c *Change) {
-		was, _ := owner(q, partner, bill)
-		c.From = was.Upstream
-		q.exec("DELETE FROM billbridge_doubled WHERE partner = $1 AND bill = $2", partner, bill)
-		q.exec(`
-			INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed,
-				tried, ends, estimated)
-			VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
-			ON CONFLICT (partner, bill) DO UPDATE SET upstream = excluded.upstream, state = 'owned',
-				changed = excluded.changed,
-				ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
-				estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END,
-				ended = CASE WHEN was.upstream = excluded.upstream THEN was.ended END`,
-			partner, bill, upstream, at, end)
-	})
+func (s *Store) assign(q tx, c *Change) {
+	q.fail(ownable(c.Partner, c.Subject, c.At, c.To))
+	was, _ := owner(q, c.Partner, c.Subject)
+	c.From = was.Upstream
+	q.exec("DELETE FROM billbridge_doubled WHERE partner = $1 AND bill = $2", c.Partner, c.Subject)
+	q.exec(`
+		INSERT INTO billbridge_owners AS was (partner, bill, upstream, state, creates, uncertain, changed,
+			tried, ends, estimated)
+		VALUES ($1, $2, $3, 'owned', '', 0, $4, $4, $5, 1)
+		ON CONFLICT (partner, bill) DO UPDATE SET upstream = excluded.upstream, state = 'owned',
+			changed = excluded.changed,
+			ends = CASE WHEN was.ends < excluded.ends THEN excluded.ends ELSE was.ends END,
+			estimated = CASE WHEN was.ends < excluded.ends THEN 1 ELSE was.estimated END,
+			ended = CASE WHEN was.upstream = excluded.upstream THEN was.ended END`,
+		c.Partner, c.Subject, c.To, c.At, s.estimatedEnd(c.At))
 }

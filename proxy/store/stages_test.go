@@ -44,8 +44,8 @@ func TestConcurrentStageChangesHaveTheirOwnRevisions(t *testing.T) {
 		var changing sync.WaitGroup
 		for i := range changes {
 			changing.Go(func() {
-				stage := store.Stage{Partner: partner.Of("one"), Stage: fmt.Sprint("stage", i), By: "anna", At: noon}
-				if err := replicas[i%2].SetStage(t.Context(), stage); err != nil {
+				stage := store.Change{Action: store.Staged, Partner: partner.Of("one"), To: fmt.Sprint("stage", i), By: "anna", At: noon}
+				if err := replicas[i%2].Change(t.Context(), stage); err != nil {
 					t.Error(err)
 				}
 			})
@@ -94,7 +94,7 @@ func TestAuditFilters(t *testing.T) {
 			if i == 1 || i == 2 {
 				c.Partner = partner.Of([]string{"one", "two"}[i-1])
 			}
-			must(t, s.Record(t.Context(), c))
+			must(t, s.Change(t.Context(), c))
 		}
 		hour := time.Hour.Milliseconds()
 		for _, c := range []struct {

@@ -250,7 +250,7 @@ func (s *Store) CountUnknown(
 }
 
 // MarkDoubled records that a bill is at both upstreams, by the call that showed it: its operation and its id. first
-// is false if that was recorded before; then nothing is written. Assign removes the mark.
+// is false if that was recorded before; then nothing is written. [Assigned] removes the mark.
 func (s *Store) MarkDoubled(
 	ctx context.Context, partner partner.ID, bill, operation, request string, now time.Time,
 ) (first bool, err error) {

@@ -29,15 +29,8 @@ func referenced(u Upstream, form string) error {
 		"name it as before, and give the one with the form %q another name", u.Name, form, u.Form, form)
 }
 
-// moveWithin is how long AllowMove holds.
+// moveWithin is how long [Moved] holds.
 const moveWithin = 24 * time.Hour
-
-// AllowMove declares that an upstream will get another address and is the same backend with the same bills. It holds
-// for one change within 24 hours. It returns ErrNotFound if the store does not know the upstream.
-func (s *Store) AllowMove(ctx context.Context, upstream, by string, at time.Time) error {
-	return s.change(ctx, Change{Action: Moved, By: by, At: at, Subject: upstream}, oneRow(ErrNotFound,
-		"UPDATE billbridge_upstreams SET may_move = $2, may_move_by = $3 WHERE name = $1", upstream, at, by))
-}
 
 // sameAddress reports whether two URLs are the same, ignoring case in scheme and host, a default port and trailing
 // slashes.
@@ -61,8 +54,8 @@ func canonical(text string) string {
 //
 //   - if an upstream would get the address that another one had, and a partner was seen or there is an address, a
 //     callback or a bill that was not released,
-//   - if routed is set, an upstream with a bill that was not released would get another address, and AllowMove was
-//     not called,
+//   - if routed is set, an upstream with a bill that was not released would get another address, and that was not
+//     declared ([Moved]),
 //   - if an address, a callback or a bill that was not released refers to a known upstream that is missing in the
 //     config or has another form there. (The names of two upstreams may have been swapped.)
 //
@@ -178,7 +171,7 @@ func readdressed(
 // A KnownUpstream is an upstream as the store has it.
 type KnownUpstream struct {
 	Upstream
-	MayMove Declaration // by AllowMove; zero if it was not called, or the address has changed since
+	MayMove Declaration // by [Moved]; zero if it was not declared, or the address has changed since
 }
 
 // Upstreams are those of the last Reconcile, sorted by name.

@@ -140,11 +140,13 @@ func (s *Store) ReleasePartner(
 		own  = " FROM billbridge_stages WHERE partner = $2"
 		ours = "WHEN EXISTS (SELECT 1" + own + " AND set_by = $3) THEN "
 	)
-	return s.change(ctx, c, oneRow(ErrNotFound, `
-		UPDATE billbridge_wave_partners SET held = '', moved = CASE `+ours+`moved END,
-			from_stage = CASE `+ours+"from_stage ELSE coalesce((SELECT stage"+own+`), '') END,
-			from_percent = CASE `+ours+"from_percent ELSE coalesce((SELECT percent"+own+`), 0) END
-		WHERE wave = $1 AND partner = $2 AND active = 1`, wave, id, mover))
+	return s.change(ctx, c, func(q tx, _ *Change) {
+		oneRow(q, ErrNotFound, `
+			UPDATE billbridge_wave_partners SET held = '', moved = CASE `+ours+`moved END,
+				from_stage = CASE `+ours+"from_stage ELSE coalesce((SELECT stage"+own+`), '') END,
+				from_percent = CASE `+ours+"from_percent ELSE coalesce((SELECT percent"+own+`), 0) END
+			WHERE wave = $1 AND partner = $2 AND active = 1`, wave, id, mover)
+	})
 }
 
 // A WaveStep moves a partner of a wave.

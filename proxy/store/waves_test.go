@@ -57,14 +57,14 @@ func TestStepOfAWaveIsMadeOnce(t *testing.T) {
 		}
 		refused("another gateway has the lead", stepOf(t, s, "two", true))
 		old := stepOf(t, s, "one", true)
-		must(t, s.SetStage(t.Context(), store.Stage{Partner: partner.Of("m"), Stage: "new", By: "b", At: noon}))
+		must(t, s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of("m"), To: "new", By: "b", At: noon}))
 		refused("the rollout has changed", old)
-		must(t, s.Stop(t.Context(), "b", noon))
+		must(t, s.Change(t.Context(), store.Change{Action: store.Stopped, By: "b", At: noon}))
 		refused("the kill switch is on", stepOf(t, s, "one", true))
 		if _, err := s.StepWave(t.Context(), stepOf(t, s, "one", false)); err != nil {
 			t.Error("a step back while the kill switch is on:", err)
 		}
-		must(t, s.Resume(t.Context(), "b", noon))
+		must(t, s.Change(t.Context(), store.Change{Action: store.Resumed, By: "b", At: noon}))
 
 		// Of many that want the same step one makes it.
 		step := stepOf(t, s, "one", true)
