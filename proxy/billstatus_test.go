@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -14,18 +13,17 @@ import (
 func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	see := func(says ...string) {
-		t.Helper()
-		m.ask(200, "GET /rollout/bill?"+theBill, append(says, "!"+demoKey)...)
-	}
-	see(`"result":"not asked"`, `!"read_as"`, `!"ledger"`) // before the first call of the partner
-	m.expect(v2("create"), success)
+	play(m, `
+# before the first call of the partner
+200 GET /rollout/bill?{bill} | "result":"not asked" | !"read_as" | !"ledger" | !demo-partner-key
+success v2 create`)
 	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Owned })
-	see(`"partner":"`+partner.Of(demoKey).Short()+`"`, `"merchant":"demo-store"`, `"owner":"old"`, `"state":"owned"`,
-		`"result":"has it","state":"W"`, `"result":"no such bill","code":"BILL_003"`)
-	must(t, m.old.Pay(demoKey, demoBill))
-	see(`"state":"F"`, `"amount":"30000"`)
-	m.ask(409, "POST /rollout/assign?to=new&by=anna&"+theBill, "the read of the bill at new: no such bill")
+	play(m, `
+200 GET /rollout/bill?{bill} | "partner":"{short}" | "merchant":"demo-store" | "owner":"old" | "state":"owned" | "result":"has it","state":"W" | "result":"no such bill","code":"BILL_003" | !demo-partner-key
+pay old
+200 GET /rollout/bill?{bill} | "state":"F" | "amount":"30000" | !demo-partner-key
+409 POST /rollout/assign?to=new&by=anna&{bill} | the read of the bill at new: no such bill
+`)
 	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the body must be empty, or a JSON object"} {
 		m.adminPost(400, "/rollout/assign?to=new&by=anna&"+forced+"&"+theBill, body, want, "!another-key")
 	}

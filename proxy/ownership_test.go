@@ -39,7 +39,7 @@ func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	m.restart(separate)
 	// During the settling period a create of that time may still be in progress at the old backend.
 	m.expect(v2("create"), refused)
-	m.checkCalls(t, 1, 0) // the old backend was probed
+	m.checkCalls(1, 0) // the old backend was probed
 	m.afterSettling(v2("create"))
 	m.checkBills(0, 1)
 }

@@ -83,18 +83,17 @@ store: {url: "sqlite:%s"}
 	return m
 }
 
-func (m *rolloutGateway) checkCalls(t *testing.T, old, fresh int) {
-	t.Helper()
-	a, b := 0, 0
-	proxytest.Eventually(t, func() bool { // comparisons come later
-		a, b = m.oldCalls.count(), m.newCalls.count()
-		return a >= old && b >= fresh
-	}, func() string {
-		return fmt.Sprintf("%d calls at the old backend and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
-	})
-	if a != old || b != fresh {
-		t.Errorf("%d calls at the old backend and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
+func (m *rolloutGateway) checkCalls(old, fresh int) {
+	m.t.Helper()
+	var got [2]int
+	counts := func() string {
+		return fmt.Sprintf("%d calls at the backends, want %d and %d\n%s", got, old, fresh, m.logs)
 	}
+	proxytest.Eventually(m.t, func() bool { // comparisons come later
+		got = [2]int{m.oldCalls.count(), m.newCalls.count()}
+		return got[0] >= old && got[1] >= fresh
+	}, counts)
+	equal(m.t, got, [2]int{old, fresh}, counts())
 }
 
 // The stage decides where a bill is created. All other calls go to the owner of the bill.
@@ -116,7 +115,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 					fresh++
 					eventually(t, "the bill was not read back", func() bool { return m.newCalls.count() == fresh })
 				}
-				m.checkCalls(t, old, fresh)
+				m.checkCalls(old, fresh)
 				m.expect(newCall(client, "create"), idInUse) // from the owner
 				m.expect(newCall(client, "read"), success)
 				m.expect(newCall(client, "destroy"), success)
@@ -128,7 +127,7 @@ func TestStagesDecideOnCreates(t *testing.T) {
 				if stage == "shadow" {
 					fresh++ // the comparison of the read
 				}
-				m.checkCalls(t, old, fresh)
+				m.checkCalls(old, fresh)
 				m.ask(200, "GET /metrics", `billbridge_rollout_routed_total{reason="owner"`)
 			})
 		}

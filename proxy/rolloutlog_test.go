@@ -1,11 +1,6 @@
 package proxy_test
 
-import (
-	"strings"
-	"testing"
-
-	"billbridge/proxy/partner"
-)
+import "testing"
 
 // nextRequestLog returns the next line of the access log.
 func (m *rolloutGateway) nextRequestLog() map[string]any {
@@ -17,37 +12,28 @@ func (m *rolloutGateway) nextRequestLog() map[string]any {
 	}
 }
 
-// checkNextLog checks keys of the next line of the access log; "" means that the key must be absent.
-func (m *rolloutGateway) checkNextLog(of string, pairs ...string) {
-	m.t.Helper()
-	line := m.nextRequestLog()
-	for i := 0; i < len(pairs); i += 2 {
-		if got, _ := line[pairs[i]].(string); got != pairs[i+1] {
-			m.t.Errorf("%s: %s is %q, want %q in %v", of, pairs[i], got, pairs[i+1], line)
-		}
-	}
-}
-
 // During a rollout the line of a call has the reason for its backend. The lines of other calls have no reason.
 func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 	t.Parallel()
-	m := newRolloutGateway(t, "old")
-	create := func(bill string) { m.expect(v2("create").with("billId", bill), success) }
-	create("A")
-	m.checkNextLog("a create", "upstream", "old", "route", "stage")
-	m.expect(v2("read").with("billId", "A"), success)
-	m.checkNextLog("a read of it", "upstream", "old", "route", "owner")
-	prepareBill(t, m.old, "W", demoBill) // not through the gateway
-	m.expect(v2("read"), success)
-	m.checkNextLog("a read of what the ledger does not know", "upstream", "old", "route", "probe")
-	m.mustPost("/rollout/stage?by=anna&" + forced + "&partner=default&stage=canary&percent=100")
-	create("B")
-	m.checkNextLog("a create in canary", "upstream", "new", "route", "canary")
-	m.mustPost("/rollout/stop?by=anna&" + forced)
-	create("C")
-	m.checkNextLog("a create after the stop", "upstream", "old", "route", "stop")
-	m.post("/read/mapping", `{"apiKey":"`+demoKey+`"}`)
-	m.checkNextLog("an operation that the rollout does not decide on", "upstream", "new", "route", "")
+	play(newRolloutGateway(t, "old"), `
+success v2 create billId=A
+logged upstream=old | route=stage
+success v2 read billId=A
+logged upstream=old | route=owner
+# the ledger does not know it
+has old W
+success v2 read
+logged upstream=old | route=probe
+200 POST /rollout/stage?by=anna&{forced}&partner=default&stage=canary&percent=100
+success v2 create billId=B
+logged upstream=new | route=canary
+200 POST /rollout/stop?by=anna&{forced}
+success v2 create billId=C
+logged upstream=old | route=stop
+# an operation that the rollout does not decide on
+post 200 /read/mapping {"apiKey":"demo-partner-key"}
+logged upstream=new | route=
+`)
 }
 
 // The line and the metric of a call that is not sent have the partner and no upstream. Earlier versions had the
@@ -55,30 +41,21 @@ func TestLogShowsTheReasonForTheBackend(t *testing.T) {
 func TestLogOfCallsThatAreNotSent(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, client string) {
-		m := newRolloutGateway(t, "new")
-		partner := partner.Of(demoKey).Short()
-		m.expect(newCall(client, "read"), noSuchBill)
-		m.checkNextLog("a read of no bill", "upstream", "none", "partner", partner, "route", "", "reason", "")
-		prepareBill(t, m.old, "W", demoBill)
-		prepareBill(t, m.fresh, "W", demoBill)
-		m.expect(newCall(client, "destroy"), wantAnswer{409, "VALIDATION_001"})
-		m.checkNextLog("a write of a bill that is at both", "upstream", "none", "partner", partner, "route", "", "reason", "rollout: both: an operator must assign it: billbridge rollout bill --assign")
-		if line := `"msg":"a bill is at both backends","id":"`; !strings.Contains(m.logs.String(), line) || !strings.Contains(m.logs.String(), `"partner":"`+partner+`","bill":"`+demoBill+`","operation":"bill.destroy"`) {
-			t.Errorf("no line with the bill in %s", m.logs.String())
-		}
-		m.post(newCall(client, "read").path(), "{")
-		m.checkNextLog("a call that is no call", "upstream", "none", "reason", "refused")
-		m.expect(newCall(client, "read"), success)
-		m.checkNextLog("a read of a bill that is at both", "upstream", "new", "partner", partner, "route", "probe")
-		scraped := m.metrics()
-		for _, series := range []string{
-			`code="BILL_003",operation="bill.read",status="200",upstream="none"} 1`,
-			`code="VALIDATION_001",operation="bill.destroy",status="409",upstream="none"} 1`,
-			`code="0000",operation="bill.read",status="200",upstream="new"} 1`,
-		} {
-			if series = `billbridge_requests_total{client="` + client + `",` + series; !strings.Contains(scraped, series) {
-				t.Errorf("no %s in\n%s", series, filterMetrics(scraped, "billbridge_requests_total"))
-			}
-		}
+		play(newRolloutGateway(t, "new"), `
+noSuchBill CLIENT read
+logged upstream=none | partner={short} | route= | reason=
+has old W
+has new W
+409:VALIDATION_001 CLIENT destroy
+logged upstream=none | partner={short} | route= | reason=rollout: both: an operator must assign it: billbridge rollout bill --assign
+logs "msg":"a bill is at both backends","id":" | "partner":"{short}","bill":"1234567890ABCDEFGHIJ","operation":"bill.destroy"
+post 400 PATH {
+logged upstream=none | reason=refused
+success CLIENT read
+logged upstream=new | partner={short} | route=probe
+metric billbridge_requests_total{client="CLIENT",code="BILL_003",operation="bill.read",status="200",upstream="none"} 1
+metric billbridge_requests_total{client="CLIENT",code="VALIDATION_001",operation="bill.destroy",status="409",upstream="none"} 1
+metric billbridge_requests_total{client="CLIENT",code="0000",operation="bill.read",status="200",upstream="new"} 1
+`, "CLIENT", client, "PATH", newCall(client, "read").path())
 	})
 }
