@@ -6,8 +6,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
 )
 
@@ -47,7 +50,7 @@ var wantAnswers = map[string]wantAnswer{
 
 // step knows the steps
 //
-//	success v2,legacy create,read billId=B1 phone=
+//	success v2,legacy create,read billId=B1,B2 phone=
 //	409:VALIDATION_001 v2 destroy
 //	post 200 /read/mapping {"apiKey":"k"}
 //
@@ -55,29 +58,33 @@ var wantAnswers = map[string]wantAnswer{
 func (c *caller) step(verb, rest string, says []string) bool {
 	c.t.Helper()
 	words := strings.SplitN(rest, " ", 3)
-	if verb == "post" {
+	status, code, coded := strings.Cut(verb, ":")
+	want, known := wantAnswers[verb]
+	switch {
+	case verb == "post":
 		status, err := strconv.Atoi(words[0])
 		must(c.t, err)
 		c.post(words[1], words[2]).is(c.t, status, says...)
 		return true
-	}
-	want, known := wantAnswers[verb]
-	if status, code, ok := strings.Cut(verb, ":"); ok {
+	case coded:
 		n, err := strconv.Atoi(status)
 		must(c.t, err)
-		want, known = wantAnswer{n, code}, true
-	}
-	if !known {
+		want = wantAnswer{n, code}
+	case !known:
 		return false
 	}
 	for form := range strings.SplitSeq(words[0], ",") {
 		for op := range strings.SplitSeq(words[1], ",") {
-			q := newCall(form, op)
+			q, bills := newCall(form, op), demoBill
 			for pair := range strings.FieldsSeq(strings.Join(words[2:], "")) {
 				field, value, _ := strings.Cut(pair, "=")
-				q = q.with(field, value)
+				if q = q.with(field, value); field == "billId" {
+					bills = value
+				}
 			}
-			c.expect(q, want, says...)
+			for bill := range strings.SplitSeq(bills, ",") {
+				c.expect(q.with("billId", bill), want, says...)
+			}
 		}
 	}
 	return true
@@ -157,9 +164,7 @@ func (m *rolloutGateway) step(verb, rest string, says []string) bool {
 			must(m.t, m.service(words[0]).Pay(demoKey, bill))
 		}
 	case "fault":
-		var f sandbox.Fault
-		must(m.t, json.Unmarshal([]byte(rest[len(words[0]):]), &f))
-		m.service(words[0]).Fault(f)
+		addFault(m.t, m.service(words[0]), strings.TrimPrefix(rest, words[0]+" "))
 	case "logged":
 		line := m.nextRequestLog()
 		for _, pair := range append(says, rest) {
@@ -178,3 +183,44 @@ func (m *rolloutGateway) step(verb, rest string, says []string) bool {
 func (m *rolloutGateway) service(backend string) *sandbox.Service {
 	return map[string]*sandbox.Service{"old": m.old, "new": m.fresh}[backend]
 }
+
+// addFault adds a fault to a sandbox: JSON, or delay and a time. "" is none.
+func addFault(t testing.TB, s *sandbox.Service, text string) {
+	t.Helper()
+	var f sandbox.Fault
+	var err error
+	switch delay, late := strings.CutPrefix(text, "delay "); {
+	case text == "":
+		return
+	case late:
+		f.Delay, err = time.ParseDuration(delay)
+	default:
+		err = json.Unmarshal([]byte(text), &f)
+	}
+	must(t, err)
+	s.Fault(f)
+}
+
+// verdicts are those of the report.
+func (p *process) verdicts() []evidence.Verdict {
+	p.t.Helper()
+	return p.report(func(operate.Report) bool { return true }).Verdicts
+}
+
+// verdict returns the verdict on an operation by one kind of evidence as soon as far accepts it. Its parts are not nil.
+func (p *process) verdict(operation string, by evidence.Evidence, far func(evidence.Verdict) bool) (v evidence.Verdict) {
+	p.t.Helper()
+	p.report(func(r operate.Report) bool {
+		v = verdictOn(r, operation, by)
+		return far(v)
+	})
+	return v
+}
+
+// compared accepts a verdict with so many comparisons.
+func compared(n int) func(evidence.Verdict) bool {
+	return func(v evidence.Verdict) bool { return v.Number == n }
+}
+
+// wrongAmount is an overlay with a mistake in the table.
+const wrongAmount = "operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}"

@@ -31,12 +31,10 @@ func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 	})
 }
 
-// overlayFile writes an overlay, and returns the section of the config that names it.
+// overlayFile is overlayPath in the section of the config that names it.
 func overlayFile(t *testing.T, text string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "mine.yaml")
-	proxytest.WriteFile(t, file, text)
-	return fmt.Sprintf("table: {overlay: %q}\n", file)
+	return fmt.Sprintf("table: {overlay: %q}\n", overlayPath(t, text))
 }
 
 // overlayAfter is overlayFile at the end of the section rollout, for newRolloutWith.
@@ -105,4 +103,12 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 		m.post("/if/bill/extend", `{"apikey":"`+demoKey+`","member":"m","merchant":"s","bill_id":"`+demoBill+`","expire_dt":"`+later+`"}`).is(t, 200, code)
 	}
 	m.waitForOwner(func(o store.Owner) bool { return o.Ends.Format(time.DateOnly) >= later })
+}
+
+// overlayPath writes an overlay, and returns the name of its file.
+func overlayPath(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	proxytest.WriteFile(t, file, text)
+	return file
 }

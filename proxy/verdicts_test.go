@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -13,14 +14,10 @@ import (
 // checkNoFail fails for every verdict that is FAIL.
 func (m *rolloutGateway) checkNoFail(t *testing.T) {
 	t.Helper()
-	all := m.report(t, func(operate.Report) bool { return true }).Verdicts
-	if len(all) == 0 {
-		t.Error("the report has no verdicts")
-	}
+	all := m.verdicts()
+	equal(t, len(all) > 0, true, "the report has verdicts")
 	for _, v := range all {
-		if v.Ruling == evidence.Fail {
-			t.Errorf("%s by %s: %s", v.Operation, v.Evidence, v.Reason)
-		}
+		equal(t, v.Ruling == evidence.Fail, false, v.Operation, v.Evidence, v.Reason)
 	}
 }
 
@@ -29,21 +26,16 @@ func (m *rolloutGateway) checkNoFail(t *testing.T) {
 func TestStoreOutageIsNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "new")
-	prepareBill(t, m.old, "W", demoBill)
-	m.expect(v2("create").with("billId", "ATTHENEWBACKEND00001"), success)
-	for range 110 {
-		m.expect(v2("read"), success)
-	}
+	times := func(n int, step string) string { return strings.Repeat(step+"\n", n) }
+	play(m, `
+has old W
+success v2 create billId=ATTHENEWBACKEND00001
+`+times(110, "success v2 read"))
 	must(t, os.Rename(m.file, m.file+".away"))
-	for range 12 {
-		m.expect(v2("read"), refused)
-	}
-	m.expect(v2("read").with("billId", "ATTHENEWBACKEND00001"), success)
+	play(m, times(12, "refused v2 read")+"success v2 read billId=ATTHENEWBACKEND00001")
 	must(t, os.Rename(m.file+".away", m.file))
 	m.checkNoFail(t)
-	if v := verdictOn(m.report(t, func(operate.Report) bool { return true }), "bill.read", evidence.ByCalls); v.CallStats == nil || v.Calls != [2]int{110, 1} {
-		t.Errorf("%+v", v)
-	}
+	equal(t, verdictOn(operate.Report{Verdicts: m.verdicts()}, "bill.read", evidence.ByCalls).Calls, [2]int{110, 1})
 }
 
 // A caller that disconnects does not count as a failure of the backend.
