@@ -283,8 +283,7 @@ func callbackListener(t *testing.T) string {
 func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
-	g := newGate("", 1)
-	defer g.open()
+	g := newGate(t, "", 1)
 	partner := newBackend(t, g.holdCalls(replyWith(200, `{"code":"0000"}`)))
 	r.expect(v2("create").with("callbackUrl", partner.url), success)
 	must(t, r.service.Pay("", demoBill))

@@ -404,3 +404,25 @@ func quoteInto(text string, pairs ...string) string {
 	}
 	return text
 }
+
+// last is the last call that the backend got.
+func (b *backend) last(t testing.TB) received {
+	t.Helper()
+	b.first(t)
+	got := b.received()
+	return got[len(got)-1]
+}
+
+// A bridge is a gateway with one upstream, which is a sandbox.
+type bridge struct {
+	*gateway
+	service *sandbox.Service
+	back    *backend
+}
+
+func newBridge(t testing.TB, form string, more ...string) *bridge {
+	t.Helper()
+	service := newService()
+	back := newBackend(t, service)
+	return &bridge{newGatewayTo(t, form, back, more...), service, back}
+}

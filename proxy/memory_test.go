@@ -64,10 +64,9 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 // console, which keeps bodies of calls.
 func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 	t.Parallel()
-	g := newGate("/bill", 64)
+	g := newGate(t, "/bill", 64)
 	back := newBackend(t, g.holdCalls(newService()))
 	p := newProcessTo(t, "v2", back, "limits: {body: 512KiB, memory: 1MiB}")
-	defer g.open()
 	var calls []<-chan answer
 	for n := range 64 { // a half-sent body would go for another one
 		calls = append(calls, p.later(legacy("create").with("billId", fmt.Sprintf("B%d", n))))

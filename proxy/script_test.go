@@ -224,3 +224,40 @@ func compared(n int) func(evidence.Verdict) bool {
 
 // wrongAmount is an overlay with a mistake in the table.
 const wrongAmount = "operations: {bill.read: {reply: [{v2: apprPrice, remove: true}, {v2: apprPrice, legacy: appr_num, role: amount}]}}"
+
+// step knows these steps too:
+//
+//	metric billbridge_store_up 1 | further ones
+//	logged "id":"1" | what the next line of the log has
+func (b *gateway) step(verb, rest string, says []string) bool {
+	b.t.Helper()
+	switch verb {
+	case "metric":
+		b.checkMetrics(append(says, rest)...)
+	case "logged":
+		checkText(b.t, b.logs.Next(b.t), append(says, rest)...)
+	default:
+		return b.caller.step(verb, rest, says)
+	}
+	return true
+}
+
+// step knows these steps too:
+//
+//	has F B1 | the sandbox has the bill in this state
+//	fault {"drop":true}
+//	calls 1
+func (b *bridge) step(verb, rest string, says []string) bool {
+	b.t.Helper()
+	switch words := strings.Fields(rest); verb {
+	case "has":
+		prepareBill(b.t, b.service, words[0], append(words, demoBill)[1])
+	case "fault":
+		addFault(b.t, b.service, rest)
+	case "calls":
+		equal(b.t, strconv.Itoa(b.back.count()), rest)
+	default:
+		return b.gateway.step(verb, rest, says)
+	}
+	return true
+}

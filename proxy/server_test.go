@@ -192,8 +192,7 @@ func TestListenErrors(t *testing.T) {
 // After the signal to stop, the server is not ready and accepts no new connection. Calls in progress are completed.
 func TestR38_Drain(t *testing.T) {
 	t.Parallel()
-	g := newGate("/send", 8)
-	defer g.open()
+	g := newGate(t, "/send", 8)
 	p := newProcessTo(t, "legacy", newBackend(t, g.holdCalls(newService())))
 	var done []<-chan answer
 	for i := range 8 {

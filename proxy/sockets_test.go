@@ -121,9 +121,8 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 // lost.
 func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	t.Parallel()
-	g := newGate("/bill/read", 1)
+	g := newGate(t, "/bill/read", 1)
 	p := newProcessTo(t, "v2", newBackend(t, g.holdCalls(newService())))
-	defer g.open()
 	p.open("") // it says nothing
 	got := make(chan []answer, 1)
 	go func() { got <- p.raw(false, nextCall(legacy("read"))) }()

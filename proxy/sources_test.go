@@ -111,10 +111,9 @@ trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
 				forwarded = append(forwarded, "X-Forwarded-For", line)
 			}
 		}
-		g := newGate("read", 2)
+		g := newGate(t, "read", 2)
 		back := newBackend(t, g.holdCalls(newService()))
 		b := newGatewayTo(t, "v2", back, "limits: {address_connections: 2, "+row[0]+"}")
-		defer g.open()
 		held := make(chan answer, 2)
 		for range 2 {
 			go func() { held <- b.send(v2("read"), "X-Forwarded-For", "198.51.100.7") }()

@@ -21,15 +21,17 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 	for _, then := range []string{"it is stored later", "it is revoked", "another gateway stops"} {
 		parallel(t, then, func(t *testing.T) {
 			m := newRolloutGateway(t, "new")
-			m.exec("ALTER TABLE billbridge_audit RENAME TO away") // only changes of the rollout fail
-			back := func() { m.exec("ALTER TABLE away RENAME TO billbridge_audit") }
-			m.mustPost("/rollout/stop?by=anna", `"unstored":"store: `)
-			m.waitForLog(`"level":"ERROR"`, "stopped on this gateway, but that cannot be stored")
-			m.expect(v2("create"), success)
-			m.checkBills(1, 0)
-			m.ask(200, "GET /rollout", `"stopped":{"by":"anna"`, `"unstored":true`)
+			const back = "sql ALTER TABLE away RENAME TO billbridge_audit"
+			play(m, `
+# only changes of the rollout fail
+sql ALTER TABLE billbridge_audit RENAME TO away
+200 POST /rollout/stop?by=anna | "unstored":"store:
+log "level":"ERROR" | stopped on this gateway, but that cannot be stored
+success v2 create
+bills 1 0
+200 GET /rollout | "stopped":{"by":"anna" | "unstored":true`)
 			if then != "it is revoked" {
-				back()
+				play(m, back)
 				if then == "another gateway stops" {
 					if err := m.store.Stop(t.Context(), "carl", time.Now()); err != nil { // the first stop may be stored already
 						checkText(t, err.Error(), "already")
@@ -42,11 +44,12 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 			}
 			m.mustPost("/rollout/resume?by=ben")
 			if then == "it is revoked" {
-				back()
+				play(m, back)
 			}
-			m.expect(v2("create").with("billId", "ANOTHER0000000000001"), success)
-			equal(t, len(m.fresh.Bills()), 1)
-			m.ask(200, "GET /rollout", `!"stopped"`)
+			play(m, `
+success v2 create billId=ANOTHER0000000000001
+bills 1 1
+200 GET /rollout | !"stopped"`)
 		})
 	}
 }
