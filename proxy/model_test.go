@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -125,11 +124,11 @@ rollout: {old: old, new: new, probe_timeout: %s, send_within: 110ms}
 store: {url: "sqlite:%s"}
 `, w.backends[0].url, modelTimeout, w.backends[1].url, modelTimeout, modelTimeout, modelTimeout, w.file())
 	w.open(t)
-	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, time.Now())
+	_, err := w.operator.Reconcile(bg, w.upstreams(), true, time.Now())
 	must(t, err)
-	must(t, w.operator.Begin(context.Background(), "test", time.Now()))
+	must(t, w.operator.Begin(bg, "test", time.Now()))
 	for _, key := range []string{existingPartner, newPartner} {
-		must(t, w.operator.Seen(context.Background(), partner.Of(key), time.Now().Add(-time.Hour)))
+		must(t, w.operator.Seen(bg, partner.Of(key), time.Now().Add(-time.Hour)))
 	}
 	w.replicate(t)
 	return w
@@ -139,7 +138,7 @@ func (w *model) file() string { return filepath.Join(w.folder, "store.db") }
 
 func (w *model) open(t rapid.TB) {
 	var err error
-	w.operator, err = store.Open(context.Background(), "sqlite:"+w.file())
+	w.operator, err = store.Open(bg, "sqlite:"+w.file())
 	must(t, err)
 }
 

@@ -291,15 +291,15 @@ func (w *model) replicate(t rapid.TB) {
 	r := &replica{model: w}
 	r.stepsLeft.Store(1 << 40)
 	var err error
-	r.store, err = store.Open(context.Background(), "sqlite:"+w.file())
+	r.store, err = store.Open(bg, "sqlite:"+w.file())
 	must(t, err)
 	c, err := proxytest.ParseConfig(w.config)
 	must(t, err)
 	ahead := w.clock
 	now := func() time.Time { return time.Now().Add(ahead) }
-	_, err = r.store.Tick(context.Background(), now())
+	_, err = r.store.Tick(bg, now())
 	must(t, err)
-	r.router, err = rollout.New(context.Background(), c, rollout.Options{Store: r.store, Now: now})
+	r.router, err = rollout.New(bg, c, rollout.Options{Store: r.store, Now: now})
 	must(t, err)
 	r.gateway, err = proxy.New(c, proxy.Options{Rollout: r.router, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
@@ -360,3 +360,6 @@ func drawFault(t *rapid.T, label string, oneIn int) fault {
 	}
 	return pick(t, label, faults...)
 }
+
+// bg is the context of what the model does: rapid has none.
+var bg = context.Background()

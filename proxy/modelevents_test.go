@@ -172,7 +172,7 @@ func (w *model) setStage(t *rapid.T, key string, s store.Stage) {
 	if key != "" {
 		s.Partner = partner.Of(key)
 	}
-	must(t, w.operator.SetStage(context.Background(), s))
+	must(t, w.operator.SetStage(bg, s))
 	w.logEvent("stage of %q: %s %d", key, s.Stage, s.Percent)
 	w.run.add("stage changes")
 	w.replicate(t)
@@ -194,9 +194,9 @@ func (w *model) stop(t *rapid.T) {
 		t.Skip()
 	}
 	if w.stopped {
-		must(t, w.operator.Resume(context.Background(), "test", time.Now()))
+		must(t, w.operator.Resume(bg, "test", time.Now()))
 	} else {
-		must(t, w.operator.Stop(context.Background(), "test", time.Now()))
+		must(t, w.operator.Stop(bg, "test", time.Now()))
 	}
 	w.stopped = !w.stopped
 	w.logEvent("stopped: %v", w.stopped)
@@ -279,8 +279,8 @@ func (w *model) restore(t *rapid.T) {
 	}
 	must(t, os.Rename(w.file()+".backup", w.file()))
 	w.open(t)
-	must(t, w.operator.Restored(context.Background(), "test", time.Now()))
-	if err := w.operator.Resume(context.Background(), "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
+	must(t, w.operator.Restored(bg, "test", time.Now()))
+	if err := w.operator.Resume(bg, "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
 		t.Fatal(err)
 	}
 	w.restored, w.stopped = true, false
@@ -321,7 +321,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	must(t, w.operator.Close())
 	db, err := sql.Open("sqlite", "file:"+w.file()+"?_pragma=busy_timeout(20000)")
 	must(t, err)
-	c, err := db.Conn(context.Background())
+	c, err := db.Conn(bg)
 	must(t, err)
 	must(t, c.Raw(func(driver any) error {
 		restore, err := driver.(interface {
@@ -340,15 +340,15 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	w.forgetLedger()
 	create(3)
 	for _, r := range w.replicas { // a replica whose calls wrote nothing has not noticed yet
-		_, _ = r.store.Tick(context.Background(), w.now())
-		_ = r.store.SetConfigDefault(context.Background(), "old")
+		_, _ = r.store.Tick(bg, w.now())
+		_ = r.store.SetConfigDefault(bg, "old")
 	}
 	w.open(t)
-	if err := w.operator.Resume(context.Background(), "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
+	if err := w.operator.Resume(bg, "test", time.Now()); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
 		t.Fatal(err)
 	}
 	w.stopped = false
-	status, err := w.operator.Rollout(context.Background())
+	status, err := w.operator.Rollout(bg)
 	must(t, err)
 	if status.Restored.By == store.ByFailOver { // otherwise nothing was written since the backup
 		w.run.add("noticed losses")
@@ -391,10 +391,10 @@ func (w *model) loseStore(t *rapid.T) {
 	w.run.add("lost stores")
 	w.logEvent("the store is lost")
 	w.ledgerLost(t)
-	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, w.now())
+	_, err := w.operator.Reconcile(bg, w.upstreams(), true, w.now())
 	must(t, err)
 	if drawInt(t, "begun", 3) == 1 && len(w.backends[1].service.Bills()) == 0 {
-		must(t, w.operator.Begin(context.Background(), "test", w.now())) // correct: the new backend has no bills
+		must(t, w.operator.Begin(bg, "test", w.now())) // correct: the new backend has no bills
 		w.logEvent("begun")
 	}
 }
@@ -434,7 +434,7 @@ func (w *model) sweep(t *rapid.T) {
 	w.stopReplicas() // no call in progress may release a bill
 	w.replicate(t)
 	rows := func() (n int) {
-		all, err := w.operator.OpenBillsIn(context.Background(), store.AllPartners, time.Now())
+		all, err := w.operator.OpenBillsIn(bg, store.AllPartners, time.Now())
 		must(t, err)
 		for _, b := range all {
 			n += b.Pending + b.Owned
@@ -442,7 +442,7 @@ func (w *model) sweep(t *rapid.T) {
 		return n
 	}
 	before := rows()
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()
 	w.replicas[0].router.Run(ctx)
 	w.run.add("sweeps")
@@ -459,14 +459,14 @@ func (w *model) upstreams() []store.Upstream {
 func (w *model) swapAddresses(t *rapid.T) {
 	swapped := w.upstreams()
 	swapped[0].URL, swapped[1].URL = swapped[1].URL, swapped[0].URL
-	used, err := w.operator.SeenPartners(context.Background(), store.AllPartners)
+	used, err := w.operator.SeenPartners(bg, store.AllPartners)
 	must(t, err)
-	bills, err := w.operator.OpenBillsIn(context.Background(), store.AllPartners, time.Now())
+	bills, err := w.operator.OpenBillsIn(bg, store.AllPartners, time.Now())
 	must(t, err)
 	if len(used) == 0 && !slices.ContainsFunc(bills, func(b store.Bills) bool { return b.Pending+b.Owned > 0 }) {
 		t.Skip("no partner has called yet")
 	}
-	if _, err := w.operator.Reconcile(context.Background(), swapped, true, w.now()); err == nil || !strings.Contains(err.Error(), "is the address that upstream") {
+	if _, err := w.operator.Reconcile(bg, swapped, true, w.now()); err == nil || !strings.Contains(err.Error(), "is the address that upstream") {
 		w.violation("swapped addresses were accepted: %v", err)
 	}
 	w.run.add("swapped addresses")

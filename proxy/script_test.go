@@ -57,20 +57,14 @@ var wantAnswers = map[string]wantAnswer{
 // Calls begin with the answer that they must have.
 func (c *caller) step(verb, rest string, says []string) bool {
 	c.t.Helper()
-	words := strings.SplitN(rest, " ", 3)
-	status, code, coded := strings.Cut(verb, ":")
-	want, known := wantAnswers[verb]
+	words, want := strings.SplitN(rest, " ", 3), wantOf(verb)
 	switch {
 	case verb == "post":
 		status, err := strconv.Atoi(words[0])
 		must(c.t, err)
 		c.post(words[1], words[2]).is(c.t, status, says...)
 		return true
-	case coded:
-		n, err := strconv.Atoi(status)
-		must(c.t, err)
-		want = wantAnswer{n, code}
-	case !known:
+	case want.status == 0:
 		return false
 	}
 	for form := range strings.SplitSeq(words[0], ",") {
@@ -260,4 +254,13 @@ func (b *bridge) step(verb, rest string, says []string) bool {
 		return b.gateway.step(verb, rest, says)
 	}
 	return true
+}
+
+// wantOf is the answer of a name such as refused, or with a status and a code such as 409:VALIDATION_001.
+func wantOf(name string) wantAnswer {
+	if status, code, found := strings.Cut(name, ":"); found {
+		n, _ := strconv.Atoi(status)
+		return wantAnswer{n, code}
+	}
+	return wantAnswers[name]
 }
