@@ -1,9 +1,7 @@
 package proxy_test
 
 import (
-	"context"
 	"database/sql"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -21,9 +19,8 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 	db.SetMaxOpenConns(1) // BEGIN and COMMIT must use the same connection
 	do := func(statement string) {
 		t.Helper()
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		_, err := db.ExecContext(t.Context(), statement)
+		must(t, err)
 	}
 	do("PRAGMA busy_timeout = 5000")
 	theirs := "https://partner.example.com/" + strings.Repeat("a", 500)
@@ -31,23 +28,19 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 	kept, spoilt := 0, 0
 	r.waitFor("rows of disconnected callers", func() bool {
 		do("BEGIN IMMEDIATE") // the store waits until COMMIT
-		before := strings.Count(r.logs.String(), `"reason":"store`)
+		refused := func() int { return strings.Count(r.logs.String(), `"reason":"store`) }
+		before := refused()
 		r.waitFor("caller that disconnected while its address waited for the store", func() bool {
-			ctx, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			defer leave()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+q.path(), strings.NewReader(q.body()))
-			must(t, err)
-			req.Header.Set("Content-Type", "application/json")
-			if res, err := r.client.Do(req); err == nil {
-				_ = res.Body.Close()
-			}
-			return strings.Count(r.logs.String(), `"reason":"store`) > before
+			leave, ended := r.sendAndLeave(q)
+			stop := time.AfterFunc(20*time.Millisecond, leave)
+			<-ended
+			stop.Stop()
+			return refused() > before
 		})
 		var others sync.WaitGroup
 		for range 64 {
 			others.Go(func() {
-				got := r.post(q.path(), strings.Repeat("z", len(q.body())))
-				equal(t, got.status, 400, err)
+				r.post(q.path(), strings.Repeat("z", len(q.body()))).is(t, 400)
 			})
 		}
 		others.Wait()
@@ -59,7 +52,5 @@ func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
 			theirs, demoBill).Scan(&kept, &spoilt))
 		return kept >= 10 // the store skips calls that it has not started, and not every buffer is used again
 	})
-	if spoilt > 0 {
-		t.Errorf("%d of %d rows have bytes of other calls", spoilt, kept)
-	}
+	equal(t, spoilt, 0, "of", kept, "rows have bytes of other calls")
 }

@@ -1,8 +1,6 @@
 package proxy_test
 
 import (
-	"net/http"
-	"strings"
 	"testing"
 
 	"billbridge/proxy/store"
@@ -41,17 +39,14 @@ func TestRolloutBillTakesTheKeyAndDoesNotRepeatIt(t *testing.T) {
 // The text of an unknown create has the amount that the read showed.
 func TestUnknownCreateNamesTheAmount(t *testing.T) {
 	t.Parallel()
-	const link = " Outcome of this create unknown: read before sending again. Need its link? Destroy it, read it destroyed, use a new id."
 	for amount, want := range map[string]string{
 		"30000": "Bill: state F, amount 30000.", "": "Bill is in state F.", "<b>": "Bill is in state F.",
 	} {
-		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-			if !strings.HasSuffix(r.URL.Path, "/read") {
-				panic(http.ErrAbortHandler)
-			}
-			replyWith(200, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`","apprState":"F","apprPrice":"`+amount+`"}}`).ServeHTTP(w, r)
-		})
-		b := newGatewayTo(t, "v2", back, "failures: {explain: 20s}")
-		b.expect(legacy("create"), unknown, `"`+want+link+`"`)
+		b := newBridge(t, "v2", "failures: {explain: 20s}")
+		play(b, `
+fault {"drop":true}
+fault {"body":"{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"billId\":\"1234567890ABCDEFGHIJ\",\"apprState\":\"F\",\"apprPrice\":\"AMOUNT\"}}"}
+unknown legacy create | "WANT Outcome of this create unknown: read before sending again. Need its link? Destroy it, read it destroyed, use a new id."`,
+			"AMOUNT", amount, "WANT", want)
 	}
 }

@@ -11,24 +11,24 @@ func TestR15_SlowCallersAreDisconnected(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
 	q := legacy("read")
-	for _, row := range []struct{ name, timeouts, text, code string }{
+	sized := head(q.path(), "Content-Length: 10\r\n")
+	for _, row := range [][4]string{
 		{"nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
 		{"half a header", "header: 50ms, body: 1h, idle: 1h", "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
-		{"no body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n"), "MAINTAINED_METHOD"},
-		{"half a body", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Content-Length: 10\r\n") + `{"a"`, "MAINTAINED_METHOD"},
-		{"half a chunk", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "MAINTAINED_METHOD"},
-		{"idle after a call", "header: 1h, body: 1h, idle: 50ms", nextCall(q), "BILL_003"},
+		{"no body", "header: 2s, body: 50ms, idle: 1h", sized, "refused"},
+		{"half a body", "header: 2s, body: 50ms, idle: 1h", sized + `{"a"`, "refused"},
+		{"half a chunk", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "refused"},
+		{"idle after a call", "header: 1h, body: 1h, idle: 50ms", nextCall(q), "noSuchBill"},
 	} {
-		parallel(t, row.name, func(t *testing.T) {
-			p := newProcessTo(t, "v2", back, "timeouts: {"+row.timeouts+"}")
-			got := p.raw(false, row.text) // returns when the connection is closed
+		parallel(t, row[0], func(t *testing.T) {
+			p := newProcessTo(t, "v2", back, "timeouts: {"+row[1]+"}")
+			got := p.raw(false, row[2]) // returns when the connection is closed
 			switch {
-			case row.code == "" && len(got) == 0:
-			case row.code == "" && got[0].status == http.StatusRequestTimeout:
-			case row.code == "" || len(got) != 1:
+			case row[3] == "" && (len(got) == 0 || got[0].status == http.StatusRequestTimeout):
+			case row[3] == "" || len(got) != 1:
 				t.Errorf("%+v", got)
 			default:
-				got[0].check(t, "legacy", wantAnswer{map[string]int{"BILL_003": 200, "MAINTAINED_METHOD": 503}[row.code], row.code})
+				got[0].check(t, "legacy", wantAnswers[row[3]])
 			}
 		})
 	}

@@ -261,11 +261,10 @@ func TestCodesOfTheUpstreamPassThrough(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, upstream := range forms {
-			service := newService()
-			b := newGatewayTo(t, upstream, newBackend(t, service))
+			b := newBridge(t, upstream)
 			for _, code := range append(sandbox.Catalogue()[1:], "9800", "NEW_CODE_1") {
 				for _, op := range operations {
-					service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code})
+					b.service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code})
 					b.expect(newCall(client, op), wantAnswer{200, code})
 				}
 			}

@@ -23,15 +23,13 @@ func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
 	nasty := "a\r\nX-Evil: 1\r\n\r\nGET / HTTP/1.1\x00\n가"
 	for _, client := range forms {
 		for _, upstream := range forms {
-			service := newService()
-			back := newBackend(t, service)
-			b := newGatewayTo(t, upstream, back)
+			b := newBridge(t, upstream)
 			for _, op := range operations {
 				for _, field := range []string{"apiKey", "member", "merchant", "billId", "productName", "memberName", "phone", "message", "hash", "callbackUrl", "cancelReason"} {
-					before := back.count()
+					before := b.back.count()
 					got := b.send(newCall(client, op).with(field, nasty))
 					codeOf(t, client, got.body)
-					calls := back.received()[before:]
+					calls := b.back.received()[before:]
 					if len(calls) != 1 {
 						t.Fatalf("%s %s: the upstream saw %d calls", op, field, len(calls))
 					}

@@ -107,8 +107,7 @@ refused | Content-Encoding: gzip | Content-Encoding: identity, gzip
 // id.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, newService())
-	b := newGatewayTo(t, "v2", back)
+	b := newBridge(t, "v2")
 	seen := map[string]bool{}
 	for i, given := range [][]string{
 		{"a-1_B.2:c"}, {strings.Repeat("x", 128)}, // the valid ones
@@ -125,7 +124,7 @@ func TestRequestIDs(t *testing.T) {
 			t.Errorf("the id %q became %q", given, id)
 		}
 		seen[id] = true
-		calls := back.received()
+		calls := b.back.received()
 		for _, header := range []http.Header{got.header, calls[len(calls)-1].header} {
 			equal(t, strings.Join(header["X-Request-Id"], "|"), id)
 		}

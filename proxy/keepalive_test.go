@@ -107,7 +107,7 @@ func TestKeepAliveIsAnnouncedForConnectionsThatStayOpen(t *testing.T) {
 // HTTP/2 forbids headers of the connection. In a drain each answer closes its connection.
 func TestKeepAliveIsNotAnnouncedOverHTTP2OrInADrain(t *testing.T) {
 	t.Parallel()
-	b := newGatewayTo(t, "v2", newBackend(t, newService()))
+	b := newBridge(t, "v2")
 	answered := func(major int) http.Header {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/bill/read", strings.NewReader(v2("read").body()))
 		r.ProtoMajor = major

@@ -89,9 +89,8 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 			}
 		}
 	}
-	service := newService()
-	b := newGatewayTo(t, "v2", newBackend(t, service))
-	service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}`})
+	b := newBridge(t, "v2")
+	b.service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}`})
 	if got := b.send(v2("create")); got.body != `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}` {
 		t.Errorf("a success was changed: %s", got.body)
 	}

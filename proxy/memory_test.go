@@ -94,14 +94,13 @@ func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 // Bodies of one chunk, of several chunks, and at the limits between them.
 func TestBodiesOfEverySizeArriveWhole(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, newService())
-	b := newGatewayTo(t, "v2", back)
+	b := newBridge(t, "v2")
 	q := v2("create")
 	for _, length := range []int{0, 1000, 16383, 16384, 16385, 32767, 32768, 32769, 100_000, 1 << 20} {
 		body := q.body()
 		body += strings.Repeat(" ", max(0, length-len(body)))
 		b.post(q.path(), body).is(t, 200)
-		calls := back.received()
+		calls := b.back.received()
 		equal(t, calls[len(calls)-1].body, body, len(body))
 	}
 }

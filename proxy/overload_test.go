@@ -214,10 +214,11 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGatewayWith(t, "v2", "}\nlimits: {body: 512KiB, memory: 1MiB}\n")
-	r.expect(legacy("create").with("callbackUrl", r.partner.url), success)
-	_, path, _ := strings.Cut(r.addressAtUpstream(t, 1), ".example.com")
+	play(r, "success legacy create callbackUrl="+r.partner.url)
+	_, path, _ := strings.Cut(r.addressAtUpstream(1), ".example.com")
 	r.useBudget(head(path, fmt.Sprintf("Content-Length: %d\r\n", 500<<10))+strings.Repeat(" ", 490<<10), 490<<10)
-	r.checkMetric(`billbridge_callbacks_refused_total{reason="no_memory",upstream="up"} 1`)
-	r.post(path, `{"apiKey":"demo-partner-key","billId":"`+demoBill+`","apprState":"F","apprPrice":"30000"}`).is(t, 200)
+	play(r, `
+metric billbridge_callbacks_refused_total{reason="no_memory",upstream="up"} 1
+post 200 PATH {"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","apprState":"F","apprPrice":"30000"}`, "PATH", path)
 	r.nthCallback(1)
 }

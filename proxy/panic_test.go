@@ -85,7 +85,7 @@ func (w panicOnWrite) Write(p []byte) (int, error) {
 // counted and logged.
 func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	t.Parallel()
-	b := newGatewayTo(t, "v2", newBackend(t, newService()))
+	b := newBridge(t, "v2")
 	b.wrap = func(w http.ResponseWriter) http.ResponseWriter { return panicOnWrite{w} }
 	q := legacy("create")
 	if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err == nil {

@@ -94,76 +94,33 @@ func (u *wireUpstream) seen() (calls []wireCall, violations []string) {
 	return calls, violations
 }
 
-var (
-	wirePaths = map[string][]string{
-		"v2": {
-			"/bill", "/bill/resend", "/bill/read", "/bill/destroy", "/bill/cancel",
-			"/auth/mapping", "/read/mapping", "/auth/mapping/status", "/auth/merchant/mapping", "/read/merchant",
-		},
-		"legacy": {"/if/bill/send", "/if/bill/resend", "/if/bill/read", "/if/bill/destroy", "/if/bill/cancel"},
-	}
-	wireID     = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,128}$`)
-	wireNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
-)
-
 // readWireCall reads one call strictly: a POST to a documented path, each of the gateway's own headers once and no
 // other, exactly as many bytes as Content-Length says, all of them one JSON object, and nothing behind it. The error
 // is io.EOF if there is no call.
 func readWireCall(in *bufio.Reader, host, form string) (call wireCall, violation error) {
-	var lines []string
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil && len(lines) == 0 && line == "" {
+	head := ""
+	for line := ""; line != "\r\n"; head += line {
+		var err error
+		if line, err = in.ReadString('\n'); err != nil && head+line == "" {
 			return call, io.EOF
-		}
-		text, ended := strings.CutSuffix(line, "\r\n")
-		if err != nil || !ended || strings.ContainsAny(text, "\r\n\x00") {
-			return call, fmt.Errorf("the line %q after %q: %v", line, lines, err)
-		}
-		if text == "" {
-			break
-		}
-		lines = append(lines, text)
-	}
-	if len(lines) == 0 {
-		return call, errors.New("an empty line before a call")
-	}
-	path, isPost := strings.CutPrefix(lines[0], "POST ")
-	path, isHTTP := strings.CutSuffix(path, " HTTP/1.1")
-	if call.path = path; !isPost || !isHTTP || !slices.Contains(wirePaths[form], path) {
-		return call, fmt.Errorf("the request line %q", lines[0])
-	}
-	got := map[string]string{}
-	for _, line := range lines[1:] {
-		name, value, found := strings.Cut(line, ": ")
-		if _, twice := got[name]; !found || twice {
-			return call, fmt.Errorf("the header line %q in %q", line, lines)
-		}
-		got[name] = value
-	}
-	call.id = got["X-Request-Id"]
-	length, size := 0, got["Content-Length"]
-	if !wireID.MatchString(call.id) || !wireNumber.MatchString(size) {
-		return call, fmt.Errorf("the id or the length in %q", lines)
-	}
-	length, _ = strconv.Atoi(size)
-	want := map[string]string{
-		"Host": host, "User-Agent": "billbridge/1.2.3", "Content-Length": size, "Accept": "application/json",
-		"Accept-Encoding": "identity", "Content-Type": "application/json", "X-Request-Id": call.id,
-	}
-	for name, value := range got {
-		if want[name] != value || len(got) != len(want) {
-			return call, fmt.Errorf("the headers %q", lines)
+		} else if err != nil {
+			return call, fmt.Errorf("the head %q: %w", head+line, err)
 		}
 	}
+	found := wireCallHead.FindStringSubmatch(head)
+	if found == nil || found[2] != host || strings.HasPrefix(found[1], "/if/") != (form == "legacy") ||
+		!slices.ContainsFunc(wireRequests, func(r wireRequest) bool { return r.path == found[1] }) {
+		return call, fmt.Errorf("the head %q", head)
+	}
+	length, _ := strconv.Atoi(found[4])
 	body := make([]byte, length)
 	_, err := io.ReadFull(in, body)
-	call.body = string(body)
+	call = wireCall{found[1], found[3], string(body)}
 	switch trimmed := bytes.TrimSpace(body); {
 	case err != nil:
 		return call, fmt.Errorf("a body of %d bytes: %w", length, err)
 	case in.Buffered() > 0:
-		return call, fmt.Errorf("%d bytes behind the call %q", in.Buffered(), lines)
+		return call, fmt.Errorf("%d bytes behind the call %q", in.Buffered(), head)
 	case !json.Valid(body) || trimmed[0] != '{':
 		return call, fmt.Errorf("the body is not a JSON object: %q", body)
 	}
@@ -270,22 +227,29 @@ func (r wireRequest) inChunks() string {
 }
 
 // wireRequests are the fifteen requests of the interface.
-func wireRequests() []wireRequest {
-	return []wireRequest{
-		{"/bill", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":1000}}`},
-		{"/bill/resend", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
-		{"/bill/read", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
-		{"/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`},
-		{"/bill/cancel", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h","cancelReason":"r"}}`},
-		{"/if/bill/send", `{"apikey":"k","member":"m","merchant":"s","bill":{"bill_id":"B1","price":"1000"}}`},
-		{"/if/bill/resend", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
-		{"/if/bill/read", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
-		{"/if/bill/destroy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
-		{"/if/bill/cancel", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
-		{"/auth/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}`},
-		{"/read/mapping", `{"apiKey":"k"}`},
-		{"/auth/mapping/status", `{"apiKey":"k","member":"m","merchant":"s"}`},
-		{"/auth/merchant/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s"}`},
-		{"/read/merchant", `{"apiKey":"k"}`},
+var wireRequests = func() (all []wireRequest) {
+	for _, row := range rows(`
+/bill | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":1000}}
+/bill/resend | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}
+/bill/read | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}
+/bill/destroy | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}
+/bill/cancel | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h","cancelReason":"r"}}
+/if/bill/send | {"apikey":"k","member":"m","merchant":"s","bill":{"bill_id":"B1","price":"1000"}}
+/if/bill/resend | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}
+/if/bill/read | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}
+/if/bill/destroy | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}
+/if/bill/cancel | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}
+/auth/mapping | {"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}
+/read/mapping | {"apiKey":"k"}
+/auth/mapping/status | {"apiKey":"k","member":"m","merchant":"s"}
+/auth/merchant/mapping | {"apiKey":"k","memberId":"m","merchantId":"s"}
+/read/merchant | {"apiKey":"k"}
+`) {
+		all = append(all, wireRequest{row[0], row[1]})
 	}
-}
+	return all
+}()
+
+// wireCallHead is the head of a call: the gateway's own headers, each once, and no other.
+var wireCallHead = regexp.MustCompile(`^POST (\S+) HTTP/1\.1\r\nHost: (\S+)\r\nUser-Agent: billbridge/1\.2\.3\r\nContent-Type: application/json\r\n` +
+	`Accept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: ([0-9A-Za-z._:-]{1,128})\r\nContent-Length: (0|[1-9][0-9]*)\r\n\r\n$`)

@@ -117,7 +117,9 @@ func (p *process) step(verb, rest string, says []string) bool {
 
 // changed is the config with a change such as "old => new".
 func (p *process) changed(change string) string {
+	p.t.Helper()
 	before, after, _ := strings.Cut(change, " => ")
+	checkText(p.t, *p.text.Load(), before)
 	return strings.Replace(*p.text.Load(), before, after, 1)
 }
 

@@ -71,11 +71,10 @@ func readToEnd(t *testing.T, c *net.TCPConn) (got []byte, gone bool) {
 
 // wireSeeds are the edges of framing in both forms with a request behind them, and all fifteen calls, in chunks too.
 func wireSeeds() (seeds []string) {
-	requests := wireRequests()
-	for _, r := range requests {
-		seeds = append(seeds, r.inLength()+requests[3].inLength(), r.inChunks()+requests[8].inLength())
+	for _, r := range wireRequests {
+		seeds = append(seeds, r.inLength()+wireRequests[3].inLength(), r.inChunks()+wireRequests[8].inLength())
 	}
-	for _, r := range []wireRequest{requests[3], requests[8]} {
+	for _, r := range []wireRequest{wireRequests[3], wireRequests[8]} {
 		words := edgeWords(r.path, r.body, r.inLength())
 		for _, edge := range wireEdges {
 			seeds = append(seeds, words.Replace(edge.text)+r.inLength())

@@ -39,10 +39,9 @@ func TestSubBusinessCallsAreNotChanged(t *testing.T) {
 // A legacy upstream has no sub-business operations: the call is refused.
 func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, newService())
-	b := newGatewayTo(t, "legacy", back)
+	b := newBridge(t, "legacy")
 	for path := range subBusiness {
 		b.post(path, `{"apiKey":"demo-partner-key"}`).check(t, "v2", wantAnswer{404, "PARTNER_001"})
 	}
-	back.expectCalls(t, 0)
+	b.back.expectCalls(t, 0)
 }
