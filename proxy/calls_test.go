@@ -154,7 +154,7 @@ func codeOf(t rapid.TB, form, body string) string {
 	if _, bare := m["appr_state"]; bare && form == "legacy" && m["code"] == nil && m["msg"] == nil {
 		return "0000"
 	}
-	name := map[string]string{"v2": "message", "legacy": "msg"}[form]
+	name := inForm(form, "message", "msg")
 	if text, _ := m[name].(string); text == "" {
 		t.Errorf("no %s in %s", name, body)
 	}

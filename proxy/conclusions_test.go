@@ -259,7 +259,7 @@ func ask(dial func(context.Context, string, string) (net.Conn, error), q call, w
 // whose backend has the other form.
 func replies(t *testing.T, form string, s situation, waits time.Duration) (directly, bridged reply) {
 	t.Helper()
-	other := map[string]string{"v2": "legacy", "legacy": "v2"}[form]
+	other := inForm(form, "legacy", "v2")
 	for _, through := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			service := sandbox.New(sandbox.Options{

@@ -83,7 +83,7 @@ func TestHashesAreRenewed(t *testing.T) {
 	t.Parallel()
 	for _, keyed := range []bool{false, true} { // whether the client's form has a secret
 		for _, client := range forms {
-			upstream := map[string]string{"v2": "legacy", "legacy": "v2"}[client]
+			upstream := inForm(client, "legacy", "v2")
 			parallel(t, fmt.Sprint(client, "/", keyed), func(t *testing.T) {
 				algorithms, hash := fmt.Sprintf("{%s: hmac-sha256, %s: sha256}", upstream, client), plainHash
 				if keyed {

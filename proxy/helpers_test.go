@@ -397,14 +397,6 @@ func (noCallbacks) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("this test has no server for callbacks")
 }
 
-// quoteInto replaces words of text by values, as quoted YAML strings.
-func quoteInto(text string, pairs ...string) string {
-	for i := 0; i < len(pairs); i += 2 {
-		text = strings.ReplaceAll(text, pairs[i], fmt.Sprintf("%q", pairs[i+1]))
-	}
-	return text
-}
-
 // last is the last call that the backend got.
 func (b *backend) last(t testing.TB) received {
 	t.Helper()
@@ -425,4 +417,12 @@ func newBridge(t testing.TB, form string, more ...string) *bridge {
 	service := newService()
 	back := newBackend(t, service)
 	return &bridge{newGatewayTo(t, form, back, more...), service, back}
+}
+
+// inForm is what belongs to a form.
+func inForm(form, v2, legacy string) string {
+	if form == "v2" {
+		return v2
+	}
+	return legacy
 }

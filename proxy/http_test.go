@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -68,11 +67,9 @@ func TestMethods(t *testing.T) {
 func TestUpstreamPrefix(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"BILL_003","msg":"x"}`))
-	b := newGateway(t, oneUpstream("legacy", back.url+"/a%20b/partner/"))
-	b.expect(v2("create"), noSuchBill)
-	if got := back.received(); len(got) != 1 || got[0].target != "/a%20b/partner/if/bill/send" {
-		t.Errorf("%+v", got)
-	}
+	newGateway(t, oneUpstream("legacy", back.url+"/a%20b/partner/")).expect(v2("create"), noSuchBill)
+	equal(t, back.first(t).target, "/a%20b/partner/if/bill/send")
+	back.expectCalls(t, 1)
 }
 
 // JSON is recognised by its content type, or if there is none. Everything else, and any content coding, is refused
@@ -120,12 +117,9 @@ func TestRequestIDs(t *testing.T) {
 		got := b.send(legacy("read"), headers...)
 		id := got.header.Get("X-Request-Id")
 		equal(t, len(given) > 0 && id == given[0], i < 2, given, id)
-		if len(id) < 5 || seen[id] {
-			t.Errorf("the id %q became %q", given, id)
-		}
+		equal(t, len(id) >= 5 && !seen[id], true, given, id)
 		seen[id] = true
-		calls := b.back.received()
-		for _, header := range []http.Header{got.header, calls[len(calls)-1].header} {
+		for _, header := range []http.Header{got.header, b.back.last(t).header} {
 			equal(t, strings.Join(header["X-Request-Id"], "|"), id)
 		}
 		checkText(t, b.logs.Next(t), `"id":"`+id+`"`)
@@ -155,30 +149,20 @@ func TestHeadersOfAnswers(t *testing.T) {
 // gateway's own refusals.
 func TestUpstreamStatusPassesThrough(t *testing.T) {
 	t.Parallel()
-	body := map[string]string{
-		"v2":     `{"code":"ERROR","message":"무엇","data":{"x":1}}`,
-		"legacy": `{"code":"ERROR","msg":"무엇"}`,
-	}
 	for _, how := range []string{"own", "always-200"} {
-		for _, client := range forms {
-			for _, upstream := range forms {
-				var status atomic.Int64
-				back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-					replyWith(int(status.Load()), body[upstream]).ServeHTTP(w, r)
-				})
-				b := newGatewayTo(t, upstream, back, "failures: {status: "+how+"}")
-				for _, want := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599} {
-					status.Store(int64(want))
-					for _, op := range []string{"create", "read"} {
-						got := b.send(newCall(client, op))
-						if got.is(t, want, `"무엇"`); client == upstream {
-							equal(t, got.body, body[upstream])
-						} else {
-							got.check(t, client, wantAnswer{want, "ERROR"})
-						}
+		eachPair(t, func(t *testing.T, client, upstream string) {
+			body := inForm(upstream, `{"code":"ERROR","message":"무엇","data":{"x":1}}`, `{"code":"ERROR","msg":"무엇"}`)
+			for _, want := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599} {
+				b := newGatewayTo(t, upstream, newBackend(t, replyWith(want, body)), "failures: {status: "+how+"}")
+				for _, op := range []string{"create", "read"} {
+					got := b.send(newCall(client, op))
+					if got.is(t, want, `"무엇"`); client == upstream {
+						equal(t, got.body, body)
+					} else {
+						got.check(t, client, wantAnswer{want, "ERROR"})
 					}
 				}
 			}
-		}
+		})
 	}
 }

@@ -26,7 +26,7 @@ func TestFailuresAreInTheLanguageOfThePartner(t *testing.T) {
 	)
 	for name, c := range at {
 		for _, form := range forms {
-			field := map[string]string{"v2": "bill.billId", "legacy": "bill.bill_id"}[form]
+			field := inForm(form, "bill.billId", "bill.bill_id")
 			for key, want := range map[string][2]string{
 				"a-third-key": {single, notSent},
 				another:       {singleEn, notSentEn},
@@ -34,7 +34,7 @@ func TestFailuresAreInTheLanguageOfThePartner(t *testing.T) {
 			} {
 				check := func(got answer, want string) {
 					t.Helper()
-					equal[any](t, fields(t, got.body)[map[string]string{"v2": "message", "legacy": "msg"}[form]], want, name, form, key)
+					equal[any](t, fields(t, got.body)[inForm(form, "message", "msg")], want, name, form, key)
 				}
 				q := newCall(form, "create").with("apiKey", key)
 				check(c.send(q.with("billId", []int{1})), field+": "+want[0])

@@ -73,14 +73,14 @@ func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 		b := newGatewayTo(t, upstream, newBackend(t, replyWith(200, failure[upstream])))
 		unmasked := newGatewayTo(t, upstream, newBackend(t, replyWith(200, failure[upstream])), "failures: {mask_hosts: false}")
 		for _, client := range forms {
-			name := map[string]string{"v2": "message", "legacy": "msg"}[client]
+			name := inForm(client, "message", "msg")
 			got := b.send(newCall(client, "create"))
 			m := fields(t, got.body)
 			if m["code"] != "ERROR" || m[name] != `<b>…</b> "응답" 없음 A` {
 				t.Errorf("%s from %s: %s", client, upstream, got.body)
 			}
 			if client == upstream {
-				inner, _ := m[map[string]string{"v2": "data", "legacy": "x"}[client]].(map[string]any)
+				inner, _ := m[inForm(client, "data", "x")].(map[string]any)
 				equal(t, inner[name], "10.0.0.7", got.body)
 			}
 			got = unmasked.send(newCall(client, "create"))

@@ -32,7 +32,7 @@ func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 		b.checkMetrics(`billbridge_requests_total{client="` + client + `",code="0000",operation="points.left",status="200",upstream="up"} 1`)
 
 		create := map[string]string{"v2": `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","memo":"3"}}`, "legacy": `{"apikey":"k","bill":{"bill_id":"1","memo":"3"}}`}
-		b.post(map[string]string{"v2": "/bill", "legacy": "/if/bill/send"}[client], create[client])
+		b.post(inForm(client, "/bill", "/if/bill/send"), create[client])
 		if got := back.received(); len(got) != 2 || got[1].body != create[upstream] {
 			t.Errorf("the backend got %+v, want %s", got[1:], create[upstream])
 		}

@@ -124,7 +124,7 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 	target := newBackend(t, newService())
 	for _, status := range []int{205, 300, 301, 302, 303, 304, 307, 308, 399, 600, 999} {
 		for _, upstream := range forms {
-			body := map[string]string{"v2": `{"code":"0000","message":"ok","data":{}}`, "legacy": `{"code":"0000","msg":"ok"}`}[upstream]
+			body := inForm(upstream, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","msg":"ok"}`)
 			b := newGatewayTo(t, upstream, newBackend(t, replyWith(status, body, "Location", target.url+"/bill")))
 			for _, client := range forms {
 				for _, op := range []string{"read", "create"} {

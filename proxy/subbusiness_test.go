@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -20,19 +22,16 @@ func TestSubBusinessCallsAreNotChanged(t *testing.T) {
 	} {
 		fresh := newBackend(t, replyWith(200, answer))
 		old := newBackend(t, replyWith(200, `{"code":"ERROR","msg":"x"}`))
-		b := newGateway(t, quoteInto(config, "NEW", fresh.url, "OLD", old.url))
-		n := 0
+		b := newGateway(t, strings.NewReplacer("NEW", fresh.url, "OLD", old.url).Replace(config))
 		for path := range subBusiness {
+			before := fresh.count()
 			got := b.post(path, request)
-			if got.status != 200 || got.body != answer {
-				t.Errorf("%s: %d %q", path, got.status, got.body)
-			}
-			calls := fresh.received()
-			if n++; len(calls) != n || calls[n-1].body != request || calls[n-1].target != path {
-				t.Errorf("%s: the upstream got %+v", path, calls)
-			}
+			equal(t, fmt.Sprint(got.status, got.body), "200"+answer, path)
+			call := fresh.last(t)
+			equal(t, call.target+call.body, path+request)
+			fresh.expectCalls(t, before+1)
 		}
-		equal(t, old.count(), 0, old.received())
+		old.expectCalls(t, 0)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, client, form string) {
 		code := ""
-		text := map[string]string{"v2": `{"code":"%s","message":"ok","data":{"billId":"` + demoBill + `"}}`, "legacy": `{"code":"%s","msg":"ok","bill_id":"` + demoBill + `"}`}[form]
+		text := inForm(form, `{"code":"%s","message":"ok","data":{"billId":"`+demoBill+`"}}`, `{"code":"%s","msg":"ok","bill_id":"`+demoBill+`"}`)
 		back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) })
 		b := newGateway(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q, success: \"00\"}}\n", form, back.url))
 		code = "00"

@@ -105,7 +105,7 @@ func TestOverlayOfAnUpstream(t *testing.T) {
 success CLIENT create billId=SECOND00000000000001`)
 				checkText(t, bodies(), "/invoice {", `"amounts":{"total":30000}`)
 				play("invalid CLIENT create productName=B billId=THIRD000000000000001 | bill." +
-					map[string]string{"v2": "productName", "legacy": "product_nm"}[client] + ": has a value that is not supported here")
+					inForm(client, "productName", "product_nm") + ": has a value that is not supported here")
 				refused(2) // nothing was sent
 				checkText(t, bodies(), "!THIRD")
 				play("success CLIENT create billId=THIRD000000000000001")
