@@ -74,15 +74,18 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 		parallel(t, mode, func(t *testing.T) {
 			m := newRolloutGateway(t, "old")
 			p := newProcess(t, strings.Replace(*m.text.Load(), "admin: {", `admin: {token: "letmein", `, 1)+"ready: {store: "+mode+"}\n")
-			withToken := func(path string) answer { return p.admin("GET", path, "Authorization", "Bearer letmein") }
+			withToken := func(path string, status int, says ...string) {
+				t.Helper()
+				p.admin("GET", path, "Authorization", "Bearer letmein").is(t, status, says...)
+			}
 			const ready = "ready\nserving: ok\nstore: ok\n"
 			p.waitForAdmin("/-/ready?verbose", ready) // on a busy machine the first pings can take longer than readiness waits
-			withToken("/metrics").is(t, 200, "\nbillbridge_store_up 1\n", "\nbillbridge_store_free_bytes ")
+			withToken("/metrics", 200, "\nbillbridge_store_up 1\n", "\nbillbridge_store_free_bytes ")
 			m.exec("ALTER TABLE billbridge_owners RENAME TO gone")
 			p.waitForAdmin("/-/ready?verbose", "cannot be written to")
 			equal(t, p.ask(want.status, "GET /-/ready?verbose"), want.body)
-			withToken("/-/ready?verbose").is(t, want.status, "no such table: billbridge_owners")
-			withToken("/metrics").is(t, 200, "\nbillbridge_store_up 0\n")
+			withToken("/-/ready?verbose", want.status, "no such table: billbridge_owners")
+			withToken("/metrics", 200, "\nbillbridge_store_up 0\n")
 			equal(t, strings.Count(p.logs.String(), "the store cannot be written to"), 1)
 			p.expect(legacy("read"), refused) // the owner of the bill cannot be looked up
 			m.exec("ALTER TABLE gone RENAME TO billbridge_owners")
@@ -95,9 +98,8 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 // shorten the drain.
 func TestR38_DrainOutlivesAReload(t *testing.T) {
 	t.Parallel()
-	text := anyPort + oneUpstream("v2", refusedURL)
-	p := newProcess(t, strings.Replace(text, "30s", "60s", 1))
-	p.reload(200, strings.Replace(text, "30s", "1s", 1))
+	p := newProcess(t, strings.Replace(anyPort+oneUpstream("v2", refusedURL), "30s", "60s", 1))
+	play(p, "reload 200 60s => 1s")
 	p.stopAndWait()
 	checkText(t, p.logs.String(), `"msg":"draining","at_most":"1m`)
 }

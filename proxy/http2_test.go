@@ -54,9 +54,8 @@ func TestR15_StreamsOfAConnectionAreLimited(t *testing.T) {
 	t.Parallel()
 	const attempted, allowed, part = 250, 32, 1 << 10
 	a := newAuthority(t)
-	a.issue("front")
 	back := newBackend(t, newService())
-	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", back.url))
+	p := a.newProcess(oneUpstream("v2", back.url))
 	conn, frames := dialHTTP2(t, p.Address(), a.pool)
 	must := func(err error) {
 		t.Helper()

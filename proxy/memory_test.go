@@ -64,13 +64,11 @@ func TestR04_R15_BodiesHaveABudget(t *testing.T) {
 // console, which keeps bodies of calls.
 func TestR04_CallsAreAnsweredWhileTheWholeBudgetIsUsed(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, "/bill", 64)
-	back := newBackend(t, g.holdCalls(newService()))
+	g, back := newHeldBackend(t, "/bill", 64)
 	p := newProcessTo(t, "v2", back, "limits: {body: 512KiB, memory: 1MiB}")
 	var calls []<-chan answer
 	for n := range 64 { // a half-sent body would go for another one
-		calls = append(calls, p.later(legacy("create").with("billId", fmt.Sprintf("B%d", n))))
-		receive(t, g.reached, "call at the upstream")
+		calls = append(calls, g.held(&p.caller, legacy("create").with("billId", fmt.Sprintf("B%d", n))))
 	}
 	before := back.count()
 	p.waitForMetric("billbridge_body_bytes", 1<<20)

@@ -1,7 +1,7 @@
 package proxy_test
 
 import (
-	"path/filepath"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -15,26 +15,27 @@ func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
 	readme := proxytest.ReadFile(t, "../translate/README.md")
 	_, overlay, _ := strings.Cut(string(readme), "```yaml\n")
 	overlay, _, _ = strings.Cut(overlay, "```")
-	file := filepath.Join(t.TempDir(), "mine.yaml")
-	proxytest.WriteFile(t, file, overlay)
-	asked := map[string]string{"v2": `{"apiKey":"k","member":"m","merchant":"s"}`, "legacy": `{"apikey":"k","member":"m","merchant":"s"}`}
-	says200 := map[string]string{"v2": `{"code":"0000","message":"ok","data":{"remainCount":12}}`, "legacy": `{"code":"0000","msg":"ok","remain_count":"12"}`}
-	paths := map[string]string{"v2": "/read/remain_count", "legacy": "/if/read/remain_count"}
+	table := overlayFile(t, overlay)
 	eachPair(t, func(t *testing.T, client, upstream string) {
-		back := newBackend(t, replyWith(200, says200[upstream]))
-		b := newGatewayTo(t, upstream, back, "table: {overlay: "+file+"}")
-		if got := b.post(paths[client], asked[client]); got.status != 200 || got.body != says200[client] {
-			t.Errorf("the partner got %d %s", got.status, got.body)
+		points := func(form string) string { return inForm(form, "/read/remain_count", "/if/read/remain_count") }
+		asked := func(form string) string {
+			return `{"` + inForm(form, "apiKey", "apikey") + `":"k","member":"m","merchant":"s"}`
 		}
-		if got := back.received(); len(got) != 1 || got[0].target != paths[upstream] || got[0].body != asked[upstream] {
-			t.Errorf("the backend got %+v", got)
+		says := func(form string) string {
+			return inForm(form, `{"code":"0000","message":"ok","data":{"remainCount":12}}`, `{"code":"0000","msg":"ok","remain_count":"12"}`)
 		}
+		create := func(form string) string {
+			return inForm(form, `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","memo":"3"}}`, `{"apikey":"k","bill":{"bill_id":"1","memo":"3"}}`)
+		}
+		back := newBackend(t, replyWith(200, says(upstream)))
+		b := newGatewayTo(t, upstream, back, table)
+		got := b.post(points(client), asked(client))
+		equal(t, fmt.Sprint(got.status, got.body), "200"+says(client))
+		equal(t, back.first(t).target+back.first(t).body, points(upstream)+asked(upstream))
 		b.checkMetrics(`billbridge_requests_total{client="` + client + `",code="0000",operation="points.left",status="200",upstream="up"} 1`)
 
-		create := map[string]string{"v2": `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","memo":"3"}}`, "legacy": `{"apikey":"k","bill":{"bill_id":"1","memo":"3"}}`}
-		b.post(inForm(client, "/bill", "/if/bill/send"), create[client])
-		if got := back.received(); len(got) != 2 || got[1].body != create[upstream] {
-			t.Errorf("the backend got %+v, want %s", got[1:], create[upstream])
-		}
+		b.post(newCall(client, "create").path(), create(client))
+		back.expectCalls(t, 2)
+		equal(t, back.last(t).body, create(upstream))
 	})
 }

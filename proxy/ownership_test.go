@@ -1,11 +1,8 @@
 package proxy_test
 
 import (
+	"errors"
 	"fmt"
-	"net/http"
-	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,12 +17,13 @@ func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
 	m := newRolloutGateway(t, "new")
 	m.expect(v2("create"), success)
 	was := *m.text.Load()
-	for _, row := range map[string]struct{ old, now, says string }{
-		"shared":   {"new: new", "new: new, bills: shared", "rollout.bills has changed: restart to change it"},
-		"swapped":  {"old: old, new: new", "old: new, new: old", "the other way round"},
-		"switched": {"rollout: {old: old, new: new" + patient + "}\n", "", "rollout has changed: restart to change it"},
+	for change, says := range map[string]string{
+		"new: new => new: new, bills: shared":                          "rollout.bills has changed: restart to change it",
+		"old: old, new: new => old: new, new: old":                     "the other way round",
+		"rollout: {old: old, new: new" + patient + "}\nstore => store": "rollout has changed: restart to change it",
 	} {
-		m.reload(400, strings.Replace(was, row.old, row.now, 1), row.says)
+		m.text.Store(&was)
+		m.reload(400, m.changed(change), says)
 	}
 	m.reload(200, was)
 }
@@ -35,11 +33,11 @@ func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
 func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
 	t.Parallel()
 	m := newRolloutWith(t, "drained", noFront, ", bills: shared")
-	separate := strings.Replace(*m.text.Load(), ", bills: shared", "", 1)
-	m.restart(separate)
-	// During the settling period a create of that time may still be in progress at the old backend.
-	m.expect(v2("create"), refused)
-	m.checkCalls(1, 0) // the old backend was probed
+	play(m, `
+restart , bills: shared} => }
+# During the settling period a create of that time may still be in progress at the old backend, which was probed.
+refused v2 create
+calls 1 0`)
 	m.afterSettling(v2("create"))
 	m.checkBills(0, 1)
 }
@@ -57,43 +55,28 @@ func TestCreateFromATimeWithoutTheRolloutIsNotRepeated(t *testing.T) {
 
 func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "store.db")
-	s := proxytest.Open(t, "sqlite:"+file)
+	url := proxytest.SQLite(t)
+	s := proxytest.Open(t, url)
 	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
-	must(t, s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek))
-	must(t, s.Begin(t.Context(), "anna", lastWeek))
-	must(t, s.Seen(t.Context(), partner.Of(demoKey), lastWeek))
+	must(t, errors.Join(s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek),
+		s.Begin(t.Context(), "anna", lastWeek), s.Seen(t.Context(), partner.Of(demoKey), lastWeek)))
 	if forced {
-		stage := store.Stage{Partner: partner.Of(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}
-		must(t, s.SetStage(t.Context(), stage))
+		must(t, s.SetStage(t.Context(), store.Stage{Partner: partner.Of(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}))
 	}
-	old, fresh := newService(), newService()
-	release, made := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	oldCalls := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/send") { // slow
-			defer once.Do(func() { close(made) })
-			<-release
-		}
-		old.ServeHTTP(w, r)
-	})
-	newCalls := newBackend(t, fresh)
-	text := func(rollout string) string {
-		return anyPort + fmt.Sprintf(`
+	g, old := newHeldBackend(t, "/send", 1)
+	fresh := newService()
+	text := anyPort + fmt.Sprintf(`
 upstreams:
   old: {form: legacy, url: %q, timeout: 1s}
   new: {form: v2, url: %q}
 route: {default: old}
-%s
-store: {url: "sqlite:%s"}
-`, oldCalls.url, newCalls.url, rollout, file)
-	}
-	p := newProcess(t, text(""))
+store: {url: %q}
+`, old.url, newBackend(t, fresh).url, url)
+	p := newProcess(t, text)
 	p.expect(v2("create"), unknownLate)
 	p.stopAndWait()
-	p = newProcess(t, text("rollout: {old: old, new: new, default: new}"))
+	p = newProcess(t, text+"rollout: {old: old, new: new, default: new}")
 	p.expect(v2("create"), refused)
-	close(release)
-	receive(t, made, "the bill")
+	g.open()
 	equal(t, len(fresh.Bills()), 0)
 }

@@ -39,17 +39,20 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 	on := off + fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url)
 	p.reload(400, on+"x: 1\n")
 	p.expect(legacy("create"), success)
-	got := p.admin("GET", "/metrics", "Accept", openMetrics)
-	checkText(t, got.header.Get("Content-Type"), "text/plain; version=0.0.4")
-	checkText(t, got.body, `,le="1"}`)
+	scraped := func(contentType string, says ...string) string {
+		t.Helper()
+		got := p.admin("GET", "/metrics", "Accept", openMetrics)
+		checkText(t, got.header.Get("Content-Type"), contentType)
+		checkText(t, got.body, says...)
+		return got.body
+	}
+	scraped("text/plain; version=0.0.4", `,le="1"}`)
 	p.reload(200, on)
 	p.expect(legacy("read"), success)
 	trace := spans.waitFor(t, 1, "POST /if/bill/read")[0].trace
-	got = p.admin("GET", "/metrics", "Accept", openMetrics)
-	checkText(t, got.header.Get("Content-Type"), "application/openmetrics-text; version=1.0.0")
-	checkText(t, got.body, "\n# EOF\n")
+	got := scraped("application/openmetrics-text; version=1.0.0", "\n# EOF\n")
 	var exemplars []string
-	for _, found := range regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got.body, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got, -1) {
 		exemplars = append(exemplars, found[1])
 	}
 	equal(t, strings.Join(exemplars, " "), "billbridge_request_duration_seconds billbridge_upstream_duration_seconds")

@@ -138,41 +138,28 @@ func TestStagesDecideOnCreates(t *testing.T) {
 // bill does not exist, and does not send the write again.
 func TestUnknownOutcomesAreExplained(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		for _, upstream := range forms {
-			for _, row := range []struct {
-				name, more, says, shown string
-				fault                   *sandbox.Fault
-				calls                   int
-			}{
-				{"taken effect", "explain: 20s", "Bill is in state W.", "visible", &sandbox.Fault{Truncate: true}, 2},
-				{"not there", "explain: 20s", "A read just now does not show it yet.", "not visible yet", nil, 2},
-				{"switched off", "explain: 20s}\ntable: {overlay: OVERLAY", "read before sending again. Need its link?", "not asked", &sandbox.Fault{Drop: true}, 1},
-				{"off", "explain: 0s", "read before sending again. Need its link?", "not asked", &sandbox.Fault{Drop: true}, 1},
-			} {
-				parallel(t, client+"/"+upstream+"/"+row.name, func(t *testing.T) {
-					service := newService()
-					broken := false
-					back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-						if row.fault == nil && !broken { // before the call is executed; the calls come one after the other
-							broken = true
-							panic(http.ErrAbortHandler)
-						}
-						service.ServeHTTP(w, r)
-					})
-					overlay := filepath.Join(t.TempDir(), "mine.yaml")
-					proxytest.WriteFile(t, overlay, "operations: {bill.create: {explain: false}}")
-					b := newGatewayTo(t, upstream, back, "failures: {"+strings.Replace(row.more, "OVERLAY", overlay, 1)+"}")
-					if row.fault != nil {
-						service.Fault(*row.fault)
-					}
-					b.expect(newCall(client, "create"), unknown, row.says, "!not exist")
-					back.expectCalls(t, row.calls)
-					b.checkMetrics(fmt.Sprintf(`billbridge_unknown_outcomes_total{operation="bill.create",shown=%q} 1`, row.shown))
-				})
-			}
+	switchedOff := overlayFile(t, "operations: {bill.create: {explain: false}}")
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		for _, row := range rows(`
+taken effect | explain: 20s | {"truncate":true} | 2 | visible | Bill is in state W.
+not there | explain: 20s | {"drop":true,"skip":true} | 2 | not visible yet | A read just now does not show it yet.
+switched off | explain: 20s | {"drop":true} | 1 | not asked | read before sending again. Need its link?
+off | explain: 0s | {"drop":true} | 1 | not asked | read before sending again. Need its link?
+`) {
+			parallel(t, row[0], func(t *testing.T) {
+				more := "failures: {" + row[1] + "}\n"
+				if row[0] == "switched off" {
+					more += switchedOff
+				}
+				play(newBridge(t, upstream, more), `
+fault FAULT
+unknown CLIENT create | SAYS | !not exist
+calls CALLS
+metric billbridge_unknown_outcomes_total{operation="bill.create",shown="SHOWN"} 1
+`, "CLIENT", client, "FAULT", row[2], "CALLS", row[3], "SHOWN", row[4], "SAYS", row[5])
+			})
 		}
-	}
+	})
 }
 
 // A legacy backend reports "no such bill" with its own code (INTERFACE.md, Codes).

@@ -192,12 +192,11 @@ func TestListenErrors(t *testing.T) {
 // After the signal to stop, the server is not ready and accepts no new connection. Calls in progress are completed.
 func TestR38_Drain(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, "/send", 8)
-	p := newProcessTo(t, "legacy", newBackend(t, g.holdCalls(newService())))
+	g, back := newHeldBackend(t, "/send", 8)
+	p := newProcessTo(t, "legacy", back)
 	var done []<-chan answer
 	for i := range 8 {
-		done = append(done, p.later(legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))))
-		receive(t, g.reached, "call at the upstream")
+		done = append(done, g.held(&p.caller, legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))))
 	}
 	p.drain()
 	p.ask(503, "GET /-/ready")

@@ -4,32 +4,25 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/sandbox"
 )
 
 // newLargeReplies returns a gateway whose upstream shows the bill LARGE with a field of 4 MB, and refuses its writes with
 // such a text.
 func newLargeReplies(t *testing.T, more ...string) *process {
-	text := strings.Repeat("x", 4_000_000)
-	service := newService()
-	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if !strings.Contains(string(body), "LARGE") {
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
-			service.ServeHTTP(w, r)
-			return
-		}
-		reply := `{"code":"BILL_003","message":"` + text + `","data":null}`
-		if strings.HasSuffix(r.URL.Path, "/read") {
-			reply = `{"code":"0000","message":"ok","data":{"apiKey":"` + demoKey + `","billId":"LARGE","apprState":"W","apprIssuer":"` + text + `"}}`
-		}
-		replyWith(200, reply).ServeHTTP(w, r)
-	})
-	return newProcessTo(t, "v2", back, more...)
+	t.Helper()
+	service, text := newService(), strings.Repeat("x", 4_000_000)
+	for op, reply := range map[string]string{
+		"bill.read":    `{"code":"0000","message":"ok","data":{"apiKey":"` + demoKey + `","billId":"LARGE","apprState":"W","apprIssuer":"` + text + `"}}`,
+		"bill.destroy": `{"code":"BILL_003","message":"` + text + `","data":null}`,
+	} {
+		service.Fault(sandbox.Fault{Operation: op, Bill: "LARGE", Count: 1000, Body: reply})
+	}
+	return newProcessTo(t, "v2", newBackend(t, service), more...)
 }
 
 // readSlowly makes a call and reads the head of its answer only. It returns the status.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,43 +17,34 @@ import (
 // check, has neither.
 func TestFailedHandshakesAreLoggedAndCounted(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	a.issue("front")
-	for name, c := range map[string]struct {
-		client         *tls.Config // nil: no TLS
-		reason, logged string
+	for reason, c := range map[string]struct {
+		client *tls.Config // nil: no TLS
+		logged string
 	}{
-		"old version":   {&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "version", "only unsupported versions: [302 301]"},
-		"RSA exchange":  {&tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}}, "cipher", "client offered: [2f"},
-		"distrust":      {&tls.Config{ServerName: "127.0.0.1"}, "certificate", "remote error: tls: "},
-		"plain request": {nil, "not_tls", "does not look like a TLS handshake"},
+		"version":     {&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "only unsupported versions: [302 301]"},
+		"cipher":      {&tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}}, "client offered: [2f"},
+		"certificate": {&tls.Config{ServerName: "127.0.0.1"}, "remote error: tls: "},
+		"not_tls":     {nil, "does not look like a TLS handshake"},
 	} {
-		parallel(t, name, func(t *testing.T) {
-			p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", refusedURL))
+		parallel(t, reason, func(t *testing.T) {
+			p := newAuthority(t).newProcess(oneUpstream("v2", refusedURL))
 			_ = p.open("").Close() // it says nothing
 			for range 2 {
 				if c.client == nil {
 					got, err := rawBytes(p.Address(), nextCall(v2("read"))+strings.Repeat(" ", 60<<10))
-					if err != nil { // a reset, which takes the answer from some clients
-						t.Error(err)
-					}
-					if want := "\r\n\r\n" + `{"code":"ERROR","msg":"This port needs https.","message":"This port needs https.","data":null}`; !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.HasSuffix(got, want) {
-						t.Error(got)
-					}
-					continue
-				}
-				if c, err := tls.Dial("tcp", p.Address(), c.client); err == nil {
-					_ = c.Close()
+					must(t, err) // a reset, which takes the answer from some clients
+					equal(t, regexp.MustCompile(`(?s)^HTTP/1.1 400 .*\r\n\r\n\{"code":"ERROR","msg":"This port needs https.","message":"This port needs https.","data":null\}$`).MatchString(got), true, got)
+				} else if conn, err := tls.Dial("tcp", p.Address(), c.client); err == nil {
+					_ = conn.Close()
 					t.Error("the handshake succeeded")
 				}
 			}
 			proxytest.Eventually(t, func() bool {
-				return strings.Contains(p.metrics(), fmt.Sprintf("billbridge_tls_handshake_failures_total{reason=%q} 2\n", c.reason))
+				return strings.Contains(p.metrics(), fmt.Sprintf("billbridge_tls_handshake_failures_total{reason=%q} 2\n", reason))
 			}, func() string { return p.logs.String() + p.metrics() })
 			got := p.logs.String()
-			if strings.Count(got, "a TLS handshake failed") != 1 || !strings.Contains(got, fmt.Sprintf(`"address":"127.0.0.1","reason":%q`, c.reason)) || !strings.Contains(got, c.logged) {
-				t.Error(got)
-			}
+			equal(t, strings.Count(got, "a TLS handshake failed"), 1, got)
+			checkText(t, got, fmt.Sprintf(`"address":"127.0.0.1","reason":%q`, reason), c.logged)
 			equal(t, strings.Count(p.metrics(), "billbridge_tls_handshake_failures_total{"), 5)
 		})
 	}

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,30 +55,25 @@ func TestRequestThatCannotBeCarried(t *testing.T) {
 // Some v2 clients take a create without a link as failed. The operator learns of the first one, and of the number.
 func TestBillsWithoutALinkAreCounted(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		client, upstream string
-		without          bool // a link
-		counted          string
-	}{
-		{"v2", "legacy", true, "2"}, {"v2", "legacy", false, ""}, {"legacy", "legacy", true, ""},
-	} {
+	// The forms of the caller and of the upstream, whether it leaves links out, and how many are counted.
+	for _, row := range rows(`
+v2 | legacy | true | 2
+v2 | legacy | false |
+legacy | legacy | true |
+`) {
 		service := sandbox.New(sandbox.Options{
-			NoLegacyShortURL: row.without, Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
+			NoLegacyShortURL: row[2] == "true", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
 		})
-		b := newGatewayTo(t, row.upstream, newBackend(t, service), "partners: {"+partner.Of(demoKey).Short()+": {name: Hana}}")
-		for _, id := range []string{"A1", "A2"} {
-			b.send(newCall(row.client, "create").with("billId", id)).check(t, row.client, success)
+		b := newGatewayTo(t, row[1], newBackend(t, service), "partners: {"+partner.Of(demoKey).Short()+": {name: Hana}}")
+		play(b, `
+success FORM create billId=A1,A2
+idInUse FORM create billId=A1`, "FORM", row[0])
+		lines := regexp.MustCompile("(?m)^.*has no link.*$").FindAllString(b.logs.String(), -1)
+		equal(t, len(lines), len(row[3]), row, b.logs)
+		for _, line := range lines {
+			checkText(t, line, `"name":"Hana"`)
 		}
-		b.send(newCall(row.client, "create").with("billId", "A1")).check(t, row.client, idInUse)
-		warned := strings.Count(b.logs.String(), "has no link")
-		if want := min(len(row.counted), 1); warned != want || want == 1 && !strings.Contains(b.logs.String(), `"name":"Hana"`) {
-			t.Errorf("%+v: %d warnings: %s", row, warned, b.logs)
-		}
-		metric := `billbridge_bills_without_link_total{upstream="up"} `
-		if row.counted != "" {
-			b.checkMetrics(metric + row.counted)
-		} else if text := b.scrape(); strings.Contains(text, metric) {
-			t.Errorf("%+v: %s", row, text)
-		}
+		const metric = `billbridge_bills_without_link_total{upstream="up"} `
+		equal(t, strings.TrimSpace(b.scrape(metric)), strings.TrimSuffix(metric+row[3], metric), row)
 	}
 }
