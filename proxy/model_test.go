@@ -157,10 +157,6 @@ func (w *model) close() {
 	}
 }
 
-func (w *model) logEvent(format string, args ...any) {
-	w.history = append(w.history, fmt.Sprintf(format, args...))
-}
-
 func (w *model) violation(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
@@ -175,17 +171,12 @@ func (w *model) faultOf(id string, s *modelBackend, op string) fault {
 		return noFault
 	case isWrite(op):
 		return c.write
-	case s == w.backends[0]:
-		return c.reads[0]
 	}
-	return c.reads[1]
+	return c.reads[slices.Index(w.backends[:], s)]
 }
 
 func (w *model) other(s *modelBackend) *modelBackend {
-	if s == w.backends[0] {
-		return w.backends[1]
-	}
-	return w.backends[0]
+	return w.backends[1-slices.Index(w.backends[:], s)]
 }
 
 // checkArrival checks a call that reached a backend: no write goes to a backend that does not have the bill, and no
