@@ -11,6 +11,8 @@ import (
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
 )
 
 // listBills returns the bills that the ledger lists.
@@ -216,4 +218,125 @@ listed 1 outcome=unknown
 `, "ID", id)
 		checkText(t, m.admin("GET", "/bills", "Accept-Language", "en").body, "!bill=•••", "!bill=%e2%80%a2")
 	}
+}
+
+// /rollout/bill shows the owner, the state, and what both backends have. /rollout/assign refuses a bill that only one
+// has.
+func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "old")
+	play(m, `
+# before the first call of the partner
+200 GET /rollout/bill?{bill} | "result":"not asked" | !"read_as" | !"ledger" | !demo-partner-key
+success v2 create`)
+	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Owned })
+	play(m, `
+200 GET /rollout/bill?{bill} | "partner":"{short}" | "merchant":"demo-store" | "owner":"old" | "state":"owned" | "result":"has it","state":"W" | "result":"no such bill","code":"BILL_003" | !demo-partner-key
+pay old
+200 GET /rollout/bill?{bill} | "state":"F" | "amount":"30000" | !demo-partner-key
+409 POST /rollout/assign?to=new&by=anna&{bill} | the read of the bill at new: no such bill
+`)
+	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the body must be empty, or a JSON object"} {
+		m.adminPost(400, "/rollout/assign?to=new&by=anna&"+forced+"&"+theBill, body, want, "!another-key")
+	}
+}
+
+// The operator gives the key of a partner that has not called since the start.
+func TestRolloutBillTakesTheKeyAndDoesNotRepeatIt(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "old")
+	prepareBill(t, m.old, "W", demoBill)
+	m.adminPost(200, "/rollout/bill?member=demo-member&merchant=demo-store&bill="+demoBill, `{"key":"`+demoKey+`"}`,
+		`"result":"has it","state":"W"`, "!"+demoKey)
+}
+
+// The text of an unknown create has the amount that the read showed.
+func TestUnknownCreateNamesTheAmount(t *testing.T) {
+	t.Parallel()
+	for amount, want := range map[string]string{
+		"30000": "Bill: state F, amount 30000.", "": "Bill is in state F.", "<b>": "Bill is in state F.",
+	} {
+		b := newBridge(t, "v2", "failures: {explain: 20s}")
+		play(b, `
+fault {"drop":true}
+fault {"body":"{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"billId\":\"1234567890ABCDEFGHIJ\",\"apprState\":\"F\",\"apprPrice\":\"AMOUNT\"}}"}
+unknown legacy create | "WANT Outcome of this create unknown: read before sending again. Need its link? Destroy it, read it destroyed, use a new id."`,
+			"AMOUNT", amount, "WANT", want)
+	}
+}
+
+// A bill that both backends have is a permanent state: each write gets a final code, which clients do not repeat,
+// and the bill is listed until an operator assigns it. The log has one line.
+func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "new")
+	const twice = `
+409:VALIDATION_001 v2,legacy destroy,cancel,resend | !edger | !store | !perator | !illbridge | !ollout | !ackend | !ommand | !estored
+success v2,legacy read
+`
+	play(m, `
+has old W
+has new W
+listed 0 doubled=true
+`+twice+twice+`
+listed 1 doubled=true | "bill":"1234567890ABCDEFGHIJ" | "write":{ | "request":" | "result":"at both backends"
+logs "reason":"rollout: both: `)
+	equal(t, strings.Count(m.logs.String(), `"msg":"a bill is at both backends"`), 1)
+	play(m, `
+200 POST /rollout/assign?{bill}&to=old&by=anna
+listed 0 doubled=true
+200 GET /audit | "action":"assign","by":"anna" | 1234567890ABCDEFGHIJ
+success v2 destroy
+`)
+	equal(t, m.old.Bills()[0].State+m.fresh.Bills()[0].State, "DW")
+}
+
+// Of 48 creates that time out, a third took effect, a third did not, and the backend gives no clear answer about the
+// others. The gateway reads each bill once when the reads are due, from the first success of the partner on, with the
+// merchant of the create. It sends nothing but reads. Only the last third is left to an operator.
+func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
+	t.Parallel()
+	const writes = 48
+	m := newRolloutWith(t, "old", noFront, patient+", unknown: {rate: 100}}\nfailures: {explain: 0s")
+	for i := range writes {
+		group := "YNX"[i%3]
+		bill := fmt.Sprintf("TIMEDOUT%c%010d", group, i)
+		m.old.Fault(sandbox.Fault{Drop: true, Skip: group != 'Y'})
+		m.expect(v2("create").with("billId", bill), unknown)
+		if group == 'X' {
+			m.old.Fault(sandbox.Fault{Bill: bill, Count: writes, Drop: true})
+		}
+	}
+	play(m, `
+listed 48 outcome=unknown
+listed 0 outcome=unclear
+# the writes cannot take effect any more
+sql UPDATE billbridge_unknown SET next_read = 0, at = at - 120000
+# none before the first success of the partner
+calls 48 0
+success v2 create
+`)
+	for _, b := range m.checkListed("outcome=resolved", writes/3*2).Bills {
+		want := map[byte]string{'Y': "has it", 'N': "no such bill"}[b.Bill[len("TIMEDOUT")]]
+		if w := b.Write; w.Result != want || w.ReadBy != "gateway" || w.Reads != 1 || w.Resolved == nil {
+			t.Errorf("%s: %+v", b.Bill, w)
+		}
+	}
+	eventually(t, "not each read has ended", func() bool {
+		return !strings.Contains(m.admin("GET", "/rollout/bills?outcome=unknown").body, "not asked")
+	})
+	for _, b := range m.checkListed("outcome=unknown", writes/3).Bills {
+		if w := b.Write; b.Bill[len("TIMEDOUT")] != 'X' || w.Result != "no clear answer" || w.Reads != 1 || w.NextRead == nil {
+			t.Errorf("%s: %+v", b.Bill, w)
+		}
+	}
+	play(m, `
+sql UPDATE billbridge_unknown SET at = at - 4000000
+listed 16 outcome=unclear
+200 GET /metrics | billbridge_rollout_unknown_reads_total{shown="has it"} 16 | {shown="no such bill"} 16 | {shown="no clear answer"} 16
+# An operator has them read at once: 48 creates and the success, 48 reads and 16 more.
+200 POST /rollout/read-all | {"unknown":16,"due":16}
+calls 113 0
+`)
+	equal(t, m.oldCalls.writes(), writes+1)
 }

@@ -1,7 +1,10 @@
 package proxy_test
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -165,4 +168,79 @@ func TestUpstreamStatusPassesThrough(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ours are all headers that an upstream gets.
+func ours(id string, length int) http.Header {
+	return http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json"}, "Accept-Encoding": {"identity"},
+		"User-Agent": {"billbridge"}, "X-Request-Id": {id}, "Content-Length": {fmt.Sprint(length)},
+	}
+}
+
+// Line breaks and NUL in any value of a body do not become headers.
+func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
+	t.Parallel()
+	nasty := "a\r\nX-Evil: 1\r\n\r\nGET / HTTP/1.1\x00\n가"
+	for _, client := range forms {
+		for _, upstream := range forms {
+			b := newBridge(t, upstream)
+			for _, op := range operations {
+				for _, field := range []string{"apiKey", "member", "merchant", "billId", "productName", "memberName", "phone", "message", "hash", "callbackUrl", "cancelReason"} {
+					before := b.back.count()
+					got := b.send(newCall(client, op).with(field, nasty))
+					codeOf(t, client, got.body)
+					calls := b.back.received()[before:]
+					if len(calls) != 1 {
+						t.Fatalf("%s %s: the upstream saw %d calls", op, field, len(calls))
+					}
+					if want := ours(got.header.Get("X-Request-Id"), len(calls[0].body)); !maps.EqualFunc(calls[0].header, want, slices.Equal) {
+						t.Errorf("%s %s: the upstream got %v", op, field, calls[0].header)
+					}
+					for name, values := range got.header {
+						checkText(t, name+strings.Join(values, ""), "!Evil")
+					}
+				}
+			}
+		}
+	}
+}
+
+var subBusiness = map[string]string{
+	"/auth/mapping": "mapping.register", "/read/mapping": "mapping.list", "/auth/mapping/status": "mapping.status",
+	"/auth/merchant/mapping": "merchant.map", "/read/merchant": "merchant.list",
+}
+
+// Sub-business calls and replies pass byte for byte to a v2 upstream, also if the default upstream is legacy.
+func TestSubBusinessCallsAreNotChanged(t *testing.T) {
+	t.Parallel()
+	request := "{ \"apiKey\" : \"demo-partner-key\",\n\t\"memberId\":\"m\",\"extra\":[1e3, {\"b\":\"\\u0041\"}] }\n"
+	answer := " {\"data\":[{\"apiKey\":1.0,\"a\":\"\\u0041\"}],\r\n\"code\":\"0000\", \"message\":\"성공\"} "
+	for _, config := range []string{
+		"upstreams: {new: {form: v2, url: NEW}}\n",
+		"upstreams: {old: {form: legacy, url: OLD}, new: {form: v2, url: NEW}}\nroute: {default: old}\n",
+	} {
+		fresh := newBackend(t, replyWith(200, answer))
+		old := newBackend(t, replyWith(200, `{"code":"ERROR","msg":"x"}`))
+		b := newGateway(t, strings.NewReplacer("NEW", fresh.url, "OLD", old.url).Replace(config))
+		for path := range subBusiness {
+			before := fresh.count()
+			got := b.post(path, request)
+			equal(t, fmt.Sprint(got.status, got.body), "200"+answer, path)
+			call := fresh.last(t)
+			equal(t, call.target+call.body, path+request)
+			fresh.expectCalls(t, before+1)
+		}
+		old.expectCalls(t, 0)
+	}
+}
+
+// A legacy upstream has no sub-business operations: the call is refused.
+func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t, "legacy")
+	for path := range subBusiness {
+		b.post(path, `{"apiKey":"demo-partner-key"}`).check(t, "v2", wantAnswer{404, "PARTNER_001"})
+	}
+	b.back.expectCalls(t, 0)
 }

@@ -1,13 +1,16 @@
 package proxy_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
 )
 
 // checkMetric fails unless the line is among the metrics.
@@ -194,4 +197,105 @@ func (m *rolloutGateway) afterSettling(q call) {
 	var got answer
 	proxytest.Eventually(m.t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
 	got.check(m.t, q.form, success)
+}
+
+// A config that would lose bill ownership is refused at a reload.
+func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "new")
+	m.expect(v2("create"), success)
+	was := *m.text.Load()
+	for change, says := range map[string]string{
+		"new: new => new: new, bills: shared":                          "rollout.bills has changed: restart to change it",
+		"old: old, new: new => old: new, new: old":                     "the other way round",
+		"rollout: {old: old, new: new" + patient + "}\nstore => store": "rollout has changed: restart to change it",
+	} {
+		m.text.Store(&was)
+		m.reload(400, m.changed(change), says)
+	}
+	m.reload(200, was)
+}
+
+// Bills that were created while bills were shared have no owner. When each bill has an owner again, unknown bills are
+// looked up from the first call on.
+func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
+	t.Parallel()
+	m := newRolloutWith(t, "drained", noFront, ", bills: shared")
+	play(m, `
+restart , bills: shared} => }
+# During the settling period a create of that time may still be in progress at the old backend, which was probed.
+refused v2 create
+calls 1 0`)
+	m.afterSettling(v2("create"))
+	m.checkBills(0, 1)
+}
+
+// While the section rollout was removed, a create went to the old backend and timed out. When the section is back, the
+// bill is not created at the new backend.
+func TestCreateFromATimeWithoutTheRolloutIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, forced := range []bool{false, true} {
+		parallel(t, map[bool]string{false: "by the default", true: "by force"}[forced], func(t *testing.T) {
+			billFromATimeWithoutTheRollout(t, forced)
+		})
+	}
+}
+
+func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
+	t.Helper()
+	url := proxytest.SQLite(t)
+	s := proxytest.Open(t, url)
+	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
+	must(t, errors.Join(s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek),
+		s.Begin(t.Context(), "anna", lastWeek), s.Seen(t.Context(), partner.Of(demoKey), lastWeek)))
+	if forced {
+		must(t, s.SetStage(t.Context(), store.Stage{Partner: partner.Of(demoKey), Stage: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}))
+	}
+	g, old := newHeldBackend(t, "/send", 1)
+	fresh := newService()
+	text := anyPort + fmt.Sprintf(`
+upstreams:
+  old: {form: legacy, url: %q, timeout: 1s}
+  new: {form: v2, url: %q}
+route: {default: old}
+store: {url: %q}
+`, old.url, newBackend(t, fresh).url, url)
+	p := newProcess(t, text)
+	p.expect(v2("create"), unknownLate)
+	p.stopAndWait()
+	p = newProcess(t, text+"rollout: {old: old, new: new, default: new}")
+	p.expect(v2("create"), refused)
+	g.open()
+	equal(t, len(fresh.Bills()), 0)
+}
+
+// At a start the section rollout, or its absence, must fit the backends and bills in the store. Package store has the
+// other cases.
+func TestConfigMustMatchTheStoredBackends(t *testing.T) {
+	t.Parallel()
+	for _, row := range rows(`
+drained | rollout: {old: a, new: b} |
+old | rollout: {old: b, new: c} |
+drained | rollout: {old: b, new: c} | rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before
+drained | rollout: {old: a, new: b, bills: shared} | rollout.bills is shared in the config, but bills in the ledger are each at one upstream
+drained | | all calls would go to upstream "a", but bills in the ledger are at upstream "b"
+`) {
+		parallel(t, row[0]+" "+row[1], func(t *testing.T) {
+			url := proxytest.SQLite(t)
+			s, now := proxytest.Open(t, url), time.Now()
+			_, err := s.Own(t.Context(), partner.Of(demoKey), "bill", "b", now, time.Time{})
+			must(t, errors.Join(
+				err, s.SetBackends(t.Context(), store.Backends{Old: "a", New: "b", Staying: []string{"old", "shadow"}}, now),
+				s.SetStage(t.Context(), store.Stage{Stage: row[0], By: "anna", At: now}),
+			))
+			up := "{form: v2, url: \"" + refusedURL + "\"}"
+			text := anyPort + "upstreams: {a: " + up + ", b: " + up + ", c: " + up + "}\nroute: {default: a}\n" +
+				fmt.Sprintf("store: {url: %q}\n%s\n", url, row[1])
+			if row[2] == "" {
+				newProcess(t, text)
+			} else {
+				startFails(t, t.Context(), text, nil, row[2])
+			}
+		})
+	}
 }

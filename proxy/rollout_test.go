@@ -254,3 +254,147 @@ func (m *rolloutGateway) exec(statement string) {
 		m.t.Fatal(err)
 	}
 }
+
+// nextRequestLog returns the next line of the access log.
+func (m *rolloutGateway) nextRequestLog() map[string]any {
+	m.t.Helper()
+	for {
+		if line := fields(m.t, m.logs.Next(m.t)); line["msg"] == "request" {
+			return line
+		}
+	}
+}
+
+// During a rollout the line of a call has the reason for its backend. The lines of other calls have no reason.
+func TestLogShowsTheReasonForTheBackend(t *testing.T) {
+	t.Parallel()
+	play(newRolloutGateway(t, "old"), `
+success v2 create billId=A
+logged upstream=old | route=stage
+success v2 read billId=A
+logged upstream=old | route=owner
+# the ledger does not know it
+has old W
+success v2 read
+logged upstream=old | route=probe
+200 POST /rollout/stage?by=anna&{forced}&partner=default&stage=canary&percent=100
+success v2 create billId=B
+logged upstream=new | route=canary
+200 POST /rollout/stop?by=anna&{forced}
+success v2 create billId=C
+logged upstream=old | route=stop
+# an operation that the rollout does not decide on
+post 200 /read/mapping {"apiKey":"demo-partner-key"}
+logged upstream=new | route=
+`)
+}
+
+// The line and the metric of a call that is not sent have the partner and no upstream. Earlier versions had the
+// upstream and not the partner.
+func TestLogOfCallsThatAreNotSent(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, client string) {
+		play(newRolloutGateway(t, "new"), `
+noSuchBill CLIENT read
+logged upstream=none | partner={short} | route= | reason=
+has old W
+has new W
+409:VALIDATION_001 CLIENT destroy
+logged upstream=none | partner={short} | route= | reason=rollout: both: an operator must assign it: billbridge rollout bill --assign
+logs "msg":"a bill is at both backends","id":" | "partner":"{short}","bill":"1234567890ABCDEFGHIJ","operation":"bill.destroy"
+post 400 PATH {
+logged upstream=none | reason=refused
+success CLIENT read
+logged upstream=new | partner={short} | route=probe
+metric billbridge_requests_total{client="CLIENT",code="BILL_003",operation="bill.read",status="200",upstream="none"} 1
+metric billbridge_requests_total{client="CLIENT",code="VALIDATION_001",operation="bill.destroy",status="409",upstream="none"} 1
+metric billbridge_requests_total{client="CLIENT",code="0000",operation="bill.read",status="200",upstream="new"} 1
+`, "CLIENT", client, "PATH", newCall(client, "read").path())
+	})
+}
+
+// refuseWith refuses every call with a code.
+func refuseWith(form, code, text string) http.Handler {
+	if form == "legacy" {
+		return replyWith(200, fmt.Sprintf(`{"code":%q,"msg":%q}`, code, text))
+	}
+	return replyWith(200, fmt.Sprintf(`{"code":%q,"message":%q,"data":null}`, code, text))
+}
+
+// The backends refuse a create without a merchant, in stage new as in stage old.
+func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		codes := map[string]string{}
+		for _, stage := range []string{"old", "new"} {
+			m := newRolloutGateway(t, stage)
+			got := m.send(newCall(client, "create").with("merchant", ""))
+			codes[stage] = codeOf(t, client, got.body)
+			if got.status != 200 || codes[stage] == "MAINTAINED_METHOD" || len(m.old.Bills())+len(m.fresh.Bills()) != 0 {
+				t.Errorf("%s: %d %s", stage, got.status, got.body)
+			}
+		}
+		equal(t, codes["old"], codes["new"], codes)
+	}
+}
+
+// The table can say that this refusal means "no such bill". If it does not, it is unknown whether the old backend has
+// the bill.
+func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_007"} {
+		for name, want := range map[string]int{"not found": 200, "refused": 503} {
+			parallel(t, code+" "+name, func(t *testing.T) {
+				more := ""
+				if want == 200 {
+					more = overlayAfter(t, "catalogue: [{code: "+code+", form: legacy, means: not_found}]")
+				}
+				m := newRolloutWith(t, "new", at("old", refuseWith("legacy", code, "who is it?")), more)
+				m.send(legacy("create")).is(t, want)
+				m.checkBills(0, map[int]int{200: 1}[want])
+				if want == 503 {
+					m.checkMetric(`billbridge_rollout_refused_total{reason="barred"} 1`)
+				}
+			})
+		}
+	}
+}
+
+// An overlay adds a read with role: bill in one form or in both. Probes still use bill.read. With the added read every
+// read of an unknown bill panicked, and creates were not sent.
+func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]string{
+		"in one form":   `v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: bill.billId, role: bill}], reply: [{v2: billId}]`,
+		"in both forms": `v2: /bill/check, legacy: /if/bill/check, effect: read, request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}]`,
+	} {
+		parallel(t, name, func(t *testing.T) {
+			m := newRolloutWith(t, "new", noFront, overlayAfter(t, "operations: {bill.check: {new: true, "+second+"}}"))
+			for _, client := range forms {
+				m.expect(newCall(client, "read"), noSuchBill)
+			}
+			m.expect(legacy("create"), success)
+			equal(t, len(m.fresh.Bills()), 1)
+			m.expect(legacy("read"), success)
+			for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
+				checkText(t, got.target, "!/check")
+			}
+			checkText(t, m.logs.String(), "!panic")
+		})
+	}
+}
+
+// A read that an overlay adds can succeed without the state of the bill. Only a state shows that a bill with an
+// unknown create exists.
+func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
+	t.Parallel()
+	overlay := "operations: {bill.check: {new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, " +
+		"request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: valid, legacy: valid}]}}"
+	valid := replyWith(200, `{"code":"0000","message":"ok","data":{"valid":"Y"}}`)
+	m := newRolloutWith(t, "new", paths(map[string]http.Handler{"/bill": nil, "/bill/check": valid}), overlayAfter(t, overlay))
+	m.expect(v2("create"), unknown)
+	m.post("/bill/check", `{"apiKey":"`+demoKey+`","bill":{"billId":"`+demoBill+`"}}`).is(t, 200, `"valid":"Y"`)
+	m.send(v2("read").with("billId", "another")) // on the same connection, so the previous call is recorded
+	row := m.waitForOwner(func(o store.Owner) bool { return o.Upstream == "new" })
+	equal(t, row.State, store.Pending)
+}
