@@ -126,3 +126,8 @@ func TestRefusalNamesItsCodeOnce(t *testing.T) {
 		equal(t, b.post("/bill/destroy", body).body, want, body)
 	}
 }
+
+// sized is the head of a call whose body has so many bytes.
+func sized(path string, length int) string {
+	return head(path, fmt.Sprintf("Content-Length: %d\r\n", length))
+}

@@ -262,10 +262,7 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 	other := inForm(form, "legacy", "v2")
 	for _, through := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			service := sandbox.New(sandbox.Options{
-				BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
-				LegacyCodes: map[string]string{"BILL_001": "9800", "BILL_003": "9980"},
-			})
+			service := newService(func(o *sandbox.Options) { o.LegacyCodes = map[string]string{"BILL_001": "9800", "BILL_003": "9980"} })
 			backend := inMemory(t, service)
 			if s.Before != "" {
 				equal(t, ask(backend, newCall(form, "create"), 0).code(), "0000")

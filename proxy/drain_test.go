@@ -128,19 +128,16 @@ func (l callerWriter) FlushError() error { return l.flush() }
 // report it as gone.
 func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 	t.Parallel()
-	// What happens when the call is at the upstream, and when its answer is written and flushed.
-	for name, row := range map[string]struct {
-		asked, write, flush string
-		gone                bool
-	}{
-		"stays":                       {},
-		"leaves with its answer":      {flush: "leaves"},
-		"at a writer without flush":   {flush: "unable"},
-		"leaves while it is written":  {write: "broken", gone: true},
-		"leaves before it is flushed": {flush: "broken", gone: true},
-		"leaves before it is written": {asked: "leaves", gone: true},
-	} {
-		parallel(t, name, func(t *testing.T) {
+	// What happens when the call is at the upstream, and when its answer is written and flushed; and whether the caller is logged as gone.
+	for _, row := range rows(`
+stays | | | | no
+leaves with its answer | | | leaves | no
+at a writer without flush | | | unable | no
+leaves while it is written | | broken | | gone
+leaves before it is flushed | | | broken | gone
+leaves before it is written | leaves | | | gone
+`) {
+		parallel(t, row[0], func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			do := func(what string) func() error {
@@ -153,14 +150,14 @@ func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
 			}
 			service := newService()
 			b := newGateway(t, sharedBills(newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-				_ = do(row.asked)()
+				_ = do(row[1])()
 				service.ServeHTTP(w, r)
 			}).url))
 			q := v2("create") // a write, which continues without its caller
-			b.ServeHTTP(callerWriter{httptest.NewRecorder(), do(row.write), do(row.flush)}, q.request().WithContext(ctx))
+			b.ServeHTTP(callerWriter{httptest.NewRecorder(), do(row[2]), do(row[3])}, q.request().WithContext(ctx))
 			line := b.logs.Next(t)
 			checkText(t, line, `"code":"0000"`)
-			equal(t, strings.Contains(line, `"caller_gone":true`), row.gone, line)
+			equal(t, strings.Contains(line, `"caller_gone":true`), row[4] == "gone", line)
 		})
 	}
 }

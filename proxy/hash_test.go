@@ -5,13 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
 
 	"github.com/tidwall/gjson"
@@ -46,9 +45,8 @@ func hashText(q call) string {
 // the second secret. The form of the client has none, or the first one.
 func newHashGateway(t *testing.T, client, upstream, mode, algorithms, more string) (*gateway, *backend) {
 	t.Helper()
-	back := newBackend(t, sandbox.New(sandbox.Options{
-		BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
-		Sign: func(_, _ string, request []byte) (text, hash string, err error) {
+	back := newBackend(t, newService(func(o *sandbox.Options) {
+		o.Sign = func(_, _ string, request []byte) (text, hash string, err error) {
 			var parts []string
 			for _, path := range []string{"bill.billId", "bill.bill_id", "bill_id", "bill.phone", "bill.price", "price"} {
 				if v := gjson.GetBytes(request, path); v.Exists() {
@@ -57,15 +55,14 @@ func newHashGateway(t *testing.T, client, upstream, mode, algorithms, more strin
 			}
 			text = strings.Join(parts, ",")
 			return text, keyedHash(canaryHashSecret2)(text), nil
-		},
+		}
 	}))
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		name = filepath.Join(dir, name)
-		must(t, os.WriteFile(name, []byte(text), 0o600))
+		proxytest.WriteFile(t, name, text)
 		return name
 	}
-	overlay := file("overlay.yaml", "hash: {algorithm: "+algorithms+"}\n")
 	secrets := fmt.Sprintf("%s: '${file:%s}'", upstream, file("upstream", canaryHashSecret2+"\n"))
 	if client != upstream {
 		secrets += fmt.Sprintf(", %s: '${file:%s}'", client, file("client", canaryHashSecret+"\n"))
@@ -75,7 +72,7 @@ upstreams: {up: {form: %s, url: %q, timeout: 30s, wait: 30s, hash: %s}}
 table: {overlay: %q}
 partners: {%s: {name: Hana Clinic, hash_secret: {%s}}}
 %s
-`, upstream, back.url, mode, overlay, partner.Of(demoKey), secrets, more)), back
+`, upstream, back.url, mode, file("overlay.yaml", "hash: {algorithm: "+algorithms+"}\n"), partner.Of(demoKey), secrets, more)), back
 }
 
 // A partner signs as always, and the backend gets the hash that it demands: in all operations, and no digit changes.

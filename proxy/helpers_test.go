@@ -386,8 +386,12 @@ var (
 )
 
 // newService returns a sandbox with a fixed clock, so that its replies are the same in every run.
-func newService() *sandbox.Service {
-	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}})
+func newService(change ...func(o *sandbox.Options)) *sandbox.Service {
+	o := sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}}
+	for _, c := range change {
+		c(&o)
+	}
+	return sandbox.New(o)
 }
 
 // noCallbacks fails every callback of a sandbox.

@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -79,7 +78,7 @@ func TestKeepAliveIsAnnouncedForConnectionsThatStayOpen(t *testing.T) {
 			"HTTP/1.0":                 old(call),
 			"client closes":            with("Connection: close"),
 			"100-continue, wrong type": with("Expect: 100-continue\r\nContent-Encoding: br"),
-			"too large":                head("/bill/read", fmt.Sprintf("Content-Length: %d\r\n", 2<<20)),
+			"too large":                sized("/bill/read", 2<<20),
 		},
 	} {
 		for name, sent := range sent {

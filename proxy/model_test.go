@@ -107,9 +107,7 @@ func newModel(t rapid.TB, run *modelCounts, folder string) *model {
 		for _, key := range []string{existingPartner, newPartner, directCaller} {
 			partners = append(partners, sandbox.Partner{Key: key, Name: key})
 		}
-		s := &modelBackend{form: form, model: w, service: sandbox.New(sandbox.Options{
-			BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}, Partners: partners,
-		})}
+		s := &modelBackend{form: form, model: w, service: newService(func(o *sandbox.Options) { o.Partners = partners })}
 		server := httptest.NewServer(s)
 		w.servers = append(w.servers, server)
 		s.url, w.backends[i] = server.URL, s

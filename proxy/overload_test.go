@@ -218,7 +218,7 @@ func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	r := newCallbackGatewayWith(t, "v2", "}\nlimits: {body: 512KiB, memory: 1MiB}\n")
 	play(r, "success legacy create callbackUrl="+r.partner.url)
 	_, path, _ := strings.Cut(r.addressAtUpstream(1), ".example.com")
-	r.useBudget(head(path, fmt.Sprintf("Content-Length: %d\r\n", 500<<10))+strings.Repeat(" ", 490<<10), 490<<10)
+	r.useBudget(sized(path, 500<<10)+strings.Repeat(" ", 490<<10), 490<<10)
 	play(r, `
 metric billbridge_callbacks_refused_total{reason="no_memory",upstream="up"} 1
 post 200 PATH {"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","apprState":"F","apprPrice":"30000"}`, "PATH", path)

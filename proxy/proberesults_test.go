@@ -41,12 +41,9 @@ func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
 		m := newRolloutWith(t, "old", at("new", replyWith(200, body)), "")
-		for _, op := range []string{"read", "destroy", "read"} {
-			m.send(v2(op)).is(t, 503)
-		}
-		if o, err := m.owner(); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("%s: %+v, %v", body, o, err)
-		}
+		play(m, "refused v2 read,destroy,read")
+		_, err := m.owner()
+		equal(t, errors.Is(err, store.ErrNotFound), true, body, err)
 		m.expect(v2("create"), success)
 		equal(t, len(m.old.Bills()), 1, body)
 	}
@@ -96,18 +93,15 @@ cannot tell | 0s | idInUse v2 create | pending
 // ledger.
 func TestStatusThatContradictsTheCodeIsNoClearAnswer(t *testing.T) {
 	t.Parallel()
-	m := newRolloutWith(t, "new", func(backend string, service http.Handler) http.Handler {
-		if backend == "old" {
-			return replyWith(500, `{"code":"BILL_003","msg":"no such bill"}`)
-		}
-		create := replyWith(500, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`"}}`)
-		return paths(map[string]http.Handler{"/bill": create})(backend, service)
-	}, "")
-	m.expect(v2("create"), refused)
-	m.expect(legacy("read"), refused)
-	m.expect(legacy("destroy"), refused)
+	m := newRolloutGateway(t, "new")
+	play(m, `
+fault old {"count":1000,"status":500,"body":"{\"code\":\"BILL_003\",\"msg\":\"no such bill\"}"}
+fault new {"operation":"bill.create","status":500,"body":"{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"billId\":\"1234567890ABCDEFGHIJ\"}}"}
+refused v2 create
+refused legacy read,destroy`)
 	m.adminPost(200, "/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`, "no clear answer")
-	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&" + forced)
-	m.expect(v2("create"), wantAnswer{500, "0000"})
+	play(m, `
+200 POST /rollout/stage?partner=default&stage=drained&by=anna&{forced}
+500:0000 v2 create`)
 	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Pending && o.Uncertain })
 }

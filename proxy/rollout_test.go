@@ -99,36 +99,26 @@ func (m *rolloutGateway) checkCalls(old, fresh int) {
 // The stage decides where a bill is created. All other calls go to the owner of the bill.
 func TestStagesDecideOnCreates(t *testing.T) {
 	t.Parallel()
-	for stage, isNew := range map[string]bool{"old": false, "shadow": false, "new": true, "drained": true} {
+	// The calls at the backends after the create, and after three more calls. In stage new the old backend is probed first, and the bill is
+	// read back; in stage shadow the read is compared.
+	for _, row := range rows(`
+old | 1 0 | 4 0
+shadow | 1 0 | 4 1
+new | 1 2 | 1 5
+drained | 0 1 | 0 4
+`) {
 		for _, client := range forms {
-			parallel(t, stage+"/"+client, func(t *testing.T) {
-				m := newRolloutGateway(t, stage)
-				m.expect(newCall(client, "create"), success)
-				old, fresh := 1, 0
-				if isNew {
-					old, fresh = 1, 1 // the old backend is probed first
-				}
-				if stage == "drained" {
-					old = 0
-				}
-				if stage == "new" {
-					fresh++
-					eventually(t, "the bill was not read back", func() bool { return m.newCalls.count() == fresh })
-				}
-				m.checkCalls(old, fresh)
-				m.expect(newCall(client, "create"), idInUse) // from the owner
-				m.expect(newCall(client, "read"), success)
-				m.expect(newCall(client, "destroy"), success)
-				if isNew {
-					fresh += 3
-				} else {
-					old += 3
-				}
-				if stage == "shadow" {
-					fresh++ // the comparison of the read
-				}
-				m.checkCalls(old, fresh)
-				m.ask(200, "GET /metrics", `billbridge_rollout_routed_total{reason="owner"`)
+			parallel(t, row[0]+"/"+client, func(t *testing.T) {
+				play(newRolloutGateway(t, row[0]), `
+success CLIENT create
+calls FIRST
+# from the owner
+idInUse CLIENT create
+success CLIENT read
+success CLIENT destroy
+calls SECOND
+200 GET /metrics | billbridge_rollout_routed_total{reason="owner"
+`, "CLIENT", client, "FIRST", row[1], "SECOND", row[2])
 			})
 		}
 	}
@@ -325,16 +315,15 @@ func refuseWith(form, code, text string) http.Handler {
 func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
-		codes := map[string]string{}
+		codes := map[string]bool{}
 		for _, stage := range []string{"old", "new"} {
 			m := newRolloutGateway(t, stage)
 			got := m.send(newCall(client, "create").with("merchant", ""))
-			codes[stage] = codeOf(t, client, got.body)
-			if got.status != 200 || codes[stage] == "MAINTAINED_METHOD" || len(m.old.Bills())+len(m.fresh.Bills()) != 0 {
-				t.Errorf("%s: %d %s", stage, got.status, got.body)
-			}
+			got.is(t, 200, "!MAINTAINED_METHOD")
+			m.checkBills(0, 0)
+			codes[codeOf(t, client, got.body)] = true
 		}
-		equal(t, codes["old"], codes["new"], codes)
+		equal(t, len(codes), 1, codes)
 	}
 }
 
@@ -343,18 +332,12 @@ func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
 func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_007"} {
-		for name, want := range map[string]int{"not found": 200, "refused": 503} {
-			parallel(t, code+" "+name, func(t *testing.T) {
-				more := ""
-				if want == 200 {
-					more = overlayAfter(t, "catalogue: [{code: "+code+", form: legacy, means: not_found}]")
-				}
-				m := newRolloutWith(t, "new", at("old", refuseWith("legacy", code, "who is it?")), more)
-				m.send(legacy("create")).is(t, want)
-				m.checkBills(0, map[int]int{200: 1}[want])
-				if want == 503 {
-					m.checkMetric(`billbridge_rollout_refused_total{reason="barred"} 1`)
-				}
+		for more, script := range map[string]string{
+			overlayAfter(t, "catalogue: [{code: "+code+", form: legacy, means: not_found}]"): "success legacy create\nbills 0 1",
+			"": "refused legacy create\nbills 0 0\nmetric billbridge_rollout_refused_total{reason=\"barred\"} 1",
+		} {
+			parallel(t, code+" "+script[:7], func(t *testing.T) {
+				play(newRolloutWith(t, "new", at("old", refuseWith("legacy", code, "who is it?")), more), script)
 			})
 		}
 	}
@@ -370,16 +353,15 @@ func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
 	} {
 		parallel(t, name, func(t *testing.T) {
 			m := newRolloutWith(t, "new", noFront, overlayAfter(t, "operations: {bill.check: {new: true, "+second+"}}"))
-			for _, client := range forms {
-				m.expect(newCall(client, "read"), noSuchBill)
-			}
-			m.expect(legacy("create"), success)
-			equal(t, len(m.fresh.Bills()), 1)
-			m.expect(legacy("read"), success)
+			play(m, `
+noSuchBill v2,legacy read
+success legacy create
+bills 0 1
+success legacy read
+logs !panic`)
 			for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
 				checkText(t, got.target, "!/check")
 			}
-			checkText(t, m.logs.String(), "!panic")
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -288,27 +287,22 @@ success v2 create billId=ATTHENEWBACKEND00001
 // A caller that disconnects does not count as a failure of the backend.
 func TestDisconnectsAreNotCountedAgainstABackend(t *testing.T) {
 	t.Parallel()
-	var slow atomic.Bool
-	m := newRolloutWith(t, "new", func(backendName string, service http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if backendName == "new" && slow.Load() {
-				<-r.Context().Done()
-				return
-			}
-			service.ServeHTTP(w, r)
-		})
+	g := newGate(t, "/read", 0)
+	m := newRolloutWith(t, "new", func(backend string, service http.Handler) http.Handler {
+		if backend == "new" {
+			return g.holdCalls(service)
+		}
+		return service
 	}, "")
-	prepareBill(t, m.old, "W", "ATTHEOLDBACKEND00001")
-	m.expect(v2("create"), success)
-	m.expect(v2("read"), success)
-	for range 110 {
-		m.expect(v2("read").with("billId", "ATTHEOLDBACKEND00001"), success)
-	}
-	slow.Store(true)
+	play(m, `
+has old W ATTHEOLDBACKEND00001
+success v2 create
+success v2 read
+`+strings.Repeat("success v2 read billId=ATTHEOLDBACKEND00001\n", 110))
+	g.hold.Store(12)
 	for range 12 {
-		before := m.newCalls.count()
 		leave, ended := m.sendAndLeave(v2("read"))
-		eventually(t, "the call did not arrive", func() bool { return m.newCalls.count() > before })
+		receive(t, g.reached, "call at the backend")
 		leave()
 		equal(t, receive(t, ended, "the caller") != nil, true)
 		m.waitForLog(`"status":499`)

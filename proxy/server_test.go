@@ -164,9 +164,9 @@ func TestReload(t *testing.T) {
 		strings.Replace(good, "{listen: 127.0.0.1:0}", "{listen: 127.0.0.1:1}", 1): "admin.listen has changed: restart to change it",
 		good + "timeouts: {idle: 1s}\n":                                            "timeouts has changed: restart to change it",
 	} {
+		p.text.Store(&text)
 		p.reload(400, text, says, "not reloaded, the last good config stays:\n")
-		p.checkMetric("billbridge_config_last_reload_successful 0")
-		p.expect(legacy("read"), noSuchBill)
+		play(p, "metric billbridge_config_last_reload_successful 0\nnoSuchBill legacy read")
 	}
 	first.expectCalls(t, 5)
 	p.reload(200, anyPort+"upstreams: {other: {form: v2, url: "+second.url+"}}\n")

@@ -67,32 +67,27 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	query.Set("host", folder)
 	u.RawQuery = query.Encode()
 	admin := newSocket(t)
-	text := anyPort + oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q, wait: 1m}", u))
-	started := make(chan *server.Server)
-	logs := &proxytest.Log{}
+	c := parse(t, anyPort+oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q, wait: 1m}", u)))
+	started, logs := make(chan *server.Server, 1), &proxytest.Log{}
 	go func() {
-		s, err := server.Listen(context.Background(), parse(t, text), nil, map[string]net.Listener{"admin.listen": admin}, server.Build{},
+		s, err := server.Listen(context.Background(), c, nil, map[string]net.Listener{"admin.listen": admin}, server.Build{},
 			slog.New(slog.NewJSONHandler(logs, nil)))
 		if err != nil {
 			t.Error(err)
 		}
 		started <- s
 	}()
-	c := &caller{t, "http://" + admin.Addr().String(), newClient(t, nil)}
-	c.do("GET", "/-/ready", "").is(t, 503, "waiting for its store")
+	asks := &caller{t, "http://" + admin.Addr().String(), newClient(t, nil)}
+	asks.do("GET", "/-/ready", "").is(t, 503, "waiting for its store")
 	// The kill switch and pages are neither unknown nor without a section of the config.
 	for _, path := range []string{"/rollout/stop?by=anna", "/callbacks", "/", "/static/console.css"} {
-		got := c.post(path, "")
+		got := asks.post(path, "")
 		got.is(t, 503, "the gateway is starting")
 		equal(t, got.header.Get("Retry-After"), "1", path)
 	}
 	for line := ""; !strings.Contains(line, "the store is unreachable: the gateway is not ready and retries"); line = logs.Next(t) {
 	}
-	select {
-	case <-started:
-		t.Fatal("the start did not wait")
-	default:
-	}
+	equal(t, len(started), 0, "the start did not wait")
 	there, err := net.Listen("unix", folder+socket)
 	must(t, err)
 	proxytest.Forward(t, there, func() (net.Conn, error) { return net.Dial("unix", target) })
@@ -101,8 +96,8 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	// A busy machine may need longer than the first check of the store waits.
-	eventually(t, "it is not ready", func() bool { return c.do("GET", "/-/ready", "").status == 200 })
-	c.client.CloseIdleConnections()
+	eventually(t, "it is not ready", func() bool { return asks.do("GET", "/-/ready", "").status == 200 })
+	asks.client.CloseIdleConnections()
 	stop()
 	must(t, receive(t, ended, "the end"))
 }

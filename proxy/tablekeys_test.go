@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -81,8 +80,8 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 	const overlay = "operations: {bill.extend: {new: true, v2: /bill/extend, legacy: /if/bill/extend, effect: write, " +
 		"request: [{common: identity}, {v2: bill.billId, legacy: bill_id, role: bill}, {v2: bill.expireDt, legacy: expire_dt, role: expiry}], reply: []}}\n"
 	code := "0000"
-	extends := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"code":"`+code+`","msg":"ok"}`)
+	extends := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		replyWith(200, `{"code":"`+code+`","msg":"ok"}`).ServeHTTP(w, r)
 	})
 	m := newRolloutWith(t, "old", paths(map[string]http.Handler{"/extend": extends}), overlayAfter(t, overlay))
 	m.expect(legacy("create"), success)
@@ -90,10 +89,9 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 	later := before.AddDate(0, 2, 0).Format(time.DateOnly)
 	for _, code = range []string{"BILL_006", "0000"} {
 		row, err := m.owner()
-		if must(t, err); !row.Ends.Equal(before) {
-			t.Errorf("the bill ends %s", row.Ends)
-		}
-		m.post("/if/bill/extend", `{"apikey":"`+demoKey+`","member":"m","merchant":"s","bill_id":"`+demoBill+`","expire_dt":"`+later+`"}`).is(t, 200, code)
+		must(t, err)
+		equal(t, row.Ends.Equal(before), true, row.Ends)
+		play(m, `post 200 /if/bill/extend {"apikey":"demo-partner-key","member":"m","merchant":"s","bill_id":"1234567890ABCDEFGHIJ","expire_dt":"LATER"} | CODE`, "LATER", later, "CODE", code)
 	}
 	m.waitForOwner(func(o store.Owner) bool { return o.Ends.Format(time.DateOnly) >= later })
 }

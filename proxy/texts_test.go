@@ -3,7 +3,6 @@ package proxy
 import (
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -92,22 +91,17 @@ func messages(long string) (all []message) {
 // Texts about what calls are about have the nouns of the table, with the particles that fit them.
 func TestTextsHaveTheNounsOfTheTable(t *testing.T) {
 	t.Parallel()
-	file, err := os.ReadFile("../translate/examples/courier.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	courier := compiled(translate.File{Name: "courier.yaml", Data: file})
-	for _, row := range []struct {
-		key, billing, courier string
-	}{
-		{"uncertain", "이 청구서가 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this bill exists. Send again later.", "이 운송장이 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this shipment exists. Send again later."},
-		{"unchangeable", "이 청구서는 변경할 수 없습니다. 다시 보내도 거절됩니다. 청구 서비스에 문의하십시오. / This bill cannot be changed. Contact the billing service.", "이 운송장은 변경할 수 없습니다. 다시 보내도 거절됩니다. 택배 서비스에 문의하십시오. / This shipment cannot be changed. Contact the courier service."},
-		{"link", "링크가 필요하면 조회된 청구서를 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / ", "링크가 필요하면 조회된 운송장을 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / "},
-		{"shown", "청구서 상태: W. / State W.", "운송장 상태: W. / State W."},
+	courier := compiled(translate.File{Name: "courier.yaml", Data: proxytest.ReadFile(t, "../translate/examples/courier.yaml")})
+	for key, want := range map[string][2]string{
+		"uncertain":    {"이 청구서가 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this bill exists. Send again later.", "이 운송장이 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this shipment exists. Send again later."},
+		"unchangeable": {"이 청구서는 변경할 수 없습니다. 다시 보내도 거절됩니다. 청구 서비스에 문의하십시오. / This bill cannot be changed. Contact the billing service.", "이 운송장은 변경할 수 없습니다. 다시 보내도 거절됩니다. 택배 서비스에 문의하십시오. / This shipment cannot be changed. Contact the courier service."},
+		"link":         {"링크가 필요하면 조회된 청구서를 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / ", "링크가 필요하면 조회된 운송장을 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / "},
+		"shown":        {"청구서 상태: W. / State W.", "운송장 상태: W. / State W."},
 	} {
-		got := [2]string{tell(row.key, "W").in(config.Both, billingTable), tell(row.key, "W").in(config.Both, courier)}
-		if got != [2]string{row.billing, row.courier} {
-			t.Errorf("%s: %q", row.key, got)
+		for i, table := range []*translate.Table{billingTable, courier} {
+			if got := tell(key, "W").in(config.Both, table); got != want[i] {
+				t.Errorf("%s: %q", key, got)
+			}
 		}
 	}
 	if got := tell("shown", "W").in(config.English, courier); got != "Shipment is in state W." {

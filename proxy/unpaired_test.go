@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
 	"billbridge/proxy/sandbox"
@@ -61,9 +60,7 @@ v2 | legacy | true | 2
 v2 | legacy | false |
 legacy | legacy | true |
 `) {
-		service := sandbox.New(sandbox.Options{
-			NoLegacyShortURL: row[2] == "true", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
-		})
+		service := newService(func(o *sandbox.Options) { o.NoLegacyShortURL = row[2] == "true" })
 		b := newGatewayTo(t, row[1], newBackend(t, service), "partners: {"+partner.Of(demoKey).Short()+": {name: Hana}}")
 		play(b, `
 success FORM create billId=A1,A2
