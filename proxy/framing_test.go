@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,38 +55,30 @@ func TestR10_IncompleteBodiesAreRefused(t *testing.T) {
 func TestR15_ConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	for name, row := range map[string]struct {
-		limits, limit string
-		most          int
-	}{
-		"in all":                 {"connections: 3", "all", 3},
-		"of one address":         {"address_connections: 2", "address", 2},
-		"of a trusted address":   {"address_connections: 2, connections: 4, trusted: [127.0.0.0/8]", "all", 4},
-		"of another trusted one": {"address_connections: 2, trusted: [192.0.2.0/24]", "address", 2},
-	} {
-		parallel(t, name, func(t *testing.T) {
-			p := newProcessTo(t, "v2", back, "limits: {"+row.limits+"}")
-			q := v2("read")
-			// call makes a call on a new connection and reports whether it is answered.
-			call := func() (net.Conn, bool) {
-				c := p.open(nextCall(q))
-				return c, answeredWith(c, "BILL_003")
-			}
+	for _, row := range rows(`
+in all | connections: 3 | all | 3
+of one address | address_connections: 2 | address | 2
+of a trusted address | address_connections: 2, connections: 4, trusted: [127.0.0.0/8] | all | 4
+of another trusted one | address_connections: 2, trusted: [192.0.2.0/24] | address | 2
+`) {
+		parallel(t, row[0], func(t *testing.T) {
+			p := newProcessTo(t, "v2", back, "limits: {"+row[1]+"}")
 			var open []net.Conn
-			for n := range row.most {
-				c, answered := call()
-				if !answered {
-					t.Fatalf("connection %d of %d was refused", n+1, row.most)
-				}
+			answered := func() bool { // a call on a new connection
+				c := p.open(nextCall(v2("read")))
 				open = append(open, c)
+				return answeredWith(c, "BILL_003")
 			}
-			if _, answered := call(); answered {
-				t.Error("a connection over the limit was answered")
+			most, err := strconv.Atoi(row[3])
+			must(t, err)
+			for n := range most {
+				equal(t, answered(), true, "connection", n+1)
 			}
-			p.checkMetric(fmt.Sprintf(`billbridge_connections %d`, row.most))
-			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row.limit))
+			equal(t, answered(), false, "a connection over the limit")
+			p.checkMetric("billbridge_connections " + row[3])
+			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row[2]))
 			_ = open[0].Close()
-			proxytest.Eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.metrics() })
+			proxytest.Eventually(t, answered, p.metrics)
 		})
 	}
 }

@@ -91,7 +91,7 @@ func TestR15_StreamsOfAConnectionAreLimited(t *testing.T) {
 			t.Fatal(f)
 		}
 	}
-	held := func() string { return p.metrics() }
+	held := p.metrics
 	proxytest.Eventually(t, func() bool { return p.bodyBytes() >= allowed*part }, held)
 	if n := p.bodyBytes(); n > allowed*(part+16<<10) {
 		t.Errorf("%d bytes are held", n)
