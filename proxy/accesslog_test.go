@@ -1,17 +1,26 @@
 package proxy_test
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"billbridge/proxy"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/sandbox"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tidwall/gjson"
 )
 
 // lineValues are the parts of a line that differ between two runs.
@@ -25,58 +34,62 @@ func TestLinesOfTheAccessLog(t *testing.T) {
 	prepareBill(t, service, "S", demoBill)
 	back := newBackend(t, service)
 	g := newFinishedGateway(t, strings.Replace(oneUpstream("v2", back.url, "limits: {body: 64KiB}"), "30s", "1s", 1))
-	dropped, long := sandbox.Fault{Drop: true}, strings.Repeat("9", proxy.MaxKept)
-	hostile := "A\"\\\t<&>\u202e결제"
-	for _, row := range []struct {
-		name, method, path, body string
-		fault                    *sandbox.Fault
-		reply                    string // a part of it; "" if there is none
-		level, want              string
-	}{
-		{"read", "", "/bill/read", v2("read").body(), nil, `"apprState"`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}`},
-		{"translated", "", "/if/bill/read", legacy("read").body(), nil, `"apprState"`, "INFO", `"operation":"bill.read","client":"legacy","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}`},
-		{"refused-by-the-upstream", "", "/bill/read", v2("read").with("billId", "NO_SUCH_BILL_HERE_20").body(), nil, `BILL_003`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}`},
-		{"refused-by-a-row", "", "/if/bill/send", legacy("create").with("price", "1.5").body(), nil, "", "INFO", `"operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,PARTNER,"reason":"refused","field":"bill.price"}`},
-		{"not-json", "", "/bill/read", "{", nil, "", "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused"}`},
-		{"name-twice", "", "/if/bill/read", `{"x":{"y":1,"y":1}}`, nil, "", "INFO", `"operation":"bill.read","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused","field":"other"}`},
-		{"no-such-path", "", "/if/\u202e", "{}", nil, "", "INFO", `"operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}`},
-		{"wrong-method", "GET", "/bill", "", nil, "", "INFO", `"operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}`},
-		{"too-large", "", "/bill", strings.Repeat(" ", 70_000), nil, "", "INFO", `"operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}`},
-		{"read-broke-off", "", "/bill/read", v2("read").body(), &dropped, "", "WARN", `"operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"reset"}`},
-		{"no-json-reply", "", "/if/bill/read", legacy("read").body(), &sandbox.Fault{Body: "x"}, `x`, "WARN", `"operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"not_json: not JSON at byte 0"}`},
-		{"unknown-code", "", "/bill/read", v2("read").body(), &sandbox.Fault{Body: `{"code":"X-\"9","message":"x","data":null}`}, `X-`, "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}`},
-		{"outcome-unknown", "", "/bill/resend", v2("resend").with("billId", hostile).body(), &dropped, "", "WARN", `"operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}`},
-		{"timeout", "", "/bill/cancel", v2("cancel").body(), &sandbox.Fault{Delay: testTimeout}, "", "WARN", `"operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"` + demoBill + `","reason":"timeout"}`},
-		{"large", "", "/bill/read", v2("read").with("billId", long).body(), nil, "BILL_003", "INFO", `"operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}`},
-	} {
-		if row.fault != nil {
-			service.Fault(*row.fault)
+	const hostile = "A\"\\\t<&>\u202e결제"
+	bodies := map[string]string{
+		"price": legacy("create").with("price", "1.5").body(), "twice": `{"x":{"y":1,"y":1}}`, "spaces": strings.Repeat(" ", 70_000),
+		"nobill": v2("read").with("billId", "NO_SUCH_BILL_HERE_20").body(), "hostile": v2("resend").with("billId", hostile).body(),
+		"long": v2("read").with("billId", strings.Repeat("9", proxy.MaxKept)).body(),
+	}
+	// A name, the method and the path, the form and the operation of the body or its name, a fault, a part of the reply, and the line.
+	for _, row := range rows(`
+read | POST /bill/read | v2 read | | "apprState" | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}
+translated | POST /if/bill/read | legacy read | | "apprState" | "INFO" "operation":"bill.read","client":"legacy","upstream":"up","status":200,"code":"0000","ms":N,PARTNER,"upstream_ms":N}
+refused-by-the-upstream | POST /bill/read | nobill | | BILL_003 | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}
+refused-by-a-row | POST /if/bill/send | price | | | "INFO" "operation":"bill.create","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,PARTNER,"reason":"refused","field":"bill.price"}
+not-json | POST /bill/read | { | | | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused"}
+name-twice | POST /if/bill/read | twice | | | "INFO" "operation":"bill.read","client":"legacy","upstream":"up","status":400,"code":"VALIDATION_001","ms":N,"reason":"refused","field":"other"}
+no-such-path | POST /if/%E2%80%AE | {} | | | "INFO" "operation":"none","client":"legacy","upstream":"none","status":404,"code":"ERROR","ms":N,"reason":"no such path"}
+wrong-method | GET /bill | | | | "INFO" "operation":"bill.create","client":"v2","upstream":"up","status":405,"code":"ERROR","ms":N,"reason":"wrong method"}
+too-large | POST /bill | spaces | | | "INFO" "operation":"bill.create","client":"v2","upstream":"up","status":413,"code":"VALIDATION_001","ms":N,"reason":"body too large"}
+read-broke-off | POST /bill/read | v2 read | {"drop":true} | | "WARN" "operation":"bill.read","client":"v2","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"reset"}
+no-json-reply | POST /if/bill/read | legacy read | {"body":"x"} | x | "WARN" "operation":"bill.read","client":"legacy","upstream":"up","status":502,"code":"ERROR","ms":N,PARTNER,"upstream_ms":N,"reason":"not_json: not JSON at byte 0"}
+unknown-code | POST /bill/read | v2 read | {"body":"{\"code\":\"X-\\\"9\",\"message\":\"x\",\"data\":null}"} | X- | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"other","ms":N,PARTNER,"upstream_ms":N}
+outcome-unknown | POST /bill/resend | hostile | {"drop":true} | | "WARN" "operation":"bill.resend","client":"v2","upstream":"up","status":502,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"A\"\\\t<&>\u202e결제","reason":"reset"}
+timeout | POST /bill/cancel | v2 cancel | delay 2m | | "WARN" "operation":"bill.cancel","client":"v2","upstream":"up","status":504,"code":"none","ms":N,PARTNER,"upstream_ms":N,"outcome":"unknown","bill":"1234567890ABCDEFGHIJ","reason":"timeout"}
+large | POST /bill/read | long | | BILL_003 | "INFO" "operation":"bill.read","client":"v2","upstream":"up","status":200,"code":"BILL_003","ms":N,PARTNER,"upstream_ms":N}
+`) {
+		name, reply := row[0], row[4]
+		method, path, _ := strings.Cut(row[1], " ")
+		body, named := bodies[row[2]]
+		if form, op, found := strings.Cut(row[2], " "); found {
+			body = newCall(form, op).body()
+		} else if !named {
+			body = row[2]
 		}
-		g.call(row.name, cmp.Or(row.method, http.MethodPost), row.path, row.body)
+		addFault(t, service, row[3])
+		g.call(name, method, path, body)
 		line := lineValues.ReplaceAllStringFunc(g.logs.String(), func(value string) string {
 			name, _, _ := strings.Cut(value, ":")
 			return name + ":N"
 		})
-		row.want = strings.ReplaceAll(row.want, "PARTNER", `"partner":"5f7b2ed74a97"`)
-		if want := `{"time":N,"level":"` + row.level + `","msg":"request","id":"` + row.name + `",` + row.want + "\n"; line != want {
-			t.Errorf("got  %swant %s", line, want)
-		}
+		level, rest, _ := strings.Cut(strings.Replace(row[5], "PARTNER", `"partner":"5f7b2ed74a97"`, 1), " ")
+		equal(t, line, `{"time":N,"level":`+level+`,"msg":"request","id":"`+name+`",`+rest+"\n")
 		got := g.last
 		if g.count != 1 || got.Line() != g.logs.String() || !got.Logged || got.Called != (got.UpstreamTook > 0) || got.BodyTook > got.Took {
-			t.Errorf("%s: %d times, %+v, line %q", row.name, g.count, got, got.Line())
+			t.Errorf("%s: %d times, %+v, line %q", name, g.count, got, got.Line())
 		}
-		if got.Succeeded != (row.name == "read" || row.name == "translated") || got.Unknown != strings.Contains(line, `"outcome":"unknown"`) {
-			t.Errorf("%s: %+v", row.name, got)
+		if got.Succeeded != (name == "read" || name == "translated") || got.Unknown != strings.Contains(line, `"outcome":"unknown"`) {
+			t.Errorf("%s: %+v", name, got)
 		}
-		if !strings.Contains(g.reply, row.reply) || row.reply == "" != (got.Reply == nil) || got.ReplySize != len(g.reply) {
-			t.Errorf("%s: the reply is %q", row.name, g.reply)
+		if !strings.Contains(g.reply, reply) || reply == "" != (got.Reply == nil) || got.ReplySize != len(g.reply) {
+			t.Errorf("%s: the reply is %q", name, g.reply)
 		}
 		if !got.Called {
 			continue
 		}
-		if large := len(row.body) > proxy.MaxKept; got.Translation == nil || got.BodyTook <= 0 || got.RequestSize != len(row.body) || large != (got.Request == nil) ||
-			!large && g.request != row.body || got.Bill == "" || len(got.Bill) > 100 || row.reply != "" && got.ReplyStatus != 200 {
-			t.Errorf("%s: %+v, request %q", row.name, got, g.request)
+		if large := len(body) > proxy.MaxKept; got.Translation == nil || got.BodyTook <= 0 || got.RequestSize != len(body) || large != (got.Request == nil) ||
+			!large && g.request != body || got.Bill == "" || len(got.Bill) > 100 || reply != "" && got.ReplyStatus != 200 {
+			t.Errorf("%s: %+v, request %q", name, got, g.request)
 		}
 	}
 }
@@ -98,41 +111,30 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 		})
 		b := newGatewayTo(t, upstream, back, "log: {sample: {ok: 0}}")
 		for _, client := range forms {
-			read, resend := newCall(client, "read"), newCall(client, "resend")
-			for i, row := range []struct {
-				name   string
-				call   call
-				fault  *sandbox.Fault
-				logged string // a part of the line; "" if there must be none
-			}{
-				{"read", read, nil, ""},
-				{"resend", resend, nil, ""},
-				{"refused", read.with("billId", "NO_SUCH_BILL_HERE_20"), nil, `"code":"BILL_003"`},
-				{"refused-here", read.with("billId", map[string]any{}), nil, `"reason":"refused"`},
-				{"success-with-a-failing-status", resend, &sandbox.Fault{Status: 500}, `"status":500,"code":"0000"`},
-				{"unknown", resend, &sandbox.Fault{Drop: true}, `"outcome":"unknown"`},
-			} {
-				if row.fault != nil {
-					service.Fault(*row.fault)
+			// An operation, its bill, a fault, and a part of the line if there must be one.
+			for i, row := range rows(`
+read | "1234567890ABCDEFGHIJ" | |
+resend | "1234567890ABCDEFGHIJ" | |
+read | "NO_SUCH_BILL_HERE_20" | | "code":"BILL_003"
+read | {} | | "reason":"refused"
+resend | "1234567890ABCDEFGHIJ" | {"status":500} | "status":500,"code":"0000"
+resend | "1234567890ABCDEFGHIJ" | {"drop":true} | "outcome":"unknown"
+`) {
+				addFault(t, service, row[2])
+				id := strconv.Itoa(i)
+				b.send(newCall(client, row[0]).with("billId", json.RawMessage(row[1])), "X-Request-Id", id)
+				if row[3] != "" { // else the next line is one of the next call
+					checkText(t, b.logs.Next(t), `"id":"`+id+`"`, row[3])
 				}
-				id := row.name + strconv.Itoa(i)
-				b.post(row.call.path(), row.call.body(), "X-Request-Id", id)
-				if row.logged == "" { // the next line is one of the next call
-					continue
-				}
-				checkText(t, b.logs.Next(t), `"id":"`+id+`"`, row.logged)
 			}
 		}
-		q := v2("resend")
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, q.path(), strings.NewReader(q.body()))
+		r := v2("resend").request().WithContext(ctx)
 		r.Header.Set("X-Request-Id", "caller-gone")
 		b.ServeHTTP(httptest.NewRecorder(), r)
 		checkText(t, b.logs.Next(t), `"code":"0000"`, `"caller_gone":true`)
 		func() {
-			defer func() {
-				equal[any](t, recover(), http.ErrAbortHandler)
-			}()
-			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, q.request())
+			defer func() { equal[any](t, recover(), http.ErrAbortHandler) }()
+			b.ServeHTTP(panickingWriter{httptest.NewRecorder()}, v2("resend").request())
 		}()
 		checkText(t, b.logs.Next(t)+b.logs.Next(t), `"msg":"panic"`, `"status":500,"code":"none"`)
 		equal(t, b.logs.Take(), "")
@@ -143,3 +145,110 @@ func TestOnlySuccessesAreSampled(t *testing.T) {
 type panickingWriter struct{ *httptest.ResponseRecorder }
 
 func (panickingWriter) Write([]byte) (int, error) { panic("broken") }
+
+// A finishedGateway keeps what Options.Finished got last, with its line of the log.
+type finishedGateway struct {
+	*gateway
+	last           proxy.Finished
+	request, reply string
+	count          int
+}
+
+func newFinishedGateway(t *testing.T, text string) *finishedGateway {
+	t.Helper()
+	g := &finishedGateway{gateway: newGateway(t, text)}
+	g.finished = func(f *proxy.Finished) {
+		g.last, g.request, g.reply = *f, string(f.Request), string(f.Reply) // they are valid during the call only
+		g.last.Bill = strings.Clone(f.Bill)
+		g.count++
+	}
+	return g
+}
+
+func (g *finishedGateway) call(id, method, path, body string) {
+	g.logs.Take()
+	g.last, g.count = proxy.Finished{}, 0
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("X-Request-Id", id)
+	g.ServeHTTP(httptest.NewRecorder(), r)
+}
+
+// Without the console nothing is kept. A success that log.sample leaves out of the log is reported too, and says so.
+func TestFinishedIsForTheConsole(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	prepareBill(t, service, "S", demoBill)
+	back := newBackend(t, service)
+	g := newFinishedGateway(t, oneUpstream("v2", back.url))
+	q := legacy("read")
+	for _, row := range []struct {
+		config        string
+		count, logged int
+	}{{"admin: {console: false}", 0, 1}, {"", 1, 1}, {"log: {sample: {ok: 0}}", 1, 0}, {"log: {sample: {ok: 1}}", 1, 1}} {
+		g.Use(parse(t, oneUpstream("v2", back.url, row.config)))
+		g.call("x", http.MethodPost, q.path(), q.body())
+		equal(t, g.count, row.count, row.config)
+		equal(t, strings.Count(g.logs.String(), `"id":"x"`), row.logged, row.config)
+		equal(t, g.last.Logged, row.count+row.logged == 2, row.config)
+	}
+}
+
+// The messages of calls that run at the same time do not mix, although the gateway uses its buffers again.
+func TestFinishedKeepsTheMessagesOfEachCall(t *testing.T) {
+	t.Parallel()
+	g := newGatewayTo(t, "v2", newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bill := gjson.GetBytes(body, "bill.billId").String()
+		_, _ = io.WriteString(w, `{"code":"BILL_003","message":"`+bill+strings.Repeat("x", len(body)%97)+`","data":null}`)
+	}))
+	g.finished = func(f *proxy.Finished) {
+		runtime.Gosched() // other calls may use a buffer that was given back too early
+		equal(t, gjson.GetBytes(f.Request, "bill_id").String()+" "+f.Bill, f.ID+" "+f.ID)
+		checkText(t, string(f.Reply), `"message":"`+f.ID+"x")
+	}
+	var callers sync.WaitGroup
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := range 100 {
+				bill := fmt.Sprint("B", caller, "-", i)
+				r := legacy("read").with("billId", bill).request()
+				r.Header.Set("X-Request-Id", bill)
+				g.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// A caller that writes its key into the field of the bill finds it neither in the log nor in the console.
+func TestR35_KeyAsBillIsNotReported(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	back := newBackend(t, service)
+	g := newFinishedGateway(t, oneUpstream("v2", back.url, ""))
+	service.Fault(sandbox.Fault{Drop: true})
+	resend := legacy("resend")
+	g.call("x", http.MethodPost, resend.path(), resend.with("billId", demoKey).body())
+	if !g.last.Unknown || g.last.Bill != "" {
+		t.Errorf("%+v", g.last)
+	}
+	checkText(t, g.logs.String()+g.last.Line(), "!"+demoKey, `"outcome":"unknown"`)
+}
+
+// A word for which null was written is counted, and stays in the log.
+func TestWordsOfRepliesAreLogged(t *testing.T) {
+	t.Parallel()
+	service := newService()
+	prepareBill(t, service, "F", demoBill)
+	logs, registry := &proxytest.Log{}, prometheus.NewRegistry()
+	g, err := proxy.New(parse(t, oneUpstream("legacy", newBackend(t, service).url, overlayFile(t, "operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, otherwise: null}]}}"))), proxy.Options{
+		Registerer: registry, Logger: slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	must(t, err)
+	defer g.Close()
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, v2("read").request())
+	checkText(t, w.Body.String(), `"apprPayType":null`)
+	checkText(t, logs.String(), `"level":"DEBUG","msg":"words without a number became null"`, `"words":["appr_pay_type: CARD_VAN"]`)
+	checkText(t, (&gateway{caller: caller{t: t}, registry: registry}).scrape(), `billbridge_fields_dropped_total{client="v2",field="appr_pay_type",message="reply",operation="bill.read"} 1`)
+}

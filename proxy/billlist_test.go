@@ -6,12 +6,13 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"billbridge/proxy/operate"
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/sandbox"
+	"billbridge/proxy/store"
 )
 
 // listBills returns the bills that the ledger lists.
@@ -54,115 +55,93 @@ func TestEndedBillsAreNotCountedAsOpen(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, client string) {
 		m := newRolloutGateway(t, "old")
-		const destroyed, cancelled, outside, paid = "DESTROYED", "CANCELLED", "CANCELLEDOUTSIDE", "PAID"
-		for _, bill := range []string{destroyed, cancelled, outside, paid} {
-			m.expect(newCall(client, "create").with("billId", bill), success)
-		}
-		m.checkListed("open=true", 4)
-		for _, bill := range []string{cancelled, outside, paid} {
-			must(t, m.old.Pay(demoKey, bill))
-		}
-		m.send(newCall(client, "destroy").with("billId", paid)) // refused: it is paid
-		m.expect(newCall(client, "destroy").with("billId", destroyed), success)
-		m.expect(newCall(client, "cancel").with("billId", cancelled), success)
-		withoutRollout := newGatewayTo(t, "legacy", m.oldCalls) // a gateway that does not use the ledger
-		withoutRollout.expect(legacy("cancel").with("billId", outside), success)
-		m.send(newCall(client, "read").with("billId", paid))
-		m.checkOpen(outside, paid)
-		m.send(newCall(client, "read").with("billId", outside)) // a read shows the new state to the ledger
-		m.checkOpen(paid)
-		if list := m.listBills("bill=" + destroyed); len(list.Bills) != 1 || list.Bills[0].Ended == nil || list.Bills[0].State != "owned" {
-			t.Errorf("%+v", list)
-		}
+		play(m, `
+success CLIENT create billId=DESTROYED
+success CLIENT create billId=CANCELLED
+success CLIENT create billId=CANCELLEDOUTSIDE
+success CLIENT create billId=PAID
+listed 4 open=true
+pay old CANCELLED CANCELLEDOUTSIDE PAID
+200:BILL_002 CLIENT destroy billId=PAID
+success CLIENT destroy billId=DESTROYED
+success CLIENT cancel billId=CANCELLED
+`, "CLIENT", client)
+		newGatewayTo(t, "legacy", m.oldCalls).expect(legacy("cancel").with("billId", "CANCELLEDOUTSIDE"), success) // does not use the ledger
+		play(m, `
+success CLIENT read billId=PAID
+open CANCELLEDOUTSIDE PAID
+# a read shows the new state to the ledger
+success CLIENT read billId=CANCELLEDOUTSIDE
+open PAID
+listed 1 bill=DESTROYED | "ended": | "state":"owned"
+`, "CLIENT", client)
 	})
 }
 
 // The log has the bill of a write with an unknown outcome, `bills list` lists it, and a read resolves it.
 func TestUnknownOutcomeIsLoggedListedAndResolved(t *testing.T) {
 	t.Parallel()
-	var m *rolloutGateway
-	m = newRolloutWith(t, "old", paths(map[string]http.Handler{"/cancel": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		m.old.ServeHTTP(discardWriter{}, r)
-		panic(http.ErrAbortHandler)
-	})}), "}\nfailures: {explain: 20s")
-	m.expect(v2("create"), success)
-	if line := m.nextRequestLog(); line["bill"] != nil {
-		t.Errorf("the line of a call with a known outcome names its bill: %v", line)
-	}
-	must(t, m.old.Pay(demoKey, demoBill))
-	m.expect(v2("cancel"), unknown)
+	m := newRolloutWith(t, "old", noFront, "}\nfailures: {explain: 20s")
+	play(m, `
+success v2 create
+# the line of a call with a known outcome does not name its bill
+logged bill=
+pay old
+fault old {"operation":"bill.cancel","drop":true}
+unknown v2 cancel
+`)
 	line := m.nextRequestLog()
-	if line["bill"] != demoBill || line["outcome"] != "unknown" {
-		t.Errorf("%v", line)
-	}
-	b := m.checkListed("outcome=unknown", 1).Bills[0]
-	if w := b.Write; b.Bill != demoBill || b.Owner != "old" || b.State != "owned" || b.Ended == nil || w.Operation != "bill.cancel" ||
-		w.Request != line["id"] || w.Result != "has it" || w.State != "C" || w.Amount != "30000" || w.ReadAt == nil {
-		t.Errorf("%+v %+v", b, w)
-	}
-	calls := m.oldCalls.count()
-	got := m.mustPost("/rollout/read?" + theBill)
-	var read operate.Bill
-	if err := json.Unmarshal([]byte(got), &read); err != nil || strings.Contains(got, demoKey) {
-		t.Fatalf("%s, %v", got, err)
-	}
-	if len(read.Backends) != 1 || read.Backends[0].Upstream != "old" || read.Backends[0].State != "C" || read.Ledger == nil || read.Ledger.Ended == nil {
-		t.Errorf("%s", got)
-	}
-	m.checkCalls(t, calls+1, 0) // only the owning backend was probed
-	m.checkListed("outcome=unknown", 0)
-	m.checkListed("open=true", 0)
+	equal[any](t, line["bill"], demoBill, line)
+	equal[any](t, line["outcome"], "unknown", line)
+	play(m, `
+listed 1 outcome=unknown | "bill":"1234567890ABCDEFGHIJ" | "owner":"old" | "state":"owned" | "ended": | "operation":"bill.cancel" | "request":"ID" | "result":"has it","bill_state":"C","amount":"30000","read_at":
+calls 3 0
+200 POST /rollout/read?{bill} | "backends":[{"upstream":"old" | !"upstream":"new" | "state":"C" | "ledger":{ | "ended": | !demo-partner-key
+# only the owning backend was probed
+calls 4 0
+listed 0 outcome=unknown
+listed 0 open=true
+`, "ID", fmt.Sprint(line["id"]))
 }
-
-// A discardWriter is a ResponseWriter that discards the answer.
-type discardWriter struct{}
-
-func (discardWriter) Header() http.Header         { return http.Header{} }
-func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }
-func (discardWriter) WriteHeader(int)             {}
 
 // Right after a write without an answer, the write may still take effect. A read, of the partner or of an operator,
 // resolves its outcome only after two minutes. So does one of an operator with bills: shared, where no bill has an
 // owner, and one of a bill of which the ledger has no row.
 func TestReadResolvesAnUnknownOutcomeAfterTwoMinutes(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct{ stage, more, owner, state, readers string }{
-		"owned":  {"old", "", "old", "owned", "partner operator"},
-		"shared": {"old", ", bills: shared", "old", "", "operator"},
-		"no row": {"drained", "", "new", "", "partner operator"},
-	} {
-		for reader := range strings.FieldsSeq(row.readers) {
-			parallel(t, name+"/"+reader, func(t *testing.T) {
-				m := newRolloutWith(t, row.stage, paths(map[string]http.Handler{"/destroy": nil}), row.more)
-				read := func() {
-					t.Helper()
-					if reader == "partner" {
-						m.expect(v2("read"), success)
-						m.nextRequestLog() // the line is written after the ledger has what the read showed
-					} else {
-						m.mustPost("/rollout/read?"+theBill, `"upstream":"`+row.owner+`","result":"has it","state":"W"`)
-					}
-				}
-				m.expect(v2("create"), success)
-				m.nextRequestLog()
-				if name == "no row" {
-					m.exec("DELETE FROM billbridge_owners")
-				}
-				m.expect(v2("destroy"), unknown)
-				m.nextRequestLog()
-				read()
-				b := m.checkListed("outcome=unknown", 1).Bills[0]
-				if b.State != row.state && name != "no row" || b.Owner != row.owner || b.Write.Operation != "bill.destroy" || b.Write.State != "W" {
-					t.Errorf("%+v %+v", b, b.Write)
-				}
-				m.exec("UPDATE billbridge_unknown SET at = at - 120000") // the write cannot take effect any more
-				if name == "no row" {
-					m.exec("DELETE FROM billbridge_owners")
-				}
-				read()
-				m.checkListed("outcome=unknown", 0)
-			})
-		}
+	for _, row := range rows(`
+owned/partner | old | | old | "state":"owned"
+owned/operator | old | | old | "state":"owned"
+shared/operator | old | , bills: shared | old | !"state":
+no row/partner | drained | | new |
+no row/operator | drained | | new |
+`) {
+		parallel(t, row[0], func(t *testing.T) {
+			m := newRolloutWith(t, row[1], paths(map[string]http.Handler{"/destroy": nil}), row[2])
+			kind, reader, _ := strings.Cut(row[0], "/")
+			lose := "" // the row
+			if kind == "no row" {
+				lose = "sql DELETE FROM billbridge_owners"
+			}
+			// The line of the log is written after the ledger has what a call showed.
+			read := map[string]string{
+				"partner": "success v2 read\nlogged operation=bill.read", "operator": `200 POST /rollout/read?{bill} | "upstream":"OWNER","result":"has it","state":"W"`,
+			}[reader]
+			play(m, strings.NewReplacer("LOSE", lose, "READ", read, "OWNER", row[3], "STATE", row[4]).Replace(`
+success v2 create
+logged operation=bill.create
+LOSE
+unknown v2 destroy
+logged operation=bill.destroy
+READ
+listed 1 outcome=unknown | "owner":"OWNER" | STATE | "operation":"bill.destroy" | "bill_state":"W"
+# the write cannot take effect any more
+sql UPDATE billbridge_unknown SET at = at - 120000
+LOSE
+READ
+listed 0 outcome=unknown
+`), "OWNER", row[3])
+		})
 	}
 }
 
@@ -170,65 +149,57 @@ func TestReadResolvesAnUnknownOutcomeAfterTwoMinutes(t *testing.T) {
 // counts again, and resolves it.
 func TestLateReadResolvesAnUnknownCreate(t *testing.T) {
 	t.Parallel()
-	var done atomic.Bool
-	var m *rolloutGateway
-	m = newRolloutWith(t, "old", paths(map[string]http.Handler{"/send": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !done.Swap(true) {
-			panic(http.ErrAbortHandler) // before the bill is created
-		}
-		m.old.ServeHTTP(w, r)
-	})}), "")
-	m.expect(v2("create"), unknown)
-	m.nextRequestLog() // the line is written after the ledger has the outcome
-	m.expect(v2("destroy"), wantAnswer{502, "MAINTAINED_METHOD"}, "!Nothing was sent")
-	m.expect(v2("read"), refused)
-	m.nextRequestLog()
-	m.nextRequestLog()
-	if b := m.checkListed("outcome=unknown", 1).Bills[0]; b.Write.Result != "no such bill" || b.State != "pending" {
-		t.Errorf("the create may still take effect, so it must be listed: %+v", b)
-	}
-	m.exec("UPDATE billbridge_unknown SET at = at - 120000")
-	m.exec("UPDATE billbridge_owners SET tried = tried - 120000, changed = changed - 120000")
-	m.expect(v2("read"), noSuchBill)
-	m.checkListed("outcome=unknown", 0)
-	m.expect(v2("destroy"), noSuchBill)
-	m.expect(v2("create"), success)
+	play(newRolloutGateway(t, "old"), `
+fault old {"operation":"bill.create","drop":true,"skip":true}
+unknown v2 create
+# the line is written after the ledger has the outcome
+logged operation=bill.create
+502:MAINTAINED_METHOD v2 destroy | !Nothing was sent
+refused v2 read
+logged operation=bill.destroy
+logged operation=bill.read
+# the create may still take effect, so it must be listed
+listed 1 outcome=unknown | "result":"no such bill" | "state":"pending"
+sql UPDATE billbridge_unknown SET at = at - 120000
+sql UPDATE billbridge_owners SET tried = tried - 120000, changed = changed - 120000
+noSuchBill v2 read
+listed 0 outcome=unknown
+noSuchBill v2 destroy
+success v2 create
+`)
 }
 
 // An invalid query is refused, and not answered as if it asked for all bills. Package operate has the others.
 func TestBillListRefusesInvalidQueries(t *testing.T) {
 	t.Parallel()
-	m := newRolloutGateway(t, "old")
-	for _, row := range rows(`
-GET /rollout/bills?owner=legacy | owner must be old or new
-GET /rollout/bills?open=yes | open cannot be "yes"
-GET /rollout/bills?outcome=known | outcome must be unknown
-GET /rollout/bills?doubled=true&outcome=unknown |
-GET /rollout/bills?bill= | bill must not be empty
-GET /rollout/bills?partner=KEY | 12 to 64 lower-case hex digits
-GET /rollout/bills?bill=%00 | bill must be UTF-8 without a zero byte
-GET /rollout/bills?partner=KEY%00 | partner must be UTF-8 without a zero byte
-GET /rollout/bills?bill=%ff | bill must be UTF-8 without a zero byte
-GET /rollout/bill?partner=default&bill= |
-POST /rollout/bill?bill=B1 | partner is missing
-POST /rollout/read?bill=B1 | partner is missing: name one
-POST /rollout/read?partner=ID | partner and bill are required
-POST /rollout/read?owner=old&partner=ID&bill=B1 | there is no key
-POST /rollout/assign?to=legacy&by=anna&partner=ID&bill=B1 | to must be old or new
-POST /rollout/assign?partner=ID&to=old&by=anna | partner and bill are required
-`) {
-		m.ask(400, strings.NewReplacer("KEY", demoKey, "ID", string(partner.Of(demoKey))).Replace(row[0]), row[1], "!"+demoKey)
-	}
+	play(newRolloutGateway(t, "old"), `
+400 GET /rollout/bills?owner=legacy | owner must be old or new
+400 GET /rollout/bills?open=yes | open cannot be "yes"
+400 GET /rollout/bills?outcome=known | outcome must be unknown
+400 GET /rollout/bills?doubled=true&outcome=unknown
+400 GET /rollout/bills?bill= | bill must not be empty
+400 GET /rollout/bills?partner=KEY | 12 to 64 lower-case hex digits | !KEY
+400 GET /rollout/bills?bill=%00 | bill must be UTF-8 without a zero byte
+400 GET /rollout/bills?partner=KEY%00 | partner must be UTF-8 without a zero byte | !KEY
+400 GET /rollout/bills?bill=%ff | bill must be UTF-8 without a zero byte
+400 GET /rollout/bill?partner=default&bill=
+400 POST /rollout/bill?bill=B1 | partner is missing
+400 POST /rollout/read?bill=B1 | partner is missing: name one
+400 POST /rollout/read?partner={partner} | partner and bill are required
+400 POST /rollout/read?owner=old&partner={partner}&bill=B1 | there is no key
+400 POST /rollout/assign?to=legacy&by=anna&partner={partner}&bill=B1 | to must be old or new
+400 POST /rollout/assign?partner={partner}&to=old&by=anna | partner and bill are required
+`, "KEY", demoKey)
 }
 
 // After a code that does not say that nothing was done, the outcome of a create is unknown, as without an answer.
 func TestCreateWithAnUnclearCodeHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	m := newRolloutWith(t, "old", at("old", replyWith(http.StatusInternalServerError, `{"code":"9999","msg":"failed"}`)), "")
-	m.expect(v2("create"), wantAnswer{500, "9999"})
-	if b := m.checkListed("outcome=unknown", 1).Bills[0]; b.Write.Operation != "bill.create" || b.Write.Result != "not asked" {
-		t.Errorf("%+v", b)
-	}
+	play(newRolloutGateway(t, "old"), `
+fault old {"status":500,"body":"{\"code\":\"9999\",\"msg\":\"failed\"}"}
+500:9999 v2 create
+listed 1 outcome=unknown | "operation":"bill.create" | "result":"not asked"
+`)
 }
 
 // A caller can write a phone, or its key, in place of a bill id: lists for operators and programs hide it, as the console does.
@@ -237,12 +208,135 @@ func TestR35_ListsHideWhatIsNoBillID(t *testing.T) {
 	for _, id := range []string{"01012345678", "hong@example.com", demoKey + " "} {
 		m := newRollout(t, "legacy", "v2", "old", everywhere(aborts), "")
 		m.expect(v2("create").with("billId", id), unknown)
-		m.checkListed("", 1)
-		m.checkListed("outcome=unknown", 1)
-		for _, path := range []string{"/rollout/bills", "/rollout/bills?outcome=unknown", "/bills", "/callbacks"} {
-			m.ask(200, "GET "+path, "!"+id)
-		}
-		m.ask(200, "GET /rollout/bills", `"bill":"•••"`)
+		play(m, `
+listed 1
+listed 1 outcome=unknown
+200 GET /rollout/bills | !ID | "bill":"•••"
+200 GET /rollout/bills?outcome=unknown | !ID
+200 GET /bills | !ID
+200 GET /callbacks | !ID
+`, "ID", id)
 		checkText(t, m.admin("GET", "/bills", "Accept-Language", "en").body, "!bill=•••", "!bill=%e2%80%a2")
 	}
+}
+
+// /rollout/bill shows the owner, the state, and what both backends have. /rollout/assign refuses a bill that only one
+// has.
+func TestRolloutBillShowsLedgerAndBackends(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "old")
+	play(m, `
+# before the first call of the partner
+200 GET /rollout/bill?{bill} | "result":"not asked" | !"read_as" | !"ledger" | !demo-partner-key
+success v2 create`)
+	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Owned })
+	play(m, `
+200 GET /rollout/bill?{bill} | "partner":"{short}" | "merchant":"demo-store" | "owner":"old" | "state":"owned" | "result":"has it","state":"W" | "result":"no such bill","code":"BILL_003" | !demo-partner-key
+pay old
+200 GET /rollout/bill?{bill} | "state":"F" | "amount":"30000" | !demo-partner-key
+409 POST /rollout/assign?to=new&by=anna&{bill} | the read of the bill at new: no such bill
+`)
+	for body, want := range map[string]string{`{"key":"another-key"}`: "not both", "another-key": "the body must be empty, or a JSON object"} {
+		m.adminPost(400, "/rollout/assign?to=new&by=anna&"+forced+"&"+theBill, body, want, "!another-key")
+	}
+}
+
+// The operator gives the key of a partner that has not called since the start.
+func TestRolloutBillTakesTheKeyAndDoesNotRepeatIt(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "old")
+	prepareBill(t, m.old, "W", demoBill)
+	m.adminPost(200, "/rollout/bill?member=demo-member&merchant=demo-store&bill="+demoBill, `{"key":"`+demoKey+`"}`,
+		`"result":"has it","state":"W"`, "!"+demoKey)
+}
+
+// The text of an unknown create has the amount that the read showed.
+func TestUnknownCreateNamesTheAmount(t *testing.T) {
+	t.Parallel()
+	for amount, want := range map[string]string{
+		"30000": "Bill: state F, amount 30000.", "": "Bill is in state F.", "<b>": "Bill is in state F.",
+	} {
+		b := newBridge(t, "v2", "failures: {explain: 20s}")
+		play(b, `
+fault {"drop":true}
+fault {"body":"{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"billId\":\"1234567890ABCDEFGHIJ\",\"apprState\":\"F\",\"apprPrice\":\"AMOUNT\"}}"}
+unknown legacy create | "WANT Outcome of this create unknown: read before sending again. Need its link? Destroy it, read it destroyed, use a new id."`,
+			"AMOUNT", amount, "WANT", want)
+	}
+}
+
+// A bill that both backends have is a permanent state: each write gets a final code, which clients do not repeat,
+// and the bill is listed until an operator assigns it. The log has one line.
+func TestBillAtBothBackendsIsListedUntilItIsAssigned(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "new")
+	const twice = `
+409:VALIDATION_001 v2,legacy destroy,cancel,resend | !edger | !store | !perator | !illbridge | !ollout | !ackend | !ommand | !estored
+success v2,legacy read
+`
+	play(m, `
+has old W
+has new W
+listed 0 doubled=true
+`+twice+twice+`
+listed 1 doubled=true | "bill":"1234567890ABCDEFGHIJ" | "write":{ | "request":" | "result":"at both backends"
+logs "reason":"rollout: both: `)
+	equal(t, strings.Count(m.logs.String(), `"msg":"a bill is at both backends"`), 1)
+	play(m, `
+200 POST /rollout/assign?{bill}&to=old&by=anna
+listed 0 doubled=true
+200 GET /audit | "action":"assign","by":"anna" | 1234567890ABCDEFGHIJ
+success v2 destroy
+`)
+	equal(t, m.old.Bills()[0].State+m.fresh.Bills()[0].State, "DW")
+}
+
+// Of 48 creates that time out, a third took effect, a third did not, and the backend gives no clear answer about the
+// others. The gateway reads each bill once when the reads are due, from the first success of the partner on, with the
+// merchant of the create. It sends nothing but reads. Only the last third is left to an operator.
+func TestGatewayReadsUnknownOutcomesByItself(t *testing.T) {
+	t.Parallel()
+	const writes = 48
+	m := newRolloutWith(t, "old", noFront, patient+", unknown: {rate: 100}}\nfailures: {explain: 0s")
+	for i := range writes {
+		group := "YNX"[i%3]
+		bill := fmt.Sprintf("TIMEDOUT%c%010d", group, i)
+		m.old.Fault(sandbox.Fault{Drop: true, Skip: group != 'Y'})
+		m.expect(v2("create").with("billId", bill), unknown)
+		if group == 'X' {
+			m.old.Fault(sandbox.Fault{Bill: bill, Count: writes, Drop: true})
+		}
+	}
+	play(m, `
+listed 48 outcome=unknown
+listed 0 outcome=unclear
+# the writes cannot take effect any more
+sql UPDATE billbridge_unknown SET next_read = 0, at = at - 120000
+# none before the first success of the partner
+calls 48 0
+success v2 create
+`)
+	for _, b := range m.checkListed("outcome=resolved", writes/3*2).Bills {
+		want := map[byte]string{'Y': "has it", 'N': "no such bill"}[b.Bill[len("TIMEDOUT")]]
+		if w := b.Write; w.Result != want || w.ReadBy != "gateway" || w.Reads != 1 || w.Resolved == nil {
+			t.Errorf("%s: %+v", b.Bill, w)
+		}
+	}
+	eventually(t, "not each read has ended", func() bool {
+		return !strings.Contains(m.admin("GET", "/rollout/bills?outcome=unknown").body, "not asked")
+	})
+	for _, b := range m.checkListed("outcome=unknown", writes/3).Bills {
+		if w := b.Write; b.Bill[len("TIMEDOUT")] != 'X' || w.Result != "no clear answer" || w.Reads != 1 || w.NextRead == nil {
+			t.Errorf("%s: %+v", b.Bill, w)
+		}
+	}
+	play(m, `
+sql UPDATE billbridge_unknown SET at = at - 4000000
+listed 16 outcome=unclear
+200 GET /metrics | billbridge_rollout_unknown_reads_total{shown="has it"} 16 | {shown="no such bill"} 16 | {shown="no clear answer"} 16
+# An operator has them read at once: 48 creates and the success, 48 reads and 16 more.
+200 POST /rollout/read-all | {"unknown":16,"due":16}
+calls 113 0
+`)
+	equal(t, m.oldCalls.writes(), writes+1)
 }

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"billbridge/proxy/store"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 )
 
 // A callbackGateway relays callbacks between a sandbox and the server of a partner.
@@ -51,7 +54,7 @@ func newCallbackGateway(t *testing.T, upstream string) *callbackGateway {
 func newCallbackGatewayWith(t *testing.T, upstream, more string) *callbackGateway {
 	t.Helper()
 	r := newCallbackParties(t)
-	r.process = newProcess(t, anyPort+oneUpstream(upstream, r.back.url)+"store: {url: \"sqlite:"+r.file+"\"}\n"+strings.TrimSuffix(callbacksOn, "}\n")+more)
+	r.process = newProcess(t, r.config(upstream, "")+strings.TrimSuffix(callbacksOn, "}\n")+more)
 	return r
 }
 
@@ -59,7 +62,7 @@ func newCallbackGatewayWith(t *testing.T, upstream, more string) *callbackGatewa
 func newCallbackParties(t *testing.T) *callbackGateway {
 	t.Helper()
 	r := &callbackGateway{file: filepath.Join(t.TempDir(), "store.db")}
-	r.service = sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: r, AnyCallbackURL: true})
+	r.service = newService(func(o *sandbox.Options) { o.Transport, o.AnyCallbackURL = r, true })
 	t.Cleanup(func() { _ = r.service.Close() })
 	r.back = newBackend(t, r.service)
 	r.partner = newBackend(t, replyWith(200, `{"code":"0000","msg":"성공하였습니다."}`))
@@ -80,32 +83,13 @@ func (r *callbackGateway) waitFor(what string, so func() bool) {
 }
 
 // addressAtUpstream returns the callback address in the nth call that the upstream got.
-func (r *callbackGateway) addressAtUpstream(t *testing.T, n int) string {
-	t.Helper()
-	doc := fields(t, r.back.received()[n-1].body)
-	if bill, ok := doc["bill"].(map[string]any); ok {
-		doc = bill
+func (r *callbackGateway) addressAtUpstream(n int) string {
+	r.t.Helper()
+	found := wireAddress.FindStringSubmatch(r.back.received()[n-1].body)
+	if found == nil {
+		r.t.Fatal("no address at the upstream")
 	}
-	for _, name := range []string{"callbackUrl", "callbackURL"} {
-		if address, ok := doc[name].(string); ok {
-			return address
-		}
-	}
-	t.Fatalf("no address in %v", doc)
-	return ""
-}
-
-// checkStoredAddress compares the row of an address in the store.
-func (r *callbackGateway) checkStoredAddress(t *testing.T, ours string, want store.Address) {
-	t.Helper()
-	s := proxytest.Open(t, "sqlite:"+r.file)
-	got, err := s.Address(t.Context(), ours[strings.LastIndex(ours, "/")+1:])
-	must(t, err)
-	if age := time.Since(got.Created); age < 0 || age > time.Hour || !got.Until.Equal(want.Until) {
-		t.Errorf("created %s ago, expires at %s", age, got.Until)
-	}
-	got.ID, got.Created, got.Until, want.Until, got.Look = "", time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	equal(t, got, want)
+	return found[1]
 }
 
 // A bill is created in the form of the partner and paid at an upstream of either form. The partner gets the callback
@@ -116,26 +100,33 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 		r := newCallbackGateway(t, upstream)
 		theirs := r.partner.url + "/paid?of=our%20bills"
 		q := newCall(client, "create").with("callbackUrl", theirs)
-		r.send(q).check(t, client, success)
-		ours := r.addressAtUpstream(t, 1)
+		r.expect(q, success)
+		ours := r.addressAtUpstream(1)
 		equal(t, regexp.MustCompile(`^https://bridge.example.com/from-upstreams/callback/.{32}$`).MatchString(ours), true, ours)
-		r.checkStoredAddress(t, ours, store.Address{
+		stored, err := proxytest.Open(t, "sqlite:"+r.file).Address(t.Context(), ours[strings.LastIndex(ours, "/")+1:])
+		must(t, err)
+		if age := time.Since(stored.Created); age < 0 || age > time.Hour {
+			t.Errorf("created %s ago", age)
+		}
+		end := time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)) // its last day is 2026-12-31
+		equal(t, stored.Until.Equal(end), true, stored.Until)
+		stored.ID, stored.Created, stored.Until, stored.Look = "", time.Time{}, time.Time{}, time.Time{}
+		equal(t, stored, store.Address{
 			Upstream: "up", Operation: "bill.create", Partner: partner.Of(demoKey), Bill: demoBill, Form: client, URL: theirs,
-			Until:  time.Date(2027, 1, 1, 0, 0, 0, 0, time.FixedZone("KST", 9*60*60)), // its last day is 2026-12-31
 			Member: "demo-member", Merchant: "demo-store",
 		})
 		must(t, r.service.Pay("", demoBill))
 		got := r.nthCallback(1)
-		if got.method != "POST" || got.target != "/paid?of=our%20bills" || got.header.Get("Content-Type") != "application/json; charset=utf-8" ||
-			!strings.HasPrefix(got.header.Get("Webhook-Id"), "cb_") {
-			t.Errorf("the partner got %s %s %v", got.method, got.target, got.header)
-		}
+		equal(t, got.method+" "+got.target+" "+got.header.Get("Content-Type"), "POST /paid?of=our%20bills application/json; charset=utf-8")
+		equal(t, strings.HasPrefix(got.header.Get("Webhook-Id"), "cb_"), true, got.header)
 		direct := newService()
 		t.Cleanup(func() { _ = direct.Close() })
 		direct.ServeHTTP(httptest.NewRecorder(), q.request())
 		must(t, direct.Pay("", demoBill))
 		want, relayed := fields(t, direct.Callbacks()[0].Body), fields(t, got.body)
-		if client != upstream {
+		if client == upstream {
+			equal(t, got.body, r.service.Callbacks()[0].Body, "between equal forms the body must not change")
+		} else {
 			// No public document pairs the words of one form with the numbers of the other, and a legacy
 			// upstream has no place for the rest.
 			for _, name := range []string{"apprPayType", "appr_pay_type", "apprCardMerchantNum", "apprSign", "cardType", "dscTxNum", "udItem"} {
@@ -144,9 +135,6 @@ func TestCallbacksBetweenAllForms(t *testing.T) {
 			}
 		}
 		equal(t, cmp.Diff(want, relayed), "")
-		if client == upstream && got.body != r.service.Callbacks()[0].Body {
-			t.Errorf("between equal forms the body must not change, got %s", got.body)
-		}
 	})
 }
 
@@ -156,18 +144,16 @@ func TestBillWithoutAddressUsesTheAddressOfTheRegistration(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, client string) {
 		r := newCallbackGateway(t, "v2")
-		register := fmt.Sprintf(`{"apiKey":%q,"memberId":"academy","merchantId":"north","businessNumber":"1234567890","callbackUrl":"%s/registered","redirectUrl":"https://partner.example.com/back"}`,
-			demoKey, r.partner.url)
 		for _, merchant := range []string{"north", "north", "south"} { // a repeated registration gets the same address
-			r.post("/auth/mapping", strings.Replace(register, "north", merchant, 1)).check(t, "v2", success)
+			play(r, `post 200 /auth/mapping {"apiKey":"demo-partner-key","memberId":"academy","merchantId":"MERCHANT","businessNumber":"1234567890","callbackUrl":"URL/registered","redirectUrl":"https://partner.example.com/back"} | "code":"0000"`,
+				"MERCHANT", merchant, "URL", r.partner.url)
 		}
-		first := r.addressAtUpstream(t, 1)
-		equal(t, r.addressAtUpstream(t, 2), first)
-		equal(t, r.addressAtUpstream(t, 3) != first, true, first)
+		first := r.addressAtUpstream(1)
+		equal(t, r.addressAtUpstream(2), first)
+		equal(t, r.addressAtUpstream(3) != first, true, first)
 		must(t, r.service.CompleteMapping(demoKey, "academy", "north"))
-		q := newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north")
-		r.send(q).check(t, client, success)
-		checkText(t, r.back.received()[3].body, "!callback")
+		r.expect(newCall(client, "create").with("callbackUrl", nil).with("member", "academy").with("merchant", "north"), success)
+		checkText(t, r.back.last(t).body, "!callback")
 		must(t, r.service.Pay("", demoBill))
 		got := r.nthCallback(1)
 		equal(t, got.target, "/registered")
@@ -180,11 +166,13 @@ func TestOnlyTheAddressIsChanged(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
 	theirs := r.partner.url + "/a"
-	body := "{ \"apiKey\":\"demo-partner-key\",\r\n\t\"extra\":[1e3,\"" + theirs + "\"], \"bill\" : {\"callbackUrl\" : \"" + strings.ReplaceAll(theirs, "/", `\/`) +
-		"\",\"billId\":\"\\u0041\", \"price\":\"030000\"} , \"callbackUrl\":\"" + theirs + "\"}\n"
+	escaped := strings.ReplaceAll(theirs, "/", `\/`)
+	body := strings.NewReplacer("ESCAPED", escaped, "THEIRS", theirs).Replace("{ \"apiKey\":\"demo-partner-key\",\r\n\t\"extra\":[1e3,\"THEIRS\"], " +
+		"\"bill\" : {\"callbackUrl\" : \"ESCAPED\",\"billId\":\"\\u0041\", \"price\":\"030000\"} , \"callbackUrl\":\"THEIRS\"}\n")
 	r.post("/bill", body)
-	want := strings.Replace(body, strings.ReplaceAll(theirs, "/", `\/`), r.addressAtUpstream(t, 1), 1)
-	equal(t, r.back.first(t).body, want)
+	got := r.back.first(t).body
+	equal(t, got, strings.Replace(body, escaped, gjson.Get(got, "bill.callbackUrl").Str, 1))
+	checkText(t, got, "https://bridge.example.com/from-upstreams/callback/")
 }
 
 // A wrong address is refused with VALIDATION_001 and the name of the field in the form of the partner. Nothing is
@@ -211,9 +199,7 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 	// On a busy machine the first check of the store may take too long.
 	r.waitForAdmin("/-/ready", "!not")
 	must(t, os.Rename(r.file, r.file+".gone"))
-	for _, client := range forms {
-		r.expect(newCall(client, "create").with("callbackUrl", r.partner.url), refused, "Nothing was sent")
-	}
+	play(r, "refused v2,legacy create callbackUrl="+r.partner.url+" | Nothing was sent")
 	r.back.expectCalls(t, 0)
 	r.waitForAdmin("/-/ready", "not ready: the store cannot be written to\n")
 	checkText(t, r.logs.String(), "no longer the one that was opened", `"level":"ERROR","msg":"a callback address cannot be stored"`)
@@ -227,25 +213,22 @@ func TestR30_NotStoredNotSent(t *testing.T) {
 func TestCallbacksContinueAfterTheSectionIsRemoved(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
-	r.expect(legacy("create").with("callbackUrl", r.partner.url), success)
+	theirs := r.partner.url
+	play(r, "success legacy create callbackUrl="+theirs)
 	before := *r.text.Load()
-	for _, row := range []struct {
-		old, now string
-		status   int
-		says     string
-	}{
-		{"{up:", "{other:", 400, "up"},
-		{r.file, r.file + "2", 400, "store.url has changed: restart"},
-		{"ports: []", "ports: [], listen: \"127.0.0.1:0\"", 400, "callbacks.listen has changed: restart"},
-		{r.back.url, newBackend(t, r.service).url, 200, "reloaded"},
-		{callbacksOn, "", 200, "reloaded"},
-	} {
-		r.reload(row.status, strings.Replace(before, row.old, row.now, 1), row.says)
+	for _, row := range rows(strings.NewReplacer("FILE", r.file, "NOW", newBackend(t, r.service).url, "URL", r.back.url).Replace(`
+{up: => {other: | 400 | up
+FILE => FILE2 | 400 | store.url has changed: restart
+ports: [] => ports: [], listen: "127.0.0.1:0" | 400 | callbacks.listen has changed: restart
+URL => NOW | 200 | reloaded
+`)) {
+		r.text.Store(&before)
+		play(r, "reload "+row[1]+" "+row[0]+" | "+row[2])
 	}
+	r.reload(200, strings.Replace(before, callbacksOn, "", 1), "reloaded")
 	checkText(t, r.logs.String(), "the URL of an upstream has changed", r.back.url)
-	r.expect(legacy("create").with("billId", "ANOTHER0000000000001").with("callbackUrl", r.partner.url), success)
-	calls := r.back.received()
-	checkText(t, calls[len(calls)-1].body, r.partner.url)
+	play(r, "success legacy create billId=ANOTHER0000000000001 callbackUrl="+theirs)
+	checkText(t, r.back.last(t).body, theirs)
 	must(t, r.service.Pay("", demoBill))
 	// It is accepted and attempted, with the default of callbacks.allow now, which refuses addresses of this machine.
 	r.waitForAdmin("/callbacks?bill="+demoBill, `"state":"waiting","attempts":1`)
@@ -283,18 +266,69 @@ func callbackListener(t *testing.T) string {
 func TestDrainWaitsForCallbackDeliveries(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGateway(t, "v2")
-	g := newGate("", 1)
-	defer g.open()
+	g := newGate(t, "", 1)
 	partner := newBackend(t, g.holdCalls(replyWith(200, `{"code":"0000"}`)))
-	r.expect(v2("create").with("callbackUrl", partner.url), success)
+	play(r, "success v2 create callbackUrl="+partner.url)
 	must(t, r.service.Pay("", demoBill))
 	receive(t, g.reached, "attempt")
 	r.drain()
 	r.mustRun()
 	g.open()
 	must(t, receive(t, r.ended, "end of the server"))
-	s := proxytest.Open(t, "sqlite:"+r.file)
-	if p, err := s.Page(t.Context(), store.Filter{}); err != nil || len(p.Callbacks) != 1 || p.Callbacks[0].State != store.Delivered {
-		t.Errorf("%+v, %v", p.Callbacks, err)
+	p, err := proxytest.Open(t, "sqlite:"+r.file).Page(t.Context(), store.Filter{})
+	if must(t, err); len(p.Callbacks) != 1 || p.Callbacks[0].State != store.Delivered {
+		t.Errorf("%+v", p.Callbacks)
 	}
+}
+
+// config has one upstream and the store, with further keys of its section.
+func (r *callbackGateway) config(upstream, store string) string {
+	return anyPort + oneUpstream(upstream, r.back.url) + "store: {url: \"sqlite:" + r.file + "\"" + store + "}\n"
+}
+
+// When a caller disconnects, the store may still write its callback address. By then another call may use the same
+// buffer; its bytes must not get into the row.
+func TestStoredCallbackAddressIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	r := newCallbackGateway(t, "v2")
+	db, err := sql.Open("sqlite", r.file)
+	must(t, err)
+	defer db.Close()
+	db.SetMaxOpenConns(1) // BEGIN and COMMIT must use the same connection
+	do := func(statement string) {
+		t.Helper()
+		_, err := db.ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+	do("PRAGMA busy_timeout = 5000")
+	theirs := "https://partner.example.com/" + strings.Repeat("a", 500)
+	q := v2("create").with("callbackUrl", theirs)
+	kept, spoilt := 0, 0
+	r.waitFor("rows of disconnected callers", func() bool {
+		do("BEGIN IMMEDIATE") // the store waits until COMMIT
+		refused := func() int { return strings.Count(r.logs.String(), `"reason":"store`) }
+		before := refused()
+		r.waitFor("caller that disconnected while its address waited for the store", func() bool {
+			leave, ended := r.sendAndLeave(q)
+			stop := time.AfterFunc(20*time.Millisecond, leave)
+			<-ended
+			stop.Stop()
+			return refused() > before
+		})
+		var others sync.WaitGroup
+		for range 64 {
+			others.Go(func() {
+				r.post(q.path(), strings.Repeat("z", len(q.body()))).is(t, 400)
+			})
+		}
+		others.Wait()
+		do("COMMIT")
+		r.waitFor("ready store", func() bool { // it writes after all waiting writers
+			return r.admin("GET", "/-/ready").status == 200
+		})
+		must(t, db.QueryRowContext(t.Context(), "SELECT count(*), count(*) FILTER (WHERE url <> $1 OR bill <> $2) FROM billbridge_addresses",
+			theirs, demoBill).Scan(&kept, &spoilt))
+		return kept >= 10 // the store skips calls that it has not started, and not every buffer is used again
+	})
+	equal(t, spoilt, 0, "of", kept, "rows have bytes of other calls")
 }

@@ -4,21 +4,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
 )
 
 // wireSecrets are values that stand in calls, replies and callbacks, and must be found nowhere else. The last two
@@ -29,19 +30,18 @@ var wireSecrets = map[string]string{
 }
 
 // A wireBackend answers by the bill of the call, with secrets wherever a reply has a place, and keeps the callback
-// addresses.
+// addresses. The gate holds the calls of the bill "held".
 type wireBackend struct {
-	form    string
-	server  *httptest.Server
-	arrived chan struct{} // of calls of the bill "held"
-	release chan struct{}
+	form   string
+	server *httptest.Server
+	gate   *gate
 
 	mu        sync.Mutex
 	addresses map[string]string // by bill
 }
 
-func newWireBackend(t *testing.T, form string) *wireBackend {
-	b := &wireBackend{form: form, arrived: make(chan struct{}, 100), release: make(chan struct{}), addresses: map[string]string{}}
+func newWireBackend(t *testing.T, form string, g *gate) *wireBackend {
+	b := &wireBackend{form: form, gate: g, addresses: map[string]string{}}
 	b.server = httptest.NewServer(b)
 	t.Cleanup(b.server.Close)
 	return b
@@ -70,45 +70,27 @@ func (b *wireBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.mu.Unlock()
 	}
 	kind, _, _ := strings.Cut(bill[1], "-")
-	read := strings.HasSuffix(r.URL.Path, "/read")
-	say := func(status int, v2, legacy string) {
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, withSecrets(strings.ReplaceAll(map[string]string{"v2": v2, "legacy": legacy}[b.form], "ID", bill[1])))
-	}
-	record := [2]string{
-		`{"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","billId":"ID","apprState":"F","apprPrice":30000,"apprDt":20261122101112,"apprIssuer":"NAME","apprIssuerNum":"CARD","apprNum":"NUM","extra":"PHONE"}}`,
-		`{"apikey":"KEY","bill_id":"ID","appr_state":"F","appr_price":"30000","appr_dt":"20261122101112","appr_issuer":"NAME","appr_issuer_num":"CARD","appr_num":"NUM","extra":"PHONE"}`,
-	}
-	switch {
+	switch read := strings.HasSuffix(r.URL.Path, "/read"); {
 	case kind == "held":
-		b.arrived <- struct{}{}
-		<-b.release
+		b.gate.reached <- struct{}{}
+		<-b.gate.release
 		panic(http.ErrAbortHandler)
-	case read && kind == "differs" && b.form == "v2":
-		say(200, strings.NewReplacer("NAME", "PHONE", "CARD", "HASH", "30000", "40000").Replace(record[0]), "")
-	case read && kind != "good" && kind != "differs":
-		say(200, `{"code":"BILL_003","message":"MESSAGE NAME","data":null}`, `{"code":"9980","msg":"MESSAGE NAME"}`)
-	case read:
-		say(200, record[0], record[1])
-	case kind == "refused":
-		say(400, `{"code":"VALIDATION_002","message":"HASH of PHONE is wrong","data":{"apiKey":"KEY"}}`, `{"code":"VALIDATION_002","msg":"HASH of PHONE is wrong","apikey":"KEY"}`)
-	case kind == "page":
-		say(502, `<html>KEY NAME PHONE</html>`, `<html>KEY NAME PHONE</html>`)
-	case kind == "odd":
-		say(200, `{"code":{"KEY":"NAME"},"message":"MESSAGE"}`, `{"code":["KEY"],"msg":"MESSAGE"}`)
-	case kind == "code":
-		say(200, `{"code":"KEY","message":"MESSAGE","data":null}`, `{"code":"PHONE","msg":"MESSAGE"}`)
-	case kind == "twice":
-		say(200, `{"code":"0000","PHONE":1,"PHONE":2}`, `{"code":"0000","NAME":1,"NAME":2}`)
-	case kind == "moved":
-		w.Header().Set("Location", "http://"+wireSecrets["redirect"]+".example.com/"+wireSecrets["key"])
-		w.WriteHeader(302)
+	case kind == "good" && read:
+		kind = "record"
+	case kind == "good", kind == "differs" && !read:
+		kind = "done"
+	case read && kind != "differs":
+		kind = "none"
 	case kind == "lost":
 		panic(http.ErrAbortHandler)
-	default:
-		say(200, `{"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","member":"NAME","merchant":"s","billId":"ID","hash":"HASH","shortUrl":"https://x.example.com/TOKEN","PHONE":1}}`,
-			`{"code":"0000","msg":"MESSAGE","apikey":"KEY","member":"NAME","merchant":"s","bill_id":"ID","hash":"HASH","PHONE":1}`)
 	}
+	reply := wireReplies[kind]
+	if kind == "moved" {
+		w.Header().Set("Location", "http://"+wireSecrets["redirect"]+".example.com/"+wireSecrets["key"])
+	}
+	status, _ := strconv.Atoi(reply[0])
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, withSecrets(strings.ReplaceAll(reply[1+slices.Index(forms, b.form)], "ID", bill[1])))
 }
 
 // A secretRun is a gateway with a rollout and callbacks whose calls all carry secrets, and the texts that must not
@@ -197,21 +179,33 @@ func (s *secretRun) admin(bills []string) {
 		s.show("admin listener", fmt.Sprintf("%s %s: %d %s", method, strings.ReplaceAll(path, wireSecrets["key"], "KEY"), got.status, got.body))
 		return got.body
 	}
-	paths := []string{"/", "/metrics", "/-/ready?verbose", "/callbacks", "/rollout", "/rollout/report", "/rollout/report?partner=" + id, "/audit", "/rollout/bills", "/rollout/bills?outcome=unknown", "/store/clock"}
-	for _, path := range []string{"/rollout/report?partner=", "/rollout/bills?partner=", "/callbacks?partner=", "/rollout/bill?bill=good-0&partner="} {
-		paths = append(paths, path+url.QueryEscape(wireSecrets["key"]))
-	}
+	var of strings.Builder
 	for _, bill := range bills {
-		paths = append(paths, "/rollout/bill?partner="+id+"&bill="+bill)
+		fmt.Fprintf(&of, "GET /rollout/bill?partner=%[1]s&bill=%[2]s\nPOST /rollout/read?by=a&partner=%[1]s&bill=%[2]s\n", id, bill)
 	}
-	for _, path := range paths {
-		ask("GET", path)
-	}
-	for _, path := range []string{"/rollout/stage?stage=new&by=a&partner=", "/rollout/unset?by=a&partner=", "/rollout/reset?by=a&" + forced + "&partner=", "/callbacks/replay?by=a&partner=", "/rollout/assign?by=a&owner=old&bill=good-0&partner="} {
-		ask("POST", path+url.QueryEscape(wireSecrets["key"]))
-	}
-	for _, bill := range bills {
-		ask("POST", "/rollout/read?by=a&partner="+id+"&bill="+bill)
+	for _, row := range rows(of.String() + withSecrets(`
+GET /
+GET /metrics
+GET /-/ready?verbose
+GET /callbacks
+GET /rollout
+GET /rollout/report
+GET /audit
+GET /rollout/bills
+GET /rollout/bills?outcome=unknown
+GET /store/clock
+GET /rollout/report?partner=`+id+`
+GET /rollout/report?partner=KEY
+GET /rollout/bills?partner=KEY
+GET /callbacks?partner=KEY
+GET /rollout/bill?bill=good-0&partner=KEY
+POST /rollout/stage?stage=new&by=a&partner=KEY
+POST /rollout/unset?by=a&partner=KEY
+POST /rollout/reset?by=a&`+forced+`&partner=KEY
+POST /callbacks/replay?by=a&partner=KEY
+POST /rollout/assign?by=a&owner=old&bill=good-0&partner=KEY`)) {
+		method, path, _ := strings.Cut(row[0], " ")
+		ask(method, path)
 	}
 	var listed struct{ Callbacks []struct{ ID string } }
 	if err := json.Unmarshal([]byte(ask("GET", "/callbacks")), &listed); err != nil || len(listed.Callbacks) == 0 {
@@ -229,13 +223,9 @@ func (s *secretRun) dump() {
 		q := wireCallOf(form, "create", fmt.Sprint("held-", n), "")
 		calling.Go(func() { s.gateway.send(q) }) // it is answered after the dump
 	}
-	for range 2 {
-		select {
-		case <-s.backends[0].arrived:
-		case <-s.backends[1].arrived:
-		case <-time.After(wireTimeout):
-			s.t.Fatal("no call is held at a backend")
-		}
+	held := s.backends[0].gate
+	for range forms {
+		receive(s.t, held.reached, "call at a backend")
 	}
 	stacks := make([]byte, 8<<20)
 	s.show("goroutines", string(stacks[:runtime.Stack(stacks, true)]))
@@ -244,9 +234,7 @@ func (s *secretRun) dump() {
 		must(s.t, pprof.Lookup("goroutine").WriteTo(&b, debug))
 		s.show("goroutines", b.String())
 	}
-	for _, b := range s.backends {
-		close(b.release)
-	}
+	held.open()
 	calling.Wait()
 }
 
@@ -255,18 +243,15 @@ func (s *secretRun) dump() {
 // stack of a goroutine.
 func TestR35_SecretsOfARollout(t *testing.T) {
 	t.Parallel()
-	s := &secretRun{t: t, backends: []*wireBackend{newWireBackend(t, "legacy"), newWireBackend(t, "v2")}, shown: map[string]*strings.Builder{}, callbacks: map[int]int{}}
-	var mu sync.Mutex
-	answers := 0
+	held := newGate(t, "", 0)
+	s := &secretRun{t: t, backends: []*wireBackend{newWireBackend(t, "legacy", held), newWireBackend(t, "v2", held)}, shown: map[string]*strings.Builder{}, callbacks: map[int]int{}}
+	var answers atomic.Int64
 	s.partner = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		mu.Lock()
-		answers++
-		n := answers % 4
-		mu.Unlock()
+		n := answers.Add(1) % 4
 		w.Header().Set("Location", "http://"+wireSecrets["redirect"]+".example.com/")
 		w.Header().Set("Retry-After", wireSecrets["token"])
 		w.WriteHeader([]int{200, 302, 500, 200}[n])
-		_, _ = io.WriteString(w, []string{`{"code":"0000"}`, wireSecrets["key"], wireSecrets["name"], `{"code":"9999","` + wireSecrets["phone"] + `":1}`}[n])
+		_, _ = io.WriteString(w, withSecrets([]string{`{"code":"0000"}`, "KEY", "NAME", `{"code":"9999","PHONE":1}`}[n]))
 	}))
 	t.Cleanup(s.partner.Close)
 	callbacks := newSocket(t)
@@ -277,19 +262,15 @@ route: {default: old}
 failures: {explain: 1s}
 rollout: {old: old, new: new, settle: 1m}
 callbacks: {public_url: "http://%s", listen: %q, allow: [127.0.0.0/8], ports: [], schedule: [0s, 10ms, 10ms], jitter: 0}
-store: {url: "sqlite:%s"}
-`, s.backends[0].server.URL, s.backends[1].server.URL, callbacks.Addr(), callbacks.Addr(), filepath.Join(t.TempDir(), "store.db")), map[string]net.Listener{"callbacks.listen": callbacks})
-	operator := func(path string) {
-		t.Helper()
-		s.gateway.admin(http.MethodPost, path).is(t, 200)
-	}
-	operator("/rollout/begin?by=a")
+store: {url: %q}
+`, s.backends[0].server.URL, s.backends[1].server.URL, callbacks.Addr(), callbacks.Addr(), proxytest.SQLite(t)), map[string]net.Listener{"callbacks.listen": callbacks})
+	s.gateway.mustPost("/rollout/begin?by=a")
 	var bills []string
 	for n, stage := range []string{"old", "shadow", "canary&percent=50", "new", "drained"} {
 		if n > 0 {
-			operator("/rollout/stage?by=a&" + forced + "&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
+			s.gateway.mustPost("/rollout/stage?by=a&" + forced + "&partner=" + partner.Of(wireSecrets["key"]).Short() + "&stage=" + stage)
 		}
-		for _, kind := range []string{"good", "differs", "refused", "page", "odd", "code", "twice", "moved", "lost"} {
+		for kind := range strings.FieldsSeq("good differs refused page odd code twice moved lost") {
 			bill := fmt.Sprintf("%s-%d", kind, n)
 			bills = append(bills, bill)
 			s.calls(bill)
@@ -297,10 +278,7 @@ store: {url: "sqlite:%s"}
 	}
 	for _, b := range s.backends {
 		b.mu.Lock()
-		addresses := make(map[string]string, len(b.addresses))
-		for bill, address := range b.addresses {
-			addresses[bill] = address
-		}
+		addresses := maps.Clone(b.addresses)
 		b.mu.Unlock()
 		for bill, address := range addresses {
 			s.notify(b, bill, address)
@@ -308,7 +286,8 @@ store: {url: "sqlite:%s"}
 	}
 	s.dump()
 	s.admin(bills)
-	s.show("log", s.gateway.logs.String())
+	log := s.gateway.logs.String()
+	s.show("log", log)
 	for where, text := range s.shown {
 		for name, secret := range wireSecrets {
 			for _, at := range regexp.MustCompile(regexp.QuoteMeta(secret)).FindAllStringIndex(text.String(), 3) {
@@ -318,11 +297,28 @@ store: {url: "sqlite:%s"}
 		t.Logf("%d bytes of %s have none of the %d secrets", text.Len(), where, len(wireSecrets))
 	}
 	t.Logf("%d failures were answered by the gateway itself; callbacks by the status of their answer: %v", s.failures, s.callbacks)
-	log := s.gateway.logs.String()
-	for _, shown := range []string{`"outcome":"unknown"`, "no more attempts are made", "a callback is refused", partner.Of(wireSecrets["key"]).Short()} {
-		checkText(t, log, shown)
-	}
-	if s.failures < 500 || s.callbacks[200] == 0 || len(s.callbacks) < 3 || !slices.Contains(bills, "lost-4") {
+	checkText(t, log, `"outcome":"unknown"`, "no more attempts are made", "a callback is refused", partner.Of(wireSecrets["key"]).Short())
+	if s.failures < 500 || s.callbacks[200] == 0 || len(s.callbacks) < 3 {
 		t.Error("it did not come to everything that it is about")
 	}
 }
+
+// wireReplies are the replies by the kind of a bill, with status, v2 and legacy. ID is the bill.
+var wireReplies = func() map[string][]string {
+	all := map[string][]string{}
+	for _, row := range rows(`
+record | 200 | {"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","billId":"ID","apprState":"F","apprPrice":30000,"apprDt":20261122101112,"apprIssuer":"NAME","apprIssuerNum":"CARD","apprNum":"NUM","extra":"PHONE"}} | {"apikey":"KEY","bill_id":"ID","appr_state":"F","appr_price":"30000","appr_dt":"20261122101112","appr_issuer":"NAME","appr_issuer_num":"CARD","appr_num":"NUM","extra":"PHONE"}
+differs | 200 | {"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","billId":"ID","apprState":"F","apprPrice":40000,"apprDt":20261122101112,"apprIssuer":"PHONE","apprIssuerNum":"HASH","apprNum":"NUM","extra":"PHONE"}} | {"apikey":"KEY","bill_id":"ID","appr_state":"F","appr_price":"30000","appr_dt":"20261122101112","appr_issuer":"NAME","appr_issuer_num":"CARD","appr_num":"NUM","extra":"PHONE"}
+none | 200 | {"code":"BILL_003","message":"MESSAGE NAME","data":null} | {"code":"9980","msg":"MESSAGE NAME"}
+done | 200 | {"code":"0000","message":"MESSAGE","data":{"apiKey":"KEY","member":"NAME","merchant":"s","billId":"ID","hash":"HASH","shortUrl":"https://x.example.com/TOKEN","PHONE":1}} | {"code":"0000","msg":"MESSAGE","apikey":"KEY","member":"NAME","merchant":"s","bill_id":"ID","hash":"HASH","PHONE":1}
+refused | 400 | {"code":"VALIDATION_002","message":"HASH of PHONE is wrong","data":{"apiKey":"KEY"}} | {"code":"VALIDATION_002","msg":"HASH of PHONE is wrong","apikey":"KEY"}
+page | 502 | <html>KEY NAME PHONE</html> | <html>KEY NAME PHONE</html>
+odd | 200 | {"code":{"KEY":"NAME"},"message":"MESSAGE"} | {"code":["KEY"],"msg":"MESSAGE"}
+code | 200 | {"code":"KEY","message":"MESSAGE","data":null} | {"code":"PHONE","msg":"MESSAGE"}
+twice | 200 | {"code":"0000","PHONE":1,"PHONE":2} | {"code":"0000","NAME":1,"NAME":2}
+moved | 302 | |
+`) {
+		all[row[0]] = row[1:]
+	}
+	return all
+}()

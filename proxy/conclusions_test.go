@@ -70,12 +70,12 @@ func (r reply) data() map[string]any {
 type habit struct {
 	name   string
 	about  string
-	waits  time.Duration // for a reply; 0 for ever
-	judges func(op string, r reply) string
+	waits  time.Duration                   // for a reply; 0 for ever
+	judges func(op string, r reply) string // "": as byCode; if nil, each reply is so
 }
 
 // byCode is the habit that the others vary: the body alone counts.
-func byCode(_ string, r reply) string {
+func byCode(r reply) string {
 	switch code := r.code(); {
 	case r.err != nil, code == "":
 		return fails
@@ -87,72 +87,44 @@ func byCode(_ string, r reply) string {
 }
 
 var habits = []habit{
-	{"code alone", "the code of the body counts, whatever the status is; a reply without a code has failed", 0, byCode},
-	{"careful", "a call without a code has an unknown outcome", 0, func(op string, r reply) string {
-		if r.err != nil || r.doc == nil || r.code() == "" {
-			return reads
-		}
-		return byCode(op, r)
+	{"code alone", "the code of the body counts, whatever the status is; a reply without a code has failed", 0, nil},
+	{"careful", "a call without a code has an unknown outcome", 0, func(_ string, r reply) string {
+		return when(r.err != nil || r.doc == nil || r.code() == "", reads)
 	}},
-	{"4xx is final", "HTTP 4xx has failed for good, before the body is read", 0, func(op string, r reply) string {
-		if r.err == nil && r.status >= 400 && r.status < 500 {
-			return fails
-		}
-		return byCode(op, r)
+	{"4xx is final", "HTTP 4xx has failed for good, before the body is read", 0, func(_ string, r reply) string {
+		return when(r.err == nil && r.status/100 == 4, fails)
 	}},
-	{"2xx only", "its HTTP library throws on any other status", 0, func(op string, r reply) string {
-		if r.status < 200 || r.status > 299 {
-			return fails
-		}
-		return byCode(op, r)
+	{"2xx only", "its HTTP library throws on any other status", 0, func(_ string, r reply) string {
+		return when(r.status/100 != 2, fails)
 	}},
-	{"maintenance is retried", "MAINTAINED_METHOD is tried again", 0, func(op string, r reply) string {
-		if r.code() == "MAINTAINED_METHOD" {
-			return again
-		}
-		return byCode(op, r)
+	{"maintenance is retried", "MAINTAINED_METHOD is tried again", 0, func(_ string, r reply) string {
+		return when(r.code() == "MAINTAINED_METHOD", again)
 	}},
 	{"needs a link", "a create without a link has failed for ever", 0, func(op string, r reply) string {
-		judged := byCode(op, r)
-		if link, _ := cmp.Or(r.data()["shortUrl"], r.data()["shortURL"]).(string); op == "create" && judged == done && link == "" {
-			return never
-		}
-		return judged
+		link, _ := cmp.Or(r.data()["shortUrl"], r.data()["shortURL"]).(string)
+		return when(op == "create" && byCode(r) == done && link == "", never)
 	}},
 	{"9980 closes", "9980 of any call but a create closes the bill", 0, func(op string, r reply) string {
-		if r.code() == "9980" && op != "create" {
-			return closed
-		}
-		return byCode(op, r)
+		return when(r.code() == "9980" && op != "create", closed)
 	}},
-	{"falls back", "after HTTP 403, 404 and 405 it uses the legacy form", 0, func(op string, r reply) string {
-		if r.status == 403 || r.status == 404 || r.status == 405 {
-			return moves
-		}
-		return byCode(op, r)
+	{"falls back", "after HTTP 403, 404 and 405 it uses the legacy form", 0, func(_ string, r reply) string {
+		return when(r.status == 403 || r.status == 404 || r.status == 405, moves)
 	}},
-	{"typed", "text and numbers must have the documented type", 0, func(op string, r reply) string {
-		judged := byCode(op, r)
-		if wrong := wrongType(r.data()); judged == done && wrong != "" {
-			return noValue + " " + wrong
-		}
-		return judged
+	{"typed", "text and numbers must have the documented type", 0, func(_ string, r reply) string {
+		wrong := wrongType(r.data())
+		return when(byCode(r) == done && wrong != "", noValue+" "+wrong)
 	}},
 	{"paid if a method is there", "it stores the method of payment of every read", 0, func(op string, r reply) string {
-		if method := cmp.Or(r.data()["apprPayType"], r.data()["appr_pay_type"]); op == "read" && method != nil && method != "" && r.code() == "0000" {
-			return fmt.Sprintf("stores method %v", method)
-		}
-		return byCode(op, r)
+		method := cmp.Or(r.data()["apprPayType"], r.data()["appr_pay_type"])
+		return when(op == "read" && method != nil && method != "" && r.code() == "0000", fmt.Sprintf("stores method %v", method))
 	}},
-	{"cuts texts at 180", "it stores 180 characters of a text, and nobody sees the rest", 0, func(op string, r reply) string {
-		if text, _ := cmp.Or(r.doc["message"], r.doc["msg"]).(string); utf8.RuneCountInString(text) > 180 {
-			return byCode(op, r) + ", and the text is cut"
-		}
-		return byCode(op, r)
+	{"cuts texts at 180", "it stores 180 characters of a text, and nobody sees the rest", 0, func(_ string, r reply) string {
+		text, _ := cmp.Or(r.doc["message"], r.doc["msg"]).(string)
+		return when(utf8.RuneCountInString(text) > 180, byCode(r)+", and the text is cut")
 	}},
-	{"waits 2 s", "as *code alone*, and it gives up after 2 s", 2 * time.Second, byCode},
-	{"waits 15 s", "as *code alone*, and it gives up after 15 s", 15 * time.Second, byCode},
-	{"waits 30 s", "as *code alone*, and it gives up after 30 s", 30 * time.Second, byCode},
+	{"waits 2 s", "as *code alone*, and it gives up after 2 s", 2 * time.Second, nil},
+	{"waits 15 s", "as *code alone*, and it gives up after 15 s", 15 * time.Second, nil},
+	{"waits 30 s", "as *code alone*, and it gives up after 30 s", 30 * time.Second, nil},
 }
 
 // wrongType returns the first field whose JSON type is not the documented one of its form: numbers of v2, text otherwise.
@@ -287,13 +259,10 @@ func ask(dial func(context.Context, string, string) (net.Conn, error), q call, w
 // whose backend has the other form.
 func replies(t *testing.T, form string, s situation, waits time.Duration) (directly, bridged reply) {
 	t.Helper()
-	other := map[string]string{"v2": "legacy", "legacy": "v2"}[form]
+	other := inForm(form, "legacy", "v2")
 	for _, through := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			service := sandbox.New(sandbox.Options{
-				BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{},
-				LegacyCodes: map[string]string{"BILL_001": "9800", "BILL_003": "9980"},
-			})
+			service := newService(func(o *sandbox.Options) { o.LegacyCodes = map[string]string{"BILL_001": "9800", "BILL_003": "9980"} })
 			backend := inMemory(t, service)
 			if s.Before != "" {
 				equal(t, ask(backend, newCall(form, "create"), 0).code(), "0000")
@@ -396,7 +365,7 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 					first, second := replies(t, form, s, h.waits)
 					got[h.waits] = [2]reply{first, second}
 				}
-				directly[h.name], bridged[h.name] = h.judges(s.op(), got[h.waits][0]), h.judges(s.op(), got[h.waits][1])
+				directly[h.name], bridged[h.name] = h.conclude(s.op(), got[h.waits][0]), h.conclude(s.op(), got[h.waits][1])
 				if directly[h.name] != bridged[h.name] {
 					differ[h.name] = bridged[h.name]
 				}
@@ -427,3 +396,19 @@ func TestPartnersConcludeTheSame(t *testing.T) {
 }
 
 var updateConclusions = flag.Bool("update", false, "write translate/CONCLUSIONS.md; review every line of the diff")
+
+// conclude is what a program with the habit concludes.
+func (h habit) conclude(op string, r reply) (concluded string) {
+	if h.judges != nil {
+		concluded = h.judges(op, r)
+	}
+	return cmp.Or(concluded, byCode(r))
+}
+
+// when returns what a program concludes if so, else nothing.
+func when(so bool, concludes string) string {
+	if so {
+		return concludes
+	}
+	return ""
+}

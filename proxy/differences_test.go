@@ -198,7 +198,7 @@ var readDifferences = map[string]map[string]map[string]any{
 
 // applyReadDifferences changes the reply of the service itself into the expected reply of the gateway.
 func applyReadDifferences(client string, show map[string]any) {
-	state := show[map[string]string{"v2": "apprState", "legacy": "appr_state"}[client]]
+	state := show[inForm(client, "apprState", "appr_state")]
 	for field, pairs := range readDifferences[client] {
 		value := fmt.Sprint(show[field])
 		if _, known := pairs["unpaid"]; known && (state == "W" || state == "D") {

@@ -151,7 +151,7 @@ func (l *comparison) compareCall(t rapid.TB, q rawCall, difference difference) {
 	want := result(t, l.client, direct)
 	if code != "0000" {
 		// The text of a refusal names the invalid field by its name in the form of the upstream.
-		name := map[string]string{"v2": "message", "legacy": "msg"}[l.client]
+		name := inForm(l.client, "message", "msg")
 		text, _, _ := strings.Cut(fields(t, got.body)[name].(string), " (")
 		if direct, _, _ := strings.Cut(want[name].(string), " ("); text != direct {
 			t.Fatalf("the text of %s is %q, want %q", code, text, direct)

@@ -3,7 +3,10 @@ package proxy_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -74,15 +77,18 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 		parallel(t, mode, func(t *testing.T) {
 			m := newRolloutGateway(t, "old")
 			p := newProcess(t, strings.Replace(*m.text.Load(), "admin: {", `admin: {token: "letmein", `, 1)+"ready: {store: "+mode+"}\n")
-			withToken := func(path string) answer { return p.admin("GET", path, "Authorization", "Bearer letmein") }
+			withToken := func(path string, status int, says ...string) {
+				t.Helper()
+				p.admin("GET", path, "Authorization", "Bearer letmein").is(t, status, says...)
+			}
 			const ready = "ready\nserving: ok\nstore: ok\n"
 			p.waitForAdmin("/-/ready?verbose", ready) // on a busy machine the first pings can take longer than readiness waits
-			withToken("/metrics").is(t, 200, "\nbillbridge_store_up 1\n", "\nbillbridge_store_free_bytes ")
+			withToken("/metrics", 200, "\nbillbridge_store_up 1\n", "\nbillbridge_store_free_bytes ")
 			m.exec("ALTER TABLE billbridge_owners RENAME TO gone")
 			p.waitForAdmin("/-/ready?verbose", "cannot be written to")
 			equal(t, p.ask(want.status, "GET /-/ready?verbose"), want.body)
-			withToken("/-/ready?verbose").is(t, want.status, "no such table: billbridge_owners")
-			withToken("/metrics").is(t, 200, "\nbillbridge_store_up 0\n")
+			withToken("/-/ready?verbose", want.status, "no such table: billbridge_owners")
+			withToken("/metrics", 200, "\nbillbridge_store_up 0\n")
 			equal(t, strings.Count(p.logs.String(), "the store cannot be written to"), 1)
 			p.expect(legacy("read"), refused) // the owner of the bill cannot be looked up
 			m.exec("ALTER TABLE gone RENAME TO billbridge_owners")
@@ -95,9 +101,63 @@ func TestReadyStoreReportedKeepsTheGatewayReady(t *testing.T) {
 // shorten the drain.
 func TestR38_DrainOutlivesAReload(t *testing.T) {
 	t.Parallel()
-	text := anyPort + oneUpstream("v2", refusedURL)
-	p := newProcess(t, strings.Replace(text, "30s", "60s", 1))
-	p.reload(200, strings.Replace(text, "30s", "1s", 1))
+	p := newProcess(t, strings.Replace(anyPort+oneUpstream("v2", refusedURL), "30s", "60s", 1))
+	play(p, "reload 200 60s => 1s")
 	p.stopAndWait()
 	checkText(t, p.logs.String(), `"msg":"draining","at_most":"1m`)
+}
+
+// A callerWriter is the ResponseWriter of a caller that disconnects while its answer is written or flushed.
+type callerWriter struct {
+	http.ResponseWriter
+	write, flush func() error
+}
+
+func nothing() error { return nil }
+
+func (l callerWriter) Write(p []byte) (int, error) {
+	if err := l.write(); err != nil {
+		return 0, err
+	}
+	return l.ResponseWriter.Write(p)
+}
+
+func (l callerWriter) FlushError() error { return l.flush() }
+
+// A caller may disconnect as soon as it has its answer, while the ledger still records the call. The log must not
+// report it as gone.
+func TestDisconnectAfterTheAnswerIsNotLogged(t *testing.T) {
+	t.Parallel()
+	// What happens when the call is at the upstream, and when its answer is written and flushed; and whether the caller is logged as gone.
+	for _, row := range rows(`
+stays | | | | no
+leaves with its answer | | | leaves | no
+at a writer without flush | | | unable | no
+leaves while it is written | | broken | | gone
+leaves before it is flushed | | | broken | gone
+leaves before it is written | leaves | | | gone
+`) {
+		parallel(t, row[0], func(t *testing.T) {
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			do := func(what string) func() error {
+				return func() error {
+					if what == "leaves" {
+						leave()
+					}
+					return map[string]error{"broken": errors.New("broken pipe"), "unable": http.ErrNotSupported}[what]
+				}
+			}
+			service := newService()
+			b := newGateway(t, sharedBills(newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+				_ = do(row[1])()
+				service.ServeHTTP(w, r)
+			}).url))
+			q := v2("create") // a write, which continues without its caller
+			b.ServeHTTP(callerWriter{httptest.NewRecorder(), do(row[2]), do(row[3])}, q.request().WithContext(ctx))
+			line := b.logs.Next(t)
+			checkText(t, line, `"code":"0000"`)
+			equal(t, strings.Contains(line, `"caller_gone":true`), row[4] == "gone", line)
+		})
+	}
 }

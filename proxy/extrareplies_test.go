@@ -136,32 +136,24 @@ func TestWritesLeaveOneConnectionToReads(t *testing.T) {
 // a connection on which no refusal of another call can arrive, as writes have.
 func TestR44_RefusalsThatTheLedgerUsesComeOnNewConnections(t *testing.T) {
 	t.Parallel()
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	m := newRolloutWith(t, "new", func(_ string, service http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch id := r.Header.Get("X-Request-Id"); {
-			case id == "lost" && !strings.HasSuffix(r.URL.Path, "/read"):
-				panic(http.ErrAbortHandler)
-			case id == "held" && !strings.HasSuffix(r.URL.Path, "/read"):
-				close(reached)
-				<-goOn
-			}
-			service.ServeHTTP(w, r)
-		})
-	}, "}\nfailures: {explain: 0s")
+	g := newGate(t, "/bill", 0)
+	m := newRolloutWith(t, "new", func(_ string, service http.Handler) http.Handler { return g.holdCalls(service) }, "}\nfailures: {explain: 0s")
 	m.expect(v2("create"), success)
 	m.send(v2("create").with("billId", "LOST"), "X-Request-Id", "created").check(t, "v2", success)
-	m.send(v2("destroy").with("billId", "LOST"), "X-Request-Id", "lost").check(t, "v2", unknown)
+	play(m, `
+fault new {"operation":"bill.destroy","drop":true,"skip":true}
+unknown v2 destroy billId=LOST`)
+	g.hold.Store(1)
 	held := make(chan answer, 1)
 	go func() { held <- m.send(v2("create").with("billId", "HELD"), "X-Request-Id", "held") }()
-	receive(t, reached, "create at the backend")
+	receive(t, g.reached, "create at the backend")
 	for range 5 {
 		m.expect(v2("read"), success)
 		m.send(v2("read").with("billId", "HELD"))
 		m.expect(legacy("read").with("billId", "NONE"), noSuchBill)
 		m.send(v2("read").with("billId", "LOST"))
 	}
-	close(goOn)
+	g.open()
 	receive(t, held, "answer").check(t, "v2", success)
 	again := 0
 	for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
@@ -173,7 +165,5 @@ func TestR44_RefusalsThatTheLedgerUsesComeOnNewConnections(t *testing.T) {
 			again++
 		}
 	}
-	if again == 0 {
-		t.Error("no read of a bill whose owner is known used a connection again")
-	}
+	equal(t, again > 0, true, "reads of a bill whose owner is known that used a connection again")
 }

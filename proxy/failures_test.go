@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"billbridge/proxy/sandbox"
 )
@@ -19,29 +18,20 @@ import (
 // A failureCase is one way in which a call to an upstream fails, and the expected answers to a read and to a write.
 type failureCase struct {
 	name        string
-	config      string // further lines, such as a limit
-	timeout     string
-	url         string // instead of the URL of the sandbox
-	fault       *sandbox.Fault
+	config      string                                                // a further line, such as a limit
+	fault       string                                                // as addFault has it
 	deliver     func(http.ResponseWriter, *httptest.ResponseRecorder) // if set, sends the sandbox's reply
 	read, write wantAnswer
-	calls       int // that the upstream must get
 }
 
-var (
-	noReply      = &sandbox.Fault{Delay: time.Hour}
-	longReply    = `{"code":"0000","message":"` + strings.Repeat("a", 5000) + `"}`
-	shortReplies = "limits: {reply: 4KiB}"
-)
-
-func bodyFault(text string) *sandbox.Fault { return &sandbox.Fault{Body: text} }
-
-// changedReply changes the header or the body of the sandbox's reply.
-func changedReply(change func(h http.Header, body []byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
+// changedReply changes the body of the sandbox's reply, and sets its coding.
+func changedReply(coding string, change func(body []byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
 	return func(w http.ResponseWriter, reply *httptest.ResponseRecorder) {
-		changed := change(w.Header(), reply.Body.Bytes())
+		if coding != "" {
+			w.Header().Set("Content-Encoding", coding)
+		}
 		w.WriteHeader(reply.Code)
-		_, _ = w.Write(changed)
+		_, _ = w.Write(change(reply.Body.Bytes()))
 	}
 }
 
@@ -53,23 +43,26 @@ func gzipped(data []byte) []byte {
 	return b.Bytes()
 }
 
-func failureCases() []failureCase {
-	encoded := func(coding string, change func([]byte) []byte) func(http.ResponseWriter, *httptest.ResponseRecorder) {
-		return changedReply(func(h http.Header, body []byte) []byte {
-			h.Set("Content-Encoding", coding)
-			return change(body)
-		})
+func failureCases() (all []failureCase) {
+	deliver := map[string]func(http.ResponseWriter, *httptest.ResponseRecorder){
+		"204":        func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(204) },
+		"not UTF-8":  changedReply("", func([]byte) []byte { return []byte("{\"code\":\"0000\",\"message\":\"\xff\"}") }),
+		"empty body": changedReply("", func([]byte) []byte { return nil }),
+		"not gzip":   changedReply("gzip", func(b []byte) []byte { return b }),
+		"GZIP":       changedReply("GZIP", gzipped),
+		"cut gzip":   changedReply("gzip", func(b []byte) []byte { z := gzipped(b); return z[:len(z)-9] }),
+		"wrong gzip": changedReply("gzip", func(b []byte) []byte { z := gzipped(b); z[len(z)-6] ^= 1; return z }),
+		"coding br":  changedReply("br", func(b []byte) []byte { return b }),
 	}
-	cases := []failureCase{
-		{name: "success", read: success, write: success, calls: 1},
-		{name: "gzip", fault: &sandbox.Fault{Gzip: true}, read: success, write: success, calls: 1},
-		{name: "gzip in capitals", deliver: encoded("GZIP", gzipped), read: success, write: success, calls: 1},
-		{name: "timeout", timeout: "400ms", fault: noReply, read: lateRead, write: unknownLate, calls: 1},
-		{name: "connection refused", url: refusedURL, read: refused, write: refused},
-		{name: "too large", config: shortReplies, fault: bodyFault(longReply), read: brokenRead, write: unknown, calls: 1},
-		{name: "too large unzipped", config: shortReplies, fault: &sandbox.Fault{Body: longReply, Gzip: true}, read: brokenRead, write: unknown, calls: 1},
-	}
-	for _, row := range rows(`
+	// A name, the fault or how the reply is delivered, what a read and a write are answered with, and a further line of the config.
+	for _, row := range rows(strings.ReplaceAll(`
+success | | success | success
+gzip | {"gzip":true} | success | success
+gzip in capitals | GZIP | success | success
+timeout | delay 1h | 504:ERROR | 504:null
+connection refused | | refused | refused
+too large | {"body":"LONG"} | | | limits: {reply: 4KiB}
+too large unzipped | {"body":"LONG", "gzip":true} | | | limits: {reply: 4KiB}
 connection dropped | {"drop":true}
 truncated | {"truncate":true}
 truncated gzip | {"truncate":true, "gzip":true}
@@ -84,25 +77,23 @@ an empty object | {"body":"{}"}
 a number for a code | {"body":"{\"code\":0,\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
 null for a code | {"body":"{\"code\":null,\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
 an empty code | {"body":"{\"code\":\"\",\"message\":\"a\",\"msg\":\"a\",\"data\":{}}"}
-`) {
-		w := failureCase{name: row[0], fault: &sandbox.Fault{}, read: brokenRead, write: unknown, calls: 1}
-		if err := json.Unmarshal([]byte(row[1]), w.fault); err != nil {
-			panic(row[0])
+204 | 204
+not UTF-8 | not UTF-8
+empty body | empty body
+not gzip | not gzip
+gzip cut off | cut gzip
+gzip with a wrong checksum | wrong gzip
+an unknown content coding | coding br
+`, "LONG", `{\"code\":\"0000\",\"message\":\"`+strings.Repeat("a", 5000)+`\"}`)) {
+		row = append(row, "", "", "")
+		w := failureCase{name: row[0], fault: row[1], deliver: deliver[row[1]], config: row[4]}
+		w.read, w.write = wantOf(cmp.Or(row[2], "502:ERROR")), wantOf(cmp.Or(row[3], "unknown"))
+		if w.deliver != nil {
+			w.fault = ""
 		}
-		cases = append(cases, w)
+		all = append(all, w)
 	}
-	for name, deliver := range map[string]func(http.ResponseWriter, *httptest.ResponseRecorder){
-		"204":                        func(w http.ResponseWriter, _ *httptest.ResponseRecorder) { w.WriteHeader(204) },
-		"not UTF-8":                  changedReply(func(http.Header, []byte) []byte { return []byte("{\"code\":\"0000\",\"message\":\"\xff\"}") }),
-		"empty body":                 changedReply(func(http.Header, []byte) []byte { return nil }),
-		"not gzip":                   encoded("gzip", func(b []byte) []byte { return b }),
-		"gzip cut off":               encoded("gzip", func(b []byte) []byte { z := gzipped(b); return z[:len(z)-9] }),
-		"gzip with a wrong checksum": encoded("gzip", func(b []byte) []byte { z := gzipped(b); z[len(z)-6] ^= 1; return z }),
-		"an unknown content coding":  encoded("br", func(b []byte) []byte { return b }),
-	} {
-		cases = append(cases, failureCase{name: name, deliver: deliver, read: brokenRead, write: unknown, calls: 1})
-	}
-	return cases
+	return all
 }
 
 // Every failure occurs in every bill operation, between all forms, with both values of failures.status. A write with
@@ -136,33 +127,36 @@ func (w failureCase) run(t *testing.T, client, upstream, status string) {
 		service.ServeHTTP(reply, r)
 		w.deliver(rw, reply)
 	})
-	text := oneUpstream(upstream, cmp.Or(w.url, back.url), w.config, "failures: {status: "+status+"}")
-	b := newGateway(t, strings.ReplaceAll(text, "30s", cmp.Or(w.timeout, "30s")))
+	url, calls := back.url, 1 // that the upstream must get
+	if w.name == "connection refused" {
+		url, calls = refusedURL, 0
+	}
+	text := oneUpstream(upstream, url, w.config, "failures: {status: "+status+"}")
+	if w.name == "timeout" {
+		text = strings.ReplaceAll(text, "30s", "400ms")
+	}
+	b := newGateway(t, text)
 	defer func() { checkNoRepetition(t, b.logs.String(), back.received()) }()
 	for i, op := range operations {
 		t.Run(op, func(t *testing.T) {
 			billID := "1234567890ABCDEFGHI" + strconv.Itoa(i)
 			prepareBill(t, service, stateBefore[op], billID)
 			seen, passed := service.Calls()["bill."+op], back.count()
-			if w.fault != nil {
-				service.Fault(*w.fault)
-			}
+			addFault(t, service, w.fault)
 			got := b.send(newCall(client, op).with("billId", billID))
 			want := map[bool]wantAnswer{false: w.read, true: w.write}[isWrite(op)]
 			if status == "always-200" && want.code != "null" && (isWrite(op) || want.status < 500) {
 				want.status = http.StatusOK // a read without an answer is never answered with 200
 			}
 			got.check(t, client, want)
-			if w.calls > 0 && isWrite(op) && got.header.Get("Retry-After") != "" {
-				t.Errorf("Retry-After: %s", got.header.Get("Retry-After"))
+			if calls > 0 && isWrite(op) {
+				equal(t, got.header.Get("Retry-After"), "")
 			}
-			if want.code == "null" && !strings.Contains(got.body, "unknown: read before sending again") {
-				t.Errorf("the text does not say that the outcome is unknown: %s", got.body)
+			if want.code == "null" {
+				checkText(t, got.body, "unknown: read before sending again")
 			}
-			seen, passed = service.Calls()["bill."+op]-seen, back.count()-passed
-			if seen != w.calls || passed != w.calls {
-				t.Errorf("the upstream got %d calls in %d requests, want %d", seen, passed, w.calls)
-			}
+			// calls, and requests
+			equal(t, [2]int{service.Calls()["bill."+op] - seen, back.count() - passed}, [2]int{calls, calls})
 		})
 	}
 }
@@ -221,38 +215,30 @@ func prepareBill(t testing.TB, s *sandbox.Service, state, billID string) {
 // A legacy read that succeeds has no code. It is a success only with HTTP 200, the requested bill and a known state.
 func TestR24_BareLegacyRead(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		name   string
-		status int
-		body   string
-		want   wantAnswer
-	}{
-		{"the requested bill", 200, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, success},
-		{"another bill", 200, `{"bill_id":"0000000000ABCDEFGHIJ","appr_state":"F"}`, brokenRead},
-		{"no bill", 200, `{"appr_state":"F"}`, brokenRead},
-		{"an unknown state", 200, `{"bill_id":"` + demoBill + `","appr_state":"X"}`, brokenRead},
-		{"another status", 201, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, brokenRead},
-		{"an error status", 500, `{"bill_id":"` + demoBill + `","appr_state":"F"}`, brokenRead},
-		{"a code alone", 200, `{"code":"0000","msg":"성공하였습니다."}`, brokenRead},
-		{"an empty bill", 200, `{"code":"0000","msg":"ok","bill_id":"","appr_state":"W"}`, brokenRead},
-		{"with a code", 200, `{"code":"BILL_003","msg":"없음","bill_id":"` + demoBill + `","appr_state":"F"}`, wantAnswer{200, "BILL_003"}},
-		{"on a write", 200, `{"bill_id":"` + demoBill + `","appr_state":"D"}`, unknown},
-	} {
+	for _, row := range rows(strings.ReplaceAll(`
+the requested bill | read | 200 | {"bill_id":"BILL","appr_state":"F"} | success
+another bill | read | 200 | {"bill_id":"0000000000ABCDEFGHIJ","appr_state":"F"} | 502:ERROR
+no bill | read | 200 | {"appr_state":"F"} | 502:ERROR
+an unknown state | read | 200 | {"bill_id":"BILL","appr_state":"X"} | 502:ERROR
+another status | read | 201 | {"bill_id":"BILL","appr_state":"F"} | 502:ERROR
+an error status | read | 500 | {"bill_id":"BILL","appr_state":"F"} | 502:ERROR
+a code alone | read | 200 | {"code":"0000","msg":"성공하였습니다."} | 502:ERROR
+an empty bill | read | 200 | {"code":"0000","msg":"ok","bill_id":"","appr_state":"W"} | 502:ERROR
+with a code | read | 200 | {"code":"BILL_003","msg":"없음","bill_id":"BILL","appr_state":"F"} | 200:BILL_003
+on a write | destroy | 200 | {"bill_id":"BILL","appr_state":"D"} | unknown
+`, "BILL\"", demoBill+`"`)) {
 		for _, client := range forms {
-			parallel(t, row.name+"/"+client, func(t *testing.T) {
-				op := "read"
-				if row.name == "on a write" {
-					op = "destroy"
-				}
-				b := newGatewayTo(t, "legacy", newBackend(t, replyWith(row.status, row.body)))
-				got := b.send(newCall(client, op))
-				if client == "legacy" && strings.Contains(row.body, `"code"`) {
-					if got.status != 200 || got.body != row.body {
-						t.Errorf("the body was changed: %s", got.body)
-					}
+			parallel(t, row[0]+"/"+client, func(t *testing.T) {
+				status, err := strconv.Atoi(row[2])
+				must(t, err)
+				b := newGatewayTo(t, "legacy", newBackend(t, replyWith(status, row[3])))
+				got := b.send(newCall(client, row[1]))
+				if client == "legacy" && strings.Contains(row[3], `"code"`) {
+					equal(t, got.status, 200)
+					equal(t, got.body, row[3])
 					return
 				}
-				got.check(t, client, row.want)
+				got.check(t, client, wantOf(row[4]))
 			})
 		}
 	}
@@ -263,13 +249,9 @@ func TestR26_Always200DoesNotHideAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, op := range writes {
-			back := newBackend(t, aborts)
-			b := newGatewayTo(t, "v2", back, "failures: {status: always-200}")
-			got := b.send(newCall(client, op))
-			equal(t, strings.Contains(got.body, "Destroy it, read it destroyed, use a new id."), (op == "create"), client, op, got.body)
-			if got.status/100 == 2 || fields(t, got.body)["code"] != nil || !slices.Contains([]int{502, 504}, got.status) {
-				t.Errorf("%s %s: HTTP %d %s", client, op, got.status, got.body)
-			}
+			b := newGatewayTo(t, "v2", newBackend(t, aborts), "failures: {status: always-200}")
+			got := b.expect(newCall(client, op), unknown)
+			equal(t, strings.Contains(got.body, "Destroy it, read it destroyed, use a new id."), op == "create", client, op, got.body)
 		}
 	}
 }
@@ -279,11 +261,10 @@ func TestCodesOfTheUpstreamPassThrough(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
 		for _, upstream := range forms {
-			service := newService()
-			b := newGatewayTo(t, upstream, newBackend(t, service))
+			b := newBridge(t, upstream)
 			for _, code := range append(sandbox.Catalogue()[1:], "9800", "NEW_CODE_1") {
 				for _, op := range operations {
-					service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code})
+					b.service.Fault(sandbox.Fault{Operation: "bill." + op, Code: code})
 					b.expect(newCall(client, op), wantAnswer{200, code})
 				}
 			}
@@ -297,13 +278,11 @@ func TestAccessLogHasTheCause(t *testing.T) {
 	for want, handler := range map[string]http.Handler{
 		"status: HTTP 302 is not passed on":      replyWith(302, "{}"),
 		"too_large: over 1024 bytes":             replyWith(200, `{"code":"`+strings.Repeat("0", 2000)+`"}`),
-		"not_json: unsupported Content-Encoding": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "br") }),
-		"not_json: not valid gzip":               http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }),
+		"not_json: unsupported Content-Encoding": replyWith(200, "", "Content-Encoding", "br"),
+		"not_json: not valid gzip":               replyWith(200, "", "Content-Encoding", "gzip"),
 	} {
 		b := newGatewayTo(t, "v2", newBackend(t, handler), "limits: {reply: 1KiB}")
-		got := b.send(v2("create"))
-		if line := b.logs.Next(t); !strings.Contains(line, want) || strings.Contains(got.body, want) {
-			t.Errorf("want %s in %s, and not in %s", want, line, got.body)
-		}
+		checkText(t, b.send(v2("create")).body, "!"+want)
+		checkText(t, b.logs.Next(t), want)
 	}
 }

@@ -3,6 +3,8 @@ package proxy_test
 import (
 	"fmt"
 	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,7 +36,7 @@ func TestR10_IncompleteBodiesAreRefused(t *testing.T) {
 		q := newCall(form, "create")
 		chunked := head(q.path(), "Transfer-Encoding: chunked\r\n") + wireChunks(q.body(), 30)
 		for name, sent := range map[string]string{
-			"length":             head(q.path(), fmt.Sprintf("Content-Length: %d\r\n", len(q.body())+1)) + q.body(),
+			"length":             sized(q.path(), len(q.body())+1) + q.body(),
 			"no last chunk":      strings.TrimSuffix(chunked, "0\r\n\r\n"),
 			"half a last chunk":  strings.TrimSuffix(chunked, "\r\n"),
 			"a part of the JSON": chunked[:len(chunked)-50],
@@ -45,11 +47,7 @@ func TestR10_IncompleteBodiesAreRefused(t *testing.T) {
 				t.Errorf("%s, %s: %+v", form, name, got)
 			}
 		}
-		for _, call := range back.received() {
-			if !strings.HasSuffix(call.target, "/read") {
-				t.Errorf("the upstream got %s", call.body)
-			}
-		}
+		equal(t, back.writes(), 0)
 	}
 }
 
@@ -57,38 +55,30 @@ func TestR10_IncompleteBodiesAreRefused(t *testing.T) {
 func TestR15_ConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, newService())
-	for name, row := range map[string]struct {
-		limits, limit string
-		most          int
-	}{
-		"in all":                 {"connections: 3", "all", 3},
-		"of one address":         {"address_connections: 2", "address", 2},
-		"of a trusted address":   {"address_connections: 2, connections: 4, trusted: [127.0.0.0/8]", "all", 4},
-		"of another trusted one": {"address_connections: 2, trusted: [192.0.2.0/24]", "address", 2},
-	} {
-		parallel(t, name, func(t *testing.T) {
-			p := newProcessTo(t, "v2", back, "limits: {"+row.limits+"}")
-			q := v2("read")
-			// call makes a call on a new connection and reports whether it is answered.
-			call := func() (net.Conn, bool) {
-				c := p.open(nextCall(q))
-				return c, answeredWith(c, "BILL_003")
-			}
+	for _, row := range rows(`
+in all | connections: 3 | all | 3
+of one address | address_connections: 2 | address | 2
+of a trusted address | address_connections: 2, connections: 4, trusted: [127.0.0.0/8] | all | 4
+of another trusted one | address_connections: 2, trusted: [192.0.2.0/24] | address | 2
+`) {
+		parallel(t, row[0], func(t *testing.T) {
+			p := newProcessTo(t, "v2", back, "limits: {"+row[1]+"}")
 			var open []net.Conn
-			for n := range row.most {
-				c, answered := call()
-				if !answered {
-					t.Fatalf("connection %d of %d was refused", n+1, row.most)
-				}
+			answered := func() bool { // a call on a new connection
+				c := p.open(nextCall(v2("read")))
 				open = append(open, c)
+				return answeredWith(c, "BILL_003")
 			}
-			if _, answered := call(); answered {
-				t.Error("a connection over the limit was answered")
+			most, err := strconv.Atoi(row[3])
+			must(t, err)
+			for n := range most {
+				equal(t, answered(), true, "connection", n+1)
 			}
-			p.checkMetric(fmt.Sprintf(`billbridge_connections %d`, row.most))
-			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row.limit))
+			equal(t, answered(), false, "a connection over the limit")
+			p.checkMetric("billbridge_connections " + row[3])
+			p.checkMetric(fmt.Sprintf(`billbridge_connections_refused_total{limit=%q} 1`, row[2]))
 			_ = open[0].Close()
-			proxytest.Eventually(t, func() bool { _, answered := call(); return answered }, func() string { return p.metrics() })
+			proxytest.Eventually(t, answered, p.metrics)
 		})
 	}
 }
@@ -100,23 +90,65 @@ func TestR14_FloodsAreRefused(t *testing.T) {
 	p := newProcessTo(t, "v2", back)
 	q := v2("create")
 	body := q.body()
+	long, short := strings.Repeat("x", 200_000), "X-Flood: "+strings.Repeat("x", 100)+"\r\n"
+	with := func(headers string) string { return strings.Replace(nextCall(q), "\r\n", "\r\n"+headers, 1) }
+	chunks := func(text string) string { return head(q.path(), "Transfer-Encoding: chunked\r\n") + text }
 	var extensions strings.Builder
 	for i := range len(body) {
-		fmt.Fprintf(&extensions, "1;%s\r\n%c\r\n", strings.Repeat("x", 4000), body[i])
+		fmt.Fprintf(&extensions, "1;%s\r\n%c\r\n", long[:4000], body[i])
 	}
-	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n", len(body), body)
 	for name, sent := range map[string]string{
-		"headers":          head(q.path(), strings.Repeat("X-Flood: "+strings.Repeat("x", 100)+"\r\n", 1000)+fmt.Sprintf("Content-Length: %d\r\n", len(body))) + body,
-		"one header":       head(q.path(), "X-Flood: "+strings.Repeat("x", 200_000)+"\r\n"+fmt.Sprintf("Content-Length: %d\r\n", len(body))) + body,
-		"chunk extensions": head(q.path(), "Transfer-Encoding: chunked\r\n") + extensions.String() + "0\r\n\r\n",
-		"one extension":    head(q.path(), "Transfer-Encoding: chunked\r\n") + strings.Replace(chunked, "\r\n", ";"+strings.Repeat("x", 200_000)+"\r\n", 1) + "\r\n",
-		"trailers":         head(q.path(), "Transfer-Encoding: chunked\r\n") + chunked + strings.Repeat("X-Flood: "+strings.Repeat("x", 100)+"\r\n", 10_000) + "\r\n",
+		"headers":          with(strings.Repeat(short, 1000)),
+		"one header":       with("X-Flood: " + long + "\r\n"),
+		"chunk extensions": chunks(extensions.String() + "0\r\n\r\n"),
+		"one extension":    chunks(fmt.Sprintf("%x;%s\r\n%s\r\n0\r\n\r\n", len(body), long, body)),
+		"trailers":         chunks(fmt.Sprintf("%x\r\n%s\r\n0\r\n", len(body), body) + strings.Repeat(short, 10_000) + "\r\n"),
 	} {
 		for _, answer := range p.raw(false, sent) {
-			if answer.status < 400 {
-				t.Errorf("%s: %d %s", name, answer.status, answer.body)
-			}
+			equal(t, answer.status >= 400, true, name, answer.status, answer.body)
 		}
 	}
 	back.expectCalls(t, 0)
+}
+
+// A connection is closed if its header, body or next request takes longer than timeouts.header, body or idle.
+func TestR15_SlowCallersAreDisconnected(t *testing.T) {
+	t.Parallel()
+	back := newBackend(t, newService())
+	q := legacy("read")
+	sized := head(q.path(), "Content-Length: 10\r\n")
+	for _, row := range [][4]string{
+		{"nothing", "header: 50ms, body: 1h, idle: 1h", "", ""},
+		{"half a header", "header: 50ms, body: 1h, idle: 1h", "POST /if/bill/read HTTP/1.1\r\nHost: a\r\n", ""},
+		{"no body", "header: 2s, body: 50ms, idle: 1h", sized, "refused"},
+		{"half a body", "header: 2s, body: 50ms, idle: 1h", sized + `{"a"`, "refused"},
+		{"half a chunk", "header: 2s, body: 50ms, idle: 1h", head(q.path(), "Transfer-Encoding: chunked\r\n") + "a\r\n{", "refused"},
+		{"idle after a call", "header: 1h, body: 1h, idle: 50ms", nextCall(q), "noSuchBill"},
+	} {
+		parallel(t, row[0], func(t *testing.T) {
+			p := newProcessTo(t, "v2", back, "timeouts: {"+row[1]+"}")
+			got := p.raw(false, row[2]) // returns when the connection is closed
+			switch {
+			case row[3] == "" && (len(got) == 0 || got[0].status == http.StatusRequestTimeout):
+			case row[3] == "" || len(got) != 1:
+				t.Errorf("%+v", got)
+			default:
+				got[0].check(t, "legacy", wantAnswers[row[3]])
+			}
+		})
+	}
+}
+
+// An upstream that allows callers by their address sees upstreams.NAME.local_address.
+func TestUpstreamsAreCalledFromTheLocalAddress(t *testing.T) {
+	t.Parallel()
+	from := make(chan string, 1)
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		from <- host
+		newService().ServeHTTP(w, r)
+	})
+	b := newGateway(t, fewConnections(back.url, "local_address: 127.0.0.3"))
+	b.expect(legacy("create"), success)
+	equal(t, receive(t, from, "call"), "127.0.0.3")
 }

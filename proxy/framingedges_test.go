@@ -266,32 +266,32 @@ func TestR11_MalformedBytesDoNotCancelTheRequestBeforeThem(t *testing.T) {
 // and accepts the gateway's own headers only.
 func TestR11_R19_R20_R21_R28_HeadersOnKeptConnections(t *testing.T) {
 	corpus := proxytest.ReadFile(t, "testdata/headers-hop-by-hop/standard_hop_by_hop.txt")
-	names := append(strings.Fields(string(corpus)),
-		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server", "X-Forwarded-Scheme", "X-Forwarded-Ssl",
-		"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip", "X-Original-Url", "X-Rewrite-Url", "X-Original-Host", "X-Host",
-		"Authorization", "Cookie", "Via", "Range", "If-None-Match", "Idempotency-Key", "X-Idempotency-Key", "Content-Location", "X-Request-Id", "Content-Type", "User-Agent", "Accept", "Accept-Encoding",
-		"Host", "Content-Length")
+	names := strings.Fields(string(corpus) + `
+X-Forwarded-For X-Forwarded-Host X-Forwarded-Proto X-Forwarded-Port X-Forwarded-Prefix X-Forwarded-Server X-Forwarded-Scheme X-Forwarded-Ssl
+Forwarded X-Real-Ip X-Client-Ip X-Cluster-Client-Ip True-Client-Ip Cf-Connecting-Ip Fastly-Client-Ip X-Original-Url X-Rewrite-Url X-Original-Host X-Host
+Authorization Cookie Via Range If-None-Match Idempotency-Key X-Idempotency-Key Content-Location X-Request-Id Content-Type User-Agent Accept Accept-Encoding
+Host Content-Length`)
 	onWireStages(t, func(s *wireStage) {
 		for _, name := range names {
-			for _, spelled := range []string{name, strings.ToUpper(name), strings.ReplaceAll(name, "-", "_"), strings.ToLower(strings.ReplaceAll(name, "-", "_"))} {
-				underscored := strings.Contains(spelled, "_")
+			underscored := strings.ReplaceAll(name, "-", "_")
+			for _, spelled := range []string{name, strings.ToUpper(name), underscored, strings.ToLower(underscored)} {
 				for how, lines := range map[string][]string{
 					"as a token":  {"Connection: keep-alive, " + spelled},
 					"as a header": {spelled + ": evil.example"},
 					"as both":     {"Connection: keep-alive, " + spelled, spelled + ": evil.example"},
 				} {
-					status, goesOn := 200, true
-					if how != "as a token" && !underscored {
+					status := 200
+					if how != "as a token" && !strings.Contains(spelled, "_") {
 						switch name { // these change what the request is
 						case "Transfer-Encoding", "Content-Length", "Host":
-							status, goesOn = 400, false
+							status = 400
 						case "Content-Type":
 							status = 415
 						}
 					}
 					where := spelled + " " + how
 					answers, _ := s.send(where, false, s.request("first", s.body, lines...)+s.second())
-					if len(answers) == 0 || answers[0].status != status || isLast(answers) != goesOn {
+					if len(answers) == 0 || answers[0].status != status || isLast(answers) != (status != 400) {
 						s.t.Errorf("%s: %+v", where, answers)
 					}
 				}

@@ -386,8 +386,12 @@ var (
 )
 
 // newService returns a sandbox with a fixed clock, so that its replies are the same in every run.
-func newService() *sandbox.Service {
-	return sandbox.New(sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}})
+func newService(change ...func(o *sandbox.Options)) *sandbox.Service {
+	o := sandbox.Options{BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}}
+	for _, c := range change {
+		c(&o)
+	}
+	return sandbox.New(o)
 }
 
 // noCallbacks fails every callback of a sandbox.
@@ -397,10 +401,32 @@ func (noCallbacks) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("this test has no server for callbacks")
 }
 
-// quoteInto replaces words of text by values, as quoted YAML strings.
-func quoteInto(text string, pairs ...string) string {
-	for i := 0; i < len(pairs); i += 2 {
-		text = strings.ReplaceAll(text, pairs[i], fmt.Sprintf("%q", pairs[i+1]))
+// last is the last call that the backend got.
+func (b *backend) last(t testing.TB) received {
+	t.Helper()
+	b.first(t)
+	got := b.received()
+	return got[len(got)-1]
+}
+
+// A bridge is a gateway with one upstream, which is a sandbox.
+type bridge struct {
+	*gateway
+	service *sandbox.Service
+	back    *backend
+}
+
+func newBridge(t testing.TB, form string, more ...string) *bridge {
+	t.Helper()
+	service := newService()
+	back := newBackend(t, service)
+	return &bridge{newGatewayTo(t, form, back, more...), service, back}
+}
+
+// inForm is what belongs to a form.
+func inForm(form, v2, legacy string) string {
+	if form == "v2" {
+		return v2
 	}
-	return text
+	return legacy
 }

@@ -2,9 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
-	"net/http"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,14 +16,6 @@ import (
 func TestHoursCountFailuresOfBackends(t *testing.T) {
 	t.Parallel()
 	service := newService()
-	var reply atomic.Pointer[http.Handler]
-	old := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-		if h := reply.Load(); h != nil {
-			(*h).ServeHTTP(w, r)
-			return
-		}
-		service.ServeHTTP(w, r)
-	})
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := proxytest.BeginRollout(t, "sqlite:"+file, partner.Of(demoKey))
 	must(t, s.Change(t.Context(), store.Change{Action: store.Staged, To: "old", By: "test", At: time.Now()}))
@@ -37,55 +27,46 @@ route: {default: old}
 rollout: {old: old, new: new%s}
 failures: {status: always-200} # a write that was not sent counts as failed although its answer has 200
 store: {url: "sqlite:%s"}
-`, old.url, patient, file))
-	sums := func() [2]store.Sums {
+`, newBackend(t, service).url, patient, file))
+	// sums waits until so many calls count, which is after their answers.
+	sums := func(of evidence.Backend, calls int) store.Sums {
 		t.Helper()
-		p.admin("GET", "/rollout/report") // stores what was counted
-		all, err := s.BackendSums(t.Context(), nil, time.Now().Add(-2*time.Hour))
-		must(t, err)
-		return all
+		var all [2]store.Sums
+		var err error
+		proxytest.Eventually(t, func() bool {
+			p.admin("GET", "/rollout/report") // stores what was counted
+			all, err = s.BackendSums(t.Context(), nil, time.Now().Add(-2*time.Hour))
+			must(t, err)
+			return all[of].Calls >= calls
+		}, func() string { return fmt.Sprint(all) })
+		return all[of]
 	}
-	p.expect(newCall("v2", "create"), success)
+	play(p, "success v2 create")
 	calls, failed := 1, 0
-	for _, row := range []struct {
-		name      string
-		operation string
-		reply     http.Handler
-		fails     bool
-	}{
-		{"a success", "read", nil, false},
-		{"no such bill", "read", replyWith(200, `{"code":"BILL_003","message":"none","data":null}`), false},
-		{"already paid", "destroy", replyWith(200, `{"code":"BILL_006","message":"paid","data":null}`), false},
-		{"refused with a status", "resend", replyWith(400, `{"code":"BILL_007","message":"no","data":null}`), false},
-		{"maintenance", "read", replyWith(200, `{"code":"MAINTAINED_METHOD","message":"later","data":null}`), true},
-		{"a status of the server", "read", replyWith(500, `{"code":"BILL_003","message":"none","data":null}`), true},
-		{"no JSON", "read", replyWith(200, "<html>"), true},
-		{"no reply", "read", aborts, true},
-		{"no reply to a write", "resend", aborts, true},
-		{"a timeout", "read", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), true},
-	} {
-		if reply.Store(nil); row.reply != nil {
-			reply.Store(&row.reply)
-		}
-		p.send(newCall("v2", row.operation))
-		if calls++; row.fails {
+	for _, row := range rows(`
+a success | read | |
+no such bill | read | {"code":"BILL_003"} |
+already paid | destroy | {"code":"BILL_006"} |
+refused with a status | resend | {"code":"BILL_007","status":400} |
+maintenance | read | {"code":"MAINTAINED_METHOD"} | fails
+a status of the server | read | {"code":"BILL_003","status":500} | fails
+no JSON | read | {"body":"<html>"} | fails
+no reply | read | {"drop":true} | fails
+no reply to a write | resend | {"drop":true} | fails
+a timeout | read | delay 10s | fails
+`) {
+		addFault(t, service, row[2])
+		p.send(v2(row[1]))
+		if calls++; row[3] != "" {
 			failed++
 		}
-		var got store.Sums
-		proxytest.Eventually(t, func() bool { // a call counts after its answer
-			got = sums()[evidence.Old]
-			return got.Calls >= calls
-		}, func() string { return row.name + " does not count" })
-		if got.Calls != calls || got.Failed != failed {
-			t.Errorf("%s: %d calls, %d failed, want %d and %d", row.name, got.Calls, got.Failed, calls, failed)
-		}
+		got := sums(evidence.Old, calls)
+		equal(t, [2]int{got.Calls, got.Failed}, [2]int{calls, failed}, row)
 	}
-	if p99 := sums()[evidence.Old].P99(); p99 < time.Second || p99 > 5*time.Second {
+	if p99 := sums(evidence.Old, calls).P99(); p99 < time.Second || p99 > 5*time.Second {
 		t.Errorf("the p99 is %s, but a call has reached the timeout of 1s", p99)
 	}
-	p.admin("POST", "/rollout/stage?by=a&partner=default&stage=drained&"+forced) // in force when it is answered
-	p.send(newCall("v2", "create").with("billId", "HOURS000000000000001"))
-	var unsent store.Sums
-	proxytest.Eventually(t, func() bool { unsent = sums()[evidence.New]; return unsent.Calls > 0 }, func() string { return p.logs.String() })
-	equal(t, unsent, store.Sums{Calls: 1, Failed: 1}) // no time: it was not sent
+	play(p, "200 POST /rollout/stage?by=a&partner=default&stage=drained&{forced}") // in force when it is answered
+	p.send(v2("create").with("billId", "HOURS000000000000001"))
+	equal(t, sums(evidence.New, 1), store.Sums{Calls: 1, Failed: 1}) // no time: it was not sent
 }

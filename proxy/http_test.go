@@ -1,10 +1,12 @@
 package proxy_test
 
 import (
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -68,11 +70,9 @@ func TestMethods(t *testing.T) {
 func TestUpstreamPrefix(t *testing.T) {
 	t.Parallel()
 	back := newBackend(t, replyWith(200, `{"code":"BILL_003","msg":"x"}`))
-	b := newGateway(t, oneUpstream("legacy", back.url+"/a%20b/partner/"))
-	b.expect(v2("create"), noSuchBill)
-	if got := back.received(); len(got) != 1 || got[0].target != "/a%20b/partner/if/bill/send" {
-		t.Errorf("%+v", got)
-	}
+	newGateway(t, oneUpstream("legacy", back.url+"/a%20b/partner/")).expect(v2("create"), noSuchBill)
+	equal(t, back.first(t).target, "/a%20b/partner/if/bill/send")
+	back.expectCalls(t, 1)
 }
 
 // JSON is recognised by its content type, or if there is none. Everything else, and any content coding, is refused
@@ -107,8 +107,7 @@ refused | Content-Encoding: gzip | Content-Encoding: identity, gzip
 // id.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, newService())
-	b := newGatewayTo(t, "v2", back)
+	b := newBridge(t, "v2")
 	seen := map[string]bool{}
 	for i, given := range [][]string{
 		{"a-1_B.2:c"}, {strings.Repeat("x", 128)}, // the valid ones
@@ -121,12 +120,9 @@ func TestRequestIDs(t *testing.T) {
 		got := b.send(legacy("read"), headers...)
 		id := got.header.Get("X-Request-Id")
 		equal(t, len(given) > 0 && id == given[0], i < 2, given, id)
-		if len(id) < 5 || seen[id] {
-			t.Errorf("the id %q became %q", given, id)
-		}
+		equal(t, len(id) >= 5 && !seen[id], true, given, id)
 		seen[id] = true
-		calls := back.received()
-		for _, header := range []http.Header{got.header, calls[len(calls)-1].header} {
+		for _, header := range []http.Header{got.header, b.back.last(t).header} {
 			equal(t, strings.Join(header["X-Request-Id"], "|"), id)
 		}
 		checkText(t, b.logs.Next(t), `"id":"`+id+`"`)
@@ -156,30 +152,95 @@ func TestHeadersOfAnswers(t *testing.T) {
 // gateway's own refusals.
 func TestUpstreamStatusPassesThrough(t *testing.T) {
 	t.Parallel()
-	body := map[string]string{
-		"v2":     `{"code":"ERROR","message":"무엇","data":{"x":1}}`,
-		"legacy": `{"code":"ERROR","msg":"무엇"}`,
-	}
 	for _, how := range []string{"own", "always-200"} {
-		for _, client := range forms {
-			for _, upstream := range forms {
-				var status atomic.Int64
-				back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-					replyWith(int(status.Load()), body[upstream]).ServeHTTP(w, r)
-				})
-				b := newGatewayTo(t, upstream, back, "failures: {status: "+how+"}")
-				for _, want := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599} {
-					status.Store(int64(want))
-					for _, op := range []string{"create", "read"} {
-						got := b.send(newCall(client, op))
-						if got.is(t, want, `"무엇"`); client == upstream {
-							equal(t, got.body, body[upstream])
-						} else {
-							got.check(t, client, wantAnswer{want, "ERROR"})
-						}
+		eachPair(t, func(t *testing.T, client, upstream string) {
+			body := inForm(upstream, `{"code":"ERROR","message":"무엇","data":{"x":1}}`, `{"code":"ERROR","msg":"무엇"}`)
+			for _, want := range []int{200, 201, 400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 502, 503, 504, 599} {
+				b := newGatewayTo(t, upstream, newBackend(t, replyWith(want, body)), "failures: {status: "+how+"}")
+				for _, op := range []string{"create", "read"} {
+					got := b.send(newCall(client, op))
+					if got.is(t, want, `"무엇"`); client == upstream {
+						equal(t, got.body, body)
+					} else {
+						got.check(t, client, wantAnswer{want, "ERROR"})
+					}
+				}
+			}
+		})
+	}
+}
+
+// ours are all headers that an upstream gets.
+func ours(id string, length int) http.Header {
+	return http.Header{
+		"Content-Type": {"application/json"}, "Accept": {"application/json"}, "Accept-Encoding": {"identity"},
+		"User-Agent": {"billbridge"}, "X-Request-Id": {id}, "Content-Length": {fmt.Sprint(length)},
+	}
+}
+
+// Line breaks and NUL in any value of a body do not become headers.
+func TestR22_NoBodyValueBecomesAHeader(t *testing.T) {
+	t.Parallel()
+	nasty := "a\r\nX-Evil: 1\r\n\r\nGET / HTTP/1.1\x00\n가"
+	for _, client := range forms {
+		for _, upstream := range forms {
+			b := newBridge(t, upstream)
+			for _, op := range operations {
+				for _, field := range []string{"apiKey", "member", "merchant", "billId", "productName", "memberName", "phone", "message", "hash", "callbackUrl", "cancelReason"} {
+					before := b.back.count()
+					got := b.send(newCall(client, op).with(field, nasty))
+					codeOf(t, client, got.body)
+					calls := b.back.received()[before:]
+					if len(calls) != 1 {
+						t.Fatalf("%s %s: the upstream saw %d calls", op, field, len(calls))
+					}
+					if want := ours(got.header.Get("X-Request-Id"), len(calls[0].body)); !maps.EqualFunc(calls[0].header, want, slices.Equal) {
+						t.Errorf("%s %s: the upstream got %v", op, field, calls[0].header)
+					}
+					for name, values := range got.header {
+						checkText(t, name+strings.Join(values, ""), "!Evil")
 					}
 				}
 			}
 		}
 	}
+}
+
+var subBusiness = map[string]string{
+	"/auth/mapping": "mapping.register", "/read/mapping": "mapping.list", "/auth/mapping/status": "mapping.status",
+	"/auth/merchant/mapping": "merchant.map", "/read/merchant": "merchant.list",
+}
+
+// Sub-business calls and replies pass byte for byte to a v2 upstream, also if the default upstream is legacy.
+func TestSubBusinessCallsAreNotChanged(t *testing.T) {
+	t.Parallel()
+	request := "{ \"apiKey\" : \"demo-partner-key\",\n\t\"memberId\":\"m\",\"extra\":[1e3, {\"b\":\"\\u0041\"}] }\n"
+	answer := " {\"data\":[{\"apiKey\":1.0,\"a\":\"\\u0041\"}],\r\n\"code\":\"0000\", \"message\":\"성공\"} "
+	for _, config := range []string{
+		"upstreams: {new: {form: v2, url: NEW}}\n",
+		"upstreams: {old: {form: legacy, url: OLD}, new: {form: v2, url: NEW}}\nroute: {default: old}\n",
+	} {
+		fresh := newBackend(t, replyWith(200, answer))
+		old := newBackend(t, replyWith(200, `{"code":"ERROR","msg":"x"}`))
+		b := newGateway(t, strings.NewReplacer("NEW", fresh.url, "OLD", old.url).Replace(config))
+		for path := range subBusiness {
+			before := fresh.count()
+			got := b.post(path, request)
+			equal(t, fmt.Sprint(got.status, got.body), "200"+answer, path)
+			call := fresh.last(t)
+			equal(t, call.target+call.body, path+request)
+			fresh.expectCalls(t, before+1)
+		}
+		old.expectCalls(t, 0)
+	}
+}
+
+// A legacy upstream has no sub-business operations: the call is refused.
+func TestSubBusinessWithoutAV2Upstream(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t, "legacy")
+	for path := range subBusiness {
+		b.post(path, `{"apiKey":"demo-partner-key"}`).check(t, "v2", wantAnswer{404, "PARTNER_001"})
+	}
+	b.back.expectCalls(t, 0)
 }

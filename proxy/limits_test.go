@@ -1,12 +1,17 @@
 package proxy
 
 import (
+	"fmt"
+	"net"
+	"net/http"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"billbridge/config"
 	"billbridge/proxy/partner"
+	"billbridge/proxy/rollout"
 )
 
 func newTestPartnerLimits(t *testing.T) *partnerLimits {
@@ -88,5 +93,60 @@ func TestR15_InventedKeysAreForgotten(t *testing.T) {
 	}
 	if most > 2*10_000+1024 {
 		t.Errorf("up to %d partners with a rate", most)
+	}
+}
+
+// A readConn is a connection whose request has been read.
+type readConn struct {
+	net.Conn
+	asked int
+}
+
+func (c *readConn) RequestRead() bool { c.asked++; return true }
+
+// Only a body of a known length in HTTP/1 can have arrived whole. For any other request the connection is not asked:
+// net/http may be reading it in another goroutine.
+func TestHasArrived(t *testing.T) {
+	t.Parallel()
+	c := new(readConn)
+	for _, row := range []struct {
+		version int
+		length  int64
+		want    bool
+	}{{1, 5, true}, {1, 0, false}, {1, -1, false}, {2, 5, false}} {
+		c.asked = 0
+		r := (&http.Request{ProtoMajor: row.version, ContentLength: row.length}).WithContext(WithConn(t.Context(), c))
+		if got := hasArrived(r); got != row.want || row.want != (c.asked > 0) {
+			t.Errorf("HTTP/%d with length %d: %t, asked %d times", row.version, row.length, got, c.asked)
+		}
+	}
+	if hasArrived(&http.Request{ProtoMajor: 1, ContentLength: 5}) {
+		t.Error("a connection that cannot be asked has the body")
+	}
+}
+
+// The key of a partner that has just called is known, however many others have called.
+func TestKeyOfALaterPartnerIsKnown(t *testing.T) {
+	t.Parallel()
+	g := Gateway{partners: knownPartners{byID: map[partner.ID]rollout.Credentials{}}}
+	var all sync.WaitGroup
+	for part := range 4 {
+		all.Go(func() {
+			for i := range maxKnownPartners/4 + 50 {
+				id := partner.Of(fmt.Sprint(part, " ", i))
+				g.partners.add(rollout.Credentials{Partner: id, Key: "k"})
+			}
+		})
+	}
+	all.Wait()
+	for i := range 100 {
+		id := partner.Of(fmt.Sprint("later ", i))
+		g.partners.add(rollout.Credentials{Partner: id, Key: "k"})
+		if !g.Knows(id) {
+			t.Errorf("partner %d, which has just called, is not known", i)
+		}
+	}
+	if known := len(g.partners.byID); known != maxKnownPartners {
+		t.Errorf("%d partners are known", known)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,26 +43,4 @@ func waitFor[T any](done func() bool, left func() T) T {
 		<-ticker.C
 	}
 	return left()
-}
-
-// A thousand calls over many connections leave no goroutine behind. This test is not parallel, so that it counts only
-// its own.
-func TestR39_Goroutines(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Run("calls", func(t *testing.T) {
-		b := newGatewayTo(t, "v2", newBackend(t, newService()))
-		var calling sync.WaitGroup
-		for c := range 20 {
-			calling.Go(func() {
-				for range 50 {
-					q := newCall(forms[c%2], operations[c%5])
-					b.send(q)
-				}
-			})
-		}
-		calling.Wait()
-	})
-	if after := waitFor(func() bool { return runtime.NumGoroutine() <= before }, runtime.NumGoroutine); after > before {
-		t.Errorf("%d goroutines before, %d after:\n%s", before, after, strings.Join(runningGoroutines(), "\n\n"))
-	}
 }

@@ -1,11 +1,15 @@
 package proxy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"billbridge/proxy"
-	"billbridge/proxy/sandbox"
+	"billbridge/proxy/partner"
+	"billbridge/proxy/proxytest"
+
+	"github.com/tidwall/gjson"
 )
 
 // Hosts and addresses are masked; a name with dots may be a class or a host. Other text, such as field names, amounts and
@@ -65,34 +69,53 @@ v1.2.3 | v1.2.3
 func TestMaskingChangesOnlyTheTextOfFailures(t *testing.T) {
 	t.Parallel()
 	const text = `<b>10.0.0.7:8080</b> \"응답\" 없음 \u0041`
-	failure := map[string]string{
-		"v2":     `{ "data" : {"message":"10.0.0.7"}, "code":"ERROR", "message":"` + text + `" }`,
-		"legacy": `{ "code":"ERROR", "x":{"msg":"10.0.0.7"}, "msg":"` + text + `" }`,
-	}
-	for _, upstream := range forms {
-		b := newGatewayTo(t, upstream, newBackend(t, replyWith(200, failure[upstream])))
-		unmasked := newGatewayTo(t, upstream, newBackend(t, replyWith(200, failure[upstream])), "failures: {mask_hosts: false}")
-		for _, client := range forms {
-			name := map[string]string{"v2": "message", "legacy": "msg"}[client]
-			got := b.send(newCall(client, "create"))
-			m := fields(t, got.body)
-			if m["code"] != "ERROR" || m[name] != `<b>…</b> "응답" 없음 A` {
-				t.Errorf("%s from %s: %s", client, upstream, got.body)
-			}
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		failure := inForm(upstream, `{ "data" : {"message":"10.0.0.7"}, "code":"ERROR", "message":"`+text+`" }`, `{ "code":"ERROR", "x":{"msg":"10.0.0.7"}, "msg":"`+text+`" }`)
+		back := newBackend(t, replyWith(200, failure))
+		name := inForm(client, "message", "msg")
+		for more, host := range map[string]string{"": "…", "failures: {mask_hosts: false}": "10.0.0.7:8080"} {
+			got := newGatewayTo(t, upstream, back, more).send(newCall(client, "create")).body
+			equal[any](t, fields(t, got)["code"], "ERROR", got)
+			equal[any](t, fields(t, got)[name], `<b>`+host+`</b> "응답" 없음 A`, got)
 			if client == upstream {
-				inner, _ := m[map[string]string{"v2": "data", "legacy": "x"}[client]].(map[string]any)
-				equal(t, inner[name], "10.0.0.7", got.body)
-			}
-			got = unmasked.send(newCall(client, "create"))
-			if fields(t, got.body)[name] != `<b>10.0.0.7:8080</b> "응답" 없음 A` || client == upstream && got.body != failure[upstream] {
-				t.Errorf("%s from %s, unmasked: %s", client, upstream, got.body)
+				equal(t, gjson.Get(got, inForm(client, "data.message", "x.msg")).Str, "10.0.0.7", got)
+				equal(t, got == failure, more != "", got)
 			}
 		}
-	}
-	service := newService()
-	b := newGatewayTo(t, "v2", newBackend(t, service))
-	service.Fault(sandbox.Fault{Body: `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}`})
-	if got := b.send(v2("create")); got.body != `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}` {
-		t.Errorf("a success was changed: %s", got.body)
+	})
+	const done = `{"code":"0000","message":"10.0.0.7","data":{"hash":"10.0.0.7"}}`
+	equal(t, newGatewayTo(t, "v2", newBackend(t, replyWith(200, done))).send(v2("create")).body, done)
+}
+
+// The texts of failures are in the language of the partner, as far as the request names it.
+func TestFailuresAreInTheLanguageOfThePartner(t *testing.T) {
+	t.Parallel()
+	const another = "another-partner-key"
+	partners := fmt.Sprintf("failures: {language: ko}\npartners: {%s: {name: Hana Clinic, failures: {language: both}}, %s: {name: Duri Clinic, failures: {language: en}}}\n",
+		partner.Of(demoKey).Short(), partner.Of(another).Short())
+	rollout := fmt.Sprintf("upstreams: {old: {form: legacy, url: %[1]q}, new: {form: v2, url: %[1]q}}\nroute: {default: old}\nrollout: {old: old, new: new, default: old}\nstore: {url: %[2]q}\n",
+		refusedURL, proxytest.SQLite(t))
+	for name, c := range map[string]*caller{
+		"one upstream": &newGateway(t, oneUpstream("legacy", refusedURL, partners)).caller,
+		"a rollout":    &newProcess(t, anyPort+rollout+partners).caller,
+	} {
+		for _, form := range forms {
+			for _, row := range rows(`
+a-third-key | 객체나 배열일 수 없습니다. | 요청을 처리하지 않았습니다. 지금은 처리할 수 없으니 잠시 후 다시 보내십시오.
+another-partner-key | must be a single value | Nothing was sent: it is not possible now. Send again later.
+demo-partner-key | 객체나 배열일 수 없습니다. / must be a single value | 요청을 처리하지 않았습니다. 지금은 처리할 수 없으니 잠시 후 다시 보내십시오. / Nothing was sent: it is not possible now. Send again later.
+`) {
+				check := func(got answer, want string) {
+					t.Helper()
+					equal[any](t, fields(t, got.body)[inForm(form, "message", "msg")], want, name, form, row[0])
+				}
+				q := newCall(form, "create").with("apiKey", row[0])
+				check(c.send(q.with("billId", []int{1})), inForm(form, "bill.billId", "bill.bill_id")+": "+row[1])
+				if name == "one upstream" {
+					check(c.send(q), row[2])
+				}
+				check(c.post(q.path(), `{"apiKey":!`), "apiKey: JSON 형식이 올바르지 않습니다(바이트 위치 10).")
+			}
+		}
 	}
 }

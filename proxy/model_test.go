@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"net/http"
@@ -108,9 +107,7 @@ func newModel(t rapid.TB, run *modelCounts, folder string) *model {
 		for _, key := range []string{existingPartner, newPartner, directCaller} {
 			partners = append(partners, sandbox.Partner{Key: key, Name: key})
 		}
-		s := &modelBackend{form: form, model: w, service: sandbox.New(sandbox.Options{
-			BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime }, Transport: noCallbacks{}, Partners: partners,
-		})}
+		s := &modelBackend{form: form, model: w, service: newService(func(o *sandbox.Options) { o.Partners = partners })}
 		server := httptest.NewServer(s)
 		w.servers = append(w.servers, server)
 		s.url, w.backends[i] = server.URL, s
@@ -125,11 +122,11 @@ rollout: {old: old, new: new, probe_timeout: %s, send_within: 110ms}
 store: {url: "sqlite:%s"}
 `, w.backends[0].url, modelTimeout, w.backends[1].url, modelTimeout, modelTimeout, modelTimeout, w.file())
 	w.open(t)
-	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, time.Now())
+	_, err := w.operator.Reconcile(bg, w.upstreams(), true, time.Now())
 	must(t, err)
-	must(t, w.operator.Change(context.Background(), store.Change{Action: store.Begun, By: "test", At: time.Now()}))
+	must(t, w.operator.Change(bg, store.Change{Action: store.Begun, By: "test", At: time.Now()}))
 	for _, key := range []string{existingPartner, newPartner} {
-		must(t, w.operator.Seen(context.Background(), partner.Of(key), time.Now().Add(-time.Hour)))
+		must(t, w.operator.Seen(bg, partner.Of(key), time.Now().Add(-time.Hour)))
 	}
 	w.replicate(t)
 	return w
@@ -139,7 +136,7 @@ func (w *model) file() string { return filepath.Join(w.folder, "store.db") }
 
 func (w *model) open(t rapid.TB) {
 	var err error
-	w.operator, err = store.Open(context.Background(), "sqlite:"+w.file())
+	w.operator, err = store.Open(bg, "sqlite:"+w.file())
 	must(t, err)
 }
 
@@ -158,10 +155,6 @@ func (w *model) close() {
 	}
 }
 
-func (w *model) logEvent(format string, args ...any) {
-	w.history = append(w.history, fmt.Sprintf(format, args...))
-}
-
 func (w *model) violation(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
@@ -176,17 +169,12 @@ func (w *model) faultOf(id string, s *modelBackend, op string) fault {
 		return noFault
 	case isWrite(op):
 		return c.write
-	case s == w.backends[0]:
-		return c.reads[0]
 	}
-	return c.reads[1]
+	return c.reads[slices.Index(w.backends[:], s)]
 }
 
 func (w *model) other(s *modelBackend) *modelBackend {
-	if s == w.backends[0] {
-		return w.backends[1]
-	}
-	return w.backends[0]
+	return w.backends[1-slices.Index(w.backends[:], s)]
 }
 
 // checkArrival checks a call that reached a backend: no write goes to a backend that does not have the bill, and no

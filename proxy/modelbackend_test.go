@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,6 +23,7 @@ import (
 	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 
+	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 )
 
@@ -63,22 +66,13 @@ type billAt struct{ partner, id string }
 
 // parseCall returns the operation and the bill of a call in the form of the backend.
 func (s *modelBackend) parseCall(path string, body []byte) (op string, at billAt) {
-	var in struct {
-		V2     string `json:"apiKey"`
-		Legacy string `json:"apikey"`
-		ID     string `json:"bill_id"`
-		Bill   struct {
-			V2     string `json:"billId"`
-			Legacy string `json:"bill_id"`
-		} `json:"bill"`
-	}
-	_ = json.Unmarshal(body, &in)
-	for _, op = range operations {
-		if path == (call{form: s.form, op: op}).path() {
-			break
+	first := func(paths ...string) (text string) {
+		for _, v := range gjson.GetManyBytes(body, paths...) {
+			text += v.Str
 		}
+		return text
 	}
-	return op, billAt{in.V2 + in.Legacy, in.ID + in.Bill.V2 + in.Bill.Legacy}
+	return s.operation(path), billAt{first("apiKey", "apikey"), first("bill_id", "bill.billId", "bill.bill_id")}
 }
 
 // state is the state of a bill, "" if the backend does not have it.
@@ -147,29 +141,27 @@ func (s *modelBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // replyInstead answers a call that the sandbox does not get.
 func (s *modelBackend) replyInstead(w http.ResponseWriter, f fault, op string, at billAt) {
-	code, text := map[fault]string{failed: "ERROR", maintenance: "MAINTAINED_METHOD", otherBill: "0000", otherKey: "0000"}[f], "a fault"
-	var answer any = map[string]any{"code": code, "msg": text}
-	foreign := f == otherBill || f == otherKey
+	code := map[fault]string{failed: "ERROR", maintenance: "MAINTAINED_METHOD", otherBill: "0000", otherKey: "0000"}[f]
 	switch f {
 	case otherBill:
 		at.id = "ANOTHER"
 	case otherKey:
 		at.partner = "another"
 	}
+	format := inForm(s.form, `{"code":%[1]q,"message":"a fault","data":null}`, `{"code":%[1]q,"msg":"a fault"}`)
 	switch {
-	case s.form == "v2" && foreign:
-		answer = map[string]any{"code": code, "message": text, "data": map[string]any{"apiKey": at.partner, "billId": at.id, "apprState": "F"}}
+	case code != "0000":
 	case s.form == "v2":
-		answer = map[string]any{"code": code, "message": text, "data": nil}
-	case foreign && op == "read":
-		answer = map[string]any{"apikey": at.partner, "bill_id": at.id, "appr_state": "F"}
-	case foreign && op == "resend": // its success in legacy names neither, so it would be a real success
-		answer = map[string]any{"code": "ERROR", "msg": text}
-	case foreign:
-		answer = map[string]any{"code": code, "msg": text, "apikey": at.partner, "bill_id": at.id}
+		format = `{"code":"0000","message":"a fault","data":{"apiKey":%[2]q,"billId":%[3]q,"apprState":"F"}}`
+	case op == "read":
+		format = `{"apikey":%[2]q,"bill_id":%[3]q,"appr_state":"F"}`
+	case op == "resend": // its success in legacy names neither, so it would be a real success
+		code = "ERROR"
+	default:
+		format = `{"code":"0000","msg":"a fault","apikey":%[2]q,"bill_id":%[3]q}`
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer)
+	_, _ = fmt.Fprintf(w, format, code, at.partner, at.id)
 }
 
 // A backendCall is a call that reached a backend.
@@ -230,9 +222,7 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if r.dead.Load() {
 		panic(http.ErrAbortHandler)
 	}
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
 }
@@ -261,13 +251,7 @@ func (b *modelBackend) call(r *replica, c proxy.UpstreamCall, next func()) error
 	if err := r.step(); err != nil {
 		return err
 	}
-	op := operations[2]
-	for _, op = range operations {
-		if c.Path == (call{form: b.form, op: op}).path() {
-			break
-		}
-	}
-	if r.model.faultOf(c.ID, b, op) == unreachable {
+	if r.model.faultOf(c.ID, b, b.operation(c.Path)) == unreachable {
 		return errors.New("no connection")
 	}
 	r.model.recordCall(c.ID)
@@ -291,15 +275,15 @@ func (w *model) replicate(t rapid.TB) {
 	r := &replica{model: w}
 	r.stepsLeft.Store(1 << 40)
 	var err error
-	r.store, err = store.Open(context.Background(), "sqlite:"+w.file())
+	r.store, err = store.Open(bg, "sqlite:"+w.file())
 	must(t, err)
 	c, err := proxytest.ParseConfig(w.config)
 	must(t, err)
 	ahead := w.clock
 	now := func() time.Time { return time.Now().Add(ahead) }
-	_, err = r.store.Tick(context.Background(), now())
+	_, err = r.store.Tick(bg, now())
 	must(t, err)
-	r.router, err = rollout.New(context.Background(), c, rollout.Options{Store: r.store, Now: now})
+	r.router, err = rollout.New(bg, c, rollout.Options{Store: r.store, Now: now})
 	must(t, err)
 	r.gateway, err = proxy.New(c, proxy.Options{Rollout: r.router, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
@@ -359,4 +343,17 @@ func drawFault(t *rapid.T, label string, oneIn int) fault {
 		return noFault
 	}
 	return pick(t, label, faults...)
+}
+
+// bg is the context of what the model does: rapid has none.
+var bg = context.Background()
+
+// operation is that of a path.
+func (s *modelBackend) operation(path string) string {
+	for _, op := range operations {
+		if path == (call{form: s.form, op: op}).path() {
+			return op
+		}
+	}
+	return "read"
 }

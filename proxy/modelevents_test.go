@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -68,7 +67,7 @@ func (w *model) calls(t *rapid.T) {
 		}
 		op := pick(t, "operation", "create", "create", "create", "read", "resend", "destroy", "cancel")
 		c := w.newCall(pick(t, "form", forms...), op, partner, n)
-		if c.q.op == "create" && drawInt(t, "wrong hash", 4) == 1 {
+		if op == "create" && drawInt(t, "wrong hash", 4) == 1 {
 			c.q = c.q.with("hash", strings.Repeat("0", 64))
 		}
 		c.reads = [2]fault{drawFault(t, "read at old", 8), drawFault(t, "read at new", 8)}
@@ -80,8 +79,7 @@ func (w *model) calls(t *rapid.T) {
 		c.delay = time.Duration(max(0, drawInt(t, "sent later", 6)-3)) * 2 * sameTime
 		batch = append(batch, c)
 	}
-	crash := drawInt(t, "crash", 12) == 1
-	if crash {
+	if drawInt(t, "crash", 12) == 1 {
 		batch[0].replica.stepsLeft.Store(int64(1 + drawInt(t, "crash after", 16)))
 	}
 	if !out && drawInt(t, "backup under way", 6) == 1 {
@@ -95,7 +93,7 @@ func (w *model) calls(t *rapid.T) {
 	}
 	w.send(t, batch...)
 	if w.stepsToBackup.Swap(0) < 0 {
-		w.logEvent("backup during these calls")
+		w.event("backups under way", "backup during these calls")
 	}
 	if out {
 		must(t, os.Rename(w.file()+".away", w.file()))
@@ -104,7 +102,7 @@ func (w *model) calls(t *rapid.T) {
 		r.stepsLeft.Store(1 << 40)
 		if r.dead.Load() {
 			w.removeReplica(r)
-			w.logEvent("a replica died")
+			w.event("deaths", "a replica died")
 		}
 	}
 	if len(w.replicas) == 0 {
@@ -117,18 +115,18 @@ func (w *model) calls(t *rapid.T) {
 
 // send makes all calls at the same time.
 func (w *model) send(t *rapid.T, batch ...*modelCall) {
+	states := func(c *modelCall) [2]string { return [2]string{w.backends[0].state(c.at), w.backends[1].state(c.at)} }
 	var all sync.WaitGroup
 	for _, c := range batch {
 		all.Go(func() {
 			time.Sleep(c.delay)
-			url := w.backends[0].url
+			url, client := w.backends[0].url, w.client
 			if c.replica != nil {
 				url = c.replica.server.URL
 			}
 			w.mu.Lock() // the backends read it
-			c.before = [2]string{w.backends[0].state(c.at), w.backends[1].state(c.at)}
+			c.before = states(c)
 			w.mu.Unlock()
-			client := w.client
 			if c.timeout > 0 {
 				client = &http.Client{Transport: w.client.Transport, Timeout: c.timeout}
 			}
@@ -136,19 +134,16 @@ func (w *model) send(t *rapid.T, batch ...*modelCall) {
 			w.mu.Lock()
 			c.answer, c.err, c.answered = answer, err, time.Now()
 			w.mu.Unlock()
-			c.after = [2]string{w.backends[0].state(c.at), w.backends[1].state(c.at)}
+			c.after = states(c)
 		})
 	}
 	all.Wait()
 	for _, c := range batch {
-		how := "direct"
+		what, how := "direct calls", "direct"
 		if c.replica != nil {
-			how = fmt.Sprintf("replica %d of %d", 1+slices.Index(w.replicas, c.replica), len(w.replicas))
-			w.run.add("calls")
-		} else {
-			w.run.add("direct calls")
+			what, how = "calls", fmt.Sprintf("replica %d of %d", 1+slices.Index(w.replicas, c.replica), len(w.replicas))
 		}
-		w.logEvent("%s %s %s %v by %s, read faults %q, write fault %q: before %q, HTTP %d %s %v, after %q",
+		w.event(what, "%s %s %s %v by %s, read faults %q, write fault %q: before %q, HTTP %d %s %v, after %q",
 			c.id, c.q.form, c.q.op, c.at, how, c.reads, c.write, c.before, c.answer.status, strings.TrimSpace(c.answer.body), c.err, c.after)
 	}
 }
@@ -172,9 +167,8 @@ func (w *model) setStage(t *rapid.T, key string, s store.Stage) {
 	if key != "" {
 		s.Partner = partner.Of(key)
 	}
-	must(t, w.operator.Change(context.Background(), store.Change{Action: store.Staged, Partner: s.Partner, To: s.Stage, ToPercent: s.Percent, By: s.By, At: s.At}))
-	w.logEvent("stage of %q: %s %d", key, s.Stage, s.Percent)
-	w.run.add("stage changes")
+	must(t, w.operator.Change(bg, store.Change{Action: store.Staged, Partner: s.Partner, To: s.Stage, ToPercent: s.Percent, By: s.By, At: s.At}))
+	w.event("stage changes", "stage of %q: %s %d", key, s.Stage, s.Percent)
 	w.replicate(t)
 }
 
@@ -194,24 +188,21 @@ func (w *model) stop(t *rapid.T) {
 		t.Skip()
 	}
 	if w.stopped {
-		must(t, w.operator.Change(context.Background(), store.Change{Action: store.Resumed, By: "test", At: time.Now()}))
+		must(t, w.operator.Change(bg, store.Change{Action: store.Resumed, By: "test", At: time.Now()}))
 	} else {
-		must(t, w.operator.Change(context.Background(), store.Change{Action: store.Stopped, By: "test", At: time.Now()}))
+		must(t, w.operator.Change(bg, store.Change{Action: store.Stopped, By: "test", At: time.Now()}))
 	}
 	w.stopped = !w.stopped
-	w.logEvent("stopped: %v", w.stopped)
-	w.run.add("stops and resumes")
+	w.event("stops and resumes", "stopped: %v", w.stopped)
 	w.replicate(t)
 }
 
 // pay pays a bill.
 func (w *model) pay(t *rapid.T) {
 	partner, n := drawBill(t)
-	id := fmt.Sprintf("BILL%d", n)
 	for _, s := range w.backends {
-		if s.service.Pay(partner, id) == nil {
-			w.logEvent("%s of %s is paid at the %s backend", id, partner, s.form)
-			w.run.add("payments")
+		if id := fmt.Sprintf("BILL%d", n); s.service.Pay(partner, id) == nil {
+			w.event("payments", "%s of %s is paid at the %s backend", id, partner, s.form)
 		}
 	}
 }
@@ -239,7 +230,7 @@ func (w *model) restart(t *rapid.T) {
 	for _, r := range slices.Clone(w.replicas) {
 		w.removeReplica(r)
 	}
-	w.logEvent("restart")
+	w.event("restarts", "restart")
 	w.replicate(t)
 }
 
@@ -259,7 +250,7 @@ func (w *model) makeBackup(t rapid.TB) {
 
 func (w *model) backUp(t *rapid.T) {
 	w.makeBackup(t)
-	w.logEvent("backup")
+	w.event("backups by an operator", "backup")
 }
 
 // restore replaces the store by the backup, as an operator does. No call is in progress.
@@ -273,20 +264,15 @@ func (w *model) restore(t *rapid.T) {
 	w.stopReplicas() // before the lock: a call in progress may be making a backup
 	w.storeFile.Lock()
 	defer w.storeFile.Unlock()
-	must(t, w.operator.Close())
-	for _, end := range []string{"-wal", "-shm"} {
-		_ = os.Remove(w.file() + end) // the last connection has written them back
-	}
+	w.closeStore(t)
 	must(t, os.Rename(w.file()+".backup", w.file()))
 	w.open(t)
-	must(t, w.operator.Change(context.Background(), store.Change{Action: store.Restored, By: "test", At: time.Now()}))
-	if err := w.operator.Change(context.Background(), store.Change{Action: store.Resumed, By: "test", At: time.Now()}); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
-		t.Fatal(err)
-	}
-	w.restored, w.stopped = true, false
-	w.run.add("restores")
-	w.logEvent("restored")
-	w.ledgerLost(t)
+	must(t, w.operator.Change(bg, store.Change{Action: store.Restored, By: "test", At: time.Now()}))
+	w.resume(t)
+	w.restored = true
+	w.event("restores", "restored")
+	w.forgetLedger()
+	w.replicate(t)
 }
 
 // loseLastWrites replaces the file of the store by the backup under the running replicas, and nobody declares
@@ -321,7 +307,7 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	must(t, w.operator.Close())
 	db, err := sql.Open("sqlite", "file:"+w.file()+"?_pragma=busy_timeout(20000)")
 	must(t, err)
-	c, err := db.Conn(context.Background())
+	c, err := db.Conn(bg)
 	must(t, err)
 	must(t, c.Raw(func(driver any) error {
 		restore, err := driver.(interface {
@@ -335,20 +321,16 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	must(t, errors.Join(c.Close(), db.Close()))
 	w.storeFile.Unlock()
 	w.restored = true
-	w.run.add("losses of the last writes")
-	w.logEvent("the last writes are lost")
+	w.event("losses of the last writes", "the last writes are lost")
 	w.forgetLedger()
 	create(3)
 	for _, r := range w.replicas { // a replica whose calls wrote nothing has not noticed yet
-		_, _ = r.store.Tick(context.Background(), w.now())
-		_ = r.store.SetConfigDefault(context.Background(), "old")
+		_, _ = r.store.Tick(bg, w.now())
+		_ = r.store.SetConfigDefault(bg, "old")
 	}
 	w.open(t)
-	if err := w.operator.Change(context.Background(), store.Change{Action: store.Resumed, By: "test", At: time.Now()}); err != nil && !errors.Is(err, store.ErrState) { // the backup may be from the time of a stop
-		t.Fatal(err)
-	}
-	w.stopped = false
-	status, err := w.operator.Rollout(context.Background())
+	w.resume(t)
+	status, err := w.operator.Rollout(bg)
 	must(t, err)
 	if status.Restored.By == store.ByFailOver { // otherwise nothing was written since the backup
 		w.run.add("noticed losses")
@@ -357,21 +339,15 @@ func (w *model) loseLastWrites(t *rapid.T) {
 	create(1) // by a gateway that has read the decision of before
 }
 
-// ledgerLost resets the expectations of the model after the ledger has lost its rows. No call is in progress.
-func (w *model) ledgerLost(t *rapid.T) {
-	w.forgetLedger()
-	w.replicate(t)
-}
-
 func (w *model) forgetLedger() {
 	w.epoch++
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	// The ledger has no rows of these creates. None is in progress, so a probe finds the bills that they created.
-	maps.DeleteFunc(w.unresolvedCreates, func(billAt, map[*modelBackend]bool) bool { return true })
+	clear(w.unresolvedCreates)
 	for at := range w.possibleCreates {
 		w.unresolvedCreates[at] = map[*modelBackend]bool{}
 	}
-	w.mu.Unlock()
 }
 
 // loseStore removes the store. The next start creates an empty one, without stages.
@@ -382,20 +358,18 @@ func (w *model) loseStore(t *rapid.T) {
 	w.stopReplicas()
 	w.storeFile.Lock()
 	defer w.storeFile.Unlock()
-	must(t, w.operator.Close())
-	for _, end := range []string{"", "-wal", "-shm"} {
-		_ = os.Remove(w.file() + end)
-	}
+	w.closeStore(t)
+	must(t, os.Remove(w.file()))
 	w.open(t)
 	w.stopped, w.backup, w.lost = false, false, true
-	w.run.add("lost stores")
-	w.logEvent("the store is lost")
-	w.ledgerLost(t)
-	_, err := w.operator.Reconcile(context.Background(), w.upstreams(), true, w.now())
+	w.event("lost stores", "the store is lost")
+	w.forgetLedger()
+	w.replicate(t)
+	_, err := w.operator.Reconcile(bg, w.upstreams(), true, w.now())
 	must(t, err)
 	if drawInt(t, "begun", 3) == 1 && len(w.backends[1].service.Bills()) == 0 {
-		must(t, w.operator.Change(context.Background(), store.Change{Action: store.Begun, By: "test", At: w.now()})) // correct: the new backend has no bills
-		w.logEvent("begun")
+		must(t, w.operator.Change(bg, store.Change{Action: store.Begun, By: "test", At: w.now()})) // correct: the new backend has no bills
+		w.event("begins", "begun")
 	}
 }
 
@@ -405,7 +379,7 @@ func (w *model) passSettlingPeriod(t *rapid.T) {
 	w.stopReplicas()
 	w.clock += 20 * time.Minute
 	w.settlingOver = true
-	w.logEvent("20 minutes later")
+	w.event("settling periods", "20 minutes later")
 	w.replicate(t)
 }
 
@@ -418,8 +392,7 @@ func (w *model) wrongClock(t *rapid.T) {
 		off = -w.clock.Round(yearsOff)
 	}
 	w.clock += off
-	w.run.add("wrong clocks")
-	w.logEvent("the clocks are off by %s", w.clock)
+	w.event("wrong clocks", "the clocks are off by %s", w.clock)
 	w.replicate(t)
 }
 
@@ -433,20 +406,12 @@ func (w *model) now() time.Time { return time.Now().Add(w.clock) }
 func (w *model) sweep(t *rapid.T) {
 	w.stopReplicas() // no call in progress may release a bill
 	w.replicate(t)
-	rows := func() (n int) {
-		all, err := w.operator.OpenBillsIn(context.Background(), store.AllPartners, time.Now())
-		must(t, err)
-		for _, b := range all {
-			n += b.Pending + b.Owned
-		}
-		return n
-	}
-	before := rows()
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	before := w.rows(t)
+	ctx, cancel := context.WithTimeout(bg, 50*time.Millisecond)
 	defer cancel()
 	w.replicas[0].router.Run(ctx)
 	w.run.add("sweeps")
-	if after := rows(); after < before {
+	if after := w.rows(t); after < before {
 		w.violation("a sweep removed %d of %d bills with a clock that is off by %s", before-after, before, w.clock)
 	}
 }
@@ -459,18 +424,15 @@ func (w *model) upstreams() []store.Upstream {
 func (w *model) swapAddresses(t *rapid.T) {
 	swapped := w.upstreams()
 	swapped[0].URL, swapped[1].URL = swapped[1].URL, swapped[0].URL
-	used, err := w.operator.SeenPartners(context.Background(), store.AllPartners)
+	used, err := w.operator.SeenPartners(bg, store.AllPartners)
 	must(t, err)
-	bills, err := w.operator.OpenBillsIn(context.Background(), store.AllPartners, time.Now())
-	must(t, err)
-	if len(used) == 0 && !slices.ContainsFunc(bills, func(b store.Bills) bool { return b.Pending+b.Owned > 0 }) {
+	if len(used) == 0 && w.rows(t) == 0 {
 		t.Skip("no partner has called yet")
 	}
-	if _, err := w.operator.Reconcile(context.Background(), swapped, true, w.now()); err == nil || !strings.Contains(err.Error(), "is the address that upstream") {
+	if _, err := w.operator.Reconcile(bg, swapped, true, w.now()); err == nil || !strings.Contains(err.Error(), "is the address that upstream") {
 		w.violation("swapped addresses were accepted: %v", err)
 	}
-	w.run.add("swapped addresses")
-	w.logEvent("swapped addresses were refused")
+	w.event("swapped addresses", "swapped addresses were refused")
 }
 
 func must(t rapid.TB, err error) {
@@ -478,4 +440,36 @@ func must(t rapid.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// event notes what happened, and counts it.
+func (w *model) event(what, format string, args ...any) {
+	w.run.add(what)
+	w.history = append(w.history, fmt.Sprintf(format, args...))
+}
+
+// resume ends a stop, which the backup may be from the time of.
+func (w *model) resume(t *rapid.T) {
+	if err := w.operator.Change(bg, store.Change{Action: store.Resumed, By: "test", At: time.Now()}); err != nil && !errors.Is(err, store.ErrState) {
+		t.Fatal(err)
+	}
+	w.stopped = false
+}
+
+// closeStore closes the store, and removes what is not in its file: the last connection has written it back.
+func (w *model) closeStore(t *rapid.T) {
+	must(t, w.operator.Close())
+	for _, end := range []string{"-wal", "-shm"} {
+		_ = os.Remove(w.file() + end)
+	}
+}
+
+// rows is the number of bills that the ledger has.
+func (w *model) rows(t *rapid.T) (n int) {
+	all, err := w.operator.OpenBillsIn(bg, store.AllPartners, time.Now())
+	must(t, err)
+	for _, b := range all {
+		n += b.Pending + b.Owned
+	}
+	return n
 }

@@ -1,13 +1,16 @@
 package proxy_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
+	"billbridge/proxy/store"
 )
 
 // checkMetric fails unless the line is among the metrics.
@@ -72,23 +75,23 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 		_ = os.Remove(m.file + end)
 	}
 	m.process = newProcess(t, *m.text.Load())
-	m.waitForLog(`"level":"WARN"`, "the store is new: both backends are probed", "billbridge rollout begin")
-	m.checkMetric("billbridge_rollout_begun 0")
-	m.ask(200, "GET /rollout", `"started":`, `!"begun":`)
-	m.expect(v2("create"), idInUse) // a probe finds the bill at the new backend
-	m.mustPost("/rollout/stop?by=anna")
-	m.expect(legacy("read"), success)
-	m.expect(v2("create"), idInUse)
-	// Both backends reply "no such bill" for another one. That counts after the settling period, since a
-	// create may be in progress.
-	q := v2("create").with("billId", "ANOTHER0000000000001")
-	m.expect(q, refused)
+	play(m, `
+log "level":"WARN" | the store is new: both backends are probed | billbridge rollout begin
+metric billbridge_rollout_begun 0
+200 GET /rollout | "started": | !"begun":
+# a probe finds the bill at the new backend
+idInUse v2 create
+200 POST /rollout/stop?by=anna
+success legacy read
+idInUse v2 create
+# Both backends reply "no such bill" for another one. That counts after the settling period, since a create may be in progress.
+refused v2 create billId=ANOTHER0000000000001
+`)
 	asked := m.newCalls.count()
-	m.afterSettling(q)
+	m.afterSettling(v2("create").with("billId", "ANOTHER0000000000001"))
 	equal(t, m.newCalls.count() > asked, true, "probed during the stop")
-	if o, n := m.old.Bills(), m.fresh.Bills(); len(o) != 1 || len(n) != 1 || o[0].ID == n[0].ID {
-		t.Errorf("the old backend has %v, the new one %v", o, n)
-	}
+	m.checkBills(1, 1)
+	equal(t, m.old.Bills()[0].ID == m.fresh.Bills()[0].ID, false)
 }
 
 // With a new store bills are refused until the operator confirms that this is the first start. After it a create in
@@ -96,15 +99,16 @@ func TestLostStoreIsNotAFirstStart(t *testing.T) {
 func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	m.restart(strings.ReplaceAll(*m.text.Load(), m.file, m.file+".first"))
-	m.expect(v2("create"), refused, "Nothing was sent")
-	m.expect(v2("destroy"), refused)
-	m.expect(v2("read"), refused)
-	m.mustPost("/rollout/begin?by=anna")
-	m.checkMetric("billbridge_rollout_begun 1")
+	play(m, `
+restart FILE => FILE.first
+refused v2 create | Nothing was sent
+refused v2 destroy,read
+200 POST /rollout/begin?by=anna
+metric billbridge_rollout_begun 1
+`, "FILE", m.file)
 	old, fresh := m.oldCalls.count(), m.newCalls.count()
 	m.expect(v2("create"), success)
-	m.checkCalls(t, old+1, fresh)
+	m.checkCalls(old+1, fresh)
 	m.ask(409, "POST /rollout/begin?by=ben", "by anna")
 }
 
@@ -112,73 +116,78 @@ func TestNewStoreRefusesBillsUntilItIsBegun(t *testing.T) {
 func TestBeginWithBillsAtTheNewBackendNeedsForce(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	prepareBill(t, m.fresh, "W", demoBill)
-	m.restart(strings.ReplaceAll(*m.text.Load(), m.file, m.file+".first"))
-	m.expect(v2("create"), idInUse)
-	m.ask(409, "POST /rollout/begin?by=anna", "the ledger is new and already has bills at new (1)")
-	m.mustPost("/rollout/begin?by=anna&"+forced, `"forced":true`)
+	play(m, `
+has new W
+restart FILE => FILE.first
+idInUse v2 create
+409 POST /rollout/begin?by=anna | the ledger is new and already has bills at new (1)
+200 POST /rollout/begin?by=anna&{forced} | "forced":true
+`, "FILE", m.file)
 }
 
 // The address of a backend with bills can change only after the operator has confirmed that it is the same backend.
 func TestChangedAddressMustBeConfirmed(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	m.expect(v2("create"), success)
-	moved := strings.Replace(*m.text.Load(), m.oldCalls.url, strings.Replace(m.oldCalls.url, "127.0.0.1", "localhost", 1), 1)
-	m.reload(400, moved, "billbridge rollout moved old --by NAME")
-	m.mustPost("/rollout/moved?upstream=old&by=anna")
-	m.ask(200, "GET /rollout", `"may_move":{"by":"anna"`)
-	m.reload(200, moved)
-	m.ask(200, "GET /rollout", `!"may_move":`, "localhost")
-	m.expect(v2("create"), idInUse)
+	play(m, `
+success v2 create
+reload 400 URL => MOVED | billbridge rollout moved old --by NAME
+200 POST /rollout/moved?upstream=old&by=anna
+200 GET /rollout | "may_move":{"by":"anna"
+reload 200
+200 GET /rollout | !"may_move": | localhost
+idInUse v2 create
+`, "URL", m.oldCalls.url, "MOVED", strings.Replace(m.oldCalls.url, "127.0.0.1", "localhost", 1))
 }
 
 // rollout.default in the config has the preconditions of `rollout set --default`, at a reload and at a start.
 func TestDefaultInTheConfigMustMeetThePreconditions(t *testing.T) {
 	t.Parallel()
 	m := newRolloutGateway(t, "old")
-	m.mustPost("/rollout/unset?partner=default&by=test")
-	m.expect(v2("create"), success)
-	was := *m.text.Load()
-	next := strings.Replace(was, "new: new", "new: new, default: new", 1)
+	play(m, `
+200 POST /rollout/unset?partner=default&by=test
+success v2 create`)
 	_, reasons, _ := strings.Cut(m.ask(409, "POST /rollout/stage?partner=default&stage=new&by=anna", "Reasons:\n"), "Reasons:\n")
-	const notChanged = "rollout.default is new, was old: not changed"
-	stays := func(bill string) {
-		t.Helper()
-		m.ask(200, "GET /rollout", `"default":{"stage":"old"}`, "rollout.default is new, was old")
-		m.expect(v2("create").with("billId", bill), success)
-		equal(t, len(m.fresh.Bills()), 0)
-	}
-	m.reload(400, next, notChanged, strings.TrimSpace(reasons))
-	m.checkMetric("billbridge_config_last_reload_successful 0")
-	stays("ANOTHER0000000000001")
-	m.restart(next) // at a start, too, the previous default stays
-	m.waitForLog(`"level":"ERROR"`, notChanged)
-	stays("AFTERTHESTART0000001")
-	m.mustPost("/rollout/stage?partner=default&stage=new&by=anna&" + forced)
-	m.reload(200, next)
-	m.reload(200, strings.Replace(was, "new: new", "new: new, default: shadow", 1)) // the way back is not refused
+	play(m, `
+reload 400 new: new => new: new, default: new | rollout.default is new, was old: not changed | REASONS
+metric billbridge_config_last_reload_successful 0
+200 GET /rollout | "default":{"stage":"old"} | rollout.default is new, was old
+success v2 create billId=ANOTHER0000000000001
+bills 2 0
+# at a start, too, the previous default stays
+restart
+log "level":"ERROR" | rollout.default is new, was old: not changed
+200 GET /rollout | "default":{"stage":"old"} | rollout.default is new, was old
+success v2 create billId=AFTERTHESTART0000001
+bills 3 0
+200 POST /rollout/stage?partner=default&stage=new&by=anna&{forced}
+reload 200
+# the way back is not refused
+reload 200 default: new => default: shadow
+`, "REASONS", strings.TrimSpace(reasons))
 }
 
 // At the start the clock of the machine is four years from the clock of the store. The status and the metrics show it,
 // until the operator confirms the clock.
 func TestWrongClockIsShownUntilItIsConfirmed(t *testing.T) {
 	t.Parallel()
-	const off = 4 * 365 * 24 * time.Hour
 	m := newRolloutGateway(t, "old")
 	m.expect(v2("create"), success)
 	m.stopAndWait()
-	must(t, m.store.ConfirmClock(t.Context(), "test", time.Now().Add(-off)))
+	then := time.Now().Add(-4 * 365 * 24 * time.Hour)
+	must(t, m.store.ConfirmClock(t.Context(), "test", then))
 	m.process = newProcess(t, *m.text.Load())
-	m.waitForLog(`"level":"WARN"`, "the clock and the store's clock differ by more than a day: expired rows are not removed", "billbridge store clock --confirm")
-	m.ask(200, "GET /rollout", `"stepped":true`)
-	m.ask(200, "GET /store/clock", `"stepped":true`, fmt.Sprintf(`"store":"%d-`, time.Now().Add(-off).UTC().Year()))
-	m.checkMetric("billbridge_store_clock_offset_seconds 1.26")
-	m.expect(v2("read"), success)
-	m.mustPost("/store/clock?by=anna", `"stepped":false`)
-	m.waitForLog("the clock was confirmed", `"by":"anna"`)
-	m.waitForLog("the clock and the store's clock agree again")
-	m.ask(200, "GET /rollout", `"stepped":false`)
+	play(m, `
+log "level":"WARN" | the clock and the store's clock differ by more than a day: expired rows are not removed | billbridge store clock --confirm
+200 GET /rollout | "stepped":true
+200 GET /store/clock | "stepped":true | "store":"YEAR-
+metric billbridge_store_clock_offset_seconds 1.26
+success v2 read
+200 POST /store/clock?by=anna | "stepped":false
+log the clock was confirmed | "by":"anna"
+log the clock and the store's clock agree again
+200 GET /rollout | "stepped":false
+`, "YEAR", fmt.Sprint(then.UTC().Year()))
 }
 
 // afterSettling makes the settling period of the ledger an hour old, and creates a bill that was refused within it.
@@ -188,4 +197,105 @@ func (m *rolloutGateway) afterSettling(q call) {
 	var got answer
 	proxytest.Eventually(m.t, func() bool { got = m.send(q); return got.status == 200 }, func() string { return got.body })
 	got.check(m.t, q.form, success)
+}
+
+// A config that would lose bill ownership is refused at a reload.
+func TestOwnershipCannotBeSwitchedOff(t *testing.T) {
+	t.Parallel()
+	m := newRolloutGateway(t, "new")
+	m.expect(v2("create"), success)
+	was := *m.text.Load()
+	for change, says := range map[string]string{
+		"new: new => new: new, bills: shared":                          "rollout.bills has changed: restart to change it",
+		"old: old, new: new => old: new, new: old":                     "the other way round",
+		"rollout: {old: old, new: new" + patient + "}\nstore => store": "rollout has changed: restart to change it",
+	} {
+		m.text.Store(&was)
+		m.reload(400, m.changed(change), says)
+	}
+	m.reload(200, was)
+}
+
+// Bills that were created while bills were shared have no owner. When each bill has an owner again, unknown bills are
+// looked up from the first call on.
+func TestBillsCreatedWithoutOwnersAreLookedUp(t *testing.T) {
+	t.Parallel()
+	m := newRolloutWith(t, "drained", noFront, ", bills: shared")
+	play(m, `
+restart , bills: shared} => }
+# During the settling period a create of that time may still be in progress at the old backend, which was probed.
+refused v2 create
+calls 1 0`)
+	m.afterSettling(v2("create"))
+	m.checkBills(0, 1)
+}
+
+// While the section rollout was removed, a create went to the old backend and timed out. When the section is back, the
+// bill is not created at the new backend.
+func TestCreateFromATimeWithoutTheRolloutIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, forced := range []bool{false, true} {
+		parallel(t, map[bool]string{false: "by the default", true: "by force"}[forced], func(t *testing.T) {
+			billFromATimeWithoutTheRollout(t, forced)
+		})
+	}
+}
+
+func billFromATimeWithoutTheRollout(t *testing.T, forced bool) {
+	t.Helper()
+	url := proxytest.SQLite(t)
+	s := proxytest.Open(t, url)
+	lastWeek := time.Now().Add(-7 * 24 * time.Hour)
+	must(t, errors.Join(s.SetBackends(t.Context(), store.Backends{Old: "old", New: "new", Staying: []string{"old", "shadow"}}, lastWeek),
+		s.Change(t.Context(), store.Change{Action: store.Begun, By: "anna", At: lastWeek}), s.Seen(t.Context(), partner.Of(demoKey), lastWeek)))
+	if forced {
+		must(t, s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of(demoKey), To: "new", By: "anna", At: lastWeek.Add(time.Hour), Forced: true}))
+	}
+	g, old := newHeldBackend(t, "/send", 1)
+	fresh := newService()
+	text := anyPort + fmt.Sprintf(`
+upstreams:
+  old: {form: legacy, url: %q, timeout: 1s}
+  new: {form: v2, url: %q}
+route: {default: old}
+store: {url: %q}
+`, old.url, newBackend(t, fresh).url, url)
+	p := newProcess(t, text)
+	p.expect(v2("create"), unknownLate)
+	p.stopAndWait()
+	p = newProcess(t, text+"rollout: {old: old, new: new, default: new}")
+	p.expect(v2("create"), refused)
+	g.open()
+	equal(t, len(fresh.Bills()), 0)
+}
+
+// At a start the section rollout, or its absence, must fit the backends and bills in the store. Package store has the
+// other cases.
+func TestConfigMustMatchTheStoredBackends(t *testing.T) {
+	t.Parallel()
+	for _, row := range rows(`
+drained | rollout: {old: a, new: b} |
+old | rollout: {old: b, new: c} |
+drained | rollout: {old: b, new: c} | rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before
+drained | rollout: {old: a, new: b, bills: shared} | rollout.bills is shared in the config, but bills in the ledger are each at one upstream
+drained | | all calls would go to upstream "a", but bills in the ledger are at upstream "b"
+`) {
+		parallel(t, row[0]+" "+row[1], func(t *testing.T) {
+			url := proxytest.SQLite(t)
+			s, now := proxytest.Open(t, url), time.Now()
+			_, err := s.Own(t.Context(), partner.Of(demoKey), "bill", "b", now, time.Time{})
+			must(t, errors.Join(
+				err, s.SetBackends(t.Context(), store.Backends{Old: "a", New: "b", Staying: []string{"old", "shadow"}}, now),
+				s.Change(t.Context(), store.Change{Action: store.Staged, To: row[0], By: "anna", At: now}),
+			))
+			up := "{form: v2, url: \"" + refusedURL + "\"}"
+			text := anyPort + "upstreams: {a: " + up + ", b: " + up + ", c: " + up + "}\nroute: {default: a}\n" +
+				fmt.Sprintf("store: {url: %q}\n%s\n", url, row[1])
+			if row[2] == "" {
+				newProcess(t, text)
+			} else {
+				startFails(t, t.Context(), text, nil, row[2])
+			}
+		})
+	}
 }

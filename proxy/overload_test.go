@@ -3,9 +3,12 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"billbridge/proxy/proxytest"
 )
 
 // TestAnUpstreamThatHangsTakesNoOtherDown: its breaker opens, and further writes are refused for certain. Calls to
@@ -13,12 +16,9 @@ import (
 func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, client, upstream string) {
-		g := newGate("read", 20)
-		slow := newBackend(t, g.holdCalls(newService()))
-		good := newBackend(t, newService())
-		b := newGateway(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 1s}\n  good: {form: v2, url: %q}\n", upstream, slow.url, good.url)+
+		g, slow := newHeldBackend(t, "read", 20)
+		b := newGateway(t, fmt.Sprintf("upstreams:\n  slow: {form: %s, url: %q, timeout: 1s}\n  good: {form: v2, url: %q}\n", upstream, slow.url, newBackend(t, newService()).url)+
 			"route: {default: slow, pass: [/read/remain_count]}\n")
-		defer g.open()
 		other := func() {
 			t.Helper()
 			if upstream == "legacy" { // else the sub-business operations go to the slow one
@@ -36,39 +36,36 @@ func TestAnUpstreamThatHangsTakesNoOtherDown(t *testing.T) {
 		b.checkMetrics(`billbridge_upstream_breaker_state{upstream="slow"} 2`)
 		before := slow.count()
 		for _, op := range operations {
-			got := b.expect(newCall(client, op), refused, "Nothing was sent: it is not possible now.")
-			if after := got.header.Get("Retry-After"); after == "" || len(after) > 2 {
-				t.Errorf("Retry-After %q", after)
-			}
+			after := b.expect(newCall(client, op), refused, "Nothing was sent: it is not possible now.").header.Get("Retry-After")
+			equal(t, len(after) == 1 || len(after) == 2, true, after)
 		}
 		other()
 		slow.expectCalls(t, before)
+		g.open()
 		b.EndPause("slow")
-		b.expect(newCall(client, "create"), refused)
-		b.expect(newCall(client, "read"), noSuchBill)
-		b.expect(newCall(client, "create"), success)
-		b.checkMetrics(
-			`billbridge_upstream_breaker_state{upstream="slow"} 0`,
-			`billbridge_upstream_breaker_changes_total{state="open",upstream="slow"} 1`,
-			`billbridge_upstream_breaker_changes_total{state="closed",upstream="slow"} 1`,
-			`billbridge_upstream_errors_total{reason="open",upstream="slow"} 6`,
-			`billbridge_upstream_breaker_changes_total{state="open",upstream="good"} 0`,
-		)
+		play(b, `
+refused CLIENT create
+noSuchBill CLIENT read
+success CLIENT create
+metric billbridge_upstream_breaker_state{upstream="slow"} 0
+metric billbridge_upstream_breaker_changes_total{state="open",upstream="slow"} 1
+metric billbridge_upstream_breaker_changes_total{state="closed",upstream="slow"} 1
+metric billbridge_upstream_errors_total{reason="open",upstream="slow"} 6
+metric billbridge_upstream_breaker_changes_total{state="open",upstream="good"} 0
+`, "CLIENT", client)
 		checkText(t, b.logs.String(), "the breaker of an upstream is open", "is closed: it answers again")
 	})
 }
 
-// holdTwoReads sends two reads that the gate holds at the upstream. They must be answered when it opens.
-func (g *gate) holdTwoReads(t *testing.T, b *gateway, client string) (calling *sync.WaitGroup) {
+// holdTwoReads sends two reads that the gate holds at the upstream. They must be answered when finish opens it.
+func (g *gate) holdTwoReads(t *testing.T, b *gateway, client string) (finish func()) {
 	t.Helper()
-	calling = new(sync.WaitGroup)
-	for range 2 {
-		calling.Go(func() {
-			b.send(newCall(client, "read")).is(t, 200)
-		})
-		receive(t, g.reached, "call at the upstream")
+	first, second := g.held(&b.caller, newCall(client, "read")), g.held(&b.caller, newCall(client, "read"))
+	return func() {
+		g.open()
+		receive(t, first, "answer").is(t, 200)
+		receive(t, second, "answer").is(t, 200)
 	}
-	return calling
 }
 
 // TestPartnerLimits: a partner over limits.partner gets 503 in its form, and nothing is sent. Other partners are not
@@ -78,29 +75,26 @@ func TestPartnerLimits(t *testing.T) {
 	eachPair(t, func(t *testing.T, client, upstream string) {
 		for status, code := range map[string]int{"own": 503, "always-200": 200} {
 			parallel(t, status, func(t *testing.T) {
-				g := newGate("read", 2)
-				back := newBackend(t, g.holdCalls(newService()))
+				g, back := newHeldBackend(t, "read", 2)
 				text := oneUpstream(upstream, back.url, "failures: {status: "+status+"}")
 				b := newGateway(t, text+"limits: {partner: {in_flight: 2}}\n")
-				defer g.open()
-				calling := g.holdTwoReads(t, b, client)
+				finish := g.holdTwoReads(t, b, client)
 				over := func(limit string) {
 					t.Helper()
 					before := back.count()
 					got := b.expect(newCall(client, "create"), wantAnswer{code, "MAINTAINED_METHOD"}, "Nothing was sent")
 					equal(t, got.header.Get("Retry-After") != "", true)
 					back.expectCalls(t, before)
-					b.checkMetrics(fmt.Sprintf(`billbridge_requests_limited_total{limit=%q} 1`, limit))
-					b.expect(newCall(client, "read").with("apiKey", "another-partner-key"), wantAnswer{200, "PARTNER_003"})
+					play(b, `
+metric billbridge_requests_limited_total{limit="LIMIT"} 1
+200:PARTNER_003 CLIENT read apiKey=another-partner-key`, "CLIENT", client, "LIMIT", limit)
 				}
 				over("partner_in_flight")
-				g.open()
-				calling.Wait()
+				finish()
 				b.expect(newCall(client, "create"), success)
 
 				b.Use(parse(t, text+"limits: {partner: {rate: 0.1, burst: 2}}\n"))
-				b.expect(newCall(client, "read"), success)
-				b.expect(newCall(client, "read"), success)
+				play(b, "success "+client+" read,read")
 				over("partner_rate")
 			})
 		}
@@ -111,19 +105,16 @@ func TestPartnerLimits(t *testing.T) {
 func TestRequestsInProgressAreLimited(t *testing.T) {
 	t.Parallel()
 	for _, client := range forms {
-		g := newGate("read", 2)
-		back := newBackend(t, g.holdCalls(newService()))
+		g, back := newHeldBackend(t, "read", 2)
 		b := newGatewayTo(t, "v2", back, "limits: {in_flight: 2}")
-		defer g.open()
-		calling := g.holdTwoReads(t, b, client)
+		finish := g.holdTwoReads(t, b, client)
 		got := b.raw(false, head(newCall(client, "create").path(), "Content-Length: 1000000\r\n"))
 		if len(got) != 1 || got[0].header.Get("Retry-After") != "1" || got[0].header.Get("Connection") != "close" {
 			t.Fatalf("%+v", got)
 		}
 		got[0].check(t, client, refused)
 		b.checkMetrics(`billbridge_requests_limited_total{limit="in_flight"} 1`)
-		g.open()
-		calling.Wait()
+		finish()
 		b.expect(newCall(client, "create"), success)
 	}
 }
@@ -135,7 +126,7 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 	target := newBackend(t, newService())
 	for _, status := range []int{205, 300, 301, 302, 303, 304, 307, 308, 399, 600, 999} {
 		for _, upstream := range forms {
-			body := map[string]string{"v2": `{"code":"0000","message":"ok","data":{}}`, "legacy": `{"code":"0000","msg":"ok"}`}[upstream]
+			body := inForm(upstream, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","msg":"ok"}`)
 			b := newGatewayTo(t, upstream, newBackend(t, replyWith(status, body, "Location", target.url+"/bill")))
 			for _, client := range forms {
 				for _, op := range []string{"read", "create"} {
@@ -150,21 +141,35 @@ func TestR24_R26_R29_StatusesThatAreNoReply(t *testing.T) {
 
 func TestRetryAfterOfUpstreams(t *testing.T) {
 	t.Parallel()
-	passed := func(status int, given string) string {
-		t.Helper()
-		back := newBackend(t, replyWith(status, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", given))
-		return newGatewayTo(t, "v2", back).expect(v2("create"), wantAnswer{status, "MAINTAINED_METHOD"}).header.Get("Retry-After")
-	}
-	for status, want := range map[int]string{200: "", 400: "", 429: "7", 500: "", 502: "", 503: "7"} {
-		equal(t, passed(status, "7"), want, status)
-	}
-	for _, valid := range []string{"0", "1", "86400", "Sun, 22 Nov 2026 16:00:30 GMT"} {
-		equal(t, passed(503, valid), valid)
-	}
-	for _, row := range rows("86401 | -1 | +1 | 1.5 | 1e3 | 99999999999999999999 | soon | | tomorrow 01000000000 | 1, 2 | 0x10") {
-		for _, invalid := range row {
-			equal(t, passed(503, invalid), "", invalid)
-		}
+	// The status of the upstream, its Retry-After, and the same if it is passed on.
+	for _, row := range rows(`
+200 | 7 |
+400 | 7 |
+429 | 7 | 7
+500 | 7 |
+502 | 7 |
+503 | 7 | 7
+503 | 0 | 0
+503 | 1 | 1
+503 | 86400 | 86400
+503 | Sun, 22 Nov 2026 16:00:30 GMT | Sun, 22 Nov 2026 16:00:30 GMT
+503 | 86401 |
+503 | -1 |
+503 | +1 |
+503 | 1.5 |
+503 | 1e3 |
+503 | 99999999999999999999 |
+503 | soon |
+503 | |
+503 | tomorrow 01000000000 |
+503 | 1, 2 |
+503 | 0x10 |
+`) {
+		status, err := strconv.Atoi(row[0])
+		must(t, err)
+		back := newBackend(t, replyWith(status, `{"code":"MAINTAINED_METHOD","message":"x","data":null}`, "Retry-After", row[1]))
+		got := newGatewayTo(t, "v2", back).expect(v2("create"), wantAnswer{status, "MAINTAINED_METHOD"})
+		equal(t, got.header.Get("Retry-After"), row[2], row)
 	}
 }
 
@@ -172,20 +177,11 @@ func TestRetryAfterOfUpstreams(t *testing.T) {
 // is slower than the first and faster than the second is called.
 func TestReadsOfTheGatewayOpenNoBreaker(t *testing.T) {
 	t.Parallel()
-	g := newGate("read", 20)
-	service := g.holdCalls(newService())
-	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == v2("create").path() {
-			panic(http.ErrAbortHandler) // an unknown outcome: the gateway reads the bill
-		}
-		service.ServeHTTP(w, r)
-	})
+	g := newGate(t, "read", 20)
+	back := newBackend(t, paths(map[string]http.Handler{"/bill": nil})("", g.holdCalls(newService()))) // an unknown outcome: the gateway reads the bill
 	b := newGatewayTo(t, "v2", back, "failures: {explain: 20ms}")
-	defer g.open()
-	for range 20 {
-		b.expect(v2("create"), unknown)
-	}
-	b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20`, `billbridge_upstream_breaker_state{upstream="up"} 0`)
+	play(b, strings.Repeat("unknown v2 create\n", 20)+`
+metric billbridge_upstream_errors_total{reason="timeout",upstream="up"} 20 | billbridge_upstream_breaker_state{upstream="up"} 0`)
 	g.open()
 	b.expect(v2("read"), noSuchBill)
 }
@@ -203,14 +199,11 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 		"in_flight: 2, trusted: [127.0.0.0/8, '::1/128']":     503,
 		"in_flight: 10, address_connections: 1000, depth: 32": 200,
 	} {
-		g := newGate("read", 2)
-		back := newBackend(t, g.holdCalls(newService()))
+		g, back := newHeldBackend(t, "read", 2)
 		b := newGatewayTo(t, "v2", back, "limits: {"+limits+"}")
-		defer g.open()
-		calling := g.holdTwoReads(t, b, "v2")
+		finish := g.holdTwoReads(t, b, "v2")
 		b.send(legacy("create")).is(t, status)
-		g.open()
-		calling.Wait()
+		finish()
 		for range 3 { // nothing is counted any more
 			b.send(legacy("read")).is(t, 200)
 		}
@@ -223,10 +216,126 @@ func TestRequestsOfOneAddressAreLimited(t *testing.T) {
 func TestR04_BodiesOfCallbacksCount(t *testing.T) {
 	t.Parallel()
 	r := newCallbackGatewayWith(t, "v2", "}\nlimits: {body: 512KiB, memory: 1MiB}\n")
-	r.expect(legacy("create").with("callbackUrl", r.partner.url), success)
-	_, path, _ := strings.Cut(r.addressAtUpstream(t, 1), ".example.com")
-	r.useBudget(head(path, fmt.Sprintf("Content-Length: %d\r\n", 500<<10))+strings.Repeat(" ", 490<<10), 490<<10)
-	r.checkMetric(`billbridge_callbacks_refused_total{reason="no_memory",upstream="up"} 1`)
-	r.post(path, `{"apiKey":"demo-partner-key","billId":"`+demoBill+`","apprState":"F","apprPrice":"30000"}`).is(t, 200)
+	play(r, "success legacy create callbackUrl="+r.partner.url)
+	_, path, _ := strings.Cut(r.addressAtUpstream(1), ".example.com")
+	r.useBudget(sized(path, 500<<10)+strings.Repeat(" ", 490<<10), 490<<10)
+	play(r, `
+metric billbridge_callbacks_refused_total{reason="no_memory",upstream="up"} 1
+post 200 PATH {"apiKey":"demo-partner-key","billId":"1234567890ABCDEFGHIJ","apprState":"F","apprPrice":"30000"}`, "PATH", path)
 	r.nthCallback(1)
 }
+
+// fewConnections returns the config of a gateway whose upstream has few connections.
+func fewConnections(url, more string) string {
+	return fmt.Sprintf("upstreams: {up: {form: v2, url: %q, %s}}\n", url, more)
+}
+
+// 30 creates arrive at the same time for an upstream with 5 connections that does not answer for a while. 5 are sent.
+// The other 25 are refused after upstreams.NAME.wait, none with an unknown outcome.
+func TestCallWithoutConnectionHasNoUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	const connections, calls = 5, 30
+	g, back := newHeldBackend(t, "/bill", connections)
+	b := newGateway(t, fewConnections(back.url, "connections: 5, partner_connections: 5, wait: 2s"))
+	answers := make(chan answer, calls)
+	for n := range calls {
+		go func() { answers <- b.send(legacy("create").with("billId", fmt.Sprintf("B%019d", n))) }()
+	}
+	for range calls - connections {
+		receive(t, answers, "refusal").check(t, "legacy", refused, busy)
+	}
+	g.open()
+	for range connections {
+		receive(t, answers, "answer").check(t, "legacy", success)
+	}
+	back.expectCalls(t, connections)
+	b.checkMetrics(
+		`billbridge_upstream_errors_total{reason="busy",upstream="up"} 25`,
+		`billbridge_upstream_waiting{upstream="up"} 0`,
+		`billbridge_upstream_wait_seconds_count{upstream="up"} 30`,
+	)
+}
+
+// A create waits for the only connection while another call uses its whole timeout. The create still has its full
+// timeout.
+func TestTheTimeoutStartsWithAConnection(t *testing.T) {
+	t.Parallel()
+	g, back := newHeldBackend(t, "/bill/read", 1)
+	b := newGateway(t, fewConnections(back.url, "connections: 1, wait: 30s, timeout: 2s"))
+	late := g.held(&b.caller, v2("read"))
+	b.expect(v2("create"), success)
+	receive(t, late, "answer").check(t, "v2", lateRead)
+}
+
+// By default a partner has a quarter of the connections. Its further calls wait, and calls of other partners do not
+// wait for them.
+func TestSlowCallsOfAPartnerUseOnlyItsShare(t *testing.T) {
+	t.Parallel()
+	g, back := newHeldBackend(t, "/bill/read", 1)
+	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 2s"))
+	ended := g.held(&b.caller, v2("read"))
+	play(b, "refused legacy read | "+busy+"\n200:PARTNER_003 legacy read apiKey=another-partner-key")
+	g.open()
+	receive(t, ended, "answer").check(t, "v2", noSuchBill)
+	b.expect(legacy("read"), noSuchBill)
+	back.expectCalls(t, 3)
+}
+
+// Calls that hang, with any number of invented keys, leave connections to the partners.
+func TestInventedKeysLeaveConnections(t *testing.T) {
+	t.Parallel()
+	g, service := newGate(t, "/bill/read", 3), newService()
+	prepareBill(t, service, stateBefore["read"], demoBill)
+	held := g.holdCalls(service)
+	back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Request-Id") == "invented" {
+			held.ServeHTTP(w, r)
+			return
+		}
+		service.ServeHTTP(w, r)
+	})
+	b := newGateway(t, fewConnections(back.url, "connections: 4, wait: 2s"))
+	b.expect(v2("read"), success)
+	answers := make(chan answer, 6)
+	for n := range 6 {
+		go func() {
+			answers <- b.send(v2("read").with("apiKey", fmt.Sprint("invented-", n)), "X-Request-Id", "invented")
+		}()
+	}
+	for range 3 {
+		receive(t, g.reached, "call at the upstream")
+		receive(t, answers, "refusal").check(t, "v2", refused, busy)
+	}
+	b.expect(v2("read"), success)
+}
+
+// Calls without a key share the connections of one partner.
+func TestCallsWithoutAKeyHaveAShare(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, "/cash-receipt/issue", 1)
+	back := newBackend(t, g.holdCalls(denies))
+	b := newGateway(t, fewConnections(back.url, "connections: 2, partner_connections: 1, wait: 2s")+"route: {pass: [/cash-receipt/]}\n")
+	ended := make(chan answer, 1)
+	go func() { ended <- b.post("/cash-receipt/issue", `{}`) }()
+	receive(t, g.reached, "call at the upstream")
+	b.post("/cash-receipt/read", `{}`).check(t, "v2", refused, busy)
+	b.expect(legacy("read"), noSuchBill)
+	g.open()
+	receive(t, ended, "answer").is(t, 200)
+}
+
+// The gauge counts calls while they wait.
+func TestWaitingCallsAreCounted(t *testing.T) {
+	t.Parallel()
+	g, back := newHeldBackend(t, "/bill/read", 1)
+	b := newGateway(t, fewConnections(back.url, "connections: 1, wait: 30s"))
+	var calling sync.WaitGroup
+	defer func() { g.open(); calling.Wait() }()
+	for range 3 {
+		calling.Go(func() { b.send(v2("read")) })
+	}
+	proxytest.Eventually(t, func() bool { return strings.Contains(b.scrape(), `billbridge_upstream_waiting{upstream="up"} 2`) }, func() string { return b.scrape() })
+	b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 1`)
+}
+
+const busy = "Nothing was sent: it is not possible now."

@@ -18,28 +18,19 @@ func TestR40_Panics(t *testing.T) {
 		"before it is sent": func(proxy.UpstreamCall, func()) error { panic(canaryKey) },
 		"after it was sent": func(_ proxy.UpstreamCall, next func()) error { next(); panic(canaryKey) },
 	} {
-		for _, client := range forms {
-			parallel(t, name+"/"+client, func(t *testing.T) {
-				back := newBackend(t, newService())
-				b := newGateway(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
-				b.WrapCalls("up", wreck)
-				for _, op := range operations {
-					got := b.send(newCall(client, op))
-					want := wantAnswer{500, "ERROR"} // also with always-200, since a read has no answer
-					if isWrite(op) {
-						want = unknown
-					}
-					got.check(t, client, want)
-					checkText(t, b.logs.String()+got.body, "!"+canaryKey)
-				}
-				equal(t, strings.Count(b.logs.String(), `"msg":"panic"`), 5)
-				equal(t, strings.Count(b.logs.String(), `"msg":"request"`), 5)
-				// The gateway still works.
-				b.DoNotWrapCalls("up")
-				b.expect(newCall(client, "create").with("billId", "1234567890ABCDEFGHIK"), success)
-				b.checkMetrics(`billbridge_requests_in_flight{upstream="up"} 0`)
-			})
-		}
+		eachForm(t, func(t *testing.T, client string) {
+			back := newBackend(t, newService())
+			b := newGateway(t, "upstreams: {up: {form: v2, url: "+back.url+"}, other: {form: v2, url: "+back.url+"}}\nroute: {default: up}\nfailures: {status: always-200}\n")
+			b.WrapCalls("up", wreck)
+			// 500 also with always-200, since a read has no answer
+			play(b, "unknown CLIENT create,resend,destroy,cancel | !KEY\n500:ERROR CLIENT read | !KEY", "CLIENT", client, "KEY", canaryKey)
+			checkText(t, b.logs.String(), "!"+canaryKey)
+			equal(t, strings.Count(b.logs.String(), `"msg":"panic"`), 5, name)
+			equal(t, strings.Count(b.logs.String(), `"msg":"request"`), 5, name)
+			// The gateway still works.
+			b.DoNotWrapCalls("up")
+			play(b, "success "+client+" create billId=1234567890ABCDEFGHIK\nmetric billbridge_requests_in_flight{upstream=\"up\"} 0")
+		})
 	}
 }
 
@@ -85,7 +76,7 @@ func (w panicOnWrite) Write(p []byte) (int, error) {
 // counted and logged.
 func TestR40_PanicWithinTheAnswerClosesTheConnection(t *testing.T) {
 	t.Parallel()
-	b := newGatewayTo(t, "v2", newBackend(t, newService()))
+	b := newBridge(t, "v2")
 	b.wrap = func(w http.ResponseWriter) http.ResponseWriter { return panicOnWrite{w} }
 	q := legacy("create")
 	if got, err := doRequest(b.client, http.MethodPost, b.url+q.path(), q.body()); err == nil {

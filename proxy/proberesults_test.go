@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"billbridge/proxy/sandbox"
 	"billbridge/proxy/store"
 )
 
@@ -22,16 +21,11 @@ func TestCallRefusedByBothBackends(t *testing.T) {
 				m := newRolloutWith(t, stage, func(backend string, _ http.Handler) http.Handler {
 					return refuseWith(map[string]string{"old": "legacy", "new": "v2"}[backend], code, backend+" says no")
 				}, "")
-				for _, client := range forms {
-					for _, op := range operations {
-						switch {
-						case final:
-							m.expect(newCall(client, op), wantAnswer{200, code}, stage+" says no")
-						case op != "create": // stage old sends it without a probe
-							m.expect(newCall(client, op), refused)
-						}
-					}
+				script := "refused v2,legacy resend,read,destroy,cancel" // stage old sends a create without a probe
+				if final {
+					script = "200:CODE v2,legacy create,resend,read,destroy,cancel | STAGE says no"
 				}
+				play(m, script, "CODE", code, "STAGE", stage)
 				for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
 					if !strings.HasSuffix(got.target, "/read") && (stage != "old" || !strings.HasSuffix(got.target, "/send")) {
 						t.Errorf("%s was sent", got.target)
@@ -47,12 +41,9 @@ func TestSuccessWithoutABillDoesNotShowTheBill(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"code":"0000","message":"ok","data":null}`, `{"code":"0000","message":"ok","data":{}}`, `{"code":"0000","message":"ok","data":{"billId":"` + demoBill + `"}}`} {
 		m := newRolloutWith(t, "old", at("new", replyWith(200, body)), "")
-		for _, op := range []string{"read", "destroy", "read"} {
-			m.send(v2(op)).is(t, 503)
-		}
-		if o, err := m.owner(); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("%s: %+v, %v", body, o, err)
-		}
+		play(m, "refused v2 read,destroy,read")
+		_, err := m.owner()
+		equal(t, errors.Is(err, store.ErrNotFound), true, body, err)
 		m.expect(v2("create"), success)
 		equal(t, len(m.old.Bills()), 1, body)
 	}
@@ -76,31 +67,22 @@ func TestCreateCodesThatKeepTheBillPending(t *testing.T) {
 // After a create without an answer, a reply that shows the bill makes its backend the owner.
 func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 	t.Parallel()
-	for name, row := range map[string]struct {
-		more  string // of the config
-		shows string // the operation that shows it, "" for the explanation
-	}{
-		"explained":   {"}\nfailures: {explain: 20s", ""},
-		"read":        {"}\nfailures: {explain: 0s", "read"},
-		"resent":      {"}\nfailures: {explain: 0s", "resend"},
-		"cannot tell": {"}\nfailures: {explain: 0s", "create"}, // BILL_001
-	} {
-		parallel(t, name, func(t *testing.T) {
-			m := newRolloutWith(t, "old", noFront, row.more)
-			m.old.Fault(sandbox.Fault{Truncate: true})
-			m.expect(v2("create"), unknown)
-			if row.shows != "" {
-				m.send(v2(row.shows))
+	// What shows the bill: the explanation, or an operation. BILL_001 cannot tell whose bill it is.
+	for _, row := range rows(`
+explained | 20s | | owned
+read | 0s | success v2 read | owned
+resent | 0s | success v2 resend | owned
+cannot tell | 0s | idInUse v2 create | pending
+`) {
+		parallel(t, row[0], func(t *testing.T) {
+			m := newRolloutWith(t, "old", noFront, "}\nfailures: {explain: "+row[1])
+			script := "fault old {\"truncate\":true}\nunknown v2 create\n" + row[2] + "\nlogged operation=bill.create" // the ledger has it by then
+			if row[2] != "" {
+				script += "\nlogged upstream=old"
 			}
-			want := store.Owned
-			if name == "cannot tell" {
-				want = store.Pending
-			}
-			for range 1 + min(1, len(row.shows)) { // the ledger has it by then
-				m.nextRequestLog()
-			}
+			play(m, script)
 			o, err := m.owner()
-			if err != nil || o.State != want || o.Upstream != "old" || o.Open != 0 {
+			if err != nil || string(o.State) != row[3] || o.Upstream != "old" || o.Open != 0 {
 				t.Errorf("the ledger has %+v, %v", o, err)
 			}
 		})
@@ -111,18 +93,15 @@ func TestReadConfirmsAnUnknownCreate(t *testing.T) {
 // ledger.
 func TestStatusThatContradictsTheCodeIsNoClearAnswer(t *testing.T) {
 	t.Parallel()
-	m := newRolloutWith(t, "new", func(backend string, service http.Handler) http.Handler {
-		if backend == "old" {
-			return replyWith(500, `{"code":"BILL_003","msg":"no such bill"}`)
-		}
-		create := replyWith(500, `{"code":"0000","message":"ok","data":{"billId":"`+demoBill+`"}}`)
-		return paths(map[string]http.Handler{"/bill": create})(backend, service)
-	}, "")
-	m.expect(v2("create"), refused)
-	m.expect(legacy("read"), refused)
-	m.expect(legacy("destroy"), refused)
+	m := newRolloutGateway(t, "new")
+	play(m, `
+fault old {"count":1000,"status":500,"body":"{\"code\":\"BILL_003\",\"msg\":\"no such bill\"}"}
+fault new {"operation":"bill.create","status":500,"body":"{\"code\":\"0000\",\"message\":\"ok\",\"data\":{\"billId\":\"1234567890ABCDEFGHIJ\"}}"}
+refused v2 create
+refused legacy read,destroy`)
 	m.adminPost(200, "/rollout/bill?bill="+demoBill, `{"key":"`+demoKey+`"}`, "no clear answer")
-	m.mustPost("/rollout/stage?partner=default&stage=drained&by=anna&" + forced)
-	m.expect(v2("create"), wantAnswer{500, "0000"})
+	play(m, `
+200 POST /rollout/stage?partner=default&stage=drained&by=anna&{forced}
+500:0000 v2 create`)
 	m.waitForOwner(func(o store.Owner) bool { return o.State == store.Pending && o.Uncertain })
 }

@@ -2,12 +2,16 @@ package proxy_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"billbridge/proxy/sandbox"
 	"billbridge/proxy/server"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,17 +43,20 @@ func TestExemplarsOfSampledCalls(t *testing.T) {
 	on := off + fmt.Sprintf("tracing: {otlp: %q, sample: 1}\n", spans.url)
 	p.reload(400, on+"x: 1\n")
 	p.expect(legacy("create"), success)
-	got := p.admin("GET", "/metrics", "Accept", openMetrics)
-	checkText(t, got.header.Get("Content-Type"), "text/plain; version=0.0.4")
-	checkText(t, got.body, `,le="1"}`)
+	scraped := func(contentType string, says ...string) string {
+		t.Helper()
+		got := p.admin("GET", "/metrics", "Accept", openMetrics)
+		checkText(t, got.header.Get("Content-Type"), contentType)
+		checkText(t, got.body, says...)
+		return got.body
+	}
+	scraped("text/plain; version=0.0.4", `,le="1"}`)
 	p.reload(200, on)
 	p.expect(legacy("read"), success)
 	trace := spans.waitFor(t, 1, "POST /if/bill/read")[0].trace
-	got = p.admin("GET", "/metrics", "Accept", openMetrics)
-	checkText(t, got.header.Get("Content-Type"), "application/openmetrics-text; version=1.0.0")
-	checkText(t, got.body, "\n# EOF\n")
+	got := scraped("application/openmetrics-text; version=1.0.0", "\n# EOF\n")
 	var exemplars []string
-	for _, found := range regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got.body, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^(\w+)_bucket\{.* # \{trace_id="`+trace+`"\} `).FindAllStringSubmatch(got, -1) {
 		exemplars = append(exemplars, found[1])
 	}
 	equal(t, strings.Join(exemplars, " "), "billbridge_request_duration_seconds billbridge_upstream_duration_seconds")
@@ -119,4 +126,139 @@ func TestCountersBeginAtZero(t *testing.T) {
 	}
 	m.reload(200, strings.Replace(*m.text.Load(), "route:", "  third: {form: v2, url: \"http://127.0.0.1:1\"}\nroute:", 1))
 	checkText(t, m.metrics(), `billbridge_upstream_errors_total{reason="reset",upstream="third"} 0`)
+}
+
+// The scraped text after a few calls, except the durations.
+func TestMetricsOfCalls(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t, "v2", "limits: {reply: 4KiB, body: 64KiB}")
+	create := legacy("create")
+	b.send(create)
+	b.post(create.path(), strings.Replace(create.body(), "{", `{"a":1,"b":{"c":2},`, 1)) // BILL_001, with two unknown fields
+	b.send(legacy("read"))                                                               // the fields that only v2 has are dropped
+	b.send(v2("read"))                                                                   // same form: nothing is dropped
+	b.send(legacy("create").with("price", "1.5"))                                        // refused by the gateway
+	b.post("/nothing", "")
+	b.do(http.MethodGet, "/if/bill/read", "")
+	b.post("/if/bill/read", strings.Repeat(" ", 70<<10))
+	for _, fault := range []string{
+		`{"drop":true}`, `{"body":"no"}`, `{"status":502,"body":"no"}`, `{"status":302}`, `{"code":"SOMETHING_NEW"}`,
+		`{"body":"` + strings.Repeat("a", 5000) + `"}`, `{"body":"{\"code\":\"0000\",\"message\":\"x\",\"data\":{\"billId\":\"` + demoBill + `\"}}"}`,
+	} {
+		addFault(t, b.service, fault)
+		b.send(legacy("destroy"))
+	}
+	want := `billbridge_fields_dropped_total{client="legacy",field="apprCardMerchantNum",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="apprSign",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="cardType",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="dscTxNum",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="udItem",message="reply",operation="bill.read"} 1
+billbridge_fields_dropped_total{client="legacy",field="unknown",message="request",operation="bill.create"} 2
+billbridge_reply_mismatches_total{field="apiKey",operation="bill.destroy",upstream="up"} 1
+billbridge_request_duration_seconds_count{client="legacy",operation="bill.create",upstream="up"} 3
+billbridge_request_duration_seconds_count{client="legacy",operation="bill.destroy",upstream="up"} 7
+billbridge_request_duration_seconds_count{client="legacy",operation="bill.read",upstream="up"} 3
+billbridge_request_duration_seconds_count{client="v2",operation="bill.read",upstream="up"} 1
+billbridge_request_duration_seconds_count{client="v2",operation="none",upstream="none"} 1
+billbridge_requests_in_flight{upstream="up"} 0
+billbridge_requests_total{client="legacy",code="0000",operation="bill.create",status="200",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="0000",operation="bill.destroy",status="200",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="0000",operation="bill.read",status="200",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="BILL_001",operation="bill.create",status="200",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="ERROR",operation="bill.read",status="405",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="VALIDATION_001",operation="bill.create",status="400",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="VALIDATION_001",operation="bill.read",status="413",upstream="up"} 1
+billbridge_requests_total{client="legacy",code="none",operation="bill.destroy",status="502",upstream="up"} 5
+billbridge_requests_total{client="legacy",code="other",operation="bill.destroy",status="200",upstream="up"} 1
+billbridge_requests_total{client="v2",code="0000",operation="bill.read",status="200",upstream="up"} 1
+billbridge_requests_total{client="v2",code="ERROR",operation="none",status="404",upstream="none"} 1
+billbridge_upstream_duration_seconds_count{operation="bill.create",upstream="up"} 2
+billbridge_upstream_duration_seconds_count{operation="bill.destroy",upstream="up"} 7
+billbridge_upstream_duration_seconds_count{operation="bill.read",upstream="up"} 2
+billbridge_upstream_errors_total{reason="not_json",upstream="up"} 1
+billbridge_upstream_errors_total{reason="reset",upstream="up"} 1
+billbridge_upstream_errors_total{reason="status",upstream="up"} 2
+billbridge_upstream_errors_total{reason="too_large",upstream="up"} 1
+`
+	var counted strings.Builder // without the series that are 0
+	for line := range strings.Lines(b.scrape("billbridge_fields_dropped_total", "billbridge_reply_mismatches_total", "billbridge_request", "billbridge_upstream_")) {
+		if name, _, _ := strings.Cut(line, "{"); strings.Contains(want, name+"{") && (!strings.HasSuffix(line, " 0\n") || name == "billbridge_requests_in_flight") {
+			counted.WriteString(line)
+		}
+	}
+	equal(t, cmp.Diff(want, counted.String()), "")
+}
+
+// After each kind of outcome has occurred, random paths, methods, codes, fields, ids and partners add no series.
+func TestR37_SeriesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t, "v2")
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func() string { return fmt.Sprintf("w%x", random.Uint64()) }
+	words := func(text string) string { // with a new word for each WORD
+		return regexp.MustCompile("WORD").ReplaceAllStringFunc(text, func(string) string { return word() })
+	}
+	methods := []string{"GET", "PUT", "DELETE", "PATCH"}
+	round := func() {
+		for _, prefix := range []string{"/", "/if/", "/bill/", "/if/bill/"} {
+			b.post(prefix+word(), word())
+			b.do(strings.ToUpper(word()), prefix+word(), word())
+		}
+		for _, form := range forms {
+			for _, op := range operations {
+				q := newCall(form, op)
+				b.do(methods[random.IntN(4)], q.path(), "")
+				b.do(strings.ToUpper(word()), q.path(), "")
+				b.send(q, "Content-Type", "text/"+word())
+				b.post(q.path(), strings.Replace(q.body(), "{", words(`{"WORD":1,"bill":{"WORD":2},`), 1))
+				b.post(q.path(), strings.Replace(q.body(), "{", words(`{"WORD":{"WORD":1},`), 1), "X-Request-Id", word())
+				b.send(q.with("apiKey", word()).with("member", word()).with("billId", "b"))
+				for _, fault := range []string{
+					`{"code":"WORD"}`, `{"code":"` + strings.ToUpper(word()) + `","status":` + strconv.Itoa(600+random.IntN(300)) + `}`,
+					`{"body":"{\"code\":\"0000\",\"message\":\"x\",\"WORD\":1,\"data\":{\"WORD\":1,\"billId\":{\"WORD\":1}}}"}`,
+					`{"body":"{\"code\":\"0000\",\"message\":{\"WORD\":1},\"data\":\"WORD\"}"}`,
+				} {
+					addFault(t, b.service, words(fault))
+					b.send(q)
+				}
+			}
+		}
+	}
+	fields := func() string { return b.scrape("billbridge_fields", "billbridge_reply") }
+	atStart := strings.Count(fields(), "\n")
+	round()
+	round() // the bills exist now
+	equal(t, strings.Count(fields(), "\n"), atStart, fields())
+	for range 3 { // until the codes of the upstream have no series of their own any more
+		round()
+	}
+	first := strings.Count(b.scrape("billbridge_"), "\n")
+	round()
+	round()
+	c := parse(t, oneUpstream("v2", "http://127.0.0.1:1"))
+	if atStart, maximum, err := server.Series(t.Context(), c, server.Build{}); atStart > first || first > maximum || err != nil {
+		t.Errorf("%d series, want %d to %d, %v", first, atStart, maximum, err)
+	}
+	equal(t, strings.Count(b.scrape("billbridge_"), "\n"), first, b.scrape("billbridge_requests_total", "billbridge_fields", "billbridge_reply"))
+}
+
+// A label value must not point into the buffer of a reply, which other replies reuse.
+func TestCodeLabelsDoNotChangeWithReusedBuffers(t *testing.T) {
+	t.Parallel()
+	b := newBridge(t, "v2")
+	for _, form := range forms {
+		for _, code := range sandbox.Catalogue()[1:] {
+			b.service.Fault(sandbox.Fault{Body: `{"code":"` + code + `","message":"x","data":null}`})
+			b.send(newCall(form, "read"))
+		}
+		for range 20 {
+			b.service.Fault(sandbox.Fault{Body: `{"message":"` + strings.Repeat("#", 500) + `","code":"ERROR","data":null}`})
+			b.send(newCall(form, "resend"))
+		}
+	}
+	for _, form := range forms {
+		for _, code := range sandbox.Catalogue()[1:] {
+			b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="bill.read",status="200",upstream="up"} 1`, form, code))
+		}
+	}
 }

@@ -94,76 +94,33 @@ func (u *wireUpstream) seen() (calls []wireCall, violations []string) {
 	return calls, violations
 }
 
-var (
-	wirePaths = map[string][]string{
-		"v2": {
-			"/bill", "/bill/resend", "/bill/read", "/bill/destroy", "/bill/cancel",
-			"/auth/mapping", "/read/mapping", "/auth/mapping/status", "/auth/merchant/mapping", "/read/merchant",
-		},
-		"legacy": {"/if/bill/send", "/if/bill/resend", "/if/bill/read", "/if/bill/destroy", "/if/bill/cancel"},
-	}
-	wireID     = regexp.MustCompile(`^[0-9A-Za-z._:-]{1,128}$`)
-	wireNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
-)
-
 // readWireCall reads one call strictly: a POST to a documented path, each of the gateway's own headers once and no
 // other, exactly as many bytes as Content-Length says, all of them one JSON object, and nothing behind it. The error
 // is io.EOF if there is no call.
 func readWireCall(in *bufio.Reader, host, form string) (call wireCall, violation error) {
-	var lines []string
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil && len(lines) == 0 && line == "" {
+	head := ""
+	for line := ""; line != "\r\n"; head += line {
+		var err error
+		if line, err = in.ReadString('\n'); err != nil && head+line == "" {
 			return call, io.EOF
-		}
-		text, ended := strings.CutSuffix(line, "\r\n")
-		if err != nil || !ended || strings.ContainsAny(text, "\r\n\x00") {
-			return call, fmt.Errorf("the line %q after %q: %v", line, lines, err)
-		}
-		if text == "" {
-			break
-		}
-		lines = append(lines, text)
-	}
-	if len(lines) == 0 {
-		return call, errors.New("an empty line before a call")
-	}
-	path, isPost := strings.CutPrefix(lines[0], "POST ")
-	path, isHTTP := strings.CutSuffix(path, " HTTP/1.1")
-	if call.path = path; !isPost || !isHTTP || !slices.Contains(wirePaths[form], path) {
-		return call, fmt.Errorf("the request line %q", lines[0])
-	}
-	got := map[string]string{}
-	for _, line := range lines[1:] {
-		name, value, found := strings.Cut(line, ": ")
-		if _, twice := got[name]; !found || twice {
-			return call, fmt.Errorf("the header line %q in %q", line, lines)
-		}
-		got[name] = value
-	}
-	call.id = got["X-Request-Id"]
-	length, size := 0, got["Content-Length"]
-	if !wireID.MatchString(call.id) || !wireNumber.MatchString(size) {
-		return call, fmt.Errorf("the id or the length in %q", lines)
-	}
-	length, _ = strconv.Atoi(size)
-	want := map[string]string{
-		"Host": host, "User-Agent": "billbridge/1.2.3", "Content-Length": size, "Accept": "application/json",
-		"Accept-Encoding": "identity", "Content-Type": "application/json", "X-Request-Id": call.id,
-	}
-	for name, value := range got {
-		if want[name] != value || len(got) != len(want) {
-			return call, fmt.Errorf("the headers %q", lines)
+		} else if err != nil {
+			return call, fmt.Errorf("the head %q: %w", head+line, err)
 		}
 	}
+	found := wireCallHead.FindStringSubmatch(head)
+	if found == nil || found[2] != host || strings.HasPrefix(found[1], "/if/") != (form == "legacy") ||
+		!slices.ContainsFunc(wireRequests, func(r wireRequest) bool { return r.path == found[1] }) {
+		return call, fmt.Errorf("the head %q", head)
+	}
+	length, _ := strconv.Atoi(found[4])
 	body := make([]byte, length)
 	_, err := io.ReadFull(in, body)
-	call.body = string(body)
+	call = wireCall{found[1], found[3], string(body)}
 	switch trimmed := bytes.TrimSpace(body); {
 	case err != nil:
 		return call, fmt.Errorf("a body of %d bytes: %w", length, err)
 	case in.Buffered() > 0:
-		return call, fmt.Errorf("%d bytes behind the call %q", in.Buffered(), lines)
+		return call, fmt.Errorf("%d bytes behind the call %q", in.Buffered(), head)
 	case !json.Valid(body) || trimmed[0] != '{':
 		return call, fmt.Errorf("the body is not a JSON object: %q", body)
 	}
@@ -270,22 +227,103 @@ func (r wireRequest) inChunks() string {
 }
 
 // wireRequests are the fifteen requests of the interface.
-func wireRequests() []wireRequest {
-	return []wireRequest{
-		{"/bill", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":1000}}`},
-		{"/bill/resend", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
-		{"/bill/read", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}`},
-		{"/bill/destroy", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}`},
-		{"/bill/cancel", `{"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h","cancelReason":"r"}}`},
-		{"/if/bill/send", `{"apikey":"k","member":"m","merchant":"s","bill":{"bill_id":"B1","price":"1000"}}`},
-		{"/if/bill/resend", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
-		{"/if/bill/read", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}`},
-		{"/if/bill/destroy", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
-		{"/if/bill/cancel", `{"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}`},
-		{"/auth/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}`},
-		{"/read/mapping", `{"apiKey":"k"}`},
-		{"/auth/mapping/status", `{"apiKey":"k","member":"m","merchant":"s"}`},
-		{"/auth/merchant/mapping", `{"apiKey":"k","memberId":"m","merchantId":"s"}`},
-		{"/read/merchant", `{"apiKey":"k"}`},
+var wireRequests = func() (all []wireRequest) {
+	for _, row := range rows(`
+/bill | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","sendType":"TALK","price":1000}}
+/bill/resend | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}
+/bill/read | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1"}}
+/bill/destroy | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h"}}
+/bill/cancel | {"apiKey":"k","member":"m","merchant":"s","bill":{"billId":"B1","price":1000,"hash":"h","cancelReason":"r"}}
+/if/bill/send | {"apikey":"k","member":"m","merchant":"s","bill":{"bill_id":"B1","price":"1000"}}
+/if/bill/resend | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}
+/if/bill/read | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1"}
+/if/bill/destroy | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}
+/if/bill/cancel | {"apikey":"k","member":"m","merchant":"s","bill_id":"B1","price":"1000","hash":"h"}
+/auth/mapping | {"apiKey":"k","memberId":"m","merchantId":"s","callbackUrl":"https://p.example.com"}
+/read/mapping | {"apiKey":"k"}
+/auth/mapping/status | {"apiKey":"k","member":"m","merchant":"s"}
+/auth/merchant/mapping | {"apiKey":"k","memberId":"m","merchantId":"s"}
+/read/merchant | {"apiKey":"k"}
+`) {
+		all = append(all, wireRequest{row[0], row[1]})
 	}
+	return all
+}()
+
+// wireCallHead is the head of a call: the gateway's own headers, each once, and no other.
+var wireCallHead = regexp.MustCompile(`^POST (\S+) HTTP/1\.1\r\nHost: (\S+)\r\nUser-Agent: billbridge/1\.2\.3\r\nContent-Type: application/json\r\n` +
+	`Accept: application/json\r\nAccept-Encoding: identity\r\nX-Request-Id: ([0-9A-Za-z._:-]{1,128})\r\nContent-Length: (0|[1-9][0-9]*)\r\n\r\n$`)
+
+// wireEnd stands behind each input. In every state of a connection it is malformed, or it makes the body longer than
+// the limit, so that the gateway closes the connection. (A caller that closed its side instead would cancel its own
+// requests.)
+var wireEnd = []byte(strings.Repeat("\x00\r\n", 400))
+
+// FuzzSocket writes bytes to a listening gateway whose upstream reads its calls byte by byte. Whatever the bytes
+// are, the upstream gets exactly the calls that are answered with HTTP 200, in their order and well-formed, no
+// request panics, and the connection ends.
+func FuzzSocket(f *testing.F) {
+	type stage struct {
+		gateway  *process
+		upstream *wireUpstream
+	}
+	stages := map[bool]stage{}
+	for legacy, form := range map[bool]string{false: "v2", true: "legacy"} {
+		u := newWireUpstream(f, form)
+		text := fmt.Sprintf("upstreams: {up: {form: %s, url: %q, timeout: 30s}}\nlimits: {body: 1KiB, connections: 100000, address_connections: 100000}\nfailures: {explain: 0s}\n", form, u.url)
+		stages[legacy] = stage{newProcess(f, anyPort+text), u}
+	}
+	for _, seed := range wireSeeds() {
+		f.Add([]byte(seed), false)
+		f.Add([]byte(seed), true)
+	}
+	f.Fuzz(func(t *testing.T, sent []byte, legacy bool) {
+		s := stages[legacy]
+		c := dial(t, s.gateway.Address(), "")
+		defer c.Close()
+		go func() { _, _ = c.Write(append(sent[:len(sent):len(sent)], wireEnd...)) }()
+		got, gone := readToEnd(t, c)
+		answers, whole := wireAnswers(got)
+		calls, violations := s.upstream.seen()
+		if problem := compareWire(answers, whole, calls, violations); problem != "" && !gone {
+			t.Fatalf("%s\n%q", problem, got)
+		}
+		if len(calls) > len(answers) || len(violations) > 0 {
+			t.Fatalf("%d calls, %d answers, %q\n%q", len(calls), len(answers), violations, got)
+		}
+		checkText(t, s.gateway.logs.Take(), `!"msg":"panic"`)
+	})
+}
+
+// readToEnd reads until the gateway closes. A request whose body is larger than what follows is answered only when
+// its body has come or the caller has closed its side: gone reports that it had to.
+func readToEnd(t *testing.T, c *net.TCPConn) (got []byte, gone bool) {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	got, err := io.ReadAll(c)
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		_ = c.CloseWrite()
+		_ = c.SetReadDeadline(time.Now().Add(wireTimeout))
+		var rest []byte
+		rest, err = io.ReadAll(c)
+		if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			t.Fatalf("the connection was left open after %q", got)
+		}
+		return append(got, rest...), true
+	}
+	return got, false
+}
+
+// wireSeeds are the edges of framing in both forms with a request behind them, and all fifteen calls, in chunks too.
+func wireSeeds() (seeds []string) {
+	for _, r := range wireRequests {
+		seeds = append(seeds, r.inLength()+wireRequests[3].inLength(), r.inChunks()+wireRequests[8].inLength())
+	}
+	for _, r := range []wireRequest{wireRequests[3], wireRequests[8]} {
+		words := edgeWords(r.path, r.body, r.inLength())
+		for _, edge := range wireEdges {
+			seeds = append(seeds, words.Replace(edge.text)+r.inLength())
+		}
+	}
+	return seeds
 }

@@ -83,53 +83,42 @@ store: {url: "sqlite:%s"}
 	return m
 }
 
-func (m *rolloutGateway) checkCalls(t *testing.T, old, fresh int) {
-	t.Helper()
-	a, b := 0, 0
-	proxytest.Eventually(t, func() bool { // comparisons come later
-		a, b = m.oldCalls.count(), m.newCalls.count()
-		return a >= old && b >= fresh
-	}, func() string {
-		return fmt.Sprintf("%d calls at the old backend and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
-	})
-	if a != old || b != fresh {
-		t.Errorf("%d calls at the old backend and %d at the new one, want %d and %d\n%s", a, b, old, fresh, m.logs)
+func (m *rolloutGateway) checkCalls(old, fresh int) {
+	m.t.Helper()
+	var got [2]int
+	counts := func() string {
+		return fmt.Sprintf("%d calls at the backends, want %d and %d\n%s", got, old, fresh, m.logs)
 	}
+	proxytest.Eventually(m.t, func() bool { // comparisons come later
+		got = [2]int{m.oldCalls.count(), m.newCalls.count()}
+		return got[0] >= old && got[1] >= fresh
+	}, counts)
+	equal(m.t, got, [2]int{old, fresh}, counts())
 }
 
 // The stage decides where a bill is created. All other calls go to the owner of the bill.
 func TestStagesDecideOnCreates(t *testing.T) {
 	t.Parallel()
-	for stage, isNew := range map[string]bool{"old": false, "shadow": false, "new": true, "drained": true} {
+	// The calls at the backends after the create, and after three more calls. In stage new the old backend is probed first, and the bill is
+	// read back; in stage shadow the read is compared.
+	for _, row := range rows(`
+old | 1 0 | 4 0
+shadow | 1 0 | 4 1
+new | 1 2 | 1 5
+drained | 0 1 | 0 4
+`) {
 		for _, client := range forms {
-			parallel(t, stage+"/"+client, func(t *testing.T) {
-				m := newRolloutGateway(t, stage)
-				m.expect(newCall(client, "create"), success)
-				old, fresh := 1, 0
-				if isNew {
-					old, fresh = 1, 1 // the old backend is probed first
-				}
-				if stage == "drained" {
-					old = 0
-				}
-				if stage == "new" {
-					fresh++
-					eventually(t, "the bill was not read back", func() bool { return m.newCalls.count() == fresh })
-				}
-				m.checkCalls(t, old, fresh)
-				m.expect(newCall(client, "create"), idInUse) // from the owner
-				m.expect(newCall(client, "read"), success)
-				m.expect(newCall(client, "destroy"), success)
-				if isNew {
-					fresh += 3
-				} else {
-					old += 3
-				}
-				if stage == "shadow" {
-					fresh++ // the comparison of the read
-				}
-				m.checkCalls(t, old, fresh)
-				m.ask(200, "GET /metrics", `billbridge_rollout_routed_total{reason="owner"`)
+			parallel(t, row[0]+"/"+client, func(t *testing.T) {
+				play(newRolloutGateway(t, row[0]), `
+success CLIENT create
+calls FIRST
+# from the owner
+idInUse CLIENT create
+success CLIENT read
+success CLIENT destroy
+calls SECOND
+200 GET /metrics | billbridge_rollout_routed_total{reason="owner"
+`, "CLIENT", client, "FIRST", row[1], "SECOND", row[2])
 			})
 		}
 	}
@@ -139,41 +128,28 @@ func TestStagesDecideOnCreates(t *testing.T) {
 // bill does not exist, and does not send the write again.
 func TestUnknownOutcomesAreExplained(t *testing.T) {
 	t.Parallel()
-	for _, client := range forms {
-		for _, upstream := range forms {
-			for _, row := range []struct {
-				name, more, says, shown string
-				fault                   *sandbox.Fault
-				calls                   int
-			}{
-				{"taken effect", "explain: 20s", "Bill is in state W.", "visible", &sandbox.Fault{Truncate: true}, 2},
-				{"not there", "explain: 20s", "A read just now does not show it yet.", "not visible yet", nil, 2},
-				{"switched off", "explain: 20s}\ntable: {overlay: OVERLAY", "read before sending again. Need its link?", "not asked", &sandbox.Fault{Drop: true}, 1},
-				{"off", "explain: 0s", "read before sending again. Need its link?", "not asked", &sandbox.Fault{Drop: true}, 1},
-			} {
-				parallel(t, client+"/"+upstream+"/"+row.name, func(t *testing.T) {
-					service := newService()
-					broken := false
-					back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-						if row.fault == nil && !broken { // before the call is executed; the calls come one after the other
-							broken = true
-							panic(http.ErrAbortHandler)
-						}
-						service.ServeHTTP(w, r)
-					})
-					overlay := filepath.Join(t.TempDir(), "mine.yaml")
-					proxytest.WriteFile(t, overlay, "operations: {bill.create: {explain: false}}")
-					b := newGatewayTo(t, upstream, back, "failures: {"+strings.Replace(row.more, "OVERLAY", overlay, 1)+"}")
-					if row.fault != nil {
-						service.Fault(*row.fault)
-					}
-					b.expect(newCall(client, "create"), unknown, row.says, "!not exist")
-					back.expectCalls(t, row.calls)
-					b.checkMetrics(fmt.Sprintf(`billbridge_unknown_outcomes_total{operation="bill.create",shown=%q} 1`, row.shown))
-				})
-			}
+	switchedOff := overlayFile(t, "operations: {bill.create: {explain: false}}")
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		for _, row := range rows(`
+taken effect | explain: 20s | {"truncate":true} | 2 | visible | Bill is in state W.
+not there | explain: 20s | {"drop":true,"skip":true} | 2 | not visible yet | A read just now does not show it yet.
+switched off | explain: 20s | {"drop":true} | 1 | not asked | read before sending again. Need its link?
+off | explain: 0s | {"drop":true} | 1 | not asked | read before sending again. Need its link?
+`) {
+			parallel(t, row[0], func(t *testing.T) {
+				more := "failures: {" + row[1] + "}\n"
+				if row[0] == "switched off" {
+					more += switchedOff
+				}
+				play(newBridge(t, upstream, more), `
+fault FAULT
+unknown CLIENT create | SAYS | !not exist
+calls CALLS
+metric billbridge_unknown_outcomes_total{operation="bill.create",shown="SHOWN"} 1
+`, "CLIENT", client, "FAULT", row[2], "CALLS", row[3], "SHOWN", row[4], "SAYS", row[5])
+			})
 		}
-	}
+	})
 }
 
 // A legacy backend reports "no such bill" with its own code (INTERFACE.md, Codes).
@@ -267,4 +243,140 @@ func (m *rolloutGateway) exec(statement string) {
 	if _, err := m.storeDB(m.t).Exec(statement); err != nil {
 		m.t.Fatal(err)
 	}
+}
+
+// nextRequestLog returns the next line of the access log.
+func (m *rolloutGateway) nextRequestLog() map[string]any {
+	m.t.Helper()
+	for {
+		if line := fields(m.t, m.logs.Next(m.t)); line["msg"] == "request" {
+			return line
+		}
+	}
+}
+
+// During a rollout the line of a call has the reason for its backend. The lines of other calls have no reason.
+func TestLogShowsTheReasonForTheBackend(t *testing.T) {
+	t.Parallel()
+	play(newRolloutGateway(t, "old"), `
+success v2 create billId=A
+logged upstream=old | route=stage
+success v2 read billId=A
+logged upstream=old | route=owner
+# the ledger does not know it
+has old W
+success v2 read
+logged upstream=old | route=probe
+200 POST /rollout/stage?by=anna&{forced}&partner=default&stage=canary&percent=100
+success v2 create billId=B
+logged upstream=new | route=canary
+200 POST /rollout/stop?by=anna&{forced}
+success v2 create billId=C
+logged upstream=old | route=stop
+# an operation that the rollout does not decide on
+post 200 /read/mapping {"apiKey":"demo-partner-key"}
+logged upstream=new | route=
+`)
+}
+
+// The line and the metric of a call that is not sent have the partner and no upstream. Earlier versions had the
+// upstream and not the partner.
+func TestLogOfCallsThatAreNotSent(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, client string) {
+		play(newRolloutGateway(t, "new"), `
+noSuchBill CLIENT read
+logged upstream=none | partner={short} | route= | reason=
+has old W
+has new W
+409:VALIDATION_001 CLIENT destroy
+logged upstream=none | partner={short} | route= | reason=rollout: both: an operator must assign it: billbridge rollout bill --assign
+logs "msg":"a bill is at both backends","id":" | "partner":"{short}","bill":"1234567890ABCDEFGHIJ","operation":"bill.destroy"
+post 400 PATH {
+logged upstream=none | reason=refused
+success CLIENT read
+logged upstream=new | partner={short} | route=probe
+metric billbridge_requests_total{client="CLIENT",code="BILL_003",operation="bill.read",status="200",upstream="none"} 1
+metric billbridge_requests_total{client="CLIENT",code="VALIDATION_001",operation="bill.destroy",status="409",upstream="none"} 1
+metric billbridge_requests_total{client="CLIENT",code="0000",operation="bill.read",status="200",upstream="new"} 1
+`, "CLIENT", client, "PATH", newCall(client, "read").path())
+	})
+}
+
+// refuseWith refuses every call with a code.
+func refuseWith(form, code, text string) http.Handler {
+	if form == "legacy" {
+		return replyWith(200, fmt.Sprintf(`{"code":%q,"msg":%q}`, code, text))
+	}
+	return replyWith(200, fmt.Sprintf(`{"code":%q,"message":%q,"data":null}`, code, text))
+}
+
+// The backends refuse a create without a merchant, in stage new as in stage old.
+func TestCreateWithoutAMerchantIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, client := range forms {
+		codes := map[string]bool{}
+		for _, stage := range []string{"old", "new"} {
+			m := newRolloutGateway(t, stage)
+			got := m.send(newCall(client, "create").with("merchant", ""))
+			got.is(t, 200, "!MAINTAINED_METHOD")
+			m.checkBills(0, 0)
+			codes[codeOf(t, client, got.body)] = true
+		}
+		equal(t, len(codes), 1, codes)
+	}
+}
+
+// The table can say that this refusal means "no such bill". If it does not, it is unknown whether the old backend has
+// the bill.
+func TestPartnerUnknownToTheOldBackendCreatesAtTheNewOne(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"PARTNER_003", "PARTNER_005", "PARTNER_007"} {
+		for more, script := range map[string]string{
+			overlayAfter(t, "catalogue: [{code: "+code+", form: legacy, means: not_found}]"): "success legacy create\nbills 0 1",
+			"": "refused legacy create\nbills 0 0\nmetric billbridge_rollout_refused_total{reason=\"barred\"} 1",
+		} {
+			parallel(t, code+" "+script[:7], func(t *testing.T) {
+				play(newRolloutWith(t, "new", at("old", refuseWith("legacy", code, "who is it?")), more), script)
+			})
+		}
+	}
+}
+
+// An overlay adds a read with role: bill in one form or in both. Probes still use bill.read. With the added read every
+// read of an unknown bill panicked, and creates were not sent.
+func TestOverlayReadIsNotUsedForProbes(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]string{
+		"in one form":   `v2: /bill/check, effect: read, request: [{v2: apiKey, role: partner}, {v2: bill.billId, role: bill}], reply: [{v2: billId}]`,
+		"in both forms": `v2: /bill/check, legacy: /if/bill/check, effect: read, request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: billId, legacy: bill_id}]`,
+	} {
+		parallel(t, name, func(t *testing.T) {
+			m := newRolloutWith(t, "new", noFront, overlayAfter(t, "operations: {bill.check: {new: true, "+second+"}}"))
+			play(m, `
+noSuchBill v2,legacy read
+success legacy create
+bills 0 1
+success legacy read
+logs !panic`)
+			for _, got := range append(m.oldCalls.received(), m.newCalls.received()...) {
+				checkText(t, got.target, "!/check")
+			}
+		})
+	}
+}
+
+// A read that an overlay adds can succeed without the state of the bill. Only a state shows that a bill with an
+// unknown create exists.
+func TestReadWithoutAStateDoesNotShowTheBill(t *testing.T) {
+	t.Parallel()
+	overlay := "operations: {bill.check: {new: true, v2: /bill/check, legacy: /if/bill/check, effect: read, " +
+		"request: [{v2: apiKey, legacy: apikey, role: partner}, {v2: bill.billId, legacy: bill_id, role: bill}], reply: [{v2: valid, legacy: valid}]}}"
+	valid := replyWith(200, `{"code":"0000","message":"ok","data":{"valid":"Y"}}`)
+	m := newRolloutWith(t, "new", paths(map[string]http.Handler{"/bill": nil, "/bill/check": valid}), overlayAfter(t, overlay))
+	m.expect(v2("create"), unknown)
+	m.post("/bill/check", `{"apiKey":"`+demoKey+`","bill":{"billId":"`+demoBill+`"}}`).is(t, 200, `"valid":"Y"`)
+	m.send(v2("read").with("billId", "another")) // on the same connection, so the previous call is recorded
+	row := m.waitForOwner(func(o store.Owner) bool { return o.Upstream == "new" })
+	equal(t, row.State, store.Pending)
 }

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,36 +18,31 @@ func twoUpstreams(old, fresh, pass string) string {
 // query string is dropped.
 func TestPassedPathsAreNotChanged(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		path, target, reply, kind string
-		status                    int
-		code                      string
-	}{
-		{"/if/read/open", "/a/if/read/open", `{ "code" : "1010", "msg":"휴일" }`, "application/json", 200, "other"},
-		{"/if/read/open?day=2026-11-22&x=%2F", "/a/if/read/open", `{"code":"0000"}`, "application/json;charset=UTF-8", 200, "0000"},
-		{"/cash-receipt/issue", "/b/cash-receipt/issue", `{"code":"PAYMENT_001","message":"10.0.0.1 failed"}`, "application/json", 200, "PAYMENT_001"},
-		{"/cash-receipt/read/2026", "/b/cash-receipt/read/2026", `[1.0, 2e3]`, "text/plain", 201, "none"},
-		{"//cash-receipt/cancel", "/b/cash-receipt/cancel", `<html>no</html>`, "text/html", 404, "none"},
-	} {
-		parallel(t, row.path, func(t *testing.T) {
-			back := newBackend(t, replyWith(row.status, row.reply, "Content-Type", row.kind))
+	for _, row := range rows(`
+/if/read/open | /a/if/read/open | { "code" : "1010", "msg":"휴일" } | application/json | 200 | other
+/if/read/open?day=2026-11-22&x=%2F | /a/if/read/open | {"code":"0000"} | application/json;charset=UTF-8 | 200 | 0000
+/cash-receipt/issue | /b/cash-receipt/issue | {"code":"PAYMENT_001","message":"10.0.0.1 failed"} | application/json | 200 | PAYMENT_001
+/cash-receipt/read/2026 | /b/cash-receipt/read/2026 | [1.0, 2e3] | text/plain | 201 | none
+//cash-receipt/cancel | /b/cash-receipt/cancel | <html>no</html> | text/html | 404 | none
+`) {
+		path, target, reply, kind := row[0], row[1], row[2], row[3]
+		parallel(t, path, func(t *testing.T) {
+			status, err := strconv.Atoi(row[4])
+			must(t, err)
+			back := newBackend(t, replyWith(status, reply, "Content-Type", kind))
 			b := newGateway(t, twoUpstreams(back.url, back.url, "[/if/read/open, /cash-receipt/]"))
-			key := map[bool]string{true: "apikey", false: "apiKey"}[strings.HasPrefix(row.path, "/if/")]
+			key, upstream, client := "apiKey", "new", "v2"
+			if strings.HasPrefix(path, "/if/") {
+				key, upstream, client = "apikey", "old", "legacy"
+			}
 			body := `{ "` + key + `":"demo-partner-key", "price": 20000.00, "memo":"가\uac00", "z":{"a":[1e2]} }`
-			got := b.post("/partner"+row.path, body)
-			if got.status != row.status || got.body != row.reply || got.header.Get("Content-Type") != row.kind {
-				t.Errorf("got %+v", got)
-			}
-			calls := back.received()
-			if len(calls) != 1 || calls[0].target != row.target || calls[0].body != body || calls[0].method != http.MethodPost {
-				t.Errorf("the upstream got %+v", calls)
-			}
-			upstream := map[bool]string{true: "old", false: "new"}[key == "apikey"]
-			client := map[bool]string{true: "legacy", false: "v2"}[key == "apikey"]
-			b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="pass",status="%d",upstream=%q} 1`, client, row.code, row.status, upstream))
-			if line := fields(t, b.logs.Next(t)); line["operation"] != "pass" || line["partner"] != "5f7b2ed74a97" {
-				t.Errorf("logged %v", line)
-			}
+			got := b.post("/partner"+path, body)
+			equal(t, fmt.Sprint(got.status, got.body, got.header["Content-Type"]), fmt.Sprint(status, reply, []string{kind}))
+			call := back.first(t)
+			back.expectCalls(t, 1)
+			equal(t, call.method+call.target+call.body, "POST"+target+body)
+			b.checkMetrics(fmt.Sprintf(`billbridge_requests_total{client=%q,code=%q,operation="pass",status="%d",upstream=%q} 1`, client, row[5], status, upstream))
+			checkText(t, b.logs.Next(t), `"operation":"pass"`, `"partner":"5f7b2ed74a97"`)
 		})
 	}
 }
@@ -59,11 +53,11 @@ func TestPassedPathsHaveIntakeChecks(t *testing.T) {
 	back := newBackend(t, replyWith(200, `{"code":"0000"}`))
 	b := newGateway(t, twoUpstreams(back.url, back.url, "[/if/, /cash-receipt/issue]")+"limits: {body: 1KiB}\n")
 	for _, row := range rows(`
-GET  /partner/if/read/open | | - | ERROR | 405
-POST /partner/if/read/open | a=b | application/x-www-form-urlencoded | VALIDATION_001 | 415
-POST /partner/if/read/open | {"a":1,"\u0061":2} | application/json | VALIDATION_001 | 400
-POST /partner/if/read/open | {"a":DEEP} | application/json | VALIDATION_001 | 400
-POST /partner/if/read/open | {"a":"LONG"} | application/json | VALIDATION_001 | 413
+GET /partner/if/read/open | | - | 405:ERROR
+POST /partner/if/read/open | a=b | application/x-www-form-urlencoded | 415:VALIDATION_001
+POST /partner/if/read/open | {"a":1,"\u0061":2} | application/json | 400:VALIDATION_001
+POST /partner/if/read/open | {"a":DEEP} | application/json | 400:VALIDATION_001
+POST /partner/if/read/open | {"a":"LONG"} | application/json | 413:VALIDATION_001
 POST /partner/read/open
 POST /if/read/open
 POST /partner/cash-receipt/issue/
@@ -79,18 +73,14 @@ POST /partner/if/bill/send.json
 POST /partner/if/bill/SEND.do/
 POST /partner/if/bill/read.
 `) { // a server may treat the last ones as paths of the table
-		c := append(row, "{}", "application/json", "ERROR", "404")
-		if len(row) > 1 {
-			c = row
+		if len(row) == 1 {
+			row = append(row, "{}", "application/json", "404:ERROR")
 		}
-		method, path, _ := strings.Cut(c[0], " ")
-		path = strings.TrimSpace(path)
+		method, path, _ := strings.Cut(row[0], " ")
 		words := strings.NewReplacer("DEEP", strings.Repeat("[", 40)+strings.Repeat("]", 40), "LONG", strings.Repeat("b", 1024))
-		got := b.do(method, path, words.Replace(c[1]), "Content-Type", c[2])
-		status, err := strconv.Atoi(c[4])
-		must(t, err)
+		got := b.do(method, path, words.Replace(row[1]), "Content-Type", row[2])
 		form := map[bool]string{true: "legacy", false: "v2"}[strings.Contains(path, "/if/")] // also outside of the base path
-		t.Run(c[0], func(t *testing.T) { got.check(t, form, wantAnswer{status, c[3]}) })
+		t.Run(row[0], func(t *testing.T) { got.check(t, form, wantOf(row[3])) })
 	}
 	back.expectCalls(t, 0)
 }

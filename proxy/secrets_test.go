@@ -31,8 +31,7 @@ func canaryCalls(client, op string) []string {
 // No value that a caller sends ends a line of the log or begins another one.
 func TestR36_LogValuesAreEscaped(t *testing.T) {
 	t.Parallel()
-	back := newBackend(t, newService())
-	b := newGatewayTo(t, "v2", back)
+	b := newBridge(t, "v2")
 	evil := "\n{\"msg\":\"request\",\"partner\":\"evil\"}\n\x1b[31m\u202e"
 	calls := 0
 	for _, op := range operations {

@@ -130,25 +130,21 @@ func TestR27_HalfClosedCallerGetsAnAnswer(t *testing.T) {
 			}
 			newService().ServeHTTP(w, r)
 		})
-		b := newGatewayTo(t, "v2", back)
-		q := legacy(op)
-		got := b.raw(true, head(q.path(), "Connection: close\r\nContent-Length: "+strconv.Itoa(len(q.body()))+"\r\n")+q.body())
+		got := newGatewayTo(t, "v2", back).raw(true, strings.Replace(nextCall(legacy(op)), "\r\n", "\r\nConnection: close\r\n", 1))
 		close(hang)
 		if len(got) != 1 {
 			t.Fatalf("%d answers", len(got))
 		}
-		if op == "read" {
-			got[0].check(t, "legacy", brokenRead)
-			continue
+		want, calls := success, 1
+		switch { // the disconnect was noticed before the call was sent, or after it
+		case op == "read":
+			want = brokenRead
+		case strings.Contains(got[0].body, "Nothing was sent"):
+			want, calls = refused, 0
 		}
-		calls := 0 // the disconnect was noticed before the call was sent, or after it
-		if strings.Contains(got[0].body, "Nothing was sent") {
-			got[0].check(t, "legacy", refused)
-		} else {
-			got[0].check(t, "legacy", success)
-			calls = 1
+		if got[0].check(t, "legacy", want); op != "read" {
+			back.expectCalls(t, calls)
 		}
-		back.expectCalls(t, calls)
 	}
 }
 
@@ -170,5 +166,30 @@ func TestR26_SlowReplyTimesOut(t *testing.T) {
 		b.expect(legacy("cancel"), unknownLate)
 		b.expect(legacy("read"), lateRead)
 		b.checkMetrics(`billbridge_upstream_errors_total{reason="timeout",upstream="up"} 2`, `billbridge_requests_in_flight{upstream="up"} 0`)
+	}
+}
+
+// A success that names another bill, or the key of another partner, is no answer, and the outcome of a write is
+// unknown. In a probe it steers no create. Refusals name neither and are passed on.
+func TestR45_SuccessOfAnotherBillOrPartnerIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for _, other := range [][2]string{{"other-key", "99999999999999999999"}, {"other-key", demoBill}, {demoKey, "99999999999999999999"}} {
+		words := strings.NewReplacer("KEY", other[0], "BILL", other[1])
+		replies := map[string]http.Handler{
+			"v2":     replyWith(200, words.Replace(`{"code":"0000","message":"ok","data":{"apiKey":"KEY","billId":"BILL","hash":"other-hash","apprState":"F"}}`)),
+			"legacy": replyWith(200, words.Replace(`{"code":"0000","msg":"ok","apikey":"KEY","bill_id":"BILL","hash":"other-hash","appr_state":"F"}`)),
+		}
+		for upstream, reply := range replies {
+			b := newGatewayTo(t, upstream, newBackend(t, reply), "failures: {status: always-200}")
+			play(b, `
+unknown v2,legacy create,destroy,cancel | !other- | !9999
+502:ERROR v2,legacy read | !other- | !9999`)
+			if upstream == "v2" { // the reply of legacy has only code and msg
+				play(b, "unknown v2,legacy resend | !other- | !9999")
+			}
+		}
+		m := newRolloutWith(t, "new", at("old", replies["legacy"]), "")
+		m.expect(v2("create"), refused)
+		equal(t, m.oldCalls.writes()+m.newCalls.writes(), 0)
 	}
 }

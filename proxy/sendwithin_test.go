@@ -21,13 +21,15 @@ type gate struct {
 	once    sync.Once
 }
 
-func newGate(end string, hold int32) *gate {
+// newGate returns a gate that opens when the test ends, because the gateway waits for the calls at its end.
+func newGate(t testing.TB, end string, hold int32) *gate {
 	g := &gate{reached: make(chan struct{}, 100), release: make(chan struct{}), end: end}
 	g.hold.Store(hold)
+	context.AfterFunc(t.Context(), g.open)
 	return g
 }
 
-// open releases all calls. It must be called before the test ends, because the gateway waits for them at its end.
+// open releases all calls.
 func (g *gate) open() { g.once.Do(func() { close(g.release) }) }
 
 // holdCalls holds calls whose path has this end. A caller that disconnects does not end them: the backend already has
@@ -87,19 +89,20 @@ func (p *process) waitForLog(words ...string) {
 func TestCreateIsNotSentAfterItsCallerLeft(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, client string) {
-		g := newGate("/read", 1)
-		defer g.open()
+		g := newGate(t, "/read", 1)
 		m := newRolloutWith(t, "new", g.holdOld, "")
 		leave, ended := m.sendAndLeave(newCall(client, "create"))
 		receive(t, g.reached, "the read at the old backend")
 		leave()
 		receive(t, ended, "the end of the call")
-		m.waitForLog(`"status":499`, `"operation":"bill.create"`, "the caller went away", `"upstream":"none"`)
-		m.expect(newCall(client, "destroy"), noSuchBill)
-		m.expect(newCall(client, "create").with("billId", "ANOTHER0000000000001"), success)
+		play(m, `
+log "status":499 | "operation":"bill.create" | the caller went away | "upstream":"none"
+noSuchBill CLIENT destroy
+success CLIENT create billId=ANOTHER0000000000001`, "CLIENT", client)
 		g.open()
-		m.expect(newCall(client, "read"), noSuchBill)
-		m.checkBills(0, 1)
+		play(m, `
+noSuchBill CLIENT read
+bills 0 1`, "CLIENT", client)
 		equal(t, m.newCalls.writes(), 1)
 	})
 }
@@ -111,15 +114,14 @@ func TestCreateIsNotSentAfterSendWithin(t *testing.T) {
 	late := func(t *testing.T, m *rolloutGateway, got answer) {
 		t.Helper()
 		got.check(t, "v2", refused, "Nothing was sent: it is not possible now.")
-		m.waitForLog(`"operation":"bill.create"`, "rollout: too late")
+		play(m, `log "operation":"bill.create" | rollout: too late`)
 		if o, err := m.owner(); err == nil && o.State != store.Released {
 			t.Errorf("the ledger has %+v", o)
 		}
 		equal(t, m.oldCalls.writes()+m.newCalls.writes(), 0)
 	}
 	parallel(t, "a slow old backend", func(t *testing.T) {
-		g := newGate("/read", 1)
-		defer g.open()
+		g := newGate(t, "/read", 1)
 		m := newRolloutWith(t, "new", g.holdOld, ", probe_timeout: 20s, send_within: 100ms")
 		late(t, m, m.send(v2("create")))
 		g.open()
@@ -151,30 +153,22 @@ func holdStore(t *testing.T, m *rolloutGateway) (release func()) {
 // the "no such bill" of its backend.
 func TestR44_NoSuchBillDoesNotCountDuringACreate(t *testing.T) {
 	t.Parallel()
-	for _, stage := range []string{"old", "new", "drained"} {
+	for stage, path := range map[string]string{"old": "/send", "new": "/bill", "drained": "/bill"} {
 		for _, client := range forms {
 			parallel(t, stage+"/"+client, func(t *testing.T) {
-				g := newGate(map[bool]string{true: "/send", false: "/bill"}[stage == "old"], 1)
-				defer g.open()
+				g := newGate(t, path, 1)
 				m := newRolloutWith(t, stage, func(backendName string, service http.Handler) http.Handler {
 					if (backendName == "old") == (stage == "old") {
 						return g.holdCalls(service)
 					}
 					return service
 				}, "")
-				other := newProcess(t, *m.text.Load())
-				created := m.later(newCall(client, "create"))
-				receive(t, g.reached, "the create")
-				for _, through := range []*process{m.process, other} {
-					for _, op := range []string{"destroy", "cancel", "resend", "read"} {
-						got := through.send(newCall(client, op))
-						want := 503
-						if isWrite(op) { // the backend got it
-							want = 502
-						}
-						got.check(t, client, wantAnswer{want, "MAINTAINED_METHOD"})
-						checkText(t, got.body, "the outcome of its create is unknown")
-					}
+				created := g.held(&m.caller, newCall(client, "create"))
+				for _, through := range []*process{m.process, newProcess(t, *m.text.Load())} {
+					play(through, `
+# the backend got it
+502:MAINTAINED_METHOD CLIENT destroy,cancel,resend | the outcome of its create is unknown
+refused CLIENT read | the outcome of its create is unknown`, "CLIENT", client)
 				}
 				g.open()
 				receive(t, created, "the bill").check(t, client, success)
@@ -193,24 +187,35 @@ func TestR44_CreateIsNotSentAfterNoSuchBillWasReported(t *testing.T) {
 		for _, op := range []string{"destroy", "read"} {
 			for _, client := range forms {
 				parallel(t, through+"/"+op+"/"+client, func(t *testing.T) {
-					g := newGate("/read", 1)
-					defer g.open()
+					g := newGate(t, "/read", 1)
 					m := newRolloutWith(t, "new", g.holdOld, "")
 					other := m.process
 					if through == "another" {
 						other = newProcess(t, *m.text.Load())
 					}
-					created := m.later(newCall(client, "create"))
-					receive(t, g.reached, "the read at the old backend")
+					created := g.held(&m.caller, newCall(client, "create"))
 					other.expect(newCall(client, op), noSuchBill)
 					g.open()
-					got := receive(t, created, "the end of the create")
-					got.check(t, client, refused)
-					checkText(t, got.body, "Nothing was sent")
+					receive(t, created, "the end of the create").check(t, client, refused, "Nothing was sent")
 					m.expect(newCall(client, "create"), success) // a new create is sent
 					equal(t, m.newCalls.writes(), 1)
 				})
 			}
 		}
 	}
+}
+
+// newHeldBackend returns a sandbox behind a gate.
+func newHeldBackend(t testing.TB, end string, hold int32) (*gate, *backend) {
+	t.Helper()
+	g := newGate(t, end, hold)
+	return g, newBackend(t, g.holdCalls(newService()))
+}
+
+// held sends a call and waits until the gate holds it.
+func (g *gate) held(c *caller, q call) <-chan answer {
+	c.t.Helper()
+	got := c.later(q)
+	receive(c.t, g.reached, "call at the backend")
+	return got
 }

@@ -164,9 +164,9 @@ func TestReload(t *testing.T) {
 		strings.Replace(good, "{listen: 127.0.0.1:0}", "{listen: 127.0.0.1:1}", 1): "admin.listen has changed: restart to change it",
 		good + "timeouts: {idle: 1s}\n":                                            "timeouts has changed: restart to change it",
 	} {
+		p.text.Store(&text)
 		p.reload(400, text, says, "not reloaded, the last good config stays:\n")
-		p.checkMetric("billbridge_config_last_reload_successful 0")
-		p.expect(legacy("read"), noSuchBill)
+		play(p, "metric billbridge_config_last_reload_successful 0\nnoSuchBill legacy read")
 	}
 	first.expectCalls(t, 5)
 	p.reload(200, anyPort+"upstreams: {other: {form: v2, url: "+second.url+"}}\n")
@@ -192,13 +192,11 @@ func TestListenErrors(t *testing.T) {
 // After the signal to stop, the server is not ready and accepts no new connection. Calls in progress are completed.
 func TestR38_Drain(t *testing.T) {
 	t.Parallel()
-	g := newGate("/send", 8)
-	defer g.open()
-	p := newProcessTo(t, "legacy", newBackend(t, g.holdCalls(newService())))
+	g, back := newHeldBackend(t, "/send", 8)
+	p := newProcessTo(t, "legacy", back)
 	var done []<-chan answer
 	for i := range 8 {
-		done = append(done, p.later(legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))))
-		receive(t, g.reached, "call at the upstream")
+		done = append(done, g.held(&p.caller, legacy("create").with("billId", fmt.Sprintf("1234567890ABCDEFGH%02d", i))))
 	}
 	p.drain()
 	p.ask(503, "GET /-/ready")

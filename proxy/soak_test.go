@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -93,10 +92,7 @@ func newSoak(t *testing.T) *soak {
 		must(t, errors.Join(opened.Change(t.Context(), store.Change{Action: store.Staged, Partner: stage.Partner, To: stage.Stage, ToPercent: stage.Percent, By: stage.By, At: stage.At}), opened.Seen(t.Context(), stage.Partner, time.Now().Add(-time.Hour))))
 	}
 	for range 2 {
-		b := &soakBackend{Service: sandbox.New(sandbox.Options{
-			BaseURL: "https://pay.example.com", Clock: func() time.Time { return fixedTime },
-			Transport: s.notify, AnyCallbackURL: true, Partners: partners,
-		})}
+		b := &soakBackend{Service: newService(func(o *sandbox.Options) { o.Transport, o.AnyCallbackURL, o.Partners = s.notify, true, partners })}
 		b.server = httptest.NewServer(b)
 		t.Cleanup(func() { b.server.Close(); _ = b.Close() })
 		s.backends = append(s.backends, b)
@@ -147,39 +143,27 @@ func (s *soak) takeCallback(w http.ResponseWriter, r *http.Request) {
 // call makes one call and returns the code of its answer: "" if the outcome is unknown or the caller did not wait.
 func (s *soak) call(client *http.Client, q call) string {
 	s.calls.Add(1)
-	wait := wireTimeout
+	waiting := &http.Client{Transport: client.Transport, Timeout: wireTimeout}
 	if rand.IntN(20) == 0 {
-		wait = time.Duration(rand.IntN(int(20 * time.Millisecond)))
+		waiting.Timeout = 1 + time.Duration(rand.IntN(int(20*time.Millisecond)))
 	}
-	ctx, giveUp := context.WithTimeout(context.Background(), wait)
-	defer giveUp()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.gateway.url+q.path(), strings.NewReader(q.body()))
-	if err != nil {
-		panic(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(r)
-	var got []byte
-	if err == nil {
-		got, err = io.ReadAll(response.Body)
-		_ = response.Body.Close()
-	}
+	got, err := doRequest(waiting, http.MethodPost, s.gateway.url+q.path(), q.body())
 	var answer struct {
 		Code  string
 		State string `json:"appr_state"` // a legacy read that succeeds has no code
 	}
-	switch wrong := json.Unmarshal(got, &answer); {
-	case err != nil && wait < wireTimeout:
+	switch wrong := json.Unmarshal([]byte(got.body), &answer); {
+	case err != nil && waiting.Timeout < wireTimeout:
 		return ""
 	case err != nil:
 		s.note("%s of %s was not answered: %v", q.op, q.bill["billId"], err)
 	case wrong != nil:
-		s.note("%s of %s was answered with %s", q.op, q.bill["billId"], got)
+		s.note("%s of %s was answered with %s", q.op, q.bill["billId"], got.body)
 	case answer.State != "":
 		answer.Code = "0000"
 	}
-	if answer.Code == "0000" && !strings.Contains(string(got), fmt.Sprintf("%q", q.bill["billId"])) {
-		s.note("%s of %s was answered with another bill: %s", q.op, q.bill["billId"], got)
+	if answer.Code == "0000" && !strings.Contains(got.body, fmt.Sprintf("%q", q.bill["billId"])) {
+		s.note("%s of %s was answered with another bill: %s", q.op, q.bill["billId"], got.body)
 	}
 	return answer.Code
 }

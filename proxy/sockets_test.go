@@ -39,19 +39,17 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux reports how long data waited in a socket")
 	}
-	for _, when := range []string{"gone", "late", "in time"} {
+	for when, want := range map[string]wantAnswer{"gone": {}, "late": refused, "in time": success} {
 		parallel(t, when, func(t *testing.T) {
 			const calls = 20
 			l, service := newSocket(t), newService()
-			conns := make([]net.Conn, calls)
+			conns := make([]*net.TCPConn, calls)
 			for n := range calls {
 				q := legacy("create").with("billId", fmt.Sprintf("B%019d", n))
 				if n%2 == 1 {
 					q = legacy("read")
 				}
-				if conns[n] = dial(t, l.Addr().String(), nextCall(q)); when == "gone" {
-					_ = conns[n].Close()
-				}
+				conns[n] = dial(t, l.Addr().String(), nextCall(q))
 			}
 			sent, text := time.Now(), anyPort+oneUpstream("v2", newBackend(t, service).url)
 			if when == "late" { // send_within is over before the gateway starts
@@ -59,27 +57,28 @@ func TestWriteThatWaitedInTheSocketIsSentOnlyInTime(t *testing.T) {
 					"route: {default: up}\nrollout: {old: up, new: other, bills: shared, send_within: 200ms}\n"
 				eventually(t, "the clock stands still", func() bool { return time.Since(sent) > 400*time.Millisecond })
 			}
+			if when == "gone" {
+				for _, conn := range conns {
+					_ = conn.Close()
+				}
+			}
 			p := newProcessOnSockets(t, text, map[string]net.Listener{"listen": l})
 			if when == "gone" {
 				p.expect(v2("read"), noSuchBill) // then the earlier connections have been accepted
 				p.stopAndWait()
+				conns = nil
 			}
 			for n, conn := range conns {
-				if when == "gone" {
-					break
-				}
 				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 				must(t, err)
 				body, _ := io.ReadAll(res.Body)
 				got := answer{res.StatusCode, res.Header, string(body)}
-				switch {
-				case n%2 == 1:
+				if n%2 == 1 {
 					got.check(t, "legacy", noSuchBill)
-				case when == "late":
-					got.check(t, "legacy", refused)
+					continue
+				}
+				if got.check(t, "legacy", want); when == "late" {
 					checkText(t, got.body, "Nothing was sent: it is not possible now.")
-				default:
-					got.check(t, "legacy", success)
 				}
 			}
 			equal(t, len(service.Bills()), map[string]int{"in time": calls / 2}[when])
@@ -121,9 +120,8 @@ func TestDrainAnswersACallJustAccepted(t *testing.T) {
 // lost.
 func TestDrainClosesConnectionsAfterTheirAnswers(t *testing.T) {
 	t.Parallel()
-	g := newGate("/bill/read", 1)
+	g := newGate(t, "/bill/read", 1)
 	p := newProcessTo(t, "v2", newBackend(t, g.holdCalls(newService())))
-	defer g.open()
 	p.open("") // it says nothing
 	got := make(chan []answer, 1)
 	go func() { got <- p.raw(false, nextCall(legacy("read"))) }()

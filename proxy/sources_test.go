@@ -111,10 +111,8 @@ trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
 				forwarded = append(forwarded, "X-Forwarded-For", line)
 			}
 		}
-		g := newGate("read", 2)
-		back := newBackend(t, g.holdCalls(newService()))
+		g, back := newHeldBackend(t, "read", 2)
 		b := newGatewayTo(t, "v2", back, "limits: {address_connections: 2, "+row[0]+"}")
-		defer g.open()
 		held := make(chan answer, 2)
 		for range 2 {
 			go func() { held <- b.send(v2("read"), "X-Forwarded-For", "198.51.100.7") }()
@@ -126,7 +124,7 @@ trusted_proxies: [192.0.2.1] | 203.0.113.9 | 503
 			receive(t, held, "answer").is(t, 200)
 		}
 		for _, call := range back.received() {
-			equal(t, strings.Join(call.header["X-Forwarded-For"], ", "), "")
+			equal(t, len(call.header["X-Forwarded-For"]), 0)
 		}
 	}
 }

@@ -22,15 +22,17 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 	for _, then := range []string{"it is stored later", "it is revoked", "another gateway stops"} {
 		parallel(t, then, func(t *testing.T) {
 			m := newRolloutGateway(t, "new")
-			m.exec("ALTER TABLE billbridge_audit RENAME TO away") // only changes of the rollout fail
-			back := func() { m.exec("ALTER TABLE away RENAME TO billbridge_audit") }
-			m.mustPost("/rollout/stop?by=anna", `"unstored":"store: `)
-			m.waitForLog(`"level":"ERROR"`, "stopped on this gateway, but that cannot be stored")
-			m.expect(v2("create"), success)
-			m.checkBills(1, 0)
-			m.ask(200, "GET /rollout", `"stopped":{"by":"anna"`, `"unstored":true`)
+			const back = "sql ALTER TABLE away RENAME TO billbridge_audit"
+			play(m, `
+# only changes of the rollout fail
+sql ALTER TABLE billbridge_audit RENAME TO away
+200 POST /rollout/stop?by=anna | "unstored":"store:
+log "level":"ERROR" | stopped on this gateway, but that cannot be stored
+success v2 create
+bills 1 0
+200 GET /rollout | "stopped":{"by":"anna" | "unstored":true`)
 			if then != "it is revoked" {
-				back()
+				play(m, back)
 				if then == "another gateway stops" {
 					if err := m.store.Change(t.Context(), store.Change{Action: store.Stopped, By: "carl", At: time.Now()}); err != nil { // the first stop may be stored already
 						checkText(t, err.Error(), "already")
@@ -43,11 +45,12 @@ func TestStopTakesEffectBeforeItIsStored(t *testing.T) {
 			}
 			m.mustPost("/rollout/resume?by=ben")
 			if then == "it is revoked" {
-				back()
+				play(m, back)
 			}
-			m.expect(v2("create").with("billId", "ANOTHER0000000000001"), success)
-			equal(t, len(m.fresh.Bills()), 1)
-			m.ask(200, "GET /rollout", `!"stopped"`)
+			play(m, `
+success v2 create billId=ANOTHER0000000000001
+bills 1 1
+200 GET /rollout | !"stopped"`)
 		})
 	}
 }
@@ -65,32 +68,27 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	query.Set("host", folder)
 	u.RawQuery = query.Encode()
 	admin := newSocket(t)
-	text := anyPort + oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q, wait: 1m}", u))
-	started := make(chan *server.Server)
-	logs := &proxytest.Log{}
+	c := parse(t, anyPort+oneUpstream("v2", refusedURL, fmt.Sprintf("store: {url: %q, wait: 1m}", u)))
+	started, logs := make(chan *server.Server, 1), &proxytest.Log{}
 	go func() {
-		s, err := server.Listen(context.Background(), parse(t, text), nil, map[string]net.Listener{"admin.listen": admin}, server.Build{},
+		s, err := server.Listen(context.Background(), c, nil, map[string]net.Listener{"admin.listen": admin}, server.Build{},
 			slog.New(slog.NewJSONHandler(logs, nil)))
 		if err != nil {
 			t.Error(err)
 		}
 		started <- s
 	}()
-	c := &caller{t, "http://" + admin.Addr().String(), newClient(t, nil)}
-	c.do("GET", "/-/ready", "").is(t, 503, "waiting for its store")
+	asks := &caller{t, "http://" + admin.Addr().String(), newClient(t, nil)}
+	asks.do("GET", "/-/ready", "").is(t, 503, "waiting for its store")
 	// The kill switch and pages are neither unknown nor without a section of the config.
 	for _, path := range []string{"/rollout/stop?by=anna", "/callbacks", "/", "/static/console.css"} {
-		got := c.post(path, "")
+		got := asks.post(path, "")
 		got.is(t, 503, "the gateway is starting")
 		equal(t, got.header.Get("Retry-After"), "1", path)
 	}
 	for line := ""; !strings.Contains(line, "the store is unreachable: the gateway is not ready and retries"); line = logs.Next(t) {
 	}
-	select {
-	case <-started:
-		t.Fatal("the start did not wait")
-	default:
-	}
+	equal(t, len(started), 0, "the start did not wait")
 	there, err := net.Listen("unix", folder+socket)
 	must(t, err)
 	proxytest.Forward(t, there, func() (net.Conn, error) { return net.Dial("unix", target) })
@@ -99,8 +97,8 @@ func TestStartWaitsForPostgres(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	// A busy machine may need longer than the first check of the store waits.
-	eventually(t, "it is not ready", func() bool { return c.do("GET", "/-/ready", "").status == 200 })
-	c.client.CloseIdleConnections()
+	eventually(t, "it is not ready", func() bool { return asks.do("GET", "/-/ready", "").status == 200 })
+	asks.client.CloseIdleConnections()
 	stop()
 	must(t, receive(t, ended, "the end"))
 }

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -19,7 +18,7 @@ func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 	t.Parallel()
 	eachPair(t, func(t *testing.T, client, form string) {
 		code := ""
-		text := map[string]string{"v2": `{"code":"%s","message":"ok","data":{"billId":"` + demoBill + `"}}`, "legacy": `{"code":"%s","msg":"ok","bill_id":"` + demoBill + `"}`}[form]
+		text := inForm(form, `{"code":"%s","message":"ok","data":{"billId":"`+demoBill+`"}}`, `{"code":"%s","msg":"ok","bill_id":"`+demoBill+`"}`)
 		back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, text, code) })
 		b := newGateway(t, fmt.Sprintf("upstreams: {up: {form: %s, url: %q, success: \"00\"}}\n", form, back.url))
 		code = "00"
@@ -31,12 +30,10 @@ func TestUpstreamWithItsOwnCodeOfASuccess(t *testing.T) {
 	})
 }
 
-// overlayFile writes an overlay, and returns the section of the config that names it.
+// overlayFile is overlayPath in the section of the config that names it.
 func overlayFile(t *testing.T, text string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "mine.yaml")
-	proxytest.WriteFile(t, file, text)
-	return fmt.Sprintf("table: {overlay: %q}\n", file)
+	return fmt.Sprintf("table: {overlay: %q}\n", overlayPath(t, text))
 }
 
 // overlayAfter is overlayFile at the end of the section rollout, for newRolloutWith.
@@ -64,21 +61,14 @@ func TestNoPartnerLimitWithoutAPartner(t *testing.T) {
 // every stage. It is not compared.
 func TestReadWithoutABillGoesByTheStage(t *testing.T) {
 	t.Parallel()
-	for stage, toNew := range map[string]bool{"old": false, "shadow": false, "new": true, "drained": true} {
-		for _, route := range []string{"", "stage", "default"} {
+	for stage, calls := range map[string]string{"old": "1 0", "shadow": "1 0", "new": "0 1", "drained": "0 1"} {
+		for route, calls := range map[string]string{"": calls, ", route: stage": calls, ", route: default": "1 0"} {
 			parallel(t, stage+"/"+route, func(t *testing.T) {
-				overlay := "operations: {points.left: {new: true, v2: /read/points, legacy: /if/read/points, effect: read, request: [{common: identity}], reply: [{v2: points, legacy: points}]}}\n"
-				if route != "" {
-					overlay = strings.Replace(overlay, "effect: read", "effect: read, route: "+route, 1)
-				}
+				overlay := "operations: {points.left: {new: true, v2: /read/points, legacy: /if/read/points, effect: read" + route + ", request: [{common: identity}], reply: [{v2: points, legacy: points}]}}\n"
 				points := replyWith(200, `{"code":"0000","message":"ok","msg":"ok","data":{"points":1},"points":1}`)
-				m := newRolloutWith(t, stage, everywhere(points), overlayAfter(t, overlay))
-				m.post("/read/points", `{"apiKey":"`+demoKey+`","member":"m","merchant":"s"}`).is(t, 200, `"points":`)
-				if toNew && route != "default" {
-					m.checkCalls(t, 0, 1)
-				} else {
-					m.checkCalls(t, 1, 0)
-				}
+				play(newRolloutWith(t, stage, everywhere(points), overlayAfter(t, overlay)), `
+post 200 /read/points {"apiKey":"demo-partner-key","member":"m","merchant":"s"} | "points":
+calls `+calls)
 			})
 		}
 	}
@@ -90,8 +80,8 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 	const overlay = "operations: {bill.extend: {new: true, v2: /bill/extend, legacy: /if/bill/extend, effect: write, " +
 		"request: [{common: identity}, {v2: bill.billId, legacy: bill_id, role: bill}, {v2: bill.expireDt, legacy: expire_dt, role: expiry}], reply: []}}\n"
 	code := "0000"
-	extends := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"code":"`+code+`","msg":"ok"}`)
+	extends := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		replyWith(200, `{"code":"`+code+`","msg":"ok"}`).ServeHTTP(w, r)
 	})
 	m := newRolloutWith(t, "old", paths(map[string]http.Handler{"/extend": extends}), overlayAfter(t, overlay))
 	m.expect(legacy("create"), success)
@@ -99,10 +89,49 @@ func TestOperationThatMovesTheEndOfABill(t *testing.T) {
 	later := before.AddDate(0, 2, 0).Format(time.DateOnly)
 	for _, code = range []string{"BILL_006", "0000"} {
 		row, err := m.owner()
-		if must(t, err); !row.Ends.Equal(before) {
-			t.Errorf("the bill ends %s", row.Ends)
-		}
-		m.post("/if/bill/extend", `{"apikey":"`+demoKey+`","member":"m","merchant":"s","bill_id":"`+demoBill+`","expire_dt":"`+later+`"}`).is(t, 200, code)
+		must(t, err)
+		equal(t, row.Ends.Equal(before), true, row.Ends)
+		play(m, `post 200 /if/bill/extend {"apikey":"demo-partner-key","member":"m","merchant":"s","bill_id":"1234567890ABCDEFGHIJ","expire_dt":"LATER"} | CODE`, "LATER", later, "CODE", code)
 	}
 	m.waitForOwner(func(o store.Owner) bool { return o.Ends.Format(time.DateOnly) >= later })
+}
+
+// overlayPath writes an overlay, and returns the name of its file.
+func overlayPath(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	proxytest.WriteFile(t, file, text)
+	return file
+}
+
+// The overlay in translate/README.md adds an operation and a field. A gateway with this overlay translates both
+// between all forms.
+func TestOperationOfAnOverlayIsTranslated(t *testing.T) {
+	t.Parallel()
+	readme := proxytest.ReadFile(t, "../translate/README.md")
+	_, overlay, _ := strings.Cut(string(readme), "```yaml\n")
+	overlay, _, _ = strings.Cut(overlay, "```")
+	table := overlayFile(t, overlay)
+	eachPair(t, func(t *testing.T, client, upstream string) {
+		points := func(form string) string { return inForm(form, "/read/remain_count", "/if/read/remain_count") }
+		asked := func(form string) string {
+			return `{"` + inForm(form, "apiKey", "apikey") + `":"k","member":"m","merchant":"s"}`
+		}
+		says := func(form string) string {
+			return inForm(form, `{"code":"0000","message":"ok","data":{"remainCount":12}}`, `{"code":"0000","msg":"ok","remain_count":"12"}`)
+		}
+		create := func(form string) string {
+			return inForm(form, `{"apiKey":"k","bill":{"billId":"1","sendType":"TALK","memo":"3"}}`, `{"apikey":"k","bill":{"bill_id":"1","memo":"3"}}`)
+		}
+		back := newBackend(t, replyWith(200, says(upstream)))
+		b := newGatewayTo(t, upstream, back, table)
+		got := b.post(points(client), asked(client))
+		equal(t, fmt.Sprint(got.status, got.body), "200"+says(client))
+		equal(t, back.first(t).target+back.first(t).body, points(upstream)+asked(upstream))
+		b.checkMetrics(`billbridge_requests_total{client="` + client + `",code="0000",operation="points.left",status="200",upstream="up"} 1`)
+
+		b.post(newCall(client, "create").path(), create(client))
+		back.expectCalls(t, 2)
+		equal(t, back.last(t).body, create(upstream))
+	})
 }

@@ -1,12 +1,8 @@
 package proxy
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"billbridge/config"
+	"billbridge/proxy/proxytest"
 	"billbridge/proxy/relay"
 	"billbridge/translate"
 	"billbridge/translate/billing"
@@ -28,24 +25,40 @@ var languages = []config.Language{config.Korean, config.English, config.Both}
 // Each text that the gateway can tell has a row, and each row is told.
 func TestTextsAreThoseOfTheCode(t *testing.T) {
 	t.Parallel()
-	used := map[string]bool{}
-	for _, source := range []struct{ files, function, in, skip string }{
-		{"*.go", "tell", "", ""},
-		{"*.go", "with", "", ""},
-		{"../translate/*.go", "why", "", "callback.go"}, // of callbacks of a backend, which is answered in English
-		{"relay/guard.go", "Errorf", "check", ""},
+	used := map[string]bool{relay.AddressCheck(&config.Config{})("https://127.0.0.1/").Error(): true}
+	const quoted = `"(?:[^"\\]|\\.)*"`
+	for _, source := range [][2]string{
+		{"*.go", `\b(?:tell|with)\(\s*(` + quoted + `|[^,)]*)`},
+		{"../translate/*.go", `\bwhy\(\s*(` + quoted + `|[^,)]*)`},
+		{"relay/guard.go", `\bErrorf\((` + quoted + `)`},
+		{"relay/guard.go", `\breturn ("[^"]+")\n`},
+		{"relay/relay.go", `\bWrong\{(` + quoted + `)`},
 	} {
-		n := len(used)
-		for _, key := range firstArguments(t, source.files, source.function, source.in, source.skip) {
+		names, err := filepath.Glob(source[0])
+		var code strings.Builder
+		for _, name := range names { // callbacks of a backend are answered in English
+			if !strings.HasSuffix(name, "_test.go") && filepath.Base(name) != "callback.go" {
+				code.Write(proxytest.ReadFile(t, name))
+			}
+		}
+		found := regexp.MustCompile(source[1]).FindAllStringSubmatch(code.String(), -1)
+		if err != nil || len(found) == 0 {
+			t.Errorf("%v has no texts: %v", source, err)
+		}
+		for _, argument := range found {
+			text := argument[1]
+			if text == "key" || strings.HasSuffix(text, " string") { // declarations, and in with, whose calls are found themselves
+				continue
+			}
+			if constant := regexp.MustCompile(`\b` + regexp.QuoteMeta(text) + `\s+= (` + quoted + `)`).FindStringSubmatch(code.String()); constant != nil {
+				text = constant[1]
+			}
+			key, err := strconv.Unquote(text)
+			if err != nil {
+				t.Errorf("%s: %s is neither a literal nor a constant", source[0], text)
+			}
 			used[strings.ReplaceAll(key, "%d", "2000")] = true
 		}
-		if len(used) == n {
-			t.Errorf("%v has no texts", source)
-		}
-	}
-	returned := returnsOf(t, "relay/guard.go", "wrong")
-	for _, key := range append(append(literalsOf(t, "relay/relay.go", "Wrong"), returned...), relay.AddressCheck(&config.Config{})("https://127.0.0.1/").Error()) {
-		used[key] = true
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(texts)), slices.Sorted(maps.Keys(used))); diff != "" {
 		t.Errorf("-texts.yaml +code\n%s", diff)
@@ -78,22 +91,17 @@ func messages(long string) (all []message) {
 // Texts about what calls are about have the nouns of the table, with the particles that fit them.
 func TestTextsHaveTheNounsOfTheTable(t *testing.T) {
 	t.Parallel()
-	file, err := os.ReadFile("../translate/examples/courier.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	courier := compiled(translate.File{Name: "courier.yaml", Data: file})
-	for _, row := range []struct {
-		key, billing, courier string
-	}{
-		{"uncertain", "이 청구서가 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this bill exists. Send again later.", "이 운송장이 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this shipment exists. Send again later."},
-		{"unchangeable", "이 청구서는 변경할 수 없습니다. 다시 보내도 거절됩니다. 청구 서비스에 문의하십시오. / This bill cannot be changed. Contact the billing service.", "이 운송장은 변경할 수 없습니다. 다시 보내도 거절됩니다. 택배 서비스에 문의하십시오. / This shipment cannot be changed. Contact the courier service."},
-		{"link", "링크가 필요하면 조회된 청구서를 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / ", "링크가 필요하면 조회된 운송장을 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / "},
-		{"shown", "청구서 상태: W. / State W.", "운송장 상태: W. / State W."},
+	courier := compiled(translate.File{Name: "courier.yaml", Data: proxytest.ReadFile(t, "../translate/examples/courier.yaml")})
+	for key, want := range map[string][2]string{
+		"uncertain":    {"이 청구서가 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this bill exists. Send again later.", "이 운송장이 있는지 지금은 알 수 없습니다. 잠시 후 다시 보내십시오. / It is not certain now whether this shipment exists. Send again later."},
+		"unchangeable": {"이 청구서는 변경할 수 없습니다. 다시 보내도 거절됩니다. 청구 서비스에 문의하십시오. / This bill cannot be changed. Contact the billing service.", "이 운송장은 변경할 수 없습니다. 다시 보내도 거절됩니다. 택배 서비스에 문의하십시오. / This shipment cannot be changed. Contact the courier service."},
+		"link":         {"링크가 필요하면 조회된 청구서를 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / ", "링크가 필요하면 조회된 운송장을 파기하고, 조회로 파기를 확인한 뒤 새 ID를 쓰십시오. / "},
+		"shown":        {"청구서 상태: W. / State W.", "운송장 상태: W. / State W."},
 	} {
-		got := [2]string{tell(row.key, "W").in(config.Both, billingTable), tell(row.key, "W").in(config.Both, courier)}
-		if got != [2]string{row.billing, row.courier} {
-			t.Errorf("%s: %q", row.key, got)
+		for i, table := range []*translate.Table{billingTable, courier} {
+			if got := tell(key, "W").in(config.Both, table); got != want[i] {
+				t.Errorf("%s: %q", key, got)
+			}
 		}
 	}
 	if got := tell("shown", "W").in(config.English, courier); got != "Shipment is in state W." {
@@ -196,118 +204,6 @@ func TestTextsOfUnknownOutcomes(t *testing.T) {
 			}
 		}
 	}
-}
-
-// firstArguments returns the first argument of each call of a function in files: a literal or a constant. If in is
-// not "", only calls in that function count.
-func firstArguments(t *testing.T, files, function, in, skip string) (all []string) {
-	t.Helper()
-	constants, calls := map[string]string{}, []*ast.CallExpr{}
-	for _, file := range parsed(t, files, skip) {
-		inspect := func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && nameOf(call.Fun) == function && len(call.Args) > 0 {
-				calls = append(calls, call)
-			}
-			return true
-		}
-		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); in == "" || ok && f.Name.Name == in {
-				ast.Inspect(d, inspect)
-			}
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == len(spec.Names) {
-				for i, value := range spec.Values {
-					constants[spec.Names[i].Name] = literal(value)
-				}
-			}
-			return true
-		})
-	}
-	for _, call := range calls {
-		key := literal(call.Args[0])
-		if name, ok := call.Args[0].(*ast.Ident); ok {
-			key = constants[name.Name]
-			if name.Name == "key" && function == "tell" { // in with, whose calls are found themselves
-				continue
-			}
-		}
-		if key == "" {
-			t.Errorf("%s: the first argument of a call of %s is neither a literal nor a constant", files, function)
-		}
-		all = append(all, key)
-	}
-	return all
-}
-
-// literalsOf returns the texts with which values of a type are made in a file.
-func literalsOf(t *testing.T, path, name string) (all []string) {
-	t.Helper()
-	for _, file := range parsed(t, path, "") {
-		ast.Inspect(file, func(n ast.Node) bool {
-			if made, ok := n.(*ast.CompositeLit); ok && nameOf(made.Type) == name {
-				if text := literal(made.Elts[0]); text != "" { // else it is that of an error
-					all = append(all, text)
-				}
-			}
-			return true
-		})
-	}
-	return all
-}
-
-// returnsOf returns the texts that a function returns.
-func returnsOf(t *testing.T, path, name string) (all []string) {
-	t.Helper()
-	for _, file := range parsed(t, path, "") {
-		ast.Inspect(file, func(n ast.Node) bool {
-			f, isFunc := n.(*ast.FuncDecl)
-			if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 {
-				if text := literal(r.Results[0]); text != "" {
-					all = append(all, text)
-				}
-			}
-			return !isFunc || f.Name.Name == name
-		})
-	}
-	return all
-}
-
-func parsed(t *testing.T, pattern, skip string) (all []*ast.File) {
-	t.Helper()
-	names, err := filepath.Glob(pattern)
-	if err != nil || len(names) == 0 {
-		t.Fatal(pattern, err)
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") || filepath.Base(name) == skip {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, file)
-	}
-	return all
-}
-
-func literal(e ast.Expr) string {
-	if basic, ok := e.(*ast.BasicLit); ok && basic.Kind == token.STRING {
-		text, _ := strconv.Unquote(basic.Value)
-		return text
-	}
-	return ""
-}
-
-func nameOf(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.Ident:
-		return e.Name
-	case *ast.SelectorExpr:
-		return e.Sel.Name
-	}
-	return ""
 }
 
 // briefOf is the English text of a row beside a Korean one.

@@ -3,13 +3,16 @@ package proxy_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +27,7 @@ type authority struct {
 	ca     proxytest.Certificate
 	pool   *x509.CertPool
 	writes int
+	serial int64 // of the last certificate
 }
 
 func newAuthority(t testing.TB) *authority {
@@ -46,13 +50,13 @@ func (a *authority) write(name string, data []byte) {
 	must(a.t, os.Rename(a.path(name+".new"), a.path(name)))
 }
 
-// issue writes name.crt and name.key and returns the serial number.
-func (a *authority) issue(name string) int64 {
+// issue writes name.crt and name.key.
+func (a *authority) issue(name string) {
 	a.t.Helper()
 	c := proxytest.NewCertificate(a.t, name, &a.ca)
 	a.write(name+".crt", c.Cert)
 	a.write(name+".key", c.Key)
-	return c.Serial
+	a.serial = c.Serial
 }
 
 func (a *authority) pair(name string) string {
@@ -64,9 +68,7 @@ func (a *authority) pair(name string) string {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	serial := a.issue("front")
-	service := newService()
-	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", newBackend(t, service).url))
+	p := a.newProcess(oneUpstream("v2", newBackend(t, newService()).url))
 	calls := 0
 	call := func(h2 bool) (proto string, got int64) {
 		t.Helper()
@@ -84,19 +86,16 @@ func TestTLS(t *testing.T) {
 		answer{res.StatusCode, res.Header, string(body)}.check(t, "legacy", success)
 		return res.Proto, res.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}
-	for _, step := range []struct {
-		name   string
-		change func()
-	}{
-		{"as it was", func() {}},
-		{"renewed", func() { serial = a.issue("front") }},
-		{"gone", func() { _ = os.Remove(a.path("front.key")) }},
+	for _, step := range []func(){
+		func() {},
+		func() { a.issue("front") },
+		func() { must(t, os.Remove(a.path("front.key"))) },
 	} {
-		step.change()
+		step()
 		for h2, want := range map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"} {
-			if proto, got := call(h2); proto != want || got != serial {
-				t.Errorf("%s: certificate %d over %s, want %d over %s", step.name, got, proto, serial, want)
-			}
+			proto, got := call(h2)
+			equal(t, proto, want)
+			equal(t, got, a.serial, "the certificate of call", calls)
 		}
 	}
 	if res, err := p.client.Post(p.url+"/bill", "application/json", strings.NewReader("{}")); err == nil {
@@ -127,28 +126,22 @@ func TestR43_UpstreamTLS(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	with := func(section string) *gateway {
-		return newGateway(t, fmt.Sprintf("upstreams: {up: {form: v2, url: %q, tls: %s}}\n", server.URL, section))
+		return newGateway(t, fmt.Sprintf("upstreams: {up: {form: v2, url: %q, tls: {%s}}}\n", server.URL, section))
 	}
-	ca := fmt.Sprintf("{ca: %q", a.path("ca.pem"))
-	trusted := with(ca + ", client: " + a.pair("us") + "}")
-	trusted.send(legacy("create")).check(t, "legacy", success)
-	for _, labels := range []string{`kind="client",name="up"`, `kind="upstream",name="up"`} {
-		trusted.checkMetrics(fmt.Sprintf("billbridge_certificate_not_after_seconds{%s} %g", labels, float64(pair.Leaf.NotAfter.Unix())))
+	ca, us := fmt.Sprintf("ca: %q", a.path("ca.pem")), "client: "+a.pair("us")
+	trusted := with(ca + ", " + us)
+	trusted.expect(legacy("create"), success)
+	for _, kind := range []string{"client", "upstream"} {
+		trusted.checkMetrics(fmt.Sprintf(`billbridge_certificate_not_after_seconds{kind=%q,name="up"} %g`, kind, float64(pair.Leaf.NotAfter.Unix())))
 	}
 	equal(t, shown, "us")
-	for _, section := range map[string]string{
-		"unknown CA": fmt.Sprintf("{ca: %q}", stranger.path("ca.pem")), "system roots": "{client: " + a.pair("us") + "}",
-	} {
+	for _, section := range []string{fmt.Sprintf("ca: %q", stranger.path("ca.pem")), us} { // an unknown CA, and the system roots
 		b := with(section)
-		for _, op := range operations {
-			b.expect(legacy(op), refused, "!127.0.0.1", "!x509")
-		}
+		play(b, "refused legacy create,resend,read,destroy,cancel | !127.0.0.1 | !x509")
 		checkText(t, b.logs.String(), `"reason":"refused: the certificate is signed by an unknown authority"`)
 	}
-	b := with(ca + "}") // with TLS 1.3 the handshake ends before the upstream refuses the missing certificate
-	if got := b.send(legacy("create")); got.status == 200 {
-		t.Errorf("without a certificate: %s", got.body)
-	}
+	got := with(ca).send(legacy("create")) // with TLS 1.3 the handshake ends before the upstream refuses the missing certificate
+	equal(t, got.status == 200, false, got.body)
 	equal(t, service.Calls()["bill.create"], 1)
 }
 
@@ -156,13 +149,69 @@ func TestR43_UpstreamTLS(t *testing.T) {
 func TestCallbackListenerWithTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	a.issue("front")
-	p := newProcess(t, anyPort+"tls: "+a.pair("front")+"\n"+oneUpstream("v2", refusedURL)+callbackListener(t))
+	p := a.newProcess(oneUpstream("v2", refusedURL), callbackListener(t))
 	client := newClient(t, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.pool}, ForceAttemptHTTP2: true})
 	for _, at := range []string{p.Address(), p.CallbackAddress()} {
 		got, err := doRequest(client, http.MethodPost, "https://"+at+"/callback/"+strings.Repeat("0f", 16), "{}")
-		if err != nil || got.status != 404 {
-			t.Errorf("%s: %d %v", at, got.status, err)
-		}
+		must(t, err)
+		got.is(t, 404)
 	}
+}
+
+// newProcess starts a gateway with a certificate of the authority.
+func (a *authority) newProcess(more ...string) *process {
+	a.t.Helper()
+	a.issue("front")
+	return newProcess(a.t, anyPort+"tls: "+a.pair("front")+"\n"+strings.Join(more, ""))
+}
+
+// Each kind of failed handshake has a line that says why, and is counted. A connection that says nothing, such as a health
+// check, has neither.
+func TestFailedHandshakesAreLoggedAndCounted(t *testing.T) {
+	t.Parallel()
+	for reason, c := range map[string]struct {
+		client *tls.Config // nil: no TLS
+		logged string
+	}{
+		"version":     {&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "only unsupported versions: [302 301]"},
+		"cipher":      {&tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}}, "client offered: [2f"},
+		"certificate": {&tls.Config{ServerName: "127.0.0.1"}, "remote error: tls: "},
+		"not_tls":     {nil, "does not look like a TLS handshake"},
+	} {
+		parallel(t, reason, func(t *testing.T) {
+			p := newAuthority(t).newProcess(oneUpstream("v2", refusedURL))
+			_ = p.open("").Close() // it says nothing
+			for range 2 {
+				if c.client == nil {
+					got, err := rawBytes(p.Address(), nextCall(v2("read"))+strings.Repeat(" ", 60<<10))
+					must(t, err) // a reset, which takes the answer from some clients
+					equal(t, regexp.MustCompile(`(?s)^HTTP/1.1 400 .*\r\n\r\n\{"code":"ERROR","msg":"This port needs https.","message":"This port needs https.","data":null\}$`).MatchString(got), true, got)
+				} else if conn, err := tls.Dial("tcp", p.Address(), c.client); err == nil {
+					_ = conn.Close()
+					t.Error("the handshake succeeded")
+				}
+			}
+			proxytest.Eventually(t, func() bool {
+				return strings.Contains(p.metrics(), fmt.Sprintf("billbridge_tls_handshake_failures_total{reason=%q} 2\n", reason))
+			}, func() string { return p.logs.String() + p.metrics() })
+			got := p.logs.String()
+			equal(t, strings.Count(got, "a TLS handshake failed"), 1, got)
+			checkText(t, got, fmt.Sprintf(`"address":"127.0.0.1","reason":%q`, reason), c.logged)
+			equal(t, strings.Count(p.metrics(), "billbridge_tls_handshake_failures_total{"), 5)
+		})
+	}
+}
+
+// rawBytes sends bytes without TLS, and reads until the gateway closes the connection.
+func rawBytes(address, sent string) (string, error) {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if _, err = io.WriteString(c, sent); err == nil {
+		err = c.(*net.TCPConn).CloseWrite()
+	}
+	got, readErr := io.ReadAll(c)
+	return string(got), errors.Join(err, readErr)
 }

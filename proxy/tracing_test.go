@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"compress/gzip"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,7 +28,6 @@ type span struct {
 	kind                    string
 	failed                  bool
 	attributes              map[string]any
-	links                   []string // trace IDs
 }
 
 // A otlpReceiver is a receiver of OTLP over HTTP, as OpenTelemetry's collector is one.
@@ -55,19 +55,17 @@ func newOTLPReceiver(t testing.TB) *otlpReceiver {
 }
 
 func (r *otlpReceiver) receive(req *http.Request) error {
-	if req.Method != http.MethodPost || req.URL.Path != "/v1/traces" || req.Header.Get("Content-Type") != "application/x-protobuf" || req.Header.Get("Content-Encoding") != "gzip" {
-		return fmt.Errorf("%s %s %v", req.Method, req.URL.Path, req.Header)
+	got := fmt.Sprint(req.Method, req.URL.Path, req.Header["Content-Type"], req.Header["Content-Encoding"])
+	if got != "POST/v1/traces[application/x-protobuf] [gzip]" {
+		return errors.New(got)
 	}
+	var data []byte
 	unzip, err := gzip.NewReader(req.Body)
-	if err != nil {
-		return err
-	}
-	data, err := io.ReadAll(unzip)
-	if err != nil {
-		return err
+	if err == nil {
+		data, err = io.ReadAll(unzip)
 	}
 	var export otlp.TracesData // the same on the wire as an ExportTraceServiceRequest, whose package needs gRPC
-	if err := proto.Unmarshal(data, &export); err != nil {
+	if err := errors.Join(err, proto.Unmarshal(data, &export)); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -81,15 +79,10 @@ func (r *otlpReceiver) receive(req *http.Request) error {
 					kind: strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_"), failed: s.GetStatus().GetCode() == 2, attributes: map[string]any{},
 				}
 				for _, a := range s.Attributes {
-					switch v := a.Value; {
-					case v.GetStringValue() != "":
-						one.attributes[a.Key] = v.GetStringValue()
-					default:
-						one.attributes[a.Key] = int(v.GetIntValue())
+					one.attributes[a.Key] = a.Value.GetStringValue()
+					if one.attributes[a.Key] == "" {
+						one.attributes[a.Key] = int(a.Value.GetIntValue())
 					}
-				}
-				for _, l := range s.Links {
-					one.links = append(one.links, hex.EncodeToString(l.TraceId))
 				}
 				if s.EndTimeUnixNano < s.StartTimeUnixNano || s.TraceState != "" {
 					return fmt.Errorf("a span from %d to %d with the state %q", s.StartTimeUnixNano, s.EndTimeUnixNano, s.TraceState)
@@ -156,42 +149,34 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 	must(t, r.service.Pay("", demoBill))
 	delivered := r.nthCallback(1)
 
-	exchange := spans.waitFor(t, 1, "POST /if/bill/send")[0]
+	one := func(name string) span { return spans.waitFor(t, 1, name)[0] }
+	exchange := one("POST /if/bill/send")
 	address := strings.TrimPrefix(r.back.url, "http://")
 	_, port, _ := strings.Cut(address, ":")
 	words := strings.NewReplacer("ID", partner.Of(demoKey).Short(), "ADDRESS", address, "PORT", port)
-	checkSpan := func(s span, trace, parent, kind, attributes string) {
+	checkSpan := func(s span, trace, parent, rest string) {
 		t.Helper()
-		equal(t, s.trace, trace, s)
-		equal(t, s.parent, parent, s)
-		equal(t, s.kind, kind, s)
-		equal(t, s.failed, false, s)
-		equal(t, fmt.Sprint(s.attributes), words.Replace(attributes))
+		equal(t, fmt.Sprint([]string{s.trace, s.parent, s.kind}, s.attributes, s.failed), fmt.Sprint("[", trace, " ", parent, " ", words.Replace(rest), " false"))
 	}
-	checkSpan(exchange, callerTrace, callerSpan, "SERVER", "map[billbridge.client:legacy billbridge.code:0000 "+
+	checkSpan(exchange, callerTrace, callerSpan, "SERVER] map[billbridge.client:legacy billbridge.code:0000 "+
 		"billbridge.operation:bill.create billbridge.partner:ID billbridge.route:stage billbridge.upstream:new http.request.method:POST "+
 		"http.response.status_code:200 http.route:/if/bill/send url.path:/if/bill/send url.scheme:http]")
-	for _, name := range []string{"ledger complete", "translate request", "translate reply", "store callback address"} {
-		checkSpan(spans.waitFor(t, 1, name)[0], callerTrace, exchange.id, "INTERNAL", "map[]")
+	for _, name := range []string{"ledger complete", "translate request", "translate reply", "store callback address", "ledger route"} {
+		checkSpan(one(name), callerTrace, exchange.id, "INTERNAL] map[]")
 	}
-	route, sent := spans.waitFor(t, 1, "ledger route")[0], spans.waitFor(t, 1, "POST /bill")[0]
-	checkSpan(route, callerTrace, exchange.id, "INTERNAL", "map[]")
-	probe := spans.waitFor(t, 1, "POST /if/bill/read")[0]
-	equal(t, probe.parent, route.id, probe)
-	equal[any](t, probe.attributes["billbridge.upstream"], "old", probe)
-	equal(t, probe.kind, "CLIENT")
-	checkSpan(sent, callerTrace, exchange.id, "CLIENT", "map[billbridge.upstream:new http.request.method:POST "+
+	probe, sent := one("POST /if/bill/read"), one("POST /bill")
+	equal(t, fmt.Sprint(probe.parent, probe.kind, probe.attributes["billbridge.upstream"]), one("ledger route").id+"CLIENTold", probe)
+	checkSpan(sent, callerTrace, exchange.id, "CLIENT] map[billbridge.upstream:new http.request.method:POST "+
 		"http.response.status_code:200 server.address:127.0.0.1 server.port:PORT url.full:http://ADDRESS/bill]")
 	got := r.back.first(t).header
 	equal(t, got.Get("Traceparent"), "00-"+callerTrace+"-"+sent.id+"-01")
 	equal(t, got.Get("Tracestate"), "vendor=1")
 
-	receipt, attempt := spans.waitFor(t, 1, "POST /callback/{id}")[0], spans.waitFor(t, 1, "POST")[0]
+	receipt, attempt := one("POST /callback/{id}"), one("POST")
 	trace := strings.TrimPrefix(delivered.header.Get("Webhook-Id"), "cb_")
-	equal(t, receipt.trace, trace)
-	equal(t, receipt.parent, "")
+	equal(t, receipt.trace+" "+receipt.parent, trace+" ")
 	equal(t, delivered.header.Get("Traceparent"), "00-"+trace+"-"+attempt.id+"-01")
-	checkSpan(attempt, trace, receipt.id, "CLIENT", "map[billbridge.operation:callback.payment billbridge.partner:ID "+
+	checkSpan(attempt, trace, receipt.id, "CLIENT] map[billbridge.operation:callback.payment billbridge.partner:ID "+
 		"billbridge.upstream:new http.request.method:POST http.request.resend_count:0 http.response.status_code:200]")
 	equal(t, spans.headers.Get("Api-Key"), "s3cret", spans.headers)
 	checkText(t, r.logs.String(), `"trace_id":"`+callerTrace+`"`)
@@ -201,22 +186,19 @@ func TestSpansOfACallAndItsCallback(t *testing.T) {
 func TestR35_SpansShowNoSecrets(t *testing.T) {
 	t.Parallel()
 	r, spans := newTracedGateway(t)
-	headers := []string{
-		"Traceparent", callerParent, "Tracestate", "a=" + canaryKey, "X-Request-Id", canaryKey, "User-Agent", canaryName, "Referer", canaryHash,
-		"Baggage", "k=" + canaryKey, "X-Forwarded-For", canaryPhone, "Authorization", "Bearer " + canaryKey,
-	}
+	calls := 0
 	ask := func(method, path, body string) {
 		t.Helper()
-		if _, err := doRequest(r.client, method, r.url+path, body, headers...); err != nil {
-			t.Fatal(err)
-		}
+		calls++
+		_, err := doRequest(r.client, method, r.url+path, body,
+			"Traceparent", callerParent, "Tracestate", "a="+canaryKey, "X-Request-Id", canaryKey, "User-Agent", canaryName, "Referer", canaryHash,
+			"Baggage", "k="+canaryKey, "X-Forwarded-For", canaryPhone, "Authorization", "Bearer "+canaryKey)
+		must(t, err)
 	}
-	calls := 0
 	for _, client := range forms {
 		for _, op := range operations {
 			for _, body := range canaryCalls(client, op) {
 				ask("POST", newCall(client, op).path()+"?key="+canaryKey, body)
-				calls++
 			}
 		}
 	}
@@ -229,14 +211,13 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 	r.nthCallback(1)
 	metrics := r.admin("GET", "/metrics", "Accept", openMetrics).body
 	r.stopAndWait()
-	all := spans.all()
 	served := 0
-	for _, s := range all {
+	for _, s := range spans.all() {
 		if s.kind == "SERVER" {
 			served++
 		}
 	}
-	equal(t, served, calls+3, calls+2)
+	equal(t, served, calls-1)
 	for _, canary := range append([]string{"CANARY0451", "token="}, canaries...) {
 		for what, text := range map[string]string{"spans": string(spans.bytes), "metrics": metrics} {
 			if i := strings.Index(text, canary); i >= 0 {
@@ -244,7 +225,5 @@ func TestR35_SpansShowNoSecrets(t *testing.T) {
 			}
 		}
 	}
-	if sent := r.back.first(t).header; sent.Get("Tracestate") != "a="+canaryKey {
-		t.Errorf("the upstream got %v", sent)
-	}
+	equal(t, r.back.first(t).header.Get("Tracestate"), "a="+canaryKey)
 }

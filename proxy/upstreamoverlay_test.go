@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"billbridge/proxy/operate"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/sandbox"
@@ -79,55 +78,40 @@ func TestOverlayOfAnUpstream(t *testing.T) {
 			parallel(t, fmt.Sprint(client, overlay == ""), func(t *testing.T) {
 				service := newService()
 				handler, bodies := unusualV2(service)
-				old, fresh := newBackend(t, service), newBackend(t, handler)
 				key := ""
 				if overlay != "" {
-					key = ", overlay: " + strings.TrimSuffix(strings.TrimPrefix(overlayFile(t, overlay), "table: {overlay: "), "}\n")
+					key = ", overlay: " + overlayPath(t, overlay)
 				}
 				p := newProcess(t, anyPort+fmt.Sprintf("upstreams:\n  old: {form: v2, url: %q}\n  new: {form: v2, url: %q%s}\nroute: {default: old}\n"+
 					"rollout: {old: old, new: new, bills: shared, default: shadow}\nstore: {url: \"sqlite:%s\"}\n",
-					old.url, fresh.url, key, filepath.Join(t.TempDir(), "store.db")))
-				p.expect(newCall(client, "create"), success)
+					newBackend(t, service).url, newBackend(t, handler).url, key, filepath.Join(t.TempDir(), "store.db")))
+				play := func(script string) { play(p, script, "CLIENT", client) }
+				play("success CLIENT create")
 				must(t, service.Pay(demoKey, demoBill))
-				p.expect(newCall(client, "read"), success)
-				p.expect(newCall(client, "read").with("billId", "NOSUCHBILL0000000001"), wantAnswer{200, "BILL_003"})
-				r := p.report(t, func(r operate.Report) bool {
-					v := verdictOn(r, "bill.read", evidence.ByShadow)
-					return v.Compared != nil && v.Number+v.NotThere+v.Unclear == 2
-				})
-				v := verdictOn(r, "bill.read", evidence.ByShadow)
-				if good := v.Differed == 0 && v.NotThere == 1 && v.Number == 1; good != (overlay != "") {
-					t.Errorf("%+v", v.Compared)
-				}
-				if overlay == "" {
+				play("success CLIENT read\nnoSuchBill CLIENT read billId=NOSUCHBILL0000000001")
+				v := p.verdict("bill.read", evidence.ByShadow, func(v evidence.Verdict) bool { return v.Number+v.NotThere+v.Unclear == 2 })
+				good := v.Differed == 0 && v.NotThere == 1 && v.Number == 1
+				if equal(t, good, overlay != "", v.Compared); overlay == "" {
 					return
 				}
 				// The upstream writes B for A, and has no word for B. A call that only the old backend can take is evidence.
-				b := newCall(client, "create").with("productName", "B")
-				p.expect(b.with("billId", "ATOLD000000000000001"), success)
-				refused := func(n int) func(operate.Report) bool {
-					return func(r operate.Report) bool {
-						v := verdictOn(r, "bill.create", evidence.ByCalls)
-						return v.CallStats != nil && len(v.Unsupported) == 1 && v.Unsupported[0].Count == n
-					}
+				play("success CLIENT create productName=B billId=ATOLD000000000000001")
+				refused := func(n int) {
+					p.verdict("bill.create", evidence.ByCalls, func(v evidence.Verdict) bool { return len(v.Unsupported) == 1 && v.Unsupported[0].Count == n })
 				}
-				p.report(t, refused(1))
-				p.mustPost("/rollout/stage?by=anna&partner=default&stage=new&" + forced)
-				p.expect(newCall(client, "create").with("billId", "SECOND00000000000001"), success)
+				refused(1)
+				play(`
+200 POST /rollout/stage?by=anna&partner=default&stage=new&{forced}
+success CLIENT create billId=SECOND00000000000001`)
 				checkText(t, bodies(), "/invoice {", `"amounts":{"total":30000}`)
-				got := p.expect(b.with("billId", "THIRD000000000000001"), wantAnswer{400, "VALIDATION_001"})
-				checkText(t, got.body, "bill."+map[string]string{"v2": "productName", "legacy": "product_nm"}[client]+": has a value that is not supported here")
-				p.report(t, refused(2)) // nothing was sent
-				if strings.Contains(bodies(), "THIRD") {
-					t.Error(bodies())
-				}
-				p.expect(newCall(client, "create").with("billId", "THIRD000000000000001"), success)
+				play("invalid CLIENT create productName=B billId=THIRD000000000000001 | bill." +
+					inForm(client, "productName", "product_nm") + ": has a value that is not supported here")
+				refused(2) // nothing was sent
+				checkText(t, bodies(), "!THIRD")
+				play("success CLIENT create billId=THIRD000000000000001")
 				must(t, service.Pay(demoKey, "SECOND00000000000001"))
-				path := map[string]string{"v2": "data.apprState", "legacy": "appr_state"}[client]
-				got = p.expect(newCall(client, "read").with("billId", "SECOND00000000000001"), success)
-				equal(t, gjson.Get(got.body, path).Str, "F", got.body)
-				checkText(t, got.body, "SECOND00000000000001", "30000")
-				got = p.expect(newCall(client, "read").with("billId", "NOSUCHBILL0000000001"), wantAnswer{200, "BILL_003"})
+				play("success CLIENT read billId=SECOND00000000000001 | SECOND00000000000001 | 30000 | tate\":\"F\"")
+				got := p.expect(newCall(client, "read").with("billId", "NOSUCHBILL0000000001"), noSuchBill)
 				equal(t, strings.Contains(got.body, `"data":null`), client == "v2", got.body)
 			})
 		}
@@ -139,21 +123,20 @@ func TestCallbackOfAnUpstreamWithAnOverlay(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, client string) {
 		told := newBackend(t, replyWith(200, `{"code":"0000"}`))
-		var address string
-		back := newBackendFunc(t, func(w http.ResponseWriter, r *http.Request) {
-			body, _ := io.ReadAll(r.Body)
-			address = gjson.GetBytes(body, "bill.callbackUrl").Str
-			_, _ = io.WriteString(w, `{"code":"0000","message":"ok","data":{"apiKey":"`+demoKey+`","billId":"`+demoBill+`"}}`)
-		})
-		file := strings.TrimSuffix(strings.TrimPrefix(overlayFile(t, unusualBackend), "table: {overlay: "), "}\n")
-		p := newProcess(t, anyPort+fmt.Sprintf("upstreams: {new: {form: v2, url: %q, overlay: %s}}\n", back.url, file)+
-			"store: {url: \"sqlite:"+filepath.Join(t.TempDir(), "store.db")+"\"}\n"+callbacksOn)
+		back := newBackend(t, replyWith(200, `{"code":"0000","message":"ok","data":{"apiKey":"`+demoKey+`","billId":"`+demoBill+`"}}`))
+		p := newProcess(t, anyPort+fmt.Sprintf("upstreams: {new: {form: v2, url: %q, overlay: %s}}\n", back.url, overlayPath(t, unusualBackend))+
+			"store: {url: "+proxytest.SQLite(t)+"}\n"+callbacksOn)
 		p.expect(newCall(client, "create").with("callbackUrl", told.url+"/paid"), success)
-		path := strings.TrimPrefix(address, "https://bridge.example.com/from-upstreams")
-		p.post("/from-upstreams"+path, `{"apiKey":"`+demoKey+`","invoice":"`+demoBill+`","apprState":"PAID","amounts":{"approved":30000}}`).is(t, 200, `"code":"0000"`)
-		proxytest.Eventually(t, func() bool { return told.count() > 0 }, func() string { return "no callback" })
-		names := map[string][3]string{"v2": {"billId", "apprState", "apprPrice"}, "legacy": {"bill_id", "appr_state", "appr_price"}}[client]
-		body := string(told.received()[0].body)
-		equal(t, gjson.Get(body, names[0]).Str+gjson.Get(body, names[1]).Str+gjson.Get(body, names[2]).String(), demoBill+"F30000", body)
+		address := gjson.Get(back.first(t).body, "bill.callbackUrl").Str
+		p.post(strings.TrimPrefix(address, "https://bridge.example.com"), `{"apiKey":"`+demoKey+`","invoice":"`+demoBill+`","apprState":"PAID","amounts":{"approved":30000}}`).
+			is(t, 200, `"code":"0000"`)
+		eventually(t, "no callback", func() bool { return told.count() > 0 })
+		body := told.first(t).body
+		for name, want := range map[string]string{"billId": demoBill, "apprState": "F", "apprPrice": "30000"} {
+			if client == "legacy" {
+				name = map[string]string{"billId": "bill_id", "apprState": "appr_state", "apprPrice": "appr_price"}[name]
+			}
+			equal(t, gjson.Get(body, name).String(), want, body)
+		}
 	})
 }
