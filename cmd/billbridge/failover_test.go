@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -89,9 +88,7 @@ func TestR41_NoBillIsDoubledAfterALossyFailOver(t *testing.T) {
 				}
 			}
 			for _, bill := range bills {
-				if n, _ := b.at(bill); n != 1 {
-					t.Errorf("%s is at %d backends", bill, n)
-				}
+				gives(t, 1, bill)(b.at(bill))
 			}
 			t.Logf("%d bills that the new primary lacks: %v", len(bills), answers)
 			_, status := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/rollout?limit=1", "")
@@ -123,9 +120,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 	var refusing sync.WaitGroup // both wait for the standby, for as long as a call waits for the store
 	for n, bill := range []string{"refused-1", "refused-2"} {
 		refusing.Go(func() {
-			if status, answer := b.callAt(t, n, "create", bill); status != http.StatusServiceUnavailable {
-				t.Errorf("without a standby: %d %s", status, answer)
-			}
+			gives(t, http.StatusServiceUnavailable, "without a standby")(b.callAt(t, n, "create", bill))
 			if n, _ := b.at(bill); n > 0 {
 				t.Errorf("%s was sent", bill)
 			}
@@ -141,9 +136,7 @@ func TestNothingIsLostWithASynchronousStandby(t *testing.T) {
 		if _, answer := b.call(t, "create", bill); gjson.Get(answer, "code").String() != "BILL_001" {
 			t.Errorf("%s again: %s", bill, answer)
 		}
-		if n, _ := b.at(bill); n != 1 {
-			t.Errorf("%s is at %d backends", bill, n)
-		}
+		gives(t, 1, bill)(b.at(bill))
 	}
 	_, status := httpCall(t, http.MethodGet, "http://"+b.gateways[0].operator+"/rollout?limit=1", "")
 	if gjson.Get(status, "restored.by").Exists() {
@@ -167,17 +160,9 @@ type failOverTrial struct {
 
 func newFailOverTrial(t *testing.T, old, settings string) *failOverTrial {
 	b := &failOverTrial{pair: proxytest.NewPair(t), cluster: newCluster(t)}
-	forms := []string{old, map[string]string{"legacy": "v2", "v2": "legacy"}[old]}
-	var urls []any
-	for n, name := range backendNames {
-		s := sandbox.New(sandbox.Options{Partners: []sandbox.Partner{{Key: trialKey, Name: "a"}}})
-		server := httptest.NewServer(s)
-		t.Cleanup(func() { server.Close(); _ = s.Close() })
-		b.services, urls = append(b.services, s), append(urls, name, forms[n], server.URL)
-	}
-	b.config = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n"+
-		"  %s: {form: %s, url: %q}\n  %s: {form: %s, url: %q}\nroute: {default: old}\nrollout: {old: old, new: new}\nstore: {url: %q%s}\n",
-		append(urls, b.pair.URL, settings)...)
+	b.services, b.config = startBackends(t, old, map[string]string{"legacy": "v2", "v2": "legacy"}[old], "", []string{trialKey}, nil)
+	b.config += fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nroute: {default: old}\nrollout: {old: old, new: new}\nstore: {url: %q%s}\n",
+		b.pair.URL, settings)
 	b.decide(t, func(t *testing.T, s *store.Store) error {
 		return s.Change(t.Context(), store.Change{Action: store.Begun, By: "test", At: time.Now()})
 	},

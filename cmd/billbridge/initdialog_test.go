@@ -168,7 +168,7 @@ func TestInitOnATerminal(t *testing.T) {
 		_ = cmd.Wait()
 		equal(t, cmd.ProcessState.ExitCode(), c.code, seen)
 		_, err = os.Stat(filepath.Join(cmd.Dir, "billbridge.yaml"))
-		equal(t, err == nil, (c.code == exitOK), c.last)
+		equal(t, err == nil, c.code == exitOK, c.last)
 	}
 }
 
@@ -200,9 +200,7 @@ func TestInitWritesAnOverlayForTheOldBackend(t *testing.T) {
 	}
 	call := c.Table.Operation("bill.read").Translation("v2", "legacy").Start()
 	defer call.Release()
-	if _, err := call.Request(nil, []byte(`{"bill":{"billId":"1"}}`)); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(call.Request(nil, []byte(`{"bill":{"billId":"1"}}`)))
 	if out, err := call.Reply(nil, 200, []byte(`{"bill_id":"1","appr_pay_type":"SIMPLE_PAY","appr_state":"F"}`)); err != nil || !strings.Contains(string(out), `"apprPayType":0`) {
 		t.Errorf("the pay type becomes %s, %v", out, err)
 	}
@@ -221,8 +219,6 @@ func runIn(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	p, err := launch(dir, "billbridge", args...)
 	must(t, err)
-	if code, err := p.end(); code != exitOK || err != nil {
-		t.Fatalf("%q: %d, %v\n%s", args, code, err, p.all("stdout", "stderr"))
-	}
+	p.ends(t)
 	return p.all("stdout")
 }

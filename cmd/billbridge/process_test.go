@@ -117,6 +117,14 @@ func (p *process) end() (int, error) {
 	return p.cmd.ProcessState.ExitCode(), nil
 }
 
+// ends expects the exit code 0 of a process that ends, or another one.
+func (p *process) ends(t testing.TB, code ...int) {
+	t.Helper()
+	got, err := p.end()
+	must(t, err)
+	equal(t, got, append(code, exitOK)[0], p.all("stdout", "stderr"))
+}
+
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // processes is the key of the processes of a script, by name.
@@ -200,9 +208,13 @@ func launchInTempDir(t *testing.T, args ...string) *process {
 	return p
 }
 
-var must, has, lacks = proxytest.Must, proxytest.Has, proxytest.Lacks
+var (
+	must, works  = proxytest.Must, proxytest.Works
+	has, lacks   = proxytest.Has, proxytest.Lacks
+	gives, fails = proxytest.Gives, proxytest.Fails
+)
 
-func equal[T any](t testing.TB, got, want T, about ...any) {
+func equal[T any](t proxytest.Reporter, got, want T, about ...any) {
 	t.Helper()
 	proxytest.Equal(t, got, want, about...)
 }

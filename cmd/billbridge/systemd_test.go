@@ -97,9 +97,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 			<-made
 		}
 		must(t, p.cmd.Process.Signal(syscall.SIGTERM))
-		if code, err := p.end(); err != nil || code != exitOK {
-			t.Errorf("exit code %d, %v:\n%s", code, err, p.all("stderr"))
-		}
+		p.ends(t)
 		p = start()
 	}
 	for range callsBetween {
@@ -130,9 +128,8 @@ func TestUnknownSystemdSocketsAreRefused(t *testing.T) {
 		"admin:callbacks": "systemd passed a socket named callbacks, but the config has no callbacks.listen",
 	} {
 		p := startWithSockets(t, name, config, one, two)
-		if code, err := p.end(); err != nil || code != exitError || !strings.Contains(p.all("stderr"), want) {
-			t.Errorf("%s: exit code %d, %v:\n%s", name, code, err, p.all("stderr"))
-		}
+		p.ends(t, exitError)
+		has(t, p.all("stderr"), want, name)
 	}
 }
 
@@ -141,7 +138,5 @@ func TestSingleSystemdSocketIsForPartners(t *testing.T) {
 	t.Parallel()
 	address, one := openSocket(t)
 	p := startWithSockets(t, "billbridge.socket", "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:0}\nupstreams: {only: {form: v2, url: \"http://127.0.0.1:1\"}}\n", one)
-	if _, err := p.await("stdout", "partners on "+address+","); err != nil {
-		t.Error(err)
-	}
+	works(t)(p.await("stdout", "partners on "+address+","))
 }

@@ -15,10 +15,7 @@ func hurry(p *browser.Tab) {
 	script := cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `((timeout) => {
 		window.setTimeout = (f, wait, ...args) => timeout(f, wait === 5000 ? 500 : wait, ...args)
 	})(window.setTimeout)`}
-	_, err := chromedp.Call(p.Ctx, cdppage.AddScriptToEvaluateOnNewDocument, script)
-	if err != nil {
-		p.T.Fatal(err)
-	}
+	works(p.T)(chromedp.Call(p.Ctx, cdppage.AddScriptToEvaluateOnNewDocument, script))
 }
 
 // click follows the first link or button of main whose text is this one.
@@ -31,8 +28,8 @@ func click(p *browser.Tab, text string) {
 	p.Follow("clicking "+text, chromedp.Click(chromedp.CSS("[data-clicked]")))
 }
 
-// has waits until the page has a text.
-func has(p *browser.Tab, text string) {
+// sees waits until the page has a text.
+func sees(p *browser.Tab, text string) {
 	p.T.Helper()
 	p.Wait("the text "+text, fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))
 }

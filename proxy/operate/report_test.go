@@ -16,8 +16,6 @@ import (
 	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 	"billbridge/translate"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "write the reports of testdata anew")
@@ -82,17 +80,13 @@ func TestReports(t *testing.T) {
 	} {
 		for ending, format := range map[string]string{"txt": "text", "json": "json", "md": "markdown", "html": "html"} {
 			var got bytes.Buffer
-			if err := r.Write(&got, format); err != nil {
-				t.Error(err)
-			}
+			must(t, r.Write(&got, format))
 			file := filepath.Join("testdata", "report", name+"."+ending)
 			if *update {
 				proxytest.WriteFile(t, file, got.Bytes())
 			}
 			want := proxytest.ReadFile(t, file)
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("%s: %s", file, diff)
-			}
+			equal(t, got.String(), string(want), file)
 		}
 	}
 }
@@ -139,51 +133,8 @@ func TestTableVersion(t *testing.T) {
 			c.Upstreams[0].Dialect, _ = c.Table.Dialect("v2", translate.File{Data: []byte("operations: {bill.read: {own: /see}}")})
 		}
 		v := evidence.TableVersion(c)
-		if len(v) != 12 {
-			t.Error(v)
-		}
+		equal(t, len(v), 12, v)
 		versions[v] = true
 	}
-	if len(versions) != 4 {
-		t.Errorf("%v", versions)
-	}
-}
-
-// The report of one partner says what the next stage waits for, in every stage.
-func TestReportSaysWhatTheNextStageWaitsFor(t *testing.T) {
-	t.Parallel()
-	d := operatorInMemory(t, separate)
-	report := func(of string) string {
-		t.Helper()
-		var text bytes.Buffer
-		must(t, answers[operate.Report](d, "GET", "/rollout/report"+of).Write(&text, "text"))
-		return text.String()
-	}
-	d.seen("k", time.Minute)
-	const title = "WHAT THE NEXT STAGE WAITS FOR"
-	says := func(want ...string) {
-		t.Helper()
-		text := report("?partner=" + hash("k"))
-		for _, one := range want {
-			if !strings.Contains(text, filled(one)) {
-				t.Errorf("%s\nlacks %s", text, one)
-			}
-		}
-	}
-	says("  2026-11-21T03:33:56Z, settling until 2026-11-21T03:48:56Z  ", title, "\ncanary 10 %  settling  the first call of the partner was seen 1m ago")
-	d.later.Store(int64(time.Hour))
-	says("\nNothing blocks the next stage, canary 10 %.\n", "\nNothing was compared or counted yet.\n")
-	d.change("/rollout/stage?by=a&stage=new&force=<all>&partner=<k>")
-	d.owns("k", "legacy", 2, 0, 0)
-	d.ends("k", "bill.create", evidence.Old, 3, fine)
-	says(title, "\ndrained     open_bills  bills that may still be open at legacy: 2, ",
-		"\ndrained     verdict     <k:12>: no bill was created at the new backend by canary and read back yet\n",
-		"\nNo comparisons yet; calls counted: 3.\n")
-	if text := report(""); strings.Contains(text, title) {
-		t.Errorf("the report of all partners has no next stage:\n%s", text)
-	}
-	d.change("/rollout/stage?by=a&stage=drained&force=<all>&partner=<k>")
-	if text := report("?partner=" + hash("k")); strings.Contains(text, "next stage") || strings.Contains(text, title) {
-		t.Errorf("drained is the last stage:\n%s", text)
-	}
+	equal(t, len(versions), 4, versions)
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
 
 // checkRows are calls: a state of the bill before, an operation, a changed field; and then the code, the checks that were made, and the
@@ -40,7 +38,7 @@ func TestLogHasTheChecks(t *testing.T) {
 	for _, row := range rowsOf(checkRows) {
 		t.Run(strings.Join(row[:3], " "), func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			if row[0] != "" {
 				r.createInState(row[0])
 			}
@@ -58,7 +56,7 @@ func TestLogHasTheChecks(t *testing.T) {
 			}
 		})
 	}
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	must(t, r.SetMaintenance(true))
 	r.do(newCall("v2", "read"))
 	if x := r.Exchanges()[0]; len(x.Checked) != 0 {
@@ -66,7 +64,5 @@ func TestLogHasTheChecks(t *testing.T) {
 	}
 	must(t, r.SetMaintenance(false))
 	r.post("/read/mapping", `{"apiKey":"demo-partner-key"}`)
-	if got := fmt.Sprint(r.Exchanges()[1].Checked); got != "[key contract types merchants]" {
-		t.Errorf("an operation on merchants: %s", got)
-	}
+	equal(t, fmt.Sprint(r.Exchanges()[1].Checked), "[key contract types merchants]", "an operation on merchants")
 }

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"testing"
-
-	"billbridge/proxy/sandbox"
 )
 
 // Each restriction of a contract applies to the operations it is for, in both forms, and to no other ("Authentication", 4
@@ -28,7 +26,7 @@ func TestContractRestrictions(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.key, func(t *testing.T) {
 			t.Parallel()
-			r := start(t, sandbox.Options{})
+			r := start(t)
 			for _, form := range forms {
 				for _, op := range billOps {
 					// Allowed creates use new ids. The other operations name no bill.
@@ -36,9 +34,7 @@ func TestContractRestrictions(t *testing.T) {
 					if op == "create" {
 						id, allowed = form, "0000"
 					}
-					if code, _ := r.do(newCall(form, op).with("apiKey", row.key).with("billId", id)); code != cmp.Or(row.bills, allowed) {
-						t.Errorf("%s %s: got %s", form, op, code)
-					}
+					gives(t, cmp.Or(row.bills, allowed), form, op)(r.do(newCall(form, op).with("apiKey", row.key).with("billId", id)))
 				}
 			}
 			for path, call := range subBusiness {
@@ -55,14 +51,12 @@ func TestContractRestrictions(t *testing.T) {
 
 func TestStrictPartnersBillMappedMerchantsOnly(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	for _, form := range forms {
 		for _, op := range billOps {
 			for _, merchant := range []string{"elsewhere", "demo-closed", "demo-suspended"} {
 				q := newCall(form, op).with("apiKey", "demo-strict-key").with("merchant", merchant)
-				if code, body := r.do(q); code != "PARTNER_003" {
-					t.Errorf("%s %s for %s: got %s", form, op, merchant, body)
-				}
+				gives(t, "PARTNER_003", form, op, merchant)(r.do(q))
 			}
 		}
 	}

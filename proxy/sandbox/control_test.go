@@ -17,7 +17,7 @@ func (r *rig) ctl(method, path, body string) (int, string) {
 
 func TestControlPays(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("legacy", "create"))
 	r.must(newCall("v2", "create").with("billId", "SHARED"))
 	r.must(newCall("v2", "create").with("billId", "SHARED").with("apiKey", "demo-nourl-key"))
@@ -53,7 +53,7 @@ func TestControlPays(t *testing.T) {
 
 func TestControlPartners(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	_, body := r.ctl(http.MethodGet, "/partners", "")
 	var got []any
 	must(t, json.Unmarshal([]byte(body), &got))
@@ -85,18 +85,14 @@ func TestControlPartners(t *testing.T) {
 	equal(t, got, want)
 	has(t, body, `"removed":true`)
 	create := newCall("legacy", "create").with("apiKey", "demo-nopoint-key")
-	if code, _ := r.do(create); code != "POINT_001" {
-		t.Error(code)
-	}
-	if status, body := r.ctl(http.MethodPost, "/points", `{"partner":"demo-nopoint-key","points":1}`); status != 200 {
-		t.Error(body)
-	}
+	gives(t, "POINT_001")(r.do(create))
+	gives(t, 200)(r.ctl(http.MethodPost, "/points", `{"partner":"demo-nopoint-key","points":1}`))
 	r.must(create)
 }
 
 func TestCallsAreCountedByOperation(t *testing.T) {
 	t.Parallel()
-	r := start(t, sandbox.Options{})
+	r := start(t)
 	r.must(newCall("legacy", "create"))
 	r.do(newCall("v2", "create"))
 	r.must(newCall("v2", "read"))

@@ -83,7 +83,7 @@ func (v arrival) of(h http.Handler) (status int, body string) {
 // The control API is not driven by a web page in a tester's browser, nor by another machine without the token.
 func TestControlIsGuarded(t *testing.T) {
 	t.Parallel()
-	plain := start(t, sandbox.Options{})
+	plain := start(t)
 	open, guarded := plain.Control(), start(t, sandbox.Options{ControlToken: "right"}).Control()
 	for _, row := range rowsOf(controlArrivals) {
 		handler := map[string]http.Handler{"open": open, "guarded": guarded}[row[1]]
@@ -99,7 +99,7 @@ func TestControlIsGuarded(t *testing.T) {
 // The page of a bill is paid by its own form only. Off loopback its address cannot be computed from the key and the bill.
 func TestPagesAreGuarded(t *testing.T) {
 	t.Parallel()
-	plain, keyed, based := start(t, sandbox.Options{}), start(t, sandbox.Options{ControlToken: "right"}), start(t, sandbox.Options{BaseURL: "https://pay.example.com/x"})
+	plain, keyed, based := start(t), start(t, sandbox.Options{ControlToken: "right"}), start(t, sandbox.Options{BaseURL: "https://pay.example.com/x"})
 	pages := map[*rig]string{}
 	for _, r := range []*rig{plain, keyed, based} {
 		r.must(newCall("v2", "create"))
@@ -124,12 +124,8 @@ func TestPagesAreGuarded(t *testing.T) {
 		t.Errorf("a page of another origin paid the bill: %s", b.State)
 	}
 	own := arrivalOf("POST "+pages[plain], "127.0.0.1", "127.0.0.1:8081", "Origin=http://127.0.0.1:8081; Sec-Fetch-Site=same-origin", pays)
-	if status, body := own.of(plain); status != http.StatusSeeOther {
-		t.Errorf("the form of the page: %d %s", status, body)
-	}
-	if status, _ := arrivalOf("POST /bill/read", "192.0.2.1", "any.example.com", "Origin=https://shop.example.com", "{}").of(plain); status != 200 {
-		t.Errorf("a call of the interface is guarded: %d", status)
-	}
+	gives(t, http.StatusSeeOther, "the form of the page")(own.of(plain))
+	gives(t, 200, "a call of the interface is guarded")(arrivalOf("POST /bill/read", "192.0.2.1", "any.example.com", "Origin=https://shop.example.com", "{}").of(plain))
 	if res, err := http.Get(plain.url + pages[plain]); err != nil || res.StatusCode != 200 {
 		t.Errorf("over the network: %v, %v", res, err)
 	} else {

@@ -72,9 +72,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 					must(t, r.Pay(demoKey, billID))
 					continue
 				}
-				if code, body := r.do(newCall(form, step.op).with("hash", step.hash)); code != step.want {
-					t.Errorf("%s %s: got %s, want %s", form, step.op, body, step.want)
-				}
+				gives(t, step.want, form, step.op)(r.do(newCall(form, step.op).with("hash", step.hash)))
 			}
 		}
 	})
@@ -117,7 +115,7 @@ func TestOptionsChangeTheBehaviour(t *testing.T) {
 	})
 	t.Run("base url from the host", func(t *testing.T) {
 		t.Parallel()
-		r := start(t, sandbox.Options{})
+		r := start(t)
 		var reply struct{ ShortURL string }
 		if err := json.Unmarshal([]byte(r.must(newCall("legacy", "create"))), &reply); err != nil || !strings.HasPrefix(reply.ShortURL, r.url+"/b/") {
 			t.Errorf("%v %q", err, reply.ShortURL)

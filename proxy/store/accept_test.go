@@ -14,8 +14,7 @@ import (
 
 // Two replicas get two callbacks of one order in turn. Each stored one differs from the one before it, whatever the order.
 func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		var kept atomic.Int32
 		var senders sync.WaitGroup
@@ -35,7 +34,7 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 		senders.Wait()
 		all, err := onePage(t, replicas[1], store.Filter{})
 		must(t, err)
-		equal(t, "kept", len(all), int(kept.Load()))
+		equal(t, len(all), int(kept.Load()), "kept")
 		for i := range all[1:] {
 			if all[i].Digest == all[i+1].Digest {
 				t.Errorf("%s repeats %s and is kept", all[i].ID, all[i+1].ID)
@@ -46,8 +45,7 @@ func TestConcurrentCallbacksOfOneOrderAreStored(t *testing.T) {
 
 // An upstream sends each callback to two replicas at once, and the next one of its bill: each is stored once, in that order.
 func TestCallbackSentToTwoReplicasIsStoredOnce(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const bills = 50
 		var kept [bills][2]atomic.Int32
@@ -71,13 +69,13 @@ func TestCallbackSentToTwoReplicasIsStoredOnce(t *testing.T) {
 			senders.Wait()
 		}
 		for n := range bills {
-			equal(t, fmt.Sprintf("how often the callbacks of b%d were new", n), []int32{kept[n][0].Load(), kept[n][1].Load()}, []int32{1, 1})
+			equal(t, []int32{kept[n][0].Load(), kept[n][1].Load()}, []int32{1, 1}, fmt.Sprintf("how often the callbacks of b%d were new", n))
 		}
 		all, err := onePage(t, replicas[0], store.Filter{})
 		must(t, err)
-		equal(t, "kept", len(all), 2*bills)
+		equal(t, len(all), 2*bills, "kept")
 		for _, c := range all {
-			equal(t, "repeats of "+c.ID, c.Repeats, 1)
+			equal(t, c.Repeats, 1, "repeats of "+c.ID)
 		}
 	})
 }
@@ -104,16 +102,13 @@ func TestOrderQueriesUseTheirIndexes(t *testing.T) {
 		t.Errorf("a claim reads\n%s", got)
 	}
 	for _, statement := range []string{store.LastOf, store.OfOrder} {
-		if got := plan(statement); got != "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n" {
-			t.Errorf("the last of an order is found by\n%s", got)
-		}
+		equal(t, plan(statement), "SEARCH billbridge_callbacks USING INDEX billbridge_callbacks_last (ordering=? AND seq>?)\n", "the last of an order")
 	}
 }
 
 // Replicas that share a store deliver each callback once, those of one order one after the other, and do not block each other.
 func TestReplicasClaimEachCallbackOnce(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 3)
 		const orders, each = 20, 5
 		var senders sync.WaitGroup
@@ -178,8 +173,7 @@ func TestReplicasClaimEachCallbackOnce(t *testing.T) {
 
 // While replicas accept callbacks of one order, a callback is delivered only if no later commit can put another one before it.
 func TestDeliveryFollowsTheOrderOfAcceptance(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 2)
 		const senders, each = 8, 12
 		var sending sync.WaitGroup

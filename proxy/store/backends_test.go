@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -111,6 +110,7 @@ func backendsOf(word string) store.Backends {
 // Which backends may replace which while there are bills and stages, and when the ledger is declared incomplete.
 func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 	each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
 		do := func(word string) error {
 			what, of, _ := strings.Cut(word, ":")
 			switch what {
@@ -121,20 +121,20 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 				}
 				return nil
 			case "stage":
-				return s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of("one"), To: of, By: "anna", At: noon})
+				return s.Change(ctx, store.Change{Action: store.Staged, Partner: partnerOne, To: of, By: "anna", At: noon})
 			case "default":
-				return s.Change(t.Context(), store.Change{Action: store.Staged, To: of, By: "anna", At: noon})
+				return s.Change(ctx, store.Change{Action: store.Staged, To: of, By: "anna", At: noon})
 			case "unset":
-				return s.Change(t.Context(), store.Change{Action: store.Staged, Partner: partner.Of("one"), By: "anna", At: noon})
+				return s.Change(ctx, store.Change{Action: store.Staged, Partner: partnerOne, By: "anna", At: noon})
 			}
-			return s.SetBackends(t.Context(), backendsOf(word), noon.Add(time.Minute))
+			return s.SetBackends(ctx, backendsOf(word), noon.Add(time.Minute))
 		}
 		for row := range strings.Lines(strings.TrimSpace(backendRows)) {
 			name, rest, _ := strings.Cut(row, "|")
 			before, rest, _ := strings.Cut(rest, "|")
 			then, result, _ := strings.Cut(rest, "|")
 			then, result = strings.TrimSpace(then), strings.TrimSpace(result)
-			must(t, s.Clear(t.Context()))
+			must(t, s.Clear(ctx))
 			for _, word := range strings.Fields(before) {
 				if err := do(word); err != nil {
 					t.Fatalf("%s: %v", name, err)
@@ -165,8 +165,8 @@ func TestBackendsAreNotExchangedWhileInUse(t *testing.T) {
 				want.Revision, want.Restored = got.Revision, config
 				log = append([]store.Change{{Action: store.Restored, By: config.By, At: config.At}}, log...)
 			}
-			equal(t, name+": the rollout", got, want)
-			equal(t, name+": the log", audit(t, s, 10), log)
+			equal(t, got, want, name+": the rollout")
+			equal(t, audit(t, s, 10), log, name+": the log")
 		}
 	})
 }
@@ -179,13 +179,14 @@ func sameRefusal(got, want error) bool {
 // Backends that did not change need no write, and do not wait for other replicas.
 func TestKnownBackendsAreNotWritten(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	some, none := open(t, proxytest.SQLite(t)), open(t, proxytest.SQLite(t))
 	asked := between("a", "b")
-	must(t, some.SetBackends(t.Context(), asked, noon))
-	must(t, none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon))
+	must(t, some.SetBackends(ctx, asked, noon))
+	must(t, none.SetBackends(ctx, store.Backends{Alone: "a"}, noon))
 	for s, do := range map[*store.Store]func() error{
-		some: func() error { return some.SetBackends(t.Context(), asked, noon) },
-		none: func() error { return none.SetBackends(t.Context(), store.Backends{Alone: "a"}, noon) },
+		some: func() error { return some.SetBackends(ctx, asked, noon) },
+		none: func() error { return none.SetBackends(ctx, store.Backends{Alone: "a"}, noon) },
 	} {
 		release := s.Hold()
 		defer release()
@@ -228,9 +229,7 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 			other, err := raw(t, url).Begin()
 			must(t, err)
 			defer func() { _ = other.Rollback() }()
-			if _, err := other.Exec(row.theirs); err != nil {
-				t.Fatal(err)
-			}
+			works(t)(other.Exec(row.theirs))
 			done := make(chan error, 1)
 			go func() { done <- row.do(t, s) }()
 			proxytest.Eventually(t, func() bool { return waits(t, watch, starting) || len(done) == 1 }, nil)
@@ -238,7 +237,7 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 			if err := <-done; !sameRefusal(err, row.want) {
 				t.Errorf("%v, want %v", err, row.want)
 			}
-			equal(t, "the log", audit(t, s, 10), nil) // what others declared is not declared again
+			equal(t, audit(t, s, 10), nil, "the log") // what others declared is not declared again
 		})
 	}
 }
@@ -246,19 +245,14 @@ func TestSetBackendsWaitsForOtherReplicas(t *testing.T) {
 // The errors say what an operator must do.
 func TestRefusalsOfBackendsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	equal(t, "text", store.Unconfigured("c", "a", "b").Error(),
-		`store: rollout.old is "a" and rollout.new is "b" in the config, but bills in the ledger are at upstream "c": `+
-			`rollout.old or rollout.new must name it as long as they are there`)
-	equal(t, "text", store.Unconfigured("c", "a", "").Error(),
-		`store: there is no rollout in the config, and all calls would go to upstream "a", but bills in the ledger are at upstream "c": `+
-			`the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day`)
-	equal(t, "text", store.Renamed(between("b", "a"), "a", "b").Error(),
-		`store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
-			`and every partner's creates would go to the other backend: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`)
-	equal(t, "text", store.Renamed(between("b", "c"), "a", "b").Error(),
-		`store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+
-			`which would send the creates of partners to another backend: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`)
-	equal(t, "text", store.ErrShared.Error(),
-		`store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
-			`and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there`)
+	equal(t, store.Unconfigured("c", "a", "b").Error(), `store: rollout.old is "a" and rollout.new is "b" in the config, but bills in the ledger are at upstream "c": `+
+		`rollout.old or rollout.new must name it as long as they are there`, "text")
+	equal(t, store.Unconfigured("c", "a", "").Error(), `store: there is no rollout in the config, and all calls would go to upstream "a", but bills in the ledger are at upstream "c": `+
+		`the rollout section must stay as long as they are there; bills are removed rollout.keep after their last day`, "text")
+	equal(t, store.Renamed(between("b", "a"), "a", "b").Error(), `store: rollout.old is "b" and rollout.new is "a" in the config, the other way round than before, but bills or stages from before are still there, `+
+		`and every partner's creates would go to the other backend: name "a" as rollout.old and "b" as rollout.new again, and give partners that are to go back another stage`, "text")
+	equal(t, store.Renamed(between("b", "c"), "a", "b").Error(), `store: rollout.old is "b" and rollout.new is "c" in the config, but they were "a" and "b" before, and stages from before are still there, `+
+		`which would send the creates of partners to another backend: name them as before until every partner that has a stage, and the default if it was set, is in one of [old shadow] or has none any more`, "text")
+	equal(t, store.ErrShared.Error(), `store: rollout.bills is shared in the config, but bills in the ledger are each at one upstream, `+
+		`and with shared bills a bill could be created at both: rollout.bills must be separate as long as they are there`, "text")
 }

@@ -2,11 +2,9 @@ package store_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -113,9 +111,8 @@ func TestUpgradedStoreTakesTheTimeOfItsRows(t *testing.T) {
 // A bill without an end was created while the machine's clock was years behind. Its row stays for a year, whether the store's clock
 // was right then or the right time is confirmed later.
 func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
-		s := open(t, url)
+	each(t, func(t *testing.T, s *store.Store) {
+		ctx := t.Context()
 		right := time.Now()
 		wrong := right.Add(-years)
 		said := ownUntil(t, s, "said", "old", wrong, wrong.Add(time.Hour))
@@ -123,21 +120,15 @@ func TestWrongClockDoesNotShortenAnEstimatedEnd(t *testing.T) {
 		for _, bill := range []string{"made", "made too"} {
 			ownUntil(t, s, bill, "old", wrong, time.Time{})
 		}
-		if _, err := s.Found(t.Context(), partner.Of("one"), "found", "old", wrong); err != nil {
-			t.Fatal(err)
-		}
-		must(t, s.ConfirmClock(t.Context(), "anna", right))
+		works(t)(s.Found(ctx, partnerOne, "found", "old", wrong))
+		must(t, s.ConfirmClock(ctx, "anna", right))
 		ownUntil(t, s, "made since", "old", wrong, time.Time{}) // the clock is wrong again
-		if n, err := s.SweepOwners(t.Context(), right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour); n != 2 || err != nil {
-			t.Errorf("removed %d, %v", n, err)
-		}
+		gives(t, 2, "removed")(s.SweepOwners(ctx, right.Add(364*24*time.Hour), right.Add(364*24*time.Hour), time.Hour))
 		for _, bill := range []string{"made", "made too", "found", "made since"} {
 			ownerOf(t, s, bill)
 		}
 		for _, bill := range []string{said.Bill, "released"} {
-			if _, err := s.Owner(t.Context(), partner.Of("one"), bill); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("%s: %v", bill, err)
-			}
+			fails(t, store.ErrNotFound, bill)(s.Owner(ctx, partnerOne, bill))
 		}
 	})
 }
@@ -158,9 +149,7 @@ func TestWrongClockDoesNotShortenAnAddress(t *testing.T) {
 			if !known {
 				must(t, s.ConfirmClock(t.Context(), "anna", right))
 			}
-			if n, err := s.Sweep(t.Context(), right.Add(time.Minute), time.Hour); n != 0 || err != nil {
-				t.Errorf("known %v: removed %d, %v", known, n, err)
-			}
+			gives(t, 0, known)(s.Sweep(t.Context(), right.Add(time.Minute), time.Hour))
 		})
 	}
 }
@@ -175,9 +164,7 @@ func TestPingWrites(t *testing.T) {
 				s := open(t, url)
 				must(t, s.Ping(t.Context()))
 				run(t, raw(t, url), "DROP TABLE billbridge_attempts", "DROP TABLE "+table) // it refers to that of the callbacks
-				if err := s.Ping(t.Context()); err == nil {
-					t.Error("it is ready")
-				}
+				fails(t, "", "it is ready")(s.Ping(t.Context()))
 			})
 		})
 	}
@@ -191,9 +178,7 @@ func TestPingWrites(t *testing.T) {
 		if err == nil {
 			t.Fatal("it took everything")
 		}
-		if err := s.Ping(t.Context()); err == nil {
-			t.Error("it is ready")
-		}
+		fails(t, "", "it is ready")(s.Ping(t.Context()))
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 
@@ -55,7 +54,7 @@ func TestFailOverWithoutALossIsProven(t *testing.T) {
 	p.Stall()
 	p.FailOver()
 	reconnect(t, a, b)
-	equal(t, "outcomes", outcomes(a, b), []string{"proven ", "proven "})
+	equal(t, outcomes(a, b), []string{"proven ", "proven "}, "outcomes")
 	if r, err := a.Rollout(t.Context()); err != nil || !r.Restored.At.IsZero() {
 		t.Errorf("restored %+v, %v", r.Restored, err)
 	}
@@ -71,7 +70,7 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(*testing.T, *store.Store) error{
 		"creates": func(t *testing.T, s *store.Store) error {
-			_, err := s.Own(t.Context(), partner.Of("one"), "lost", "new", time.Now(), time.Time{})
+			_, err := s.Own(t.Context(), partnerOne, "lost", "new", time.Now(), time.Time{})
 			return err
 		},
 		"kill switch": func(t *testing.T, s *store.Store) error {
@@ -90,14 +89,12 @@ func TestR41_FailOverThatLostWritesIsNoticed(t *testing.T) {
 			must(t, write(t, a))
 			p.FailOver()
 			reconnect(t, b, a)
-			equal(t, "outcomes", outcomes(a, b), []string{"lost ", "proven "})
+			equal(t, outcomes(a, b), []string{"lost ", "proven "}, "outcomes")
 			r, err := b.Rollout(t.Context())
 			if err != nil || r.Restored.By != store.ByFailOver {
 				t.Errorf("%+v, %v", r, err)
 			}
-			if _, err := a.Owner(t.Context(), partner.Of("one"), "lost"); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("the bill is not lost: %v", err)
-			}
+			fails(t, store.ErrNotFound, "the bill is not lost")(a.Owner(t.Context(), partnerOne, "lost"))
 		})
 	}
 }
@@ -109,10 +106,11 @@ func TestR41_FailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 	for name, want := range map[string]string{"killed": "unproven ", "ended": "proven ", "killed, lossless": "proven "} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			ctx := t.Context()
 			p := proxytest.NewPair(t)
-			a, err := store.OpenHasty(t.Context(), p.URL, name == "killed, lossless")
+			a, err := store.OpenHasty(ctx, p.URL, name == "killed, lossless")
 			closed(t, a, err)
-			b, err := store.Open(t.Context(), p.URL)
+			b, err := store.Open(ctx, p.URL)
 			must(t, err)
 			own(t, b, "b1", "new")
 			if name == "ended" {
@@ -124,11 +122,11 @@ func TestR41_FailOverIsNotProvenWithoutEachGateway(t *testing.T) {
 			p.Stall()
 			p.FailOver()
 			reconnect(t, a)
-			equal(t, "outcomes", outcomes(a), []string{want})
-			after, err := store.OpenHasty(t.Context(), p.URL, name == "killed, lossless")
+			equal(t, outcomes(a), []string{want}, "outcomes")
+			after, err := store.OpenHasty(ctx, p.URL, name == "killed, lossless")
 			closed(t, after, err)
-			equal(t, "of a gateway that starts later", outcomes(after), []string{""})
-			r, err := after.Rollout(t.Context())
+			equal(t, outcomes(after), []string{""}, "of a gateway that starts later")
+			r, err := after.Rollout(ctx)
 			if err != nil || (r.Restored.By == store.ByFailOver) != (want == "unproven ") {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -158,17 +156,16 @@ func TestFailOverIsNotProvenAfterARestart(t *testing.T) {
 // An older copy takes the place of an SQLite file under the running process: its next write is refused, and the store counts as restored.
 func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	file := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, "sqlite:"+file)
 	own(t, s, "kept", "new")
 	older := filepath.Join(t.TempDir(), "older.db")
-	if _, err := store.Backup(t.Context(), "sqlite:"+file, older, func(_, _ int64) {}); err != nil {
-		t.Fatal(err)
-	}
+	works(t)(store.Backup(ctx, "sqlite:"+file, older, func(_, _ int64) {}))
 	own(t, s, "lost", "new")
 	generation := s.Generation()
 
-	c, err := raw(t, "sqlite:"+file).Conn(t.Context())
+	c, err := raw(t, "sqlite:"+file).Conn(ctx)
 	must(t, err)
 	must(t, c.Raw(func(driver any) error {
 		restore, err := driver.(interface {
@@ -180,11 +177,9 @@ func TestR41_OlderCopyOfTheFileIsNoticed(t *testing.T) {
 		return errors.Join(err, restore.Finish())
 	}))
 	must(t, c.Close())
-	if _, err := s.Own(t.Context(), partner.Of("one"), "lost", "old", time.Now(), time.Time{}); err == nil {
-		t.Error("a create was recorded by what was decided before")
-	}
-	equal(t, "outcomes", outcomes(s), []string{"lost "})
-	r, err := s.Rollout(t.Context())
+	fails(t, "", "a create was recorded by what was decided before")(s.Own(ctx, partnerOne, "lost", "old", time.Now(), time.Time{}))
+	equal(t, outcomes(s), []string{"lost "}, "outcomes")
+	r, err := s.Rollout(ctx)
 	if err != nil || r.Restored.By != store.ByFailOver || s.Generation() == generation {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -229,10 +224,8 @@ func TestFrozenPrimaryStopsNothing(t *testing.T) {
 	proxytest.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		_, err := s.Own(ctx, partner.Of("one"), "after", "new", time.Now(), time.Time{})
+		_, err := s.Own(ctx, partnerOne, "after", "new", time.Now(), time.Time{})
 		return err == nil
 	}, func() string { return "no write succeeds though there is a new primary" })
-	if o := ownerOf(t, s, "before"); o.Upstream != "new" {
-		t.Errorf("%+v", o)
-	}
+	equal(t, ownerOf(t, s, "before").Upstream, "new")
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
@@ -33,15 +32,13 @@ func TestCancelledClaimTakesNothing(t *testing.T) {
 	proxytest.Eventually(t, func() bool { return s.Waiting() == 2 }, nil)
 	leave()
 	for range 2 {
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		fails(t, context.Canceled)(<-left)
 	}
 	release()
 	if err := s.Ping(t.Context()); err != nil { // which comes after them
 		t.Fatal(err)
 	}
-	equal(t, "claimed", ids(claim(t, s, noon)), []string{"c1", "c2"})
+	equal(t, ids(claim(t, s, noon)), []string{"c1", "c2"}, "claimed")
 }
 
 // If one write of a transaction fails, the others are committed.
@@ -69,20 +66,17 @@ func TestFailedWriteDoesNotFailOthers(t *testing.T) {
 			release()
 			senders.Wait()
 			for i, err := range answers {
-				if failed := err != nil; failed != (i == 3) {
-					t.Errorf("c%d: %v", i, err)
-				}
+				equal(t, err != nil, i == 3, i)
 				get(t, s, fmt.Sprint("c", i))
 			}
-			equal(t, "the bill of the first", get(t, s, "c3").Bill, "first")
+			equal(t, get(t, s, "c3").Bill, "first", "the bill of the first")
 		})
 	}
 }
 
 // Close runs the waiting writes and refuses later ones.
 func TestCloseUnderLoad(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		s := open(t, url)
 		var mutex sync.Mutex
 		var kept []string
@@ -97,9 +91,7 @@ func TestCloseUnderLoad(t *testing.T) {
 						started <- struct{}{}
 					}
 					if err != nil {
-						if !errors.Is(err, store.ErrClosed) {
-							t.Error(err)
-						}
+						fails(t, store.ErrClosed)(err)
 						return
 					}
 					mutex.Lock()
@@ -136,7 +128,7 @@ var duties = map[string]func(ctx context.Context, s *store.Store, id string) err
 		return err
 	},
 	"bills": func(ctx context.Context, s *store.Store, id string) error {
-		_, err := s.Own(ctx, partner.Of("one"), id, "new", noon, time.Time{})
+		_, err := s.Own(ctx, partnerOne, id, "new", noon, time.Time{})
 		return err
 	},
 }
@@ -173,21 +165,19 @@ func keepUntilKilled(url string, keep func(context.Context, *store.Store, string
 
 // After a kill, every callback that the process acknowledged is in the store.
 func TestR30_KilledWhileAccepting(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "callbacks", func(s *store.Store, id string) { get(t, s, id) })
 	})
 }
 
 // After a kill, every create that the process was allowed to send is in the ledger.
 func TestCreatesAreRecordedBeforeAKill(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		killedWhileKeeping(t, url, "bills", func(s *store.Store, id string) {
-			equal(t, id, ownerOf(t, s, id), store.Owner{
-				Partner: partner.Of("one"), Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,
+			equal(t, ownerOf(t, s, id), store.Owner{
+				Partner: partnerOne, Bill: id, Upstream: "new", State: store.Pending, Open: 1, Changed: noon, Tried: noon,
 				Ends: noon.Add(365 * 24 * time.Hour),
-			})
+			}, id)
 		})
 	})
 }

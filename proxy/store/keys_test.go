@@ -44,8 +44,7 @@ func keyIDs(t testing.TB, url string) string {
 
 // With a key, addresses and bodies are encrypted in the database, and are read back unchanged.
 func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		s := openWith(t, url, keyA)
 		a, c := address("a", "b"), callback("c1", "b")
 		a.URL, c.URL, c.Body = "https://one.example.com/?canary-1", "https://one.example.com/?canary-2", []byte("canary-3")
@@ -56,7 +55,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 		accept(t, s, empty)
 		got, err := s.Address(t.Context(), "a")
 		must(t, err)
-		equal(t, "address", got, a)
+		equal(t, got, a, "address")
 		list, err := onePage(t, s, store.Filter{Bill: "b"})
 		if err != nil || len(list) != 1 || list[0].URL != c.URL {
 			t.Errorf("List: %+v, %v", list, err)
@@ -66,7 +65,7 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		}
-		equal(t, "an empty body", len(get(t, s, "c2").Body), 0)
+		equal(t, len(get(t, s, "c2").Body), 0, "an empty body")
 		var address, callback string
 		var body []byte
 		must(t, errors.Join(
@@ -80,22 +79,20 @@ func TestR35_KeyEncryptsWhatIsSent(t *testing.T) {
 		}
 		// A value that was copied from another row is refused.
 		run(t, raw(t, url), "UPDATE billbridge_callbacks SET body = (SELECT body FROM billbridge_callbacks WHERE id = 'c2') WHERE id = 'c1'")
-		if _, err := s.Get(t.Context(), "c1"); err == nil || !strings.Contains(err.Error(), "the body of callback c1 cannot be decrypted") {
-			t.Errorf("a changed row: %v", err)
-		}
+		fails(t, "the body of callback c1 cannot be decrypted", "a changed row")(s.Get(t.Context(), "c1"))
 	})
 }
 
 // Without a key that rows need, Open fails, names the id of the key, and changes nothing.
 func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
 		s := openWith(t, url, keyA)
 		bind(t, s, address("a", "b"))
 		accept(t, s, callback("c1", "b"))
 		for _, keys := range []store.Keys{{}, {Key: keyB}, {Old: [][]byte{keyB}}} {
-			_, opened := store.Open(t.Context(), url, store.Options{Keys: keys})
-			for _, err := range []error{opened, store.Probe(t.Context(), url, store.Options{Keys: keys})} {
+			_, opened := store.Open(ctx, url, store.Options{Keys: keys})
+			for _, err := range []error{opened, store.Probe(ctx, url, store.Options{Keys: keys})} {
 				if err == nil || !strings.Contains(err.Error(), "encrypted with the key "+store.KeyID(keyA)+", which is neither store.key nor one of store.old_keys (given: ") ||
 					keys.Key != nil && !strings.Contains(err.Error(), store.KeyID(keyB)) {
 					t.Errorf("%v", err)
@@ -103,22 +100,19 @@ func TestMissingKeyIsRefusedAtTheStart(t *testing.T) {
 			}
 		}
 		for _, key := range [][]byte{{}, keyA[1:], bytes.Repeat(keyA, 2)} {
-			if _, err := store.Open(t.Context(), url, store.Options{Keys: store.Keys{Key: key}}); err == nil || !strings.Contains(err.Error(), "but must have 32") {
-				t.Errorf("%d bytes: %v", len(key), err)
-			}
+			fails(t, "but must have 32", len(key))(store.Open(ctx, url, store.Options{Keys: store.Keys{Key: key}}))
 		}
 		for _, keys := range []store.Keys{{Key: keyA}, {Key: keyB, Old: [][]byte{keyA}}, {Old: [][]byte{keyB, keyA}}} {
-			must(t, store.Probe(t.Context(), url, store.Options{Keys: keys}))
+			must(t, store.Probe(ctx, url, store.Options{Keys: keys}))
 			again := openWith(t, url, keys.Key, keys.Old...)
-			equal(t, "the body", string(get(t, again, "c1").Body), `{"id":"c1"}`)
+			equal(t, string(get(t, again, "c1").Body), `{"id":"c1"}`, "the body")
 		}
 	})
 }
 
 // Recrypt encrypts all rows with the current key; without a current key it decrypts them.
 func TestKeysCanBeChanged(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		const many = 25 // more than two batches
 		s := open(t, url)
 		for i := range many {
@@ -145,15 +139,13 @@ func TestKeysCanBeChanged(t *testing.T) {
 		} {
 			s := openWith(t, url, step.key, step.old...)
 			for _, want := range []int{step.n, 0} {
-				if n, err := s.Recrypt(t.Context()); n != want || err != nil {
-					t.Errorf("Recrypt = %d, %v, want %d", n, err, want)
-				}
+				gives(t, want, "Recrypt")(s.Recrypt(t.Context()))
 			}
-			equal(t, "the keys", keyIDs(t, url), step.want)
+			equal(t, keyIDs(t, url), step.want, "the keys")
 			for _, i := range []int{0, 9, 10, many - 1} {
 				c := get(t, s, fmt.Sprintf("c%03d", i))
-				equal(t, "body", string(c.Body), string(callback(c.ID, "b").Body))
-				equal(t, "url", c.URL, callback("", "").URL)
+				equal(t, string(c.Body), string(callback(c.ID, "b").Body), "body")
+				equal(t, c.URL, callback("", "").URL, "url")
 				if got, err := s.Address(t.Context(), fmt.Sprintf("a%03d", i)); err != nil || got.URL != address("", "").URL {
 					t.Errorf("%s, %v", got.URL, err)
 				}
@@ -179,6 +171,7 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 			t.Run(way+", its state "+state, func(t *testing.T) {
 				t.Parallel()
 				proxytest.Each(t, func(t *testing.T, url string) {
+					ctx := t.Context()
 					key := [][]byte{nil, keyA}
 					if way == "a new store" {
 						key = key[1:]
@@ -191,9 +184,7 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 							accept(t, s, callback("moved", "b1"))
 							accept(t, s, callback("kept", "b2"))
 						}
-						if _, err := s.Recrypt(t.Context()); err != nil {
-							t.Fatal(err)
-						}
+						works(t)(s.Recrypt(ctx))
 						if i < len(key)-1 {
 							_ = s.Close()
 						}
@@ -201,23 +192,19 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 					db := raw(t, url)
 					run(t, db, alter, "UPDATE billbridge_addresses SET url = 'https://thief.example.com', key_id = '' WHERE id = 'moved'",
 						"UPDATE billbridge_callbacks SET url = 'https://thief.example.com', key_id = '' WHERE id = 'moved'")
-					if _, err := s.Address(t.Context(), "moved"); err == nil || s.Refused() != 1 {
+					if _, err := s.Address(ctx, "moved"); err == nil || s.Refused() != 1 {
 						t.Errorf("%v, %d are counted", err, s.Refused())
 					}
 					for _, s := range []*store.Store{openWith(t, url, keyA), openWith(t, url, keyB, keyA)} {
 						run(t, db, "UPDATE billbridge_callbacks SET lease = '', due = next")
-						_, addressed := s.Address(t.Context(), "moved")
-						claimed, err := s.Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
-						equal(t, "claimed", ids(claimed), []string{"kept"})
-						_, recrypted := s.Recrypt(t.Context())
+						_, addressed := s.Address(ctx, "moved")
+						claimed, err := s.Claim(ctx, noon, time.Minute, 10, 10, 10, nil)
+						equal(t, ids(claimed), []string{"kept"}, "claimed")
+						_, recrypted := s.Recrypt(ctx)
 						for _, err := range []error{addressed, err, recrypted} {
-							if err == nil || !strings.Contains(err.Error(), "moved is not encrypted, but the store is: the row was changed") {
-								t.Errorf("%v", err)
-							}
+							fails(t, "moved is not encrypted, but the store is: the row was changed")(err)
 						}
-						if strings.Count(recrypted.Error(), "moved") != 2 {
-							t.Errorf("not both rows are named: %v", recrypted)
-						}
+						equal(t, strings.Count(recrypted.Error(), "moved"), 2, recrypted)
 						if s.Refused() < 4 {
 							t.Errorf("%d are counted", s.Refused())
 						}
@@ -226,7 +213,7 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 							t.Errorf("%+v, %v", list, err)
 						}
 					}
-					equal(t, "the keys", keyIDs(t, url), " "+" "+store.KeyID(keyB))
+					equal(t, keyIDs(t, url), " "+" "+store.KeyID(keyB), "the keys")
 				})
 			})
 		}
@@ -235,32 +222,24 @@ func TestRowsOfAnEncryptedStoreCannotBeMadePlain(t *testing.T) {
 
 // Gateways get their first key one after the other: what one without a key writes until it ends is encrypted.
 func TestFirstKeyAtOneGatewayAfterTheOther(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
+		ctx := t.Context()
 		behind := open(t, url)
 		ahead := openWith(t, url, keyA)
-		if n, err := ahead.Recrypt(t.Context()); n != 0 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
+		gives(t, 0)(ahead.Recrypt(ctx))
 		bind(t, behind, address("a", "b"))
-		if _, err := ahead.Address(t.Context(), "a"); err != nil {
-			t.Error(err)
-		}
+		works(t)(ahead.Address(ctx, "a"))
 		must(t, behind.Close())
 		again := openWith(t, url, keyA)
 		for want := range 2 {
-			if n, err := again.Recrypt(t.Context()); n != 1-want || err != nil {
-				t.Errorf("%d, %v", n, err)
-			}
+			gives(t, 1-want)(again.Recrypt(ctx))
 		}
-		equal(t, "the keys", keyIDs(t, url), store.KeyID(keyA))
+		equal(t, keyIDs(t, url), store.KeyID(keyA), "the keys")
 		// Without a key rows are plain, and with one they are encrypted, as the first time.
 		_, _ = ahead.Close(), again.Close()
 		for _, key := range [][][]byte{{nil, keyA}, {keyA}} {
 			s := openWith(t, url, key[0], key[1:]...)
-			if n, err := s.Recrypt(t.Context()); n != 1 || err != nil {
-				t.Errorf("%d, %v", n, err)
-			}
+			gives(t, 1)(s.Recrypt(ctx))
 			_ = s.Close()
 		}
 	})
@@ -268,17 +247,14 @@ func TestFirstKeyAtOneGatewayAfterTheOther(t *testing.T) {
 
 // A replica that does not have the new key claims only callbacks that it can decrypt.
 func TestCallbackOfAnUnknownKeyIsNotClaimed(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		behind, ahead := openWith(t, url, keyA), openWith(t, url, keyB, keyA)
 		accept(t, ahead, callback("new", "b1"))
 		accept(t, behind, callback("old", "b2"))
 		claimed, err := behind.Claim(t.Context(), noon, time.Minute, 10, 10, 10, nil)
-		if err == nil || !strings.Contains(err.Error(), store.KeyID(keyB)) {
-			t.Errorf("%v", err)
-		}
-		equal(t, "claimed", ids(claimed), []string{"old"})
-		equal(t, "claimed by the other", ids(claim(t, ahead, noon.Add(2*time.Minute))), []string{"new", "old"})
+		fails(t, store.KeyID(keyB))(err)
+		equal(t, ids(claimed), []string{"old"}, "claimed")
+		equal(t, ids(claim(t, ahead, noon.Add(2*time.Minute))), []string{"new", "old"}, "claimed by the other")
 	})
 }
 
@@ -288,17 +264,17 @@ func TestFileOfTheStoreIsNarrowed(t *testing.T) {
 	url := proxytest.SQLite(t)
 	file := strings.TrimPrefix(url, "sqlite:")
 	first := open(t, url)
-	equal(t, "of a new file", first.Narrowed(), 0)
+	equal(t, first.Narrowed(), 0, "of a new file")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		must(t, os.Chmod(file+suffix, 0o644))
 	}
 	link := file + ".link"
 	must(t, os.Symlink(file, link))
-	equal(t, "before", open(t, "sqlite:"+link).Narrowed(), 0o644)
+	equal(t, open(t, "sqlite:"+link).Narrowed(), 0o644, "before")
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		info, err := os.Stat(file + suffix)
 		must(t, err)
-		equal(t, suffix, info.Mode().Perm(), 0o600)
+		equal(t, info.Mode().Perm(), 0o600, suffix)
 	}
-	equal(t, "the next time", open(t, url).Narrowed(), 0)
+	equal(t, open(t, url).Narrowed(), 0, "the next time")
 }

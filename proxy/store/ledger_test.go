@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"billbridge/proxy/partner"
 	"billbridge/proxy/store"
 )
 
@@ -98,19 +97,19 @@ func TestTransitions(t *testing.T) {
 				switch what {
 				case "own":
 					var c store.Create
-					c, err = s.Own(t.Context(), partner.Of("one"), bill, which, noon, time.Time{})
+					c, err = s.Own(t.Context(), partnerOne, bill, which, noon, time.Time{})
 					creates, o = append(creates, c), c.Owner
 				case "found":
-					o, err = s.Found(t.Context(), partner.Of("one"), bill, which, noon)
+					o, err = s.Found(t.Context(), partnerOne, bill, which, noon)
 				default:
 					o, err = s.Complete(t.Context(), creates[what[0]-'1'], store.Outcome(which), noon)
 				}
 				if !errors.Is(err, refusal) || (err == nil) != (refusal == nil) {
 					t.Fatalf("%s: %s: %v", steps, step, err)
 				}
-				equal(t, steps+": what "+step+" returned", o, ownerOf(t, s, bill))
+				equal(t, o, ownerOf(t, s, bill), steps+": what "+step+" returned")
 			}
-			equal(t, steps, inWords(ownerOf(t, s, bill)), strings.TrimSpace(want))
+			equal(t, inWords(ownerOf(t, s, bill)), strings.TrimSpace(want), steps)
 		}
 	})
 }
@@ -131,7 +130,7 @@ func TestOwnReturnsTheStoredRow(t *testing.T) {
 			bill := fmt.Sprint("b", i)
 			for range 2 { // the second time it is not new
 				c := ownUntil(t, s, bill, "old", now, until)
-				equal(t, "returned", c.Owner, ownerOf(t, s, bill))
+				equal(t, c.Owner, ownerOf(t, s, bill), "returned")
 			}
 		}
 	})

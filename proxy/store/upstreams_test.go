@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"billbridge/proxy/proxytest"
 	"billbridge/proxy/store"
 )
 
@@ -26,8 +25,7 @@ func reconcile(t testing.TB, s *store.Store, now ...store.Upstream) (moved []sto
 
 // The store has the upstreams of the last replica, not a mixture of two.
 func TestConcurrentReconcilesDoNotMix(t *testing.T) {
-	t.Parallel()
-	proxytest.Each(t, func(t *testing.T, url string) {
+	eachURL(t, func(t *testing.T, url string) {
 		replicas := replicasOn(t, url, 4)
 		for range 10 {
 			var starting sync.WaitGroup
@@ -50,10 +48,10 @@ func TestConcurrentReconcilesDoNotMix(t *testing.T) {
 			var rows, urls int
 			must(t, db.QueryRow("SELECT count(*), count(DISTINCT url) FROM billbridge_upstreams WHERE name < 'd'").
 				Scan(&rows, &urls))
-			equal(t, "of three", rows, 3)
-			equal(t, "different URLs", urls, 1)
+			equal(t, rows, 3, "of three")
+			equal(t, urls, 1, "different URLs")
 			must(t, db.QueryRow("SELECT count(*) FROM billbridge_upstreams").Scan(&rows))
-			equal(t, "all", rows, 4)
+			equal(t, rows, 4, "all")
 			_ = db.Close()
 		}
 	})
