@@ -116,16 +116,10 @@ func (c *billsRead) readAll(ctx context.Context) error {
 		}
 	}
 	c.progressf("")
-	printf(c.out, "Bills read: %d of %d. Outcomes resolved: %d.\n",
-		max(0, first.Due-now.Due), first.Due, max(0, first.Unknown-now.Unknown))
-	if now.Due > 0 {
-		printf(c.out, "Not read yet: %d. A gateway reads a bill when its partner has called since the gateway "+
-			"started. To read one at once, run billbridge bills read ID --key-file FILE.\n", now.Due)
-	}
-	if now.Unknown > 0 {
-		printf(c.out, "Still unknown: %d. See billbridge bills list --outcome unknown.\n", now.Unknown)
-	}
-	return nil
+	return show(c.out, "reads", struct {
+		operate.Reads
+		All, Read, Resolved int
+	}{now, first.Due, max(0, first.Due-now.Due), max(0, first.Unknown-now.Unknown)})
 }
 
 type billsDismiss struct {

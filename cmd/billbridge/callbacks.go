@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -62,13 +63,11 @@ func (m *moment) UnmarshalText(text []byte) (err error) {
 // listener.
 type callbackID string
 
+var callbackForm = regexp.MustCompile("^(cb_|" + store.MadePrefix + "|" + store.EventPrefix + ")[0-9a-f]{32}$")
+
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (c *callbackID) UnmarshalText(text []byte) error {
-	digits, ok := strings.CutPrefix(string(text), store.EventPrefix)
-	if !ok {
-		digits, ok = strings.CutPrefix(strings.Replace(string(text), store.MadePrefix, "cb_", 1), "cb_")
-	}
-	if *c = callbackID(text); !ok || len(digits) != 32 || strings.Trim(digits, "0123456789abcdef") != "" {
+	if *c = callbackID(text); !callbackForm.Match(text) {
 		return fmt.Errorf("a callback id is cb_ and 32 hex digits, as callbacks list prints it, but this is %q", text)
 	}
 	return nil

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,11 +11,7 @@ import (
 
 // checkAddresses prints the callback addresses in a file that the config does not allow, and why.
 func checkAddresses(c *config.Config, file string, s system) error {
-	name, read := file, func() ([]byte, error) { return os.ReadFile(file) }
-	if file == "-" {
-		name, read = "stdin", func() ([]byte, error) { return io.ReadAll(s.in) }
-	}
-	text, err := read()
+	name, text, err := input(file, s.in)
 	if err != nil {
 		return err
 	}

@@ -212,29 +212,22 @@ func (c *initCommand) write(s system) error {
 	if err != nil {
 		return err
 	}
+	written := ""
 	if overlay != nil {
-		if err := createFile(c.overlayFile(), overlay); err != nil {
-			return err
-		}
-		printf(s.out, "%s was written: what the old backend answers.\n", c.overlayFile())
+		written = c.overlayFile()
+		err = createFile(written, overlay)
 	}
-	if err := createFile(c.Output, text); err != nil {
+	if err == nil {
+		err = createFile(c.Output, text)
+	}
+	if err != nil {
 		return err
 	}
-	printf(s.out, "%s was written. Next:\n\n  billbridge check --config %s\n  billbridge serve --config %s\n",
-		c.Output, c.Output, c.Output)
-	if c.Case == "migration" {
-		printf(s.out, "%s", lines(afterMigration))
-	}
-	printf(s.out, "\nFor an editor that completes keys and shows mistakes:\n\n  billbridge assets schema > %s\n",
-		filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json"))
-	return nil
+	return show(s.out, "init", struct {
+		*initCommand
+		Overlay, Schema string
+	}{c, written, filepath.Join(filepath.Dir(c.Output), "billbridge.schema.json")})
 }
-
-const afterMigration = "  billbridge rollout begin    # once, while the gateway runs; " +
-	"otherwise new bills are refused during the settling period\n" + `
-The legacy form has no URL bills: partners in v2 that ask the old backend for one are refused (failures.cannot_carry).
-`
 
 // createFile writes a new file.
 func createFile(name string, data []byte) error {

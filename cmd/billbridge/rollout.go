@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -66,12 +65,7 @@ const maxKeyFile = 64 << 10
 
 // readKey returns the key in a file, without one line end, which editors add. Everything else belongs to the key.
 func readKey(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -159,21 +158,23 @@ type placed struct{ place, text string }
 
 // linesIn returns the lines of a file, or of stdin for -, without empty ones and those that begin with #.
 func linesIn(file given, stdin io.Reader) (all []placed, err error) {
-	name, in := "stdin", stdin
-	if file != "-" {
-		name = string(file)
-		opened, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = opened.Close() }()
-		in = opened
-	}
-	lines := bufio.NewScanner(in)
-	for n := 1; lines.Scan(); n++ {
-		if text := strings.TrimSpace(lines.Text()); text != "" && text[0] != '#' {
+	name, data, err := input(string(file), stdin)
+	n := 0
+	for line := range strings.Lines(string(data)) {
+		n++
+		if text := strings.TrimSpace(line); text != "" && text[0] != '#' {
 			all = append(all, placed{fmt.Sprintf("%s:%d", name, n), text})
 		}
 	}
-	return all, lines.Err()
+	return all, err
+}
+
+// input returns the name and the text of a file, or of stdin for -.
+func input(file string, stdin io.Reader) (name string, text []byte, err error) {
+	if file == "-" {
+		text, err = io.ReadAll(stdin)
+		return "stdin", text, err
+	}
+	text, err = os.ReadFile(file)
+	return file, text, err
 }

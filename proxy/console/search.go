@@ -39,7 +39,9 @@ func (c *Console) searchOf(f *callFilter) string {
 		Slower                           time.Duration
 		NotServed                        string
 	}{
-		f, []string{"operation", "client", "upstream", "route", "code", "bill"}, upstreams, codes, f.partners, f.slower,
+		f,
+		[]string{"operation", "client", "upstream", "route", "code", "bill"},
+		upstreams, codes, f.partners, f.slower,
 		table.OwnCode(translate.OwnUnavailable),
 	})
 	return text.String()

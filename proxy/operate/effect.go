@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"billbridge/config"
@@ -19,30 +18,6 @@ type Effect struct {
 	Merchants int          `json:"merchants"`           // of these bills
 	Reached   int          `json:"reached"`             // merchants with new bills at the new backend
 	Uncounted bool         `json:"uncounted,omitempty"` // there were more merchants than are counted apart
-}
-
-// String is the effect in words.
-func (e Effect) String() string {
-	about := "about "
-	if e.Percent == 0 || e.Percent == 100 {
-		about = ""
-	}
-	if e.Bills == 0 {
-		of := "new bills"
-		if e.Split == config.ByMerchant {
-			of = "merchants"
-		}
-		return fmt.Sprintf("%s%d %% of %s; no bill was counted in the last day", about, e.Percent, of)
-	}
-	more, noun := "", "bills"
-	if e.Uncounted {
-		more = "more than "
-	}
-	if e.Bills == 1 {
-		noun = "bill"
-	}
-	return fmt.Sprintf("%s%d %% of new bills; %d of %s%d merchants (%d %s in the last day)",
-		about, e.Percent, e.Reached, more, e.Merchants, e.Bills, noun)
 }
 
 // effect returns the effect of a move; nil if it is not to canary, or if it cannot be found out soon: an effect is not

@@ -340,8 +340,8 @@ func (o *Operator) wave(ctx context.Context, n WaveName) (store.Wave, error) {
 //	pause     stops the steps forward until a person resumes it. Partners whose verdict is FAIL are still taken back
 //	resume    lets a wave that was paused go on, unless the reason for a pause is still there
 //	stop      ends a wave. Its partners stay where they are
-//	rollback  takes the partners of a wave back to the stages that they had before it, and ends it. Nothing is forced: a
-//	          partner whose step back is blocked stays, and the wave goes on until it is not, or is stopped
+//	rollback  takes the partners of a wave back to the stages that they had before it, and ends it. Nothing is forced:
+//	          a partner whose step back is blocked stays, and the wave goes on until it is not, or is stopped
 var WaveChanges = map[string][]store.WaveState{
 	"pause":    {store.WavePaused, store.WaveRunning},
 	"resume":   {store.WaveRunning, store.WavePaused},

@@ -12,6 +12,7 @@ import (
 	"billbridge/proxy/partner"
 	"billbridge/proxy/proxytest"
 	"billbridge/proxy/rollout"
+	"billbridge/proxy/rollout/evidence"
 	"billbridge/proxy/store"
 )
 
@@ -301,5 +302,21 @@ func TestConcurrentCreateOfAnotherReplica(t *testing.T) {
 	})
 	if err != nil || route.Upstream != "old" || route.Reason != "owner" {
 		t.Errorf("%+v, %v", route, err)
+	}
+}
+
+// A reset also removes what this gateway has counted and not stored yet.
+func TestResetForgetsWhatIsNotStoredYet(t *testing.T) {
+	t.Parallel()
+	d := newCrossroads(t, rollout.StageOld)
+	d.Counts().Ended(someone, "bill.read", evidence.Old, evidence.End{Code: "0000", Succeeded: true})
+	if n := len(d.Counts().Snapshot().Counts); n != 1 {
+		t.Fatalf("%d counts", n)
+	}
+	if err := d.Decide(t.Context(), store.Change{Action: store.Reset, Partner: someone, By: "test", At: d.now}); err != nil {
+		t.Fatal(err)
+	}
+	if left := d.Counts().Snapshot().Counts; len(left) > 0 {
+		t.Errorf("%+v", left)
 	}
 }

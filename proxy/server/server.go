@@ -292,12 +292,8 @@ func (s *Server) listener(key, address string) (net.Listener, error) {
 // closeAll closes what a failed start has opened.
 func (s *Server) closeAll() {
 	_ = s.adminServer.Close()
-	if s.tokens != nil {
-		s.tokens.guesses.Close()
-	}
-	if s.tracing != nil {
-		s.closeTracing()
-	}
+	s.tokens.guesses.Close()
+	s.closeTracing()
 	if s.adminListener != nil {
 		_ = s.adminListener.Close()
 	}

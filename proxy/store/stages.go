@@ -93,8 +93,8 @@ type Change struct {
 //     partner changes. ErrNotFound: there is no stage to remove.
 //   - Stopped turns the kill switch on; the stages stay. [*AlreadyStopped]: it is on, and the first declaration stays.
 //   - Resumed turns it off. ErrState: it is off.
-//   - Restored declares that the store was restored from a backup. From then on only owned bills are certain: a bill that
-//     the ledger does not know may have been made after the backup, and one that was pending or released may be at
+//   - Restored declares that the store was restored from a backup. From then on only owned bills are certain: a bill
+//     that the ledger does not know may have been made after the backup, and one that was pending or released may be at
 //     another upstream.
 //   - Begun declares that the new upstream has no bills of partners except those in the ledger: a bill that the ledger
 //     does not know was not made there. ErrState: it was declared before.
