@@ -130,11 +130,11 @@ func (s *source) loadSection(n *yaml.Node, v reflect.Value, path []string) {
 func (s *source) rename(n *yaml.Node, fields []reflect.StructField, path []string) {
 	for _, f := range fields {
 		key, was := f.Tag.Get("yaml"), f.Tag.Get("was")
-		for i := 0; was != "" && child(n, key) == nil && i < len(n.Content); i += 2 {
-			if n.Content[i].Value == was {
-				n.Content[i].Value = key
+		for name := range translate.Members(n) {
+			if was != "" && name.Value == was && child(n, key) == nil {
+				name.Value = key
 				text := "is called " + key + " now: rename it, since the next version refuses it"
-				s.warnings = append(s.warnings, s.problemAt(n.Content[i], text, append(slices.Clone(path), was)))
+				s.warnings = append(s.warnings, s.problemAt(name, text, append(slices.Clone(path), was)))
 			}
 		}
 	}
@@ -146,8 +146,7 @@ func (s *source) addUnknownKeys(n *yaml.Node, fields []reflect.StructField, path
 	for _, f := range fields {
 		known = append(known, f.Tag.Get("yaml"))
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
+	for key, value := range translate.Members(n) {
 		if slices.Contains(known, key.Value) {
 			continue
 		}

@@ -108,9 +108,9 @@ func (s *source) relative() string { return "; a relative path starts at " + fil
 // child returns the value of a key in the mapping n, or nil. For a key such as tokens[1] it returns an entry of the
 // list.
 func child(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
+	for name, value := range translate.Members(n) {
+		if name.Value == key {
+			return value
 		}
 	}
 	list, index, _ := strings.Cut(strings.TrimSuffix(key, "]"), "[")

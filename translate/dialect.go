@@ -121,7 +121,7 @@ func (t *Table) withoutRows(form int) File {
 // checkDialectKeys checks the keys of the overlay of an upstream, except those of rows.
 func (t *Table) checkDialectKeys(form int, file string, root *yaml.Node) (problems Problems) {
 	check := func(n *yaml.Node, what string, allowed []string) {
-		for key := range members(n) {
+		for key := range Members(n) {
 			if !slices.Contains(allowed, key.Value) {
 				text := fmt.Sprintf("the overlay of an upstream has no %s %s%s: it can have %s",
 					what, key.Value, DidYouMean(key.Value, allowed), strings.Join(allowed, ", "))
@@ -144,14 +144,14 @@ func (t *Table) checkDialectKeys(form int, file string, root *yaml.Node) (proble
 	}
 	check(child(root, "operations"), "operation", operations)
 	check(child(root, "callbacks"), "callback", callbacks)
-	for name, o := range members(child(root, "operations")) {
+	for name, o := range Members(child(root, "operations")) {
 		keys := []string{own, "request", "reply"}
 		if known := t.Operation(name.Value); known != nil && known.list {
 			keys = keys[:2] // its result is never translated
 		}
 		check(o, "key", keys)
 	}
-	for _, o := range members(child(root, "callbacks")) {
+	for _, o := range Members(child(root, "callbacks")) {
 		check(o, "key", []string{"request"})
 	}
 	return problems
@@ -181,7 +181,7 @@ func (s *source) checkDialectRows(t *Table, form int, message string, rows, know
 		paths = append(paths, k.Path[form])
 	}
 	for _, r := range rows {
-		for key := range members(r.node) {
+		for key := range Members(r.node) {
 			if !slices.Contains(append(dialectRowKeys, s.forms...), key.Value) {
 				s.errorf(key, "a row in the overlay of an upstream cannot have %s, only %s", key.Value,
 					strings.Join(dialectRowKeys, ", "))

@@ -12,7 +12,7 @@ func (s *source) expandAll() {
 		s.items(rows, "common "+name.Value)
 	}
 	for _, section := range []string{"operations", "callbacks"} {
-		for name, operation := range members(child(s.root, section)) {
+		for name, operation := range Members(child(s.root, section)) {
 			s.expand(section, name, operation)
 		}
 	}
@@ -72,7 +72,7 @@ func (s *source) include(list, message *yaml.Node) {
 // putTogether makes the rows of each callback: those of a reply, if it has fields: OPERATION, changed by its own rows
 // and by those of overlays.
 func (s *source) putTogether() {
-	for name, callback := range members(child(s.root, "callbacks")) {
+	for name, callback := range Members(child(s.root, "callbacks")) {
 		layers, fields := s.layers[name.Value], child(callback, "fields")
 		list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: name.Line, Column: name.Column}
 		if fields == nil && layers == nil {
@@ -113,7 +113,7 @@ func (s *source) putTogether() {
 func (s *source) reusedRow(n *yaml.Node) *yaml.Node {
 	row := s.copyOf(n)
 	row.Content = nil
-	for key, value := range members(n) {
+	for key, value := range Members(n) {
 		switch key.Value {
 		case "must_equal_request", "repeats_request", "role", "means", "exact", "no_value_while":
 			continue
@@ -155,7 +155,7 @@ func (s *source) applyCommon(overlay *yaml.Node) {
 
 // removeCommon removes the common rows from the tree.
 func (s *source) removeCommon() {
-	for name, rows := range members(remove(s.root, "common")) {
+	for name, rows := range Members(remove(s.root, "common")) {
 		if s.includedIn[rows] == nil {
 			s.errorf(name, "common: no message includes {common: %s}", name.Value)
 		}

@@ -115,14 +115,14 @@ func (s *source) changedRow(row *yaml.Node, before []*yaml.Node, message string)
 			after.Content = append(after.Content, key, value)
 		}
 	}
-	for key, value := range members(row) {
+	for key, value := range Members(row) {
 		has := func(b *yaml.Node) bool { return child(b, key.Value) != nil }
 		if value.Tag == "!!null" && message != "" && !slices.ContainsFunc(before, has) {
 			s.errorf(key, "%s: null removes a key, but the row on %s has no %[1]s", key.Value, linesOf(before))
 		}
 		add(key, value)
 	}
-	for key, value := range members(before[0]) {
+	for key, value := range Members(before[0]) {
 		differs := func(b *yaml.Node) bool { return !sameNode(child(b, key.Value), value) }
 		if child(row, key.Value) == nil && !slices.ContainsFunc(before, differs) {
 			add(key, value)

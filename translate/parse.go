@@ -74,7 +74,7 @@ func (s *source) readTable() {
 	}
 	s.readCallbacks(keys.Callbacks, keys.Operations)
 	s.checkReferences(keys.Operations)
-	for name := range members(keys.Options) {
+	for name := range Members(keys.Options) {
 		if !s.usedOptions[name.Value] && len(s.problems) == 0 { // a misspelled option would have no effect
 			hint := DidYouMean(name.Value, slices.Collect(maps.Keys(s.usedOptions)))
 			s.errorf(name, "options: no row has when or unless with %q%s", name.Value, hint)

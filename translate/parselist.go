@@ -81,7 +81,7 @@ func (s *source) readItems(o *Operation, m Message, r *row) {
 }
 
 func (s *source) checkListKeys(r *row, allowed string) {
-	for key := range members(r.node) {
+	for key := range Members(r.node) {
 		if !slices.Contains(strings.Fields(allowed), key.Value) && !slices.Contains(s.forms, key.Value) {
 			s.errorf(key, "%s is not allowed in a row with each or list", key.Value)
 		}

@@ -103,7 +103,7 @@ func (s *source) members(n *yaml.Node, what string) iter.Seq2[*yaml.Node, *yaml.
 	if n != nil && n.Kind != yaml.MappingNode {
 		s.errorf(n, "%s must be a mapping", what)
 	}
-	return members(n)
+	return Members(n)
 }
 
 // items returns the items of the list n. It is a problem if n is not a list. It returns nothing for nil.

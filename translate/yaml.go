@@ -100,7 +100,7 @@ func (s *source) inspect(n *yaml.Node) {
 		return
 	}
 	seen := map[string]int{}
-	for key, value := range members(n) {
+	for key, value := range Members(n) {
 		if key.Value == "otherwise" && value.Value == "null" {
 			value.Tag = "!!str" // a choice: it removes no key
 		}
@@ -118,8 +118,8 @@ func (s *source) inspect(n *yaml.Node) {
 	}
 }
 
-// members returns the keys and values of a mapping. It returns nothing for nil and for any other node.
-func members(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+// Members returns the keys and values of a mapping. It returns nothing for nil and for any other node.
+func Members(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 	return func(yield func(key, value *yaml.Node) bool) {
 		for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 			if !yield(n.Content[i], n.Content[i+1]) {
@@ -131,7 +131,7 @@ func members(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
 
 // find returns a key of the mapping n and its value, or nil.
 func find(n *yaml.Node, name string) (key, value *yaml.Node) {
-	for key, value := range members(n) {
+	for key, value := range Members(n) {
 		if key.Value == name {
 			return key, value
 		}
@@ -147,7 +147,7 @@ func child(n *yaml.Node, name string) *yaml.Node {
 
 // names returns the keys of a mapping.
 func names(n *yaml.Node) (list []string) {
-	for key := range members(n) {
+	for key := range Members(n) {
 		list = append(list, key.Value)
 	}
 	return list
@@ -159,7 +159,7 @@ func set(n, key, value *yaml.Node) {
 	case k == nil:
 		n.Content = append(n.Content, key, value)
 	case old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode:
-		for k, v := range members(value) {
+		for k, v := range Members(value) {
 			set(old, k, v)
 		}
 	default:
@@ -215,7 +215,7 @@ func showRow(n *yaml.Node) string {
 	var parts []string
 	switch n.Kind {
 	case yaml.MappingNode:
-		for key, value := range members(n) {
+		for key, value := range Members(n) {
 			parts = append(parts, key.Value+": "+showRow(value))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
