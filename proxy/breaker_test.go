@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"billbridge/config"
 	"billbridge/proxy/proxytest"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -192,17 +191,16 @@ func TestReplacedBreakerDoesNotReport(t *testing.T) {
 	t.Parallel()
 	m := newMetrics(nil)
 	log := slog.New(slog.DiscardHandler)
-	before := newState(breakerConfig(t, "10s"), nil, m, "", log)
-	newState(breakerConfig(t, "20s"), before, m, "", log)
+	state := func(timeout string, before *state) *state {
+		return newState(proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n"), before, m, "", log)
+	}
+	before := state("10s", nil)
+	state("20s", before)
 	replaced := before.upstreams["up"].breaker
 	replaced.calls(t, breakerFailures, true, refused)
 	if got := testutil.ToFloat64(replaced.reported); got != 0 {
 		t.Errorf("a breaker that was replaced has set the state to %v", got)
 	}
-}
-
-func breakerConfig(t *testing.T, timeout string) *config.Config {
-	return proxytest.Config(t, "upstreams: {up: {form: v2, url: \"http://127.0.0.1:1\", timeout: "+timeout+"}}\n")
 }
 
 // Calls of a partner that hang do not stop the others: they count as half of the failures that open the breaker.

@@ -259,13 +259,12 @@ func ask(dial func(context.Context, string, string) (net.Conn, error), q call, w
 // whose backend has the other form.
 func replies(t *testing.T, form string, s situation, waits time.Duration) (directly, bridged reply) {
 	t.Helper()
-	other := inForm(form, "legacy", "v2")
-	for _, through := range []bool{false, true} {
+	get := func(through bool) (got reply) {
 		synctest.Test(t, func(t *testing.T) {
 			service := newService(func(o *sandbox.Options) { o.LegacyCodes = map[string]string{"BILL_001": "9800", "BILL_003": "9980"} })
-			backend := inMemory(t, service)
+			at := inMemory(t, service)
 			if s.Before != "" {
-				equal(t, ask(backend, newCall(form, "create"), 0).code(), "0000")
+				equal(t, ask(at, newCall(form, "create"), 0).code(), "0000")
 			}
 			if s.Before == "paid" {
 				must(t, service.Pay(demoKey, demoBill))
@@ -273,36 +272,33 @@ func replies(t *testing.T, form string, s situation, waits time.Duration) (direc
 			s.Fault.Operation, s.Fault.Delay = "bill."+s.op(), time.Duration(s.Takes)*time.Second
 			service.Fault(s.Fault)
 			if s.Down {
-				backend = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+				at = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("connection refused") }
 			}
 			q := newCall(form, s.op())
 			for name, value := range s.Change {
 				q = q.with(name, value)
 			}
-			if !through {
-				directly = ask(backend, q, waits)
-				return
+			if through {
+				text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s, language: both}\n", inForm(form, "legacy", "v2")) +
+					overlayFile(t, "codes: [{v2: BILL_001, legacy: \"9800\"}, {v2: BILL_003, legacy: \"9980\"}]\n"+
+						"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}]}}\n")
+				if s.Limited {
+					text += "limits: {partner: {rate: 1, burst: 1}}\n"
+				}
+				g, err := proxy.New(parse(t, text), proxy.Options{})
+				must(t, err)
+				defer g.Close()
+				g.DialWith("up", at)
+				at = inMemory(t, g)
+				if s.Limited {
+					ask(at, newCall(form, "read").with("billId", "another"), 0)
+				}
 			}
-			overlay := t.TempDir() + "/overlay.yaml"
-			proxytest.WriteFile(t, overlay, "codes: [{v2: BILL_001, legacy: \"9800\"}, {v2: BILL_003, legacy: \"9980\"}]\n"+
-				"operations: {bill.read: {reply: [{v2: apprPayType, legacy: appr_pay_type, values: [{v2: 0, legacy: SIMPLE_PAY}, {v2: 1, legacy: CARD_VAN}]}]}}\n")
-			text := fmt.Sprintf("upstreams: {up: {form: %s, url: http://billing.example.com}}\nfailures: {explain: 3s, language: both}\ntable: {overlay: %s}\n", other, overlay)
-			if s.Limited {
-				text += "limits: {partner: {rate: 1, burst: 1}}\n"
-			}
-			c := parse(t, text)
-			g, err := proxy.New(c, proxy.Options{})
-			must(t, err)
-			defer g.Close()
-			g.DialWith("up", backend)
-			partner := inMemory(t, g)
-			if s.Limited {
-				ask(partner, newCall(form, "read").with("billId", "another"), 0)
-			}
-			bridged = ask(partner, q, waits)
+			got = ask(at, q, waits)
 		})
+		return got
 	}
-	return directly, bridged
+	return get(false), get(true)
 }
 
 // The parts of the page of conclusions that the test does not write.

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"net/http"
@@ -310,44 +311,34 @@ func possibleBetween(before, state, after string) bool {
 
 // checkAnswer compares one answer with the bills of the backends.
 func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
-	if c.err != nil {
-		if c.timeout > 0 {
-			w.run.add("callers that gave up")
-			return
-		}
-		if c.replica == nil || !c.replica.dead.Load() {
-			t.Fatalf("%s: %v", c.id, c.err)
-		}
+	switch {
+	case c.err != nil && c.timeout > 0:
+		w.run.add("callers that gave up")
+		return
+	case c.err != nil && c.replica != nil && c.replica.dead.Load():
 		w.run.add("cut off by a crash")
 		return
+	case c.err != nil:
+		t.Fatalf("%s: %v", c.id, c.err)
 	}
-	code := codeOf(t, c.q.form, c.answer.body)
+	code, body := codeOf(t, c.q.form, c.answer.body), c.answer.body
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch code {
-	case "0000":
-		w.run.add("acknowledged")
-	case "null":
-		w.run.add("unknown outcomes")
-	default:
-		w.run.add("refused")
-	}
-	if strings.Contains(c.answer.body, "could not be sent within") {
+	w.run.add(cmp.Or(map[string]string{"0000": "acknowledged", "null": "unknown outcomes"}[code], "refused"))
+	if strings.Contains(body, "could not be sent within") {
 		w.run.add("writes not sent after send_within")
 	}
-	existed := c.before[0] != "" || c.before[1] != ""
-	exists := c.after[0] != "" || c.after[1] != ""
 	switch code {
 	case "BILL_003":
-		if existed {
+		if c.before != [2]string{} {
 			w.violation("%s: answered with no such bill, but the bill exists: %q", c.id, c.before)
 		}
 	case "BILL_001", "BILL_002", "BILL_006":
-		if !exists {
+		if c.after == [2]string{} {
 			w.violation("%s: answered with %s, but the bill does not exist", c.id, code)
 		}
 	}
-	for _, m := range namedState.FindAllStringSubmatch(c.answer.body, -1) {
+	for _, m := range namedState.FindAllStringSubmatch(body, -1) {
 		state := m[1] + m[2]
 		if !possibleBetween(c.before[0], state, c.after[0]) && !possibleBetween(c.before[1], state, c.after[1]) {
 			w.violation("%s: the answer has state %s, but the bill was in %q before and in %q after it", c.id, state, c.before, c.after)
@@ -356,7 +347,7 @@ func (w *model) checkAnswer(t *rapid.T, c *modelCall, storeOut bool) {
 	if storeOut && isWrite(c.q.op) && code == "0000" {
 		w.violation("%s: a write succeeded while the store was down", c.id)
 	}
-	if strings.Contains(c.answer.body, "Nothing was sent") && w.received[c.id] > 0 {
+	if strings.Contains(body, "Nothing was sent") && w.received[c.id] > 0 {
 		w.violation("%s: the answer says that nothing was sent, but a backend got it", c.id)
 	}
 }

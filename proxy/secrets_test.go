@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -42,11 +41,8 @@ func TestR36_LogValuesAreEscaped(t *testing.T) {
 		b.post(legacy(op).path(), `{"a\n\nb":1,"a\n\nb":2}`)
 		calls++
 	}
-	lines := slices.Collect(strings.Lines(b.logs.String()))
-	equal(t, len(lines), calls)
-	for _, line := range lines {
-		if fields(t, line)["partner"] == "evil" || strings.ContainsAny(line, "\x1b\u202e") {
-			t.Errorf("%q", line)
-		}
+	equal(t, strings.Count(b.logs.String(), "\n"), calls)
+	for line := range strings.Lines(b.logs.String()) {
+		equal(t, fields(t, line)["partner"] == "evil" || strings.ContainsAny(line, "\x1b\u202e"), false, line)
 	}
 }

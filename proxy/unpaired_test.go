@@ -2,9 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,22 +14,21 @@ import (
 // backend writes there cannot fill the metrics.
 func TestCodesWithoutAPairAreCounted(t *testing.T) {
 	t.Parallel()
-	code := ""
-	back := newBackendFunc(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, `{"code":%q,"msg":"no"}`, code) })
-	b := newGatewayTo(t, "legacy", back, overlayFile(t, `codes: [{v2: BILL_001, legacy: "9800"}]`))
-	read := v2("destroy")
-	for _, code = range []string{"9980", "9980", "9800", "9999", "BILL_006", "0000", "010-0000-0000", "01000000000"} {
-		b.send(read)
+	b := newBridge(t, "legacy", overlayFile(t, `codes: [{v2: BILL_001, legacy: "9800"}]`))
+	destroy := func(codes ...string) {
+		for _, code := range codes {
+			b.service.Fault(sandbox.Fault{Body: fmt.Sprintf(`{"code":%q,"msg":"no"}`, code)})
+			b.send(v2("destroy"))
+		}
 	}
+	unpaired := func() []string { return b.Upstreams()[0].Unpaired }
+	destroy("9980", "9980", "9800", "9999", "BILL_006", "0000", "010-0000-0000", "01000000000")
 	b.checkMetrics(`billbridge_unpaired_codes_total{code="9980",upstream="up"} 2`, `billbridge_unpaired_codes_total{code="other",upstream="up"} 2`)
-	if got := b.Upstreams()[0].Unpaired; !slices.Equal(got, []string{"9980", "other"}) {
-		t.Errorf("%v", got)
-	}
+	equal(t, strings.Join(unpaired(), " "), "9980 other")
 	for n := range 100 {
-		code = fmt.Sprint("E", n)
-		b.send(read)
+		destroy(fmt.Sprint("E", n))
 	}
-	equal(t, len(b.Upstreams()[0].Unpaired), 32)
+	equal(t, len(unpaired()), 32)
 }
 
 // A request that the upstream's form cannot carry is refused with the code of the table. An operator can choose a
